@@ -1,0 +1,142 @@
+// Problem: one GEMM to build, with everything a template needs and nothing a graph owns. Candidate: one way to build it.
+//
+// Why here: plan.cpp makes Problems from qcg.linear nodes; candidates, packing, rendering, the tuner and the log read them.
+//
+//   y_j[m, n] = epilogue( sum_k x^[m, k] * w^_j[n, k] + bias_j[n], operands )
+//
+//     K segments (cat-linear)            N segments (merged siblings), grouped by the output they feed
+//     x = [ x_0 | x_1 | x_2 ]            w = [ gate | up ] -> output 0     [ other ] -> output 1
+//
+// Shapes: M is a run-time argument in [m_min, m_max]; N, K, groups, dtypes and the epilogue are constants in the source.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "codegen/target.h"
+#include "graph/expr.h"
+#include "graph/scheme.h"
+#include "graph/tensor.h"
+
+namespace qcg {
+
+// One weight of the problem. Its tensors are logical, unpacked: weight [n, k], scales and zeros [n, G], bias [n].
+struct Segment {
+  int64_t n = 0;
+  bool has_zero = false;   // integer zero points (any dtype convertible to int)
+  bool has_bias = false;
+  std::string name;        // provenance for comments and logs: "gate_proj"
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+// How an epilogue operand is laid out against the output [m, n].
+enum class Broadcast : uint8_t { full /* [m, n], row stride */, row /* [n] or [1, n] */, column /* [m, 1] */, scalar };
+
+struct Operand {
+  DType dtype = DType::f32;
+  Broadcast broadcast = Broadcast::full;
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+
+struct Output {
+  Expr expr;                  // over accJ (J indexes Problem::segments) and inI (I indexes Problem::operands)
+  DType dtype = DType::f32;
+  int64_t n = 0;
+  std::vector<int> segments;  // that expr reads, ascending; never empty
+  friend bool operator==(const Output&, const Output&) = default;
+};
+
+struct Problem {
+  Scheme scheme = Scheme::dense;
+  DType activation = DType::f32;       // of the x tensors: f32, bf16, f16; i8 or u8 for da8w8 and s8s8
+  DType weight = DType::f32;           // dense: its dtype; quantized schemes: i8 (w4 also arrives as i8 in [-8, 7])
+  int64_t k = 0;
+  int64_t group = 0;                   // along K; 0 = one scale per output channel
+  bool x_has_zero = false;             // da8w8 asymmetric activations
+  std::vector<int64_t> k_segments;     // widths of the x tensors, sum = k
+  std::vector<Segment> segments;
+  std::vector<Operand> operands;
+  std::vector<Output> outputs;
+  int64_t m_min = 0, m_max = INT64_MAX;
+  std::vector<std::string> nodes;      // provenance: source nodes in topological order
+  std::string graph_fragment;          // provenance: the IR text this came from, for the header comment
+
+  int64_t groups() const { return group == 0 ? 1 : (k + group - 1) / group; }
+  int64_t n_total() const;
+  // Identity of the mathematics (everything but provenance), as canonical text: part of the cache key.
+  std::string signature() const;
+};
+// Arguments of a GEMM kernel, in this order (abi.h): x_0 … x_{S-1}; x_scale, x_zero (da8w8; x_zero only if x_has_zero);
+// operands; the packed weights (data only); outputs. params[0] = m.
+
+// The constant tensors of one segment, as the graph holds them (any strides).
+struct SegmentTensors {
+  Tensor weight;  // [n, k]
+  Tensor scales;  // [n, G] or unbound dtype f32 when the scheme has none
+  Tensor zeros;   // [n, G]; only if has_zero
+  Tensor bias;    // [n]; only if has_bias
+};
+
+// The one packed layout of a problem's weights on a target: every M bucket's kernel reads these bytes.
+//
+//   for each output, for each panel of nr columns, for each segment of that output:  [K / kr][nr][kr] + parameters
+struct PackedLayout {
+  int nr = 32;             // columns per panel
+  int kr = 1;              // consecutive k of one column stored together
+  std::string kind;        // names the byte order within a panel; part of kernel names and keys
+  friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
+};
+PackedLayout layout_for(const Problem& problem, const Target& target);
+int64_t packed_bytes(const Problem& problem, const PackedLayout& layout);
+// Writes exactly packed_bytes() bytes. Errors: a value outside the scheme's range names segment, row and column.
+Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
+                    std::span<std::byte> out);
+
+// A row of the microkernel table: which template serves which scheme, dtypes and ISA, and which tiles it may have.
+struct Microkernel {
+  std::string_view name;        // "avx512_f32fma", "avx512_vnni", …: in kernel names and logs
+  Isa isa;
+  std::string_view source;      // templates/cpu/<source>
+  Scheme scheme;
+  DType activation;
+  DType weight;                 // dense only; i8 otherwise
+  std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx"
+  int min_m, max_m;             // rows for which it is worth trying
+};
+std::span<const Microkernel> microkernel_table();
+
+struct Candidate {
+  const Microkernel* microkernel = nullptr;
+  PackedLayout layout;
+  int mr = 1;                  // rows per register tile
+  int64_t kc = 0;              // K block; 0 = all of K
+  int panels_per_item = 1;     // panels one work item covers
+  int rows_per_item = 0;       // rows one work item covers; 0 = all
+  int prefetch_bytes = 0;      // distance ahead in the weight stream
+  std::string describe() const;  // "8x2 kc=512 panels=8 prefetch=4096"
+};
+
+// Best guess first; candidates(...)[0] is what --tune=off builds. All share layout_for(problem, target).
+std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max);
+
+// qgemm_<act>_<wgt>[_g<group>]_<out>_n<N>_k<K>_<mr>x<nr>x<kr>_<isa>[_<epilogue>]
+std::string kernel_name(const Problem& problem, const Candidate& candidate);
+
+// Pure function of its arguments: a whole translation unit that defines `extern "C" const qcg_kernel <symbol>`.
+// Includes only headers returned by support_headers().
+Result<std::string> render_gemm(const Problem& problem, const Candidate& candidate, std::string_view symbol);
+
+struct SourceFile {
+  std::string name;
+  std::string text;
+};
+// The ISA headers and the ABI header a kernel for `isa` includes; their bytes are part of the cache key.
+std::vector<SourceFile> support_headers(Isa isa);
+// Compiler flags for kernels of this ISA: language standard, optimization, ISA flags.
+std::vector<std::string> kernel_flags(Isa isa);
+
+}  // namespace qcg

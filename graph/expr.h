@@ -1,0 +1,59 @@
+// Expr: the scalar expression an epilogue or a loop kernel computes for one output element.
+//
+// Why here: fold_epilogue builds it, the oracle evaluates it in double, the templates print it; one tree, three readers.
+//
+//   mul(silu(acc0), acc1)        the gate*up product of two segments of one merged linear
+//   cast_bf16(add(acc0, in0))    residual add, then the graph's own cast
+//
+// Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output),
+// numbers. A cast node rounds; passes drop casts that only narrow an intermediate unless precision emulation is on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+
+namespace qcg {
+
+enum class ExprKind : uint8_t { acc, in, number, cast, call };
+
+// The functions a call node may name. clamp takes (x, lo, hi); where takes (condition, a, b).
+struct ExprFunction {
+  std::string_view name;
+  int arity;
+};
+inline constexpr ExprFunction kExprFunctions[] = {
+    {"add", 2},  {"sub", 2},       {"mul", 2},       {"div", 2},  {"max", 2},  {"min", 2},   {"pow", 2},
+    {"neg", 1},  {"abs", 1},       {"reciprocal", 1}, {"relu", 1}, {"silu", 1}, {"gelu", 1},  {"gelu_tanh", 1},
+    {"tanh", 1}, {"sigmoid", 1},   {"exp", 1},       {"log", 1},  {"sqrt", 1}, {"rsqrt", 1}, {"round_even", 1},
+    {"floor", 1}, {"clamp", 3},    {"sin", 1},       {"cos", 1},  {"erf", 1},
+};
+
+struct Expr {
+  ExprKind kind = ExprKind::number;
+  int index = 0;             // acc, in
+  double value = 0;          // number
+  DType dtype = DType::f32;  // cast
+  std::string_view function; // call: points into kExprFunctions
+  std::vector<Expr> args;    // cast (1), call (arity)
+
+  static Expr acc(int index);
+  static Expr in(int index);
+  static Expr number(double value);
+  static Expr cast(DType dtype, Expr x);
+  static Expr call(std::string_view function, std::vector<Expr> args);  // precondition: a row of kExprFunctions
+
+  friend bool operator==(const Expr&, const Expr&) = default;
+  std::string str() const;                          // "mul(silu(acc0), acc1)"; numbers print shortest round-trip
+  static Result<Expr> parse(std::string_view text);  // inverse of str(); depth-limited
+
+  double evaluate(std::span<const double> accs, std::span<const double> ins) const;
+  int count_nodes() const;
+};
+
+}  // namespace qcg

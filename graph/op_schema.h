@@ -1,0 +1,51 @@
+// The operator table: every op a graph may hold, its arguments and their defaults, in aten's own schema notation.
+//
+// Why here: torch.export omits arguments equal to the default, so a reader cannot fill a node without this table; the
+// verifier checks nodes against it and `qcodegen list ops` prints it.
+//
+//   const OpSchema* op = find_op("aten.gelu.default");   // "(Tensor self, *, str approximate='none') -> Tensor"
+//
+// qcg.* rows are qcodegen's own nodes, made by passes (see graph.h); inputs may not contain them unless they are read
+// from the IR text form.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qcg {
+
+struct Arg;
+
+enum class ArgKind { tensor, optional_tensor, tensors, optional_tensors, integer, optional_integer, integers,
+                     optional_integers, real, optional_real, reals, boolean, optional_boolean, string, optional_string,
+                     dtype, optional_dtype, scalar /* integer, real or boolean */, optional_scalar,
+                     tensor_or_scalar, exprs, ignored /* device, layout, memory format */ };
+
+struct ArgSpec {
+  std::string name;
+  ArgKind kind;
+  bool keyword_only = false;
+  bool has_default = false;
+  std::string default_text;  // as in the schema: None, 1, 'none', [0]; parsed by default_arg()
+};
+
+// What lowering does with an op when no pattern takes it.
+enum class OpRole { view, pointwise, reduction, matmul, quantize, copy, assertion, internal };
+
+struct OpSchema {
+  std::string name;       // "aten.linear.default"
+  std::string signature;  // as printed by `list ops`
+  OpRole role;
+  std::vector<ArgSpec> args;
+  int outputs;            // -1: as many as the node says
+
+  int arg_index(std::string_view arg) const;  // -1 if there is none
+};
+
+std::span<const OpSchema> op_table();               // sorted by name
+const OpSchema* find_op(std::string_view name);     // without "torch.ops."; nullptr if unknown
+Arg default_arg(const ArgSpec& spec);               // precondition: spec.has_default
+
+}  // namespace qcg

@@ -1,0 +1,71 @@
+// Dim: an integer known at compile time or a polynomial of symbols known at run time ("s0", "2*s0+1", "s0*s1").
+//
+// Why here: torch.export leaves batch and sequence sizes symbolic; shapes, buffer sizes and loop bounds are sums and
+// products of them, and nothing else is accepted.
+//
+//   Dim rows = Dim::symbol("s0") * Dim::symbol("s1");
+//   rows.str() == "s0*s1";  rows.evaluate({{"s0", 2}, {"s1", 8}}) == 16;
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace qcg {
+
+// A symbolic size and the range the exporter promised for it (both ends included).
+struct Symbol {
+  std::string name;
+  int64_t min = 0;
+  int64_t max = INT64_MAX;
+};
+
+using SymbolValues = std::map<std::string, int64_t, std::less<>>;
+
+// A polynomial with integer coefficients in normal form: equal values of Dim are equal polynomials.
+// Arithmetic saturates to an invalid Dim on int64 overflow: check valid() after building from hostile input.
+class Dim {
+ public:
+  using Monomial = std::vector<std::string>;  // sorted symbol names, repeated for powers; empty for the constant term
+
+  Dim() = default;  // 0
+  Dim(int64_t constant);  // NOLINT: a size is a size
+  static Dim symbol(std::string name);
+
+  bool is_constant() const;
+  bool valid() const { return valid_; }
+  int64_t constant() const;                 // precondition: is_constant()
+  bool is_constant(int64_t value) const { return is_constant() && constant() == value; }
+  const std::map<Monomial, int64_t>& terms() const { return terms_; }
+  std::vector<std::string> symbols() const;  // sorted, unique
+
+  // nullopt when a symbol is missing or the value overflows int64.
+  std::optional<int64_t> evaluate(const SymbolValues& values) const;
+  // this / divisor when the division leaves no remainder as polynomials (single-term or constant divisors), else nullopt.
+  std::optional<Dim> divide_exactly(const Dim& divisor) const;
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  friend bool operator==(const Dim& a, const Dim& b) = default;
+
+  std::string str() const;                         // "2*s0*s1+3"
+  static Result<Dim> parse(std::string_view text);  // inverse of str()
+
+ private:
+  std::map<Monomial, int64_t> terms_;  // no zero coefficients
+  bool valid_ = true;
+};
+
+using Shape = std::vector<Dim>;
+
+Dim product(const Shape& shape);
+std::string to_string(const Shape& shape);  // "[s0, 4096]"
+std::optional<std::vector<int64_t>> evaluate(const Shape& shape, const SymbolValues& values);
+
+}  // namespace qcg
