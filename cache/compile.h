@@ -1,0 +1,100 @@
+// compile_all: sources in, shared objects (or assembly, or cubins) out, several compilers at a time.
+//
+// Why here: this is the only place that starts a compiler. Sources are written under a private temporary directory that
+// is the compiler's working directory, so no path of the user reaches its arguments; flags come from the caller's table.
+// A source that does not compile is a result with a log, a compiler that cannot be started is an Error.
+//
+//   CompileJob job{.sources = {{"kernel.cpp", text}}, .flags = kernel_flags(cxx)};
+//   QCG_TRY(results, compile_all(cxx, {&job, 1}, {.timeout_s = 60}));
+//   if (results[0].ok()) publish(results[0].bytes);
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cache/store.h"
+#include "cache/toolchain.h"
+
+namespace qcg {
+
+class ScratchDir;
+
+enum class OutputKind { shared_object, assembly, cubin };
+
+struct SourceText {
+  std::string name;  // relative path without ".." ("kernel.cpp", "quant/w8.h"); to C++ compilers it is never a shell word
+  std::string text;
+};
+
+// A precompiled header, copied for this process from the cache, verified.
+struct Pch {
+  std::string header;  // path to pass to -include (gcc) or the .pch for -include-pch (clang); empty: no precompiled header
+  std::vector<std::string> flags() const { return flags_; }
+
+  std::vector<std::string> flags_;
+  std::shared_ptr<ScratchDir> dir_;
+  bool hit = false;    // false: it was compiled now
+  double seconds = 0;  // of the compile
+};
+
+struct CompileJob {
+  Language language = Language::cpp;
+  std::vector<SourceText> sources;  // several sources become one shared object
+  std::vector<SourceText> headers;  // written beside the sources, found by #include "…"
+  std::vector<std::string> flags;
+  OutputKind output = OutputKind::shared_object;
+  const Pch* pch = nullptr;  // must have been made with the same flags
+};
+
+// One kernel of a CUDA compile, from ptxas -v.
+struct CudaUsage {
+  std::string kernel;
+  int registers = 0, spill_store_bytes = 0, spill_load_bytes = 0, shared_bytes = 0;
+};
+
+struct CompileResult {
+  std::string bytes;  // the output file; empty unless ok()
+  std::string log;    // what the compiler said, warnings too
+  double seconds = 0;
+  int exit_status = 0;
+  bool timed_out = false;
+  bool cancelled = false;
+  long max_rss_kb = 0;
+  std::vector<CudaUsage> cuda;
+
+  bool ok() const { return exit_status == 0 && !timed_out && !cancelled && !bytes.empty(); }
+};
+
+struct CompileLimits {
+  double timeout_s = 120;
+  long memory_mb = 4096;   // address space of one compiler process
+  int jobs = 0;            // 0: as many as cores and memory allow
+  long need_mb = 500;      // memory one job is expected to need: bounds the number of jobs
+  std::string temp_root;   // empty: default_temp_root()
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+// One result per job, in order. Errors: Toolchain if the compiler cannot be started or a flag is refused
+// (-ffast-math and its parts, -march=native: they would make results or keys lie), Io if there is no room to work.
+Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::span<const CompileJob> jobs,
+                                               const CompileLimits& limits = {});
+
+// Jobs to run at once: min(requested or cores, available memory / need), at least 1.
+int parallel_jobs(const CompileLimits& limits);
+
+// A precompiled header for `header_text` under exactly these flags, from the store or made now (26 MB in the store).
+// Where the compiler cannot do it, the result has no flags and compiles just take longer.
+//
+// Measured, g++ 12, AVX-512 flags, kernel of 60 lines, see tests/toolchain/pch_test.cpp: filled in below by kPchFigures.
+Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text,
+                       const std::vector<SourceText>& headers, const std::vector<std::string>& flags, Store& store,
+                       const CompileLimits& limits = {});
+
+// "ptxas info" lines of a log.
+std::vector<CudaUsage> parse_cuda_usage(const std::string& log);
+
+}  // namespace qcg

@@ -1,0 +1,48 @@
+// CompileCache: the second level, which remembers whole compiles.
+//
+// Why here: a repeated `compile` must do no pass, no render and no tuning, so the finished program's files are kept under
+// a key made of the graph's bytes, the weights' identity, the options and the machine. Still bytes and names only.
+//
+//   CompileCache cache(store);
+//   QCG_TRY(hit, cache.find(key));
+//   if (hit && guards_hold(hit->guards_json)) hit->write_to(dir);
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "cache/store.h"
+
+namespace qcg {
+
+// What a compile left: its files, and the conditions under which they may be used again.
+struct CompileRecord {
+  Entry entry;
+  std::string guards_json;  // written and judged by the caller
+
+  // Every file into `directory` (subdirectories are made), verified as it is copied.
+  Status write_to(const std::string& directory) const;
+};
+
+class CompileCache {
+ public:
+  explicit CompileCache(Store& store) : store_(store) {}
+
+  Result<std::optional<CompileRecord>> find(const Key& key);
+  // An error leaves the cache as it was; the caller has its program anyway.
+  Status publish(const Key& key, std::span<const EntryFile> files, const std::string& guards_json,
+                 const std::string& key_dump);
+
+ private:
+  Store& store_;
+};
+
+// What identifies a weight file (or every file of a directory, by name): the SHA-256 of its contents up to 256 MiB.
+// Beyond that, hashing everything would cost more than a compile: size, device, inode, modification time and the SHA-256
+// of 64 pieces of 64 KiB spread evenly, first and last included. That is the one place where a time is looked at, and
+// only to notice a change that the pieces missed, never to call two files equal whose sampled bytes differ.
+Result<std::string> weights_identity(const std::string& path);
+
+}  // namespace qcg

@@ -1,0 +1,80 @@
+// FileSystem: the few system calls the cache makes, behind one hook, so that a test can make the Nth of them fail.
+//
+// Why here: the promise "a failing disk never yields a wrong result" is only as good as the failures that were tried.
+// Every function returns what the system call returns (-1 and errno), or an errno value where it says so.
+//
+//   int calls = 0;
+//   FileSystem fs([&](FileOp op, const std::string&) { return op == FileOp::fsync && ++calls == 2 ? EIO : 0; });
+//   StoreOptions options{.dir = dir, .fs = &fs};
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace qcg {
+
+enum class FileOp { open, read, write, fsync, rename, mkdir, remove, stat, list, lock, utime };
+
+class OwnedFd {
+ public:
+  explicit OwnedFd(int fd = -1) : fd_(fd) {}
+  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedFd& operator=(OwnedFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~OwnedFd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_;
+};
+
+class FileSystem {
+ public:
+  // Runs before each operation; a nonzero result is the errno with which that operation fails.
+  using Hook = std::function<int(FileOp, const std::string& path)>;
+
+  FileSystem() = default;
+  explicit FileSystem(Hook hook) : hook_(std::move(hook)) {}
+
+  int open_at(int dir_fd, const std::string& path, int flags, mode_t mode = 0);
+  ssize_t read(int fd, void* buffer, size_t size);
+  ssize_t write(int fd, const void* bytes, size_t size);
+  int fsync(int fd);
+  int rename(const std::string& from, const std::string& to);
+  int mkdir(const std::string& path, mode_t mode);
+  int remove_at(int dir_fd, const std::string& path, int flags = 0);  // AT_REMOVEDIR for a directory
+  int lstat(const std::string& path, struct stat* out);
+  int fstat(int fd, struct stat* out);
+  int try_lock(int fd);               // exclusive flock, never waits
+  int set_used_now(const std::string& path);
+
+  // The rest are built from the above; each returns 0 or an errno value.
+  int list_dir(const std::string& path, std::vector<std::string>& names);
+  int write_all(int fd, std::string_view bytes);
+  int create_file(const std::string& path, std::string_view bytes, mode_t mode);  // must not exist; synced
+  int read_all(int fd, std::string& bytes, size_t limit);                         // EFBIG beyond limit
+  int sync_dir(const std::string& path);
+  int remove_tree(const std::string& path);  // never follows links; goes on after an error, returns the first
+
+ private:
+  bool refuses(FileOp op, const std::string& path);
+  Hook hook_;
+};
+
+// "PATH: WHAT: No space left on device", with the remedy that fits the errno.
+Error io_error(const std::string& where, const std::string& what, int error_number);
+
+}  // namespace qcg

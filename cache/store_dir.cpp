@@ -1,0 +1,84 @@
+#include "cache/store_dir.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace qcg {
+
+namespace {
+
+const char kHelp[] = "choose a directory that only you can write with QCG_CACHE_DIR, or `chmod go-w` this one";
+
+Error refused(const std::string& path, const std::string& why) {
+  return Error::io(path, "is refused as a cache directory: " + why, kHelp);
+}
+
+bool others_may_write(const struct stat& info) {
+  if (info.st_mode & S_IWOTH) return true;
+  // A group of one's own (Debian gives each user one) counts as the user.
+  return (info.st_mode & S_IWGRP) && info.st_gid != getegid();
+}
+
+bool is_trusted(uid_t owner) { return owner == 0 || owner == geteuid(); }
+
+Status check_parent(const std::string& path, const struct stat& info) {
+  if (S_ISLNK(info.st_mode)) {
+    if (!is_trusted(info.st_uid)) return refused(path, "this symbolic link belongs to another user");
+    return {};
+  }
+  if (!S_ISDIR(info.st_mode)) return refused(path, "not a directory");
+  if (others_may_write(info) && !(info.st_mode & S_ISVTX))
+    return refused(path, "others may write to this folder on the way, and replace what is below it");
+  return {};
+}
+
+Status make_missing(const std::string& path, mode_t mode, FileSystem& fs) {
+  struct stat info;
+  if (fs.lstat(path, &info) == 0) return {};
+  if (errno != ENOENT) return io_error(path, "cannot be examined", errno);
+  if (fs.mkdir(path, mode) && errno != EEXIST) return io_error(path, "the cache directory cannot be made", errno);
+  return {};
+}
+
+}  // namespace
+
+Status check_private_dir(const std::string& path, FileSystem& fs, bool shared) {
+  struct stat info;
+  if (fs.lstat(path, &info)) return io_error(path, "the cache directory cannot be examined", errno);
+  if (S_ISLNK(info.st_mode)) return refused(path, "it is a symbolic link");
+  if (!S_ISDIR(info.st_mode)) return refused(path, "not a directory");
+  if (shared) return {};
+  if (info.st_uid != geteuid()) return refused(path, "it belongs to another user");
+  if (info.st_mode & (S_IWGRP | S_IWOTH)) return refused(path, "group or others may write to it");
+  return {};
+}
+
+Status make_private_dir(const std::string& path, FileSystem& fs, bool shared) {
+  if (path.empty() || path[0] != '/')
+    return Error::io(path, "a cache directory must be an absolute path", "write it from / on");
+  // Without "//" and ".", each prefix below names one component.
+  std::string dir = std::filesystem::path(path).lexically_normal().string();
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  for (size_t end = dir.find('/', 1); end != std::string::npos; end = dir.find('/', end + 1)) {
+    std::string parent = dir.substr(0, end);
+    struct stat info;
+    QCG_CHECK(make_missing(parent, 0700, fs));
+    if (fs.lstat(parent, &info)) return io_error(parent, "cannot be examined", errno);
+    if (!shared) QCG_CHECK(check_parent(parent, info));
+  }
+  QCG_CHECK(make_missing(dir, shared ? 0770 : 0700, fs));
+  return check_private_dir(dir, fs, shared);
+}
+
+std::string refuse_file(const struct stat& info, bool shared) {
+  if (!S_ISREG(info.st_mode)) return "is not a regular file";
+  if (shared) return {};
+  if (info.st_nlink != 1) return "has another hard link";
+  if (info.st_uid != geteuid()) return "belongs to another user";
+  if (info.st_mode & (S_IWGRP | S_IWOTH)) return "can be written by others";
+  return {};
+}
+
+}  // namespace qcg
