@@ -48,4 +48,8 @@ std::span<const OpSchema> op_table();               // sorted by name
 const OpSchema* find_op(std::string_view name);     // without "torch.ops."; nullptr if unknown
 Arg default_arg(const ArgSpec& spec);               // precondition: spec.has_default
 
+// "aten.sub_.Tensor" -> "aten.sub.Tensor": in-place twins mean the same here, because graphs are functional.
+// Any other name is returned as it is.
+std::string functional_name(std::string_view name);
+
 }  // namespace qcg

@@ -1,0 +1,218 @@
+#include "graph/expr.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "graph/tensor.h"
+
+namespace qcg {
+namespace {
+
+constexpr int kMaxDepth = 200;
+constexpr int kMaxIndex = 4096;
+
+const ExprFunction* find_function(std::string_view name) {
+  for (const auto& f : kExprFunctions)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+// expr := accN | inN | number | cast_DTYPE '(' expr ')' | function '(' expr (',' expr)* ')'
+class ExprParser {
+ public:
+  explicit ExprParser(std::string_view text) : text_(text) {}
+
+  Result<Expr> parse() {
+    QCG_TRY(expr, parse_expr(0));
+    skip_space();
+    if (at_ != text_.size()) return fail("expected the end of the expression");
+    return expr;
+  }
+
+ private:
+  Result<Expr> parse_expr(int depth) {
+    if (depth > kMaxDepth) return fail("the expression is nested too deeply");
+    skip_space();
+    std::string_view word = take_word();
+    if (word.empty()) return fail("expected an expression");
+    if (at_ < text_.size() && text_[at_] == '(') return parse_call(word, depth);
+    if (auto leaf = parse_leaf(word)) return *leaf;
+    double value;
+    auto [end, ec] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (ec != std::errc() || end != word.data() + word.size())
+      return fail(fmt::format("'{}' is not a number, accN, inN or a function", word.substr(0, 40)));
+    return Expr::number(value);
+  }
+
+  Result<Expr> parse_call(std::string_view word, int depth) {
+    std::vector<Expr> args;
+    do {
+      ++at_;  // ( or ,
+      QCG_TRY(arg, parse_expr(depth + 1));
+      args.push_back(std::move(arg));
+      skip_space();
+    } while (at_ < text_.size() && text_[at_] == ',');
+    if (at_ >= text_.size() || text_[at_] != ')') return fail("expected , or )");
+    ++at_;
+    if (word.starts_with("cast_")) {
+      auto dtype = dtype_from_name(word.substr(5));
+      if (!dtype || args.size() != 1) return fail("expected cast_DTYPE with one argument");
+      return Expr::cast(*dtype, std::move(args[0]));
+    }
+    const ExprFunction* f = find_function(word);
+    if (!f) return fail(fmt::format("unknown function '{}'", word.substr(0, 40)));
+    if (f->arity != static_cast<int>(args.size()))
+      return fail(fmt::format("{} takes {} arguments, not {}", f->name, f->arity, args.size()));
+    return Expr::call(f->name, std::move(args));
+  }
+
+  static std::optional<Expr> parse_leaf(std::string_view word) {
+    for (std::string_view prefix : {"acc", "in"}) {
+      if (!word.starts_with(prefix)) continue;
+      std::string_view digits = word.substr(prefix.size());
+      int index = -1;
+      auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+      if (ec != std::errc() || end != digits.data() + digits.size() || index < 0 || index > kMaxIndex) continue;
+      return prefix == "acc" ? Expr::acc(index) : Expr::in(index);
+    }
+    return std::nullopt;
+  }
+
+  std::string_view take_word() {
+    size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+                                  text_[at_] == '.' || text_[at_] == '-' || text_[at_] == '+'))
+      ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  Error fail(std::string message) const {
+    return Error::bad_input(fmt::format("expression '{}', column {}", text_.substr(0, 80), at_ + 1), std::move(message),
+                            "write calls of the functions in graph/expr.h over accN, inN and numbers");
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// max and min pass NaN on, as torch does; fmax and fmin would hide it.
+double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+
+double gelu_tanh(double x) {
+  const double k = std::sqrt(2.0 / M_PI);
+  return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
+}
+
+double call_unary(std::string_view f, double x) {
+  if (f == "neg") return -x;
+  if (f == "abs") return std::abs(x);
+  if (f == "reciprocal") return 1 / x;
+  if (f == "relu") return max_nan(x, 0);
+  if (f == "silu") return x / (1 + std::exp(-x));
+  if (f == "gelu") return 0.5 * x * std::erfc(-x * M_SQRT1_2);  // erfc: 1 + erf cancels for negative x
+  if (f == "gelu_tanh") return gelu_tanh(x);
+  if (f == "tanh") return std::tanh(x);
+  if (f == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (f == "exp") return std::exp(x);
+  if (f == "log") return std::log(x);
+  if (f == "sqrt") return std::sqrt(x);
+  if (f == "rsqrt") return 1 / std::sqrt(x);
+  if (f == "round_even") return std::nearbyint(x);
+  if (f == "floor") return std::floor(x);
+  if (f == "sin") return std::sin(x);
+  if (f == "cos") return std::cos(x);
+  return std::erf(x);
+}
+
+double call_binary(std::string_view f, double a, double b) {
+  if (f == "add") return a + b;
+  if (f == "sub") return a - b;
+  if (f == "mul") return a * b;
+  if (f == "div") return a / b;
+  if (f == "max") return max_nan(a, b);
+  if (f == "min") return min_nan(a, b);
+  return std::pow(a, b);
+}
+
+}  // namespace
+
+Expr Expr::acc(int index) {
+  Expr e;
+  e.kind = ExprKind::acc;
+  e.index = index;
+  return e;
+}
+
+Expr Expr::in(int index) {
+  Expr e;
+  e.kind = ExprKind::in;
+  e.index = index;
+  return e;
+}
+
+Expr Expr::number(double value) {
+  Expr e;
+  e.value = value;
+  return e;
+}
+
+Expr Expr::cast(DType dtype, Expr x) {
+  Expr e;
+  e.kind = ExprKind::cast;
+  e.dtype = dtype;
+  e.args.push_back(std::move(x));
+  return e;
+}
+
+Expr Expr::call(std::string_view function, std::vector<Expr> args) {
+  Expr e;
+  e.kind = ExprKind::call;
+  e.function = find_function(function)->name;  // the table's own characters: they outlive the caller's
+  e.args = std::move(args);
+  return e;
+}
+
+std::string Expr::str() const {
+  std::string s;
+  switch (kind) {
+    case ExprKind::acc: return fmt::format("acc{}", index);
+    case ExprKind::in: return fmt::format("in{}", index);
+    case ExprKind::number: return fmt::format("{}", value);
+    case ExprKind::cast: s = fmt::format("cast_{}(", dtype_name(dtype)); break;
+    case ExprKind::call: s = fmt::format("{}(", function); break;
+  }
+  for (size_t i = 0; i < args.size(); ++i) s += (i ? ", " : "") + args[i].str();
+  return s + ")";
+}
+
+Result<Expr> Expr::parse(std::string_view text) { return ExprParser(text).parse(); }
+
+double Expr::evaluate(std::span<const double> accs, std::span<const double> ins) const {
+  switch (kind) {
+    case ExprKind::acc: return accs[index];
+    case ExprKind::in: return ins[index];
+    case ExprKind::number: return value;
+    case ExprKind::cast: return round_to_dtype(dtype, args[0].evaluate(accs, ins));
+    case ExprKind::call: break;
+  }
+  double a = args[0].evaluate(accs, ins);
+  if (args.size() == 1) return call_unary(function, a);
+  double b = args[1].evaluate(accs, ins);
+  if (args.size() == 2) return call_binary(function, a, b);
+  return min_nan(max_nan(a, b), args[2].evaluate(accs, ins));  // clamp
+}
+
+int Expr::count_nodes() const {
+  int n = 1;
+  for (const Expr& arg : args) n += arg.count_nodes();
+  return n;
+}
+
+}  // namespace qcg

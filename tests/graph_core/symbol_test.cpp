@@ -1,0 +1,64 @@
+#include "graph/symbol.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace qcg;
+
+TEST_CASE("a size is a polynomial in normal form") {
+  Dim s0 = Dim::symbol("s0"), s1 = Dim::symbol("s1");
+  CHECK((s0 * s1 + s1 * s0).str() == "2*s0*s1");
+  CHECK((s0 + 1) * (s0 - 1) == s0 * s0 - 1);
+  CHECK((s0 - s0) == Dim(0));
+  CHECK((2 * s0 * s1 + 3 - s1).str() == "2*s0*s1-s1+3");
+  CHECK((Dim(0) - s0).str() == "-s0");
+  CHECK((s0 * s1).symbols() == std::vector<std::string>{"s0", "s1"});
+  CHECK((s0 * s1).evaluate({{"s0", 2}, {"s1", 8}}) == 16);
+  CHECK_FALSE((s0 * s1).evaluate({{"s0", 2}}));
+  CHECK(Dim(7).is_constant(7));
+  CHECK_FALSE(s0.is_constant());
+}
+
+TEST_CASE("overflow makes a size invalid instead of wrong") {
+  CHECK_FALSE((Dim(INT64_MAX) + 1).valid());
+  CHECK_FALSE((Dim(INT64_MAX) * 2).valid());
+  CHECK_FALSE((Dim(INT64_MAX) * Dim::symbol("s0")).evaluate({{"s0", 3}}));
+  Dim power = 1;
+  for (int i = 0; i < 1000; ++i) power = power * (Dim::symbol("a") + Dim::symbol("b"));
+  CHECK_FALSE(power.valid());
+}
+
+TEST_CASE("division is exact or refused") {
+  Dim s0 = Dim::symbol("s0"), s1 = Dim::symbol("s1");
+  CHECK((s0 * s1 * 64).divide_exactly(s1 * 32) == s0 * 2);
+  CHECK((s0 * 4 + 8).divide_exactly(4) == s0 + 2);
+  CHECK_FALSE((s0 * 4 + 6).divide_exactly(4));
+  CHECK_FALSE(s0.divide_exactly(s1));
+  CHECK_FALSE(s0.divide_exactly(0));
+  CHECK(Dim(0).divide_exactly(s0) == Dim(0));
+  CHECK((s0 * s1 * 64 + s1 * 64).divide_exactly(s0 + 1) == s1 * 64);
+  CHECK_FALSE(Dim(INT64_MIN).divide_exactly(-1));
+}
+
+TEST_CASE("parse is the inverse of str") {
+  for (int64_t edge : {INT64_MIN, INT64_MAX, int64_t{0}, int64_t{-1}}) CHECK(*Dim::parse(Dim(edge).str()) == Dim(edge));
+  uint32_t seed = std::random_device{}();
+  std::mt19937 random(seed);
+  INFO("seed " << seed);
+  for (int i = 0; i < 300; ++i) {
+    Dim d = static_cast<int>(random() % 7) - 3;
+    for (unsigned step = 0; step < random() % 5; ++step) {
+      Dim other = Dim::symbol("s" + std::to_string(random() % 3)) + static_cast<int>(random() % 9) - 4;
+      d = random() % 2 ? d * other : d - other;
+    }
+    auto parsed = Dim::parse(d.str());
+    REQUIRE(parsed.ok());
+    CHECK_MESSAGE(*parsed == d, d.str());
+  }
+}
+
+TEST_CASE("bad sizes are refused") {
+  for (const char* bad : {"", "+", "s0+", "2*", "s0 s1", "1e3", "(s0)", "9223372036854775808", "-9223372036854775809", "s0-*2", "[1]"})
+    CHECK_MESSAGE(!Dim::parse(bad).ok(), bad);
+}
