@@ -23,22 +23,19 @@ namespace qcg {
 
 class ScratchDir;
 
-enum class OutputKind { shared_object, assembly, cubin };
+enum class OutputKind { shared_object, assembly, cubin, precompiled_header };  // assembly of CUDA is PTX
 
 struct SourceText {
-  std::string name;  // relative path without ".." ("kernel.cpp", "quant/w8.h"); to C++ compilers it is never a shell word
+  std::string name;  // relative path without ".." ("kernel.cpp", "quant/w8.h"); never a shell word
   std::string text;
 };
 
-// A precompiled header, copied for this process from the cache, verified.
+// A precompiled header as this process uses it: a verified copy in its own scratch directory.
 struct Pch {
-  std::string header;  // path to pass to -include (gcc) or the .pch for -include-pch (clang); empty: no precompiled header
-  std::vector<std::string> flags() const { return flags_; }
-
-  std::vector<std::string> flags_;
-  std::shared_ptr<ScratchDir> dir_;
-  bool hit = false;    // false: it was compiled now
-  double seconds = 0;  // of the compile
+  std::vector<std::string> flags;  // what a compile adds to use it; empty where there is none
+  bool hit = false;                // it came from the store
+  double seconds = 0;              // to compile it, if it did not
+  std::shared_ptr<const ScratchDir> dir;
 };
 
 struct CompileJob {
@@ -86,13 +83,14 @@ Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::
 // Jobs to run at once: min(requested or cores, available memory / need), at least 1.
 int parallel_jobs(const CompileLimits& limits);
 
+// The compiler's arguments for a job, without the program and the precompiled header: for keys and to show a person.
+std::vector<std::string> compile_arguments(const Toolchain& toolchain, const CompileJob& job);
+
 // A precompiled header for `header_text` under exactly these flags, from the store or made now (26 MB in the store).
-// Where the compiler cannot do it, the result has no flags and compiles just take longer.
-//
-// Measured, g++ 12, AVX-512 flags, kernel of 60 lines, see tests/toolchain/pch_test.cpp: filled in below by kPchFigures.
-Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text,
-                       const std::vector<SourceText>& headers, const std::vector<std::string>& flags, Store& store,
-                       const CompileLimits& limits = {});
+// `headers` are what it includes with quotes. Where the compiler cannot do it, the result has no flags and compiles just
+// take longer.
+Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text, std::span<const SourceText> headers,
+                       const std::vector<std::string>& flags, Store& store, const CompileLimits& limits = {});
 
 // "ptxas info" lines of a log.
 std::vector<CudaUsage> parse_cuda_usage(const std::string& log);

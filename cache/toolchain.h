@@ -27,6 +27,7 @@ struct Toolchain {
   std::string version;  // "12.2.0"
   int major = 0;
   std::string fingerprint;  // SHA-256
+  std::string include_dir;  // of CUDA's headers, for nvrtc
   std::string identity;     // what the fingerprint was made of, one line per ingredient, for `doctor` and key dumps
 };
 

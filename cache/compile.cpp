@@ -1,0 +1,249 @@
+#include "cache/compile.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "cache/nvrtc.h"
+#include "cache/process.h"
+#include "cache/scratch.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr size_t kMaxOutputBytes = size_t{1} << 30;
+
+// Part of what a flag may not be: they change results behind the oracle's back, or make a key lie.
+Status check_flag(const std::string& flag, ToolKind kind) {
+  static const char* const kRefused[] = {"-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-fassociative-math",
+                                         "-freciprocal-math", "-ffinite-math-only", "-march=native", "-mtune=native",
+                                         "-mcpu=native", "--use_fast_math", "-use_fast_math", "-o", "--output-file"};
+  for (const char* refused : kRefused)
+    if (flag == refused || flag.starts_with(std::string(refused) + "="))
+      return Error::toolchain(flag, "this compiler flag is refused: results must stay exact and keys complete",
+                              "name the instruction sets instead, and spell fast operations in the kernel");
+  if (flag.empty() || flag[0] == '@' || flag.find('\0') != std::string::npos)
+    return Error::toolchain(flag, "not a compiler flag", "flags come from the target's table");
+  // nvcc hands its arguments to a shell of its own.
+  if (kind == ToolKind::nvcc && flag.find_first_of(";&|`$<>()\"'\\\n*?~#! ") != std::string::npos)
+    return Error::toolchain(flag, "nvcc would give this flag to a shell", "use NVRTC, or plain flags");
+  return {};
+}
+
+bool is_source_name(const std::string& name, ToolKind kind) {
+  if (name.empty() || name.size() > 200 || name[0] == '/' || name.find('\0') != std::string::npos) return false;
+  for (size_t begin = 0; begin <= name.size();) {
+    size_t end = std::min(name.find('/', begin), name.size());
+    std::string part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  if (kind != ToolKind::nvcc) return true;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '/' ||
+           c == '-';
+  });
+}
+
+Status check_job(const Toolchain& toolchain, const CompileJob& job) {
+  const bool cuda_tool = toolchain.kind == ToolKind::nvcc || toolchain.kind == ToolKind::nvrtc;
+  if (cuda_tool != (job.language == Language::cuda))
+    return Error::internal(toolchain.path, "was given a source of another language");
+  if (cuda_tool != (job.output == OutputKind::cubin) && job.output != OutputKind::assembly)
+    return Error::internal(toolchain.path, "cannot make this kind of output");
+  if (job.sources.empty() || (job.sources.size() > 1 && job.output != OutputKind::shared_object))
+    return Error::internal(toolchain.path, "this kind of output is made from exactly one source");
+  for (const auto& flag : job.flags) QCG_CHECK(check_flag(flag, toolchain.kind));
+  for (const auto* list : {&job.sources, &job.headers})
+    for (const auto& source : *list)
+      if (!is_source_name(source.name, toolchain.kind))
+        return Error::internal(toolchain.path, "not a name for a source: '" + source.name + "'");
+  return {};
+}
+
+Status write_sources(const std::string& folder, const CompileJob& job) {
+  FileSystem& fs = real_file_system();
+  if (fs.mkdir(folder, 0700)) return io_error(folder, "cannot be made", errno);
+  for (const auto* list : {&job.headers, &job.sources}) {
+    for (const auto& source : *list) {
+      for (size_t slash = source.name.find('/'); slash != std::string::npos; slash = source.name.find('/', slash + 1)) {
+        std::string sub = folder + "/" + source.name.substr(0, slash);
+        if (fs.mkdir(sub, 0700) && errno != EEXIST) return io_error(sub, "cannot be made", errno);
+      }
+      const std::string path = folder + "/" + source.name;
+      // Not synced: nobody needs these after a crash.
+      OwnedFd fd(fs.open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+      if (!fd) return io_error(path, "cannot be made", errno);
+      if (int error = fs.write_all(fd.get(), source.text)) return io_error(path, "cannot be written", error);
+    }
+  }
+  return {};
+}
+
+long address_space_mb() {
+  long pages = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return (pages >> 8) + 1;  // 4 KiB pages
+}
+
+// `folder` is the job's own: src/ in it is the compiler's working directory, out the file it makes.
+ProcessSpec process_for(const Toolchain& toolchain, const CompileJob& job, const std::string& folder,
+                        const CompileLimits& limits) {
+  ProcessSpec spec;
+  spec.directory = folder + "/src";
+  spec.timeout_s = limits.timeout_s;
+  spec.memory_mb = limits.memory_mb;
+  spec.cancel = limits.cancel;
+  spec.environment = tool_environment(folder);
+  if (toolchain.kind == ToolKind::nvrtc) {
+    spec.body = [&toolchain, &job, folder] { return run_nvrtc(toolchain, job, folder + "/out"); };
+    if (spec.memory_mb) spec.memory_mb += address_space_mb();  // the child starts with a copy of ours
+    return spec;
+  }
+  spec.argv = {toolchain.path};
+  if (job.pch) spec.argv.insert(spec.argv.end(), job.pch->flags.begin(), job.pch->flags.end());
+  for (auto& argument : compile_arguments(toolchain, job)) spec.argv.push_back(std::move(argument));
+  return spec;
+}
+
+Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& job, const std::string& folder,
+                                  const CompileLimits& limits) {
+  FileSystem& fs = real_file_system();
+  if (fs.mkdir(folder, 0700)) return io_error(folder, "cannot be made", errno);
+  QCG_CHECK(write_sources(folder + "/src", job));
+  auto process = run_process(process_for(toolchain, job, folder, limits));
+  if (!process.ok())
+    return Error::toolchain(toolchain.path, process.error().message, "check that the compiler is installed and executable");
+  CompileResult result;
+  result.log = std::move(process->output);
+  result.seconds = process->seconds;
+  result.exit_status = process->exit_status;
+  result.timed_out = process->timed_out;
+  result.cancelled = process->cancelled;
+  result.max_rss_kb = process->max_rss_kb;
+  if (result.exit_status == 0 && !result.timed_out && !result.cancelled) {
+    OwnedFd fd(fs.open_at(AT_FDCWD, folder + "/out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    int error = fd ? fs.read_all(fd.get(), result.bytes, kMaxOutputBytes) : errno;
+    if (error && error != ENOENT) return io_error(folder + "/out", "cannot be read", error);
+    if (job.language == Language::cuda) result.cuda = parse_cuda_usage(result.log);
+  }
+  (void)fs.remove_tree(folder);
+  return result;
+}
+
+long available_memory_mb() {
+  long available_kb = -1;
+  if (FILE* file = std::fopen("/proc/meminfo", "r")) {
+    char line[256];
+    while (std::fgets(line, sizeof line, file))
+      if (std::sscanf(line, "MemAvailable: %ld kB", &available_kb) == 1) break;
+    std::fclose(file);
+  }
+  return available_kb < 0 ? -1 : available_kb / 1024;
+}
+
+}  // namespace
+
+std::vector<std::string> compile_arguments(const Toolchain& toolchain, const CompileJob& job) {
+  std::vector<std::string> arguments = job.flags;
+  auto add = [&](std::initializer_list<const char*> more) { arguments.insert(arguments.end(), more.begin(), more.end()); };
+  if (toolchain.kind == ToolKind::nvrtc) {
+    if (!toolchain.include_dir.empty()) arguments.push_back("--include-path=" + toolchain.include_dir);
+    if (job.output == OutputKind::cubin) add({"--ptxas-options=-v"});
+    return arguments;
+  }
+  if (toolchain.kind == ToolKind::nvcc) {
+    add({"-I.", job.output == OutputKind::cubin ? "-cubin" : "-ptx", "-Xptxas", "-v", "-o", "../out"});
+    arguments.push_back("./" + job.sources.at(0).name);
+    return arguments;
+  }
+  add({"-I."});
+  if (job.output == OutputKind::assembly) add({"-S"});
+  // Undefined symbols fail here and not at load; no unused library is linked; the same input gives the same bytes.
+  if (job.output == OutputKind::shared_object)
+    add({"-shared", "-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,noexecstack", "-Wl,--build-id=none"});
+  // The language is stated and names begin with "./", so that no name can be taken for an option or a library.
+  add({"-o", "../out", "-x", job.output == OutputKind::precompiled_header ? "c++-header" : "c++"});
+  for (const auto& source : job.sources) arguments.push_back("./" + source.name);
+  return arguments;
+}
+
+int parallel_jobs(const CompileLimits& limits) {
+  cpu_set_t set;
+  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  int jobs = limits.jobs > 0 ? limits.jobs : cores;
+  long memory_mb = available_memory_mb();
+  if (memory_mb >= 0 && limits.need_mb > 0) jobs = static_cast<int>(std::min<long>(jobs, memory_mb / limits.need_mb));
+  return std::max(jobs, 1);
+}
+
+Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::span<const CompileJob> jobs,
+                                               const CompileLimits& limits) {
+  for (const auto& job : jobs) QCG_CHECK(check_job(toolchain, job));
+  const std::string root = limits.temp_root.empty() ? default_temp_root() : limits.temp_root;
+  QCG_TRY(scratch, ScratchDir::create(root));
+
+  std::vector<CompileResult> results(jobs.size());
+  std::atomic<size_t> next{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::optional<Error> first_error;
+  auto work = [&] {
+    for (size_t i; !stop && (i = next++) < jobs.size();) {
+      auto result = compile_one(toolchain, jobs[i], scratch.path() + "/" + std::to_string(i), limits);
+      if (result.ok()) {
+        results[i] = std::move(result).value();
+        if (!results[i].cancelled) continue;
+      }
+      std::lock_guard lock(mutex);
+      if (!result.ok() && !first_error) first_error = result.error();
+      stop = true;
+    }
+  };
+  std::vector<std::thread> helpers;
+  const size_t count = std::min<size_t>(static_cast<size_t>(parallel_jobs(limits)), jobs.size());
+  for (size_t t = 1; t < count; ++t) helpers.emplace_back(work);
+  work();
+  for (auto& helper : helpers) helper.join();
+  if (first_error) return *first_error;
+  if (limits.cancel && limits.cancel->load())
+    for (auto& result : results)
+      if (result.bytes.empty()) result.cancelled = true;
+  return results;
+}
+
+std::vector<CudaUsage> parse_cuda_usage(const std::string& log) {
+  std::vector<CudaUsage> kernels;
+  for (size_t begin = 0; begin < log.size();) {
+    size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string line = log.substr(begin, end - begin);
+    begin = end + 1;
+    char name[512];
+    if (size_t at = line.find("Compiling entry function '"); at != std::string::npos) {
+      if (std::sscanf(line.c_str() + at, "Compiling entry function '%511[^']'", name) == 1) kernels.push_back({.kernel = name});
+    }
+    if (kernels.empty()) continue;
+    CudaUsage& kernel = kernels.back();
+    int stack;
+    std::sscanf(line.c_str(), " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack,
+                &kernel.spill_store_bytes, &kernel.spill_load_bytes);
+    if (size_t at = line.find("Used "); at != std::string::npos) std::sscanf(line.c_str() + at, "Used %d registers", &kernel.registers);
+    if (size_t at = line.find(" bytes smem"); at != std::string::npos) {
+      size_t digits = line.find_last_not_of("0123456789", at - 1) + 1;
+      kernel.shared_bytes = std::atoi(line.substr(digits, at - digits).c_str());
+    }
+  }
+  return kernels;
+}
+
+}  // namespace qcg
