@@ -1,0 +1,208 @@
+// AVX2 (with FMA and F16C) vector primitives of generated kernels: 8 f32 lanes, tails by masked moves or element copies.
+//
+// Why here: templates name these functions only; portable.h and avx512.h define the same names, so one template serves all.
+//
+//   for (; i < n; i += VL) v_store_bf16_n(y + i, v_silu(v_load_bf16_n(x + i, left)), left);   // left = min(n - i, VL)
+//
+// Arithmetic is f32 whatever the storage type. The _n forms touch exactly n in [0, VL] elements; absent lanes read as 0.
+// v_min and v_max return NaN if either argument is NaN. Stores to bf16 and f16 round to nearest even and keep NaN; stores
+// to integers truncate toward zero and wrap, as torch's .to() does, except the _sat forms, which round to nearest even
+// and saturate (NaN stores the smallest value).
+#pragma once
+#include <immintrin.h>
+#include <stdint.h>
+
+#define QCG_INLINE static inline __attribute__((always_inline))
+typedef uint16_t qcg_bf16;
+typedef uint16_t qcg_f16;
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm;  // all bits of a lane set or clear
+constexpr int VL = 8;
+
+QCG_INLINE __m256i v_tail(int n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// Arithmetic.
+QCG_INLINE vf v_set1(float x) { return _mm256_set1_ps(x); }
+QCG_INLINE vf v_zero() { return _mm256_setzero_ps(); }
+QCG_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+QCG_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+QCG_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+QCG_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+QCG_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+QCG_INLINE vf v_fused(vf a, vf b, vf c) { return v_fma(a, b, c); }  // one rounding on every ISA, quick or not
+QCG_INLINE vf v_neg(vf x) { return _mm256_xor_ps(x, v_set1(-0.0f)); }
+QCG_INLINE vf v_abs(vf x) { return _mm256_andnot_ps(v_set1(-0.0f), x); }
+QCG_INLINE vf v_sqrt(vf x) { return _mm256_sqrt_ps(x); }
+QCG_INLINE vf v_round_even(vf x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+QCG_INLINE vf v_floor(vf x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+QCG_INLINE vf v_trunc(vf x) { return _mm256_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+QCG_INLINE vf v_copysign(vf magnitude, vf sign) {
+  return _mm256_or_ps(v_abs(magnitude), _mm256_and_ps(sign, v_set1(-0.0f)));
+}
+
+// Comparison and selection.
+QCG_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+QCG_INLINE vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+QCG_INLINE vm v_isnan(vf x) { return _mm256_cmp_ps(x, x, _CMP_UNORD_Q); }
+QCG_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
+// The instruction returns its second operand if either is NaN; a NaN in the first is put back.
+QCG_INLINE vf v_max(vf a, vf b) { return v_select(v_isnan(a), a, _mm256_max_ps(a, b)); }
+QCG_INLINE vf v_min(vf a, vf b) { return v_select(v_isnan(a), a, _mm256_min_ps(a, b)); }
+
+// Integers. v_to_i_* of values outside int32 are unspecified: clamp first.
+QCG_INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
+QCG_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+QCG_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+QCG_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
+QCG_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+QCG_INLINE vi vi_shl(vi x, int k) { return _mm256_slli_epi32(x, k); }
+QCG_INLINE vi vi_sra(vi x, int k) { return _mm256_srai_epi32(x, k); }
+QCG_INLINE vm vi_test(vi x, int32_t bit) {
+  __m256i mask = vi_set1(bit);
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(vi_and(x, mask), mask));
+}
+QCG_INLINE vf vi_to_f(vi x) { return _mm256_cvtepi32_ps(x); }
+// Rounds as MXCSR says unless rounded before; then the conversion is exact.
+QCG_INLINE vi v_to_i_round(vf x) { return _mm256_cvtps_epi32(v_round_even(x)); }
+QCG_INLINE vi v_to_i_trunc(vf x) { return _mm256_cvttps_epi32(x); }
+QCG_INLINE vi v_bits(vf x) { return _mm256_castps_si256(x); }
+QCG_INLINE vf v_from_bits(vi x) { return _mm256_castsi256_ps(x); }
+QCG_INLINE vi vi_load(const int32_t* p) { return _mm256_loadu_si256((const __m256i*)p); }
+QCG_INLINE vi vi_load_n(const int32_t* p, int n) { return _mm256_maskload_epi32((const int*)p, v_tail(n)); }
+QCG_INLINE void vi_store(int32_t* p, vi x) { _mm256_storeu_si256((__m256i*)p, x); }
+QCG_INLINE void vi_store_n(int32_t* p, vi x, int n) { _mm256_maskstore_epi32((int*)p, v_tail(n), x); }
+
+// Narrow storage has no masked moves here: tails go through 16 bytes on the stack, element by element.
+QCG_INLINE __m128i v_raw16(const void* p) { return _mm_loadu_si128((const __m128i*)p); }
+QCG_INLINE __m128i v_raw16_n(const void* p, int n) {
+  alignas(16) uint16_t lanes[8] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = ((const uint16_t*)p)[i];
+  return _mm_load_si128((const __m128i*)lanes);
+}
+QCG_INLINE void v_put16_n(void* p, __m128i x, int n) {
+  alignas(16) uint16_t lanes[8];
+  _mm_store_si128((__m128i*)lanes, x);
+  for (int i = 0; i < n; ++i) ((uint16_t*)p)[i] = lanes[i];
+}
+QCG_INLINE __m128i v_raw8(const void* p) { return _mm_loadl_epi64((const __m128i*)p); }
+QCG_INLINE __m128i v_raw8_n(const void* p, int n) {
+  alignas(16) uint8_t lanes[16] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = ((const uint8_t*)p)[i];
+  return _mm_load_si128((const __m128i*)lanes);
+}
+QCG_INLINE void v_put8_n(void* p, __m128i x, int n) {
+  alignas(16) uint8_t lanes[16];
+  _mm_store_si128((__m128i*)lanes, x);
+  for (int i = 0; i < n; ++i) ((uint8_t*)p)[i] = lanes[i];
+}
+// The low 16 (low 8) bits of each lane, in order.
+QCG_INLINE __m128i v_low16(vi x) {
+  const __m256i pick = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,
+                                        0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1);
+  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_shuffle_epi8(x, pick), 0x08));
+}
+QCG_INLINE __m128i v_low8(vi x) {
+  const __m128i pick = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, -1, -1, -1, -1, -1, -1, -1, -1);
+  return _mm_shuffle_epi8(v_low16(x), pick);
+}
+QCG_INLINE void vi_store_i8(int8_t* p, vi x) { _mm_storel_epi64((__m128i*)p, v_low8(x)); }
+QCG_INLINE void vi_store_i8_n(int8_t* p, vi x, int n) { v_put8_n(p, v_low8(x), n); }
+QCG_INLINE void vi_store_u8(uint8_t* p, vi x) { vi_store_i8((int8_t*)p, x); }
+QCG_INLINE void vi_store_u8_n(uint8_t* p, vi x, int n) { vi_store_i8_n((int8_t*)p, x, n); }
+
+// Between f32 lanes and 16-bit storage.
+QCG_INLINE vf v_from_bf16(__m128i h) { return v_from_bits(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)); }
+QCG_INLINE vf v_from_f16(__m128i h) { return _mm256_cvtph_ps(h); }
+QCG_INLINE vi v_round_bf16_bits(vf x) {
+  vi bits = v_bits(x);
+  vi odd = vi_and(_mm256_srli_epi32(bits, 16), vi_set1(1));
+  vi rounded = vi_add(bits, vi_add(odd, vi_set1(0x7fff)));
+  return v_bits(v_select(v_isnan(x), v_from_bits(vi_set1(0x7fc00000)), v_from_bits(rounded)));
+}
+QCG_INLINE __m128i v_to_bf16(vf x) { return v_low16(_mm256_srli_epi32(v_round_bf16_bits(x), 16)); }
+QCG_INLINE __m128i v_to_f16(vf x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+QCG_INLINE vf v_cast_bf16(vf x) { return v_from_bits(vi_and(v_round_bf16_bits(x), vi_set1((int32_t)0xffff0000))); }
+QCG_INLINE vf v_cast_f16(vf x) { return v_from_f16(v_to_f16(x)); }
+
+// Loads.
+QCG_INLINE vf v_from_i8(__m128i raw) { return vi_to_f(_mm256_cvtepi8_epi32(raw)); }
+QCG_INLINE vf v_from_u8(__m128i raw) { return vi_to_f(_mm256_cvtepu8_epi32(raw)); }
+QCG_INLINE vf v_from_bool(__m128i raw) { return v_from_u8(_mm_min_epu8(raw, _mm_set1_epi8(1))); }
+QCG_INLINE vf v_load_f32(const float* p) { return _mm256_loadu_ps(p); }
+QCG_INLINE vf v_load_f32_n(const float* p, int n) { return _mm256_maskload_ps(p, v_tail(n)); }
+QCG_INLINE vf v_load_bf16(const qcg_bf16* p) { return v_from_bf16(v_raw16(p)); }
+QCG_INLINE vf v_load_bf16_n(const qcg_bf16* p, int n) { return v_from_bf16(v_raw16_n(p, n)); }
+QCG_INLINE vf v_load_f16(const qcg_f16* p) { return v_from_f16(v_raw16(p)); }
+QCG_INLINE vf v_load_f16_n(const qcg_f16* p, int n) { return v_from_f16(v_raw16_n(p, n)); }
+QCG_INLINE vf v_load_i8(const int8_t* p) { return v_from_i8(v_raw8(p)); }
+QCG_INLINE vf v_load_i8_n(const int8_t* p, int n) { return v_from_i8(v_raw8_n(p, n)); }
+QCG_INLINE vf v_load_u8(const uint8_t* p) { return v_from_u8(v_raw8(p)); }
+QCG_INLINE vf v_load_u8_n(const uint8_t* p, int n) { return v_from_u8(v_raw8_n(p, n)); }
+QCG_INLINE vf v_load_bool(const uint8_t* p) { return v_from_bool(v_raw8(p)); }
+QCG_INLINE vf v_load_bool_n(const uint8_t* p, int n) { return v_from_bool(v_raw8_n(p, n)); }
+QCG_INLINE vf v_load_i32(const int32_t* p) { return vi_to_f(vi_load(p)); }
+QCG_INLINE vf v_load_i32_n(const int32_t* p, int n) { return vi_to_f(vi_load_n(p, n)); }
+// 64-bit integers have no vector conversion here.
+QCG_INLINE vf v_load_i64_n(const int64_t* p, int n) {
+  alignas(32) float lanes[8] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = (float)p[i];
+  return _mm256_load_ps(lanes);
+}
+QCG_INLINE vf v_load_i64(const int64_t* p) { return v_load_i64_n(p, VL); }
+QCG_INLINE vf v_load_f64_n(const double* p, int n) {
+  alignas(32) float lanes[8] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = (float)p[i];
+  return _mm256_load_ps(lanes);
+}
+QCG_INLINE vf v_load_f64(const double* p) {
+  return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(p + 4)), _mm256_cvtpd_ps(_mm256_loadu_pd(p)));
+}
+
+// Stores.
+QCG_INLINE void v_store_f32(float* p, vf x) { _mm256_storeu_ps(p, x); }
+QCG_INLINE void v_store_f32_n(float* p, vf x, int n) { _mm256_maskstore_ps(p, v_tail(n), x); }
+QCG_INLINE void v_store_bf16(qcg_bf16* p, vf x) { _mm_storeu_si128((__m128i*)p, v_to_bf16(x)); }
+QCG_INLINE void v_store_bf16_n(qcg_bf16* p, vf x, int n) { v_put16_n(p, v_to_bf16(x), n); }
+QCG_INLINE void v_store_f16(qcg_f16* p, vf x) { _mm_storeu_si128((__m128i*)p, v_to_f16(x)); }
+QCG_INLINE void v_store_f16_n(qcg_f16* p, vf x, int n) { v_put16_n(p, v_to_f16(x), n); }
+QCG_INLINE void v_store_i32(int32_t* p, vf x) { vi_store(p, v_to_i_trunc(x)); }
+QCG_INLINE void v_store_i32_n(int32_t* p, vf x, int n) { vi_store_n(p, v_to_i_trunc(x), n); }
+QCG_INLINE void v_store_i64_n(int64_t* p, vf x, int n) {
+  alignas(32) float lanes[8];
+  _mm256_store_ps(lanes, x);
+  for (int i = 0; i < n; ++i) p[i] = _mm_cvttss_si64(_mm_set_ss(lanes[i]));  // defined for every float, unlike a cast
+}
+QCG_INLINE void v_store_i64(int64_t* p, vf x) { v_store_i64_n(p, x, VL); }
+QCG_INLINE void v_store_f64_n(double* p, vf x, int n) {
+  alignas(32) float lanes[8];
+  _mm256_store_ps(lanes, x);
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
+}
+QCG_INLINE void v_store_f64(double* p, vf x) { v_store_f64_n(p, x, VL); }
+QCG_INLINE void v_store_i8(int8_t* p, vf x) { vi_store_i8(p, v_to_i_trunc(x)); }
+QCG_INLINE void v_store_i8_n(int8_t* p, vf x, int n) { vi_store_i8_n(p, v_to_i_trunc(x), n); }
+QCG_INLINE void v_store_u8(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_trunc(x)); }
+QCG_INLINE void v_store_u8_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_trunc(x), n); }
+QCG_INLINE vf v_saturate(vf x, float lo, float hi) { return _mm256_min_ps(_mm256_max_ps(x, v_set1(lo)), v_set1(hi)); }
+QCG_INLINE void v_store_i8_sat(int8_t* p, vf x) { vi_store_i8(p, v_to_i_round(v_saturate(x, -128, 127))); }
+QCG_INLINE void v_store_i8_sat_n(int8_t* p, vf x, int n) { vi_store_i8_n(p, v_to_i_round(v_saturate(x, -128, 127)), n); }
+QCG_INLINE void v_store_u8_sat(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_round(v_saturate(x, 0, 255))); }
+QCG_INLINE void v_store_u8_sat_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_round(v_saturate(x, 0, 255)), n); }
+
+// Reductions over the lanes, halves onto halves: the same order on every ISA for the same VL. NaN wins max and min.
+QCG_INLINE float v_hadd(vf x) {
+  __m128 b = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+QCG_INLINE float v_hmax(vf x) {
+  x = v_max(x, _mm256_permute2f128_ps(x, x, 1));
+  x = v_max(x, _mm256_permute_ps(x, 0x4e));
+  return _mm256_cvtss_f32(v_max(x, _mm256_permute_ps(x, 0xb1)));
+}
+QCG_INLINE float v_hmin(vf x) { return -v_hmax(v_neg(x)); }
+
+#include "vector_math.h"

@@ -1,0 +1,258 @@
+// The functions of graph/expr.h on vectors, written once on the primitives of whichever ISA header includes this file.
+//
+// Why here: an ISA header says what the machine does; how exp is computed is the same everywhere, so it is one text, and
+// two ISAs differ only where v_fma differs (portable rounds twice).
+//
+//   #include "avx512.h"                       // defines vf, v_fma, …, and includes this file last
+//   vf y = v_silu(v_load_bf16_n(x, 5));
+//
+// Largest error against double libm, in ulp of the f32 result (tests/isa_headers asserts these):
+//
+//   exp 1      log 1       sin cos 2 (|x| <= 1e6; beyond: bounded, not accurate)   pow 3
+//   tanh 2     erf 2       sigmoid 3     silu 3     gelu 4 and gelu_tanh 4 (x >= -2), below: |error| <= 2e-7 * |x|
+//
+// Every function is right at +-0, +-inf, NaN and denormals, as torch defines it; gelu(-inf) is NaN there and here.
+#pragma once
+
+QCG_INLINE vf v_reciprocal(vf x) { return v_div(v_set1(1.0f), x); }
+QCG_INLINE vf v_rsqrt(vf x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
+QCG_INLINE vf v_relu(vf x) { return v_max(x, v_zero()); }
+QCG_INLINE vf v_clamp(vf x, vf lo, vf hi) { return v_min(v_max(x, lo), hi); }
+
+// x * 2^n for integral n in [-300, 300]; two factors, because 2^n alone leaves the range of f32 before the product does.
+QCG_INLINE vf v_ldexp(vf x, vf n) {
+#ifdef QCG_HAS_SCALEF
+  return v_scalef(x, n);
+#else
+  vi whole = v_to_i_round(n);
+  vi half = vi_sra(whole, 1);
+  vi bias = vi_set1(127);
+  vf first = v_from_bits(vi_shl(vi_add(half, bias), 23));
+  vf second = v_from_bits(vi_shl(vi_add(vi_sub(whole, half), bias), 23));
+  return v_mul(v_mul(x, first), second);
+#endif
+}
+
+// e^r - 1 = r + r^2 P(r) on |r| <= ln2 / 2; ln2 is split so that n * (first part) is exact without a fused multiply.
+QCG_INLINE vf v_exp(vf x) {
+  vf bounded = v_clamp(x, v_set1(-105.0f), v_set1(90.0f));
+  vf n = v_round_even(v_mul(bounded, v_set1(1.442695041f)));
+  vf r = v_fma(n, v_set1(-0.693359375f), bounded);
+  r = v_fma(n, v_set1(2.12194440e-4f), r);
+  vf p = v_set1(1.979024819e-04f);
+  p = v_fma(p, r, v_set1(1.394475927e-03f));
+  p = v_fma(p, r, v_set1(8.333497681e-03f));
+  p = v_fma(p, r, v_set1(4.166629538e-02f));
+  p = v_fma(p, r, v_set1(1.666666567e-01f));
+  p = v_fma(p, r, v_set1(0.5f));
+  p = v_fma(p, v_mul(r, r), r);
+  return v_ldexp(v_add(p, v_set1(1.0f)), n);
+}
+
+// x = 2^exponent * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); for 0 < x < inf, denormals included.
+struct LogParts {
+  vf f, exponent;
+};
+QCG_INLINE LogParts v_split_for_log(vf x) {
+  vm tiny = v_lt(x, v_set1(1.17549435e-38f));
+  vi bits = v_bits(v_select(tiny, v_mul(x, v_set1(8388608.0f)), x));
+  vi k = vi_sra(vi_sub(bits, vi_set1(0x3f3504f3)), 23);
+  vf m = v_from_bits(vi_sub(bits, vi_shl(k, 23)));
+  vf shift = v_select(tiny, v_set1(-23.0f), v_zero());
+  return {v_sub(m, v_set1(1.0f)), v_add(vi_to_f(k), shift)};
+}
+
+QCG_INLINE vf v_log(vf x) {
+  LogParts s = v_split_for_log(x);
+  vf square = v_mul(s.f, s.f);
+  vf p = v_set1(6.746559590e-02f);
+  p = v_fma(p, s.f, v_set1(-1.167964339e-01f));
+  p = v_fma(p, s.f, v_set1(1.189033613e-01f));
+  p = v_fma(p, s.f, v_set1(-1.240513772e-01f));
+  p = v_fma(p, s.f, v_set1(1.421922296e-01f));
+  p = v_fma(p, s.f, v_set1(-1.666800678e-01f));
+  p = v_fma(p, s.f, v_set1(2.000213414e-01f));
+  p = v_fma(p, s.f, v_set1(-2.500000894e-01f));
+  p = v_fma(p, s.f, v_set1(3.333331347e-01f));
+  vf y = v_mul(v_mul(p, square), s.f);
+  y = v_fma(s.exponent, v_set1(-2.12194440e-4f), y);
+  y = v_fma(square, v_set1(-0.5f), y);
+  y = v_fma(s.exponent, v_set1(0.693359375f), v_add(s.f, y));
+  vf inf = v_set1(__builtin_inff());
+  y = v_select(v_eq(x, inf), inf, y);
+  y = v_select(v_eq(x, v_zero()), v_neg(inf), y);
+  return v_select(v_lt(x, v_zero()), v_set1(__builtin_nanf("")), v_select(v_isnan(x), x, y));
+}
+
+QCG_INLINE vf v_tanh(vf x) {
+  vf z = v_mul(x, x);
+  vf p = v_set1(-5.704978481e-03f);
+  p = v_fma(p, z, v_set1(2.063907869e-02f));
+  p = v_fma(p, z, v_set1(-5.373971164e-02f));
+  p = v_fma(p, z, v_set1(1.333144158e-01f));
+  p = v_fma(p, z, v_set1(-3.333328068e-01f));
+  vf small = v_fma(v_mul(p, z), x, x);
+  vf a = v_abs(x);
+  vf e = v_exp(v_add(a, a));
+  vf large = v_sub(v_set1(1.0f), v_div(v_set1(2.0f), v_add(e, v_set1(1.0f))));
+  return v_select(v_lt(a, v_set1(0.625f)), small, v_copysign(large, x));
+}
+
+// Below 0.9 an odd polynomial; above, 1 - exp(-P(|x|)) with P = -log(erfc), whose error the small erfc scales down.
+QCG_INLINE vf v_erf(vf x) {
+  vf z = v_mul(x, x);
+  vf q = v_set1(-6.090357783e-04f);
+  q = v_fma(q, z, v_set1(5.011962261e-03f));
+  q = v_fma(q, z, v_set1(-2.677890845e-02f));
+  q = v_fma(q, z, v_set1(1.128214076e-01f));
+  q = v_fma(q, z, v_set1(-3.761252463e-01f));
+  q = v_fma(q, z, v_set1(1.283791512e-01f));
+  vf small = v_fma(q, x, x);
+  vf a = v_abs(x);
+  vf t = v_min(a, v_set1(4.0f));
+  vf p = v_set1(2.082861829e-05f);
+  p = v_fma(p, t, v_set1(-4.313935642e-04f));
+  p = v_fma(p, t, v_set1(4.156254698e-03f));
+  p = v_fma(p, t, v_set1(-2.508061565e-02f));
+  p = v_fma(p, t, v_set1(1.082203835e-01f));
+  p = v_fma(p, t, v_set1(6.334008574e-01f));
+  p = v_fma(p, t, v_set1(1.129488349e+00f));
+  p = v_fma(p, t, v_set1(-1.692051301e-04f));
+  vf large = v_sub(v_set1(1.0f), v_exp(v_neg(p)));
+  return v_select(v_lt(a, v_set1(0.9f)), small, v_copysign(large, x));
+}
+
+// With e = exp(-|x|) nothing overflows, and the negative side keeps its relative precision.
+QCG_INLINE vf v_sigmoid(vf x) {
+  vf e = v_exp(v_neg(v_abs(x)));
+  vf numerator = v_select(v_lt(x, v_zero()), e, v_set1(1.0f));
+  return v_div(numerator, v_add(v_set1(1.0f), e));
+}
+QCG_INLINE vf v_silu(vf x) { return v_mul(x, v_sigmoid(x)); }
+
+// x * Phi(x), Phi(-a) = exp(-a^2/2) * R(q) / (1 + a), q = (a - 3) / (a + 3): no cancellation of 1 + erf for x < 0.
+QCG_INLINE vf v_gelu(vf x) {
+  vf one = v_set1(1.0f), three = v_set1(3.0f);
+  vf a = v_min(v_abs(x), v_set1(14.6f));
+  vf q = v_div(v_sub(a, three), v_add(a, three));
+  vf r = v_set1(4.647468813e-05f);
+  r = v_fma(r, q, v_set1(1.215718112e-05f));
+  r = v_fma(r, q, v_set1(-4.694824747e-04f));
+  r = v_fma(r, q, v_set1(-3.403660085e-04f));
+  r = v_fma(r, q, v_set1(2.990926383e-03f));
+  r = v_fma(r, q, v_set1(1.155110076e-03f));
+  r = v_fma(r, q, v_set1(-2.272658981e-02f));
+  r = v_fma(r, q, v_set1(4.516463727e-02f));
+  r = v_fma(r, q, v_set1(-1.643236727e-02f));
+  r = v_fma(r, q, v_set1(-9.652677923e-02f));
+  r = v_fma(r, q, v_set1(4.860557914e-01f));
+  vf square = v_mul(a, a);
+  vf rounded_off = v_fused(a, a, v_neg(square));  // exp turns an absolute error of a^2 into a relative one
+  vf e = v_exp(v_mul(square, v_set1(-0.5f)));
+  e = v_fma(v_mul(e, rounded_off), v_set1(-0.5f), e);
+  vf tail = v_div(v_mul(r, e), v_add(one, a));
+  return v_mul(x, v_select(v_lt(x, v_zero()), tail, v_sub(one, tail)));
+}
+
+// x/2 * (1 + tanh(u)) is x * sigmoid(2u), u = sqrt(2/pi) * (x + 0.044715 x^3).
+QCG_INLINE vf v_gelu_tanh(vf x) {
+  vf p = v_fma(v_mul(x, x), v_set1(0.0713548162726f), v_set1(1.59576912161f));
+  return v_mul(x, v_sigmoid(v_mul(x, p)));
+}
+
+// Quadrant and remainder of x by pi/2 in three parts of pi/2; the first subtraction is exact, so x may be large.
+QCG_INLINE vf v_sin_shifted(vf x, int quadrant_shift) {
+  vf n = v_round_even(v_mul(x, v_set1(0.636619772f)));
+  vf minus_n = v_neg(n);
+  vf r = v_fused(minus_n, v_set1(1.570796371e+00f), x);
+  r = v_fused(minus_n, v_set1(-4.371138829e-08f), r);
+  r = v_fused(minus_n, v_set1(-1.715124510e-15f), r);
+  vf z = v_mul(r, r);
+  vf s = v_set1(-1.951202721e-04f);
+  s = v_fma(s, z, v_set1(8.332137018e-03f));
+  s = v_fma(s, z, v_set1(-1.666665375e-01f));
+  s = v_fma(v_mul(s, z), r, r);
+  vf c = v_set1(2.442943696e-05f);
+  c = v_fma(c, z, v_set1(-1.388728386e-03f));
+  c = v_fma(c, z, v_set1(4.166664556e-02f));
+  c = v_fma(v_mul(c, z), z, v_fma(z, v_set1(-0.5f), v_set1(1.0f)));
+  vi quadrant = vi_add(v_to_i_round(n), vi_set1(quadrant_shift));
+  vf y = v_select(vi_test(quadrant, 1), c, s);
+  y = v_select(vi_test(quadrant, 2), v_neg(y), y);
+  return v_clamp(y, v_set1(-1.0f), v_set1(1.0f));
+}
+QCG_INLINE vf v_sin(vf x) { return v_sin_shifted(x, 0); }
+QCG_INLINE vf v_cos(vf x) { return v_sin_shifted(x, 1); }
+
+// log2 of x > 0 as high + low: s = f / (2 + f), log2(1 + f) = 2/ln2 * s + s^3 R(s^2). v_fused gives each rounding error.
+struct TwoFloats {
+  vf high, low;
+};
+QCG_INLINE TwoFloats v_log2_exact(vf x) {
+  LogParts parts = v_split_for_log(x);
+  vf f = parts.f, g = v_add(f, v_set1(2.0f));
+  vf g_low = v_sub(f, v_sub(g, v_set1(2.0f)));
+  vf s = v_div(f, g);
+  vf minus_s = v_neg(s);
+  vf s_low = v_div(v_fused(minus_s, g_low, v_fused(minus_s, g, f)), g);
+  vf z = v_mul(s, s);
+  vf r = v_set1(3.404231369e-01f);
+  r = v_fma(r, z, v_set1(4.116961658e-01f));
+  r = v_fma(r, z, v_set1(5.770829916e-01f));
+  r = v_fma(r, z, v_set1(9.617967010e-01f));
+  vf two_over_ln2 = v_set1(2.885390043e+00f);
+  vf product = v_mul(s, two_over_ln2);
+  vf low = v_fused(s, two_over_ln2, v_neg(product));
+  low = v_fma(s, v_set1(3.851926067e-08f), low);
+  low = v_fma(s_low, two_over_ln2, low);
+  low = v_fma(v_mul(r, z), s, low);
+  vf sum = v_add(parts.exponent, product);  // |exponent| >= |product| or exponent is 0: the error below is exact
+  vf sum_low = v_sub(product, v_sub(sum, parts.exponent));
+  low = v_add(low, sum_low);
+  vf high = v_add(sum, low);
+  return {high, v_sub(low, v_sub(high, sum))};
+}
+
+// 2^(high + low), low small against high.
+QCG_INLINE vf v_exp2_of(vf high, vf low) {
+  vf bounded = v_clamp(high, v_set1(-160.0f), v_set1(160.0f));
+  vf n = v_round_even(bounded);
+  vf r = v_add(v_sub(bounded, n), low);
+  vf p = v_set1(1.521275681e-05f);
+  p = v_fma(p, r, v_set1(1.546659623e-04f));
+  p = v_fma(p, r, v_set1(1.333383028e-03f));
+  p = v_fma(p, r, v_set1(9.618040174e-03f));
+  p = v_fma(p, r, v_set1(5.550410599e-02f));
+  p = v_fma(p, r, v_set1(2.402265072e-01f));
+  p = v_fma(p, v_mul(r, r), v_mul(r, v_set1(0.693147182f)));
+  return v_ldexp(v_add(p, v_set1(1.0f)), n);
+}
+
+// IEEE 754 pow: pow(x, 0) = pow(1, y) = 1 even for NaN; a negative base needs an integral exponent.
+QCG_INLINE vf v_pow(vf x, vf y) {
+  vf zero = v_zero(), one = v_set1(1.0f), inf = v_set1(__builtin_inff());
+  vf a = v_abs(x);
+  TwoFloats log2 = v_log2_exact(a);
+  vf high = v_select(v_eq(a, zero), v_neg(inf), v_select(v_eq(a, inf), inf, log2.high));
+  vf t = v_mul(y, high);
+  vm finite = v_lt(v_abs(t), v_set1(1000.0f));
+  vf low = v_fma(y, log2.low, v_fused(y, high, v_neg(t)));
+  vf result = v_exp2_of(t, v_select(finite, low, zero));
+  result = v_select(v_eq(a, one), one, result);
+  vf half = v_mul(y, v_set1(0.5f));
+  vm integral = v_eq(v_trunc(y), y), even = v_eq(v_trunc(half), half);
+  vf signed_result = v_select(even, result, v_neg(result));
+  vf fractional = v_select(v_eq(a, zero), result, v_select(v_eq(a, inf), result, v_set1(__builtin_nanf(""))));
+  vm sign = v_lt(v_copysign(one, x), zero);
+  result = v_select(sign, v_select(integral, signed_result, fractional), result);
+  result = v_select(v_isnan(x), x, v_select(v_isnan(y), y, result));
+  return v_select(v_eq(y, zero), one, v_select(v_eq(x, one), one, result));
+}
+
+// Rounding through a dtype, for the casts of an expression: the value comes back as f32.
+QCG_INLINE vf v_cast_f32(vf x) { return x; }
+QCG_INLINE vf v_cast_i32(vf x) { return vi_to_f(v_to_i_trunc(x)); }
+QCG_INLINE vf v_cast_i64(vf x) { return v_trunc(x); }
+QCG_INLINE vf v_cast_i8(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 24), 24)); }
+QCG_INLINE vf v_cast_u8(vf x) { return vi_to_f(vi_and(v_to_i_trunc(x), vi_set1(255))); }
+QCG_INLINE vf v_cast_bool(vf x) { return v_select(v_eq(x, v_zero()), v_zero(), v_set1(1.0f)); }
