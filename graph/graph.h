@@ -121,6 +121,7 @@ void for_each_input(NodeT& node, F&& f) {
 
 // text.cpp: the IR text form; parse_graph(print_graph(g)) prints the same again. Parameters print without their bytes.
 std::string print_graph(const Graph& graph);
+std::string print_node(const Graph& graph, const Node& node);  // one indented line, as in print_graph
 Result<Graph> parse_graph(std::string_view text);
 
 // verify.cpp

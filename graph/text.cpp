@@ -35,6 +35,11 @@ class Printer {
     return text_ + "}\n";
   }
 
+  std::string print_one(const Node& node) {
+    print_node(node);
+    return text_;
+  }
+
  private:
   void print_parameter(const Value& v) {
     text_ += fmt::format("param {}: {}", print_name('@', v.name), type(v));
@@ -149,5 +154,6 @@ std::string quote_text(std::string_view text) {
 }
 
 std::string print_graph(const Graph& graph) { return Printer(graph).print(); }
+std::string print_node(const Graph& graph, const Node& node) { return Printer(graph).print_one(node); }
 
 }  // namespace qcg

@@ -1,0 +1,96 @@
+#include "codegen/build.h"
+
+#include <fmt/format.h>
+
+#include "cache/key.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr const char* kModuleName = "kernel.so";
+
+std::vector<std::string> all_flags(const Toolchain& cxx, Isa isa) {
+  std::vector<std::string> flags = kernel_flags(cxx);
+  const std::vector<std::string> isa_flags = kernel_flags(isa);
+  flags.insert(flags.end(), isa_flags.begin(), isa_flags.end());
+  return flags;
+}
+
+KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
+  KeyBuilder key;
+  key.add("kernel", kernel.name);
+  key.add("generator", kGeneratorVersion);
+  key.add("isa", isa_info(kernel.isa).name);
+  key.add("toolchain", cxx.fingerprint);
+  key.add_list("flags", all_flags(cxx, kernel.isa));
+  for (const SourceFile& header : support_headers(kernel.isa)) key.add("header " + header.name, header.text);
+  key.add("source", kernel.source);
+  return key;
+}
+
+// The first line of a compiler log that says what is wrong.
+std::string first_error(const CompileResult& result) {
+  if (result.timed_out) return "the compiler ran out of time";
+  if (result.cancelled) return "cancelled";
+  size_t at = result.log.find("error:");
+  if (at == std::string::npos) at = 0;
+  const size_t begin = result.log.rfind('\n', at);
+  const size_t from = begin == std::string::npos ? 0 : begin + 1;
+  std::string line = result.log.substr(from, result.log.find('\n', at) - from);
+  return line.empty() ? fmt::format("the compiler exited with status {}", result.exit_status) : line;
+}
+
+}  // namespace
+
+Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> sources) {
+  std::vector<BuiltKernel> kernels;
+  std::vector<size_t> missing;
+  std::vector<std::string> dumps;
+  for (KernelSource& source : sources) {
+    BuiltKernel kernel;
+    const KeyBuilder key = key_of(source, cxx_);
+    kernel.source = std::move(source);
+    kernel.key = key.finish().hex;
+    QCG_TRY(entry, store_.find({kernel.key}));
+    if (entry) {
+      if (auto bytes = entry->read(kModuleName)) kernel.bytes = std::move(*bytes), kernel.hit = true;
+    }
+    if (kernel.hit) ++counters_.cache_hits;
+    else missing.push_back(kernels.size());
+    dumps.push_back(key.dump());
+    kernels.push_back(std::move(kernel));
+  }
+  if (!missing.empty()) QCG_CHECK(compile_missing(kernels, missing, dumps));
+  return kernels;
+}
+
+Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const std::vector<size_t>& missing,
+                                      const std::vector<std::string>& dumps) {
+  std::vector<CompileJob> jobs;
+  for (size_t i : missing) {
+    CompileJob job;
+    job.sources = {{"kernel.cpp", kernels[i].source.source}};
+    for (const SourceFile& header : support_headers(kernels[i].source.isa)) job.headers.push_back({header.name, header.text});
+    job.flags = all_flags(cxx_, kernels[i].source.isa);
+    jobs.push_back(std::move(job));
+    if (const auto reasons = store_.explain_miss(dumps[i]); !reasons.empty()) kernels[i].miss_reason = reasons[0];
+  }
+  QCG_TRY(results, compile_all(cxx_, jobs, limits_));
+  for (size_t r = 0; r < results.size(); ++r) {
+    BuiltKernel& kernel = kernels[missing[r]];
+    ++counters_.compiler_runs;
+    counters_.compiler_s += results[r].seconds;
+    kernel.compile_s = results[r].seconds;
+    if (!results[r].ok()) {
+      kernel.failure = first_error(results[r]);
+      continue;
+    }
+    kernel.bytes = std::move(results[r].bytes);
+    const EntryFile files[] = {{kModuleName, kernel.bytes, 0700, {}}, {"kernel.cpp", kernel.source.source, 0600, {}}};
+    (void)store_.publish({kernel.key}, files, dumps[missing[r]]);  // a full or read-only cache only costs a recompile
+  }
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,67 @@
+// KernelBuilder: from rendered source to verified shared-object bytes, through the kernel cache.
+//
+// Why here: plan steps, tuner candidates and `--tune=off` all build the same way; this is the only caller of the compiler.
+//
+//   KernelBuilder builder(cxx, store, limits);
+//   std::vector<BuiltKernel> built = builder.build({{name, symbol, source, Isa::avx512}, …});
+//   if (built[0].ok()) load(built[0].bytes);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cache/compile.h"
+#include "cache/store.h"
+#include "cache/toolchain.h"
+#include "codegen/problem.h"
+
+namespace qcg {
+
+// The version that is part of every key: raise it when rendering, packing or the ABI change meaning.
+inline constexpr std::string_view kGeneratorVersion = "0.1.0";
+
+struct KernelSource {
+  std::string name;    // kernel_name(): log, cache listing, file name in the program
+  std::string symbol;  // of the qcg_kernel it defines
+  std::string source;  // one translation unit
+  Isa isa = Isa::portable;
+};
+
+struct BuiltKernel {
+  KernelSource source;
+  std::string key;     // hex, of the cache entry
+  std::string bytes;   // the shared object; empty if it failed
+  bool hit = false;
+  double compile_s = 0;
+  std::string failure;          // why it did not build: the compiler's first error line; empty if it did
+  std::string miss_reason;      // what differs from the nearest entry, for --explain
+
+  bool ok() const { return failure.empty() && !bytes.empty(); }
+};
+
+struct BuildCounters {
+  int compiler_runs = 0;
+  int cache_hits = 0;
+  double compiler_s = 0;  // sum over processes
+};
+
+class KernelBuilder {
+ public:
+  KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits) : cxx_(std::move(cxx)), store_(store), limits_(limits) {}
+
+  // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an Error.
+  Result<std::vector<BuiltKernel>> build(std::vector<KernelSource> sources);
+  const BuildCounters& counters() const { return counters_; }
+  const Toolchain& toolchain() const { return cxx_; }
+
+ private:
+  Status compile_missing(std::vector<BuiltKernel>& kernels, const std::vector<size_t>& missing,
+                         const std::vector<std::string>& dumps);
+
+  Toolchain cxx_;
+  Store& store_;
+  CompileLimits limits_;
+  BuildCounters counters_;
+};
+
+}  // namespace qcg

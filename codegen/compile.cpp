@@ -1,0 +1,341 @@
+#include "codegen/compile.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "cache/compile_cache.h"
+#include "codegen/link.h"
+#include "codegen/program_cache.h"
+#include "graph/read/read_graph.h"
+#include "runtime/arena.h"
+
+namespace qcg {
+
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What --tune=fast builds per bucket; candidates() puts the likely winners first.
+constexpr size_t kFastCandidates = 4;
+constexpr double kFastBudget_s = 0.6;  // per problem and bucket
+constexpr double kFullBudget_s = 6.0;
+
+// One problem in one M range: its candidates, and where their builds are in the batch.
+struct Choice {
+  int problem = 0;
+  Bucket bucket{1, INT64_MAX, 1};
+  std::vector<Candidate> candidates;  // GEMMs only
+  std::vector<size_t> builds;         // into Batch::kernels, parallel to candidates; one for other kernels
+  int winner = 0;
+};
+
+struct Batch {
+  std::vector<Choice> choices;
+  std::vector<KernelSource> sources;
+  std::vector<BuiltKernel> kernels;
+};
+
+// The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
+std::string symbol_of(std::string_view name, std::string_view identity) {
+  return "qcg_kernel_" + sha256_hex(std::string(name) + "|" + std::string(identity)).substr(0, 16);
+}
+
+size_t add_source(Batch& batch, KernelSource source) {
+  for (size_t i = 0; i < batch.sources.size(); ++i)
+    if (batch.sources[i].symbol == source.symbol && batch.sources[i].source == source.source) return i;
+  batch.sources.push_back(std::move(source));
+  return batch.sources.size() - 1;
+}
+
+Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
+  static constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "matmul"};
+  const std::string signature = problem_signature(problem);
+  KernelSource out;
+  out.isa = isa;
+  out.name = fmt::format("{}_{}_{}", kPrefixes[problem.index()], sha256_hex(signature).substr(0, 8), isa_info(isa).name);
+  out.symbol = symbol_of(out.name, signature);
+  Result<std::string> text = Error::internal("render", "a GEMM has candidates");
+  if (auto* loop = std::get_if<LoopProblem>(&problem)) text = render_loop(*loop, isa, out.symbol);
+  if (auto* rows = std::get_if<QuantizeRowsProblem>(&problem)) text = render_quantize_rows(*rows, isa, out.symbol);
+  if (auto* reduce = std::get_if<ReduceProblem>(&problem)) text = render_reduce(*reduce, isa, out.symbol);
+  if (auto* matmul = std::get_if<MatmulProblem>(&problem)) text = render_matmul(*matmul, isa, out.symbol);
+  if (!text.ok()) return text.error();
+  out.source = std::move(*text);
+  return out;
+}
+
+// The winners of an earlier log, by problem and bucket: `--pin`.
+class Pins {
+ public:
+  static Result<Pins> read(const std::string& path) {
+    Pins pins;
+    if (path.empty()) return pins;
+    QCG_TRY(records, read_tune_log(path));
+    for (TuneRecord& record : records)
+      if (record.status == TrialStatus::won) pins.won_.push_back(std::move(record));
+    return pins;
+  }
+  bool empty() const { return won_.empty(); }
+  const TuneRecord* find(const std::string& signature, const Bucket& bucket) const {
+    for (const TuneRecord& record : won_)
+      if (record.problem == signature && record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
+    return nullptr;
+  }
+
+ private:
+  std::vector<TuneRecord> won_;
+};
+
+std::vector<Candidate> select_candidates(const Problem& problem, const Target& target, const Bucket& bucket,
+                                         const CompileOptions& options, const Pins& pins) {
+  std::vector<Candidate> all = candidates(problem, target, bucket.m_min, bucket.m_max);
+  if (const TuneRecord* pin = pins.find(problem.signature(), bucket))
+    for (const Candidate& candidate : all)
+      if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
+  const size_t limit = options.tune == TuneMode::off ? 1 : options.tune == TuneMode::fast ? kFastCandidates : all.size();
+  if (all.size() > limit) all.resize(limit);
+  return all;
+}
+
+Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins) {
+  Batch batch;
+  for (size_t p = 0; p < plan.problems.size(); ++p) {
+    const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
+    if (!gemm) {
+      QCG_TRY(source, render_other(plan.problems[p], plan.target.isa));
+      Choice choice;
+      choice.problem = static_cast<int>(p);
+      choice.builds = {add_source(batch, std::move(source))};
+      batch.choices.push_back(std::move(choice));
+      continue;
+    }
+    for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
+      Choice choice{static_cast<int>(p), bucket, select_candidates(*gemm, plan.target, bucket, options, pins), {}, 0};
+      if (choice.candidates.empty())
+        return Error::unsupported(gemm->nodes.empty() ? "" : gemm->nodes[0],
+                                  fmt::format("no microkernel serves {} on {}", scheme_name(gemm->scheme), plan.target.str()),
+                                  "`qcodegen list microkernels` shows what there is");
+      for (const Candidate& candidate : choice.candidates) {
+        const std::string name = kernel_name(*gemm, candidate);
+        const std::string symbol = symbol_of(name, candidate.describe() + gemm->signature());
+        QCG_TRY(text, render_gemm(*gemm, candidate, symbol));
+        choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), plan.target.isa}));
+      }
+      batch.choices.push_back(std::move(choice));
+    }
+  }
+  return batch;
+}
+
+Status require_weights(const Graph& graph, const Plan& plan) {
+  for (const PlanConstant& constant : plan.constants) {
+    bool bound = constant.problem >= 0 || constant.plain.bound();
+    for (const SegmentTensors& segment : constant.segments) bound = bound && segment.weight.bound();
+    if (bound) continue;
+    std::string first;
+    for (const Value& value : graph.values)
+      if (first.empty() && value.kind == ValueKind::parameter && !value.data.bound()) first = value.name;
+    return Error::bad_input(first, "this weight has no data: the graph came without weights",
+                            "pass --weights model.safetensors, or --weights random:1 to work with shapes only");
+  }
+  return {};
+}
+
+class Compiler {
+ public:
+  explicit Compiler(const CompileOptions& options) : options_(options) {
+    threads_ = options.threads > 0 ? options.threads : this_machine().cores;
+  }
+
+  Result<CompileReport> run() {
+    const double start = now_s();
+    QCG_TRY(target, parse_target(options_.target));
+    QCG_TRY(cxx, find_cxx(options_.toolchain));
+    Store store = open_store();
+    report_.target = target.str();
+    report_.threads = threads_;
+    report_.program = options_.output;
+    QCG_TRY(memory, ProgramCache::open(options_, threads_, cxx, store));
+    if (memory.try_restore(options_.output, report_)) {
+      report_.wall_s = now_s() - start;
+      return std::move(report_);
+    }
+    QCG_TRY(explanation, explain_graph(options_));
+    describe_input(explanation);
+    const Plan& plan = explanation.plan;
+    QCG_CHECK(require_weights(explanation.graph, plan));
+    QCG_TRY(pins, Pins::read(options_.pin));
+    QCG_TRY(batch, render_all(plan, options_, pins));
+
+    const double build_start = now_s();
+    step("build {} kernels", batch.sources.size());
+    KernelBuilder builder(cxx, store, {.jobs = options_.jobs, .cancel = options_.cancel});
+    QCG_TRY(built, builder.build(batch.sources));
+    batch.kernels = std::move(built);
+    report_.build_s = now_s() - build_start;
+    report_.compiler_runs = builder.counters().compiler_runs;
+    report_.cache_hits = builder.counters().cache_hits;
+
+    QCG_TRY(writer, ProgramWriter::create(options_.output, plan));
+    step("pack {:.1f} MB of weights", static_cast<double>(report_.weight_bytes) / 1e6);
+    QCG_CHECK(writer.pack_constants(plan, threads_));
+    const double tune_start = now_s();
+    QCG_CHECK(choose_all(plan, batch, writer));
+    report_.tune_s = now_s() - tune_start;
+    link_kernels(plan, batch, writer);
+    QCG_CHECK(writer.finish(plan, log_));
+    report_.program_bytes = writer.bytes();
+    memory.remember(options_.output, report_);
+    for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
+    report_.wall_s = now_s() - start;
+    return std::move(report_);
+  }
+
+ private:
+  template <class... Args>
+  void step(fmt::format_string<Args...> format, Args&&... args) {
+    if (options_.on_step) options_.on_step(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Store open_store() {
+    if (options_.cache_dir.empty()) return Store::none();
+    auto store = Store::open({.dir = options_.cache_dir, .max_bytes = options_.cache_max_bytes});
+    if (store.ok()) return std::move(*store);
+    report_.warnings.push_back("working without a cache: " + store.error().to_string());
+    return Store::none();
+  }
+
+  void describe_input(Explanation& explanation) {
+    report_.format = explanation.read.format;
+    report_.torch_version = explanation.read.torch_version;
+    report_.nodes_read = explanation.nodes_read;
+    report_.nodes_lowered = static_cast<int>(explanation.plan.steps.size());
+    report_.passes = explanation.passes;
+    for (const Symbol& symbol : explanation.graph.symbols)
+      report_.symbols += fmt::format("{}{} in [{}, {}]", report_.symbols.empty() ? "" : ", ", symbol.name, symbol.min, symbol.max);
+    for (const PlanConstant& constant : explanation.plan.constants) report_.weight_bytes += constant.bytes;
+    for (const PassReport& pass : explanation.passes) {
+      if (pass.name == "merge_sibling_linears") report_.merged = pass.groups;
+      if (pass.name == "split_cat_linear")
+        for (const auto& group : pass.groups) report_.cat_split.insert(report_.cat_split.end(), group.begin(), group.end());
+    }
+  }
+
+  Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer) {
+    const std::string missing = why_isa_unavailable(plan.target.isa);
+    if (!missing.empty() && options_.tune != TuneMode::off)
+      return Error::unsupported(plan.target.str(), "this host cannot run it, so it cannot be tuned: " + missing,
+                                "add --tune=off to build it untried, or choose another --target");
+    if (!missing.empty()) report_.warnings.push_back("kernels were not verified: " + missing);
+    TuneOptions tune_options{options_.tune, threads_, options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s,
+                             options_.tune != TuneMode::off, {}};
+    if (options_.tune != TuneMode::off) {
+      step("measure this machine");
+      tune_options.ceilings = report_.ceilings = measure_ceilings(plan.target.isa, threads_);
+    }
+    for (Choice& choice : batch.choices) {
+      if (choice.candidates.empty()) {
+        const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
+        if (!kernel.ok()) return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
+        continue;
+      }
+      if (!missing.empty()) continue;
+      QCG_CHECK(choose(plan, batch, choice, writer, tune_options));
+    }
+    return {};
+  }
+
+  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const TuneOptions& tune_options) {
+    const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
+    size_t constant = 0;
+    while (plan.constants[constant].problem != choice.problem) ++constant;
+    std::vector<BuiltKernel> built;
+    for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
+    step("tune {} m={}", problem.segments[0].name, choice.bucket.m_probe);
+    QCG_TRY(result, tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
+                         choice.candidates, built, tune_options));
+    for (const TuneRecord& record : result.records) {
+      log_ += to_json_line(record) + "\n";
+      if (record.status == TrialStatus::reference) continue;
+      ++report_.candidates;
+      if (record.status == TrialStatus::failed_to_build) ++report_.candidates_failed;
+      else if (record.status == TrialStatus::wrong || record.status == TrialStatus::crashed) ++report_.candidates_wrong;
+      else ++report_.candidates_correct;
+    }
+    if (result.winner < 0) {
+      const std::string why = result.records.empty() ? "no candidate" : result.records[0].reason;
+      return Error::internal(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] was right: {}", choice.bucket.m_min,
+                                                                   choice.bucket.m_max, why));
+    }
+    choice.winner = result.winner;
+    add_report(plan, problem, choice, built[static_cast<size_t>(result.winner)], result);
+    return {};
+  }
+
+  void add_report(const Plan& plan, const Problem& problem, const Choice& choice, const BuiltKernel& kernel,
+                  const TuneResult& result) {
+    KernelReport out;
+    for (const PlanStep& s : plan.steps)
+      if (s.problem == choice.problem && out.step.empty()) out.step = s.name;
+    out.name = kernel.source.name;
+    out.nodes = problem.nodes;
+    out.segments = static_cast<int>(problem.segments.size());
+    out.status = kernel.hit ? "hit" : "built";
+    out.m_min = choice.bucket.m_min;
+    out.m_max = choice.bucket.m_max;
+    out.m_probe = choice.bucket.m_probe;
+    out.summary = fmt::format("{} {}·{}", scheme_name(problem.scheme), problem.n_total(), problem.k);
+    out.record = result.records[static_cast<size_t>(result.winner)];
+    double best = 0;
+    for (const TuneRecord& record : result.records) {
+      if (record.status != TrialStatus::reference || record.median_s <= 0) continue;
+      if (best > 0 && record.median_s >= best) continue;
+      best = record.median_s;
+      out.best_reference = record.kernel;
+    }
+    if (best > 0 && out.record.median_s > 0) out.reference_ratio = best / out.record.median_s;
+    report_.kernels.push_back(std::move(out));
+  }
+
+  // Neighbouring buckets won by the same kernel become one entry; the last one has no upper limit.
+  static void link_kernels(const Plan& plan, const Batch& batch, ProgramWriter& writer) {
+    for (size_t c = 0; c < batch.choices.size(); ++c) {
+      const Choice& choice = batch.choices[c];
+      const size_t build = choice.builds[static_cast<size_t>(choice.winner)];
+      const bool last = c + 1 == batch.choices.size() || batch.choices[c + 1].problem != choice.problem;
+      if (!last && batch.choices[c + 1].builds[static_cast<size_t>(batch.choices[c + 1].winner)] == build) continue;
+      writer.add_kernel(choice.problem, last ? -1 : choice.bucket.m_max, batch.kernels[build]);
+    }
+    (void)plan;
+  }
+
+  const CompileOptions& options_;
+  int threads_ = 1;
+  CompileReport report_;
+  std::string log_;
+};
+
+}  // namespace
+
+Result<Explanation> explain_graph(const CompileOptions& options) {
+  Explanation out;
+  QCG_TRY(target, parse_target(options.target));
+  QCG_TRY(read, read_graph(options.input, {.weights = options.weights}));
+  out.graph = std::move(read.graph);
+  out.read = std::move(read.info);
+  out.nodes_read = static_cast<int>(out.graph.nodes.size());
+  if (options.emit == Emit::graph && options.on_emit) options.on_emit(print_graph(out.graph));
+  QCG_TRY(passes, run_passes(out.graph, options.passes));
+  out.passes = std::move(passes);
+  QCG_TRY(plan, plan_kernels(out.graph, target));
+  out.plan = std::move(plan);
+  return out;
+}
+
+Result<CompileReport> compile_program(const CompileOptions& options) { return Compiler(options).run(); }
+
+}  // namespace qcg

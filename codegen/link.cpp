@@ -1,0 +1,287 @@
+#include "codegen/link.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cache/sha256.h"
+#include "runtime/abi.h"
+
+namespace qcg {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t kSectionAlign = 4096;
+
+struct LinkedKernel {
+  int problem;
+  int64_t m_max;
+  std::string module;  // path in the program
+  std::string symbol;
+};
+
+// A size as the manifest writes it: an integer, or terms [coefficient, symbol…].
+json size_json(const Dim& dim, const std::vector<Symbol>& symbols) {
+  if (dim.is_constant()) return dim.constant();
+  json terms = json::array();
+  for (const auto& [monomial, coefficient] : dim.terms()) {
+    json term = json::array({coefficient});
+    for (const std::string& name : monomial)
+      for (size_t i = 0; i < symbols.size(); ++i)
+        if (symbols[i].name == name) term.push_back(i);
+    terms.push_back(std::move(term));
+  }
+  return terms;
+}
+
+json tensor_json(const std::string& name, const ValueType& type, const std::vector<Symbol>& symbols) {
+  json shape = json::array();
+  for (const Dim& dim : type.shape) shape.push_back(size_json(dim, symbols));
+  return {{"name", name}, {"dtype", dtype_name(type.dtype)}, {"shape", std::move(shape)}};
+}
+
+Status io_error(const std::string& path, const char* what) {
+  return Error::io(path, fmt::format("{}: {}", what, std::strerror(errno)), "free some space or write elsewhere with -o");
+}
+
+Status write_file(const std::string& path, std::string_view bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return io_error(path, "cannot create");
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ::close(fd), io_error(path, "cannot write");
+    done += static_cast<size_t>(n);
+  }
+  const bool synced = ::fsync(fd) == 0;
+  ::close(fd);
+  return synced ? Status() : io_error(path, "cannot sync");
+}
+
+}  // namespace
+
+struct ProgramWriter::State {
+  std::string path, staging;
+  std::byte* weights = nullptr;
+  size_t weights_bytes = 0;
+  std::vector<int64_t> offsets;          // per plan.constants
+  std::vector<LinkedKernel> kernels;
+  std::map<std::string, std::string> modules;  // path -> bytes
+  std::map<std::string, std::string> sources;
+  int64_t total = 0;
+  bool finished = false;
+
+  ~State() {
+    if (weights) ::munmap(weights, weights_bytes);
+    std::error_code ignored;
+    if (!finished) fs::remove_all(staging, ignored);
+  }
+};
+
+ProgramWriter::ProgramWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ProgramWriter::ProgramWriter(ProgramWriter&&) noexcept = default;
+ProgramWriter::~ProgramWriter() = default;
+
+Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan& plan) {
+  auto state = std::make_unique<State>();
+  state->path = path;
+  std::string pattern = path + ".tmp-XXXXXX";
+  if (!::mkdtemp(pattern.data()))
+    return Error::io(path, fmt::format("cannot create a directory beside it: {}", std::strerror(errno)),
+                     "choose a writable place with -o");
+  ::chmod(pattern.c_str(), 0755);
+  state->staging = pattern;
+  int64_t end = 0;
+  for (const PlanConstant& constant : plan.constants) {
+    state->offsets.push_back(end);
+    end += (constant.bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign;
+  }
+  state->weights_bytes = static_cast<size_t>(std::max<int64_t>(end, kSectionAlign));
+  const std::string file = state->staging + "/weights.bin";
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return io_error(file, "cannot create").error();
+  // posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
+  const int full = ::posix_fallocate(fd, 0, static_cast<off_t>(state->weights_bytes));
+  void* map = full == 0 ? ::mmap(nullptr, state->weights_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+  if (full != 0) errno = full;
+  ::close(fd);
+  if (map == MAP_FAILED) return io_error(file, "cannot reserve").error();
+  state->weights = static_cast<std::byte*>(map);
+  return ProgramWriter(std::move(state));
+}
+
+Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
+  std::atomic<size_t> next{0};
+  std::vector<Status> results(plan.constants.size());
+  auto work = [&] {
+    for (size_t i; (i = next++) < plan.constants.size();) {
+      const PlanConstant& constant = plan.constants[i];
+      const std::span<std::byte> out{state_->weights + state_->offsets[i], static_cast<size_t>(constant.bytes)};
+      if (constant.problem >= 0) {
+        results[i] = pack_weights(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
+                                  constant.segments, out);
+      } else if (!constant.plain.bound()) {
+        results[i] = Error::bad_input("weights", "a constant of the graph has no data", "pass --weights FILE or --weights random:1");
+      } else if (!out.empty()) {
+        const Tensor dense = constant.plain.contiguous();
+        std::memcpy(out.data(), dense.bytes().data(), out.size());
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  for (Status& status : results) QCG_CHECK(std::move(status));
+  return {};
+}
+
+std::span<const std::byte> ProgramWriter::packed(const Plan& plan, size_t constant) const {
+  return {state_->weights + state_->offsets[constant], static_cast<size_t>(plan.constants[constant].bytes)};
+}
+
+void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel) {
+  const std::string stem = fmt::format("{}_{}", kernel.source.name, kernel.key.substr(0, 8));
+  const std::string module = "kernels/" + stem + ".so";
+  state_->modules[module] = kernel.bytes;
+  state_->sources["sources/" + stem + ".cpp"] = kernel.source.source;
+  state_->kernels.push_back({problem, m_max, module, kernel.source.symbol});
+}
+
+namespace {
+
+json buffer_json(const Plan& plan, const PlanBuffer& buffer, int64_t weights_offset) {
+  switch (buffer.kind) {
+    case BufferKind::input: return {{"kind", "input"}, {"index", buffer.index}};
+    case BufferKind::output: return {{"kind", "output"}, {"index", buffer.index}};
+    case BufferKind::weights: return {{"kind", "weights"}, {"offset", weights_offset}, {"bytes", buffer.bytes.constant()}};
+    case BufferKind::temp: break;
+  }
+  const bool used = buffer.first >= 0;
+  return {{"kind", "temp"},
+          {"bytes", used ? size_json(buffer.bytes, plan.symbols) : json(0)},
+          {"first", used ? buffer.first : 0},
+          {"last", used ? buffer.last : 0}};
+}
+
+json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedKernel>& kernels) {
+  json out = {{"name", step.name}, {"kernels", json::array()}, {"args", json::array()}, {"params", json::array()}};
+  for (const LinkedKernel& kernel : kernels)
+    if (kernel.problem == step.problem)
+      out["kernels"].push_back({{"m_max", kernel.m_max}, {"module", kernel.module}, {"symbol", kernel.symbol}});
+  for (const PlanArg& arg : step.args)
+    out["args"].push_back({{"buffer", arg.buffer},
+                           {"offset", size_json(arg.offset_bytes, plan.symbols)},
+                           {"stride", arg.stride ? size_json(*arg.stride, plan.symbols) : json(nullptr)}});
+  for (const Dim& dim : step.params) out["params"].push_back(size_json(dim, plan.symbols));
+  return out;
+}
+
+// Shapes contain symbol names from the input: nothing that could end a comment may pass.
+std::string comment_safe(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("[], *+-_", c)) c = '?';
+  return text;
+}
+
+std::string c_identifier(std::string_view text) {
+  std::string out;
+  for (char c : text) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "p_" + out : out;
+}
+
+}  // namespace
+
+Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log) {
+  State& s = *state_;
+  json manifest = {{"format", "qcodegen-program"},
+                   {"version", 1},
+                   {"generator", kGeneratorVersion},
+                   {"kernel_abi", QCG_KERNEL_ABI},
+                   {"target", plan.target.str()},
+                   {"isa", isa_info(plan.target.isa).name}};
+  for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps", "copies"}) manifest[list] = json::array();
+  for (const Symbol& symbol : plan.symbols)
+    manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
+  for (size_t i = 0; i < plan.input_names.size(); ++i)
+    manifest["inputs"].push_back(tensor_json(plan.input_names[i], plan.input_types[i], plan.symbols));
+  for (size_t i = 0; i < plan.output_names.size(); ++i)
+    manifest["outputs"].push_back(tensor_json(plan.output_names[i], plan.output_types[i], plan.symbols));
+  std::vector<int64_t> weight_offsets(plan.buffers.size(), 0);
+  for (size_t c = 0; c < plan.constants.size(); ++c) weight_offsets[plan.constants[c].buffer] = s.offsets[c];
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    manifest["buffers"].push_back(buffer_json(plan, plan.buffers[b], weight_offsets[b]));
+  for (const PlanStep& step : plan.steps) manifest["steps"].push_back(step_json(plan, step, s.kernels));
+
+  std::map<std::string, std::string> files = s.modules;
+  files.insert(s.sources.begin(), s.sources.end());
+  files["tune.jsonl"] = tune_log;
+  const std::string stem = c_identifier(fs::path(s.path).stem().string());
+  files[stem + ".h"] = render_program_header(plan, stem);
+  for (const auto& [name, bytes] : files) {
+    QCG_CHECK(write_file(s.staging + "/" + name, bytes));
+    manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_hex(bytes)}};
+    s.total += static_cast<int64_t>(bytes.size());
+  }
+  if (::msync(s.weights, s.weights_bytes, MS_SYNC) != 0) return io_error(s.staging + "/weights.bin", "cannot write");
+  const std::string_view weights(reinterpret_cast<const char*>(s.weights), s.weights_bytes);
+  manifest["files"]["weights.bin"] = {{"bytes", weights.size()}, {"sha256", sha256_hex(weights)}};
+  const std::string text = manifest.dump(1) + "\n";
+  QCG_CHECK(write_file(s.staging + "/manifest.json", text));
+  QCG_CHECK(write_file(s.staging + "/manifest.sha256", sha256_hex(text) + "\n"));
+  s.total += static_cast<int64_t>(weights.size() + text.size());
+
+  QCG_CHECK(replace_program(s.staging, s.path));
+  s.finished = true;
+  return {};
+}
+
+Status replace_program(const std::string& staging, const std::string& path) {
+  std::error_code failed;
+  const std::string old = staging + ".old";
+  const bool replaces = fs::exists(fs::symlink_status(path));
+  if (replaces && !fs::exists(path + "/manifest.json"))
+    return Error::io(path, "exists and is not a program", "remove it or choose another name with -o");
+  if (replaces) fs::rename(path, old, failed);
+  if (!failed) fs::rename(staging, path, failed);
+  if (failed)
+    return Error::io(path, "cannot put the program in place: " + failed.message(), "choose a writable place with -o");
+  fs::remove_all(old, failed);
+  return {};
+}
+
+const std::string& ProgramWriter::staging() const { return state_->staging; }
+int64_t ProgramWriter::bytes() const { return state_->total; }
+
+std::string render_program_header(const Plan& plan, const std::string& program_name) {
+  std::string out = fmt::format("/* {}: inputs and outputs of this program, for use with qcodegen.h. Generated. */\n", program_name);
+  std::string guard = program_name;
+  for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  out += fmt::format("#ifndef {0}_QCG_H\n#define {0}_QCG_H\n\n", guard);
+  auto list = [&](const char* kind, const std::vector<std::string>& names, const std::vector<ValueType>& types) {
+    out += fmt::format("#define {}_{}S {}\n", guard, kind, names.size());
+    for (size_t i = 0; i < names.size(); ++i)
+      out += fmt::format("#define {}_{}_{} {} /* {} {} */\n", guard, kind, c_identifier(names[i]), i,
+                         dtype_name(types[i].dtype), comment_safe(to_string(types[i].shape)));
+  };
+  list("INPUT", plan.input_names, plan.input_types);
+  list("OUTPUT", plan.output_names, plan.output_types);
+  return out + "\n#endif\n";
+}
+
+}  // namespace qcg

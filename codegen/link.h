@@ -1,0 +1,55 @@
+// ProgramWriter: a program directory in the making (docs/program_format.md), published by one rename.
+//
+// Why here: the last step of the pipeline and the only writer of manifests. Weights are packed straight into the mapped
+// weights.bin, so a compile never holds two copies of them.
+//
+//   QCG_TRY(writer, ProgramWriter::create("mlp.qcg", plan));
+//   QCG_TRY(packed, writer.pack_constants(plan));       // spans into weights.bin, one per plan.constants
+//   writer.add_kernel(problem, bucket.m_max, built);
+//   QCG_CHECK(writer.finish(plan, tune_log));
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/build.h"
+#include "codegen/plan.h"
+
+namespace qcg {
+
+class ProgramWriter {
+ public:
+  // Makes a private directory beside `path`; it disappears unless finish() succeeds. Error Io: cannot be written.
+  static Result<ProgramWriter> create(const std::string& path, const Plan& plan);
+  ProgramWriter(ProgramWriter&&) noexcept;
+  ~ProgramWriter();
+
+  // Packs every constant of the plan into weights.bin, on `threads` threads.
+  Status pack_constants(const Plan& plan, int threads);
+  std::span<const std::byte> packed(const Plan& plan, size_t constant) const;
+
+  // This kernel serves `problem` for m up to m_max (-1: no limit). Call in ascending order of m_max.
+  void add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel);
+
+  // Writes kernels, sources, log, header and manifest, syncs, and renames over `path`.
+  Status finish(const Plan& plan, const std::string& tune_log);
+  const std::string& staging() const;
+  int64_t bytes() const;  // of all files, after finish
+
+ private:
+  struct State;
+  explicit ProgramWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Puts the finished directory `staging` at `path` by rename; a program that was there goes. Error Io if something else is.
+Status replace_program(const std::string& staging, const std::string& path);
+
+// The C header of a program: names, dtypes and shapes of its inputs and outputs.
+std::string render_program_header(const Plan& plan, const std::string& program_name);
+
+}  // namespace qcg

@@ -1,0 +1,146 @@
+#include "codegen/program_cache.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cache/key.h"
+#include "codegen/link.h"
+#include "runtime/program.h"
+
+namespace qcg {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+std::string options_text(const CompileOptions& options, int threads) {
+  const PassGates& g = options.passes.gates;
+  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={}", options.target,
+                                static_cast<int>(options.tune), options.extern_auto, options.rounded, threads,
+                                fmt::join(options.m_list, ","), options.passes.emulate_precision_casts);
+  out += fmt::format(" disabled=[{}] gates=[{},{},{},{},{},{},{}]", fmt::join(options.passes.disabled, ","), g.cat_max_parts,
+                     g.cat_min_piece_width, g.cat_max_total_width, g.merge_max_siblings, g.epilogue_max_operands,
+                     g.epilogue_max_nodes, g.constant_max_elements);
+  return out;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+json report_json(const CompileReport& report) {
+  json out = {{"format", report.format},       {"torch_version", report.torch_version},   {"nodes_read", report.nodes_read},
+              {"nodes_lowered", report.nodes_lowered}, {"weight_bytes", report.weight_bytes}, {"symbols", report.symbols},
+              {"program_bytes", report.program_bytes}, {"merged", report.merged}, {"cat_split", report.cat_split},
+              {"kernels", json::array()}};
+  for (const KernelReport& k : report.kernels)
+    out["kernels"].push_back({{"step", k.step}, {"name", k.name}, {"nodes", k.nodes}, {"segments", k.segments},
+                              {"m_min", k.m_min}, {"m_max", k.m_max}, {"m_probe", k.m_probe}, {"summary", k.summary},
+                              {"median_s", k.record.median_s}, {"gbps", k.record.gbps}, {"gflops", k.record.gflops},
+                              {"share", k.record.share}, {"reference", k.best_reference}, {"ratio", k.reference_ratio}});
+  return out;
+}
+
+void restore_report(const json& in, CompileReport& report) {
+  report.format = in.at("format");
+  report.torch_version = in.at("torch_version");
+  report.nodes_read = in.at("nodes_read");
+  report.nodes_lowered = in.at("nodes_lowered");
+  report.weight_bytes = in.at("weight_bytes");
+  report.program_bytes = in.at("program_bytes");
+  report.symbols = in.at("symbols");
+  report.merged = in.at("merged").get<std::vector<std::vector<std::string>>>();
+  report.cat_split = in.at("cat_split").get<std::vector<std::string>>();
+  for (const json& k : in.at("kernels")) {
+    KernelReport out;
+    out.step = k.at("step");
+    out.name = k.at("name");
+    out.nodes = k.at("nodes").get<std::vector<std::string>>();
+    out.segments = k.at("segments");
+    out.status = "hit";
+    out.m_min = k.at("m_min");
+    out.m_max = k.at("m_max");
+    out.m_probe = k.at("m_probe");
+    out.summary = k.at("summary");
+    out.record.median_s = k.at("median_s");
+    out.record.gbps = k.at("gbps");
+    out.record.gflops = k.at("gflops");
+    out.record.share = k.at("share");
+    out.best_reference = k.at("reference");
+    out.reference_ratio = k.at("ratio");
+    report.kernels.push_back(std::move(out));
+  }
+  report.cache_hits = static_cast<int>(report.kernels.size());
+}
+
+}  // namespace
+
+Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threads, const Toolchain& cxx, Store& store) {
+  ProgramCache out(store, options.cache_max_bytes);
+  if (options.cache_dir.empty() || !options.reuse_programs) return out;
+  KeyBuilder key;
+  key.add("program", "whole compile");
+  QCG_CHECK(key.add_file("graph", options.input));
+  for (const std::string& weights : options.weights) {
+    if (weights.starts_with("random:")) {
+      key.add("weights", weights);
+      continue;
+    }
+    QCG_TRY(identity, weights_identity(weights));
+    key.add("weights", identity);
+  }
+  if (!options.pin.empty()) QCG_CHECK(key.add_file("pin", options.pin));
+  key.add("options", options_text(options, threads));
+  key.add("generator", kGeneratorVersion);
+  key.add("toolchain", cxx.fingerprint);
+  key.add("machine", this_machine().fingerprint);
+  out.key_ = key.finish();
+  out.dump_ = key.dump();
+  out.enabled_ = true;
+  return out;
+}
+
+bool ProgramCache::try_restore(const std::string& path, CompileReport& report) {
+  if (!enabled_) return false;
+  auto found = CompileCache(*store_).find(key_);
+  if (!found.ok() || !*found) return false;
+  const CompileRecord& record = **found;
+  const json guards = json::parse(record.guards_json, nullptr, false);
+  if (guards.is_discarded() || !guards.contains("manifest")) return false;
+  LoadOptions check;
+  check.verify_weights = true;
+  if (read_text(path + "/manifest.sha256") == guards["manifest"] && Program::load(path, check).ok()) {
+    report.unchanged = true;
+  } else {
+    std::string staging = path + ".tmp-XXXXXX";
+    if (!::mkdtemp(staging.data())) return false;
+    fs::permissions(staging, static_cast<fs::perms>(0755));
+    if (!record.write_to(staging).ok() || !replace_program(staging, path).ok()) {
+      std::error_code ignored;
+      fs::remove_all(staging, ignored);
+      return false;
+    }
+  }
+  restore_report(guards.at("report"), report);
+  return true;
+}
+
+void ProgramCache::remember(const std::string& path, const CompileReport& report) {
+  if (!enabled_ || (max_bytes_ > 0 && static_cast<uint64_t>(report.program_bytes) > max_bytes_ / 2)) return;
+  std::vector<EntryFile> files;
+  for (const auto& item : fs::recursive_directory_iterator(path))
+    if (item.is_regular_file())
+      files.push_back({fs::relative(item.path(), path).string(), {}, 0644, item.path().string()});
+  const json guards = {{"manifest", read_text(path + "/manifest.sha256")}, {"report", report_json(report)}};
+  (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
+}
+
+}  // namespace qcg

@@ -1,0 +1,40 @@
+// ProgramCache: a compile that was done before, with the same everything, is a copy of files.
+//
+// Why here: it sits between the pipeline (which knows what a compile depends on) and cache/ (which knows bytes and names).
+// The key holds the graph's bytes, the weights' identity, every option that changes the result, the compiler and the
+// machine. A program that is still where it was written, unchanged, is not even copied.
+//
+//   QCG_TRY(memory, ProgramCache::open(options, threads, cxx, store));
+//   if (memory.try_restore(path, report)) return report;      // no pass, no render, no tuning
+//   …
+//   memory.remember(path, report);
+#pragma once
+
+#include <string>
+
+#include "cache/compile_cache.h"
+#include "codegen/compile.h"
+
+namespace qcg {
+
+class ProgramCache {
+ public:
+  // Error Io or BadInput: the graph or a weight file cannot be read.
+  static Result<ProgramCache> open(const CompileOptions& options, int threads, const Toolchain& cxx, Store& store);
+
+  // True: `path` now holds the program and `report` what was said of it then.
+  bool try_restore(const std::string& path, CompileReport& report);
+  // Never fails: a cache without room only costs the next compile.
+  void remember(const std::string& path, const CompileReport& report);
+
+ private:
+  ProgramCache(Store& store, uint64_t max_bytes) : store_(&store), max_bytes_(max_bytes) {}
+
+  Store* store_;
+  uint64_t max_bytes_;
+  bool enabled_ = false;
+  Key key_;
+  std::string dump_;
+};
+
+}  // namespace qcg

@@ -1,0 +1,93 @@
+// The tuner: which Candidate serves which M, decided by measurement and never before the oracle agreed.
+//
+// Why here: between building (build.h) and linking (link.h); it knows Problems and bytes, not graphs.
+//
+//   for (const Bucket& bucket : buckets_of(problem, options)) {
+//     TuneResult r = tune(problem, tensors, packed, bucket, built, options);
+//     program uses built[r.winner] for m in [bucket.m_min, bucket.m_max];  log gets r.records
+//   }
+//
+// Verification and timing happen in a child process (trial.h): a candidate that crashes, hangs or traps costs itself only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/build.h"
+#include "codegen/problem.h"
+
+namespace qcg {
+
+// The M ranges that choose a kernel of their own, and the M each is timed at.
+struct Bucket {
+  int64_t m_min, m_max;  // both included; m_max INT64_MAX: no limit
+  int64_t m_probe;
+};
+inline constexpr Bucket kBuckets[] = {{1, 1, 1}, {2, 4, 4}, {5, 16, 16}, {17, 64, 64}, {65, 256, 256}, {257, INT64_MAX, 1024}};
+// The rows of kBuckets that meet [m_min, m_max], probes clamped into it; m_list (--m) replaces probes and keeps buckets that hold one.
+std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list);
+
+enum class TuneMode : uint8_t { off, fast, full };
+enum class TrialStatus : uint8_t { won, lost, wrong, failed_to_build, too_slow, crashed, reference, untimed };
+
+// One line of tune.jsonl. Units: seconds, bytes, GB/s = 1e9 bytes/s, GFLOP/s = 1e9 operations/s (2 per multiply-add).
+struct TuneRecord {
+  std::string kernel;        // kernel_name, or the reference's name ("oneDNN 2.6.3 bf16 matmul")
+  std::string problem;       // Problem::signature()
+  std::vector<std::string> nodes;
+  std::string target;
+  std::string candidate;     // Candidate::describe()
+  std::string scheme, epilogue;
+  int64_t m = 0, m_min = 0, m_max = 0, n = 0, k = 0, group = 0;
+  int segments = 1;
+  int threads = 1;
+  double median_s = 0, p10_s = 0, p90_s = 0;
+  int samples = 0;
+  double gbps = 0, gflops = 0, share = 0;   // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
+  double compile_s = 0;
+  double max_error = 0, error_bound = 0;    // of the verification; error where status is wrong names m, n
+  TrialStatus status = TrialStatus::untimed;
+  std::string reason;        // "lost by 3.1 %", compiler error, signal name …
+  bool cache_hit = false;
+  std::string key;
+  std::string machine;       // this_machine().fingerprint
+  std::string date;          // ISO 8601, UTC
+};
+std::string_view trial_status_name(TrialStatus status);
+std::string to_json_line(const TuneRecord& record);                  // one object, no newline
+Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
+
+// What the machine can do, measured in the run that uses it.
+struct Ceilings {
+  int threads = 1;
+  double read_gbps = 0;                  // cold, huge pages, prefetched
+  double peak_gflops_f32 = 0;            // FMA
+  double peak_gflops_bf16 = 0;           // best of bf16 dot, FMA, AMX
+  double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
+};
+Ceilings measure_ceilings(Isa isa, int threads);   // about 0.3 s
+double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
+
+struct TuneOptions {
+  TuneMode mode = TuneMode::fast;
+  int threads = 1;
+  double budget_s = 2.0;                 // per bucket; fast keeps it, full may take ten times as long
+  bool references = true;                // time vendor kernels beside ours
+  Ceilings ceilings;
+};
+
+struct TuneResult {
+  int winner = -1;                       // index into the built candidates; -1: none was right (the compile fails)
+  int reference_won = -1;                // index into records of a reference faster than the winner, or -1
+  std::vector<TuneRecord> records;       // built candidates in order, then references
+};
+// Verifies every built candidate at awkward M within the bucket, drops wrong ones, times the rest interleaved with the
+// references. TuneMode::off verifies the first candidate only and times nothing.
+Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const std::byte> packed,
+                        const Bucket& bucket, const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
+                        const TuneOptions& options);
+
+}  // namespace qcg
