@@ -1,0 +1,201 @@
+#include "runtime/qcodegen.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/program.h"
+
+using namespace qcg;
+
+// The handles. Shapes are kept here so that qcg_tensor_info can point to them.
+struct qcg_program {
+  std::shared_ptr<const Program> program;
+  std::vector<std::vector<int64_t>> input_shapes, output_shapes;
+};
+
+struct qcg_context {
+  std::unique_ptr<Context> context;
+  std::vector<TensorView> inputs, outputs;  // kept between runs: no allocation per call
+};
+
+namespace {
+
+// A plain array: setting an error must not fail.
+thread_local char last_error[2048] = "";
+
+qcg_status status_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::BadInput:
+    case ErrorCode::CacheCorrupt:
+    case ErrorCode::Usage: return QCG_ERROR_BAD_INPUT;
+    case ErrorCode::Unsupported:
+    case ErrorCode::Toolchain: return QCG_ERROR_UNSUPPORTED;
+    case ErrorCode::Io: return QCG_ERROR_IO;
+    case ErrorCode::Internal: break;
+  }
+  return QCG_ERROR_INTERNAL;
+}
+
+// Runs a function that returns Status; nothing it throws gets out.
+template <class Fn>
+qcg_status guard(Fn fn) noexcept {
+  try {
+    const Status status = fn();
+    if (status.ok()) return QCG_OK;
+    std::snprintf(last_error, sizeof last_error, "%s", status.error().to_string().c_str());
+    return status_of(status.error().code);
+  } catch (const std::bad_alloc&) {
+    std::snprintf(last_error, sizeof last_error, "error[Io]: out of memory");
+    return QCG_ERROR_IO;
+  } catch (...) {
+    std::snprintf(last_error, sizeof last_error, "error[Internal]: unexpected exception");
+    return QCG_ERROR_INTERNAL;
+  }
+}
+
+Error bad_argument(const char* name, const char* message) {
+  return Error::bad_input(name, message, "see qcodegen.h");
+}
+
+qcg_dtype to_c(DType dtype) {
+  const DTypeInfo& info = dtype_info(dtype);
+  return {info.dlpack_code, static_cast<uint8_t>(info.bytes * 8), 1};
+}
+
+Result<DType> from_c(qcg_dtype dtype, const std::string& where) {
+  for (const DTypeInfo& row : kDTypes)
+    if (row.dlpack_code == dtype.code && row.bytes * 8 == dtype.bits && dtype.lanes == 1) return row.dtype;
+  return Error::unsupported(where, "has DLPack dtype code " + std::to_string(dtype.code) + " with " + std::to_string(dtype.bits) + " bits × " +
+                            std::to_string(dtype.lanes) + " lanes", "see qcg_input_info for the dtypes of this program");
+}
+
+Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, std::vector<TensorView>& views) {
+  constexpr int32_t kCpu = 1, kCudaHost = 3;
+  if (count < 0 || (count > 0 && tensors == nullptr)) return bad_argument(what, "is NULL or has a negative count");
+  views.clear();
+  for (int32_t i = 0; i < count; ++i) {
+    const qcg_dltensor& t = tensors[i];
+    const std::string where = std::string(what) + "[" + std::to_string(i) + "]";
+    if (t.device.device_type != kCpu && t.device.device_type != kCudaHost)
+      return Error::unsupported(where, "is on DLPack device type " + std::to_string(t.device.device_type) + ", a CPU program needs host memory",
+                                "copy the tensor to the CPU");
+    if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) return bad_argument(where.c_str(), "has no shape");
+    QCG_TRY(dtype, from_c(t.dtype, where));
+    const size_t rank = static_cast<size_t>(t.ndim);
+    TensorView view{nullptr, dtype, {t.shape, rank}, {}};
+    if (t.data != nullptr) view.data = static_cast<std::byte*>(t.data) + t.byte_offset;
+    if (t.strides != nullptr) view.strides = {t.strides, rank};
+    views.push_back(view);
+  }
+  return {};
+}
+
+Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std::vector<std::vector<int64_t>>& shapes, int32_t index,
+                 qcg_tensor_info* out) {
+  if (out == nullptr) return bad_argument("out", "is NULL");
+  if (index < 0 || static_cast<size_t>(index) >= tensors.size()) return bad_argument("index", "is out of range");
+  const size_t i = static_cast<size_t>(index);
+  *out = {tensors[i].name.c_str(), to_c(tensors[i].dtype), static_cast<int32_t>(shapes[i].size()), shapes[i].data()};
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t qcg_abi_version(void) { return QCG_API_VERSION; }
+const char* qcg_version(void) { return QCG_VERSION_STRING; }
+const char* qcg_last_error(void) { return last_error; }
+
+qcg_status qcg_program_load(const char* path, const qcg_load_options* options, qcg_program** out) {
+  return guard([&]() -> Status {
+    if (path == nullptr || out == nullptr) return bad_argument(path == nullptr ? "path" : "out", "is NULL");
+    *out = nullptr;
+    LoadOptions load;
+    if (options != nullptr) {
+      load.weights = options->huge_pages != 0 ? WeightsMode::huge_pages : WeightsMode::map;
+      load.verify_weights = options->verify_weights != 0;
+    }
+    QCG_TRY(program, Program::load(path, load));
+    auto handle = std::make_unique<qcg_program>();
+    for (const auto& input : program->manifest().inputs) handle->input_shapes.push_back(Program::static_shape(input));
+    for (const auto& output : program->manifest().outputs) handle->output_shapes.push_back(Program::static_shape(output));
+    handle->program = std::move(program);
+    *out = handle.release();
+    return {};
+  });
+}
+
+void qcg_program_free(qcg_program* program) { delete program; }
+
+int32_t qcg_n_inputs(const qcg_program* program) {
+  return program == nullptr ? 0 : static_cast<int32_t>(program->input_shapes.size());
+}
+int32_t qcg_n_outputs(const qcg_program* program) {
+  return program == nullptr ? 0 : static_cast<int32_t>(program->output_shapes.size());
+}
+
+qcg_status qcg_input_info(const qcg_program* program, int32_t index, qcg_tensor_info* out) {
+  return guard([&]() -> Status {
+    if (program == nullptr) return bad_argument("program", "is NULL");
+    return fill_info(program->program->manifest().inputs, program->input_shapes, index, out);
+  });
+}
+
+qcg_status qcg_output_info(const qcg_program* program, int32_t index, qcg_tensor_info* out) {
+  return guard([&]() -> Status {
+    if (program == nullptr) return bad_argument("program", "is NULL");
+    return fill_info(program->program->manifest().outputs, program->output_shapes, index, out);
+  });
+}
+
+qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs, int32_t index, int64_t* shape,
+                            int32_t* ndim) {
+  return guard([&]() -> Status {
+    if (program == nullptr || ndim == nullptr) return bad_argument(program == nullptr ? "program" : "ndim", "is NULL");
+    if (index < 0 || index >= qcg_n_outputs(program)) return bad_argument("index", "is out of range");
+    std::vector<TensorView> views;
+    QCG_CHECK(to_views(inputs, n_inputs, "inputs", views));
+    QCG_TRY(shapes, program->program->output_shapes(views));
+    const auto& found = shapes[static_cast<size_t>(index)];
+    const int32_t room = *ndim;
+    *ndim = static_cast<int32_t>(found.size());
+    if (room < *ndim || (shape == nullptr && *ndim > 0)) return bad_argument("shape", "has too little room: *ndim is what it needs");
+    std::copy(found.begin(), found.end(), shape);
+    return {};
+  });
+}
+
+qcg_status qcg_context_create(const qcg_program* program, const qcg_context_options* options, qcg_context** out) {
+  return guard([&]() -> Status {
+    if (program == nullptr || out == nullptr) return bad_argument(program == nullptr ? "program" : "out", "is NULL");
+    *out = nullptr;
+    ContextOptions create;
+    if (options != nullptr) {
+      if (options->threads < 0) return bad_argument("options->threads", "is negative");
+      create.threads = options->threads;
+      if (options->spin_us != 0) create.spin_us = options->spin_us < 0 ? 0 : options->spin_us;
+    }
+    QCG_TRY(context, Context::create(program->program, create));
+    *out = new qcg_context{std::move(context), {}, {}};
+    return {};
+  });
+}
+
+void qcg_context_free(qcg_context* context) { delete context; }
+
+qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs, int32_t n_outputs,
+                   void* stream) {
+  return guard([&]() -> Status {
+    if (context == nullptr) return bad_argument("context", "is NULL");
+    if (stream != nullptr) return Error::unsupported("stream", "is not NULL, but this program runs on the CPU", "pass NULL");
+    QCG_CHECK(to_views(inputs, n_inputs, "inputs", context->inputs));
+    QCG_CHECK(to_views(outputs, n_outputs, "outputs", context->outputs));
+    return context->context->run(context->inputs, context->outputs);
+  });
+}
+
+}  // extern "C"

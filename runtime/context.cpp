@@ -1,0 +1,266 @@
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "runtime/program.h"
+
+namespace qcg {
+namespace {
+
+using BufferKind = ProgramManifest::BufferKind;
+
+Error impossible_size(const std::string& where) {
+  return Error::bad_input(where, "does not fit its buffer with these input shapes", "the program is damaged: compile it again");
+}
+
+Error wrong_output(const std::string& name, const std::string& message) {
+  return Error::bad_input("output '" + name + "'", message, "allocate outputs as Program::output_shapes or qcg_output_shape says");
+}
+
+// Bytes of a tensor with these symbol values; nullopt if there is no such tensor.
+std::optional<int64_t> tensor_bytes(const ProgramManifest::Tensor& tensor, std::span<const int64_t> values) {
+  std::vector<int64_t> shape;
+  for (const SizeExpr& extent : tensor.shape) {
+    const auto value = extent.evaluate(values);
+    if (!value) return std::nullopt;
+    shape.push_back(*value);
+  }
+  return byte_count(shape, tensor.dtype);
+}
+
+struct Temporaries {
+  std::vector<int64_t> sizes;
+  std::vector<Lifetime> lifetimes;
+  std::vector<size_t> buffers;
+};
+
+Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<const int64_t> values) {
+  Temporaries t;
+  for (size_t i = 0; i < manifest.buffers.size(); ++i) {
+    const auto& b = manifest.buffers[i];
+    if (b.kind != BufferKind::temp) continue;
+    const auto size = b.size.evaluate(values);
+    if (!size || *size < 0) return impossible_size("$.buffers[" + std::to_string(i) + "]");
+    t.sizes.push_back(*size);
+    t.lifetimes.push_back({b.first, b.last});
+    t.buffers.push_back(i);
+  }
+  return t;
+}
+
+// A kernel can walk it in place: rows of consecutive elements, any distance apart.
+bool has_plain_rows(const TensorView& view) {
+  if (view.shape.size() != 2) return false;
+  const bool dense_rows = view.strides[1] == 1 || view.shape[1] <= 1;
+  return dense_rows && (view.strides[0] >= view.shape[1] || view.shape[0] <= 1);
+}
+
+}  // namespace
+
+Result<int64_t> Program::peak_bytes(std::span<const int64_t> symbol_values) const {
+  if (symbol_values.size() != manifest_.symbols.size()) return Error::internal("peak_bytes", "one value per symbol is needed");
+  QCG_TRY(temps, list_temporaries(manifest_, symbol_values));
+  QCG_TRY(plan, plan_arena(temps.sizes, temps.lifetimes));
+  return plan.peak_bytes;
+}
+
+Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> program, const ContextOptions& options) {
+  try {
+    std::unique_ptr<Context> context(new Context());
+    context->pool_ = options.pool ? options.pool
+                                  : std::make_shared<ThreadPool>(PoolOptions{.threads = options.threads, .spin_us = options.spin_us});
+    context->inputs_.resize(program->manifest().inputs.size());
+    context->outputs_.resize(program->manifest().outputs.size());
+    context->program_ = std::move(program);
+    return context;
+  } catch (const std::exception& e) {
+    return Error::io("context", std::string("cannot be created: ") + e.what(), "free memory or use fewer threads");
+  }
+}
+
+Status Context::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  try {
+    return run_checked(inputs, outputs);
+  } catch (const std::exception& e) {
+    bound_ = false;
+    return Error::io("run", e.what(), "free memory");
+  }
+}
+
+Status Context::run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  const ProgramManifest& m = program_->manifest();
+  QCG_TRY(values, program_->bind_symbols(inputs));
+  if (!bound_ || values != symbol_values_) {
+    bound_ = false;
+    QCG_CHECK(bind(values));
+    QCG_TRY(shapes, program_->output_shapes(inputs));
+    output_shapes_ = std::move(shapes);
+    symbol_values_ = std::move(values);
+    bound_ = true;
+  }
+  if (outputs.size() != m.outputs.size())
+    return Error::bad_input("outputs", std::to_string(outputs.size()) + " tensors given, the program has " + std::to_string(m.outputs.size()) + " outputs",
+                            "pass one tensor per output, in the program's order");
+  for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(check_output(i, outputs[i]));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].data == nullptr && *byte_count(inputs[i].shape, inputs[i].dtype) > 0)
+      return Error::bad_input("input '" + m.inputs[i].name + "'", "has no data", "pass a pointer to its elements");
+    QCG_CHECK(place(inputs[i], m.input_needs_dense[i], inputs_[i]));
+    if (inputs_[i].staged) copy_to_dense(inputs[i], inputs_[i].data);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(place(outputs[i], m.output_needs_dense[i], outputs_[i]));
+
+  QCG_CHECK(run_steps());
+  run_copies();
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
+  return {};
+}
+
+Status Context::bind(std::span<const int64_t> symbol_values) {
+  QCG_CHECK(bind_buffers(symbol_values));
+  QCG_CHECK(bind_steps(symbol_values));
+  return bind_copies(symbol_values);
+}
+
+Status Context::bind_buffers(std::span<const int64_t> symbol_values) {
+  const ProgramManifest& m = program_->manifest();
+  buffer_bytes_.assign(m.buffers.size(), 0);
+  arena_offsets_.assign(m.buffers.size(), 0);
+  for (size_t i = 0; i < m.buffers.size(); ++i) {
+    const auto& b = m.buffers[i];
+    if (b.kind == BufferKind::weights) buffer_bytes_[i] = b.bytes;
+    if (b.kind != BufferKind::input && b.kind != BufferKind::output) continue;
+    const auto& tensors = b.kind == BufferKind::input ? m.inputs : m.outputs;
+    const auto bytes = tensor_bytes(tensors[static_cast<size_t>(b.index)], symbol_values);
+    if (!bytes) return impossible_size("$.buffers[" + std::to_string(i) + "]");
+    buffer_bytes_[i] = *bytes;
+  }
+  QCG_TRY(temps, list_temporaries(m, symbol_values));
+  QCG_TRY(plan, plan_arena(temps.sizes, temps.lifetimes));
+  for (size_t t = 0; t < temps.buffers.size(); ++t) {
+    buffer_bytes_[temps.buffers[t]] = temps.sizes[t];
+    arena_offsets_[temps.buffers[t]] = plan.offsets[t];
+  }
+  peak_bytes_ = plan.peak_bytes;
+  return arena_.reserve(plan.peak_bytes);
+}
+
+Status Context::bind_steps(std::span<const int64_t> symbol_values) {
+  const ProgramManifest& m = program_->manifest();
+  steps_.assign(m.steps.size(), {});
+  for (size_t s = 0; s < m.steps.size(); ++s) {
+    const auto& step = m.steps[s];
+    const std::string where = "$.steps[" + std::to_string(s) + "]";
+    BoundStep& bound = steps_[s];
+    for (const SizeExpr& param : step.params) {
+      const auto value = param.evaluate(symbol_values);
+      if (!value) return impossible_size(where + ".params");
+      bound.params.push_back(*value);
+    }
+    for (size_t k = 0; k < step.kernels.size() && bound.kernel == nullptr; ++k) {
+      const int64_t m_max = step.kernels[k].m_max;
+      if (m_max < 0 || bound.params.empty() || bound.params[0] <= m_max) bound.kernel = program_->steps_[s].kernels[k];
+    }
+    if (bound.kernel == nullptr)
+      return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]), "compile the program for more rows");
+    for (const auto& arg : step.args) {
+      const auto offset = arg.offset.evaluate(symbol_values);
+      const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
+      if (!offset || !stride || *offset < 0 || *offset > buffer_bytes_[static_cast<size_t>(arg.buffer)]) return impossible_size(where + ".args");
+      bound.offsets.push_back(*offset);
+      bound.args.push_back({nullptr, *stride});
+    }
+  }
+  return {};
+}
+
+Status Context::bind_copies(std::span<const int64_t> symbol_values) {
+  const ProgramManifest& m = program_->manifest();
+  copies_.clear();
+  for (const auto& copy : m.copies) {
+    const auto offset = copy.offset.evaluate(symbol_values), bytes = copy.bytes.evaluate(symbol_values);
+    const auto target = tensor_bytes(m.outputs[static_cast<size_t>(copy.output)], symbol_values);
+    const int64_t available = buffer_bytes_[static_cast<size_t>(copy.buffer)];
+    if (!offset || !bytes || !target || *offset < 0 || *offset > available || *bytes < 0 || *bytes > available - *offset || *bytes > *target)
+      return impossible_size("$.copies[" + std::to_string(copies_.size()) + "]");
+    copies_.push_back({*offset, *bytes});
+  }
+  return {};
+}
+
+Status Context::check_output(size_t index, const TensorView& view) const {
+  const auto& expected = program_->manifest().outputs[index];
+  const auto& shape = output_shapes_[index];
+  if (view.dtype != expected.dtype)
+    return wrong_output(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program writes " + std::string(dtype_name(expected.dtype)));
+  if (!std::equal(shape.begin(), shape.end(), view.shape.begin(), view.shape.end()))
+    return wrong_output(expected.name, "has shape " + shape_text(view.shape) + ", the program writes " + shape_text(shape));
+  if (!view.strides.empty() && view.strides.size() != shape.size())
+    return wrong_output(expected.name, "has " + std::to_string(view.strides.size()) + " strides for " + std::to_string(shape.size()) + " axes");
+  for (size_t axis = 0; axis < view.strides.size(); ++axis)
+    if (view.strides[axis] == 0 && shape[axis] > 1)
+      return wrong_output(expected.name, "has stride 0 on axis " + std::to_string(axis) + ", so that its elements overlap");
+  if (view.data == nullptr && *byte_count(shape, expected.dtype) > 0) return wrong_output(expected.name, "has no data");
+  return {};
+}
+
+// Decides whether kernels use the caller's memory or a dense stand-in.
+Status Context::place(const TensorView& view, bool needs_dense, Slot& slot) {
+  const bool dense = is_dense(view);
+  slot.staged = !is_aligned(view) || !(dense || (!needs_dense && has_plain_rows(view)));
+  slot.row_stride = view.shape.size() == 2 ? view.shape[1] : 0;
+  if (slot.staged) {
+    QCG_CHECK(slot.staging.reserve(*byte_count(view.shape, view.dtype)));
+    slot.data = slot.staging.data();
+    return {};
+  }
+  slot.data = static_cast<std::byte*>(view.data);
+  if (!dense) slot.row_stride = view.strides[0];
+  return {};
+}
+
+std::byte* Context::buffer_data(int buffer) const {
+  const auto& b = program_->manifest().buffers[static_cast<size_t>(buffer)];
+  switch (b.kind) {
+    case BufferKind::input: return inputs_[static_cast<size_t>(b.index)].data;
+    case BufferKind::output: return outputs_[static_cast<size_t>(b.index)].data;
+    // Kernels only read weights; the ABI has one pointer type for both directions.
+    case BufferKind::weights: return const_cast<std::byte*>(program_->weights()) + b.offset;
+    case BufferKind::temp: return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
+  }
+  return nullptr;
+}
+
+Status Context::run_steps() {
+  using Clock = std::chrono::steady_clock;
+  const ProgramManifest& m = program_->manifest();
+  step_us_.assign(profile_ ? steps_.size() : 0, 0.0);
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    BoundStep& step = steps_[s];
+    for (size_t a = 0; a < step.args.size(); ++a) {
+      const auto& arg = m.steps[s].args[a];
+      // Null stays null: an empty tensor may come without memory, and kernels get no items for it.
+      std::byte* const data = buffer_data(arg.buffer);
+      step.args[a].data = data == nullptr ? nullptr : data + step.offsets[a];
+      if (arg.stride) continue;
+      const auto& b = m.buffers[static_cast<size_t>(arg.buffer)];
+      step.args[a].stride = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)].row_stride;
+    }
+    const auto start = profile_ ? Clock::now() : Clock::time_point();
+    QCG_CHECK(run_kernel(*pool_, *step.kernel, {step.args.data(), step.params.data(), nullptr}, workspace_));
+    if (profile_) step_us_[s] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+  return {};
+}
+
+void Context::run_copies() {
+  const ProgramManifest& m = program_->manifest();
+  for (size_t c = 0; c < copies_.size(); ++c) {
+    if (copies_[c].bytes == 0) continue;
+    std::byte* const to = outputs_[static_cast<size_t>(m.copies[c].output)].data;
+    std::memmove(to, buffer_data(m.copies[c].buffer) + copies_[c].offset, static_cast<size_t>(copies_[c].bytes));
+  }
+}
+
+}  // namespace qcg

@@ -1,0 +1,44 @@
+#include "runtime/kernel_runner.h"
+
+namespace qcg {
+namespace {
+
+// Threads write their scratch all the time: whole pages apart, they share neither lines nor prefetched neighbours.
+constexpr int64_t kScratchSpacing = 4096;
+
+}  // namespace
+
+Status Workspace::reserve(int64_t shared_bytes, int64_t scratch_bytes, int threads) {
+  int64_t stride = 0, total = 0;
+  if (shared_bytes < 0 || scratch_bytes < 0 || __builtin_add_overflow(scratch_bytes, kScratchSpacing - 1, &stride) ||
+      __builtin_mul_overflow(stride &= -kScratchSpacing, int64_t{threads}, &total))
+    return Error::internal("kernel", "asks for an impossible amount of memory");
+  QCG_CHECK(shared_.reserve(shared_bytes));
+  QCG_CHECK(scratch_.reserve(total));
+  scratch_stride_ = stride;
+  return {};
+}
+
+Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace) {
+  qcg_call full = {call.args, call.params, nullptr};
+  QCG_CHECK(workspace.reserve(kernel.shared_bytes(&full), kernel.scratch_bytes(&full), pool.threads()));
+  full.shared = workspace.shared();
+  for (uint32_t phase = 0; phase < kernel.phases; ++phase) {
+    pool.parallel_items(kernel.items(&full, phase), [&](int64_t begin, int64_t end, int thread) {
+      kernel.run(&full, phase, begin, end, workspace.scratch(thread));
+    });
+  }
+  return {};
+}
+
+Status check_kernel(const qcg_kernel& kernel, const std::string& where) {
+  if (kernel.abi != QCG_KERNEL_ABI)
+    return Error::unsupported(where, "has kernel ABI " + std::to_string(kernel.abi) + ", this runtime has " + std::to_string(QCG_KERNEL_ABI),
+                              "compile the program with the qcodegen version of this runtime");
+  if (kernel.phases == 0 || kernel.items == nullptr || kernel.shared_bytes == nullptr || kernel.scratch_bytes == nullptr ||
+      kernel.run == nullptr)
+    return Error::bad_input(where, "exports an incomplete kernel", "compile the program again");
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,89 @@
+#include "runtime/module.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <span>
+#include <utility>
+
+#include "runtime/kernel_runner.h"
+#include "runtime/memory.h"
+
+namespace qcg {
+namespace {
+
+constexpr int64_t kMaxModuleBytes = int64_t{256} << 20;
+
+// dlopen returns an already loaded library for a path it has seen, and descriptor numbers are used again. The count
+// spelled in binary with "/" and "./" makes every path new: /proc/self/.///fd/7.
+std::string unique_fd_path(int fd) {
+  static std::atomic<uint64_t> count{0};
+  std::string path = "/proc/self/";
+  for (uint64_t n = count.fetch_add(1); n != 0; n >>= 1) path += n & 1 ? "./" : "/";
+  return path + "fd/" + std::to_string(fd);
+}
+
+// A sealed copy of the bytes in memory, or -1.
+FileHandle seal_in_memory(std::string_view bytes) {
+  FileHandle fd(memfd_create("qcg-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  for (size_t done = 0; fd.get() >= 0 && done < bytes.size();) {
+    const ssize_t n = write(fd.get(), bytes.data() + done, bytes.size() - done);
+    if (n <= 0) return FileHandle();
+    done += static_cast<size_t>(n);
+  }
+  if (fd.get() >= 0 && fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+    return FileHandle();
+  return fd;
+}
+
+void* open_library(const std::string& path) { return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
+
+Error cannot_load(const std::string& path) {
+  const char* reason = dlerror();
+  return Error::io(path, std::string("cannot be loaded: ") + (reason != nullptr ? reason : "unknown reason"),
+                   "check that the program was compiled for this operating system and is not on a noexec mount");
+}
+
+}  // namespace
+
+Module::Module(Module&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+
+Module& Module::operator=(Module&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+Module::~Module() {
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+Result<Module> Module::load(const std::string& path, int64_t bytes, const std::string& sha256) {
+  QCG_TRY(file, open_program_file(path, bytes));
+  if (bytes > kMaxModuleBytes) return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
+  QCG_TRY(content, read_program_file(file, path));
+  if (digest_hex(std::as_bytes(std::span(content))) != sha256)
+    return Error::bad_input(path, "does not have the checksum in the manifest", "the program is damaged or was changed: copy or compile it again");
+  // Once loaded, the mapping keeps the memory file alive without its descriptor.
+  if (const FileHandle memory = seal_in_memory(content); memory.get() >= 0)
+    if (void* handle = open_library(unique_fd_path(memory.get()))) return Module(handle, path);
+  return load_unverified(path);
+}
+
+Result<Module> Module::load_unverified(const std::string& path) {
+  void* handle = open_library(path);
+  if (handle == nullptr) return cannot_load(path);
+  return Module(handle, path);
+}
+
+Result<const qcg_kernel*> Module::find_kernel(const std::string& symbol) const {
+  const auto* kernel = static_cast<const qcg_kernel*>(dlsym(handle_, symbol.c_str()));
+  if (kernel == nullptr) return Error::bad_input(path_, "does not export " + symbol, "compile the program again");
+  QCG_CHECK(check_kernel(*kernel, path_ + ": " + symbol));
+  return kernel;
+}
+
+}  // namespace qcg

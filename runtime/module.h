@@ -1,0 +1,38 @@
+// Module: a shared object whose bytes were verified, loaded.
+//
+// Why here: dlopen of a damaged file is a SIGBUS or silently wrong code, so the hash comes first, and what was hashed is
+// what is loaded: the verified bytes go to a sealed memory file and that is opened, never the path again.
+//
+//   QCG_TRY(module, Module::load(path, bytes, sha256));
+//   QCG_TRY(kernel, module.find_kernel("qcg_kernel_0"));
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "runtime/abi.h"
+
+namespace qcg {
+
+class Module {
+ public:
+  Module(Module&& other) noexcept;
+  Module& operator=(Module&& other) noexcept;
+  ~Module();
+
+  // The path itself is opened only where the system has no memory files or forbids running them.
+  static Result<Module> load(const std::string& path, int64_t bytes, const std::string& sha256);
+  // Without a checksum, for a file this process has just built.
+  static Result<Module> load_unverified(const std::string& path);
+
+  // The exported table, checked against the ABI.
+  Result<const qcg_kernel*> find_kernel(const std::string& symbol) const;
+
+ private:
+  Module(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  void* handle_ = nullptr;
+  std::string path_;
+};
+
+}  // namespace qcg

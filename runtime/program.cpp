@@ -1,0 +1,188 @@
+#include "runtime/program.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <new>
+
+#include "runtime/host_isa.h"
+
+namespace qcg {
+namespace {
+
+constexpr int64_t kMaxManifestBytes = int64_t{16} << 20;
+constexpr int64_t kCopyBlock = int64_t{8} << 20;
+
+Result<std::string> read_manifest(const std::string& directory) {
+  const std::string path = directory + "/manifest.json";
+  QCG_TRY(file, open_program_file(path));
+  if (file.bytes > kMaxManifestBytes) return Error::bad_input(path, "is larger than 16 MiB", "this is not a program directory");
+  QCG_TRY(text, read_program_file(file, path));
+  QCG_TRY(digest_file, open_program_file(directory + "/manifest.sha256"));
+  digest_file.bytes = std::min<int64_t>(digest_file.bytes, 64);  // what follows may be a file name, as sha256sum writes it
+  QCG_TRY(digest, read_program_file(digest_file, directory + "/manifest.sha256"));
+  if (digest != digest_hex(std::as_bytes(std::span(text))))
+    return Error::bad_input(path, "does not have the checksum in manifest.sha256", "the program is damaged or was changed: copy or compile it again");
+  return text;
+}
+
+// Reads the whole file into huge pages, in blocks on all CPUs: one thread cannot keep up with a fast disk.
+Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::string& path) {
+  QCG_TRY(copy, AlignedBuffer::allocate(file.bytes));
+  posix_fadvise(file.fd.get(), 0, file.bytes, POSIX_FADV_SEQUENTIAL);
+  ThreadPool pool;
+  std::mutex first_error;
+  Status status;
+  pool.parallel_items((file.bytes + kCopyBlock - 1) / kCopyBlock, [&](int64_t begin, int64_t end, int) {
+    const int64_t offset = begin * kCopyBlock, length = std::min(end * kCopyBlock, file.bytes) - offset;
+    Status block = read_file_range(file.fd.get(), offset, {copy.data() + offset, static_cast<size_t>(length)}, path);
+    if (block.ok()) return;
+    std::lock_guard lock(first_error);
+    status = std::move(block);
+  });
+  if (!status.ok()) return status.error();
+  copy.make_read_only();
+  return copy;
+}
+
+Error wrong_input(const std::string& name, const std::string& message) {
+  return Error::bad_input("input '" + name + "'", message, "pass tensors of the shapes and dtypes the program was compiled for");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Program>> Program::load(const std::string& directory, const LoadOptions& options) {
+  try {
+    std::shared_ptr<Program> program(new Program());
+    QCG_CHECK(program->load_directory(directory, options));
+    return std::shared_ptr<const Program>(std::move(program));
+  } catch (const std::exception& e) {
+    return Error::io(directory, std::string("cannot be loaded: ") + e.what(), "free memory");
+  }
+}
+
+Status Program::load_directory(const std::string& directory, const LoadOptions& options) {
+  QCG_TRY(text, read_manifest(directory));
+  QCG_TRY(manifest, parse_program_manifest(text));
+  manifest_ = std::move(manifest);
+  if (!manifest_.target.starts_with("cpu:"))
+    return Error::unsupported(directory, "was compiled for '" + manifest_.target + "', this runtime runs cpu programs",
+                              "compile the program with --target=cpu");
+  if (const std::string missing = why_host_lacks(manifest_.isa); !missing.empty())
+    return Error::unsupported(directory, "needs " + manifest_.isa + ": " + missing, "compile the program with --target=cpu on this machine");
+  for (const auto& [name, file] : manifest_.files) {
+    const auto opened = open_program_file(directory + "/" + name, file.bytes);
+    if (!opened.ok()) return opened.error();
+  }
+  QCG_CHECK(load_modules(directory));
+  return load_weights(directory, options);
+}
+
+Status Program::load_modules(const std::string& directory) {
+  std::map<std::string, size_t> loaded;
+  for (const auto& step : manifest_.steps) {
+    LoadedStep& out = steps_.emplace_back();
+    for (const auto& choice : step.kernels) {
+      const auto [at, is_new] = loaded.try_emplace(choice.module, modules_.size());
+      if (is_new) {
+        const auto& file = manifest_.files.at(choice.module);  // parse_program_manifest made sure it is there
+        QCG_TRY(module, Module::load(directory + "/" + choice.module, file.bytes, file.sha256));
+        modules_.push_back(std::move(module));
+      }
+      QCG_TRY(kernel, modules_[at->second].find_kernel(choice.symbol));
+      out.kernels.push_back(kernel);
+    }
+  }
+  return {};
+}
+
+Status Program::load_weights(const std::string& directory, const LoadOptions& options) {
+  const auto file = manifest_.files.find("weights.bin");
+  if (file == manifest_.files.end()) return {};
+  const std::string path = directory + "/weights.bin";
+  QCG_TRY(opened, open_program_file(path, file->second.bytes));
+  if (options.weights == WeightsMode::huge_pages) {
+    QCG_TRY(copy, copy_to_huge_pages(opened, path));
+    weights_copy_ = std::move(copy);
+    weights_ = weights_copy_.data();
+  } else {
+    QCG_TRY(mapped, MappedWeights::map(opened.fd.get(), opened.bytes, path));
+    weights_file_ = std::move(mapped);
+    weights_ = weights_file_.data();
+  }
+  weights_bytes_ = opened.bytes;
+  if (options.verify_weights && digest_hex({weights_, static_cast<size_t>(weights_bytes_)}) != file->second.sha256)
+    return Error::bad_input(path, "does not have the checksum in the manifest", "the program is damaged or was changed: copy or compile it again");
+  return {};
+}
+
+std::vector<int64_t> Program::static_shape(const ProgramManifest::Tensor& tensor) {
+  std::vector<int64_t> shape;
+  for (const SizeExpr& extent : tensor.shape) shape.push_back(extent.is_constant() ? extent.evaluate({}).value_or(-1) : -1);
+  return shape;
+}
+
+Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> inputs) const {
+  const ProgramManifest& m = manifest_;
+  if (inputs.size() != m.inputs.size())
+    return Error::bad_input("inputs", std::to_string(inputs.size()) + " tensors given, the program has " + std::to_string(m.inputs.size()) + " inputs",
+                            "pass one tensor per input, in the program's order");
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].shape.size() != m.inputs[i].shape.size())
+      return wrong_input(m.inputs[i].name, "has " + std::to_string(inputs[i].shape.size()) + " axes, the program expects " + std::to_string(m.inputs[i].shape.size()));
+
+  std::vector<int64_t> values;
+  values.reserve(m.symbols.size());
+  for (const auto& symbol : m.symbols) values.push_back(symbol.min);
+  for (const auto& b : m.bindings) {
+    const auto& symbol = m.symbols[static_cast<size_t>(b.symbol)];
+    const int64_t extent = inputs[static_cast<size_t>(b.input)].shape[static_cast<size_t>(b.axis)];
+    int64_t scaled = 0;
+    const bool divides = !__builtin_sub_overflow(extent, b.constant, &scaled) && b.coefficient != -1 && scaled % b.coefficient == 0;
+    const int64_t value = divides ? scaled / b.coefficient : -1;
+    if (!divides || value < symbol.min || value > symbol.max)
+      return wrong_input(m.inputs[static_cast<size_t>(b.input)].name,
+                         "axis " + std::to_string(b.axis) + " is " + std::to_string(extent) +
+                             (divides ? ", so " + symbol.name + " = " + std::to_string(value) + " is outside" : ", which fits no " + symbol.name + " in") +
+                             " [" + std::to_string(symbol.min) + ", " + std::to_string(symbol.max) + "]");
+    values[static_cast<size_t>(b.symbol)] = value;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) QCG_CHECK(check_input(i, inputs[i], values));
+  return values;
+}
+
+Status Program::check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const {
+  const auto& expected = manifest_.inputs[index];
+  if (view.dtype != expected.dtype)
+    return wrong_input(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program expects " + std::string(dtype_name(expected.dtype)));
+  for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+    const auto extent = expected.shape[axis].evaluate(symbol_values);
+    if (!extent || *extent != view.shape[axis])
+      return wrong_input(expected.name, "axis " + std::to_string(axis) + " is " + std::to_string(view.shape[axis]) + ", the program expects " +
+                                            (extent ? std::to_string(*extent) : "more than 2^63"));
+  }
+  if (!byte_count(view.shape, view.dtype)) return wrong_input(expected.name, "has an impossible shape " + shape_text(view.shape));
+  if (!view.strides.empty() && view.strides.size() != view.shape.size())
+    return wrong_input(expected.name, "has " + std::to_string(view.strides.size()) + " strides for " + std::to_string(view.shape.size()) + " axes");
+  return {};
+}
+
+Result<std::vector<std::vector<int64_t>>> Program::output_shapes(std::span<const TensorView> inputs) const {
+  QCG_TRY(values, bind_symbols(inputs));
+  std::vector<std::vector<int64_t>> shapes;
+  for (const auto& output : manifest_.outputs) {
+    std::vector<int64_t>& shape = shapes.emplace_back();
+    for (const SizeExpr& extent : output.shape) {
+      const auto value = extent.evaluate(values);
+      if (!value || *value < 0) return Error::bad_input("output '" + output.name + "'", "would have an impossible extent", "use smaller inputs");
+      shape.push_back(*value);
+    }
+    if (!byte_count(shape, output.dtype))
+      return Error::bad_input("output '" + output.name + "'", "would have an impossible shape " + shape_text(shape), "use smaller inputs");
+  }
+  return shapes;
+}
+
+}  // namespace qcg

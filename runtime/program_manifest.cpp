@@ -1,0 +1,342 @@
+#include "runtime/program_manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/abi.h"
+
+namespace qcg {
+namespace {
+
+using Json = nlohmann::json;
+
+// Generous for real programs, small enough that the worst file is refused in well under a second.
+constexpr size_t kMaxBytes = size_t{16} << 20;
+constexpr int kMaxDepth = 16;
+constexpr size_t kMaxRank = 16;
+constexpr size_t kMaxBuffers = 1 << 16;
+
+constexpr std::string_view kHelp = "the program is damaged or of another version: compile it again";
+
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      else if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+// Relative, inside the directory, and nothing a path would interpret.
+bool is_plain_path(std::string_view path) {
+  if (path.empty() || path.size() > 512 || path.front() == '/' || path.back() == '/') return false;
+  if (path.find('\0') != std::string_view::npos) return false;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+const Json& null_json() {
+  static const Json null;
+  return null;
+}
+
+// Reads fields and keeps the first mistake; what is read after it is defaults that nobody uses.
+class Reader {
+ public:
+  explicit Reader(ProgramManifest& out) : out_(out) {}
+  Status read(const Json& root);
+
+ private:
+  void fail(const std::string& path, const std::string& message) {
+    if (status_.ok()) status_ = Error::bad_input("manifest.json: " + path, message, std::string(kHelp));
+  }
+  bool check(bool condition, const std::string& path, const char* message) {
+    if (!condition) fail(path, message);
+    return condition && status_.ok();
+  }
+
+  const Json& field(const Json& object, const char* key) {
+    if (!object.is_object()) return null_json();
+    const auto it = object.find(key);
+    return it == object.end() ? null_json() : *it;
+  }
+  std::string text(const Json& value, const std::string& path) {
+    const auto* s = value.get_ptr<const Json::string_t*>();
+    check(s != nullptr, path, "is not a string");
+    return s != nullptr ? *s : std::string();
+  }
+  int64_t integer(const Json& value, const std::string& path, int64_t min, int64_t max) {
+    const auto* n = value.get_ptr<const Json::number_integer_t*>();
+    const auto* u = value.get_ptr<const Json::number_unsigned_t*>();
+    const bool in_range = n != nullptr && (u == nullptr || *u <= static_cast<uint64_t>(INT64_MAX)) && *n >= min && *n <= max;
+    if (!in_range) fail(path, "is not an integer from " + std::to_string(min) + " to " + std::to_string(max));
+    return in_range ? *n : min;
+  }
+  int index(const Json& value, const std::string& path, size_t count) {
+    if (!check(count > 0, path, "refers to an empty table")) return 0;
+    return static_cast<int>(integer(value, path, 0, static_cast<int64_t>(count) - 1));
+  }
+  template <class Fn>
+  void each(const Json& array, const std::string& path, Fn fn) {
+    if (!check(array.is_array(), path, "is not a list")) return;
+    for (size_t i = 0; i < array.size() && status_.ok(); ++i) fn(array[i], path + "[" + std::to_string(i) + "]");
+  }
+
+  SizeExpr size(const Json& value, const std::string& path);
+  void header(const Json& root);
+  void read_files(const Json& files);
+  ProgramManifest::Tensor tensor(const Json& value, const std::string& path);
+  ProgramManifest::Buffer buffer(const Json& value, const std::string& path, size_t steps);
+  ProgramManifest::Arg arg(const Json& value, const std::string& path);
+  ProgramManifest::Step step(const Json& value, const std::string& path);
+  void need_dense(int buffer_index);
+  void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
+  void derive_bindings();
+
+  ProgramManifest& out_;
+  Status status_;
+};
+
+SizeExpr Reader::size(const Json& value, const std::string& path) {
+  SizeExpr expr;
+  if (value.is_number_integer()) {
+    expr.terms.push_back({integer(value, path, INT64_MIN, INT64_MAX), {}});
+    return expr;
+  }
+  each(value, path, [&](const Json& term, const std::string& at) {
+    if (!check(term.is_array() && !term.empty(), at, "is not a list [coefficient, symbol, …]")) return;
+    SizeExpr::Term t;
+    t.coefficient = integer(term[0], at + "[0]", INT64_MIN, INT64_MAX);
+    for (size_t i = 1; i < term.size() && status_.ok(); ++i)
+      t.symbols.push_back(index(term[i], at + "[" + std::to_string(i) + "]", out_.symbols.size()));
+    expr.terms.push_back(std::move(t));
+  });
+  return expr;
+}
+
+void Reader::header(const Json& root) {
+  check(root.is_object(), "$", "is not an object");
+  check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
+  check(integer(field(root, "version"), "$.version", 0, INT32_MAX) == 1, "$.version", "is not 1, the only version this runtime reads");
+  check(integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX) == QCG_KERNEL_ABI, "$.kernel_abi",
+        "is not the kernel ABI of this runtime");
+  out_.generator = text(field(root, "generator"), "$.generator");
+  out_.target = text(field(root, "target"), "$.target");
+  out_.isa = text(field(root, "isa"), "$.isa");
+}
+
+void Reader::read_files(const Json& files) {
+  if (!check(files.is_object(), "$.files", "is not an object")) return;
+  for (const auto& item : files.items()) {
+    const std::string at = "$.files['" + item.key() + "']";
+    check(is_plain_path(item.key()), at, "is not a path inside the program directory");
+    ProgramManifest::File file;
+    file.bytes = integer(field(item.value(), "bytes"), at + ".bytes", 0, INT64_MAX);
+    file.sha256 = text(field(item.value(), "sha256"), at + ".sha256");
+    check(is_sha256(file.sha256), at + ".sha256", "is not 64 lower-case hex digits");
+    out_.files.emplace(item.key(), std::move(file));
+  }
+}
+
+ProgramManifest::Tensor Reader::tensor(const Json& value, const std::string& path) {
+  ProgramManifest::Tensor t;
+  t.name = text(field(value, "name"), path + ".name");
+  const auto dtype = dtype_from_name(text(field(value, "dtype"), path + ".dtype"));
+  check(dtype.has_value(), path + ".dtype", "is not a dtype this runtime knows");
+  t.dtype = dtype.value_or(DType::f32);
+  const Json& shape = field(value, "shape");
+  each(shape, path + ".shape", [&](const Json& d, const std::string& at) { t.shape.push_back(size(d, at)); });
+  check(t.shape.size() <= kMaxRank, path + ".shape", "has more than 16 axes");
+  return t;
+}
+
+ProgramManifest::Buffer Reader::buffer(const Json& value, const std::string& path, size_t steps) {
+  using Kind = ProgramManifest::BufferKind;
+  ProgramManifest::Buffer b;
+  const std::string kind = text(field(value, "kind"), path + ".kind");
+  if (kind == "input" || kind == "output") {
+    b.kind = kind == "input" ? Kind::input : Kind::output;
+    b.index = index(field(value, "index"), path + ".index", (kind == "input" ? out_.inputs : out_.outputs).size());
+  } else if (kind == "weights") {
+    b.kind = Kind::weights;
+    const auto file = out_.files.find("weights.bin");
+    const int64_t bytes = file == out_.files.end() ? 0 : file->second.bytes;
+    b.offset = integer(field(value, "offset"), path + ".offset", 0, bytes);
+    b.bytes = integer(field(value, "bytes"), path + ".bytes", 0, bytes - b.offset);
+    check(b.offset % 64 == 0, path + ".offset", "is not a multiple of 64");
+  } else if (kind == "temp") {
+    const int64_t last_step = static_cast<int64_t>(steps) - 1;
+    b.size = size(field(value, "bytes"), path + ".bytes");
+    b.first = static_cast<int>(integer(field(value, "first"), path + ".first", 0, std::max<int64_t>(0, last_step)));
+    b.last = static_cast<int>(integer(field(value, "last"), path + ".last", b.first, std::max<int64_t>(b.first, last_step)));
+  } else {
+    fail(path + ".kind", "is not input, output, weights or temp");
+  }
+  return b;
+}
+
+ProgramManifest::Arg Reader::arg(const Json& value, const std::string& path) {
+  ProgramManifest::Arg a;
+  a.buffer = index(field(value, "buffer"), path + ".buffer", out_.buffers.size());
+  a.offset = size(field(value, "offset"), path + ".offset");
+  const Json& stride = field(value, "stride");
+  if (!stride.is_null()) a.stride = size(stride, path + ".stride");
+  return a;
+}
+
+ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
+  ProgramManifest::Step s;
+  s.name = text(field(value, "name"), path + ".name");
+  each(field(value, "kernels"), path + ".kernels", [&](const Json& k, const std::string& at) {
+    ProgramManifest::KernelChoice choice;
+    choice.m_max = integer(field(k, "m_max"), at + ".m_max", -1, INT64_MAX);
+    choice.module = text(field(k, "module"), at + ".module");
+    choice.symbol = text(field(k, "symbol"), at + ".symbol");
+    check(out_.files.contains(choice.module), at + ".module", "is not in $.files");
+    const bool ascends = s.kernels.empty() || (s.kernels.back().m_max >= 0 && (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
+    check(ascends, at + ".m_max", "does not ascend");
+    s.kernels.push_back(std::move(choice));
+  });
+  each(field(value, "args"), path + ".args", [&](const Json& a, const std::string& at) { s.args.push_back(arg(a, at)); });
+  each(field(value, "params"), path + ".params", [&](const Json& p, const std::string& at) { s.params.push_back(size(p, at)); });
+  return s;
+}
+
+void Reader::need_dense(int buffer_index) {
+  const auto& b = out_.buffers[static_cast<size_t>(buffer_index)];
+  if (b.kind == ProgramManifest::BufferKind::input) out_.input_needs_dense[static_cast<size_t>(b.index)] = true;
+  if (b.kind == ProgramManifest::BufferKind::output) out_.output_needs_dense[static_cast<size_t>(b.index)] = true;
+}
+
+// What can only be said once every table is there.
+void Reader::check_step(const ProgramManifest::Step& step, int number, const std::string& path) {
+  using Kind = ProgramManifest::BufferKind;
+  if (!check(!step.kernels.empty(), path + ".kernels", "is empty")) return;
+  check(step.kernels.size() == 1 || !step.params.empty(), path + ".params", "is empty, yet params[0] chooses the kernel");
+  for (size_t i = 0; i < step.args.size(); ++i) {
+    const std::string at = path + ".args[" + std::to_string(i) + "]";
+    const auto& b = out_.buffers[static_cast<size_t>(step.args[i].buffer)];
+    if (b.kind == Kind::temp) check(b.first <= number && number <= b.last, at, "is a temporary that is not alive in this step");
+    if (step.args[i].stride) {
+      need_dense(step.args[i].buffer);
+      continue;
+    }
+    const bool caller = b.kind == Kind::input || b.kind == Kind::output;
+    const auto& tensors = b.kind == Kind::input ? out_.inputs : out_.outputs;
+    check(caller && tensors[static_cast<size_t>(b.index)].shape.size() == 2, at + ".stride", "is null, but not for a rank-2 input or output");
+  }
+}
+
+// Solves extent = coefficient * symbol + constant for every symbol, in the order of the inputs.
+void Reader::derive_bindings() {
+  std::vector<bool> bound(out_.symbols.size(), false);
+  for (size_t i = 0; i < out_.inputs.size(); ++i) {
+    for (size_t axis = 0; axis < out_.inputs[i].shape.size(); ++axis) {
+      ProgramManifest::Binding b{-1, static_cast<int>(i), static_cast<int>(axis), 0, 0};
+      bool linear = true;
+      for (const auto& term : out_.inputs[i].shape[axis].terms) {
+        if (term.symbols.empty()) linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
+        else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0) linear = false;
+        else {
+          b.symbol = term.symbols[0];
+          b.coefficient = term.coefficient;
+        }
+      }
+      if (!linear || b.symbol < 0 || bound[static_cast<size_t>(b.symbol)]) continue;
+      bound[static_cast<size_t>(b.symbol)] = true;
+      out_.bindings.push_back(b);
+    }
+  }
+  for (size_t s = 0; s < bound.size(); ++s)
+    check(bound[s] || out_.symbols[s].min == out_.symbols[s].max, "$.symbols[" + std::to_string(s) + "]",
+          "is not determined by the shape of any input");
+}
+
+Status Reader::read(const Json& root) {
+  header(root);
+  if (!status_.ok()) return status_;
+  read_files(field(root, "files"));
+  each(field(root, "symbols"), "$.symbols", [&](const Json& v, const std::string& at) {
+    ProgramManifest::Symbol s;
+    s.name = text(field(v, "name"), at + ".name");
+    s.min = integer(field(v, "min"), at + ".min", 0, INT64_MAX);
+    s.max = integer(field(v, "max"), at + ".max", s.min, INT64_MAX);
+    out_.symbols.push_back(std::move(s));
+  });
+  each(field(root, "inputs"), "$.inputs", [&](const Json& v, const std::string& at) { out_.inputs.push_back(tensor(v, at)); });
+  each(field(root, "outputs"), "$.outputs", [&](const Json& v, const std::string& at) { out_.outputs.push_back(tensor(v, at)); });
+  const Json& steps = field(root, "steps");
+  const Json& buffers = field(root, "buffers");
+  check(buffers.size() <= kMaxBuffers && steps.size() <= kMaxBuffers, "$.buffers", "has more than 65536 rows");
+  each(buffers, "$.buffers", [&](const Json& v, const std::string& at) { out_.buffers.push_back(buffer(v, at, steps.size())); });
+  each(steps, "$.steps", [&](const Json& v, const std::string& at) { out_.steps.push_back(step(v, at)); });
+  each(field(root, "copies"), "$.copies", [&](const Json& v, const std::string& at) {
+    ProgramManifest::Copy c;
+    c.output = index(field(v, "output"), at + ".output", out_.outputs.size());
+    c.buffer = index(field(v, "buffer"), at + ".buffer", out_.buffers.size());
+    c.offset = size(field(v, "offset"), at + ".offset");
+    c.bytes = size(field(v, "bytes"), at + ".bytes");
+    out_.copies.push_back(std::move(c));
+  });
+  if (!status_.ok()) return status_;
+
+  out_.input_needs_dense.assign(out_.inputs.size(), false);
+  out_.output_needs_dense.assign(out_.outputs.size(), false);
+  for (size_t i = 0; i < out_.steps.size(); ++i)
+    check_step(out_.steps[i], static_cast<int>(i), "$.steps[" + std::to_string(i) + "]");
+  for (const auto& copy : out_.copies) {
+    need_dense(copy.buffer);
+    check(out_.buffers[static_cast<size_t>(copy.buffer)].kind != ProgramManifest::BufferKind::temp, "$.copies", "copies a temporary");
+    out_.output_needs_dense[static_cast<size_t>(copy.output)] = true;
+  }
+  derive_bindings();
+  return status_;
+}
+
+}  // namespace
+
+bool SizeExpr::is_constant() const {
+  return std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.symbols.empty(); });
+}
+
+std::optional<int64_t> SizeExpr::evaluate(std::span<const int64_t> symbol_values) const {
+  int64_t sum = 0;
+  for (const Term& term : terms) {
+    int64_t product = term.coefficient;
+    for (int symbol : term.symbols)
+      if (__builtin_mul_overflow(product, symbol_values[static_cast<size_t>(symbol)], &product)) return std::nullopt;
+    if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+Result<ProgramManifest> parse_program_manifest(std::string_view text) {
+  if (text.size() > kMaxBytes) return Error::bad_input("manifest.json", "is larger than 16 MiB", std::string(kHelp));
+  if (is_too_deep(text)) return Error::bad_input("manifest.json", "is nested deeper than 16 levels", std::string(kHelp));
+  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded()) return Error::bad_input("manifest.json", "is not JSON", std::string(kHelp));
+  ProgramManifest manifest;
+  QCG_CHECK(Reader(manifest).read(root));
+  return manifest;
+}
+
+}  // namespace qcg

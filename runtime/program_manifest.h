@@ -1,0 +1,98 @@
+// ProgramManifest: manifest.json of a program directory, parsed and checked. The contract is docs/program_format.md.
+//
+// Why here: the file is hostile until this has accepted it; whoever holds a ProgramManifest may index without checking.
+//
+//   QCG_TRY(manifest, parse_program_manifest(text));
+//   manifest.inputs[0].shape[0].evaluate(symbol_values);
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+
+namespace qcg {
+
+// A polynomial of symbols: the sum of coefficient * product of symbols.
+struct SizeExpr {
+  struct Term {
+    int64_t coefficient = 0;
+    std::vector<int> symbols;
+  };
+  std::vector<Term> terms;
+
+  bool is_constant() const;
+  std::optional<int64_t> evaluate(std::span<const int64_t> symbol_values) const;  // nullopt: beyond int64
+};
+
+struct ProgramManifest {
+  struct File {
+    int64_t bytes = 0;
+    std::string sha256;
+  };
+  struct Symbol {
+    std::string name;
+    int64_t min = 0, max = 0;
+  };
+  struct Tensor {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<SizeExpr> shape;
+  };
+  enum class BufferKind : uint8_t { input, output, weights, temp };
+  struct Buffer {
+    BufferKind kind = BufferKind::temp;
+    int index = 0;                 // input, output
+    int64_t offset = 0, bytes = 0; // weights: inside weights.bin
+    SizeExpr size;                 // temp
+    int first = 0, last = 0;       // temp: steps it is alive in
+  };
+  struct Arg {
+    int buffer = 0;
+    SizeExpr offset;               // bytes
+    std::optional<SizeExpr> stride; // elements; nullopt: the row stride of the caller's tensor
+  };
+  struct KernelChoice {
+    int64_t m_max = -1;            // -1: no limit
+    std::string module;            // a key of `files`
+    std::string symbol;
+  };
+  struct Step {
+    std::string name;
+    std::vector<KernelChoice> kernels;
+    std::vector<Arg> args;
+    std::vector<SizeExpr> params;
+  };
+  struct Copy {
+    int output = 0;
+    int buffer = 0;
+    SizeExpr offset, bytes;
+  };
+  // How a symbol is found: extent(input, axis) = coefficient * symbol + constant.
+  struct Binding {
+    int symbol = 0, input = 0, axis = 0;
+    int64_t coefficient = 1, constant = 0;
+  };
+
+  std::string generator, target, isa;
+  std::map<std::string, File> files;
+  std::vector<Symbol> symbols;
+  std::vector<Tensor> inputs, outputs;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  std::vector<Copy> copies;
+  std::vector<Binding> bindings;        // derived: one per symbol that inputs determine
+  std::vector<bool> input_needs_dense;  // derived: some step or copy reads it with a numeric stride
+  std::vector<bool> output_needs_dense;
+};
+
+// Errors name the JSON path. Every index in the result is in range, every weights buffer inside weights.bin.
+Result<ProgramManifest> parse_program_manifest(std::string_view text);
+
+}  // namespace qcg

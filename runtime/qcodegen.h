@@ -1,0 +1,117 @@
+/* The C API: load a program directory that `qcodegen compile` wrote, and run it.
+ *
+ * Why here: what ships is this header and libqcodegen_runtime.so; no compiler, no graph, no cache is needed.
+ *
+ *   qcg_program* program;
+ *   qcg_context* context;
+ *   if (qcg_program_load("mlp.qcg", NULL, &program) != QCG_OK) return fail(qcg_last_error());
+ *   if (qcg_context_create(program, NULL, &context) != QCG_OK) return fail(qcg_last_error());
+ *   if (qcg_run(context, inputs, 1, outputs, 1, NULL) != QCG_OK) return fail(qcg_last_error());
+ *
+ * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time. Tensors are
+ * borrowed for the call. No function throws, aborts, or changes global thread settings. A program directory is code: load
+ * only what you would also execute.
+ */
+#ifndef QCODEGEN_H
+#define QCODEGEN_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define QCG_API __attribute__((visibility("default")))
+#else
+#define QCG_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a declaration below changes in a way that old callers notice. */
+#define QCG_API_VERSION 1
+
+typedef enum qcg_status {
+  QCG_OK = 0,
+  QCG_ERROR_BAD_INPUT = 1,   /* an argument, a tensor or the program directory is wrong or damaged */
+  QCG_ERROR_UNSUPPORTED = 2, /* right, but not for this machine or this version of the runtime */
+  QCG_ERROR_IO = 3,          /* a file cannot be read, or memory cannot be had */
+  QCG_ERROR_INTERNAL = 4     /* a bug in qcodegen */
+} qcg_status;
+
+/* The same layout as DLTensor of DLPack 1.0: a DLTensor* may be cast. */
+typedef struct qcg_device {
+  int32_t device_type; /* 1: CPU, 3: pinned host memory of CUDA */
+  int32_t device_id;
+} qcg_device;
+
+typedef struct qcg_dtype {
+  uint8_t code;   /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10/12/14 float8 e4m3fn/e5m2/e8m0fnu */
+  uint8_t bits;   /* of one element */
+  uint16_t lanes; /* 1 */
+} qcg_dtype;
+
+typedef struct qcg_dltensor {
+  void* data;
+  qcg_device device;
+  int32_t ndim;
+  qcg_dtype dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL: dense row-major */
+  uint64_t byte_offset;
+} qcg_dltensor;
+
+typedef struct qcg_program qcg_program;
+typedef struct qcg_context qcg_context;
+
+QCG_API uint32_t qcg_abi_version(void);    /* QCG_API_VERSION of the library */
+QCG_API const char* qcg_version(void);     /* "0.1.0" */
+/* What went wrong in this thread's last call that did not return QCG_OK; "" before. Valid until the next such call. */
+QCG_API const char* qcg_last_error(void);
+
+/* Zero-initialize options; NULL means all zeros. */
+typedef struct qcg_load_options {
+  int32_t huge_pages;     /* 1: copy weights to huge pages (faster, more memory); 0: map the file */
+  int32_t verify_weights; /* 1: check the checksum of the weights too, about 1 s per GB */
+  uint64_t reserved[4];
+} qcg_load_options;
+
+QCG_API qcg_status qcg_program_load(const char* path, const qcg_load_options* options, qcg_program** out);
+/* Contexts made from it stay valid. NULL is accepted. */
+QCG_API void qcg_program_free(qcg_program* program);
+
+/* All pointers in it live as long as the program. */
+typedef struct qcg_tensor_info {
+  const char* name;
+  qcg_dtype dtype;
+  int32_t ndim;
+  const int64_t* shape; /* -1: depends on the inputs */
+} qcg_tensor_info;
+
+QCG_API int32_t qcg_n_inputs(const qcg_program* program); /* 0 for NULL */
+QCG_API int32_t qcg_n_outputs(const qcg_program* program);
+QCG_API qcg_status qcg_input_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
+QCG_API qcg_status qcg_output_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
+
+/* The shape output `index` will have for these inputs; only their dtypes and shapes are looked at. `*ndim` is the room in
+ * `shape` before the call and the rank after it. */
+QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs, int32_t index,
+                                    int64_t* shape, int32_t* ndim);
+
+typedef struct qcg_context_options {
+  int32_t threads; /* including the caller; 0: the CPUs this process may use */
+  int32_t spin_us; /* how long idle workers spin before they sleep; 0: 80 us; negative: they sleep at once */
+  uint64_t reserved[4];
+} qcg_context_options;
+
+QCG_API qcg_status qcg_context_create(const qcg_program* program, const qcg_context_options* options, qcg_context** out);
+QCG_API void qcg_context_free(qcg_context* context);
+
+/* Outputs are the caller's memory and must not overlap each other or an input. Any strides and alignment are accepted;
+ * dense rows are fastest. Outputs are complete on return. `stream` is the caller's CUDA stream: NULL for CPU programs. */
+QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
+                           int32_t n_outputs, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

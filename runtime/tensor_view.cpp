@@ -1,0 +1,73 @@
+#include "runtime/tensor_view.h"
+
+#include <cstring>
+
+namespace qcg {
+namespace {
+
+// Walks the axes outermost first; `dense` advances as elements are copied.
+template <bool kToDense>
+void copy_axis(const TensorView& view, size_t axis, std::byte* strided, std::byte*& dense, bool inner_dense) {
+  const int64_t size = static_cast<int64_t>(dtype_bytes(view.dtype));
+  const bool last = axis + 1 == view.shape.size();
+  if (axis == view.shape.size() || (last && inner_dense)) {
+    const size_t bytes = static_cast<size_t>(size * (last ? view.shape[axis] : 1));
+    kToDense ? std::memcpy(dense, strided, bytes) : std::memcpy(strided, dense, bytes);
+    dense += bytes;
+    return;
+  }
+  for (int64_t i = 0; i < view.shape[axis]; ++i)
+    copy_axis<kToDense>(view, axis + 1, strided + i * view.strides[axis] * size, dense, inner_dense);
+}
+
+template <bool kToDense>
+void copy_view(const TensorView& view, std::byte* dense) {
+  const auto bytes = byte_count(view.shape, view.dtype);
+  if (!bytes || *bytes == 0) return;
+  auto* strided = static_cast<std::byte*>(view.data);
+  if (is_dense(view)) {
+    kToDense ? std::memcpy(dense, strided, static_cast<size_t>(*bytes)) : std::memcpy(strided, dense, static_cast<size_t>(*bytes));
+    return;
+  }
+  copy_axis<kToDense>(view, 0, strided, dense, view.strides.back() == 1);
+}
+
+}  // namespace
+
+std::optional<int64_t> byte_count(std::span<const int64_t> shape, DType dtype) {
+  int64_t bytes = static_cast<int64_t>(dtype_bytes(dtype));
+  bool empty = false;
+  for (int64_t extent : shape) {
+    if (extent < 0) return std::nullopt;
+    if (extent == 0) empty = true;
+    else if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
+  }
+  return empty ? 0 : bytes;
+}
+
+bool is_dense(const TensorView& view) {
+  if (view.strides.empty()) return true;
+  int64_t expected = 1;
+  for (size_t axis = view.shape.size(); axis-- > 0;) {
+    if (view.shape[axis] == 0) return true;
+    if (view.shape[axis] != 1 && view.strides[axis] != expected) return false;
+    expected *= view.shape[axis];
+  }
+  return true;
+}
+
+bool is_aligned(const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % dtype_bytes(view.dtype) == 0; }
+
+void copy_to_dense(const TensorView& from, void* to) { copy_view<true>(from, static_cast<std::byte*>(to)); }
+
+void copy_from_dense(const void* from, const TensorView& to) {
+  copy_view<false>(to, static_cast<std::byte*>(const_cast<void*>(from)));
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace qcg

@@ -1,0 +1,37 @@
+// TensorView: a caller's tensor, borrowed: pointer, dtype, shape, strides.
+//
+// Why here: what Program and Context take and give; the C API converts DLTensor structs to it.
+//
+//   std::vector<int64_t> shape = {2, 8};
+//   TensorView x{data, DType::f32, shape, {}};     // no strides: dense, row-major
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/dtype.h"
+
+namespace qcg {
+
+struct TensorView {
+  void* data = nullptr;               // of element [0, 0, …]; may be null when there are no elements
+  DType dtype = DType::f32;
+  std::span<const int64_t> shape;     // must outlive the view
+  std::span<const int64_t> strides;   // in elements; empty = dense row-major
+};
+
+// nullopt: a negative extent, or more bytes than int64 counts.
+std::optional<int64_t> byte_count(std::span<const int64_t> shape, DType dtype);
+
+bool is_dense(const TensorView& view);    // row-major without gaps; axes of extent 1 do not matter
+bool is_aligned(const TensorView& view);  // data is a multiple of the element size
+
+// Copies between a strided tensor and dense row-major bytes.
+void copy_to_dense(const TensorView& from, void* to);
+void copy_from_dense(const void* from, const TensorView& to);
+
+std::string shape_text(std::span<const int64_t> shape);  // "[2, 8]"
+
+}  // namespace qcg

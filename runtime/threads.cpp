@@ -1,0 +1,207 @@
+#include "runtime/threads.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <system_error>
+
+namespace qcg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Raised in every child of fork(): pools made before have no workers there.
+std::atomic<unsigned> fork_generation{0};
+
+void watch_forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
+  (void)registered;
+}
+
+void sleep_while_equal(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void wake_sleepers(std::atomic<uint32_t>& word, int count) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+}
+
+void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Spins until done() or the time is up; says which.
+template <class Done>
+bool spin_until(int spin_us, Done done) {
+  if (done()) return true;
+  if (spin_us <= 0) return false;
+  const auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
+  do {
+    for (int i = 0; i < 16; ++i) {
+      pause_cpu();
+      if (done()) return true;
+    }
+  } while (Clock::now() < deadline);
+  return false;
+}
+
+// One job counts its items in 31 bits; longer ranges are run as several jobs.
+constexpr int64_t kMaxJobItems = int64_t{1} << 31;
+constexpr uint64_t kClosed = UINT32_MAX;  // a `next` no job reaches
+
+}  // namespace
+
+int usable_cpus() {
+  // The mask may be larger than cpu_set_t on big machines: grow until the kernel accepts it.
+  for (int cpus = CPU_SETSIZE; cpus <= 1 << 18; cpus *= 4) {
+    cpu_set_t* set = CPU_ALLOC(cpus);
+    if (set == nullptr) return 1;
+    const size_t size = CPU_ALLOC_SIZE(cpus);
+    const int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (count > 0) return count;
+  }
+  return 1;
+}
+
+// A job is (epoch, next item) in one word, so that taking a chunk and checking that the job is still the same one is one
+// compare-exchange. A worker that slept through a job cannot touch the next one:
+//
+//   state   [ epoch : 32 | next : 32 ]      closed before the fields below change, opened after
+//
+// The fields are written only while the state is closed. They are acquire/release: whoever reads a new field also sees
+// that the old state was closed, so its compare-exchange fails.
+struct ThreadPool::Shared {
+  alignas(64) std::atomic<uint64_t> state{kClosed};
+  alignas(64) std::atomic<uint32_t> done{0};  // items finished; the caller sleeps on it
+  alignas(64) std::atomic<uint32_t> epoch{0};  // workers sleep on it
+  std::atomic<uint32_t> sleepers{0};
+  alignas(64) std::atomic<uint32_t> items{0};
+  std::atomic<int64_t> base{0};
+  std::atomic<ItemFn> fn{nullptr};
+  std::atomic<void*> context{nullptr};
+  std::atomic<bool> caller_sleeps{false};
+  std::atomic<bool> stop{false};
+  int threads = 1;
+  int spin_us = 0;
+
+  void work(uint32_t job, int thread);
+  void worker_main(int thread);
+  void run_job(ItemFn run, void* argument, int64_t first, uint32_t count);
+};
+
+void ThreadPool::Shared::work(uint32_t job, int thread) {
+  uint64_t s = state.load(std::memory_order_acquire);
+  while (s >> 32 == job) {
+    const uint32_t next = static_cast<uint32_t>(s);
+    const uint32_t count = items.load(std::memory_order_acquire);
+    if (next >= count) return;
+    const ItemFn run = fn.load(std::memory_order_acquire);
+    void* const argument = context.load(std::memory_order_acquire);
+    const int64_t first = base.load(std::memory_order_acquire) + next;
+    // Half of an even share of what is left: large chunks first, single items at the end.
+    const uint32_t chunk = std::max<uint32_t>(1, (count - next) / (2 * static_cast<uint32_t>(threads)));
+    if (!state.compare_exchange_weak(s, s + chunk, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    run(argument, first, first + chunk, thread);
+    const uint32_t finished = done.fetch_add(chunk, std::memory_order_seq_cst) + chunk;
+    if (finished == count && caller_sleeps.load(std::memory_order_seq_cst)) wake_sleepers(done, 1);
+    s = state.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::Shared::worker_main(int thread) {
+  uint32_t seen = 0;
+  for (;;) {
+    const auto changed = [&] { return epoch.load(std::memory_order_acquire) != seen; };
+    if (!spin_until(spin_us, changed)) {
+      sleepers.fetch_add(1, std::memory_order_seq_cst);
+      while (!changed()) sleep_while_equal(epoch, seen);
+      sleepers.fetch_sub(1, std::memory_order_relaxed);
+    }
+    if (stop.load(std::memory_order_acquire)) return;
+    seen = epoch.load(std::memory_order_acquire);
+    work(seen, thread);
+  }
+}
+
+void ThreadPool::Shared::run_job(ItemFn run, void* argument, int64_t first, uint32_t count) {
+  const uint32_t job = epoch.load(std::memory_order_relaxed) + 1;
+  state.store(uint64_t{job} << 32 | kClosed, std::memory_order_release);
+  items.store(count, std::memory_order_release);
+  base.store(first, std::memory_order_release);
+  fn.store(run, std::memory_order_release);
+  context.store(argument, std::memory_order_release);
+  done.store(0, std::memory_order_release);
+  state.store(uint64_t{job} << 32, std::memory_order_release);
+  epoch.store(job, std::memory_order_seq_cst);
+  if (sleepers.load(std::memory_order_seq_cst) > 0)
+    wake_sleepers(epoch, static_cast<int>(std::min<uint32_t>(count, static_cast<uint32_t>(threads)) - 1));
+  work(job, 0);
+
+  const auto finished = [&] { return done.load(std::memory_order_acquire) == count; };
+  if (spin_until(spin_us, finished)) return;
+  caller_sleeps.store(true, std::memory_order_seq_cst);
+  for (uint32_t now; (now = done.load(std::memory_order_seq_cst)) != count;) sleep_while_equal(done, now);
+  caller_sleeps.store(false, std::memory_order_relaxed);
+}
+
+ThreadPool::ThreadPool(PoolOptions options) : shared_(std::make_unique<Shared>()) {
+  watch_forks();
+  fork_generation_ = fork_generation.load();
+  const int cpus = usable_cpus();
+  const int wanted = std::clamp(options.threads > 0 ? options.threads : cpus, 1, 4096);
+  // With more threads than CPUs, a spinning thread only keeps a working one from running.
+  shared_->spin_us = wanted > cpus ? 0 : std::max(0, options.spin_us);
+
+  // The host's signals stay the host's: workers block them all.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    workers_.reserve(static_cast<size_t>(wanted - 1));
+    for (int i = 1; i < wanted; ++i) {
+      workers_.emplace_back([shared = shared_.get(), i] { shared->worker_main(i); });
+      pthread_setname_np(workers_.back().native_handle(), "qcg-worker");
+    }
+  } catch (const std::exception&) {  // thread limit or no memory: run with those there are
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  threads_ = 1 + static_cast<int>(workers_.size());
+  shared_->threads = threads_;
+}
+
+ThreadPool::~ThreadPool() {
+  if (fork_generation_ != fork_generation.load()) {
+    // In a forked child the workers do not exist: joining would wait for ever, so their handles are left behind.
+    new std::vector<std::thread>(std::move(workers_));
+    (void)shared_.release();
+    return;
+  }
+  shared_->stop.store(true, std::memory_order_release);
+  shared_->epoch.fetch_add(1, std::memory_order_seq_cst);
+  wake_sleepers(shared_->epoch, INT_MAX);
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run_items(int64_t items, ItemFn fn, void* context) {
+  if (items <= 0) return;
+  if (items == 1 || threads_ == 1 || fork_generation_ != fork_generation.load(std::memory_order_relaxed)) {
+    fn(context, 0, items, 0);
+    return;
+  }
+  std::lock_guard lock(turn_);
+  for (int64_t first = 0; first < items; first += kMaxJobItems)
+    shared_->run_job(fn, context, first, static_cast<uint32_t>(std::min(kMaxJobItems, items - first)));
+}
+
+}  // namespace qcg
