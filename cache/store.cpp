@@ -218,9 +218,7 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
     }
     Loaded loaded = s.load(key);
     if (loaded.outcome == Loaded::found) {
-      uint64_t bytes = 0;
-      for (const auto& file : loaded.entry->files()) bytes += file.size;
-      if (ours) s.enforce_limit(bytes);
+      if (ours) s.enforce_limit(s.describe(key).bytes);
       return std::move(*loaded.entry);
     }
     if (ours) break;

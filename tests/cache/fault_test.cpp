@@ -1,0 +1,213 @@
+// Faults: the Nth system call fails, or the process dies at it, for every N. Afterwards nothing wrong is ever loaded,
+// what was good is still there, and the store goes on working.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cache/scratch.h"
+#include "cache_test_util.h"
+
+using namespace qcg;
+using namespace qcg::testing;
+
+namespace {
+
+constexpr int kMaxCalls = 2000;
+
+// Fails call number `at` with `error`; with `for_good` all later ones of that kind too, as on a full disk.
+struct Fault {
+  int at = 0;
+  int error = 0;
+  bool for_good = false;
+  int calls = 0;
+  std::optional<FileOp> kind;
+
+  FileSystem file_system() {
+    return FileSystem([this](FileOp op, const std::string&) {
+      if (++calls < at) return 0;
+      if (calls == at) kind = op;
+      return calls == at || (for_good && kind == op) ? error : 0;
+    });
+  }
+  bool reached() const { return calls >= at; }
+};
+
+// True if the entry is there; fails the test if it is there and wrong.
+bool check_entry(const std::string& dir, int number) {
+  Store store = open_store(dir);
+  auto found = store.find(key_of(number));
+  REQUIRE(found.ok());
+  if (!*found) return false;
+  CHECK(is_entry_of(**found, number));
+  return true;
+}
+
+// Runs `action` on a store that holds entry 1, with a fault at call N, for every N and error.
+template <class Action>
+void try_every_fault(Action action, bool entry_1_stays) {
+  for (int error : {ENOSPC, EIO, EMFILE, EROFS, EACCES}) {
+    for (bool for_good : {false, true}) {
+      TestDir dir;
+      {
+        Store store = open_store(dir.path());
+        must_publish(store, 1);
+      }
+      int at = 1;
+      for (; at < kMaxCalls; ++at) {
+        CAPTURE(error);
+        CAPTURE(for_good);
+        CAPTURE(at);
+        Fault fault{.at = at, .error = error, .for_good = for_good};
+        FileSystem fs = fault.file_system();
+        {
+          auto store = Store::open({.dir = dir.path(), .fs = &fs});
+          if (store.ok()) action(*store);
+          else CHECK(store.error().code == ErrorCode::Io);
+        }
+        const bool there = check_entry(dir.path(), 1);
+        if (entry_1_stays) CHECK(there);
+        if (!there) {
+          Store store = open_store(dir.path());
+          must_publish(store, 1);
+        }
+        check_entry(dir.path(), 2);
+        Store store = open_store(dir.path());
+        REQUIRE(store.clear().ok());
+        must_publish(store, 1);
+        CHECK(count_files(dir.path() + "/v1/tmp") == 0);  // whatever the fault left was cleaned up
+        if (!fault.reached()) break;
+      }
+      CHECK(at < kMaxCalls);
+      CHECK(at > 5);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("publish with every call failing once") {
+  try_every_fault(
+      [](Store& store) {
+        auto published = store.publish(key_of(2), files_of(2), dump_of(2));
+        if (published.ok()) CHECK(is_entry_of(*published, 2));
+        else CHECK(published.error().code == ErrorCode::Io);
+      },
+      true);
+}
+
+TEST_CASE("find with every call failing once: a failing disk is a miss, and no reason to remove") {
+  try_every_fault(
+      [](Store& store) {
+        auto found = store.find(key_of(1));
+        REQUIRE(found.ok());
+        if (*found) CHECK(is_entry_of(**found, 1));
+      },
+      true);
+}
+
+TEST_CASE("gc, export and import with every call failing once") {
+  TestDir outside;
+  const std::string file = outside.path() + "/export";
+  try_every_fault(
+      [&](Store& store) {
+        files::remove(file);
+        if (store.export_to(file).ok()) {
+          TestDir other;
+          Store target = open_store(other.path());
+          auto added = target.import_from(file);
+          CHECK(added.ok());
+        } else {
+          CHECK(!files::exists(file));
+        }
+        (void)store.import_from(file);
+        (void)store.gc(0);
+      },
+      false);
+}
+
+TEST_CASE("a read that fails is an error, never other bytes") {
+  TestDir dir;
+  {
+    Store store = open_store(dir.path());
+    must_publish(store, 1);
+  }
+  for (int at = 1; at < kMaxCalls; ++at) {
+    Fault fault{.at = at, .error = EIO};
+    FileSystem fs = fault.file_system();
+    auto store = Store::open({.dir = dir.path(), .hold_bytes = 10, .fs = &fs});
+    if (!store.ok()) continue;
+    auto found = store->find(key_of(1));
+    if (found.ok() && *found) {
+      auto bytes = (*found)->read("kernel.so");
+      if (bytes.ok()) CHECK(*bytes == files_of(1)[0].bytes);
+      const std::string copy = dir.path() + "/copy";
+      files::remove(copy);
+      if ((*found)->copy_verified("kernel.so", copy).ok()) CHECK(read_text(copy) == files_of(1)[0].bytes);
+      else CHECK(!files::exists(copy));
+    }
+    if (!fault.reached()) return;
+  }
+  FAIL("the fault was always reached");
+}
+
+TEST_CASE("killed at every call: what was published is whole or absent, and nothing is left behind") {
+  TestDir dir;
+  int at = 1;
+  for (; at < kMaxCalls; ++at) {
+    CAPTURE(at);
+    pid_t pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      int calls = 0;
+      FileSystem fs([&](FileOp, const std::string&) {
+        if (++calls == at) ::kill(::getpid(), SIGKILL);
+        return 0;
+      });
+      auto store = Store::open({.dir = dir.path(), .fs = &fs});
+      bool good = store.ok() && store->publish(key_of(1), files_of(1), dump_of(1)).ok() && store->gc(0).ok() &&
+                  store->publish(key_of(2), files_of(2), dump_of(2)).ok();
+      ::_exit(good ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    check_entry(dir.path(), 1);
+    check_entry(dir.path(), 2);
+    Store store = open_store(dir.path());
+    CHECK(count_files(dir.path() + "/v1/tmp") == 0);
+    auto stats = store.stats();
+    REQUIRE(stats.ok());
+    CHECK(stats->corrupt == 0);
+    must_publish(store, 1);
+    REQUIRE(store.clear().ok());
+    if (WIFEXITED(status)) {
+      CHECK(WEXITSTATUS(status) == 0);
+      break;
+    }
+  }
+  CHECK(at > 60);
+  CHECK(at < kMaxCalls);
+}
+
+TEST_CASE("a scratch directory lives as long as its owner and no longer") {
+  TestDir dir;
+  std::string path;
+  {
+    auto scratch = ScratchDir::create(dir.path());
+    REQUIRE(scratch.ok());
+    path = scratch->path();
+    write_text(path + "/x", "x");
+    CHECK(remove_stale_scratch(dir.path()) == 0);
+    CHECK(files::exists(path + "/x"));
+    CHECK((files::status(path).permissions() & files::perms::all) == files::perms::owner_all);
+  }
+  CHECK(count_files(dir.path()) == 0);
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    auto scratch = ScratchDir::create(dir.path());
+    ::_exit(scratch.ok() ? 0 : 1);  // no destructor
+  }
+  ::waitpid(pid, nullptr, 0);
+  CHECK(count_files(dir.path()) == 2);
+  CHECK(remove_stale_scratch(dir.path()) == 1);
+  CHECK(count_files(dir.path()) == 0);
+}
