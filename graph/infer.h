@@ -1,0 +1,86 @@
+// What the shape and dtype rules share: access to a node's arguments, errors that name them, broadcasting, promotion.
+//
+// Why here: the rules are one small function per op, spread over infer_views.cpp and infer_compute.cpp; infer.cpp holds
+// the dispatch and what both use.
+//
+//   Result<Types> infer_transpose(const OpArgs& a) {
+//     QCG_TRY(d0, a.axis("dim0", a.tensor("self").shape.size()));
+//     …
+//   }
+//
+// Arguments were checked against the op table (verify.h) before any rule runs: kinds are right and ids are in range.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace qcg {
+
+using Types = std::vector<ValueType>;
+
+struct OpArgs {
+  const Graph& graph;
+  const Node& node;
+
+  const Value& tensor(std::string_view name) const { return graph.value(node.tensor(name)); }
+  const Value* optional_tensor(std::string_view name) const;
+  const std::vector<ValueId>& tensors(std::string_view name) const;
+  const std::vector<Expr>& exprs(std::string_view name) const;
+  std::optional<DType> dtype(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
+  const Dim& dim(std::string_view name) const;
+  std::vector<Dim> dims(std::string_view name) const;  // empty when absent
+
+  // An axis in [-rank, rank) as one in [0, rank); a tensor without axes counts as having one.
+  Result<size_t> axis(std::string_view name, size_t rank) const;
+  Result<size_t> axis(std::string_view name, const Dim& value, size_t rank) const;
+  // Sorted and unique; every axis when the list is absent or empty.
+  Result<std::vector<size_t>> axes(std::string_view name, size_t rank) const;
+  Result<int64_t> constant(std::string_view name) const;
+
+  Error fail(std::string_view arg, std::string message, std::string help = "") const;
+  Error unsupported(std::string_view arg, std::string message, std::string help) const;
+};
+
+// The range of values a size can take under the symbols' ranges, saturated to int64.
+struct DimRange {
+  int64_t min, max;
+};
+DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
+
+// numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
+std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+
+// torch.result_type: tensors with axes outrank those without, which outrank Python numbers, inside a category.
+struct Promotion {
+  std::optional<DType> tensors, scalar_tensors, numbers;
+  bool defined = true;  // false: torch refuses the pair
+  void add(const Value& v);
+  void add(const Arg& number);
+  DType result();
+};
+
+// How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
+struct BlockShape {
+  Shape split;                 // the input's shape with every cut axis in two
+  std::vector<size_t> reduced; // axes of split that a block spans
+  Shape reduced_shape() const; // without the reduced axes
+  Dim count() const;           // number of blocks
+};
+Result<BlockShape> block_shape(const OpArgs& a, const Shape& input);
+
+using InferRule = Result<Types> (*)(const OpArgs&);
+struct InferRow {
+  std::string_view op;  // functional name
+  InferRule rule;
+};
+std::span<const InferRow> view_rules();     // infer_views.cpp
+std::span<const InferRow> compute_rules();  // infer_compute.cpp
+
+}  // namespace qcg
