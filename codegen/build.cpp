@@ -29,6 +29,14 @@ KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
   return key;
 }
 
+CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
+  CompileJob job;
+  job.sources = {{"kernel.cpp", kernel.source}};
+  for (const SourceFile& header : support_headers(kernel.isa)) job.headers.push_back({header.name, header.text});
+  job.flags = all_flags(cxx, kernel.isa);
+  return job;
+}
+
 // The first line of a compiler log that says what is wrong.
 std::string first_error(const CompileResult& result) {
   if (result.timed_out) return "the compiler ran out of time";
@@ -69,11 +77,7 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
                                       const std::vector<std::string>& dumps) {
   std::vector<CompileJob> jobs;
   for (size_t i : missing) {
-    CompileJob job;
-    job.sources = {{"kernel.cpp", kernels[i].source.source}};
-    for (const SourceFile& header : support_headers(kernels[i].source.isa)) job.headers.push_back({header.name, header.text});
-    job.flags = all_flags(cxx_, kernels[i].source.isa);
-    jobs.push_back(std::move(job));
+    jobs.push_back(job_of(kernels[i].source, cxx_));
     if (const auto reasons = store_.explain_miss(dumps[i]); !reasons.empty()) kernels[i].miss_reason = reasons[0];
   }
   QCG_TRY(results, compile_all(cxx_, jobs, limits_));
@@ -91,6 +95,23 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
     (void)store_.publish({kernel.key}, files, dumps[missing[r]]);  // a full or read-only cache only costs a recompile
   }
   return {};
+}
+
+Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vector<KernelSource>& sources,
+                                          const CompileLimits& limits) {
+  std::vector<CompileJob> jobs;
+  for (const KernelSource& source : sources) {
+    jobs.push_back(job_of(source, cxx));
+    jobs.back().output = OutputKind::assembly;
+  }
+  QCG_TRY(results, compile_all(cxx, jobs, limits));
+  std::vector<std::string> listings;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].ok())
+      return Error::toolchain(sources[i].name, first_error(results[i]), "`qcodegen doctor` shows the compiler that was used");
+    listings.push_back(std::move(results[i].bytes));
+  }
+  return listings;
 }
 
 }  // namespace qcg

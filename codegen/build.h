@@ -64,4 +64,8 @@ class KernelBuilder {
   BuildCounters counters_;
 };
 
+// The compiler's listing of every source. Error Toolchain if one does not compile.
+Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vector<KernelSource>& sources,
+                                          const CompileLimits& limits);
+
 }  // namespace qcg

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cache/compile_cache.h"
+#include "codegen/batch.h"
 #include "codegen/link.h"
 #include "codegen/program_cache.h"
 #include "graph/read/read_graph.h"
@@ -19,117 +20,8 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What --tune=fast builds per bucket; candidates() puts the likely winners first.
-constexpr size_t kFastCandidates = 4;
 constexpr double kFastBudget_s = 0.6;  // per problem and bucket
 constexpr double kFullBudget_s = 6.0;
-
-// One problem in one M range: its candidates, and where their builds are in the batch.
-struct Choice {
-  int problem = 0;
-  Bucket bucket{1, INT64_MAX, 1};
-  std::vector<Candidate> candidates;  // GEMMs only
-  std::vector<size_t> builds;         // into Batch::kernels, parallel to candidates; one for other kernels
-  int winner = 0;
-};
-
-struct Batch {
-  std::vector<Choice> choices;
-  std::vector<KernelSource> sources;
-  std::vector<BuiltKernel> kernels;
-};
-
-// The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
-std::string symbol_of(std::string_view name, std::string_view identity) {
-  return "qcg_kernel_" + sha256_hex(std::string(name) + "|" + std::string(identity)).substr(0, 16);
-}
-
-size_t add_source(Batch& batch, KernelSource source) {
-  for (size_t i = 0; i < batch.sources.size(); ++i)
-    if (batch.sources[i].symbol == source.symbol && batch.sources[i].source == source.source) return i;
-  batch.sources.push_back(std::move(source));
-  return batch.sources.size() - 1;
-}
-
-Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
-  static constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "matmul"};
-  const std::string signature = problem_signature(problem);
-  KernelSource out;
-  out.isa = isa;
-  out.name = fmt::format("{}_{}_{}", kPrefixes[problem.index()], sha256_hex(signature).substr(0, 8), isa_info(isa).name);
-  out.symbol = symbol_of(out.name, signature);
-  Result<std::string> text = Error::internal("render", "a GEMM has candidates");
-  if (auto* loop = std::get_if<LoopProblem>(&problem)) text = render_loop(*loop, isa, out.symbol);
-  if (auto* rows = std::get_if<QuantizeRowsProblem>(&problem)) text = render_quantize_rows(*rows, isa, out.symbol);
-  if (auto* reduce = std::get_if<ReduceProblem>(&problem)) text = render_reduce(*reduce, isa, out.symbol);
-  if (auto* matmul = std::get_if<MatmulProblem>(&problem)) text = render_matmul(*matmul, isa, out.symbol);
-  if (!text.ok()) return text.error();
-  out.source = std::move(*text);
-  return out;
-}
-
-// The winners of an earlier log, by problem and bucket: `--pin`.
-class Pins {
- public:
-  static Result<Pins> read(const std::string& path) {
-    Pins pins;
-    if (path.empty()) return pins;
-    QCG_TRY(records, read_tune_log(path));
-    for (TuneRecord& record : records)
-      if (record.status == TrialStatus::won) pins.won_.push_back(std::move(record));
-    return pins;
-  }
-  bool empty() const { return won_.empty(); }
-  const TuneRecord* find(const std::string& signature, const Bucket& bucket) const {
-    for (const TuneRecord& record : won_)
-      if (record.problem == signature && record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
-    return nullptr;
-  }
-
- private:
-  std::vector<TuneRecord> won_;
-};
-
-std::vector<Candidate> select_candidates(const Problem& problem, const Target& target, const Bucket& bucket,
-                                         const CompileOptions& options, const Pins& pins) {
-  std::vector<Candidate> all = candidates(problem, target, bucket.m_min, bucket.m_max);
-  if (const TuneRecord* pin = pins.find(problem.signature(), bucket))
-    for (const Candidate& candidate : all)
-      if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
-  const size_t limit = options.tune == TuneMode::off ? 1 : options.tune == TuneMode::fast ? kFastCandidates : all.size();
-  if (all.size() > limit) all.resize(limit);
-  return all;
-}
-
-Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins) {
-  Batch batch;
-  for (size_t p = 0; p < plan.problems.size(); ++p) {
-    const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
-    if (!gemm) {
-      QCG_TRY(source, render_other(plan.problems[p], plan.target.isa));
-      Choice choice;
-      choice.problem = static_cast<int>(p);
-      choice.builds = {add_source(batch, std::move(source))};
-      batch.choices.push_back(std::move(choice));
-      continue;
-    }
-    for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
-      Choice choice{static_cast<int>(p), bucket, select_candidates(*gemm, plan.target, bucket, options, pins), {}, 0};
-      if (choice.candidates.empty())
-        return Error::unsupported(gemm->nodes.empty() ? "" : gemm->nodes[0],
-                                  fmt::format("no microkernel serves {} on {}", scheme_name(gemm->scheme), plan.target.str()),
-                                  "`qcodegen list microkernels` shows what there is");
-      for (const Candidate& candidate : choice.candidates) {
-        const std::string name = kernel_name(*gemm, candidate);
-        const std::string symbol = symbol_of(name, candidate.describe() + gemm->signature());
-        QCG_TRY(text, render_gemm(*gemm, candidate, symbol));
-        choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), plan.target.isa}));
-      }
-      batch.choices.push_back(std::move(choice));
-    }
-  }
-  return batch;
-}
 
 Status require_weights(const Graph& graph, const Plan& plan) {
   for (const PlanConstant& constant : plan.constants) {
@@ -186,7 +78,7 @@ class Compiler {
     const double tune_start = now_s();
     QCG_CHECK(choose_all(plan, batch, writer));
     report_.tune_s = now_s() - tune_start;
-    link_kernels(plan, batch, writer);
+    link_kernels(batch, writer);
     QCG_CHECK(writer.finish(plan, log_));
     report_.program_bytes = writer.bytes();
     memory.remember(options_.output, report_);
@@ -302,7 +194,7 @@ class Compiler {
   }
 
   // Neighbouring buckets won by the same kernel become one entry; the last one has no upper limit.
-  static void link_kernels(const Plan& plan, const Batch& batch, ProgramWriter& writer) {
+  static void link_kernels(const Batch& batch, ProgramWriter& writer) {
     for (size_t c = 0; c < batch.choices.size(); ++c) {
       const Choice& choice = batch.choices[c];
       const size_t build = choice.builds[static_cast<size_t>(choice.winner)];
@@ -310,7 +202,6 @@ class Compiler {
       if (!last && batch.choices[c + 1].builds[static_cast<size_t>(batch.choices[c + 1].winner)] == build) continue;
       writer.add_kernel(choice.problem, last ? -1 : choice.bucket.m_max, batch.kernels[build]);
     }
-    (void)plan;
   }
 
   const CompileOptions& options_;
@@ -328,12 +219,28 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
   out.graph = std::move(read.graph);
   out.read = std::move(read.info);
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
-  if (options.emit == Emit::graph && options.on_emit) options.on_emit(print_graph(out.graph));
   QCG_TRY(passes, run_passes(out.graph, options.passes));
   out.passes = std::move(passes);
   QCG_TRY(plan, plan_kernels(out.graph, target));
   out.plan = std::move(plan);
   return out;
+}
+
+Status emit_text(const CompileOptions& options) {
+  QCG_TRY(explanation, explain_graph(options));
+  if (options.emit == Emit::graph) return options.on_emit(print_graph(explanation.graph)), Status();
+  if (options.emit == Emit::plan) return options.on_emit(print_plan(explanation.plan)), Status();
+  CompileOptions first = options;
+  first.tune = TuneMode::off;
+  QCG_TRY(batch, render_all(explanation.plan, first, Pins()));
+  if (options.emit == Emit::source) {
+    for (const KernelSource& source : batch.sources) options.on_emit(source.source + "\n");
+    return {};
+  }
+  QCG_TRY(cxx, find_cxx(options.toolchain));
+  QCG_TRY(listings, assemble(cxx, batch.sources, {.jobs = options.jobs, .cancel = options.cancel}));
+  for (const std::string& listing : listings) options.on_emit(listing);
+  return {};
 }
 
 Result<CompileReport> compile_program(const CompileOptions& options) { return Compiler(options).run(); }

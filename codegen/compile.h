@@ -88,4 +88,7 @@ struct Explanation {
 };
 Result<Explanation> explain_graph(const CompileOptions& options);
 
+// --emit: the lowered graph, the plan, the best-guess sources or their assembly, handed to options.on_emit.
+Status emit_text(const CompileOptions& options);
+
 }  // namespace qcg

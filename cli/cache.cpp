@@ -1,0 +1,139 @@
+// qcodegen cache: look into, check, trim and move the kernel cache.
+#include <fmt/format.h>
+
+#include "cache/store.h"
+#include "cli/cli.h"
+#include "cli/report.h"
+
+namespace qcg {
+
+namespace {
+
+struct CacheFlags {
+  std::string key, file, max_size = "4G";
+};
+
+// "500M", "4G", "123456"; 0 if it is no size.
+uint64_t parse_size(const std::string& text) {
+  size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    return 0;
+  }
+  const std::string unit = text.substr(used);
+  const double scale = unit.empty() ? 1 : unit == "K" ? 1024.0 : unit == "M" ? 1048576.0 : unit == "G" ? 1073741824.0 : 0;
+  return value > 0 && scale > 0 && value * scale < 1e18 ? static_cast<uint64_t>(value * scale) : 0;
+}
+
+int with_store(const Session& session, const std::function<int(Store&)>& work) {
+  auto store = Store::open({.dir = session.cache_dir});
+  return store.ok() ? work(*store) : fail(session, store.error());
+}
+
+int report(const Session& session, const Status& status, std::string_view done) {
+  if (!status.ok()) return fail(session, status.error());
+  if (session.json) print_json({{"done", done}});
+  else fmt::print("{}\n", done);
+  return 0;
+}
+
+int show_path(const Session& session) {
+  if (session.json) print_json({{"path", session.cache_dir}});
+  else fmt::print("{}\n", session.cache_dir);
+  return 0;
+}
+
+int show_stats(const Session& session, Store& store) {
+  auto stats = store.stats();
+  if (!stats.ok()) return fail(session, stats.error());
+  if (session.json)
+    print_json({{"entries", stats->entries}, {"bytes", stats->bytes}, {"hits", stats->hits}, {"misses", stats->misses},
+                {"corrupt", stats->corrupt}, {"path", store.dir()}});
+  else
+    fmt::print("{}\n{} entries, {} · {} hits, {} misses, {} corrupt entries removed\n", store.dir(), stats->entries,
+               format_bytes(static_cast<double>(stats->bytes)), stats->hits, stats->misses, stats->corrupt);
+  return 0;
+}
+
+int list_entries(const Session& session, Store& store) {
+  auto entries = store.list();
+  if (!entries.ok()) return fail(session, entries.error());
+  nlohmann::json out = nlohmann::json::array();
+  Table table({"key", "size", "what"});
+  for (const EntryInfo& entry : *entries) {
+    out.push_back({{"key", entry.key.hex}, {"bytes", entry.bytes}, {"title", entry.title}, {"last_used", entry.last_used}});
+    table.add({entry.key.hex.substr(0, 12), format_bytes(static_cast<double>(entry.bytes)), entry.title});
+  }
+  if (session.json) print_json(out);
+  else fmt::print("{}", table.str());
+  return 0;
+}
+
+int show_entry(const Session& session, Store& store, const std::string& key) {
+  std::string dump;
+  auto entry = store.show(key, &dump);
+  if (!entry.ok()) return fail(session, entry.error());
+  nlohmann::json files = nlohmann::json::array();
+  std::string lines;
+  for (const FileRecord& file : entry->files) {
+    files.push_back({{"name", file.name}, {"bytes", file.size}, {"sha256", file.sha256}});
+    lines += fmt::format("  {}  {}  {}\n", file.name, format_bytes(static_cast<double>(file.size)), file.sha256.substr(0, 16));
+  }
+  if (session.json) print_json({{"key", entry->key.hex}, {"files", files}, {"hashed", dump}});
+  else fmt::print("{}\n{}hashed:\n{}", entry->key.hex, lines, dump);
+  return 0;
+}
+
+int verify_entries(const Session& session, Store& store) {
+  auto result = store.verify_all();
+  if (!result.ok()) return fail(session, result.error());
+  if (session.json) print_json({{"checked", result->checked}, {"corrupt", result->corrupt}});
+  else fmt::print("{} entries checked, {} corrupt (removed)\n", result->checked, result->corrupt.size());
+  return result->corrupt.empty() ? 0 : 1;
+}
+
+int collect_garbage(const Session& session, Store& store, const std::string& size) {
+  const uint64_t bytes = parse_size(size);
+  if (bytes == 0) return fail(session, {ErrorCode::Usage, "--max-size", size + " is not a size", "write 500M or 4G"});
+  auto result = store.gc(bytes);
+  if (!result.ok()) return fail(session, result.error());
+  if (session.json)
+    print_json({{"removed_entries", result->removed_entries}, {"removed_bytes", result->removed_bytes}, {"kept_entries", result->kept_entries}, {"kept_bytes", result->kept_bytes}});
+  else
+    fmt::print("removed {} entries, {}; kept {}, {}\n", result->removed_entries, format_bytes(static_cast<double>(result->removed_bytes)),
+               result->kept_entries, format_bytes(static_cast<double>(result->kept_bytes)));
+  return 0;
+}
+
+}  // namespace
+
+void add_cache_command(CLI::App& app, Session& session) {
+  auto* sub = app.add_subcommand("cache", "the kernel cache: path, stats, ls, show, verify, gc, clear, export, import");
+  sub->require_subcommand(1);
+  auto flags = std::make_shared<CacheFlags>();
+  auto add = [&](const char* name, const char* help, std::function<int(Store&)> work) {
+    auto* command = sub->add_subcommand(name, help);
+    command->callback([&session, flags, work] { session.status = with_store(session, work); });
+    return command;
+  };
+  sub->add_subcommand("path", "where it is")->callback([&session] { session.status = show_path(session); });
+  add("stats", "entries, bytes, hits, misses", [&session](Store& s) { return show_stats(session, s); });
+  add("ls", "entries, most recently used first", [&session](Store& s) { return list_entries(session, s); });
+  add("show", "one entry and what was hashed", [&session, flags](Store& s) { return show_entry(session, s, flags->key); })
+      ->add_option("key", flags->key, "the key or its beginning")->required();
+  add("verify", "check every byte, remove what is corrupt", [&session](Store& s) { return verify_entries(session, s); });
+  add("gc", "remove the least recently used", [&session, flags](Store& s) { return collect_garbage(session, s, flags->max_size); })
+      ->add_option("--max-size", flags->max_size, "keep at most this much: 500M, 4G")->capture_default_str();
+  add("clear", "remove everything", [&session](Store& s) { return report(session, s.clear(), "cleared"); });
+  add("export", "all entries into one file", [&session, flags](Store& s) { return report(session, s.export_to(flags->file), "exported"); })
+      ->add_option("file", flags->file, "the file to write")->required();
+  add("import", "add the entries of an exported file", [&session, flags](Store& s) {
+    auto added = s.import_from(flags->file);
+    return added.ok() ? report(session, {}, fmt::format("{} entries added", *added)) : fail(session, added.error());
+  })->add_option("file", flags->file, "the file to read")->required();
+  sub->footer("Example:\n  qcodegen cache gc --max-size 500M");
+}
+
+}  // namespace qcg

@@ -1,0 +1,53 @@
+// What every subcommand shares: the session (parsed once from flags and environment) and how results leave the program.
+//
+// Why here: one file per subcommand, each with one add_… function that main.cpp calls; nothing else knows argv or getenv.
+//
+//   void add_list_command(CLI::App& app, Session& session) {
+//     auto* sub = app.add_subcommand("list", "…");
+//     sub->callback([&] { session.status = run_list(session); });
+//   }
+//
+// Exit status: 0 done, 1 the input or the result is bad, 2 usage, 3 environment.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace qcg {
+
+struct Session {
+  bool json = false;
+  int verbosity = 0;         // -q: -1, -v: 1, -vv: 2 (QCG_DEBUG sets it too)
+  bool color = false;        // stdout is a terminal and NO_COLOR is unset
+  bool progress = false;     // stderr is a terminal and neither -q nor --json was given
+  std::string cache_dir;     // --cache-dir, QCG_CACHE_DIR, XDG_CACHE_HOME/qcodegen, HOME/.cache/qcodegen
+  std::string cxx, env_cxx;  // --cxx, QCG_CXX
+  int status = 0;            // what main returns
+};
+
+// Set by SIGINT and SIGTERM; long work looks at it.
+const std::atomic<bool>& interrupted();
+
+// Prints a typed error (`error[Code]: where: message` and `help: …` on stderr; with --json one document on stdout too).
+// Returns the exit status that belongs to its code.
+int fail(const Session& session, const Error& error);
+
+// One JSON document on stdout.
+void print_json(const nlohmann::json& document);
+
+void add_compile_command(CLI::App& app, Session& session);
+void add_run_command(CLI::App& app, Session& session);
+void add_check_command(CLI::App& app, Session& session);
+void add_bench_command(CLI::App& app, Session& session);
+void add_explain_command(CLI::App& app, Session& session);
+void add_log_command(CLI::App& app, Session& session);
+void add_cache_command(CLI::App& app, Session& session);
+void add_list_command(CLI::App& app, Session& session);
+void add_doctor_command(CLI::App& app, Session& session);
+
+}  // namespace qcg

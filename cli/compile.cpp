@@ -1,0 +1,140 @@
+// qcodegen compile: a graph becomes a program directory.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/cli.h"
+#include "cli/compile_flags.h"
+#include "cli/report.h"
+
+namespace qcg {
+
+namespace {
+
+std::string default_output(const std::string& input) {
+  return std::filesystem::path(input).replace_extension(".qcg").string();
+}
+
+nlohmann::json report_json(const CompileReport& report) {
+  nlohmann::json kernels = nlohmann::json::array();
+  for (const KernelReport& k : report.kernels)
+    kernels.push_back({{"name", k.name}, {"step", k.step}, {"nodes", k.nodes}, {"segments", k.segments}, {"status", k.status},
+                       {"m_min", k.m_min}, {"m_max", k.m_max}, {"m", k.m_probe}, {"median_us", k.record.median_s * 1e6},
+                       {"gbps", k.record.gbps}, {"gflops", k.record.gflops}, {"share", k.record.share},
+                       {"reference", k.best_reference}, {"reference_ratio", k.reference_ratio}});
+  return {{"program", report.program},         {"wall_s", report.wall_s},
+          {"compiler_runs", report.compiler_runs}, {"cache_hits", report.cache_hits},
+          {"kernels", kernels},                {"merged", report.merged},
+          {"cat_split", report.cat_split},     {"unchanged", report.unchanged},
+          {"build_s", report.build_s},         {"tune_s", report.tune_s},
+          {"target", report.target},           {"threads", report.threads},
+          {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
+          {"warnings", report.warnings}};
+}
+
+void print_header(const CompileOptions& options, const CompileReport& report) {
+  const std::string input = std::filesystem::path(options.input).filename().string();
+  const std::string torch = report.torch_version.empty() ? report.format : "torch " + report.torch_version;
+  fmt::print("{}", labelled("read", input, fmt::format("{} · {} nodes{}{} · {} of packed weights", torch, report.nodes_read,
+                                                       report.symbols.empty() ? "" : " · ", report.symbols,
+                                                       format_bytes(static_cast<double>(report.weight_bytes)))));
+  std::string what;
+  for (const auto& group : report.merged) what += fmt::format("{}{} siblings merged", what.empty() ? "" : " · ", group.size());
+  if (!report.cat_split.empty()) what += fmt::format("{}{} cat-linear", what.empty() ? "" : " · ", report.cat_split.size());
+  for (const PassReport& pass : report.passes)
+    if (pass.name == "fold_epilogue" && pass.fired > 0)
+      what += fmt::format("{}{} operations folded into epilogues", what.empty() ? "" : " · ", pass.fired);
+  fmt::print("{}", labelled("lower", fmt::format("{} → {} steps", report.nodes_read, report.nodes_lowered), what));
+  if (report.ceilings.read_gbps > 0)
+    fmt::print("{}", labelled("target", report.target,
+                              fmt::format("{} · {} threads · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu, report.threads,
+                                          format_rate(report.ceilings.read_gbps), format_flops(report.ceilings.peak_gflops_f32),
+                                          format_flops(report.ceilings.peak_gflops_bf16), format_flops(report.ceilings.peak_gops_int8))));
+  else
+    fmt::print("{}", labelled("target", report.target, fmt::format("{} threads", report.threads)));
+  fmt::print("{}\n", labelled("tune", fmt::format("{} kernels", report.kernels.size()),
+                              fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
+                                          report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
+}
+
+void print_kernels(const CompileReport& report) {
+  Table table({"kernel", "scheme", "m", "time", "GB/s", "GF/s", "roofline", "against"});
+  std::string last;
+  for (const KernelReport& k : report.kernels) {
+    const TuneRecord& r = k.record;
+    const bool timed = r.median_s > 0;
+    std::string against = k.best_reference;
+    if (k.reference_ratio > 0)
+      against += k.reference_ratio >= 1 ? fmt::format(" {:.1f}× slower", k.reference_ratio)
+                                        : fmt::format(" {:.1f}× faster", 1 / k.reference_ratio);
+    table.add({k.step == last ? "" : k.step, k.step == last ? "" : k.summary, fmt::format("{}", k.m_probe),
+               timed ? format_time(r.median_s) : "-", timed ? fmt::format("{:.1f}", r.gbps) : "-",
+               timed ? fmt::format("{:.0f}", r.gflops) : "-", r.share > 0 ? format_percent(r.share) : "-", against});
+    last = k.step;
+  }
+  fmt::print("{}", table.str());
+}
+
+int run_compile(const Session& session, CompileFlags& flags) {
+  auto options = flags.resolve(session);
+  if (!options.ok()) return fail(session, options.error());
+  if (options->output.empty()) options->output = default_output(options->input);
+  ProgressLine progress(session);
+  options->on_step = [&](std::string_view text) { progress.show(text); };
+  if (options->emit != Emit::none) {
+    options->on_emit = [](std::string_view text) { fmt::print("{}", text); };
+    const Status emitted = emit_text(*options);
+    return emitted.ok() ? 0 : fail(session, emitted.error());
+  }
+  auto report = compile_program(*options);
+  progress.clear();
+  if (!report.ok()) return fail(session, report.error());
+  if (session.json) return print_json(report_json(*report)), 0;
+  for (const std::string& warning : report->warnings) fmt::print(stderr, "warning: {}\n", warning);
+  if (session.verbosity < 0) return 0;
+  if (report->unchanged) {
+    fmt::print("{}", labelled("wrote", report->program,
+                              fmt::format("unchanged: this graph, these weights and this machine were compiled before ({:.2f} s)",
+                                          report->wall_s)));
+    return 0;
+  }
+  print_header(*options, *report);
+  if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
+  print_kernels(*report);
+  fmt::print("{}", labelled("wrote", report->program,
+                            fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
+                                        format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
+                                        report->cache_hits, report->build_s, report->tune_s, report->wall_s)));
+  return 0;
+}
+
+}  // namespace
+
+void add_compile_command(CLI::App& app, Session& session) {
+  auto* sub = app.add_subcommand("compile", "graph → tuned, checked, self-contained program directory");
+  auto flags = std::make_shared<CompileFlags>();
+  CompileOptions& o = flags->options;
+  flags->add_pass_flags(*sub);
+  sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
+  sub->add_option("--tune", o.tune, "off: best guess, verified; fast: seconds per kernel; full: minutes")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, TuneMode>{{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}}));
+  sub->add_option_function<std::string>("--extern", [&o](const std::string& v) { o.extern_auto = v == "auto"; },
+                                        "never: self-contained (default); auto: may call oneDNN where it is faster")
+      ->check(CLI::IsMember({"auto", "never"}));
+  sub->add_option_function<std::string>("--dequant", [&o](const std::string& v) { o.rounded = v == "rounded"; },
+                                        "exact (default) or rounded dequantization of grouped weights")
+      ->check(CLI::IsMember({"exact", "rounded"}));
+  sub->add_option("--threads", o.threads, "threads to tune for (default: all this process may use)")->check(CLI::Range(1, 4096));
+  sub->add_option("--jobs", o.jobs, "compiler processes at once (default: cores, bounded by memory)")->check(CLI::Range(1, 4096));
+  sub->add_option("--m", o.m_list, "rows to tune at, comma separated (default 1,4,16,64,256,1024)")->delimiter(',')->check(CLI::PositiveNumber);
+  sub->add_option("--pin", o.pin, "replay the winners of this tune log");
+  sub->add_option("--emit", o.emit, "print instead of compiling: graph, plan, source, asm")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Emit>{
+          {"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}}));
+  sub->add_flag("--explain", flags->explain, "say which passes fired and why the others did not");
+  sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
+  sub->footer("Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");
+  sub->callback([&session, flags] { session.status = run_compile(session, *flags); });
+}
+
+}  // namespace qcg

@@ -1,0 +1,66 @@
+#include "cli/compile_flags.h"
+
+#include <fmt/format.h>
+
+namespace qcg {
+
+void CompileFlags::add_pass_flags(CLI::App& sub) {
+  sub.add_option("graph", options.input, "a torch.export JSON, a .pt2, or native JSON")->required();
+  sub.add_option("--weights", options.weights, "safetensors file or directory, or random:SEED; may be repeated");
+  sub.add_option("--target", options.target, "cpu, cpu:portable|avx2|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
+  sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
+  sub.add_option("--print-after", print_after, "print the graph after this pass");
+  sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
+  sub.add_flag("--time-passes", time_passes, "print the time each pass took");
+  sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
+               "round fused intermediates to their graph dtype, as eager execution does");
+  PassGates& gates = options.passes.gates;
+  sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")->capture_default_str();
+  sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")->capture_default_str();
+  sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")->capture_default_str();
+}
+
+Result<CompileOptions> CompileFlags::resolve(const Session& session) {
+  CompileOptions out = options;
+  out.passes.disabled.insert(disabled.begin(), disabled.end());
+  out.toolchain.cxx = session.cxx;
+  out.toolchain.env_cxx = session.env_cxx;
+  out.cache_dir = no_cache ? "" : session.cache_dir;
+  out.cancel = &interrupted();
+  if (!print_after.empty() || print_after_all) {
+    out.reuse_programs = false;
+    out.passes.after_each = [all = print_after_all, only = print_after](std::string_view pass, const Graph& graph) {
+      if (all || pass == only) fmt::print("// after {}\n{}\n", pass, print_graph(graph));
+    };
+  }
+  return out;
+}
+
+std::string describe_passes(const std::vector<PassReport>& passes, bool times) {
+  std::string out;
+  for (const PassReport& pass : passes) {
+    std::string counters;
+    for (const auto& [name, count] : pass.counters) counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", count, name);
+    out += fmt::format("{:<24} fired {:<4} {}", pass.name, pass.fired, counters);
+    if (times) out += fmt::format(" ({:.2f} ms)", pass.ms);
+    while (out.back() == ' ') out.pop_back();
+    out += "\n";
+    for (const auto& group : pass.groups) out += fmt::format("  {}\n", fmt::join(group, " + "));
+    for (const std::string& note : pass.notes) out += fmt::format("  {}\n", note);
+    for (const Skipped& skipped : pass.skipped) out += fmt::format("  not {:<18} {}\n", skipped.node, skipped.reason);
+  }
+  return out;
+}
+
+nlohmann::json passes_json(const std::vector<PassReport>& passes) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const PassReport& pass : passes) {
+    nlohmann::json skipped = nlohmann::json::array();
+    for (const Skipped& s : pass.skipped) skipped.push_back({{"node", s.node}, {"reason", s.reason}});
+    out.push_back({{"name", pass.name}, {"fired", pass.fired}, {"skipped", skipped}, {"notes", pass.notes},
+                   {"counters", pass.counters}, {"groups", pass.groups}, {"ms", pass.ms}});
+  }
+  return out;
+}
+
+}  // namespace qcg

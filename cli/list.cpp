@@ -1,0 +1,91 @@
+// qcodegen list: the tables the project is made of.
+#include <fmt/format.h>
+
+#include "cli/cli.h"
+#include "cli/report.h"
+#include "codegen/problem.h"
+#include "graph/op_schema.h"
+#include "graph/passes/pass_list.h"
+#include "graph/scheme.h"
+
+namespace qcg {
+
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;  // the first is the header
+
+Rows list_targets() {
+  Rows rows = {{"name", "flags", "host", "summary"}};
+  for (const IsaInfo& isa : isa_table()) {
+    const std::string missing = why_isa_unavailable(isa.isa);
+    rows.push_back({(isa.device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa.name), std::string(isa.flags),
+                    missing.empty() ? "yes" : "no: " + missing, std::string(isa.summary)});
+  }
+  return rows;
+}
+
+Rows list_schemes() {
+  Rows rows = {{"name", "weight_bits", "grouped", "quantized_activation", "summary"}};
+  for (const SchemeInfo& s : kSchemes)
+    rows.push_back({std::string(s.name), s.weight_bits ? fmt::format("{}", s.weight_bits) : "own", s.grouped ? "yes" : "no",
+                    s.quantized_activation ? "yes" : "no", std::string(s.summary)});
+  return rows;
+}
+
+Rows list_microkernels() {
+  Rows rows = {{"name", "isa", "scheme", "activation", "weight", "compute", "m", "template"}};
+  for (const Microkernel& k : microkernel_table())
+    rows.push_back({std::string(k.name), std::string(isa_info(k.isa).name), std::string(scheme_name(k.scheme)),
+                    std::string(dtype_name(k.activation)), std::string(dtype_name(k.weight)), std::string(k.compute),
+                    fmt::format("{}-{}", k.min_m, k.max_m == INT32_MAX ? "" : fmt::format("{}", k.max_m)), std::string(k.source)});
+  return rows;
+}
+
+Rows list_passes() {
+  Rows rows = {{"name", "may_disable", "summary"}};
+  for (const PassInfo& pass : kPasses)
+    rows.push_back({std::string(pass.name), pass.required ? "no" : "yes", std::string(pass.summary)});
+  return rows;
+}
+
+Rows list_ops() {
+  Rows rows = {{"name", "signature"}};
+  for (const OpSchema& op : op_table()) rows.push_back({op.name, op.signature});
+  return rows;
+}
+
+int run_list(const Session& session, const std::string& what) {
+  const Rows rows = what == "targets"        ? list_targets()
+                    : what == "schemes"      ? list_schemes()
+                    : what == "microkernels" ? list_microkernels()
+                    : what == "passes"       ? list_passes()
+                                             : list_ops();
+  if (session.json) {
+    nlohmann::json out = nlohmann::json::array();
+    for (size_t r = 1; r < rows.size(); ++r) {
+      nlohmann::json row;
+      for (size_t c = 0; c < rows[r].size(); ++c) row[rows[0][c]] = rows[r][c];
+      out.push_back(std::move(row));
+    }
+    print_json(out);
+    return 0;
+  }
+  Table table(rows[0]);
+  for (size_t r = 1; r < rows.size(); ++r) table.add(rows[r]);
+  fmt::print("{}", table.str());
+  return 0;
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, Session& session) {
+  auto* sub = app.add_subcommand("list", "targets, schemes, microkernels, passes or ops");
+  auto what = std::make_shared<std::string>();
+  sub->add_option("what", *what, "targets|schemes|microkernels|passes|ops")
+      ->required()
+      ->check(CLI::IsMember({"targets", "schemes", "microkernels", "passes", "ops"}));
+  sub->footer("Example:\n  qcodegen list schemes");
+  sub->callback([&session, what] { session.status = run_list(session, *what); });
+}
+
+}  // namespace qcg

@@ -1,0 +1,93 @@
+// qcodegen: flags and environment in, one subcommand, an exit status out.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "cli/cli.h"
+#include "codegen/build.h"
+
+namespace qcg {
+
+namespace {
+
+std::atomic<bool> g_interrupted{false};
+
+void on_signal(int) { g_interrupted = true; }
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string default_cache_dir() {
+  if (const std::string dir = environment("QCG_CACHE_DIR"); !dir.empty()) return dir;
+  if (const std::string dir = environment("XDG_CACHE_HOME"); dir.starts_with("/")) return dir + "/qcodegen";
+  if (const std::string dir = environment("HOME"); dir.starts_with("/")) return dir + "/.cache/qcodegen";
+  return {};
+}
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::Usage: return 2;
+    case ErrorCode::Toolchain:
+    case ErrorCode::Io: return 3;
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+const std::atomic<bool>& interrupted() { return g_interrupted; }
+
+void print_json(const nlohmann::json& document) {
+  fmt::print("{}\n", document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+int fail(const Session& session, const Error& error) {
+  if (session.json)
+    print_json({{"error",
+                 {{"code", error_code_name(error.code)}, {"where", error.where}, {"message", error.message}, {"help", error.help}}}});
+  fmt::print(stderr, "{}\n", error.to_string());
+  return exit_status(error.code);
+}
+
+}  // namespace qcg
+
+int main(int argc, char** argv) {
+  using namespace qcg;
+  Session session;
+  session.cache_dir = default_cache_dir();
+  session.env_cxx = environment("QCG_CXX");
+  if (const std::string debug = environment("QCG_DEBUG"); !debug.empty()) session.verbosity = std::atoi(debug.c_str());
+
+  CLI::App app{"Quantized linear layers to tuned native kernels: no Python, no Triton", "qcodegen"};
+  app.set_version_flag("--version", std::string(kGeneratorVersion));
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_flag("--json", session.json, "one JSON document on stdout instead of text");
+  app.add_flag("-q,--quiet{-1},-v,--verbose{1}", session.verbosity, "errors only / more detail");
+  app.add_option("--cache-dir", session.cache_dir, "where kernels and programs are kept (QCG_CACHE_DIR)");
+  app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (QCG_CXX; default: g++ or clang++ on PATH)");
+  app.parse_complete_callback([&] {
+    session.color = ::isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+    session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json;
+  });
+  for (auto* add : {add_compile_command, add_run_command, add_check_command, add_bench_command, add_explain_command,
+                    add_log_command, add_cache_command, add_list_command, add_doctor_command})
+    add(app, session);
+
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (const std::exception& error) {  // out of memory and the like: say so instead of aborting
+    return fail(session, Error::internal("qcodegen", error.what()));
+  }
+  return session.status;
+}

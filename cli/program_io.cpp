@@ -1,0 +1,71 @@
+#include "cli/program_io.h"
+
+#include <fmt/format.h>
+
+#include "graph/read/safetensors.h"
+
+namespace qcg {
+
+Result<LoadedProgram> load_program(const std::string& path, int threads) {
+  LoadOptions options;
+  options.weights = WeightsMode::huge_pages;
+  QCG_TRY(program, Program::load(path, options));
+  QCG_TRY(context, Context::create(program, {.threads = threads}));
+  return LoadedProgram{std::move(program), std::move(context)};
+}
+
+Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string& path) {
+  QCG_TRY(file, read_safetensors(path));
+  std::vector<Tensor> inputs;
+  for (const auto& input : program.manifest().inputs) {
+    const auto found = file.find(input.name);
+    if (found == file.end())
+      return Error::bad_input(input.name, fmt::format("{} has no tensor of this name", path),
+                              "name the tensors as the graph's inputs are named (`qcodegen explain`)");
+    inputs.push_back(found->second.contiguous());
+  }
+  return from_tensors(program, std::move(inputs));
+}
+
+Result<ProgramIo> ProgramIo::from_tensors(const Program& program, std::vector<Tensor> inputs) {
+  ProgramIo io;
+  io.program_ = &program;
+  io.inputs_ = std::move(inputs);
+  for (const Tensor& input : io.inputs_)
+    io.input_views_.push_back({const_cast<std::byte*>(input.bytes().data()), input.dtype, input.shape, {}});
+  QCG_TRY(shapes, program.output_shapes(io.input_views_));
+  io.output_shapes_ = std::move(shapes);
+  for (size_t i = 0; i < io.output_shapes_.size(); ++i) {
+    const DType dtype = program.manifest().outputs[i].dtype;
+    const auto bytes = byte_count(io.output_shapes_[i], dtype);
+    if (!bytes) return Error::bad_input(program.manifest().outputs[i].name, "this output is too large", "use fewer rows");
+    io.output_bytes_.emplace_back(static_cast<size_t>(*bytes));
+    io.output_views_.push_back({io.output_bytes_.back().data(), dtype, io.output_shapes_[i], {}});
+  }
+  return io;
+}
+
+std::vector<Tensor> ProgramIo::output_tensors() const {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < output_bytes_.size(); ++i)
+    out.push_back(Tensor::from_bytes(program_->manifest().outputs[i].dtype, output_shapes_[i], output_bytes_[i]));
+  return out;
+}
+
+Status ProgramIo::write_outputs(const std::string& path) const {
+  std::vector<std::pair<std::string, Tensor>> named;
+  const std::vector<Tensor> tensors = output_tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) named.emplace_back(program_->manifest().outputs[i].name, tensors[i]);
+  return write_safetensors(path, named);
+}
+
+nlohmann::json ProgramIo::describe_outputs() const {
+  nlohmann::json out = nlohmann::json::array();
+  for (size_t i = 0; i < output_shapes_.size(); ++i)
+    out.push_back({{"name", program_->manifest().outputs[i].name},
+                   {"dtype", dtype_name(program_->manifest().outputs[i].dtype)},
+                   {"shape", output_shapes_[i]}});
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,49 @@
+// ProgramIo: a program's inputs read from safetensors, its outputs allocated, views of both.
+//
+// Why here: run, check and bench feed programs the same way.
+//
+//   auto io = ProgramIo::from_file(*program, "in.safetensors");
+//   context->run(io->inputs(), io->outputs());
+//   io->write_outputs("out.safetensors");
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+#include "runtime/program.h"
+
+namespace qcg {
+
+struct LoadedProgram {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Context> context;
+};
+// Weights on huge pages: a process that only runs this program wants the bandwidth, not the sharing.
+Result<LoadedProgram> load_program(const std::string& path, int threads);
+
+class ProgramIo {
+ public:
+  // Error BadInput names the missing input, or the dtype or axis that does not fit. Inputs the program lacks are ignored.
+  static Result<ProgramIo> from_file(const Program& program, const std::string& path);
+  // Tensors in input order.
+  static Result<ProgramIo> from_tensors(const Program& program, std::vector<Tensor> inputs);
+
+  std::span<const TensorView> inputs() const { return input_views_; }
+  std::span<const TensorView> outputs() const { return output_views_; }
+  const std::vector<Tensor>& input_tensors() const { return inputs_; }
+  std::vector<Tensor> output_tensors() const;  // copies
+  Status write_outputs(const std::string& path) const;
+  nlohmann::json describe_outputs() const;     // [{name, dtype, shape}]
+
+ private:
+  const Program* program_ = nullptr;
+  std::vector<Tensor> inputs_;
+  std::vector<TensorView> input_views_, output_views_;
+  std::vector<std::vector<int64_t>> output_shapes_;
+  std::vector<std::vector<std::byte>> output_bytes_;
+};
+
+}  // namespace qcg

@@ -1,0 +1,78 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace qcg {
+
+namespace {
+
+size_t code_points(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string format_time(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} µs", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string format_bytes(double bytes) {
+  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
+  return bytes < 1e9 ? fmt::format("{:.2f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+std::string format_rate(double gbps) { return fmt::format("{:.1f} GB/s", gbps); }
+
+std::string format_flops(double gflops) {
+  return gflops < 1000 ? fmt::format("{:.0f} GF/s", gflops) : fmt::format("{:.2f} TF/s", gflops / 1e3);
+}
+
+std::string format_percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+
+std::string format_range(int64_t m_min, int64_t m_max) {
+  if (m_min == m_max) return fmt::format("{}", m_min);
+  return m_max == INT64_MAX ? fmt::format("{}+", m_min) : fmt::format("{}-{}", m_min, m_max);
+}
+
+std::string Table::str() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_)
+    for (size_t c = 0; c < row.size(); ++c) {
+      widths.resize(std::max(widths.size(), c + 1));
+      widths[c] = std::max(widths[c], code_points(row[c]));
+    }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      if (c + 1 < row.size()) line.append(widths[c] - code_points(row[c]) + 2, ' ');
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string labelled(std::string_view label, std::string_view subject, std::string_view detail) {
+  return fmt::format("{:<8} {:<22} {}\n", label, subject, detail);
+}
+
+void ProgressLine::show(std::string_view text) {
+  if (!on_) return;
+  fmt::print(stderr, "\r\x1b[K{}", text.substr(0, 99));
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void ProgressLine::clear() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  shown_ = false;
+}
+
+}  // namespace qcg

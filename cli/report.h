@@ -1,0 +1,53 @@
+// Text for people: units, tables, the progress line.
+//
+// Why here: every subcommand prints the same units and the same kind of table; colour and terminal are decided once.
+//
+//   Table table({"kernel", "m", "time"});
+//   table.add({"gate_proj", "1", format_time(3.1e-6)});
+//   fmt::print("{}", table.str());
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/cli.h"
+
+namespace qcg {
+
+std::string format_time(double seconds);      // "3.1 µs"
+std::string format_bytes(double bytes);       // "0.52 MB" (1e6 bytes)
+std::string format_rate(double gbps);         // "46.0 GB/s"
+std::string format_flops(double gflops);      // "0.96 TF/s"
+std::string format_percent(double share);     // "97 %"
+std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
+
+// Columns padded to their widest cell, two spaces between; the last column is not padded. Width counts UTF-8 code points.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string str() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// "label    value" lines as ux.md draws them.
+std::string labelled(std::string_view label, std::string_view subject, std::string_view detail);
+
+// One line on stderr that says what a long step is doing; gone when done. Silent where progress is off.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const Session& session) : on_(session.progress) {}
+  ~ProgressLine() { clear(); }
+  void show(std::string_view text);
+  void clear();
+
+ private:
+  bool on_;
+  bool shown_ = false;
+};
+
+}  // namespace qcg

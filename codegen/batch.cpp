@@ -1,0 +1,100 @@
+#include "codegen/batch.h"
+
+#include <fmt/format.h>
+
+#include "cache/sha256.h"
+
+namespace qcg {
+
+namespace {
+
+// What --tune=fast builds per bucket; candidates() puts the likely winners first.
+constexpr size_t kFastCandidates = 4;
+// The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
+std::string symbol_of(std::string_view name, std::string_view identity) {
+  return "qcg_kernel_" + sha256_hex(std::string(name) + "|" + std::string(identity)).substr(0, 16);
+}
+
+size_t add_source(Batch& batch, KernelSource source) {
+  for (size_t i = 0; i < batch.sources.size(); ++i)
+    if (batch.sources[i].symbol == source.symbol && batch.sources[i].source == source.source) return i;
+  batch.sources.push_back(std::move(source));
+  return batch.sources.size() - 1;
+}
+
+Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
+  static constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "matmul"};
+  const std::string signature = problem_signature(problem);
+  KernelSource out;
+  out.isa = isa;
+  out.name = fmt::format("{}_{}_{}", kPrefixes[problem.index()], sha256_hex(signature).substr(0, 8), isa_info(isa).name);
+  out.symbol = symbol_of(out.name, signature);
+  Result<std::string> text = Error::internal("render", "a GEMM has candidates");
+  if (auto* loop = std::get_if<LoopProblem>(&problem)) text = render_loop(*loop, isa, out.symbol);
+  if (auto* rows = std::get_if<QuantizeRowsProblem>(&problem)) text = render_quantize_rows(*rows, isa, out.symbol);
+  if (auto* reduce = std::get_if<ReduceProblem>(&problem)) text = render_reduce(*reduce, isa, out.symbol);
+  if (auto* matmul = std::get_if<MatmulProblem>(&problem)) text = render_matmul(*matmul, isa, out.symbol);
+  if (!text.ok()) return text.error();
+  out.source = std::move(*text);
+  return out;
+}
+
+std::vector<Candidate> select_candidates(const Problem& problem, const Target& target, const Bucket& bucket,
+                                         const CompileOptions& options, const Pins& pins) {
+  std::vector<Candidate> all = candidates(problem, target, bucket.m_min, bucket.m_max);
+  if (const TuneRecord* pin = pins.find(problem.signature(), bucket))
+    for (const Candidate& candidate : all)
+      if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
+  const size_t limit = options.tune == TuneMode::off ? 1 : options.tune == TuneMode::fast ? kFastCandidates : all.size();
+  if (all.size() > limit) all.resize(limit);
+  return all;
+}
+
+}  // namespace
+
+Result<Pins> Pins::read(const std::string& path) {
+  Pins pins;
+  if (path.empty()) return pins;
+  QCG_TRY(records, read_tune_log(path));
+  for (TuneRecord& record : records)
+    if (record.status == TrialStatus::won) pins.won_.push_back(std::move(record));
+  return pins;
+}
+
+const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket) const {
+  for (const TuneRecord& record : won_)
+    if (record.problem == signature && record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
+  return nullptr;
+}
+
+Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins) {
+  Batch batch;
+  for (size_t p = 0; p < plan.problems.size(); ++p) {
+    const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
+    if (!gemm) {
+      QCG_TRY(source, render_other(plan.problems[p], plan.target.isa));
+      Choice choice;
+      choice.problem = static_cast<int>(p);
+      choice.builds = {add_source(batch, std::move(source))};
+      batch.choices.push_back(std::move(choice));
+      continue;
+    }
+    for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
+      Choice choice{static_cast<int>(p), bucket, select_candidates(*gemm, plan.target, bucket, options, pins), {}, 0};
+      if (choice.candidates.empty())
+        return Error::unsupported(gemm->nodes.empty() ? "" : gemm->nodes[0],
+                                  fmt::format("no microkernel serves {} on {}", scheme_name(gemm->scheme), plan.target.str()),
+                                  "`qcodegen list microkernels` shows what there is");
+      for (const Candidate& candidate : choice.candidates) {
+        const std::string name = kernel_name(*gemm, candidate);
+        const std::string symbol = symbol_of(name, candidate.describe() + gemm->signature());
+        QCG_TRY(text, render_gemm(*gemm, candidate, symbol));
+        choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), plan.target.isa}));
+      }
+      batch.choices.push_back(std::move(choice));
+    }
+  }
+  return batch;
+}
+
+}  // namespace qcg
