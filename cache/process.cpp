@@ -83,6 +83,11 @@ void prepare_child(const ChildSetup& setup) {
 
 [[noreturn]] void exec_child(const ChildSetup& setup) {
   prepare_child(setup);
+#ifdef SYS_close_range
+  // Descriptors that others opened without O_CLOEXEC stay here; kernels that lack the call leave them open.
+  constexpr unsigned kSetCloseOnExec = 4;
+  syscall(SYS_close_range, 3u, ~0u, kSetCloseOnExec);
+#endif
   execve(setup.argv[0], setup.argv, setup.environment);
   int error = errno;
   [[maybe_unused]] ssize_t n = write(setup.error_fd, &error, sizeof error);

@@ -87,7 +87,8 @@ std::string part_of(const Toolchain& toolchain, const std::string& part, const s
 
 void fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, const std::string& path) {
   Identity identity;
-  identity.add("version", version_text);
+  identity.add("version", tool_kind_name(toolchain.kind) + " " + toolchain.version);
+  identity.add("version text", "sha256 " + sha256_hex(version_text));
   const std::string driver = real_path(toolchain.path);
   identity.add_program("driver", driver);
   std::vector<std::string> parts = {"as", "ld"};
@@ -167,7 +168,8 @@ Result<Toolchain> search_nvcc(const std::string& path) {
   toolchain.major = std::atoi(toolchain.version.c_str());
   if (!toolchain.major) return Error::toolchain(program, "does not answer to --version like nvcc", kInstallCuda);
   Identity identity;
-  identity.add("version", text);  // with NVIDIA's build number, which names cicc and ptxas too
+  identity.add("version", "nvcc " + toolchain.version);
+  identity.add("version text", "sha256 " + sha256_hex(text));  // has the build number, which names cicc and ptxas too
   identity.add_program("driver", real_path(program));
   // nvcc preprocesses with the host compiler.
   if (std::string host = find_program("g++", path); !host.empty()) identity.add_program("host compiler", real_path(host));

@@ -45,8 +45,9 @@ bool check_entry(const std::string& dir, int number) {
 // Runs `action` on a store that holds entry 1, with a fault at call N, for every N and error.
 template <class Action>
 void try_every_fault(Action action, bool entry_1_stays) {
-  for (int error : {ENOSPC, EIO, EMFILE, EROFS, EACCES}) {
+  for (int error : {ENOSPC, EIO, EMFILE, EROFS}) {
     for (bool for_good : {false, true}) {
+      if (for_good && error == EMFILE) continue;  // descriptors come back
       TestDir dir;
       {
         Store store = open_store(dir.path());
@@ -65,16 +66,12 @@ void try_every_fault(Action action, bool entry_1_stays) {
           else CHECK(store.error().code == ErrorCode::Io);
         }
         const bool there = check_entry(dir.path(), 1);
+        const bool published = check_entry(dir.path(), 2);
         if (entry_1_stays) CHECK(there);
-        if (!there) {
-          Store store = open_store(dir.path());
-          must_publish(store, 1);
-        }
-        check_entry(dir.path(), 2);
         Store store = open_store(dir.path());
-        REQUIRE(store.clear().ok());
-        must_publish(store, 1);
         CHECK(count_files(dir.path() + "/v1/tmp") == 0);  // whatever the fault left was cleaned up
+        if (published) REQUIRE(store.clear().ok());
+        if (published || !there) must_publish(store, 1);
         if (!fault.reached()) break;
       }
       CHECK(at < kMaxCalls);

@@ -143,8 +143,8 @@ void run_torture(const Torture& t) {
   }
   for (pid_t pid : running) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
 
-  MESSAGE(score->operations << " operations, " << score->hits << " hits, " << score->builds << " builds, " << score->rotted
-                            << " bytes rotted, " << killed << " kills");
+  MESSAGE(score->operations.load() << " operations, " << score->hits.load() << " hits, " << score->builds.load() << " builds, "
+                                   << score->rotted.load() << " bytes rotted, " << killed << " kills");
   CHECK(!hung);
   CHECK(failed == 0);
   CHECK(score->wrong == 0);
@@ -170,8 +170,8 @@ void run_torture(const Torture& t) {
 
 }  // namespace
 
-TEST_CASE("torture: 8 processes, 10 keys, random kills") {
-  run_torture({.processes = 8, .operations = 60, .keys = 10, .kills = 15, .seed = std::random_device()()});
+TEST_CASE("torture: 8 processes, 20 keys, random kills") {
+  run_torture({.processes = 8, .operations = 200, .keys = 20, .kills = 40, .seed = std::random_device()()});
 }
 
 TEST_CASE("stress: 32 processes, 500 compiles each over 50 keys, random kills" * doctest::skip()) {
