@@ -1,0 +1,248 @@
+// decompose: what no pattern recognized becomes operations that always have a kernel.
+//
+//   linear, mm, addmm, bmm            aten.matmul (+ permute, scale and bias as pointwise operations)
+//   _weight_int8pack_mm               matmul of the cast weight, times the scales
+//   choose_qparams_affine             amin, amax over the block, then pointwise
+//   quantize_affine, dequantize_affine   pointwise on the tensor reshaped to its blocks
+//   select                            slice + reshape
+//
+// So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
+// Follows torchao's definitions step by step, in the dtypes torchao computes in.
+//
+// Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
+#include "graph/passes/pass_list.h"
+#include "graph/passes/rewrite.h"
+#include "graph/patterns/gemm.h"
+
+namespace qcg {
+
+namespace {
+
+class Decomposer {
+ public:
+  Decomposer(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+
+  Status run() {
+    const NodeId count = static_cast<NodeId>(graph_.nodes.size());
+    for (NodeId id = 0; id < count; ++id) QCG_CHECK(decompose_node(id));
+    QCG_CHECK(sort_nodes(graph_));
+    graph_.remove_dead();
+    return {};
+  }
+
+ private:
+  Status decompose_node(NodeId id) {
+    like_ = graph_.nodes[id];
+    error_ = {};
+    std::vector<ValueId> results;
+    if (is_op(like_, "aten.matmul.default") || is_op(like_, "aten._int_mm.default")) return {};
+    if (as_gemm(graph_, like_)) results = {product_of_gemm()};
+    else if (is_op(like_, "aten._weight_int8pack_mm.default")) results = {int8pack()};
+    else if (is_op(like_, "torchao.choose_qparams_affine.default")) results = choose_qparams();
+    else if (is_op(like_, "torchao.quantize_affine.default")) results = {quantize()};
+    else if (is_op(like_, "torchao.dequantize_affine.default")) results = {dequantize()};
+    else if (is_op(like_, "aten.select.int")) results = {select()};
+    else return {};
+    QCG_CHECK(std::move(error_));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ValueId out = like_.outputs[i];
+      ValueId result = results[i];
+      if (graph_.value(result).dtype != graph_.value(out).dtype) result = to(result, graph_.value(out).dtype);
+      if (graph_.value(result).shape != graph_.value(out).shape) result = reshape(result, graph_.value(out).shape);
+      QCG_CHECK(std::move(error_));
+      graph_.replace_uses(out, result);
+    }
+    ++context_.report.fired;
+    ++context_.report.counters[like_.op->name];
+    return {};
+  }
+
+  // Emits an op whose type is inferred; after an error every call is a no-op.
+  ValueId op(std::string_view name, std::vector<NamedArg> named) {
+    if (!error_.ok()) return 0;
+    Node node;
+    node.op = find_op(name);
+    node.args = make_args(*node.op, std::move(named));
+    node.where = like_.where;
+    auto types = infer_types(graph_, node);
+    if (!types.ok()) {
+      error_ = types.error();
+      return 0;
+    }
+    const ValueId out = emit(graph_, name, std::move(node.args), (*types)[0], like_, graph_.value(like_.outputs[0]).name + ".part");
+    graph_.nodes[graph_.value(out).producer].origins = like_.origins;
+    return out;
+  }
+  ValueId to(ValueId x, DType dtype) {
+    return graph_.value(x).dtype == dtype ? x : op("aten.to.dtype", {{"self", x}, {"dtype", dtype}});
+  }
+  ValueId reshape(ValueId x, const Shape& shape) {
+    return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
+  }
+  ValueId unary(std::string_view name, ValueId x) { return op(name, {{"self", x}}); }
+  ValueId binary(std::string_view name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
+
+  ValueId product_of_gemm() {
+    const Gemm gemm = *as_gemm(graph_, like_);
+    ValueId w = gemm.w;
+    if (!gemm.weight_kn) {
+      std::vector<Dim> dims;
+      const size_t rank = graph_.value(w).shape.size();
+      for (size_t i = 0; i < rank; ++i) dims.push_back(Dim(static_cast<int64_t>(i)));
+      if (rank >= 2) {
+        std::swap(dims[rank - 1], dims[rank - 2]);
+        w = op("aten.permute.default", {{"self", w}, {"dims", dims}});
+      }
+    }
+    ValueId y = op("aten.matmul.default", {{"self", gemm.x}, {"other", w}});
+    if (gemm.alpha != 1) y = binary("aten.mul.Tensor", y, gemm.alpha);
+    if (gemm.bias == kNoValue) return y;
+    ValueId bias = gemm.bias;
+    if (gemm.beta != 1) bias = binary("aten.mul.Tensor", bias, gemm.beta);
+    return binary("aten.add.Tensor", y, bias);
+  }
+
+  ValueId int8pack() {
+    const ValueId x = like_.tensor("self");
+    const ValueId w = to(like_.tensor("mat2"), graph_.value(x).dtype);
+    const ValueId wt = op("aten.permute.default", {{"self", w}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}});
+    return binary("aten.mul.Tensor", op("aten.matmul.default", {{"self", x}, {"other", wt}}), like_.tensor("scales"));
+  }
+
+  ValueId select() {
+    const Arg dim = like_.arg("dim"), index = like_.arg("index");
+    const Dim* at = index.get<Dim>();
+    if (!at || (at->is_constant() && at->constant() < 0)) {
+      const Shape& shape = graph_.value(like_.tensor("self")).shape;
+      auto axis = as_axis(dim, shape.size());
+      if (!axis || !at) {
+        error_ = Error::unsupported(like_.where, "select with an axis or index that is not a number", "use a constant index");
+        return 0;
+      }
+      const Dim from = shape[*axis] + *at;
+      return op("aten.slice.Tensor", {{"self", like_.tensor("self")}, {"dim", dim}, {"start", from}, {"end", from + Dim(1)}});
+    }
+    return op("aten.slice.Tensor", {{"self", like_.tensor("self")}, {"dim", dim}, {"start", *at}, {"end", *at + Dim(1)}});
+  }
+
+  // torchao's _get_reduction_params: every axis is cut into blocks; a block's scale has size 1 along it.
+  struct Blocks {
+    Shape cut;                   // of the tensor
+    Shape scales;                // of one scale per block, broadcastable to cut
+    std::vector<Dim> reduced;    // axes of cut
+  };
+
+  std::optional<Blocks> blocks() {
+    const Shape shape = graph_.value(like_.tensor("input")).shape;
+    const auto* block = like_.arg("block_size").get<std::vector<Dim>>();
+    Blocks out;
+    auto add_axis = [&](const Dim& size, bool reduce) {
+      if (reduce) out.reduced.push_back(Dim(static_cast<int64_t>(out.cut.size())));
+      out.cut.push_back(size);
+      out.scales.push_back(reduce ? Dim(1) : size);
+    };
+    const bool fits = block && block->size() == shape.size();
+    for (size_t i = 0; fits && i < shape.size(); ++i) {
+      if ((*block)[i].is_constant(1) || (*block)[i] == shape[i]) {
+        add_axis(shape[i], !(*block)[i].is_constant(1));
+        continue;
+      }
+      auto count = shape[i].divide_exactly((*block)[i]);
+      if (!count) break;
+      add_axis(*count, false);
+      add_axis((*block)[i], true);
+    }
+    if (!fits || !(product(out.cut) == product(shape))) {
+      error_ = Error::unsupported(like_.where, "a block size that does not divide the tensor", "quantize per row or per group that divides the axis");
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  struct Limits {
+    double low, high;
+  };
+  Limits limits(DType dtype) const {
+    Limits out = dtype == DType::u8 ? Limits{0, 255} : Limits{-128, 127};
+    if (auto low = as_number(like_.arg("quant_min"))) out.low = *low;
+    if (auto high = as_number(like_.arg("quant_max"))) out.high = *high;
+    return out;
+  }
+
+  ValueId quantize() {
+    auto b = blocks();
+    if (!b) return 0;
+    const Limits range = limits(graph_.value(like_.outputs[0]).dtype);
+    const ValueId x = reshape(like_.tensor("input"), b->cut);
+    const ValueId inverse = unary("aten.reciprocal.default", reshape(like_.tensor("scale"), b->scales));
+    ValueId q = unary("aten.round.default", binary("aten.mul.Tensor", x, inverse));
+    if (like_.tensor("zero_point") != kNoValue)
+      q = binary("aten.add.Tensor", q, reshape(like_.tensor("zero_point"), b->scales));
+    q = op("aten.clamp.default", {{"self", q}, {"min", range.low}, {"max", range.high}});
+    return to(reshape(q, graph_.value(like_.outputs[0]).shape), graph_.value(like_.outputs[0]).dtype);
+  }
+
+  ValueId dequantize() {
+    auto b = blocks();
+    if (!b) return 0;
+    const DType dtype = graph_.value(like_.outputs[0]).dtype;
+    ValueId x = to(reshape(like_.tensor("input"), b->cut), dtype);
+    if (like_.tensor("zero_point") != kNoValue)
+      x = binary("aten.sub.Tensor", x, to(reshape(like_.tensor("zero_point"), b->scales), dtype));
+    return binary("aten.mul.Tensor", x, reshape(like_.tensor("scale"), b->scales));
+  }
+
+  std::vector<ValueId> choose_qparams() {
+    auto b = blocks();
+    if (!b) return {};
+    const std::string* mapping = like_.arg("mapping_type").get<std::string>();
+    const DType* target = like_.arg("target_dtype").get<DType>();
+    const Limits range = limits(target ? *target : DType::i8);
+    const ValueId x = reshape(like_.tensor("input"), b->cut);
+    auto extreme = [&](std::string_view name) {
+      return op(name, {{"self", x}, {"dim", b->reduced}, {"keepdim", true}});
+    };
+    const ValueId low = op("aten.clamp_max.default", {{"self", extreme("aten.amin.default")}, {"max", 0.0}});
+    const ValueId high = op("aten.clamp_min.default", {{"self", extreme("aten.amax.default")}, {"min", 0.0}});
+    const ValueId scale = clamp_to_eps(choose_scale(mapping ? *mapping : "", low, high, range));
+    ValueId zero;
+    if (mapping && *mapping == "ASYMMETRIC") {
+      const ValueId steps = unary("aten.round.default", binary("aten.div.Tensor", low, scale));
+      zero = binary("aten.rsub.Scalar", steps, range.low);
+      zero = op("aten.clamp.default", {{"self", zero}, {"min", range.low}, {"max", range.high}});
+    } else {
+      const double middle = static_cast<double>(static_cast<int64_t>((range.high + range.low + 1) / 2));
+      zero = op("aten.clamp.default", {{"self", scale}, {"min", middle}, {"max", middle}});  // that constant everywhere
+    }
+    return {scale, zero};
+  }
+
+  ValueId choose_scale(const std::string& mapping, ValueId low, ValueId high, Limits range) {
+    if (mapping == "SYMMETRIC") {
+      const ValueId widest = binary("aten.maximum.default", unary("aten.neg.default", low), high);
+      return binary("aten.div.Tensor", widest, (range.high - range.low) / 2);
+    }
+    if (mapping == "SYMMETRIC_NO_CLIPPING_ERR")
+      return binary("aten.maximum.default", binary("aten.div.Tensor", low, range.low), binary("aten.div.Tensor", high, range.high));
+    return binary("aten.div.Tensor", binary("aten.sub.Tensor", high, low), range.high - range.low);
+  }
+
+  // eps absent: the smallest normal number of the input's dtype.
+  ValueId clamp_to_eps(ValueId scale) {
+    const DType dtype = graph_.value(like_.tensor("input")).dtype;
+    const double smallest = dtype == DType::f16 ? 0x1p-14 : 0x1p-126;
+    const double eps = as_number(like_.arg("eps")).value_or(smallest);
+    return op("aten.clamp_min.default", {{"self", scale}, {"min", eps}});
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  Node like_;
+  Status error_;
+};
+
+}  // namespace
+
+Status decompose(Graph& graph, PassContext& context) { return Decomposer(graph, context).run(); }
+
+}  // namespace qcg

@@ -1,0 +1,331 @@
+// fold_noops: what moves no bytes leaves the graph, and what is left has one spelling.
+//
+// Exported graphs are noisy: torchao writes `to(reshape(t(w)))` around every weight and an _assert_tensor_metadata beside
+// every cast. One forward sweep
+//   - drops assertions, casts to the same dtype, views to the same shape, clones, and casts undone by the next cast;
+//   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
+//     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
+//   - composes reshape of reshape and permute of permute;
+//   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
+//     and every leftover in-place op its functional twin.
+//
+// Why first: patterns are written against this form; every later pass may assume it.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "graph/passes/parameter_views.h"
+#include "graph/passes/pass_list.h"
+#include "graph/passes/rewrite.h"
+
+namespace qcg {
+
+namespace {
+
+template <size_t N>
+bool is_any(const Node& node, const std::string_view (&ops)[N]) {
+  return std::any_of(std::begin(ops), std::end(ops), [&](std::string_view op) { return is_op(node, op); });
+}
+
+constexpr std::string_view kReshapes[] = {
+    "aten.reshape.default",   "aten.view.default",  "aten._unsafe_view.default", "aten.flatten.using_ints",
+    "aten.unsqueeze.default", "aten.unflatten.int", "aten.squeeze.default",      "aten.squeeze.dim",
+    "aten.squeeze.dims"};
+constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.transpose.int",
+                                          "aten.permute.default"};
+constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
+                                       "aten._to_copy.default", "aten.type_as.default"};
+constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.default", "aten.detach.default",
+                                        "aten.detach_.default",    "aten.alias.default", "aten.lift_fresh_copy.default"};
+constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
+
+// Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
+bool widens(DType narrow, DType wide) {
+  if (narrow == wide) return true;
+  switch (wide) {
+    case DType::f32:
+      return narrow == DType::bf16 || narrow == DType::f16 || narrow == DType::i8 || narrow == DType::u8 ||
+             narrow == DType::i16 || narrow == DType::u16;
+    case DType::f64: return narrow != DType::i64 && narrow != DType::u64;
+    case DType::i64: return !is_floating(narrow) && narrow != DType::u64;
+    case DType::i32: return narrow == DType::i8 || narrow == DType::u8 || narrow == DType::i16 || narrow == DType::u16;
+    case DType::i16: return narrow == DType::i8 || narrow == DType::u8;
+    default: return false;
+  }
+}
+
+class NoopFolder {
+ public:
+  NoopFolder(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+
+  Status run() {
+    const NodeId count = static_cast<NodeId>(graph_.nodes.size());
+    for (NodeId id = 0; id < count; ++id) {
+      resolve_inputs(graph_.nodes[id]);
+      QCG_CHECK(fold(id));
+    }
+    for (NodeId id = count; id < graph_.nodes.size(); ++id) resolve_inputs(graph_.nodes[id]);
+    for (ValueId& out : graph_.outputs) out = resolve(out);
+    QCG_CHECK(sort_nodes(graph_));
+    const size_t before = graph_.nodes.size();
+    graph_.remove_dead();
+    if (graph_.nodes.size() < before) count_change("nodes dropped", static_cast<int64_t>(before - graph_.nodes.size()));
+    return {};
+  }
+
+ private:
+  // Values that turned out to be another value.
+  ValueId resolve(ValueId id) const {
+    for (auto it = alias_.find(id); it != alias_.end(); it = alias_.find(id)) id = it->second;
+    return id;
+  }
+  void resolve_inputs(Node& node) {
+    for_each_input(node, [&](ValueId& id) { id = resolve(id); });
+  }
+  void count_change(const char* what, int64_t n = 1) {
+    report_.counters[what] += n;
+    report_.fired += n;
+  }
+  ValueType type_of(ValueId id) const { return {graph_.value(id).dtype, graph_.value(id).shape}; }
+  bool same_type(ValueId a, ValueId b) const {
+    return graph_.value(a).dtype == graph_.value(b).dtype && graph_.value(a).shape == graph_.value(b).shape;
+  }
+
+  Status fold(NodeId id) {
+    QCG_CHECK(fold_in_place(id));
+    const Node& node = graph_.nodes[id];
+    if (is_any(node, kSplits)) {
+      fold_split(id);
+      return {};
+    }
+    if (node.outputs.size() != 1 || node.args.empty()) return {};
+    canonicalize_cast(id);
+    canonicalize_dropout_and_cat(id);
+    const ValueId* input = node.args[0].get<ValueId>();
+    if (!input || *input == kNoValue) return {};
+    if (fold_copy(id, *input)) return {};
+    if (is_op(node, "aten.to.dtype")) {
+      fold_cast(id);
+      return {};
+    }
+    if (node.op->role != OpRole::view) return {};
+    if (fold_parameter_view(id)) return {};
+    canonicalize_view(id);
+    compose_view(id);
+    return {};
+  }
+
+  // sub_(y, …): from here on y *is* the result. The sweep rewrites later readers; aliases of y would need more than that.
+  Status fold_in_place(NodeId id) {
+    Node& node = graph_.nodes[id];
+    const std::string plain = functional_name(node.op->name);
+    if (plain == node.op->name || node.op->role == OpRole::view) return {};
+    const ValueId target = node.tensor("self");
+    const Node* from = producer_of(graph_, target);
+    if (!from || from->op->role == OpRole::view)
+      return Error::unsupported(node.where, node.op->name + " writes into " + graph_.value(target).name +
+                                                (from ? ", which is a view" : ", which is an input or a weight"),
+                                "export the functional form (torch.export(...).run_decompositions({}))");
+    node.op = find_op(plain);
+    alias_[target] = node.outputs[0];
+    count_change("in-place ops made functional");
+    return {};
+  }
+
+  bool fold_copy(NodeId id, ValueId input) {
+    const Node& node = graph_.nodes[id];
+    const ValueId out = node.outputs[0];
+    bool noop = is_any(node, kCopies);
+    if (is_op(node, "aten.to.dtype")) noop = same_type(input, out);
+    if (is_any(node, kReshapes) || is_op(node, "aten.expand.default")) noop = same_type(input, out);
+    if (is_op(node, "aten.slice.Tensor")) noop = same_type(input, out) && as_integer(node.arg("step")) == 1;
+    if (!noop) return false;
+    alias_[out] = input;
+    count_change("no-op casts, views and copies");
+    return true;
+  }
+
+  void canonicalize_cast(NodeId id) {
+    Node& node = graph_.nodes[id];
+    if (!is_any(node, kCasts)) return;
+    const ValueId x = *node.args[0].get<ValueId>();
+    const DType dtype = graph_.value(node.outputs[0]).dtype;
+    const OpSchema* cast = find_op("aten.to.dtype");
+    node.op = cast;
+    node.args = make_args(*cast, {{"self", x}, {"dtype", dtype}});
+  }
+
+  void canonicalize_dropout_and_cat(NodeId id) {
+    Node& node = graph_.nodes[id];
+    if (is_op(node, "aten.concat.default")) node.op = find_op("aten.cat.default");
+    if (is_op(node, "aten.dropout.default")) {
+      const bool* train = node.arg("train").get<bool>();
+      if (train && !*train) {
+        const ValueId x = node.tensor("input");
+        node.op = find_op("aten.alias.default");
+        node.args = {x};
+      }
+    }
+  }
+
+  // to(to(x: a) : b) : c  =  to(x) : c  when b holds every value of a.
+  void fold_cast(NodeId id) {
+    Node& node = graph_.nodes[id];
+    const Node* inner = producer_if(graph_, node.tensor("self"), "aten.to.dtype");
+    if (!inner) return;
+    const ValueId source = inner->tensor("self");
+    if (!widens(graph_.value(source).dtype, graph_.value(inner->outputs[0]).dtype)) return;
+    node.arg("self") = source;
+    count_change("casts of casts");
+    if (same_type(source, node.outputs[0])) alias_[node.outputs[0]] = source;
+  }
+
+  bool fold_parameter_view(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    ValueId base = *node.args[0].get<ValueId>();
+    const Node* cast = producer_if(graph_, base, "aten.to.dtype");
+    if (cast) base = cast->tensor("self");
+    if (!is_parameter(graph_, base)) return false;
+    auto view = view_of_tensor(graph_, node, graph_.value(base).data);
+    if (!view) return false;
+    const ValueId out = node.outputs[0], viewed = view_parameter(base, std::move(*view));
+    count_change("views of parameters");
+    if (!cast) {
+      alias_[out] = viewed;
+    } else {
+      const OpSchema* op = find_op("aten.to.dtype");
+      graph_.nodes[id].op = op;
+      graph_.nodes[id].args = make_args(*op, {{"self", viewed}, {"dtype", graph_.value(out).dtype}});
+    }
+    return true;
+  }
+
+  // One value per distinct view, so that tied weights stay recognizable without bytes.
+  ValueId view_parameter(ValueId base, Tensor view) {
+    auto root_it = roots_.find(base);
+    const ValueId root = root_it == roots_.end() ? base : root_it->second;
+    auto key = std::make_tuple(root, view.shape, view.strides, view.offset);
+    const Tensor& whole = graph_.value(root).data;
+    if (view.shape == whole.shape && view.strides == whole.strides && view.offset == whole.offset) return root;
+    auto [it, fresh] = views_.try_emplace(key, kNoValue);
+    if (fresh) it->second = add_parameter_view(graph_, root, std::move(view));
+    roots_[it->second] = root;
+    return it->second;
+  }
+
+  void canonicalize_view(NodeId id) {
+    Node& node = graph_.nodes[id];
+    const ValueId x = *node.args[0].get<ValueId>();
+    const size_t rank = graph_.value(x).shape.size();
+    const OpSchema* reshape = find_op("aten.reshape.default");
+    if (is_any(node, kReshapes)) {
+      const Shape shape = graph_.value(node.outputs[0]).shape;
+      node.op = reshape;
+      node.args = make_args(*reshape, {{"self", x}, {"shape", shape}});
+    } else if (is_any(node, kPermutes)) {
+      auto order = permutation(node, rank);
+      if (!order) return;
+      const OpSchema* permute = find_op("aten.permute.default");
+      node.op = permute;
+      node.args = make_args(*permute, {{"self", x}, {"dims", *order}});
+    } else if (is_op(node, "aten.narrow.default")) {
+      const Dim* start = node.arg("start").get<Dim>();
+      const Dim* length = node.arg("length").get<Dim>();
+      if (!start || !length || (start->is_constant() && start->constant() < 0)) return;
+      Arg dim = node.arg("dim");
+      const OpSchema* slice = find_op("aten.slice.Tensor");
+      node.args = make_args(*slice, {{"self", x}, {"dim", dim}, {"start", *start}, {"end", *start + *length}});
+      node.op = slice;
+    }
+  }
+
+  static std::optional<std::vector<Dim>> permutation(const Node& node, size_t rank) {
+    std::vector<Dim> order;
+    for (size_t i = 0; i < rank; ++i) order.push_back(Dim(static_cast<int64_t>(i)));
+    if (is_op(node, "aten.t.default") || is_op(node, "aten.numpy_T.default")) {
+      std::reverse(order.begin(), order.end());
+      return order;
+    }
+    if (is_op(node, "aten.transpose.int")) {
+      auto a = as_axis(node.arg("dim0"), rank), b = as_axis(node.arg("dim1"), rank);
+      if (!a || !b) return std::nullopt;
+      std::swap(order[*a], order[*b]);
+      return order;
+    }
+    const auto* dims = node.arg("dims").get<std::vector<Dim>>();
+    if (!dims || dims->size() != rank) return std::nullopt;
+    for (size_t i = 0; i < rank; ++i) {
+      auto axis = as_axis(Arg((*dims)[i]), rank);
+      if (!axis) return std::nullopt;
+      order[i] = Dim(static_cast<int64_t>(*axis));
+    }
+    return order;
+  }
+
+  void compose_view(NodeId id) {
+    Node& node = graph_.nodes[id];
+    const ValueId out = node.outputs[0];
+    if (is_op(node, "aten.reshape.default")) {
+      const Node* inner = producer_if(graph_, node.tensor("self"), "aten.reshape.default");
+      if (!inner) return;
+      const ValueId source = inner->tensor("self");
+      node.arg("self") = source;
+      count_change("reshapes of reshapes");
+      if (same_type(source, out)) alias_[out] = source;
+    } else if (is_op(node, "aten.permute.default")) {
+      compose_permute(node);
+    }
+  }
+
+  void compose_permute(Node& node) {
+    std::vector<Dim> order = *node.arg("dims").get<std::vector<Dim>>();
+    ValueId source = node.tensor("self");
+    if (const Node* inner = producer_if(graph_, source, "aten.permute.default")) {
+      const auto& first = *inner->arg("dims").get<std::vector<Dim>>();
+      for (Dim& dim : order) dim = first[static_cast<size_t>(dim.constant())];
+      source = inner->tensor("self");
+      node.arg("self") = source;
+      node.arg("dims") = order;
+      count_change("permutes of permutes");
+    }
+    for (size_t i = 0; i < order.size(); ++i)
+      if (!order[i].is_constant(static_cast<int64_t>(i))) return;
+    alias_[node.outputs[0]] = source;
+    count_change("no-op casts, views and copies");
+  }
+
+  // split and chunk with known widths: one slice per piece (views of parameters if it is one).
+  void fold_split(NodeId id) {
+    const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
+    const ValueId x = node.tensor("self");
+    auto axis = as_axis(node.arg("dim"), graph_.value(x).shape.size());
+    if (!axis) return;
+    Dim start(0);
+    for (ValueId out : node.outputs) {
+      const ValueType type = type_of(out);
+      const Dim end = start + type.shape[*axis];
+      const OpSchema* slice = find_op("aten.slice.Tensor");
+      std::vector<Arg> args = make_args(
+          *slice, {{"self", x}, {"dim", Dim(static_cast<int64_t>(*axis))}, {"start", start}, {"end", end}});
+      const ValueId piece = emit(graph_, slice->name, std::move(args), type, node, graph_.value(out).name);
+      const NodeId piece_id = graph_.value(piece).producer;
+      graph_.nodes[piece_id].origins = node.origins;
+      alias_[out] = piece;
+      fold_parameter_view(piece_id);
+      start = end;
+    }
+    count_change("splits into slices");
+  }
+
+  Graph& graph_;
+  PassReport& report_;
+  std::map<ValueId, ValueId> alias_;
+  std::map<ValueId, ValueId> roots_;  // parameter view -> the parameter it came from
+  std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>, int64_t>, ValueId> views_;
+};
+
+}  // namespace
+
+Status fold_noops(Graph& graph, PassContext& context) { return NoopFolder(graph, context.report).run(); }
+
+}  // namespace qcg

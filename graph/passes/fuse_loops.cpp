@@ -1,0 +1,90 @@
+// fuse_loops: a loop that only another loop of the same shape reads is computed inside it.
+//
+//   %a = qcg.loop([%x, %y], [add(in0, in1)])
+//   %b = qcg.loop([%a], [relu(in0)])            ->   %b = qcg.loop([%x, %y], [relu(add(in0, in1))])
+//
+// Intermediates are not rounded (with --emulate-precision-casts they are); integer intermediates always keep their cast,
+// which truncates. Gates: epilogue_max_nodes and epilogue_max_operands, as for epilogues.
+//
+// Why last but for dce: it needs every pointwise op to be a loop already.
+#include <algorithm>
+
+#include "graph/passes/pass_list.h"
+#include "graph/passes/pointwise.h"
+#include "graph/passes/rewrite.h"
+
+namespace qcg {
+
+namespace {
+
+using Ids = std::vector<ValueId>;
+using Exprs = std::vector<Expr>;
+
+class LoopFuser {
+ public:
+  LoopFuser(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), keep_casts_(context.options.emulate_precision_casts) {}
+
+  Status run() {
+    // Forward: when a loop is reached, the loops before it hold their chains already.
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id)
+      if (is_op(graph_.nodes[id], "qcg.loop"))
+        while (fuse_one(id)) {
+        }
+    graph_.remove_dead();
+    return {};
+  }
+
+ private:
+  bool fuse_one(NodeId id) {
+    const auto uses = graph_.count_uses();
+    const Node& loop = graph_.nodes[id];
+    const Ids operands = *loop.arg("operands").get<Ids>();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Node* inner = producer_if(graph_, operands[i], "qcg.loop");
+      if (!inner || inner->outputs.size() != 1 || uses[operands[i]] != 1) continue;
+      if (graph_.value(operands[i]).shape != graph_.value(loop.outputs[0]).shape) continue;
+      if (fuse(id, i, *inner)) return true;
+    }
+    return false;
+  }
+
+  bool fuse(NodeId id, size_t position, const Node& inner) {
+    Node& loop = graph_.nodes[id];
+    const Ids outer_operands = *loop.arg("operands").get<Ids>(), inner_operands = *inner.arg("operands").get<Ids>();
+    Ids operands;
+    auto in = [&](ValueId value) {
+      auto it = std::find(operands.begin(), operands.end(), value);
+      if (it == operands.end()) it = operands.insert(operands.end(), value);
+      return Expr::in(static_cast<int>(it - operands.begin()));
+    };
+    Exprs inner_ins, outer_ins;
+    for (ValueId value : inner_operands) inner_ins.push_back(in(value));
+    const DType dtype = graph_.value(inner.outputs[0]).dtype;
+    Expr value = substitute_inputs((*inner.arg("exprs").get<Exprs>())[0], inner_ins);
+    if ((keep_casts_ && dtype != DType::f32) || !is_floating(dtype)) value = Expr::cast(dtype, std::move(value));
+    for (size_t i = 0; i < outer_operands.size(); ++i) outer_ins.push_back(i == position ? value : in(outer_operands[i]));
+    Exprs exprs;
+    for (const Expr& expr : *loop.arg("exprs").get<Exprs>())
+      exprs.push_back(simplify(substitute_inputs(expr, outer_ins), keep_casts_));
+    const PassGates& gates = context_.options.gates;
+    if (static_cast<int64_t>(operands.size()) > gates.epilogue_max_operands) return false;
+    for (const Expr& expr : exprs)
+      if (expr.count_nodes() > gates.epilogue_max_nodes) return false;
+    loop.origins = join_origins(inner.origins, loop.origins);
+    loop.arg("operands") = std::move(operands);
+    loop.arg("exprs") = std::move(exprs);
+    ++context_.report.fired;
+    return true;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  bool keep_casts_;
+};
+
+}  // namespace
+
+Status fuse_loops(Graph& graph, PassContext& context) { return LoopFuser(graph, context).run(); }
+
+}  // namespace qcg

@@ -1,0 +1,83 @@
+#include "graph/passes/pass_list.h"
+
+#include <chrono>
+
+namespace qcg {
+
+namespace {
+
+#ifdef NDEBUG
+constexpr bool kAlwaysVerify = false;
+#else
+constexpr bool kAlwaysVerify = true;
+#endif
+
+const PassInfo* find_pass(std::string_view name) {
+  for (const PassInfo& pass : kPasses)
+    if (pass.name == name) return &pass;
+  return nullptr;
+}
+
+Error unknown_pass(std::string_view name) {
+  std::string names;
+  for (const PassInfo& pass : kPasses) names += (names.empty() ? "" : ", ") + std::string(pass.name);
+  return {ErrorCode::Usage, std::string(name), "there is no such pass", "the passes are: " + names};
+}
+
+Status check_disabled(const PassOptions& options) {
+  for (const std::string& name : options.disabled) {
+    const PassInfo* pass = find_pass(name);
+    if (!pass) return unknown_pass(name);
+    if (pass->required)
+      return Error{ErrorCode::Usage, name, "this pass cannot be disabled: nothing after it can do without",
+                   "`qcodegen list passes` shows which passes are optional"};
+  }
+  return {};
+}
+
+Result<PassReport> run_one(const PassInfo& pass, Graph& graph, const PassOptions& options) {
+  PassReport report;
+  report.name = pass.name;
+  PassContext context{options, report};
+  auto start = std::chrono::steady_clock::now();
+  QCG_CHECK(pass.run(graph, context));
+  report.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (options.verify_after_each || kAlwaysVerify) {
+    if (Status status = verify_graph(graph); !status.ok())
+      return Error::internal(std::string("pass ") + report.name,
+                             "left a broken graph: " + status.error().to_string() + "\n" + print_graph(graph));
+  }
+  if (options.after_each) options.after_each(report.name, graph);
+  return report;
+}
+
+}  // namespace
+
+void PassContext::skip(std::string node, std::string reason) {
+  report.skipped.push_back({std::move(node), std::move(reason)});
+}
+
+Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options) {
+  QCG_CHECK(check_disabled(options));
+  std::vector<PassReport> reports;
+  for (const PassInfo& pass : kPasses) {
+    if (options.disabled.count(std::string(pass.name))) {
+      PassReport off;
+      off.name = pass.name;
+      off.notes.push_back("disabled by --disable-pass=" + off.name);
+      reports.push_back(std::move(off));
+      continue;
+    }
+    QCG_TRY(report, run_one(pass, graph, options));
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+Result<PassReport> run_pass(std::string_view name, Graph& graph, const PassOptions& options) {
+  const PassInfo* pass = find_pass(name);
+  if (!pass) return unknown_pass(name);
+  return run_one(*pass, graph, options);
+}
+
+}  // namespace qcg

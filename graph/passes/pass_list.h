@@ -1,0 +1,106 @@
+// The passes, in the order they run, and the one function that runs them all.
+//
+// Why here: codegen's pipeline calls run_passes() once; `qcodegen list passes`, --disable-pass, --print-after,
+// --time-passes and `explain` all loop over kPasses and the reports, so a pass gets them for free.
+//
+//   auto reports = run_passes(graph, {.disabled = {"merge_sibling_linears"}});
+//   for (const PassReport& r : *reports) fmt::print("{} fired {}\n", r.name, r.fired);
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace qcg {
+
+struct Skipped {
+  std::string node;    // name of the input graph's node
+  std::string reason;  // why the pass left it alone, for people
+};
+
+struct PassReport {
+  std::string name;
+  int64_t fired = 0;                               // how often the pass changed something
+  std::map<std::string, int64_t> counters;         // what it did, by kind
+  std::vector<Skipped> skipped;
+  std::vector<std::string> notes;                  // near misses and other remarks
+  std::vector<std::vector<std::string>> groups;    // merged siblings; linears whose concatenation was split
+  double ms = 0;
+};
+
+// Limits of the transformations. The defaults are documented in the header of the pass that reads them.
+struct PassGates {
+  int64_t cat_max_parts = 16;
+  int64_t cat_min_piece_width = 8;
+  int64_t cat_max_total_width = 65536;
+  int64_t merge_max_siblings = 16;
+  int64_t epilogue_max_operands = 6;
+  int64_t epilogue_max_nodes = 64;
+  int64_t epilogue_max_outputs = 16;
+  int64_t constant_max_elements = 1 << 20;
+};
+
+struct PassOptions {
+  std::set<std::string> disabled;
+  std::function<void(std::string_view pass, const Graph&)> after_each;  // --print-after, --print-after-all
+  bool verify_after_each = false;                                      // debug builds: always
+  PassGates gates;
+  bool emulate_precision_casts = false;  // keep every intermediate's rounding to its graph dtype
+};
+
+struct PassContext {
+  const PassOptions& options;
+  PassReport& report;
+
+  void skip(std::string node, std::string reason);
+};
+
+// One function per pass, each in the file of its name.
+using PassFunction = Status (*)(Graph&, PassContext&);
+Status fold_noops(Graph&, PassContext&);
+Status cse(Graph&, PassContext&);
+Status dce(Graph&, PassContext&);
+Status recognize_linear(Graph&, PassContext&);
+Status fold_constants(Graph&, PassContext&);
+Status merge_sibling_linears(Graph&, PassContext&);
+Status split_cat_linear(Graph&, PassContext&);
+Status decompose(Graph&, PassContext&);
+Status fold_epilogue(Graph&, PassContext&);
+Status lower_loops(Graph&, PassContext&);
+Status fuse_loops(Graph&, PassContext&);
+
+struct PassInfo {
+  std::string_view name;     // also the file, the function and the flag --disable-pass=NAME
+  PassFunction run;
+  bool required;             // the planner cannot do without: may not be disabled
+  std::string_view summary;  // for `qcodegen list passes`
+};
+
+inline constexpr PassInfo kPasses[] = {
+    {"fold_noops", fold_noops, true, "drop casts, views and copies that change nothing; views of weights become weights"},
+    {"cse", cse, false, "compute equal things once; siblings share one activation quantization"},
+    {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
+    {"fold_constants", fold_constants, false, "evaluate what depends on weights alone and is small"},
+    {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments"},
+    {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place"},
+    {"decompose", decompose, true, "what was not recognized becomes reductions and pointwise operations"},
+    {"fold_epilogue", fold_epilogue, false, "bias, activation, residual and gate products move into the linear"},
+    {"lower_loops", lower_loops, true, "every remaining pointwise operation becomes a loop"},
+    {"fuse_loops", fuse_loops, false, "chains of loops become one loop"},
+    {"dce", dce, true, "drop what nobody reads"},
+};
+
+// Runs kPasses in order. Errors: Usage for an unknown or required name in `disabled`; Unsupported from recognition
+// (for example a da8w4 linear); Internal when verify_after_each finds that a pass broke the graph (names the pass).
+Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options = {});
+
+// One pass alone: for tests and for goldens.
+Result<PassReport> run_pass(std::string_view name, Graph& graph, const PassOptions& options = {});
+
+}  // namespace qcg

@@ -1,0 +1,173 @@
+#include "graph/passes/pointwise.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/passes/rewrite.h"
+
+namespace qcg {
+
+namespace {
+
+struct Row {
+  std::string_view op;
+  std::string_view function;
+};
+
+// Ops of one or two tensors that are one function.
+constexpr Row kFunctions[] = {
+    {"aten.mul.Tensor", "mul"},          {"aten.mul.Scalar", "mul"},          {"aten.div.Tensor", "div"},
+    {"aten.div.Scalar", "div"},          {"aten.maximum.default", "max"},     {"aten.minimum.default", "min"},
+    {"aten.neg.default", "neg"},         {"aten.abs.default", "abs"},         {"aten.reciprocal.default", "reciprocal"},
+    {"aten.relu.default", "relu"},       {"aten.silu.default", "silu"},       {"aten.tanh.default", "tanh"},
+    {"aten.sigmoid.default", "sigmoid"}, {"aten.exp.default", "exp"},         {"aten.log.default", "log"},
+    {"aten.sqrt.default", "sqrt"},       {"aten.rsqrt.default", "rsqrt"},     {"aten.round.default", "round_even"},
+    {"aten.floor.default", "floor"},     {"aten.sin.default", "sin"},         {"aten.cos.default", "cos"},
+    {"aten.erf.default", "erf"},
+};
+
+class Builder {
+ public:
+  Builder(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+
+  std::optional<Pointwise> build() {
+    auto expr = expression();
+    if (!expr || failed_) return std::nullopt;
+    return Pointwise{std::move(*expr), std::move(operands_)};
+  }
+
+ private:
+  bool is(std::string_view op) const { return is_op(node_, op); }
+
+  std::optional<Expr> expression() {
+    for (const Row& row : kFunctions)
+      if (is(row.op)) return function(row.function);
+    if (is("aten.to.dtype")) return Expr::cast(graph_.value(node_.outputs[0]).dtype, operand("self"));
+    if (is("aten.add.Tensor") || is("aten.add.Scalar")) return sum("add", "self", "other");
+    if (is("aten.sub.Tensor") || is("aten.sub.Scalar")) return sum("sub", "self", "other");
+    if (is("aten.rsub.Tensor") || is("aten.rsub.Scalar")) return sum("sub", "other", "self");
+    if (is("aten.pow.Tensor_Scalar")) return power();
+    if (is("aten.gelu.default")) {
+      const auto* how = node_.arg("approximate").get<std::string>();
+      if (!how || (*how != "none" && *how != "tanh")) return std::nullopt;
+      return Expr::call(*how == "tanh" ? "gelu_tanh" : "gelu", {operand("self")});
+    }
+    if (is("aten.hardtanh.default")) return clamp("min_val", "max_val");
+    if (is("aten.clamp.default")) return clamp("min", "max");
+    if (is("aten.clamp_min.default")) return Expr::call("max", {operand("self"), operand("min")});
+    if (is("aten.clamp_max.default")) return Expr::call("min", {operand("self"), operand("max")});
+    return std::nullopt;
+  }
+
+  Expr operand(std::string_view name) {
+    const Arg& arg = node_.arg(name);
+    if (const ValueId* id = arg.get<ValueId>(); id && *id != kNoValue) {
+      auto it = std::find(operands_.begin(), operands_.end(), *id);
+      const int index = static_cast<int>(it - operands_.begin());
+      if (it == operands_.end()) operands_.push_back(*id);
+      return Expr::in(index);
+    }
+    auto number = as_number(arg);
+    if (!number) failed_ = true;
+    return Expr::number(number.value_or(0));
+  }
+
+  Expr function(std::string_view name) {
+    std::vector<Expr> args = {operand("self")};
+    if (node_.op->arg_index("other") >= 0) args.push_back(operand("other"));
+    return Expr::call(name, std::move(args));
+  }
+
+  // add, sub, rsub: alpha scales aten's second operand (rsub: its first by our order, its "self").
+  Expr sum(std::string_view name, std::string_view left, std::string_view right) {
+    Expr a = operand(left), b = operand(right);
+    const auto alpha = as_number(node_.arg("alpha"));
+    if (!alpha) failed_ = true;
+    if (alpha && *alpha != 1) b = Expr::call("mul", {Expr::number(*alpha), std::move(b)});
+    return Expr::call(name, {std::move(a), std::move(b)});
+  }
+
+  Expr power() {
+    Expr x = operand("self"), exponent = operand("exponent");
+    if (exponent.kind == ExprKind::number && exponent.value == 2) return Expr::call("mul", {x, x});
+    return Expr::call("pow", {std::move(x), std::move(exponent)});
+  }
+
+  Expr clamp(std::string_view low, std::string_view high) {
+    const bool has_low = !node_.arg(low).is_none(), has_high = !node_.arg(high).is_none();
+    Expr x = operand("self");
+    if (has_low && has_high) return Expr::call("clamp", {std::move(x), operand(low), operand(high)});
+    if (has_low) return Expr::call("max", {std::move(x), operand(low)});
+    if (has_high) return Expr::call("min", {std::move(x), operand(high)});
+    return x;
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  std::vector<ValueId> operands_;
+  bool failed_ = false;
+};
+
+template <class F>
+Expr map_leaves(const Expr& expr, F&& f) {
+  if (expr.kind == ExprKind::acc || expr.kind == ExprKind::in) return f(expr);
+  Expr out = expr;
+  for (Expr& arg : out.args) arg = map_leaves(arg, f);
+  return out;
+}
+
+void collect(const Expr& expr, ExprKind kind, std::vector<int>& out) {
+  if (expr.kind == kind) out.push_back(expr.index);
+  for (const Expr& arg : expr.args) collect(arg, kind, out);
+}
+
+bool is_call(const Expr& expr, std::string_view function) {
+  return expr.kind == ExprKind::call && expr.function == function;
+}
+
+}  // namespace
+
+std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node) {
+  if (node.outputs.size() != 1) return std::nullopt;
+  return Builder(graph, node).build();
+}
+
+Expr substitute_inputs(const Expr& expr, std::span<const Expr> with) {
+  return map_leaves(expr, [&](const Expr& leaf) {
+    return leaf.kind == ExprKind::in ? with[static_cast<size_t>(leaf.index)] : leaf;
+  });
+}
+
+Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const int> in_map) {
+  return map_leaves(expr, [&](Expr leaf) {
+    const auto& map = leaf.kind == ExprKind::acc ? acc_map : in_map;
+    leaf.index = map[static_cast<size_t>(leaf.index)];
+    return leaf;
+  });
+}
+
+Expr simplify(const Expr& expr, bool keep_casts) {
+  Expr out = expr;
+  for (Expr& arg : out.args) arg = simplify(arg, keep_casts);
+  if (out.kind == ExprKind::cast) {
+    const Expr& inner = out.args[0];
+    if (inner.kind == ExprKind::cast && inner.dtype == out.dtype) return inner;
+    if (!keep_casts && is_floating(out.dtype)) return inner;
+  }
+  if (is_call(out, "mul")) {
+    const Expr &a = out.args[0], &b = out.args[1];
+    if (is_call(b, "sigmoid") && b.args[0] == a) return Expr::call("silu", {a});
+    if (is_call(a, "sigmoid") && a.args[0] == b) return Expr::call("silu", {b});
+  }
+  return out;
+}
+
+std::vector<int> leaves(const Expr& expr, ExprKind kind) {
+  std::vector<int> out;
+  collect(expr, kind, out);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,36 @@
+// Pointwise ops as scalar expressions.
+//
+// Why here: fold_epilogue hangs them on a linear, lower_loops on a loop; both need the same answer to "what does this node
+// compute for one element", and exactly one table gives it.
+//
+//   as_pointwise(graph, aten.add.Tensor(%a, %b, alpha = 2))  ->  {add(in0, mul(2, in1)), {%a, %b}}
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "graph/graph.h"
+
+namespace qcg {
+
+struct Pointwise {
+  Expr expr;                      // over in0, in1, …
+  std::vector<ValueId> operands;  // what they are; broadcast to the output
+};
+
+// nullopt when the node is not pointwise or an argument is not understood. Casts (aten.to.dtype) are pointwise.
+std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node);
+
+// The expression with every leaf inI replaced by with[I].
+Expr substitute_inputs(const Expr& expr, std::span<const Expr> with);
+// The expression with accI / inI renumbered: index -> map[index].
+Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const int> in_map);
+
+// x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
+// false, casts to a floating type are dropped everywhere but at integers: an intermediate is not rounded.
+Expr simplify(const Expr& expr, bool keep_casts);
+
+// Which accs and ins an expression reads, sorted.
+std::vector<int> leaves(const Expr& expr, ExprKind kind);
+
+}  // namespace qcg

@@ -1,0 +1,211 @@
+// recognize_linear: every spelling of a (quantized) linear becomes one qcg.linear.
+//
+// Runs the recognizers of graph/patterns/ over the graph, most specific first. What nearly matches is noted with what was
+// missing; what matches nothing stays as it is and is decomposed later: slower, never wrong. Weights for which there is no
+// kernel and no fallback that anyone would want (fp8, int4 under quantized activations) are typed errors instead.
+//
+// Why here: after fold_noops and cse, which make spellings equal and let siblings share one activation quantization;
+// before fold_constants, which would otherwise dequantize the weights.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/passes/pass_list.h"
+#include "graph/passes/rewrite.h"
+#include "graph/patterns/quantize_rows.h"
+#include "graph/patterns/recognizer.h"
+
+namespace qcg {
+
+namespace {
+
+std::string node_name(const Graph& graph, const Node& node) {
+  if (!node.origins.empty()) return node.origins.back();
+  return node.outputs.empty() ? node.op->name : graph.value(node.outputs[0]).name;
+}
+
+Status check_weight_dtypes(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    Status status;
+    for_each_input(node, [&](ValueId id) {
+      const DType dtype = graph.value(id).dtype;
+      if (dtype != DType::f8e4m3 && dtype != DType::f8e5m2 && dtype != DType::f8e8m0) return;
+      if (status.ok())
+        status = Error::unsupported(node.where + " (" + node_name(graph, node) + ")",
+                                    "fp8: " + graph.value(id).name + " is " + std::string(dtype_name(dtype)) +
+                                        " and fp8 weights have no kernel",
+                                    "quantize with Int8WeightOnlyConfig or IntxWeightOnlyConfig; `qcodegen list schemes` "
+                                    "shows what is supported");
+    });
+    QCG_CHECK(std::move(status));
+  }
+  return {};
+}
+
+class LinearFinder {
+ public:
+  LinearFinder(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+
+  Status run() {
+    for (const Recognizer& recognizer : recognizers()) QCG_CHECK(try_recognizer(recognizer));
+    QCG_CHECK(sort_nodes(graph_));
+    graph_.remove_dead();
+    report_near_misses();
+    return {};
+  }
+
+ private:
+  Status try_recognizer(const Recognizer& recognizer) {
+    const Pattern pattern = recognizer.pattern();
+    std::vector<uint32_t> uses = graph_.count_uses();
+    const NodeId count = static_cast<NodeId>(graph_.nodes.size());
+    for (NodeId id = 0; id < count; ++id) {
+      auto match = match_pattern(graph_, uses, pattern, id);
+      if (!match || is_replaced(*match)) continue;
+      Outcome outcome = recognizer.build(graph_, *match);
+      if (outcome.error) return std::move(*outcome.error);
+      if (!outcome.linear) {
+        if (!outcome.missing.empty()) misses_[product_of(*match)].push_back({recognizer.name, outcome.missing});
+        continue;
+      }
+      make_linear(id, *match, std::move(*outcome.linear));
+      ++report_.fired;
+      ++report_.counters[std::string(recognizer.name)];
+      uses = graph_.count_uses();
+    }
+    return {};
+  }
+
+  // The product's own value names the linear, whatever op the pattern ends in.
+  ValueId product_of(const Match& m) const {
+    return m.gemm_node() == UINT32_MAX ? kNoValue : graph_.nodes[m.gemm_node()].outputs[0];
+  }
+
+  // The product of a recognized linear is dead but still there, and still looks like a match.
+  bool is_replaced(const Match& m) const { return taken_.count(m.gemm_node()) > 0; }
+
+  void make_linear(NodeId root, const Match& m, LinearSpec spec) {
+    const ValueId out = graph_.nodes[root].outputs[0], product = product_of(m);
+    std::vector<std::string> origins = activation_origins(m);
+    taken_.insert(m.gemm_node());
+    take_row_view_off(root, spec);
+    Shape shape = graph_.value(spec.x).shape;
+    shape.back() = graph_.value(spec.weight).shape[0];
+    std::vector<Arg> args = linear_args(spec);
+    ValueId result = out;
+    if (shape == graph_.value(out).shape) {
+      replace_node(graph_, root, "qcg.linear", std::move(args));
+    } else {
+      const Node like = graph_.nodes[root];
+      const ValueType type = {graph_.value(out).dtype, shape};
+      result = emit(graph_, "qcg.linear", std::move(args), type, like, graph_.value(product).name);
+      const OpSchema* reshape = find_op("aten.reshape.default");
+      replace_node(graph_, root, reshape->name,
+                   make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
+      graph_.nodes[root].origins.clear();
+    }
+    graph_.nodes[graph_.value(result).producer].origins = std::move(origins);
+    if (result != product) std::swap(graph_.value(result).name, graph_.value(product).name);
+  }
+
+  // x reshaped to [M, K] and back is x: the rows are the same. Keeps at least two axes, and does nothing when an epilogue
+  // operand was written for the reshaped rows.
+  void take_row_view_off(NodeId root, LinearSpec& spec) {
+    const Node like = graph_.nodes[root];
+    const bool row_operands = std::any_of(spec.operands.begin(), spec.operands.end(),
+                                          [&](ValueId id) { return graph_.value(id).shape.size() > 1; });
+    while (spec.x_scale == kNoValue && !row_operands) {
+      const Node* view = producer_of(graph_, spec.x);
+      if (!view || !is_row_view(graph_, *view) || graph_.value(view->tensor("self")).shape.size() < 2) break;
+      spec.x = view->tensor("self");
+    }
+    const Shape shape = graph_.value(spec.x).shape;
+    if (shape.size() >= 2) return;
+    const Shape row = {Dim(1), shape[0]};
+    const OpSchema* reshape = find_op("aten.reshape.default");
+    spec.x = emit(graph_, reshape->name, make_args(*reshape, {{"self", spec.x}, {"shape", row}}),
+                  {graph_.value(spec.x).dtype, row}, like, graph_.value(spec.x).name + ".row");
+  }
+
+  static std::vector<Arg> linear_args(const LinearSpec& spec) {
+    using Ids = std::vector<ValueId>;
+    return make_args(*find_op("qcg.linear"), {{"xs", Ids{spec.x}},
+                                              {"x_scale", spec.x_scale},
+                                              {"x_zero", spec.x_zero},
+                                              {"weights", Ids{spec.weight}},
+                                              {"scales", Ids{spec.scale}},
+                                              {"zeros", Ids{spec.zero}},
+                                              {"biases", Ids{spec.bias}},
+                                              {"operands", spec.operands},
+                                              {"scheme", std::string(scheme_name(spec.scheme))},
+                                              {"group", Dim(spec.group)},
+                                              {"epilogue", std::vector<Expr>{spec.epilogue}}});
+  }
+
+  // Does the node see an input of the graph, or only weights?
+  bool is_activation(NodeId id) const {
+    std::vector<NodeId> stack = {id}, seen;
+    while (!stack.empty()) {
+      const Node& node = graph_.nodes[stack.back()];
+      stack.pop_back();
+      bool found = false;
+      for_each_input(node, [&](ValueId input) {
+        const Value& value = graph_.value(input);
+        if (value.kind == ValueKind::input) found = true;
+        if (value.kind != ValueKind::node) return;
+        if (std::find(seen.begin(), seen.end(), value.producer) != seen.end()) return;
+        seen.push_back(value.producer);
+        stack.push_back(value.producer);
+      });
+      if (found) return true;
+    }
+    return false;
+  }
+
+  std::vector<std::string> activation_origins(const Match& m) const {
+    std::vector<NodeId> ids = m.nodes();
+    std::sort(ids.begin(), ids.end());
+    std::vector<std::string> origins;
+    for (NodeId id : ids)
+      if (is_activation(id)) origins = join_origins(std::move(origins), graph_.nodes[id].origins);
+    return origins;
+  }
+
+  // Only about products that are still there.
+  void report_near_misses() {
+    for (const Node& node : graph_.nodes) {
+      if (node.op->role != OpRole::matmul) continue;
+      std::string why;
+      auto it = misses_.find(node.outputs[0]);
+      if (it != misses_.end())
+        for (const NearMiss& miss : it->second)
+          why += (why.empty() ? "" : "; ") + std::string(miss.pattern) + ": " + miss.missing;
+      if (why.empty()) why = "no pattern for a quantized linear looks like this";
+      report_.skipped.push_back({node_name(graph_, node), why});
+      report_.notes.push_back(node_name(graph_, node) + " is not a linear with constant weights (" + why + ")");
+    }
+  }
+
+  struct NearMiss {
+    std::string_view pattern;
+    std::string missing;
+  };
+  Graph& graph_;
+  PassReport& report_;
+  std::set<NodeId> taken_;
+  std::map<ValueId, std::vector<NearMiss>> misses_;
+};
+
+}  // namespace
+
+Status recognize_linear(Graph& graph, PassContext& context) {
+  QCG_CHECK(check_weight_dtypes(graph));
+  QCG_CHECK(lift_quantize_rows(graph, context.report));
+  QCG_CHECK(LinearFinder(graph, context.report).run());
+  // Rows taken off in front of a linear leave reshapes of reshapes behind it.
+  PassReport again;
+  PassContext quiet{context.options, again};
+  return fold_noops(graph, quiet);
+}
+
+}  // namespace qcg

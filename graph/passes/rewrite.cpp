@@ -1,0 +1,244 @@
+#include "graph/passes/rewrite.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+namespace qcg {
+
+const Node* producer_of(const Graph& graph, ValueId id) {
+  if (id == kNoValue || graph.value(id).kind != ValueKind::node) return nullptr;
+  return &graph.nodes[graph.value(id).producer];
+}
+
+const Node* producer_if(const Graph& graph, ValueId id, std::string_view op) {
+  const Node* node = producer_of(graph, id);
+  return node && is_op(*node, op) ? node : nullptr;
+}
+
+bool is_op(const Node& node, std::string_view op) { return node.op && node.op->name == op; }
+
+bool is_parameter(const Graph& graph, ValueId id) {
+  return id != kNoValue && graph.value(id).kind == ValueKind::parameter;
+}
+
+std::optional<double> as_number(const Arg& arg) {
+  if (const auto* real = arg.get<double>()) return *real;
+  if (const auto* flag = arg.get<bool>()) return *flag ? 1.0 : 0.0;
+  if (const auto* dim = arg.get<Dim>(); dim && dim->is_constant()) return static_cast<double>(dim->constant());
+  return std::nullopt;
+}
+
+std::optional<int64_t> as_integer(const Arg& arg) {
+  if (const auto* flag = arg.get<bool>()) return *flag ? 1 : 0;
+  if (const auto* dim = arg.get<Dim>(); dim && dim->is_constant()) return dim->constant();
+  return std::nullopt;
+}
+
+std::optional<size_t> as_axis(const Arg& arg, size_t rank) {
+  auto axis = as_integer(arg);
+  if (!axis) return std::nullopt;
+  int64_t signed_rank = static_cast<int64_t>(rank);
+  if (*axis < 0) *axis += signed_rank;
+  if (*axis < 0 || *axis >= signed_rank) return std::nullopt;
+  return static_cast<size_t>(*axis);
+}
+
+std::optional<std::vector<int64_t>> constant_shape(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (const Dim& dim : shape) {
+    if (!dim.is_constant()) return std::nullopt;
+    sizes.push_back(dim.constant());
+  }
+  return sizes;
+}
+
+ValueId emit(Graph& graph, std::string_view op, std::vector<Arg> args, ValueType type, const Node& like,
+             std::string_view name_hint) {
+  std::string where = like.where, source = like.source;  // `like` may live in graph.nodes, which is about to grow
+  Value out;
+  out.name = graph.unique_name(name_hint);
+  out.dtype = type.dtype;
+  out.shape = std::move(type.shape);
+  NodeId id = graph.add_node(find_op(op), std::move(args), {std::move(out)});
+  graph.nodes[id].where = std::move(where);
+  graph.nodes[id].source = std::move(source);
+  return graph.nodes[id].outputs[0];
+}
+
+std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named) {
+  std::vector<Arg> args;
+  for (const ArgSpec& spec : op.args) {
+    auto it = std::find_if(named.begin(), named.end(), [&](const NamedArg& arg) { return arg.name == spec.name; });
+    if (it != named.end()) args.push_back(std::move(it->value));
+    else args.push_back(spec.has_default ? default_arg(spec) : Arg());
+  }
+  return args;
+}
+
+void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg> args) {
+  graph.nodes[id].op = find_op(op);
+  graph.nodes[id].args = std::move(args);
+}
+
+ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view) {
+  return graph.add_parameter(graph.unique_name(graph.value(base).name + ".view"), std::move(view));
+}
+
+namespace {
+
+// Visits every index of `shape` in row-major order.
+template <class F>
+void for_each_index(const std::vector<int64_t>& shape, F&& f) {
+  for (int64_t size : shape)
+    if (size == 0) return;
+  std::vector<int64_t> index(shape.size(), 0);
+  while (true) {
+    f(index);
+    size_t axis = shape.size();
+    while (axis > 0 && ++index[axis - 1] == shape[axis - 1]) index[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+}  // namespace
+
+ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype) {
+  const Tensor& from = graph.value(parameter).data;
+  if (from.dtype == dtype) return parameter;
+  Tensor to;
+  if (from.bound()) {
+    std::vector<std::byte> bytes(static_cast<size_t>(from.numel()) * dtype_bytes(dtype));
+    std::byte* p = bytes.data();
+    for_each_index(from.shape, [&](const std::vector<int64_t>& index) {
+      double_to_element(dtype, element_to_double(from.dtype, from.element(index)), p);
+      p += dtype_bytes(dtype);
+    });
+    to = Tensor::from_bytes(dtype, from.shape, std::move(bytes));
+  } else {
+    to.dtype = dtype;
+    to.shape = from.shape;
+    to.strides = Tensor::row_major_strides(from.shape);
+  }
+  return graph.add_parameter(graph.unique_name(graph.value(parameter).name + "." + std::string(dtype_name(dtype))),
+                             std::move(to));
+}
+
+bool same_parameter(const Graph& graph, ValueId a, ValueId b) {
+  if (a == b) return true;
+  if (!is_parameter(graph, a) || !is_parameter(graph, b)) return false;
+  const Tensor& x = graph.value(a).data;
+  const Tensor& y = graph.value(b).data;
+  return x.bound() && y.bound() && x.storage->bytes.data() == y.storage->bytes.data() && x.dtype == y.dtype &&
+         x.offset == y.offset && x.shape == y.shape && x.strides == y.strides;
+}
+
+Status sort_nodes(Graph& graph) {
+  enum : uint8_t { unseen, open, done };
+  const size_t count = graph.nodes.size();
+  std::vector<uint8_t> state(count, unseen);
+  std::vector<NodeId> order, stack;
+  order.reserve(count);
+  for (NodeId root = 0; root < count; ++root) {
+    if (state[root] == done) continue;
+    stack.push_back(root);
+    while (!stack.empty()) {  // explicit: a chain of a million nodes must not overflow the call stack
+      NodeId id = stack.back();
+      if (state[id] == done) {
+        stack.pop_back();
+        continue;
+      }
+      std::vector<NodeId> waiting;
+      Status cycle;
+      for_each_input(graph.nodes[id], [&](ValueId input) {
+        if (graph.value(input).kind != ValueKind::node) return;
+        NodeId from = graph.value(input).producer;
+        if (state[from] == done) return;
+        if (state[from] == open) cycle = Error::internal(graph.nodes[id].where, "a pass made the graph cyclic");
+        waiting.push_back(from);
+      });
+      QCG_CHECK(std::move(cycle));
+      state[id] = waiting.empty() ? done : open;
+      if (waiting.empty()) {
+        order.push_back(id);
+        stack.pop_back();
+      } else {
+        stack.insert(stack.end(), waiting.rbegin(), waiting.rend());
+      }
+    }
+  }
+  std::vector<Node> nodes;
+  nodes.reserve(count);
+  for (NodeId id : order) nodes.push_back(std::move(graph.nodes[id]));
+  graph.nodes = std::move(nodes);
+  for (NodeId id = 0; id < count; ++id)
+    for (ValueId out : graph.nodes[id].outputs) graph.value(out).producer = id;
+  return {};
+}
+
+bool depends_on(const Graph& graph, ValueId value, NodeId node) {
+  std::vector<ValueId> stack = {value};
+  std::unordered_set<NodeId> seen;
+  while (!stack.empty()) {
+    ValueId id = stack.back();
+    stack.pop_back();
+    if (id == kNoValue || graph.value(id).kind != ValueKind::node) continue;
+    NodeId from = graph.value(id).producer;
+    if (from == node) return true;
+    if (!seen.insert(from).second) continue;
+    for_each_input(graph.nodes[from], [&](ValueId input) { stack.push_back(input); });
+  }
+  return false;
+}
+
+std::vector<std::vector<NodeId>> users_of(const Graph& graph) {
+  std::vector<std::vector<NodeId>> users(graph.values.size());
+  for (NodeId id = 0; id < graph.nodes.size(); ++id)
+    for_each_input(graph.nodes[id], [&](ValueId input) { users[input].push_back(id); });
+  return users;
+}
+
+std::vector<std::string> join_origins(std::vector<std::string> a, const std::vector<std::string>& b) {
+  for (const std::string& name : b)
+    if (std::find(a.begin(), a.end(), name) == a.end()) a.push_back(name);
+  return a;
+}
+
+bool is_row_view(const Graph& graph, const Node& node) {
+  static constexpr std::string_view kOps[] = {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
+                                              "aten.flatten.using_ints", "aten.unsqueeze.default",
+                                              "aten.squeeze.dim"};
+  if (std::none_of(std::begin(kOps), std::end(kOps), [&](std::string_view op) { return is_op(node, op); })) return false;
+  ValueId input = kNoValue;
+  for_each_input(node, [&](ValueId id) {
+    if (input == kNoValue) input = id;
+  });
+  if (input == kNoValue) return false;
+  const Shape& from = graph.value(input).shape;
+  const Shape& to = graph.value(node.outputs[0]).shape;
+  return !from.empty() && !to.empty() && from.back() == to.back();
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  if (from.size() > to.size()) return false;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const Dim& a = from[from.size() - 1 - i];
+    if (!a.is_constant(1) && !(a == to[to.size() - 1 - i])) return false;
+  }
+  return true;
+}
+
+std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape out = longer;
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    Dim& to = out[out.size() - 1 - i];
+    const Dim& from = shorter[shorter.size() - 1 - i];
+    if (to.is_constant(1)) to = from;
+    else if (!from.is_constant(1) && !(from == to)) return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace qcg

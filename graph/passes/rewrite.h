@@ -1,0 +1,71 @@
+// The dozen graph edits that every pass is written in.
+//
+// Why here: passes should read as what they do to linears, not as index bookkeeping. Two habits keep passes simple:
+//   - a node that is recognized is *replaced in place* and keeps its output values, so that no user has to be rewritten;
+//   - new nodes are appended anywhere and sort_nodes() restores topological order at the end of the pass.
+//
+//   ValueId y = emit(graph, "aten.reshape.default", {x, Arg(shape)}, {DType::f32, shape}, like);
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/scheme.h"
+
+namespace qcg {
+
+// The node that makes `id`, or nullptr for inputs and parameters. Pointers die with the next emit().
+const Node* producer_of(const Graph& graph, ValueId id);
+// The node that makes `id` if it is this op, else nullptr.
+const Node* producer_if(const Graph& graph, ValueId id, std::string_view op);
+bool is_op(const Node& node, std::string_view op);
+bool is_parameter(const Graph& graph, ValueId id);
+
+// Scalars, whatever spelling the exporter chose (1, 1.0, true).
+std::optional<double> as_number(const Arg& arg);
+std::optional<int64_t> as_integer(const Arg& arg);
+// An axis argument in [0, rank), negative axes counted from the end; nullopt when it is out of range.
+std::optional<size_t> as_axis(const Arg& arg, size_t rank);
+std::optional<std::vector<int64_t>> constant_shape(const Shape& shape);
+
+// Appends a node with one output. `like` lends where, source and (if keep_origins) its origins.
+ValueId emit(Graph& graph, std::string_view op, std::vector<Arg> args, ValueType type, const Node& like,
+             std::string_view name_hint);
+// Args in schema order with those not named at their default; precondition: the others have one.
+struct NamedArg {
+  std::string_view name;
+  Arg value;
+};
+std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named);
+// Node `id` becomes `op`; it keeps its outputs, where and source.
+void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg> args);
+
+ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view);
+// The same numbers in another dtype: evaluated when the bytes are there, declared otherwise.
+ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype);
+// Same bytes seen the same way (tied weights), whatever their names.
+bool same_parameter(const Graph& graph, ValueId a, ValueId b);
+
+// Stable topological order: each node directly after the last thing it needs, otherwise as before. Also renumbers
+// producers. Error when the graph has a cycle, which is a bug in the pass that ran.
+Status sort_nodes(Graph& graph);
+// Does `from` (any output of these nodes) reach node `to`? Walks backwards from `to`.
+bool depends_on(const Graph& graph, ValueId value, NodeId node);
+
+// Nodes that read each value, once per use.
+std::vector<std::vector<NodeId>> users_of(const Graph& graph);
+
+// Concatenation without repeats, order kept.
+std::vector<std::string> join_origins(std::vector<std::string> a, const std::vector<std::string>& b);
+
+// Rows stay rows: reshape, view, flatten, unsqueeze or squeeze of leading axes only (same last dimension). Such a view of
+// a contiguous activation moves nothing, and a per-row computation does not see it.
+bool is_row_view(const Graph& graph, const Node& node);
+// Does `from` broadcast to `to` by the usual trailing-axes rule?
+bool broadcasts_to(const Shape& from, const Shape& to);
+std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
+
+}  // namespace qcg

@@ -1,0 +1,14 @@
+// quantize_rows: choose_qparams_affine + quantize_affine of the same activation become one qcg.quantize_rows.
+//
+// Why here: it is the activation half of every dynamically quantized spelling; recognize_linear runs it first, so that
+// the patterns for linears see one op.
+#pragma once
+
+#include "graph/passes/pass_list.h"
+
+namespace qcg {
+
+// Counts "activation quantizations" and notes near misses in `report`. Leaves the graph sorted.
+Status lift_quantize_rows(Graph& graph, PassReport& report);
+
+}  // namespace qcg

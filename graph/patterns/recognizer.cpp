@@ -1,0 +1,123 @@
+#include "graph/patterns/recognizer.h"
+
+#include <algorithm>
+
+#include "graph/passes/parameter_views.h"
+#include "graph/passes/rewrite.h"
+
+namespace qcg {
+
+std::span<const Recognizer> recognizers() {
+  static const Recognizer kAll[] = {
+      kDynamicDequantized,    kDynamicIntMm,           kWeightOnlyMmScale,
+      kWeightOnlyInt8Pack,    kWeightOnlyDequantized,  kWeightOnlyScaledWeight,
+      kIntMm,                 kWeightOnlyUnscaled,     kDenseLinear,
+  };
+  return kAll;
+}
+
+ValueId constant_of(Graph& graph, ValueId id) {
+  if (id == kNoValue || is_parameter(graph, id)) return id;
+  const Node* node = producer_if(graph, id, "aten.to.dtype");
+  if (!node || !is_parameter(graph, node->tensor("self"))) return kNoValue;
+  const ValueId parameter = node->tensor("self");
+  return cast_parameter(graph, parameter, graph.value(id).dtype);
+}
+
+ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn) {
+  if (!is_parameter(graph, weight)) return kNoValue;
+  Tensor view = graph.value(weight).data;
+  if (view.shape.size() == 3 && (view.shape[0] == 1 || view.strides[0] == 0) && view.shape[0] > 0) {
+    view = view.slice(0, 0, 1);
+    view.shape.erase(view.shape.begin());
+    view.strides.erase(view.strides.begin());
+  }
+  if (view.shape.size() == 1) {
+    view.shape.insert(view.shape.begin(), 1);
+    view.strides.insert(view.strides.begin(), view.shape[1]);
+  }
+  if (view.shape.size() != 2) return kNoValue;
+  if (weight_kn) view = view.transpose(0, 1);
+  const Tensor& whole = graph.value(weight).data;
+  if (view.shape == whole.shape && view.strides == whole.strides) return weight;
+  for (ValueId id = 0; id < graph.values.size(); ++id)  // the transposed twin may be there already: tied weights
+    if (is_parameter(graph, id) && whole.bound() && graph.value(id).data.bound() &&
+        graph.value(id).data.storage->bytes.data() == whole.storage->bytes.data() &&
+        graph.value(id).data.dtype == view.dtype && graph.value(id).data.offset == view.offset &&
+        graph.value(id).data.shape == view.shape && graph.value(id).data.strides == view.strides)
+      return id;
+  return add_parameter_view(graph, weight, std::move(view));
+}
+
+ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape) {
+  const ValueId constant = constant_of(graph, id);
+  if (constant == kNoValue) return kNoValue;
+  const Tensor& tensor = graph.value(constant).data;
+  if (tensor.shape == shape) return constant;
+  // [1, N] and [N] are the same list of N scales; [N, G] against [G, N] is not.
+  std::vector<int64_t> have, want;
+  std::copy_if(tensor.shape.begin(), tensor.shape.end(), std::back_inserter(have), [](int64_t n) { return n != 1; });
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(want), [](int64_t n) { return n != 1; });
+  if (have != want) return kNoValue;
+  auto view = view_as_shape(tensor, shape);
+  return view ? add_parameter_view(graph, constant, std::move(*view)) : kNoValue;
+}
+
+bool is_all_zero(const Graph& graph, ValueId id) {
+  const Tensor& tensor = graph.value(id).data;
+  if (!tensor.bound()) return false;
+  const Tensor dense = tensor.contiguous();
+  const auto bytes = dense.bytes();
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+bool is_float_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+ValueId under_rows(const Graph& graph, ValueId id) {
+  while (true) {
+    const Node* node = producer_of(graph, id);
+    if (!node) return id;
+    const bool row_view = is_row_view(graph, *node);
+    const bool integer_cast = is_op(*node, "aten.to.dtype") && !is_floating(graph.value(id).dtype);
+    // The per-row scale may be [M], [M, 1] or [B, S, 1]: any reshape of it is the same list of rows.
+    const bool reshape = is_op(*node, "aten.reshape.default");
+    if (!row_view && !integer_cast && !reshape) return id;
+    id = node->tensor("self");
+  }
+}
+
+std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearSpec& spec) {
+  const int64_t n = graph.value(spec.weight).data.shape[0];
+  if (gemm.alpha != 1) spec.epilogue = Expr::call("mul", {Expr::number(gemm.alpha), std::move(spec.epilogue)});
+  if (gemm.bias == kNoValue) return std::nullopt;
+  const ValueId bias = constant_as_shape(graph, gemm.bias, {n});
+  if (bias != kNoValue && gemm.alpha == 1 && gemm.beta == 1) {
+    spec.bias = bias;
+    return std::nullopt;
+  }
+  const Shape& shape = graph.value(gemm.bias).shape;
+  if (!shape.empty() && !shape.back().is_constant(n) && !shape.back().is_constant(1))
+    return "a bias of shape " + to_string(shape) + " does not fit N = " + std::to_string(n);
+  spec.operands.push_back(gemm.bias);
+  Expr scaled = Expr::in(0);
+  if (gemm.beta != 1) scaled = Expr::call("mul", {Expr::number(gemm.beta), std::move(scaled)});
+  spec.epilogue = Expr::call("add", {std::move(spec.epilogue), std::move(scaled)});
+  return std::nullopt;
+}
+
+bool take_quantized_rows(const Graph& graph, ValueId x, LinearSpec& spec) {
+  const ValueId q = under_rows(graph, x);
+  const Node* node = producer_if(graph, q, "qcg.quantize_rows");
+  if (!node || node->outputs[0] != q) return false;
+  if (!(graph.value(q).shape.back() == graph.value(x).shape.back())) return false;  // rows were cut or joined
+  spec.x = q;
+  spec.x_scale = node->outputs[1];
+  spec.x_zero = node->outputs[2];
+  auto low = as_integer(node->arg("quant_min")), high = as_integer(node->arg("quant_max"));
+  const std::string* mapping = node->arg("mapping").get<std::string>();
+  // torchao: the zero point of a symmetric mapping is int((max + min + 1) / 2).
+  if (mapping && *mapping == "SYMMETRIC" && low && high && (*low + *high + 1) / 2 == 0) spec.x_zero = kNoValue;
+  return true;
+}
+
+}  // namespace qcg

@@ -1,0 +1,78 @@
+// Recognizer: one spelling of a (quantized) linear, and LinearSpec, what all spellings mean.
+//
+// Why here: recognize_linear (passes/) loops over kRecognizers; each file of this folder defines one row. To teach
+// qcodegen a new spelling: write its file, add its row, add a golden and near misses.
+//
+//   Outcome build_dense(Graph& graph, const Match& m);   // fills a LinearSpec, or says what was missing
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/patterns/gemm.h"
+#include "graph/patterns/pattern.h"
+#include "graph/scheme.h"
+
+namespace qcg {
+
+// One qcg.linear with one K segment and one N segment. Parameters are already in the form graph.h asks for.
+struct LinearSpec {
+  ValueId x = kNoValue;          // [..., K]
+  ValueId x_scale = kNoValue;    // da8w8: f32 [..., 1]
+  ValueId x_zero = kNoValue;     // i32 [..., 1]
+  ValueId weight = kNoValue;     // [N, K]
+  ValueId scale = kNoValue;      // [N, G]
+  ValueId zero = kNoValue;       // [N, G]
+  ValueId bias = kNoValue;       // [N]
+  std::vector<ValueId> operands;
+  Scheme scheme = Scheme::dense;
+  int64_t group = 0;
+  Expr epilogue = Expr::acc(0);
+};
+
+// A linear; or nothing, and why (empty: this pattern has nothing to say about the node); or a typed error.
+struct Outcome {
+  std::optional<LinearSpec> linear;
+  std::string missing;
+  std::optional<Error> error;
+
+  static Outcome miss(std::string why) { return {std::nullopt, std::move(why), std::nullopt}; }
+  static Outcome fail(Error error) { return {std::nullopt, {}, std::move(error)}; }
+  static Outcome match(LinearSpec spec) { return {std::move(spec), {}, std::nullopt}; }
+};
+
+struct Recognizer {
+  std::string_view name;                                  // in explain's notes
+  Pattern (*pattern)();
+  Outcome (*build)(Graph& graph, const Match& match);     // may add parameters, may not touch nodes
+};
+
+// In the order they are tried: the most specific first, because dense matches inside all others.
+std::span<const Recognizer> recognizers();
+
+// One per file of this folder.
+extern const Recognizer kDynamicDequantized, kDynamicIntMm, kWeightOnlyMmScale, kWeightOnlyInt8Pack,
+    kWeightOnlyDequantized, kWeightOnlyScaledWeight, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
+
+// --- What the recognizers share -------------------------------------------------------------------------------------
+
+// Casts of parameters are parameters: the value itself, or its cast evaluated; kNoValue if `id` is neither.
+ValueId constant_of(Graph& graph, ValueId id);
+// A weight operand as [N, K]: rank 2 in either orientation, rank 1 as [1, K], rank 3 whose batches are all the same.
+ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn);
+// A constant with `size` elements ([N], [N, 1], [1, N] …) as a view of this shape; kNoValue if it is something else.
+ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape);
+// Bytes are there and all are zero.
+bool is_all_zero(const Graph& graph, ValueId id);
+bool is_float_activation(DType dtype);  // f32, bf16, f16
+
+// The value under casts to wider types and row views: what was quantized, whatever the exporter did to its shape.
+ValueId under_rows(const Graph& graph, ValueId id);
+// Adds gemm's bias, alpha and beta to the spec; says what is missing when they do not fit [.., N].
+std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearSpec& spec);
+// x is output 0 of a qcg.quantize_rows node (looked for under row views): fills x, x_scale, x_zero. False if it is not.
+bool take_quantized_rows(const Graph& graph, ValueId x, LinearSpec& spec);
+
+}  // namespace qcg
