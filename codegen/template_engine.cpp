@@ -72,7 +72,8 @@ namespace {
 template <class Work>
 Result<std::string> guard(std::string_view name, const TemplateValue& context, Work&& work) {
   if (context.kind() != TemplateValue::Kind::Dict && !context.is_none())
-    return Error::bad_input(std::string(name), "type: the context of a template is a dict", "pass TemplateValue::dict({...})");
+    return Error::bad_input(std::string(name), "type: the context of a template is a dict",
+                            "pass TemplateValue::dict({...})");
   if (context.nesting() > tpl::kMaxContextNesting)
     return Error::bad_input(std::string(name), "limit: the context is nested too deep", "flatten it");
   try {
@@ -88,7 +89,8 @@ Result<std::string> guard(std::string_view name, const TemplateValue& context, W
 
 }  // namespace
 
-TemplateEngine::TemplateEngine(TemplateLoader loader, TemplateLimits limits) : loader_(std::move(loader)), limits_(limits) {}
+TemplateEngine::TemplateEngine(TemplateLoader loader, TemplateLimits limits)
+    : loader_(std::move(loader)), limits_(limits) {}
 
 // Throws the loader's Error, or a Failure of the parser.
 std::shared_ptr<const tpl::Template> TemplateEngine::load(std::string_view name) {

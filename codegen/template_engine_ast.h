@@ -44,7 +44,7 @@ enum class TokenKind { Text, ExprBegin, ExprEnd, TagBegin, TagEnd, Name, String,
 struct Token {
   TokenKind kind = TokenKind::End;
   std::size_t pos = 0;
-  std::string text;         // as read; unescaped for String
+  std::string text;  // as read; unescaped for String
   std::int64_t integer = 0;
   double real = 0;
 };
@@ -59,18 +59,35 @@ using ExprPtr = std::unique_ptr<Expr>;
 
 struct Expr {
   enum class Kind {
-    Literal, Name, Attribute, Index, Call, Filter, Test, Not, Negate, Plus, Arithmetic, Concat, Compare, And, Or,
-    Conditional, List, Tuple, Dict
+    Literal,
+    Name,
+    Attribute,
+    Index,
+    Call,
+    Filter,
+    Test,
+    Not,
+    Negate,
+    Plus,
+    Arithmetic,
+    Concat,
+    Compare,
+    And,
+    Or,
+    Conditional,
+    List,
+    Tuple,
+    Dict
   };
   Kind kind = Kind::Literal;
   std::size_t pos = 0;
-  int height = 1;                   // bounds the recursion of every walk over the tree
+  int height = 1;  // bounds the recursion of every walk over the tree
   TemplateValue literal;
-  std::string name;                 // Name, Attribute; the operator of Arithmetic
-  std::vector<ExprPtr> args;        // operands; [subject, arguments...] for Attribute, Index, Call, Filter and Test;
-                                    // [condition, then, else or none] for Conditional; key, value, ... for Dict
+  std::string name;           // Name, Attribute; the operator of Arithmetic
+  std::vector<ExprPtr> args;  // operands; [subject, arguments...] for Attribute, Index, Call, Filter and Test;
+                              // [condition, then, else or none] for Conditional; key, value, ... for Dict
   std::vector<std::pair<std::string, ExprPtr>> named;  // keyword arguments
-  std::vector<std::string> ops;     // Compare: one per operand after the first
+  std::vector<std::string> ops;                        // Compare: one per operand after the first
   const tpl::Filter* filter = nullptr;
   const tpl::Test* test = nullptr;
 };
@@ -86,13 +103,35 @@ struct Target {
 struct Statement;
 using Block = std::vector<Statement>;
 
-struct TextStatement { std::string text; };
-struct OutputStatement { ExprPtr value; };
-struct ForStatement { Target target; ExprPtr sequence, filter; Block body, otherwise; };
-struct IfStatement { std::vector<std::pair<ExprPtr, Block>> branches; Block otherwise; };
-struct SetStatement { Target target; ExprPtr value; Block body; };  // without a value: the body's text
-struct MacroStatement { std::string name; std::vector<std::pair<std::string, ExprPtr>> params; Block body; };
-struct IncludeStatement { ExprPtr name; bool with_context = true; };
+struct TextStatement {
+  std::string text;
+};
+struct OutputStatement {
+  ExprPtr value;
+};
+struct ForStatement {
+  Target target;
+  ExprPtr sequence, filter;
+  Block body, otherwise;
+};
+struct IfStatement {
+  std::vector<std::pair<ExprPtr, Block>> branches;
+  Block otherwise;
+};
+struct SetStatement {
+  Target target;
+  ExprPtr value;
+  Block body;
+};  // without a value: the body's text
+struct MacroStatement {
+  std::string name;
+  std::vector<std::pair<std::string, ExprPtr>> params;
+  Block body;
+};
+struct IncludeStatement {
+  ExprPtr name;
+  bool with_context = true;
+};
 // `import x as module` has a module; `from x import a as b` has names.
 struct ImportStatement {
   ExprPtr name;
@@ -103,8 +142,8 @@ struct ImportStatement {
 
 struct Statement {
   std::size_t pos = 0;
-  std::variant<TextStatement, OutputStatement, ForStatement, IfStatement, SetStatement, MacroStatement, IncludeStatement,
-               ImportStatement>
+  std::variant<TextStatement, OutputStatement, ForStatement, IfStatement, SetStatement, MacroStatement,
+               IncludeStatement, ImportStatement>
       node;
 };
 

@@ -11,25 +11,37 @@ using Kind = TemplateValue::Kind;
 TemplateValue Renderer::eval(const Expr& e, const ScopePtr& scope) {
   Depth depth(*this, e.pos);
   switch (e.kind) {
-    case Expr::Kind::Literal: return e.literal;
-    case Expr::Kind::Name: return eval_name(e, *scope);
-    case Expr::Kind::Call: return eval_call(e, scope);
-    case Expr::Kind::Filter: return eval_filter(e, scope);
-    case Expr::Kind::Test: return eval_test(e, scope);
+    case Expr::Kind::Literal:
+      return e.literal;
+    case Expr::Kind::Name:
+      return eval_name(e, *scope);
+    case Expr::Kind::Call:
+      return eval_call(e, scope);
+    case Expr::Kind::Filter:
+      return eval_filter(e, scope);
+    case Expr::Kind::Test:
+      return eval_test(e, scope);
     case Expr::Kind::Not:
     case Expr::Kind::Negate:
-    case Expr::Kind::Plus: return eval_unary(e, scope);
-    case Expr::Kind::Arithmetic: return eval_arithmetic(e, scope);
-    case Expr::Kind::Concat: return eval_concat(e, scope);
-    case Expr::Kind::Compare: return eval_compare(e, scope);
+    case Expr::Kind::Plus:
+      return eval_unary(e, scope);
+    case Expr::Kind::Arithmetic:
+      return eval_arithmetic(e, scope);
+    case Expr::Kind::Concat:
+      return eval_concat(e, scope);
+    case Expr::Kind::Compare:
+      return eval_compare(e, scope);
     case Expr::Kind::And:
-    case Expr::Kind::Or: return eval_logic(e, scope);
-    case Expr::Kind::Conditional: return eval_conditional(e, scope);
+    case Expr::Kind::Or:
+      return eval_logic(e, scope);
+    case Expr::Kind::Conditional:
+      return eval_conditional(e, scope);
     case Expr::Kind::Attribute:
     case Expr::Kind::Index:
     case Expr::Kind::List:
     case Expr::Kind::Tuple:
-    case Expr::Kind::Dict: return eval_collection(e, scope);
+    case Expr::Kind::Dict:
+      return eval_collection(e, scope);
   }
   return {};
 }
@@ -56,11 +68,16 @@ TemplateValue Renderer::eval_unary(const Expr& e, const ScopePtr& scope) {
 TemplateValue Renderer::integer_arithmetic(const std::string& op, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   bool overflow = false;
-  if (op == "+") overflow = __builtin_add_overflow(a, b, &result);
-  else if (op == "-") overflow = __builtin_sub_overflow(a, b, &result);
-  else if (op == "*") overflow = __builtin_mul_overflow(a, b, &result);
-  else if (b == 0) fail_type("division by zero");
-  else if (b == -1) overflow = op == "//" && __builtin_sub_overflow(std::int64_t{0}, a, &result);
+  if (op == "+")
+    overflow = __builtin_add_overflow(a, b, &result);
+  else if (op == "-")
+    overflow = __builtin_sub_overflow(a, b, &result);
+  else if (op == "*")
+    overflow = __builtin_mul_overflow(a, b, &result);
+  else if (b == 0)
+    fail_type("division by zero");
+  else if (b == -1)
+    overflow = op == "//" && __builtin_sub_overflow(std::int64_t{0}, a, &result);
   else {
     std::int64_t quotient = a / b, rest = a % b;
     bool down = rest != 0 && (rest < 0) != (b < 0);  // Python rounds towards minus infinity
@@ -98,7 +115,8 @@ TemplateValue Renderer::eval_arithmetic(const Expr& e, const ScopePtr& scope) {
     return text;
   }
   const char* help = "'~' joins anything as text";
-  if (a.kind() == Kind::Double || b.kind() == Kind::Double) help = "templates compute with integers only: pass the number in";
+  if (a.kind() == Kind::Double || b.kind() == Kind::Double)
+    help = "templates compute with integers only: pass the number in";
   if (e.name == "%" && a.kind() == Kind::String) help = "use the filter: \"...\"|format(...)";
   fail_type("'" + e.name + "' is not defined between " + type_name(a) + " and " + type_name(b), help);
 }
@@ -152,7 +170,8 @@ bool Renderer::contains(const TemplateValue& container, const TemplateValue& ite
     bool inside = range->step > 0 ? range->start <= *i && *i < range->stop : range->stop < *i && *i <= range->start;
     return inside && (static_cast<__int128>(*i) - range->start) % range->step == 0;
   }
-  if (container.kind() != Kind::List) fail_type(type_name(container) + " contains nothing: 'in' needs a list, dict or string");
+  if (container.kind() != Kind::List)
+    fail_type(type_name(container) + " contains nothing: 'in' needs a list, dict or string");
   for (const auto& candidate : container.items())
     if (is_equal(candidate, item)) return true;
   return false;
@@ -251,7 +270,8 @@ TemplateValue Renderer::eval_call(const Expr& e, const ScopePtr& scope) {
   try {
     return call_macro(*macro, std::move(args));
   } catch (Failure& failure) {
-    failure.add_trace("in the macro '" + macro->macro->name + "', called at " + describe_position(caller->source, e.pos));
+    failure.add_trace("in the macro '" + macro->macro->name + "', called at " +
+                      describe_position(caller->source, e.pos));
     throw;
   }
 }
@@ -274,10 +294,14 @@ TemplateValue Renderer::call_macro(const MacroValue& m, Arguments args) {
     const auto& [name, fallback] = params[i];
     auto at = std::find_if(args.named.begin(), args.named.end(), [&](const auto& a) { return a.first == name; });
     TemplateValue value;
-    if (i < args.positional.size()) value = std::move(args.positional[i]);
-    else if (at != args.named.end()) value = std::move(at->second);
-    else if (fallback) value = eval(*fallback, inner);
-    else value = make_object(Undefined{"the parameter '" + name + "' was not given"});
+    if (i < args.positional.size())
+      value = std::move(args.positional[i]);
+    else if (at != args.named.end())
+      value = std::move(at->second);
+    else if (fallback)
+      value = eval(*fallback, inner);
+    else
+      value = make_object(Undefined{"the parameter '" + name + "' was not given"});
     inner->vars[name] = std::move(value);
   }
   std::string text;
@@ -290,7 +314,8 @@ TemplateValue Renderer::call_macro(const MacroValue& m, Arguments args) {
 
 TemplateValue Renderer::call_range(const Arguments& args) {
   std::size_t n = args.positional.size();
-  if (!args.named.empty() || n < 1 || n > 3) fail_type("range() takes one to three numbers: range(stop) or range(start, stop, step)");
+  if (!args.named.empty() || n < 1 || n > 3)
+    fail_type("range() takes one to three numbers: range(stop) or range(start, stop, step)");
   std::int64_t v[3] = {0, 0, 1};
   for (std::size_t i = 0; i < n; ++i) {
     auto value = as_integer(args.positional[i]);
@@ -305,7 +330,8 @@ TemplateValue Renderer::call_namespace(const Arguments& args) {
   std::vector<TemplateValue::Entry> attributes;
   if (args.positional.size() > 1) fail_type("namespace() takes one dict and named arguments");
   if (!args.positional.empty()) {
-    if (args.positional[0].kind() != Kind::Dict) fail_type("namespace() takes a dict, not " + type_name(args.positional[0]));
+    if (args.positional[0].kind() != Kind::Dict)
+      fail_type("namespace() takes a dict, not " + type_name(args.positional[0]));
     attributes = args.positional[0].entries();
   }
   attributes.insert(attributes.end(), args.named.begin(), args.named.end());

@@ -38,8 +38,10 @@ TemplateValue apply_join(Renderer& r, const TemplateValue& value, const Bound& a
   for (std::int64_t i = 0; i < sequence.size(); ++i) {
     if (i > 0) text += separator;
     TemplateValue item = sequence.at(i);
-    if (args[1] && args[1]->kind() == Kind::String) item = follow_path(r, item, args[1]->as_string());
-    else if (args[1] && !args[1]->is_none()) item = r.get_item(item, *args[1]);
+    if (args[1] && args[1]->kind() == Kind::String)
+      item = follow_path(r, item, args[1]->as_string());
+    else if (args[1] && !args[1]->is_none())
+      item = r.get_item(item, *args[1]);
     text += r.to_text(item);
     if (text.size() > (1u << 16)) r.charge(text.size() >> 8);  // the sum may grow far beyond each part
   }
@@ -75,7 +77,8 @@ TemplateValue apply_first(Renderer& r, const TemplateValue& value, const Bound&)
 
 TemplateValue apply_last(Renderer& r, const TemplateValue& value, const Bound&) {
   Sequence sequence = r.iterate(value);
-  return sequence.size() ? sequence.at(sequence.size() - 1) : make_object(Undefined{"an empty sequence has no last item"});
+  return sequence.size() ? sequence.at(sequence.size() - 1)
+                         : make_object(Undefined{"an empty sequence has no last item"});
 }
 
 std::vector<std::string_view> split_lines(std::string_view text) {
@@ -93,7 +96,8 @@ TemplateValue apply_indent(Renderer& r, const TemplateValue& value, const Bound&
   r.require_defined(value);
   if (value.kind() != Kind::String) r.fail_type("only a string can be indented, not " + type_name(value));
   std::string margin;
-  if (args[0] && args[0]->kind() == Kind::String) margin = args[0]->as_string();
+  if (args[0] && args[0]->kind() == Kind::String)
+    margin = args[0]->as_string();
   else {
     std::int64_t width = std::max<std::int64_t>(0, integer_argument(r, args[0], 4, "the width of indent"));
     r.charge(static_cast<std::size_t>(width));
@@ -221,7 +225,8 @@ constexpr Test kTests[] = {
     {"none", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.is_none(); }},
     {"odd", [](Renderer& r, const TemplateValue& v, const TemplateValue*) { return remainder(r, v, 2) != 0; }},
     {"even", [](Renderer& r, const TemplateValue& v, const TemplateValue*) { return remainder(r, v, 2) == 0; }},
-    {"divisibleby", [](Renderer& r, const TemplateValue& v, const TemplateValue* by) { return remainder(r, v, *by) == 0; }, true},
+    {"divisibleby",
+     [](Renderer& r, const TemplateValue& v, const TemplateValue* by) { return remainder(r, v, *by) == 0; }, true},
     {"boolean", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Bool; }},
     {"integer", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Int; }},
     {"float", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Double; }},
@@ -229,12 +234,16 @@ constexpr Test kTests[] = {
     {"string", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::String; }},
     {"mapping", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Dict; }},
     {"sequence", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return is_sequence(v); }},
-    {"iterable", [](Renderer& r, const TemplateValue& v, const TemplateValue*) { return r.require_defined(v), is_sequence(v); }},
-    {"true", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Bool && v.as_bool(); }},
-    {"false", [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Bool && !v.as_bool(); }},
+    {"iterable",
+     [](Renderer& r, const TemplateValue& v, const TemplateValue*) { return r.require_defined(v), is_sequence(v); }},
+    {"true",
+     [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Bool && v.as_bool(); }},
+    {"false",
+     [](Renderer&, const TemplateValue& v, const TemplateValue*) { return v.kind() == Kind::Bool && !v.as_bool(); }},
     {"in", [](Renderer& r, const TemplateValue& v, const TemplateValue* in) { return r.contains(*in, v); }, true},
     {"eq", [](Renderer& r, const TemplateValue& v, const TemplateValue* other) { return r.is_equal(v, *other); }, true},
-    {"ne", [](Renderer& r, const TemplateValue& v, const TemplateValue* other) { return !r.is_equal(v, *other); }, true},
+    {"ne", [](Renderer& r, const TemplateValue& v, const TemplateValue* other) { return !r.is_equal(v, *other); },
+     true},
 };
 
 template <class Row, std::size_t n>
@@ -264,7 +273,9 @@ Bound bind_arguments(const Renderer& renderer, const Filter& filter, const Argum
     params.push_back(rest.substr(0, rest.find(',')));
     rest.remove_prefix(std::min(rest.size(), params.back().size() + 1));
   }
-  auto refuse = [&](const std::string& what) { renderer.fail_type("the filter '" + std::string(filter.name) + "' " + what); };
+  auto refuse = [&](const std::string& what) {
+    renderer.fail_type("the filter '" + std::string(filter.name) + "' " + what);
+  };
   for (const auto& value : args.positional) bound.push_back(&value);
   if (!filter.variadic && bound.size() > params.size())
     refuse("takes no more than " + std::to_string(params.size()) + " arguments");

@@ -19,8 +19,10 @@ std::string_view strip(std::string_view text) {
 std::optional<std::string> drop_underscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '_') out += text[i];
-    else if (i == 0 || i + 1 == text.size() || text[i - 1] == '_' || !std::isalnum(static_cast<unsigned char>(text[i - 1])))
+    if (text[i] != '_')
+      out += text[i];
+    else if (i == 0 || i + 1 == text.size() || text[i - 1] == '_' ||
+             !std::isalnum(static_cast<unsigned char>(text[i - 1])))
       return std::nullopt;
   }
   return out;
@@ -80,12 +82,23 @@ class Formatter {
     Spec spec;
     for (bool flag = true; flag && at_ < format_.size(); at_ += flag) {
       switch (format_[at_]) {
-        case '-': spec.left = true; break;
-        case '0': spec.zero = true; break;
-        case '+': spec.plus = true; break;
-        case ' ': spec.blank = true; break;
-        case '#': spec.alternate = true; break;
-        default: flag = false;
+        case '-':
+          spec.left = true;
+          break;
+        case '0':
+          spec.zero = true;
+          break;
+        case '+':
+          spec.plus = true;
+          break;
+        case ' ':
+          spec.blank = true;
+          break;
+        case '#':
+          spec.alternate = true;
+          break;
+        default:
+          flag = false;
       }
     }
     spec.width = read_number();
@@ -103,18 +116,22 @@ class Formatter {
     if (spec.conversion == 's') return pad(spec, "", clip(spec, r_.to_text(value)), false);
     if (kIntegers.find(spec.conversion) != kIntegers.npos) return convert_integer(spec, value);
     if (kReals.find(spec.conversion) != kReals.npos) return convert_real(spec, value);
-    r_.fail_type(std::string("format does not know the conversion '%") + spec.conversion + "'", "use one of d i u x X o s f e g %");
+    r_.fail_type(std::string("format does not know the conversion '%") + spec.conversion + "'",
+                 "use one of d i u x X o s f e g %");
   }
 
   static std::string clip(const Spec& spec, const std::string& text) {
     if (spec.precision < 0) return text;
     std::string out;
     auto characters = split_characters(text);
-    for (std::size_t i = 0; i < characters.size() && i < static_cast<std::size_t>(spec.precision); ++i) out += characters[i];
+    for (std::size_t i = 0; i < characters.size() && i < static_cast<std::size_t>(spec.precision); ++i)
+      out += characters[i];
     return out;
   }
 
-  std::string sign_of(const Spec& spec, bool negative) const { return negative ? "-" : spec.plus ? "+" : spec.blank ? " " : ""; }
+  std::string sign_of(const Spec& spec, bool negative) const {
+    return negative ? "-" : spec.plus ? "+" : spec.blank ? " " : "";
+  }
 
   std::string convert_integer(const Spec& spec, const TemplateValue& value) {
     auto i = as_integer(value);
@@ -124,7 +141,8 @@ class Formatter {
     if (!i) r_.fail_type(std::string("'%") + spec.conversion + "' needs an integer, not " + type_name(value));
     int base = decimal ? 10 : spec.conversion == 'o' ? 8 : 16;
     char buffer[72];
-    std::uint64_t magnitude = *i < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(*i) : static_cast<std::uint64_t>(*i);
+    std::uint64_t magnitude =
+        *i < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(*i) : static_cast<std::uint64_t>(*i);
     std::string digits(buffer, std::to_chars(buffer, buffer + sizeof buffer, magnitude, base).ptr);
     if (spec.precision > static_cast<int>(digits.size()))
       digits.insert(0, static_cast<std::size_t>(spec.precision) - digits.size(), '0');

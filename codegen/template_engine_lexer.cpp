@@ -1,5 +1,5 @@
-// Tokens of a template. The whitespace rules are jinja2's with trim_blocks and lstrip_blocks: a newline right after a tag
-// goes, blanks between the start of a line and a tag go, `-` eats all whitespace on its side, `+` keeps it all.
+// Tokens of a template. The whitespace rules are jinja2's with trim_blocks and lstrip_blocks: a newline right after a
+// tag goes, blanks between the start of a line and a tag go, `-` eats all whitespace on its side, `+` keeps it all.
 #include <array>
 #include <charconv>
 
@@ -28,7 +28,8 @@ void append_utf8(std::string& out, std::uint32_t c) {
   } else if (c < 0x800) {
     out += {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
   } else if (c < 0x10000) {
-    out += {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
+    out += {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)),
+            static_cast<char>(0x80 | (c & 63))};
   } else {
     out += {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)),
             static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
@@ -51,7 +52,9 @@ class Lexer {
     throw Failure("syntax", source_, pos, std::move(message), std::move(help));
   }
   char at(std::size_t p) const { return p < s_.size() ? s_[p] : '\0'; }
-  bool matches(std::size_t p, std::string_view what) const { return s_.substr(std::min(p, s_.size()), what.size()) == what; }
+  bool matches(std::size_t p, std::string_view what) const {
+    return s_.substr(std::min(p, s_.size()), what.size()) == what;
+  }
   std::size_t skip_space(std::size_t p) const {
     while (p < s_.size() && is_space(s_[p])) ++p;
     return p;
@@ -83,8 +86,10 @@ class Lexer {
     std::size_t end = sign ? p + 1 : p;
     if (at(end) != close || at(end + 1) != '>') return false;
     pos_ = end + 2;
-    if (sign == '-') pos_ = skip_space(pos_);
-    else if (!sign && close != '$' && at(pos_) == '\n') ++pos_;
+    if (sign == '-')
+      pos_ = skip_space(pos_);
+    else if (!sign && close != '$' && at(pos_) == '\n')
+      ++pos_;
     line_start_ = s_[pos_ - 1] == '\n';
     return true;
   }
@@ -124,9 +129,12 @@ class Lexer {
   bool lex_raw(std::size_t begin) {
     std::size_t p = match_word_tag(begin, "raw");
     if (p == s_.npos) return false;
-    if (matches(p, "-%>")) pos_ = skip_space(p + 3);
-    else if (matches(p, "%>")) pos_ = p + 2;
-    else return false;
+    if (matches(p, "-%>"))
+      pos_ = skip_space(p + 3);
+    else if (matches(p, "%>"))
+      pos_ = p + 2;
+    else
+      return false;
     line_start_ = s_[pos_ - 1] == '\n';
     std::size_t text = pos_;
     for (p = s_.find("<%", pos_); p != s_.npos; p = s_.find("<%", p + 1)) {
@@ -150,10 +158,14 @@ class Lexer {
         return;
       }
       char c = s_[pos_];
-      if (is_digit(c)) lex_number();
-      else if (is_name_start(c)) lex_name();
-      else if (c == '"' || c == '\'') lex_string();
-      else lex_operator(expected);
+      if (is_digit(c))
+        lex_number();
+      else if (is_name_start(c))
+        lex_name();
+      else if (c == '"' || c == '\'')
+        lex_string();
+      else
+        lex_operator(expected);
     }
   }
 
@@ -253,8 +265,10 @@ class Lexer {
     std::string text;
     pos_ = begin + 1;
     while (pos_ < p) {
-      if (s_[pos_] == '\\') unescape(text);
-      else text += s_[pos_++];
+      if (s_[pos_] == '\\')
+        unescape(text);
+      else
+        text += s_[pos_++];
     }
     pos_ = p + 1;
     push(TokenKind::String, begin, std::move(text));

@@ -8,18 +8,25 @@ namespace {
 
 constexpr int kMaxNesting = 100;
 constexpr std::string_view kConstants[] = {"true", "false", "none", "True", "False", "None"};
-constexpr std::string_view kOtherTags[] = {"block", "extends", "call", "filter", "with",     "autoescape",
-                                           "print", "do",      "trans", "break", "continue", "debug"};
+constexpr std::string_view kOtherTags[] = {"block", "extends", "call",  "filter", "with",     "autoescape",
+                                           "print", "do",      "trans", "break",  "continue", "debug"};
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::Text: return "text";
-    case TokenKind::ExprBegin: return "<$";
-    case TokenKind::ExprEnd: return "$>";
-    case TokenKind::TagBegin: return "<%";
-    case TokenKind::TagEnd: return "%>";
-    case TokenKind::End: return "the end of the template";
-    default: return "'" + token.text.substr(0, 40) + "'";
+    case TokenKind::Text:
+      return "text";
+    case TokenKind::ExprBegin:
+      return "<$";
+    case TokenKind::ExprEnd:
+      return "$>";
+    case TokenKind::TagBegin:
+      return "<%";
+    case TokenKind::TagEnd:
+      return "%>";
+    case TokenKind::End:
+      return "the end of the template";
+    default:
+      return "'" + token.text.substr(0, 40) + "'";
   }
 }
 
@@ -69,7 +76,8 @@ void Parser::fail_unexpected(std::string_view wanted) const {
 
 Block Parser::parse_body() { return parse_block({}); }
 
-// Statements up to a tag whose first word is one of `ends`, which is left as the next token; to the end where there are none.
+// Statements up to a tag whose first word is one of `ends`, which is left as the next token; to the end where there are
+// none.
 Block Parser::parse_block(std::initializer_list<std::string_view> ends) {
   Nest nest(*this);
   Block block;
@@ -185,8 +193,10 @@ MacroStatement Parser::parse_macro() {
     for (const auto& param : macro.params)
       if (param.first == name) fail(pos, "the parameter '" + name + "' is declared twice");
     ExprPtr value;
-    if (accept_op("=")) value = parse_expression();
-    else if (defaults) fail(pos, "a parameter without default follows one with a default");
+    if (accept_op("="))
+      value = parse_expression();
+    else if (defaults)
+      fail(pos, "a parameter without default follows one with a default");
     defaults = defaults || value;
     macro.params.emplace_back(std::move(name), std::move(value));
   }
@@ -278,8 +288,10 @@ Template parse_template(std::string_view name, std::string_view text) {
   Template result;
   result.source.name = name;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\r') result.source.text += text[i];
-    else if (i + 1 == text.size() || text[i + 1] != '\n') result.source.text += '\n';
+    if (text[i] != '\r')
+      result.source.text += text[i];
+    else if (i + 1 == text.size() || text[i + 1] != '\n')
+      result.source.text += '\n';
   }
   result.body = Parser(result.source).parse_body();
   return result;

@@ -1,4 +1,5 @@
-// Statements and scopes. As in Jinja: a loop iteration, a macro call and a block set have a scope of their own, `if` has not.
+// Statements and scopes. As in Jinja: a loop iteration, a macro call and a block set have a scope of their own, `if`
+// has not.
 #include "codegen/template_engine_render.h"
 
 namespace qcg::tpl {
@@ -76,8 +77,10 @@ void Renderer::run_for(const ForStatement& s, const ScopePtr& scope, std::string
   ScopePtr inner;
   for (std::int64_t i = 0; i < sequence.size(); ++i) {
     step();
-    if (inner.use_count() == 1) inner->vars.clear();  // nothing kept the last iteration's scope
-    else inner = std::make_shared<Scope>(Scope{scope});
+    if (inner.use_count() == 1)
+      inner->vars.clear();  // nothing kept the last iteration's scope
+    else
+      inner = std::make_shared<Scope>(Scope{scope});
     inner->vars["loop"] = make_object(Loop{i, sequence.size()});
     assign(s.target, sequence.at(i), *inner);
     run(s.body, inner, out);
@@ -112,8 +115,9 @@ void Renderer::assign(const Target& target, TemplateValue value, Scope& scope) {
   if (!target.attribute.empty()) {
     const TemplateValue* object = scope.find(target.name);
     auto* ns = object ? get_object<NamespaceValue>(*object) : nullptr;
-    if (!ns) fail_type("'" + target.name + "' is no namespace, so its attributes cannot be set",
-                       "make it with <% set " + target.name + " = namespace() %>");
+    if (!ns)
+      fail_type("'" + target.name + "' is no namespace, so its attributes cannot be set",
+                "make it with <% set " + target.name + " = namespace() %>");
     if (value.nesting() > 100) fail("limit", "values are nested deeper than 100 levels");
     charge(ns->attributes->size());
     for (auto& [key, old] : *ns->attributes)

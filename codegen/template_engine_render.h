@@ -1,7 +1,7 @@
 // The renderer: walks a parsed template and prints it.
 //
-// Why here: private to the engine. One Renderer lives for one render and owns what a template makes (namespaces, and the
-// scopes that macros were defined in), so that cycles among those cannot leak: values point into it, never own it.
+// Why here: private to the engine. One Renderer lives for one render and owns what a template makes (namespaces, and
+// the scopes that macros were defined in), so that cycles among those cannot leak: values point into it, never own it.
 //
 //   Renderer renderer(load, limits);
 //   std::string text = renderer.render(*parsed, context);   // throws Failure
@@ -38,11 +38,24 @@ struct Range {
   std::int64_t start, stop, step;
   std::int64_t size() const;
 };
-struct Loop { std::int64_t index0, length; };
-struct MacroValue { const MacroStatement* macro; const Template* owner; std::shared_ptr<Scope>* scope; };
-struct NamespaceValue { std::vector<TemplateValue::Entry>* attributes; };
-struct Builtin { enum { kRange, kNamespace } which; };
-struct DictMethod { std::string name; TemplateValue dict; };
+struct Loop {
+  std::int64_t index0, length;
+};
+struct MacroValue {
+  const MacroStatement* macro;
+  const Template* owner;
+  std::shared_ptr<Scope>* scope;
+};
+struct NamespaceValue {
+  std::vector<TemplateValue::Entry>* attributes;
+};
+struct Builtin {
+  enum { kRange, kNamespace } which;
+};
+struct DictMethod {
+  std::string name;
+  TemplateValue dict;
+};
 
 struct Object {
   std::variant<Undefined, Range, Loop, MacroValue, NamespaceValue, Builtin, DictMethod> v;
@@ -94,7 +107,7 @@ class Renderer {
   void require_defined(const TemplateValue& value) const;
   void charge(std::size_t bytes);  // counts text or items about to be made
   Sequence iterate(const TemplateValue& value);
-  std::string to_text(const TemplateValue& value);            // what printing it gives
+  std::string to_text(const TemplateValue& value);  // what printing it gives
   bool is_truthy(const TemplateValue& value) const;
   bool is_equal(const TemplateValue& a, const TemplateValue& b);
   bool contains(const TemplateValue& container, const TemplateValue& item);
@@ -103,7 +116,8 @@ class Renderer {
   TemplateValue make_list(std::vector<TemplateValue> items, bool tuple = false);
   TemplateValue make_dict(std::vector<TemplateValue::Entry> entries);
   TemplateValue dict_pairs(const TemplateValue& dict);
-  const TemplateValue* find_entry(const TemplateValue& dict, std::string_view key);  // as find(), and pays for the search
+  const TemplateValue* find_entry(const TemplateValue& dict,
+                                  std::string_view key);  // as find(), and pays for the search
 
  private:
   using ScopePtr = std::shared_ptr<Scope>;
@@ -122,7 +136,8 @@ class Renderer {
   void run_macro(const MacroStatement& s, const ScopePtr& scope);
   void run_include(const Statement& at, const IncludeStatement& s, const ScopePtr& scope, std::string& out);
   void run_import(const Statement& at, const ImportStatement& s, const ScopePtr& scope);
-  void run_template(const Statement& at, const Expr& name, const ScopePtr& scope, const ScopePtr& inner, std::string& out);
+  void run_template(const Statement& at, const Expr& name, const ScopePtr& scope, const ScopePtr& inner,
+                    std::string& out);
   void assign(const Target& target, TemplateValue value, Scope& scope);
   void append(std::string& out, std::string_view text);
 

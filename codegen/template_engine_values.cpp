@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kMaxValueNesting = 100;
 constexpr std::string_view kDictMethods[] = {"items", "keys", "values", "get"};
-constexpr std::string_view kOtherDictMethods[] = {"clear", "copy", "fromkeys", "pop", "popitem", "setdefault", "update"};
+constexpr std::string_view kOtherDictMethods[] = {"clear",   "copy",       "fromkeys", "pop",
+                                                  "popitem", "setdefault", "update"};
 
 // Shortest digits that read back as the same double, laid out as Python's repr does.
 std::string format_double(double v) {
@@ -22,7 +23,8 @@ std::string format_double(double v) {
   char buffer[64];
   double size = std::fabs(v);
   bool exponent = size != 0 && (size < 1e-4 || size >= 1e16);
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, v, exponent ? std::chars_format::scientific : std::chars_format::fixed);
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, v,
+                           exponent ? std::chars_format::scientific : std::chars_format::fixed);
   std::string text(buffer, end.ptr);
   if (!exponent && text.find('.') == text.npos) text += ".0";
   return text;
@@ -34,12 +36,18 @@ void quote(std::string_view text, std::string& out) {
   out += q;
   for (char c : text) {
     auto u = static_cast<unsigned char>(c);
-    if (c == q || c == '\\') (out += '\\') += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\r') out += "\\r";
-    else if (c == '\t') out += "\\t";
-    else if (u < 32 || u == 127) ((out += "\\x") += kHex[u >> 4]) += kHex[u & 15];
-    else out += c;
+    if (c == q || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\t')
+      out += "\\t";
+    else if (u < 32 || u == 127)
+      ((out += "\\x") += kHex[u >> 4]) += kHex[u & 15];
+    else
+      out += c;
   }
   out += q;
 }
@@ -48,14 +56,22 @@ void quote(std::string_view text, std::string& out) {
 
 std::string type_name(const TemplateValue& value) {
   switch (value.kind()) {
-    case Kind::None: return "none";
-    case Kind::Bool: return "a bool";
-    case Kind::Int: return "an integer";
-    case Kind::Double: return "a float";
-    case Kind::String: return "a string";
-    case Kind::List: return value.is_tuple() ? "a tuple" : "a list";
-    case Kind::Dict: return "a dict";
-    case Kind::Object: break;
+    case Kind::None:
+      return "none";
+    case Kind::Bool:
+      return "a bool";
+    case Kind::Int:
+      return "an integer";
+    case Kind::Double:
+      return "a float";
+    case Kind::String:
+      return "a string";
+    case Kind::List:
+      return value.is_tuple() ? "a tuple" : "a list";
+    case Kind::Dict:
+      return "a dict";
+    case Kind::Object:
+      break;
   }
   if (auto* u = get_object<Undefined>(value)) return "undefined (" + u->message + ")";
   if (get_object<Range>(value)) return "a range";
@@ -135,7 +151,8 @@ void Renderer::step() {
 
 void Renderer::charge(std::size_t bytes) {
   if (bytes > limits_.max_output)
-    fail("limit", "the template makes a text of more than " + std::to_string(limits_.max_output) + " bytes", "print less");
+    fail("limit", "the template makes a text of more than " + std::to_string(limits_.max_output) + " bytes",
+         "print less");
   steps_ += bytes / 32;
   step();
 }
@@ -145,7 +162,8 @@ Sequence Renderer::iterate(const TemplateValue& value) {
   require_defined(value);
   if (value.kind() == Kind::String) charge(value.as_string().size() * 32);
   Sequence sequence(value);
-  if (!sequence.valid()) fail_type(type_name(value) + " cannot be iterated over", "give a list, a range, a dict or a string");
+  if (!sequence.valid())
+    fail_type(type_name(value) + " cannot be iterated over", "give a list, a range, a dict or a string");
   return sequence;
 }
 
@@ -196,11 +214,21 @@ void Renderer::write_text(const TemplateValue& value, bool quoted, std::string& 
     }
   };
   switch (value.kind()) {
-    case Kind::None: out += "None"; return;
-    case Kind::Bool: out += value.as_bool() ? "True" : "False"; return;
-    case Kind::Int: out += std::to_string(value.as_int()); return;
-    case Kind::Double: out += format_double(value.as_double()); return;
-    case Kind::String: quoted ? quote(value.as_string(), out) : void(out += value.as_string()); return;
+    case Kind::None:
+      out += "None";
+      return;
+    case Kind::Bool:
+      out += value.as_bool() ? "True" : "False";
+      return;
+    case Kind::Int:
+      out += std::to_string(value.as_int());
+      return;
+    case Kind::Double:
+      out += format_double(value.as_double());
+      return;
+    case Kind::String:
+      quoted ? quote(value.as_string(), out) : void(out += value.as_string());
+      return;
     case Kind::List:
       out += value.is_tuple() ? '(' : '[';
       join(value.items(), [&](const TemplateValue& item) { write_text(item, true, out); });
@@ -216,7 +244,8 @@ void Renderer::write_text(const TemplateValue& value, bool quoted, std::string& 
       });
       out += '}';
       return;
-    case Kind::Object: break;
+    case Kind::Object:
+      break;
   }
   auto* range = get_object<Range>(value);
   if (!range) fail_type(type_name(value) + " cannot be printed", "print one of its attributes, or call it");
@@ -229,14 +258,22 @@ bool Renderer::is_truthy(const TemplateValue& value) const {
   if (is_blank(value)) return false;
   require_defined(value);
   switch (value.kind()) {
-    case Kind::None: return false;
-    case Kind::Bool: return value.as_bool();
-    case Kind::Int: return value.as_int() != 0;
-    case Kind::Double: return value.as_double() != 0;
-    case Kind::String: return !value.as_string().empty();
-    case Kind::List: return !value.items().empty();
-    case Kind::Dict: return !value.entries().empty();
-    case Kind::Object: break;
+    case Kind::None:
+      return false;
+    case Kind::Bool:
+      return value.as_bool();
+    case Kind::Int:
+      return value.as_int() != 0;
+    case Kind::Double:
+      return value.as_double() != 0;
+    case Kind::String:
+      return !value.as_string().empty();
+    case Kind::List:
+      return !value.items().empty();
+    case Kind::Dict:
+      return !value.entries().empty();
+    case Kind::Object:
+      break;
   }
   auto* range = get_object<Range>(value);
   return !range || range->size() > 0;
@@ -253,8 +290,10 @@ bool Renderer::is_equal(const TemplateValue& a, const TemplateValue& b) {
   if (na && nb) return *na == *nb;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::None: return true;
-    case Kind::String: return a.as_string() == b.as_string();
+    case Kind::None:
+      return true;
+    case Kind::String:
+      return a.as_string() == b.as_string();
     case Kind::List: {
       const auto &x = a.items(), &y = b.items();
       if (a.is_tuple() != b.is_tuple() || x.size() != y.size()) return false;
@@ -270,7 +309,8 @@ bool Renderer::is_equal(const TemplateValue& a, const TemplateValue& b) {
       }
       return true;
     }
-    default: break;
+    default:
+      break;
   }
   auto *x = get_object<Range>(a), *y = get_object<Range>(b);
   if (!x || !y) return &a.object() == &b.object();
@@ -318,8 +358,8 @@ TemplateValue Renderer::get_item(const TemplateValue& value, const TemplateValue
   Sequence sequence = iterate(value);
   std::int64_t i = *index < 0 ? *index + sequence.size() : *index;
   if (i >= 0 && i < sequence.size()) return sequence.at(i);
-  return make_object(Undefined{"the index " + std::to_string(*index) + " is outside of " + type_name(value) + " of length " +
-                               std::to_string(sequence.size())});
+  return make_object(Undefined{"the index " + std::to_string(*index) + " is outside of " + type_name(value) +
+                               " of length " + std::to_string(sequence.size())});
 }
 
 }  // namespace qcg::tpl

@@ -1,8 +1,8 @@
 // TemplateValue: what a template can see. None, bool, integer, double, string, list, dict (ordered).
 //
 // Why here: codegen/render.cpp turns (Problem, Candidate) into one of these and nothing else, so that templates get
-// numbers and never compute; the engine stays free of any JSON library. Copies are cheap (lists and dicts are shared and
-// copied on write).
+// numbers and never compute; the engine stays free of any JSON library. Copies are cheap (lists and dicts are shared
+// and copied on write).
 //
 //   auto v = TemplateValue::dict({{"mr", 8}, {"isa", "avx2"}});
 //   v["rows"].push_back(0);                       // None becomes a list (or a dict) at its first use as one
@@ -38,17 +38,19 @@ class TemplateValue {
   TemplateValue(T v) : v_(v) {}
   // An unsigned value above the int64 range becomes its decimal text: it prints right and refuses arithmetic.
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  TemplateValue(T v) {
-    if (std::in_range<std::int64_t>(v)) v_ = static_cast<std::int64_t>(v);
-    else v_ = std::to_string(v);
+  requires(!std::same_as<T, bool>) TemplateValue(T v) {
+    if (std::in_range<std::int64_t>(v))
+      v_ = static_cast<std::int64_t>(v);
+    else
+      v_ = std::to_string(v);
   }
   TemplateValue(double v) : v_(v) {}
   TemplateValue(const char* v) : v_(std::string(v)) {}
   TemplateValue(std::string_view v) : v_(std::string(v)) {}
   TemplateValue(std::string v) : v_(std::move(v)) {}
   template <class T>
-  TemplateValue(const std::vector<T>& items) : TemplateValue(from_items(std::vector<TemplateValue>(items.begin(), items.end()))) {}
+  TemplateValue(const std::vector<T>& items)
+      : TemplateValue(from_items(std::vector<TemplateValue>(items.begin(), items.end()))) {}
   explicit TemplateValue(std::shared_ptr<const tpl::Object> object) : v_(std::move(object)) {}
 
   static TemplateValue list(std::initializer_list<TemplateValue> items = {}) { return from_items(items); }

@@ -1,5 +1,5 @@
-// The fragments of corpus.json: same text or same kind of error as jinja2 (recorded by jinja_corpus.py), and a walk over
-// mutations of them that must end in a Result, whatever it is.
+// The fragments of corpus.json: same text or same kind of error as jinja2 (recorded by jinja_corpus.py), and a walk
+// over mutations of them that must end in a Result, whatever it is.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -32,8 +32,10 @@ TemplateValue to_value(const Json& json) {
   if (json.is_null()) return nullptr;
   TemplateValue value = json.is_array() ? TemplateValue::list() : TemplateValue::dict();
   for (auto it = json.begin(); it != json.end(); ++it)
-    if (json.is_array()) value.push_back(to_value(*it));
-    else value[it.key()] = to_value(it.value());
+    if (json.is_array())
+      value.push_back(to_value(*it));
+    else
+      value[it.key()] = to_value(it.value());
   return value;
 }
 
@@ -51,16 +53,48 @@ Result<std::string> render_fragment(const Json& fragment, const std::string& tex
 
 // Bytes flipped, removed, doubled, or pieces of other fragments spliced in.
 std::string mutate(std::string text, const Json& corpus, std::mt19937& random) {
-  static const std::string kPieces[] = {"<%", "%>", "<$", "$>", "<#", "#>", "-", "+", "(", ")", "[", "]", "{", "}", "|", ".", " if ",
-                                        " for x in ", "<% endfor %>", "<% raw %>", "\"", "'", "\\", "\n", "9223372036854775807", "\xff"};
+  static const std::string kPieces[] = {"<%",
+                                        "%>",
+                                        "<$",
+                                        "$>",
+                                        "<#",
+                                        "#>",
+                                        "-",
+                                        "+",
+                                        "(",
+                                        ")",
+                                        "[",
+                                        "]",
+                                        "{",
+                                        "}",
+                                        "|",
+                                        ".",
+                                        " if ",
+                                        " for x in ",
+                                        "<% endfor %>",
+                                        "<% raw %>",
+                                        "\"",
+                                        "'",
+                                        "\\",
+                                        "\n",
+                                        "9223372036854775807",
+                                        "\xff"};
   auto below = [&](std::size_t n) { return n ? random() % n : 0; };
   for (std::size_t edits = 1 + below(4); edits > 0; --edits) {
     std::size_t at = below(text.size() + 1), length = below(std::min<std::size_t>(12, text.size() - at) + 1);
     switch (below(5)) {
-      case 0: text.erase(at, length); break;
-      case 1: text.insert(at, kPieces[below(std::size(kPieces))]); break;
-      case 2: text.insert(at, text.substr(at, length)); break;
-      case 3: if (at < text.size()) text[at] = static_cast<char>(random()); break;
+      case 0:
+        text.erase(at, length);
+        break;
+      case 1:
+        text.insert(at, kPieces[below(std::size(kPieces))]);
+        break;
+      case 2:
+        text.insert(at, text.substr(at, length));
+        break;
+      case 3:
+        if (at < text.size()) text[at] = static_cast<char>(random());
+        break;
       default: {
         std::string other = corpus[below(corpus.size())]["template"];
         std::size_t from = below(other.size() + 1);

@@ -20,7 +20,7 @@ SKIP = 77
 
 
 def restart_where_jinja2_is():
-    """Run again under the first python3 on PATH that has jinja2 (a virtual environment first on PATH often lacks it)."""
+    """Run again under the first python3 on PATH that has jinja2 (a virtual environment in front often lacks it)."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         python = os.path.join(folder, "python3")
         if os.environ.get("JINJA_CORPUS_RESTARTED") or not os.access(python, os.X_OK):

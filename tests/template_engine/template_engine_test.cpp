@@ -69,7 +69,8 @@ TEST_CASE("copies of values are independent") {
 }
 
 TEST_CASE("integers of every width print right") {
-  auto v = TemplateValue::dict({{"a", std::int8_t{-5}}, {"b", std::uint64_t{1} << 63}, {"c", INT64_MIN}, {"d", UINT64_MAX}});
+  auto v =
+      TemplateValue::dict({{"a", std::int8_t{-5}}, {"b", std::uint64_t{1} << 63}, {"c", INT64_MIN}, {"d", UINT64_MAX}});
   CHECK(text_of("<$ a $> <$ b $> <$ c $> <$ d $>", v) ==
         "-5 9223372036854775808 -9223372036854775808 18446744073709551615");
   CHECK(starts_with(error_of("<$ d + 1 $>", v).message, "type: "));
@@ -97,8 +98,8 @@ TEST_CASE("an error shows the place, the line and a caret") {
 
 TEST_CASE("errors point at the culprit") {
   auto ctx = TemplateValue::dict({{"p", TemplateValue::dict({{"mr", 8}})}, {"s", "x"}});
-  CHECK(error_of("<$ p.mr + p.nr $>", ctx).where == "t.j2:1:9");      // the operator that met it
-  CHECK(error_of("<$ p.nr $>", ctx).where == "t.j2:1:6");             // the attribute
+  CHECK(error_of("<$ p.mr + p.nr $>", ctx).where == "t.j2:1:9");  // the operator that met it
+  CHECK(error_of("<$ p.nr $>", ctx).where == "t.j2:1:6");         // the attribute
   CHECK(error_of("<$ 1 + s $>", ctx).where == "t.j2:1:6");
   CHECK(error_of("a\r\n\r\n  <$ s|length(3) $>", ctx).where == "t.j2:3:8");
   CHECK(error_of("\xC3\xA9\xC3\xA9 <$ nope $>").where == "t.j2:1:7");  // columns count characters
@@ -155,8 +156,10 @@ TEST_CASE("what templates must not compute is refused with a remedy") {
 }
 
 TEST_CASE("parts of Jinja outside the subset are named as such") {
-  for (const char* tag : {"block x", "extends 'x'", "call f()", "filter upper", "with a = 1", "print 1", "do x", "break"})
-    CHECK(error_of("<% " + std::string(tag) + " %>").message.find("is Jinja, but not in the subset") != std::string::npos);
+  for (const char* tag :
+       {"block x", "extends 'x'", "call f()", "filter upper", "with a = 1", "print 1", "do x", "break"})
+    CHECK(error_of("<% " + std::string(tag) + " %>").message.find("is Jinja, but not in the subset") !=
+          std::string::npos);
   CHECK(error_of("<$ [1]|sum $>").help.find("join length") != std::string::npos);
   CHECK(error_of("<$ x is prime $>").help.find("defined undefined") != std::string::npos);
   CHECK(error_of("<$ [1][0:1] $>").message.find("slices") != std::string::npos);
@@ -191,15 +194,17 @@ TEST_CASE("nesting bombs are errors, not stack overflows") {
   };
   constexpr std::size_t kMany = 10'000;
   for (const std::string& bomb :
-       {repeat("(", kMany), repeat("[", kMany), repeat("{'a':", kMany), repeat("-", kMany) + "1", repeat("not ", kMany) + "1",
-        "1" + repeat("+1", kMany), "a" + repeat(".b", kMany), "a" + repeat("[0]", kMany), "a" + repeat("()", kMany),
-        "a" + repeat("|list", kMany), "1" + repeat(" if 1", kMany), "1" + repeat(" if 1 else 1", kMany),
-        "1" + repeat(" is odd(1)", kMany), "1 is in " + repeat("(", kMany), repeat("f(", kMany), repeat("a[", kMany)}) {
+       {repeat("(", kMany), repeat("[", kMany), repeat("{'a':", kMany), repeat("-", kMany) + "1",
+        repeat("not ", kMany) + "1", "1" + repeat("+1", kMany), "a" + repeat(".b", kMany), "a" + repeat("[0]", kMany),
+        "a" + repeat("()", kMany), "a" + repeat("|list", kMany), "1" + repeat(" if 1", kMany),
+        "1" + repeat(" if 1 else 1", kMany), "1" + repeat(" is odd(1)", kMany), "1 is in " + repeat("(", kMany),
+        repeat("f(", kMany), repeat("a[", kMany)}) {
     auto result = render_string("x <$ " + bomb + " $>", {});
     REQUIRE(!result.ok());
     CHECK(result.error().message.size() < 1000);
   }
-  for (const char* tag : {"<% if 1 %>", "<% for x in [1] %>", "<% set x %>", "<% macro f() %>", "<% raw %><% endraw %><% if 1 %>"})
+  for (const char* tag :
+       {"<% if 1 %>", "<% for x in [1] %>", "<% set x %>", "<% macro f() %>", "<% raw %><% endraw %><% if 1 %>"})
     CHECK(!render_string(repeat(tag, kMany), {}).ok());
   CHECK(!render_string("<% for " + repeat("(", kMany) + " in x %>", {}).ok());
   CHECK(text_of("<$ 1" + repeat(" ~ 1", 5000) + " $>").size() == 5001);  // flat, so any length will do
@@ -221,28 +226,32 @@ TEST_CASE("work, output and values are bounded") {
   for (const char* text :
        {"<% for i in range(1000000000) %><% endfor %>", "<% for i in range(1000000000) if 0 %><% endfor %>",
         "<$ 'x' * 1000000000000 $>", "<$ range(1000000000)|list $>", "<$ range(1000000000)|join $>",
-        "<% for i in range(2000) %>0123456789<% endfor %>", "<$ 'a'|indent(1000000000000) $>", "<$ '%10000d%5000d'|format(1, 2) $>",
+        "<% for i in range(2000) %>0123456789<% endfor %>", "<$ 'a'|indent(1000000000000) $>",
+        "<$ '%10000d%5000d'|format(1, 2) $>",
         "<% set n = namespace(s='x') %><% for i in range(100) %><% set n.s = n.s ~ n.s %><% endfor %>",
         "<% set n = namespace(s=[]) %><% for i in range(200) %><% set n.s = [n.s] %><% endfor %>",
         "<% set n = namespace(s={}) %><% for i in range(200) %><% set n.s = {'a': n.s} %><% endfor %>",
         "<% set n = namespace(s=[1]) %><% for i in range(90) %><% set n.s = [n.s, n.s] %><% endfor %><$ n.s $>",
-        "<% set n = namespace(s=[1], t=[1]) %><% for i in range(90) %><% set n.s = [n.s, n.s] %><% set n.t = [n.t, n.t] %>"
+        "<% set n = namespace(s=[1], t=[1]) %><% for i in range(90) %><% set n.s = [n.s, n.s] %><% set n.t = [n.t, "
+        "n.t] %>"
         "<% endfor %><$ n.s == n.t $>",
         "<% set a = 'a' * 9000 %><$ a|replace('a', a) $>", "<$ ('a' * 9000)|replace('', 'bbbbbbbb') $>",
         "<% set a = 'a' * 9000 %><$ a|join(a) $>", "<% set a = '\\n' * 9000 %><$ a|indent(9000, blank=true) $>"}) {
     INFO(text);
     CHECK(starts_with(error_of(text, {}, small).message, "limit: "));
   }
-  CHECK(text_of("<$ 999999999999 in range(0, 1000000000000, 3) $> <$ range(1000000000)[999] $> <$ range(1000000000)|length $>") ==
-        "True 999 1000000000");
+  CHECK(text_of("<$ 999999999999 in range(0, 1000000000000, 3) $> <$ range(1000000000)[999] $> <$ "
+                "range(1000000000)|length $>") == "True 999 1000000000");
   auto edge = TemplateValue::dict({{"lo", INT64_MIN}, {"hi", INT64_MAX}});
-  CHECK(text_of("<$ range(lo, hi)|first $> <$ range(hi, lo, lo)|list $> <$ 0 in range(lo, hi) $> <$ range(lo, hi, hi)|list $>", edge) ==
+  CHECK(text_of("<$ range(lo, hi)|first $> <$ range(hi, lo, lo)|list $> <$ 0 in range(lo, hi) $> <$ range(lo, hi, "
+                "hi)|list $>",
+                edge) ==
         "-9223372036854775808 [9223372036854775807, -1] True [-9223372036854775808, -1, 9223372036854775806]");
 }
 
 TEST_CASE("cycles among what a template makes neither leak nor hang") {
-  CHECK(text_of("<% set a = namespace() %><% set b = namespace(a=a) %><% set a.b = b %><% set a.me = a %><$ a.b.a.me is defined $>") ==
-        "True");
+  CHECK(text_of("<% set a = namespace() %><% set b = namespace(a=a) %><% set a.b = b %><% set a.me = a %><$ a.b.a.me "
+                "is defined $>") == "True");
   CHECK(text_of("<% set n = namespace() %><% for i in range(3) %><% macro f() %><$ i $><% endmacro %><% set n.f = f %>"
                 "<% set n.loop = loop %><% endfor %><$ n.f() $><$ n.loop.index $>") == "23");
 }
