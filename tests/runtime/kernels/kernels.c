@@ -1,0 +1,48 @@
+/* Kernels for the runtime's tests, written by hand against the ABI. Built as a module when the tests are built. */
+#include "runtime/abi.h"
+
+static int64_t rows(const qcg_call* call, uint32_t phase) { return (void)phase, call->params[0]; }
+static int64_t no_bytes(const qcg_call* call) { return (void)call, 0; }
+static float* row(const qcg_arg* arg, int64_t i) { return (float*)arg->data + i * arg->stride; }
+
+/* args: x, y. params: m, n. y = 2x. */
+static void run_double(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  (void)phase, (void)scratch;
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = 0; j < call->params[1]; ++j) row(&call->args[1], i)[j] = 2 * row(&call->args[0], i)[j];
+}
+const qcg_kernel test_double = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_double};
+
+/* The same for small m, marked by adding 0.5. */
+static void run_double_small(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  (void)phase, (void)scratch;
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = 0; j < call->params[1]; ++j) row(&call->args[1], i)[j] = 2 * row(&call->args[0], i)[j] + 0.5f;
+}
+const qcg_kernel test_double_small = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_double_small};
+
+/* args: x, weights[n], y. params: m, n. Phase 0: row sums of x to shared, through scratch. Phase 1: y = x + w + sum of
+ * the sums of all rows, so that a phase that starts early is seen. */
+static int64_t sums_bytes(const qcg_call* call) { return call->params[0] * (int64_t)sizeof(float); }
+static int64_t row_bytes(const qcg_call* call) { return call->params[1] * (int64_t)sizeof(float); }
+static void run_sums(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  const int64_t n = call->params[1];
+  float* const sums = (float*)call->shared;
+  float* const copy = (float*)scratch;
+  for (int64_t i = begin; i < end; ++i) {
+    const float* const x = row(&call->args[0], i);
+    float sum = 0;
+    if (phase == 0) {
+      for (int64_t j = 0; j < n; ++j) copy[j] = x[j];
+      for (int64_t j = 0; j < n; ++j) sum += copy[j];
+      sums[i] = sum;
+    } else {
+      for (int64_t r = 0; r < call->params[0]; ++r) sum += sums[r];
+      for (int64_t j = 0; j < n; ++j) row(&call->args[2], i)[j] = x[j] + ((const float*)call->args[1].data)[j] + sum;
+    }
+  }
+}
+const qcg_kernel test_sums = {QCG_KERNEL_ABI, 2, rows, sums_bytes, row_bytes, run_sums};
+
+const qcg_kernel test_other_abi = {QCG_KERNEL_ABI + 1, 1, rows, no_bytes, no_bytes, run_double};
+const qcg_kernel test_incomplete = {QCG_KERNEL_ABI, 1, rows, no_bytes, 0, run_double};

@@ -1,0 +1,169 @@
+#include "runtime/program_manifest.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <functional>
+#include <random>
+
+#include "tests/runtime/sample_program.h"
+
+using namespace qcg;
+using nlohmann::json;
+
+namespace {
+
+struct Damage {
+  const char* where;  // the place the message must name
+  std::function<void(json&)> apply;
+};
+
+const std::vector<Damage>& damages() {
+  static const std::vector<Damage> list = {
+      {"$.format", [](json& m) { m["format"] = "zip"; }},
+      {"$.format", [](json& m) { m.erase("format"); }},
+      {"$.version", [](json& m) { m["version"] = 2; }},
+      {"$.version", [](json& m) { m["version"] = "1"; }},
+      {"$.kernel_abi", [](json& m) { m["kernel_abi"] = 2; }},
+      {"$.isa", [](json& m) { m["isa"] = nullptr; }},
+      {"$.files", [](json& m) { m["files"] = json::array(); }},
+      {"$.files['/etc/passwd']", [](json& m) { m["files"]["/etc/passwd"] = m["files"]["weights.bin"]; }},
+      {"$.files['a/../../b']", [](json& m) { m["files"]["a/../../b"] = m["files"]["weights.bin"]; }},
+      {"$.files['weights.bin'].bytes", [](json& m) { m["files"]["weights.bin"]["bytes"] = -1; }},
+      {"$.files['weights.bin'].sha256", [](json& m) { m["files"]["weights.bin"]["sha256"] = "abc"; }},
+      {"$.symbols[0].min", [](json& m) { m["symbols"][0]["min"] = -1; }},
+      {"$.symbols[0].max", [](json& m) { m["symbols"][0]["min"] = 2000; }},
+      {"$.symbols[1]", [](json& m) { m["symbols"].push_back({{"name", "s1"}, {"min", 0}, {"max", 9}}); }},
+      {"$.inputs[0].dtype", [](json& m) { m["inputs"][0]["dtype"] = "f31"; }},
+      {"$.inputs[0].shape[0][0][1]", [](json& m) { m["inputs"][0]["shape"][0] = {{1, 7}}; }},
+      {"$.inputs[0].shape[0][0][1]", [](json& m) { m["inputs"][0]["shape"][0] = {{1, -1}}; }},
+      {"$.inputs[0].shape[0][0]", [](json& m) { m["inputs"][0]["shape"][0] = json::array({json::array()}); }},
+      {"$.inputs[0].shape[1]", [](json& m) { m["inputs"][0]["shape"][1] = 8.5; }},
+      {"$.inputs[0].shape[1]", [](json& m) { m["inputs"][0]["shape"][1] = uint64_t{1} << 63; }},
+      {"$.inputs[0].shape", [](json& m) { m["inputs"][0]["shape"] = std::vector<int>(17, 1); }},
+      {"$.buffers[0].kind", [](json& m) { m["buffers"][0]["kind"] = "disk"; }},
+      {"$.buffers[0].index", [](json& m) { m["buffers"][0]["index"] = 1; }},
+      {"$.buffers[3].index", [](json& m) { m["buffers"][3]["index"] = -1; }},
+      {"$.buffers[2].offset", [](json& m) { m["buffers"][2]["offset"] = 5000; }},
+      {"$.buffers[2].offset", [](json& m) { m["buffers"][2]["offset"] = 32; }},
+      {"$.buffers[2].bytes", [](json& m) { m["buffers"][2]["bytes"] = INT64_MAX; }},
+      {"$.buffers[2].bytes", [](json& m) { m["buffers"][2] = {{"kind", "weights"}, {"offset", 4032}, {"bytes", 65}}; }},
+      {"$.buffers[2].offset", [](json& m) { m["files"].erase("weights.bin"); m["buffers"][2]["offset"] = 64; }},
+      {"$.buffers[1].last", [](json& m) { m["buffers"][1]["last"] = 2; }},
+      {"$.buffers[1].last", [](json& m) { m["buffers"][1]["first"] = 1, m["buffers"][1]["last"] = 0; }},
+      {"$.steps[1].args[0]", [](json& m) { m["buffers"][1]["last"] = 0; }},
+      {"$.steps[0].kernels", [](json& m) { m["steps"][0]["kernels"] = json::array(); }},
+      {"$.steps[0].kernels[1].m_max", [](json& m) { m["steps"][0]["kernels"][1]["m_max"] = 2; }},
+      {"$.steps[0].kernels[1].m_max", [](json& m) { m["steps"][0]["kernels"][0]["m_max"] = -1; }},
+      {"$.steps[0].kernels[0].m_max", [](json& m) { m["steps"][0]["kernels"][0]["m_max"] = -2; }},
+      {"$.steps[0].kernels[0].module", [](json& m) { m["steps"][0]["kernels"][0]["module"] = "kernels/other.so"; }},
+      {"$.steps[0].kernels[0].symbol", [](json& m) { m["steps"][0]["kernels"][0]["symbol"] = 3; }},
+      {"$.steps[0].args[0].buffer", [](json& m) { m["steps"][0]["args"][0]["buffer"] = 4; }},
+      {"$.steps[0].args[0].offset", [](json& m) { m["steps"][0]["args"][0].erase("offset"); }},
+      {"$.steps[0].args[1].stride", [](json& m) { m["steps"][0]["args"][1]["stride"] = nullptr; }},
+      {"$.steps[0].params", [](json& m) { m["steps"][0]["params"] = json::array(); }},
+      {"$.copies[0].output", [](json& m) { m["copies"][0]["output"] = 3; }},
+      {"$.copies[0].buffer", [](json& m) { m["copies"][0]["buffer"] = -1; }},
+      {"$.copies", [](json& m) { m["copies"][0]["buffer"] = 1; }},
+      {"$.steps", [](json& m) { m["steps"] = 5; }},
+      {"$.buffers", [](json& m) { m["buffers"] = "x"; }},
+  };
+  return list;
+}
+
+// One random change somewhere in the tree.
+void mutate(json& node, std::mt19937_64& rng) {
+  static const std::vector<json> values = {nullptr, 0, -1, 1, 3, INT64_MAX, INT64_MIN, UINT64_MAX, 1e300, true, "", "temp", "kernels/k.so",
+                                           json::array(), json::object(), json::array({1, 2}), json::array({json::array({2, 0, 0})})};
+  if (node.is_structured() && !node.empty() && rng() % 5 != 0) {
+    auto it = node.begin();
+    std::advance(it, rng() % node.size());
+    if (rng() % 12 == 0) node.erase(it);
+    else mutate(*it, rng);
+    return;
+  }
+  node = values[rng() % values.size()];
+}
+
+}  // namespace
+
+TEST_CASE("the sample manifest is read") {
+  const SampleProgram sample;
+  const auto manifest = parse_program_manifest(sample.manifest.dump());
+  REQUIRE(manifest.ok());
+  CHECK(manifest->steps.size() == 2);
+  CHECK(manifest->bindings.size() == 1);
+  CHECK(manifest->input_needs_dense[0]);    // copied to z
+  CHECK(!manifest->output_needs_dense[0]);
+  CHECK(manifest->output_needs_dense[1]);
+}
+
+TEST_CASE("every damage is an error that names the place") {
+  const SampleProgram sample;
+  for (const Damage& damage : damages()) {
+    json manifest = sample.manifest;
+    damage.apply(manifest);
+    CAPTURE(damage.where);
+    const auto parsed = parse_program_manifest(manifest.dump());
+    REQUIRE(!parsed.ok());
+    CHECK(parsed.error().code == ErrorCode::BadInput);
+    CHECK(parsed.error().where.starts_with(std::string("manifest.json: ") + damage.where));
+    CAPTURE(parsed.error().where);
+    CHECK(!parsed.error().help.empty());
+  }
+}
+
+TEST_CASE("random changes and random bytes never crash the reader") {
+  const SampleProgram sample;
+  int accepted = 0;
+  for (uint64_t seed = 1; seed <= 5000; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 rng(seed);
+    json manifest = sample.manifest;
+    for (uint64_t changes = 1 + rng() % 3; changes > 0; --changes) mutate(manifest, rng);
+    std::string text = manifest.dump();
+    if (seed % 3 == 0) text[rng() % text.size()] = static_cast<char>(rng());
+    if (seed % 5 == 0) text.resize(rng() % text.size());
+    const auto parsed = parse_program_manifest(text);
+    if (!parsed.ok()) continue;
+    ++accepted;
+    // What was accepted may be indexed without a check.
+    const std::vector<int64_t> values(parsed->symbols.size(), INT64_MAX / 3);
+    for (const auto& step : parsed->steps)
+      for (const auto& arg : step.args) {
+        CHECK(static_cast<size_t>(arg.buffer) < parsed->buffers.size());
+        (void)arg.offset.evaluate(values);
+      }
+  }
+  CHECK(accepted > 0);
+}
+
+TEST_CASE("bombs are refused at once") {
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(!parse_program_manifest(std::string(8 << 20, '[')).ok());
+  CHECK(!parse_program_manifest(std::string(17 << 20, ' ')).ok());
+  CHECK(!parse_program_manifest("").ok());
+  CHECK(!parse_program_manifest(std::string("{\"format\": \"\xff\xfe\"}")).ok());
+  CHECK(!parse_program_manifest("{\"a\": \"\\").ok());
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+}
+
+TEST_CASE("sizes are exact or refused") {
+  const SizeExpr expr{{{2, {0, 1}}, {3, {}}}};
+  CHECK(expr.evaluate(std::vector<int64_t>{5, 7}) == 73);
+  CHECK(!expr.evaluate(std::vector<int64_t>{INT64_MAX, 7}));
+  CHECK(!SizeExpr{{{INT64_MAX, {}}, {1, {}}}}.evaluate({}));
+  CHECK(SizeExpr{}.evaluate({}) == 0);
+  CHECK(!expr.is_constant());
+}
+
+TEST_CASE("symbols are found in linear extents only") {
+  SampleProgram sample;
+  sample.manifest["inputs"][0]["shape"][0] = {{3, 0}, {1}};
+  const auto linear = parse_program_manifest(sample.manifest.dump());
+  REQUIRE(linear.ok());
+  CHECK(linear->bindings[0].coefficient == 3);
+  CHECK(linear->bindings[0].constant == 1);
+  sample.manifest["inputs"][0]["shape"][0] = {{1, 0, 0}};
+  CHECK(!parse_program_manifest(sample.manifest.dump()).ok());
+}

@@ -1,0 +1,316 @@
+#include "runtime/program.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "runtime/host_isa.h"
+#include "tests/runtime/sample_program.h"
+
+using namespace qcg;
+
+namespace {
+
+std::shared_ptr<const Program> load(const SampleProgram& sample, const LoadOptions& options = {}) {
+  auto program = Program::load(sample.dir(), options);
+  if (!program.ok()) FAIL(program.error().to_string());
+  return *program;
+}
+
+std::unique_ptr<Context> make_context(std::shared_ptr<const Program> program, const ContextOptions& options = {.threads = 2}) {
+  auto context = Context::create(std::move(program), options);
+  REQUIRE(context.ok());
+  return std::move(*context);
+}
+
+// The error of a run that must fail.
+Error run_error(Context& context, const SampleRun& run) {
+  const Status status = context.run(run.inputs, run.outputs);
+  REQUIRE(!status.ok());
+  CHECK(!status.error().help.empty());
+  return status.error();
+}
+
+}  // namespace
+
+TEST_CASE("a program runs at every m, in any order, mapped or copied") {
+  const SampleProgram sample;
+  for (WeightsMode mode : {WeightsMode::map, WeightsMode::huge_pages}) {
+    auto context = make_context(load(sample, {.weights = mode, .verify_weights = true}));
+    for (int64_t m : {1, 3, 0, 64, 2, 1000, 7, 0, 1}) {
+      CAPTURE(m);
+      SampleRun run(m);
+      const Status status = context->run(run.inputs, run.outputs);
+      REQUIRE(status.ok());
+      CHECK(run.is_right());
+    }
+  }
+}
+
+TEST_CASE("results do not depend on the number of threads") {
+  const SampleProgram sample;
+  const auto program = load(sample);
+  for (int threads : {1, 2, 5, 16}) {
+    auto context = make_context(program, {.threads = threads});
+    CHECK(context->threads() == threads);
+    SampleRun run(333);
+    REQUIRE(context->run(run.inputs, run.outputs).ok());
+    CHECK(run.is_right());
+  }
+}
+
+TEST_CASE("weights larger than a huge page are copied whole") {
+  SampleProgram sample;
+  std::string weights = read_file(sample.dir() + "/weights.bin");
+  weights.resize((21 << 20) + 4097, 'w');
+  write_file(sample.dir() + "/weights.bin", weights);
+  sample.sign_file("weights.bin");
+  sample.sign();
+  const auto program = load(sample, {.weights = WeightsMode::huge_pages, .verify_weights = true});
+  CHECK(program->weights_bytes() == static_cast<int64_t>(weights.size()));
+  CHECK(std::memcmp(program->weights(), weights.data(), weights.size()) == 0);
+}
+
+TEST_CASE("strides, offsets and alignment are the caller's choice") {
+  const SampleProgram sample;
+  auto context = make_context(load(sample));
+  const int64_t m = 5;
+  SampleRun dense(m);
+  REQUIRE(context->run(dense.inputs, dense.outputs).ok());
+
+  struct Layout {
+    const char* name;
+    int64_t row, column, start;
+  };
+  for (const Layout& l : {Layout{"wide rows", 11, 1, 0}, Layout{"columns first", 1, 5, 0}, Layout{"every second", 40, 2, 3}, Layout{"backwards", -8, 1, 32}}) {
+    CAPTURE(l.name);
+    SampleRun run(m);
+    std::vector<float> x(256, 1e9f), y(256, -7);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < 8; ++j) x[static_cast<size_t>(l.start + i * l.row + j * l.column)] = run.x[static_cast<size_t>(i * 8 + j)];
+    const std::vector<int64_t> strides = {l.row, l.column};
+    run.inputs[0] = {x.data() + l.start, DType::f32, run.rows, strides};
+    run.outputs[0] = {y.data() + l.start, DType::f32, run.rows, strides};
+    const std::vector<int64_t> flat_strides = {3};
+    std::vector<float> z(3 * m * 8, -7);
+    run.outputs[1] = {z.data(), DType::f32, run.flat, flat_strides};
+    REQUIRE(context->run(run.inputs, run.outputs).ok());
+    int64_t untouched = 0;
+    for (float value : y) untouched += value == -7;
+    CHECK(untouched == 256 - m * 8);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < 8; ++j) {
+        CHECK(y[static_cast<size_t>(l.start + i * l.row + j * l.column)] == dense.y[static_cast<size_t>(i * 8 + j)]);
+        CHECK(z[static_cast<size_t>(3 * (i * 8 + j))] == run.x[static_cast<size_t>(i * 8 + j)]);
+      }
+  }
+
+  SampleRun run(m);
+  std::vector<char> x(m * 32 + 1), y(m * 32 + 1);
+  std::memcpy(x.data() + 1, run.x.data(), run.x.size() * 4);
+  run.inputs[0].data = x.data() + 1;
+  run.outputs[0].data = y.data() + 1;
+  REQUIRE(context->run(run.inputs, run.outputs).ok());
+  CHECK(std::memcmp(y.data() + 1, dense.y.data(), dense.y.size() * 4) == 0);
+}
+
+TEST_CASE("m = 0 needs no memory") {
+  const SampleProgram sample;
+  auto context = make_context(load(sample));
+  SampleRun run(0);
+  run.inputs[0].data = run.outputs[0].data = run.outputs[1].data = nullptr;
+  REQUIRE(context->run(run.inputs, run.outputs).ok());
+  CHECK(run.v[7] == 700.0f);
+}
+
+TEST_CASE("wrong tensors are errors that name the tensor and the axis") {
+  const SampleProgram sample;
+  const auto program = load(sample);
+  auto context = make_context(program);
+  SUBCASE("dtype") {
+    SampleRun run(3);
+    run.inputs[0].dtype = DType::bf16;
+    const Error e = run_error(*context, run);
+    CHECK(e.where == "input 'x'");
+    CHECK(e.message == "has dtype bf16, the program expects f32");
+  }
+  SUBCASE("out of the symbol's range") {
+    SampleRun run(1001);
+    CHECK(run_error(*context, run).message == "axis 0 is 1001, so s0 = 1001 is outside [0, 1000]");
+    CHECK(!program->output_shapes(run.inputs).ok());
+  }
+  SUBCASE("extent") {
+    SampleRun run(3);
+    run.rows = {3, 9};
+    CHECK(run_error(*context, run).message == "axis 1 is 9, the program expects 8");
+  }
+  SUBCASE("negative extent") {
+    SampleRun run(3);
+    run.rows = {-3, 8};
+    CHECK(run_error(*context, run).where == "input 'x'");
+  }
+  SUBCASE("rank") {
+    SampleRun run(3);
+    run.inputs[0].shape = run.flat;
+    CHECK(run_error(*context, run).message == "has 1 axes, the program expects 2");
+  }
+  SUBCASE("count") {
+    SampleRun run(3);
+    run.inputs.push_back(run.inputs[0]);
+    CHECK(run_error(*context, run).where == "inputs");
+    run.inputs.resize(1);
+    run.outputs.pop_back();
+    CHECK(run_error(*context, run).where == "outputs");
+  }
+  SUBCASE("output shape") {
+    SampleRun run(3);
+    run.flat = {25};
+    const Error e = run_error(*context, run);
+    CHECK(e.where == "output 'z'");
+    CHECK(e.message == "has shape [25], the program writes [24]");
+  }
+  SUBCASE("output dtype") {
+    SampleRun run(3);
+    run.outputs[2].dtype = DType::i32;
+    CHECK(run_error(*context, run).where == "output 'v'");
+  }
+  SUBCASE("output that overlaps itself") {
+    SampleRun run(3);
+    const std::vector<int64_t> strides = {0, 1};
+    run.outputs[0].strides = strides;
+    CHECK(run_error(*context, run).where == "output 'y'");
+  }
+  SUBCASE("strides of another rank") {
+    SampleRun run(3);
+    const std::vector<int64_t> strides = {1};
+    run.inputs[0].strides = strides;
+    CHECK(run_error(*context, run).where == "input 'x'");
+  }
+  SUBCASE("no data") {
+    SampleRun run(3);
+    run.inputs[0].data = nullptr;
+    CHECK(run_error(*context, run).where == "input 'x'");
+    run.inputs[0].data = run.x.data();
+    run.outputs[0].data = nullptr;
+    CHECK(run_error(*context, run).where == "output 'y'");
+  }
+  SampleRun after(4);
+  REQUIRE(context->run(after.inputs, after.outputs).ok());  // an error leaves the context usable
+  CHECK(after.is_right());
+}
+
+TEST_CASE("shapes, peak and profile are reported") {
+  const SampleProgram sample;
+  const auto program = load(sample);
+  SampleRun run(10);
+  const auto shapes = program->output_shapes(run.inputs);
+  REQUIRE(shapes.ok());
+  CHECK(*shapes == std::vector<std::vector<int64_t>>{{10, 8}, {80}, {8}});
+  CHECK(Program::static_shape(program->manifest().outputs[0]) == std::vector<int64_t>{-1, 8});
+  CHECK(*program->peak_bytes(std::vector<int64_t>{10}) == 320);
+  CHECK(!program->peak_bytes({}).ok());
+  auto context = make_context(program);
+  REQUIRE(context->run(run.inputs, run.outputs).ok());
+  CHECK(context->peak_bytes() == 320);
+  CHECK(context->last_step_us().empty());
+  context->set_profile(true);
+  REQUIRE(context->run(run.inputs, run.outputs).ok());
+  REQUIRE(context->last_step_us().size() == 2);
+  CHECK(context->last_step_us()[0] > 0);
+}
+
+TEST_CASE("contexts on several threads share a program, with pools of their own or one pool") {
+  const SampleProgram sample;
+  const auto program = load(sample);
+  for (const auto& pool : {std::shared_ptr<ThreadPool>(), std::make_shared<ThreadPool>(PoolOptions{.threads = 3})}) {
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        auto context = Context::create(program, {.threads = 2, .pool = pool});
+        for (int64_t round = 0; round < 40; ++round) {
+          SampleRun run((t * 31 + round * 17) % 200);
+          if (!(*context)->run(run.inputs, run.outputs).ok() || !run.is_right()) ++wrong;
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a program outlives its directory, and many load and unload without mixing up") {
+  auto sample = std::make_unique<SampleProgram>();
+  auto context = make_context(load(*sample));
+  sample.reset();
+  SampleRun run(9);
+  REQUIRE(context->run(run.inputs, run.outputs).ok());
+  CHECK(run.is_right());
+  struct rlimit files;
+  getrlimit(RLIMIT_NOFILE, &files);
+  for (int i = 0; i < 50; ++i) {  // descriptors and mappings are given back each time
+    const SampleProgram other;
+    SampleRun again(3);
+    REQUIRE(make_context(load(other), {.threads = 1})->run(again.inputs, again.outputs).ok());
+    CHECK(again.is_right());
+  }
+}
+
+TEST_CASE("sizes that do not fit are errors at run, not crashes") {
+  using nlohmann::json;
+  const auto fails = [](auto change) {
+    SampleProgram sample;
+    change(sample.manifest);
+    sample.sign();
+    auto context = make_context(load(sample));
+    SampleRun run(3);
+    const Error e = run_error(*context, run);
+    CHECK(e.message.find("does not fit") != std::string::npos);
+  };
+  fails([](json& m) { m["buffers"][1]["bytes"] = {{INT64_MAX, 0}}; });
+  fails([](json& m) { m["buffers"][1]["bytes"] = {{-32, 0}}; });
+  fails([](json& m) { m["steps"][0]["args"][1]["offset"] = {{33, 0}}; });
+  fails([](json& m) { m["steps"][0]["args"][1]["offset"] = -1; });
+  fails([](json& m) { m["steps"][0]["args"][1]["stride"] = {{INT64_MAX, 0, 0}}; });
+  fails([](json& m) { m["steps"][0]["params"][0] = {{INT64_MAX, 0}}; });
+  fails([](json& m) { m["copies"][0]["bytes"] = {{33, 0}}; });
+  fails([](json& m) { m["copies"][0]["offset"] = 1; });
+  fails([](json& m) { m["copies"][1]["bytes"] = 33; });
+  fails([](json& m) { m["copies"][1]["offset"] = INT64_MAX; });
+}
+
+TEST_CASE("memory that cannot be had is an error") {
+  SampleProgram sample;
+  sample.manifest["buffers"][1]["bytes"] = {{int64_t{1} << 50, 0}};
+  sample.sign();
+  auto context = make_context(load(sample));
+  SampleRun run(300);
+  CHECK(run_error(*context, run).code == ErrorCode::Io);
+}
+
+TEST_CASE("a step without a kernel for this m is an error") {
+  SampleProgram sample;
+  sample.manifest["steps"][0]["kernels"].erase(1);
+  sample.sign();
+  auto context = make_context(load(sample));
+  SampleRun good(2), bad(3);
+  CHECK(context->run(good.inputs, good.outputs).ok());
+  CHECK(run_error(*context, bad).code == ErrorCode::Unsupported);
+}
+
+TEST_CASE("the host's instruction sets are known by name") {
+  CHECK(why_host_lacks("portable").empty());
+  CHECK(!why_host_lacks("avx1024").empty());
+  CHECK(is_known_isa("amx"));
+  CHECK(!is_known_isa("cpu:amx"));
+  // Each level contains the one before it.
+  bool lacks = false;
+  for (const char* isa : {"avx2", "avx512", "avx512bf16", "amx"}) {
+    const bool now = !why_host_lacks(isa).empty();
+    CHECK((now || !lacks));
+    lacks = now;
+  }
+}

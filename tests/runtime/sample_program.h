@@ -1,0 +1,131 @@
+// SampleProgram: a small program directory for tests, made of hand-written kernels, removed when the test ends.
+//
+// Why here: loading, running and damaging programs all start from one that is right.
+//
+//   SampleProgram sample;                         // y = 2x + w + sum(2x) over all rows, x [s0, 8]; z = x; v = w
+//   sample.manifest["version"] = 2;  sample.sign();   // damaged on purpose, checksum right
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "runtime/memory.h"
+#include "runtime/program.h"
+
+namespace qcg {
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+inline void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+inline std::string sha256_of(const std::string& text) { return digest_hex(std::as_bytes(std::span(text))); }
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "qcg-runtime-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) std::abort();
+    path_ = pattern;
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class SampleProgram {
+ public:
+  static constexpr int64_t kN = 8;
+
+  SampleProgram() {
+    std::filesystem::create_directories(dir() + "/kernels");
+    std::filesystem::copy_file(QCG_TEST_KERNELS, dir() + "/kernels/k.so");
+    std::string weights(4096, '\0');
+    for (int j = 0; j < kN; ++j) {
+      const float w = 100.0f * static_cast<float>(j);
+      weights.replace(static_cast<size_t>(j) * 4, 4, reinterpret_cast<const char*>(&w), 4);
+    }
+    write_file(dir() + "/weights.bin", weights);
+    write_file(dir() + "/tune.jsonl", "{}\n");
+    manifest = nlohmann::json::parse(R"({
+      "format": "qcodegen-program", "version": 1, "generator": "test", "kernel_abi": 1,
+      "target": "cpu:portable", "isa": "portable", "files": {},
+      "symbols": [{"name": "s0", "min": 0, "max": 1000}],
+      "inputs": [{"name": "x", "dtype": "f32", "shape": [[[1, 0]], 8]}],
+      "outputs": [{"name": "y", "dtype": "f32", "shape": [[[1, 0]], 8]},
+                  {"name": "z", "dtype": "f32", "shape": [[[8, 0]]]},
+                  {"name": "v", "dtype": "f32", "shape": [8]}],
+      "buffers": [{"kind": "input", "index": 0}, {"kind": "temp", "bytes": [[32, 0]], "first": 0, "last": 1},
+                  {"kind": "weights", "offset": 0, "bytes": 32}, {"kind": "output", "index": 0}],
+      "steps": [{"name": "double", "kernels": [{"m_max": 2, "module": "kernels/k.so", "symbol": "test_double_small"},
+                                               {"m_max": -1, "module": "kernels/k.so", "symbol": "test_double"}],
+                 "args": [{"buffer": 0, "offset": 0, "stride": null}, {"buffer": 1, "offset": 0, "stride": 8}],
+                 "params": [[[1, 0]], 8]},
+                {"name": "sums", "kernels": [{"m_max": -1, "module": "kernels/k.so", "symbol": "test_sums"}],
+                 "args": [{"buffer": 1, "offset": 0, "stride": 8}, {"buffer": 2, "offset": 0, "stride": 0},
+                          {"buffer": 3, "offset": 0, "stride": null}],
+                 "params": [[[1, 0]], 8]}],
+      "copies": [{"output": 1, "buffer": 0, "offset": 0, "bytes": [[32, 0]]},
+                 {"output": 2, "buffer": 2, "offset": 0, "bytes": 32}]
+    })");
+    for (const char* name : {"kernels/k.so", "weights.bin", "tune.jsonl"}) sign_file(name);
+    sign();
+  }
+
+  std::string dir() const { return (temp_.path() / "sample.qcg").string(); }
+  void sign_file(const std::string& name) {
+    const std::string bytes = read_file(dir() + "/" + name);
+    manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_of(bytes)}};
+  }
+  void sign() {
+    write_file(dir() + "/manifest.json", manifest.dump());
+    write_file(dir() + "/manifest.sha256", sha256_of(manifest.dump()) + "  manifest.json\n");
+  }
+
+  // What y must be for dense x.
+  static std::vector<float> expected(const std::vector<float>& x) {
+    const float extra = x.size() / kN <= 2 ? 0.5f : 0.0f;
+    std::vector<float> y;
+    float sum = 0;
+    for (float value : x) sum += 2 * value + extra;
+    for (size_t i = 0; i < x.size(); ++i) y.push_back(2 * x[i] + extra + 100.0f * static_cast<float>(i % kN) + sum);
+    return y;
+  }
+  // Small integers: every sum is exact.
+  static std::vector<float> ramp(int64_t m) {
+    std::vector<float> x(static_cast<size_t>(m * kN));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 7 % 23) - 11);
+    return x;
+  }
+
+  nlohmann::json manifest;
+
+ private:
+  TempDir temp_;
+};
+
+// The tensors of one run of the sample, all dense.
+struct SampleRun {
+  explicit SampleRun(int64_t m)
+      : x(SampleProgram::ramp(m)), y(x.size(), -1), z(x.size(), -1), v(8, -1), rows{m, 8}, flat{m * 8}, eight{8},
+        inputs{{x.data(), DType::f32, rows, {}}},
+        outputs{{y.data(), DType::f32, rows, {}}, {z.data(), DType::f32, flat, {}}, {v.data(), DType::f32, eight, {}}} {}
+  SampleRun(const SampleRun&) = delete;
+  bool is_right() const { return y == SampleProgram::expected(x) && z == x && v[3] == 300.0f; }
+
+  std::vector<float> x, y, z, v;
+  std::vector<int64_t> rows, flat, eight;
+  std::vector<TensorView> inputs, outputs;
+};
+
+}  // namespace qcg
