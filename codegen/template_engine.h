@@ -2,21 +2,20 @@
 //
 // Why here: templates/ holds how a kernel looks; C++ computes every number first, so templates only loop, branch and
 // substitute. Written for us rather than linked because it has to be strict (an undefined name is an error, not an
-// empty string), has to say where, and must not meet C++ or PTX braces: a tag is `<% ... %>`, an expression `<$ ...
-// $>`, a comment `<# ... #>`.
+// empty string), has to say where, and must not meet C++ or PTX braces: a tag is `<% ... %>`, an expression
+// `<$ ... $>`, a comment `<# ... #>`.
 //
 // Meaning is that of jinja2 with StrictUndefined, trim_blocks, lstrip_blocks and keep_trailing_newline, and is tested
 // against it:
 //   statements  for/else (unpacking, `if` filter, loop.*), if/elif/else, set (also block and namespace attribute),
-//   macro,
-//               include, import/from-import, raw; `-` and `+` whitespace control
+//               macro, include, import/from-import, raw; `-` and `+` whitespace control
 //   operators   or and not == != < <= > >= in `not in` is + - * // % ~ `a if c else b` . [] ()
 //   filters     join length count upper lower default d first last indent replace trim int string list format items
 //   tests       defined undefined none odd even divisibleby boolean integer float number string mapping sequence
 //               iterable true false in eq ne
 //   functions   range namespace, and on dicts items() keys() values() get()
-// Refused on purpose: `/`, `**` and arithmetic on doubles (compute it in C++), integers beyond 64 bits, block
-// inheritance.
+// Refused on purpose: `/`, `**` and arithmetic on doubles (compute it in C++), integers beyond 64 bits, slices, block
+// inheritance, and printing what has no text of its own (a macro, a namespace, a list that holds an undefined value).
 //
 //   TemplateEngine engine([](std::string_view name) { return read_template(name); });
 //   QCG_TRY(source, engine.render("cpu/gemm_block.cpp.j2", TemplateValue::dict({{"mr", 8}, {"nr", 16}})));

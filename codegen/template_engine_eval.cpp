@@ -291,7 +291,8 @@ TemplateValue Renderer::call_macro(const MacroValue& m, Arguments args) {
   here_ = m.owner;
   auto inner = std::make_shared<Scope>(Scope{*m.scope});
   for (std::size_t i = 0; i < params.size(); ++i) {
-    const auto& [name, fallback] = params[i];
+    const std::string& name = params[i].first;
+    const ExprPtr& fallback = params[i].second;
     auto at = std::find_if(args.named.begin(), args.named.end(), [&](const auto& a) { return a.first == name; });
     TemplateValue value;
     if (i < args.positional.size())
