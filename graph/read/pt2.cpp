@@ -1,0 +1,189 @@
+#include "graph/read/pt2.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/read/torch_meta.h"
+#include "graph/read/zip_archive.h"
+
+namespace qcg {
+namespace {
+
+constexpr size_t kMaxJsonBytes = JsonLimits{}.text_bytes;
+constexpr size_t kMaxZeros = size_t{16} << 30;
+constexpr const char* kReexport = "export the model again with torch 2.9 or later: torch.export.save(program, path)";
+
+class Pt2Reader {
+ public:
+  Pt2Reader(ZipArchive zip, std::string name) : zip_(std::move(zip)), name_(std::move(name)) {}
+
+  Result<TorchExport> read(MissingWeights missing) {
+    QCG_CHECK(find_root());
+    QCG_CHECK(check_byte_order());
+    QCG_TRY(model, find_model());
+    QCG_TRY(exported, read_model(model));
+    Graph& graph = exported.graph;
+    unbound_.insert(exported.weights.begin(), exported.weights.end());
+    QCG_CHECK(refuse_old_layout(model));
+    for (const char* kind : {"weights", "constants"}) QCG_CHECK(bind_payloads(graph, kind, model));
+    if (missing == MissingWeights::refuse && !unbound_.empty()) return missing_weights(graph);
+    return exported;
+  }
+
+ private:
+  Status find_root() {
+    constexpr std::string_view kMarker = "/archive_format";
+    for (const ZipEntry& entry : zip_.entries()) {
+      if (!entry.name.ends_with(kMarker)) continue;
+      QCG_TRY(format, zip_.checked_storage(entry, 64));
+      if (trim(*format) != "pt2") return bad(entry.name, "the archive's format is " + quote(trim(*format)) + ", not pt2", kReexport);
+      root_ = entry.name.substr(0, entry.name.size() - kMarker.size() + 1);
+      return {};
+    }
+    for (const ZipEntry& entry : zip_.entries()) {
+      if (entry.name.ends_with("serialized_exported_program.json")) return bad("", "the archive was written by torch 2.6 or older", kReexport);
+      if (entry.name.ends_with("/data.pkl")) return bad("", "this is a torch.save or TorchScript file, not an exported program", kReexport);
+    }
+    return bad("", "the zip file is not a .pt2 archive: it has no archive_format", kReexport);
+  }
+
+  Status check_byte_order() const {
+    const ZipEntry* entry = zip_.find(root_ + "byteorder");
+    if (!entry) return bad("", "the archive does not say its byte order", kReexport);
+    QCG_TRY(order, zip_.checked_storage(*entry, 64));
+    if (trim(*order) == "little") return {};
+    return Error::unsupported(name_, "the archive's byte order is " + quote(trim(*order)), "export it on a little-endian machine");
+  }
+
+  Result<std::string> find_model() const {
+    std::string prefix = root_ + "models/", suffix = ".json";
+    std::vector<std::string> models;
+    for (const ZipEntry& entry : zip_.entries()) {
+      bool fits = entry.name.size() > prefix.size() + suffix.size() && entry.name.starts_with(prefix) && entry.name.ends_with(suffix);
+      if (fits) models.push_back(entry.name.substr(prefix.size(), entry.name.size() - prefix.size() - suffix.size()));
+    }
+    if (models.empty()) return bad("", "the archive holds no models/*.json", kReexport);
+    if (models.size() == 1 || std::find(models.begin(), models.end(), "model") == models.end()) {
+      if (models.size() == 1) return models[0];
+      std::string list;
+      for (size_t i = 0; i < std::min<size_t>(models.size(), 10); ++i) list += (i ? ", " : "") + quote(models[i]);
+      return bad("", "the archive holds several models: " + list, "save one program per file");
+    }
+    return std::string("model");
+  }
+
+  Result<TorchExport> read_model(const std::string& model) const {
+    QCG_TRY(text, zip_.checked_storage(*zip_.find(root_ + "models/" + model + ".json"), kMaxJsonBytes));
+    QCG_TRY(document, JsonDocument::parse(view(*text), ""));
+    return read_torch_export(document);
+  }
+
+  Status refuse_old_layout(const std::string& model) const {
+    for (const char* kind : {"weights", "constants"}) {
+      if (zip_.find(root_ + "data/" + kind + "/" + model + ".pt")) {
+        return bad("", "the archive was written by torch 2.6 to 2.8, its weights are pickled", kReexport);
+      }
+    }
+    return {};
+  }
+
+  Status bind_payloads(Graph& graph, const std::string& kind, const std::string& model) {
+    std::string folder = root_ + "data/" + kind + "/";
+    std::string file = model + "_" + kind + "_config.json";
+    const ZipEntry* entry = zip_.find(folder + file);
+    if (!entry) return {};
+    QCG_TRY(text, zip_.checked_storage(*entry, kMaxJsonBytes));
+    QCG_TRY(document, JsonDocument::parse(view(*text), "data/" + kind + "/" + file));
+    QCG_TRY(config, document.root().object_at("config"));
+    for (JsonCursor payload : config) {
+      auto it = unbound_.find(std::string(payload.key()));
+      if (it == unbound_.end()) continue;  // nothing in the graph reads it
+      QCG_CHECK(bind_payload(graph.value(it->second), payload, folder));
+      unbound_.erase(it);
+    }
+    return {};
+  }
+
+  Status bind_payload(Value& value, const JsonCursor& payload, const std::string& folder) {
+    if (auto pickled = payload.find("use_pickle")) {
+      QCG_TRY(use_pickle, pickled->boolean());
+      if (use_pickle) {
+        return pickled->unsupported("the weight " + quote(value.name) + " is a pickled tensor subclass",
+                                    "call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export, so that quantized "
+                                    "weights are saved as plain tensors");
+      }
+    }
+    QCG_TRY(meta, payload.object_at("tensor_meta"));
+    QCG_TRY(tensor, read_constant_tensor_meta(meta));
+    if (tensor.dtype != value.dtype || tensor.shape != value.data.shape) {
+      return meta.bad("the payload is " + describe(tensor) + ", the graph declares " + describe(value.data), kReexport);
+    }
+    QCG_TRY(path_at, payload.at("path_name"));
+    QCG_TRY(path, path_at.name());
+    const ZipEntry* entry = zip_.find(folder + path);
+    if (!entry) return path_at.bad("the archive has no entry " + quote(folder + path), kReexport);
+    QCG_TRY(storage, payload_storage(*entry, tensor, meta));
+    tensor.storage = std::move(storage);
+    if (!tensor.in_bounds()) {
+      return meta.bad("the tensor needs " + std::to_string(storage_extent(tensor)) + " bytes, the payload has " + std::to_string(entry->size), kReexport);
+    }
+    value.data = std::move(tensor);
+    return {};
+  }
+
+  Result<std::shared_ptr<const Storage>> payload_storage(const ZipEntry& entry, const Tensor& tensor, const JsonCursor& meta) {
+    if (entry.size == 0) return zeros(storage_extent(tensor), meta);
+    auto& storage = storages_[&entry];
+    if (!storage) {
+      QCG_TRY(fresh, zip_.storage(entry));
+      storage = std::move(fresh);
+    }
+    return storage;
+  }
+
+  // An exporter that knows a storage to be all zeros writes no bytes for it.
+  static Result<std::shared_ptr<const Storage>> zeros(size_t bytes, const JsonCursor& meta) {
+    auto memory = bytes <= kMaxZeros ? map_anonymous(bytes) : nullptr;
+    if (!memory) return meta.bad("an empty payload stands for " + std::to_string(bytes) + " bytes of zeros", kReexport);
+    return std::make_shared<const Storage>(Storage{{memory.get(), bytes}, memory});
+  }
+
+  Error missing_weights(const Graph& graph) const {
+    std::vector<std::string> names;
+    for (const auto& [name, id] : unbound_) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    std::string list;
+    for (size_t i = 0; i < std::min<size_t>(names.size(), 10); ++i) list += (i ? ", " : "") + quote(names[i]);
+    if (names.size() > 10) list += " and " + std::to_string(names.size() - 10) + " more";
+    return bad("", "the archive lacks weights of the graph " + quote(graph.name) + ": " + list, "export again, or give them with --weights FILE");
+  }
+
+  static std::string describe(const Tensor& tensor) {
+    return std::string(dtype_name(tensor.dtype)) + to_string(Shape(tensor.shape.begin(), tensor.shape.end()));
+  }
+  static std::string_view view(const Storage& storage) {
+    return {reinterpret_cast<const char*>(storage.bytes.data()), storage.bytes.size()};
+  }
+  static std::string_view trim(const Storage& storage) {
+    std::string_view text = view(storage);
+    return text.substr(0, text.find_last_not_of(" \r\n\t") + 1);
+  }
+  Error bad(const std::string& entry, std::string message, std::string help) const {
+    return Error::bad_input(entry.empty() ? name_ : name_ + ":" + quote(entry), std::move(message), std::move(help));
+  }
+
+  ZipArchive zip_;
+  std::string name_;
+  std::string root_;
+  std::unordered_map<std::string, ValueId> unbound_;
+  std::unordered_map<const ZipEntry*, std::shared_ptr<const Storage>> storages_;
+};
+
+}  // namespace
+
+Result<TorchExport> read_pt2(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name, MissingWeights missing) {
+  QCG_TRY(zip, ZipArchive::open(bytes, std::move(owner), name));
+  return Pt2Reader(std::move(zip), name).read(missing);
+}
+
+}  // namespace qcg

@@ -1,0 +1,26 @@
+// Reader of .pt2 archives (torch.export.save, torch 2.9 and later): the graph and its weights, mapped.
+//
+// Why here: the one file a user gets from PyTorch. Nothing in it is ever unpickled: a pickled payload is refused with the
+// way to avoid it.
+//
+//   QCG_TRY(file, MappedFile::open("mlp.pt2"));
+//   QCG_TRY(exported, read_pt2(file->text(), file, file->path()));
+//   exported.graph.value(id).data.bound()     // true for every weight the archive holds
+//
+// A payload is a whole storage; tensors that share one name it together and stay shared here.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "graph/read/torch_export.h"
+
+namespace qcg {
+
+enum class MissingWeights { refuse, allow };
+
+Result<TorchExport> read_pt2(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name,
+                             MissingWeights missing = MissingWeights::refuse);
+
+}  // namespace qcg

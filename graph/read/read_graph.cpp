@@ -1,0 +1,111 @@
+#include "graph/read/read_graph.h"
+
+#include <algorithm>
+
+#include "graph/read/in_place.h"
+#include "graph/read/json.h"
+#include "graph/read/mapped_file.h"
+#include "graph/read/native.h"
+#include "graph/read/pt2.h"
+#include "graph/read/torch_export.h"
+#include "graph/read/weights.h"
+#include "graph/read/zip_archive.h"
+
+namespace qcg {
+namespace {
+
+constexpr const char* kFormats = "give a .pt2 (torch.export.save), the JSON of torch.export, qcodegen's native JSON, or the IR text form";
+constexpr size_t kMaxText = JsonLimits{}.text_bytes;
+
+struct Source {
+  Graph graph;
+  WeightNames weights;
+  ReadInfo info;
+};
+
+Source from_export(TorchExport exported, std::string format) {
+  Source source;
+  source.info.format = std::move(format);
+  source.info.torch_version = std::move(exported.torch_version);
+  source.info.node_count = exported.node_count;
+  source.graph = std::move(exported.graph);
+  source.weights = std::move(exported.weights);
+  return source;
+}
+
+Source from_graph(Graph graph, std::string format) {
+  Source source;
+  source.info.format = std::move(format);
+  source.info.node_count = graph.nodes.size();
+  source.weights = weight_names(graph);
+  source.graph = std::move(graph);
+  return source;
+}
+
+Result<Source> read_json(std::string_view text, const std::string& path) {
+  // Paths in the graph start at $, as every other tool prints them; the file's name is what the user typed.
+  QCG_TRY(document, JsonDocument::parse(text, ""));
+  JsonCursor root = document.root();
+  if (root.find("graph_module")) {
+    QCG_TRY(exported, read_torch_export(document));
+    return from_export(std::move(exported), "torch.export");
+  }
+  if (is_native_graph(root)) {
+    QCG_TRY(graph, read_native_graph(document));
+    return from_graph(std::move(graph), "native");
+  }
+  if (root.find("weight_map")) return Error::bad_input(path, "this is a safetensors index, not a graph", "pass it with --weights, and a graph first");
+  return Error::bad_input(path, "this JSON is not a graph: it has neither graph_module nor \"format\": \"qcodegen\"", kFormats);
+}
+
+bool looks_like_text(std::string_view text) {
+  for (std::string_view word : {"graph", "symbol", "param"})
+    if (text.starts_with(word)) return true;
+  return false;
+}
+
+Error unknown_format(std::string_view bytes, const std::string& path) {
+  if (bytes.empty()) return Error::bad_input(path, "the file is empty", kFormats);
+  if (bytes.starts_with("GGUF")) return Error::unsupported(path, "this is a GGUF file: weights without a graph", kFormats);
+  if (bytes.starts_with("\x80")) return Error::bad_input(path, "this is a pickle, which is never loaded", kFormats);
+  if (bytes.size() > 8 && bytes[8] == '{') return Error::bad_input(path, "this looks like safetensors: weights without a graph", "pass it with --weights, and a graph first");
+  return Error::bad_input(path, "the file's format is not known", kFormats);
+}
+
+Result<Source> read_source(const std::shared_ptr<const MappedFile>& file, const ReadOptions& options) {
+  std::string_view bytes = file->text();
+  if (ZipArchive::is_zip(bytes)) {
+    QCG_TRY(exported, read_pt2(bytes, file, file->path(), options.weights.empty() ? MissingWeights::refuse : MissingWeights::allow));
+    return from_export(std::move(exported), "pt2");
+  }
+  size_t start = std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size());
+  if (bytes.substr(start, 1) == "{") return read_json(bytes, file->path());
+  if (!looks_like_text(bytes.substr(start, 16))) return unknown_format(bytes, file->path());
+  if (bytes.size() > kMaxText) return Error::bad_input(file->path(), "the text is too long", "at most 64 MiB are read");
+  QCG_TRY(graph, parse_graph(bytes));
+  return from_graph(std::move(graph), "text");
+}
+
+uint64_t weight_bytes(const Graph& graph) {
+  uint64_t total = 0;
+  for (const Value& value : graph.values) {
+    if (value.kind == ValueKind::parameter) total += static_cast<uint64_t>(value.data.numel()) * dtype_bytes(value.dtype);
+  }
+  return total;
+}
+
+}  // namespace
+
+Result<Graph> read_graph(const std::string& path, const ReadOptions& options, ReadInfo* info) {
+  QCG_TRY(file, MappedFile::open(path));
+  QCG_TRY(source, read_source(file, options));
+  source.info.files.push_back(path);
+  QCG_CHECK(verify_graph(source.graph));
+  QCG_CHECK(check_in_place(source.graph));
+  if (!options.weights.empty()) QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
+  source.info.weight_bytes = weight_bytes(source.graph);
+  if (info) *info = std::move(source.info);
+  return std::move(source.graph);
+}
+
+}  // namespace qcg

@@ -1,0 +1,35 @@
+// read_graph: any supported file to a verified graph with its weights.
+//
+// Why here: the first line of the compile pipeline, and of explain, check and --emit. It looks at the bytes, not at the
+// file's name.
+//
+//   ReadInfo info;
+//   QCG_TRY(graph, read_graph("llama_mlp.pt2", {}, &info));                        // info.format == "pt2"
+//   QCG_TRY(graph, read_graph("graph.json", {.weights = {"model.safetensors"}}));
+//   QCG_TRY(graph, read_graph("graph.json", {.weights = {"random:1"}}));
+//
+// Without weights, the parameters of a graph.json stay unbound (Tensor::bound() is false): enough for explain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace qcg {
+
+struct ReadOptions {
+  std::vector<std::string> weights;  // safetensors files, index files, folders, or "random:SEED"
+};
+
+struct ReadInfo {
+  std::string format;              // "pt2", "torch.export", "native" or "text"
+  std::string torch_version;       // empty unless written by torch
+  size_t node_count = 0;           // as in the file
+  uint64_t weight_bytes = 0;       // of all parameters
+  std::vector<std::string> files;  // every file read: with the options, what the graph depends on
+};
+
+Result<Graph> read_graph(const std::string& path, const ReadOptions& options = {}, ReadInfo* info = nullptr);
+
+}  // namespace qcg

@@ -1,0 +1,29 @@
+// Arguments of a torch.export node: the one-key unions ({"as_tensor": ...}) turned into Args of the kind the op's schema names.
+//
+// Why here: torch_export.cpp walks the graph; what a single argument may look like is a table of its own.
+//
+//   {"as_sym_ints": [{"as_name": "sym_size_int_1"}, {"as_int": 64}]}  with ArgKind::integers  ->  [s0, 64]
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+
+#include "graph/graph.h"
+#include "graph/read/json.h"
+
+namespace qcg {
+
+// What the nodes read so far have defined, by the names the file uses.
+struct TorchScope {
+  std::unordered_map<std::string_view, ValueId> tensors;
+  std::unordered_map<std::string_view, Dim> sym_ints;
+};
+
+// The only member of a union object; its key() says which alternative it is.
+Result<JsonCursor> read_union(const JsonCursor& object);
+
+Result<ValueId> read_tensor_name(const JsonCursor& tensor_argument, const TorchScope& scope);  // {"name": "x"}
+Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& scope);        // {"as_name"|"as_int": ...}
+Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, const TorchScope& scope);
+
+}  // namespace qcg

@@ -1,0 +1,432 @@
+#include "graph/read/torch_export.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "graph/read/torch_args.h"
+#include "graph/read/torch_meta.h"
+#include "graph/read/torch_operators.h"
+
+namespace qcg {
+namespace {
+
+constexpr int64_t kSchemaMajor = 8;
+constexpr size_t kMaxNodes = 65'536;
+constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
+constexpr size_t kMaxSymbols = 1024;
+constexpr const char* kReexport = "export the graph again with torch.export";
+
+class TorchExportReader {
+ public:
+  explicit TorchExportReader(const JsonDocument& document) : root_(document.root()) {}
+
+  Result<TorchExport> read() {
+    QCG_CHECK(read_versions());
+    QCG_TRY(module, root_.object_at("graph_module"));
+    QCG_TRY(graph, module.object_at("graph"));
+    QCG_TRY(signature, module.object_at("signature"));
+    QCG_TRY(nodes, graph.array_at("nodes"));
+    if (nodes.size() > kMaxNodes) {
+      return nodes.bad("the graph has " + std::to_string(nodes.size()) + " nodes", "at most " + std::to_string(kMaxNodes) + " are supported");
+    }
+    out_.node_count = nodes.size();
+    QCG_CHECK(check_operators(nodes));
+    QCG_CHECK(read_ranges());
+    QCG_CHECK(index_metadata(graph));
+    QCG_CHECK(read_inputs(graph, signature));
+    QCG_CHECK(read_nodes(nodes));
+    QCG_CHECK(read_outputs(graph, signature));
+    declare_symbols();
+    return std::move(out_);
+  }
+
+ private:
+  Status read_versions() {
+    QCG_TRY(schema, root_.object_at("schema_version"));
+    QCG_TRY(major, schema.at("major"));
+    QCG_TRY(version, major.integer());
+    if (version != kSchemaMajor) {
+      return major.unsupported("schema version " + std::to_string(version) + " is not supported, only " + std::to_string(kSchemaMajor),
+                               "export the graph again with torch 2.9 or later");
+    }
+    if (auto torch = root_.find("torch_version"); torch && torch->is(JsonKind::string)) {
+      std::string shown = quote(*torch->string());
+      out_.torch_version = shown.substr(1, shown.size() - 2);
+    }
+    return {};
+  }
+
+  Status read_ranges() {
+    auto ranges = root_.find("range_constraints");
+    if (!ranges) return {};
+    QCG_CHECK(ranges->expect(JsonKind::object));
+    if (ranges->size() > kMaxSymbols) return ranges->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
+    for (JsonCursor range : *ranges) {
+      Symbol symbol;
+      symbol.name = std::string(range.key());
+      QCG_TRY(min, read_bound(range, "min_val", 0));
+      QCG_TRY(max, read_bound(range, "max_val", INT64_MAX));
+      symbol.min = std::max<int64_t>(min, 0);  // a size
+      symbol.max = max;
+      if (symbol.max < symbol.min) return range.bad("the range is empty: min_val exceeds max_val", kReexport);
+      ranges_.push_back(std::move(symbol));
+    }
+    return {};
+  }
+
+  static Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_t unbounded) {
+    auto bound = range.find(key);
+    if (!bound || bound->is(JsonKind::null)) return unbounded;
+    return bound->integer();
+  }
+
+  Status index_metadata(const JsonCursor& graph) {
+    QCG_TRY(tensors, graph.object_at("tensor_values"));
+    for (JsonCursor meta : tensors) metas_.emplace(meta.key(), meta);
+    if (auto sizes = graph.find("sym_int_values")) {
+      QCG_CHECK(sizes->expect(JsonKind::object));
+      for (JsonCursor size : *sizes) sizes_.emplace(size.key(), size);
+    }
+    return {};
+  }
+
+  Result<JsonCursor> find_meta(const JsonCursor& place, std::string_view name) const {
+    auto it = metas_.find(name);
+    if (it != metas_.end()) return it->second;
+    return place.bad("tensor_values does not describe " + quote(name), kReexport);
+  }
+
+  // ---- inputs
+
+  Status read_inputs(const JsonCursor& graph, const JsonCursor& signature) {
+    QCG_TRY(inputs, graph.array_at("inputs"));
+    QCG_TRY(specs, signature.array_at("input_specs"));
+    if (inputs.size() != specs.size()) {
+      return specs.bad("there are " + std::to_string(specs.size()) + " specs for " + std::to_string(inputs.size()) + " graph inputs", kReexport);
+    }
+    auto input = inputs.begin();
+    for (JsonCursor spec : specs) {
+      QCG_CHECK(read_input(*input, spec));
+      ++input;
+    }
+    name_values();
+    return {};
+  }
+
+  Status read_input(const JsonCursor& input, const JsonCursor& spec_union) {
+    QCG_TRY(spec, read_union(spec_union));
+    QCG_TRY(argument, read_union(input));
+    std::string_view kind = spec.key();
+    if (kind == "constant_input") return {};  // baked into the graph already
+    if (kind == "user_input") return read_user_input(argument);
+    if (kind == "parameter") return read_parameter(argument, spec, "parameter_name");
+    if (kind == "buffer") return read_parameter(argument, spec, "buffer_name");
+    if (kind == "tensor_constant") return read_parameter(argument, spec, "tensor_constant_name");
+    if (kind == "custom_obj") {
+      return spec.unsupported("the graph takes a custom object", "replace TorchScript objects (torchbind) by tensors before exporting");
+    }
+    if (kind == "token") return spec.unsupported("the graph has effect tokens", "remove operators with side effects before exporting");
+    return spec.unsupported("unknown kind of input " + quote(kind), kReexport);
+  }
+
+  Status read_user_input(const JsonCursor& argument) {
+    std::string_view kind = argument.key();
+    if (kind == "as_tensor") {
+      QCG_TRY(name, new_tensor_name(argument));
+      QCG_TRY(meta_at, find_meta(argument, name));
+      QCG_TRY(meta, read_tensor_meta(meta_at));
+      scope_.tensors.emplace(stored(argument), graph().add_input(name, meta.dtype, std::move(meta.sizes)));
+      return {};
+    }
+    bool constant = kind == "as_none" || kind == "as_int" || kind == "as_float" || kind == "as_bool" || kind == "as_string";
+    if (constant) return {};
+    return argument.unsupported("a graph input is not a tensor (" + quote(kind) + ")",
+                                "pass tensors only; sizes follow from tensor shapes, lists of tensors are flattened by torch.export");
+  }
+
+  Status read_parameter(const JsonCursor& argument, const JsonCursor& spec, std::string_view name_key) {
+    if (argument.key() != "as_tensor") return argument.bad("a parameter must be a tensor", kReexport);
+    QCG_TRY(name, new_tensor_name(argument));
+    QCG_TRY(spec_arg, spec.object_at("arg"));
+    QCG_TRY(spec_name, spec_arg.string_at("name"));
+    if (spec_name != name) return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name), kReexport);
+    QCG_TRY(fqn_at, spec.at(name_key));
+    QCG_TRY(fqn, fqn_at.name());
+    if (out_.weights.contains(fqn)) return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kReexport);
+    QCG_TRY(meta, find_meta(argument, name));
+    QCG_TRY(tensor, read_constant_tensor_meta(meta));
+    ValueId id = graph().add_parameter(name, std::move(tensor));
+    scope_.tensors.emplace(stored(argument), id);
+    out_.weights.emplace(std::move(fqn), id);
+    return {};
+  }
+
+  // Value names are unique in a graph, but a file's weight names are a space of their own: inputs keep theirs first,
+  // because users see them.
+  void name_values() {
+    for (ValueId id : graph().inputs) names_.insert(graph().value(id).name);
+    for (const auto& [fqn, id] : out_.weights) {
+      Value& value = graph().value(id);
+      value.name = unique_name(names_.contains(fqn) ? value.name : fqn);
+    }
+  }
+
+  std::string unique_name(const std::string& base) {
+    std::string name = base;
+    for (size_t i = 1; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    return name;
+  }
+
+  // The name an {"name": ...} argument introduces: it must be new.
+  Result<std::string> new_tensor_name(const JsonCursor& argument) const {
+    QCG_TRY(field, argument.at("name"));
+    QCG_TRY(name, field.name());
+    if (scope_.tensors.contains(name)) return field.bad("the tensor " + quote(name) + " is defined twice", kReexport);
+    return name;
+  }
+  static std::string_view stored(const JsonCursor& argument) { return *argument.string_at("name"); }
+
+  // ---- nodes
+
+  Status read_nodes(const JsonCursor& nodes) {
+    std::string path = nodes.path();
+    size_t position = 0;
+    for (JsonCursor node : nodes) {
+      std::string_view target = *node.string_at("target");  // check_operators read it before
+      switch (classify_target(target)) {
+        case TorchTarget::size_check: break;
+        case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
+        default: QCG_CHECK(read_operator(node, *find_torch_op(target), path + "[" + std::to_string(position) + "]"));
+      }
+      ++position;
+    }
+    return {};
+  }
+
+  // A node that computes a size: its value is the expression that sym_int_values holds. A comparison (as_sym_bool) only
+  // feeds size checks.
+  Status read_symbolic(const JsonCursor& node) {
+    QCG_TRY(outputs, node.array_at("outputs"));
+    for (JsonCursor output : outputs) {
+      QCG_TRY(value, read_union(output));
+      if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
+      if (value.key() != "as_sym_int") return value.unsupported("this node must compute a size, it has " + quote(value.key()), kReexport);
+      QCG_TRY(name_at, value.at("as_name"));
+      QCG_TRY(name, name_at.string());
+      auto described = sizes_.find(name);
+      if (described == sizes_.end()) return name_at.bad("sym_int_values does not describe " + quote(name), kReexport);
+      QCG_TRY(size, read_sym_int(described->second));
+      QCG_CHECK(check_sym_size(node, size));
+      if (!scope_.sym_ints.emplace(name, std::move(size)).second) return name_at.bad("the size " + quote(name) + " is defined twice", kReexport);
+    }
+    return {};
+  }
+
+  // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
+  Status check_sym_size(const JsonCursor& node, const Dim& size) const {
+    if (*node.string_at("target") != "torch.ops.aten.sym_size.int") return {};
+    ValueId tensor = kNoValue;
+    std::optional<int64_t> axis;
+    QCG_TRY(inputs, node.array_at("inputs"));
+    for (JsonCursor input : inputs) {
+      QCG_TRY(name, input.string_at("name"));
+      QCG_TRY(argument, input.at("arg"));
+      QCG_TRY(value, read_union(argument));
+      if (name == "self" && value.key() == "as_tensor") {
+        QCG_TRY(id, read_tensor_name(value, scope_));
+        tensor = id;
+      } else if (name == "dim" && value.key() == "as_int") {
+        QCG_TRY(number, value.integer());
+        axis = number;
+      }
+    }
+    if (tensor == kNoValue || !axis) return inputs.bad("sym_size needs a tensor and an axis", kReexport);
+    const Shape& shape = out_.graph.value(tensor).shape;
+    int64_t rank = static_cast<int64_t>(shape.size());
+    if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kReexport);
+    const Dim& actual = shape[*axis < 0 ? *axis + rank : *axis];
+    if (actual == size) return {};
+    return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kReexport);
+  }
+
+  Status read_operator(const JsonCursor& node, const OpSchema& op, std::string where) {
+    QCG_TRY(args, read_arguments(node, op));
+    QCG_TRY(outputs, read_results(node, op));
+    std::vector<std::string_view> names = result_names_;
+    NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
+    Node& made = graph().nodes[id];
+    made.where = std::move(where);
+    if (auto metadata = node.find("metadata")) {
+      if (auto trace = metadata->find("stack_trace"); trace && trace->is(JsonKind::string)) made.source = source_from_stack_trace(*trace->string());
+    }
+    for (size_t i = 0; i < names.size(); ++i) scope_.tensors.emplace(names[i], made.outputs[i]);
+    QCG_TRY(origin, node_name(node, names));
+    made.origins.push_back(std::move(origin));
+    return {};
+  }
+
+  static Result<std::string> node_name(const JsonCursor& node, const std::vector<std::string_view>& outputs) {
+    if (auto name = node.find("name"); name && !name->is(JsonKind::null)) return name->name();
+    if (!outputs.empty()) return std::string(outputs[0]);
+    return std::string("node");
+  }
+
+  Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op) const {
+    QCG_TRY(inputs, node.array_at("inputs"));
+    if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kReexport);
+    std::vector<Arg> args(op.args.size());
+    std::vector<bool> given(op.args.size());
+    for (JsonCursor input : inputs) {
+      QCG_TRY(name, input.string_at("name"));
+      int index = op.arg_index(name);
+      if (index < 0) return input.bad(op.name + " has no argument " + quote(name), "`qcodegen list ops` shows the arguments of each op");
+      if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kReexport);
+      given[index] = true;
+      QCG_TRY(value, input.at("arg"));
+      QCG_TRY(arg, read_torch_arg(value, op.args[index], scope_));
+      args[index] = std::move(arg);
+    }
+    for (size_t i = 0; i < args.size(); ++i) {
+      const ArgSpec& spec = op.args[i];
+      if (given[i] || spec.kind == ArgKind::ignored) continue;
+      if (!spec.has_default) return inputs.bad(op.name + " lacks its argument " + quote(spec.name), kReexport);
+      args[i] = default_arg(spec);
+    }
+    return args;
+  }
+
+  // The values a node makes; their names go to result_names_. A list of outputs (split) counts one by one.
+  Result<std::vector<Value>> read_results(const JsonCursor& node, const OpSchema& op) {
+    QCG_TRY(outputs, node.array_at("outputs"));
+    result_names_.clear();
+    std::vector<Value> results;
+    for (JsonCursor output : outputs) {
+      QCG_TRY(value, read_union(output));
+      if (value.key() == "as_none") continue;
+      if (value.key() == "as_tensor") {
+        QCG_CHECK(add_result(value, results));
+      } else if (value.key() == "as_tensors") {
+        QCG_CHECK(value.expect(JsonKind::array));
+        if (value.size() > kMaxNodeItems) return value.bad("the node has too many outputs", kReexport);
+        for (JsonCursor one : value) QCG_CHECK(add_result(one, results));
+      } else {
+        return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kReexport);
+      }
+    }
+    if (op.outputs >= 0 && results.size() != static_cast<size_t>(op.outputs)) {
+      return outputs.bad(op.name + " has " + std::to_string(op.outputs) + " outputs, the node " + std::to_string(results.size()), kReexport);
+    }
+    return results;
+  }
+
+  Status add_result(const JsonCursor& argument, std::vector<Value>& results) {
+    QCG_TRY(name, new_tensor_name(argument));
+    std::string_view key = stored(argument);
+    if (std::find(result_names_.begin(), result_names_.end(), key) != result_names_.end()) {
+      return argument.bad("the tensor " + quote(name) + " is defined twice", kReexport);
+    }
+    QCG_TRY(meta_at, find_meta(argument, name));
+    QCG_TRY(meta, read_tensor_meta(meta_at));
+    Value value;
+    value.name = unique_name(name);
+    value.dtype = meta.dtype;
+    value.shape = std::move(meta.sizes);
+    results.push_back(std::move(value));
+    result_names_.push_back(key);
+    return {};
+  }
+
+  // ---- outputs
+
+  Status read_outputs(const JsonCursor& graph, const JsonCursor& signature) {
+    QCG_TRY(outputs, graph.array_at("outputs"));
+    QCG_TRY(specs, signature.array_at("output_specs"));
+    if (outputs.size() != specs.size()) {
+      return specs.bad("there are " + std::to_string(specs.size()) + " specs for " + std::to_string(outputs.size()) + " graph outputs", kReexport);
+    }
+    auto output = outputs.begin();
+    for (JsonCursor spec : specs) {
+      QCG_CHECK(read_output(*output, spec));
+      ++output;
+    }
+    return {};
+  }
+
+  Status read_output(const JsonCursor& output, const JsonCursor& spec_union) {
+    QCG_TRY(spec, read_union(spec_union));
+    if (spec.key() != "user_output") {
+      return spec.unsupported("the graph has an output of kind " + quote(spec.key()) + ": it changes state",
+                              "export a model that only returns tensors: no buffer updates (caches, running statistics), no in-place "
+                              "changes of inputs, no loss");
+    }
+    QCG_TRY(value, read_union(output));
+    if (value.key() == "as_none") return {};
+    if (value.key() != "as_tensor") {
+      return value.unsupported("a graph output is not a tensor (" + quote(value.key()) + ")", "return tensors only");
+    }
+    QCG_TRY(id, read_tensor_name(value, scope_));
+    graph_output(id, std::string(stored(value)));
+    return {};
+  }
+
+  void graph_output(ValueId id, std::string name) {
+    graph().outputs.push_back(id);
+    graph().output_names.push_back(std::move(name));
+  }
+
+  // Symbols in the order in which shapes use them; one that has no range in the file may be any size.
+  void declare_symbols() {
+    std::unordered_set<std::string> seen;
+    for (const Value& value : graph().values) {
+      for (const Dim& dim : value.shape) {
+        if (dim.is_constant()) continue;
+        for (std::string& name : dim.symbols()) {
+          if (!seen.insert(name).second) continue;
+          auto range = std::find_if(ranges_.begin(), ranges_.end(), [&](const Symbol& s) { return s.name == name; });
+          graph().symbols.push_back(range != ranges_.end() ? *range : Symbol{std::move(name)});
+        }
+      }
+    }
+  }
+
+  Graph& graph() { return out_.graph; }
+
+  JsonCursor root_;
+  TorchExport out_;
+  TorchScope scope_;
+  std::vector<Symbol> ranges_;
+  std::unordered_map<std::string_view, JsonCursor> metas_;
+  std::unordered_map<std::string_view, JsonCursor> sizes_;
+  std::unordered_set<std::string> names_;
+  std::vector<std::string_view> result_names_;
+};
+
+}  // namespace
+
+Result<TorchExport> read_torch_export(const JsonDocument& document) { return TorchExportReader(document).read(); }
+
+std::string source_from_stack_trace(std::string_view trace) {
+  constexpr size_t kMaxFile = 120;
+  std::string first;
+  while (true) {
+    size_t at = trace.find("File \"");
+    if (at == std::string_view::npos) return first;
+    trace.remove_prefix(at + 6);
+    size_t quote_at = trace.find('"');
+    if (quote_at == std::string_view::npos) return first;
+    std::string_view path = trace.substr(0, quote_at);
+    trace.remove_prefix(quote_at);
+    constexpr std::string_view kLine = "\", line ";
+    std::string_view digits = trace.starts_with(kLine) ? trace.substr(kLine.size(), 9) : std::string_view();
+    digits = digits.substr(0, std::min(digits.find_first_not_of("0123456789"), digits.size()));
+    if (digits.empty()) continue;
+    std::string_view file = path.substr(path.find_last_of("/\\") + 1).substr(0, kMaxFile);
+    std::string shown = quote(file);
+    std::string source = shown.substr(1, shown.size() - 2) + ":" + std::string(digits);
+    bool library = path.find("site-packages/") != std::string_view::npos || path.starts_with("torch/");
+    if (!library) return source;
+    if (first.empty()) first = source;
+  }
+}
+
+}  // namespace qcg

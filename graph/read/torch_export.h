@@ -1,0 +1,33 @@
+// Reader of the JSON that torch.export serializes (models/<name>.json of a .pt2, or that file alone), schema major 8.
+//
+// Why here: the graph that users have. Its facts: arguments equal to the schema's default are left out; getitem is folded
+// into the producer's outputs; sizes computed by sym_size and Python arithmetic are nodes of their own (here they become
+// Dims); sub-graphs, tokens and mutations exist (here they are refused by name, all unsupported operators at once).
+//
+//   QCG_TRY(doc, JsonDocument::parse(text, ""));
+//   QCG_TRY(exported, read_torch_export(doc));
+//   exported.weights["q_proj.weight"]     // the parameter's id; it is not bound to bytes yet
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "graph/graph.h"
+#include "graph/read/json.h"
+
+namespace qcg {
+
+struct TorchExport {
+  Graph graph;
+  // By fully qualified name. A parameter's Value carries the same name, unless an input has it (then its placeholder's).
+  std::map<std::string, ValueId, std::less<>> weights;
+  std::string torch_version;
+  size_t node_count = 0;  // as in the file, before sym_size and the like became Dims
+};
+
+Result<TorchExport> read_torch_export(const JsonDocument& document);
+
+// "model.py:41" from a stack trace: the first frame, which is the user's, unless an outer frame belongs to torch itself.
+std::string source_from_stack_trace(std::string_view trace);
+
+}  // namespace qcg

@@ -1,0 +1,254 @@
+#include "graph/read/torch_meta.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace qcg {
+namespace {
+
+constexpr size_t kMaxExprBytes = 4096;
+constexpr int kMaxExprDepth = 32;
+constexpr int64_t kMaxPower = 8;
+constexpr int64_t kMaxExtent = int64_t{1} << 62;
+constexpr const char* kExprHelp = "sizes must be sums and products of symbols: export with other dynamic dimensions";
+
+// Recursive descent over sympy's srepr: Name(argument, ...), 'text', keyword=Word, integers.
+class SreprParser {
+ public:
+  explicit SreprParser(std::string_view text) : text_(text) {}
+
+  Result<Dim> parse() {
+    QCG_TRY(dim, parse_term(0));
+    skip_space();
+    if (at_ != text_.size()) return malformed();
+    return dim;
+  }
+
+ private:
+  Result<Dim> parse_term(int depth) {
+    if (depth > kMaxExprDepth) return Error::bad_input("", "the size expression is nested too deeply", kExprHelp);
+    skip_space();
+    if (at_ < text_.size() && (text_[at_] == '-' || is_digit(text_[at_]))) return parse_number();
+    std::string_view name = take_word();
+    if (name.empty()) return malformed();
+    if (!take('(')) return symbol(name);
+    if (name == "Symbol") return parse_symbol();
+    if (name == "Integer") return parse_integer();
+    if (name != "Add" && name != "Mul" && name != "Pow") {
+      return Error::unsupported("", "the size expression uses " + quote(name), kExprHelp);
+    }
+    std::vector<Dim> operands;
+    do {
+      QCG_TRY(operand, parse_term(depth + 1));
+      operands.push_back(std::move(operand));
+    } while (take(','));
+    if (!take(')')) return malformed();
+    return combine(name, operands);
+  }
+
+  Result<Dim> combine(std::string_view name, const std::vector<Dim>& operands) {
+    Dim result = operands[0];
+    if (name == "Pow") {
+      if (operands.size() != 2) return malformed();
+      const Dim& power = operands[1];
+      if (!power.is_constant() || power.constant() < 0 || power.constant() > kMaxPower) {
+        return Error::unsupported("", "the size expression has a power that is not a small number", kExprHelp);
+      }
+      result = Dim(1);
+      for (int64_t i = 0; i < power.constant(); ++i) result = result * operands[0];
+    } else {
+      for (size_t i = 1; i < operands.size(); ++i) result = name == "Add" ? result + operands[i] : result * operands[i];
+    }
+    if (!result.valid()) return Error::bad_input("", "the size expression overflows", kExprHelp);
+    return result;
+  }
+
+  // 's77', positive=True, integer=True)
+  Result<Dim> parse_symbol() {
+    skip_space();
+    char mark = at_ < text_.size() ? text_[at_] : '\0';
+    if (mark != '\'' && mark != '"') return malformed();
+    ++at_;
+    std::string_view name = take_word();
+    if (at_ >= text_.size() || text_[at_++] != mark) return malformed();
+    while (take(',')) {
+      if (take_word().empty() || !take('=') || take_word().empty()) return malformed();
+    }
+    if (!take(')')) return malformed();
+    return symbol(name);
+  }
+
+  Result<Dim> parse_integer() {
+    QCG_TRY(dim, parse_number());
+    if (!take(')')) return malformed();
+    return dim;
+  }
+
+  Result<Dim> parse_number() {
+    skip_space();
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) return malformed();
+    at_ = end - text_.data();
+    return Dim(value);
+  }
+
+  Result<Dim> symbol(std::string_view name) {
+    if (name.empty() || name.size() > 64 || is_digit(name[0])) return malformed();
+    return Dim::symbol(std::string(name));
+  }
+
+  Error malformed() const {
+    return Error::bad_input("", "the size expression " + quote(text_) + " cannot be read", kExprHelp);
+  }
+
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+  std::string_view take_word() {
+    skip_space();
+    size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  bool take(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+Result<Shape> read_sizes(const JsonCursor& list) {
+  if (list.size() > kMaxRank) {
+    return list.bad("a tensor has " + std::to_string(list.size()) + " axes", "at most " + std::to_string(kMaxRank) + " are supported");
+  }
+  Shape sizes;
+  for (JsonCursor size : list) {
+    QCG_TRY(dim, read_sym_int(size));
+    if (dim.is_constant() && dim.constant() < 0) {
+      return size.bad("a size or stride is negative", "make the tensor contiguous before exporting");
+    }
+    sizes.push_back(std::move(dim));
+  }
+  return sizes;
+}
+
+Result<std::vector<int64_t>> constants(const Shape& dims, const JsonCursor& list) {
+  std::vector<int64_t> values;
+  size_t i = 0;
+  for (JsonCursor item : list) {
+    if (!dims[i].is_constant()) return item.bad("the size of a weight is symbolic", "export with static weight shapes");
+    values.push_back(dims[i++].constant());
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<Dim> parse_size_expr(std::string_view text) {
+  if (text.size() > kMaxExprBytes) return Error::bad_input("", "the size expression is too long", kExprHelp);
+  bool srepr = text.find_first_of("('") != std::string_view::npos;
+  if (srepr) return SreprParser(text).parse();
+  std::string packed(text);
+  packed.erase(std::remove(packed.begin(), packed.end(), ' '), packed.end());
+  auto dim = Dim::parse(packed);
+  if (dim.ok() && dim->valid()) return dim;
+  return Error::unsupported("", "the size expression " + quote(text) + " cannot be read", kExprHelp);
+}
+
+Result<Dim> read_sym_int(const JsonCursor& sym_int) {
+  QCG_CHECK(sym_int.expect(JsonKind::object));
+  if (auto number = sym_int.find("as_int")) {
+    QCG_TRY(value, number->integer());
+    return Dim(value);
+  }
+  QCG_TRY(as_expr, sym_int.at("as_expr"));
+  QCG_TRY(expr, as_expr.at("expr_str"));
+  QCG_TRY(text, expr.string());
+  auto dim = parse_size_expr(text);
+  if (!dim.ok()) dim.error().where = expr.path();
+  return dim;
+}
+
+Result<DType> read_export_dtype(const JsonCursor& number) {
+  QCG_TRY(value, number.integer());
+  if (auto dtype = dtype_from_export_number(value)) return *dtype;
+  return number.unsupported("element type number " + std::to_string(value) + " is not supported",
+                            "use float, bfloat16, half, float8 or integer tensors");
+}
+
+Result<TensorMeta> read_tensor_meta(const JsonCursor& meta) {
+  constexpr int64_t kStrided = 7;
+  TensorMeta out;
+  QCG_TRY(dtype, meta.at("dtype"));
+  QCG_TRY(element, read_export_dtype(dtype));
+  out.dtype = element;
+  QCG_TRY(size_list, meta.array_at("sizes"));
+  QCG_TRY(sizes, read_sizes(size_list));
+  out.sizes = std::move(sizes);
+  QCG_TRY(stride_list, meta.array_at("strides"));
+  QCG_TRY(strides, read_sizes(stride_list));
+  out.strides = std::move(strides);
+  if (out.strides.size() != out.sizes.size()) {
+    return stride_list.bad("there are " + std::to_string(out.strides.size()) + " strides for " +
+                               std::to_string(out.sizes.size()) + " sizes", "export the graph again");
+  }
+  if (auto offset = meta.find("storage_offset")) {
+    QCG_TRY(value, read_sym_int(*offset));
+    out.storage_offset = std::move(value);
+  }
+  if (auto layout = meta.find("layout")) {
+    QCG_TRY(value, layout->integer());
+    if (value != kStrided) return layout->unsupported("the tensor is not strided (sparse or mkldnn layout)", "call .to_dense() before exporting");
+  }
+  return out;
+}
+
+bool has_sane_extent(const Tensor& tensor) {
+  int64_t numel = 1, last = tensor.offset;
+  if (tensor.offset < 0 || tensor.shape.size() != tensor.strides.size()) return false;
+  // An axis of 0 elements does not excuse the others: their product is what later code multiplies first.
+  for (int64_t size : tensor.shape) {
+    if (size < 0 || __builtin_mul_overflow(numel, std::max<int64_t>(size, 1), &numel)) return false;
+  }
+  for (size_t i = 0; i < tensor.shape.size(); ++i) {
+    int64_t reach = 0;
+    if (tensor.strides[i] < 0 || __builtin_mul_overflow(std::max<int64_t>(tensor.shape[i] - 1, 0), tensor.strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return false;
+    }
+  }
+  int64_t bytes = static_cast<int64_t>(dtype_bytes(tensor.dtype));
+  return numel < kMaxExtent / bytes && last < kMaxExtent / bytes;
+}
+
+size_t storage_extent(const Tensor& tensor) {
+  if (tensor.numel() == 0) return 0;
+  int64_t last = tensor.offset;
+  for (size_t i = 0; i < tensor.shape.size(); ++i) last += (tensor.shape[i] - 1) * tensor.strides[i];
+  return static_cast<size_t>(last + 1) * dtype_bytes(tensor.dtype);
+}
+
+Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {
+  QCG_TRY(described, read_tensor_meta(meta));
+  Tensor tensor;
+  tensor.dtype = described.dtype;
+  QCG_TRY(size_list, meta.array_at("sizes"));
+  QCG_TRY(shape, constants(described.sizes, size_list));
+  tensor.shape = std::move(shape);
+  QCG_TRY(stride_list, meta.array_at("strides"));
+  QCG_TRY(strides, constants(described.strides, stride_list));
+  tensor.strides = std::move(strides);
+  if (!described.storage_offset.is_constant()) return meta.bad("storage_offset is symbolic", "export with static weight shapes");
+  tensor.offset = described.storage_offset.constant();
+  if (!has_sane_extent(tensor)) return meta.bad("sizes, strides or offset are negative or too large", "export the graph again");
+  return tensor;
+}
+
+}  // namespace qcg

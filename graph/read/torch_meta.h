@@ -1,0 +1,46 @@
+// Sizes and tensor descriptions as torch.export writes them: SymInt, sympy expressions, TensorMeta.
+//
+// Why here: the graph JSON and the payload configs of a .pt2 describe tensors in the same words.
+//
+//   parse_size_expr("Mul(Integer(2), Symbol('s0', positive=True, integer=True))")  ->  2*s0
+//   {"dtype": 7, "sizes": [{"as_int": 4}], "strides": [{"as_int": 1}], ...}          ->  TensorMeta
+#pragma once
+
+#include <string_view>
+
+#include "base/dtype.h"
+#include "graph/read/json.h"
+#include "graph/symbol.h"
+#include "graph/tensor.h"
+
+namespace qcg {
+
+inline constexpr size_t kMaxRank = 64;
+
+// A bare symbol, sympy srepr of Symbol, Integer, Add, Mul and small powers, or an infix sum of products. Anything else
+// (FloorDiv, Mod, Max, ...) is Unsupported. Nothing is ever evaluated as code. The error's place is the caller's to fill in.
+Result<Dim> parse_size_expr(std::string_view text);
+
+Result<Dim> read_sym_int(const JsonCursor& sym_int);  // {"as_int": n} or {"as_expr": {"expr_str": ...}}
+Result<DType> read_export_dtype(const JsonCursor& number);
+
+struct TensorMeta {
+  DType dtype = DType::f32;
+  Shape sizes;
+  Shape strides;
+  Dim storage_offset;
+};
+
+Result<TensorMeta> read_tensor_meta(const JsonCursor& meta);
+
+// The same for a tensor whose sizes are numbers: not bound to bytes; sizes, strides and offset are not negative, and no
+// product of them overflows.
+Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta);
+
+// Bytes of storage that the view reaches, from the start of storage. Precondition: as checked by read_constant_tensor_meta.
+size_t storage_extent(const Tensor& tensor);
+
+// Sizes not negative, numel and the byte extent of shape and strides below 2^62.
+bool has_sane_extent(const Tensor& tensor);
+
+}  // namespace qcg

@@ -1,0 +1,127 @@
+#include "graph/read/torch_operators.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/read/torch_export.h"
+
+namespace qcg {
+namespace {
+
+constexpr size_t kListed = 40;
+
+constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.default", "torch.ops.aten.sym_constrain_range.default",
+                                            "torch.ops.aten.sym_constrain_range_for_size.default"};
+constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch.ops.aten.sym_"};
+
+struct Remedy {
+  std::string_view part_of_target;
+  std::string_view help;
+};
+constexpr Remedy kRemedies[] = {
+    {"access_subclass_inner_tensor",
+     "the weights are tensor subclasses: call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export"},
+    {"higher_order.wrap_with_autocast", "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
+    {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
+    {"higher_order.out_dtype", "out_dtype is not supported: use torchao's quantize_, which writes _int_mm"},
+    {"higher_order.", "control flow and other higher-order operators are not supported: export the branch that is taken"},
+};
+constexpr std::string_view kHelp =
+    "`qcodegen list ops` shows what is supported; cut the graph before these with torch.export, or open an issue with "
+    "`qcodegen explain --json`";
+
+struct Missing {
+  std::string target;
+  size_t count = 0;
+  size_t first = 0;
+  std::string name;
+  std::string source;
+};
+
+std::string unquoted(std::string_view text) {
+  std::string shown = quote(text);
+  return shown.substr(1, shown.size() - 2);
+}
+
+std::string text_or_empty(const JsonCursor& node, std::string_view key) {
+  auto field = node.find(key);
+  if (!field || !field->is(JsonKind::string)) return {};
+  return std::string(*field->string());
+}
+
+std::string describe(std::vector<Missing> missing, const std::string& nodes_path) {
+  std::stable_sort(missing.begin(), missing.end(), [](const Missing& a, const Missing& b) { return a.count > b.count; });
+  std::string text = std::to_string(missing.size()) + (missing.size() == 1 ? " operator of this graph has" : " operators of this graph have") +
+                     " no lowering";
+  size_t width = 0;
+  for (const Missing& m : missing) width = std::max(width, m.target.size());
+  for (size_t i = 0; i < std::min(missing.size(), kListed); ++i) {
+    const Missing& m = missing[i];
+    std::string count = std::to_string(m.count);
+    text += "\n  " + m.target + std::string(width - m.target.size() + 2, ' ') + std::string(count.size() < 4 ? 4 - count.size() : 0, ' ') +
+            count + (m.count == 1 ? " node    " : " nodes   ") + "first: " + nodes_path + "[" + std::to_string(m.first) + "]";
+    if (!m.name.empty()) text += " (" + m.name + ")";
+    if (!m.source.empty()) text += ", " + m.source;
+  }
+  if (missing.size() > kListed) text += "\n  and " + std::to_string(missing.size() - kListed) + " more";
+  return text;
+}
+
+std::string remedies_for(const std::vector<Missing>& missing) {
+  std::string help;
+  for (const Remedy& remedy : kRemedies) {
+    bool applies = std::any_of(missing.begin(), missing.end(), [&](const Missing& m) {
+      return m.target.find(remedy.part_of_target) != std::string::npos;
+    });
+    // The general row about higher-order operators only where no special one spoke.
+    if (applies && (remedy.part_of_target != "higher_order." || help.find("export") == std::string::npos)) {
+      help += std::string(remedy.help) + "; ";
+    }
+  }
+  return help + std::string(kHelp);
+}
+
+}  // namespace
+
+const OpSchema* find_torch_op(std::string_view target) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  if (!target.starts_with(kPrefix)) return nullptr;
+  const OpSchema* op = find_op(target.substr(kPrefix.size()));
+  return op && op->role != OpRole::internal ? op : nullptr;
+}
+
+TorchTarget classify_target(std::string_view target) {
+  for (std::string_view check : kSizeChecks)
+    if (target == check) return TorchTarget::size_check;
+  for (std::string_view prefix : kSymbolicPrefixes)
+    if (target.starts_with(prefix)) return TorchTarget::symbolic;
+  return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
+}
+
+Status check_operators(const JsonCursor& nodes) {
+  std::vector<Missing> missing;
+  std::unordered_map<std::string_view, size_t> index;
+  size_t position = 0;
+  for (JsonCursor node : nodes) {
+    QCG_TRY(target, node.string_at("target"));
+    if (classify_target(target) == TorchTarget::unsupported) {
+      auto [it, fresh] = index.try_emplace(target, missing.size());
+      if (fresh) {
+        Missing m{unquoted(target), 0, position, unquoted(text_or_empty(node, "name")), {}};
+        if (auto metadata = node.find("metadata")) m.source = source_from_stack_trace(text_or_empty(*metadata, "stack_trace"));
+        missing.push_back(std::move(m));
+      }
+      ++missing[it->second].count;
+    }
+    ++position;
+  }
+  if (missing.empty()) return {};
+  std::string path = nodes.path();
+  std::string where = path + "[" + std::to_string(missing[0].first) + "]";
+  std::string help = remedies_for(missing);
+  return Error::unsupported(std::move(where), describe(std::move(missing), path), std::move(help));
+}
+
+}  // namespace qcg

@@ -1,0 +1,28 @@
+// Which nodes of an exported graph become IR nodes, and the one error that lists all that cannot.
+//
+// Why here: a user wants to know everything that is missing at once, not one operator per attempt.
+//
+//   error[Unsupported]: 2 operators of this graph have no lowering
+//     torch.ops.aten.conv2d.default   20 nodes   first: $.graph_module.graph.nodes[3] (conv2d), model.py:41
+#pragma once
+
+#include <string_view>
+
+#include "graph/op_schema.h"
+#include "graph/read/json.h"
+
+namespace qcg {
+
+enum class TorchTarget {
+  op,           // a row of the op table
+  symbolic,     // computes sizes: sym_size, _operator.mul on SymInts, comparisons of sizes
+  size_check,   // asserts what range_constraints says already
+  unsupported,
+};
+
+TorchTarget classify_target(std::string_view target);
+const OpSchema* find_torch_op(std::string_view target);  // nullptr unless TorchTarget::op
+
+Status check_operators(const JsonCursor& nodes);
+
+}  // namespace qcg
