@@ -66,7 +66,7 @@ TEST_CASE("results do not depend on the number of threads") {
 TEST_CASE("weights larger than a huge page are copied whole") {
   SampleProgram sample;
   std::string weights = read_file(sample.dir() + "/weights.bin");
-  weights.resize((21 << 20) + 4097, 'w');
+  weights.resize((9 << 20) + 4097, 'w');
   write_file(sample.dir() + "/weights.bin", weights);
   sample.sign_file("weights.bin");
   sample.sign();

@@ -157,8 +157,12 @@ TEST_CASE("a forked child runs alone") {
   visit(pool, 100);
   const pid_t child = fork();
   if (child == 0) {
-    auto copy = visit(pool, 100);
-    { ThreadPool own({.threads = 2}); copy = visit(own, 100); }
+    const auto copy = visit(pool, 100);
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer ends a forked child that starts threads
+    ThreadPool own({.threads = 2});
+    const auto again = visit(own, 100);
+    if (again != copy) _exit(2);
+#endif
     _exit(copy == std::vector<int>(100, 1) ? 0 : 1);
   }
   int status = -1;
