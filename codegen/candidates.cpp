@@ -1,0 +1,126 @@
+// From the microkernel table to the candidates of one problem and M range, best guess first.
+//
+// The guess is the roofline's: for few rows the weight stream decides, so one row tile holds all rows, K is not blocked
+// and the stream is prefetched a fixed distance ahead. For many rows the multiply rate decides, so tiles are as tall as
+// registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next block.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/gemm_layout.h"
+#include "codegen/problem.h"
+
+namespace qcg {
+namespace {
+
+// Whether code for `isa` may run where `target` runs and shares its vector width.
+bool serves(Isa isa, Isa target) {
+  if (isa == target) return true;
+  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
+  return target == Isa::avx512bf16 && isa == Isa::avx512;
+}
+
+bool serves(const Microkernel& row, const Problem& problem) {
+  if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
+  const bool any_float = row.activation == DType::f32 && is_floating(problem.activation);
+  const bool any_int8 = row.activation == DType::i8 && (problem.activation == DType::i8 || problem.activation == DType::u8);
+  if (!any_float && !any_int8 && row.activation != problem.activation) return false;
+  // A difference of int8 and zero point is exact in f32 but the bf16 unpacking is a table of the integers themselves.
+  const bool zeros = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
+  return !(row.compute == "bf16dot" && zeros);
+}
+
+int max_rows(const Microkernel& row) {
+  const int vector_bytes = isa_info(row.isa).vector_bytes;
+  if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
+  if (vector_bytes == 32) return row.compute == "madd16" ? 4 : 6;
+  return row.weight == DType::f32 || row.compute == "vnni" ? 14 : 12;
+}
+
+constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14};
+
+// Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
+double tile_cost(int64_t m, int mr, bool unpacks) {
+  const auto tiles = double((m + mr - 1) / mr);
+  return tiles * (mr + (unpacks ? 2.0 : 0.7)) / double(m);
+}
+
+constexpr int64_t kSmallM = 4, kMiddleM = 16;
+
+void set_decode_blocking(const Problem& problem, Candidate& c, std::vector<Candidate>& out) {
+  const PanelLayout p = panel_layout(problem, c.layout);
+  // About 128 KiB of weights per item, but at least 64 items, so that a late thread finds work to take over.
+  int64_t panels = 0;
+  for (int64_t n : p.panels) panels += n;
+  const int64_t wanted = std::max<int64_t>(1, (128 << 10) / std::max<int64_t>(1, p.panel_bytes[0]));
+  c.panels_per_item = int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
+  for (int distance : {4096, 2048, 8192}) {
+    c.prefetch_bytes = distance;
+    out.push_back(c);
+  }
+}
+
+void set_block_blocking(const Problem& problem, int64_t m, Candidate& c, std::vector<Candidate>& out) {
+  const bool integer = compute_info(c.microkernel->compute).integer;
+  const PanelLayout p = panel_layout(problem, c.layout);
+  const int64_t rows = std::min<int64_t>(m, 256);
+  c.rows_per_item = int((rows + c.mr - 1) / c.mr * c.mr);
+  c.prefetch_bytes = 0;
+  c.kc = 0;
+  c.panels_per_item = 1;
+  if (m > kMiddleM && !integer && p.k_padded > 1024) {
+    // A block of K is a whole number of groups.
+    const int64_t unit = p.groups > 1 ? p.group_padded : kPadK;
+    c.kc = std::max<int64_t>(unit, 512 / unit * unit);
+    if (c.kc >= p.k_padded) c.kc = 0;
+    c.panels_per_item = 4;
+  }
+  out.push_back(c);
+}
+
+}  // namespace
+
+std::string Candidate::describe() const {
+  std::string s = fmt::format("{} {}x{}", microkernel->name, mr, layout.nr);
+  if (kc > 0) s += fmt::format(" kc={}", kc);
+  if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);
+  if (rows_per_item > 0) s += fmt::format(" rows={}", rows_per_item);
+  if (prefetch_bytes > 0) s += fmt::format(" prefetch={}", prefetch_bytes);
+  return s;
+}
+
+std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
+  const int64_t m = std::clamp<int64_t>(m_max, std::max<int64_t>(m_min, 1), std::max<int64_t>(m_min, 1024));
+  struct Ranked {
+    double cost;
+    std::vector<Candidate> variants;
+  };
+  std::vector<Ranked> ranked;
+  int row_index = 0;
+  for (const Microkernel& row : microkernel_table()) {
+    ++row_index;
+    if (!serves(row.isa, target.isa) || !serves(row, problem) || m < row.min_m) continue;
+    for (int mr : kTileRows) {
+      if (mr > max_rows(row) || (mr > 1 && mr >= 2 * m)) continue;
+      Candidate c;
+      c.microkernel = &row;
+      c.layout = layout_for(problem, target);
+      c.mr = mr;
+      // fma before bf16dot as a guess; measurement may turn it round.
+      Ranked r{tile_cost(m, mr, row.weight != DType::f32 && row.compute != "vnni") + (row.compute == "bf16dot" ? 0.5 : 0), {}};
+      if (m <= kSmallM) set_decode_blocking(problem, c, r.variants);
+      else set_block_blocking(problem, m, c, r.variants);
+      ranked.push_back(std::move(r));
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
+  constexpr size_t kMostCandidates = 8;
+  std::vector<Candidate> out;
+  for (size_t variant = 0; variant < 3; ++variant)
+    for (const Ranked& r : ranked)
+      if (variant < r.variants.size() && out.size() < kMostCandidates) out.push_back(r.variants[variant]);
+  return out;
+}
+
+}  // namespace qcg

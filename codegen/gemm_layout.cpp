@@ -1,0 +1,82 @@
+#include "codegen/gemm_layout.h"
+
+#include <algorithm>
+
+namespace qcg {
+namespace {
+
+constexpr LayoutKind kKinds[] = {
+    {"f32", 1, 32, "[K][nr] f32"},
+    {"f16", 1, 16, "[K][nr] f16"},
+    {"bf16x2", 2, 16, "[K/2][nr][2] bf16"},
+    {"i8", 1, 8, "[K][nr] s8"},
+    {"i8x2", 2, 8, "[K/2][nr][2] s8"},
+    {"u8x4", 4, 8, "[K/4][nr][4] u8 = s8 xor 0x80"},
+    {"i4x8", 8, 4, "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)"},
+};
+
+constexpr Compute kComputes[] = {
+    {"fma", 1, "f32", "float", false},
+    {"bf16dot", 2, "bf16", "qcg_bf16", false},
+    {"madd16", 2, "s16", "int16_t", true},
+    {"vnni", 4, "s8", "int8_t", true},
+};
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+const LayoutKind& layout_kind(std::string_view kind) {
+  return *std::find_if(std::begin(kKinds), std::end(kKinds), [&](const LayoutKind& row) { return row.kind == kind; });
+}
+
+const Compute& compute_info(std::string_view name) {
+  return *std::find_if(std::begin(kComputes), std::end(kComputes), [&](const Compute& row) { return row.name == name; });
+}
+
+PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
+  PanelLayout p;
+  p.kind = &layout_kind(layout.kind);
+  p.nr = layout.nr;
+  p.has_zero = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
+  const bool grouped = problem.scheme == Scheme::w4;
+  p.group = grouped && problem.group > 0 ? std::min(problem.group, problem.k) : problem.k;
+  p.groups = (problem.k + p.group - 1) / p.group;
+  p.group_padded = round_up(p.group, kPadK);
+  p.k_padded = (p.groups - 1) * p.group_padded + round_up(problem.k - (p.groups - 1) * p.group, kPadK);
+  if (grouped) {
+    p.zeros_in_header = int64_t{p.nr} * 4;
+    p.header_bytes = p.zeros_in_header + (p.has_zero ? round_up(p.nr, 64) : 0);
+  }
+  p.weights_bytes = p.group_at(p.groups - 1) + p.header_bytes + p.k_bytes(p.group_k(p.groups - 1));
+
+  const int64_t row = int64_t{p.nr} * 4;
+  p.scale_at = p.weights_bytes;
+  p.zero_at = p.scale_at + row;
+  p.offset_at = p.zero_at + row;
+  p.column_sum_at = p.offset_at + row;
+  p.bias_at = p.column_sum_at + row;
+  p.segment_bytes = round_up(p.bias_at + row, 64);
+
+  for (const Output& output : problem.outputs) {
+    p.output_at.push_back(p.bytes);
+    p.panels.push_back((output.n + p.nr - 1) / p.nr);
+    p.panel_bytes.push_back(p.segment_bytes * int64_t(output.segments.size()));
+    p.bytes += p.panels.back() * p.panel_bytes.back();
+  }
+  p.bytes += kTrailingBytes;
+  return p;
+}
+
+Status check_integer_range(const Problem& problem) {
+  if (problem.scheme != Scheme::da8w8 && problem.scheme != Scheme::s8s8) return {};
+  const bool zeros = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
+  const int64_t x = problem.x_has_zero || problem.activation == DType::u8 ? 255 : 128, w = zeros ? 255 : 128;
+  const int64_t longest = INT32_MAX / (x * w);
+  if (problem.k <= longest) return {};
+  return Error::unsupported(std::string(scheme_name(problem.scheme)),
+                            "K = " + std::to_string(problem.k) + " could overflow the exact int32 sum",
+                            "split the layer along K into parts of at most " + std::to_string(longest));
+}
+
+}  // namespace qcg

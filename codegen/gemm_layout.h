@@ -1,0 +1,75 @@
+// The byte layout of packed weights and the instructions that consume it, as numbers.
+//
+// Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
+//
+// One output's panels follow each other; a panel holds the segments that the output's epilogue reads:
+//
+//   panel p:  [ segment 0 | segment 1 ]                      columns p * nr … of each segment
+//   segment:  [ group 0 | group 1 | … ][ scale | zero | offset | column sum | bias ]     (one "group" where ungrouped)
+//   group:    [ scales f32, zeros i8 (w4) ][ steps ]
+//   step:     k_step consecutive k of nr columns: [nr][k_step], bits each
+//
+// K is padded to kPadK within every group, columns to nr; padding is zero and never reaches a result.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/problem.h"
+
+namespace qcg {
+
+inline constexpr int kPadK = 8;
+// Unpacking loads may look at up to 3 bytes behind the last step.
+inline constexpr int64_t kTrailingBytes = 64;
+
+struct LayoutKind {
+  std::string_view kind;
+  int k_step;  // consecutive k of one column
+  int bits;    // per weight
+  std::string_view picture;
+};
+const LayoutKind& layout_kind(std::string_view kind);  // precondition: a row of the table
+
+// How one instruction family multiplies: a unit is kd consecutive k of one row, 4 bytes of packed activations.
+struct Compute {
+  std::string_view name;
+  int kd;
+  std::string_view element;      // what activations are packed to: pack_<element>_<dtype> in gemm_common.h
+  std::string_view cpp_element;
+  bool integer;                  // accumulates int32
+};
+const Compute& compute_info(std::string_view name);  // precondition: a row of the table
+
+struct PanelLayout {
+  const LayoutKind* kind = nullptr;
+  int nr = 0;
+  int64_t groups = 1, group = 0, group_padded = 0, k_padded = 0;
+  bool has_zero = false;  // any segment: all have room for zero points (0 where a segment has none)
+  int64_t header_bytes = 0, zeros_in_header = 0;  // of a group
+  int64_t weights_bytes = 0;
+  int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment
+  int64_t segment_bytes = 0;
+  std::vector<int64_t> output_at;   // of each output's panels
+  std::vector<int64_t> panels;
+  std::vector<int64_t> panel_bytes;
+  int64_t bytes = 0;                // all of it
+
+  int64_t step_bytes() const { return int64_t{nr} * kind->k_step * kind->bits / 8; }
+  int64_t k_bytes(int64_t k) const { return k / kind->k_step * step_bytes(); }  // k a multiple of k_step
+  // Where group g begins within a segment, and how many padded k it has.
+  int64_t group_at(int64_t g) const { return g * (header_bytes + k_bytes(group_padded)); }
+  int64_t group_k(int64_t g) const { return g + 1 == groups ? k_padded - g * group_padded : group_padded; }
+};
+PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout);
+
+// Refuses K so long that an exact int32 result could overflow (2^31 / (largest |x - zx| * largest |w - zw|)).
+Status check_integer_range(const Problem& problem);
+
+// Added to every stored weight by layouts whose instruction wants it unsigned.
+inline int weight_bias(const LayoutKind& kind) { return kind.kind == "u8x4" ? 128 : 0; }
+
+}  // namespace qcg

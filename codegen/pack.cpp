@@ -1,0 +1,199 @@
+// Packs weights into the layout of gemm_layout.h.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "codegen/gemm_layout.h"
+#include "codegen/problem.h"
+
+namespace qcg {
+namespace {
+
+// A view of one [n, k] weight: element (n, k) is base[n * row + k * column], in elements of `bytes` bytes.
+struct WeightView {
+  const std::byte* base;
+  int64_t row, column;
+  DType dtype;
+};
+
+std::string place(const Segment& segment, int64_t n, int64_t k) {
+  return fmt::format("weight of '{}' [{}, {}]", segment.name, n, k);
+}
+
+Status check_shape(const Tensor& t, int64_t rows, int64_t columns, const Segment& segment, std::string_view what) {
+  const bool vector = t.shape.size() == 1 && t.shape[0] == rows && columns == 1;
+  const bool matrix = t.shape.size() == 2 && t.shape[0] == rows && t.shape[1] == columns;
+  if (t.bound() && (vector || matrix)) return {};
+  return Error::bad_input(fmt::format("{} of '{}'", what, segment.name),
+                          t.bound() ? fmt::format("its shape is not [{}, {}]", rows, columns) : "it has no data",
+                          "give the linear weights of matching shapes");
+}
+
+const std::byte* at(const Tensor& t, int64_t n, int64_t g) {
+  const int64_t index[2] = {n, g};
+  return t.element(std::span<const int64_t>(index, t.shape.size()));
+}
+
+// Writes the integers or floats of one step: columns [n0, n0 + nr) and k_step values of k from k0; beyond `k_end` zeros.
+struct StepWriter {
+  const PanelLayout& p;
+  WeightView w;
+  int64_t columns;  // of the panel that exist
+
+  template <class T>
+  void copy(std::byte* out, int64_t n0, int64_t k0, int64_t k_end, unsigned flip = 0) const {
+    const int step = p.kind->k_step;
+    const int count = int(std::min<int64_t>(step, k_end - k0));
+    for (int64_t c = 0; c < p.nr; ++c) {
+      T values[8];
+      for (int i = 0; i < step; ++i) values[i] = T(flip);
+      if (c < columns) {
+        const T* from = reinterpret_cast<const T*>(w.base) + (n0 + c) * w.row + k0 * w.column;
+        for (int i = 0; i < count; ++i) values[i] = T(from[i * w.column] ^ T(flip));
+      }
+      std::memcpy(out + c * step * int64_t(sizeof(T)), values, sizeof(T) * size_t(step));
+    }
+  }
+
+  void write(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
+    if (p.kind->kind == "i4x8") return write_nibbles(out, n0, k0, k_end);
+    if (p.kind->bits == 32) return copy<uint32_t>(out, n0, k0, k_end);
+    if (p.kind->bits == 16) return copy<uint16_t>(out, n0, k0, k_end);
+    copy<uint8_t>(out, n0, k0, k_end, unsigned(weight_bias(*p.kind)));
+  }
+
+  void write_nibbles(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
+    const int count = int(std::min<int64_t>(8, k_end - k0));
+    for (int64_t c = 0; c < p.nr; ++c) {
+      uint8_t q[8] = {};
+      if (c < columns) {
+        const uint8_t* from = reinterpret_cast<const uint8_t*>(w.base) + (n0 + c) * w.row + k0 * w.column;
+        for (int i = 0; i < count; ++i) q[i] = from[i * w.column] & 15;
+      }
+      for (int j = 0; j < 4; ++j) out[c * 4 + j] = std::byte(q[j] | q[j + 4] << 4);
+    }
+  }
+};
+
+Status check_nibbles(const Tensor& w, const Segment& segment, int64_t k) {
+  const auto* base = reinterpret_cast<const int8_t*>(w.storage->bytes.data()) + w.offset;
+  for (int64_t n = 0; n < segment.n; ++n)
+    for (int64_t i = 0; i < k; ++i) {
+      const int q = base[n * w.strides[0] + i * w.strides[1]];
+      if (q < -8 || q > 7)
+        return Error::bad_input(place(segment, n, i), fmt::format("{} does not fit in 4 bits", q), "int4 weights are -8 to 7");
+    }
+  return {};
+}
+
+Status read_zero(const Tensor& zeros, const Segment& segment, int64_t n, int64_t g, int64_t limit, int64_t& out) {
+  const double v = element_to_double(zeros.dtype, at(zeros, n, g));
+  if (std::nearbyint(v) != v || std::abs(v) > double(limit))
+    return Error::bad_input(fmt::format("zero point of '{}' [{}, {}]", segment.name, n, g),
+                            fmt::format("{} is not an integer of magnitude up to {}", v, limit), "only integer zero points are supported");
+  out = int64_t(v);
+  return {};
+}
+
+class Packer {
+ public:
+  Packer(const Problem& problem, const PackedLayout& layout) : problem_(problem), p_(panel_layout(problem, layout)) {}
+
+  Status run(const std::vector<SegmentTensors>& tensors, std::span<std::byte> out) {
+    QCG_CHECK(check_integer_range(problem_));
+    if (int64_t(out.size()) != p_.bytes)
+      return Error::internal("pack_weights", fmt::format("{} bytes given for {}", out.size(), p_.bytes));
+    if (tensors.size() != problem_.segments.size()) return Error::internal("pack_weights", "segments and tensors differ in number");
+    std::memset(out.data(), 0, out.size());
+    for (size_t o = 0; o < problem_.outputs.size(); ++o) {
+      const Output& output = problem_.outputs[o];
+      for (size_t j = 0; j < output.segments.size(); ++j) {
+        const auto s = size_t(output.segments[j]);
+        QCG_CHECK(check(problem_.segments[s], tensors[s]));
+        for (int64_t panel = 0; panel < p_.panels[o]; ++panel) {
+          std::byte* to = out.data() + p_.output_at[o] + panel * p_.panel_bytes[o] + int64_t(j) * p_.segment_bytes;
+          QCG_CHECK(pack_panel(problem_.segments[s], tensors[s], panel * p_.nr, to));
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status check(const Segment& segment, const SegmentTensors& t) const {
+    QCG_CHECK(check_shape(t.weight, segment.n, problem_.k, segment, "weight"));
+    if (t.weight.dtype != problem_.weight)
+      return Error::bad_input("weight of '" + segment.name + "'", "its dtype is not the problem's", "this is a bug in the plan");
+    if (scheme_info(problem_.scheme).has_scales) QCG_CHECK(check_shape(t.scales, segment.n, p_.groups, segment, "scales"));
+    if (segment.has_zero) QCG_CHECK(check_shape(t.zeros, segment.n, p_.groups, segment, "zero points"));
+    if (segment.has_bias) QCG_CHECK(check_shape(t.bias, segment.n, 1, segment, "bias"));
+    if (problem_.scheme == Scheme::w4) QCG_CHECK(check_nibbles(t.weight, segment, problem_.k));
+    return {};
+  }
+
+  Status pack_panel(const Segment& segment, const SegmentTensors& t, int64_t n0, std::byte* out) const {
+    const WeightView view{t.weight.storage->bytes.data() + t.weight.offset * int64_t(dtype_bytes(t.weight.dtype)),
+                          t.weight.strides[0], t.weight.strides[1], t.weight.dtype};
+    const int64_t columns = std::min<int64_t>(p_.nr, segment.n - n0);
+    const StepWriter writer{p_, view, columns};
+    for (int64_t g = 0; g < p_.groups; ++g) {
+      std::byte* group = out + p_.group_at(g);
+      if (p_.header_bytes > 0) QCG_CHECK(pack_header(segment, t, n0, columns, g, group));
+      const int64_t k0 = g * p_.group, k_end = std::min(problem_.k, k0 + p_.group);
+      std::byte* to = group + p_.header_bytes;
+      for (int64_t k = 0; k < p_.group_k(g); k += p_.kind->k_step, to += p_.step_bytes())
+        writer.write(to, n0, k0 + k, std::max(k_end, k0 + k));
+    }
+    return pack_parameters(segment, t, n0, columns, view, out);
+  }
+
+  Status pack_header(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, int64_t g, std::byte* out) const {
+    for (int64_t c = 0; c < columns; ++c) {
+      const auto scale = float(element_to_double(t.scales.dtype, at(t.scales, n0 + c, g)));
+      std::memcpy(out + c * 4, &scale, 4);
+      if (!segment.has_zero) continue;
+      int64_t zero = 0;
+      QCG_CHECK(read_zero(t.zeros, segment, n0 + c, g, 127, zero));
+      out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
+    }
+    return {};
+  }
+
+  Status pack_parameters(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, const WeightView& w,
+                         std::byte* out) const {
+    const bool integer = problem_.scheme == Scheme::da8w8 || problem_.scheme == Scheme::s8s8;
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t n = n0 + c;
+      int64_t zero = 0;
+      if (segment.has_zero && problem_.scheme != Scheme::w4) QCG_CHECK(read_zero(t.zeros, segment, n, 0, 255, zero));
+      auto put = [&](int64_t where, auto v) { std::memcpy(out + where + c * 4, &v, 4); };
+      if (scheme_info(problem_.scheme).has_scales && problem_.scheme != Scheme::w4)
+        put(p_.scale_at, float(element_to_double(t.scales.dtype, at(t.scales, n, 0))));
+      put(p_.zero_at, float(zero));
+      put(p_.offset_at, int32_t(zero + weight_bias(*p_.kind)));
+      if (integer) {
+        const auto* row = reinterpret_cast<const int8_t*>(w.base) + n * w.row;
+        int64_t sum = 0;
+        for (int64_t k = 0; k < problem_.k; ++k) sum += row[k * w.column];
+        put(p_.column_sum_at, int32_t(sum - problem_.k * zero));
+      }
+      if (segment.has_bias) put(p_.bias_at, float(element_to_double(t.bias.dtype, at(t.bias, n, 0))));
+    }
+    return {};
+  }
+
+  const Problem& problem_;
+  PanelLayout p_;
+};
+
+}  // namespace
+
+int64_t packed_bytes(const Problem& problem, const PackedLayout& layout) { return panel_layout(problem, layout).bytes; }
+
+Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
+                    std::span<std::byte> out) {
+  return Packer(problem, layout).run(tensors, out);
+}
+
+}  // namespace qcg

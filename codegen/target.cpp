@@ -1,0 +1,188 @@
+#include "codegen/target.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
+
+namespace qcg {
+namespace {
+
+constexpr std::string_view kAvx2Flags = "-mavx2 -mfma -mf16c";
+constexpr std::string_view kAvx512Flags =
+    "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512";
+constexpr std::string_view kAvx512Bf16Flags =
+    "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mprefer-vector-width=512";
+constexpr std::string_view kAmxFlags =
+    "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx512vbmi "
+    "-mamx-tile -mamx-int8 -mamx-bf16 -mprefer-vector-width=512";
+
+constexpr IsaInfo kIsas[] = {
+    {Isa::amx, "amx", Device::cpu, 64, kAmxFlags, "amx.h", "AMX int8 and bf16 tiles on top of avx512bf16"},
+    {Isa::avx512bf16, "avx512bf16", Device::cpu, 64, kAvx512Bf16Flags, "avx512bf16.h", "avx512 and bf16 dot products"},
+    {Isa::avx512, "avx512", Device::cpu, 64, kAvx512Flags, "avx512.h", "AVX-512 F, BW, VL, DQ and VNNI"},
+    {Isa::avx2, "avx2", Device::cpu, 32, kAvx2Flags, "avx2.h", "AVX2, FMA and F16C"},
+    {Isa::portable, "portable", Device::cpu, 32, "", "portable.h", "GCC vector extensions, any CPU"},
+    {Isa::sm_90a, "sm_90a", Device::cuda, 0, "", "", "NVIDIA Hopper"},
+    {Isa::sm_80, "sm_80", Device::cuda, 0, "", "", "NVIDIA Ampere and later"},
+};
+
+#if defined(__x86_64__)
+struct Cpuid {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+};
+Cpuid cpuid(uint32_t leaf, uint32_t subleaf = 0) {
+  Cpuid r;
+  if (!__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d)) return {};
+  return r;
+}
+
+// Register state the operating system saves: bits 1, 2 = SSE, AVX; 5–7 = AVX-512; 17, 18 = AMX.
+uint64_t os_state() {
+  if (!(cpuid(1).c >> 27 & 1)) return 0;  // no OSXSAVE
+  uint32_t lo, hi;
+  asm volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return uint64_t{hi} << 32 | lo;
+}
+
+// Linux hands out AMX tile data on request only, for the whole process.
+bool may_use_amx() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+struct Feature {
+  std::string_view name;
+  char reg;
+  int bit;
+  uint32_t leaf, subleaf;
+};
+constexpr Feature kAvx2Features[] = {{"FMA", 'c', 12, 1, 0}, {"F16C", 'c', 29, 1, 0}, {"AVX2", 'b', 5, 7, 0}};
+constexpr Feature kAvx512Features[] = {{"AVX512F", 'b', 16, 7, 0},  {"AVX512DQ", 'b', 17, 7, 0}, {"AVX512BW", 'b', 30, 7, 0},
+                                       {"AVX512VL", 'b', 31, 7, 0}, {"AVX512_VNNI", 'c', 11, 7, 0}};
+constexpr Feature kBf16Features[] = {{"AVX512_BF16", 'a', 5, 7, 1}};
+constexpr Feature kAmxFeatures[] = {{"AVX512_VBMI", 'c', 1, 7, 0}, {"AMX-BF16", 'd', 22, 7, 0},
+                                    {"AMX-TILE", 'd', 24, 7, 0},   {"AMX-INT8", 'd', 25, 7, 0}};
+
+std::string missing(std::span<const Feature> features) {
+  for (const auto& f : features) {
+    const Cpuid r = cpuid(f.leaf, f.subleaf);
+    const uint32_t word = f.reg == 'a' ? r.a : f.reg == 'b' ? r.b : f.reg == 'c' ? r.c : r.d;
+    if (!(word >> f.bit & 1)) return "this CPU has no " + std::string(f.name);
+  }
+  return {};
+}
+
+std::string why_x86_unavailable(Isa isa) {
+  if (isa == Isa::portable) return {};
+  if (auto why = missing(kAvx2Features); !why.empty()) return why;
+  if ((os_state() & 0x6) != 0x6) return "the operating system does not save AVX registers";
+  if (isa == Isa::avx2) return {};
+  if (auto why = missing(kAvx512Features); !why.empty()) return why;
+  if ((os_state() & 0xe6) != 0xe6) return "the operating system does not save AVX-512 registers";
+  if (isa == Isa::avx512) return {};
+  if (auto why = missing(kBf16Features); !why.empty()) return why;
+  if (isa == Isa::avx512bf16) return {};
+  if (auto why = missing(kAmxFeatures); !why.empty()) return why;
+  if ((os_state() & 0x60000) != 0x60000) return "the operating system does not save AMX tiles";
+  return may_use_amx() ? "" : "the kernel refused this process the use of AMX tiles";
+}
+
+std::string cpu_model() {
+  std::array<uint32_t, 12> words{};
+  if (cpuid(0x80000000).a < 0x80000004) return "unknown x86-64";
+  for (uint32_t i = 0; i < 3; ++i) {
+    const Cpuid r = cpuid(0x80000002 + i);
+    words[4 * i] = r.a, words[4 * i + 1] = r.b, words[4 * i + 2] = r.c, words[4 * i + 3] = r.d;
+  }
+  std::string text(reinterpret_cast<const char*>(words.data()), sizeof words);
+  text.resize(std::strlen(text.c_str()));
+  text.erase(0, text.find_first_not_of(' '));
+  return text.substr(0, text.find_last_not_of(' ') + 1);
+}
+
+// family.model.stepping, extended fields folded in as the manuals say.
+std::string cpu_version() {
+  const uint32_t a = cpuid(1).a;
+  uint32_t family = a >> 8 & 15, model = a >> 4 & 15;
+  if (family == 6 || family == 15) model += (a >> 16 & 15) << 4;
+  if (family == 15) family += a >> 20 & 255;
+  return std::to_string(family) + "." + std::to_string(model) + "." + std::to_string(a & 15);
+}
+#else
+std::string why_x86_unavailable(Isa isa) { return isa == Isa::portable ? "" : "this is not an x86-64 CPU"; }
+std::string cpu_model() { return "unknown"; }
+std::string cpu_version() { return "0.0.0"; }
+#endif
+
+int64_t cache_bytes(int name, int64_t fallback) {
+  const long v = sysconf(name);
+  return v > 0 ? v : fallback;
+}
+
+Machine detect_machine() {
+  Machine m;
+  m.cpu = cpu_model();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  m.cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : int(sysconf(_SC_NPROCESSORS_ONLN));
+  m.l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+  m.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+  m.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  std::string isas;
+  for (const auto& row : kIsas)
+    if (row.device == Device::cpu && why_isa_unavailable(row.isa).empty()) isas += (isas.empty() ? "" : "+") + std::string(row.name);
+  m.fingerprint = m.cpu + "/" + cpu_version() + "/" + isas + "/" + std::to_string(m.cores);
+  return m;
+}
+
+}  // namespace
+
+std::span<const IsaInfo> isa_table() { return kIsas; }
+
+const IsaInfo& isa_info(Isa isa) {
+  return *std::find_if(std::begin(kIsas), std::end(kIsas), [&](const IsaInfo& row) { return row.isa == isa; });
+}
+
+std::string why_isa_unavailable(Isa isa) {
+  if (isa_info(isa).device != Device::cpu) return "CUDA targets are checked when the driver is loaded";
+  return why_x86_unavailable(isa);
+}
+
+Isa best_host_isa() {
+  static const Isa best = [] {
+    for (const auto& row : kIsas)
+      if (row.device == Device::cpu && why_isa_unavailable(row.isa).empty()) return row.isa;
+    return Isa::portable;
+  }();
+  return best;
+}
+
+std::string Target::str() const {
+  return (device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa_info(isa).name);
+}
+
+Result<Target> parse_target(std::string_view text) {
+  if (text == "cpu") return Target{Device::cpu, best_host_isa()};
+  std::string known = "cpu";
+  for (const auto& row : kIsas) {
+    const Target target{row.device, row.isa};
+    if (text == target.str() || (row.isa == Isa::avx512 && text == "cpu:avx512vnni")) return target;
+    known += ", " + target.str();
+  }
+  return Error{ErrorCode::Usage, "--target", "unknown target '" + std::string(text.substr(0, 80)) + "'", "use one of: " + known};
+}
+
+const Machine& this_machine() {
+  static const Machine machine = detect_machine();
+  return machine;
+}
+
+}  // namespace qcg

@@ -1,0 +1,19 @@
+// GEMM primitives of AVX2: int8 products as pairs of 16-bit products (exact; the 8-bit multiply-add saturates).
+//
+// Why here: see gemm_common.h for the names.
+#pragma once
+#include "avx2.h"
+#include "gemm_common.h"
+
+// Nibble U of every dword, sign-extended: byte U / 2, low half for even U.
+template <int U>
+QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }
+
+QCG_INLINE vi madd16_zero() { return int_zero(); }
+QCG_INLINE vi madd16_add(vi a, vi b) { return vi_add(a, b); }
+QCG_INLINE vi madd16_load(const void* p) { return int_load(p); }
+QCG_INLINE void madd16_store(void* p, vi acc) { int_store(p, acc); }
+QCG_INLINE vi madd16_broadcast(const qcg_unit* x) { return vi_set1((int32_t)*x); }
+template <int U>
+QCG_INLINE vi madd16_weight_i8x2(const uint8_t* p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)p)); }
+QCG_INLINE vi madd16_dot(vi acc, vi w, vi x) { return vi_add(acc, _mm256_madd_epi16(w, x)); }

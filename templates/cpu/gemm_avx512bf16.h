@@ -1,0 +1,37 @@
+// GEMM primitives of AVX-512 BF16: pairs of bf16 products added to f32. Twice the rate of FMA on some machines, half on
+// others: always a candidate beside fma on the same bytes, never the only one.
+//
+// Why here: see gemm_common.h for the names. The instruction flushes denormal operands and results to zero; the factors
+// that it multiplies exactly are bf16 activations and weights that are bf16 or small integers.
+#pragma once
+#include "avx512bf16.h"
+#include "gemm_avx512.h"
+
+QCG_INLINE vf bf16dot_zero() { return v_zero(); }
+QCG_INLINE vf bf16dot_add(vf a, vf b) { return v_add(a, b); }
+QCG_INLINE vf bf16dot_load(const void* p) { return fma_load(p); }
+QCG_INLINE void bf16dot_store(void* p, vf acc) { fma_store(p, acc); }
+QCG_INLINE vi bf16dot_broadcast(const qcg_unit* x) { return vi_set1((int32_t)*x); }
+QCG_INLINE vf bf16dot_dot(vf acc, vi w, vi x) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
+  return acc;
+}
+template <int U>
+QCG_INLINE vi bf16dot_weight_bf16x2(const uint8_t* p) { return dword_load(p); }
+// Two rows of int8, 32 columns apart. Integers up to 256 are exact in the upper half of their f32.
+template <int U>
+QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) {
+  const vi even = v_bits(v_load_i8((const int8_t*)p)), odd = v_bits(v_load_i8((const int8_t*)p + 32));
+  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(even, 16), odd);
+}
+// One word permute makes the bf16 of k and k + 2 of every column; it looks at 5 bits, so the table has every entry twice.
+template <int U>
+QCG_INLINE vi bf16dot_weight_i4x8(const uint8_t* p) {
+  const vi table = _mm512_set_epi16(
+      (int16_t)0xbf80, (int16_t)0xc000, (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0,
+      (int16_t)0xc100, 0x40e0, 0x40c0, 0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0, (int16_t)0xbf80, (int16_t)0xc000,
+      (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0, (int16_t)0xc100, 0x40e0, 0x40c0,
+      0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0);
+  const vi w = dword_load(p);
+  return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), table);
+}

@@ -1,0 +1,35 @@
+// GEMM primitives in compiler vectors, for any machine.
+//
+// Why here: see gemm_common.h for the names.
+#pragma once
+#include "portable.h"
+#include "gemm_common.h"
+
+template <int U>
+QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }
+
+// 8 columns x 2 k of int8, and 2 k of one row in a unit.
+typedef int16_t qcg_h8 __attribute__((vector_size(16)));
+struct madd16_pairs {
+  vi even, odd;
+};
+QCG_INLINE vi i32_from_i16(qcg_h8 x) {
+  return {qcg_i4{x[0], x[1], x[2], x[3]}, qcg_i4{x[4], x[5], x[6], x[7]}};
+}
+QCG_INLINE vi madd16_zero() { return int_zero(); }
+QCG_INLINE vi madd16_add(vi a, vi b) { return vi_add(a, b); }
+QCG_INLINE vi madd16_load(const void* p) { return int_load(p); }
+QCG_INLINE void madd16_store(void* p, vi acc) { int_store(p, acc); }
+QCG_INLINE madd16_pairs madd16_broadcast(const qcg_unit* x) {
+  const int32_t unit = (int32_t)*x;
+  return {vi_set1((int16_t)unit), vi_set1(unit >> 16)};
+}
+template <int U>
+QCG_INLINE madd16_pairs madd16_weight_i8x2(const uint8_t* p) {
+  qcg_h8 x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return {i32_from_i16((qcg_h8)(x << 8) >> 8), i32_from_i16(x >> 8)};
+}
+QCG_INLINE vi madd16_dot(vi acc, madd16_pairs w, madd16_pairs x) {
+  return vi_add(acc, vi_add(vi_mul(w.even, x.even), vi_mul(w.odd, x.odd)));
+}
