@@ -110,35 +110,57 @@ double gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
 }
 
-double call_unary(std::string_view f, double x) {
-  if (f == "neg") return -x;
-  if (f == "abs") return std::abs(x);
-  if (f == "reciprocal") return 1 / x;
-  if (f == "relu") return max_nan(x, 0);
-  if (f == "silu") return x / (1 + std::exp(-x));
-  if (f == "gelu") return 0.5 * x * std::erfc(-x * M_SQRT1_2);  // erfc: 1 + erf cancels for negative x
-  if (f == "gelu_tanh") return gelu_tanh(x);
-  if (f == "tanh") return std::tanh(x);
-  if (f == "sigmoid") return 1 / (1 + std::exp(-x));
-  if (f == "exp") return std::exp(x);
-  if (f == "log") return std::log(x);
-  if (f == "sqrt") return std::sqrt(x);
-  if (f == "rsqrt") return 1 / std::sqrt(x);
-  if (f == "round_even") return std::nearbyint(x);
-  if (f == "floor") return std::floor(x);
-  if (f == "sin") return std::sin(x);
-  if (f == "cos") return std::cos(x);
-  return std::erf(x);
-}
+using Unary = double (*)(double);
+using Binary = double (*)(double, double);
+struct Implementation {
+  std::string_view name;
+  Unary unary;
+  Binary binary = nullptr;
+};
+constexpr Implementation kImplementations[] = {
+    {"add", nullptr, [](double a, double b) { return a + b; }},
+    {"sub", nullptr, [](double a, double b) { return a - b; }},
+    {"mul", nullptr, [](double a, double b) { return a * b; }},
+    {"div", nullptr, [](double a, double b) { return a / b; }},
+    {"max", nullptr, max_nan},
+    {"min", nullptr, min_nan},
+    {"pow", nullptr, [](double a, double b) { return std::pow(a, b); }},
+    {"neg", [](double x) { return -x; }},
+    {"abs", [](double x) { return std::abs(x); }},
+    {"reciprocal", [](double x) { return 1 / x; }},
+    {"relu", [](double x) { return max_nan(x, 0); }},
+    {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
+    {"gelu", [](double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); }},  // erfc: 1 + erf cancels for negative x
+    {"gelu_tanh", gelu_tanh},
+    {"tanh", [](double x) { return std::tanh(x); }},
+    {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"exp", [](double x) { return std::exp(x); }},
+    {"log", [](double x) { return std::log(x); }},
+    {"sqrt", [](double x) { return std::sqrt(x); }},
+    {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
+    {"round_even", [](double x) { return std::nearbyint(x); }},
+    {"floor", [](double x) { return std::floor(x); }},
+    {"clamp", nullptr},
+    {"sin", [](double x) { return std::sin(x); }},
+    {"cos", [](double x) { return std::cos(x); }},
+    {"erf", [](double x) { return std::erf(x); }},
+};
 
-double call_binary(std::string_view f, double a, double b) {
-  if (f == "add") return a + b;
-  if (f == "sub") return a - b;
-  if (f == "mul") return a * b;
-  if (f == "div") return a / b;
-  if (f == "max") return max_nan(a, b);
-  if (f == "min") return min_nan(a, b);
-  return std::pow(a, b);
+// Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
+constexpr bool tables_agree() {
+  if (std::size(kImplementations) != std::size(kExprFunctions)) return false;
+  for (size_t i = 0; i < std::size(kExprFunctions); ++i) {
+    int arity = kImplementations[i].unary ? 1 : kImplementations[i].binary ? 2 : 3;
+    if (kImplementations[i].name != kExprFunctions[i].name || arity != kExprFunctions[i].arity) return false;
+  }
+  return true;
+}
+static_assert(tables_agree(), "kImplementations must follow kExprFunctions");
+
+const Implementation& implementation_of(std::string_view function) {
+  size_t i = 0;
+  while (kImplementations[i].name != function) ++i;  // calls name a row of the table
+  return kImplementations[i];
 }
 
 }  // namespace
@@ -202,10 +224,11 @@ double Expr::evaluate(std::span<const double> accs, std::span<const double> ins)
     case ExprKind::cast: return round_to_dtype(dtype, args[0].evaluate(accs, ins));
     case ExprKind::call: break;
   }
+  const Implementation& f = implementation_of(function);
   double a = args[0].evaluate(accs, ins);
-  if (args.size() == 1) return call_unary(function, a);
+  if (args.size() == 1) return f.unary(a);
   double b = args[1].evaluate(accs, ins);
-  if (args.size() == 2) return call_binary(function, a, b);
+  if (args.size() == 2) return f.binary(a, b);
   return min_nan(max_nan(a, b), args[2].evaluate(accs, ins));  // clamp
 }
 

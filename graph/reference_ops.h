@@ -1,0 +1,82 @@
+// What the oracle's rules share: access to the values of a node's arguments, dense reads, making results.
+//
+// Why here: the rules are one small function per op, spread over reference_*.cpp; reference.cpp runs them.
+//
+//   Result<Tensors> run_neg(const RefContext& c) { … read_doubles(c.tensor("self").data) … make_doubles(c.sizes(0), v) … }
+//
+// A value is held as f64 or i64 whatever its dtype, except that parameters and inputs stay as they came: reads convert.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/reference.h"
+
+namespace qcg {
+
+using Tensors = std::vector<Tensor>;
+
+struct RefValue {
+  Tensor data;            // unbound until computed
+  DType dtype = DType::f32;  // the graph's; data.dtype is f64 or i64 once computed
+  bool constant = false;  // depends on parameters only
+};
+
+struct RefContext {
+  const Graph& graph;
+  const Node& node;
+  const SymbolValues& symbols;
+  const std::vector<RefValue>& values;
+  bool emulate_casts;
+
+  const RefValue& tensor(std::string_view name) const { return values[node.tensor(name)]; }
+  const RefValue* optional_tensor(std::string_view name) const;
+  std::vector<const RefValue*> tensors(std::string_view name) const;  // nullptr where absent
+  int64_t integer(std::string_view name) const { return evaluate(*node.arg(name).get<Dim>()); }
+  int64_t integer_or(std::string_view name, int64_t otherwise) const;
+  double number(std::string_view name) const;  // any scalar
+  bool has(std::string_view name) const { return !node.arg(name).is_none(); }
+  size_t axis(std::string_view name, size_t rank) const;
+  int64_t evaluate(const Dim& d) const { return d.evaluate(symbols).value_or(0); }
+  std::vector<int64_t> sizes(size_t output) const;
+  DType dtype(size_t output) const { return graph.value(node.outputs[output]).dtype; }
+};
+
+// Dense, row-major.
+std::vector<double> read_doubles(const Tensor& t);
+std::vector<int64_t> read_ints(const Tensor& t);
+// `count` elements from element `from` on, `stride` apart, of the tensor's storage.
+void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, double* out);
+void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, int64_t* out);
+
+Tensor make_doubles(std::vector<int64_t> shape, std::vector<double> values);
+Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values);
+
+// Results of an expression: doubles, or integers (truncated, wrapped) when that is what the graph stores.
+Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double> values);
+
+// A view under numpy's broadcasting: missing and size-1 axes get stride 0.
+Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape);
+
+// As eager torch does it on a CPU: half types compute in f32 and round once more.
+double round_as_eager(DType dtype, double v);
+int64_t wrap_to_dtype(DType dtype, int64_t v);
+
+// Two's complement arithmetic modulo 2^64; the caller wraps to the dtype.
+inline int64_t add_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+inline int64_t sub_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+inline int64_t mul_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+
+using RefRule = Result<Tensors> (*)(const RefContext&);
+struct RefRow {
+  std::string_view op;  // functional name
+  RefRule rule;
+};
+std::span<const RefRow> reference_views();
+std::span<const RefRow> reference_pointwise();
+std::span<const RefRow> reference_linears();
+std::span<const RefRow> reference_quantize();
+
+}  // namespace qcg

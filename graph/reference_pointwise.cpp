@@ -1,0 +1,242 @@
+// The oracle's rules for pointwise ops, reductions and qcg.loop. Floating results are expressions (expr.h) in double;
+// integer results are computed in integers and wrap to their dtype.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/reference_ops.h"
+
+namespace qcg {
+namespace {
+
+// ---- floating -------------------------------------------------------------------------------------------------------
+
+struct Unary {
+  std::string_view op, function;
+};
+constexpr Unary kUnary[] = {{"aten.neg.default", "neg"}, {"aten.abs.default", "abs"}, {"aten.reciprocal.default", "reciprocal"},
+                            {"aten.exp.default", "exp"}, {"aten.log.default", "log"}, {"aten.sqrt.default", "sqrt"},
+                            {"aten.rsqrt.default", "rsqrt"}, {"aten.sin.default", "sin"}, {"aten.cos.default", "cos"},
+                            {"aten.erf.default", "erf"}, {"aten.tanh.default", "tanh"}, {"aten.sigmoid.default", "sigmoid"},
+                            {"aten.relu.default", "relu"}, {"aten.silu.default", "silu"}, {"aten.round.default", "round_even"},
+                            {"aten.floor.default", "floor"}};
+
+std::string_view base_name(const RefContext& c) {
+  std::string_view name = c.node.op->name;
+  name = name.substr(5, name.rfind('.') - 5);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
+
+// in0 is self; in1 the other operand when it is a tensor.
+Expr second_operand(const RefContext& c, std::string_view arg) {
+  return c.node.arg(arg).get<ValueId>() ? Expr::in(1) : Expr::number(c.number(arg));
+}
+
+Expr scaled(Expr e, double alpha) { return alpha == 1 ? e : Expr::call("mul", {std::move(e), Expr::number(alpha)}); }
+
+Expr clamped(double lo, double hi) { return Expr::call("clamp", {Expr::in(0), Expr::number(lo), Expr::number(hi)}); }
+
+Expr expression_of(const RefContext& c) {
+  std::string_view name = base_name(c);
+  std::string op = functional_name(c.node.op->name);
+  for (const Unary& row : kUnary)
+    if (row.op == op) return Expr::call(row.function, {Expr::in(0)});
+  if (name == "add") return Expr::call("add", {Expr::in(0), scaled(second_operand(c, "other"), c.number("alpha"))});
+  if (name == "sub") return Expr::call("sub", {Expr::in(0), scaled(second_operand(c, "other"), c.number("alpha"))});
+  if (name == "rsub") return Expr::call("sub", {second_operand(c, "other"), scaled(Expr::in(0), c.number("alpha"))});
+  if (name == "mul") return Expr::call("mul", {Expr::in(0), second_operand(c, "other")});
+  if (name == "div") return Expr::call("div", {Expr::in(0), second_operand(c, "other")});
+  if (name == "maximum") return Expr::call("max", {Expr::in(0), second_operand(c, "other")});
+  if (name == "minimum") return Expr::call("min", {Expr::in(0), second_operand(c, "other")});
+  if (name == "pow") return Expr::call("pow", {Expr::in(0), second_operand(c, "exponent")});
+  if (name == "gelu") return Expr::call(*c.node.arg("approximate").get<std::string>() == "tanh" ? "gelu_tanh" : "gelu", {Expr::in(0)});
+  if (name == "hardtanh") return clamped(c.number("min_val"), c.number("max_val"));
+  if (name == "clamp_min") return clamped(c.number("min"), INFINITY);
+  if (name == "clamp_max") return clamped(-INFINITY, c.number("max"));
+  return clamped(c.has("min") ? c.number("min") : -INFINITY, c.has("max") ? c.number("max") : INFINITY);
+}
+
+std::vector<double> evaluate_all(const Expr& e, const std::vector<std::vector<double>>& operands, size_t count) {
+  std::vector<double> out(count);
+  std::vector<double> ins(operands.size());
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t k = 0; k < operands.size(); ++k) ins[k] = operands[k][i];
+    out[i] = e.evaluate({}, ins);
+  }
+  return out;
+}
+
+// Rounding ops turn a small difference into a whole one, so that their operand is rounded to its own dtype first.
+bool is_step(std::string_view name) { return name == "round" || name == "floor"; }
+
+std::vector<double> operand_doubles(const RefContext& c, const RefValue& v, const std::vector<int64_t>& shape) {
+  std::vector<double> values = read_doubles(broadcast_to(v.data, shape));
+  if (is_step(base_name(c)))
+    for (double& x : values) x = round_as_eager(v.dtype, x);
+  return values;
+}
+
+// ---- integers -------------------------------------------------------------------------------------------------------
+
+int64_t power(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  int64_t result = 1;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2) result = mul_wrap(result, base);
+    base = mul_wrap(base, base);
+  }
+  return result;
+}
+
+struct IntegerLimits {
+  int64_t lo, hi;
+};
+IntegerLimits integer_limits(const RefContext& c, std::string_view lo, std::string_view hi) {
+  bool has_lo = !lo.empty() && c.has(lo), has_hi = !hi.empty() && c.has(hi);
+  return {has_lo ? static_cast<int64_t>(c.number(lo)) : INT64_MIN, has_hi ? static_cast<int64_t>(c.number(hi)) : INT64_MAX};
+}
+
+int64_t apply_integer(std::string_view name, int64_t a, int64_t b, int64_t alpha, IntegerLimits limits) {
+  if (name == "add") return add_wrap(a, mul_wrap(b, alpha));
+  if (name == "sub") return sub_wrap(a, mul_wrap(b, alpha));
+  if (name == "rsub") return sub_wrap(b, mul_wrap(a, alpha));
+  if (name == "mul") return mul_wrap(a, b);
+  if (name == "maximum") return std::max(a, b);
+  if (name == "minimum") return std::min(a, b);
+  if (name == "pow") return power(a, b);
+  if (name == "neg") return sub_wrap(0, a);
+  if (name == "abs") return a < 0 ? sub_wrap(0, a) : a;
+  if (name == "relu") return std::max<int64_t>(a, 0);
+  if (name == "round" || name == "floor") return a;
+  return std::min(std::max(a, limits.lo), limits.hi);  // clamp and its kin; torch's order, for lo > hi
+}
+
+Result<Tensors> run_integer(const RefContext& c) {
+  std::vector<int64_t> shape = c.sizes(0);
+  std::string_view name = base_name(c);
+  std::vector<int64_t> out = read_ints(broadcast_to(c.tensor("self").data, shape));
+  std::string_view other = c.node.op->arg_index("other") >= 0 ? "other" : c.node.op->arg_index("exponent") >= 0 ? "exponent" : "";
+  std::vector<int64_t> operand;
+  int64_t scalar = 0;
+  if (!other.empty() && c.node.arg(other).get<ValueId>()) operand = read_ints(broadcast_to(c.tensor(other).data, shape));
+  else if (!other.empty()) scalar = static_cast<int64_t>(c.number(other));
+  int64_t alpha = c.node.op->arg_index("alpha") >= 0 ? static_cast<int64_t>(c.number("alpha")) : 1;
+  IntegerLimits limits{INT64_MIN, INT64_MAX};
+  if (name == "hardtanh") limits = integer_limits(c, "min_val", "max_val");
+  if (name == "clamp") limits = integer_limits(c, "min", "max");
+  if (name == "clamp_min") limits = integer_limits(c, "min", "");
+  if (name == "clamp_max") limits = integer_limits(c, "", "max");
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = wrap_to_dtype(c.dtype(0), apply_integer(name, out[i], operand.empty() ? scalar : operand[i], alpha, limits));
+  return Tensors{make_ints(shape, std::move(out))};
+}
+
+Result<Tensors> run_pointwise(const RefContext& c) {
+  if (!is_floating(c.dtype(0))) return run_integer(c);
+  std::vector<int64_t> shape = c.sizes(0);
+  std::vector<std::vector<double>> operands{operand_doubles(c, c.tensor("self"), shape)};
+  for (std::string_view name : {"other", "exponent"})
+    if (c.node.op->arg_index(name) >= 0 && c.node.arg(name).get<ValueId>()) operands.push_back(operand_doubles(c, c.tensor(name), shape));
+  size_t count = operands[0].size();
+  return Tensors{make_doubles(shape, evaluate_all(expression_of(c), operands, count))};
+}
+
+Result<Tensors> run_loop(const RefContext& c) {
+  Tensors results;
+  const auto& exprs = *c.node.arg("exprs").get<std::vector<Expr>>();
+  for (size_t i = 0; i < exprs.size(); ++i) {
+    std::vector<int64_t> shape = c.sizes(i);
+    std::vector<std::vector<double>> operands;
+    for (const RefValue* v : c.tensors("operands")) operands.push_back(read_doubles(broadcast_to(v->data, shape)));
+    int64_t count = 1;
+    for (int64_t size : shape) count *= size;
+    std::vector<double> out = evaluate_all(exprs[i], operands, static_cast<size_t>(count));
+    results.push_back(store_results(c.dtype(i), shape, std::move(out)));
+  }
+  return results;
+}
+
+// ---- reductions -----------------------------------------------------------------------------------------------------
+
+// The tensor seen as [kept elements in order, reduced elements].
+struct Reduction {
+  Tensor view;
+  int64_t kept = 1, reduced = 1;
+};
+Reduction arrange(const RefContext& c) {
+  const Tensor& t = c.tensor("self").data;
+  std::vector<bool> is_reduced(t.shape.size());
+  const auto* dims = c.node.arg("dim").get<std::vector<Dim>>();
+  if (!dims || dims->empty()) is_reduced.assign(t.shape.size(), true);
+  else if (!t.shape.empty())
+    for (const Dim& d : *dims) is_reduced[(c.evaluate(d) + t.shape.size()) % t.shape.size()] = true;
+  std::vector<size_t> order;
+  Reduction r;
+  for (bool wanted : {false, true})
+    for (size_t i = 0; i < t.shape.size(); ++i)
+      if (is_reduced[i] == wanted) {
+        order.push_back(i);
+        (wanted ? r.reduced : r.kept) *= t.shape[i];
+      }
+  r.view = t.permute(order);
+  return r;
+}
+
+template <class T, class F>
+std::vector<T> fold_rows(const Reduction& r, const std::vector<T>& values, T start, F&& f) {
+  std::vector<T> out(r.kept, start);
+  for (int64_t i = 0; i < r.kept; ++i)
+    for (int64_t j = 0; j < r.reduced; ++j) out[i] = f(out[i], values[i * r.reduced + j]);
+  return out;
+}
+
+Result<Tensors> run_sum(const RefContext& c) {
+  Reduction r = arrange(c);
+  if (!is_floating(c.dtype(0))) {
+    auto out = fold_rows<int64_t>(r, read_ints(r.view), 0, add_wrap);
+    for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
+    return Tensors{make_ints(c.sizes(0), std::move(out))};
+  }
+  return Tensors{make_doubles(c.sizes(0), fold_rows<double>(r, read_doubles(r.view), 0, [](double a, double b) { return a + b; }))};
+}
+
+Result<Tensors> run_mean(const RefContext& c) {
+  Reduction r = arrange(c);
+  auto out = fold_rows<double>(r, read_doubles(r.view), 0, [](double a, double b) { return a + b; });
+  for (double& v : out) v /= static_cast<double>(r.reduced);
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_extreme(const RefContext& c) {
+  Reduction r = arrange(c);
+  if (r.reduced == 0 && r.kept > 0) return Error::bad_input(c.node.where, "the extreme of no elements", "reduce over at least one");
+  bool largest = base_name(c) == "amax";
+  if (!is_floating(c.dtype(0))) {
+    auto pick = [&](int64_t a, int64_t b) { return largest ? std::max(a, b) : std::min(a, b); };
+    return Tensors{make_ints(c.sizes(0), fold_rows<int64_t>(r, read_ints(r.view), largest ? INT64_MIN : INT64_MAX, pick))};
+  }
+  auto pick = [&](double a, double b) { return std::isnan(a) ? a : std::isnan(b) ? b : largest ? std::max(a, b) : std::min(a, b); };
+  return Tensors{make_doubles(c.sizes(0), fold_rows<double>(r, read_doubles(r.view), largest ? -INFINITY : INFINITY, pick))};
+}
+
+constexpr RefRow kRules[] = {
+    {"aten.neg.default", run_pointwise}, {"aten.abs.default", run_pointwise}, {"aten.reciprocal.default", run_pointwise},
+    {"aten.exp.default", run_pointwise}, {"aten.log.default", run_pointwise}, {"aten.sqrt.default", run_pointwise},
+    {"aten.rsqrt.default", run_pointwise}, {"aten.sin.default", run_pointwise}, {"aten.cos.default", run_pointwise},
+    {"aten.erf.default", run_pointwise}, {"aten.tanh.default", run_pointwise}, {"aten.sigmoid.default", run_pointwise},
+    {"aten.relu.default", run_pointwise}, {"aten.silu.default", run_pointwise}, {"aten.round.default", run_pointwise},
+    {"aten.floor.default", run_pointwise}, {"aten.add.Tensor", run_pointwise}, {"aten.add.Scalar", run_pointwise},
+    {"aten.sub.Tensor", run_pointwise}, {"aten.sub.Scalar", run_pointwise}, {"aten.rsub.Tensor", run_pointwise},
+    {"aten.rsub.Scalar", run_pointwise}, {"aten.mul.Tensor", run_pointwise}, {"aten.mul.Scalar", run_pointwise},
+    {"aten.div.Tensor", run_pointwise}, {"aten.div.Scalar", run_pointwise}, {"aten.maximum.default", run_pointwise},
+    {"aten.minimum.default", run_pointwise}, {"aten.pow.Tensor_Scalar", run_pointwise}, {"aten.gelu.default", run_pointwise},
+    {"aten.hardtanh.default", run_pointwise}, {"aten.clamp.default", run_pointwise}, {"aten.clamp_min.default", run_pointwise},
+    {"aten.clamp_max.default", run_pointwise}, {"aten.sum.dim_IntList", run_sum}, {"aten.mean.dim", run_mean},
+    {"aten.amax.default", run_extreme}, {"aten.amin.default", run_extreme}, {"qcg.loop", run_loop},
+};
+
+}  // namespace
+
+std::span<const RefRow> reference_pointwise() { return kRules; }
+
+}  // namespace qcg

@@ -1,0 +1,249 @@
+#include "graph/reference.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "graph/verify.h"
+
+using namespace qcg;
+
+namespace {
+
+Tensor tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& values) {
+  std::vector<std::byte> bytes(values.size() * dtype_bytes(dtype));
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::byte* p = bytes.data() + i * dtype_bytes(dtype);
+    if (is_floating(dtype)) double_to_element(dtype, values[i], p);
+    else int_to_element(dtype, static_cast<int64_t>(values[i]), p);
+  }
+  return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
+}
+
+std::vector<double> values_of(const Tensor& t) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < t.numel(); ++i) values.push_back(element_to_double(t.dtype, t.bytes().data() + i * dtype_bytes(t.dtype)));
+  return values;
+}
+
+std::vector<double> parse_numbers(const std::string& line) {
+  std::vector<double> values;
+  const char* p = line.c_str();
+  for (char* end; *p; p = end) {
+    values.push_back(std::strtod(p, &end));
+    if (end == p) break;
+    while (*end == ' ') ++end;
+  }
+  return values;
+}
+
+Graph parse(const std::string& text) {
+  auto g = parse_graph(text);
+  REQUIRE_MESSAGE(g.ok(), g.error().to_string() << "\n" << text);
+  Status status = verify_graph(*g);
+  REQUIRE_MESSAGE(status.ok(), status.error().to_string() << "\n" << text);
+  return std::move(*g);
+}
+
+std::vector<Tensor> evaluate(const Graph& g, const std::vector<Tensor>& inputs, bool emulate = false) {
+  auto out = evaluate_graph(g, inputs, {emulate});
+  REQUIRE_MESSAGE(out.ok(), out.error().to_string());
+  return std::move(*out);
+}
+
+struct TorchCase {
+  std::string title, text;
+  std::vector<std::vector<double>> inputs, outputs;
+};
+
+std::vector<TorchCase> read_cases() {
+  std::ifstream file(std::string(QCG_SOURCE_DIR) + "/tests/graph_core/torch_cases.txt");
+  REQUIRE(file.good());
+  std::vector<TorchCase> cases;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("case ")) cases.emplace_back().title = line.substr(5);
+    else if (line == "in" || line.starts_with("in ")) cases.back().inputs.push_back(parse_numbers(line.substr(std::min<size_t>(3, line.size()))));
+    else if (line == "out" || line.starts_with("out ")) cases.back().outputs.push_back(parse_numbers(line.substr(std::min<size_t>(4, line.size()))));
+    else cases.back().text += line + "\n";
+  }
+  return cases;
+}
+
+// What eager float arithmetic may differ by from double arithmetic rounded once; products of cancelling terms need the
+// absolute part.
+double tolerance(DType dtype, double want) {
+  double relative = dtype == DType::bf16 ? 1.0 / 128 : dtype == DType::f16 ? 1.0 / 1024 : 4e-6;
+  return relative * std::max(std::abs(want), 0.25);
+}
+
+void check_case(const TorchCase& test, std::set<std::string>& seen) {
+  Graph g = parse(test.text);
+  for (const Node& node : g.nodes) seen.insert(node.op->name);
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const Value& v = g.value(g.inputs[i]);
+    inputs.push_back(tensor_of(v.dtype, *qcg::evaluate(v.shape, {}), test.inputs[i]));
+  }
+  bool exact = test.title.ends_with(" exact");
+  for (bool emulate : {true, false}) {
+    std::vector<Tensor> got = evaluate(g, inputs, emulate);
+    REQUIRE(got.size() == test.outputs.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      std::vector<double> values = values_of(got[i]);
+      REQUIRE(values.size() == test.outputs[i].size());
+      for (size_t k = 0; k < values.size(); ++k) {
+        double want = test.outputs[i][k];
+        if (std::isnan(want) ? std::isnan(values[k]) : values[k] == want) continue;
+        bool close = !(exact && emulate) && is_floating(got[i].dtype) && std::abs(values[k] - want) <= tolerance(got[i].dtype, want);
+        CHECK_MESSAGE(close, test.title << " output " << i << " element " << k << ": " << values[k] << ", torch " << want << ", emulate "
+                                        << emulate << "\n" << test.text);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every op computes what torch computes") {
+  std::set<std::string> seen;
+  for (const TorchCase& test : read_cases()) check_case(test, seen);
+  // What has no torch twin, or no value, is tested elsewhere in this file; everything else must have a case.
+  for (const OpSchema& op : op_table()) {
+    bool other = op.role == OpRole::internal || op.role == OpRole::assertion || op.name == "aten.sym_size.int" ||
+                 op.name == "aten.to.device" || functional_name(op.name) != op.name;
+    if (!other) CHECK_MESSAGE(seen.contains(op.name), op.name);
+  }
+}
+
+TEST_CASE("symbols are bound from the inputs' shapes") {
+  Graph g = parse(
+      "symbol s0 in [1, 64]\nsymbol s1 in [0, 8]\ngraph(%x: f32[2*s0+1, s1], %y: f32[s0*s1, 1]) {\n"
+      "  %n = aten.sym_size.int(%x, dim = 0) : i64[]\n  %r = aten.reshape.default(%y, shape = [s0, -1]) : f32[s0, s1]\n  return %n, %r\n}\n");
+  auto symbols = bind_symbols(g, {{9, 3}, {12, 1}});
+  REQUIRE(symbols.ok());
+  CHECK(*symbols == SymbolValues{{"s0", 4}, {"s1", 3}});
+  CHECK_FALSE(bind_symbols(g, {{8, 3}, {12, 1}}).ok());
+  CHECK_FALSE(bind_symbols(g, {{9, 3}, {13, 1}}).ok());
+  CHECK_FALSE(bind_symbols(g, {{9, 9}, {36, 1}}).ok());
+  CHECK_FALSE(bind_symbols(g, {{9, 3}}).ok());
+  auto out = evaluate(g, {Tensor::zeros(DType::f32, {9, 3}), Tensor::zeros(DType::f32, {12, 1})});
+  CHECK(values_of(out[0]) == std::vector<double>{9});
+  CHECK(out[1].shape == std::vector<int64_t>{4, 3});
+  out = evaluate(g, {Tensor::zeros(DType::f32, {9, 0}), Tensor::zeros(DType::f32, {0, 1})});
+  CHECK(out[1].shape == std::vector<int64_t>{4, 0});
+}
+
+TEST_CASE("intermediates round only when casts are emulated, constants always") {
+  Graph g = parse(
+      "graph(%x: bf16[1]) {\n  %a = aten.add.Tensor(%x, other = 0.001) : bf16[1]\n"
+      "  %b = aten.sub.Tensor(%a, %x) : bf16[1]\n  return %b\n}\n");
+  Tensor one = tensor_of(DType::bf16, {1}, {1});
+  CHECK(values_of(evaluate(g, {one}, true)[0])[0] == 0);
+  CHECK(values_of(evaluate(g, {one}, false)[0])[0] == doctest::Approx(0.001).epsilon(0.004));
+
+  Graph constant = parse(
+      "param @s: f32[1]\ngraph(%x: f32[1]) {\n  %c = aten.to.dtype(@s, dtype = bf16) : bf16[1]\n"
+      "  %d = aten.to.dtype(%c, dtype = f32) : f32[1]\n  %y = aten.mul.Tensor(%x, %d) : f32[1]\n  return %y\n}\n");
+  for (Value& v : constant.values)
+    if (v.kind == ValueKind::parameter) v.data = tensor_of(DType::f32, {1}, {1.001});
+  CHECK(values_of(evaluate(constant, {tensor_of(DType::f32, {1}, {1})})[0])[0] == 1);
+}
+
+TEST_CASE("qcg.linear computes every scheme") {
+  Graph g = parse(
+      "param @w0: i8[2, 4]\nparam @s0: f32[2, 2]\nparam @z0: i8[2, 2]\nparam @w1: i8[2, 4]\nparam @s1: f32[2, 2]\nparam @b1: f32[2]\n"
+      "symbol m in [0, 8]\ngraph(%a: f32[m, 1], %b: f32[m, 3], %r: f32[2]) {\n"
+      "  %y, %t = qcg.linear([%a, %b], weights = [@w0, @w1], scales = [@s0, @s1], zeros = [@z0, none], biases = [none, @b1], "
+      "operands = [%r], scheme = \"w4\", group = 3, epilogue = [add(mul(acc0, acc1), in0), neg(acc1)]) : f32[m, 2], bf16[m, 2]\n"
+      "  return %y, %t\n}\n");
+  auto set = [&](std::string_view name, DType dtype, std::vector<int64_t> shape, std::vector<double> values) {
+    for (Value& v : g.values)
+      if (v.name == name) v.data = tensor_of(dtype, shape, values);
+  };
+  set("w0", DType::i8, {2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
+  set("s0", DType::f32, {2, 2}, {0.5, 2, 1, 0.25});
+  set("z0", DType::i8, {2, 2}, {1, 0, -1, 2});
+  set("w1", DType::i8, {2, 4}, {1, 0, 0, 1, 0, 1, 1, 0});
+  set("s1", DType::f32, {2, 2}, {1, 1, 2, 2});
+  set("b1", DType::f32, {2}, {10, 20});
+  auto out = evaluate(g, {tensor_of(DType::f32, {1, 1}, {1}), tensor_of(DType::f32, {1, 3}, {2, 3, 4}), tensor_of(DType::f32, {2}, {100, 200})});
+  // w0^ = [[0, .5, 1, 8], [0, -1, -2, -1.5]], acc0 = [36, -14]; acc1 = [1 + 4 + 10, 2 * (2 + 3) + 20] = [15, 30]
+  CHECK(values_of(out[0]) == std::vector<double>{36 * 15 + 100, -14 * 30 + 200});
+  CHECK(values_of(out[1]) == std::vector<double>{-15, -30});
+  out = evaluate(g, {Tensor::zeros(DType::f32, {0, 1}), Tensor::zeros(DType::f32, {0, 3}), Tensor::zeros(DType::f32, {2})});
+  CHECK(out[0].shape == std::vector<int64_t>{0, 2});
+}
+
+TEST_CASE("da8w8 equals its parts, s8s8 is exact") {
+  uint32_t seed = std::random_device{}();
+  std::mt19937 random(seed);
+  INFO("seed " << seed);
+  Graph g = parse(
+      "param @w: i8[3, 32]\nparam @s: f32[3, 1]\ngraph(%x: bf16[5, 32]) {\n"
+      "  %q, %xs, %xz = qcg.quantize_rows(%x, mapping = \"ASYMMETRIC\", quant_min = -128, quant_max = 127, eps = 1.1920928955078125e-07) : "
+      "i8[5, 32], f32[5, 1], i32[5, 1]\n"
+      "  %y = qcg.linear([%q], %xs, %xz, [@w], scales = [@s], scheme = \"da8w8\", epilogue = [acc0]) : f32[5, 3]\n"
+      "  %i = qcg.linear([%q], weights = [@w], scheme = \"s8s8\", epilogue = [acc0]) : i32[5, 3]\n"
+      "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 32], scale = %xs, zero_point = %xz, input_dtype = i8) : f32[5, 32]\n"
+      "  %v = torchao.dequantize_affine.default(@w, block_size = [1, 32], scale = @s, zero_point = none, input_dtype = i8) : f32[3, 32]\n"
+      "  %z = aten.linear.default(%d, %v) : f32[5, 3]\n"
+      "  %t = aten.t.default(@w) : i8[32, 3]\n  %j = aten._int_mm.default(%q, %t) : i32[5, 3]\n  return %y, %z, %i, %j\n}\n");
+  auto random_tensor = [&](DType dtype, std::vector<int64_t> shape) {
+    std::vector<double> values(Tensor::zeros(DType::i8, shape).numel());
+    for (double& v : values) v = is_floating(dtype) ? static_cast<int>(random() % 2000) / 250.0 - 3 : static_cast<int>(random() % 256) - 128;
+    return tensor_of(dtype, shape, values);
+  };
+  for (Value& v : g.values)
+    if (v.kind == ValueKind::parameter) v.data = random_tensor(v.dtype, v.data.shape);
+  auto out = evaluate(g, {random_tensor(DType::bf16, {5, 32})});
+  auto fused = values_of(out[0]), parts = values_of(out[1]);
+  for (size_t i = 0; i < fused.size(); ++i) CHECK(fused[i] == doctest::Approx(parts[i]).epsilon(1e-6));
+  CHECK(values_of(out[2]) == values_of(out[3]));
+}
+
+TEST_CASE("chosen rows and columns of a linear, with magnitudes") {
+  LinearOperands p;
+  p.xs = {tensor_of(DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6}), tensor_of(DType::f32, {3, 1}, {-1, -2, -3})};
+  p.segments = {{tensor_of(DType::f32, {2, 3}, {1, -1, 2, 0, 1, -1}), {}, {}, tensor_of(DType::f32, {2}, {-7, 8})}};
+  int64_t rows[] = {2, 0}, columns[] = {1};
+  auto some = reference_linear(p, 0, rows, columns);
+  REQUIRE(some.ok());
+  CHECK(some->y == std::vector<double>{6 + 3 + 8, 2 + 1 + 8});
+  CHECK(some->abs_sum == std::vector<double>{6 + 3 + 8, 2 + 1 + 8});
+  auto all = reference_linear(p, 0);
+  REQUIRE(all.ok());
+  CHECK(all->y[0] == 1 - 2 - 2 - 7);
+  CHECK(all->abs_sum[0] == 1 + 2 + 2 + 7);
+  int64_t far[] = {3};
+  CHECK_FALSE(reference_linear(p, 0, far).ok());
+  CHECK_FALSE(reference_linear(p, 1).ok());
+  p.scheme = Scheme::w8;
+  CHECK_FALSE(reference_linear(p, 0).ok());
+  double accs[] = {2, 3}, tolerances[] = {0.5, 0.25};
+  auto moved = evaluate_with_tolerance(*Expr::parse("mul(acc0, acc1)"), accs, tolerances, {});
+  CHECK(moved.value == 6);
+  CHECK(moved.tolerance == 0.5 * 3 + 0.25 * 2);
+}
+
+TEST_CASE("NaN stays in its row") {
+  Graph g = parse("graph(%x: f32[3, 4], %w: f32[2, 4]) {\n  %y = aten.linear.default(%x, %w) : f32[3, 2]\n  return %y\n}\n");
+  Tensor x = tensor_of(DType::f32, {3, 4}, {1, 2, 3, 4, NAN, 1, 1, 1, 4, 3, 2, 1});
+  auto y = values_of(evaluate(g, {x, tensor_of(DType::f32, {2, 4}, {1, 1, 1, 1, 0, 0, 0, 2})})[0]);
+  CHECK(y[0] == 10);
+  CHECK(std::isnan(y[2]));
+  CHECK(std::isnan(y[3]));
+  CHECK(y[5] == 2);
+}
+
+TEST_CASE("bad calls are errors") {
+  Graph g = parse("param @w: f32[2, 4]\ngraph(%x: f32[3, 4]) {\n  %y = aten.linear.default(%x, @w) : f32[3, 2]\n  return %y\n}\n");
+  CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::f32, {3, 4})}).ok());  // no weights
+  CHECK_FALSE(evaluate_graph(g, {}).ok());
+  CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::bf16, {3, 4})}).ok());
+  CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::f32, {4, 4})}).ok());
+}
