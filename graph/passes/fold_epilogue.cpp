@@ -39,14 +39,21 @@ class EpilogueFolder {
       if (!is_linear(graph_.nodes[id])) continue;
       while (absorb_one(id)) {
       }
-      for (Skipped& skipped : refused_) context_.report.skipped.push_back(std::move(skipped));
+      all_refused_.insert(all_refused_.end(), refused_.begin(), refused_.end());
     }
+    for (const Refused& refused : all_refused_)  // another linear may have taken it meanwhile
+      if (!graph_.nodes[refused.user].outputs.empty()) context_.skip(refused.skipped.node, refused.skipped.reason);
     QCG_CHECK(sort_nodes(graph_));
     graph_.remove_dead();
     return {};
   }
 
  private:
+  struct Refused {
+    NodeId user;
+    Skipped skipped;
+  };
+
   // One user of one output, the earliest that fits.
   bool absorb_one(NodeId id) {
     refused_.clear();
@@ -94,7 +101,7 @@ class EpilogueFolder {
     for (ValueId operand : pointwise->operands) operands.push_back(classify(linear, operand));
     if (auto why = why_not(id, linear, node, *pointwise, operands)) {
       const std::string name = node.origins.empty() ? graph_.value(node.outputs[0]).name : node.origins.back();
-      refused_.push_back({name, "not folded into " + linear_name(graph_, graph_.nodes[id]) + ": " + *why});
+      refused_.push_back({user, {name, "not folded into " + linear_name(graph_, graph_.nodes[id]) + ": " + *why}});
       return false;
     }
     const Operand& own = *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
@@ -278,7 +285,7 @@ class EpilogueFolder {
   bool keep_casts_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<uint32_t> uses_;
-  std::vector<Skipped> refused_;
+  std::vector<Refused> refused_, all_refused_;
 };
 
 }  // namespace

@@ -12,7 +12,6 @@
 // Why first: patterns are written against this form; every later pass may assume it.
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/pass_list.h"
@@ -62,7 +61,7 @@ class NoopFolder {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
     for (NodeId id = 0; id < count; ++id) {
       resolve_inputs(graph_.nodes[id]);
-      QCG_CHECK(fold(id));
+      fold(id);
     }
     for (NodeId id = count; id < graph_.nodes.size(); ++id) resolve_inputs(graph_.nodes[id]);
     for (ValueId& out : graph_.outputs) out = resolve(out);
@@ -91,45 +90,36 @@ class NoopFolder {
     return graph_.value(a).dtype == graph_.value(b).dtype && graph_.value(a).shape == graph_.value(b).shape;
   }
 
-  Status fold(NodeId id) {
-    QCG_CHECK(fold_in_place(id));
+  void fold(NodeId id) {
+    fold_in_place(id);
     const Node& node = graph_.nodes[id];
     if (is_any(node, kSplits)) {
       fold_split(id);
-      return {};
+      return;
     }
-    if (node.outputs.size() != 1 || node.args.empty()) return {};
+    if (node.outputs.size() != 1 || node.args.empty()) return;
     canonicalize_cast(id);
     canonicalize_dropout_and_cat(id);
     const ValueId* input = node.args[0].get<ValueId>();
-    if (!input || *input == kNoValue) return {};
-    if (fold_copy(id, *input)) return {};
+    if (!input || *input == kNoValue) return;
+    if (fold_copy(id, *input)) return;
     if (is_op(node, "aten.to.dtype")) {
       fold_cast(id);
-      return {};
+      return;
     }
-    if (node.op->role != OpRole::view) return {};
-    if (fold_parameter_view(id)) return {};
+    if (node.op->role != OpRole::view) return;
+    if (fold_parameter_view(id)) return;
     canonicalize_view(id);
     compose_view(id);
-    return {};
   }
 
-  // sub_(y, …): from here on y *is* the result. The sweep rewrites later readers; aliases of y would need more than that.
-  Status fold_in_place(NodeId id) {
+  // The IR is functional: sub_ means sub (readers refuse graphs in which that would show).
+  void fold_in_place(NodeId id) {
     Node& node = graph_.nodes[id];
     const std::string plain = functional_name(node.op->name);
-    if (plain == node.op->name || node.op->role == OpRole::view) return {};
-    const ValueId target = node.tensor("self");
-    const Node* from = producer_of(graph_, target);
-    if (!from || from->op->role == OpRole::view)
-      return Error::unsupported(node.where, node.op->name + " writes into " + graph_.value(target).name +
-                                                (from ? ", which is a view" : ", which is an input or a weight"),
-                                "export the functional form (torch.export(...).run_decompositions({}))");
+    if (plain == node.op->name || node.op->role == OpRole::view) return;
     node.op = find_op(plain);
-    alias_[target] = node.outputs[0];
     count_change("in-place ops made functional");
-    return {};
   }
 
   bool fold_copy(NodeId id, ValueId input) {
@@ -188,7 +178,7 @@ class NoopFolder {
     if (!is_parameter(graph_, base)) return false;
     auto view = view_of_tensor(graph_, node, graph_.value(base).data);
     if (!view) return false;
-    const ValueId out = node.outputs[0], viewed = view_parameter(base, std::move(*view));
+    const ValueId out = node.outputs[0], viewed = add_parameter_view(graph_, base, std::move(*view));
     count_change("views of parameters");
     if (!cast) {
       alias_[out] = viewed;
@@ -198,19 +188,6 @@ class NoopFolder {
       graph_.nodes[id].args = make_args(*op, {{"self", viewed}, {"dtype", graph_.value(out).dtype}});
     }
     return true;
-  }
-
-  // One value per distinct view, so that tied weights stay recognizable without bytes.
-  ValueId view_parameter(ValueId base, Tensor view) {
-    auto root_it = roots_.find(base);
-    const ValueId root = root_it == roots_.end() ? base : root_it->second;
-    auto key = std::make_tuple(root, view.shape, view.strides, view.offset);
-    const Tensor& whole = graph_.value(root).data;
-    if (view.shape == whole.shape && view.strides == whole.strides && view.offset == whole.offset) return root;
-    auto [it, fresh] = views_.try_emplace(key, kNoValue);
-    if (fresh) it->second = add_parameter_view(graph_, root, std::move(view));
-    roots_[it->second] = root;
-    return it->second;
   }
 
   void canonicalize_view(NodeId id) {
@@ -320,8 +297,6 @@ class NoopFolder {
   Graph& graph_;
   PassReport& report_;
   std::map<ValueId, ValueId> alias_;
-  std::map<ValueId, ValueId> roots_;  // parameter view -> the parameter it came from
-  std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>, int64_t>, ValueId> views_;
 };
 
 }  // namespace

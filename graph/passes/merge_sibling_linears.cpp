@@ -45,7 +45,9 @@ class SiblingMerger {
   void merge_readers(const std::vector<NodeId>& linears) {
     if (linears.size() == 1) {
       const Node& node = graph_.nodes[linears[0]];
-      const std::string input = graph_.value(read_linear(node).xs[0]).name;
+      ValueId x = read_linear(node).xs[0];
+      if (const Node* quantize = producer_if(graph_, x, "qcg.quantize_rows")) x = quantize->tensor("x");
+      const std::string input = graph_.value(x).name;
       if (read_linear(node).weights.size() == 1)
         context_.skip(linear_name(graph_, node), "only linear that reads " + input);
       return;

@@ -81,8 +81,37 @@ void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg>
   graph.nodes[id].args = std::move(args);
 }
 
+namespace {
+
+// "w" for "w", "w.view" and "w.view_1".
+std::string root_name(const std::string& name) {
+  const size_t at = name.rfind(".view");
+  return at != std::string::npos && name.find('.', at + 1) == std::string::npos ? name.substr(0, at) : name;
+}
+
+std::string derived_name(const Graph& graph, ValueId base, std::string_view suffix) {
+  return graph.unique_name(root_name(graph.value(base).name) + std::string(suffix));
+}
+
+bool same_geometry(const Tensor& a, const Tensor& b) {
+  return a.dtype == b.dtype && a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+}
+
+}  // namespace
+
 ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view) {
-  return graph.add_parameter(graph.unique_name(graph.value(base).name + ".view"), std::move(view));
+  // The view may be there already: w transposed twice is w, and tied weights must stay one value. Without bytes, the name
+  // tells which weight a view is of.
+  const std::string root = root_name(graph.value(base).name);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    if (!is_parameter(graph, id) || !same_geometry(graph.value(id).data, view)) continue;
+    const Tensor& data = graph.value(id).data;
+    if (data.bound() != view.bound()) continue;
+    if (view.bound() ? data.storage->bytes.data() == view.storage->bytes.data() : root_name(graph.value(id).name) == root)
+      return id;
+  }
+  std::string name = derived_name(graph, base, ".view");
+  return graph.add_parameter(std::move(name), std::move(view));
 }
 
 namespace {
@@ -120,8 +149,8 @@ ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype) {
     to.shape = from.shape;
     to.strides = Tensor::row_major_strides(from.shape);
   }
-  return graph.add_parameter(graph.unique_name(graph.value(parameter).name + "." + std::string(dtype_name(dtype))),
-                             std::move(to));
+  std::string name = derived_name(graph, parameter, "." + std::string(dtype_name(dtype)));
+  return graph.add_parameter(std::move(name), std::move(to));
 }
 
 bool same_parameter(const Graph& graph, ValueId a, ValueId b) {
@@ -129,8 +158,7 @@ bool same_parameter(const Graph& graph, ValueId a, ValueId b) {
   if (!is_parameter(graph, a) || !is_parameter(graph, b)) return false;
   const Tensor& x = graph.value(a).data;
   const Tensor& y = graph.value(b).data;
-  return x.bound() && y.bound() && x.storage->bytes.data() == y.storage->bytes.data() && x.dtype == y.dtype &&
-         x.offset == y.offset && x.shape == y.shape && x.strides == y.strides;
+  return x.bound() && y.bound() && x.storage->bytes.data() == y.storage->bytes.data() && same_geometry(x, y);
 }
 
 Status sort_nodes(Graph& graph) {

@@ -43,6 +43,7 @@ std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named);
 // Node `id` becomes `op`; it keeps its outputs, where and source.
 void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg> args);
 
+// `base` seen as `view` (same storage): the parameter that is that already, or a new one.
 ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view);
 // The same numbers in another dtype: evaluated when the bytes are there, declared otherwise.
 ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype);

@@ -38,14 +38,6 @@ ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn) {
   }
   if (view.shape.size() != 2) return kNoValue;
   if (weight_kn) view = view.transpose(0, 1);
-  const Tensor& whole = graph.value(weight).data;
-  if (view.shape == whole.shape && view.strides == whole.strides) return weight;
-  for (ValueId id = 0; id < graph.values.size(); ++id)  // the transposed twin may be there already: tied weights
-    if (is_parameter(graph, id) && whole.bound() && graph.value(id).data.bound() &&
-        graph.value(id).data.storage->bytes.data() == whole.storage->bytes.data() &&
-        graph.value(id).data.dtype == view.dtype && graph.value(id).data.offset == view.offset &&
-        graph.value(id).data.shape == view.shape && graph.value(id).data.strides == view.strides)
-      return id;
   return add_parameter_view(graph, weight, std::move(view));
 }
 
