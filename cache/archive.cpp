@@ -126,7 +126,7 @@ Status Store::export_to(const std::string& file) {
   uint64_t written = 0;
   int error = writer.put(kFirstLine);
   for (const auto& info : entries) {
-    Loaded loaded = state_->load(info.key);
+    Loaded loaded = state_->load(info.key, state_->entry_dir(info.key));
     if (loaded.outcome != Loaded::found || error) continue;  // what is damaged is not worth exporting
     std::string manifest = print_manifest({info.key, loaded.entry->files()});
     error = writer.put("entry " + std::to_string(manifest.size()) + "\n");

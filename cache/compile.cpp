@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "cache/nvrtc.h"
@@ -141,6 +142,17 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
   return result;
 }
 
+// One number from a file such as /sys/fs/cgroup/memory.max; -1 if there is none ("max").
+long long number_in(const char* path) {
+  long long value = -1;
+  if (FILE* file = std::fopen(path, "r")) {
+    if (std::fscanf(file, "%lld", &value) != 1) value = -1;
+    std::fclose(file);
+  }
+  return value;
+}
+
+// What is free on the machine, or in the container if that is less; -1 if unknown.
 long available_memory_mb() {
   long available_kb = -1;
   if (FILE* file = std::fopen("/proc/meminfo", "r")) {
@@ -149,7 +161,21 @@ long available_memory_mb() {
       if (std::sscanf(line, "MemAvailable: %ld kB", &available_kb) == 1) break;
     std::fclose(file);
   }
-  return available_kb < 0 ? -1 : available_kb / 1024;
+  long mb = available_kb < 0 ? -1 : available_kb / 1024;
+  const long long most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+  if (most >= 0 && used >= 0) {
+    const long left_mb = static_cast<long>(std::max(most - used, 0ll) >> 20);
+    mb = mb < 0 ? left_mb : std::min(mb, left_mb);
+  }
+  return mb;
+}
+
+// What earlier processes left when they were killed; looked for once per process and place.
+void clean_up_once(const std::string& root) {
+  static std::mutex mutex;
+  static std::set<std::string> cleaned;
+  std::lock_guard lock(mutex);
+  if (cleaned.insert(root).second) remove_stale_scratch(root);
 }
 
 }  // namespace
@@ -191,6 +217,7 @@ Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::
                                                const CompileLimits& limits) {
   for (const auto& job : jobs) QCG_CHECK(check_job(toolchain, job));
   const std::string root = limits.temp_root.empty() ? default_temp_root() : limits.temp_root;
+  clean_up_once(root);
   QCG_TRY(scratch, ScratchDir::create(root));
 
   std::vector<CompileResult> results(jobs.size());

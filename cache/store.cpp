@@ -101,7 +101,7 @@ Result<Store> Store::open(StoreOptions options) {
     }
     QCG_CHECK(check_private_dir(dir, fs, options.shared));
   }
-  if (!state->read_only && ::access(state->temp_dir().c_str(), W_OK)) {
+  if (!state->read_only && ::faccessat(AT_FDCWD, state->temp_dir().c_str(), W_OK, AT_EACCESS)) {
     if (!options.read_only_ok) return io_error(state->temp_dir(), "cannot be written", errno);
     state->read_only = true;
   }
@@ -125,9 +125,8 @@ void Store::State::warn(std::string text) {
 
 // The directory is opened once and its files are reached through it, so that all of them are of one entry even if
 // another process replaces or removes the entry meanwhile.
-Loaded Store::State::load(const Key& key) {
+Loaded Store::State::load(const Key& key, const std::string& path) {
   if (!usable) return {};
-  const std::string path = entry_dir(key);
   OwnedFd dir(fs->open_at(AT_FDCWD, path, kOpenEntry));
   if (!dir) {
     if (errno == ENOENT) return {};
@@ -180,7 +179,7 @@ Status Store::State::remove_entry(const Key& key) {
 
 Result<std::optional<Entry>> Store::find(const Key& key) {
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
-  Loaded loaded = state_->load(key);
+  Loaded loaded = state_->load(key, state_->entry_dir(key));
   if (loaded.outcome == Loaded::found) state_->fs->set_used_now(loaded.entry->dir());
   if (loaded.outcome == Loaded::failed) state_->warn(loaded.reason);
   if (loaded.outcome == Loaded::corrupt) {
@@ -203,28 +202,31 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
   const std::string stage = scratch.path() + "/entry";
   QCG_CHECK(stage_entry(fs, stage, key, files, key_dump));
 
-  const std::string bucket = s.bucket_dir(key);
+  // Read back before anybody else can see it: what is put in place is known to be whole, and is what is returned.
+  Loaded staged = s.load(key, stage);
+  if (staged.outcome != Loaded::found) return Error::io(stage, "reads back otherwise than written", "check the file system");
+
+  const std::string bucket = s.bucket_dir(key), path = s.entry_dir(key);
   if (fs.mkdir(bucket, s.options.shared ? 0770 : 0700) == 0) {
     if (int error = fs.sync_dir(s.root)) return io_error(s.root, "cannot be synced", error);
   } else if (errno != EEXIST) {
     return io_error(bucket, "cannot be made", errno);
   }
-  for (int attempt = 0; attempt < 4; ++attempt) {
-    const bool ours = fs.rename(stage, s.entry_dir(key)) == 0;
-    if (!ours && errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
-      return io_error(s.entry_dir(key), "cannot be put in place", errno);
-    if (ours) {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    if (fs.rename(stage, path) == 0) {
       if (int error = fs.sync_dir(bucket)) s.warn(io_error(bucket, "cannot be synced", error).to_string());
+      s.enforce_limit(s.describe(key).bytes);
+      staged.entry->dir_ = path;
+      return std::move(*staged.entry);
     }
-    Loaded loaded = s.load(key);
-    if (loaded.outcome == Loaded::found) {
-      if (ours) s.enforce_limit(s.describe(key).bytes);
-      return std::move(*loaded.entry);
-    }
-    if (ours) break;
-    if (loaded.outcome == Loaded::corrupt) QCG_CHECK(s.remove_entry(key));
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return io_error(path, "cannot be put in place", errno);
+    // Somebody was first: theirs is as good as ours, if it is whole.
+    Loaded existing = s.load(key, path);
+    if (existing.outcome == Loaded::found) return std::move(*existing.entry);
+    if (existing.outcome == Loaded::failed) return Error::io(path, existing.reason, "check the file system");
+    if (existing.outcome == Loaded::corrupt) QCG_CHECK(s.remove_entry(key));
   }
-  return Error::io(s.entry_dir(key), "the entry was written but cannot be read back", "check the file system");
+  return Error::io(path, "others keep replacing this entry by damaged ones", "check the file system and who uses this cache");
 }
 
 }  // namespace qcg

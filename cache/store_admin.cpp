@@ -204,7 +204,7 @@ Result<VerifyResult> Store::verify_all() {
   VerifyResult result;
   QCG_TRY(entries, state_->scan());
   for (const auto& entry : entries) {
-    Loaded loaded = state_->load(entry.key);
+    Loaded loaded = state_->load(entry.key, state_->entry_dir(entry.key));
     if (loaded.outcome == Loaded::absent) continue;
     ++result.checked;
     if (loaded.outcome == Loaded::found) continue;

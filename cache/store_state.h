@@ -2,7 +2,7 @@
 //
 // Why here: store.cpp keeps the promises, store_admin.cpp and archive.cpp look after the directory; both need these.
 //
-//   Loaded got = state.load(key);
+//   Loaded got = state.load(key, state.entry_dir(key));
 //   if (got.outcome == Loaded::corrupt) state.remove_entry(key);
 #pragma once
 
@@ -50,7 +50,7 @@ struct Store::State {
   std::string entry_dir(const Key& key) const { return bucket_dir(key) + "/" + key.hex; }
 
   void warn(std::string text);
-  Loaded load(const Key& key);
+  Loaded load(const Key& key, const std::string& path);
   Status remove_entry(const Key& key);
   Result<std::vector<EntryInfo>> scan();
   EntryInfo describe(const Key& key);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -30,7 +31,7 @@ bool hits(Store& store, int number, size_t size = 150) {
 }  // namespace
 
 TEST_CASE("what is published is found, by this and by another store") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path() + "/deep/er/cache");
   CHECK(!hits(store, 1));
   must_publish(store, 1);
@@ -53,7 +54,7 @@ TEST_CASE("what is published is found, by this and by another store") {
 }
 
 TEST_CASE("publishing twice keeps the first entry") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   must_publish(store, 1);
   struct stat before, after;
@@ -64,7 +65,7 @@ TEST_CASE("publishing twice keeps the first entry") {
 }
 
 TEST_CASE("a damaged entry in place is replaced by a publish") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   must_publish(store, 1);
   write_text(entry_path(dir, 1) + "/kernel.so", "damaged");
@@ -73,7 +74,7 @@ TEST_CASE("a damaged entry in place is replaced by a publish") {
 }
 
 TEST_CASE("files too large to hold are verified again when they are read") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   auto opened = Store::open({.dir = dir.path(), .hold_bytes = 64});
   REQUIRE(opened.ok());
   Store store = std::move(opened).value();
@@ -99,7 +100,7 @@ TEST_CASE("files too large to hold are verified again when they are read") {
 }
 
 TEST_CASE("names that would leave the entry are refused") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path() + "/c");
   for (const char* name : {"", "..", "../x", "/x", "a/../b", "a//b", "a/", ".", "MANIFEST", "key.txt", "a b", "a%b", "a\nb"}) {
     CAPTURE(name);
@@ -114,7 +115,7 @@ TEST_CASE("names that would leave the entry are refused") {
 }
 
 TEST_CASE("a directory that others can change is refused") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   const std::string cache = dir.path() + "/cache";
   auto refused = [&](const std::string& path) {
     auto store = Store::open({.dir = path});
@@ -161,7 +162,7 @@ TEST_CASE("a directory that others can change is refused") {
 }
 
 TEST_CASE("links, pipes and files of others inside an entry are never loaded") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   const std::string outside = dir.path() + "/outside";
   const std::vector<std::pair<const char*, std::function<void(const std::string&)>>> tricks = {
@@ -191,10 +192,10 @@ TEST_CASE("links, pipes and files of others inside an entry are never loaded") {
 }
 
 TEST_CASE("every flipped bit and every truncation is detected") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path() + "/c");
   must_publish(store, 1, 40);
-  TestDir kept;
+  TestDir kept(TestDir::in_memory);
   const std::string path = dir.path() + "/c/v1/" + key_of(1).hex.substr(0, 2) + "/" + key_of(1).hex;
   files::copy(path, kept.path() + "/entry");
   size_t changes = 0;
@@ -225,7 +226,7 @@ TEST_CASE("every flipped bit and every truncation is detected") {
 }
 
 TEST_CASE("a missing file, a foreign manifest and another key's entry are not loaded") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   for (const char* name : {"kernel.so", "MANIFEST", "key.txt"}) {
     must_publish(store, 1);
@@ -241,7 +242,7 @@ TEST_CASE("a missing file, a foreign manifest and another key's entry are not lo
 }
 
 TEST_CASE("gc removes the least recently used first, and publish keeps the limit") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   for (int n = 0; n < 6; ++n) {
     must_publish(store, n, 1000);
@@ -271,7 +272,7 @@ TEST_CASE("gc removes the least recently used first, and publish keeps the limit
 }
 
 TEST_CASE("counters outlive the process and survive damage") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   {
     Store store = open_store(dir.path());
     must_publish(store, 1);
@@ -298,7 +299,7 @@ TEST_CASE("counters outlive the process and survive damage") {
 }
 
 TEST_CASE("show, verify, clear") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   must_publish(store, 1);
   must_publish(store, 2);
@@ -322,7 +323,7 @@ TEST_CASE("show, verify, clear") {
 }
 
 TEST_CASE("a miss is explained by the nearest entry") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   auto dump = [](const char* flag, const char* source) { return std::string("kernel = k\nflag = ") + flag + "\nsource = " + source + "\n"; };
   REQUIRE(store.publish(key_of(1), files_of(1), dump("-O2", "a")).ok());
@@ -332,7 +333,7 @@ TEST_CASE("a miss is explained by the nearest entry") {
 }
 
 TEST_CASE("export and import") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path() + "/a");
   for (int n = 0; n < 5; ++n) must_publish(store, n, 300);
   const std::string file = dir.path() + "/out.qcgcache";
@@ -379,7 +380,7 @@ TEST_CASE("no cache at all, and a read-only one") {
   CHECK(none.clear().ok());
   CHECK(none.gc(0).ok());
 
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   {
     Store store = open_store(dir.path());
     must_publish(store, 1);
@@ -396,8 +397,41 @@ TEST_CASE("no cache at all, and a read-only one") {
   CHECK(published.error().code == ErrorCode::Io);
 }
 
+TEST_CASE("a directory without write permission serves what it has") {
+  TestDir dir(TestDir::in_memory);
+  ::chmod(dir.path().c_str(), 0755);
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {  // root may write anywhere, so be somebody else if we can
+    if (::geteuid() == 0 && (::chown(dir.path().c_str(), 65534, 65534) || ::setgid(65534) || ::setuid(65534))) ::_exit(9);
+    const std::string cache = dir.path() + "/cache";
+    {
+      auto store = Store::open({.dir = cache});
+      if (!store.ok() || !store->publish(key_of(1), files_of(1), dump_of(1)).ok()) ::_exit(1);
+    }
+    for (const char* part : {"/v1/tmp", "/v1", ""}) ::chmod((cache + part).c_str(), 0500);
+    bool good = true;
+    if (auto store = Store::open({.dir = cache}); store.ok()) {
+      auto found = store->find(key_of(1));
+      good = store->read_only() && found.ok() && *found && is_entry_of(**found, 1) && !store->publish(key_of(2), files_of(2), "").ok();
+    } else {
+      good = false;
+    }
+    good = good && !Store::open({.dir = cache, .read_only_ok = false}).ok();
+    // A place where nothing can be made is an error that names it.
+    auto nowhere = Store::open({.dir = cache + "/new"});
+    good = good && !nowhere.ok() && nowhere.error().where == cache + "/new";
+    for (const char* part : {"", "/v1", "/v1/tmp"}) ::chmod((cache + part).c_str(), 0700);
+    ::_exit(good ? 0 : 2);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("one store may be used from several threads") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
@@ -417,7 +451,7 @@ TEST_CASE("one store may be used from several threads") {
 }
 
 TEST_CASE("whole compiles come back as they were") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path() + "/c");
   CompileCache cache(store);
   CHECK(!cache.find(key_of(1))->has_value());
@@ -437,7 +471,7 @@ TEST_CASE("whole compiles come back as they were") {
 }
 
 TEST_CASE("weights are known by their contents, huge ones by samples and their inode") {
-  TestDir dir;
+  TestDir dir(TestDir::in_memory);
   const std::string a = dir.path() + "/a", b = dir.path() + "/b";
   write_text(a, "weights");
   write_text(b, "weights");
