@@ -17,6 +17,8 @@
 
 QCG_INLINE vf v_reciprocal(vf x) { return v_div(v_set1(1.0f), x); }
 QCG_INLINE vf v_rsqrt(vf x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
+QCG_INLINE vf v_square(vf x) { return v_mul(x, x); }
+QCG_INLINE vf v_cube(vf x) { return v_mul(v_mul(x, x), x); }
 QCG_INLINE vf v_relu(vf x) { return v_max(x, v_zero()); }
 QCG_INLINE vf v_clamp(vf x, vf lo, vf hi) { return v_min(v_max(x, lo), hi); }
 

@@ -1,0 +1,223 @@
+// The renderers of the kernels that are not GEMMs. Every number and name is computed here; templates/cpu prints them.
+#include "codegen/rowwise.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/render_template.h"
+
+namespace qcg {
+namespace {
+
+using V = TemplateValue;
+
+// The dtypes the ISA headers load and store as f32 lanes.
+bool has_lanes(DType d) {
+  switch (d) {
+    case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
+    case DType::i8: case DType::u8: case DType::i32: case DType::i64: case DType::boolean: return true;
+    default: return false;
+  }
+}
+
+Status need_lanes(std::string_view kernel, DType d) {
+  if (has_lanes(d)) return {};
+  return Error::unsupported(std::string(kernel), fmt::format("{} cannot compute with {}", kernel, dtype_name(d)),
+                            "cast to f32, bf16 or f16 before it");
+}
+
+Status need_float(std::string_view kernel, DType d) {
+  if (d == DType::f32 || d == DType::bf16 || d == DType::f16) return {};
+  return Error::unsupported(std::string(kernel), fmt::format("{} of {} is not supported", kernel, dtype_name(d)),
+                            "cast to f32, bf16 or f16 before it");
+}
+
+// `value != 0` is what a bool stores.
+std::string_view stored_as(DType d) { return d == DType::boolean ? "u8" : dtype_name(d); }
+
+V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::string_view signature, std::string_view comment) {
+  V v;
+  v["symbol"] = symbol;
+  v["isa"] = isa_info(isa).name;
+  v["header"] = isa_info(isa).header;
+  v["what"] = what;
+  v["signature"] = sanitize_comment(signature);
+  v["comment"] = sanitize_comment(comment);
+  return v;
+}
+
+V typed(DType d) {
+  V v;
+  v["type"] = dtype_info(d).cpp;
+  v["dtype"] = dtype_name(d);
+  return v;
+}
+
+std::string list_dtypes(const std::vector<DType>& dtypes) {
+  std::vector<std::string_view> names;
+  for (const DType d : dtypes) names.push_back(dtype_name(d));
+  return fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+// An output that is an operand unchanged is moved as bytes: exact for integers beyond 2^24, any dtype.
+bool is_move(const LoopProblem& p, size_t output) {
+  const Expr& e = p.exprs[output];
+  return e.kind == ExprKind::in && p.operands[static_cast<size_t>(e.index)] == p.outputs[output];
+}
+
+void mark_used(const Expr& e, std::vector<bool>& used) {
+  if (e.kind == ExprKind::in) used[static_cast<size_t>(e.index)] = true;
+  for (const Expr& arg : e.args) mark_used(arg, used);
+}
+
+Status check_casts(const Expr& e) {
+  if (e.kind == ExprKind::cast) QCG_CHECK(need_lanes("loop", e.dtype));
+  for (const Expr& arg : e.args) QCG_CHECK(check_casts(arg));
+  return {};
+}
+
+Status check_loop(const LoopProblem& p) {
+  const bool consistent = p.rank >= 1 && !p.outputs.empty() && p.exprs.size() == p.outputs.size() &&
+                          p.operand_inner_stride.size() == p.operands.size();
+  if (!consistent) return Error::internal("loop", "a LoopProblem whose lists differ in length");
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    if (is_move(p, i)) continue;
+    QCG_CHECK(need_lanes("loop", p.outputs[i]));
+    QCG_CHECK(check_casts(p.exprs[i]));
+    std::vector<bool> used(p.operands.size());
+    mark_used(p.exprs[i], used);
+    for (size_t j = 0; j < used.size(); ++j)
+      if (used[j]) QCG_CHECK(need_lanes("loop", p.operands[j]));
+  }
+  return {};
+}
+
+std::string_view bytes_type(DType d) {
+  switch (dtype_bytes(d)) {
+    case 1: return "uint8_t";
+    case 2: return "uint16_t";
+    case 4: return "uint32_t";
+    default: return "uint64_t";
+  }
+}
+
+}  // namespace
+
+std::string LoopProblem::signature() const {
+  std::vector<std::string> texts;
+  for (const Expr& e : exprs) texts.push_back(e.str());
+  return fmt::format("loop rank={} in={} inner={} out={} expr=[{}]", rank, list_dtypes(operands), operand_inner_stride,
+                     list_dtypes(outputs), fmt::join(texts, "; "));
+}
+
+Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view symbol) {
+  QCG_CHECK(check_loop(p));
+  V v = kernel_context(symbol, isa, "pointwise loop", p.signature(), p.comment);
+  v["rank"] = p.rank;
+  std::vector<bool> used(p.operands.size());
+  std::vector<std::string> names;
+  std::vector<V> operands, outputs, moves;
+  for (size_t i = 0; i < p.outputs.size(); ++i)
+    if (!is_move(p, i)) mark_used(p.exprs[i], used);
+  for (size_t i = 0; i < p.operands.size(); ++i) {
+    names.push_back(fmt::format("in{}", i));
+    if (!used[i]) continue;
+    V o = typed(p.operands[i]);
+    o["index"] = i;
+    o["inner"] = p.operand_inner_stride[i];
+    o["strides"] = p.rank * static_cast<int>(i + 1);
+    operands.push_back(o);
+  }
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    V o = typed(p.outputs[i]);
+    o["arg"] = p.operands.size() + i;
+    o["strides"] = p.rank * static_cast<int>(p.operands.size() + i + 1);
+    if (is_move(p, i)) {
+      o["type"] = bytes_type(p.outputs[i]);
+      o["from"] = p.exprs[i].index;
+      o["from_strides"] = p.rank * (p.exprs[i].index + 1);
+      moves.push_back(o);
+      continue;
+    }
+    o["store"] = stored_as(p.outputs[i]);
+    const std::string code = print_expr(p.exprs[i], {}, names);
+    o["code"] = p.outputs[i] == DType::boolean ? "v_cast_bool(" + code + ")" : code;
+    outputs.push_back(o);
+  }
+  v["operands"] = V::from_items(std::move(operands));
+  v["outputs"] = V::from_items(std::move(outputs));
+  v["moves"] = V::from_items(std::move(moves));
+  return render_template("cpu/loop.cpp.j2", v);
+}
+
+std::string QuantizeRowsProblem::signature() const {
+  return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} out={} zero={}", dtype_name(input), k,
+                     symmetric ? "symmetric" : "asymmetric", quant_min, quant_max, eps, dtype_name(output), writes_zero);
+}
+
+Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, std::string_view symbol) {
+  QCG_CHECK(need_float("quantize_rows", p.input));
+  if (p.output != DType::i8 && p.output != DType::u8)
+    return Error::unsupported("quantize_rows", fmt::format("rows cannot be quantized to {}", dtype_name(p.output)),
+                              "quantize activations to int8 or uint8");
+  V v = kernel_context(symbol, isa, "row quantization", p.signature(), p.comment);
+  v["x"] = typed(p.input);
+  v["q"] = typed(p.output);
+  v["k"] = p.k;
+  v["symmetric"] = p.symmetric;
+  v["writes_zero"] = p.writes_zero;
+  v["quant_min"] = float_literal(static_cast<double>(p.quant_min));
+  v["quant_max"] = float_literal(static_cast<double>(p.quant_max));
+  const double range = static_cast<double>(p.quant_max - p.quant_min);
+  v["divisor"] = float_literal(p.symmetric ? range / 2 : range);
+  v["symmetric_zero"] = float_literal(static_cast<double>((p.quant_max + p.quant_min + 1) / 2));
+  const double smallest_normal = p.input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
+  v["eps"] = float_literal(p.eps > 0 ? p.eps : smallest_normal);
+  v["rows_per_item"] = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p.k));
+  return render_template("cpu/quantize_rows.cpp.j2", v);
+}
+
+std::string ReduceProblem::signature() const {
+  return fmt::format("reduce {} in={} out={}", op, dtype_name(input), dtype_name(output));
+}
+
+Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_view symbol) {
+  QCG_CHECK(need_lanes("reduction", p.input));
+  QCG_CHECK(need_lanes("reduction", p.output));
+  const bool sum = p.op == "sum" || p.op == "mean";
+  if (!sum && p.op != "amax" && p.op != "amin")
+    return Error::unsupported("reduction", fmt::format("reduction '{}' is not known", p.op), "use sum, mean, amax or amin");
+  V v = kernel_context(symbol, isa, "reduction", p.signature(), p.comment);
+  v["x"] = typed(p.input);
+  v["y"] = typed(p.output);
+  v["store"] = stored_as(p.output);
+  v["op"] = p.op;
+  v["combine"] = sum ? "v_add" : p.op == "amax" ? "v_max" : "v_min";
+  v["across"] = sum ? "v_hadd" : p.op == "amax" ? "v_hmax" : "v_hmin";
+  v["identity"] = float_literal(sum ? 0 : p.op == "amax" ? -INFINITY : INFINITY);
+  v["integers"] = !is_floating(p.input) && !is_floating(p.output) && p.op != "mean";
+  return render_template("cpu/reduce.cpp.j2", v);
+}
+
+std::string MatmulProblem::signature() const {
+  return fmt::format("matmul x={} w={} out={}", dtype_name(input), dtype_name(weight), dtype_name(output));
+}
+
+Result<std::string> render_matmul(const MatmulProblem& p, Isa isa, std::string_view symbol) {
+  for (const DType d : {p.input, p.weight, p.output}) QCG_CHECK(need_float("matmul of activations", d));
+  V v = kernel_context(symbol, isa, "batched matmul of two activations", p.signature(), p.comment);
+  v["x"] = typed(p.input);
+  v["w"] = typed(p.weight);
+  v["y"] = typed(p.output);
+  // Accumulators fill the registers: 16 zmm, 8 of 16 ymm, 8 of 16 xmm (a portable vector is two).
+  const int bytes = isa_info(isa).vector_bytes;
+  v["mr"] = bytes == 64 ? 8 : 4;
+  v["nv"] = isa == Isa::portable ? 1 : 2;
+  v["rows_per_item"] = 64;
+  return render_template("cpu/matmul.cpp.j2", v);
+}
+
+}  // namespace qcg
