@@ -1,0 +1,128 @@
+#include <doctest/doctest.h>
+
+#include "graph/infer.h"
+
+using namespace qcg;
+
+namespace {
+
+// The error of verifying a one-node graph, or what was wrong with it being accepted.
+std::string verdict(const std::string& inputs, const std::string& node) {
+  auto g = parse_graph("symbol s0 in [1, 64]\nsymbol s1 in [2, 8]\ngraph(" + inputs + ") {\n  " + node + "\n  return %x\n}\n");
+  if (!g.ok()) return "parse: " + g.error().to_string();
+  Status status = verify_graph(*g);
+  return status.ok() ? "ok" : status.error().message;
+}
+
+struct Case {
+  const char* inputs;
+  const char* node;
+};
+
+}  // namespace
+
+TEST_CASE("symbolic shapes follow the ops") {
+  const Case cases[] = {
+      {"%x: bf16[s0, s1, 64], %w: bf16[8, 64]", "%y = aten.linear.default(%x, %w) : bf16[s0, s1, 8]"},
+      {"%x: f32[s0, s1, 64]", "%y = aten.reshape.default(%x, shape = [-1, 64]) : f32[s0*s1, 64]"},
+      {"%x: f32[s0*s1, 64]", "%y = aten.reshape.default(%x, shape = [s0, -1, 32]) : f32[s0, 2*s1, 32]"},
+      {"%x: f32[s0+1, s1]", "%y = aten.reshape.default(%x, shape = [-1]) : f32[s0*s1+s1]"},
+      {"%x: f32[s0, 4]", "%y = aten.slice.Tensor(%x, start = 0, end = 1) : f32[1, 4]"},
+      {"%x: f32[s0, 4]", "%y = aten.slice.Tensor(%x, end = 9223372036854775807) : f32[s0, 4]"},
+      {"%x: f32[s0, 4]", "%y = aten.slice.Tensor(%x, start = -1) : f32[1, 4]"},
+      {"%x: f32[s1, 4]", "%y = aten.slice.Tensor(%x, start = 2) : f32[s1-2, 4]"},
+      {"%x: f32[s0, 4]", "%y = aten.slice.Tensor(%x, start = 100) : f32[0, 4]"},
+      {"%x: f32[s0+s1, 4]", "%y = aten.slice.Tensor(%x, start = s0) : f32[s1, 4]"},
+      {"%x: f32[s0, 4]", "%y = aten.select.int(%x, dim = 0, index = -1) : f32[4]"},
+      {"%x: f32[s0, 4]", "%y = aten.expand.default(%x, size = [s1, -1, 4]) : f32[s1, s0, 4]"},
+      {"%x: f32[s0, 1], %z: f32[1, s1]", "%y = aten.add.Tensor(%x, %z) : f32[s0, s1]"},
+      {"%x: f32[s0, 4], %z: f32[s0, s1]", "%y = aten.cat.default([%x, %z], dim = -1) : f32[s0, s1+4]"},
+      {"%x: f32[s0, 4], %z: f32[s1, 4]", "%y = aten.cat.default([%x, %z, %x]) : f32[2*s0+s1, 4]"},
+      {"%x: f32[s0, 4]", "%a, %b = aten.split_with_sizes.default(%x, split_sizes = [1, s0-1]) : f32[1, 4], f32[s0-1, 4]"},
+      {"%x: f32[s0, s1]", "%y = aten.mean.dim(%x, dim = [1], keepdim = true) : f32[s0, 1]"},
+      {"%x: bf16[s0, s1, 64]",
+       "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 1, 64], target_dtype = i8, "
+       "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[s0, s1, 1], i8[s0, s1, 1]"},
+      {"%x: bf16[s0, 64]",
+       "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 32], target_dtype = i8) "
+       ": bf16[s0, 2], i32[s0, 2]"},
+      {"%x: bf16[s0, s1, 64]",
+       "%q, %s, %z = qcg.quantize_rows(%x, mapping = \"SYMMETRIC\", quant_min = -128, quant_max = 127) : i8[s0, s1, 64], f32[s0, s1, 1], i32[s0, s1, 1]"},
+      {"%x: bf16[s0, 64], %z: f32[s0, 1]", "%y, %u = qcg.loop([%x, %z], exprs = [mul(in0, in1), in0]) : f32[s0, 64], i8[s0, 64]"},
+      {"%x: i32[4], %z: i32[4]", "%y = aten.sub_.Tensor(%x, %z) : i32[4]"},
+      {"%x: bf16[4], %z: f32[4]", "%y = aten.mul_.Tensor(%x, %z) : bf16[4]"},
+  };
+  for (const Case& c : cases) CHECK_MESSAGE(verdict(c.inputs, c.node) == "ok", c.node);
+}
+
+TEST_CASE("what does not fit is refused, and the message says what") {
+  auto refused = [](const char* inputs, const char* node, const char* part) {
+    std::string message = verdict(inputs, node);
+    CHECK_MESSAGE(message.find(part) != std::string::npos, node << " -> " << message);
+  };
+  refused("%x: f32[2, 8], %w: f32[4, 9]", "%y = aten.linear.default(%x, %w) : f32[2, 4]", "'weight': contracts 8 elements with 9");
+  refused("%x: f32[2, 8], %w: bf16[4, 8]", "%y = aten.linear.default(%x, %w) : f32[2, 4]", "dtype bf16 does not match f32");
+  refused("%x: f32[2, 8], %w: f32[4, 8], %b: f32[5]", "%y = aten.linear.default(%x, %w, %b) : f32[2, 4]", "'bias'");
+  refused("%x: f32[2, 8], %w: f32[4, 8]", "%y = aten.linear.default(%x, %w) : f32[2, 5]", "rule 10");
+  refused("%x: f32[2, 8], %w: f32[4, 8]", "%y = aten.linear.default(%x, %w) : bf16[2, 4]", "rule 10");
+  refused("%x: f32[s0, 8], %w: f32[s1, 8]", "%y = aten.add.Tensor(%x, %w) : f32[s0, 8]", "does not broadcast");
+  refused("%x: i8[2, 8], %w: bf16[8, 4]", "%y = aten._int_mm.default(%x, %w) : i32[2, 4]", "expected i8");
+  refused("%x: f32[2, 8]", "%y = aten.reshape.default(%x, shape = [3, -1]) : f32[3, 5]", "do not divide");
+  refused("%x: f32[2, 8]", "%y = aten.reshape.default(%x, shape = [-1, -1]) : f32[4, 4]", "more than one -1");
+  refused("%x: f32[2, 8]", "%y = aten.transpose.int(%x, dim0 = 0, dim1 = 2) : f32[8, 2]", "axis 2 is outside");
+  refused("%x: f32[2, 8]", "%y = aten.permute.default(%x, dims = [0, 0]) : f32[2, 2]", "twice");
+  refused("%x: f32[s0, 8]", "%y = aten.slice.Tensor(%x, end = 7) : f32[7, 8]", "known only at run time");
+  refused("%x: f32[s0, 8]", "%a = aten.split.Tensor(%x, split_size = 4) : f32[4, 8]", "dynamic");
+  refused("%x: f32[8]", "%a, %b = aten.split.Tensor(%x, split_size = 3) : f32[3], f32[5]", "rule 10");
+  refused("%x: f32[9000000000000000000]", "%y = aten.cat.default([%x, %x]) : f32[8]", "does not fit 64 bits");
+  refused("%x: i32[4], %z: f32[4]", "%y = aten.mul_.Tensor(%x, %z) : i32[4]", "in-place");
+  refused("%x: f32[4]", "%y = aten.gelu.default(%x, approximate = \"fast\") : f32[4]", "'approximate'");
+  refused("%x: f32[4]", "%y = aten.dropout.default(%x, p = 0.5, train = true) : f32[4]", "random");
+  refused("%x: f32[4, 30]",
+          "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 7], target_dtype = i8) : f32[4, 4], f32[4, 4]",
+          "does not divide");
+  refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [add(in0, in1)]) : f32[4]", "in1");
+  refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [acc0]) : f32[4]", "acc0");
+  refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");
+}
+
+TEST_CASE("promotion is torch's") {
+  auto value = [](DType d, bool scalar = false) {
+    Value v;
+    v.dtype = d;
+    if (!scalar) v.shape = {Dim(2)};
+    return v;
+  };
+  auto promote = [](std::vector<Value> values, std::vector<Arg> numbers = {}) {
+    Promotion p;
+    for (const Value& v : values) p.add(v);
+    for (const Arg& n : numbers) p.add(n);
+    return p.result();
+  };
+  CHECK(promote({value(DType::bf16), value(DType::f16)}) == DType::f32);
+  CHECK(promote({value(DType::bf16), value(DType::f64, true)}) == DType::bf16);
+  CHECK(promote({value(DType::i8), value(DType::f64, true)}) == DType::f64);
+  CHECK(promote({value(DType::u8), value(DType::i8)}) == DType::i16);
+  CHECK(promote({value(DType::i8)}, {Dim(1000)}) == DType::i8);
+  CHECK(promote({value(DType::i8)}, {1.5}) == DType::f32);
+  CHECK(promote({value(DType::boolean)}, {Dim(1)}) == DType::i64);
+  CHECK(promote({value(DType::f16)}, {1.5}) == DType::f16);
+  Promotion refused;
+  refused.add(value(DType::f8e4m3));
+  refused.add(value(DType::f32));
+  refused.result();
+  CHECK_FALSE(refused.defined);
+}
+
+TEST_CASE("ranges of sizes are safe for every value of the symbols") {
+  Symbol symbols[] = {{"a", 2, 5}, {"b", 0, INT64_MAX}};
+  DimRange r = range_of(Dim::symbol("a") * 3 - 4, symbols);
+  CHECK(r.min == 2);
+  CHECK(r.max == 11);
+  r = range_of(Dim(10) - Dim::symbol("a") * Dim::symbol("a"), symbols);
+  CHECK(r.min == -15);
+  CHECK(r.max == 6);
+  r = range_of(Dim::symbol("b") * Dim::symbol("b"), symbols);
+  CHECK(r.min == 0);
+  CHECK(r.max == INT64_MAX);
+}
