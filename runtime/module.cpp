@@ -41,10 +41,22 @@ FileHandle seal_in_memory(std::string_view bytes) {
 
 void* open_library(const std::string& path) { return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
-Error cannot_load(const std::string& path) {
+Error cannot_load(const std::string& name) {
   const char* reason = dlerror();
-  return Error::io(path, std::string("cannot be loaded: ") + (reason != nullptr ? reason : "unknown reason"),
-                   "check that the program was compiled for this operating system and is not on a noexec mount");
+  return Error::io(name, std::string("cannot be loaded: ") + (reason != nullptr ? reason : "unknown reason"),
+                   "check that it was compiled for this operating system, and that the system lets programs load code");
+}
+
+// nullptr where the system has no memory files or forbids running them, and where the bytes are no library.
+void* open_bytes(std::string_view bytes) {
+  // Once loaded, the mapping keeps the memory file alive without its descriptor.
+  const FileHandle memory = seal_in_memory(bytes);
+  return memory.get() < 0 ? nullptr : open_library(unique_fd_path(memory.get()));
+}
+
+Result<std::string> read_module(const std::string& path, const OpenedFile& file) {
+  if (file.bytes > kMaxModuleBytes) return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
+  return read_program_file(file, path);
 }
 
 }  // namespace
@@ -63,18 +75,26 @@ Module::~Module() {
 
 Result<Module> Module::load(const std::string& path, int64_t bytes, const std::string& sha256) {
   QCG_TRY(file, open_program_file(path, bytes));
-  if (bytes > kMaxModuleBytes) return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
-  QCG_TRY(content, read_program_file(file, path));
+  QCG_TRY(content, read_module(path, file));
   if (digest_hex(std::as_bytes(std::span(content))) != sha256)
     return Error::bad_input(path, "does not have the checksum in the manifest", "the program is damaged or was changed: copy or compile it again");
-  // Once loaded, the mapping keeps the memory file alive without its descriptor.
-  if (const FileHandle memory = seal_in_memory(content); memory.get() >= 0)
-    if (void* handle = open_library(unique_fd_path(memory.get()))) return Module(handle, path);
-  return load_unverified(path);
+  void* handle = open_bytes(content);
+  if (handle == nullptr) handle = open_library(path);
+  if (handle == nullptr) return cannot_load(path);
+  return Module(handle, path);
+}
+
+Result<Module> Module::load_bytes(std::string_view bytes, const std::string& name) {
+  void* handle = open_bytes(bytes);
+  if (handle == nullptr) return cannot_load(name);
+  return Module(handle, name);
 }
 
 Result<Module> Module::load_unverified(const std::string& path) {
-  void* handle = open_library(path);
+  QCG_TRY(file, open_program_file(path));
+  QCG_TRY(content, read_module(path, file));
+  void* handle = open_bytes(content);
+  if (handle == nullptr) handle = open_library(path);
   if (handle == nullptr) return cannot_load(path);
   return Module(handle, path);
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "runtime/abi.h"
@@ -23,7 +24,9 @@ class Module {
 
   // The path itself is opened only where the system has no memory files or forbids running them.
   static Result<Module> load(const std::string& path, int64_t bytes, const std::string& sha256);
-  // Without a checksum, for a file this process has just built.
+  // Without a checksum, for code this process has just built. `name` is for messages. A second load of the same path or
+  // the same bytes is a module of its own, which plain dlopen does not promise.
+  static Result<Module> load_bytes(std::string_view bytes, const std::string& name);
   static Result<Module> load_unverified(const std::string& path);
 
   // The exported table, checked against the ABI.
