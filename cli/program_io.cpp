@@ -18,8 +18,8 @@ Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string
   QCG_TRY(file, read_safetensors(path));
   std::vector<Tensor> inputs;
   for (const auto& input : program.manifest().inputs) {
-    const auto found = file.find(input.name);
-    if (found == file.end())
+    const auto found = file.tensors.find(input.name);
+    if (found == file.tensors.end())
       return Error::bad_input(input.name, fmt::format("{} has no tensor of this name", path),
                               "name the tensors as the graph's inputs are named (`qcodegen explain`)");
     inputs.push_back(found->second.contiguous());

@@ -8,6 +8,7 @@
 #include "cache/compile_cache.h"
 #include "codegen/batch.h"
 #include "codegen/link.h"
+#include "codegen/origin.h"
 #include "codegen/program_cache.h"
 #include "graph/read/read_graph.h"
 #include "runtime/arena.h"
@@ -79,7 +80,8 @@ class Compiler {
     QCG_CHECK(choose_all(plan, batch, writer));
     report_.tune_s = now_s() - tune_start;
     link_kernels(batch, writer);
-    QCG_CHECK(writer.finish(plan, log_));
+    QCG_TRY(origin, origin_json(options_));
+    QCG_CHECK(writer.finish(plan, log_, origin));
     report_.program_bytes = writer.bytes();
     memory.remember(options_.output, report_);
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
@@ -215,9 +217,8 @@ class Compiler {
 Result<Explanation> explain_graph(const CompileOptions& options) {
   Explanation out;
   QCG_TRY(target, parse_target(options.target));
-  QCG_TRY(read, read_graph(options.input, {.weights = options.weights}));
-  out.graph = std::move(read.graph);
-  out.read = std::move(read.info);
+  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights}, &out.read));
+  out.graph = std::move(graph);
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   QCG_TRY(passes, run_passes(out.graph, options.passes));
   out.passes = std::move(passes);

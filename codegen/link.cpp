@@ -207,7 +207,7 @@ std::string c_identifier(std::string_view text) {
 
 }  // namespace
 
-Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log) {
+Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, const std::string& origin) {
   State& s = *state_;
   json manifest = {{"format", "qcodegen-program"},
                    {"version", 1},
@@ -231,6 +231,7 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log) {
   std::map<std::string, std::string> files = s.modules;
   files.insert(s.sources.begin(), s.sources.end());
   files["tune.jsonl"] = tune_log;
+  files["origin.json"] = origin;
   const std::string stem = c_identifier(fs::path(s.path).stem().string());
   files[stem + ".h"] = render_program_header(plan, stem);
   for (const auto& [name, bytes] : files) {

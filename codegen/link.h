@@ -6,7 +6,7 @@
 //   QCG_TRY(writer, ProgramWriter::create("mlp.qcg", plan));
 //   QCG_TRY(packed, writer.pack_constants(plan));       // spans into weights.bin, one per plan.constants
 //   writer.add_kernel(problem, bucket.m_max, built);
-//   QCG_CHECK(writer.finish(plan, tune_log));
+//   QCG_CHECK(writer.finish(plan, tune_log, origin));
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class ProgramWriter {
   void add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel);
 
   // Writes kernels, sources, log, header and manifest, syncs, and renames over `path`.
-  Status finish(const Plan& plan, const std::string& tune_log);
+  Status finish(const Plan& plan, const std::string& tune_log, const std::string& origin);
   const std::string& staging() const;
   int64_t bytes() const;  // of all files, after finish
 

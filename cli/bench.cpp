@@ -1,0 +1,140 @@
+// qcodegen bench: a program's kernels, one by one, cold and interleaved with a vendor's, beside the ceilings of the same run.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "cli/program_io.h"
+#include "cli/report.h"
+#include "codegen/compile.h"
+#include "codegen/origin.h"
+
+namespace qcg {
+
+namespace {
+
+struct BenchFlags {
+  std::string program, graph, against, kernel;
+  std::vector<std::string> weights;
+  std::vector<int64_t> m_list = {1, 4, 16, 64, 256, 1024};
+  std::vector<int> threads;
+  double budget_s = 1.0;
+};
+
+struct BenchRow {
+  std::string step;
+  TuneRecord record;
+};
+
+struct BenchReport {
+  std::vector<Ceilings> ceilings;  // per thread count
+  std::vector<BenchRow> rows;
+};
+
+Result<BuiltKernel> kernel_for(const std::string& program, const ProgramManifest::Step& step, int64_t m) {
+  for (const auto& choice : step.kernels) {
+    if (choice.m_max >= 0 && m > choice.m_max) continue;
+    std::ifstream in(program + "/" + choice.module, std::ios::binary);
+    std::ostringstream bytes;
+    bytes << in.rdbuf();
+    BuiltKernel out;
+    out.source.name = step.name;
+    out.source.symbol = choice.symbol;
+    out.bytes = bytes.str();
+    out.hit = true;
+    return out;
+  }
+  return Error::bad_input(program, fmt::format("step {} has no kernel for m={}", step.name, m), "compile it again");
+}
+
+Result<BenchReport> bench_program(const Session& session, const BenchFlags& flags) {
+  ProgressLine progress(session);
+  QCG_TRY(options, read_origin(flags.program, flags.graph, flags.weights));
+  QCG_TRY(loaded, load_program(flags.program, 0));
+  QCG_TRY(explanation, explain_graph(options));
+  const Plan& plan = explanation.plan;
+  const ProgramManifest& manifest = loaded.program->manifest();
+  if (plan.steps.size() != manifest.steps.size())
+    return Error::bad_input(flags.program, "the program was compiled by another version of qcodegen", "compile it again");
+  std::vector<int> thread_counts = flags.threads.empty() ? std::vector<int>{this_machine().cores} : flags.threads;
+  BenchReport report;
+  for (int threads : thread_counts) {
+    progress.show("measure this machine");
+    report.ceilings.push_back(measure_ceilings(plan.target.isa, threads));
+    TuneOptions tune_options{TuneMode::full, threads, flags.budget_s, flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
+    std::set<int> seen;
+    for (const PlanConstant& constant : plan.constants) {
+      if (constant.problem < 0 || !seen.insert(constant.problem).second) continue;
+      const Problem& problem = std::get<Problem>(plan.problems[constant.problem]);
+      size_t s = 0;
+      while (plan.steps[s].problem != constant.problem) ++s;
+      if (!flags.kernel.empty() && plan.steps[s].name.find(flags.kernel) == std::string::npos) continue;
+      const auto& buffer = manifest.buffers[static_cast<size_t>(constant.buffer)];
+      const std::span<const std::byte> packed(loaded.program->weights() + buffer.offset, static_cast<size_t>(buffer.bytes));
+      for (int64_t m : flags.m_list) {
+        if (m < problem.m_min || m > problem.m_max || interrupted()) continue;
+        progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
+        QCG_TRY(kernel, kernel_for(flags.program, manifest.steps[s], m));
+        QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidates(problem, plan.target, m, m)[0]}, {kernel}, tune_options));
+        if (result.winner < 0) return Error::internal(plan.steps[s].name, "the kernel is wrong: " + result.records[0].reason);
+        for (const TuneRecord& record : result.records) report.rows.push_back({plan.steps[s].name, record});
+      }
+    }
+  }
+  return report;
+}
+
+nlohmann::json ceilings_json(const Ceilings& c) {
+  return {{"read_gbps", c.read_gbps}, {"threads", c.threads},
+          {"peak_gflops", {{"f32", c.peak_gflops_f32}, {"bf16", c.peak_gflops_bf16}, {"int8", c.peak_gops_int8}}}};
+}
+
+std::string who(const TuneRecord& r) { return r.status == TrialStatus::reference ? r.kernel : "qcodegen"; }
+
+int run_bench(const Session& session, const BenchFlags& flags) {
+  auto report = bench_program(session, flags);
+  if (!report.ok()) return fail(session, report.error());
+  if (session.json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const BenchRow& row : report->rows) {
+      const TuneRecord& r = row.record;
+      rows.push_back({{"kernel", row.step}, {"n", r.n}, {"k", r.k}, {"m", r.m}, {"scheme", r.scheme}, {"who", who(r)},
+                      {"median_us", r.median_s * 1e6}, {"p10_us", r.p10_s * 1e6}, {"p90_us", r.p90_s * 1e6}, {"gbps", r.gbps},
+                      {"gflops", r.gflops}, {"share", r.share}, {"threads", r.threads}});
+    }
+    print_json({{"ceilings", ceilings_json(report->ceilings[0])}, {"rows", rows}});
+    return 0;
+  }
+  for (const Ceilings& c : report->ceilings)
+    fmt::print("ceilings on {} threads: read {} · f32 {} · bf16 {} · int8 {}\n", c.threads, format_rate(c.read_gbps),
+               format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16), format_flops(c.peak_gops_int8));
+  Table table({"kernel", "scheme", "n", "k", "m", "who", "time", "p10-p90", "GB/s", "GF/s", "roofline"});
+  for (const BenchRow& row : report->rows) {
+    const TuneRecord& r = row.record;
+    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m), who(r), format_time(r.median_s),
+               format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
+  }
+  fmt::print("{}", table.str());
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Session& session) {
+  auto* sub = app.add_subcommand("bench", "time a program's kernels, cold, beside the machine's ceilings and vendor kernels");
+  auto flags = std::make_shared<BenchFlags>();
+  sub->add_option("program", flags->program, "a program directory")->required();
+  sub->add_option("--m", flags->m_list, "rows, comma separated (default 1,4,16,64,256,1024)")->delimiter(',')->check(CLI::PositiveNumber);
+  sub->add_option("--against", flags->against, "onednn: time it beside ours");
+  sub->add_option("--threads", flags->threads, "thread counts, comma separated")->delimiter(',')->check(CLI::Range(1, 4096));
+  sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
+  sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m")->check(CLI::Range(0.05, 600.0));
+  sub->add_option("--graph", flags->graph, "the graph the program was compiled from, if it moved");
+  sub->add_option("--weights", flags->weights, "its weights, if they moved");
+  sub->footer("Example:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn");
+  sub->callback([&session, flags] { session.status = run_bench(session, *flags); });
+}
+
+}  // namespace qcg

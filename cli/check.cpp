@@ -1,0 +1,191 @@
+// qcodegen check: a program against the oracle, in double, on random or given inputs.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "cli/cli.h"
+#include "cli/program_io.h"
+#include "cli/report.h"
+#include "codegen/compile.h"
+#include "codegen/origin.h"
+#include "graph/graph.h"
+
+namespace qcg {
+
+namespace {
+
+struct CheckFlags {
+  std::string path, graph, inputs, target = "cpu";
+  std::vector<std::string> weights;
+  std::vector<int64_t> m_list;
+  int trials = 3;
+  uint64_t seed = 1;
+  int threads = 0;
+};
+
+// Largest error relative to the largest output that rounding of intermediates to their dtypes explains.
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return 2e-4;
+    case DType::f16: return 1e-2;
+    case DType::bf16: return 4e-2;
+    default: return 0;
+  }
+}
+
+struct OutputCheck {
+  std::string name;
+  double max_err = 0, bound = 0, snr_db = 0;
+  bool ok = true;
+};
+
+OutputCheck compare(const std::string& name, const Tensor& got, const Tensor& want) {
+  OutputCheck out{name, 0, 0, 0, true};
+  double largest = 0, signal = 0, noise = 0;
+  const size_t size = dtype_bytes(got.dtype);
+  for (int64_t i = 0; i < got.numel(); ++i) {
+    const double g = element_to_double(got.dtype, got.bytes().data() + static_cast<size_t>(i) * size);
+    const double w = element_to_double(want.dtype, want.bytes().data() + static_cast<size_t>(i) * size);
+    if (!std::isfinite(w) && (g == w || (std::isnan(g) && std::isnan(w)))) continue;
+    const double error = std::isfinite(g) ? std::fabs(g - w) : HUGE_VAL;
+    out.max_err = std::max(out.max_err, error);
+    largest = std::max(largest, std::fabs(w));
+    signal += w * w;
+    noise += error * error;
+  }
+  out.bound = tolerance(got.dtype) * largest;
+  out.snr_db = noise == 0 ? 999 : 10 * std::log10(signal / noise);
+  out.ok = out.max_err <= out.bound;
+  return out;
+}
+
+// Tensors for the program's inputs with every symbol at a value of its range that is no multiple of anything.
+Result<std::vector<Tensor>> random_inputs(const Program& program, int64_t m, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::vector<int64_t> symbols;
+  for (const auto& symbol : program.manifest().symbols) symbols.push_back(std::clamp(m, symbol.min, symbol.max));
+  std::vector<Tensor> out;
+  for (const auto& input : program.manifest().inputs) {
+    std::vector<int64_t> shape;
+    for (const SizeExpr& dim : input.shape) shape.push_back(dim.evaluate(symbols).value_or(0));
+    Tensor zeros = Tensor::zeros(input.dtype, shape);
+    std::vector<std::byte> bytes(zeros.bytes().begin(), zeros.bytes().end());
+    std::normal_distribution<double> normal;
+    std::uniform_int_distribution<int64_t> integers(input.dtype == DType::u8 ? 0 : -100, 100);
+    for (int64_t i = 0; i < zeros.numel(); ++i) {
+      std::byte* p = bytes.data() + static_cast<size_t>(i) * dtype_bytes(input.dtype);
+      if (is_floating(input.dtype)) double_to_element(input.dtype, normal(rng), p);
+      else int_to_element(input.dtype, integers(rng), p);
+    }
+    out.push_back(Tensor::from_bytes(input.dtype, shape, std::move(bytes)));
+  }
+  return out;
+}
+
+struct CheckReport {
+  std::vector<OutputCheck> outputs;
+  std::vector<std::string> trials;  // "m=3"
+  bool ok() const {
+    return std::all_of(outputs.begin(), outputs.end(), [](const OutputCheck& o) { return o.ok; });
+  }
+  // Keeps the worst of each output over the trials.
+  void add(const std::vector<OutputCheck>& trial) {
+    if (outputs.empty()) outputs = trial;
+    for (size_t i = 0; i < trial.size(); ++i)
+      if (trial[i].max_err * outputs[i].bound > outputs[i].max_err * trial[i].bound || !trial[i].ok) outputs[i] = trial[i];
+  }
+};
+
+Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options, const CheckFlags& flags) {
+  QCG_TRY(loaded, load_program(program_path, flags.threads));
+  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights}));
+  CheckReport report;
+  std::vector<int64_t> ms = flags.m_list;
+  for (int i = 0; ms.empty() || (flags.m_list.empty() && i < flags.trials); ++i) ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
+  if (!flags.inputs.empty()) ms = {0};
+  for (size_t t = 0; t < ms.size(); ++t) {
+    auto from = [&]() -> Result<ProgramIo> {
+      if (!flags.inputs.empty()) return ProgramIo::from_file(*loaded.program, flags.inputs);
+      QCG_TRY(tensors, random_inputs(*loaded.program, ms[t], flags.seed + t));
+      return ProgramIo::from_tensors(*loaded.program, std::move(tensors));
+    };
+    QCG_TRY(io, from());
+    QCG_CHECK(loaded.context->run(io.inputs(), io.outputs()));
+    QCG_TRY(want, evaluate_graph(graph, io.input_tensors()));
+    const std::vector<Tensor> got = io.output_tensors();
+    std::vector<OutputCheck> trial;
+    for (size_t i = 0; i < got.size(); ++i)
+      trial.push_back(compare(loaded.program->manifest().outputs[i].name, got[i], want[i].contiguous()));
+    report.add(trial);
+    report.trials.push_back(flags.inputs.empty() ? fmt::format("m={}", ms[t]) : flags.inputs);
+  }
+  return report;
+}
+
+// A graph is compiled first, untuned, to a place that goes away again.
+Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags) {
+  CompileOptions options;
+  options.input = flags.path;
+  options.weights = flags.weights;
+  options.target = flags.target;
+  options.tune = TuneMode::off;
+  options.cache_dir = session.cache_dir;
+  options.toolchain = {session.cxx, session.env_cxx, {}};
+  options.cancel = &interrupted();
+  std::string dir = (std::filesystem::temp_directory_path() / "qcodegen-check-XXXXXX").string();
+  if (!::mkdtemp(dir.data())) return Error::io(dir, "cannot make a temporary directory", "set TMPDIR to a writable place");
+  options.output = dir + "/program.qcg";
+  auto work = [&]() -> Result<CheckReport> {
+    QCG_TRY(compiled, compile_program(options));
+    return check_program(compiled.program, options, flags);
+  };
+  auto report = work();
+  std::error_code ignored;
+  std::filesystem::remove_all(dir, ignored);
+  return report;
+}
+
+int run_check(const Session& session, const CheckFlags& flags) {
+  auto work = [&]() -> Result<CheckReport> {
+    if (!std::filesystem::exists(flags.path + "/manifest.json")) return check_graph(session, flags);
+    QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights));
+    return check_program(flags.path, options, flags);
+  };
+  const auto report = work();
+  if (!report.ok()) return fail(session, report.error());
+  if (session.json) {
+    nlohmann::json outputs = nlohmann::json::array();
+    for (const OutputCheck& o : report->outputs)
+      outputs.push_back({{"name", o.name}, {"max_err", o.max_err}, {"bound", o.bound}, {"snr_db", o.snr_db}, {"ok", o.ok}});
+    print_json({{"ok", report->ok()}, {"outputs", outputs}, {"trials", report->trials}});
+  } else {
+    Table table({"output", "max error", "bound", "SNR", ""});
+    for (const OutputCheck& o : report->outputs)
+      table.add({o.name, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound), fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
+    fmt::print("{}worst of {} runs ({}) against the oracle\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
+  }
+  return report->ok() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, Session& session) {
+  auto* sub = app.add_subcommand("check", "compare a program, or a graph compiled on the spot, with the oracle");
+  auto flags = std::make_shared<CheckFlags>();
+  sub->add_option("path", flags->path, "a program directory or a graph")->required();
+  sub->add_option("--inputs", flags->inputs, "safetensors; default: random inputs");
+  sub->add_option("--graph", flags->graph, "the graph a program was compiled from, if it moved");
+  sub->add_option("--weights", flags->weights, "weights of the graph; may be repeated");
+  sub->add_option("--target", flags->target, "for a graph: the target to compile for");
+  sub->add_option("--trials", flags->trials, "random inputs to try")->check(CLI::Range(1, 1000));
+  sub->add_option("--m", flags->m_list, "rows to try, comma separated")->delimiter(',');
+  sub->add_option("--seed", flags->seed, "of the random inputs");
+  sub->add_option("--threads", flags->threads, "default: all this process may use");
+  sub->footer("Example:\n  qcodegen check mlp.qcg --trials 10");
+  sub->callback([&session, flags] { session.status = run_check(session, *flags); });
+}
+
+}  // namespace qcg

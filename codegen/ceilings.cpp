@@ -1,0 +1,185 @@
+// What this machine can do at best, measured in the run that quotes it: streaming reads and multiply-add peaks per ISA.
+//
+// The peaks run from registers with 12 to 24 independent chains, in inline assembly so that no compiler can help or hurt.
+#include <emmintrin.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "codegen/tune.h"
+#include "runtime/memory.h"
+#include "runtime/threads.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr int64_t kReadBytes = int64_t{640} << 20;  // beyond any last-level cache share seen
+constexpr int kReadRounds = 5, kPeakRounds = 5;
+constexpr int64_t kPeakIterations = 120'000;
+constexpr int kChains = 12;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The best of a few rounds: a ceiling is what the machine reached, not what it had left.
+double best_seconds(ThreadPool& pool, int rounds, const std::function<void(int)>& work) {
+  double best = 1e30;
+  for (int round = 0; round < rounds; ++round) {
+    const double start = now_s();
+    pool.parallel_items(pool.threads(), [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) work(static_cast<int>(i));
+    });
+    best = std::min(best, now_s() - start);
+  }
+  return best;
+}
+
+double read_gbps(ThreadPool& pool) {
+  auto block = AlignedBuffer::allocate(kReadBytes);
+  if (!block.ok()) return 0;
+  std::memset(block->data(), 1, static_cast<size_t>(kReadBytes));
+  const int64_t part = kReadBytes / pool.threads() / 256 * 256;
+  auto read = [&](int thread) {
+    const char* p = reinterpret_cast<const char*>(block->data()) + thread * part;
+    __m128i sum = _mm_setzero_si128();
+    for (int64_t i = 0; i < part; i += 64) {
+      _mm_prefetch(p + i + 2048, _MM_HINT_T0);
+      const __m128i a = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i)), _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 16)));
+      const __m128i b = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 32)), _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 48)));
+      sum = _mm_xor_si128(sum, _mm_xor_si128(a, b));
+    }
+    asm volatile("" ::"x"(sum));
+  };
+  return static_cast<double>(part * pool.threads()) / best_seconds(pool, kReadRounds, read) / 1e9;
+}
+
+// A function that repeats one instruction over twelve accumulators, registers named so that they stay put.
+#define QCG_PEAK(name, instruction, reg, tgt)                                                                              \
+  __attribute__((target(tgt))) void name(int) {                                                                            \
+    for (int64_t i = 0; i < kPeakIterations; ++i)                                                                          \
+      asm volatile(instruction " %%" reg "14, %%" reg "15, %%" reg "0\n" instruction " %%" reg "14, %%" reg "15, %%" reg "1\n"   \
+                   instruction " %%" reg "14, %%" reg "15, %%" reg "2\n" instruction " %%" reg "14, %%" reg "15, %%" reg "3\n"   \
+                   instruction " %%" reg "14, %%" reg "15, %%" reg "4\n" instruction " %%" reg "14, %%" reg "15, %%" reg "5\n"   \
+                   instruction " %%" reg "14, %%" reg "15, %%" reg "6\n" instruction " %%" reg "14, %%" reg "15, %%" reg "7\n"   \
+                   instruction " %%" reg "14, %%" reg "15, %%" reg "8\n" instruction " %%" reg "14, %%" reg "15, %%" reg "9\n"   \
+                   instruction " %%" reg "14, %%" reg "15, %%" reg "10\n" instruction " %%" reg "14, %%" reg "15, %%" reg "11\n" \
+                   ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",   \
+                       "xmm14", "xmm15");                                                                                  \
+  }
+
+QCG_PEAK(peak_f32_512, "vfmadd231ps", "zmm", "avx512f")
+QCG_PEAK(peak_bf16_512, "vdpbf16ps", "zmm", "avx512bf16")
+QCG_PEAK(peak_int8_512, "vpdpbusd", "zmm", "avx512vnni")
+QCG_PEAK(peak_f32_256, "vfmadd231ps", "ymm", "avx2,fma")
+QCG_PEAK(peak_madd_256, "vpmaddwd", "ymm", "avx2")
+
+void peak_f32_128(int) {
+  for (int64_t i = 0; i < kPeakIterations; ++i)
+    asm volatile("mulps %%xmm14, %%xmm0\naddps %%xmm15, %%xmm1\nmulps %%xmm14, %%xmm2\naddps %%xmm15, %%xmm3\n"
+                 "mulps %%xmm14, %%xmm4\naddps %%xmm15, %%xmm5\nmulps %%xmm14, %%xmm6\naddps %%xmm15, %%xmm7\n"
+                 "mulps %%xmm14, %%xmm8\naddps %%xmm15, %%xmm9\nmulps %%xmm14, %%xmm10\naddps %%xmm15, %%xmm11\n" ::
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                       "xmm14", "xmm15");
+}
+
+__attribute__((target("amx-tile"))) void configure_tiles() {
+  struct alignas(64) Config {
+    uint8_t palette = 1, start = 0, reserved[14] = {};
+    uint16_t colsb[16] = {};
+    uint8_t rows[16] = {};
+  } config;
+  for (int i = 0; i < 8; ++i) config.colsb[i] = 64, config.rows[i] = 16;
+  asm volatile("" ::"r"(&config) : "memory");  // g++ 12 drops the stores otherwise
+  _tile_loadconfig(&config);
+}
+
+__attribute__((target("amx-tile,amx-int8"))) void peak_int8_amx(int) {
+  configure_tiles();
+  for (int64_t i = 0; i < kPeakIterations / 8; ++i) {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  _tile_release();
+}
+
+__attribute__((target("amx-tile,amx-bf16"))) void peak_bf16_amx(int) {
+  configure_tiles();
+  for (int64_t i = 0; i < kPeakIterations / 8; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
+// GFLOP/s of `work`, which does `operations` per thread.
+double peak(ThreadPool& pool, void (*work)(int), double operations) {
+  return operations * pool.threads() / best_seconds(pool, kPeakRounds, work) / 1e9;
+}
+
+Ceilings measure(Isa isa, int threads) {
+  Ceilings c;
+  ThreadPool pool({.threads = threads});
+  c.threads = pool.threads();
+  c.read_gbps = read_gbps(pool);
+  const double n = static_cast<double>(kPeakIterations) * kChains;
+  const double tiles = static_cast<double>(kPeakIterations / 8) * 4;
+  switch (isa) {
+    case Isa::amx:
+      c.peak_gflops_bf16 = peak(pool, peak_bf16_amx, tiles * 16 * 16 * 32 * 2);
+      c.peak_gops_int8 = peak(pool, peak_int8_amx, tiles * 16 * 16 * 64 * 2);
+      c.peak_gflops_f32 = peak(pool, peak_f32_512, n * 16 * 2);
+      break;
+    case Isa::avx512bf16:
+    case Isa::avx512:
+      c.peak_gflops_f32 = c.peak_gflops_bf16 = peak(pool, peak_f32_512, n * 16 * 2);
+      if (isa == Isa::avx512bf16) c.peak_gflops_bf16 = std::max(c.peak_gflops_bf16, peak(pool, peak_bf16_512, n * 32 * 2));
+      c.peak_gops_int8 = peak(pool, peak_int8_512, n * 64 * 2);
+      break;
+    case Isa::avx2:
+      c.peak_gflops_f32 = c.peak_gflops_bf16 = peak(pool, peak_f32_256, n * 8 * 2);
+      c.peak_gops_int8 = peak(pool, peak_madd_256, n * 16 * 2);
+      break;
+    default:
+      c.peak_gflops_f32 = c.peak_gflops_bf16 = peak(pool, peak_f32_128, n * 4);
+      c.peak_gops_int8 = c.peak_gflops_f32;
+  }
+  return c;
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Isa isa, int threads) {
+  static std::mutex mutex;
+  static std::map<std::pair<Isa, int>, Ceilings> measured;  // a fact of this process's machine, not of any input
+  std::lock_guard lock(mutex);
+  auto [it, is_new] = measured.try_emplace({isa, threads});
+  if (is_new) it->second = measure(isa, threads);
+  return it->second;
+}
+
+double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
+  if (c.read_gbps <= 0) return 0;
+  double bytes = static_cast<double>(packed_bytes(problem, layout_for(problem, {Device::cpu, best_host_isa()})));
+  bytes += static_cast<double>(m * problem.k) * static_cast<double>(dtype_bytes(problem.activation));
+  for (const Output& output : problem.outputs)
+    bytes += static_cast<double>(m * output.n) * static_cast<double>(dtype_bytes(output.dtype));
+  const bool integer = !is_floating(problem.activation);
+  const bool half = problem.activation == DType::bf16;
+  const double peak = integer ? c.peak_gops_int8 : half ? c.peak_gflops_bf16 : c.peak_gflops_f32;
+  const double operations = 2.0 * static_cast<double>(m * problem.k) * static_cast<double>(problem.n_total());
+  return std::max(bytes / (c.read_gbps * 1e9), peak > 0 ? operations / (peak * 1e9) : 0);
+}
+
+}  // namespace qcg

@@ -1,0 +1,72 @@
+#include "codegen/origin.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cache/sha256.h"
+
+namespace qcg {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with("random:")) return path;
+  std::error_code failed;
+  const fs::path absolute = fs::absolute(path, failed);
+  return failed ? path : absolute.lexically_normal().string();
+}
+
+// Every gate by name: one list for writing and reading.
+template <class Gates, class F>
+void for_each_gate(Gates& g, F&& f) {
+  f("cat_max_parts", g.cat_max_parts), f("cat_min_piece_width", g.cat_min_piece_width), f("cat_max_total_width", g.cat_max_total_width);
+  f("merge_max_siblings", g.merge_max_siblings), f("epilogue_max_operands", g.epilogue_max_operands);
+  f("epilogue_max_nodes", g.epilogue_max_nodes), f("constant_max_elements", g.constant_max_elements);
+}
+
+}  // namespace
+
+Result<std::string> origin_json(const CompileOptions& options) {
+  QCG_TRY(digest, sha256_file(options.input));
+  std::vector<std::string> weights;
+  for (const std::string& w : options.weights) weights.push_back(absolute_path(w));
+  json out = {{"graph", absolute_path(options.input)}, {"sha256", digest}, {"weights", weights}, {"target", options.target},
+              {"disabled", options.passes.disabled}, {"emulate_precision_casts", options.passes.emulate_precision_casts}};
+  for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
+  return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<CompileOptions> read_origin(const std::string& program, const std::string& graph, const std::vector<std::string>& weights) {
+  const std::string path = program + "/" + std::string(kOriginFile);
+  std::ifstream in(path, std::ios::binary);
+  const json origin = json::parse(in, nullptr, false);
+  const char* help = "name the graph with --graph FILE (and --weights)";
+  if (!origin.is_object()) return Error::bad_input(path, "the program does not say what it was compiled from", help);
+  CompileOptions options;
+  std::string digest;
+  try {
+    options.input = origin.at("graph");
+    digest = origin.at("sha256");
+    options.weights = origin.at("weights").get<std::vector<std::string>>();
+    options.target = origin.at("target");
+    options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();
+    options.passes.emulate_precision_casts = origin.at("emulate_precision_casts");
+    for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").at(name); });
+  } catch (const json::exception&) {
+    return Error::bad_input(path, "not as qcodegen writes it", help);
+  }
+  if (!graph.empty()) options.input = graph;
+  if (!weights.empty()) options.weights = weights;
+  auto now = sha256_file(options.input);
+  if (!now.ok()) return Error::bad_input(options.input, "the graph this program was compiled from cannot be read", help);
+  if (*now != digest) return Error::bad_input(options.input, "this is not the graph the program was compiled from", help);
+  return options;
+}
+
+}  // namespace qcg

@@ -1,0 +1,26 @@
+// Origin: what a program was compiled from, kept in it as origin.json.
+//
+// Why here: `check` compares a program with the oracle and `bench` compares its kernels with vendors'; both need the graph
+// again, which the program itself does not hold. Running a program never looks at this.
+//
+//   QCG_TRY(options, read_origin("mlp.qcg"));       // CompileOptions that lead to the same plan
+//   QCG_TRY(explanation, explain_graph(options));
+#pragma once
+
+#include <string>
+
+#include "codegen/compile.h"
+
+namespace qcg {
+
+inline constexpr std::string_view kOriginFile = "origin.json";
+
+// Paths are made absolute; the graph's SHA-256 is kept, so that a changed file is noticed.
+Result<std::string> origin_json(const CompileOptions& options);
+
+// Error BadInput: the graph is gone or is another one now; the remedy is `--graph` (and `--weights`), which `graph` and
+// `weights` stand for when not empty.
+Result<CompileOptions> read_origin(const std::string& program, const std::string& graph = {},
+                                   const std::vector<std::string>& weights = {});
+
+}  // namespace qcg
