@@ -37,7 +37,7 @@ struct QuantizeRowsProblem {
   int64_t k = 0;
   bool symmetric = true;
   int64_t quant_min = -128, quant_max = 127;
-  double eps = 0;
+  double eps = 0;                         // least scale; 0 = torchao's default, the smallest normal of `input`
   DType output = DType::i8;
   bool writes_zero = false;               // zero point i32 [m]
   std::string comment;

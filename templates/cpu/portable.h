@@ -10,6 +10,7 @@
 // argument is NaN. Stores to bf16 and f16 round to nearest even and keep NaN; stores to integers truncate toward zero and
 // wrap, as torch's .to() does, except the _sat forms, which round to nearest even and saturate (NaN stores the smallest).
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 #define QCG_INLINE static inline __attribute__((always_inline))

@@ -215,5 +215,5 @@ TEST_CASE("loops refuse dtypes they cannot compute with, and names from files st
   auto code = [](std::string text) { return text.substr(text.find("#include")); };
   CHECK(code(*with) == code(*without));
   CHECK(sanitize_comment("a\nb\\\\ ") == "a?b");
-  CHECK(sanitize_comment("\xff\x00 tab\t") == "? tab?");
+  CHECK(sanitize_comment("\xff tab\t") == "? tab?");
 }
