@@ -73,6 +73,8 @@ class LoopFuser {
       if (expr.count_nodes() > gates.epilogue_max_nodes) return false;
     loop.origins = join_origins(inner.origins, loop.origins);
     loop.arg("operands") = std::move(operands);
+    Node& gone = graph_.nodes[graph_.value(outer_operands[position]).producer];
+    gone.arg("operands") = Ids{};  // dead: it must not count as a reader of its operands
     loop.arg("exprs") = std::move(exprs);
     ++context_.report.fired;
     return true;

@@ -1,0 +1,202 @@
+// Options, gates and reports; and the cases a golden cannot hold because they need bytes.
+#include "tests/passes/passes_test_util.h"
+
+using namespace qcg;
+
+namespace {
+
+constexpr const char* kQkv = R"(symbol s0 in [1, 8]
+param @wq: f32[16, 16]
+param @wk: f32[8, 16]
+graph(%x: f32[s0, 16]) {
+  %q = aten.linear.default(%x, @wq) : f32[s0, 16]
+  %k = aten.linear.default(%x, @wk) : f32[s0, 8]
+  %r = aten.relu.default(%k) : f32[s0, 8]
+  return %q, %r
+}
+)";
+
+size_t count_op(const Graph& graph, std::string_view op) {
+  size_t count = 0;
+  for (const Node& node : graph.nodes) count += node.op->name == op;
+  return count;
+}
+
+void fill(Graph& graph, const std::string& name, double value) {
+  for (Value& v : graph.values) {
+    if (v.name != name) continue;
+    std::vector<std::byte> bytes(static_cast<size_t>(v.data.numel()) * dtype_bytes(v.dtype));
+    for (int64_t i = 0; i < v.data.numel(); ++i) double_to_element(v.dtype, value, bytes.data() + i * dtype_bytes(v.dtype));
+    v.data = Tensor::from_bytes(v.dtype, v.data.shape, std::move(bytes));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("passes can be disabled by name, required ones cannot") {
+  Graph graph = parse(kQkv);
+  auto reports = run_passes(graph, {.disabled = {"merge_sibling_linears", "fold_epilogue"}});
+  REQUIRE(reports.ok());
+  CHECK(count_op(graph, "qcg.linear") == 2);
+  CHECK(count_op(graph, "qcg.loop") == 1);
+  CHECK(mentions(*find_report(*reports, "merge_sibling_linears"), "--disable-pass=merge_sibling_linears"));
+
+  for (const char* name : {"no_such_pass", "lower_loops"}) {
+    auto refused = run_passes(graph, {.disabled = {name}});
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::Usage);
+    CHECK(refused.error().where == name);
+  }
+}
+
+TEST_CASE("every pass can be left out and the values stay") {
+  for (const PassInfo& pass : kPasses) {
+    if (pass.required) continue;
+    INFO(pass.name);
+    Graph before = parse(kQkv);
+    bind_random(before, 3);
+    Graph after = before;
+    REQUIRE(run_passes(after, {.disabled = {std::string(pass.name)}, .verify_after_each = true}).ok());
+    check_same_values(before, after, 4);
+  }
+}
+
+TEST_CASE("the hook sees the graph after each pass") {
+  Graph graph = parse(kQkv);
+  std::vector<std::string> seen;
+  PassOptions options;
+  options.after_each = [&](std::string_view pass, const Graph& g) {
+    seen.push_back(std::string(pass));
+    CHECK(verify_graph(g).ok());
+  };
+  REQUIRE(run_passes(graph, options).ok());
+  REQUIRE(seen.size() == std::size(kPasses));
+  CHECK(seen.front() == "fold_noops");
+  CHECK(seen.back() == "dce");
+}
+
+TEST_CASE("a zero point of zeros is dropped, another one is kept") {
+  const char* text = R"(symbol s0 in [1, 8]
+param @w: i8[8, 16]
+param @s: f32[8, 2]
+param @z: i8[8, 2]
+graph(%x: f32[s0, 16]) {
+  %d = torchao.dequantize_affine.default(@w, block_size = [1, 8], scale = @s, zero_point = @z, input_dtype = i8, quant_min = -8, quant_max = 7) : f32[8, 16]
+  %y = aten.linear.default(%x, %d) : f32[s0, 8]
+  return %y
+}
+)";
+  for (double zero : {0.0, 3.0}) {
+    Graph graph = parse(text);
+    fill(graph, "z", zero);
+    REQUIRE(run_pass("recognize_linear", graph).ok());
+    REQUIRE(graph.nodes.size() == 1);
+    CHECK(((*graph.nodes[0].arg("zeros").get<std::vector<ValueId>>())[0] == kNoValue) == (zero == 0));
+  }
+}
+
+TEST_CASE("constants are folded when they are bound and small") {
+  const char* text = R"(param @a: f32[4, 4]
+param @b: f32[4]
+graph(%x: f32[4, 4]) {
+  %s = aten.add.Tensor(@a, @b) : f32[4, 4]
+  %t = aten.exp.default(%s) : f32[4, 4]
+  %y = aten.mul.Tensor(%x, %t) : f32[4, 4]
+  return %y
+}
+)";
+  Graph unbound = parse(text);
+  REQUIRE(run_pass("fold_constants", unbound).ok());
+  CHECK(unbound.nodes.size() == 3);
+
+  Graph before = parse(text);
+  bind_random(before, 1);
+  Graph after = before, gated = before;
+  REQUIRE(run_pass("fold_constants", after).ok());
+  CHECK(after.nodes.size() == 1);
+  check_same_values(before, after, 2);
+
+  PassOptions small;
+  small.gates.constant_max_elements = 15;
+  REQUIRE(run_pass("fold_constants", gated, small).ok());
+  CHECK(gated.nodes.size() == 3);
+}
+
+TEST_CASE("tied weights are found by their bytes") {
+  Graph graph = parse(R"(symbol s0 in [1, 8]
+param @a: f32[8, 16]
+param @b: f32[8, 16]
+graph(%x: f32[s0, 16]) {
+  %y = aten.linear.default(%x, @a) : f32[s0, 8]
+  %z = aten.linear.default(%x, @b) : f32[s0, 8]
+  %r = aten.relu.default(%z) : f32[s0, 8]
+  return %y, %r
+}
+)");
+  fill(graph, "a", 0.5);
+  Tensor shared;
+  for (Value& v : graph.values)
+    if (v.name == "a") shared = v.data;
+  for (Value& v : graph.values)
+    if (v.name == "b") v.data = shared;
+  Graph after = graph;
+  REQUIRE(run_passes(after).ok());
+  REQUIRE(after.nodes.size() == 1);
+  CHECK(after.nodes[0].arg("weights").get<std::vector<ValueId>>()->size() == 1);
+  check_same_values(graph, after, 9);
+}
+
+TEST_CASE("gates of split_cat_linear") {
+  const std::string text = R"(symbol s0 in [1, 8]
+param @w: f32[8, 32]
+graph(%a: f32[s0, 16], %b: f32[s0, 16]) {
+  %c = aten.cat.default([%a, %b], dim = -1) : f32[s0, 32]
+  %y = qcg.linear([%c], weights = [@w], epilogue = [acc0]) : f32[s0, 8]
+  return %y
+}
+)";
+  auto report = [&](auto&& change) {
+    Graph graph = parse(text);
+    PassOptions options;
+    change(options.gates);
+    auto result = run_pass("split_cat_linear", graph, options);
+    REQUIRE(result.ok());
+    return std::move(*result);
+  };
+  CHECK(report([](PassGates&) {}).fired == 1);
+  const PassReport parts = report([](PassGates& g) { g.cat_max_parts = 1; });
+  CHECK(parts.fired == 0);
+  CHECK(mentions(parts, "2 parts (cat_max_parts is 1)"));
+  CHECK(parts.counters.at("refused: cat_max_parts") == 1);
+  CHECK(mentions(report([](PassGates& g) { g.cat_min_piece_width = 17; }), "cat_min_piece_width is 17"));
+  CHECK(mentions(report([](PassGates& g) { g.cat_max_total_width = 31; }), "cat_max_total_width is 31"));
+}
+
+TEST_CASE("gates of merge_sibling_linears and fold_epilogue") {
+  Graph graph = parse(kQkv);
+  PassOptions options;
+  options.gates.merge_max_siblings = 1;
+  options.gates.epilogue_max_nodes = 1;
+  auto reports = run_passes(graph, options);
+  REQUIRE(reports.ok());
+  CHECK(count_op(graph, "qcg.linear") == 2);
+  CHECK(mentions(*find_report(*reports, "merge_sibling_linears"), "merge_max_siblings is 1"));
+  CHECK(mentions(*find_report(*reports, "fold_epilogue"), "epilogue_max_nodes = 1"));
+}
+
+TEST_CASE("a chain of a hundred thousand nodes is no deep recursion") {
+  Graph graph;
+  ValueId x = graph.add_input("x", DType::f32, {Dim(2)});
+  const OpSchema* relu = find_op("aten.relu.default");
+  for (int i = 0; i < 100000; ++i) {
+    Value out;
+    out.name = "v" + std::to_string(i);
+    out.shape = {Dim(2)};
+    x = graph.nodes[graph.add_node(relu, {x}, {out})].outputs[0];
+  }
+  graph.outputs = {x};
+  graph.output_names = {"y"};
+  PassOptions options;
+  for (const char* pass : {"fold_noops", "cse", "dce"}) REQUIRE(run_pass(pass, graph, options).ok());
+  CHECK(graph.nodes.size() == 100000);
+}
