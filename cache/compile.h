@@ -4,7 +4,15 @@
 // is the compiler's working directory, so no path of the user reaches its arguments; flags come from the caller's table.
 // A source that does not compile is a result with a log, a compiler that cannot be started is an Error.
 //
-//   CompileJob job{.sources = {{"kernel.cpp", text}}, .flags = kernel_flags(cxx)};
+// What a compile costs, CPU seconds of g++ 12 for eight AVX-512 microkernels that include immintrin.h and cstdint:
+//
+//                                    plain   with ensure_pch
+//   one process per kernel           2.87    0.53            isolates failures, one cache entry each: the default, with Pch
+//   one g++, eight sources           2.67    0.39
+//   two sources of four, in parallel 0.82    0.23
+//   one source with all eight        0.46    0.18            one bad kernel takes the others with it
+//
+//   CompileJob job{.sources = {{"kernel.cpp", text}}, .flags = kernel_flags(cxx), .pch = &pch};
 //   QCG_TRY(results, compile_all(cxx, {&job, 1}, {.timeout_s = 60}));
 //   if (results[0].ok()) publish(results[0].bytes);
 #pragma once

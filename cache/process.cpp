@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -158,6 +159,7 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
 #pragma GCC diagnostic pop
 
 pid_t start_body(const ChildSetup& setup, const std::function<int()>& body) {
+  std::fflush(nullptr);  // or the child might write what we have buffered once more
   pid_t pid = fork();
   if (pid == 0) {
     prepare_child(setup);

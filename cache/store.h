@@ -119,7 +119,8 @@ class Store {
   // as it was, and the caller goes on with the bytes it has.
   Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump);
 
-  // Why `key_dump` was not found: differences to the entry that differs least among those with the same first line.
+  // Why `key_dump` was not found: differences to the entry that differs least among those with the same first line, as
+  // far as they were there when this store was first asked.
   std::vector<std::string> explain_miss(const std::string& key_dump);
 
   Result<std::vector<EntryInfo>> list();  // most recently used first

@@ -156,15 +156,26 @@ void Store::State::enforce_limit(uint64_t added_bytes) {
   }
 }
 
+// The titles are read once per store: explaining is not worth a walk over the whole cache for each of a hundred misses.
+std::vector<Key> Store::State::keys_titled(const std::string& title) {
+  std::lock_guard lock(title_mutex);
+  if (!keys_by_title) {
+    keys_by_title.emplace();
+    if (auto entries = scan(); entries.ok())
+      for (const auto& entry : entries.value()) (*keys_by_title)[entry.title].push_back(entry.key);
+  }
+  auto found = keys_by_title->find(title);
+  return found == keys_by_title->end() ? std::vector<Key>() : found->second;
+}
+
 std::vector<std::string> Store::explain_miss(const std::string& key_dump) {
   const std::string title = key_dump.substr(0, key_dump.find('\n'));
   std::vector<std::string> best = {"nothing like it in the cache: " + title};
-  auto entries = state_->scan();
-  if (!entries.ok()) return {entries.error().message};
   bool found = false;
-  for (const auto& entry : entries.value()) {
-    if (entry.title != title) continue;
-    auto difference = explain_difference(key_dump, state_->read_key_dump(entry.key));
+  for (const auto& key : state_->keys_titled(title)) {
+    const std::string dump = state_->read_key_dump(key);
+    if (dump.empty()) continue;  // gone meanwhile
+    auto difference = explain_difference(key_dump, dump);
     if (!found || difference.size() < best.size()) best = std::move(difference);
     found = true;
   }

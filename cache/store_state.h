@@ -6,6 +6,7 @@
 //   if (got.outcome == Loaded::corrupt) state.remove_entry(key);
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ struct Store::State {
   uint64_t new_hits = 0, new_misses = 0, new_corrupt = 0;  // not yet in the counters file
   std::optional<uint64_t> bytes_estimate;                  // of the whole store, for the size limit
 
+  std::mutex title_mutex;
+  std::optional<std::map<std::string, std::vector<Key>>> keys_by_title;  // of explain_miss
+
   std::string temp_dir() const { return root + "/tmp"; }
   std::string bucket_dir(const Key& key) const { return root + "/" + key.hex.substr(0, 2); }
   std::string entry_dir(const Key& key) const { return bucket_dir(key) + "/" + key.hex; }
@@ -55,6 +59,7 @@ struct Store::State {
   Result<std::vector<EntryInfo>> scan();
   EntryInfo describe(const Key& key);
   std::string read_key_dump(const Key& key);  // unverified, to explain with
+  std::vector<Key> keys_titled(const std::string& title);
   void add_counters(StoreStats& stats);       // the file's plus our own
   void flush_counters();
   void enforce_limit(uint64_t added_bytes);
