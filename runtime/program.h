@@ -106,6 +106,10 @@ class Context {
     std::vector<int64_t> offsets;   // per argument, bytes into its buffer
     std::vector<qcg_arg> args;      // data and the caller's strides are filled in per run
     std::vector<int64_t> params;
+    // A step of a few microseconds may be faster without the other threads: tried in its first runs, then decided.
+    double best_us[2] = {1e30, 1e30};  // with the pool, alone
+    int trials = 0;
+    bool alone = false;
   };
   struct BoundCopy {
     int64_t offset = 0, bytes = 0;
@@ -128,10 +132,12 @@ class Context {
   Status place(const TensorView& view, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
   Status run_steps();
+  Status run_step(BoundStep& step, double& elapsed_us);
   void run_copies();
 
   std::shared_ptr<const Program> program_;
   std::shared_ptr<ThreadPool> pool_;
+  ThreadPool alone_{{.threads = 1}};
   Workspace workspace_;
   AlignedBuffer arena_;
   int64_t peak_bytes_ = 0;
