@@ -4,6 +4,7 @@
 //   _weight_int8pack_mm               matmul of the cast weight, times the scales
 //   choose_qparams_affine             amin, amax over the block, then pointwise
 //   quantize_affine, dequantize_affine   pointwise on the tensor reshaped to its blocks
+//   matmul of vectors                 reshape + matmul
 //   select                            slice + reshape
 //
 // So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
@@ -35,8 +36,9 @@ class Decomposer {
     like_ = graph_.nodes[id];
     error_ = {};
     std::vector<ValueId> results;
-    if (is_op(like_, "aten.matmul.default") || is_op(like_, "aten._int_mm.default")) return {};
-    if (as_gemm(graph_, like_)) results = {product_of_gemm()};
+    if (is_op(like_, "aten._int_mm.default") || is_matrix_product()) return {};
+    if (is_op(like_, "aten.matmul.default")) results = {product_of_vectors()};
+    else if (as_gemm(graph_, like_)) results = {product_of_gemm()};
     else if (is_op(like_, "aten._weight_int8pack_mm.default")) results = {int8pack()};
     else if (is_op(like_, "torchao.choose_qparams_affine.default")) results = choose_qparams();
     else if (is_op(like_, "torchao.quantize_affine.default")) results = {quantize()};
@@ -81,6 +83,21 @@ class Decomposer {
   }
   ValueId unary(std::string_view name, ValueId x) { return op(name, {{"self", x}}); }
   ValueId binary(std::string_view name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
+
+  // matmul as kernels know it: at least two axes on both sides.
+  bool is_matrix_product() const {
+    return is_op(like_, "aten.matmul.default") && graph_.value(like_.tensor("self")).shape.size() >= 2 &&
+           graph_.value(like_.tensor("other")).shape.size() >= 2;
+  }
+
+  // A vector is one row on the left, one column on the right; the caller gives the result its shape back.
+  ValueId product_of_vectors() {
+    ValueId a = like_.tensor("self"), b = like_.tensor("other");
+    const Shape left = graph_.value(a).shape, right = graph_.value(b).shape;
+    if (left.size() == 1) a = reshape(a, {Dim(1), left[0]});
+    if (right.size() == 1) b = reshape(b, {right[0], Dim(1)});
+    return op("aten.matmul.default", {{"self", a}, {"other", b}});
+  }
 
   ValueId product_of_gemm() {
     const Gemm gemm = *as_gemm(graph_, like_);

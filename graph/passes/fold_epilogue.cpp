@@ -290,6 +290,17 @@ class EpilogueFolder {
 
 }  // namespace
 
-Status fold_epilogue(Graph& graph, PassContext& context) { return EpilogueFolder(graph, context).run(); }
+Status fold_epilogue(Graph& graph, PassContext& context) {
+  // A result folded behind a row view leaves views of views, and what reads those may fold next.
+  while (true) {
+    const int64_t before = context.report.fired;
+    context.report.skipped.clear();
+    QCG_CHECK(EpilogueFolder(graph, context).run());
+    if (context.report.fired == before) return {};
+    PassReport views;
+    PassContext quiet{context.options, views};
+    QCG_CHECK(fold_noops(graph, quiet));
+  }
+}
 
 }  // namespace qcg

@@ -21,6 +21,8 @@ Status lower_loops(Graph& graph, PassContext& context) {
     // A floating output rounds when it is stored; casts to integers truncate and stay.
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
     const std::string was = node.op->name;
+    if ((dtype == DType::i32 || dtype == DType::i64) && was != "aten.to.dtype")
+      context.report.notes.push_back((node.origins.empty() ? was : node.origins.back()) + " computes integers in f32: exact below 2^24");
     replace_node(graph, id, "qcg.loop", {pointwise->operands, std::vector<Expr>{std::move(expr)}});
     ++context.report.fired;
     ++context.report.counters[was];

@@ -64,16 +64,40 @@ class LinearFinder {
       if (!match || is_replaced(*match)) continue;
       Outcome outcome = recognizer.build(graph_, *match);
       if (outcome.error) return std::move(*outcome.error);
+      if (outcome.linear && !has_size_of(id, *outcome.linear))
+        outcome = Outcome::miss("the result " + to_string(graph_.value(graph_.nodes[id].outputs[0]).shape) +
+                                " is more than one row of outputs per row of the activation");
       if (!outcome.linear) {
         if (!outcome.missing.empty()) misses_[product_of(*match)].push_back({recognizer.name, outcome.missing});
         continue;
       }
+      note_fallback(*match, recognizer.name);
       make_linear(id, *match, std::move(*outcome.linear));
       ++report_.fired;
       ++report_.counters[std::string(recognizer.name)];
       uses = graph_.count_uses();
     }
     return {};
+  }
+
+  // Broadcasting over batches of the weight would need the rows several times.
+  bool has_size_of(NodeId root, const LinearSpec& spec) const {
+    const Shape& x = graph_.value(spec.x).shape;
+    Shape rows(x.begin(), x.end() - 1);
+    rows.push_back(graph_.value(spec.weight).shape[0]);
+    return product(rows) == product(graph_.value(graph_.nodes[root].outputs[0]).shape);
+  }
+
+  // A more specific pattern nearly matched: the linear works, but costs more than the user may expect.
+  void note_fallback(const Match& m, std::string_view pattern) {
+    auto it = misses_.find(product_of(m));
+    if (it == misses_.end()) return;
+    const std::string name = node_name(graph_, graph_.nodes[m.gemm_node()]);
+    for (const NearMiss& miss : it->second) {
+      report_.skipped.push_back({name, "not \"" + std::string(miss.pattern) + "\": " + miss.missing});
+      report_.notes.push_back(name + " is only \"" + std::string(pattern) + "\", not \"" + std::string(miss.pattern) +
+                              "\": " + miss.missing);
+    }
   }
 
   // The product's own value names the linear, whatever op the pattern ends in.

@@ -20,7 +20,7 @@ Pattern int_mm_of(Pattern x) { return once(op({"aten._int_mm.default"}, {{"self"
 
 Pattern dynamic_int_mm_pattern() {
   Pattern shifted = once(sub(int_mm_of(maybe_cast(add(any("q"), number("shift")))),
-                             mul(op({"aten.sum.dim_IntList"}, {{"self", any("w")}}, "sum"), number("shift"))));
+                             mul(op({"aten.sum.dim_IntList"}, {{"self", any("w")}}, "sum"), number("taken_off"))));
   Pattern product = either(std::move(shifted), int_mm_of(any("q")));
   return mul(maybe_rows(once(mul(maybe_rows(std::move(product)), any("first")))), any("second"));
 }
@@ -48,7 +48,7 @@ Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
   if (!take_quantized_rows(graph, m.value("q"), spec)) return Outcome::miss("the activation is not quantized per row");
   if (spec.x_zero != kNoValue) return Outcome::miss("the activation has zero points, but nothing compensates for them");
   const bool shifted = !(product.tensor("self") == m.value("q"));
-  if (shifted && (m.number("shift") != 128 || !sums_over_k(graph, product)))
+  if (shifted && (m.number("shift") != 128 || m.number("taken_off") != 128 || !sums_over_k(graph, product)))
     return Outcome::miss("the shift of the activation is not the one that sum(w) over K takes off (128)");
   ValueId first = m.value("first"), second = m.value("second");
   if (under_rows(graph, first) != spec.x_scale) std::swap(first, second);

@@ -33,6 +33,11 @@ std::optional<Range> quantized_range(const Node& node, DType dtype) {
   return range;
 }
 
+// torchao: eps when given, else the smallest normal number of the input's dtype.
+double least_scale(DType input, const Node& choose) {
+  return as_number(choose.arg("eps")).value_or(input == DType::f16 ? 0x1p-14 : 0x1p-126);
+}
+
 // Why this pair cannot be one qcg.quantize_rows; nullopt when it can.
 std::optional<std::string> check_pair(const Graph& graph, const Node& choose, const Node& quantize) {
   const ValueId x = quantize.tensor("input");
@@ -96,7 +101,7 @@ class RowsLifter {
     const OpSchema* op = find_op("qcg.quantize_rows");
     std::vector<Arg> args = make_args(*op, {{"x", x}, {"mapping", choose.arg("mapping_type")},
                                             {"quant_min", Dim(range.low)}, {"quant_max", Dim(range.high)},
-                                            {"eps", choose.arg("eps")}});
+                                            {"eps", least_scale(graph_.value(x).dtype, choose)}});
     auto value = [&](ValueId like, DType dtype, Shape shape) {
       Value v;
       v.name = graph_.unique_name(graph_.value(like).name + ".rows");

@@ -82,12 +82,14 @@ std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearS
   const int64_t n = graph.value(spec.weight).data.shape[0];
   if (gemm.alpha != 1) spec.epilogue = Expr::call("mul", {Expr::number(gemm.alpha), std::move(spec.epilogue)});
   if (gemm.bias == kNoValue) return std::nullopt;
-  const ValueId bias = constant_as_shape(graph, gemm.bias, {n});
+  const Shape shape = graph.value(gemm.bias).shape;
+  // [N] and [1, N] are one number per column; [N, 1] would be one per row.
+  const bool per_column = !shape.empty() && shape.back().is_constant(n);
+  const ValueId bias = per_column ? constant_as_shape(graph, gemm.bias, {n}) : kNoValue;
   if (bias != kNoValue && gemm.alpha == 1 && gemm.beta == 1) {
     spec.bias = bias;
     return std::nullopt;
   }
-  const Shape& shape = graph.value(gemm.bias).shape;
   if (!shape.empty() && !shape.back().is_constant(n) && !shape.back().is_constant(1))
     return "a bias of shape " + to_string(shape) + " does not fit N = " + std::to_string(n);
   spec.operands.push_back(gemm.bias);

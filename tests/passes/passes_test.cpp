@@ -95,6 +95,37 @@ graph(%x: f32[s0, 16]) {
   }
 }
 
+TEST_CASE("emulated casts round where eager execution does") {
+  Graph before = parse(R"(symbol s0 in [1, 8]
+param @wg: bf16[24, 32]
+param @wu: bf16[24, 32]
+graph(%x: bf16[s0, 32], %r: bf16[s0, 24]) {
+  %g = aten.linear.default(%x, @wg) : bf16[s0, 24]
+  %u = aten.linear.default(%x, @wu) : bf16[s0, 24]
+  %s = aten.silu.default(%g) : bf16[s0, 24]
+  %m = aten.mul.Tensor(%s, %u) : bf16[s0, 24]
+  %a = aten.add.Tensor(%m, %r) : bf16[s0, 24]
+  %e = aten.exp.default(%r) : bf16[s0, 24]
+  %n = aten.neg.default(%e) : bf16[s0, 24]
+  return %a, %n
+}
+)");
+  bind_random(before, 5);
+  Graph after = before;
+  PassOptions options;
+  options.emulate_precision_casts = true;
+  REQUIRE(run_passes(after, options).ok());
+  REQUIRE(after.nodes.size() == 2);
+  const std::vector<Tensor> inputs = random_inputs(before, 6);
+  auto want = evaluate_graph(before, inputs, {.emulate_casts = true}), got = evaluate_graph(after, inputs, {.emulate_casts = true});
+  REQUIRE(want.ok());
+  REQUIRE(got.ok());
+  for (size_t i = 0; i < want->size(); ++i) {
+    const Tensor &a = (*want)[i], &b = (*got)[i];
+    CHECK(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
+  }
+}
+
 TEST_CASE("constants are folded when they are bound and small") {
   const char* text = R"(param @a: f32[4, 4]
 param @b: f32[4]

@@ -100,6 +100,25 @@ TEST_CASE("real exports lower to the linears they are made of") {
   }
 }
 
+TEST_CASE("without recognition a graph still lowers, unfused, to the same values") {
+  if (skip_without_graphs()) return;
+  for (const char* name : {"llama_mlp_f32", "llama_mlp_int8wo", "llama_mlp_int4wo_g32", "llama_mlp_da8w8",
+                           "int8pack_siblings_bf16", "recsys_cat_linear_f32"}) {
+    if (!fs::exists(graph_file(name))) continue;
+    INFO(name);
+    const Graph before = read(name);
+    Graph graph = before;
+    auto reports = run_passes(graph, {.disabled = {"recognize_linear"}, .verify_after_each = true});
+    REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+    for (const Node& node : graph.nodes) {
+      CHECK(node.op->role != OpRole::quantize);
+      CHECK(node.op->role != OpRole::pointwise);
+      CHECK(node.op->name != "qcg.linear");
+    }
+    check_same_values(before, graph, 5);
+  }
+}
+
 TEST_CASE("explain gets the groups by the names of the export") {
   if (skip_without_graphs()) return;
   Graph graph = read("llama31_8b_linears_bf16");
