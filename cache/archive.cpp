@@ -123,32 +123,28 @@ Status Store::export_to(const std::string& file) {
   OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out) return io_error(part, "cannot be made", errno);
   ArchiveWriter writer(fs, out.get());
-  uint64_t written = 0;
-  int error = writer.put(kFirstLine);
-  for (const auto& info : entries) {
-    Loaded loaded = state_->load(info.key, state_->entry_dir(info.key));
-    if (loaded.outcome != Loaded::found || error) continue;  // what is damaged is not worth exporting
-    std::string manifest = print_manifest({info.key, loaded.entry->files()});
-    error = writer.put("entry " + std::to_string(manifest.size()) + "\n");
-    if (!error) error = writer.put(manifest);
-    for (const auto& record : loaded.entry->files()) {
-      auto bytes = loaded.entry->read(record.name);
-      if (!bytes.ok()) {
-        ::unlink(part.c_str());
-        return bytes.error();
-      }
-      if (!error) error = writer.put(bytes.value());
+  auto write_all = [&]() -> Status {
+    uint64_t written = 0;
+    int error = writer.put(kFirstLine);
+    for (const auto& info : entries) {
+      Loaded loaded = state_->load(info.key, state_->entry_dir(info.key));
+      if (loaded.outcome != Loaded::found) continue;  // what is damaged is not worth exporting
+      const std::string manifest = print_manifest({info.key, loaded.entry->files()});
+      if (!error) error = writer.put("entry " + std::to_string(manifest.size()) + "\n");
+      if (!error) error = writer.put(manifest);
+      if (error) break;
+      for (const auto& record : loaded.entry->files())
+        QCG_CHECK(loaded.entry->stream(record.name, [&](std::string_view piece) { return writer.put(piece); }));
+      ++written;
     }
-    ++written;
-  }
-  if (!error) error = writer.finish(written);
-  if (!error && fs.fsync(out.get())) error = errno;
-  if (!error && fs.rename(part, file)) error = errno;
-  if (error) {
-    ::unlink(part.c_str());
-    return io_error(file, "cannot be written", error);
-  }
-  return {};
+    if (!error) error = writer.finish(written);
+    if (!error && fs.fsync(out.get())) error = errno;
+    if (!error && fs.rename(part, file)) error = errno;
+    return error ? Status(io_error(file, "cannot be written", error)) : Status();
+  };
+  Status status = write_all();
+  if (!status.ok()) ::unlink(part.c_str());
+  return status;
 }
 
 Result<uint64_t> Store::import_from(const std::string& file) {
@@ -165,12 +161,14 @@ Result<uint64_t> Store::import_from(const std::string& file) {
     line = in.line(128);
     if (!line) return damaged(file, "it ends before its last line");
     if (line->starts_with("end ")) {
-      if (*line != "end " + std::to_string(added) + " " + in.digest() + "\n") return damaged(file, "its last line is wrong");
+      if (*line != "end " + std::to_string(added) + " " + in.digest() + "\n")
+        return damaged(file, "its last line is wrong");
       if (!in.at_end()) return damaged(file, "something follows its last line");
       return added;
     }
     uint64_t size = line->starts_with("entry ") ? std::strtoull(line->c_str() + 6, nullptr, 10) : 0;
-    if (*line != "entry " + std::to_string(size) + "\n" || size > kMaxManifestBytes) return damaged(file, "a bad entry line");
+    if (*line != "entry " + std::to_string(size) + "\n" || size > kMaxManifestBytes)
+      return damaged(file, "a bad entry line");
     in.count(*line);
     std::string text;
     if (!in.bytes(size, [&](std::string_view piece) { return text.append(piece), true; }))

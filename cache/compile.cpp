@@ -23,9 +23,19 @@ constexpr size_t kMaxOutputBytes = size_t{1} << 30;
 
 // Part of what a flag may not be: they change results behind the oracle's back, or make a key lie.
 Status check_flag(const std::string& flag, ToolKind kind) {
-  static const char* const kRefused[] = {"-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-fassociative-math",
-                                         "-freciprocal-math", "-ffinite-math-only", "-march=native", "-mtune=native",
-                                         "-mcpu=native", "--use_fast_math", "-use_fast_math", "-o", "--output-file"};
+  static const char* const kRefused[] = {"-ffast-math",
+                                         "-Ofast",
+                                         "-funsafe-math-optimizations",
+                                         "-fassociative-math",
+                                         "-freciprocal-math",
+                                         "-ffinite-math-only",
+                                         "-march=native",
+                                         "-mtune=native",
+                                         "-mcpu=native",
+                                         "--use_fast_math",
+                                         "-use_fast_math",
+                                         "-o",
+                                         "--output-file"};
   for (const char* refused : kRefused)
     if (flag == refused || flag.starts_with(std::string(refused) + "="))
       return Error::toolchain(flag, "this compiler flag is refused: results must stay exact and keys complete",
@@ -48,8 +58,8 @@ bool is_source_name(const std::string& name, ToolKind kind) {
   }
   if (kind != ToolKind::nvcc) return true;
   return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '/' ||
-           c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '/' || c == '-';
   });
 }
 
@@ -124,7 +134,8 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
   QCG_CHECK(write_sources(folder + "/src", job));
   auto process = run_process(process_for(toolchain, job, folder, limits));
   if (!process.ok())
-    return Error::toolchain(toolchain.path, process.error().message, "check that the compiler is installed and executable");
+    return Error::toolchain(toolchain.path, process.error().message,
+                            "check that the compiler is installed and executable");
   CompileResult result;
   result.log = std::move(process->output);
   result.seconds = process->seconds;
@@ -182,7 +193,9 @@ void clean_up_once(const std::string& root) {
 
 std::vector<std::string> compile_arguments(const Toolchain& toolchain, const CompileJob& job) {
   std::vector<std::string> arguments = job.flags;
-  auto add = [&](std::initializer_list<const char*> more) { arguments.insert(arguments.end(), more.begin(), more.end()); };
+  auto add = [&](std::initializer_list<const char*> more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+  };
   if (toolchain.kind == ToolKind::nvrtc) {
     if (!toolchain.include_dir.empty()) arguments.push_back("--include-path=" + toolchain.include_dir);
     if (job.output == OutputKind::cubin) add({"--ptxas-options=-v"});
@@ -257,14 +270,16 @@ std::vector<CudaUsage> parse_cuda_usage(const std::string& log) {
     begin = end + 1;
     char name[512];
     if (size_t at = line.find("Compiling entry function '"); at != std::string::npos) {
-      if (std::sscanf(line.c_str() + at, "Compiling entry function '%511[^']'", name) == 1) kernels.push_back({.kernel = name});
+      if (std::sscanf(line.c_str() + at, "Compiling entry function '%511[^']'", name) == 1)
+        kernels.push_back({.kernel = name});
     }
     if (kernels.empty()) continue;
     CudaUsage& kernel = kernels.back();
     int stack;
     std::sscanf(line.c_str(), " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack,
                 &kernel.spill_store_bytes, &kernel.spill_load_bytes);
-    if (size_t at = line.find("Used "); at != std::string::npos) std::sscanf(line.c_str() + at, "Used %d registers", &kernel.registers);
+    if (size_t at = line.find("Used "); at != std::string::npos)
+      std::sscanf(line.c_str() + at, "Used %d registers", &kernel.registers);
     if (size_t at = line.find(" bytes smem"); at != std::string::npos) {
       size_t digits = line.find_last_not_of("0123456789", at - 1) + 1;
       kernel.shared_bytes = std::atoi(line.substr(digits, at - digits).c_str());

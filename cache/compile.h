@@ -1,16 +1,16 @@
 // compile_all: sources in, shared objects (or assembly, or cubins) out, several compilers at a time.
 //
 // Why here: this is the only place that starts a compiler. Sources are written under a private temporary directory that
-// is the compiler's working directory, so no path of the user reaches its arguments; flags come from the caller's table.
-// A source that does not compile is a result with a log, a compiler that cannot be started is an Error.
+// is the compiler's working directory, so no path of the user reaches its arguments; flags come from the caller's
+// table. A source that does not compile is a result with a log, a compiler that cannot be started is an Error.
 //
 // What a compile costs, CPU seconds of g++ 12 for eight AVX-512 microkernels that include immintrin.h and cstdint:
 //
-//                                    plain   with ensure_pch
-//   one process per kernel           2.87    0.53            isolates failures, one cache entry each: the default, with Pch
-//   one g++, eight sources           2.67    0.39
-//   two sources of four, in parallel 0.82    0.23
-//   one source with all eight        0.46    0.18            one bad kernel takes the others with it
+//                                     plain  with ensure_pch
+//   one process per kernel            2.87   0.53   isolates failures, one cache entry each: the default, with a Pch
+//   one g++, eight sources            2.67   0.39
+//   two sources of four, in parallel  0.82   0.23
+//   one source with all eight         0.46   0.18   one bad kernel takes the others with it
 //
 //   CompileJob job{.sources = {{"kernel.cpp", text}}, .flags = kernel_flags(cxx), .pch = &pch};
 //   QCG_TRY(results, compile_all(cxx, {&job, 1}, {.timeout_s = 60}));
@@ -76,10 +76,10 @@ struct CompileResult {
 
 struct CompileLimits {
   double timeout_s = 120;
-  long memory_mb = 4096;   // address space of one compiler process
-  int jobs = 0;            // 0: as many as cores and memory allow
-  long need_mb = 500;      // memory one job is expected to need: bounds the number of jobs
-  std::string temp_root;   // empty: default_temp_root()
+  long memory_mb = 4096;  // address space of one compiler process
+  int jobs = 0;           // 0: as many as cores and memory allow
+  long need_mb = 500;     // memory one job is expected to need: bounds the number of jobs
+  std::string temp_root;  // empty: default_temp_root()
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -95,8 +95,8 @@ int parallel_jobs(const CompileLimits& limits);
 std::vector<std::string> compile_arguments(const Toolchain& toolchain, const CompileJob& job);
 
 // A precompiled header for `header_text` under exactly these flags, from the store or made now (26 MB in the store).
-// `headers` are what it includes with quotes. Where the compiler cannot do it, the result has no flags and compiles just
-// take longer.
+// `headers` are what it includes with quotes. Where the compiler cannot do it, the result has no flags and compiles
+// just take longer.
 Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text, std::span<const SourceText> headers,
                        const std::vector<std::string>& flags, Store& store, const CompileLimits& limits = {});
 

@@ -30,8 +30,8 @@ Result<std::string> sample_file(const std::string& path, int fd, const struct st
     if (n < 0) return io_error(path, "cannot be read", errno);
     hash.update({buffer.data(), static_cast<size_t>(n)});
   }
-  return "sampled " + hash.finish() + " size " + std::to_string(size) + " device " + std::to_string(info.st_dev) + " inode " +
-         std::to_string(info.st_ino) + " mtime " + std::to_string(info.st_mtim.tv_sec) + "." +
+  return "sampled " + hash.finish() + " size " + std::to_string(size) + " device " + std::to_string(info.st_dev) +
+         " inode " + std::to_string(info.st_ino) + " mtime " + std::to_string(info.st_mtim.tv_sec) + "." +
          std::to_string(info.st_mtim.tv_nsec);
 }
 
@@ -39,7 +39,8 @@ Result<std::string> file_identity(const std::string& path) {
   OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info)) return io_error(path, "the weights cannot be opened", errno);
-  if (!S_ISREG(info.st_mode)) return Error::bad_input(path, "not a regular file", "give a weight file or a directory of them");
+  if (!S_ISREG(info.st_mode))
+    return Error::bad_input(path, "not a regular file", "give a weight file or a directory of them");
   if (static_cast<uint64_t>(info.st_size) > kHashWholeBytes) return sample_file(path, fd.get(), info);
   QCG_TRY(hash, sha256_file(path));
   return "sha256 " + hash;

@@ -1,7 +1,7 @@
 // CompileCache: the second level, which remembers whole compiles.
 //
-// Why here: a repeated `compile` must do no pass, no render and no tuning, so the finished program's files are kept under
-// a key made of the graph's bytes, the weights' identity, the options and the machine. Still bytes and names only.
+// Why here: a repeated `compile` must do no pass, no render and no tuning, so the finished program's files are kept
+// under a key made of the graph's bytes, the weights' identity, the options and the machine. Still nothing of graphs.
 //
 //   CompileCache cache(store);
 //   QCG_TRY(hit, cache.find(key));
@@ -40,9 +40,9 @@ class CompileCache {
 };
 
 // What identifies a weight file (or every file of a directory, by name): the SHA-256 of its contents up to 256 MiB.
-// Beyond that, hashing everything would cost more than a compile: size, device, inode, modification time and the SHA-256
-// of 64 pieces of 64 KiB spread evenly, first and last included. That is the one place where a time is looked at, and
-// only to notice a change that the pieces missed, never to call two files equal whose sampled bytes differ.
+// Beyond that, hashing everything would cost more than a compile: size, device, inode, modification time and the
+// SHA-256 of 64 pieces of 64 KiB spread evenly, first and last included. That is the one place where a time is looked
+// at, and only to notice a change that the pieces missed, never to call two files equal whose sampled bytes differ.
 Result<std::string> weights_identity(const std::string& path);
 
 }  // namespace qcg

@@ -58,7 +58,7 @@ class FileSystem {
   int remove_at(int dir_fd, const std::string& path, int flags = 0);  // AT_REMOVEDIR for a directory
   int lstat(const std::string& path, struct stat* out);
   int fstat(int fd, struct stat* out);
-  int try_lock(int fd);               // exclusive flock, never waits
+  int try_lock(int fd);  // exclusive flock, never waits
   int set_used_now(const std::string& path);
 
   // The rest are built from the above; each returns 0 or an errno value.

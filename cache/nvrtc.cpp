@@ -39,13 +39,13 @@ bool resolve(void* handle, const char* name, F& out) {
 bool load(const std::string& file, Api& api) {
   api.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!api.handle) return false;
-  bool whole = resolve(api.handle, "nvrtcVersion", api.version) && resolve(api.handle, "nvrtcCreateProgram", api.create) &&
-               resolve(api.handle, "nvrtcCompileProgram", api.compile) &&
-               resolve(api.handle, "nvrtcGetProgramLogSize", api.log_size) &&
-               resolve(api.handle, "nvrtcGetProgramLog", api.log) &&
-               resolve(api.handle, "nvrtcGetCUBINSize", api.cubin_size) &&
-               resolve(api.handle, "nvrtcGetCUBIN", api.cubin) && resolve(api.handle, "nvrtcGetPTXSize", api.ptx_size) &&
-               resolve(api.handle, "nvrtcGetPTX", api.ptx);
+  bool whole =
+      resolve(api.handle, "nvrtcVersion", api.version) && resolve(api.handle, "nvrtcCreateProgram", api.create) &&
+      resolve(api.handle, "nvrtcCompileProgram", api.compile) &&
+      resolve(api.handle, "nvrtcGetProgramLogSize", api.log_size) &&
+      resolve(api.handle, "nvrtcGetProgramLog", api.log) && resolve(api.handle, "nvrtcGetCUBINSize", api.cubin_size) &&
+      resolve(api.handle, "nvrtcGetCUBIN", api.cubin) && resolve(api.handle, "nvrtcGetPTXSize", api.ptx_size) &&
+      resolve(api.handle, "nvrtcGetPTX", api.ptx);
   if (!whole) {
     dlclose(api.handle);
     return false;
@@ -112,7 +112,8 @@ Result<NvrtcLibrary> find_nvrtc_library(const std::string& nvcc_path) {
                             "install the CUDA toolkit, or compile for a cpu target");
   int major = 0, minor = 0;
   if (api->version(&major, &minor)) return Error::toolchain(api->path, "does not tell its version", "reinstall it");
-  return NvrtcLibrary{api->path, std::to_string(major) + "." + std::to_string(minor), find_headers(api->path, nvcc_path)};
+  return NvrtcLibrary{api->path, std::to_string(major) + "." + std::to_string(minor),
+                      find_headers(api->path, nvcc_path)};
 }
 
 int run_nvrtc(const Toolchain& toolchain, const CompileJob& job, const std::string& output_file) {
@@ -127,8 +128,8 @@ int run_nvrtc(const Toolchain& toolchain, const CompileJob& job, const std::stri
   for (const auto& argument : arguments) options.push_back(argument.c_str());
 
   Program program = nullptr;
-  if (api->create(&program, job.sources[0].text.c_str(), job.sources[0].name.c_str(), static_cast<int>(job.headers.size()),
-                  header_texts.data(), header_names.data()))
+  if (api->create(&program, job.sources[0].text.c_str(), job.sources[0].name.c_str(),
+                  static_cast<int>(job.headers.size()), header_texts.data(), header_names.data()))
     return 126;
   const int status = api->compile(program, static_cast<int>(options.size()), options.data());
   print_log(*api, program);

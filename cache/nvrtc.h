@@ -1,7 +1,7 @@
 // NVRTC, loaded at run time: CUDA source to cubin in 50 ms. Private to cache/.
 //
-// Why here: it is a compiler like the others, reached through a library instead of a program. A compile runs in a forked
-// child, so that a crash, a hang or a lack of memory in it is a result and not our end.
+// Why here: it is a compiler like the others, reached through a library instead of a program. A compile runs in a
+// forked child, so that a crash, a hang or a lack of memory in it is a result and not our end.
 //
 //   QCG_TRY(library, find_nvrtc_library(nvcc_path));
 #pragma once

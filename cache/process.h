@@ -1,7 +1,7 @@
 // run_process: starts a program by argv, never through a shell, and never waits longer than allowed.
 //
-// Why here: compilers hang, eat memory and get killed; every start of one goes through these limits. The child leads its
-// own process group, which is killed as a whole, reads /dev/null, writes to one capped log, and sees only the
+// Why here: compilers hang, eat memory and get killed; every start of one goes through these limits. The child leads
+// its own process group, which is killed as a whole, reads /dev/null, writes to one capped log, and sees only the
 // environment given here.
 //
 //   QCG_TRY(r, run_process({.argv = {"/usr/bin/g++", "--version"}, .timeout_s = 5}));
@@ -22,8 +22,8 @@ struct ProcessSpec {
   std::vector<std::string> environment;  // "NAME=value"; nothing else is passed on
   std::string directory;                 // working directory; empty: the caller's
   double timeout_s = 60;
-  long memory_mb = 0;                        // address space of each process; 0 = no limit
-  size_t output_limit = size_t{1} << 20;     // beyond it output is dropped
+  long memory_mb = 0;                         // address space of each process; 0 = no limit
+  size_t output_limit = size_t{1} << 20;      // beyond it output is dropped
   const std::atomic<bool>* cancel = nullptr;  // set by another thread or a signal handler: kill and return
   // Runs in a forked child instead of argv; its return value is the exit status. stdout and stderr are the log.
   std::function<int()> body;

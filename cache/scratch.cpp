@@ -58,7 +58,8 @@ Result<ScratchDir> ScratchDir::create(const std::string& root, FileSystem* fs) {
     }
     return ScratchDir(std::move(path), std::move(lock), fs);
   }
-  return Error::io(root, "no temporary directory could be made in 16 attempts", "check that the file system allows locks");
+  return Error::io(root, "no temporary directory could be made in 16 attempts",
+                   "check that the file system allows locks");
 }
 
 ScratchDir::ScratchDir(ScratchDir&& other) noexcept

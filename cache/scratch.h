@@ -28,7 +28,8 @@ class ScratchDir {
   const std::string& path() const { return path_; }
 
  private:
-  ScratchDir(std::string path, OwnedFd lock, FileSystem* fs) : path_(std::move(path)), lock_(std::move(lock)), fs_(fs) {}
+  ScratchDir(std::string path, OwnedFd lock, FileSystem* fs)
+      : path_(std::move(path)), lock_(std::move(lock)), fs_(fs) {}
 
   std::string path_;
   OwnedFd lock_;

@@ -1,6 +1,7 @@
 // SHA-256 of bytes and files, streaming: the only hash the cache trusts.
 //
-// Why here: keys, manifests, toolchain fingerprints and exports all need the same digest; OpenSSL stays behind this file.
+// Why here: keys, manifests, toolchain fingerprints and exports all need the same digest; OpenSSL stays behind this
+// file.
 //
 //   sha256_hex("abc") == "ba7816bf…"
 //   Sha256 h; h.update(part1); h.update(part2); std::string hex = h.finish();

@@ -18,6 +18,10 @@ constexpr int kOpenEntry = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 Error not_a_key(const Key& key) { return Error::internal("cache", "not a key: '" + key.hex.substr(0, 80) + "'"); }
 
+ByteSink append_to(std::string& bytes) {
+  return [&bytes](std::string_view piece) { return bytes.append(piece), 0; };
+}
+
 // Writes one file of the entry into the stage, synced, and fills in its record.
 Status stage_file(FileSystem& fs, const std::string& stage, const EntryFile& file, FileRecord& record) {
   const std::string path = stage + "/" + disk_name(file.name);
@@ -64,7 +68,8 @@ Status stage_entry(FileSystem& fs, const std::string& stage, const Key& key, std
   QCG_CHECK(stage_file(fs, stage, {kKeyDumpName, key_dump, 0600, {}}, dump_record));
   manifest.files.push_back(std::move(dump_record));
   const std::string path = stage + "/" + kManifestName;
-  if (int error = fs.create_file(path, print_manifest(manifest), 0600)) return io_error(path, "cannot be written", error);
+  if (int error = fs.create_file(path, print_manifest(manifest), 0600))
+    return io_error(path, "cannot be written", error);
   if (int error = fs.sync_dir(stage)) return io_error(stage, "cannot be synced", error);
   return {};
 }
@@ -144,7 +149,8 @@ Loaded Store::State::load(const Key& key, const std::string& path) {
   };
 
   std::string text;
-  FileCheck check = check_file(*fs, dir.get(), {kManifestName, kMaxManifestBytes, {}, 0}, options.shared, &text, -1);
+  FileCheck check =
+      check_file(*fs, dir.get(), {kManifestName, kMaxManifestBytes, {}, 0}, options.shared, append_to(text));
   if (check.outcome != FileCheck::good) return outcome_of(check, kManifestName);
   auto manifest = parse_manifest(text);
   if (!manifest) return {Loaded::corrupt, "MANIFEST is damaged", {}};
@@ -158,7 +164,7 @@ Loaded Store::State::load(const Key& key, const std::string& path) {
   for (auto& file : manifest->files) {
     std::optional<std::string> held;
     if (file.size <= options.hold_bytes) held.emplace();
-    check = check_file(*fs, dir.get(), file, options.shared, held ? &*held : nullptr, -1);
+    check = check_file(*fs, dir.get(), file, options.shared, held ? append_to(*held) : ByteSink());
     if (check.outcome != FileCheck::good) return outcome_of(check, file.name);
     entry.held_.push_back(std::move(held));
     entry.files_.push_back(std::move(file));
@@ -196,7 +202,8 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
   State& s = *state_;
   if (!s.usable || s.read_only)
-    return Error::io(dir(), "the cache keeps nothing new: it is read-only or switched off", "choose another with QCG_CACHE_DIR");
+    return Error::io(dir(), "the cache keeps nothing new: it is read-only or switched off",
+                     "choose another with QCG_CACHE_DIR");
   FileSystem& fs = *s.fs;
   QCG_TRY(scratch, ScratchDir::create(s.temp_dir(), &fs));
   const std::string stage = scratch.path() + "/entry";
@@ -204,7 +211,8 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
 
   // Read back before anybody else can see it: what is put in place is known to be whole, and is what is returned.
   Loaded staged = s.load(key, stage);
-  if (staged.outcome != Loaded::found) return Error::io(stage, "reads back otherwise than written", "check the file system");
+  if (staged.outcome != Loaded::found)
+    return Error::io(stage, "reads back otherwise than written", "check the file system");
 
   const std::string bucket = s.bucket_dir(key), path = s.entry_dir(key);
   if (fs.mkdir(bucket, s.options.shared ? 0770 : 0700) == 0) {
@@ -219,14 +227,16 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
       staged.entry->dir_ = path;
       return std::move(*staged.entry);
     }
-    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return io_error(path, "cannot be put in place", errno);
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+      return io_error(path, "cannot be put in place", errno);
     // Somebody was first: theirs is as good as ours, if it is whole.
     Loaded existing = s.load(key, path);
     if (existing.outcome == Loaded::found) return std::move(*existing.entry);
     if (existing.outcome == Loaded::failed) return Error::io(path, existing.reason, "check the file system");
     if (existing.outcome == Loaded::corrupt) QCG_CHECK(s.remove_entry(key));
   }
-  return Error::io(path, "others keep replacing this entry by damaged ones", "check the file system and who uses this cache");
+  return Error::io(path, "others keep replacing this entry by damaged ones",
+                   "check the file system and who uses this cache");
 }
 
 }  // namespace qcg

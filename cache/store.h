@@ -17,10 +17,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -56,6 +58,8 @@ class Entry {
   std::string path(const std::string& name) const;  // to show a person; load from a verified copy, not from here
   Result<std::string> read(const std::string& name) const;
   Status copy_verified(const std::string& name, const std::string& destination) const;
+  // The bytes in pieces, for files of any size; they are good only if the result is. The sink returns 0 or an errno.
+  Status stream(const std::string& name, const std::function<int(std::string_view)>& sink) const;
 
  private:
   friend class Store;
@@ -70,12 +74,12 @@ class Entry {
 };
 
 struct StoreOptions {
-  std::string dir;                             // absolute
-  uint64_t max_bytes = uint64_t{4} << 30;      // publish removes the least recently used beyond this; 0 = no limit
-  bool read_only_ok = true;                    // a directory that cannot be written still serves hits
-  bool shared = false;                         // accept files and directories of other users: only if all are trusted
-  uint64_t hold_bytes = uint64_t{16} << 20;    // files up to this size are held in memory by Entry
-  FileSystem* fs = nullptr;                    // tests inject faults here; must outlive the store and its entries
+  std::string dir;                           // absolute
+  uint64_t max_bytes = uint64_t{4} << 30;    // publish removes the least recently used beyond this; 0 = no limit
+  bool read_only_ok = true;                  // a directory that cannot be written still serves hits
+  bool shared = false;                       // accept files and directories of other users: only if all are trusted
+  uint64_t hold_bytes = uint64_t{16} << 20;  // files up to this size are held in memory by Entry
+  FileSystem* fs = nullptr;                  // tests inject faults here; must outlive the store and its entries
 };
 
 struct EntryInfo {

@@ -14,14 +14,13 @@ namespace {
 
 constexpr size_t kMaxKeyDumpBytes = 4 << 20;
 
-bool is_bucket(const std::string& name) {
-  return name.size() == 2 && is_sha256_hex(name + std::string(62, '0'));
-}
+bool is_bucket(const std::string& name) { return name.size() == 2 && is_sha256_hex(name + std::string(62, '0')); }
 
 std::string counters_text(uint64_t hits, uint64_t misses, uint64_t corrupt) {
   char line[96];
-  std::snprintf(line, sizeof line, "hits %020llu misses %020llu corrupt %020llu ", static_cast<unsigned long long>(hits),
-                static_cast<unsigned long long>(misses), static_cast<unsigned long long>(corrupt));
+  std::snprintf(line, sizeof line, "hits %020llu misses %020llu corrupt %020llu ",
+                static_cast<unsigned long long>(hits), static_cast<unsigned long long>(misses),
+                static_cast<unsigned long long>(corrupt));
   return line + sha256_hex(line).substr(0, 16) + "\n";
 }
 
@@ -87,7 +86,8 @@ EntryInfo Store::State::describe(const Key& key) {
 }
 
 std::string Store::State::read_key_dump(const Key& key) {
-  OwnedFd fd(fs->open_at(AT_FDCWD, entry_dir(key) + "/" + kKeyDumpName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  OwnedFd fd(
+      fs->open_at(AT_FDCWD, entry_dir(key) + "/" + kKeyDumpName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::string text;
   if (fd) (void)fs->read_all(fd.get(), text, kMaxKeyDumpBytes);
   return text;

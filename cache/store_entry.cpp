@@ -11,7 +11,7 @@
 namespace qcg {
 
 // A record without a hash (the MANIFEST) is only read, its size being the most that is accepted.
-FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool shared, std::string* keep, int copy_fd) {
+FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool shared, const ByteSink& sink) {
   // O_NONBLOCK: a FIFO in place of the file must not block us.
   OwnedFd fd(fs.open_at(dir_fd, disk_name(file.name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) {
@@ -26,7 +26,6 @@ FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool sh
   const uint64_t size = static_cast<uint64_t>(info.st_size);
   if (hashed ? size != file.size : size > file.size) return {FileCheck::wrong, 0, "has the wrong size"};
 
-  if (keep) keep->reserve(size);
   Sha256 hash;
   std::vector<char> buffer(std::clamp<size_t>(size + 1, 1, 1 << 20));
   for (uint64_t total = 0;;) {
@@ -37,9 +36,8 @@ FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool sh
     total += piece.size();
     if (total > file.size) return {FileCheck::wrong, 0, "has the wrong size"};
     if (hashed) hash.update(piece);
-    if (keep) keep->append(piece);
-    if (copy_fd >= 0)
-      if (int error = fs.write_all(copy_fd, piece)) return {FileCheck::failed, error, {}};
+    if (sink)
+      if (int error = sink(piece)) return {FileCheck::failed, error, {}};
   }
   if (hashed && hash.finish() != file.sha256) return {FileCheck::wrong, 0, "does not match its SHA-256"};
   return {};
@@ -52,41 +50,43 @@ const FileRecord* Entry::record(const std::string& name) const {
 
 std::string Entry::path(const std::string& name) const { return dir_ + "/" + disk_name(name); }
 
-Result<std::string> Entry::read(const std::string& name) const {
+Status Entry::stream(const std::string& name, const std::function<int(std::string_view)>& sink) const {
   const FileRecord* file = record(name);
   if (!file) return Error::cache_corrupt(path(name), "the entry has no such file", "`qcodegen cache verify`");
-  if (const auto& held = held_[static_cast<size_t>(file - files_.data())]) return *held;
-  OwnedFd dir(fs_->open_at(AT_FDCWD, dir_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!dir) return io_error(dir_, "the entry has vanished", errno);
+  FileCheck check;
+  if (const auto& held = held_[static_cast<size_t>(file - files_.data())]) {
+    if (int error = sink(*held)) check = {FileCheck::failed, error, {}};
+  } else {
+    OwnedFd dir(fs_->open_at(AT_FDCWD, dir_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    check = dir ? check_file(*fs_, dir.get(), *file, shared_, sink) : FileCheck{FileCheck::missing, errno, {}};
+  }
+  switch (check.outcome) {
+    case FileCheck::good: return {};
+    case FileCheck::failed: return io_error(path(name), "cannot be copied out of the cache", check.error);
+    case FileCheck::missing: return Error::cache_corrupt(path(name), "has vanished", "compile again");
+    case FileCheck::wrong: break;
+  }
+  return Error::cache_corrupt(path(name), check.reason, "compile again");
+}
+
+Result<std::string> Entry::read(const std::string& name) const {
   std::string bytes;
-  FileCheck check = check_file(*fs_, dir.get(), *file, shared_, &bytes, -1);
-  if (check.outcome == FileCheck::good) return bytes;
-  if (check.outcome == FileCheck::failed) return io_error(path(name), "cannot be read", check.error);
-  return Error::cache_corrupt(path(name), check.reason.empty() ? "has vanished" : check.reason, "compile again");
+  QCG_CHECK(stream(name, [&](std::string_view piece) { return bytes.append(piece), 0; }));
+  return bytes;
 }
 
 Status Entry::copy_verified(const std::string& name, const std::string& destination) const {
   const FileRecord* file = record(name);
-  if (!file) return Error::cache_corrupt(path(name), "the entry has no such file", "`qcodegen cache verify`");
   const std::string part = destination + ".part";
   ::unlink(part.c_str());
-  OwnedFd out(fs_->open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file->mode));
+  OwnedFd out(
+      fs_->open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file ? file->mode : 0600));
   if (!out) return io_error(part, "cannot be made", errno);
-  FileCheck check;
-  if (const auto& held = held_[static_cast<size_t>(file - files_.data())]) {
-    if (int error = fs_->write_all(out.get(), *held)) check = {FileCheck::failed, error, {}};
-  } else {
-    OwnedFd dir(fs_->open_at(AT_FDCWD, dir_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!dir) check = {FileCheck::failed, errno, {}};
-    else check = check_file(*fs_, dir.get(), *file, shared_, nullptr, out.get());
-  }
+  Status copied = stream(name, [&](std::string_view piece) { return fs_->write_all(out.get(), piece); });
   // Under its own name only once it is whole.
-  if (check.outcome == FileCheck::good && fs_->rename(part, destination) == 0) return {};
-  int error = check.outcome == FileCheck::good ? errno : check.error;
-  ::unlink(part.c_str());
-  if (check.outcome == FileCheck::good || check.outcome == FileCheck::failed)
-    return io_error(destination, "cannot be copied out of the cache", error);
-  return Error::cache_corrupt(path(name), check.reason.empty() ? "has vanished" : check.reason, "compile again");
+  if (copied.ok() && fs_->rename(part, destination)) copied = io_error(destination, "cannot be put in place", errno);
+  if (!copied.ok()) ::unlink(part.c_str());
+  return copied;
 }
 
 }  // namespace qcg

@@ -6,6 +6,7 @@
 //   if (got.outcome == Loaded::corrupt) state.remove_entry(key);
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -17,15 +18,18 @@
 
 namespace qcg {
 
-// Reads one file of an entry below an open directory and compares size and SHA-256; the bytes go to `keep` and
-// `copy_fd` where given.
+// Takes a file's bytes as they are read; returns 0 or the errno with which it could not.
+using ByteSink = std::function<int(std::string_view)>;
+
+// Reads one file of an entry below an open directory and compares size and SHA-256. What `sink` gets is known to be
+// good only once the outcome is.
 struct FileCheck {
   enum Outcome { good, missing, wrong, failed };
   Outcome outcome = good;
   int error = 0;       // errno if failed
   std::string reason;  // if wrong
 };
-FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool shared, std::string* keep, int copy_fd);
+FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool shared, const ByteSink& sink);
 
 struct Loaded {
   enum Outcome { found, absent, corrupt, failed };
@@ -37,8 +41,8 @@ struct Loaded {
 struct Store::State {
   StoreOptions options;
   FileSystem* fs = nullptr;
-  std::string root;        // dir/v1
-  bool usable = false;     // false: Store::none()
+  std::string root;     // dir/v1
+  bool usable = false;  // false: Store::none()
   bool read_only = false;
 
   std::mutex mutex;
@@ -60,7 +64,7 @@ struct Store::State {
   EntryInfo describe(const Key& key);
   std::string read_key_dump(const Key& key);  // unverified, to explain with
   std::vector<Key> keys_titled(const std::string& title);
-  void add_counters(StoreStats& stats);       // the file's plus our own
+  void add_counters(StoreStats& stats);  // the file's plus our own
   void flush_counters();
   void enforce_limit(uint64_t added_bytes);
   Result<GcResult> gc(uint64_t max_bytes);

@@ -31,7 +31,8 @@ std::string real_path(const std::string& path) {
 
 // What a program says about itself, or an empty string.
 std::string ask(const std::string& program, const std::string& question) {
-  auto answer = run_process({.argv = {program, question}, .environment = tool_environment(), .timeout_s = kProbeSeconds});
+  auto answer =
+      run_process({.argv = {program, question}, .environment = tool_environment(), .timeout_s = kProbeSeconds});
   if (!answer.ok() || answer->exit_status != 0) return {};
   return answer->output;
 }
@@ -95,8 +96,10 @@ void fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, cons
   if (toolchain.kind == ToolKind::gcc) parts.insert(parts.begin(), {"cc1plus", "collect2"});
   for (const auto& part : parts) {
     std::string program = part_of(toolchain, part, path);
-    if (program.empty()) identity.add(part, "none");
-    else identity.add_program(part, real_path(program));
+    if (program.empty())
+      identity.add(part, "none");
+    else
+      identity.add_program(part, real_path(program));
   }
   if (toolchain.kind == ToolKind::clang) {
     // Debian's driver is a thin program; the compiler is in these.
@@ -144,8 +147,10 @@ Result<Toolchain> search_cxx(const ToolchainOptions& options, const std::string&
   if (!named.empty()) {
     std::string program = find_program(named, path);
     if (program.empty())
-      return Error::toolchain(named, std::string("the compiler named by ") + (options.cxx.empty() ? "QCG_CXX" : "--cxx") +
-                                         " is not there or not executable", kInstallCxx);
+      return Error::toolchain(named,
+                              std::string("the compiler named by ") + (options.cxx.empty() ? "QCG_CXX" : "--cxx") +
+                                  " is not there or not executable",
+                              kInstallCxx);
     return probe_cxx(program, path);
   }
   std::string refused;
@@ -172,7 +177,8 @@ Result<Toolchain> search_nvcc(const std::string& path) {
   identity.add("version text", "sha256 " + sha256_hex(text));  // has the build number, which names cicc and ptxas too
   identity.add_program("driver", real_path(program));
   // nvcc preprocesses with the host compiler.
-  if (std::string host = find_program("g++", path); !host.empty()) identity.add_program("host compiler", real_path(host));
+  if (std::string host = find_program("g++", path); !host.empty())
+    identity.add_program("host compiler", real_path(host));
   identity.finish(toolchain);
   return toolchain;
 }
@@ -241,8 +247,9 @@ Result<Toolchain> find_cuda(const ToolchainOptions& options) {
 std::vector<std::string> kernel_flags(const Toolchain& toolchain) {
   // No contraction: a result must not depend on which products the compiler happens to fuse; kernels spell their FMAs.
   // No errno: sqrt and friends stay instructions.
-  std::vector<std::string> flags = {"-std=c++20",  "-O3",       "-fPIC",          "-fvisibility=hidden", "-ffp-contract=off",
-                                    "-fno-math-errno", "-fno-rtti", "-fno-exceptions"};
+  std::vector<std::string> flags = {
+      "-std=c++20",      "-O3",       "-fPIC",          "-fvisibility=hidden", "-ffp-contract=off",
+      "-fno-math-errno", "-fno-rtti", "-fno-exceptions"};
   // STB_GNU_UNIQUE symbols make dlclose do nothing.
   if (toolchain.kind == ToolKind::gcc) flags.push_back("-fno-gnu-unique");
   return flags;

@@ -52,8 +52,8 @@ Result<Toolchain> find_nvrtc(const ToolchainOptions& options = {});
 // NVRTC if present (ten times quicker to start), else nvcc.
 Result<Toolchain> find_cuda(const ToolchainOptions& options = {});
 
-// The flags every generated C++ kernel is built with, before the ISA's: optimization, visibility, strict floating point.
-// Part of the key, as all flags are.
+// The flags every generated C++ kernel is built with, before the ISA's: optimization, visibility, strict floating
+// point. Part of the key, as all flags are.
 std::vector<std::string> kernel_flags(const Toolchain& toolchain);
 
 }  // namespace qcg

@@ -65,7 +65,8 @@ inline std::string bytes_of(int number, size_t size) {
 }
 
 inline std::vector<EntryFile> files_of(int number, size_t size = 150) {
-  return {{"kernel.so", bytes_of(number, size), 0700, {}}, {"src/kernel.cpp", bytes_of(number + 1000000, size / 2), 0600, {}}};
+  return {{"kernel.so", bytes_of(number, size), 0700, {}},
+          {"src/kernel.cpp", bytes_of(number + 1000000, size / 2), 0600, {}}};
 }
 
 // True if the entry holds exactly what files_of(number, size) made.

@@ -40,16 +40,11 @@ TEST_CASE("each ingredient changes the key") {
   CHECK(key_from({}) == base);
   CHECK(is_sha256_hex(base.hex));
   const std::vector<std::function<void(Ingredients&)>> changes = {
-      [](Ingredients& i) { i.source += " "; },
-      [](Ingredients& i) { i.header = "#define A 2"; },
-      [](Ingredients& i) { i.toolchain = "gcc 13"; },
-      [](Ingredients& i) { i.isa = "avx512"; },
-      [](Ingredients& i) { i.generator = "2"; },
-      [](Ingredients& i) { i.flags[1] = "-O3"; },
-      [](Ingredients& i) { i.flags.push_back(""); },
-      [](Ingredients& i) { std::swap(i.flags[0], i.flags[1]); },
-      [](Ingredients& i) { i.environment.clear(); },
-      [](Ingredients& i) { std::swap(i.source, i.header); },
+      [](Ingredients& i) { i.source += " "; },        [](Ingredients& i) { i.header = "#define A 2"; },
+      [](Ingredients& i) { i.toolchain = "gcc 13"; }, [](Ingredients& i) { i.isa = "avx512"; },
+      [](Ingredients& i) { i.generator = "2"; },      [](Ingredients& i) { i.flags[1] = "-O3"; },
+      [](Ingredients& i) { i.flags.push_back(""); },  [](Ingredients& i) { std::swap(i.flags[0], i.flags[1]); },
+      [](Ingredients& i) { i.environment.clear(); },  [](Ingredients& i) { std::swap(i.source, i.header); },
   };
   for (size_t n = 0; n < changes.size(); ++n) {
     CAPTURE(n);
@@ -91,8 +86,12 @@ TEST_CASE("a file counts by its contents alone") {
 
 TEST_CASE("the dump is readable and explains a difference") {
   KeyBuilder now, before;
-  now.add("kernel", "k1").add("source", std::string(500, 'x')).add_list("flags", std::vector<std::string>{"-O3", "-mavx2"});
-  before.add("kernel", "k1").add("source", std::string(500, 'y')).add_list("flags", std::vector<std::string>{"-O2", "-mavx2"});
+  now.add("kernel", "k1")
+      .add("source", std::string(500, 'x'))
+      .add_list("flags", std::vector<std::string>{"-O3", "-mavx2"});
+  before.add("kernel", "k1")
+      .add("source", std::string(500, 'y'))
+      .add_list("flags", std::vector<std::string>{"-O2", "-mavx2"});
   before.add("old", "1");
   CHECK(now.dump().starts_with("kernel = k1\nsource = sha256 "));
   CHECK(now.dump().find(", 500 bytes\nflags = list of 2\nflags[0] = -O3\nflags[1] = -mavx2\n") != std::string::npos);

@@ -102,7 +102,8 @@ TEST_CASE("files too large to hold are verified again when they are read") {
 TEST_CASE("names that would leave the entry are refused") {
   TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path() + "/c");
-  for (const char* name : {"", "..", "../x", "/x", "a/../b", "a//b", "a/", ".", "MANIFEST", "key.txt", "a b", "a%b", "a\nb"}) {
+  for (const char* name :
+       {"", "..", "../x", "/x", "a/../b", "a//b", "a/", ".", "MANIFEST", "key.txt", "a b", "a%b", "a\nb"}) {
     CAPTURE(name);
     std::vector<EntryFile> in = {{name, "x", 0600, {}}};
     CHECK(!store.publish(key_of(1), in, "").ok());
@@ -166,12 +167,32 @@ TEST_CASE("links, pipes and files of others inside an entry are never loaded") {
   Store store = open_store(dir.path());
   const std::string outside = dir.path() + "/outside";
   const std::vector<std::pair<const char*, std::function<void(const std::string&)>>> tricks = {
-      {"hard link", [&](const std::string& f) { files::remove(outside); files::create_hard_link(f, outside); }},
-      {"symbolic link", [&](const std::string& f) { files::copy_file(f, outside, files::copy_options::overwrite_existing); files::remove(f); files::create_symlink(outside, f); }},
-      {"pipe", [&](const std::string& f) { files::remove(f); REQUIRE(::mkfifo(f.c_str(), 0600) == 0); }},
-      {"directory", [&](const std::string& f) { files::remove(f); files::create_directory(f); }},
+      {"hard link",
+       [&](const std::string& f) {
+         files::remove(outside);
+         files::create_hard_link(f, outside);
+       }},
+      {"symbolic link",
+       [&](const std::string& f) {
+         files::copy_file(f, outside, files::copy_options::overwrite_existing);
+         files::remove(f);
+         files::create_symlink(outside, f);
+       }},
+      {"pipe",
+       [&](const std::string& f) {
+         files::remove(f);
+         REQUIRE(::mkfifo(f.c_str(), 0600) == 0);
+       }},
+      {"directory",
+       [&](const std::string& f) {
+         files::remove(f);
+         files::create_directory(f);
+       }},
       {"writable by others", [&](const std::string& f) { ::chmod(f.c_str(), 0666); }},
-      {"of another user", [&](const std::string& f) { if (::chown(f.c_str(), 12345, 0)) ::chmod(f.c_str(), 0666); }},
+      {"of another user",
+       [&](const std::string& f) {
+         if (::chown(f.c_str(), 12345, 0)) ::chmod(f.c_str(), 0666);
+       }},
   };
   for (const auto& [what, trick] : tricks)
     for (const char* name : {"kernel.so", "MANIFEST", "key.txt"}) {
@@ -202,7 +223,8 @@ TEST_CASE("every flipped bit and every truncation is detected") {
   auto loads = [&](const std::string& name, const std::string& bytes) {
     files::create_directories(path);
     for (const auto& item : files::directory_iterator(kept.path() + "/entry"))
-      files::copy_file(item.path(), path + "/" + item.path().filename().string(), files::copy_options::overwrite_existing);
+      files::copy_file(item.path(), path + "/" + item.path().filename().string(),
+                       files::copy_options::overwrite_existing);
     write_text(path + "/" + name, bytes);
     ++changes;
     auto found = store.find(key_of(1));
@@ -325,7 +347,9 @@ TEST_CASE("show, verify, clear") {
 TEST_CASE("a miss is explained by the nearest entry") {
   TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());
-  auto dump = [](const char* flag, const char* source) { return std::string("kernel = k\nflag = ") + flag + "\nsource = " + source + "\n"; };
+  auto dump = [](const char* flag, const char* source) {
+    return std::string("kernel = k\nflag = ") + flag + "\nsource = " + source + "\n";
+  };
   REQUIRE(store.publish(key_of(1), files_of(1), dump("-O2", "a")).ok());
   REQUIRE(store.publish(key_of(2), files_of(2), dump("-O2", "b")).ok());
   CHECK(store.explain_miss(dump("-O3", "b")) == std::vector<std::string>{"flag: -O3 was -O2"});
@@ -387,7 +411,10 @@ TEST_CASE("no cache at all, and a read-only one") {
   }
   // A read-only file system, as it looks to the program.
   FileSystem read_only([](FileOp op, const std::string&) {
-    return op == FileOp::mkdir || op == FileOp::write || op == FileOp::rename || op == FileOp::remove || op == FileOp::utime ? EROFS : 0;
+    return op == FileOp::mkdir || op == FileOp::write || op == FileOp::rename || op == FileOp::remove ||
+                   op == FileOp::utime
+               ? EROFS
+               : 0;
   });
   Store store = open_store(dir.path(), &read_only);
   CHECK(hits(store, 1));
@@ -403,7 +430,8 @@ TEST_CASE("a directory without write permission serves what it has") {
   const pid_t pid = ::fork();
   REQUIRE(pid >= 0);
   if (pid == 0) {  // root may write anywhere, so be somebody else if we can
-    if (::geteuid() == 0 && (::chown(dir.path().c_str(), 65534, 65534) || ::setgid(65534) || ::setuid(65534))) ::_exit(9);
+    if (::geteuid() == 0 && (::chown(dir.path().c_str(), 65534, 65534) || ::setgid(65534) || ::setuid(65534)))
+      ::_exit(9);
     const std::string cache = dir.path() + "/cache";
     {
       auto store = Store::open({.dir = cache});
@@ -413,7 +441,8 @@ TEST_CASE("a directory without write permission serves what it has") {
     bool good = true;
     if (auto store = Store::open({.dir = cache}); store.ok()) {
       auto found = store->find(key_of(1));
-      good = store->read_only() && found.ok() && *found && is_entry_of(**found, 1) && !store->publish(key_of(2), files_of(2), "").ok();
+      good = store->read_only() && found.ok() && *found && is_entry_of(**found, 1) &&
+             !store->publish(key_of(2), files_of(2), "").ok();
     } else {
       good = false;
     }
@@ -440,9 +469,12 @@ TEST_CASE("one store may be used from several threads") {
       for (int i = 0; i < 40; ++i) {
         const int n = (i * 7 + t) % 10;
         auto found = store.find(key_of(n));
-        if (!found.ok()) ++wrong;
-        else if (*found) wrong += !is_entry_of(**found, n);
-        else wrong += !store.publish(key_of(n), files_of(n), dump_of(n)).ok();
+        if (!found.ok())
+          ++wrong;
+        else if (*found)
+          wrong += !is_entry_of(**found, n);
+        else
+          wrong += !store.publish(key_of(n), files_of(n), dump_of(n)).ok();
       }
     });
   for (auto& thread : threads) thread.join();
@@ -456,7 +488,9 @@ TEST_CASE("whole compiles come back as they were") {
   CompileCache cache(store);
   CHECK(!cache.find(key_of(1))->has_value());
   write_text(dir.path() + "/weights", bytes_of(9, 500000));
-  std::vector<EntryFile> in = {{"manifest.json", "{}", 0600, {}}, {"kernels/k.so", bytes_of(1, 99), 0700, {}}, {"weights.bin", {}, 0600, dir.path() + "/weights"}};
+  std::vector<EntryFile> in = {{"manifest.json", "{}", 0600, {}},
+                               {"kernels/k.so", bytes_of(1, 99), 0700, {}},
+                               {"weights.bin", {}, 0600, dir.path() + "/weights"}};
   REQUIRE(cache.publish(key_of(1), in, R"({"cores":2})", dump_of(1)).ok());
   auto record = cache.find(key_of(1));
   REQUIRE((record.ok() && record->has_value()));

@@ -44,7 +44,8 @@ size_t size_of(int number) { return 200 + static_cast<size_t>(number) * 97 % 500
 
 void rot_one_byte(const std::string& cache, int number, std::mt19937_64& random) {
   const std::string hex = key_of(number).hex;
-  std::fstream file(cache + "/v1/" + hex.substr(0, 2) + "/" + hex + "/kernel.so", std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(cache + "/v1/" + hex.substr(0, 2) + "/" + hex + "/kernel.so",
+                    std::ios::in | std::ios::out | std::ios::binary);
   if (!file) return;
   const auto at = static_cast<std::streamoff>(random() % size_of(number));
   file.seekg(at);
@@ -75,7 +76,8 @@ void build_and_publish(Store& store, const Toolchain& fake, const std::string& t
   }
 }
 
-[[noreturn]] void work(const Torture& t, const std::string& cache, const std::string& temp, uint64_t seed, Score& score) {
+[[noreturn]] void work(const Torture& t, const std::string& cache, const std::string& temp, uint64_t seed,
+                       Score& score) {
   ::signal(SIGALRM, SIG_DFL);
   ::alarm(900);  // a hang ends as a failure, not as a stuck test
   std::mt19937_64 random(seed);
@@ -89,8 +91,10 @@ void build_and_publish(Store& store, const Toolchain& fake, const std::string& t
   for (int i = 0; i < t.operations; ++i) {
     const int number = static_cast<int>(random() % static_cast<uint64_t>(t.keys));
     const uint64_t dice = random() % 1000;
-    if (dice < 5) (void)store.gc(random() % 60000);
-    else if (dice < 15) ++score.rotted, rot_one_byte(cache, number, random);
+    if (dice < 5)
+      (void)store.gc(random() % 60000);
+    else if (dice < 15)
+      ++score.rotted, rot_one_byte(cache, number, random);
     auto found = store.find(key_of(number));
     if (!found.ok()) {
       ++score.errors;
@@ -112,7 +116,8 @@ void run_torture(const Torture& t) {
   files::create_directory(temp);
   write_text(temp + "/fake-cc", kFakeCompiler);
   ::chmod((temp + "/fake-cc").c_str(), 0700);
-  auto* score = static_cast<Score*>(::mmap(nullptr, sizeof(Score), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* score =
+      static_cast<Score*>(::mmap(nullptr, sizeof(Score), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   REQUIRE(score != MAP_FAILED);
   new (score) Score{};
 
@@ -151,8 +156,8 @@ void run_torture(const Torture& t) {
   }
   for (pid_t pid : running) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
 
-  MESSAGE(score->operations.load() << " operations, " << score->hits.load() << " hits, " << score->builds.load() << " builds, "
-                                   << score->rotted.load() << " bytes rotted, " << killed << " kills");
+  MESSAGE(score->operations.load() << " operations, " << score->hits.load() << " hits, " << score->builds.load()
+                                   << " builds, " << score->rotted.load() << " bytes rotted, " << killed << " kills");
   CHECK(!hung);
   CHECK(failed == 0);
   CHECK(score->wrong.load() == 0);
@@ -181,9 +186,19 @@ void run_torture(const Torture& t) {
 }  // namespace
 
 TEST_CASE("torture: 8 processes, 20 keys, random kills") {
-  run_torture({.processes = 8, .operations = 200, .keys = 20, .kills = 40, .seed = std::random_device()(), .place = TestDir::in_memory});
+  run_torture({.processes = 8,
+               .operations = 200,
+               .keys = 20,
+               .kills = 40,
+               .seed = std::random_device()(),
+               .place = TestDir::in_memory});
 }
 
 TEST_CASE("stress: 32 processes, 500 compiles each over 50 keys, random kills" * doctest::skip()) {
-  run_torture({.processes = 32, .operations = 625, .keys = 50, .kills = 400, .seed = std::random_device()(), .place = TestDir::on_disk});
+  run_torture({.processes = 32,
+               .operations = 625,
+               .keys = 50,
+               .kills = 400,
+               .seed = std::random_device()(),
+               .place = TestDir::on_disk});
 }

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,7 +19,8 @@ using namespace qcg::testing;
 
 namespace {
 
-const char kSource[] = "#include \"part.h\"\nextern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return x * PART; }\n";
+const char kSource[] =
+    "#include \"part.h\"\nextern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return x * PART; }\n";
 
 std::vector<Toolchain> real_compilers() {
   std::vector<Toolchain> found;
@@ -118,7 +120,9 @@ TEST_CASE("a shared object is built by each compiler, loads, and the same input 
     TestDir dir;
     const std::string temp = dir.path() + "/temp";
     files::create_directory(temp);
-    CompileJob job{.sources = {{"kernel.cpp", kSource}}, .headers = {{"part.h", "#define PART 6\n"}}, .flags = kernel_flags(toolchain)};
+    CompileJob job{.sources = {{"kernel.cpp", kSource}},
+                   .headers = {{"part.h", "#define PART 6\n"}},
+                   .flags = kernel_flags(toolchain)};
     CompileResult first = compile(toolchain, job, {.temp_root = temp});
     REQUIRE_MESSAGE(first.ok(), first.log);
     CHECK(first.log.empty());
@@ -139,10 +143,13 @@ TEST_CASE("several sources become one object, many jobs keep their order") {
   auto cxx = find_cxx();
   REQUIRE(cxx.ok());
   TestDir dir;
-  CompileJob two{.sources = {{"a.cpp", "extern int g(int); extern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return g(x); }"},
-                             {"sub/b.cpp", "#include \"deep/er/h.h\"\nint g(int x) { return x + H; }"}},
-                 .headers = {{"deep/er/h.h", "#define H 100"}},
-                 .flags = kernel_flags(*cxx)};
+  CompileJob two{
+      .sources =
+          {{"a.cpp",
+            "extern int g(int); extern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return g(x); }"},
+           {"sub/b.cpp", "#include \"deep/er/h.h\"\nint g(int x) { return x + H; }"}},
+      .headers = {{"deep/er/h.h", "#define H 100"}},
+      .flags = kernel_flags(*cxx)};
   CHECK(call_f(dir, compile(*cxx, two, {}).bytes) == 107);
 
   std::vector<CompileJob> jobs;
@@ -165,7 +172,9 @@ TEST_CASE("several sources become one object, many jobs keep their order") {
 TEST_CASE("a library that is missing fails when it is built, not when it is loaded") {
   auto cxx = find_cxx();
   REQUIRE(cxx.ok());
-  CompileJob job{.sources = {{"k.cpp", "extern \"C\" int missing(); extern \"C\" __attribute__((visibility(\"default\"))) int f() { return missing(); }"}},
+  CompileJob job{.sources = {{"k.cpp",
+                              "extern \"C\" int missing(); extern \"C\" __attribute__((visibility(\"default\"))) int "
+                              "f() { return missing(); }"}},
                  .flags = kernel_flags(*cxx)};
   CompileResult result = compile(*cxx, job, {});
   CHECK(!result.ok());
@@ -178,13 +187,18 @@ TEST_CASE("no name and no flag reaches a shell or becomes an option") {
     TestDir dir;
     const std::string temp = dir.path() + "/temp";
     files::create_directory(temp);
-    for (const char* name : {"a;touch pwned;.cpp", "$(touch pwned).cpp", "`touch pwned`", "-fplugin=evil.cpp", "@pwned", "a b 'c' \"d\".cpp", "x\ny.cpp", "-lfoo"}) {
+    for (const char* name : {"a;touch pwned;.cpp", "$(touch pwned).cpp", "`touch pwned`", "-fplugin=evil.cpp", "@pwned",
+                             "a b 'c' \"d\".cpp", "x\ny.cpp", "-lfoo"}) {
       CAPTURE(name);
-      CompileJob job{.sources = {{name, "extern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return x; }"}}, .flags = kernel_flags(toolchain)};
+      CompileJob job{
+          .sources = {{name, "extern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return x; }"}},
+          .flags = kernel_flags(toolchain)};
       CompileResult result = compile(toolchain, job, {.temp_root = temp});
       CHECK_MESSAGE(result.ok(), result.log);
     }
-    CompileJob job{.sources = {{"k.cpp", "extern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return x; } const char* s = TEXT;"}},
+    CompileJob job{.sources = {{"k.cpp",
+                                "extern \"C\" __attribute__((visibility(\"default\"))) int f(int x) { return x; } "
+                                "const char* s = TEXT;"}},
                    .flags = kernel_flags(toolchain)};
     job.flags.push_back("-DTEXT=\";$(touch pwned)`touch pwned`\"");
     CompileResult result = compile(toolchain, job, {.temp_root = temp});
@@ -203,7 +217,8 @@ TEST_CASE("names that leave the directory and flags that lie are refused") {
     CompileJob job{.sources = {{name, ""}}};
     CHECK(!compile_all(*cxx, {&job, 1}).ok());
   }
-  for (const char* flag : {"-ffast-math", "-Ofast", "-march=native", "-mtune=native", "-funsafe-math-optimizations", "@file", "", "-o"}) {
+  for (const char* flag :
+       {"-ffast-math", "-Ofast", "-march=native", "-mtune=native", "-funsafe-math-optimizations", "@file", "", "-o"}) {
     CAPTURE(flag);
     CompileJob job{.sources = {{"k.cpp", ""}}, .flags = {flag}};
     auto results = compile_all(*cxx, {&job, 1});
@@ -232,13 +247,18 @@ TEST_CASE("a compiler that hangs is killed with all it started") {
   // The real one, with a source whose constant takes for ever.
   auto cxx = find_cxx();
   REQUIRE(cxx.ok());
-  CompileJob endless{.sources = {{"k.cpp", "template <int D> struct T { static constexpr long v = T<D - 1>::v + T<D - 1>::v; };\n"
-                                           "template <> struct T<0> { static constexpr long v = 1; };\n"
-                                           "constexpr unsigned long f(unsigned long n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"
-                                           "constexpr unsigned long g() { unsigned long s = 0; for (unsigned long i = 0; i < 1ul << 60; ++i) s += i; return s; }\n"
-                                           "constexpr unsigned long x = g();\n"}},
-                     .flags = {"-std=c++20", cxx->kind == ToolKind::gcc ? "-fconstexpr-ops-limit=9000000000000000000" : "-fconstexpr-steps=4294967295",
-                               cxx->kind == ToolKind::gcc ? "-fconstexpr-loop-limit=2147483647" : "-O0"}};
+  CompileJob endless{
+      .sources = {{"k.cpp",
+                   "template <int D> struct T { static constexpr long v = T<D - 1>::v + T<D - 1>::v; };\n"
+                   "template <> struct T<0> { static constexpr long v = 1; };\n"
+                   "constexpr unsigned long f(unsigned long n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"
+                   "constexpr unsigned long g() { unsigned long s = 0; for (unsigned long i = 0; i < 1ul << 60; ++i) s "
+                   "+= i; return s; }\n"
+                   "constexpr unsigned long x = g();\n"}},
+      .flags = {
+          "-std=c++20",
+          cxx->kind == ToolKind::gcc ? "-fconstexpr-ops-limit=9000000000000000000" : "-fconstexpr-steps=4294967295",
+          cxx->kind == ToolKind::gcc ? "-fconstexpr-loop-limit=2147483647" : "-O0"}};
   result = compile(*cxx, endless, {.timeout_s = 1, .temp_root = temp});
   CHECK(result.timed_out);
   CHECK(count_files(temp) == 0);
@@ -263,11 +283,46 @@ TEST_CASE("a compile can be cancelled from another thread") {
   CHECK(count_files(temp) == 0);
 }
 
+TEST_CASE("after Ctrl-C or a kill the compiler is gone and the next compile cleans up") {
+  for (int signal : {SIGINT, SIGKILL}) {
+    CAPTURE(signal);
+    TestDir dir;
+    const std::string temp = dir.path() + "/temp", pid_file = dir.path() + "/pid";
+    files::create_directory(temp);
+    write_program(dir.path() + "/slow", "#!/bin/sh\necho $$ > '" + pid_file + "'\nsleep 300\n");
+    CompileJob job{.sources = {{"k.cpp", ""}}};
+    const pid_t pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      ::signal(SIGINT, SIG_DFL);
+      (void)compile_all({.path = dir.path() + "/slow"}, {&job, 1}, {.temp_root = temp});
+      ::_exit(0);
+    }
+    auto wait_for = [](auto done) {
+      for (int i = 0; i < 2000 && !done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return done();
+    };
+    REQUIRE(wait_for([&] { return !read_text(pid_file).empty(); }));
+    const pid_t compiler = std::stoi(read_text(pid_file));
+    ::kill(pid, signal);
+    ::waitpid(pid, nullptr, 0);
+    CHECK(wait_for([&] {
+      return ::kill(compiler, 0) != 0 ||
+             read_text("/proc/" + std::to_string(compiler) + "/stat").find(") Z") != std::string::npos;
+    }));
+    CHECK(count_files(temp) == 2);
+    write_program(dir.path() + "/quick", "#!/bin/sh\nexit 1\n");
+    REQUIRE(compile_all({.path = dir.path() + "/quick"}, {&job, 1}, {.temp_root = temp}).ok());
+    CHECK(count_files(temp) == 0);
+  }
+}
+
 TEST_CASE("a compiler may not eat all memory") {
   TestDir dir;
   auto cxx = find_cxx();
   REQUIRE(cxx.ok());
-  CompileJob job{.sources = {{"k.cpp", "#include <algorithm>\n#include <map>\n#include <string>\nint x;\n"}}, .flags = {"-std=c++20"}};
+  CompileJob job{.sources = {{"k.cpp", "#include <algorithm>\n#include <map>\n#include <string>\nint x;\n"}},
+                 .flags = {"-std=c++20"}};
   CompileResult result = compile(*cxx, job, {.memory_mb = 40});
   CHECK(!result.ok());
   CHECK(!result.timed_out);
@@ -298,7 +353,8 @@ TEST_CASE("a compiler that cannot be started is an error, one that fails oddly a
 
 TEST_CASE("a compiler sees nothing of our environment, standard input or descriptors") {
   TestDir dir;
-  write_program(dir.path() + "/env", "#!/bin/sh\nenv | sort; read x && echo input; ls /proc/self/fd | wc -l; ulimit -c; exit 1\n");
+  write_program(dir.path() + "/env",
+                "#!/bin/sh\nenv | sort; read x && echo input; ls /proc/self/fd | wc -l; ulimit -c; exit 1\n");
   ::setenv("QCG_SECRET", "1", 1);
   ::setenv("CPATH", "/evil", 1);
   CompileJob job{.sources = {{"k.cpp", ""}}};
@@ -324,7 +380,10 @@ TEST_CASE("children: forked bodies are limited like programs") {
   REQUIRE(result.ok());
   CHECK(result->exit_status == 7);
   CHECK(result->output == "hello\n");
-  result = run_process({.timeout_s = 0.2, .body = [] { for (;;) ::pause(); return 0; }});
+  result = run_process({.timeout_s = 0.2, .body = [] {
+                          for (;;) ::pause();
+                          return 0;
+                        }});
   REQUIRE(result.ok());
   CHECK(result->timed_out);
   CHECK(result->signal == SIGKILL);

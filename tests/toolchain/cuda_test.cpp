@@ -21,14 +21,20 @@ void check_tool(const Result<Toolchain>& tool, const std::vector<std::string>& f
   }
   CHECK(is_sha256_hex(tool->fingerprint));
   TestDir dir;
-  CompileJob job{.language = Language::cuda, .sources = {{"kernel.cu", kKernel}}, .headers = {{"scale.h", "#define SCALE 2.0f\n"}}, .flags = flags, .output = OutputKind::cubin};
+  CompileJob job{.language = Language::cuda,
+                 .sources = {{"kernel.cu", kKernel}},
+                 .headers = {{"scale.h", "#define SCALE 2.0f\n"}},
+                 .flags = flags,
+                 .output = OutputKind::cubin};
   const CompileLimits limits{.timeout_s = 120, .memory_mb = 0, .temp_root = dir.path()};
   auto results = compile_all(*tool, {&job, 1}, limits);
   REQUIRE_MESSAGE(results.ok(), (results.ok() ? "" : results.error().to_string()));
   const CompileResult& result = results->at(0);
   REQUIRE_MESSAGE(result.ok(), result.log);
   MESSAGE(tool_kind_name(tool->kind) << " " << tool->version << ": " << result.seconds << " s");
-  CHECK(result.bytes.starts_with("\x7f" "ELF"));
+  CHECK(
+      result.bytes.starts_with("\x7f"
+                               "ELF"));
   REQUIRE(result.cuda.size() == 1);
   CHECK(result.cuda[0].kernel == "scale");
   CHECK(result.cuda[0].registers > 0);
@@ -50,13 +56,9 @@ void check_tool(const Result<Toolchain>& tool, const std::vector<std::string>& f
 
 }  // namespace
 
-TEST_CASE("NVRTC makes cubins") {
-  check_tool(find_nvrtc(), {"--gpu-architecture=sm_80", "--std=c++17"});
-}
+TEST_CASE("NVRTC makes cubins") { check_tool(find_nvrtc(), {"--gpu-architecture=sm_80", "--std=c++17"}); }
 
-TEST_CASE("nvcc makes cubins") {
-  check_tool(find_nvcc(), {"-arch=sm_80", "-std=c++17"});
-}
+TEST_CASE("nvcc makes cubins") { check_tool(find_nvcc(), {"-arch=sm_80", "-std=c++17"}); }
 
 TEST_CASE("nvcc, which uses a shell of its own, gets only plain names and flags") {
   Toolchain nvcc{.path = "/bin/false", .kind = ToolKind::nvcc};

@@ -13,7 +13,8 @@ const char kKernel[] =
     "extern \"C\" __attribute__((visibility(\"default\"))) void f(const float* a, float* c) {\n"
     "  _mm256_storeu_ps(c, ours(_mm256_loadu_ps(a)));\n}\n";
 const std::vector<SourceText> kOurs = {
-    {"ours.h", "#pragma once\n#include <immintrin.h>\nstatic inline __m256 ours(__m256 x) { return _mm256_add_ps(x, x); }\n"}};
+    {"ours.h",
+     "#pragma once\n#include <immintrin.h>\nstatic inline __m256 ours(__m256 x) { return _mm256_add_ps(x, x); }\n"}};
 
 }  // namespace
 
@@ -48,7 +49,8 @@ TEST_CASE("a precompiled header is made once, kept in the store, and changes no 
     REQUIRE_MESSAGE(built->at(0).ok(), built->at(0).log);
     CHECK(built->at(0).log.empty());
     CHECK(built->at(0).bytes == plain->at(0).bytes);
-    MESSAGE(std::string(expect_hit ? "from the store" : "made") << ": kernel " << built->at(0).seconds << " s, without " << plain->at(0).seconds << " s");
+    MESSAGE(std::string(expect_hit ? "from the store" : "made")
+            << ": kernel " << built->at(0).seconds << " s, without " << plain->at(0).seconds << " s");
     if (expect_hit)  // damage it: the next round makes it anew
       for (const auto& item : files::recursive_directory_iterator(dir.path() + "/cache"))
         if (item.path().filename() == "qcg_pch.h.gch") files::resize_file(item.path(), 1000);
