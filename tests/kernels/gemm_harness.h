@@ -160,7 +160,8 @@ inline void build_cases(std::vector<Case>& cases) {
     REQUIRE((*results)[j].ok());
     // The host lacks this ISA: that it compiles is all that can be known here.
     if (!why_isa_unavailable(cases[members[j][0]].isa).empty()) continue;
-    const std::string path = fmt::format("/tmp/qcg_kernels_{}_{}.so", getpid(), j);
+    static int serial = 0;  // the loader takes a path it has seen for the module it knows
+    const std::string path = fmt::format("/tmp/qcg_kernels_{}_{}.so", getpid(), serial++);
     std::ofstream(path, std::ios::binary) << (*results)[j].bytes;
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     unlink(path.c_str());
