@@ -1,11 +1,29 @@
-// Expr -> the C++ that computes it with the vector primitives of templates/cpu/<isa>.h.
+// Expr -> source: C++ on vectors (templates/cpu/<isa>.h) or CUDA on one f32 (templates/cuda/scalar_math.cuh).
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "codegen/cuda.h"
 #include "codegen/render_template.h"
 #include "codegen/rowwise.h"
 
 namespace qcg {
 namespace {
+
+// How one language spells the nodes; the functions have the same names after the prefix.
+struct Spelling {
+  std::string_view prefix;
+  std::string (*number)(double);
+};
+
+std::string vector_number(double value) { return fmt::format("v_set1({})", float_literal(value)); }
+std::string cuda_number(double value) {
+  const float x = static_cast<float>(value);
+  if (std::isnan(x)) return "s_nan()";
+  if (std::isinf(x)) return x > 0 ? "s_infinity()" : "-s_infinity()";
+  return float_literal(value);
+}
+constexpr Spelling kVectors = {"v_", vector_number}, kCuda = {"s_", cuda_number};
 
 // Exponents that torch, too, computes by multiplication or square root: exact powers instead of exp2(y * log2(x)).
 std::string_view special_power(const Expr& exponent) {
@@ -14,40 +32,47 @@ std::string_view special_power(const Expr& exponent) {
     double exponent;
     std::string_view function;
   };
-  static constexpr Row kRows[] = {{2, "v_square"},  {3, "v_cube"},          {0.5, "v_sqrt"},
-                                  {-0.5, "v_rsqrt"}, {-1, "v_reciprocal"}, {1, "v_cast_f32"}};
+  static constexpr Row kRows[] = {{2, "square"}, {3, "cube"}, {0.5, "sqrt"}, {-0.5, "rsqrt"}, {-1, "reciprocal"}, {1, "cast_f32"}};
   for (const Row& row : kRows)
     if (row.exponent == exponent.value) return row.function;
   return {};
 }
 
-}  // namespace
-
-std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names) {
-  auto print = [&](const Expr& e) { return print_expr(e, acc_names, in_names); };
+std::string print(const Expr& expr, const Spelling& spelling, const std::vector<std::string>& accs, const std::vector<std::string>& ins) {
+  auto arg = [&](size_t i) { return print(expr.args[i], spelling, accs, ins); };
   switch (expr.kind) {
-    case ExprKind::acc: return acc_names.at(static_cast<size_t>(expr.index));
-    case ExprKind::in: return in_names.at(static_cast<size_t>(expr.index));
-    case ExprKind::number: return fmt::format("v_set1({})", float_literal(expr.value));
+    case ExprKind::acc: return accs.at(static_cast<size_t>(expr.index));
+    case ExprKind::in: return ins.at(static_cast<size_t>(expr.index));
+    case ExprKind::number: return spelling.number(expr.value);
     case ExprKind::cast: {
       const DType dtype = expr.dtype == DType::f64 ? DType::f32 : expr.dtype;  // kernels compute in f32
-      return fmt::format("v_cast_{}({})", dtype_name(dtype), print(expr.args[0]));
+      return fmt::format("{}cast_{}({})", spelling.prefix, dtype_name(dtype), arg(0));
     }
     case ExprKind::call: break;
   }
   if (expr.function == "pow")
     if (const std::string_view function = special_power(expr.args[1]); !function.empty())
-      return fmt::format("{}({})", function, print(expr.args[0]));
-  std::string out = fmt::format("v_{}(", expr.function);
-  for (size_t i = 0; i < expr.args.size(); ++i) out += (i ? ", " : "") + print(expr.args[i]);
+      return fmt::format("{}{}({})", spelling.prefix, function, arg(0));
+  std::string out = fmt::format("{}{}(", spelling.prefix, expr.function);
+  for (size_t i = 0; i < expr.args.size(); ++i) out += (i ? ", " : "") + arg(i);
   return out + ")";
+}
+
+}  // namespace
+
+std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names) {
+  return print(expr, kVectors, acc_names, in_names);
+}
+
+std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names) {
+  return print(expr, kCuda, acc_names, in_names);
 }
 
 std::string sanitize_comment(std::string_view text) {
   std::string out;
   for (const char c : text) out += c >= ' ' && c <= '~' ? c : '?';
+  // A backslash before the newline would pull the next line of code into the comment.
   while (!out.empty() && (out.back() == '\\' || out.back() == ' ')) out.pop_back();
-  // A trigraph or a marker of another language in a comment is harmless to g++ -std=c++20; nothing else ends one.
   return out;
 }
 

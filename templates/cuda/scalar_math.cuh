@@ -1,0 +1,65 @@
+// The functions of graph/expr.h on one f32, and loads and stores of every dtype an epilogue may touch.
+//
+// Why here: epilogues are printed with these names; they are the CUDA twins of templates/cpu/vector_math.h.
+//
+//   s_store_bf16(y, s_mul(s_silu(acc0), acc1));
+//
+// Meaning as there: NaN wins min, max, clamp and relu; stores to bf16 and f16 round to nearest even and keep NaN; casts to
+// integers truncate and wrap.
+#pragma once
+
+QCG_DEVICE float s_infinity() { return __int_as_float(0x7f800000); }
+QCG_DEVICE float s_nan() { return __int_as_float(0x7fc00000); }
+QCG_DEVICE float s_add(float a, float b) { return a + b; }
+QCG_DEVICE float s_sub(float a, float b) { return a - b; }
+QCG_DEVICE float s_mul(float a, float b) { return a * b; }
+QCG_DEVICE float s_div(float a, float b) { return a / b; }
+QCG_DEVICE float s_max(float a, float b) { return a > b || a != a ? a : b; }
+QCG_DEVICE float s_min(float a, float b) { return a < b || a != a ? a : b; }
+QCG_DEVICE float s_pow(float a, float b) { return powf(a, b); }
+QCG_DEVICE float s_square(float x) { return x * x; }
+QCG_DEVICE float s_cube(float x) { return x * x * x; }
+QCG_DEVICE float s_neg(float x) { return -x; }
+QCG_DEVICE float s_abs(float x) { return fabsf(x); }
+QCG_DEVICE float s_reciprocal(float x) { return 1.0f / x; }
+QCG_DEVICE float s_relu(float x) { return s_max(x, 0.0f); }
+QCG_DEVICE float s_sigmoid(float x) {
+  const float e = expf(-fabsf(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+QCG_DEVICE float s_silu(float x) { return x * s_sigmoid(x); }
+QCG_DEVICE float s_gelu(float x) { return x * normcdff(x); }
+QCG_DEVICE float s_gelu_tanh(float x) { return x * s_sigmoid(x * (1.59576912161f + 0.0713548162726f * (x * x))); }
+QCG_DEVICE float s_tanh(float x) { return tanhf(x); }
+QCG_DEVICE float s_exp(float x) { return expf(x); }
+QCG_DEVICE float s_log(float x) { return logf(x); }
+QCG_DEVICE float s_sqrt(float x) { return sqrtf(x); }
+QCG_DEVICE float s_rsqrt(float x) { return 1.0f / sqrtf(x); }
+QCG_DEVICE float s_round_even(float x) { return rintf(x); }
+QCG_DEVICE float s_floor(float x) { return floorf(x); }
+QCG_DEVICE float s_clamp(float x, float lo, float hi) { return s_min(s_max(x, lo), hi); }
+QCG_DEVICE float s_sin(float x) { return sinf(x); }
+QCG_DEVICE float s_cos(float x) { return cosf(x); }
+QCG_DEVICE float s_erf(float x) { return erff(x); }
+
+QCG_DEVICE float f32_of_bf16(unsigned short h) { return __int_as_float((int)((unsigned)h << 16)); }
+QCG_DEVICE unsigned short bf16_of_f32(float x) {
+  const unsigned bits = (unsigned)__float_as_int(x);
+  return x != x ? 0x7fc0 : (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+QCG_DEVICE float s_cast_f32(float x) { return x; }
+QCG_DEVICE float s_cast_bf16(float x) { return f32_of_bf16(bf16_of_f32(x)); }
+QCG_DEVICE float s_cast_f16(float x) { return f32_of_f16(f16_of_f32(x)); }
+QCG_DEVICE float s_cast_i8(float x) { return (float)(signed char)(int)x; }
+QCG_DEVICE float s_cast_u8(float x) { return (float)(unsigned char)(int)x; }
+QCG_DEVICE float s_cast_i32(float x) { return (float)(int)x; }
+QCG_DEVICE float s_cast_i64(float x) { return truncf(x); }
+QCG_DEVICE float s_cast_bool(float x) { return x == 0.0f ? 0.0f : 1.0f; }
+
+QCG_DEVICE float s_load_f32(const void* p, long long i) { return ((const float*)p)[i]; }
+QCG_DEVICE float s_load_bf16(const void* p, long long i) { return f32_of_bf16(((const unsigned short*)p)[i]); }
+QCG_DEVICE float s_load_f16(const void* p, long long i) { return f32_of_f16(((const unsigned short*)p)[i]); }
+QCG_DEVICE void s_store_f32(void* p, long long i, float x) { ((float*)p)[i] = x; }
+QCG_DEVICE void s_store_bf16(void* p, long long i, float x) { ((unsigned short*)p)[i] = bf16_of_f32(x); }
+QCG_DEVICE void s_store_f16(void* p, long long i, float x) { ((unsigned short*)p)[i] = f16_of_f32(x); }
