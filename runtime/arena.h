@@ -3,8 +3,8 @@
 // Why here: sizes are symbolic until the inputs are seen, so offsets are chosen at bind time; codegen asks the same
 // function for the peak it prints in the plan.
 //
-//   ArenaPlan plan = plan_arena({{100, 50, 100}}, {{ {0, 1}, {1, 2}, {2, 3} }});   // the third reuses the first's place
-//   plan.offsets == {0, 128, 0};  plan.peak_bytes == 192
+//   auto plan = plan_arena({{100, 50, 100}}, {{{0, 1}, {1, 2}, {2, 3}}});   // the third takes the first's place
+//   plan->offsets == {0, 128, 0};   plan->peak_bytes == 192
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct ArenaPlan {
   int64_t peak_bytes = 0;
 };
 
-// Greedy best fit, largest buffer first. Error: a negative size, a lifetime that ends before it starts, a sum beyond int64.
+// Greedy best fit, largest buffer first. Error: a negative size, a lifetime that ends before it starts, a sum beyond
+// int64.
 Result<ArenaPlan> plan_arena(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes);
 
 // The peak alone, 0 where plan_arena would fail.

@@ -1,5 +1,3 @@
-#include "runtime/qcodegen.h"
-
 #include <cstddef>
 #include <cstdio>
 #include <memory>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "runtime/program.h"
+#include "runtime/qcodegen.h"
 
 using namespace qcg;
 
@@ -30,11 +29,15 @@ qcg_status status_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::BadInput:
     case ErrorCode::CacheCorrupt:
-    case ErrorCode::Usage: return QCG_ERROR_BAD_INPUT;
+    case ErrorCode::Usage:
+      return QCG_ERROR_BAD_INPUT;
     case ErrorCode::Unsupported:
-    case ErrorCode::Toolchain: return QCG_ERROR_UNSUPPORTED;
-    case ErrorCode::Io: return QCG_ERROR_IO;
-    case ErrorCode::Internal: break;
+    case ErrorCode::Toolchain:
+      return QCG_ERROR_UNSUPPORTED;
+    case ErrorCode::Io:
+      return QCG_ERROR_IO;
+    case ErrorCode::Internal:
+      break;
   }
   return QCG_ERROR_INTERNAL;
 }
@@ -56,9 +59,7 @@ qcg_status guard(Fn fn) noexcept {
   }
 }
 
-Error bad_argument(const char* name, const char* message) {
-  return Error::bad_input(name, message, "see qcodegen.h");
-}
+Error bad_argument(const char* name, const char* message) { return Error::bad_input(name, message, "see qcodegen.h"); }
 
 qcg_dtype to_c(DType dtype) {
   const DTypeInfo& info = dtype_info(dtype);
@@ -68,8 +69,10 @@ qcg_dtype to_c(DType dtype) {
 Result<DType> from_c(qcg_dtype dtype, const std::string& where) {
   for (const DTypeInfo& row : kDTypes)
     if (row.dlpack_code == dtype.code && row.bytes * 8 == dtype.bits && dtype.lanes == 1) return row.dtype;
-  return Error::unsupported(where, "has DLPack dtype code " + std::to_string(dtype.code) + " with " + std::to_string(dtype.bits) + " bits × " +
-                            std::to_string(dtype.lanes) + " lanes", "see qcg_input_info for the dtypes of this program");
+  return Error::unsupported(where,
+                            "has DLPack dtype code " + std::to_string(dtype.code) + " with " +
+                                std::to_string(dtype.bits) + " bits × " + std::to_string(dtype.lanes) + " lanes",
+                            "see qcg_input_info for the dtypes of this program");
 }
 
 Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, std::vector<TensorView>& views) {
@@ -80,8 +83,10 @@ Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, st
     const qcg_dltensor& t = tensors[i];
     const std::string where = std::string(what) + "[" + std::to_string(i) + "]";
     if (t.device.device_type != kCpu && t.device.device_type != kCudaHost)
-      return Error::unsupported(where, "is on DLPack device type " + std::to_string(t.device.device_type) + ", a CPU program needs host memory",
-                                "copy the tensor to the CPU");
+      return Error::unsupported(
+          where,
+          "is on DLPack device type " + std::to_string(t.device.device_type) + ", a CPU program needs host memory",
+          "copy the tensor to the CPU");
     if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) return bad_argument(where.c_str(), "has no shape");
     QCG_TRY(dtype, from_c(t.dtype, where));
     const size_t rank = static_cast<size_t>(t.ndim);
@@ -93,8 +98,8 @@ Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, st
   return {};
 }
 
-Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std::vector<std::vector<int64_t>>& shapes, int32_t index,
-                 qcg_tensor_info* out) {
+Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std::vector<std::vector<int64_t>>& shapes,
+                 int32_t index, qcg_tensor_info* out) {
   if (out == nullptr) return bad_argument("out", "is NULL");
   if (index < 0 || static_cast<size_t>(index) >= tensors.size()) return bad_argument("index", "is out of range");
   const size_t i = static_cast<size_t>(index);
@@ -122,7 +127,8 @@ qcg_status qcg_program_load(const char* path, const qcg_load_options* options, q
     QCG_TRY(program, Program::load(path, load));
     auto handle = std::make_unique<qcg_program>();
     for (const auto& input : program->manifest().inputs) handle->input_shapes.push_back(Program::static_shape(input));
-    for (const auto& output : program->manifest().outputs) handle->output_shapes.push_back(Program::static_shape(output));
+    for (const auto& output : program->manifest().outputs)
+      handle->output_shapes.push_back(Program::static_shape(output));
     handle->program = std::move(program);
     *out = handle.release();
     return {};
@@ -152,8 +158,8 @@ qcg_status qcg_output_info(const qcg_program* program, int32_t index, qcg_tensor
   });
 }
 
-qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs, int32_t index, int64_t* shape,
-                            int32_t* ndim) {
+qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs, int32_t index,
+                            int64_t* shape, int32_t* ndim) {
   return guard([&]() -> Status {
     if (program == nullptr || ndim == nullptr) return bad_argument(program == nullptr ? "program" : "ndim", "is NULL");
     if (index < 0 || index >= qcg_n_outputs(program)) return bad_argument("index", "is out of range");
@@ -163,7 +169,8 @@ qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inpu
     const auto& found = shapes[static_cast<size_t>(index)];
     const int32_t room = *ndim;
     *ndim = static_cast<int32_t>(found.size());
-    if (room < *ndim || (shape == nullptr && *ndim > 0)) return bad_argument("shape", "has too little room: *ndim is what it needs");
+    if (room < *ndim || (shape == nullptr && *ndim > 0))
+      return bad_argument("shape", "has too little room: *ndim is what it needs");
     std::copy(found.begin(), found.end(), shape);
     return {};
   });
@@ -187,11 +194,12 @@ qcg_status qcg_context_create(const qcg_program* program, const qcg_context_opti
 
 void qcg_context_free(qcg_context* context) { delete context; }
 
-qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs, int32_t n_outputs,
-                   void* stream) {
+qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
+                   int32_t n_outputs, void* stream) {
   return guard([&]() -> Status {
     if (context == nullptr) return bad_argument("context", "is NULL");
-    if (stream != nullptr) return Error::unsupported("stream", "is not NULL, but this program runs on the CPU", "pass NULL");
+    if (stream != nullptr)
+      return Error::unsupported("stream", "is not NULL, but this program runs on the CPU", "pass NULL");
     QCG_CHECK(to_views(inputs, n_inputs, "inputs", context->inputs));
     QCG_CHECK(to_views(outputs, n_outputs, "outputs", context->outputs));
     return context->context->run(context->inputs, context->outputs);

@@ -11,11 +11,13 @@ namespace {
 using BufferKind = ProgramManifest::BufferKind;
 
 Error impossible_size(const std::string& where) {
-  return Error::bad_input(where, "does not fit its buffer with these input shapes", "the program is damaged: compile it again");
+  return Error::bad_input(where, "does not fit its buffer with these input shapes",
+                          "the program is damaged: compile it again");
 }
 
 Error wrong_output(const std::string& name, const std::string& message) {
-  return Error::bad_input("output '" + name + "'", message, "allocate outputs as Program::output_shapes or qcg_output_shape says");
+  return Error::bad_input("output '" + name + "'", message,
+                          "allocate outputs as Program::output_shapes or qcg_output_shape says");
 }
 
 // Bytes of a tensor with these symbol values; nullopt if there is no such tensor.
@@ -59,17 +61,21 @@ bool has_plain_rows(const TensorView& view) {
 }  // namespace
 
 Result<int64_t> Program::peak_bytes(std::span<const int64_t> symbol_values) const {
-  if (symbol_values.size() != manifest_.symbols.size()) return Error::internal("peak_bytes", "one value per symbol is needed");
+  if (symbol_values.size() != manifest_.symbols.size())
+    return Error::internal("peak_bytes", "one value per symbol is needed");
   QCG_TRY(temps, list_temporaries(manifest_, symbol_values));
   QCG_TRY(plan, plan_arena(temps.sizes, temps.lifetimes));
   return plan.peak_bytes;
 }
 
-Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> program, const ContextOptions& options) {
+Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> program,
+                                                 const ContextOptions& options) {
   try {
     std::unique_ptr<Context> context(new Context());
-    context->pool_ = options.pool ? options.pool
-                                  : std::make_shared<ThreadPool>(PoolOptions{.threads = options.threads, .spin_us = options.spin_us});
+    context->pool_ =
+        options.pool
+            ? options.pool
+            : std::make_shared<ThreadPool>(PoolOptions{.threads = options.threads, .spin_us = options.spin_us});
     context->inputs_.resize(program->manifest().inputs.size());
     context->outputs_.resize(program->manifest().outputs.size());
     context->program_ = std::move(program);
@@ -100,7 +106,9 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
     bound_ = true;
   }
   if (outputs.size() != m.outputs.size())
-    return Error::bad_input("outputs", std::to_string(outputs.size()) + " tensors given, the program has " + std::to_string(m.outputs.size()) + " outputs",
+    return Error::bad_input("outputs",
+                            std::to_string(outputs.size()) + " tensors given, the program has " +
+                                std::to_string(m.outputs.size()) + " outputs",
                             "pass one tensor per output, in the program's order");
   for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(check_output(i, outputs[i]));
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -164,11 +172,13 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       if (m_max < 0 || bound.params.empty() || bound.params[0] <= m_max) bound.kernel = program_->steps_[s].kernels[k];
     }
     if (bound.kernel == nullptr)
-      return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]), "compile the program for more rows");
+      return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]),
+                                "compile the program for more rows");
     for (const auto& arg : step.args) {
       const auto offset = arg.offset.evaluate(symbol_values);
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
-      if (!offset || !stride || *offset < 0 || *offset > buffer_bytes_[static_cast<size_t>(arg.buffer)]) return impossible_size(where + ".args");
+      if (!offset || !stride || *offset < 0 || *offset > buffer_bytes_[static_cast<size_t>(arg.buffer)])
+        return impossible_size(where + ".args");
       bound.offsets.push_back(*offset);
       bound.args.push_back({nullptr, *stride});
     }
@@ -183,7 +193,8 @@ Status Context::bind_copies(std::span<const int64_t> symbol_values) {
     const auto offset = copy.offset.evaluate(symbol_values), bytes = copy.bytes.evaluate(symbol_values);
     const auto target = tensor_bytes(m.outputs[static_cast<size_t>(copy.output)], symbol_values);
     const int64_t available = buffer_bytes_[static_cast<size_t>(copy.buffer)];
-    if (!offset || !bytes || !target || *offset < 0 || *offset > available || *bytes < 0 || *bytes > available - *offset || *bytes > *target)
+    if (!offset || !bytes || !target || *offset < 0 || *offset > available || *bytes < 0 ||
+        *bytes > available - *offset || *bytes > *target)
       return impossible_size("$.copies[" + std::to_string(copies_.size()) + "]");
     copies_.push_back({*offset, *bytes});
   }
@@ -194,14 +205,18 @@ Status Context::check_output(size_t index, const TensorView& view) const {
   const auto& expected = program_->manifest().outputs[index];
   const auto& shape = output_shapes_[index];
   if (view.dtype != expected.dtype)
-    return wrong_output(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program writes " + std::string(dtype_name(expected.dtype)));
+    return wrong_output(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program writes " +
+                                           std::string(dtype_name(expected.dtype)));
   if (!std::equal(shape.begin(), shape.end(), view.shape.begin(), view.shape.end()))
-    return wrong_output(expected.name, "has shape " + shape_text(view.shape) + ", the program writes " + shape_text(shape));
+    return wrong_output(expected.name,
+                        "has shape " + shape_text(view.shape) + ", the program writes " + shape_text(shape));
   if (!view.strides.empty() && view.strides.size() != shape.size())
-    return wrong_output(expected.name, "has " + std::to_string(view.strides.size()) + " strides for " + std::to_string(shape.size()) + " axes");
+    return wrong_output(expected.name, "has " + std::to_string(view.strides.size()) + " strides for " +
+                                           std::to_string(shape.size()) + " axes");
   for (size_t axis = 0; axis < view.strides.size(); ++axis)
     if (view.strides[axis] == 0 && shape[axis] > 1)
-      return wrong_output(expected.name, "has stride 0 on axis " + std::to_string(axis) + ", so that its elements overlap");
+      return wrong_output(expected.name,
+                          "has stride 0 on axis " + std::to_string(axis) + ", so that its elements overlap");
   if (view.data == nullptr && *byte_count(shape, expected.dtype) > 0) return wrong_output(expected.name, "has no data");
   return {};
 }
@@ -224,11 +239,15 @@ Status Context::place(const TensorView& view, bool needs_dense, Slot& slot) {
 std::byte* Context::buffer_data(int buffer) const {
   const auto& b = program_->manifest().buffers[static_cast<size_t>(buffer)];
   switch (b.kind) {
-    case BufferKind::input: return inputs_[static_cast<size_t>(b.index)].data;
-    case BufferKind::output: return outputs_[static_cast<size_t>(b.index)].data;
+    case BufferKind::input:
+      return inputs_[static_cast<size_t>(b.index)].data;
+    case BufferKind::output:
+      return outputs_[static_cast<size_t>(b.index)].data;
     // Kernels only read weights; the ABI has one pointer type for both directions.
-    case BufferKind::weights: return const_cast<std::byte*>(program_->weights()) + b.offset;
-    case BufferKind::temp: return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
+    case BufferKind::weights:
+      return const_cast<std::byte*>(program_->weights()) + b.offset;
+    case BufferKind::temp:
+      return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
   }
   return nullptr;
 }
@@ -264,7 +283,8 @@ Status Context::run_step(BoundStep& step, double& elapsed_us) {
   const bool timed = profile_ || undecided;
 
   const auto start = timed ? Clock::now() : Clock::time_point();
-  QCG_CHECK(run_kernel(alone ? alone_ : *pool_, *step.kernel, {step.args.data(), step.params.data(), nullptr}, workspace_));
+  QCG_CHECK(
+      run_kernel(alone ? alone_ : *pool_, *step.kernel, {step.args.data(), step.params.data(), nullptr}, workspace_));
   if (timed) elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   if (undecided) {
     step.best_us[alone] = std::min(step.best_us[alone], elapsed_us);

@@ -17,12 +17,9 @@ struct IsaRow {
   std::string_view name;
   Level level;
 };
-constexpr IsaRow kIsas[] = {{"portable", Level::portable},
-                            {"avx2", Level::avx2},
-                            {"avx512", Level::avx512},
+constexpr IsaRow kIsas[] = {{"portable", Level::portable},     {"avx2", Level::avx2}, {"avx512", Level::avx512},
                             {"avx512vnni", Level::avx512},  // another name of avx512, which includes VNNI
-                            {"avx512bf16", Level::avx512bf16},
-                            {"amx", Level::amx}};
+                            {"avx512bf16", Level::avx512bf16}, {"amx", Level::amx}};
 
 const IsaRow* find_isa(std::string_view name) {
   for (const IsaRow& row : kIsas)
@@ -43,20 +40,13 @@ struct Feature {
   std::string_view name;
 };
 constexpr Feature kFeatures[] = {
-    {Level::avx2, 1, 0, kEcx, 28, "AVX"},
-    {Level::avx2, 1, 0, kEcx, 12, "FMA"},
-    {Level::avx2, 1, 0, kEcx, 29, "F16C"},
-    {Level::avx2, 7, 0, kEbx, 5, "AVX2"},
-    {Level::avx512, 7, 0, kEbx, 16, "AVX512F"},
-    {Level::avx512, 7, 0, kEbx, 17, "AVX512DQ"},
-    {Level::avx512, 7, 0, kEbx, 30, "AVX512BW"},
-    {Level::avx512, 7, 0, kEbx, 31, "AVX512VL"},
-    {Level::avx512, 7, 0, kEcx, 11, "AVX512_VNNI"},
-    {Level::avx512bf16, 7, 1, kEax, 5, "AVX512_BF16"},
-    {Level::amx, 7, 0, kEcx, 1, "AVX512_VBMI"},
-    {Level::amx, 7, 0, kEdx, 24, "AMX_TILE"},
-    {Level::amx, 7, 0, kEdx, 25, "AMX_INT8"},
-    {Level::amx, 7, 0, kEdx, 22, "AMX_BF16"},
+    {Level::avx2, 1, 0, kEcx, 28, "AVX"},           {Level::avx2, 1, 0, kEcx, 12, "FMA"},
+    {Level::avx2, 1, 0, kEcx, 29, "F16C"},          {Level::avx2, 7, 0, kEbx, 5, "AVX2"},
+    {Level::avx512, 7, 0, kEbx, 16, "AVX512F"},     {Level::avx512, 7, 0, kEbx, 17, "AVX512DQ"},
+    {Level::avx512, 7, 0, kEbx, 30, "AVX512BW"},    {Level::avx512, 7, 0, kEbx, 31, "AVX512VL"},
+    {Level::avx512, 7, 0, kEcx, 11, "AVX512_VNNI"}, {Level::avx512bf16, 7, 1, kEax, 5, "AVX512_BF16"},
+    {Level::amx, 7, 0, kEcx, 1, "AVX512_VBMI"},     {Level::amx, 7, 0, kEdx, 24, "AMX_TILE"},
+    {Level::amx, 7, 0, kEdx, 25, "AMX_INT8"},       {Level::amx, 7, 0, kEdx, 22, "AMX_BF16"},
 };
 
 // Register state the operating system must save: bits of XCR0.
@@ -70,7 +60,8 @@ constexpr SavedState kSavedStates[] = {
 
 bool has_bit(const Feature& f) {
   unsigned r[4] = {};
-  return __get_cpuid_count(f.leaf, f.subleaf, &r[kEax], &r[kEbx], &r[kEcx], &r[kEdx]) != 0 && (r[f.reg] >> f.bit & 1) != 0;
+  return __get_cpuid_count(f.leaf, f.subleaf, &r[kEax], &r[kEbx], &r[kEcx], &r[kEdx]) != 0 &&
+         (r[f.reg] >> f.bit & 1) != 0;
 }
 
 uint64_t read_xcr0() {
@@ -94,7 +85,8 @@ std::string why_host_lacks(Level level) {
   for (const SavedState& s : kSavedStates)
     if (s.level <= level && (saved & s.mask) != s.mask)
       return "the operating system does not save the " + std::string(s.name);
-  if (level == Level::amx && !get_tile_permission()) return "the kernel refuses this process the AMX tiles (arch_prctl)";
+  if (level == Level::amx && !get_tile_permission())
+    return "the kernel refuses this process the AMX tiles (arch_prctl)";
   return {};
 }
 
@@ -110,7 +102,8 @@ bool is_known_isa(std::string_view isa) { return find_isa(isa) != nullptr; }
 
 std::string why_host_lacks(std::string_view isa) {
   const IsaRow* row = find_isa(isa);
-  return row == nullptr ? "instruction set '" + std::string(isa) + "' is not known to this version" : why_host_lacks(row->level);
+  return row == nullptr ? "instruction set '" + std::string(isa) + "' is not known to this version"
+                        : why_host_lacks(row->level);
 }
 
 }  // namespace qcg

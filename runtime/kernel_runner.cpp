@@ -33,10 +33,11 @@ Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& ca
 
 Status check_kernel(const qcg_kernel& kernel, const std::string& where) {
   if (kernel.abi != QCG_KERNEL_ABI)
-    return Error::unsupported(where, "has kernel ABI " + std::to_string(kernel.abi) + ", this runtime has " + std::to_string(QCG_KERNEL_ABI),
-                              "compile the program with the qcodegen version of this runtime");
-  if (kernel.phases == 0 || kernel.items == nullptr || kernel.shared_bytes == nullptr || kernel.scratch_bytes == nullptr ||
-      kernel.run == nullptr)
+    return Error::unsupported(
+        where, "has kernel ABI " + std::to_string(kernel.abi) + ", this runtime has " + std::to_string(QCG_KERNEL_ABI),
+        "compile the program with the qcodegen version of this runtime");
+  if (kernel.phases == 0 || kernel.items == nullptr || kernel.shared_bytes == nullptr ||
+      kernel.scratch_bytes == nullptr || kernel.run == nullptr)
     return Error::bad_input(where, "exports an incomplete kernel", "compile the program again");
   return {};
 }

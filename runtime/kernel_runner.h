@@ -1,6 +1,7 @@
 // Runs one kernel: its phases in order, each phase's items spread over the pool, with the memory the kernel asks for.
 //
-// Why here: the Context runs a program's steps with it and the tuner times candidates with it, so what is timed is what runs.
+// Why here: the Context runs a program's steps with it and the tuner times candidates with it, so what is timed is what
+// runs.
 //
 //   Workspace workspace;
 //   qcg_call call = {args, params, nullptr};
@@ -28,7 +29,8 @@ class Workspace {
   int64_t scratch_stride_ = 0;
 };
 
-// call.shared is filled in here. Errors: memory the kernel asks for cannot be had. Not for one workspace on two threads.
+// call.shared is filled in here. Errors: memory the kernel asks for cannot be had. Not for one workspace on two
+// threads.
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace);
 
 // Says what is wrong with a table a module exported; ok when it can be run.

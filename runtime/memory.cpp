@@ -20,11 +20,13 @@ constexpr size_t kHugePage = size_t{2} << 20;
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 Error io_failure(const std::string& path, const std::string& what) {
-  return Error::io(path, what + ": " + std::strerror(errno), "check that the program directory is complete and readable");
+  return Error::io(path, what + ": " + std::strerror(errno),
+                   "check that the program directory is complete and readable");
 }
 
 Error no_memory(int64_t bytes) {
-  return Error::io("memory", "cannot allocate " + std::to_string(bytes) + " bytes", "use smaller inputs or free memory");
+  return Error::io("memory", "cannot allocate " + std::to_string(bytes) + " bytes",
+                   "use smaller inputs or free memory");
 }
 
 }  // namespace
@@ -121,7 +123,8 @@ Result<OpenedFile> open_program_file(const std::string& path) {
   struct stat info;
   if (fstat(file.fd.get(), &info) != 0) return io_failure(path, "cannot read its size");
   if (!S_ISREG(info.st_mode))
-    return Error::bad_input(path, "is not a regular file", "give a program directory as `qcodegen compile -o` writes it");
+    return Error::bad_input(path, "is not a regular file",
+                            "give a program directory as `qcodegen compile -o` writes it");
   file.bytes = info.st_size;
   return file;
 }
@@ -129,7 +132,8 @@ Result<OpenedFile> open_program_file(const std::string& path) {
 Result<OpenedFile> open_program_file(const std::string& path, int64_t bytes) {
   QCG_TRY(file, open_program_file(path));
   if (file.bytes != bytes)
-    return Error::bad_input(path, "has " + std::to_string(file.bytes) + " bytes, the manifest says " + std::to_string(bytes),
+    return Error::bad_input(path,
+                            "has " + std::to_string(file.bytes) + " bytes, the manifest says " + std::to_string(bytes),
                             "the program is damaged or was changed: copy or compile it again");
   return file;
 }

@@ -1,9 +1,10 @@
 // Memory and files for the runtime: aligned blocks, mapped files, digests.
 //
-// Why here: weights, temporaries and kernel modules all need bytes that are owned, aligned and, once checked, unchanging.
+// Why here: weights, temporaries and kernel modules all need bytes that are owned, aligned and, once checked,
+// unchanging.
 //
 //   QCG_TRY(block, AlignedBuffer::allocate(1 << 24));          // huge pages where the system gives them
-//   QCG_TRY(file, open_program_file("p.qcg/weights.bin", 4096));      // a regular file of exactly 4096 bytes, or an Error
+//   QCG_TRY(file, open_program_file("p.qcg/weights.bin", 4096));   // a regular file of exactly 4096 bytes
 #pragma once
 
 #include <cstddef>

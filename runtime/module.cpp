@@ -55,13 +55,15 @@ void* open_bytes(std::string_view bytes) {
 }
 
 Result<std::string> read_module(const std::string& path, const OpenedFile& file) {
-  if (file.bytes > kMaxModuleBytes) return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
+  if (file.bytes > kMaxModuleBytes)
+    return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
   return read_program_file(file, path);
 }
 
 }  // namespace
 
-Module::Module(Module&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+Module::Module(Module&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
 
 Module& Module::operator=(Module&& other) noexcept {
   std::swap(handle_, other.handle_);
@@ -77,7 +79,8 @@ Result<Module> Module::load(const std::string& path, int64_t bytes, const std::s
   QCG_TRY(file, open_program_file(path, bytes));
   QCG_TRY(content, read_module(path, file));
   if (digest_hex(std::as_bytes(std::span(content))) != sha256)
-    return Error::bad_input(path, "does not have the checksum in the manifest", "the program is damaged or was changed: copy or compile it again");
+    return Error::bad_input(path, "does not have the checksum in the manifest",
+                            "the program is damaged or was changed: copy or compile it again");
   void* handle = open_bytes(content);
   if (handle == nullptr) handle = open_library(path);
   if (handle == nullptr) return cannot_load(path);

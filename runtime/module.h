@@ -1,7 +1,7 @@
 // Module: a shared object whose bytes were verified, loaded.
 //
-// Why here: dlopen of a damaged file is a SIGBUS or silently wrong code, so the hash comes first, and what was hashed is
-// what is loaded: the verified bytes go to a sealed memory file and that is opened, never the path again.
+// Why here: dlopen of a damaged file is a SIGBUS or silently wrong code, so the hash comes first, and what was hashed
+// is what is loaded: the verified bytes go to a sealed memory file and that is opened, never the path again.
 //
 //   QCG_TRY(module, Module::load(path, bytes, sha256));
 //   QCG_TRY(kernel, module.find_kernel("qcg_kernel_0"));

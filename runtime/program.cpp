@@ -18,13 +18,16 @@ constexpr int64_t kCopyBlock = int64_t{8} << 20;
 Result<std::string> read_manifest(const std::string& directory) {
   const std::string path = directory + "/manifest.json";
   QCG_TRY(file, open_program_file(path));
-  if (file.bytes > kMaxManifestBytes) return Error::bad_input(path, "is larger than 16 MiB", "this is not a program directory");
+  if (file.bytes > kMaxManifestBytes)
+    return Error::bad_input(path, "is larger than 16 MiB", "this is not a program directory");
   QCG_TRY(text, read_program_file(file, path));
   QCG_TRY(digest_file, open_program_file(directory + "/manifest.sha256"));
-  digest_file.bytes = std::min<int64_t>(digest_file.bytes, 64);  // what follows may be a file name, as sha256sum writes it
+  digest_file.bytes =
+      std::min<int64_t>(digest_file.bytes, 64);  // what follows may be a file name, as sha256sum writes it
   QCG_TRY(digest, read_program_file(digest_file, directory + "/manifest.sha256"));
   if (digest != digest_hex(std::as_bytes(std::span(text))))
-    return Error::bad_input(path, "does not have the checksum in manifest.sha256", "the program is damaged or was changed: copy or compile it again");
+    return Error::bad_input(path, "does not have the checksum in manifest.sha256",
+                            "the program is damaged or was changed: copy or compile it again");
   return text;
 }
 
@@ -48,7 +51,8 @@ Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::stri
 }
 
 Error wrong_input(const std::string& name, const std::string& message) {
-  return Error::bad_input("input '" + name + "'", message, "pass tensors of the shapes and dtypes the program was compiled for");
+  return Error::bad_input("input '" + name + "'", message,
+                          "pass tensors of the shapes and dtypes the program was compiled for");
 }
 
 }  // namespace
@@ -71,7 +75,8 @@ Status Program::load_directory(const std::string& directory, const LoadOptions& 
     return Error::unsupported(directory, "was compiled for '" + manifest_.target + "', this runtime runs cpu programs",
                               "compile the program with --target=cpu");
   if (const std::string missing = why_host_lacks(manifest_.isa); !missing.empty())
-    return Error::unsupported(directory, "needs " + manifest_.isa + ": " + missing, "compile the program with --target=cpu on this machine");
+    return Error::unsupported(directory, "needs " + manifest_.isa + ": " + missing,
+                              "compile the program with --target=cpu on this machine");
   for (const auto& [name, file] : manifest_.files) {
     const auto opened = open_program_file(directory + "/" + name, file.bytes);
     if (!opened.ok()) return opened.error();
@@ -114,24 +119,30 @@ Status Program::load_weights(const std::string& directory, const LoadOptions& op
   }
   weights_bytes_ = opened.bytes;
   if (options.verify_weights && digest_hex({weights_, static_cast<size_t>(weights_bytes_)}) != file->second.sha256)
-    return Error::bad_input(path, "does not have the checksum in the manifest", "the program is damaged or was changed: copy or compile it again");
+    return Error::bad_input(path, "does not have the checksum in the manifest",
+                            "the program is damaged or was changed: copy or compile it again");
   return {};
 }
 
 std::vector<int64_t> Program::static_shape(const ProgramManifest::Tensor& tensor) {
   std::vector<int64_t> shape;
-  for (const SizeExpr& extent : tensor.shape) shape.push_back(extent.is_constant() ? extent.evaluate({}).value_or(-1) : -1);
+  for (const SizeExpr& extent : tensor.shape)
+    shape.push_back(extent.is_constant() ? extent.evaluate({}).value_or(-1) : -1);
   return shape;
 }
 
 Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> inputs) const {
   const ProgramManifest& m = manifest_;
   if (inputs.size() != m.inputs.size())
-    return Error::bad_input("inputs", std::to_string(inputs.size()) + " tensors given, the program has " + std::to_string(m.inputs.size()) + " inputs",
+    return Error::bad_input("inputs",
+                            std::to_string(inputs.size()) + " tensors given, the program has " +
+                                std::to_string(m.inputs.size()) + " inputs",
                             "pass one tensor per input, in the program's order");
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].shape.size() != m.inputs[i].shape.size())
-      return wrong_input(m.inputs[i].name, "has " + std::to_string(inputs[i].shape.size()) + " axes, the program expects " + std::to_string(m.inputs[i].shape.size()));
+      return wrong_input(m.inputs[i].name, "has " + std::to_string(inputs[i].shape.size()) +
+                                               " axes, the program expects " +
+                                               std::to_string(m.inputs[i].shape.size()));
 
   std::vector<int64_t> values;
   values.reserve(m.symbols.size());
@@ -140,12 +151,14 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
     const auto& symbol = m.symbols[static_cast<size_t>(b.symbol)];
     const int64_t extent = inputs[static_cast<size_t>(b.input)].shape[static_cast<size_t>(b.axis)];
     int64_t scaled = 0;
-    const bool divides = !__builtin_sub_overflow(extent, b.constant, &scaled) && b.coefficient != -1 && scaled % b.coefficient == 0;
+    const bool divides =
+        !__builtin_sub_overflow(extent, b.constant, &scaled) && b.coefficient != -1 && scaled % b.coefficient == 0;
     const int64_t value = divides ? scaled / b.coefficient : -1;
     if (!divides || value < symbol.min || value > symbol.max)
       return wrong_input(m.inputs[static_cast<size_t>(b.input)].name,
                          "axis " + std::to_string(b.axis) + " is " + std::to_string(extent) +
-                             (divides ? ", so " + symbol.name + " = " + std::to_string(value) + " is outside" : ", which fits no " + symbol.name + " in") +
+                             (divides ? ", so " + symbol.name + " = " + std::to_string(value) + " is outside"
+                                      : ", which fits no " + symbol.name + " in") +
                              " [" + std::to_string(symbol.min) + ", " + std::to_string(symbol.max) + "]");
     values[static_cast<size_t>(b.symbol)] = value;
   }
@@ -156,16 +169,20 @@ Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> i
 Status Program::check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const {
   const auto& expected = manifest_.inputs[index];
   if (view.dtype != expected.dtype)
-    return wrong_input(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program expects " + std::string(dtype_name(expected.dtype)));
+    return wrong_input(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program expects " +
+                                          std::string(dtype_name(expected.dtype)));
   for (size_t axis = 0; axis < view.shape.size(); ++axis) {
     const auto extent = expected.shape[axis].evaluate(symbol_values);
     if (!extent || *extent != view.shape[axis])
-      return wrong_input(expected.name, "axis " + std::to_string(axis) + " is " + std::to_string(view.shape[axis]) + ", the program expects " +
+      return wrong_input(expected.name, "axis " + std::to_string(axis) + " is " + std::to_string(view.shape[axis]) +
+                                            ", the program expects " +
                                             (extent ? std::to_string(*extent) : "more than 2^63"));
   }
-  if (!byte_count(view.shape, view.dtype)) return wrong_input(expected.name, "has an impossible shape " + shape_text(view.shape));
+  if (!byte_count(view.shape, view.dtype))
+    return wrong_input(expected.name, "has an impossible shape " + shape_text(view.shape));
   if (!view.strides.empty() && view.strides.size() != view.shape.size())
-    return wrong_input(expected.name, "has " + std::to_string(view.strides.size()) + " strides for " + std::to_string(view.shape.size()) + " axes");
+    return wrong_input(expected.name, "has " + std::to_string(view.strides.size()) + " strides for " +
+                                          std::to_string(view.shape.size()) + " axes");
   return {};
 }
 
@@ -176,11 +193,14 @@ Result<std::vector<std::vector<int64_t>>> Program::output_shapes(std::span<const
     std::vector<int64_t>& shape = shapes.emplace_back();
     for (const SizeExpr& extent : output.shape) {
       const auto value = extent.evaluate(values);
-      if (!value || *value < 0) return Error::bad_input("output '" + output.name + "'", "would have an impossible extent", "use smaller inputs");
+      if (!value || *value < 0)
+        return Error::bad_input("output '" + output.name + "'", "would have an impossible extent",
+                                "use smaller inputs");
       shape.push_back(*value);
     }
     if (!byte_count(shape, output.dtype))
-      return Error::bad_input("output '" + output.name + "'", "would have an impossible shape " + shape_text(shape), "use smaller inputs");
+      return Error::bad_input("output '" + output.name + "'", "would have an impossible shape " + shape_text(shape),
+                              "use smaller inputs");
   }
   return shapes;
 }

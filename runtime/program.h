@@ -19,9 +19,9 @@
 #include "runtime/abi.h"
 #include "runtime/arena.h"
 #include "runtime/kernel_runner.h"
-#include "runtime/program_manifest.h"
 #include "runtime/memory.h"
 #include "runtime/module.h"
+#include "runtime/program_manifest.h"
 #include "runtime/tensor_view.h"
 #include "runtime/threads.h"
 
@@ -84,7 +84,8 @@ struct ContextOptions {
 
 class Context {
  public:
-  static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Program> program, const ContextOptions& options = {});
+  static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Program> program,
+                                                 const ContextOptions& options = {});
 
   // Any strides and any alignment are accepted; what a kernel cannot read in place is copied first. Inputs may overlap
   // each other. Outputs must not overlap each other or an input. One run at a time per context.
@@ -103,8 +104,8 @@ class Context {
   // What depends on symbol values alone; kept while they stay the same.
   struct BoundStep {
     const qcg_kernel* kernel = nullptr;
-    std::vector<int64_t> offsets;   // per argument, bytes into its buffer
-    std::vector<qcg_arg> args;      // data and the caller's strides are filled in per run
+    std::vector<int64_t> offsets;  // per argument, bytes into its buffer
+    std::vector<qcg_arg> args;     // data and the caller's strides are filled in per run
     std::vector<int64_t> params;
     // A step of a few microseconds may be faster without the other threads: tried in its first runs, then decided.
     double best_us[2] = {1e30, 1e30};  // with the pool, alone

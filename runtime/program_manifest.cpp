@@ -24,8 +24,10 @@ bool is_too_deep(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
@@ -87,7 +89,8 @@ class Reader {
   int64_t integer(const Json& value, const std::string& path, int64_t min, int64_t max) {
     const auto* n = value.get_ptr<const Json::number_integer_t*>();
     const auto* u = value.get_ptr<const Json::number_unsigned_t*>();
-    const bool in_range = n != nullptr && (u == nullptr || *u <= static_cast<uint64_t>(INT64_MAX)) && *n >= min && *n <= max;
+    const bool in_range =
+        n != nullptr && (u == nullptr || *u <= static_cast<uint64_t>(INT64_MAX)) && *n >= min && *n <= max;
     if (!in_range) fail(path, "is not an integer from " + std::to_string(min) + " to " + std::to_string(max));
     return in_range ? *n : min;
   }
@@ -136,7 +139,8 @@ SizeExpr Reader::size(const Json& value, const std::string& path) {
 void Reader::header(const Json& root) {
   check(root.is_object(), "$", "is not an object");
   check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
-  check(integer(field(root, "version"), "$.version", 0, INT32_MAX) == 1, "$.version", "is not 1, the only version this runtime reads");
+  check(integer(field(root, "version"), "$.version", 0, INT32_MAX) == 1, "$.version",
+        "is not 1, the only version this runtime reads");
   check(integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX) == QCG_KERNEL_ABI, "$.kernel_abi",
         "is not the kernel ABI of this runtime");
   out_.generator = text(field(root, "generator"), "$.generator");
@@ -187,7 +191,8 @@ ProgramManifest::Buffer Reader::buffer(const Json& value, const std::string& pat
     const int64_t last_step = static_cast<int64_t>(steps) - 1;
     b.size = size(field(value, "bytes"), path + ".bytes");
     b.first = static_cast<int>(integer(field(value, "first"), path + ".first", 0, std::max<int64_t>(0, last_step)));
-    b.last = static_cast<int>(integer(field(value, "last"), path + ".last", b.first, std::max<int64_t>(b.first, last_step)));
+    b.last =
+        static_cast<int>(integer(field(value, "last"), path + ".last", b.first, std::max<int64_t>(b.first, last_step)));
   } else {
     fail(path + ".kind", "is not input, output, weights or temp");
   }
@@ -212,12 +217,15 @@ ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
     choice.module = text(field(k, "module"), at + ".module");
     choice.symbol = text(field(k, "symbol"), at + ".symbol");
     check(out_.files.contains(choice.module), at + ".module", "is not in $.files");
-    const bool ascends = s.kernels.empty() || (s.kernels.back().m_max >= 0 && (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
+    const bool ascends = s.kernels.empty() ||
+                         (s.kernels.back().m_max >= 0 && (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
     check(ascends, at + ".m_max", "does not ascend");
     s.kernels.push_back(std::move(choice));
   });
-  each(field(value, "args"), path + ".args", [&](const Json& a, const std::string& at) { s.args.push_back(arg(a, at)); });
-  each(field(value, "params"), path + ".params", [&](const Json& p, const std::string& at) { s.params.push_back(size(p, at)); });
+  each(field(value, "args"), path + ".args",
+       [&](const Json& a, const std::string& at) { s.args.push_back(arg(a, at)); });
+  each(field(value, "params"), path + ".params",
+       [&](const Json& p, const std::string& at) { s.params.push_back(size(p, at)); });
   return s;
 }
 
@@ -231,18 +239,21 @@ void Reader::need_dense(int buffer_index) {
 void Reader::check_step(const ProgramManifest::Step& step, int number, const std::string& path) {
   using Kind = ProgramManifest::BufferKind;
   if (!check(!step.kernels.empty(), path + ".kernels", "is empty")) return;
-  check(step.kernels.size() == 1 || !step.params.empty(), path + ".params", "is empty, yet params[0] chooses the kernel");
+  check(step.kernels.size() == 1 || !step.params.empty(), path + ".params",
+        "is empty, yet params[0] chooses the kernel");
   for (size_t i = 0; i < step.args.size(); ++i) {
     const std::string at = path + ".args[" + std::to_string(i) + "]";
     const auto& b = out_.buffers[static_cast<size_t>(step.args[i].buffer)];
-    if (b.kind == Kind::temp) check(b.first <= number && number <= b.last, at, "is a temporary that is not alive in this step");
+    if (b.kind == Kind::temp)
+      check(b.first <= number && number <= b.last, at, "is a temporary that is not alive in this step");
     if (step.args[i].stride) {
       need_dense(step.args[i].buffer);
       continue;
     }
     const bool caller = b.kind == Kind::input || b.kind == Kind::output;
     const auto& tensors = b.kind == Kind::input ? out_.inputs : out_.outputs;
-    check(caller && tensors[static_cast<size_t>(b.index)].shape.size() == 2, at + ".stride", "is null, but not for a rank-2 input or output");
+    check(caller && tensors[static_cast<size_t>(b.index)].shape.size() == 2, at + ".stride",
+          "is null, but not for a rank-2 input or output");
   }
 }
 
@@ -254,8 +265,10 @@ void Reader::derive_bindings() {
       ProgramManifest::Binding b{-1, static_cast<int>(i), static_cast<int>(axis), 0, 0};
       bool linear = true;
       for (const auto& term : out_.inputs[i].shape[axis].terms) {
-        if (term.symbols.empty()) linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
-        else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0) linear = false;
+        if (term.symbols.empty())
+          linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
+        else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0)
+          linear = false;
         else {
           b.symbol = term.symbols[0];
           b.coefficient = term.coefficient;
@@ -282,12 +295,15 @@ Status Reader::read(const Json& root) {
     s.max = integer(field(v, "max"), at + ".max", s.min, INT64_MAX);
     out_.symbols.push_back(std::move(s));
   });
-  each(field(root, "inputs"), "$.inputs", [&](const Json& v, const std::string& at) { out_.inputs.push_back(tensor(v, at)); });
-  each(field(root, "outputs"), "$.outputs", [&](const Json& v, const std::string& at) { out_.outputs.push_back(tensor(v, at)); });
+  each(field(root, "inputs"), "$.inputs",
+       [&](const Json& v, const std::string& at) { out_.inputs.push_back(tensor(v, at)); });
+  each(field(root, "outputs"), "$.outputs",
+       [&](const Json& v, const std::string& at) { out_.outputs.push_back(tensor(v, at)); });
   const Json& steps = field(root, "steps");
   const Json& buffers = field(root, "buffers");
   check(buffers.size() <= kMaxBuffers && steps.size() <= kMaxBuffers, "$.buffers", "has more than 65536 rows");
-  each(buffers, "$.buffers", [&](const Json& v, const std::string& at) { out_.buffers.push_back(buffer(v, at, steps.size())); });
+  each(buffers, "$.buffers",
+       [&](const Json& v, const std::string& at) { out_.buffers.push_back(buffer(v, at, steps.size())); });
   each(steps, "$.steps", [&](const Json& v, const std::string& at) { out_.steps.push_back(step(v, at)); });
   each(field(root, "copies"), "$.copies", [&](const Json& v, const std::string& at) {
     ProgramManifest::Copy c;
@@ -305,7 +321,8 @@ Status Reader::read(const Json& root) {
     check_step(out_.steps[i], static_cast<int>(i), "$.steps[" + std::to_string(i) + "]");
   for (const auto& copy : out_.copies) {
     need_dense(copy.buffer);
-    check(out_.buffers[static_cast<size_t>(copy.buffer)].kind != ProgramManifest::BufferKind::temp, "$.copies", "copies a temporary");
+    check(out_.buffers[static_cast<size_t>(copy.buffer)].kind != ProgramManifest::BufferKind::temp, "$.copies",
+          "copies a temporary");
     out_.output_needs_dense[static_cast<size_t>(copy.output)] = true;
   }
   derive_bindings();
@@ -331,7 +348,8 @@ std::optional<int64_t> SizeExpr::evaluate(std::span<const int64_t> symbol_values
 
 Result<ProgramManifest> parse_program_manifest(std::string_view text) {
   if (text.size() > kMaxBytes) return Error::bad_input("manifest.json", "is larger than 16 MiB", std::string(kHelp));
-  if (is_too_deep(text)) return Error::bad_input("manifest.json", "is nested deeper than 16 levels", std::string(kHelp));
+  if (is_too_deep(text))
+    return Error::bad_input("manifest.json", "is nested deeper than 16 levels", std::string(kHelp));
   const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return Error::bad_input("manifest.json", "is not JSON", std::string(kHelp));
   ProgramManifest manifest;

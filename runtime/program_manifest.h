@@ -48,19 +48,19 @@ struct ProgramManifest {
   enum class BufferKind : uint8_t { input, output, weights, temp };
   struct Buffer {
     BufferKind kind = BufferKind::temp;
-    int index = 0;                 // input, output
-    int64_t offset = 0, bytes = 0; // weights: inside weights.bin
-    SizeExpr size;                 // temp
-    int first = 0, last = 0;       // temp: steps it is alive in
+    int index = 0;                  // input, output
+    int64_t offset = 0, bytes = 0;  // weights: inside weights.bin
+    SizeExpr size;                  // temp
+    int first = 0, last = 0;        // temp: steps it is alive in
   };
   struct Arg {
     int buffer = 0;
-    SizeExpr offset;               // bytes
-    std::optional<SizeExpr> stride; // elements; nullopt: the row stride of the caller's tensor
+    SizeExpr offset;                 // bytes
+    std::optional<SizeExpr> stride;  // elements; nullopt: the row stride of the caller's tensor
   };
   struct KernelChoice {
-    int64_t m_max = -1;            // -1: no limit
-    std::string module;            // a key of `files`
+    int64_t m_max = -1;  // -1: no limit
+    std::string module;  // a key of `files`
     std::string symbol;
   };
   struct Step {

@@ -8,9 +8,9 @@
  *   if (qcg_context_create(program, NULL, &context) != QCG_OK) return fail(qcg_last_error());
  *   if (qcg_run(context, inputs, 1, outputs, 1, NULL) != QCG_OK) return fail(qcg_last_error());
  *
- * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time. Tensors are
- * borrowed for the call. No function throws, aborts, or changes global thread settings. A program directory is code: load
- * only what you would also execute.
+ * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time. Tensors
+ * are borrowed for the call. No function throws, aborts, or changes global thread settings. A program directory is
+ * code: load only what you would also execute.
  */
 #ifndef QCODEGEN_H
 #define QCODEGEN_H
@@ -63,8 +63,8 @@ typedef struct qcg_dltensor {
 typedef struct qcg_program qcg_program;
 typedef struct qcg_context qcg_context;
 
-QCG_API uint32_t qcg_abi_version(void);    /* QCG_API_VERSION of the library */
-QCG_API const char* qcg_version(void);     /* "0.1.0" */
+QCG_API uint32_t qcg_abi_version(void); /* QCG_API_VERSION of the library */
+QCG_API const char* qcg_version(void);  /* "0.1.0" */
 /* What went wrong in this thread's last call that did not return QCG_OK; "" before. Valid until the next such call. */
 QCG_API const char* qcg_last_error(void);
 
@@ -92,10 +92,10 @@ QCG_API int32_t qcg_n_outputs(const qcg_program* program);
 QCG_API qcg_status qcg_input_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
 QCG_API qcg_status qcg_output_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
 
-/* The shape output `index` will have for these inputs; only their dtypes and shapes are looked at. `*ndim` is the room in
- * `shape` before the call and the rank after it. */
-QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs, int32_t index,
-                                    int64_t* shape, int32_t* ndim);
+/* The shape output `index` will have for these inputs; only their dtypes and shapes are looked at. `*ndim` is the room
+ * in `shape` before the call and the rank after it. */
+QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs,
+                                    int32_t index, int64_t* shape, int32_t* ndim);
 
 typedef struct qcg_context_options {
   int32_t threads; /* including the caller; 0: the CPUs this process may use */
@@ -103,13 +103,15 @@ typedef struct qcg_context_options {
   uint64_t reserved[4];
 } qcg_context_options;
 
-QCG_API qcg_status qcg_context_create(const qcg_program* program, const qcg_context_options* options, qcg_context** out);
+QCG_API qcg_status qcg_context_create(const qcg_program* program, const qcg_context_options* options,
+                                      qcg_context** out);
 QCG_API void qcg_context_free(qcg_context* context);
 
 /* Outputs are the caller's memory and must not overlap each other or an input. Any strides and alignment are accepted;
- * dense rows are fastest. Outputs are complete on return. `stream` is the caller's CUDA stream: NULL for CPU programs. */
-QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
-                           int32_t n_outputs, void* stream);
+ * dense rows are fastest. Outputs are complete on return. `stream` is the caller's CUDA stream: NULL for CPU programs.
+ */
+QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
+                           const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 
 #ifdef __cplusplus
 }

@@ -4,8 +4,8 @@
 //
 //   qcodegen::Program program("mlp.qcg");
 //   qcodegen::Context context(program, /*threads=*/4);
-//   qcodegen::Tensor x(qcodegen::dtype_of<float>(), {2, 256}), y(qcodegen::dtype_of<float>(), program.output_shape({x}, 0));
-//   context.run({x}, {y});
+//   qcodegen::Tensor x(qcodegen::dtype_of<float>(), {2, 256}), y(qcodegen::dtype_of<float>(), program.output_shape({x},
+//   0)); context.run({x}, {y});
 #pragma once
 
 #include <cstddef>
@@ -53,9 +53,12 @@ class Tensor {
   const std::vector<int64_t>& shape() const { return shape_; }
   size_t bytes() const { return bytes_; }
   template <class T = std::byte>
-  T* data() const { return reinterpret_cast<T*>(data_.get()); }
+  T* data() const {
+    return reinterpret_cast<T*>(data_.get());
+  }
   qcg_dltensor view() const {
-    return {data_.get(), {1, 0}, static_cast<int32_t>(shape_.size()), dtype_, const_cast<int64_t*>(shape_.data()), nullptr, 0};
+    return {data_.get(), {1, 0}, static_cast<int32_t>(shape_.size()), dtype_, const_cast<int64_t*>(shape_.data()),
+            nullptr,     0};
   }
 
  private:
@@ -117,7 +120,9 @@ class Context {
     check(qcg_run(handle_.get(), inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
                   static_cast<int32_t>(outputs.size()), stream));
   }
-  void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) { run(views(inputs), views(outputs)); }
+  void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+    run(views(inputs), views(outputs));
+  }
 
  private:
   std::unique_ptr<qcg_context, void (*)(qcg_context*)> handle_{nullptr, qcg_context_free};

@@ -26,7 +26,8 @@ void copy_view(const TensorView& view, std::byte* dense) {
   if (!bytes || *bytes == 0) return;
   auto* strided = static_cast<std::byte*>(view.data);
   if (is_dense(view)) {
-    kToDense ? std::memcpy(dense, strided, static_cast<size_t>(*bytes)) : std::memcpy(strided, dense, static_cast<size_t>(*bytes));
+    kToDense ? std::memcpy(dense, strided, static_cast<size_t>(*bytes))
+             : std::memcpy(strided, dense, static_cast<size_t>(*bytes));
     return;
   }
   copy_axis<kToDense>(view, 0, strided, dense, view.strides.back() == 1);
@@ -39,8 +40,10 @@ std::optional<int64_t> byte_count(std::span<const int64_t> shape, DType dtype) {
   bool empty = false;
   for (int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
-    if (extent == 0) empty = true;
-    else if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
+    if (extent == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(bytes, extent, &bytes))
+      return std::nullopt;
   }
   return empty ? 0 : bytes;
 }
@@ -56,7 +59,9 @@ bool is_dense(const TensorView& view) {
   return true;
 }
 
-bool is_aligned(const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % dtype_bytes(view.dtype) == 0; }
+bool is_aligned(const TensorView& view) {
+  return reinterpret_cast<uintptr_t>(view.data) % dtype_bytes(view.dtype) == 0;
+}
 
 void copy_to_dense(const TensorView& from, void* to) { copy_view<true>(from, static_cast<std::byte*>(to)); }
 

@@ -16,10 +16,10 @@
 namespace qcg {
 
 struct TensorView {
-  void* data = nullptr;               // of element [0, 0, …]; may be null when there are no elements
+  void* data = nullptr;  // of element [0, 0, …]; may be null when there are no elements
   DType dtype = DType::f32;
-  std::span<const int64_t> shape;     // must outlive the view
-  std::span<const int64_t> strides;   // in elements; empty = dense row-major
+  std::span<const int64_t> shape;    // must outlive the view
+  std::span<const int64_t> strides;  // in elements; empty = dense row-major
 };
 
 // nullopt: a negative extent, or more bytes than int64 counts.

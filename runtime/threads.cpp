@@ -74,8 +74,8 @@ int usable_cpus() {
   return 1;
 }
 
-// A job is (epoch, next item) in one word, so that taking a chunk and checking that the job is still the same one is one
-// compare-exchange. A worker that slept through a job cannot touch the next one:
+// A job is (epoch, next item) in one word, so that taking a chunk and checking that the job is still the same one is
+// one compare-exchange. A worker that slept through a job cannot touch the next one:
 //
 //   state   [ epoch : 32 | next : 32 ]      closed before the fields below change, opened after
 //
@@ -83,7 +83,7 @@ int usable_cpus() {
 // that the old state was closed, so its compare-exchange fails.
 struct ThreadPool::Shared {
   alignas(64) std::atomic<uint64_t> state{kClosed};
-  alignas(64) std::atomic<uint32_t> done{0};  // items finished; the caller sleeps on it
+  alignas(64) std::atomic<uint32_t> done{0};   // items finished; the caller sleeps on it
   alignas(64) std::atomic<uint32_t> epoch{0};  // workers sleep on it
   std::atomic<uint32_t> sleepers{0};
   alignas(64) std::atomic<uint32_t> items{0};

@@ -1,11 +1,12 @@
 // ThreadPool: runs ranges of independent items on a few threads that stay hot between calls.
 //
 // Why here: kernels are pure functions over item ranges and know nothing of threads; the runtime must not ask its host
-// for OpenMP. Chunks are handed out dynamically and shrink towards the end, so that a core lost to another process costs
-// its share of the work and not the whole call. The caller works too, and never waits for a worker that took nothing.
+// for OpenMP. Chunks are handed out dynamically and shrink towards the end, so that a core lost to another process
+// costs its share of the work and not the whole call. The caller works too, and never waits for a worker that took
+// nothing.
 //
 //   ThreadPool pool({.threads = 4});
-//   pool.parallel_items(1000, [&](int64_t begin, int64_t end, int thread) { … });   // returns when all items are done
+//   pool.parallel_items(1000, [&](int64_t begin, int64_t end, int thread) { … });   // returns when done
 #pragma once
 
 #include <atomic>
@@ -43,8 +44,9 @@ class ThreadPool {
   template <class Fn>
   void parallel_items(int64_t items, Fn&& fn) {
     using F = std::remove_reference_t<Fn>;
-    run_items(items, [](void* f, int64_t begin, int64_t end, int thread) { (*static_cast<F*>(f))(begin, end, thread); },
-              const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+    run_items(
+        items, [](void* f, int64_t begin, int64_t end, int thread) { (*static_cast<F*>(f))(begin, end, thread); },
+        const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
   }
 
  private:

@@ -19,7 +19,8 @@ qcodegen::Tensor make_input(const qcg_tensor_info& info, int64_t symbolic) {
   std::replace(shape.begin(), shape.end(), int64_t{-1}, symbolic);
   qcodegen::Tensor tensor(info.dtype, shape);
   if (is_float(info.dtype))
-    for (size_t e = 0; e < tensor.bytes() / sizeof(float); ++e) tensor.data<float>()[e] = (static_cast<float>(e % 17) - 8) / 8;
+    for (size_t e = 0; e < tensor.bytes() / sizeof(float); ++e)
+      tensor.data<float>()[e] = (static_cast<float>(e % 17) - 8) / 8;
   return tensor;
 }
 
@@ -28,7 +29,8 @@ void print(const char* name, const qcodegen::Tensor& tensor) {
   for (size_t axis = 0; axis < tensor.shape().size(); ++axis) std::cout << (axis ? ", " : "") << tensor.shape()[axis];
   std::cout << "]:";
   if (is_float(tensor.dtype()))
-    for (size_t e = 0; e < std::min<size_t>(8, tensor.bytes() / sizeof(float)); ++e) std::cout << ' ' << tensor.data<float>()[e];
+    for (size_t e = 0; e < std::min<size_t>(8, tensor.bytes() / sizeof(float)); ++e)
+      std::cout << ' ' << tensor.data<float>()[e];
   std::cout << '\n';
 }
 
@@ -40,8 +42,10 @@ int main(int argc, char** argv) try {
   qcodegen::Context context(program);
 
   std::vector<qcodegen::Tensor> inputs, outputs;
-  for (int32_t i = 0; i < program.n_inputs(); ++i) inputs.push_back(make_input(program.input(i), argc > 2 ? std::atoll(argv[2]) : 1));
-  for (int32_t i = 0; i < program.n_outputs(); ++i) outputs.emplace_back(program.output(i).dtype, program.output_shape(inputs, i));
+  for (int32_t i = 0; i < program.n_inputs(); ++i)
+    inputs.push_back(make_input(program.input(i), argc > 2 ? std::atoll(argv[2]) : 1));
+  for (int32_t i = 0; i < program.n_outputs(); ++i)
+    outputs.emplace_back(program.output(i).dtype, program.output_shape(inputs, i));
 
   context.run(inputs, outputs);
   for (int32_t i = 0; i < program.n_outputs(); ++i) print(program.output(i).name, outputs[static_cast<size_t>(i)]);

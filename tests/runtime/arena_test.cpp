@@ -53,8 +53,10 @@ TEST_CASE("buffers alive at the same time never overlap") {
       CHECK(plan->offsets[i] % kArenaAlignment == 0);
       CHECK(plan->offsets[i] + c.sizes[i] <= plan->peak_bytes);
       for (size_t j = 0; j < i; ++j) {
-        const bool together = c.lifetimes[i].first <= c.lifetimes[j].last && c.lifetimes[j].first <= c.lifetimes[i].last;
-        const bool apart = plan->offsets[i] + c.sizes[i] <= plan->offsets[j] || plan->offsets[j] + c.sizes[j] <= plan->offsets[i];
+        const bool together =
+            c.lifetimes[i].first <= c.lifetimes[j].last && c.lifetimes[j].first <= c.lifetimes[i].last;
+        const bool apart =
+            plan->offsets[i] + c.sizes[i] <= plan->offsets[j] || plan->offsets[j] + c.sizes[j] <= plan->offsets[i];
         CHECK((!together || apart || c.sizes[i] == 0 || c.sizes[j] == 0));
       }
     }

@@ -1,11 +1,10 @@
-#include "runtime/program_manifest.h"
-
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <functional>
 #include <random>
 
+#include "runtime/program_manifest.h"
 #include "tests/runtime/sample_program.h"
 
 using namespace qcg;
@@ -33,10 +32,19 @@ const std::vector<Damage>& damages() {
       {"$.files['weights.bin'].sha256", [](json& m) { m["files"]["weights.bin"]["sha256"] = "abc"; }},
       {"$.symbols[0].min", [](json& m) { m["symbols"][0]["min"] = -1; }},
       {"$.symbols[0].max", [](json& m) { m["symbols"][0]["min"] = 2000; }},
-      {"$.symbols[1]", [](json& m) { m["symbols"].push_back({{"name", "s1"}, {"min", 0}, {"max", 9}}); }},
+      {"$.symbols[1]",
+       [](json& m) {
+         m["symbols"].push_back({{"name", "s1"}, {"min", 0}, {"max", 9}});
+       }},
       {"$.inputs[0].dtype", [](json& m) { m["inputs"][0]["dtype"] = "f31"; }},
-      {"$.inputs[0].shape[0][0][1]", [](json& m) { m["inputs"][0]["shape"][0] = {{1, 7}}; }},
-      {"$.inputs[0].shape[0][0][1]", [](json& m) { m["inputs"][0]["shape"][0] = {{1, -1}}; }},
+      {"$.inputs[0].shape[0][0][1]",
+       [](json& m) {
+         m["inputs"][0]["shape"][0] = {{1, 7}};
+       }},
+      {"$.inputs[0].shape[0][0][1]",
+       [](json& m) {
+         m["inputs"][0]["shape"][0] = {{1, -1}};
+       }},
       {"$.inputs[0].shape[0][0]", [](json& m) { m["inputs"][0]["shape"][0] = json::array({json::array()}); }},
       {"$.inputs[0].shape[1]", [](json& m) { m["inputs"][0]["shape"][1] = 8.5; }},
       {"$.inputs[0].shape[1]", [](json& m) { m["inputs"][0]["shape"][1] = uint64_t{1} << 63; }},
@@ -47,8 +55,15 @@ const std::vector<Damage>& damages() {
       {"$.buffers[2].offset", [](json& m) { m["buffers"][2]["offset"] = 5000; }},
       {"$.buffers[2].offset", [](json& m) { m["buffers"][2]["offset"] = 32; }},
       {"$.buffers[2].bytes", [](json& m) { m["buffers"][2]["bytes"] = INT64_MAX; }},
-      {"$.buffers[2].bytes", [](json& m) { m["buffers"][2] = {{"kind", "weights"}, {"offset", 4032}, {"bytes", 65}}; }},
-      {"$.buffers[2].offset", [](json& m) { m["files"].erase("weights.bin"); m["buffers"][2]["offset"] = 64; }},
+      {"$.buffers[2].bytes",
+       [](json& m) {
+         m["buffers"][2] = {{"kind", "weights"}, {"offset", 4032}, {"bytes", 65}};
+       }},
+      {"$.buffers[2].offset",
+       [](json& m) {
+         m["files"].erase("weights.bin");
+         m["buffers"][2]["offset"] = 64;
+       }},
       {"$.buffers[1].last", [](json& m) { m["buffers"][1]["last"] = 2; }},
       {"$.buffers[1].last", [](json& m) { m["buffers"][1]["first"] = 1, m["buffers"][1]["last"] = 0; }},
       {"$.steps[1].args[0]", [](json& m) { m["buffers"][1]["last"] = 0; }},
@@ -73,13 +88,30 @@ const std::vector<Damage>& damages() {
 
 // One random change somewhere in the tree.
 void mutate(json& node, std::mt19937_64& rng) {
-  static const std::vector<json> values = {nullptr, 0, -1, 1, 3, INT64_MAX, INT64_MIN, UINT64_MAX, 1e300, true, "", "temp", "kernels/k.so",
-                                           json::array(), json::object(), json::array({1, 2}), json::array({json::array({2, 0, 0})})};
+  static const std::vector<json> values = {nullptr,
+                                           0,
+                                           -1,
+                                           1,
+                                           3,
+                                           INT64_MAX,
+                                           INT64_MIN,
+                                           UINT64_MAX,
+                                           1e300,
+                                           true,
+                                           "",
+                                           "temp",
+                                           "kernels/k.so",
+                                           json::array(),
+                                           json::object(),
+                                           json::array({1, 2}),
+                                           json::array({json::array({2, 0, 0})})};
   if (node.is_structured() && !node.empty() && rng() % 5 != 0) {
     auto it = node.begin();
     std::advance(it, rng() % node.size());
-    if (rng() % 12 == 0) node.erase(it);
-    else mutate(*it, rng);
+    if (rng() % 12 == 0)
+      node.erase(it);
+    else
+      mutate(*it, rng);
     return;
   }
   node = values[rng() % values.size()];
@@ -93,7 +125,7 @@ TEST_CASE("the sample manifest is read") {
   REQUIRE(manifest.ok());
   CHECK(manifest->steps.size() == 2);
   CHECK(manifest->bindings.size() == 1);
-  CHECK(manifest->input_needs_dense[0]);    // copied to z
+  CHECK(manifest->input_needs_dense[0]);  // copied to z
   CHECK(!manifest->output_needs_dense[0]);
   CHECK(manifest->output_needs_dense[1]);
 }

@@ -21,7 +21,8 @@ std::shared_ptr<const Program> load(const SampleProgram& sample, const LoadOptio
   return *program;
 }
 
-std::unique_ptr<Context> make_context(std::shared_ptr<const Program> program, const ContextOptions& options = {.threads = 2}) {
+std::unique_ptr<Context> make_context(std::shared_ptr<const Program> program,
+                                      const ContextOptions& options = {.threads = 2}) {
   auto context = Context::create(std::move(program), options);
   REQUIRE(context.ok());
   return std::move(*context);
@@ -88,12 +89,14 @@ TEST_CASE("strides, offsets and alignment are the caller's choice") {
     const char* name;
     int64_t row, column, start;
   };
-  for (const Layout& l : {Layout{"wide rows", 11, 1, 0}, Layout{"columns first", 1, 5, 0}, Layout{"every second", 40, 2, 3}, Layout{"backwards", -8, 1, 32}}) {
+  for (const Layout& l : {Layout{"wide rows", 11, 1, 0}, Layout{"columns first", 1, 5, 0},
+                          Layout{"every second", 40, 2, 3}, Layout{"backwards", -8, 1, 32}}) {
     CAPTURE(l.name);
     SampleRun run(m);
     std::vector<float> x(256, 1e9f), y(256, -7);
     for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < 8; ++j) x[static_cast<size_t>(l.start + i * l.row + j * l.column)] = run.x[static_cast<size_t>(i * 8 + j)];
+      for (int64_t j = 0; j < 8; ++j)
+        x[static_cast<size_t>(l.start + i * l.row + j * l.column)] = run.x[static_cast<size_t>(i * 8 + j)];
     const std::vector<int64_t> strides = {l.row, l.column};
     run.inputs[0] = {x.data() + l.start, DType::f32, run.rows, strides};
     run.outputs[0] = {y.data() + l.start, DType::f32, run.rows, strides};

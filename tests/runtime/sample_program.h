@@ -117,9 +117,16 @@ class SampleProgram {
 // The tensors of one run of the sample, all dense.
 struct SampleRun {
   explicit SampleRun(int64_t m)
-      : x(SampleProgram::ramp(m)), y(x.size(), -1), z(x.size(), -1), v(8, -1), rows{m, 8}, flat{m * 8}, eight{8},
+      : x(SampleProgram::ramp(m)),
+        y(x.size(), -1),
+        z(x.size(), -1),
+        v(8, -1),
+        rows{m, 8},
+        flat{m * 8},
+        eight{8},
         inputs{{x.data(), DType::f32, rows, {}}},
-        outputs{{y.data(), DType::f32, rows, {}}, {z.data(), DType::f32, flat, {}}, {v.data(), DType::f32, eight, {}}} {}
+        outputs{{y.data(), DType::f32, rows, {}}, {z.data(), DType::f32, flat, {}}, {v.data(), DType::f32, eight, {}}} {
+  }
   SampleRun(const SampleRun&) = delete;
   bool is_right() const { return y == SampleProgram::expected(x) && z == x && v[3] == 300.0f; }
 

@@ -85,24 +85,27 @@ TEST_CASE("ranges beyond 32 bits are covered") {
 
 TEST_CASE("a worker that loses its core does not hold up the rest") {
   ThreadPool pool({.threads = 2});
-  std::atomic<int> stuck_items{0}, other_items{0};
-  std::atomic<bool> stuck{false};
-  for (int round = 0; round < 20 && !stuck; ++round) {
-    stuck_items = other_items = 0;
+  // On a busy machine the worker may come late, or the caller may lose its core instead: a round of each kind proves
+  // nothing. A static split would give the stuck worker 500 items in every round.
+  bool proved = false;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!proved && std::chrono::steady_clock::now() < deadline) {
+    std::atomic<int> stuck_items{0}, other_items{0};
     pool.parallel_items(1000, [&](int64_t begin, int64_t end, int thread) {
       const auto start = std::chrono::steady_clock::now();
       if (thread == 1) {
-        stuck = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
       } else {
-        while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(10)) {}
+        while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(10)) {
+        }
       }
       (thread == 1 ? stuck_items : other_items) += static_cast<int>(end - begin);
     });
+    CHECK(stuck_items + other_items == 1000);
+    proved = stuck_items > 0 && stuck_items <= 250;  // its first chunk: half of an even share of two
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  REQUIRE(stuck);
-  CHECK(stuck_items + other_items == 1000);
-  CHECK(stuck_items <= 250);  // its first chunk: half of an even share of two
+  CHECK(proved);
 }
 
 TEST_CASE("more threads than CPUs still finish, and soon") {
