@@ -13,7 +13,7 @@ namespace qcg {
 namespace {
 
 constexpr uint64_t kMaxHeader = 100'000'000;
-constexpr size_t kMaxTensors = 1'000'000;
+constexpr size_t kMaxTensors = 100'000;  // a Tensor takes some 400 bytes: bounds the memory a header can claim
 constexpr size_t kMaxMetadata = 65'536;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kRewrite = "the file is damaged or was cut off: copy or save it again";

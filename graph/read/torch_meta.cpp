@@ -155,10 +155,16 @@ Result<Dim> parse_size_expr(std::string_view text) {
   if (text.size() > kMaxExprBytes) return Error::bad_input("", "the size expression is too long", kExprHelp);
   bool srepr = text.find_first_of("('") != std::string_view::npos;
   if (srepr) return SreprParser(text).parse();
-  std::string packed(text);
-  packed.erase(std::remove(packed.begin(), packed.end(), ' '), packed.end());
+  auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::string packed;
+  bool joins_words = false;  // "s0 s1" is not the symbol s0s1
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ' ') continue;
+    joins_words = joins_words || (i > 0 && text[i - 1] == ' ' && !packed.empty() && is_word(packed.back()) && is_word(text[i]));
+    packed += text[i];
+  }
   auto dim = Dim::parse(packed);
-  if (dim.ok() && dim->valid()) return dim;
+  if (!joins_words && dim.ok() && dim->valid()) return dim;
   return Error::unsupported("", "the size expression " + quote(text) + " cannot be read", kExprHelp);
 }
 

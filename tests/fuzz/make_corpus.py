@@ -1,0 +1,111 @@
+"""Writes tests/fuzz/corpus: small good inputs of every reader, from which the fuzzers start. Needs only Python's library.
+
+    python3 tests/fuzz/make_corpus.py
+"""
+import io
+import json
+import pathlib
+import re
+import struct
+import zipfile
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+CORPUS = HERE / "corpus"
+
+
+def write(reader, name, data):
+    path = CORPUS / reader / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def small_export():
+    header = (HERE.parent / "graph_read" / "small_export.h").read_text()
+    return json.loads(re.search(r'R"json\((.*?)\)json"', header, re.S).group(1))
+
+
+def symbolic_export():
+    """With sym_size, arithmetic on sizes, a list argument and two outputs."""
+    j = small_export()
+    graph = j["graph_module"]["graph"]
+    arg = lambda name, value: {"name": name, "arg": value, "kind": 1}
+    tensor = lambda name: {"as_tensor": {"name": name}}
+    graph["nodes"] = [
+        {"target": "torch.ops.aten.sym_size.int", "name": "n", "metadata": {}, "outputs": [{"as_sym_int": {"as_name": "n"}}],
+         "inputs": [arg("self", tensor("x")), arg("dim", {"as_int": 0})]},
+        {"target": "torch.ops.aten.reshape.default", "name": "linear", "metadata": {}, "outputs": [tensor("linear")],
+         "inputs": [arg("self", tensor("x")), arg("shape", {"as_sym_ints": [{"as_name": "n"}, {"as_int": 4}]})]},
+        {"target": "torch.ops.aten.cat.default", "name": "cat", "metadata": {}, "outputs": [tensor("cat")],
+         "inputs": [arg("tensors", {"as_tensors": [{"name": "x"}, {"name": "linear"}]}), arg("dim", {"as_int": 1})]},
+        {"target": "torch.ops.aten.split.Tensor", "name": "split", "metadata": {}, "outputs": [{"as_tensors": [{"name": "a"}, {"name": "b"}]}],
+         "inputs": [arg("self", tensor("cat")), arg("split_size", {"as_int": 4}), arg("dim", {"as_int": 1})]},
+        {"target": "torch.ops.aten.add_.Tensor", "name": "relu", "metadata": {}, "outputs": [tensor("relu")],
+         "inputs": [arg("self", tensor("a")), arg("other", tensor("b")), arg("alpha", {"as_float": 0.5})]}]
+    metas = graph["tensor_values"]
+    for name in ("linear", "a", "b", "relu"):
+        metas[name] = metas["x"]
+    metas["cat"] = dict(metas["x"], sizes=[metas["x"]["sizes"][0], {"as_int": 8}])
+    graph["sym_int_values"] = {"n": {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}}}
+    return j
+
+
+def weights_config(deduplicated=False):
+    def payload(path, sizes, strides, offset=0):
+        ints = lambda values: [{"as_int": v} for v in values]
+        return {"path_name": path, "is_param": True, "use_pickle": False, "tensor_meta": {
+            "dtype": 7, "sizes": ints(sizes), "strides": ints(strides), "storage_offset": {"as_int": offset}, "layout": 7}}
+    return {"config": {"fc.weight": payload("weight_0", [3, 4], [1, 3] if deduplicated else [4, 1]),
+                       "fc.bias": payload("weight_0", [3], [1], 3) if deduplicated else payload("weight_1", [3], [1])}}
+
+
+def pt2(method):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in {
+            "data/weights/weight_0": struct.pack("<12f", *range(12)), "data/weights/weight_1": b"",
+            "data/weights/model_weights_config.json": json.dumps(weights_config()), "data/constants/model_constants_config.json": '{"config": {}}',
+            "models/model.json": json.dumps(small_export(), separators=(",", ":")), "archive_format": "pt2", "byteorder": "little"}.items():
+            archive.writestr(zipfile.ZipInfo("g/" + name), data, method)
+    return buffer.getvalue()
+
+
+def safetensors(header, data):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def main():
+    write("torch_export", "small.json", json.dumps(small_export(), separators=(",", ":")))
+    write("torch_export", "symbolic.json", json.dumps(symbolic_export(), separators=(",", ":")))
+    write("pt2", "stored.pt2", pt2(zipfile.ZIP_STORED))
+    write("pt2", "deflated.pt2", pt2(zipfile.ZIP_DEFLATED))
+    write("pt2", "config.json", json.dumps(weights_config()))
+    write("pt2", "config_shared.json", json.dumps(weights_config(True)))
+    write("safetensors", "two", safetensors({
+        "__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "I8", "shape": [4], "data_offsets": [24, 28]}}, bytes(28)))
+    write("safetensors", "odd", safetensors({
+        "u": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]}, "f": {"dtype": "BF16", "shape": [1, 2], "data_offsets": [3, 7]},
+        "e": {"dtype": "F64", "shape": [0, 7], "data_offsets": [7, 7]}}, bytes(7)))
+    write("safetensors", "empty", safetensors({}, b""))
+    write("native", "linear_w8.json", (ROOT / "examples/native/linear_w8.json").read_bytes())
+    write("native", "mlp_f32.json", (ROOT / "examples/native/mlp_f32.json").read_bytes())
+    write("text", "linear", "symbol s0 in [1, 64]\nparam @w: f32[3, 4] strides [1, 3]\nparam @b: f32[3]\ngraph \"g\"(%x: f32[s0, 4]) {\n"
+          "  %y = aten.linear.default(%x, @w, @b) : f32[s0, 3]\n  %z = aten.gelu.default(%y, approximate = \"tanh\") : f32[s0, 3]\n"
+          "  %\"a b\" = aten.reshape.default(%z, shape = [3*s0]) : f32[3*s0]\n  return %\"a b\" as \"out\"\n}\n")
+    write("text", "qcg", "symbol s0 in [1, inf]\nparam @w: i8[6, 8]\nparam @s: f32[6, 1]\ngraph(%x: bf16[s0, 8], %r: bf16[s0, 6]) {\n"
+          "  %y = qcg.linear([%x], weights = [@w], scales = [@s], operands = [%r], scheme = \"w8\", epilogue = [add(silu(acc0), in0)]) : bf16[s0, 6]\n"
+          "  %z = qcg.loop([%y, %r], exprs = [mul(cast_bf16(in0), 0.5), max(in1, in0)]) : bf16[s0, 6], bf16[s0, 6]\n  return %y\n}\n"
+          .replace("  %z = qcg.loop", "  %z, %u = qcg.loop"))
+    templates = {
+        "for": "<% for i in range(3) if i != a %><$ loop.index $>: <$ l[i] | default('x') | upper $><% if not loop.last %>, <% endif %><% else %>none<% endfor %>\n",
+        "macro": "<# comment #><% macro m(x, y=2) -%>\n  <$ x + y * 3 // 2 % 5 $>\n<%- endmacro %><$ m(a) $><$ m(x=1, y=d.k) | indent(4) $>\n",
+        "set": "<% set n = namespace(v=0) %><% for k, v in d.items() %><% set n.v = n.v + v %><% endfor %><$ n.v $><% set t %>block<% endset %><$ t ~ s $>\n",
+        "raw": "<% raw %><$ not $><% endraw %><$ 'q' if s is defined and 'e' in s else [1, (2, 3), {'a': none}] | length $>\n"}
+    for name, text in templates.items():
+        write("template", name, text)
+
+
+if __name__ == "__main__":
+    main()

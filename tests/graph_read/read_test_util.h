@@ -1,0 +1,81 @@
+// What the reader tests share: reading bytes as a file, the error that damage gives, temporary folders.
+//
+// Why here: hostile inputs are variations of one good input (small_export.h), so every test starts from the same.
+//
+//   Json j = small_export();
+//   j["graph_module"]["graph"]["nodes"][1]["target"] = "torch.ops.aten.conv2d.default";
+//   CHECK(error_of(j).code == ErrorCode::Unsupported);
+#pragma once
+
+#define DOCTEST_CONFIG_TREAT_CHAR_STAR_AS_STRING
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "graph/read/read_graph.h"
+#include "tests/graph_read/small_export.h"
+
+namespace qcg::test {
+
+// A folder that vanishes with the test.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "qcg_read_XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(file(name), std::ios::binary) << bytes;
+    return file(name);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline Result<Graph> read_bytes(const std::string& bytes, const ReadOptions& options = {}, ReadInfo* info = nullptr) {
+  TempFolder folder;
+  return read_graph(folder.write("graph", bytes), options, info);
+}
+
+// The error a damaged input gives; a read that succeeds fails the test.
+inline Error error_of(const std::string& bytes, const ReadOptions& options = {}) {
+  auto graph = read_bytes(bytes, options);
+  REQUIRE_MESSAGE(!graph.ok(), "the damaged input was read");
+  INFO(graph.error().to_string());
+  CHECK_FALSE(graph.error().help.empty());
+  CHECK_FALSE(graph.error().message.empty());
+  return graph.error();
+}
+inline Error error_of(const Json& json) { return error_of(json.dump()); }
+
+inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+inline ValueId value_named(const Graph& graph, std::string_view name) {
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    if (graph.value(id).name == name) return id;
+  return kNoValue;
+}
+
+inline std::vector<double> elements(const Tensor& tensor) {
+  Tensor dense = tensor.contiguous();
+  std::vector<double> values;
+  auto bytes = dense.bytes();
+  for (size_t i = 0; i < bytes.size(); i += dtype_bytes(dense.dtype)) values.push_back(element_to_double(dense.dtype, bytes.data() + i));
+  return values;
+}
+
+}  // namespace qcg::test

@@ -1,0 +1,128 @@
+// Reads what PyTorch and torchao really wrote. Skips, and says so, where the collection is not beside the checkout.
+#include <cmath>
+#include <set>
+
+#include "graph/read/safetensors.h"
+#include "tests/graph_read/read_test_util.h"
+
+using namespace qcg;
+using namespace qcg::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kGraphs = fs::path(QCG_SOURCE_DIR) / ".." / "shared" / "graphs";
+
+bool absent() {
+  std::error_code ignored;
+  if (fs::exists(kGraphs, ignored)) return false;
+  MESSAGE("skipped: there is no " << kGraphs.string());
+  return true;
+}
+
+// What has no lowering, and a part of the message that says so.
+const std::map<std::string, std::string> kUnsupported = {
+    {"int4pack_cpu_g32", "aten._weight_int4pack_mm_for_cpu.default"},
+    {"llama_mlp_int8wo_subclass", "access_subclass_inner_tensor"},
+    {"llama_tiny_lm_f32", "aten.scaled_dot_product_attention.default"},
+    {"llama_tiny_lm_int8wo", "aten.scaled_dot_product_attention.default"},
+    {"pt2e_static_a8w8_mlp", "quantized_decomposed"},
+    {"scaled_mm_rowwise", "aten._scaled_mm.default"},
+};
+
+}  // namespace
+
+TEST_CASE("shared graphs: every one is read, or refused by a typed error that names what is missing") {
+  if (absent()) return;
+  size_t count = 0;
+  for (const auto& folder : fs::directory_iterator(kGraphs)) {
+    for (const char* name : {"graph.json", "graph.pt2"}) {
+      fs::path path = folder.path() / name;
+      if (!fs::exists(path)) continue;
+      INFO(path.string());
+      auto graph = read_graph(path.string());
+      auto unsupported = kUnsupported.find(folder.path().filename().string());
+      ++count;
+      if (unsupported != kUnsupported.end()) {
+        REQUIRE_FALSE(graph.ok());
+        CHECK(graph.error().code == ErrorCode::Unsupported);
+        CHECK(contains(graph.error().message, unsupported->second));
+        continue;
+      }
+      REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+      for (const Value& value : graph->values) {
+        if (value.kind == ValueKind::parameter) CHECK(value.data.bound() == path.string().ends_with(".pt2"));
+      }
+      auto again = parse_graph(print_graph(*graph));
+      REQUIRE_MESSAGE(again.ok(), again.error().to_string());
+      CHECK(print_graph(*again) == print_graph(*graph));
+    }
+  }
+  CHECK(count >= 40);
+}
+
+TEST_CASE("shared graphs: tensor subclasses are refused with the remedy") {
+  if (absent()) return;
+  for (const char* name : {"graph.json", "graph.pt2"}) {
+    auto graph = read_graph((kGraphs / "llama_mlp_int8wo_subclass" / name).string());
+    REQUIRE_FALSE(graph.ok());
+    CHECK(contains(graph.error().help, "unwrap_tensor_subclass"));
+  }
+}
+
+TEST_CASE("shared graphs: the unsupported operators of a whole language model, all at once") {
+  if (absent()) return;
+  auto graph = read_graph((kGraphs / "llama_tiny_lm_f32" / "graph.json").string());
+  REQUIRE_FALSE(graph.ok());
+  const std::string& text = graph.error().message;
+  CHECK(contains(text, "operators of this graph have no lowering\n"));
+  for (const char* op : {"aten.scaled_dot_product_attention.default", "aten.cumsum.default", "aten.diff.default"}) CHECK(contains(text, op));
+  CHECK(contains(text, "2 nodes   first: $.graph_module.graph.nodes[99] (scaled_dot_product_attention), export_graphs.py:226"));
+  CHECK(graph.error().where == "$.graph_module.graph.nodes[1]");
+}
+
+TEST_CASE("shared graphs: inputs and expected outputs are named as the graph names them") {
+  if (absent()) return;
+  for (const auto& folder : fs::directory_iterator(kGraphs)) {
+    auto graph = read_graph((folder.path() / "graph.pt2").string());
+    if (!graph.ok()) continue;
+    INFO(folder.path().string());
+    for (const auto& file : fs::directory_iterator(folder.path())) {
+      std::string name = file.path().filename().string();
+      if (!name.ends_with(".safetensors")) continue;
+      auto tensors = read_safetensors(file.path().string());
+      REQUIRE_MESSAGE(tensors.ok(), tensors.error().to_string());
+      std::set<std::string> wanted, found;
+      if (contains(name, ".inputs.")) {
+        for (ValueId id : graph->inputs) wanted.insert(graph->value(id).name);
+      } else {
+        wanted.insert(graph->output_names.begin(), graph->output_names.end());
+      }
+      for (const auto& [key, tensor] : tensors->tensors) found.insert(key);
+      CHECK(wanted == found);
+    }
+  }
+}
+
+TEST_CASE("shared graphs: random weights give finite outputs of order one") {
+  if (absent()) return;
+  for (const char* name : {"llama_mlp_int8wo", "llama_mlp_int4wo_g32", "llama_mlp_da8w8", "llama_mlp_f32", "int8pack_siblings_bf16"}) {
+    INFO(name);
+    fs::path folder = kGraphs / name;
+    auto graph = read_graph((folder / "graph.json").string(), {{"random:1"}});
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    auto inputs = read_safetensors((folder / "m1.inputs.safetensors").string());
+    REQUIRE(inputs.ok());
+    std::vector<Tensor> ordered;
+    for (ValueId id : graph->inputs) ordered.push_back(inputs->tensors[graph->value(id).name]);
+    auto outputs = evaluate_graph(*graph, ordered);
+    REQUIRE_MESSAGE(outputs.ok(), outputs.error().to_string());
+    for (const Tensor& output : *outputs) {
+      double square = 0;
+      std::vector<double> values = elements(output);
+      for (double v : values) square += v * v / values.size();
+      CHECK(std::sqrt(square) > 0.02);
+      CHECK(std::sqrt(square) < 5);
+    }
+  }
+}

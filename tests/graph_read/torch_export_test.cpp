@@ -1,0 +1,269 @@
+#include "graph/read/torch_export.h"
+
+#include <functional>
+
+#include "graph/read/torch_meta.h"
+#include "graph/read/torch_operators.h"
+#include "tests/graph_read/read_test_util.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+Json& graph_of(Json& j) { return j["graph_module"]["graph"]; }
+Json& node_of(Json& j, size_t i) { return graph_of(j)["nodes"][i]; }
+Json& meta_of(Json& j, const char* name) { return graph_of(j)["tensor_values"][name]; }
+Json tensor(const char* name) { return {{"as_tensor", {{"name", name}}}}; }
+Json argument(const char* name, Json arg) { return {{"name", name}, {"arg", std::move(arg)}, {"kind", 1}}; }
+
+std::string size_text(const char* expr) {
+  auto dim = parse_size_expr(expr);
+  return dim.ok() ? dim->str() : std::string(error_code_name(dim.error().code)) + " " + dim.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("torch.export: the small graph") {
+  ReadInfo info;
+  auto graph = read_bytes(small_export().dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(info.format == "torch.export");
+  CHECK(info.torch_version == "2.13.0");
+  CHECK(info.node_count == 2);
+  CHECK(info.weight_bytes == 60);
+  REQUIRE(graph->nodes.size() == 2);
+  CHECK(graph->symbols.size() == 1);
+  CHECK(graph->symbols[0].max == 64);
+  CHECK(graph->value(graph->inputs[0]).name == "x");
+  CHECK(to_string(graph->value(graph->inputs[0]).shape) == "[s0, 4]");
+  CHECK(value_named(*graph, "fc.weight") != kNoValue);
+  CHECK_FALSE(graph->value(value_named(*graph, "fc.weight")).data.bound());
+  CHECK(graph->output_names == std::vector<std::string>{"relu"});
+  CHECK(graph->nodes[0].where == "$.graph_module.graph.nodes[0]");
+  CHECK(graph->nodes[0].source == "model.py:41");
+  CHECK(graph->nodes[0].origins == std::vector<std::string>{"linear"});
+  CHECK(graph->nodes[1].source.empty());
+}
+
+TEST_CASE("torch.export: unknown fields are tolerated") {
+  Json j = small_export();
+  j["new_field"] = {1, 2, 3};
+  node_of(j, 0)["new_field"] = "x";
+  meta_of(j, "x")["new_field"] = nullptr;
+  graph_of(j)["new_field"] = Json::object();
+  CHECK(read_bytes(j.dump()).ok());
+}
+
+TEST_CASE("torch.export: a parameter may have the name of an input") {
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = "x";
+  auto graph = read_bytes(j.dump());
+  REQUIRE(graph.ok());
+  CHECK(graph->value(graph->inputs[0]).name == "x");
+  CHECK(value_named(*graph, "p_fc_weight") != kNoValue);
+}
+
+TEST_CASE("torch.export: size expressions") {
+  CHECK(size_text("s0") == "s0");
+  CHECK(size_text("Symbol('s77', positive=True, integer=True)") == "s77");
+  CHECK(size_text("Mul(Integer(2), Symbol('s0', positive=True, integer=True))") == "2*s0");
+  CHECK(size_text("Add(Mul(Integer(2), Symbol('a')), Integer(-3))") == "2*a-3");
+  CHECK(size_text("Pow(Symbol('s0'), Integer(2))") == "s0*s0");
+  CHECK(size_text("2*s0 + 1") == "2*s0+1");
+  CHECK(size_text("Integer(7)") == "7");
+  for (const char* bad : {"FloorDiv(Symbol('s0'), Integer(2))", "Max(Integer(1), Symbol('s0'))", "Pow(Symbol('s0'), Integer(-1))",
+                          "Pow(Symbol('s0'), Integer(99))", "__import__('os').system('true')", "lambda: 0"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_size_expr(bad).ok());
+  }
+  for (const char* bad : {"", "(", "Symbol(", "Symbol('s0'", "Symbol('')", "Symbol('1a')", "Add(", "Add()", "Add(Integer(1)", "Integer(99999999999999999999)",
+                          "Integer()", "Symbol('s0', positive)", "Mul(Integer(9223372036854775807), Integer(2))", "s0 s1", "Symbol('s\n0')"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_size_expr(bad).ok());
+  }
+  std::string deep;
+  for (int i = 0; i < 400; ++i) deep += "Add(";
+  CHECK_FALSE(parse_size_expr(deep + "Integer(1)" + std::string(400, ')')).ok());
+}
+
+TEST_CASE("torch.export: sizes computed by nodes become dims") {
+  Json j = small_export();
+  Json nodes = Json::array();
+  nodes.push_back({{"target", "torch.ops.aten.sym_size.int"}, {"name", "sym_size_int"}, {"inputs", {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}},
+                   {"outputs", {{{"as_sym_int", {{"as_name", "sym_size_int"}}}}}}, {"metadata", Json::object()}});
+  nodes.push_back({{"target", "_operator.mul"}, {"inputs", {argument("a", {{"as_sym_int", {{"as_name", "sym_size_int"}}}}), argument("b", {{"as_int", 4}})}},
+                   {"outputs", {{{"as_sym_int", {{"as_name", "mul"}}}}}}, {"metadata", Json::object()}});
+  nodes.push_back({{"target", "_operator.ge"}, {"inputs", Json::array()}, {"outputs", {{{"as_sym_bool", {{"as_name", "ge"}}}}}}, {"metadata", Json::object()}});
+  nodes.push_back({{"target", "torch.ops.aten._assert_scalar.default"}, {"inputs", Json::array()}, {"outputs", Json::array()}, {"metadata", Json::object()}});
+  nodes.push_back({{"target", "torch.ops.aten.reshape.default"}, {"name", "flat"}, {"inputs", {argument("self", tensor("x")), argument("shape", {{"as_sym_ints", {{{"as_name", "mul"}}}}})}},
+                   {"outputs", {tensor("flat")}}, {"metadata", Json::object()}});
+  nodes.push_back({{"target", "torch.ops.aten.add.Tensor"}, {"name", "add"}, {"inputs", {argument("self", tensor("flat")), argument("other", {{"as_sym_int", {{"as_name", "sym_size_int"}}}})}},
+                   {"outputs", {tensor("relu")}}, {"metadata", Json::object()}});
+  graph_of(j)["nodes"] = nodes;
+  graph_of(j)["sym_int_values"] = {{"sym_size_int", {{"as_expr", {{"expr_str", "s0"}}}}}, {"mul", {{"as_expr", {{"expr_str", "Mul(Integer(4), Symbol('s0'))"}}}}}};
+  Json flat = meta_of(j, "x");
+  flat["sizes"] = {{{"as_expr", {{"expr_str", "4*s0"}}}}};
+  flat["strides"] = {{{"as_int", 1}}};
+  meta_of(j, "flat") = flat;
+  meta_of(j, "relu") = flat;
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  REQUIRE(graph->nodes.size() == 2);
+  CHECK(graph->nodes[0].arg("shape") == Arg(std::vector<Dim>{Dim(4) * Dim::symbol("s0")}));
+  CHECK(graph->nodes[1].arg("other") == Arg(Dim::symbol("s0")));
+
+  SUBCASE("sym_size that contradicts the tensor") {
+    node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 1;
+    Error e = error_of(j);
+    CHECK(e.code == ErrorCode::BadInput);
+    CHECK(contains(e.where, "nodes[0].inputs"));
+  }
+  SUBCASE("a size used before it is computed") {
+    std::swap(node_of(j, 0), node_of(j, 4));
+    CHECK(contains(error_of(j).message, "'mul' is not defined above"));
+  }
+  SUBCASE("an axis out of range") {
+    node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 2;
+    CHECK(contains(error_of(j).message, "out of range"));
+  }
+}
+
+TEST_CASE("torch.export: all unsupported operators at once, with count, place and source") {
+  Json j = small_export();
+  Json conv = node_of(j, 0), pool = node_of(j, 1);
+  conv["target"] = "torch.ops.aten.conv2d.default";
+  conv["name"] = "conv2d";
+  pool["target"] = "torch.ops.higher_order.wrap_with_autocast";
+  graph_of(j)["nodes"] = {node_of(j, 0), pool, conv, conv, conv};
+  Error e = error_of(j);
+  CHECK(e.code == ErrorCode::Unsupported);
+  CHECK(contains(e.message, "2 operators of this graph have no lowering"));
+  CHECK(contains(e.message, "torch.ops.aten.conv2d.default"));
+  CHECK(contains(e.message, "3 nodes   first: $.graph_module.graph.nodes[2] (conv2d), model.py:41"));
+  CHECK(contains(e.message, "1 node    first: $.graph_module.graph.nodes[1] (relu)"));
+  CHECK(contains(e.help, "autocast"));
+  CHECK(contains(e.help, "qcodegen list ops"));
+}
+
+TEST_CASE("torch.export: operators that may not come from a file") {
+  CHECK(find_torch_op("torch.ops.qcg.linear") == nullptr);
+  CHECK(classify_target("torch.ops.qcg.linear") == TorchTarget::unsupported);
+  CHECK(classify_target("aten.linear.default") == TorchTarget::unsupported);
+  CHECK(classify_target("torch.ops.aten.linear.default") == TorchTarget::op);
+}
+
+TEST_CASE("torch.export: source lines") {
+  CHECK(source_from_stack_trace("File \"a/b/model.py\", line 7, in forward") == "model.py:7");
+  CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f") == "x.py:1");
+  CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f\nFile \"m.py\", line 2, in g") == "m.py:2");
+  CHECK(source_from_stack_trace("File \"evil\n\x01.py\", line 3") == "evil\\x0a\\x01.py:3");
+  for (const char* odd : {"", "File \"", "File \"x", "File \"x\", line", "File \"x\", line z"}) CHECK(source_from_stack_trace(odd).empty());
+}
+
+// ---- every way in which the file can lie, one row each
+
+struct Hostile {
+  const char* what;
+  std::function<void(Json&)> damage;
+  ErrorCode code;
+  const char* where;    // part of Error::where
+  const char* message;  // part of Error::message
+};
+
+TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
+  const Hostile rows[] = {
+      {"no graph", [](Json& j) { j["graph_module"].erase("graph"); }, ErrorCode::BadInput, "$.graph_module", "'graph' is missing"},
+      {"graph is a list", [](Json& j) { graph_of(j) = Json::array(); }, ErrorCode::BadInput, "$.graph_module.graph", "expected an object"},
+      {"other schema", [](Json& j) { j["schema_version"]["major"] = 9; }, ErrorCode::Unsupported, "$.schema_version.major", "schema version 9"},
+      {"schema is text", [](Json& j) { j["schema_version"]["major"] = "8"; }, ErrorCode::BadInput, "$.schema_version.major", "expected an integer"},
+      {"no schema", [](Json& j) { j.erase("schema_version"); }, ErrorCode::BadInput, "$", "'schema_version'"},
+      {"target is a number", [](Json& j) { node_of(j, 0)["target"] = 3; }, ErrorCode::BadInput, "nodes[0].target", "expected a string"},
+      {"unknown op", [](Json& j) { node_of(j, 1)["target"] = "torch.ops.aten.nope.default"; }, ErrorCode::Unsupported, "nodes[1]", "aten.nope.default"},
+      {"unknown argument", [](Json& j) { node_of(j, 0)["inputs"][1]["name"] = "wait"; }, ErrorCode::BadInput, "nodes[0].inputs[1]", "no argument 'wait'"},
+      {"argument twice", [](Json& j) { node_of(j, 0)["inputs"][1]["name"] = "input"; }, ErrorCode::BadInput, "nodes[0].inputs[1]", "given twice"},
+      {"argument missing", [](Json& j) { node_of(j, 0)["inputs"].erase(1); }, ErrorCode::BadInput, "nodes[0].inputs", "lacks its argument 'weight'"},
+      {"argument of another kind", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = {{"as_int", 3}}; }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "must be a tensor, found 'as_int'"},
+      {"union of two", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 3; }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "one field"},
+      {"union of none", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = Json::object(); }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "one field"},
+      {"argument is a list", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = Json::array(); }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "expected an object"},
+      {"undefined name", [](Json& j) { node_of(j, 1)["inputs"][0]["arg"] = tensor("ghost"); }, ErrorCode::BadInput, "nodes[1].inputs[0].arg", "'ghost' is not defined"},
+      {"cycle", [](Json& j) { node_of(j, 0)["inputs"][0]["arg"] = tensor("relu"); }, ErrorCode::BadInput, "nodes[0].inputs[0].arg", "'relu' is not defined above"},
+      {"self loop", [](Json& j) { node_of(j, 1)["inputs"][0]["arg"] = tensor("relu"); }, ErrorCode::BadInput, "nodes[1].inputs[0].arg", "'relu' is not defined above"},
+      {"name twice", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor("linear"); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "defined twice"},
+      {"name twice in one node", [](Json& j) { node_of(j, 1)["outputs"].push_back(tensor("relu")); }, ErrorCode::BadInput, "nodes[1].outputs[1]", "defined twice"},
+      {"name of an input", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor("x"); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "defined twice"},
+      {"empty name", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor(""); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "0 bytes"},
+      {"long name", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor(std::string(2000, 'a').c_str()); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "2000 bytes"},
+      {"too many outputs", [](Json& j) { node_of(j, 1)["outputs"] = {tensor("relu"), tensor("p2")}; meta_of(j, "p2") = meta_of(j, "relu"); }, ErrorCode::BadInput, "nodes[1].outputs", "1 outputs"},
+      {"no metadata", [](Json& j) { graph_of(j)["tensor_values"].erase("linear"); }, ErrorCode::BadInput, "nodes[0].outputs[0]", "does not describe 'linear'"},
+      {"shape lie", [](Json& j) { meta_of(j, "linear")["sizes"][1]["as_int"] = 5; }, ErrorCode::BadInput, "nodes[0]", ""},
+      {"dtype lie", [](Json& j) { meta_of(j, "linear")["dtype"] = 6; }, ErrorCode::BadInput, "nodes[0]", ""},
+      {"unknown dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 99; }, ErrorCode::Unsupported, "tensor_values.linear.dtype", "type number 99"},
+      {"complex dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 10; }, ErrorCode::Unsupported, "tensor_values.linear.dtype", "type number 10"},
+      {"dtype is text", [](Json& j) { meta_of(j, "linear")["dtype"] = "f32"; }, ErrorCode::BadInput, "tensor_values.linear.dtype", "expected an integer"},
+      {"sparse", [](Json& j) { meta_of(j, "x")["layout"] = 1; }, ErrorCode::Unsupported, "tensor_values.x.layout", "not strided"},
+      {"negative size", [](Json& j) { meta_of(j, "p_fc_weight")["sizes"][0]["as_int"] = -3; }, ErrorCode::BadInput, "p_fc_weight.sizes[0]", "negative"},
+      {"negative input size", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = -4; }, ErrorCode::BadInput, "x.sizes[1]", "negative"},
+      {"huge weight", [](Json& j) { for (auto& s : meta_of(j, "p_fc_weight")["sizes"]) s["as_int"] = INT64_MAX / 2; }, ErrorCode::BadInput, "p_fc_weight", "too large"},
+      {"symbolic weight", [](Json& j) { meta_of(j, "p_fc_bias")["sizes"][0] = {{"as_expr", {{"expr_str", "s0"}}}}; }, ErrorCode::BadInput, "p_fc_bias.sizes[0]", "symbolic"},
+      {"strides short", [](Json& j) { meta_of(j, "x")["strides"].erase(0); }, ErrorCode::BadInput, "x.strides", "1 strides for 2"},
+      {"too many axes", [](Json& j) { meta_of(j, "x")["sizes"] = Json(std::vector<Json>(65, {{"as_int", 1}})); }, ErrorCode::BadInput, "x.sizes", "65 axes"},
+      {"size expression", [](Json& j) { meta_of(j, "x")["sizes"][0]["as_expr"]["expr_str"] = "FloorDiv(Symbol('s0'), Integer(2))"; }, ErrorCode::Unsupported, "x.sizes[0].as_expr.expr_str", "'FloorDiv'"},
+      {"size is text", [](Json& j) { meta_of(j, "x")["sizes"][1] = "4"; }, ErrorCode::BadInput, "x.sizes[1]", "expected an object"},
+      {"size is real", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = 4.5; }, ErrorCode::BadInput, "x.sizes[1].as_int", "expected an integer"},
+      {"empty range", [](Json& j) { j["range_constraints"]["s0"]["min_val"] = 65; }, ErrorCode::BadInput, "range_constraints.s0", "range is empty"},
+      {"specs short", [](Json& j) { j["graph_module"]["signature"]["input_specs"].erase(0); }, ErrorCode::BadInput, "signature.input_specs", "2 specs for 3"},
+      {"spec of another tensor", [](Json& j) { j["graph_module"]["signature"]["input_specs"][0]["parameter"]["arg"]["name"] = "x"; }, ErrorCode::BadInput, "input_specs[0]", "names 'x'"},
+      {"weight twice", [](Json& j) { j["graph_module"]["signature"]["input_specs"][1]["parameter"]["parameter_name"] = "fc.weight"; }, ErrorCode::BadInput, "input_specs[1]", "declared twice"},
+      {"token", [](Json& j) { j["graph_module"]["signature"]["input_specs"][2] = {{"token", {{"arg", {{"name", "x"}}}}}}; }, ErrorCode::Unsupported, "input_specs[2]", "effect tokens"},
+      {"custom object", [](Json& j) { j["graph_module"]["signature"]["input_specs"][2] = {{"custom_obj", {{"arg", {{"name", "x"}}}}}}; }, ErrorCode::Unsupported, "input_specs[2]", "custom object"},
+      {"integer input", [](Json& j) { graph_of(j)["inputs"][2] = {{"as_sym_int", {{"as_name", "n"}}}}; }, ErrorCode::Unsupported, "graph.inputs[2]", "not a tensor"},
+      {"mutation", [](Json& j) { j["graph_module"]["signature"]["output_specs"][0] = {{"buffer_mutation", {{"arg", {{"name", "relu"}}}, {"buffer_name", "b"}}}}; }, ErrorCode::Unsupported, "output_specs[0]", "changes state"},
+      {"undefined output", [](Json& j) { graph_of(j)["outputs"][0] = tensor("ghost"); }, ErrorCode::BadInput, "graph.outputs[0]", "'ghost' is not defined"},
+      {"integer output", [](Json& j) { graph_of(j)["outputs"][0] = {{"as_int", 3}}; }, ErrorCode::Unsupported, "graph.outputs[0]", "not a tensor"},
+      {"nodes is an object", [](Json& j) { graph_of(j)["nodes"] = Json::object(); }, ErrorCode::BadInput, "graph.nodes", "expected a list"},
+      {"node is text", [](Json& j) { graph_of(j)["nodes"][0] = "x"; }, ErrorCode::BadInput, "graph.nodes[0]", "expected an object"},
+      {"inputs missing", [](Json& j) { node_of(j, 0).erase("inputs"); }, ErrorCode::BadInput, "nodes[0]", "'inputs' is missing"},
+      {"reads overwritten", [](Json& j) {
+         Json extra = node_of(j, 1);
+         node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+         extra["name"] = "again"; extra["outputs"][0] = tensor("again");
+         graph_of(j)["nodes"].push_back(extra); meta_of(j, "again") = meta_of(j, "relu");
+       }, ErrorCode::Unsupported, "nodes[2]", "overwritten in place"},
+      {"writes its input", [](Json& j) {
+         node_of(j, 0)["target"] = "torch.ops.aten.relu_.default"; node_of(j, 0)["inputs"] = {argument("self", tensor("x"))}; meta_of(j, "linear") = meta_of(j, "x"); meta_of(j, "relu") = meta_of(j, "x");
+       }, ErrorCode::Unsupported, "nodes[0]", "changes 'x' in place"},
+  };
+  for (const Hostile& row : rows) {
+    INFO(row.what);
+    Json j = small_export();
+    row.damage(j);
+    Error e = error_of(j);
+    INFO(e.to_string());
+    CHECK(std::string(error_code_name(e.code)) == error_code_name(row.code));
+    CHECK(contains(e.where, row.where));
+    CHECK(contains(e.message, row.message));
+  }
+}
+
+TEST_CASE("torch.export: in-place operators on fresh values are plain ones") {
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+  CHECK(read_bytes(j.dump()).ok());
+}
+
+TEST_CASE("torch.export: strings of a file stay data") {
+  for (const char* name : {"a\"b", "x\n#include </etc/passwd>", "\\", "${HOME}", "*/ int main() {", "%s%n", "../../etc", "\xd7\xa9", "\x7f"}) {
+    INFO(name);
+    Json j = small_export();
+    j["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = name;
+    node_of(j, 0)["name"] = name;
+    auto graph = read_bytes(j.dump());
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    CHECK(value_named(*graph, name) != kNoValue);
+    auto again = parse_graph(print_graph(*graph));
+    REQUIRE_MESSAGE(again.ok(), again.error().to_string());
+    CHECK(print_graph(*again) == print_graph(*graph));
+  }
+}
