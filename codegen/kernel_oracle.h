@@ -1,24 +1,27 @@
 // KernelOracle: whether a kernel's outputs are right, from the problem's logical tensors alone.
 //
-// Why here: no candidate is timed before it matches, so this stands between building and timing. It computes in double
-// (integers exactly) from unpacked weights and shares no packing, dequantization or rounding code with the kernels.
+// Why here: no candidate is timed before it matches, so this stands between building and timing. What is right is said by
+// graph/reference.h (float64, integers exact); this file adds inputs, the points that are looked at, and the bound.
 //
-//   KernelOracle oracle(problem, tensors, m, seed);          // random inputs, never zeros; some rows sparse
-//   OracleReport r = oracle.check(oracle.run(pool, kernel, packed));
-//   if (!r.ok) log(r.reason);                                // "max error 3.1 > 0.02 at output 0, m=3, n=1401"
+//   KernelOracle oracle(problem, tensors, {1, 3, 11}, seed);   // each m's inputs random, never zeros; some rows sparse
+//   OracleReport r = oracle.run_and_check(pool, kernel, packed);
+//   if (!r.ok) log(r.reason);                                  // "error 3.1 > 0.02 at output 0, m=3, n=1401"
 //
 // Bound, per element: |y - want| <= change of the epilogue when every acc moves by e, + half an ulp of the output dtype,
-// with e = 2^-24 * min(K, 8 sqrt K) * sum_k |x^ w^|  (float accumulation in f32; a random walk, far below the worst case)
-// and e = 2^-22 * sum |x^ w^| where the sum over k is an exact integer. Sparse rows make e small, so that a single wrong
-// weight is noticed.
+// with e = 2^-24 * min(K + 2, 8 sqrt K + 8) * sum_k |x^ w^|  (float accumulation in f32; a random walk, far below the worst
+// case), e = 2^-22 * sum |x^ w^| where the sum over k is an exact integer that is scaled afterwards, and e = 0 for s8s8.
+// Sparse rows make e small, so that a single wrong weight is noticed. Problems above 4 Mi weights are looked at in every
+// panel of 32 columns once and at both edges; smaller ones everywhere.
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/problem.h"
+#include "graph/reference.h"
 #include "runtime/kernel_runner.h"
 
 namespace qcg {
@@ -44,7 +47,9 @@ class GuardedOutputs {
   GuardedOutputs(const Problem& problem, int64_t m);
   void append_args(std::vector<qcg_arg>& args);
   double value(size_t output, int64_t row, int64_t column) const;
-  std::string find_stray_write() const;  // empty: none
+  // Empty: every write went where it belongs. Otherwise what was written outside, or (floats only) never written.
+  std::string find_stray_write() const;
+  std::string find_unwritten() const;
 
  private:
   struct Block {
@@ -65,29 +70,35 @@ struct OracleReport {
 
 class KernelOracle {
  public:
-  KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, int64_t m, uint64_t seed);
+  // All m at once: the weights, most of the work, are read and converted once.
+  KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms, uint64_t seed);
 
-  const KernelInputs& inputs() const { return inputs_; }
-  OracleReport check(const GuardedOutputs& outputs) const;
-  // Runs the kernel on this oracle's inputs and checks it.
+  // Runs the kernel at every m and checks it; stops at the first that is wrong.
   OracleReport run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed) const;
 
  private:
-  // The points of one output that are looked at, row-major over rows_ x columns.
+  // One m: its inputs, the rows that are looked at, and where they begin among all rows of all m.
+  struct Call {
+    KernelInputs inputs;
+    std::vector<int64_t> rows;
+    size_t first_row = 0;
+  };
+  // The points of one output: row-major over (rows of all calls) x columns.
   struct Expected {
     std::vector<int64_t> columns;
     std::vector<double> want, bound;
   };
-  void choose_points(uint64_t seed);
-  void compute(const std::vector<SegmentTensors>& tensors);
-  void add_expected(Expected& out, size_t output, size_t row_index, int64_t column, std::vector<double>& accs,
-                    const std::vector<double>& errors) const;
-  double operand(size_t index, int64_t row, int64_t column) const;
+  std::vector<int64_t> choose_rows(int64_t m, std::mt19937_64& rng) const;
+  std::vector<int64_t> choose_columns(const Output& output, std::mt19937_64& rng) const;
+  LinearOperands gather_operands(const std::vector<SegmentTensors>& tensors) const;
+  Status compute(const std::vector<SegmentTensors>& tensors);
+  void add_expected(size_t output, const std::vector<LinearReference>& segments);
+  OracleReport check(const Call& call, const GuardedOutputs& outputs) const;
 
   const Problem& problem_;
-  KernelInputs inputs_;
-  std::vector<int64_t> rows_;
+  std::vector<Call> calls_;
   std::vector<Expected> expected_;
+  std::string failure_;  // of the reference itself: nothing can be right then
 };
 
 }  // namespace qcg

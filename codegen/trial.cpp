@@ -50,16 +50,17 @@ void take_messages(std::string& buffer, std::vector<std::string>& out) {
     uint32_t size;
     std::memcpy(&size, buffer.data() + at, sizeof size);
     if (size > kMaxMessage || buffer.size() - at - sizeof size < size) break;
-    out.emplace_back(buffer.substr(at + sizeof size, size));
+    if (size > 0) out.emplace_back(buffer.substr(at + sizeof size, size));
     at += sizeof size + size;
   }
   buffer.erase(0, at);
 }
 
-// Reads until the child closes the pipe; false when time ran out.
+// Reads until the child closes the pipe; false when nothing came for `timeout_s`.
 bool read_messages(int fd, double timeout_s, std::vector<std::string>& out) {
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
+  const auto patience = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
+  auto deadline = Clock::now() + patience;
   std::string buffer;
   char chunk[65536];
   for (;;) {
@@ -71,6 +72,7 @@ bool read_messages(int fd, double timeout_s, std::vector<std::string>& out) {
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return true;
+    deadline = Clock::now() + patience;
     buffer.append(chunk, static_cast<size_t>(n));
     take_messages(buffer, out);
   }
@@ -116,7 +118,7 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    result.failure = ended ? describe_end(status) : fmt::format("no answer in {:.0f} s", timeout_s);
+    result.failure = ended ? describe_end(status) : fmt::format("no answer in {:.3g} s", timeout_s);
     result.current = *current;
   }
   ::close(fds[0]);

@@ -37,6 +37,7 @@ struct ChildResult {
   std::string failure;                // why it ended badly; empty if it did not
 };
 
+// The child is killed when it has sent nothing for `timeout_s`: an empty message is a sign of life and not kept.
 // Error Io: no process or pipe can be had.
 Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work);
 

@@ -2,13 +2,12 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
-#include <map>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "codegen/kernel_oracle.h"
@@ -24,40 +23,59 @@ namespace {
 
 constexpr int64_t kColdUpToM = 64;            // weights of larger problems are streamed from L2 anyway
 constexpr int64_t kMaxColdBytes = int64_t{640} << 20;
-constexpr int64_t kFastMaxM = 384;            // --tune=fast times the open-ended bucket here
+constexpr int64_t kFastMaxM = 256;            // --tune=fast times the open-ended bucket no further up than it must
 constexpr double kDropFactor = 1.5;           // a candidate this much slower after kDropRounds is not measured further
+constexpr double kDropAtOnce = 4;             // or this much slower already when it ran for the first time
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
+constexpr double kOverBudget = 3;             // a slow problem gets fewer than kMinRounds rather than this many budgets
 constexpr double kMinSample_s = 40e-6;        // shorter kernels are repeated within a sample
-constexpr double kVerifyTimeout_s = 120, kTimeTimeout_s = 180;
+constexpr double kTrialTimeout_s = 20;        // without a sign of life, beside what the work may take at kSlowestGops
+constexpr double kSlowestGops = 0.25;         // scalar code on a busy machine
+constexpr size_t kMaxReferences = 16;
 constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-struct Stats {
-  double median = 0, p10 = 0, p90 = 0;
-  int samples = 0;
-};
-
-Stats stats_of(std::vector<double> v) {
+Timing timing_of(std::vector<double> v) {
   if (v.empty()) return {};
   std::sort(v.begin(), v.end());
   auto at = [&](double q) { return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1) + 0.5)]; };
   return {at(0.5), at(0.1), at(0.9), static_cast<int>(v.size())};
 }
 
-// A kernel loaded from bytes through a memory file; lives as long as the (child) process.
+// The standard error of a median, from the 10 % and 90 % quantiles of a normal distribution.
+double median_error(const Timing& t) { return 0.49 * (t.p90_s - t.p10_s) / std::sqrt(std::max(1, t.samples)); }
+
+// What a trial says. A candidate may have scribbled over the process that says it, so nothing is taken on trust.
+std::optional<json> parse_message(const std::string& message, std::initializer_list<const char*> numbers, size_t limit) {
+  json m = json::parse(message, nullptr, false);
+  if (!m.is_object() || !m.contains("i") || !m["i"].is_number_unsigned() || m["i"].get<size_t>() >= limit) return {};
+  for (const char* name : numbers)
+    if (!m.contains(name) || !m[name].is_number()) return {};
+  return m;
+}
+
+// Memory that can be had without pushing anything out, or a guess where the system does not say.
+int64_t available_bytes() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string name, unit; in >> name;) {
+    int64_t kib = 0;
+    if (!(in >> kib)) break;
+    std::getline(in, unit);
+    if (name == "MemAvailable:") return kib << 10;
+  }
+  return int64_t{1} << 30;
+}
+
+// A kernel loaded from bytes; lives as long as the (child) process.
 struct Loaded {
   std::vector<Module> modules;
   const qcg_kernel* kernel = nullptr;
 
   static Result<Loaded> load(const BuiltKernel& built) {
-    const int fd = ::memfd_create("qcodegen", MFD_CLOEXEC);
-    if (fd < 0 || ::write(fd, built.bytes.data(), built.bytes.size()) != static_cast<ssize_t>(built.bytes.size()))
-      return Error::io(built.source.name, "no memory file for the module", "free some memory");
-    auto module = Module::load_unverified(fmt::format("/proc/self/fd/{}", fd));
-    ::close(fd);
+    auto module = Module::load_bytes(built.bytes, built.source.name);
     if (!module.ok()) return module.error();
     Loaded out;
     out.modules.push_back(std::move(*module));
@@ -148,58 +166,72 @@ class Tuning {
 
   // Every built candidate against the oracle; with --tune=off until the first is right.
   Status verify_all() {
-    std::vector<KernelOracle> oracles;
-    for (int64_t m : awkward_m(problem_, bucket_)) oracles.emplace_back(problem_, tensors_, m, kSeed + static_cast<uint64_t>(m));
-    size_t next = 0;
-    while (next < built_.size()) {
-      QCG_TRY(child, run_in_child(kVerifyTimeout_s, [&](ChildReport& report) { verify_in_child(oracles, next, report); }));
-      for (const std::string& message : child.messages) {
-        const json m = json::parse(message);
-        TuneRecord& record = result_.records[m["i"].get<size_t>()];
-        record.max_error = m["error"];
-        record.error_bound = m["bound"];
-        if (!m["ok"]) set(m["i"].get<size_t>(), TrialStatus::wrong, m["reason"]);
+    const std::vector<int64_t> ms = awkward_m(problem_, bucket_);
+    const KernelOracle oracle(problem_, tensors_, ms, kSeed);
+    const double timeout_s = trial_timeout_s(ms.back()) * 2;
+    for (size_t next = 0; next < built_.size();) {
+      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { verify_in_child(oracle, next, report); }));
+      bool found = false;
+      for (const std::string& message : child.messages) found = take_verdict(message, next) || found;
+      if (!child.failure.empty()) {
+        const size_t culprit = std::max(next, static_cast<size_t>(std::max<int64_t>(0, child.current)));
+        if (child.current < 0 || culprit >= built_.size()) return Error::internal("tuner", "the trial process failed: " + child.failure);
+        set(culprit, TrialStatus::crashed, child.failure);
+        next = culprit + 1;
       }
-      if (child.failure.empty()) break;
-      if (child.current < static_cast<int64_t>(next)) return Error::internal("tuner", "the trial process failed: " + child.failure);
-      set(static_cast<size_t>(child.current), TrialStatus::crashed, child.failure);
-      next = static_cast<size_t>(child.current) + 1;
+      if (options_.mode == TuneMode::off && found) break;
+      if (child.failure.empty() && child.messages.empty()) break;  // nothing left that was built
     }
     return {};
   }
 
-  void verify_in_child(const std::vector<KernelOracle>& oracles, size_t first, ChildReport& report) const {
+  // True for a candidate that is right. Everything up to the one the message is about is done.
+  bool take_verdict(const std::string& message, size_t& next) {
+    const auto m = parse_message(message, {"error", "bound"}, built_.size());
+    if (!m || !m->contains("ok") || !(*m)["ok"].is_boolean() || !m->contains("reason") || !(*m)["reason"].is_string()) return false;
+    const size_t i = (*m)["i"];
+    result_.records[i].max_error = (*m)["error"];
+    result_.records[i].error_bound = (*m)["bound"];
+    next = std::max(next, i + 1);
+    if ((*m)["ok"]) return true;
+    set(i, TrialStatus::wrong, (*m)["reason"]);
+    return false;
+  }
+
+  void verify_in_child(const KernelOracle& oracle, size_t first, ChildReport& report) const {
     ThreadPool pool({.threads = options_.threads});
     for (size_t i = first; i < built_.size(); ++i) {
       if (!built_[i].ok()) continue;
       report.begin(i);
-      OracleReport worst;
       auto loaded = Loaded::load(built_[i]);
-      if (!loaded.ok()) worst = {false, 0, 0, loaded.error().message};
-      for (const KernelOracle& oracle : oracles) {
-        if (!worst.ok) break;
-        const OracleReport r = oracle.run_and_check(pool, *loaded->kernel, packed_);
-        if (!r.ok || r.max_error >= worst.max_error) worst = r;
-      }
-      report.send(json{{"i", i}, {"ok", worst.ok}, {"error", worst.max_error}, {"bound", worst.bound}, {"reason", worst.reason}}
+      const OracleReport r = loaded.ok() ? oracle.run_and_check(pool, *loaded->kernel, packed_) : OracleReport{false, 0, 0, loaded.error().message};
+      report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}
                       .dump(-1, ' ', false, json::error_handler_t::replace));
-      if (options_.mode == TuneMode::off && worst.ok) return;
+      // What is wrong may have written where it should not: the next one gets a process of its own.
+      if (!r.ok || options_.mode == TuneMode::off) return;
     }
+  }
+
+  // How long one execution at m may go without a sign of life.
+  double trial_timeout_s(int64_t m) const {
+    const double operations = 2.0 * static_cast<double>(m) * static_cast<double>(problem_.k) * static_cast<double>(problem_.n_total());
+    return options_.trial_timeout_s > 0 ? options_.trial_timeout_s : kTrialTimeout_s + operations / (kSlowestGops * 1e9);
   }
 
   // Times the alive candidates and the references in one child; a crash drops the culprit and starts again.
   Status time_all(std::vector<size_t> alive) {
+    const double timeout_s = 2 * trial_timeout_s(m_) + 2 * kOverBudget * options_.budget_s;
     while (!alive.empty()) {
-      QCG_TRY(child, run_in_child(kTimeTimeout_s + 20 * options_.budget_s,
-                                  [&](ChildReport& report) { time_in_child(alive, report); }));
+      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, report); }));
       if (child.failure.empty()) {
-        for (const std::string& message : child.messages) take_timing(json::parse(message));
+        for (const std::string& message : child.messages) take_timing(message);
         return {};
       }
       const auto culprit = std::find(alive.begin(), alive.end(), static_cast<size_t>(child.current));
       if (culprit == alive.end()) {
         if (!options_.references) return Error::internal("tuner", "the timing process failed: " + child.failure);
         options_.references = false;  // a vendor library failed: its loss
+        add_reference("vendor library").reason = "crashed: " + child.failure;
         continue;
       }
       set(*culprit, TrialStatus::crashed, child.failure);
@@ -208,20 +240,24 @@ class Tuning {
     return {};
   }
 
-  void take_timing(const json& m) {
+  TuneRecord& add_reference(std::string name) {
+    TuneRecord r = result_.records[0];
+    r.kernel = std::move(name);
+    r.candidate.clear();
+    r.key.clear();
+    r.reason.clear();
+    r.cache_hit = false;
+    r.compile_s = r.max_error = r.error_bound = 0;
+    r.status = TrialStatus::reference;
+    return result_.records.emplace_back(std::move(r));
+  }
+
+  void take_timing(const std::string& message) {
+    const auto parsed = parse_message(message, {"median", "p10", "p90", "samples"}, built_.size() + kMaxReferences);
+    if (!parsed || !parsed->contains("name") || !(*parsed)["name"].is_string() || !parsed->contains("dropped")) return;
+    const json& m = *parsed;
     const size_t i = m["i"];
-    if (i >= built_.size()) {
-      TuneRecord r = result_.records[0];
-      r.kernel = m["name"];
-      r.candidate.clear();
-      r.key.clear();
-      r.reason.clear();
-      r.cache_hit = false;
-      r.compile_s = r.max_error = r.error_bound = 0;
-      r.status = TrialStatus::reference;
-      result_.records.push_back(std::move(r));
-    }
-    TuneRecord& r = i < built_.size() ? result_.records[i] : result_.records.back();
+    TuneRecord& r = i < built_.size() ? result_.records[i] : add_reference(m["name"]);
     r.median_s = m["median"];
     r.p10_s = m["p10"];
     r.p90_s = m["p90"];
@@ -230,7 +266,7 @@ class Tuning {
     r.gbps = bytes_moved(problem_, m_, static_cast<int64_t>(packed_.size())) / r.median_s / 1e9;
     r.gflops = 2.0 * static_cast<double>(m_ * problem_.k) * static_cast<double>(problem_.n_total()) / r.median_s / 1e9;
     r.share = roofline_seconds(problem_, m_, options_.ceilings) / r.median_s;
-    if (i < built_.size() && m["dropped"]) set(i, TrialStatus::too_slow, "dropped early");
+    if (i < built_.size() && m["dropped"] == true) set(i, TrialStatus::too_slow, "dropped early");
   }
 
   // What one sample of one contender is.
@@ -247,7 +283,7 @@ class Tuning {
     // References first: a vendor's threads must not be started while ours spin.
     const KernelInputs inputs(problem_, m_, kSeed);
     const bool cold = bucket_.m_min <= kColdUpToM;
-    const int64_t cold_bytes = cold ? std::min(kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20)) : 0;
+    const int64_t cold_bytes = cold ? std::min({kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20), available_bytes() / 8}) : 0;
     std::vector<Contender> contenders;
     if (options_.references) {
       report.begin(built_.size());
@@ -278,9 +314,9 @@ class Tuning {
     }
     measure(contenders, report);
     for (const Contender& c : contenders) {
-      const Stats s = stats_of(c.samples);
-      report.send(json{{"i", c.index}, {"name", c.name}, {"median", s.median}, {"p10", s.p10}, {"p90", s.p90},
-                       {"samples", s.samples}, {"dropped", c.dropped}}.dump());
+      const Timing t = timing_of(c.samples);
+      report.send(json{{"i", c.index}, {"name", c.name}, {"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s},
+                       {"samples", t.samples}, {"dropped", c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
     }
   }
 
@@ -300,17 +336,24 @@ class Tuning {
   // Rounds over all contenders, each round starting at another, until the budget is spent.
   void measure(std::vector<Contender>& contenders, ChildReport& report) const {
     const double start = now_s();
+    double best = HUGE_VAL;
+    std::vector<double> first;
     for (Contender& c : contenders) {
       report.begin(c.index);
+      report.send("");  // a sign of life
+      double begin = now_s();
       c.run();  // first touch
-      const double begin = now_s();
-      c.run();
-      c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(now_s() - begin, 1e-7), 1.0, 200.0));
+      if (now_s() - begin < options_.budget_s / 20) begin = now_s(), c.run();
+      first.push_back(now_s() - begin);
+      c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(first.back(), 1e-7), 1.0, 200.0));
+      if (c.index < built_.size()) best = std::min(best, first.back());
     }
+    for (size_t i = 0; i < contenders.size(); ++i)
+      if (contenders[i].index < built_.size() && first[i] > kDropAtOnce * best) drop(contenders[i], first[i]);
     for (int round = 0; round < kMaxRounds; ++round) {
-      if (round >= kMinRounds && now_s() - start > options_.budget_s) break;
-      if (round >= 1 && now_s() - start > 4 * options_.budget_s) break;
-      double best = HUGE_VAL;
+      const double spent = now_s() - start;
+      if ((round >= kMinRounds && spent > options_.budget_s) || (round >= 1 && spent > kOverBudget * options_.budget_s)) break;
+      best = HUGE_VAL;
       for (size_t i = 0; i < contenders.size(); ++i) {
         Contender& c = contenders[(i + static_cast<size_t>(round)) % contenders.size()];
         if (c.dropped) continue;
@@ -322,42 +365,49 @@ class Tuning {
       }
       if (round + 1 < kDropRounds) continue;
       for (Contender& c : contenders)
-        if (*std::min_element(c.samples.begin(), c.samples.end()) > kDropFactor * best) c.dropped = c.index < built_.size();
+        if (!c.dropped && c.index < built_.size()) c.dropped = *std::min_element(c.samples.begin(), c.samples.end()) > kDropFactor * best;
     }
   }
 
-  // The fastest median wins, but an earlier candidate keeps its place unless it is beaten by more than the noise.
+  static void drop(Contender& c, double only_sample) {
+    c.dropped = true;
+    c.samples.push_back(only_sample);
+  }
+
   void decide() {
-    int winner = -1;
-    for (size_t i : alive_candidates()) {
+    std::vector<size_t> alive = alive_candidates();
+    std::vector<Timing> timings;
+    for (size_t i : alive) {
       const TuneRecord& r = result_.records[i];
-      if (r.median_s <= 0) continue;
-      if (winner < 0) {
-        winner = static_cast<int>(i);
-        continue;
-      }
-      const TuneRecord& best = result_.records[static_cast<size_t>(winner)];
-      const double noise = std::max({0.01 * best.median_s, 0.25 * (best.p90_s - best.p10_s) / std::max(1.0, std::sqrt(best.samples)),
-                                     0.25 * (r.p90_s - r.p10_s) / std::max(1.0, std::sqrt(r.samples))});
-      if (r.median_s < best.median_s - noise) winner = static_cast<int>(i);
+      timings.push_back({r.median_s, r.p10_s, r.p90_s, r.samples});
     }
-    if (winner < 0) return;  // nothing could be timed: the first right one stays
-    result_.winner = winner;
-    const double best = result_.records[static_cast<size_t>(winner)].median_s;
+    const int chosen = choose_winner(timings);
+    if (chosen < 0) return;  // nothing could be timed: the first right one stays
+    result_.winner = static_cast<int>(alive[static_cast<size_t>(chosen)]);
+    const double best = timings[static_cast<size_t>(chosen)].median_s;
     double fastest_reference = HUGE_VAL;
     for (size_t i = 0; i < result_.records.size(); ++i) {
       TuneRecord& r = result_.records[i];
       if (r.median_s <= 0) continue;
-      const double percent = (r.median_s / best - 1) * 100;
-      if (static_cast<int>(i) == winner) r.status = TrialStatus::won;
-      else if (r.status == TrialStatus::reference)
-        r.reason = percent >= 0 ? fmt::format("{:.2f} times slower than the winner", r.median_s / best)
-                                : fmt::format("{:.2f} times faster than the winner", best / r.median_s);
-      else if (r.status == TrialStatus::too_slow) r.reason = fmt::format("dropped early, {:.0f} % slower", percent);
-      else r.status = TrialStatus::lost, r.reason = percent >= 0 ? fmt::format("lost by {:.1f} %", percent) : "within the noise of the winner";
+      explain_result(r, static_cast<int>(i) == result_.winner, best);
       if (r.status != TrialStatus::reference || r.median_s >= std::min(best, fastest_reference)) continue;
       fastest_reference = r.median_s;
       result_.reference_won = static_cast<int>(i);
+    }
+  }
+
+  static void explain_result(TuneRecord& r, bool is_winner, double best) {
+    const double percent = (r.median_s / best - 1) * 100;
+    if (is_winner) {
+      r.status = TrialStatus::won;
+    } else if (r.status == TrialStatus::reference) {
+      r.reason = percent >= 0 ? fmt::format("{:.2f} times slower than the winner", r.median_s / best)
+                              : fmt::format("{:.2f} times faster than the winner", best / r.median_s);
+    } else if (r.status == TrialStatus::too_slow) {
+      r.reason = fmt::format("dropped early, {:.0f} % slower", percent);
+    } else {
+      r.status = TrialStatus::lost;
+      r.reason = percent >= 0 ? fmt::format("lost by {:.1f} %", percent) : "within the noise of the winner";
     }
   }
 
@@ -372,6 +422,21 @@ class Tuning {
 };
 
 }  // namespace
+
+int choose_winner(std::span<const Timing> timings) {
+  int winner = -1;
+  for (size_t i = 0; i < timings.size(); ++i) {
+    const Timing& t = timings[i];
+    if (t.median_s <= 0) continue;
+    if (winner >= 0) {
+      const Timing& best = timings[static_cast<size_t>(winner)];
+      const double noise = std::max(0.01 * best.median_s, std::hypot(median_error(best), median_error(t)));
+      if (t.median_s >= best.median_s - noise) continue;
+    }
+    winner = static_cast<int>(i);
+  }
+  return winner;
+}
 
 std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list) {
   std::vector<Bucket> out;

@@ -77,7 +77,17 @@ struct TuneOptions {
   double budget_s = 2.0;                 // per bucket; fast keeps it, full may take ten times as long
   bool references = true;                // time vendor kernels beside ours
   Ceilings ceilings;
+  double trial_timeout_s = 0;            // a candidate this long without an answer hangs; 0: from the work it has
 };
+
+// The statistics of one contender's samples.
+struct Timing {
+  double median_s = 0, p10_s = 0, p90_s = 0;
+  int samples = 0;
+};
+// The fastest median, in order of preference: a later one must beat the incumbent by more than 1 % and more than the
+// standard error of the difference of their medians. Medians of zero were not timed; -1 if none was.
+int choose_winner(std::span<const Timing> timings);
 
 struct TuneResult {
   int winner = -1;                       // index into the built candidates; -1: none was right (the compile fails)
