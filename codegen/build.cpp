@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "cache/key.h"
 
 namespace qcg {
@@ -9,6 +11,8 @@ namespace qcg {
 namespace {
 
 constexpr const char* kModuleName = "kernel.so";
+// Making a precompiled header costs about what it saves three kernels (cache/compile.h has the figures).
+constexpr size_t kKernelsPerPch = 4;
 
 std::vector<std::string> all_flags(const Toolchain& cxx, Isa isa) {
   std::vector<std::string> flags = kernel_flags(cxx);
@@ -35,6 +39,18 @@ CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
   for (const SourceFile& header : support_headers(kernel.isa)) job.headers.push_back({header.name, header.text});
   job.flags = all_flags(cxx, kernel.isa);
   return job;
+}
+
+// The #include lines of a kernel: what kernels of one kind share and a precompiled header saves.
+std::string include_lines(const std::string& source) {
+  std::string out;
+  for (size_t at = 0; at < source.size();) {
+    const size_t end = std::min(source.find('\n', at), source.size());
+    const std::string_view line(source.data() + at, end - at);
+    if (line.starts_with("#include")) out += std::string(line) + "\n";
+    at = end + 1;
+  }
+  return out;
 }
 
 // The first line of a compiler log that says what is wrong.
@@ -73,11 +89,28 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
   return kernels;
 }
 
+Status KernelBuilder::prepare_pch(const CompileJob& job, const std::string& includes, Pch& out) {
+  QCG_TRY(pch, ensure_pch(cxx_, includes, job.headers, job.flags, store_, limits_));
+  if (!pch.hit && !pch.flags.empty()) ++counters_.compiler_runs, counters_.compiler_s += pch.seconds;
+  out = std::move(pch);
+  return {};
+}
+
 Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const std::vector<size_t>& missing,
                                       const std::vector<std::string>& dumps) {
   std::vector<CompileJob> jobs;
+  std::map<std::string, size_t> kinds;  // by include lines: how many kernels would share one precompiled header
+  for (size_t i : missing) ++kinds[include_lines(kernels[i].source.source)];
+  std::map<std::string, Pch> headers;
   for (size_t i : missing) {
-    jobs.push_back(job_of(kernels[i].source, cxx_));
+    CompileJob job = job_of(kernels[i].source, cxx_);
+    const std::string includes = include_lines(kernels[i].source.source);
+    if (kinds[includes] >= kKernelsPerPch) {
+      auto [it, is_new] = headers.try_emplace(includes);
+      if (is_new) QCG_CHECK(prepare_pch(job, includes, it->second));
+      job.pch = &it->second;
+    }
+    jobs.push_back(std::move(job));
     if (const auto reasons = store_.explain_miss(dumps[i]); !reasons.empty()) kernels[i].miss_reason = reasons[0];
   }
   QCG_TRY(results, compile_all(cxx_, jobs, limits_));

@@ -8,8 +8,9 @@
 // fits. A result that somebody else reads too stays an output of its own. Reshapes of leading axes in between are looked
 // through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
 //
-// Rounding: an intermediate is not rounded to its graph dtype, the output is, once; with --emulate-precision-casts every
-// intermediate keeps its cast.
+// Rounding: an intermediate is not rounded to its graph dtype, the output is, once. Where the result goes on into a dynamic
+// quantization, and everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns the
+// last bit of its input into a whole step, so it is given what the graph says.
 //
 // Gates: epilogue_max_operands (6), epilogue_max_nodes (64) in one expression, epilogue_max_outputs (16).
 //
@@ -31,12 +32,12 @@ bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 
 
 class EpilogueFolder {
  public:
-  EpilogueFolder(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), keep_casts_(context.options.emulate_precision_casts) {}
+  EpilogueFolder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   Status run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!is_linear(graph_.nodes[id])) continue;
+      keep_casts_ = context_.options.emulate_precision_casts || reaches_quantization(id);
       while (absorb_one(id)) {
       }
       all_refused_.insert(all_refused_.end(), refused_.begin(), refused_.end());
@@ -49,6 +50,25 @@ class EpilogueFolder {
   }
 
  private:
+  // Whether an output is quantized before another linear reads it.
+  bool reaches_quantization(NodeId id) const {
+    const auto users = users_of(graph_);
+    std::vector<NodeId> pending = {id};
+    std::vector<bool> seen(graph_.nodes.size(), false);
+    while (!pending.empty()) {
+      const NodeId node = pending.back();
+      pending.pop_back();
+      for (ValueId out : graph_.nodes[node].outputs)
+        for (NodeId user : users[out]) {
+          if (seen[user] || is_linear(graph_.nodes[user])) continue;
+          seen[user] = true;
+          if (graph_.nodes[user].op->role == OpRole::quantize || graph_.nodes[user].op->name == "qcg.quantize_rows") return true;
+          pending.push_back(user);
+        }
+    }
+    return false;
+  }
+
   struct Refused {
     NodeId user;
     Skipped skipped;
@@ -282,7 +302,7 @@ class EpilogueFolder {
 
   Graph& graph_;
   PassContext& context_;
-  bool keep_casts_;
+  bool keep_casts_ = false;  // of the linear at hand
   std::vector<std::vector<NodeId>> users_;
   std::vector<uint32_t> uses_;
   std::vector<Refused> refused_, all_refused_;
