@@ -87,7 +87,7 @@ TEST_CASE("native: hostile files are refused by path and reason") {
       {"inputs", [](Json& j) { j["inputs"] = 3; }, ErrorCode::BadInput, "$.inputs", "expected a list"},
   };
   for (const Row& row : rows) {
-    INFO(row.what);
+    INFO(std::string(row.what));
     Json j = small_native();
     row.damage(j);
     Error e = error_of(j);

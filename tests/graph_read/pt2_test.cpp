@@ -116,7 +116,7 @@ TEST_CASE("pt2: hostile archives are refused by place and reason") {
       {"strange compression", [](SmallPt2& p) { p.zip.method = 12; }, ErrorCode::Unsupported, "compression method 12"},
   };
   for (const Row& row : rows) {
-    INFO(row.what);
+    INFO(std::string(row.what));
     SmallPt2 p;
     row.damage(p);
     Error e = error_of(p.pack());

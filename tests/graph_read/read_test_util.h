@@ -7,7 +7,6 @@
 //   CHECK(error_of(j).code == ErrorCode::Unsupported);
 #pragma once
 
-#define DOCTEST_CONFIG_TREAT_CHAR_STAR_AS_STRING
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -93,7 +93,7 @@ TEST_CASE("safetensors: hostile headers are refused by place and reason") {
       {"cut header", R"({"a": )", 0, "too early"},
   };
   for (const Row& row : rows) {
-    INFO(row.what);
+    INFO(std::string(row.what));
     auto file = parse(row.header, row.data);
     REQUIRE_FALSE(file.ok());
     INFO(file.error().to_string());

@@ -107,7 +107,7 @@ TEST_CASE("shared graphs: inputs and expected outputs are named as the graph nam
 TEST_CASE("shared graphs: random weights give finite outputs of order one") {
   if (absent()) return;
   for (const char* name : {"llama_mlp_int8wo", "llama_mlp_int4wo_g32", "llama_mlp_da8w8", "llama_mlp_f32", "int8pack_siblings_bf16"}) {
-    INFO(name);
+    INFO(std::string(name));
     fs::path folder = kGraphs / name;
     auto graph = read_graph((folder / "graph.json").string(), {{"random:1"}});
     REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());

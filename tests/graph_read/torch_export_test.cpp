@@ -74,12 +74,12 @@ TEST_CASE("torch.export: size expressions") {
   CHECK(size_text("Integer(7)") == "7");
   for (const char* bad : {"FloorDiv(Symbol('s0'), Integer(2))", "Max(Integer(1), Symbol('s0'))", "Pow(Symbol('s0'), Integer(-1))",
                           "Pow(Symbol('s0'), Integer(99))", "__import__('os').system('true')", "lambda: 0"}) {
-    INFO(bad);
+    INFO(std::string(bad));
     CHECK_FALSE(parse_size_expr(bad).ok());
   }
   for (const char* bad : {"", "(", "Symbol(", "Symbol('s0'", "Symbol('')", "Symbol('1a')", "Add(", "Add()", "Add(Integer(1)", "Integer(99999999999999999999)",
                           "Integer()", "Symbol('s0', positive)", "Mul(Integer(9223372036854775807), Integer(2))", "s0 s1", "Symbol('s\n0')"}) {
-    INFO(bad);
+    INFO(std::string(bad));
     CHECK_FALSE(parse_size_expr(bad).ok());
   }
   std::string deep;
@@ -236,7 +236,7 @@ TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
        }, ErrorCode::Unsupported, "nodes[0]", "changes 'x' in place"},
   };
   for (const Hostile& row : rows) {
-    INFO(row.what);
+    INFO(std::string(row.what));
     Json j = small_export();
     row.damage(j);
     Error e = error_of(j);
@@ -255,7 +255,7 @@ TEST_CASE("torch.export: in-place operators on fresh values are plain ones") {
 
 TEST_CASE("torch.export: strings of a file stay data") {
   for (const char* name : {"a\"b", "x\n#include </etc/passwd>", "\\", "${HOME}", "*/ int main() {", "%s%n", "../../etc", "\xd7\xa9", "\x7f"}) {
-    INFO(name);
+    INFO(std::string(name));
     Json j = small_export();
     j["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = name;
     node_of(j, 0)["name"] = name;

@@ -111,7 +111,7 @@ TEST_CASE("weights: quantized weights get integers in range, scales that fit, ze
 
 TEST_CASE("weights: no dtype ever gets a denormal or a NaN") {
   for (const char* type : {"f32", "f16", "bf16", "f8e4m3", "f8e5m2"}) {
-    INFO(type);
+    INFO(std::string(type));
     std::string t = type;
     Graph graph = with_random("param @w: " + t + "[64, 4096]\ngraph(%x: " + t + "[2, 4096]) {\n  %y = aten.add.Tensor(@w, 1) : " + t + "[64, 4096]\n  return %y\n}\n");
     double smallest = t == "f16" || t == "f8e5m2" ? 0x1p-14 : t == "f8e4m3" ? 0x1p-6 : 0x1p-126;
