@@ -65,11 +65,15 @@ matmul::primitive_desc describe(const QcgOneDnnMatmul& s, const dnnl::engine& en
   attr.set_post_ops(post_ops(s.eltwise));
 #if DNNL_VERSION_MAJOR >= 3
   if (s.scales) attr.set_scales_mask(DNNL_ARG_WEIGHTS, 1 << 1);
+#if DNNL_VERSION_MAJOR == 3 && DNNL_VERSION_MINOR < 4
+  if (decompress) throw std::runtime_error("weights decompression came with oneDNN 3.4");
+#else
   if (decompress) {
     const bool f32 = static_cast<qcg::DType>(s.x_dtype) == qcg::DType::f32;
     const bool f16 = static_cast<qcg::DType>(s.x_dtype) == qcg::DType::f16;
     attr.set_fpmath_mode(f32 ? dnnl::fpmath_mode::strict : f16 ? dnnl::fpmath_mode::f16 : dnnl::fpmath_mode::bf16, true);
   }
+#endif
   return s.bias ? matmul::primitive_desc(engine, x, w, bias, y, attr) : matmul::primitive_desc(engine, x, w, y, attr);
 #else
   if (decompress) throw std::runtime_error("oneDNN 2 has no weights decompression");
