@@ -99,7 +99,8 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threa
   }
   if (!options.pin.empty()) QCG_CHECK(key.add_file("pin", options.pin));
   key.add("options", options_text(options, threads));
-  key.add("generator", kGeneratorVersion);
+  // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
+  QCG_CHECK(key.add_file("generator", "/proc/self/exe"));
   key.add("toolchain", cxx.fingerprint);
   key.add("machine", this_machine().fingerprint);
   out.key_ = key.finish();
