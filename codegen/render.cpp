@@ -167,17 +167,29 @@ class GemmContext {
       for (int v = 0; v < nv_; ++v) accs.push_back(V(acc(index % splits(), r, v)));
       rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * mr_ + r}, {"accs", V::from_items(std::move(accs))}}));
     }
-    return V::dict({{"weights", V::from_items(std::move(weights))}, {"rows", V::from_items(std::move(rows))}});
+    // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
+    std::vector<V> prefetch;
+    const int64_t units = k_iteration_ / compute_.kd, lines = (iteration_bytes() + 63) / 64;
+    for (int64_t line = 0; line < lines; ++line)
+      if (line * units / lines == index) add_prefetch_of(line * 64, prefetch);
+    return V::dict({{"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"rows", V::from_items(std::move(rows))}});
   }
 
   int64_t iteration_bytes() const { return p_.k_bytes(k_iteration_); }
 
+  // Far ahead into L2, then just ahead into L1: unpacking is long enough to stall on what one level alone leaves late.
+  void add_prefetch_of(int64_t at, std::vector<V>& out) const {
+    constexpr int kNear = 1024, kL1 = 3, kL2 = 2;
+    if (c_.prefetch_bytes <= 0) return;
+    const bool two_levels = c_.prefetch_bytes >= 4 * kNear;
+    out.push_back(V::dict({{"at", c_.prefetch_bytes + at}, {"locality", two_levels ? kL2 : kL1}}));
+    if (two_levels) out.push_back(V::dict({{"at", kNear + at}, {"locality", kL1}}));
+  }
+
   void add_prefetch() {
     v_["prefetch"] = c_.prefetch_bytes;
-    std::vector<V> lines, header;
-    for (int64_t at = 0; at < iteration_bytes(); at += 64) lines.push_back(V(c_.prefetch_bytes + at));
-    for (int64_t at = 0; at < p_.header_bytes; at += 64) header.push_back(V(c_.prefetch_bytes + at));
-    v_["prefetch_lines"] = V::from_items(std::move(lines));
+    std::vector<V> header;
+    for (int64_t at = 0; at < p_.header_bytes; at += 64) add_prefetch_of(at, header);
     v_["header_lines"] = V::from_items(std::move(header));
   }
 
