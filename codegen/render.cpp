@@ -172,9 +172,15 @@ class GemmContext {
     const int64_t units = k_iteration_ / compute_.kd, lines = (iteration_bytes() + 63) / 64;
     for (int64_t line = 0; line < lines; ++line)
       if (line * units / lines == index) add_prefetch_of(line * 64, prefetch);
-    return V::dict({{"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"rows", V::from_items(std::move(rows))}});
+    const bool fetches_next = c_.prefetch_bytes == 0 && (index + 1) * next_lines() / units != index * next_lines() / units;
+    return V::dict({{"fetches_next", fetches_next}, {"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"rows", V::from_items(std::move(rows))}});
   }
 
+  // Lines of the next block that one iteration fetches: its share when rows_per_item rows are present.
+  int64_t next_lines() const {
+    const int64_t tiles = std::max(1, c_.rows_per_item / mr_);
+    return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, k_iteration_ / compute_.kd);
+  }
   int64_t iteration_bytes() const { return p_.k_bytes(k_iteration_); }
 
   // Far ahead into L2, then just ahead into L1: unpacking is long enough to stall on what one level alone leaves late.
@@ -286,7 +292,7 @@ class GemmContext {
     v_["k_units"] = V::from_items(std::move(units));
     v_["k_counts"] = V::from_items(std::move(counts));
     v_["groups_per_block"] = groups_per_block;
-    v_["steps_per_count"] = grouped_ ? p_.group_padded / k_iteration_ : 1;
+    v_["fetches_per_count"] = next_lines() * (grouped_ ? p_.group_padded / k_iteration_ : 1);
     v_["bytes_per_count"] = grouped_ ? p_.header_bytes + p_.k_bytes(p_.group_padded) : iteration_bytes();
   }
 
