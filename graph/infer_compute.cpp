@@ -445,7 +445,7 @@ constexpr InferRow kRules[] = {
     {"aten.mul.Tensor", infer_binary}, {"aten.mul.Scalar", infer_binary}, {"aten.div.Tensor", infer_div},
     {"aten.div.Scalar", infer_div}, {"aten.maximum.default", infer_binary}, {"aten.minimum.default", infer_binary},
     {"aten.pow.Tensor_Scalar", infer_pow}, {"aten.clamp.default", infer_clamp}, {"aten.clamp_min.default", infer_clamp_min},
-    {"aten.clamp_max.default", infer_clamp_max}, {"aten.hardtanh.default", infer_unary}, {"aten.neg.default", infer_unary},
+    {"aten.clamp_max.default", infer_clamp_max}, {"aten.hardtanh.default", infer_unary}, {"aten.relu6.default", infer_unary}, {"aten.neg.default", infer_unary},
     {"aten.abs.default", infer_unary}, {"aten.relu.default", infer_unary}, {"aten.round.default", infer_unary},
     {"aten.floor.default", infer_unary}, {"aten.gelu.default", infer_activation}, {"aten.silu.default", infer_activation},
     {"aten.reciprocal.default", infer_float_unary}, {"aten.exp.default", infer_float_unary}, {"aten.log.default", infer_float_unary},

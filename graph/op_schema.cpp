@@ -99,6 +99,7 @@ constexpr Row kRows[] = {
     {"aten.minimum.default", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::pointwise},
     {"aten.pow.Tensor_Scalar", "(Tensor self, Scalar exponent) -> Tensor", OpRole::pointwise},
     {"aten.gelu.default", "(Tensor self, *, str approximate='none') -> Tensor", OpRole::pointwise},
+    {"aten.relu6.default", "(Tensor self) -> Tensor", OpRole::pointwise},
     {"aten.hardtanh.default", "(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", OpRole::pointwise},
     {"aten.clamp.default", "(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", OpRole::pointwise},
     {"aten.clamp_min.default", "(Tensor self, Scalar min) -> Tensor", OpRole::pointwise},

@@ -50,6 +50,7 @@ Expr expression_of(const RefContext& c) {
   if (name == "minimum") return Expr::call("min", {Expr::in(0), second_operand(c, "other")});
   if (name == "pow") return Expr::call("pow", {Expr::in(0), second_operand(c, "exponent")});
   if (name == "gelu") return Expr::call(*c.node.arg("approximate").get<std::string>() == "tanh" ? "gelu_tanh" : "gelu", {Expr::in(0)});
+  if (name == "relu6") return clamped(0, 6);
   if (name == "hardtanh") return clamped(c.number("min_val"), c.number("max_val"));
   if (name == "clamp_min") return clamped(c.number("min"), INFINITY);
   if (name == "clamp_max") return clamped(-INFINITY, c.number("max"));
@@ -230,7 +231,7 @@ constexpr RefRow kRules[] = {
     {"aten.rsub.Scalar", run_pointwise}, {"aten.mul.Tensor", run_pointwise}, {"aten.mul.Scalar", run_pointwise},
     {"aten.div.Tensor", run_pointwise}, {"aten.div.Scalar", run_pointwise}, {"aten.maximum.default", run_pointwise},
     {"aten.minimum.default", run_pointwise}, {"aten.pow.Tensor_Scalar", run_pointwise}, {"aten.gelu.default", run_pointwise},
-    {"aten.hardtanh.default", run_pointwise}, {"aten.clamp.default", run_pointwise}, {"aten.clamp_min.default", run_pointwise},
+    {"aten.hardtanh.default", run_pointwise}, {"aten.relu6.default", run_pointwise}, {"aten.clamp.default", run_pointwise}, {"aten.clamp_min.default", run_pointwise},
     {"aten.clamp_max.default", run_pointwise}, {"aten.sum.dim_IntList", run_sum}, {"aten.mean.dim", run_mean},
     {"aten.amax.default", run_extreme}, {"aten.amin.default", run_extreme}, {"qcg.loop", run_loop},
 };

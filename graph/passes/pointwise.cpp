@@ -52,6 +52,7 @@ class Builder {
       if (!how || (*how != "none" && *how != "tanh")) return std::nullopt;
       return Expr::call(*how == "tanh" ? "gelu_tanh" : "gelu", {operand("self")});
     }
+    if (is("aten.relu6.default")) return Expr::call("clamp", {operand("self"), Expr::number(0), Expr::number(6)});
     if (is("aten.hardtanh.default")) return clamp("min_val", "max_val");
     if (is("aten.clamp.default")) return clamp("min", "max");
     if (is("aten.clamp_min.default")) return Expr::call("max", {operand("self"), operand("min")});

@@ -198,17 +198,6 @@ Result<TensorMeta> read_tensor_meta(const JsonCursor& meta) {
   QCG_TRY(size_list, meta.array_at("sizes"));
   QCG_TRY(sizes, read_sizes(size_list));
   out.sizes = std::move(sizes);
-  QCG_TRY(stride_list, meta.array_at("strides"));
-  QCG_TRY(strides, read_sizes(stride_list));
-  out.strides = std::move(strides);
-  if (out.strides.size() != out.sizes.size()) {
-    return stride_list.bad("there are " + std::to_string(out.strides.size()) + " strides for " +
-                               std::to_string(out.sizes.size()) + " sizes", "export the graph again");
-  }
-  if (auto offset = meta.find("storage_offset")) {
-    QCG_TRY(value, read_sym_int(*offset));
-    out.storage_offset = std::move(value);
-  }
   if (auto layout = meta.find("layout")) {
     QCG_TRY(value, layout->integer());
     if (value != kStrided) return layout->unsupported("the tensor is not strided (sparse or mkldnn layout)", "call .to_dense() before exporting");
@@ -249,10 +238,18 @@ Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {
   QCG_TRY(shape, constants(described.sizes, size_list));
   tensor.shape = std::move(shape);
   QCG_TRY(stride_list, meta.array_at("strides"));
-  QCG_TRY(strides, constants(described.strides, stride_list));
+  QCG_TRY(stride_dims, read_sizes(stride_list));
+  QCG_TRY(strides, constants(stride_dims, stride_list));
   tensor.strides = std::move(strides);
-  if (!described.storage_offset.is_constant()) return meta.bad("storage_offset is symbolic", "export with static weight shapes");
-  tensor.offset = described.storage_offset.constant();
+  if (tensor.strides.size() != tensor.shape.size()) {
+    return stride_list.bad("there are " + std::to_string(tensor.strides.size()) + " strides for " +
+                               std::to_string(tensor.shape.size()) + " sizes", "export the graph again");
+  }
+  if (auto offset = meta.find("storage_offset")) {
+    QCG_TRY(value, read_sym_int(*offset));
+    if (!value.is_constant()) return meta.bad("storage_offset is symbolic", "export with static weight shapes");
+    tensor.offset = value.constant();
+  }
   if (!has_sane_extent(tensor)) return meta.bad("sizes, strides or offset are negative or too large", "export the graph again");
   return tensor;
 }

@@ -24,11 +24,10 @@ Result<Dim> parse_size_expr(std::string_view text);
 Result<Dim> read_sym_int(const JsonCursor& sym_int);  // {"as_int": n} or {"as_expr": {"expr_str": ...}}
 Result<DType> read_export_dtype(const JsonCursor& number);
 
+// What a value of the graph is. How eager execution laid it out (its strides may even be Min(…) expressions) is not ours.
 struct TensorMeta {
   DType dtype = DType::f32;
   Shape sizes;
-  Shape strides;
-  Dim storage_offset;
 };
 
 Result<TensorMeta> read_tensor_meta(const JsonCursor& meta);
