@@ -342,7 +342,8 @@ class Planner {
     problem.symmetric = *node.arg("mapping").get<std::string>() == "SYMMETRIC";
     problem.quant_min = constant_int(node, "quant_min", -128);
     problem.quant_max = constant_int(node, "quant_max", 127);
-    problem.eps = *node.arg("eps").get<double>();
+    const double* eps = node.arg("eps").get<double>();
+    problem.eps = eps ? *eps : 0;  // 0: torchao's default
     problem.output = graph_.value(node.outputs[0]).dtype;
     problem.comment = join_names(node.origins);
     const bool zero_used = uses()[node.outputs[2]] > 0;
