@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "codegen/gemm_layout.h"
 #include "codegen/problem.h"
@@ -121,9 +122,11 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
-  // The three best tiles with their blockings, best tile and best blocking first; the measurement picks.
-  constexpr size_t kTiles = 3, kMostCandidates = 8;
-  ranked.resize(std::min(ranked.size(), kTiles));
+  // The two best tiles of every microkernel with their blockings, best tile and best blocking first; measurement picks.
+  constexpr int kTiles = 2;
+  constexpr size_t kMostCandidates = 8;
+  std::map<const Microkernel*, int> kept;
+  std::erase_if(ranked, [&](const Ranked& r) { return ++kept[r.variants.front().microkernel] > kTiles; });
   std::vector<Candidate> out;
   for (size_t variant = 0; variant < 3; ++variant)
     for (const Ranked& r : ranked)
