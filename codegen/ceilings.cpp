@@ -20,7 +20,6 @@ namespace qcg {
 
 namespace {
 
-constexpr int64_t kReadBytes = int64_t{640} << 20;  // beyond any last-level cache share seen
 constexpr int kReadRounds = 5, kPeakRounds = 5;
 constexpr int64_t kPeakIterations = 120'000;
 constexpr int kChains = 12;
@@ -43,10 +42,12 @@ double best_seconds(ThreadPool& pool, int rounds, const std::function<void(int)>
 }
 
 double read_gbps(ThreadPool& pool) {
-  auto block = AlignedBuffer::allocate(kReadBytes);
+  // Beyond the last-level cache, where every round finds it cold.
+  const int64_t bytes = std::clamp<int64_t>(this_machine().l3_bytes * 3 / 2, int64_t{256} << 20, int64_t{640} << 20);
+  auto block = AlignedBuffer::allocate(bytes);
   if (!block.ok()) return 0;
-  std::memset(block->data(), 1, static_cast<size_t>(kReadBytes));
-  const int64_t part = kReadBytes / pool.threads() / 256 * 256;
+  std::memset(block->data(), 1, static_cast<size_t>(bytes));
+  const int64_t part = bytes / pool.threads() / 256 * 256;
   auto read = [&](int thread) {
     const char* p = reinterpret_cast<const char*>(block->data()) + thread * part;
     __m128i sum = _mm_setzero_si128();

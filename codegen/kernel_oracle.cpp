@@ -121,7 +121,7 @@ std::string GuardedOutputs::find_stray_write() const {
       const int64_t stop = row < m_ ? kFrame + row * block.stride * size : end;
       for (int64_t i = begin; i < stop; ++i)
         if (block.bytes[static_cast<size_t>(i)] != kPaint)
-          return fmt::format("wrote outside output {}, {} bytes after the start of row {}", o, i - (begin - block.n * size), row - 1);
+          return fmt::format("wrote outside output {} at byte {} of {}", o, i - kFrame, m_ * block.stride * size);
       begin = stop + block.n * size;
     }
   }

@@ -24,6 +24,7 @@ using dnnl::matmul;
 using dnnl::memory;
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kCopyAlignment = 4096;
 constexpr int64_t kMaxCopies = 4096;
 
 memory::data_type data_type(int32_t dtype) {
@@ -138,10 +139,12 @@ class Matmul {
     memory user(plain, engine_, const_cast<void*>(s.w));
     const size_t bytes = pd_.weights_desc().get_size();
     const int64_t copies = std::clamp<int64_t>((s.cold_bytes + static_cast<int64_t>(bytes) - 1) / std::max<int64_t>(1, static_cast<int64_t>(bytes)), 1, kMaxCopies);
+    const size_t stride = (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+    block_ = allocate(stride * static_cast<size_t>(copies));
     for (int64_t c = 0; c < copies; ++c) {
-      blocks_.push_back(allocate(bytes));
-      weights_.emplace_back(pd_.weights_desc(), engine_, blocks_.back().get());
-      if (c > 0) std::memcpy(blocks_[static_cast<size_t>(c)].get(), blocks_[0].get(), bytes);
+      char* at = static_cast<char*>(block_.get()) + static_cast<size_t>(c) * stride;
+      weights_.emplace_back(pd_.weights_desc(), engine_, at);
+      if (c > 0) std::memcpy(at, block_.get(), bytes);
       else dnnl::reorder(user, weights_[0]).execute(stream_, user, weights_[0]), stream_.wait();
     }
   }
@@ -151,7 +154,7 @@ class Matmul {
   matmul::primitive_desc pd_;
   matmul primitive_;
   std::vector<float> bias_, scales_;
-  std::vector<Block> blocks_;
+  Block block_;
   std::vector<memory> weights_;
   memory y_;
   std::unordered_map<int, memory> args_;

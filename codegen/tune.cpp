@@ -294,8 +294,10 @@ class Tuning {
     Workspace workspace;
     GuardedOutputs outputs(problem_, m_);
     std::vector<std::span<const std::byte>> copies;
-    std::vector<AlignedBuffer> memory;
+    AlignedBuffer memory;
+    report.send("");  // signs of life around what may take long
     copy_weights(cold_bytes, copies, memory);
+    report.send("");
     std::vector<Loaded> loaded;
     loaded.reserve(alive.size());
     size_t turn = 0;
@@ -320,17 +322,18 @@ class Tuning {
     }
   }
 
-  void copy_weights(int64_t cold_bytes, std::vector<std::span<const std::byte>>& copies, std::vector<AlignedBuffer>& memory) const {
-    const int64_t bytes = static_cast<int64_t>(packed_.size());
-    const int64_t count = std::clamp<int64_t>(bytes > 0 ? (cold_bytes + bytes - 1) / bytes : 1, 1, 4096);
+  // As many copies as are larger than any cache, in one block.
+  void copy_weights(int64_t cold_bytes, std::vector<std::span<const std::byte>>& copies, AlignedBuffer& memory) const {
+    const int64_t bytes = static_cast<int64_t>(packed_.size()), stride = std::max<int64_t>(1, (bytes + 4095) / 4096) * 4096;
+    const int64_t count = std::clamp<int64_t>((cold_bytes + stride - 1) / stride, 1, 4096);
+    auto block = AlignedBuffer::allocate(count * stride);
+    if (!block.ok()) return copies.push_back(packed_);
+    memory = std::move(*block);
     for (int64_t c = 0; c < count; ++c) {
-      auto block = AlignedBuffer::allocate(std::max<int64_t>(bytes, 64));
-      if (!block.ok()) break;
-      std::memcpy(block->data(), packed_.data(), packed_.size());
-      copies.emplace_back(block->data(), packed_.size());
-      memory.push_back(std::move(*block));
+      std::byte* at = memory.data() + c * stride;
+      if (bytes > 0) std::memcpy(at, packed_.data(), packed_.size());
+      copies.emplace_back(at, packed_.size());
     }
-    if (copies.empty()) copies.push_back(packed_);
   }
 
   // Rounds over all contenders, each round starting at another, until the budget is spent.

@@ -1,8 +1,11 @@
 // tune.jsonl: one TuneRecord per line, out and in.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "codegen/tune.h"
 
@@ -16,10 +19,30 @@ constexpr std::string_view kStatusNames[] = {"won",     "lost",      "wrong",   
                                              "crashed", "reference", "untimed"};
 constexpr size_t kMaxLine = 1u << 20, kMaxRecords = 1u << 20;
 
-TrialStatus status_from_name(std::string_view name) {
+std::optional<TrialStatus> status_from_name(std::string_view name) {
   for (size_t i = 0; i < std::size(kStatusNames); ++i)
     if (kStatusNames[i] == name) return static_cast<TrialStatus>(i);
-  return TrialStatus::untimed;
+  return std::nullopt;
+}
+
+// False: the member is of another type or out of range. Null is a number that JSON cannot say, and stays 0.
+bool read_field(const json& value, std::string& out) { return value.is_string() && (out = value.get<std::string>(), true); }
+bool read_field(const json& value, bool& out) { return value.is_boolean() && (out = value.get<bool>(), true); }
+bool read_field(const json& value, double& out) { return value.is_null() || (value.is_number() && (out = value.get<double>(), true)); }
+bool read_field(const json& value, std::vector<std::string>& out) {
+  if (!value.is_array()) return false;
+  for (const json& item : value)
+    if (!read_field(item, out.emplace_back())) return false;
+  return true;
+}
+template <class Integer>
+  requires std::is_integral_v<Integer>
+bool read_field(const json& value, Integer& out) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<Integer>::max())) return false;
+  if (value.get<int64_t>() < std::numeric_limits<Integer>::min()) return false;
+  out = value.get<Integer>();
+  return true;
 }
 
 // Calls f(field name, member) for every field of a record: one list for writing and reading.
@@ -45,27 +68,31 @@ std::string to_json_line(const TuneRecord& record) {
 }
 
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error::io(path, "this tune log cannot be read", "name a program directory or its tune.jsonl");
+  std::error_code ec;
+  std::ifstream in;
+  if (std::filesystem::is_regular_file(path, ec)) in.open(path, std::ios::binary);
+  if (!in.is_open()) return Error::io(path, "this tune log cannot be read", "name a program directory or its tune.jsonl");
   std::vector<TuneRecord> records;
-  std::string line;
-  for (size_t number = 1; std::getline(in, line); ++number) {
-    if (line.empty()) continue;
+  std::string line(kMaxLine, '\0');
+  for (size_t number = 1; in.getline(line.data(), kMaxLine), in.gcount() > 0 || in.good(); ++number) {
     const std::string where = fmt::format("{}:{}", path, number);
-    if (line.size() > kMaxLine || records.size() >= kMaxRecords)
+    if ((in.fail() && !in.eof()) || records.size() >= kMaxRecords)
       return Error::bad_input(where, "too long for a tune log", "this file was not written by qcodegen");
-    const json parsed = json::parse(line, nullptr, false);
-    if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status"))
+    // What getline counts includes the newline it took off.
+    const std::string_view text(line.data(), static_cast<size_t>(in.gcount()) - (in.eof() ? 0 : 1));
+    if (text.empty()) continue;
+    const json parsed = json::parse(text, nullptr, false);
+    if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status") || !parsed["status"].is_string())
       return Error::bad_input(where, "not a tune record", "every line is a JSON object as `compile` writes it");
     TuneRecord record;
-    try {
-      for_each_field(record, [&](const char* name, auto& value) {
-        if (parsed.contains(name)) parsed.at(name).get_to(value);
-      });
-      record.status = status_from_name(parsed.at("status").get<std::string>());
-    } catch (const json::exception&) {
-      return Error::bad_input(where, "a field has the wrong type", "every line is a JSON object as `compile` writes it");
-    }
+    const char* wrong = nullptr;
+    for_each_field(record, [&](const char* name, auto& value) {
+      if (parsed.contains(name) && !read_field(parsed[name], value) && !wrong) wrong = name;
+    });
+    const auto status = status_from_name(parsed["status"].get<std::string>());
+    if (!status) wrong = "status";
+    if (wrong) return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong), "every line is a JSON object as `compile` writes it");
+    record.status = *status;
     records.push_back(std::move(record));
   }
   return records;

@@ -1,0 +1,148 @@
+// Decisions that need no kernel: the noise rule, buckets, the log, pins.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/batch.h"
+#include "tune_harness.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+Timing timing(double median, double spread = 0, int samples = 20) { return {median, median - spread / 2, median + spread / 2, samples}; }
+
+int choose(std::vector<Timing> timings) { return choose_winner(timings); }
+
+struct TempFile {
+  std::string path = fmt::format("{}/qcg_tune_{}_{}.jsonl", std::filesystem::temp_directory_path().string(), getpid(), serial++);
+  explicit TempFile(const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  ~TempFile() { std::filesystem::remove(path); }
+  static inline int serial = 0;
+};
+
+TuneRecord some_record() {
+  TuneRecord r;
+  r.kernel = "qgemm \"quoted\" \n é";
+  r.problem = "p", r.nodes = {"a", "b"}, r.target = "avx512", r.candidate = "8x2 kc=512", r.scheme = "w8", r.epilogue = "silu(acc0)";
+  r.m = 4, r.m_min = 2, r.m_max = INT64_MAX, r.n = 28672, r.k = 4096, r.group = 128, r.segments = 2, r.threads = 3;
+  r.median_s = 1.25e-3, r.p10_s = 1e-3, r.p90_s = 2e-3, r.samples = 17, r.gbps = 12.5, r.gflops = 99, r.share = 0.75;
+  r.compile_s = 0.5, r.max_error = 1e-3, r.error_bound = 2e-3, r.status = TrialStatus::won, r.reason = "why";
+  r.cache_hit = true, r.key = "abc", r.machine = "m", r.date = "2026-01-01T00:00:00Z";
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("an incumbent is only beaten by more than the noise") {
+  CHECK(choose({}) == -1);
+  CHECK(choose({timing(0)}) == -1);
+  CHECK(choose({timing(0), timing(2)}) == 1);
+  CHECK(choose({timing(1.0), timing(0.5)}) == 1);
+  CHECK(choose({timing(1.0), timing(0.995)}) == 0);          // below 1 %
+  CHECK(choose({timing(1.0), timing(0.98)}) == 1);
+  CHECK(choose({timing(1.0, 0.8), timing(0.95, 0.8)}) == 0);  // within the spread
+  CHECK(choose({timing(1.0, 0.8, 10000), timing(0.95, 0.8, 10000)}) == 1);
+  CHECK(choose({timing(1.0), timing(1.0), timing(1.0)}) == 0);
+  CHECK(choose({timing(1.0), timing(0.9), timing(0.8)}) == 2);
+}
+
+TEST_CASE("buckets meet the range of m and the list that was asked for") {
+  Problem p = problem_of(Scheme::dense, DType::f32, DType::f32, 0, {8}, {8}, DType::f32);
+  CHECK(buckets_of(p, {}).size() == std::size(kBuckets));
+  p.m_min = p.m_max = 7;
+  auto one = buckets_of(p, {});
+  REQUIRE(one.size() == 1);
+  CHECK(one[0].m_min == 5);
+  CHECK(one[0].m_probe == 7);
+  p.m_min = 0, p.m_max = 100;
+  auto some = buckets_of(p, {});
+  REQUIRE(some.size() == 5);
+  CHECK(some[4].m_probe == 100);
+  const int64_t list[] = {3, 50};
+  auto asked = buckets_of(p, list);
+  REQUIRE(asked.size() == 2);
+  CHECK(asked[0].m_probe == 3);
+  CHECK(asked[1].m_probe == 50);
+  CHECK(asked[1].m_max == 64);
+  const int64_t outside[] = {5000};
+  CHECK_FALSE(buckets_of(p, outside).empty());
+  p.m_min = p.m_max = 0;  // nothing but empty batches: still one kernel
+  CHECK(buckets_of(p, {}).size() == 1);
+}
+
+TEST_CASE("a record survives the log") {
+  const TuneRecord r = some_record();
+  TuneRecord crashed = r;
+  crashed.status = TrialStatus::crashed;
+  crashed.max_error = std::nan("");
+  const TempFile file(to_json_line(r) + "\n\n" + to_json_line(crashed) + "\n");
+  auto read = read_tune_log(file.path);
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  REQUIRE(read->size() == 2);
+  CHECK(to_json_line((*read)[0]) == to_json_line(r));
+  CHECK((*read)[0].m_max == INT64_MAX);
+  CHECK((*read)[0].kernel == r.kernel);
+  CHECK((*read)[1].status == TrialStatus::crashed);
+  CHECK((*read)[1].max_error == 0);
+  for (TrialStatus s : {TrialStatus::won, TrialStatus::lost, TrialStatus::wrong, TrialStatus::failed_to_build, TrialStatus::too_slow,
+                        TrialStatus::crashed, TrialStatus::reference, TrialStatus::untimed})
+    CHECK_FALSE(trial_status_name(s).empty());
+}
+
+TEST_CASE("hostile logs are typed errors") {
+  const std::string good = to_json_line(some_record());
+  for (const std::string& text : {std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff", 2), std::string("{\"kernel\":\"k\"}"),
+                                  std::string("{\"kernel\":1,\"status\":\"won\"}"), std::string("{\"kernel\":\"k\",\"status\":3}"),
+                                  std::string("{\"kernel\":\"k\",\"status\":\"best\"}"), std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":1e300}"),
+                                  std::string("{\"kernel\":\"k\",\"status\":\"won\",\"threads\":99999999999}"),
+                                  std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":18446744073709551615}"),
+                                  std::string("{\"kernel\":\"k\",\"status\":\"won\",\"nodes\":[[1]]}"), std::string(100'000, '['),
+                                  std::string(3 << 20, 'a')}) {
+    const TempFile file(good + "\n" + text + "\n");
+    CAPTURE(text.substr(0, 60));
+    auto read = read_tune_log(file.path);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().to_string().find(":2") != std::string::npos);
+  }
+  CHECK_FALSE(read_tune_log("/no/such/log").ok());
+  CHECK_FALSE(read_tune_log("/dev/zero").ok());
+  CHECK_FALSE(read_tune_log(std::filesystem::temp_directory_path()).ok());
+}
+
+TEST_CASE("pins replay the winner of a log") {
+  Plan plan;
+  plan.target = {Device::cpu, Isa::avx2};
+  Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {64}, {48}, DType::bf16);
+  plan.problems = {p};
+  CompileOptions options;
+  auto all = render_all(plan, options, Pins());
+  REQUIRE(all.ok());
+  std::string log;
+  size_t several = 0;
+  for (const Choice& choice : all->choices) {
+    const Candidate& last = choice.candidates.back();
+    several += choice.candidates.size() > 1;
+    TuneRecord r = some_record();
+    r.problem = p.signature(), r.kernel = kernel_name(p, last), r.candidate = last.describe();
+    r.m_min = choice.bucket.m_min, r.m_max = choice.bucket.m_max;
+    log += to_json_line(r) + "\n";
+    r.status = TrialStatus::lost, r.candidate = choice.candidates[0].describe();
+    log += to_json_line(r) + "\n";
+  }
+  CHECK(several > 0);
+  const TempFile file(log);
+  auto pins = Pins::read(file.path);
+  REQUIRE(pins.ok());
+  auto pinned = render_all(plan, options, *pins);
+  REQUIRE(pinned.ok());
+  REQUIRE(pinned->choices.size() == all->choices.size());
+  for (size_t c = 0; c < pinned->choices.size(); ++c) {
+    REQUIRE(pinned->choices[c].candidates.size() == 1);
+    CHECK(pinned->choices[c].candidates[0].describe() == all->choices[c].candidates.back().describe());
+  }
+  CHECK_FALSE(Pins::read("/no/such/log").ok());
+}

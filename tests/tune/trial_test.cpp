@@ -1,0 +1,146 @@
+// What becomes of candidates that crash, trap, hang, lie or do not compile; and who wins among the others.
+#include <unistd.h>
+
+#include "codegen/trial.h"
+#include "tune_harness.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+Result<TuneResult> tune_hand(const Workload& w, const std::vector<BuiltKernel>& built, const TuneOptions& options, Bucket bucket = {5, 16, 16}) {
+  return tune(w.problem, w.tensors, w.packed, bucket, some_candidates(w.problem, built.size()), built, options);
+}
+
+}  // namespace
+
+TEST_CASE("a child reports, and its end is told") {
+  auto fine = run_in_child(20, [](ChildReport& report) { report.begin(3), report.send("one"), report.send(""), report.send("two"); });
+  REQUIRE(fine.ok());
+  CHECK(fine->messages == std::vector<std::string>{"one", "two"});
+  CHECK(fine->failure.empty());
+  CHECK(fine->current == 3);
+  auto trap = run_in_child(20, [](ChildReport& report) { report.send("one"), report.begin(1), __builtin_trap(); });
+  REQUIRE(trap.ok());
+  CHECK(trap->messages.size() == 1);
+  CHECK(trap->current == 1);
+  CHECK(trap->failure.starts_with("SIGILL"));
+  auto exits = run_in_child(20, [](ChildReport&) { _exit(7); });
+  REQUIRE(exits.ok());
+  CHECK(exits->failure == "exited with status 7");
+  auto hangs = run_in_child(0.2, [](ChildReport& report) { report.begin(2), ::pause(); });
+  REQUIRE(hangs.ok());
+  CHECK(hangs->failure == "no answer in 0.2 s");
+  CHECK(hangs->current == 2);
+  // Signs of life count: four of them in more than the patience for one.
+  auto slow = run_in_child(3, [](ChildReport& report) {
+    for (int i = 0; i < 4; ++i) ::usleep(1'000'000), report.send("");
+  });
+  REQUIRE(slow.ok());
+  CHECK(slow->failure.empty());
+}
+
+TEST_CASE("bad candidates cost themselves only") {
+  const Workload w = hand_workload(11);
+  const auto built = build_kernels({
+      hand_written("not_built", {.prelude = "#error this is no kernel\n"}),
+      hand_written("crash", {.at_start = "*(volatile int*)8 = 1;"}),
+      hand_written("trap", {.at_start = "__builtin_trap();"}),
+      hand_written("hang", {.at_start = "for (volatile int i = 0;;) i = i;"}),
+      hand_written("offset", {.value = "sum + 0.25f"}),
+      hand_written("nan", {.value = "n == 63 && m % 2 ? __builtin_nanf(\"\") : sum"}),
+      hand_written("outside", {.at_row = "y[m * stride + 64] = 0;"}),
+      hand_written("before", {.at_row = "if (m == 0) y[-1] = 0;"}),
+      hand_written("unwritten", {.value = "n == 37 && m == 2 ? y[m * stride + n] : sum"}),
+      hand_written("crash_when_timed", {.at_start = "if (c->params[0] == 16) __builtin_trap();"}),
+      hand_written("slow", {.at_row = "for (volatile int i = 0; i < 2000000; i = i + 1) {}"}),
+      hand_written("good", {}),
+  });
+  TuneOptions options = quick_options();
+  options.trial_timeout_s = 4;
+  auto result = tune_hand(w, built, options);
+  REQUIRE_MESSAGE(result.ok(), result.error().to_string());
+  struct Want {
+    const char* name;
+    TrialStatus status;
+    const char* reason;
+  };
+  const Want wants[] = {
+      {"not_built", TrialStatus::failed_to_build, "this is no kernel"}, {"crash", TrialStatus::crashed, "SIGSEGV"},
+      {"trap", TrialStatus::crashed, "SIGILL"},                         {"hang", TrialStatus::crashed, "no answer in 8 s"},
+      {"offset", TrialStatus::wrong, "error 0.25 >"},                   {"nan", TrialStatus::wrong, "nan where"},
+      {"outside", TrialStatus::wrong, "wrote outside output 0"},        {"before", TrialStatus::wrong, "wrote outside output 0"},
+      {"unwritten", TrialStatus::wrong, "not written at m=2, n=37"},    {"crash_when_timed", TrialStatus::crashed, "SIGILL"},
+      {"slow", TrialStatus::too_slow, "dropped early"},                 {"good", TrialStatus::won, ""},
+  };
+  REQUIRE(result->records.size() == std::size(wants));
+  for (size_t i = 0; i < std::size(wants); ++i) {
+    const TuneRecord& r = result->records[i];
+    CAPTURE(r.kernel);
+    CAPTURE(r.reason);
+    CHECK(r.kernel == wants[i].name);
+    CHECK(trial_status_name(r.status) == trial_status_name(wants[i].status));
+    CHECK(r.reason.find(wants[i].reason) != std::string::npos);
+  }
+  CHECK(result->winner == 11);
+  const TuneRecord& won = result->records[11];
+  CHECK(won.samples > 0);
+  CHECK(won.median_s > 0);
+  CHECK(won.p10_s <= won.median_s);
+  CHECK(won.median_s <= won.p90_s);
+  CHECK(won.gflops > 0);
+  CHECK(won.max_error <= won.error_bound);
+  CHECK(won.m == 16);
+}
+
+TEST_CASE("without tuning the first right candidate is taken, untimed") {
+  const Workload w = hand_workload(12);
+  const auto built = build_kernels({hand_written("not_built", {.prelude = "#error no\n"}), hand_written("wrong", {.value = "-sum"}),
+                                    hand_written("trap", {.at_start = "__builtin_trap();"}), hand_written("first", {}), hand_written("second", {})});
+  auto result = tune_hand(w, built, quick_options(TuneMode::off));
+  REQUIRE(result.ok());
+  CHECK(result->winner == 3);
+  for (size_t i : {3, 4}) {
+    CHECK(result->records[i].status == TrialStatus::untimed);
+    CHECK(result->records[i].median_s == 0);
+  }
+}
+
+TEST_CASE("no right candidate is a result that says why") {
+  const Workload w = hand_workload(13);
+  const auto built = build_kernels({hand_written("wrong", {.value = "0"}), hand_written("not_built", {.prelude = "#error no\n"})});
+  for (TuneMode mode : {TuneMode::off, TuneMode::fast}) {
+    auto result = tune_hand(w, built, quick_options(mode));
+    REQUIRE(result.ok());
+    CHECK(result->winner == -1);
+    CHECK(result->records[0].status == TrialStatus::wrong);
+    CHECK(result->records[1].status == TrialStatus::failed_to_build);
+  }
+}
+
+TEST_CASE("one wrong weight of 64 x 512 is found") {
+  const uint64_t seed = 5;
+  CAPTURE(seed);
+  const Workload w = hand_workload(seed);
+  const auto built = build_kernels({hand_written("good", {})});
+  std::mt19937_64 rng(seed);
+  for (int i = 0; i < 12; ++i) {
+    const size_t at = rng() % (kHandN * kHandK);
+    CAPTURE(at);
+    Workload broken = w;
+    float v;
+    std::memcpy(&v, broken.packed.data() + at * sizeof v, sizeof v);
+    v += 0.02f;
+    std::memcpy(broken.packed.data() + at * sizeof v, &v, sizeof v);
+    for (Bucket bucket : {Bucket{1, 1, 1}, Bucket{5, 16, 16}}) {
+      auto result = tune_hand(broken, built, quick_options(TuneMode::off), bucket);
+      REQUIRE(result.ok());
+      CHECK(result->winner == -1);
+      CHECK(result->records[0].reason.find(fmt::format("n={}", at / kHandK)) != std::string::npos);
+    }
+  }
+  auto right = tune_hand(w, built, quick_options(TuneMode::off));
+  REQUIRE(right.ok());
+  CHECK(right->winner == 0);
+}
