@@ -67,6 +67,8 @@ class LinearFinder {
       if (outcome.linear && !has_size_of(id, *outcome.linear))
         outcome = Outcome::miss("the result " + to_string(graph_.value(graph_.nodes[id].outputs[0]).shape) +
                                 " is more than one row of outputs per row of the activation");
+      if (outcome.linear && overflows_int32(*outcome.linear))
+        outcome = Outcome::miss("K is too large for exact int32 sums");
       if (!outcome.linear) {
         if (!outcome.missing.empty()) misses_[product_of(*match)].push_back({recognizer.name, outcome.missing});
         continue;
@@ -86,6 +88,13 @@ class LinearFinder {
     Shape rows(x.begin(), x.end() - 1);
     rows.push_back(graph_.value(spec.weight).shape[0]);
     return product(rows) == product(graph_.value(graph_.nodes[root].outputs[0]).shape);
+  }
+
+  // s8 * s8 can reach 2^31 from K = 131,072, u8 * s8 from 65,794.
+  bool overflows_int32(const LinearSpec& spec) const {
+    if (spec.scheme != Scheme::da8w8 && spec.scheme != Scheme::s8s8) return false;
+    const int64_t k = graph_.value(spec.weight).data.shape[1];
+    return k >= (graph_.value(spec.x).dtype == DType::u8 ? 65794 : 131072);
   }
 
   // A more specific pattern nearly matched: the linear works, but costs more than the user may expect.
@@ -224,7 +233,7 @@ class LinearFinder {
 
 Status recognize_linear(Graph& graph, PassContext& context) {
   QCG_CHECK(check_weight_dtypes(graph));
-  QCG_CHECK(lift_quantize_rows(graph, context.report));
+  QCG_CHECK(lift_quantize_rows(graph, context));
   QCG_CHECK(LinearFinder(graph, context.report).run());
   // Rows taken off in front of a linear leave reshapes of reshapes behind it.
   PassReport again;

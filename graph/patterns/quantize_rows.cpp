@@ -39,7 +39,8 @@ double least_scale(DType input, const Node& choose) {
 }
 
 // Why this pair cannot be one qcg.quantize_rows; nullopt when it can.
-std::optional<std::string> check_pair(const Graph& graph, const Node& choose, const Node& quantize) {
+std::optional<std::string> check_pair(const Graph& graph, const Node& choose, const Node& quantize,
+                                      bool emulate_casts) {
   const ValueId x = quantize.tensor("input");
   if (choose.tensor("input") != x) return "the scale was chosen from another tensor";
   if (!is_row_block(graph, choose) || !is_row_block(graph, quantize)) return "the block is not a whole row";
@@ -50,14 +51,18 @@ std::optional<std::string> check_pair(const Graph& graph, const Node& choose, co
   auto range = quantized_range(quantize, out);
   if (!range) return "the quantized dtype is " + std::string(dtype_name(out)) + ", not an 8-bit integer";
   if (quantized_range(choose, out) != range) return "the scale was chosen for another range";
-  if (graph.value(quantize.tensor("scale")).dtype != DType::f32)
-    return "the scale is " + std::string(dtype_name(graph.value(quantize.tensor("scale")).dtype)) + ", not f32";
+  const DType scale = graph.value(quantize.tensor("scale")).dtype;
+  // A scale in x's own dtype is the same number in f32. Only the product x / scale is then not rounded to that dtype, an
+  // intermediate like any other.
+  if (scale != DType::f32 && (scale != graph.value(x).dtype || emulate_casts))
+    return "the scale is " + std::string(dtype_name(scale)) + ", not f32";
   return std::nullopt;
 }
 
 class RowsLifter {
  public:
-  RowsLifter(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+  RowsLifter(Graph& graph, PassContext& context)
+      : graph_(graph), report_(context.report), emulate_casts_(context.options.emulate_precision_casts) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -78,7 +83,7 @@ class RowsLifter {
       return;
     }
     const Node choose = *choose_node;
-    if (auto missing = check_pair(graph_, choose, quantize)) {
+    if (auto missing = check_pair(graph_, choose, quantize, emulate_casts_)) {
       note(quantize, *missing);
       return;
     }
@@ -142,10 +147,11 @@ class RowsLifter {
 
   Graph& graph_;
   PassReport& report_;
+  bool emulate_casts_;
 };
 
 }  // namespace
 
-Status lift_quantize_rows(Graph& graph, PassReport& report) { return RowsLifter(graph, report).run(); }
+Status lift_quantize_rows(Graph& graph, PassContext& context) { return RowsLifter(graph, context).run(); }
 
 }  // namespace qcg

@@ -8,7 +8,7 @@
 
 namespace qcg {
 
-// Counts "activation quantizations" and notes near misses in `report`. Leaves the graph sorted.
-Status lift_quantize_rows(Graph& graph, PassReport& report);
+// Counts "activation quantizations" and notes near misses in the report. Leaves the graph sorted.
+Status lift_quantize_rows(Graph& graph, PassContext& context);
 
 }  // namespace qcg

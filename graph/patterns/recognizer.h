@@ -68,7 +68,7 @@ ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape);
 bool is_all_zero(const Graph& graph, ValueId id);
 bool is_float_activation(DType dtype);  // f32, bf16, f16
 
-// The value under casts to wider types and row views: what was quantized, whatever the exporter did to its shape.
+// The value under reshapes and casts that keep every number: what was quantized, whatever the exporter did to its shape.
 ValueId under_rows(const Graph& graph, ValueId id);
 // Adds gemm's bias, alpha and beta to the spec; says what is missing when they do not fit [.., N].
 std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearSpec& spec);

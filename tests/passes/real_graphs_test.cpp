@@ -25,7 +25,7 @@ constexpr Expected kExpected[] = {
     {"llama_mlp_f32", "dense", 2, 0, 2, "mul(silu(acc0), acc1)"},
     {"llama_mlp_int8wo", "w8", 2, 0, 2, "mul(silu(acc0), acc1)"},
     {"llama_mlp_int4wo_g32", "w4", 2, 0, 2, "mul(silu(acc0), acc1)"},
-    {"llama_mlp_da8w8", "da8w8", 2, 2, 2, "mul(silu(acc0), acc1)"},
+    {"llama_mlp_da8w8", "da8w8", 2, 2, 2, "mul(cast_bf16(silu(cast_bf16(acc0))), cast_bf16(acc1))"},
     {"llama_qkv_bf16", "dense", 1, 0, 3, "acc0"},
     {"int8pack_siblings_bf16", "w8", 1, 0, 3, "acc0"},
     {"int8wo_odd_n3073", "w8", 1, 0, 1, "acc0"},
@@ -34,7 +34,7 @@ constexpr Expected kExpected[] = {
     {"llama31_8b_linears_bf16", "dense", 4, 0, 3, "add(in0, acc0)"},
     {"llama31_8b_linears_int8wo", "w8", 4, 0, 3, "add(in0, acc0)"},
     {"llama31_8b_linears_int4wo_g128", "w4", 4, 0, 3, "add(in0, acc0)"},
-    {"llama31_8b_linears_da8w8", "da8w8", 4, 4, 3, "add(in0, acc0)"},
+    {"llama31_8b_linears_da8w8", "da8w8", 4, 4, 3, "add(in0, cast_bf16(acc0))"},
 };
 
 bool skip_without_graphs() {
