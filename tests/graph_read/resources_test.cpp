@@ -74,7 +74,7 @@ std::string repeat(const std::string& unit, size_t bytes) {
 }  // namespace
 
 TEST_CASE("bombs: long, deep and wide JSON") {
-  constexpr size_t kMiB = 1 << 20;
+  constexpr size_t kMiB = kOptimized ? 1 << 20 : 1 << 16;  // the limits themselves where they can be measured
   TempFolder folder;
   auto file = [&](const std::string& text) { return folder.write("bomb.json", text); };
   expect_cheap_refusal("a list of 10^9 elements (2 GB, mostly a hole)", write_sparse(folder, "{\"graph_module\": [1,1,1", off_t{2} << 30));
@@ -85,7 +85,7 @@ TEST_CASE("bombs: long, deep and wide JSON") {
   expect_cheap_refusal("one long escaped string", file("{\"graph_module\": \"" + repeat("\\u0041", 63 * kMiB)));
   expect_cheap_refusal("many keys", [&] {
     std::string text = "{";
-    for (size_t i = 0; i < 1'900'000; ++i) text += "\"" + std::to_string(i) + "\":0,";
+    for (size_t i = 0; i < (kOptimized ? 1'900'000 : 100'000); ++i) text += "\"" + std::to_string(i) + "\":0,";
     return file(text + "\"graph_module\":{}}");
   }());
   expect_cheap_refusal("equal keys", file("{" + repeat("\"a\":0,", 16 * kMiB) + "\"a\":1}"));
@@ -103,7 +103,7 @@ TEST_CASE("bombs: a graph as large as the limits allow, and wrong at its very en
   graph["tensor_values"]["METAS"] = 0;
   graph["outputs"] = Json::array({{{"as_tensor", {{"name", "x"}}}}});
   std::string text = j.dump(), nodes, metas;
-  constexpr int kNodes = 60'000;
+  constexpr int kNodes = kOptimized ? 60'000 : 3'000;
   for (int i = 0; i < kNodes; ++i) {
     std::string name = "n" + std::to_string(i), from = i == 0 ? "x" : "n" + std::to_string(i - 1);
     nodes += (i ? "," : "[") + std::string(R"({"target":"torch.ops.aten.relu.default","inputs":[{"name":"self","arg":{"as_tensor":{"name":")") + from +
@@ -114,8 +114,8 @@ TEST_CASE("bombs: a graph as large as the limits allow, and wrong at its very en
   replace("\"NODES\"", nodes + "]");
   replace("\"METAS\":0", metas + "\"end\":0");
   std::string path = folder.write("g.json", text);
-  expect_cheap_refusal("60,000 nodes", path);
-  CHECK(contains(read_graph(path).error().where, "nodes[59999]"));
+  expect_cheap_refusal(std::to_string(kNodes) + " nodes", path);
+  CHECK(contains(read_graph(path).error().where, "nodes[" + std::to_string(kNodes - 1) + "]"));
 }
 
 TEST_CASE("bombs: safetensors and archives") {
@@ -131,7 +131,7 @@ TEST_CASE("bombs: safetensors and archives") {
   uint64_t huge = 99'000'000;
   std::memcpy(lie.data(), &huge, 8);
   expect_cheap_refusal("a header of 99 MB that is a hole", graph, {write_sparse(folder, lie + "{", 200'000'000)});
-  expect_cheap_refusal("a header of 60 MB of values", graph, {header("{\"a\": {\"dtype\": \"U8\", \"shape\": [" + repeat("1,", 60'000'000) + "1]}}")});
+  expect_cheap_refusal("a header of 60 MB of values", graph, {header("{\"a\": {\"dtype\": \"U8\", \"shape\": [" + repeat("1,", kOptimized ? 60'000'000 : 6'000'000) + "1]}}")});
   expect_cheap_refusal("a zip of 2 GB that is a hole", write_sparse(folder, "PK\3\4", off_t{2} << 30));
   SmallPt2 p;
   p.zip.method = 8;
