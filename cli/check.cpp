@@ -120,7 +120,7 @@ Status compare_expected(const std::string& path, const Program& program, const s
 }
 
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options, const CheckFlags& flags) {
-  QCG_TRY(loaded, load_program(program_path, flags.threads));
+  QCG_TRY(loaded, load_program(program_path, flags.threads, true));
   QCG_TRY(graph, read_graph(options.input, {.weights = options.weights}));
   CheckReport report;
   std::vector<int64_t> ms = flags.m_list;

@@ -1,6 +1,7 @@
 // qcodegen compile: a graph becomes a program directory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/cli.h"
@@ -57,7 +58,22 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
                                           report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
 }
 
+// Not tuned, so there are no times: one line per step.
+void print_untimed(const CompileReport& report) {
+  Table table({"kernel", "scheme", "one kernel each for m around"});
+  for (size_t i = 0; i < report.kernels.size();) {
+    const KernelReport& first = report.kernels[i];
+    std::string ms;
+    for (; i < report.kernels.size() && report.kernels[i].step == first.step; ++i)
+      ms += fmt::format("{}{}", ms.empty() ? "" : ", ", report.kernels[i].m_probe);
+    table.add({first.step, first.summary, ms});
+  }
+  fmt::print("{}", table.str());
+}
+
 void print_kernels(const CompileReport& report) {
+  if (std::none_of(report.kernels.begin(), report.kernels.end(), [](const KernelReport& k) { return k.record.median_s > 0; }))
+    return print_untimed(report);
   Table table({"kernel", "scheme", "m", "time", "GB/s", "GF/s", "roofline", "against"});
   std::string last;
   for (const KernelReport& k : report.kernels) {

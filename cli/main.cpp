@@ -38,13 +38,14 @@ int exit_status(ErrorCode code) {
 }
 
 // The parser stops at the first mistake, so --json may not have been seen yet.
-int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, const std::string& message) {
+int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std::string message) {
   std::string command;
   for (int i = 1; i < argc; ++i) {
     session.json = session.json || std::string_view(argv[i]) == "--json";
     for (const CLI::App* sub : app.get_subcommands({}))
       if (command.empty() && sub->get_name() == argv[i]) command = " " + sub->get_name();
   }
+  if (command.empty() && argv[1][0] != '-') message = fmt::format("there is no command '{}'", argv[1]);
   return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", command)});
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("damaged graphs are errors of the input") {
     CHECK(!fs::exists(dir / "out.qcg"));
   }
   spit(dir / "cut.json", slurp(kMlp).substr(0, 200));
-  check_error({"compile", dir / "cut.json"}, 1, "BadInput", {"cut.json"});
+  check_error({"compile", dir / "cut.json"}, 1, "BadInput", {"$.", "line ", "ends too early"});
 }
 
 TEST_CASE("all unsupported operators are listed at once, with source lines") {
@@ -81,8 +81,8 @@ TEST_CASE("tensor subclasses are refused with their remedy") {
 }
 
 TEST_CASE("names that are not known are refused with the ones that are") {
-  check_error({"compile", kMlp, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "qcodegen list targets"});
-  check_error({"compile", kMlp, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage", {"make_coffee", "qcodegen list passes"});
+  check_error({"compile", kMlp, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "cpu:portable"});
+  check_error({"compile", kMlp, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage", {"make_coffee", "merge_sibling_linears"});
 }
 
 TEST_CASE("a missing weight is named") {
@@ -99,9 +99,26 @@ TEST_CASE("no compiler, no output directory: errors of the environment") {
 TEST_CASE("a directory that is no program, and a damaged program") {
   TempDir dir;
   fs::create_directory(dir / "empty.qcg");
-  check_error({"run", dir / "empty.qcg", "--inputs", "in.safetensors"}, 1, "BadInput", {"empty.qcg"});
-  spit(dir / "empty.qcg/manifest.json", "{}");
-  check_error({"run", dir / "empty.qcg", "--inputs", "in.safetensors"}, 1, "BadInput", {"empty.qcg"});
+  check_error({"run", dir / "empty.qcg", "--inputs", "in.safetensors"}, 3, "Io", {"empty.qcg/manifest.json"});
+  const std::string program = dir / "p.qcg";
+  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status == 0);
+  for (const std::string file : {"manifest.json", "weights.bin"}) {
+    INFO(file);
+    const std::string whole = slurp(program + "/" + file);
+    REQUIRE(!whole.empty());
+    std::string flipped = whole;
+    flipped[whole.size() / 2] = static_cast<char>(flipped[whole.size() / 2] ^ 1);
+    fs::permissions(program + "/" + file, fs::perms::owner_all);
+    for (const std::string& damaged : {flipped, whole.substr(0, whole.size() / 2)}) {
+      spit(program + "/" + file, damaged);
+      const Run run = qcodegen({"check", program});
+      INFO(run.err);
+      CHECK(run.status == 1);
+      CHECK(run.err.find("error[") != std::string::npos);
+      CHECK(run.err.find(file) != std::string::npos);
+    }
+    spit(program + "/" + file, whole);
+  }
 }
 
 TEST_CASE("inputs of the wrong name, shape or dtype are named") {
