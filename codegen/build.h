@@ -26,7 +26,7 @@ struct KernelSource {
   std::string symbol;  // of the qcg_kernel it defines
   std::string source;  // one translation unit
   Isa isa = Isa::portable;
-  CudaLaunch launch;   // of a kernel for a device
+  CudaLaunch launch{};  // of a kernel for a device
 
   bool on_device() const { return isa_info(isa).device == Device::cuda; }
   std::string_view module_suffix() const { return on_device() ? ".cubin" : ".so"; }
