@@ -28,7 +28,7 @@ constexpr double kDropFactor = 1.5;           // a candidate this much slower af
 constexpr double kDropAtOnce = 2;             // or this much slower already when it ran for the first time
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
 constexpr double kOverBudget = 3;             // a slow problem gets fewer than kMinRounds rather than this many budgets
-constexpr double kMinSample_s = 40e-6;        // shorter kernels are repeated within a sample
+constexpr double kMinSample_s = 500e-6;       // shorter kernels are repeated within a sample: threads are awake as in a program
 constexpr double kTrialTimeout_s = 20;        // without a sign of life, beside what the work may take at kSlowestGops
 constexpr double kSlowestGops = 0.25;         // scalar code on a busy machine
 constexpr size_t kMaxReferences = 16;
