@@ -95,7 +95,7 @@ TEST_CASE("without merge_sibling_linears nothing is merged and the results stay 
   CHECK(merged["merged"].size() == 1);
   CHECK(unmerged["merged"].empty());
   for (const char* m : {"m1", "m5", "m33"}) {
-    INFO(m);
+    INFO(std::string(m));
     const std::string stem = source_path("examples/llama_mlp_int8/") + m;
     for (const char* program : {"merged", "unmerged"})
       CHECK(qcodegen({"check", dir / (program + std::string(".qcg")), "--inputs", stem + ".inputs.safetensors", "--expected",

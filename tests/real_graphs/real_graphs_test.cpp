@@ -81,7 +81,7 @@ void check_target(const std::string& target) {
     CHECK(compiled.status == 0);
     if (compiled.status != 0) continue;
     for (const char* m : {"m1", "m5", "m33"}) {
-      INFO(m);
+      INFO(std::string(m));
       const std::string stem = folder + "/" + m;
       const Run ran = qcodegen({"run", program, "--inputs", stem + ".inputs.safetensors", "--outputs", dir / "out.safetensors", "-q"});
       INFO(ran.err);
