@@ -46,6 +46,7 @@ class Compiler {
 
   Result<CompileReport> run() {
     const double start = now_s();
+    QCG_CHECK(refuse_unavailable());
     QCG_TRY(target, parse_target(options_.target));
     QCG_CHECK(check_tunable(target));
     QCG_TRY(cxx, find_compiler(target, options_.toolchain));
@@ -91,6 +92,17 @@ class Compiler {
   }
 
  private:
+  // Choices of the command line's contract that no kernel or loader serves yet: an error, never silently the default.
+  Status refuse_unavailable() const {
+    if (options_.extern_auto)
+      return Error::unsupported("--extern=auto", "programs that call vendor kernels cannot be written yet",
+                                "leave it out: the log still shows what the vendor's kernels would take");
+    if (options_.rounded)
+      return Error::unsupported("--dequant=rounded", "every kernel dequantizes exactly; there is no rounded one yet",
+                                "leave it out: exact is the more accurate mode");
+    return {};
+  }
+
   template <class... Args>
   void step(fmt::format_string<Args...> format, Args&&... args) {
     if (options_.on_step) options_.on_step(fmt::format(format, std::forward<Args>(args)...));
