@@ -50,7 +50,7 @@ constexpr int64_t kSmallM = 4, kMiddleM = 16;
 
 // A block of K is a whole number of groups.
 int64_t whole_groups(const PanelLayout& p, int64_t kc) {
-  const int64_t unit = p.groups > 1 ? p.group_padded : kPadK;
+  const int64_t unit = p.header_bytes > 0 ? p.group_padded : kPadK;
   kc = std::max<int64_t>(unit, kc / unit * unit);
   return kc < p.k_padded ? kc : 0;
 }

@@ -274,7 +274,7 @@ class GemmContext {
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const {
     if (c_.kc <= 0 || c_.kc >= p_.k_padded) return p_.k_padded;
-    const int64_t unit = grouped_ && p_.groups > 1 ? p_.group_padded : kPadK;
+    const int64_t unit = grouped_ ? p_.group_padded : kPadK;
     return std::min(p_.k_padded, std::max(unit, c_.kc / unit * unit));
   }
 

@@ -102,3 +102,20 @@ TEST_CASE("every scheme on every ISA over odd shapes") {
   MESSAGE(fmt::format("{} kernels ran, {} only compiled (this CPU lacks their ISA)", ran, skipped));
   CHECK(ran > 0);
 }
+
+TEST_CASE("w4 with one scale per channel is one group: a block of K is all of it") {
+  std::vector<Case> cases;
+  const SchemeCase s{Scheme::w4, DType::f32, DType::i8, 0, DType::f32};
+  for (Isa isa : kIsas) {
+    Case c;
+    c.problem = problem_of(s, {130}, {40}, 0);
+    c.isa = isa;
+    c.candidate = candidates(c.problem, {Device::cpu, isa}, 65, 256).front();
+    c.candidate.kc = 32;
+    c.what = name_of(s, isa, c.candidate, c.problem);
+    cases.push_back(std::move(c));
+  }
+  build_cases(cases);
+  for (Case& c : cases)
+    if (c.kernel) check_case(c, 9);
+}
