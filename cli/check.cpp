@@ -12,13 +12,14 @@
 #include "codegen/compile.h"
 #include "codegen/origin.h"
 #include "graph/graph.h"
+#include "graph/read/safetensors.h"
 
 namespace qcg {
 
 namespace {
 
 struct CheckFlags {
-  std::string path, graph, inputs, target = "cpu";
+  std::string path, graph, inputs, expected, target = "cpu";
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
   int trials = 3;
@@ -38,12 +39,13 @@ double tolerance(DType dtype) {
 
 struct OutputCheck {
   std::string name;
+  std::string against;  // "oracle" or "expected"
   double max_err = 0, bound = 0, snr_db = 0;
   bool ok = true;
 };
 
-OutputCheck compare(const std::string& name, const Tensor& got, const Tensor& want) {
-  OutputCheck out{name, 0, 0, 0, true};
+OutputCheck compare(const std::string& name, const std::string& against, const Tensor& got, const Tensor& want) {
+  OutputCheck out{name, against, 0, 0, 0, true};
   double largest = 0, signal = 0, noise = 0;
   const size_t size = dtype_bytes(got.dtype);
   for (int64_t i = 0; i < got.numel(); ++i) {
@@ -99,8 +101,26 @@ struct CheckReport {
   }
 };
 
+// Adds a comparison with the tensors of a file, say what PyTorch computed from the same inputs.
+Status compare_expected(const std::string& path, const Program& program, const std::vector<Tensor>& got,
+                        std::vector<OutputCheck>& out) {
+  QCG_TRY(file, read_safetensors(path));
+  for (size_t i = 0; i < got.size(); ++i) {
+    const std::string& name = program.manifest().outputs[i].name;
+    const auto found = file.tensors.find(name);
+    if (found == file.tensors.end())
+      return Error::bad_input(name, path + " has no tensor of this name", "name the tensors as the graph's outputs are named");
+    if (found->second.dtype != got[i].dtype || found->second.shape != got[i].shape)
+      return Error::bad_input(name, fmt::format("{} holds {} [{}], the program gives {} [{}]", path, dtype_name(found->second.dtype),
+                                                fmt::join(found->second.shape, ", "), dtype_name(got[i].dtype), fmt::join(got[i].shape, ", ")),
+                              "take the outputs that belong to these inputs");
+    out.push_back(compare(name, "expected", got[i], found->second.contiguous()));
+  }
+  return {};
+}
+
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options, const CheckFlags& flags) {
-  QCG_TRY(loaded, load_program(program_path, flags.threads));
+  QCG_TRY(loaded, load_program(program_path, flags.threads, true));
   QCG_TRY(graph, read_graph(options.input, {.weights = options.weights}));
   CheckReport report;
   std::vector<int64_t> ms = flags.m_list;
@@ -118,7 +138,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     const std::vector<Tensor> got = io.output_tensors();
     std::vector<OutputCheck> trial;
     for (size_t i = 0; i < got.size(); ++i)
-      trial.push_back(compare(loaded.program->manifest().outputs[i].name, got[i], want[i].contiguous()));
+      trial.push_back(compare(loaded.program->manifest().outputs[i].name, "oracle", got[i], want[i].contiguous()));
+    if (!flags.expected.empty()) QCG_CHECK(compare_expected(flags.expected, *loaded.program, got, trial));
     report.add(trial);
     report.trials.push_back(flags.inputs.empty() ? fmt::format("m={}", ms[t]) : flags.inputs);
   }
@@ -159,13 +180,13 @@ int run_check(const Session& session, const CheckFlags& flags) {
   if (session.json) {
     nlohmann::json outputs = nlohmann::json::array();
     for (const OutputCheck& o : report->outputs)
-      outputs.push_back({{"name", o.name}, {"max_err", o.max_err}, {"bound", o.bound}, {"snr_db", o.snr_db}, {"ok", o.ok}});
+      outputs.push_back({{"name", o.name}, {"against", o.against}, {"max_err", o.max_err}, {"bound", o.bound}, {"snr_db", o.snr_db}, {"ok", o.ok}});
     print_json({{"ok", report->ok()}, {"outputs", outputs}, {"trials", report->trials}});
   } else {
-    Table table({"output", "max error", "bound", "SNR", ""});
+    Table table({"output", "against", "max error", "bound", "SNR", ""});
     for (const OutputCheck& o : report->outputs)
-      table.add({o.name, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound), fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
-    fmt::print("{}worst of {} runs ({}) against the oracle\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
+      table.add({o.name, o.against, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound), fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
+    if (session.verbosity >= 0) fmt::print("{}worst of {} runs: {}\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
   }
   return report->ok() ? 0 : 1;
 }
@@ -176,7 +197,8 @@ void add_check_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("check", "compare a program, or a graph compiled on the spot, with the oracle");
   auto flags = std::make_shared<CheckFlags>();
   sub->add_option("path", flags->path, "a program directory or a graph")->required();
-  sub->add_option("--inputs", flags->inputs, "safetensors; default: random inputs");
+  auto* inputs = sub->add_option("--inputs", flags->inputs, "safetensors; default: random inputs");
+  sub->add_option("--expected", flags->expected, "safetensors with the outputs of these inputs: compare with them too")->needs(inputs);
   sub->add_option("--graph", flags->graph, "the graph a program was compiled from, if it moved");
   sub->add_option("--weights", flags->weights, "weights of the graph; may be repeated");
   sub->add_option("--target", flags->target, "for a graph: the target to compile for");
@@ -184,7 +206,7 @@ void add_check_command(CLI::App& app, Session& session) {
   sub->add_option("--m", flags->m_list, "rows to try, comma separated")->delimiter(',');
   sub->add_option("--seed", flags->seed, "of the random inputs");
   sub->add_option("--threads", flags->threads, "default: all this process may use");
-  sub->footer("Example:\n  qcodegen check mlp.qcg --trials 10");
+  sub->footer("Examples:\n  qcodegen check mlp.qcg --trials 10\n  qcodegen check mlp.qcg --inputs in.safetensors --expected eager.safetensors");
   sub->callback([&session, flags] { session.status = run_check(session, *flags); });
 }
 

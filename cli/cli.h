@@ -12,9 +12,13 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -40,6 +44,19 @@ int fail(const Session& session, const Error& error);
 // One JSON document on stdout.
 void print_json(const nlohmann::json& document);
 
+// An option (or positional) that takes one of a few words; help and completion show them: `--tune off|fast|full`.
+template <class T>
+CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value, const std::vector<std::pair<std::string, T>>& words,
+                        const std::string& help) {
+  std::string type;
+  for (const auto& word : words) type += (type.empty() ? "" : "|") + word.first;
+  const auto table = std::make_shared<const std::map<std::string, T>>(words.begin(), words.end());
+  auto known = [table, type](const std::string& word) { return table->contains(word) ? "" : word + " is none of " + type; };
+  return sub.add_option_function<std::string>(flags, [&value, table](const std::string& word) { value = table->at(word); }, help)
+      ->check(known)
+      ->type_name(type);
+}
+
 void add_compile_command(CLI::App& app, Session& session);
 void add_run_command(CLI::App& app, Session& session);
 void add_check_command(CLI::App& app, Session& session);
@@ -49,5 +66,6 @@ void add_log_command(CLI::App& app, Session& session);
 void add_cache_command(CLI::App& app, Session& session);
 void add_list_command(CLI::App& app, Session& session);
 void add_doctor_command(CLI::App& app, Session& session);
+void add_help_command(CLI::App& app, Session& session);
 
 }  // namespace qcg

@@ -1,6 +1,7 @@
 // qcodegen compile: a graph becomes a program directory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/cli.h"
@@ -57,7 +58,22 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
                                           report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
 }
 
+// Not tuned, so there are no times: one line per step.
+void print_untimed(const CompileReport& report) {
+  Table table({"kernel", "scheme", "one kernel each for m around"});
+  for (size_t i = 0; i < report.kernels.size();) {
+    const KernelReport& first = report.kernels[i];
+    std::string ms;
+    for (; i < report.kernels.size() && report.kernels[i].step == first.step; ++i)
+      ms += fmt::format("{}{}", ms.empty() ? "" : ", ", report.kernels[i].m_probe);
+    table.add({first.step, first.summary, ms});
+  }
+  fmt::print("{}", table.str());
+}
+
 void print_kernels(const CompileReport& report) {
+  if (std::none_of(report.kernels.begin(), report.kernels.end(), [](const KernelReport& k) { return k.record.median_s > 0; }))
+    return print_untimed(report);
   Table table({"kernel", "scheme", "m", "time", "GB/s", "GF/s", "roofline", "against"});
   std::string last;
   for (const KernelReport& k : report.kernels) {
@@ -116,21 +132,19 @@ void add_compile_command(CLI::App& app, Session& session) {
   CompileOptions& o = flags->options;
   flags->add_pass_flags(*sub);
   sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
-  sub->add_option("--tune", o.tune, "off: best guess, verified; fast: seconds per kernel; full: minutes")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, TuneMode>{{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}}));
-  sub->add_option_function<std::string>("--extern", [&o](const std::string& v) { o.extern_auto = v == "auto"; },
-                                        "never: self-contained (default); auto: may call oneDNN where it is faster")
-      ->check(CLI::IsMember({"auto", "never"}));
-  sub->add_option_function<std::string>("--dequant", [&o](const std::string& v) { o.rounded = v == "rounded"; },
-                                        "exact (default) or rounded dequantization of grouped weights")
-      ->check(CLI::IsMember({"exact", "rounded"}));
+  add_choice<TuneMode>(*sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
+                       "off: best guess, verified; fast: seconds per kernel; full: minutes");
+  add_choice<bool>(*sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
+                   "never: self-contained (default); auto: may call oneDNN where it is faster");
+  add_choice<bool>(*sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
+                   "dequantization of grouped weights: integer part exact (default), or rounded to bf16 before the product");
   sub->add_option("--threads", o.threads, "threads to tune for (default: all this process may use)")->check(CLI::Range(1, 4096));
   sub->add_option("--jobs", o.jobs, "compiler processes at once (default: cores, bounded by memory)")->check(CLI::Range(1, 4096));
   sub->add_option("--m", o.m_list, "rows to tune at, comma separated (default 1,4,16,64,256,1024)")->delimiter(',')->check(CLI::PositiveNumber);
   sub->add_option("--pin", o.pin, "replay the winners of this tune log");
-  sub->add_option("--emit", o.emit, "print instead of compiling: graph, plan, source, asm")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Emit>{
-          {"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}}));
+  add_choice<Emit>(*sub, "--emit", o.emit,
+                   {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},
+                   "print this instead of compiling");
   sub->add_flag("--explain", flags->explain, "say which passes fired and why the others did not");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
   sub->footer("Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");

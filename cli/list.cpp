@@ -13,6 +13,7 @@ namespace qcg {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;  // the first is the header
+using ListRows = Rows (*)();
 
 Rows list_targets() {
   Rows rows = {{"name", "flags", "host", "summary"}};
@@ -54,12 +55,8 @@ Rows list_ops() {
   return rows;
 }
 
-int run_list(const Session& session, const std::string& what) {
-  const Rows rows = what == "targets"        ? list_targets()
-                    : what == "schemes"      ? list_schemes()
-                    : what == "microkernels" ? list_microkernels()
-                    : what == "passes"       ? list_passes()
-                                             : list_ops();
+int run_list(const Session& session, ListRows list_rows) {
+  const Rows rows = list_rows();
   if (session.json) {
     nlohmann::json out = nlohmann::json::array();
     for (size_t r = 1; r < rows.size(); ++r) {
@@ -80,10 +77,9 @@ int run_list(const Session& session, const std::string& what) {
 
 void add_list_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("list", "targets, schemes, microkernels, passes or ops");
-  auto what = std::make_shared<std::string>();
-  sub->add_option("what", *what, "targets|schemes|microkernels|passes|ops")
-      ->required()
-      ->check(CLI::IsMember({"targets", "schemes", "microkernels", "passes", "ops"}));
+  auto what = std::make_shared<ListRows>(nullptr);
+  add_choice<ListRows>(*sub, "what", *what, {{"targets", list_targets}, {"schemes", list_schemes}, {"microkernels", list_microkernels},
+                                             {"passes", list_passes}, {"ops", list_ops}}, "the table to print")->required();
   sub->footer("Example:\n  qcodegen list schemes");
   sub->callback([&session, what] { session.status = run_list(session, *what); });
 }

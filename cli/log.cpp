@@ -140,7 +140,8 @@ void add_log_command(CLI::App& app, Session& session) {
   sub->add_option("--kernel", flags->kernel, "only kernels or source nodes that match this glob");
   sub->add_option("--m", flags->m, "only the range that serves this m")->check(CLI::PositiveNumber);
   sub->add_option("--status", flags->status, "won, lost, wrong, 'failed to build', 'too slow', crashed, reference");
-  sub->add_option("--format", flags->format, "text, json, csv or inductor")->check(CLI::IsMember({"text", "json", "csv", "inductor"}));
+  add_choice<std::string>(*sub, "--format", flags->format, {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
+                          "text (default), or for other programs");
   sub->footer("Example:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16");
   sub->callback([&session, flags] { session.status = run_log(session, *flags); });
 }

@@ -37,6 +37,18 @@ int exit_status(ErrorCode code) {
   }
 }
 
+// The parser stops at the first mistake, so --json may not have been seen yet.
+int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std::string message) {
+  std::string command;
+  for (int i = 1; i < argc; ++i) {
+    session.json = session.json || std::string_view(argv[i]) == "--json";
+    for (const CLI::App* sub : app.get_subcommands({}))
+      if (command.empty() && sub->get_name() == argv[i]) command = " " + sub->get_name();
+  }
+  if (command.empty() && argv[1][0] != '-') message = fmt::format("there is no command '{}'", argv[1]);
+  return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", command)});
+}
+
 }  // namespace
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
@@ -67,7 +79,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", session.json, "one JSON document on stdout instead of text");
-  app.add_flag("-q,--quiet{-1},-v,--verbose{1}", session.verbosity, "errors only / more detail");
+  app.add_flag_callback("-q,--quiet", [&] { session.verbosity = -1; }, "errors only");
+  app.add_flag_function("-v,--verbose", [&](int64_t times) { session.verbosity = static_cast<int>(times); }, "more detail; twice: all of it");
   app.add_option("--cache-dir", session.cache_dir, "where kernels and programs are kept (QCG_CACHE_DIR)");
   app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (QCG_CXX; default: g++ or clang++ on PATH)");
   app.parse_complete_callback([&] {
@@ -75,17 +88,21 @@ int main(int argc, char** argv) {
     session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json;
   });
   for (auto* add : {add_compile_command, add_run_command, add_check_command, add_bench_command, add_explain_command,
-                    add_log_command, add_cache_command, add_list_command, add_doctor_command})
+                    add_log_command, add_cache_command, add_list_command, add_doctor_command, add_help_command})
     add(app, session);
 
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   std::signal(SIGPIPE, SIG_IGN);
+  if (argc < 2) {
+    fmt::print(stderr, "{}", app.help());
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return fail_usage(app, session, argc, argv, error.what());
   } catch (const std::exception& error) {  // out of memory and the like: say so instead of aborting
     return fail(session, Error::internal("qcodegen", error.what()));
   }

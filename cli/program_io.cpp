@@ -6,9 +6,10 @@
 
 namespace qcg {
 
-Result<LoadedProgram> load_program(const std::string& path, int threads) {
+Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights) {
   LoadOptions options;
   options.weights = WeightsMode::huge_pages;
+  options.verify_weights = verify_weights;
   QCG_TRY(program, Program::load(path, options));
   QCG_TRY(context, Context::create(program, {.threads = threads}));
   return LoadedProgram{std::move(program), std::move(context)};

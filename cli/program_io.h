@@ -22,7 +22,8 @@ struct LoadedProgram {
   std::unique_ptr<Context> context;
 };
 // Weights on huge pages: a process that only runs this program wants the bandwidth, not the sharing.
-Result<LoadedProgram> load_program(const std::string& path, int threads);
+// verify_weights: their checksum too, about 1 s per GB; the rest is always checked.
+Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights = false);
 
 class ProgramIo {
  public:

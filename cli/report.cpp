@@ -60,7 +60,9 @@ std::string Table::str() const {
 }
 
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail) {
-  return fmt::format("{:<8} {:<22} {}\n", label, subject, detail);
+  std::string line = fmt::format("{:<8} {:<22} {}", label, subject, detail);
+  while (line.back() == ' ') line.pop_back();
+  return line + "\n";
 }
 
 void ProgressLine::show(std::string_view text) {

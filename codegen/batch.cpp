@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cache/sha256.h"
 
 namespace qcg {
@@ -22,8 +24,20 @@ size_t add_source(Batch& batch, KernelSource source) {
   return batch.sources.size() - 1;
 }
 
+constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "matmul"};
+
+// Only dense GEMMs have a template for devices.
+Error no_device_kernel(const Plan& plan, size_t problem) {
+  const auto step = std::find_if(plan.steps.begin(), plan.steps.end(),
+                                 [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
+  return Error::unsupported(step == plan.steps.end() ? "" : step->name,
+                            fmt::format("the step is a {} kernel, and {} has dense GEMMs only", kPrefixes[plan.problems[problem].index()],
+                                        plan.target.str()),
+                            "compile for --target=cpu, or export a graph of linears whose other operations fold into them "
+                            "(`qcodegen explain` shows what did not)");
+}
+
 Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
-  static constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "matmul"};
   const std::string signature = problem_signature(problem);
   KernelSource out;
   out.isa = isa;
@@ -71,7 +85,9 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
   Batch batch;
   for (size_t p = 0; p < plan.problems.size(); ++p) {
     const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
+    const bool on_device = plan.target.device == Device::cuda;
     if (!gemm) {
+      if (on_device) return no_device_kernel(plan, p);
       QCG_TRY(source, render_other(plan.problems[p], plan.target.isa));
       Choice choice;
       choice.problem = static_cast<int>(p);
@@ -79,6 +95,11 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
       batch.choices.push_back(std::move(choice));
       continue;
     }
+    if (on_device)
+      if (Status status = check_cuda_support(*gemm); !status.ok()) {
+        if (!gemm->nodes.empty()) status.error().where = gemm->nodes[0];
+        return status.error();
+      }
     for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
       Choice choice{static_cast<int>(p), bucket, select_candidates(*gemm, plan.target, bucket, options, pins), {}, 0};
       if (choice.candidates.empty())
@@ -89,7 +110,8 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
         const std::string name = kernel_name(*gemm, candidate);
         const std::string symbol = symbol_of(name, candidate.describe() + gemm->signature());
         QCG_TRY(text, render_gemm(*gemm, candidate, symbol));
-        choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), plan.target.isa}));
+        const CudaLaunch launch = on_device ? cuda_launch(*gemm, candidate) : CudaLaunch{};
+        choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), plan.target.isa, launch}));
       }
       batch.choices.push_back(std::move(choice));
     }

@@ -10,11 +10,15 @@ namespace qcg {
 
 namespace {
 
-constexpr const char* kModuleName = "kernel.so";
+constexpr const char* kResourcesName = "resources.txt";
 // Making a precompiled header costs about what it saves three kernels (cache/compile.h has the figures).
 constexpr size_t kKernelsPerPch = 4;
 
+std::string module_name(const KernelSource& kernel) { return "kernel" + std::string(kernel.module_suffix()); }
+std::string source_name(const KernelSource& kernel) { return "kernel" + std::string(kernel.source_suffix()); }
+
 std::vector<std::string> all_flags(const Toolchain& cxx, Isa isa) {
+  if (isa_info(isa).device == Device::cuda) return cuda_flags(cxx, isa);
   std::vector<std::string> flags = kernel_flags(cxx);
   const std::vector<std::string> isa_flags = kernel_flags(isa);
   flags.insert(flags.end(), isa_flags.begin(), isa_flags.end());
@@ -35,7 +39,8 @@ KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
 
 CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
   CompileJob job;
-  job.sources = {{"kernel.cpp", kernel.source}};
+  if (kernel.on_device()) job.language = Language::cuda, job.output = OutputKind::cubin;
+  job.sources = {{source_name(kernel), kernel.source}};
   for (const SourceFile& header : support_headers(kernel.isa)) job.headers.push_back({header.name, header.text});
   job.flags = all_flags(cxx, kernel.isa);
   return job;
@@ -53,6 +58,14 @@ std::string include_lines(const std::string& source) {
   return out;
 }
 
+std::string resources_text(const KernelSource& kernel, const CompileResult& result) {
+  if (result.cuda.empty()) return "";
+  const CudaUsage& usage = result.cuda[0];
+  const int spilled = usage.spill_store_bytes + usage.spill_load_bytes;
+  return fmt::format("{} registers, {} {}, {} KiB shared", usage.registers, spilled, spilled == 0 ? "spills" : "bytes of spills",
+                     (usage.shared_bytes + kernel.launch.shared_bytes + 1023) / 1024);
+}
+
 // The first line of a compiler log that says what is wrong.
 std::string first_error(const CompileResult& result) {
   if (result.timed_out) return "the compiler ran out of time";
@@ -67,6 +80,10 @@ std::string first_error(const CompileResult& result) {
 
 }  // namespace
 
+Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options) {
+  return target.device == Device::cuda ? find_cuda(options) : find_cxx(options);
+}
+
 Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> sources) {
   std::vector<BuiltKernel> kernels;
   std::vector<size_t> missing;
@@ -78,7 +95,9 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
     kernel.key = key.finish().hex;
     QCG_TRY(entry, store_.find({kernel.key}));
     if (entry) {
-      if (auto bytes = entry->read(kModuleName)) kernel.bytes = std::move(*bytes), kernel.hit = true;
+      if (auto bytes = entry->read(module_name(kernel.source))) kernel.bytes = std::move(*bytes), kernel.hit = true;
+      if (kernel.hit && kernel.source.on_device())
+        if (auto text = entry->read(kResourcesName)) kernel.resources = std::move(*text);
     }
     if (kernel.hit) ++counters_.cache_hits;
     else missing.push_back(kernels.size());
@@ -105,7 +124,7 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
   for (size_t i : missing) {
     CompileJob job = job_of(kernels[i].source, cxx_);
     const std::string includes = include_lines(kernels[i].source.source);
-    if (kinds[includes] >= kKernelsPerPch) {
+    if (kinds[includes] >= kKernelsPerPch && !kernels[i].source.on_device()) {
       auto [it, is_new] = headers.try_emplace(includes);
       if (is_new) QCG_CHECK(prepare_pch(job, includes, it->second));
       job.pch = &it->second;
@@ -124,7 +143,10 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
       continue;
     }
     kernel.bytes = std::move(results[r].bytes);
-    const EntryFile files[] = {{kModuleName, kernel.bytes, 0700, {}}, {"kernel.cpp", kernel.source.source, 0600, {}}};
+    kernel.resources = resources_text(kernel.source, results[r]);
+    std::vector<EntryFile> files = {{module_name(kernel.source), kernel.bytes, 0700, {}},
+                                    {source_name(kernel.source), kernel.source.source, 0600, {}}};
+    if (kernel.source.on_device()) files.push_back({kResourcesName, kernel.resources, 0600, {}});
     (void)store_.publish({kernel.key}, files, dumps[missing[r]]);  // a full or read-only cache only costs a recompile
   }
   return {};

@@ -1,4 +1,4 @@
-// KernelBuilder: from rendered source to verified shared-object bytes, through the kernel cache.
+// KernelBuilder: from rendered source to verified shared-object or cubin bytes, through the kernel cache.
 //
 // Why here: plan steps, tuner candidates and `--tune=off` all build the same way; this is the only caller of the compiler.
 //
@@ -13,6 +13,7 @@
 #include "cache/compile.h"
 #include "cache/store.h"
 #include "cache/toolchain.h"
+#include "codegen/cuda.h"
 #include "codegen/problem.h"
 
 namespace qcg {
@@ -25,12 +26,18 @@ struct KernelSource {
   std::string symbol;  // of the qcg_kernel it defines
   std::string source;  // one translation unit
   Isa isa = Isa::portable;
+  CudaLaunch launch{};  // of a kernel for a device
+
+  bool on_device() const { return isa_info(isa).device == Device::cuda; }
+  std::string_view module_suffix() const { return on_device() ? ".cubin" : ".so"; }
+  std::string_view source_suffix() const { return on_device() ? ".cu" : ".cpp"; }
 };
 
 struct BuiltKernel {
   KernelSource source;
   std::string key;     // hex, of the cache entry
-  std::string bytes;   // the shared object; empty if it failed
+  std::string bytes;   // the shared object or cubin; empty if it failed
+  std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
   bool hit = false;
   double compile_s = 0;
   std::string failure;          // why it did not build: the compiler's first error line; empty if it did
@@ -44,6 +51,9 @@ struct BuildCounters {
   int cache_hits = 0;
   double compiler_s = 0;  // sum over processes
 };
+
+// The compiler of a target's kernels: NVRTC or nvcc for cuda, else g++ or clang.
+Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options);
 
 class KernelBuilder {
  public:

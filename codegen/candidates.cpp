@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/cuda.h"
 #include "codegen/gemm_layout.h"
 #include "codegen/problem.h"
 
@@ -110,6 +111,7 @@ std::string Candidate::describe() const {
 }
 
 std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
+  if (isa_info(target.isa).device == Device::cuda) return cuda_candidates(problem, target.isa, m_max);
   const int64_t m = std::clamp<int64_t>(m_max, std::max<int64_t>(m_min, 1), std::max<int64_t>(m_min, 1024));
   struct Ranked {
     double cost;

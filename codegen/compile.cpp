@@ -47,7 +47,8 @@ class Compiler {
   Result<CompileReport> run() {
     const double start = now_s();
     QCG_TRY(target, parse_target(options_.target));
-    QCG_TRY(cxx, find_cxx(options_.toolchain));
+    QCG_CHECK(check_tunable(target));
+    QCG_TRY(cxx, find_compiler(target, options_.toolchain));
     Store store = open_store();
     report_.target = target.str();
     report_.threads = threads_;
@@ -119,11 +120,23 @@ class Compiler {
     }
   }
 
+  // Said before anything is read or built.
+  Status check_tunable(const Target& target) const {
+    const std::string missing = untunable(target);
+    if (missing.empty() || options_.tune == TuneMode::off) return {};
+    return Error::unsupported(target.str(), missing + ", so it cannot be tuned",
+                              "add --tune=off to build it untried, or choose another --target");
+  }
+
+  // The tuner runs kernels on this host's CPU.
+  static std::string untunable(const Target& target) {
+    if (target.device == Device::cuda) return "kernels for a device are not run at compile time";
+    const std::string missing = why_isa_unavailable(target.isa);
+    return missing.empty() ? "" : "this host cannot run it: " + missing;
+  }
+
   Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer) {
-    const std::string missing = why_isa_unavailable(plan.target.isa);
-    if (!missing.empty() && options_.tune != TuneMode::off)
-      return Error::unsupported(plan.target.str(), "this host cannot run it, so it cannot be tuned: " + missing,
-                                "add --tune=off to build it untried, or choose another --target");
+    const std::string missing = untunable(plan.target);
     if (!missing.empty()) report_.warnings.push_back("kernels were not verified: " + missing);
     TuneOptions tune_options{options_.tune, threads_, options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s,
                              options_.tune != TuneMode::off, {}};
@@ -137,28 +150,44 @@ class Compiler {
         if (!kernel.ok()) return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
         continue;
       }
-      if (!missing.empty()) continue;
-      QCG_CHECK(choose(plan, batch, choice, writer, tune_options));
+      QCG_CHECK(choose(plan, batch, choice, writer, tune_options, missing));
     }
     return {};
   }
 
-  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const TuneOptions& tune_options) {
+  // The first that was built, as --tune=off picks, for a target that cannot be tried here.
+  static TuneResult pick_untried(const Problem& problem, const Choice& choice, const std::vector<BuiltKernel>& built,
+                                 const std::string& why) {
+    TuneResult out;
+    for (size_t i = 0; i < built.size(); ++i) {
+      TuneRecord& record = out.records.emplace_back(describe_kernel(problem, choice.candidates[i], built[i], choice.bucket));
+      if (!built[i].ok()) record.status = TrialStatus::failed_to_build;
+      record.reason = built[i].ok() ? "not tried: " + why : built[i].failure;
+      if (built[i].ok() && out.winner < 0) out.winner = static_cast<int>(i);
+    }
+    return out;
+  }
+
+  // `untried`: why kernels of this target cannot run here; empty if they can.
+  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const TuneOptions& tune_options,
+                const std::string& untried) {
     const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
     size_t constant = 0;
     while (plan.constants[constant].problem != choice.problem) ++constant;
     std::vector<BuiltKernel> built;
     for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
     step("tune {} m={}", problem.segments[0].name, choice.bucket.m_probe);
-    QCG_TRY(result, tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
-                         choice.candidates, built, tune_options));
+    QCG_TRY(result, untried.empty()
+                        ? tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
+                               choice.candidates, built, tune_options)
+                        : Result<TuneResult>(pick_untried(problem, choice, built, untried)));
     for (const TuneRecord& record : result.records) {
       log_ += to_json_line(record) + "\n";
       if (record.status == TrialStatus::reference) continue;
       ++report_.candidates;
       if (record.status == TrialStatus::failed_to_build) ++report_.candidates_failed;
       else if (record.status == TrialStatus::wrong || record.status == TrialStatus::crashed) ++report_.candidates_wrong;
-      else ++report_.candidates_correct;
+      else if (untried.empty()) ++report_.candidates_correct;
     }
     if (result.winner < 0) {
       const std::string why = result.records.empty() ? "no candidate" : result.records[0].reason;
@@ -238,7 +267,7 @@ Status emit_text(const CompileOptions& options) {
     for (const KernelSource& source : batch.sources) options.on_emit(source.source + "\n");
     return {};
   }
-  QCG_TRY(cxx, find_cxx(options.toolchain));
+  QCG_TRY(cxx, find_compiler(explanation.plan.target, options.toolchain));
   QCG_TRY(listings, assemble(cxx, batch.sources, {.jobs = options.jobs, .cancel = options.cancel}));
   for (const std::string& listing : listings) options.on_emit(listing);
   return {};

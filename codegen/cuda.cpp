@@ -75,7 +75,9 @@ std::vector<Place> places_of(const Problem& p, int64_t& total) {
 
 bool is_float16_or_32(DType d) { return d == f32 || d == bf16 || d == f16; }
 
-Status check_supported(const Problem& p) {
+}  // namespace
+
+Status check_cuda_support(const Problem& p) {
   auto no = [](std::string what, std::string help) { return Error::unsupported("cuda", std::move(what), std::move(help)); };
   if (p.scheme != Scheme::dense || (p.weight != bf16 && p.weight != f16) || p.activation != p.weight)
     return no(fmt::format("the CUDA GEMM has no {} with {} activations and {} weights", scheme_name(p.scheme),
@@ -90,6 +92,8 @@ Status check_supported(const Problem& p) {
     if (!is_float16_or_32(o.dtype)) return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
   return {};
 }
+
+namespace {
 
 void collect_operands(const Expr& e, std::vector<bool>& used) {
   if (e.kind == ExprKind::in) used[static_cast<size_t>(e.index)] = true;
@@ -140,7 +144,7 @@ std::span<const Microkernel> cuda_microkernel_table() { return kTable; }
 
 std::vector<Candidate> cuda_candidates(const Problem& problem, Isa isa, int64_t m_max) {
   std::vector<Candidate> out;
-  if (!check_supported(problem).ok()) return out;
+  if (!check_cuda_support(problem).ok()) return out;
   for (const Microkernel& row : kTable) {
     if (row.isa != isa || row.weight != problem.weight) continue;
     for (const Tile& tile : kTiles) {
@@ -150,7 +154,7 @@ std::vector<Candidate> cuda_candidates(const Problem& problem, Isa isa, int64_t 
       const int stages = std::min(tile.stages + (isa == Isa::sm_90a), kMostSharedBytes / stage_bytes(tile, segments));
       Candidate c;
       c.microkernel = &row;
-      c.layout = {tile.bn, 8, "rows8"};
+      c.layout = {tile.bn, 8, std::string(kCudaRows)};
       c.mr = tile.bm;
       c.kc = kDepth;
       c.prefetch_bytes = (stages - 1) * tile.bn * kDepth * 2;
@@ -201,7 +205,7 @@ Status pack_weights_cuda(const Problem& problem, const std::vector<SegmentTensor
 }
 
 Result<std::string> render_gemm_cuda(const Problem& p, const Candidate& c, std::string_view symbol) {
-  QCG_CHECK(check_supported(p));
+  QCG_CHECK(check_cuda_support(p));
   const Tile& tile = tile_of(c);
   const CudaLaunch launch = cuda_launch(p, c);
   int64_t total = 0;

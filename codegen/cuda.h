@@ -25,6 +25,12 @@ namespace qcg {
 
 std::span<const Microkernel> cuda_microkernel_table();
 
+// PackedLayout::kind of every CUDA problem: its bytes do not depend on the candidate's tile.
+inline constexpr std::string_view kCudaRows = "rows8";
+
+// What the template lacks for this problem, with the remedy.
+Status check_cuda_support(const Problem& problem);
+
 // Best guess first; empty if no row serves the problem on this ISA.
 std::vector<Candidate> cuda_candidates(const Problem& problem, Isa isa, int64_t m_max = INT64_MAX);
 

@@ -32,6 +32,7 @@ struct LinkedKernel {
   int64_t m_max;
   std::string module;  // path in the program
   std::string symbol;
+  CudaLaunch launch;  // threads is 0 on the CPU
 };
 
 // A size as the manifest writes it: an integer, or terms [coefficient, symbol…].
@@ -157,10 +158,10 @@ std::span<const std::byte> ProgramWriter::packed(const Plan& plan, size_t consta
 
 void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel) {
   const std::string stem = fmt::format("{}_{}", kernel.source.name, kernel.key.substr(0, 8));
-  const std::string module = "kernels/" + stem + ".so";
+  const std::string module = "kernels/" + stem + std::string(kernel.source.module_suffix());
   state_->modules[module] = kernel.bytes;
-  state_->sources["sources/" + stem + ".cpp"] = kernel.source.source;
-  state_->kernels.push_back({problem, m_max, module, kernel.source.symbol});
+  state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
+  state_->kernels.push_back({problem, m_max, module, kernel.source.symbol, kernel.source.launch});
 }
 
 namespace {
@@ -179,11 +180,18 @@ json buffer_json(const Plan& plan, const PlanBuffer& buffer, int64_t weights_off
           {"last", used ? buffer.last : 0}};
 }
 
+json kernel_json(const LinkedKernel& kernel) {
+  json out = {{"m_max", kernel.m_max}, {"module", kernel.module}, {"symbol", kernel.symbol}};
+  const CudaLaunch& l = kernel.launch;
+  if (l.threads > 0)
+    out["launch"] = {{"threads", l.threads}, {"rows", l.rows}, {"column_tiles", l.column_tiles}, {"shared_bytes", l.shared_bytes}};
+  return out;
+}
+
 json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedKernel>& kernels) {
   json out = {{"name", step.name}, {"kernels", json::array()}, {"args", json::array()}, {"params", json::array()}};
   for (const LinkedKernel& kernel : kernels)
-    if (kernel.problem == step.problem)
-      out["kernels"].push_back({{"m_max", kernel.m_max}, {"module", kernel.module}, {"symbol", kernel.symbol}});
+    if (kernel.problem == step.problem) out["kernels"].push_back(kernel_json(kernel));
   for (const PlanArg& arg : step.args)
     out["args"].push_back({{"buffer", arg.buffer},
                            {"offset", size_json(arg.offset_bytes, plan.symbols)},

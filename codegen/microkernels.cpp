@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 
+#include "codegen/cuda.h"
 #include "codegen/gemm_layout.h"
 #include "codegen/problem.h"
 
@@ -64,6 +65,7 @@ constexpr Microkernel kTable[] = {
 std::span<const Microkernel> microkernel_table() { return kTable; }
 
 PackedLayout layout_for(const Problem& problem, const Target& target) {
+  if (isa_info(target.isa).device == Device::cuda) return {64, 8, std::string(kCudaRows)};
   const bool wide = isa_info(target.isa).vector_bytes == 64;
   PackedLayout layout;
   layout.nr = wide ? 32 : 16;

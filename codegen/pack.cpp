@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "codegen/cuda.h"
 #include "codegen/gemm_layout.h"
 #include "codegen/problem.h"
 
@@ -189,10 +190,13 @@ class Packer {
 
 }  // namespace
 
-int64_t packed_bytes(const Problem& problem, const PackedLayout& layout) { return panel_layout(problem, layout).bytes; }
+int64_t packed_bytes(const Problem& problem, const PackedLayout& layout) {
+  return layout.kind == kCudaRows ? packed_bytes_cuda(problem) : panel_layout(problem, layout).bytes;
+}
 
 Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
                     std::span<std::byte> out) {
+  if (layout.kind == kCudaRows) return pack_weights_cuda(problem, tensors, out);
   return Packer(problem, layout).run(tensors, out);
 }
 

@@ -604,32 +604,4 @@ class Planner {
 
 Result<Plan> plan_kernels(const Graph& graph, const Target& target) { return Planner(graph, target).run(); }
 
-std::string problem_signature(const KernelProblem& problem) {
-  static constexpr const char* kKinds[] = {"gemm", "loop", "quantize_rows", "reduce", "matmul"};
-  return std::visit([&](const auto& p) { return fmt::format("{}|{}", kKinds[problem.index()], p.signature()); }, problem);
-}
-
-std::string print_plan(const Plan& plan) {
-  static constexpr const char* kBuffers[] = {"input", "output", "weights", "temp"};
-  std::string out = fmt::format("plan for {}\n", plan.target.str());
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    const PlanBuffer& buffer = plan.buffers[b];
-    out += fmt::format("  b{} {}", b, kBuffers[static_cast<int>(buffer.kind)]);
-    if (buffer.kind == BufferKind::input || buffer.kind == BufferKind::output) out += fmt::format(" {}", buffer.index);
-    else out += fmt::format(" {} bytes", buffer.bytes.str());
-    if (buffer.kind == BufferKind::temp) out += fmt::format(", steps {}..{}", buffer.first, buffer.last);
-    out += "\n";
-  }
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const PlanStep& step = plan.steps[s];
-    out += fmt::format("  step {} {}: {}\n    params", s, step.name, problem_signature(plan.problems[step.problem]));
-    for (const Dim& dim : step.params) out += " " + dim.str();
-    out += "\n    args";
-    for (const PlanArg& arg : step.args)
-      out += fmt::format(" b{}+{}{}", arg.buffer, arg.offset_bytes.str(), arg.stride ? "/" + arg.stride->str() : "");
-    out += "\n";
-  }
-  return out;
-}
-
 }  // namespace qcg

@@ -29,6 +29,14 @@ std::string options_text(const CompileOptions& options, int threads) {
   return out;
 }
 
+constexpr const char* kWeightsFile = "weights.bin";
+
+KeyBuilder weights_key(const std::string& digest) {
+  KeyBuilder key;
+  key.add("packed weights", digest);
+  return key;
+}
+
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
@@ -124,7 +132,8 @@ bool ProgramCache::try_restore(const std::string& path, CompileReport& report) {
     std::string staging = path + ".tmp-XXXXXX";
     if (!::mkdtemp(staging.data())) return false;
     fs::permissions(staging, static_cast<fs::perms>(0755));
-    if (!record.write_to(staging).ok() || !replace_program(staging, path).ok()) {
+    if (!record.write_to(staging).ok() || !restore_weights(guards.value("weights", ""), staging) ||
+        !replace_program(staging, path).ok()) {
       std::error_code ignored;
       fs::remove_all(staging, ignored);
       return false;
@@ -134,13 +143,27 @@ bool ProgramCache::try_restore(const std::string& path, CompileReport& report) {
   return true;
 }
 
+// Packed weights are an entry of their own: checking that a program is unchanged then reads them once, not twice, and
+// programs with the same weights share them.
+bool ProgramCache::restore_weights(const std::string& digest, const std::string& directory) const {
+  auto found = store_->find(weights_key(digest).finish());
+  return found.ok() && *found && (*found)->copy_verified(kWeightsFile, directory + "/" + kWeightsFile).ok();
+}
+
 void ProgramCache::remember(const std::string& path, const CompileReport& report) {
   if (!enabled_ || (max_bytes_ > 0 && static_cast<uint64_t>(report.program_bytes) > max_bytes_ / 2)) return;
+  const json manifest = json::parse(read_text(path + "/manifest.json"), nullptr, false);
+  if (manifest.is_discarded()) return;
+  const std::string digest = manifest["files"][kWeightsFile]["sha256"];
   std::vector<EntryFile> files;
-  for (const auto& item : fs::recursive_directory_iterator(path))
-    if (item.is_regular_file())
-      files.push_back({fs::relative(item.path(), path).string(), {}, 0644, item.path().string()});
-  const json guards = {{"manifest", read_text(path + "/manifest.sha256")}, {"report", report_json(report)}};
+  for (const auto& item : fs::recursive_directory_iterator(path)) {
+    const std::string name = fs::relative(item.path(), path).string();
+    if (item.is_regular_file() && name != kWeightsFile) files.push_back({name, {}, 0644, item.path().string()});
+  }
+  const KeyBuilder weights = weights_key(digest);
+  const EntryFile weights_file{kWeightsFile, {}, 0644, path + "/" + kWeightsFile};
+  if (!store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
+  const json guards = {{"manifest", read_text(path + "/manifest.sha256")}, {"weights", digest}, {"report", report_json(report)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }
 

@@ -30,6 +30,8 @@ class ProgramCache {
  private:
   ProgramCache(Store& store, uint64_t max_bytes) : store_(&store), max_bytes_(max_bytes) {}
 
+  bool restore_weights(const std::string& digest, const std::string& directory) const;
+
   Store* store_;
   uint64_t max_bytes_;
   bool enabled_ = false;

@@ -15,6 +15,8 @@
 #include "codegen/onednn_adapter.h"
 #include "codegen/trial.h"
 #include "graph/reference.h"
+#include "runtime/memory.h"
+#include "runtime/threads.h"
 
 namespace qcg {
 
@@ -128,37 +130,43 @@ float number_at(const Tensor& t, size_t i) {
   return static_cast<float>(element_to_double(t.dtype, t.bytes().data() + i * dtype_bytes(t.dtype)));
 }
 
-// Rows of (weight - zero) * scale after rows, as `dtype`.
-void append_dequantized(const Problem& problem, const SegmentTensors& t, DType dtype, std::byte* out) {
-  const Tensor w = t.weight.contiguous();
-  const Tensor scales = t.scales.bound() ? t.scales.contiguous() : Tensor(), zeros = t.zeros.bound() ? t.zeros.contiguous() : Tensor();
+// Row n of (weight - zero) * scale, as `dtype`. Tensors are contiguous.
+void dequantize_row(const Problem& problem, const SegmentTensors& t, size_t n, DType dtype, std::vector<float>& row, std::byte* out) {
   const size_t k = static_cast<size_t>(problem.k), groups = static_cast<size_t>(problem.groups());
   const size_t group = problem.group > 0 ? static_cast<size_t>(problem.group) : k;
-  std::vector<float> row(k);
-  for (size_t n = 0; n < static_cast<size_t>(w.shape[0]); ++n) {
-    for (size_t g = 0; g < groups; ++g) {
-      const float scale = scales.bound() ? number_at(scales, n * groups + g) : 1, zero = zeros.bound() ? number_at(zeros, n * groups + g) : 0;
-      const size_t end = std::min(k, (g + 1) * group);
-      if (w.dtype == DType::i8)
-        for (size_t i = g * group; i < end; ++i) row[i] = (static_cast<float>(reinterpret_cast<const int8_t*>(w.bytes().data())[n * k + i]) - zero) * scale;
-      else
-        for (size_t i = g * group; i < end; ++i) row[i] = (number_at(w, n * k + i) - zero) * scale;
-    }
-    store(dtype, row, out + n * k * dtype_bytes(dtype));
+  row.resize(k);
+  for (size_t g = 0; g < groups; ++g) {
+    const float scale = t.scales.bound() ? number_at(t.scales, n * groups + g) : 1, zero = t.zeros.bound() ? number_at(t.zeros, n * groups + g) : 0;
+    const size_t end = std::min(k, (g + 1) * group);
+    const auto* bytes = reinterpret_cast<const int8_t*>(t.weight.bytes().data());
+    if (t.weight.dtype == DType::i8)
+      for (size_t i = g * group; i < end; ++i) row[i] = (static_cast<float>(bytes[n * k + i]) - zero) * scale;
+    else
+      for (size_t i = g * group; i < end; ++i) row[i] = (number_at(t.weight, n * k + i) - zero) * scale;
   }
+  store(dtype, row, out);
 }
 
 // All segments' weights as one [N, K] matrix.
-std::vector<std::byte> merge_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, DType dtype, bool dequantize) {
-  std::vector<std::byte> out(static_cast<size_t>(problem.n_total() * problem.k) * dtype_bytes(dtype));
+Result<AlignedBuffer> merge_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, DType dtype, bool dequantize, int threads) {
+  const size_t row_bytes = static_cast<size_t>(problem.k) * dtype_bytes(dtype);
+  QCG_TRY(out, AlignedBuffer::allocate(std::max<int64_t>(1, problem.n_total() * static_cast<int64_t>(row_bytes))));
+  ThreadPool pool({.threads = threads});  // gone before the vendor's own threads start
   std::byte* at = out.data();
   for (const SegmentTensors& t : tensors) {
-    const Tensor w = t.weight.contiguous();
-    if (!dequantize && w.dtype == dtype) std::memcpy(at, w.bytes().data(), w.bytes().size());
-    else append_dequantized(problem, dequantize ? t : SegmentTensors{t.weight, {}, {}, {}}, dtype, at);
-    at += static_cast<size_t>(w.numel()) * dtype_bytes(dtype);
+    SegmentTensors s{t.weight.contiguous(), {}, {}, {}};
+    if (dequantize && t.scales.bound()) s.scales = t.scales.contiguous();
+    if (dequantize && t.zeros.bound()) s.zeros = t.zeros.contiguous();
+    pool.parallel_items(s.weight.shape[0], [&](int64_t begin, int64_t end, int) {
+      std::vector<float> row;
+      for (size_t n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n) {
+        if (!dequantize && s.weight.dtype == dtype) std::memcpy(at + n * row_bytes, s.weight.bytes().data() + n * row_bytes, row_bytes);
+        else dequantize_row(problem, s, n, dtype, row, at + n * row_bytes);
+      }
+    });
+    at += static_cast<size_t>(s.weight.shape[0]) * row_bytes;
   }
-  return out;
+  return std::move(out);
 }
 
 std::vector<float> merge_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::* member) {
@@ -279,7 +287,7 @@ struct VendorRun {
 };
 
 std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem, const std::vector<SegmentTensors>& tensors,
-                                     const KernelInputs& inputs, const Attempt& attempt, int64_t cold_bytes) {
+                                     const KernelInputs& inputs, const Attempt& attempt, int threads, int64_t cold_bytes) {
   bool whole_epilogue = true, has_bias = false;
   const Eltwise* eltwise = attempt.output == DType::i32 ? nullptr : common_eltwise(problem, whole_epilogue);
   for (const Segment& segment : problem.segments) has_bias = has_bias || segment.has_bias;
@@ -295,8 +303,9 @@ std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem, 
   auto run = std::make_shared<VendorRun>(lib, merge_x(problem, inputs));
   spec.x = run->x.data();
   {
-    const std::vector<std::byte> weight = merge_weights(problem, tensors, attempt.weight, attempt.dequantize);
-    spec.w = weight.data();
+    const auto weight = merge_weights(problem, tensors, attempt.weight, attempt.dequantize, threads);
+    if (!weight.ok()) return std::nullopt;
+    spec.w = weight->data();
     run->matmul = lib.create(&spec, why, sizeof why);
   }
   if (!run->matmul || !lib.run(run->matmul)) return std::nullopt;
@@ -319,7 +328,7 @@ std::vector<Reference> references_for(const Problem& problem, const std::vector<
   if (!lib.missing.empty()) return out;
   set_openmp_threads(lib, threads);
   for (const Attempt& attempt : attempts_for(problem))
-    if (auto reference = try_attempt(lib, problem, tensors, inputs, attempt, cold_bytes)) out.push_back(std::move(*reference));
+    if (auto reference = try_attempt(lib, problem, tensors, inputs, attempt, threads, cold_bytes)) out.push_back(std::move(*reference));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/cuda.h"
 #include "codegen/embedded.h"
 #include "codegen/gemm_layout.h"
 #include "codegen/problem.h"
@@ -422,6 +423,7 @@ std::string kernel_name(const Problem& problem, const Candidate& candidate) {
 }
 
 Result<std::string> render_gemm(const Problem& problem, const Candidate& candidate, std::string_view symbol) {
+  if (isa_info(candidate.microkernel->isa).device == Device::cuda) return render_gemm_cuda(problem, candidate, symbol);
   QCG_CHECK(check_renderable(problem));
   const TemplateValue context = GemmContext(problem, candidate).build(symbol);
   return engine().render(candidate.microkernel->source, context);
@@ -429,7 +431,7 @@ Result<std::string> render_gemm(const Problem& problem, const Candidate& candida
 
 std::vector<SourceFile> support_headers(Isa isa) {
   std::vector<SourceFile> out;
-  if (isa_info(isa).device != Device::cpu) return out;
+  if (isa_info(isa).device == Device::cuda) return cuda_headers();
   add_header("abi.h", out);
   add_header(std::string(isa_info(isa).header), out);
   add_header("gemm_" + std::string(isa_info(isa).name) + ".h", out);

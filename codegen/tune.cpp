@@ -23,15 +23,16 @@ namespace {
 
 constexpr int64_t kColdUpToM = 64;            // weights of larger problems are streamed from L2 anyway
 constexpr int64_t kMaxColdBytes = int64_t{640} << 20;
-constexpr int64_t kFastMaxM = 256;            // --tune=fast times the open-ended bucket no further up than it must
+constexpr int64_t kFastMaxM = 128;            // --tune=fast times large buckets here, or where they begin
 constexpr double kDropFactor = 1.5;           // a candidate this much slower after kDropRounds is not measured further
-constexpr double kDropAtOnce = 4;             // or this much slower already when it ran for the first time
+constexpr double kDropAtOnce = 2;             // or this much slower already when it ran for the first time
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
 constexpr double kOverBudget = 3;             // a slow problem gets fewer than kMinRounds rather than this many budgets
-constexpr double kMinSample_s = 40e-6;        // shorter kernels are repeated within a sample
+constexpr double kMinSample_s = 500e-6;       // shorter kernels are repeated within a sample: threads are awake as in a program
 constexpr double kTrialTimeout_s = 20;        // without a sign of life, beside what the work may take at kSlowestGops
 constexpr double kSlowestGops = 0.25;         // scalar code on a busy machine
 constexpr size_t kMaxReferences = 16;
+constexpr int64_t kMaxCopies = 4096;
 constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
 
 double now_s() {
@@ -45,8 +46,8 @@ Timing timing_of(std::vector<double> v) {
   return {at(0.5), at(0.1), at(0.9), static_cast<int>(v.size())};
 }
 
-// The standard error of a median, from the 10 % and 90 % quantiles of a normal distribution.
-double median_error(const Timing& t) { return 0.49 * (t.p90_s - t.p10_s) / std::sqrt(std::max(1, t.samples)); }
+// The standard error of a median, from the lower half of a normal distribution: the upper one is other processes.
+double median_error(const Timing& t) { return 0.98 * (t.median_s - t.p10_s) / std::sqrt(std::max(1, t.samples)); }
 
 // What a trial says. A candidate may have scribbled over the process that says it, so nothing is taken on trust.
 std::optional<json> parse_message(const std::string& message, std::initializer_list<const char*> numbers, size_t limit) {
@@ -128,27 +129,9 @@ class Tuning {
 
  private:
   TuneRecord new_record(const BuiltKernel& kernel, const Candidate& candidate) const {
-    TuneRecord r;
-    r.kernel = kernel.source.name;
-    r.problem = problem_.signature();
-    r.nodes = problem_.nodes;
-    r.target = std::string(isa_info(kernel.source.isa).name);
-    r.candidate = candidate.describe();
-    r.scheme = std::string(scheme_name(problem_.scheme));
-    for (const Output& output : problem_.outputs) r.epilogue += (r.epilogue.empty() ? "" : "; ") + output.expr.str();
+    TuneRecord r = describe_kernel(problem_, candidate, kernel, bucket_);
     r.m = m_;
-    r.m_min = bucket_.m_min;
-    r.m_max = bucket_.m_max;
-    r.n = problem_.n_total();
-    r.k = problem_.k;
-    r.group = problem_.group;
-    r.segments = static_cast<int>(problem_.segments.size());
     r.threads = options_.threads;
-    r.compile_s = kernel.compile_s;
-    r.cache_hit = kernel.hit;
-    r.key = kernel.key;
-    r.machine = this_machine().fingerprint;
-    r.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
     return r;
   }
 
@@ -221,8 +204,11 @@ class Tuning {
   // Times the alive candidates and the references in one child; a crash drops the culprit and starts again.
   Status time_all(std::vector<size_t> alive) {
     const double timeout_s = 2 * trial_timeout_s(m_) + 2 * kOverBudget * options_.budget_s;
+    const bool cold = bucket_.m_min <= kColdUpToM;
+    const int64_t cold_bytes = cold ? std::min({kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20), available_bytes() / 8}) : 0;
+    const auto& copies = options_.cold_weights->copies(packed_, cold_bytes);  // here, where the next bucket finds them
     while (!alive.empty()) {
-      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, report); }));
+      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); }));
       if (child.failure.empty()) {
         for (const std::string& message : child.messages) take_timing(message);
         return {};
@@ -279,11 +265,10 @@ class Tuning {
     bool dropped = false;
   };
 
-  void time_in_child(const std::vector<size_t>& alive, ChildReport& report) const {
+  void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const std::vector<std::span<const std::byte>>& copies,
+                     ChildReport& report) const {
     // References first: a vendor's threads must not be started while ours spin.
     const KernelInputs inputs(problem_, m_, kSeed);
-    const bool cold = bucket_.m_min <= kColdUpToM;
-    const int64_t cold_bytes = cold ? std::min({kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20), available_bytes() / 8}) : 0;
     std::vector<Contender> contenders;
     if (options_.references) {
       report.begin(built_.size());
@@ -293,11 +278,7 @@ class Tuning {
     ThreadPool pool({.threads = options_.threads});
     Workspace workspace;
     GuardedOutputs outputs(problem_, m_);
-    std::vector<std::span<const std::byte>> copies;
-    AlignedBuffer memory;
-    report.send("");  // signs of life around what may take long
-    copy_weights(cold_bytes, copies, memory);
-    report.send("");
+    report.send("");  // a sign of life after what may take long
     std::vector<Loaded> loaded;
     loaded.reserve(alive.size());
     size_t turn = 0;
@@ -322,20 +303,6 @@ class Tuning {
     }
   }
 
-  // As many copies as are larger than any cache, in one block.
-  void copy_weights(int64_t cold_bytes, std::vector<std::span<const std::byte>>& copies, AlignedBuffer& memory) const {
-    const int64_t bytes = static_cast<int64_t>(packed_.size()), stride = std::max<int64_t>(1, (bytes + 4095) / 4096) * 4096;
-    const int64_t count = std::clamp<int64_t>((cold_bytes + stride - 1) / stride, 1, 4096);
-    auto block = AlignedBuffer::allocate(count * stride);
-    if (!block.ok()) return copies.push_back(packed_);
-    memory = std::move(*block);
-    for (int64_t c = 0; c < count; ++c) {
-      std::byte* at = memory.data() + c * stride;
-      if (bytes > 0) std::memcpy(at, packed_.data(), packed_.size());
-      copies.emplace_back(at, packed_.size());
-    }
-  }
-
   // Rounds over all contenders, each round starting at another, until the budget is spent.
   void measure(std::vector<Contender>& contenders, ChildReport& report) const {
     const double start = now_s();
@@ -346,13 +313,15 @@ class Tuning {
       report.send("");  // a sign of life
       double begin = now_s();
       c.run();  // first touch
-      if (now_s() - begin < options_.budget_s / 20) begin = now_s(), c.run();
+      const bool is_slow = now_s() - begin > options_.budget_s / 20;
+      if (!is_slow) begin = now_s(), c.run();
       first.push_back(now_s() - begin);
+      if (is_slow) c.samples.push_back(first.back());  // too dear to throw away
       c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(first.back(), 1e-7), 1.0, 200.0));
       if (c.index < built_.size()) best = std::min(best, first.back());
     }
     for (size_t i = 0; i < contenders.size(); ++i)
-      if (contenders[i].index < built_.size() && first[i] > kDropAtOnce * best) drop(contenders[i], first[i]);
+      if (contenders[i].index < built_.size() && first[i] > kDropAtOnce * best) contenders[i].samples = {first[i]}, contenders[i].dropped = true;
     for (int round = 0; round < kMaxRounds; ++round) {
       const double spent = now_s() - start;
       if ((round >= kMinRounds && spent > options_.budget_s) || (round >= 1 && spent > kOverBudget * options_.budget_s)) break;
@@ -370,11 +339,6 @@ class Tuning {
       for (Contender& c : contenders)
         if (!c.dropped && c.index < built_.size()) c.dropped = *std::min_element(c.samples.begin(), c.samples.end()) > kDropFactor * best;
     }
-  }
-
-  static void drop(Contender& c, double only_sample) {
-    c.dropped = true;
-    c.samples.push_back(only_sample);
   }
 
   void decide() {
@@ -425,6 +389,22 @@ class Tuning {
 };
 
 }  // namespace
+
+const std::vector<std::span<const std::byte>>& ColdWeights::copies(std::span<const std::byte> weights, int64_t bytes) {
+  constexpr int64_t kPage = 4096;
+  const int64_t stride = std::max<int64_t>(1, (std::ssize(weights) + kPage - 1) / kPage) * kPage;
+  const int64_t count = std::clamp<int64_t>((bytes + stride - 1) / stride, 1, kMaxCopies);
+  const bool mine = !copies_.empty() && copies_[0].data() == block_.data() && copies_[0].size() == weights.size();
+  if (mine && std::ssize(copies_) >= count && std::memcmp(block_.data(), weights.data(), weights.size()) == 0) return copies_;
+  copies_.clear();
+  if (!block_.reserve(count * stride).ok()) return copies_.assign(1, weights), copies_;
+  for (int64_t c = 0; c < count; ++c) {
+    std::byte* at = block_.data() + c * stride;
+    if (!weights.empty()) std::memcpy(at, weights.data(), weights.size());
+    copies_.emplace_back(at, weights.size());
+  }
+  return copies_;
+}
 
 int choose_winner(std::span<const Timing> timings) {
   int winner = -1;

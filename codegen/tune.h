@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "codegen/build.h"
 #include "codegen/problem.h"
+#include "runtime/memory.h"
 
 namespace qcg {
 
@@ -51,11 +53,14 @@ struct TuneRecord {
   double max_error = 0, error_bound = 0;    // of the verification; error where status is wrong names m, n
   TrialStatus status = TrialStatus::untimed;
   std::string reason;        // "lost by 3.1 %", compiler error, signal name …
+  std::string resources;     // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
   bool cache_hit = false;
   std::string key;
   std::string machine;       // this_machine().fingerprint
   std::string date;          // ISO 8601, UTC
 };
+// The record of one kernel before anything was tried: what is known from the problem and the build.
+TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel, const Bucket& bucket);
 std::string_view trial_status_name(TrialStatus status);
 std::string to_json_line(const TuneRecord& record);                  // one object, no newline
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
@@ -71,12 +76,25 @@ struct Ceilings {
 Ceilings measure_ceilings(Isa isa, int threads);   // about 0.3 s
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
 
+// Copies of the weights last tuned, more than any cache holds: making them costs more than timing, and every bucket of a
+// problem wants the same.
+class ColdWeights {
+ public:
+  // At least `bytes` of copies if the memory can be had, `weights` itself otherwise; valid until the next call.
+  const std::vector<std::span<const std::byte>>& copies(std::span<const std::byte> weights, int64_t bytes);
+
+ private:
+  AlignedBuffer block_;
+  std::vector<std::span<const std::byte>> copies_;
+};
+
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;
   int threads = 1;
   double budget_s = 2.0;                 // per bucket; fast keeps it, full may take ten times as long
   bool references = true;                // time vendor kernels beside ours
   Ceilings ceilings;
+  std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>();
   double trial_timeout_s = 0;            // a candidate this long without an answer hangs; 0: from the work it has
 };
 

@@ -53,7 +53,7 @@ void for_each_field(Record& r, F&& f) {
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);
   f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("gbps", r.gbps), f("gflops", r.gflops);
   f("share", r.share), f("compile_s", r.compile_s), f("max_error", r.max_error), f("error_bound", r.error_bound);
-  f("reason", r.reason), f("cache_hit", r.cache_hit), f("key", r.key), f("machine", r.machine), f("date", r.date);
+  f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key), f("machine", r.machine), f("date", r.date);
 }
 
 }  // namespace

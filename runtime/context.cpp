@@ -4,11 +4,13 @@
 #include <new>
 
 #include "runtime/program.h"
+#include "runtime/program_cuda.h"
 
 namespace qcg {
 namespace {
 
 using BufferKind = ProgramManifest::BufferKind;
+using Clock = std::chrono::steady_clock;
 
 Error impossible_size(const std::string& where) {
   return Error::bad_input(where, "does not fit its buffer with these input shapes",
@@ -72,10 +74,11 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> 
                                                  const ContextOptions& options) {
   try {
     std::unique_ptr<Context> context(new Context());
-    context->pool_ =
-        options.pool
-            ? options.pool
-            : std::make_shared<ThreadPool>(PoolOptions{.threads = options.threads, .spin_us = options.spin_us});
+    if (program->device_) context->device_ = std::make_shared<CudaRun>(program->device_, program->manifest());
+    const int threads = context->device_ ? 1 : options.threads;
+    context->pool_ = options.pool
+                         ? options.pool
+                         : std::make_shared<ThreadPool>(PoolOptions{.threads = threads, .spin_us = options.spin_us});
     context->inputs_.resize(program->manifest().inputs.size());
     context->outputs_.resize(program->manifest().outputs.size());
     context->program_ = std::move(program);
@@ -114,12 +117,15 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].data == nullptr && *byte_count(inputs[i].shape, inputs[i].dtype) > 0)
       return Error::bad_input("input '" + m.inputs[i].name + "'", "has no data", "pass a pointer to its elements");
-    QCG_CHECK(place(inputs[i], m.input_needs_dense[i], inputs_[i]));
+    QCG_CHECK(place(inputs[i], device_ || m.input_needs_dense[i], inputs_[i]));
     if (inputs_[i].staged) copy_to_dense(inputs[i], inputs_[i].data);
   }
-  for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(place(outputs[i], m.output_needs_dense[i], outputs_[i]));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    QCG_CHECK(place(outputs[i], device_ || m.output_needs_dense[i], outputs_[i]));
 
+  if (device_) QCG_CHECK(copy_to_device());
   QCG_CHECK(run_steps());
+  if (device_) QCG_CHECK(copy_from_device());
   run_copies();
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
@@ -152,7 +158,7 @@ Status Context::bind_buffers(std::span<const int64_t> symbol_values) {
     arena_offsets_[temps.buffers[t]] = plan.offsets[t];
   }
   peak_bytes_ = plan.peak_bytes;
-  return arena_.reserve(plan.peak_bytes);
+  return device_ ? device_->reserve_arena(plan.peak_bytes) : arena_.reserve(plan.peak_bytes);
 }
 
 Status Context::bind_steps(std::span<const int64_t> symbol_values) {
@@ -167,13 +173,12 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       if (!value) return impossible_size(where + ".params");
       bound.params.push_back(*value);
     }
-    for (size_t k = 0; k < step.kernels.size() && bound.kernel == nullptr; ++k) {
-      const int64_t m_max = step.kernels[k].m_max;
-      if (m_max < 0 || bound.params.empty() || bound.params[0] <= m_max) bound.kernel = program_->steps_[s].kernels[k];
-    }
-    if (bound.kernel == nullptr)
+    const auto serves = [&](int64_t m_max) { return m_max < 0 || bound.params.empty() || bound.params[0] <= m_max; };
+    while (bound.choice < step.kernels.size() && !serves(step.kernels[bound.choice].m_max)) ++bound.choice;
+    if (bound.choice == step.kernels.size())
       return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]),
                                 "compile the program for more rows");
+    if (!device_) bound.kernel = program_->steps_[s].kernels[bound.choice];
     for (const auto& arg : step.args) {
       const auto offset = arg.offset.evaluate(symbol_values);
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
@@ -252,6 +257,27 @@ std::byte* Context::buffer_data(int buffer) const {
   return nullptr;
 }
 
+Status Context::copy_to_device() {
+  const ProgramManifest& m = program_->manifest();
+  for (size_t b = 0; b < m.buffers.size(); ++b) {
+    const auto index = static_cast<size_t>(m.buffers[b].index);
+    if (m.buffers[b].kind == BufferKind::input)
+      QCG_CHECK(device_->copy_in(index, inputs_[index].data, buffer_bytes_[b]));
+    if (m.buffers[b].kind == BufferKind::output) QCG_CHECK(device_->reserve_output(index, buffer_bytes_[b]));
+  }
+  return {};
+}
+
+Status Context::copy_from_device() {
+  const ProgramManifest& m = program_->manifest();
+  for (size_t b = 0; b < m.buffers.size(); ++b) {
+    const auto index = static_cast<size_t>(m.buffers[b].index);
+    if (m.buffers[b].kind == BufferKind::output)
+      QCG_CHECK(device_->copy_out(index, outputs_[index].data, buffer_bytes_[b]));
+  }
+  return {};
+}
+
 Status Context::run_steps() {
   const ProgramManifest& m = program_->manifest();
   step_us_.assign(profile_ ? steps_.size() : 0, 0.0);
@@ -260,22 +286,30 @@ Status Context::run_steps() {
     for (size_t a = 0; a < step.args.size(); ++a) {
       const auto& arg = m.steps[s].args[a];
       // Null stays null: an empty tensor may come without memory, and kernels get no items for it.
-      std::byte* const data = buffer_data(arg.buffer);
+      const auto& b = m.buffers[static_cast<size_t>(arg.buffer)];
+      std::byte* const data =
+          device_ ? device_->address(b, arena_offsets_[static_cast<size_t>(arg.buffer)]) : buffer_data(arg.buffer);
       step.args[a].data = data == nullptr ? nullptr : data + step.offsets[a];
       if (arg.stride) continue;
-      const auto& b = m.buffers[static_cast<size_t>(arg.buffer)];
       step.args[a].stride = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)].row_stride;
     }
     double elapsed_us = 0;
-    QCG_CHECK(run_step(step, elapsed_us));
+    QCG_CHECK(run_step(s, elapsed_us));
     if (profile_) step_us_[s] = elapsed_us;
   }
   return {};
 }
 
+Status Context::run_step(size_t index, double& elapsed_us) {
+  if (!device_) return run_on_pool(steps_[index], elapsed_us);
+  const auto start = Clock::now();
+  QCG_CHECK(device_->launch(index, steps_[index].choice, steps_[index].args, steps_[index].params));
+  elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  return {};
+}
+
 // Results do not depend on threads, so which of the two runs is a matter of time alone.
-Status Context::run_step(BoundStep& step, double& elapsed_us) {
-  using Clock = std::chrono::steady_clock;
+Status Context::run_on_pool(BoundStep& step, double& elapsed_us) {
   constexpr int kTrials = 8;          // alternating, so that four runs of each see the same conditions
   constexpr double kTinyStepUs = 20;  // longer ones are worth every thread
   const bool undecided = step.trials < kTrials && pool_->threads() > 1;

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "runtime/host_isa.h"
+#include "runtime/program_cuda.h"
 
 namespace qcg {
 namespace {
@@ -71,18 +72,41 @@ Status Program::load_directory(const std::string& directory, const LoadOptions& 
   QCG_TRY(text, read_manifest(directory));
   QCG_TRY(manifest, parse_program_manifest(text));
   manifest_ = std::move(manifest);
+  if (manifest_.on_device()) return load_on_device(directory, options);
   if (!manifest_.target.starts_with("cpu:"))
-    return Error::unsupported(directory, "was compiled for '" + manifest_.target + "', this runtime runs cpu programs",
+    return Error::unsupported(directory,
+                              "was compiled for '" + manifest_.target + "', this runtime runs cpu and cuda programs",
                               "compile the program with --target=cpu");
   if (const std::string missing = why_host_lacks(manifest_.isa); !missing.empty())
     return Error::unsupported(directory, "needs " + manifest_.isa + ": " + missing,
                               "compile the program with --target=cpu on this machine");
+  QCG_CHECK(check_files(directory));
+  QCG_CHECK(load_modules(directory));
+  return load_weights(directory, options);
+}
+
+Status Program::load_on_device(const std::string& directory, const LoadOptions& options) {
+  auto driver = CudaDriver::load();
+  if (!driver.ok()) {
+    Error error = std::move(driver.error());
+    error.where = directory;
+    error.message = "was compiled for " + manifest_.target + ", but " + error.message;
+    return error;
+  }
+  QCG_CHECK(check_files(directory));
+  QCG_CHECK(load_weights(directory, options));
+  QCG_TRY(device, CudaProgram::load(std::move(*driver), directory, manifest_,
+                                    {weights_, static_cast<size_t>(weights_bytes_)}));
+  device_ = std::move(device);
+  return {};
+}
+
+Status Program::check_files(const std::string& directory) const {
   for (const auto& [name, file] : manifest_.files) {
     const auto opened = open_program_file(directory + "/" + name, file.bytes);
     if (!opened.ok()) return opened.error();
   }
-  QCG_CHECK(load_modules(directory));
-  return load_weights(directory, options);
+  return {};
 }
 
 Status Program::load_modules(const std::string& directory) {

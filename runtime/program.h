@@ -6,6 +6,8 @@
 //   QCG_TRY(context, Context::create(program, {.threads = 4}));
 //   QCG_CHECK(context->run(inputs, outputs));          // outputs are the caller's, of program->output_shapes(inputs)
 //
+// A program for cuda:* keeps its weights on the device; run() copies the caller's host tensors there and back.
+//
 // A program directory is code: load only what you would also execute. Checksums find damage, not malice.
 #pragma once
 
@@ -26,6 +28,9 @@
 #include "runtime/threads.h"
 
 namespace qcg {
+
+class CudaProgram;
+class CudaRun;
 
 enum class WeightsMode : uint8_t {
   map,         // weights.bin is memory-mapped: no copy, shared between processes; the file must not change while loaded
@@ -63,6 +68,8 @@ class Program {
 
   Program() = default;
   Status load_directory(const std::string& directory, const LoadOptions& options);
+  Status load_on_device(const std::string& directory, const LoadOptions& options);
+  Status check_files(const std::string& directory) const;
   Status load_modules(const std::string& directory);
   Status load_weights(const std::string& directory, const LoadOptions& options);
   Status check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const;
@@ -70,6 +77,7 @@ class Program {
   ProgramManifest manifest_;
   std::vector<Module> modules_;
   std::vector<LoadedStep> steps_;
+  std::shared_ptr<const CudaProgram> device_;  // targets cuda:* only; then modules_ and steps_ are empty
   MappedWeights weights_file_;
   AlignedBuffer weights_copy_;
   const std::byte* weights_ = nullptr;
@@ -103,7 +111,8 @@ class Context {
  private:
   // What depends on symbol values alone; kept while they stay the same.
   struct BoundStep {
-    const qcg_kernel* kernel = nullptr;
+    size_t choice = 0;                   // into ProgramManifest::Step::kernels
+    const qcg_kernel* kernel = nullptr;  // on the CPU
     std::vector<int64_t> offsets;  // per argument, bytes into its buffer
     std::vector<qcg_arg> args;     // data and the caller's strides are filled in per run
     std::vector<int64_t> params;
@@ -133,13 +142,17 @@ class Context {
   Status place(const TensorView& view, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
   Status run_steps();
-  Status run_step(BoundStep& step, double& elapsed_us);
+  Status copy_to_device();
+  Status copy_from_device();
+  Status run_step(size_t index, double& elapsed_us);
+  Status run_on_pool(BoundStep& step, double& elapsed_us);
   void run_copies();
 
   std::shared_ptr<const Program> program_;
   std::shared_ptr<ThreadPool> pool_;
   ThreadPool alone_{{.threads = 1}};
   Workspace workspace_;
+  std::shared_ptr<CudaRun> device_;  // targets cuda:* only: the arena and the copies of inputs and outputs are there
   AlignedBuffer arena_;
   int64_t peak_bytes_ = 0;
   bool bound_ = false;

@@ -15,6 +15,9 @@ constexpr size_t kMaxBytes = size_t{16} << 20;
 constexpr int kMaxDepth = 16;
 constexpr size_t kMaxRank = 16;
 constexpr size_t kMaxBuffers = 1 << 16;
+// What every CUDA device since sm_80 can launch; shared memory is the largest block of any.
+constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
+constexpr size_t kMaxParameterBytes = 4096;
 
 constexpr std::string_view kHelp = "the program is damaged or of another version: compile it again";
 
@@ -110,6 +113,7 @@ class Reader {
   ProgramManifest::Tensor tensor(const Json& value, const std::string& path);
   ProgramManifest::Buffer buffer(const Json& value, const std::string& path, size_t steps);
   ProgramManifest::Arg arg(const Json& value, const std::string& path);
+  ProgramManifest::Launch launch(const Json& value, const std::string& path);
   ProgramManifest::Step step(const Json& value, const std::string& path);
   void need_dense(int buffer_index);
   void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
@@ -208,6 +212,15 @@ ProgramManifest::Arg Reader::arg(const Json& value, const std::string& path) {
   return a;
 }
 
+ProgramManifest::Launch Reader::launch(const Json& value, const std::string& path) {
+  check(value.is_object(), path, "is not an object, yet a kernel of a device needs it");
+  auto number = [&](const char* key, int64_t min, int64_t max) {
+    return static_cast<int>(integer(field(value, key), path + "." + key, min, max));
+  };
+  return {number("threads", 1, kMaxThreads), number("rows", 1, kMaxTileRows), number("column_tiles", 1, kMaxColumnTiles),
+          number("shared_bytes", 0, kMaxSharedBytes)};
+}
+
 ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
   ProgramManifest::Step s;
   s.name = text(field(value, "name"), path + ".name");
@@ -217,6 +230,7 @@ ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
     choice.module = text(field(k, "module"), at + ".module");
     choice.symbol = text(field(k, "symbol"), at + ".symbol");
     check(out_.files.contains(choice.module), at + ".module", "is not in $.files");
+    if (out_.on_device()) choice.launch = launch(field(k, "launch"), at + ".launch");
     const bool ascends = s.kernels.empty() ||
                          (s.kernels.back().m_max >= 0 && (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
     check(ascends, at + ".m_max", "does not ascend");
@@ -241,6 +255,12 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
   if (!check(!step.kernels.empty(), path + ".kernels", "is empty")) return;
   check(step.kernels.size() == 1 || !step.params.empty(), path + ".params",
         "is empty, yet params[0] chooses the kernel");
+  if (out_.on_device()) {
+    check(!step.params.empty(), path + ".params", "is empty, yet params[0] is the rows of the grid");
+    check(step.args.size() <= kMaxParameterBytes / 16 && step.params.size() <= kMaxParameterBytes / 8 &&
+              step.args.size() * 16 + step.params.size() * 8 <= kMaxParameterBytes,
+          path + ".args", "is more than the 4096 bytes a device kernel may get");
+  }
   for (size_t i = 0; i < step.args.size(); ++i) {
     const std::string at = path + ".args[" + std::to_string(i) + "]";
     const auto& b = out_.buffers[static_cast<size_t>(step.args[i].buffer)];

@@ -58,10 +58,15 @@ struct ProgramManifest {
     SizeExpr offset;                 // bytes
     std::optional<SizeExpr> stride;  // elements; nullopt: the row stride of the caller's tensor
   };
+  // The grid of a kernel on a device: (ceil(params[0] / rows), column_tiles) blocks.
+  struct Launch {
+    int threads = 1, rows = 1, column_tiles = 1, shared_bytes = 0;
+  };
   struct KernelChoice {
     int64_t m_max = -1;  // -1: no limit
     std::string module;  // a key of `files`
     std::string symbol;
+    Launch launch;       // device targets only
   };
   struct Step {
     std::string name;
@@ -81,6 +86,7 @@ struct ProgramManifest {
   };
 
   std::string generator, target, isa;
+  bool on_device() const { return target.starts_with("cuda:"); }
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
   std::vector<Tensor> inputs, outputs;

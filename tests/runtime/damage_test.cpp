@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "runtime/cuda.h"
 #include "runtime/host_isa.h"
 #include "tests/runtime/sample_program.h"
 
@@ -112,9 +113,20 @@ TEST_CASE("programs for other machines and versions are refused with the reason"
     CHECK(load_error(sample).message == "does not export test_none");
   }
   SUBCASE("device") {
-    sample.manifest["target"] = "cuda:sm_90a";
+    sample.manifest["target"] = "fpga:x1";
     sample.sign();
     CHECK(load_error(sample).code == ErrorCode::Unsupported);
+    sample.manifest["target"] = "cuda:sm_90a";
+    sample.sign();
+    CHECK(load_error(sample).where.find("launch") != std::string::npos);
+    sample.put_on_device();
+    sample.sign();
+    const Error e = load_error(sample);  // no driver; with one, the module is no cubin
+    if (!CudaDriver::load().ok()) {
+      CHECK(e.code == ErrorCode::Unsupported);
+      CHECK(e.message.find("was compiled for cuda:sm_90a") != std::string::npos);
+      CHECK(e.help.find("--target=cpu") != std::string::npos);
+    }
   }
   SUBCASE("unknown instruction set") {
     sample.manifest["isa"] = "avx1024";

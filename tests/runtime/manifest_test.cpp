@@ -17,8 +17,35 @@ struct Damage {
   std::function<void(json&)> apply;
 };
 
+// A device program whose first kernel has one launch field wrong.
+Damage bad_launch(const char* where, const char* field, json value) {
+  return {where, [field, value](json& m) {
+            SampleProgram::put_on_device(m);
+            m["steps"][0]["kernels"][0]["launch"][field] = value;
+          }};
+}
+
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> list = {
+      {"$.steps[0].kernels[0].launch", [](json& m) { m["target"] = "cuda:sm_80"; }},
+      bad_launch("$.steps[0].kernels[0].launch.threads", "threads", 0),
+      bad_launch("$.steps[0].kernels[0].launch.threads", "threads", 1025),
+      bad_launch("$.steps[0].kernels[0].launch.rows", "rows", 0),
+      bad_launch("$.steps[0].kernels[0].launch.rows", "rows", 1e30),
+      bad_launch("$.steps[0].kernels[0].launch.column_tiles", "column_tiles", 65536),
+      bad_launch("$.steps[0].kernels[0].launch.column_tiles", "column_tiles", "1"),
+      bad_launch("$.steps[0].kernels[0].launch.shared_bytes", "shared_bytes", -1),
+      bad_launch("$.steps[0].kernels[0].launch.shared_bytes", "shared_bytes", 1 << 20),
+      {"$.steps[0].params", [](json& m) {
+         SampleProgram::put_on_device(m);
+         m["steps"][0]["kernels"].erase(1);
+         m["steps"][0]["params"] = json::array();
+       }},
+      {"$.steps[0].args", [](json& m) {
+         SampleProgram::put_on_device(m);
+         const json arg = m["steps"][0]["args"][0];
+         for (int i = 0; i < 256; ++i) m["steps"][0]["args"].push_back(arg);
+       }},
       {"$.format", [](json& m) { m["format"] = "zip"; }},
       {"$.format", [](json& m) { m.erase("format"); }},
       {"$.version", [](json& m) { m["version"] = 2; }},

@@ -87,6 +87,14 @@ class SampleProgram {
     const std::string bytes = read_file(dir() + "/" + name);
     manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_of(bytes)}};
   }
+  // The manifest of a program for a device, as far as a loader can tell before it looks at modules.
+  static void put_on_device(nlohmann::json& manifest) {
+    manifest["target"] = "cuda:sm_90a";
+    for (auto& step : manifest["steps"])
+      for (auto& kernel : step["kernels"])
+        kernel["launch"] = {{"threads", 128}, {"rows", 16}, {"column_tiles", 1}, {"shared_bytes", 49152}};
+  }
+  void put_on_device() { put_on_device(manifest); }
   void sign() {
     write_file(dir() + "/manifest.json", manifest.dump());
     write_file(dir() + "/manifest.sha256", sha256_of(manifest.dump()) + "  manifest.json\n");

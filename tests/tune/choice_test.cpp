@@ -46,6 +46,7 @@ TEST_CASE("an incumbent is only beaten by more than the noise") {
   CHECK(choose({timing(1.0), timing(0.98)}) == 1);
   CHECK(choose({timing(1.0, 0.8), timing(0.95, 0.8)}) == 0);  // within the spread
   CHECK(choose({timing(1.0, 0.8, 10000), timing(0.95, 0.8, 10000)}) == 1);
+  CHECK(choose({{1.0, 0.99, 9.0, 5}, {0.9, 0.89, 5.0, 5}}) == 1);  // a disturbed sample makes nothing uncertain
   CHECK(choose({timing(1.0), timing(1.0), timing(1.0)}) == 0);
   CHECK(choose({timing(1.0), timing(0.9), timing(0.8)}) == 2);
 }

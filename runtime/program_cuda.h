@@ -1,0 +1,60 @@
+// CudaProgram: a program's kernels and weights on an NVIDIA device. CudaRun: the device memory of one Context.
+//
+// Why here: Program and Context decide what runs on which bytes; where those bytes are on a device is known here alone.
+//
+//   QCG_TRY(device, CudaProgram::load(driver, "mlp.qcg", manifest, weights));
+//   CudaRun run(device, manifest);
+//   QCG_CHECK(run.copy_in(0, x, bytes)); … QCG_CHECK(run.launch(step, choice, args, params)); … run.copy_out(0, y, bytes)
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/abi.h"
+#include "runtime/cuda.h"
+#include "runtime/program_manifest.h"
+
+namespace qcg {
+
+class CudaProgram {
+ public:
+  // Loads every cubin whose checksum is right and copies the weights.
+  static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver, const std::string& directory,
+                                                         const ProgramManifest& manifest,
+                                                         std::span<const std::byte> weights);
+
+ private:
+  friend class CudaRun;
+  std::shared_ptr<CudaDriver> driver_;
+  std::vector<std::vector<CudaKernel>> kernels_;  // [step][choice]
+  CudaBuffer weights_;
+};
+
+class CudaRun {
+ public:
+  // `manifest` is the program's and outlives this.
+  CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest);
+
+  Status reserve_arena(int64_t bytes) { return reserve(arena_, bytes); }
+  Status reserve_output(size_t output, int64_t bytes) { return reserve(outputs_[output], bytes); }
+  // Dense host memory to the device and back.
+  Status copy_in(size_t input, const void* from, int64_t bytes);
+  Status copy_out(size_t output, void* to, int64_t bytes);
+  // Where a buffer starts: a device address, never dereferenced here.
+  std::byte* address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const;
+  // Returns when the kernel is done. The kernel's one parameter is the args followed by the params.
+  Status launch(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params);
+
+ private:
+  Status reserve(CudaBuffer& buffer, int64_t bytes);
+
+  std::shared_ptr<const CudaProgram> program_;
+  const ProgramManifest& manifest_;
+  CudaBuffer arena_;
+  std::vector<CudaBuffer> inputs_, outputs_;
+  std::vector<std::byte> parameters_;
+};
+
+}  // namespace qcg

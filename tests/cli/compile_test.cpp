@@ -1,0 +1,148 @@
+// compile, run, check, bench, log on shipped graphs: the fields scripts rely on, repetition, replay, emission.
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+using nlohmann::json;
+
+namespace {
+
+const std::string kMlp = source_path("examples/llama_mlp_int8/graph.pt2");
+
+void check_fields(const json& object, const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    INFO("field ", field, " in ", object.dump().substr(0, 400));
+    CHECK(object.contains(field));
+  }
+}
+
+json compile(const std::string& graph, const std::string& program, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"compile", graph, "-o", program, "--tune=off", "--json"});
+  const Run run = qcodegen(more);
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  return run.json();
+}
+
+}  // namespace
+
+TEST_CASE("compile, run, check, log and bench give the fields of the contract") {
+  TempDir dir;
+  const std::string program = dir / "mlp.qcg";
+  const json compiled = compile(kMlp, program);
+  check_fields(compiled, {"program", "wall_s", "compiler_runs", "cache_hits", "kernels", "merged", "cat_split"});
+  CHECK(compiled["program"] == program);
+  REQUIRE(!compiled["kernels"].empty());
+  for (const json& kernel : compiled["kernels"]) {
+    check_fields(kernel, {"name", "nodes", "segments", "status", "median_us"});
+    CHECK((kernel["status"] == "built" || kernel["status"] == "hit"));
+  }
+  REQUIRE(compiled["merged"].size() == 1);
+  CHECK(compiled["merged"][0].size() == 2);
+
+  const std::string inputs = source_path("examples/llama_mlp_int8/m5.inputs.safetensors");
+  const Run ran = qcodegen({"run", program, "--inputs", inputs, "--outputs", dir / "out.safetensors", "--repeat", "3", "--json"});
+  REQUIRE(ran.status == 0);
+  check_fields(ran.json(), {"wall_s", "median_us", "p10_us", "p90_us", "threads", "outputs"});
+  CHECK(fs::exists(dir / "out.safetensors"));
+
+  const Run checked = qcodegen({"check", program, "--inputs", inputs, "--expected",
+                                source_path("examples/llama_mlp_int8/m5.expected.safetensors"), "--json"});
+  INFO(checked.err);
+  CHECK(checked.status == 0);
+  CHECK(checked.json()["ok"] == true);
+  REQUIRE(checked.json()["outputs"].size() == 2);
+  check_fields(checked.json()["outputs"][0], {"name", "max_err", "bound", "snr_db"});
+  CHECK(checked.json()["outputs"][1]["against"] == "expected");
+
+  // Outputs of other inputs must not pass.
+  spit(dir / "other.safetensors", [&] {
+    std::string text = slurp(source_path("examples/llama_mlp_int8/m5.expected.safetensors"));
+    text[text.size() - 1] = static_cast<char>(text[text.size() - 1] ^ 0xc0);
+    return text;
+  }());
+  CHECK(qcodegen({"check", program, "--inputs", inputs, "--expected", dir / "other.safetensors"}).status == 1);
+
+  const Run log = qcodegen({"log", program, "--format", "json"});
+  REQUIRE(log.status == 0);
+  REQUIRE(log.json().size() == compiled["kernels"].size());
+  check_fields(log.json()[0], {"kernel", "status", "threads"});
+  for (const char* format : {"text", "csv", "inductor"}) CHECK(qcodegen({"log", program, "--format", format}).status == 0);
+
+  const Run bench = qcodegen({"bench", program, "--m", "1", "--budget", "0.05", "--json"});
+  INFO(bench.err);
+  REQUIRE(bench.status == 0);
+  check_fields(bench.json()["ceilings"], {"read_gbps", "peak_gflops", "threads"});
+  REQUIRE(!bench.json()["rows"].empty());
+  check_fields(bench.json()["rows"][0],
+               {"kernel", "n", "k", "m", "scheme", "who", "median_us", "p10_us", "p90_us", "gbps", "gflops", "share"});
+}
+
+TEST_CASE("the second compile runs no compiler and changes nothing") {
+  TempDir dir;
+  compile(kMlp, dir / "a.qcg");
+  const json again = compile(kMlp, dir / "a.qcg");
+  CHECK(again["compiler_runs"] == 0);
+  CHECK(again["unchanged"] == true);
+  const json elsewhere = compile(kMlp, dir / "b.qcg");
+  CHECK(elsewhere["compiler_runs"] == 0);
+  CHECK(slurp(dir / "a.qcg/manifest.json") == slurp(dir / "b.qcg/manifest.json"));
+}
+
+TEST_CASE("without merge_sibling_linears nothing is merged and the results stay the same") {
+  TempDir dir;
+  const json merged = compile(kMlp, dir / "merged.qcg");
+  const json unmerged = compile(kMlp, dir / "unmerged.qcg", {"--disable-pass", "merge_sibling_linears"});
+  CHECK(merged["merged"].size() == 1);
+  CHECK(unmerged["merged"].empty());
+  for (const char* m : {"m1", "m5", "m33"}) {
+    INFO(m);
+    const std::string stem = source_path("examples/llama_mlp_int8/") + m;
+    for (const char* program : {"merged", "unmerged"})
+      CHECK(qcodegen({"check", dir / (program + std::string(".qcg")), "--inputs", stem + ".inputs.safetensors", "--expected",
+                      stem + ".expected.safetensors"}).status == 0);
+  }
+}
+
+TEST_CASE("emit prints the graph, the plan, the source and the assembly, and writes nothing") {
+  TempDir dir;
+  const std::vector<std::pair<std::string, std::string>> kinds = {
+      {"graph", "qcg.linear"}, {"plan", "gate_proj"}, {"source", "#include \"abi.h\""}, {"asm", "ret"}};
+  for (const auto& [kind, word] : kinds) {
+    const Run run = qcodegen({"compile", kMlp, "-o", dir / "none.qcg", "--emit", kind, "--target", "cpu:portable"});
+    INFO(kind, "\n", run.err);
+    CHECK(run.status == 0);
+    CHECK(run.out.find(word) != std::string::npos);
+    CHECK(!fs::exists(dir / "none.qcg"));
+  }
+}
+
+TEST_CASE("a pinned log replays its winners") {
+  TempDir dir;
+  const json first = compile(kMlp, dir / "a.qcg");
+  const json second = compile(kMlp, dir / "b.qcg", {"--pin", dir / "a.qcg/tune.jsonl"});
+  REQUIRE(first["kernels"].size() == second["kernels"].size());
+  for (size_t i = 0; i < first["kernels"].size(); ++i) CHECK(first["kernels"][i]["name"] == second["kernels"][i]["name"]);
+}
+
+TEST_CASE("explain says what fired, what did not and why") {
+  const Run run = qcodegen({"explain", source_path("examples/recsys_cat_linear/graph.pt2"), "--json"});
+  REQUIRE(run.status == 0);
+  const json explained = run.json();
+  bool split = false;
+  for (const json& pass : explained["passes"]) {
+    check_fields(pass, {"name", "fired", "skipped"});
+    split = split || (pass["name"] == "split_cat_linear" && pass["fired"] == 1);
+  }
+  CHECK(split);
+  REQUIRE(explained["problems"].size() == 1);
+  check_fields(explained["problems"][0], {"name", "nodes", "scheme", "n", "k", "segments", "epilogue"});
+  CHECK(explained["problems"][0]["n"] == 80);
+  CHECK(explained["problems"][0]["k"] == 64 + 96 + 33);
+}
+
+TEST_CASE("check compiles a graph on the spot") {
+  const Run run = qcodegen({"check", source_path("examples/recsys_cat_linear/graph.pt2"), "--trials", "2", "--json"});
+  INFO(run.err);
+  CHECK(run.status == 0);
+  CHECK(run.json()["ok"] == true);
+}

@@ -1,0 +1,141 @@
+// Exit status and text of what goes wrong: 1 the input or the result, 2 usage, 3 environment.
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+
+namespace {
+
+const std::string kMlp = source_path("examples/native/mlp_f32.json");
+
+// The human form on stderr, the JSON form on stdout, the same status for both.
+void check_error(std::vector<std::string> arguments, int status, const std::string& code, const std::vector<std::string>& words) {
+  const Run text = qcodegen(arguments);
+  INFO("arguments: ", nlohmann::json(arguments).dump(), "\nstderr: ", text.err);
+  CHECK(text.status == status);
+  CHECK(text.err.find("error[" + code + "]: ") != std::string::npos);
+  CHECK(text.err.find("\nhelp: ") != std::string::npos);
+  for (const std::string& word : words) {
+    INFO("word: ", word);
+    CHECK(text.err.find(word) != std::string::npos);
+  }
+  CHECK(text.out.empty());
+  arguments.push_back("--json");
+  const Run machine = qcodegen(arguments);
+  CHECK(machine.status == status);
+  const auto error = machine.json()["error"];
+  CHECK(error["code"] == code);
+  CHECK(error["where"].is_string());
+  CHECK(!error["message"].get<std::string>().empty());
+  CHECK(!error["help"].get<std::string>().empty());
+}
+
+}  // namespace
+
+TEST_CASE("usage errors exit with 2 and name the help to read") {
+  check_error({"compile", kMlp, "--bogus"}, 2, "Usage", {"--bogus", "qcodegen compile --help"});
+  check_error({"compile"}, 2, "Usage", {"graph"});
+  check_error({"frobnicate"}, 2, "Usage", {"frobnicate"});
+  check_error({"compile", kMlp, "--tune=sometimes"}, 2, "Usage", {"sometimes", "off|fast|full"});
+  check_error({"compile", kMlp, "--threads", "0"}, 2, "Usage", {"--threads"});
+  check_error({"list", "colours"}, 2, "Usage", {"targets|schemes|microkernels|passes|ops"});
+  check_error({"cache", "gc", "--max-size", "many"}, 2, "Usage", {"many"});
+  check_error({"check", "x.qcg", "--expected", "y.safetensors"}, 2, "Usage", {"--inputs"});
+}
+
+TEST_CASE("no argument at all prints the help and exits with 2") {
+  const Run run = qcodegen({});
+  CHECK(run.status == 2);
+  CHECK(run.err.find("Usage: qcodegen") != std::string::npos);
+  CHECK(run.err.find("compile") != std::string::npos);
+}
+
+TEST_CASE("a missing file is an error of the environment that names the file") {
+  check_error({"compile", "/nowhere/graph.pt2"}, 3, "Io", {"/nowhere/graph.pt2"});
+  check_error({"explain", "/nowhere/graph.json"}, 3, "Io", {"/nowhere/graph.json"});
+}
+
+TEST_CASE("damaged graphs are errors of the input") {
+  TempDir dir;
+  const std::string whole = slurp(source_path("examples/llama_mlp_int8/graph.pt2"));
+  REQUIRE(whole.size() > 1000);
+  for (const size_t size : {size_t{0}, size_t{3}, whole.size() / 2, whole.size() - 1}) {
+    spit(dir / "cut.pt2", whole.substr(0, size));
+    check_error({"compile", dir / "cut.pt2", "-o", dir / "out.qcg"}, 1, "BadInput", {"cut.pt2"});
+    CHECK(!fs::exists(dir / "out.qcg"));
+  }
+  spit(dir / "cut.json", slurp(kMlp).substr(0, 200));
+  check_error({"compile", dir / "cut.json"}, 1, "BadInput", {"$.", "line ", "ends too early"});
+}
+
+TEST_CASE("all unsupported operators are listed at once, with source lines") {
+  const std::string graph = shared_graph("llama_tiny_lm_f32/graph.pt2");
+  if (graph.empty()) return;
+  check_error({"compile", graph}, 1, "Unsupported",
+              {"operators", "aten.cumsum.default", "aten.eq.Tensor", "aten.ne.Scalar", "$.graph_module.graph.nodes[", ".py:"});
+}
+
+TEST_CASE("tensor subclasses are refused with their remedy") {
+  const std::string graph = shared_graph("llama_mlp_int8wo_subclass/graph.pt2");
+  if (graph.empty()) return;
+  check_error({"compile", graph}, 1, "Unsupported", {"unwrap_tensor_subclass"});
+}
+
+TEST_CASE("names that are not known are refused with the ones that are") {
+  check_error({"compile", kMlp, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "cpu:portable"});
+  check_error({"compile", kMlp, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage", {"make_coffee", "merge_sibling_linears"});
+}
+
+TEST_CASE("a missing weight is named") {
+  TempDir dir;
+  check_error({"compile", kMlp, "-o", dir / "out.qcg"}, 1, "BadInput", {"--weights"});
+}
+
+TEST_CASE("no compiler, no output directory: errors of the environment") {
+  TempDir dir;
+  check_error({"compile", kMlp, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"}, 3, "Toolchain", {"/nowhere/g++"});
+  check_error({"compile", kMlp, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3, "Io", {"/proc/nowhere"});
+}
+
+TEST_CASE("a directory that is no program, and a damaged program") {
+  TempDir dir;
+  fs::create_directory(dir / "empty.qcg");
+  check_error({"run", dir / "empty.qcg", "--inputs", "in.safetensors"}, 3, "Io", {"empty.qcg/manifest.json"});
+  const std::string program = dir / "p.qcg";
+  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status == 0);
+  for (const std::string file : {"manifest.json", "weights.bin"}) {
+    INFO(file);
+    const std::string whole = slurp(program + "/" + file);
+    REQUIRE(!whole.empty());
+    std::string flipped = whole;
+    flipped[whole.size() / 2] = static_cast<char>(flipped[whole.size() / 2] ^ 1);
+    fs::permissions(program + "/" + file, fs::perms::owner_all);
+    for (const std::string& damaged : {flipped, whole.substr(0, whole.size() / 2)}) {
+      spit(program + "/" + file, damaged);
+      const Run run = qcodegen({"check", program});
+      INFO(run.err);
+      CHECK(run.status == 1);
+      CHECK(run.err.find("error[") != std::string::npos);
+      CHECK(run.err.find(file) != std::string::npos);
+    }
+    spit(program + "/" + file, whole);
+  }
+}
+
+TEST_CASE("inputs of the wrong name, shape or dtype are named") {
+  TempDir dir;
+  const std::string program = dir / "p.qcg";
+  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status == 0);
+  auto tensor_file = [&](const std::string& header, size_t bytes) {
+    std::string text(8, '\0');
+    for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i));
+    spit(dir / "in.safetensors", text + header + std::string(bytes, '\0'));
+  };
+  tensor_file(R"({"z":{"dtype":"F32","shape":[1,8],"data_offsets":[0,32]}})", 32);
+  check_error({"run", program, "--inputs", dir / "in.safetensors"}, 1, "BadInput", {"x", "in.safetensors"});
+  tensor_file(R"({"x":{"dtype":"F32","shape":[1,9],"data_offsets":[0,36]}})", 36);
+  check_error({"run", program, "--inputs", dir / "in.safetensors"}, 1, "BadInput", {"x", "8", "9"});
+  tensor_file(R"({"x":{"dtype":"F32","shape":[65,8],"data_offsets":[0,2080]}})", 2080);
+  check_error({"run", program, "--inputs", dir / "in.safetensors"}, 1, "BadInput", {"65", "64"});
+  tensor_file(R"({"x":{"dtype":"I32","shape":[1,8],"data_offsets":[0,32]}})", 32);
+  check_error({"run", program, "--inputs", dir / "in.safetensors"}, 1, "BadInput", {"x", "i32", "f32"});
+}

@@ -1,0 +1,110 @@
+// cache, list, doctor, help: what they print, for people and for scripts.
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+using nlohmann::json;
+
+TEST_CASE("cache stats and path") {
+  const json stats = qcodegen({"cache", "stats", "--json"}).json();
+  for (const char* field : {"entries", "bytes", "hits", "misses"}) CHECK(stats[field].is_number());
+  TempDir dir;
+  CHECK(qcodegen({"cache", "path", "--cache-dir", dir / "cache"}).out == dir / "cache\n");
+}
+
+TEST_CASE("cache export, clear and import bring entries back") {
+  TempDir dir;
+  const std::string graph = source_path("examples/native/linear_w8.json"), cache = dir / "cache";
+  REQUIRE(qcodegen({"compile", graph, "-o", dir / "a.qcg", "--tune=off", "--cache-dir", cache}).status == 0);
+  auto entries = [&] { return qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json()["entries"].get<int>(); };
+  const int before = entries();
+  CHECK(before > 0);
+  CHECK(qcodegen({"cache", "verify", "--cache-dir", cache}).status == 0);
+  const json listed = qcodegen({"cache", "ls", "--json", "--cache-dir", cache}).json();
+  REQUIRE(static_cast<int>(listed.size()) == before);
+  CHECK(qcodegen({"cache", "show", listed[0]["key"], "--cache-dir", cache}).status == 0);
+  REQUIRE(qcodegen({"cache", "export", dir / "all.qcache", "--cache-dir", cache}).status == 0);
+  REQUIRE(qcodegen({"cache", "clear", "--cache-dir", cache}).status == 0);
+  CHECK(entries() == 0);
+  REQUIRE(qcodegen({"cache", "import", dir / "all.qcache", "--cache-dir", cache}).status == 0);
+  CHECK(entries() == before);
+}
+
+TEST_CASE("list prints every table, as text and as JSON") {
+  const std::vector<std::pair<std::string, std::string>> known = {
+      {"targets", "cpu:portable"}, {"schemes", "w8"}, {"microkernels", ""}, {"passes", "merge_sibling_linears"}, {"ops", ""}};
+  for (const auto& [what, name] : known) {
+    INFO(what);
+    const Run text = qcodegen({"list", what});
+    CHECK(text.status == 0);
+    const json rows = qcodegen({"list", what, "--json"}).json();
+    REQUIRE(!rows.empty());
+    bool found = name.empty();
+    for (const json& row : rows) {
+      REQUIRE(row["name"].is_string());
+      CHECK(text.out.find(row["name"].get<std::string>()) != std::string::npos);
+      found = found || row["name"] == name;
+    }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("doctor says what works, and what to do where something does not") {
+  const Run run = qcodegen({"doctor", "--json"});
+  CHECK(run.status == 0);
+  for (const json& check : run.json()["checks"]) {
+    for (const char* field : {"name", "ok", "detail", "remedy"}) CHECK(check.contains(field));
+    INFO(check.dump());
+    CHECK((check["ok"] == true || !check["remedy"].get<std::string>().empty()));
+  }
+  const Run without = qcodegen({"doctor", "--cxx", "/nowhere/g++"});
+  CHECK(without.status == 3);
+  CHECK(without.out.find("FAIL") != std::string::npos);
+}
+
+TEST_CASE("every command has a help with an example, and is in man page and completion") {
+  const Run man = qcodegen({"help", "--man"}), bash = qcodegen({"help", "--bash"});
+  CHECK(man.status == 0);
+  CHECK(bash.status == 0);
+  for (const std::string command : {"compile", "run", "check", "bench", "explain", "log", "cache", "list", "doctor"}) {
+    INFO(command);
+    const Run help = qcodegen({command, "--help"});
+    CHECK(help.status == 0);
+    CHECK(help.out.find("qcodegen " + command + " ") != std::string::npos);
+    CHECK(help.out.find("Example") != std::string::npos);
+    CHECK(man.out.find(".SS \"" + command) != std::string::npos);
+    CHECK(bash.out.find(command) != std::string::npos);
+  }
+  CHECK(qcodegen({"--version"}).status == 0);
+}
+
+TEST_CASE("the completion completes") {
+  TempDir dir;
+  spit(dir / "completion", qcodegen({"help", "--bash"}).out);
+  auto complete = [&](const std::string& words, int at) {
+    const std::string script = "source '" + (dir / "completion") + "'; cd '" + dir.path() + "'; COMP_WORDS=(" + words +
+                               "); COMP_CWORD=" + std::to_string(at) + "; _qcodegen; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    const Run run = run_program({"/bin/bash", "-c", script});
+    INFO(run.err);
+    CHECK(run.status == 0);
+    CHECK(run.err.empty());
+    return run.out;
+  };
+  CHECK(complete("qcodegen com", 1) == "compile\n");
+  CHECK(complete("qcodegen compile --tune f", 3) == "fast\nfull\n");
+  CHECK(complete("qcodegen compile --tune = f", 4) == "fast\nfull\n");
+  CHECK(complete("qcodegen cache st", 2) == "stats\n");
+  CHECK(complete("qcodegen list sch", 2) == "schemes\n");
+  CHECK(complete("qcodegen run --inp", 2) == "--inputs\n");
+  CHECK(complete("qcodegen run compl", 2) == "completion\n");
+}
+
+TEST_CASE("-q prints nothing, colour never enters a file") {
+  TempDir dir;
+  const Run quiet = qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "-q"});
+  CHECK(quiet.status == 0);
+  CHECK(quiet.out.empty());
+  CHECK(quiet.err.empty());
+  const Run loud = qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "b.qcg", "--tune=off"});
+  CHECK(loud.out.find('\x1b') == std::string::npos);
+  CHECK(loud.err.find('\x1b') == std::string::npos);
+}

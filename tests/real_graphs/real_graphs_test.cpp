@@ -1,0 +1,135 @@
+// Every real export that must work: compiled for each target of this host, run at each M, compared with eager outputs.
+// Every one that must not: refused by a typed error that names what is missing. One test case per target.
+#include <cmath>
+
+#include "graph/read/safetensors.h"
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+
+namespace {
+
+const std::vector<std::string> kExamples = {"llama_mlp_int8", "recsys_cat_linear"};
+const std::vector<std::string> kMustWork = {"cat_linear_pos_axis_bf16", "int8pack_siblings_bf16", "int8wo_odd_n3073", "llama_mlp_da8w8", "llama_mlp_f32",
+                                            "llama_mlp_int4wo_g32",     "llama_mlp_int8wo",       "llama_qkv_bf16",   "recsys_cat_linear_f32"};
+const std::vector<std::string> kShapesOnly = {"llama31_8b_linears_bf16", "llama31_8b_linears_int8wo", "llama31_8b_linears_int4wo_g128", "llama31_8b_linears_da8w8"};
+// What must not work, and what the error must name.
+const std::vector<std::pair<std::string, std::string>> kRefused = {
+    {"llama_tiny_lm_f32", "aten.cumsum"},   {"llama_tiny_lm_int8wo", "aten.cumsum"},        {"scaled_mm_rowwise", "_scaled_mm"},
+    {"llama_mlp_fp8wo", "fp8"},             {"int4pack_cpu_g32", "_weight_int4pack_mm"},    {"llama_mlp_da8w4_g32", "da8w4"},
+    {"pt2e_static_a8w8_mlp", "quantize_per_tensor"}, {"llama_mlp_int8wo_subclass", "unwrap_tensor_subclass"}};
+
+std::vector<std::string> folders() {
+  std::vector<std::string> out;
+  for (const std::string& name : kExamples) out.push_back(source_path("examples/" + name));
+  for (const std::string& name : kMustWork)
+    if (const std::string path = shared_graph(name); !path.empty()) out.push_back(path);
+  return out;
+}
+
+// Largest error relative to the largest value, and error norm relative to norm: what rounding in another order explains.
+struct Bounds {
+  double largest, norm;
+};
+Bounds bounds_of(qcg::DType dtype) {
+  switch (dtype) {
+    case qcg::DType::f32: return {2e-4, 1e-4};
+    case qcg::DType::f16: return {1e-2, 5e-3};
+    case qcg::DType::bf16: return {4e-2, 1.2e-2};
+    default: return {0, 0};
+  }
+}
+
+void compare(const qcg::Tensor& got_view, const qcg::Tensor& want_view) {
+  REQUIRE(got_view.dtype == want_view.dtype);
+  REQUIRE(got_view.shape == want_view.shape);
+  const qcg::Tensor got = got_view.contiguous(), want = want_view.contiguous();
+  const size_t size = qcg::dtype_bytes(got.dtype);
+  double worst = 0, largest = 0, noise = 0, signal = 0;
+  for (int64_t i = 0; i < got.numel(); ++i) {
+    const double g = qcg::element_to_double(got.dtype, got.bytes().data() + static_cast<size_t>(i) * size);
+    const double w = qcg::element_to_double(want.dtype, want.bytes().data() + static_cast<size_t>(i) * size);
+    const double error = std::isfinite(g) ? std::fabs(g - w) : HUGE_VAL;
+    worst = std::max(worst, error);
+    largest = std::max(largest, std::fabs(w));
+    noise += error * error;
+    signal += w * w;
+  }
+  const Bounds bounds = bounds_of(got.dtype);
+  CHECK(worst <= bounds.largest * largest);
+  CHECK(std::sqrt(noise) <= bounds.norm * std::sqrt(signal));
+}
+
+bool host_has(const std::string& target) {
+  for (const auto& row : qcodegen({"list", "targets", "--json"}).json())
+    if (row["name"] == target) return row["host"] == "yes";
+  FAIL("no target ", target);
+  return false;
+}
+
+void check_target(const std::string& target) {
+  if (target != "cpu" && !host_has(target)) {
+    MESSAGE("skipped: this CPU lacks " << target);
+    return;
+  }
+  TempDir dir;
+  for (const std::string& folder : folders()) {
+    INFO(folder, " for ", target);
+    const std::string program = dir / (fs::path(folder).filename().string() + ".qcg");
+    const Run compiled = qcodegen({"compile", folder + "/graph.pt2", "-o", program, "--target", target, "--tune=off", "-q"});
+    INFO(compiled.err);
+    CHECK(compiled.status == 0);
+    if (compiled.status != 0) continue;
+    for (const char* m : {"m1", "m5", "m33"}) {
+      INFO(m);
+      const std::string stem = folder + "/" + m;
+      const Run ran = qcodegen({"run", program, "--inputs", stem + ".inputs.safetensors", "--outputs", dir / "out.safetensors", "-q"});
+      INFO(ran.err);
+      CHECK(ran.status == 0);
+      if (ran.status != 0) continue;
+      auto got = qcg::read_safetensors(dir / "out.safetensors"), want = qcg::read_safetensors(stem + ".expected.safetensors");
+      REQUIRE(got.ok());
+      REQUIRE(want.ok());
+      for (const auto& [name, tensor] : want->tensors) {
+        INFO("output ", name);
+        REQUIRE(got->tensors.contains(name));
+        compare(got->tensors.at(name), tensor);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("real graphs: best of the host") { check_target("cpu"); }
+TEST_CASE("real graphs: portable") { check_target("cpu:portable"); }
+TEST_CASE("real graphs: avx2") { check_target("cpu:avx2"); }
+TEST_CASE("real graphs: avx512") { check_target("cpu:avx512"); }
+
+TEST_CASE("real graphs: full-size shapes are planned without weights") {
+  for (const std::string& name : kShapesOnly) {
+    const std::string folder = shared_graph(name);
+    if (folder.empty()) continue;
+    INFO(name);
+    const Run run = qcodegen({"explain", folder + "/graph.json", "--json"});
+    INFO(run.err);
+    REQUIRE(run.status == 0);
+    // q+k+v and gate+up are merged; o and down are alone.
+    CHECK(run.json()["problems"].size() == 4);
+  }
+}
+
+TEST_CASE("real graphs: what has no kernel is refused by an error that names it") {
+  for (const auto& [name, word] : kRefused) {
+    const std::string folder = shared_graph(name);
+    if (folder.empty()) continue;
+    TempDir dir;
+    const Run run = qcodegen({"compile", folder + "/graph.pt2", "-o", dir / "out.qcg", "--tune=off"});
+    INFO(name, "\n", run.err);
+    CHECK(run.status == 1);
+    CHECK(run.err.find("error[Unsupported]") != std::string::npos);
+    CHECK(run.err.find(word) != std::string::npos);
+    CHECK(run.err.find("\nhelp: ") != std::string::npos);
+    CHECK(!fs::exists(dir / "out.qcg"));
+  }
+}
