@@ -29,8 +29,10 @@ bool serves(const Microkernel& row, const Problem& problem) {
   if (!any_float && !any_int8 && row.activation != problem.activation) return false;
   // A difference of int8 and zero point is exact in f32 but the bf16 unpacking is a table of the integers themselves.
   const bool zeros = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
-  return !(row.compute == "bf16dot" && zeros);
+  return !(compute_info(row.compute).element == "bf16" && zeros);
 }
+
+bool has_tiles(const Microkernel& row) { return compute_info(row.compute).tiles; }
 
 int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
@@ -39,11 +41,20 @@ int max_rows(const Microkernel& row) {
   return row.weight == DType::f32 || row.compute == "vnni" ? 14 : 12;
 }
 
-constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14};
+constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
+
+// Whether a tile of mr rows exists, and is not mostly padding where a smaller one would do.
+bool tile_fits(const Microkernel& row, int mr, int64_t m) {
+  if (has_tiles(row)) return mr == 16 || (mr == 32 && m > 16);
+  return mr <= max_rows(row) && (mr == 1 || mr < 2 * m);
+}
 
 // Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
-double tile_cost(int64_t m, int mr, bool unpacks) {
+// A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
+double tile_cost(const Microkernel& row, int64_t m, int mr) {
+  const bool unpacks = row.weight != DType::f32 && row.compute != "vnni";
   const auto tiles = double((m + mr - 1) / mr);
+  if (has_tiles(row)) return tiles * (mr / 8.0 + (row.scheme == Scheme::w8 || row.scheme == Scheme::w4 ? 3.0 : 0.7)) / double(m);
   return tiles * (mr + (unpacks ? 2.0 : 0.7)) / double(m);
 }
 
@@ -51,7 +62,7 @@ constexpr int64_t kSmallM = 4, kMiddleM = 16;
 
 // A block of K is a whole number of groups.
 int64_t whole_groups(const PanelLayout& p, int64_t kc) {
-  const int64_t unit = p.groups > 1 ? p.group_padded : kPadK;
+  const int64_t unit = p.header_bytes > 0 ? p.group_padded : kPadK;
   kc = std::max<int64_t>(unit, kc / unit * unit);
   return kc < p.k_padded ? kc : 0;
 }
@@ -110,13 +121,13 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
   for (const Microkernel& row : microkernel_table()) {
     if (!serves(row.isa, target.isa) || !serves(row, problem) || m < row.min_m) continue;
     for (int mr : kTileRows) {
-      if (mr > max_rows(row) || (mr > 1 && mr >= 2 * m)) continue;
+      if (!tile_fits(row, mr, m)) continue;
       Candidate c;
       c.microkernel = &row;
       c.layout = layout_for(problem, target);
       c.mr = mr;
       // fma before bf16dot as a guess; measurement may turn it round.
-      Ranked r{tile_cost(m, mr, row.weight != DType::f32 && row.compute != "vnni") + (row.compute == "bf16dot" ? 0.5 : 0), {}};
+      Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}};
       const PanelLayout layout = panel_layout(problem, c.layout);
       if (m <= kSmallM) add_decode(layout, c, r.variants);
       else add_blocks(layout, m, c, r.variants);

@@ -20,6 +20,8 @@ constexpr Compute kComputes[] = {
     {"bf16dot", 2, "bf16", "qcg_bf16", false},
     {"madd16", 2, "s16", "int16_t", true},
     {"vnni", 4, "s8", "int8_t", true},
+    {"amx_bf16", 2, "bf16", "qcg_bf16", false, true},
+    {"amx_int8", 4, "s8", "int8_t", true, true},
 };
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

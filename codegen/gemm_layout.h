@@ -41,6 +41,7 @@ struct Compute {
   std::string_view element;      // what activations are packed to: pack_<element>_<dtype> in gemm_common.h
   std::string_view cpp_element;
   bool integer;                  // accumulates int32
+  bool tiles = false;            // AMX: multiplies 16 units of 16 rows at once
 };
 const Compute& compute_info(std::string_view name);  // precondition: a row of the table
 

@@ -4,7 +4,7 @@
 // serves the ISAs that contain it, so fma and bf16dot compete on avx512bf16: which is faster is a fact about the machine
 // (bf16dot is twice fma on Zen 5 and half of it on Sapphire Rapids), so the tuner decides.
 //
-// A template prints one register tile: mr rows x nr columns, nr = two vectors.
+// A template prints one register tile: mr rows x nr columns, nr = two vectors (of AMX: 16 or 32 rows, two tiles).
 //
 //            nr = 2 vectors
 //          +-------+-------+
@@ -20,7 +20,7 @@
 namespace qcg {
 namespace {
 
-constexpr std::string_view kGemm = "cpu/gemm.cpp.j2";
+constexpr std::string_view kGemm = "cpu/gemm.cpp.j2", kTiles = "cpu/gemm_amx.cpp.j2";
 using enum DType;
 using enum Isa;
 
@@ -28,6 +28,12 @@ using enum Isa;
 // activation, i8 for i8 and u8, because packing converts them.
 constexpr Microkernel kTable[] = {
     // name               isa         source scheme         act   weight compute    rows
+    // Tiles waste most of their 16 rows on fewer than 5; beyond, they compete with the vector rows below.
+    {"amx_bf16",          amx,        kTiles, Scheme::dense, bf16, bf16, "amx_bf16", 5, 1 << 30},
+    {"amx_bf16",          amx,        kTiles, Scheme::w8,   bf16, i8,    "amx_bf16", 5, 1 << 30},
+    {"amx_bf16",          amx,        kTiles, Scheme::w4,   bf16, i8,    "amx_bf16", 5, 1 << 30},
+    {"amx_int8",          amx,        kTiles, Scheme::da8w8, i8,  i8,    "amx_int8", 5, 1 << 30},
+    {"amx_int8",          amx,        kTiles, Scheme::s8s8, i8,   i8,    "amx_int8", 5, 1 << 30},
     {"avx512bf16_dot",    avx512bf16, kGemm, Scheme::dense, bf16, bf16,  "bf16dot", 1, 1 << 30},
     {"avx512bf16_dot",    avx512bf16, kGemm, Scheme::w8,    bf16, i8,    "bf16dot", 1, 1 << 30},
     {"avx512bf16_dot",    avx512bf16, kGemm, Scheme::w4,    bf16, i8,    "bf16dot", 1, 1 << 30},

@@ -1,4 +1,4 @@
-// Problem + Candidate -> C++ source. Every number is computed here; templates/cpu/gemm.cpp.j2 prints them.
+// Problem + Candidate -> C++ source. Every number is computed here; templates/cpu/gemm*.cpp.j2 print them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,8 +37,10 @@ class GemmContext {
         vl_(isa_info(candidate.microkernel->isa).vector_bytes / 4), nv_(candidate.layout.nr / vl_),
         grouped_(problem.scheme == Scheme::w4) {
     used_step_ = std::max(p_.kind->k_step, compute_.kd);
-    k_iteration_ = mr_ * nv_ > 8 && used_step_ <= 4 ? 4 : 8;
+    k_iteration_ = !compute_.tiles && mr_ * nv_ > 8 && used_step_ <= 4 ? 4 : 8;
     ordered_ = p_.kind->kind == "i4x8";
+    x_group_ = pad_activations(p_.group_padded);
+    x_k_ = (p_.groups - 1) * x_group_ + pad_activations(p_.group_k(p_.groups - 1));
   }
 
   V build(std::string_view symbol) {
@@ -51,10 +53,12 @@ class GemmContext {
     v_["integer"] = compute_.integer;
     v_["grouped"] = grouped_;
     v_["mr"] = mr_, v_["nr"] = p_.nr, v_["nv"] = nv_, v_["kd"] = compute_.kd;
-    v_["units_per_row"] = p_.k_padded / compute_.kd;
+    v_["units_per_row"] = x_k_ / compute_.kd;
     v_["comment"] = comment();
     add_packing();
-    add_tile();
+    v_["tile_registers"] = compute_.tiles;
+    if (compute_.tiles) add_tile_registers();
+    else add_tile();
     add_prefetch();
     add_outputs();
     add_blocks();
@@ -70,11 +74,8 @@ class GemmContext {
     add("candidate: " + c_.describe());
     add(fmt::format("weights: {} packed as {}, panels of {} columns", scheme_name(problem_.scheme), p_.kind->picture, p_.nr));
     add("");
-    add(fmt::format("           {} columns = {} vectors", p_.nr, nv_));
-    add(fmt::format("         +{0}+{0}+", "--------"));
-    add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k", mr_, compute_.name,
-                    compute_.kd));
-    add(fmt::format("         +{0}+{0}+", "--------"));
+    if (compute_.tiles) add_tile_picture(add);
+    else add_vector_picture(add);
     if (!problem_.nodes.empty()) {
       add("");
       add("nodes:");
@@ -92,14 +93,31 @@ class GemmContext {
     return V::from_items(std::move(lines));
   }
 
+  template <class Add>
+  void add_vector_picture(Add add) const {
+    add(fmt::format("           {} columns = {} vectors", p_.nr, nv_));
+    add(fmt::format("         +{0}+{0}+", "--------"));
+    add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k", mr_, compute_.name,
+                    compute_.kd));
+    add(fmt::format("         +{0}+{0}+", "--------"));
+  }
+  template <class Add>
+  void add_tile_picture(Add add) const {
+    add(fmt::format("           {} columns = 2 tiles", p_.nr));
+    add(fmt::format("         +{0}+{0}+", "--------"));
+    for (int t = 0; t < mr_ / 16; ++t)
+      add(fmt::format(" 16 rows |  C {}   |  C {}   |  += A {} x B 6, B 7: {} k a step", 2 * t, 2 * t + 1, 4 + t, 16 * compute_.kd));
+    add(fmt::format("         +{0}+{0}+", "--------"));
+  }
+
   void add_packing() {
     v_["element"] = compute_.cpp_element;
     v_["activation"] = dtype_info(problem_.activation).cpp;
     v_["pack_function"] = fmt::format("pack_{}_{}", compute_.element, dtype_name(problem_.activation));
-    v_["k_padded"] = p_.k_padded;
-    v_["group"] = p_.group, v_["group_padded"] = p_.group_padded;
-    v_["group_gaps"] = p_.groups > 1 && p_.group != p_.group_padded;
-    v_["pack_has_gaps"] = p_.k_padded != problem_.k;
+    v_["k_padded"] = x_k_;
+    v_["group"] = p_.group, v_["group_padded"] = x_group_;
+    v_["group_gaps"] = p_.groups > 1 && p_.group != x_group_;
+    v_["pack_has_gaps"] = x_k_ != problem_.k;
     v_["pack_direct"] = mr_ == 1 && !ordered_;
     v_["row_sums"] = compute_.integer;
     std::vector<V> sources;
@@ -150,9 +168,35 @@ class GemmContext {
     v_["zero_at"] = p_.zero_at;
     v_["zeros_in_header"] = p_.zeros_in_header;
     v_["header_bytes"] = p_.header_bytes;
+    v_["group_steps"] = group_steps();
+  }
+
+  // Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed
+  // (int8 and int4 for a bf16 product) are unpacked to a buffer.
+  void add_tile_registers() {
+    std::vector<V> c_tiles, a_tiles;
+    for (int t = 0; t < mr_ / 16 * 2; ++t)
+      c_tiles.push_back(V::dict({{"tile", t}, {"a", 4 + t / 2}, {"b", 6 + t % 2}, {"at", t / 2 * 16 * p_.nr * 4 + t % 2 * 64}}));
+    for (int t = 0; t < mr_ / 16; ++t) a_tiles.push_back(V::dict({{"tile", 4 + t}, {"at", t * 16 * 16}}));
+    const int step = 16 * compute_.kd;
+    const int64_t last = p_.group_k(p_.groups - 1);
+    v_["c_tiles"] = V::from_items(std::move(c_tiles));
+    v_["a_tiles"] = V::from_items(std::move(a_tiles));
+    v_["tile_dot"] = compute_.integer ? "tile_dp_sud" : "tile_dp_bf16";
+    v_["unpack"] = p_.kind->bits * compute_.kd < 32 ? p_.kind->kind : std::string_view();
+    v_["has_tail"] = p_.group_padded % step != 0 || last % step != 0;
+    v_["units_per_count"] = k_iteration_ / compute_.kd;
+    v_["step_bytes"] = p_.k_bytes(step);
+    v_["fetches_per_step"] = next_lines() * (step / k_iteration_);
+    v_["zeros_per_panel"] = false;
+    v_["header_bytes"] = p_.header_bytes;
+    v_["group_steps"] = group_steps();
+  }
+
+  // Iterations of group g, as an expression.
+  std::string group_steps() const {
     const int64_t full = p_.group_padded / k_iteration_, last = p_.group_k(p_.groups - 1) / k_iteration_;
-    v_["group_steps"] = full == last || p_.groups == 1 ? std::to_string(last)
-                                                       : fmt::format("(g + 1 == {} ? {} : {})", p_.groups, last, full);
+    return full == last || p_.groups == 1 ? std::to_string(last) : fmt::format("(g + 1 == {} ? {} : {})", p_.groups, last, full);
   }
 
   V unit(int index, int step, int unit_of_step) const {
@@ -272,10 +316,16 @@ class GemmContext {
     for (const Expr& arg : expr.args) collect_operands(arg, used);
   }
 
+  // Tiles multiply 16 units at a time: activations of a group are padded to that with zeros, weights are not.
+  int64_t pad_activations(int64_t k) const {
+    const int64_t step = compute_.tiles ? 16 * compute_.kd : 1;
+    return (k + step - 1) / step * step;
+  }
+
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const {
     if (c_.kc <= 0 || c_.kc >= p_.k_padded) return p_.k_padded;
-    const int64_t unit = grouped_ && p_.groups > 1 ? p_.group_padded : kPadK;
+    const int64_t unit = grouped_ ? p_.group_padded : pad_activations(kPadK);
     return std::min(p_.k_padded, std::max(unit, c_.kc / unit * unit));
   }
 
@@ -285,7 +335,7 @@ class GemmContext {
     for (int64_t k = 0; k < p_.k_padded; k += block) {
       const int64_t g = grouped_ ? k / p_.group_padded : 0;
       weights.push_back(V(grouped_ ? p_.group_at(g) : p_.k_bytes(k)));
-      units.push_back(V(k / compute_.kd));
+      units.push_back(V((grouped_ ? g * x_group_ : k) / compute_.kd));
       counts.push_back(V(grouped_ ? std::min(groups_per_block, p_.groups - g) : std::min(block, p_.k_padded - k) / k_iteration_));
       if (grouped_ && g + groups_per_block >= p_.groups) break;
     }
@@ -305,6 +355,7 @@ class GemmContext {
   int mr_, vl_, nv_;
   bool grouped_, ordered_ = false;
   int used_step_ = 1, k_iteration_ = 8;
+  int64_t x_group_ = 0, x_k_ = 0;  // padded k of the packed activations: of a group, of a row
   V v_;
 };
 

@@ -30,7 +30,7 @@ Case make_case(Problem problem, Isa isa, int64_t m, uint64_t seed) {
 TEST_CASE("epilogues over several segments and every kind of operand") {
   std::vector<Case> cases;
   uint64_t seed = 1;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     for (Scheme scheme : {Scheme::dense, Scheme::w8, Scheme::w4}) {
       // gate * up and an unrelated sibling: two outputs of one problem.
       Problem p = base(scheme, DType::bf16, scheme == Scheme::dense ? DType::bf16 : DType::i8, {45, 45, 19}, 70);

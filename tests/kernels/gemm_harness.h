@@ -69,6 +69,7 @@ struct Case {
   std::vector<std::byte> packed;
   std::string source;
   const qcg_kernel* kernel = nullptr;
+  bool emulated = false;          // AMX tiles are arrays: this host has none
 };
 
 inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, double low, double high, bool integers) {
@@ -112,6 +113,7 @@ inline void make_tensors(Case& c) {
 }
 
 // Kernels become namespaces of one source per ISA: one compiler run builds them all.
+// AMX kernels are compiled for AMX, and where they cannot run once more with tiles emulated on the AVX-512 that they also use.
 inline void build_cases(std::vector<Case>& cases) {
   std::vector<Isa> isas;
   for (Case& c : cases) {
@@ -153,13 +155,24 @@ inline void build_cases(std::vector<Case>& cases) {
       jobs.back().sources[0].text += fmt::format("namespace k{} {{\n{}\n}}\n", i, *source);
     }
   }
+  const bool emulate = !why_isa_unavailable(Isa::amx).empty() && why_isa_unavailable(Isa::avx512bf16).empty();
+  const size_t native = jobs.size();
+  for (size_t j = 0; emulate && j < native; ++j) {
+    if (cases[members[j][0]].isa != Isa::amx) continue;
+    jobs.push_back(jobs[j]);
+    members.push_back(members[j]);
+    jobs.back().flags = kernel_flags(*cxx);
+    for (const auto& flag : kernel_flags(Isa::avx512bf16)) jobs.back().flags.push_back(flag);
+    jobs.back().flags.push_back("-DQCG_EMULATE_AMX");
+  }
   auto results = compile_all(*cxx, jobs);
   REQUIRE(results.ok());
   for (size_t j = 0; j < jobs.size(); ++j) {
     if (!(*results)[j].ok()) MESSAGE((*results)[j].log.substr(0, 4000));
     REQUIRE((*results)[j].ok());
     // The host lacks this ISA: that it compiles is all that can be known here.
-    if (!why_isa_unavailable(cases[members[j][0]].isa).empty()) continue;
+    const bool emulated = j >= native;
+    if (!emulated && !why_isa_unavailable(cases[members[j][0]].isa).empty()) continue;
     static int serial = 0;  // the loader takes a path it has seen for the module it knows
     const std::string path = fmt::format("/tmp/qcg_kernels_{}_{}.so", getpid(), serial++);
     std::ofstream(path, std::ios::binary) << (*results)[j].bytes;
@@ -169,6 +182,7 @@ inline void build_cases(std::vector<Case>& cases) {
     for (size_t i : members[j]) {
       cases[i].kernel = static_cast<const qcg_kernel*>(dlsym(module, fmt::format("kernel_{}", i).c_str()));
       REQUIRE(cases[i].kernel != nullptr);
+      cases[i].emulated = emulated;
     }
   }
 }

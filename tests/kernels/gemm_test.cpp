@@ -6,7 +6,7 @@ using namespace qcg::test;
 
 namespace {
 
-constexpr Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16};
+constexpr Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
 struct SchemeCase {
   Scheme scheme;
@@ -67,7 +67,7 @@ std::vector<Case> make_cases(unsigned stride) {
           c.problem = problem_of(s, kKs[serial % kKs.size()], kNs[serial / 2 % kNs.size()], serial / 3);
           c.isa = isa;
           c.candidate = candidate;
-          if (candidate.microkernel->compute == "bf16dot")
+          if (candidate.microkernel->compute == "bf16dot" || candidate.microkernel->compute == "amx_bf16")
             for (Segment& segment : c.problem.segments) segment.has_zero = false;
           if (serial % 2) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
           c.powers = serial % 5 == 0 && s.scheme == Scheme::dense;
@@ -90,15 +90,89 @@ constexpr unsigned kStride = 5;
 TEST_CASE("every scheme on every ISA over odd shapes") {
   std::vector<Case> cases = make_cases(kStride);
   build_cases(cases);
-  int ran = 0, skipped = 0;
+  int ran = 0, emulated = 0, skipped = 0;
   for (Case& c : cases) {
     if (!c.kernel) {
       ++skipped;
       continue;
     }
-    ++ran;
+    ++(c.emulated ? emulated : ran);
     for (int64_t m : {int64_t(0), int64_t(1), 2 + int64_t(c.seed % 5), 7 + int64_t(c.seed % 61)}) check_case(c, m);
   }
-  MESSAGE(fmt::format("{} kernels ran, {} only compiled (this CPU lacks their ISA)", ran, skipped));
+  MESSAGE(fmt::format("{} kernels ran, {} of AMX ran with emulated tiles, {} only compiled (this CPU lacks their ISA)", ran, emulated, skipped));
   CHECK(ran > 0);
+}
+
+// The sampling above may leave out a row of few candidates: here is every one of the tiles, over every kind of tail.
+TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
+  std::vector<Case> cases;
+  unsigned serial = 0;
+  for (const SchemeCase& s : kSchemeCases)
+    for (const int64_t k : {int64_t(24), int64_t(64), int64_t(200), int64_t(261)})
+      for (const Candidate& candidate : candidates(problem_of(s, {k}, {40}, 0), {Device::cpu, Isa::amx}, 5, 64)) {
+        if (!candidate.microkernel->compute.starts_with("amx")) continue;
+        Case c;
+        const bool integer = candidate.microkernel->compute == "amx_int8";
+        c.problem = problem_of(s, {k - 5, 5}, {40, 23}, integer ? serial : serial & ~2u);
+        c.isa = Isa::amx;
+        c.candidate = candidate;
+        if (++serial % 4 == 0) c.candidate.kc = 64;
+        c.powers = serial % 3 == 0 && s.scheme == Scheme::dense;
+        c.seed = 7000 + serial;
+        c.what = name_of(s, Isa::amx, candidate, c.problem);
+        cases.push_back(std::move(c));
+      }
+  CHECK(cases.size() > 20);
+  build_cases(cases);
+  int ran = 0;
+  for (Case& c : cases) {
+    if (!c.kernel) continue;
+    ++ran;
+    for (int64_t m : {int64_t(1), int64_t(16), int64_t(17), int64_t(49)}) check_case(c, m);
+  }
+  if (cases.front().kernel == nullptr) MESSAGE("skipped: AMX kernels compiled only, this CPU has neither tiles nor AVX-512 BF16 to emulate them on");
+  else MESSAGE(fmt::format("{} AMX kernels ran{}", ran, cases.front().emulated ? " with emulated tiles; the instructions were assembled only" : ""));
+}
+
+TEST_CASE("AMX competes with vectors, and leaves them few rows, zero points and float activations") {
+  const Target amx{Device::cpu, Isa::amx};
+  auto tiles = [&](const SchemeCase& s, int64_t m_min, int64_t m_max, bool zeros) {
+    Problem p = problem_of(s, {512}, {64}, 0);
+    p.segments[0].has_zero = zeros;
+    int with = 0, without = 0;
+    for (const Candidate& c : candidates(p, amx, m_min, m_max)) ++(c.microkernel->isa == Isa::amx ? with : without);
+    CHECK(without > 0);
+    return with;
+  };
+  const SchemeCase dense{Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16}, w4{Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16},
+      w8{Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16}, da8w8{Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32};
+  for (const SchemeCase& s : {dense, w4, w8, da8w8}) {
+    CHECK(tiles(s, 1, 4, false) == 0);
+    CHECK(tiles(s, 5, 8, false) > 0);
+    CHECK(tiles(s, 65, 256, false) > 0);
+  }
+  CHECK(tiles(w4, 65, 256, true) == 0);
+  CHECK(tiles(da8w8, 65, 256, true) > 0);
+  CHECK(tiles({Scheme::w8, DType::f32, DType::i8, 0, DType::f32}, 65, 256, false) == 0);
+  Problem p = problem_of(da8w8, {512}, {64}, 0);
+  for (const Candidate& c : candidates(p, amx, 5, 256)) CHECK(c.layout == layout_for(p, {Device::cpu, Isa::avx512}));
+  for (Isa isa : {Isa::avx512bf16, Isa::avx512, Isa::avx2, Isa::portable})
+    for (const Candidate& c : candidates(p, {Device::cpu, isa}, 5, 256)) CHECK(c.microkernel->isa != Isa::amx);
+}
+
+TEST_CASE("w4 with one scale per channel is one group: a block of K is all of it") {
+  std::vector<Case> cases;
+  const SchemeCase s{Scheme::w4, DType::f32, DType::i8, 0, DType::f32};
+  for (Isa isa : kIsas) {
+    Case c;
+    c.problem = problem_of(s, {130}, {40}, 0);
+    c.isa = isa;
+    c.candidate = candidates(c.problem, {Device::cpu, isa}, 65, 256).front();
+    c.candidate.kc = 32;
+    c.what = name_of(s, isa, c.candidate, c.problem);
+    cases.push_back(std::move(c));
+  }
+  build_cases(cases);
+  for (Case& c : cases)
+    if (c.kernel) check_case(c, 9);
 }
