@@ -171,6 +171,7 @@ def pointwise():
     case("aten.gelu_.default", real(5, dtype=torch.float16))
     case("aten.hardtanh.default", x)
     case("aten.hardtanh_.default", real(6), 0, 6)
+    case("aten.relu6.default", torch.tensor([-1.5, 0.0, 0.25, 5.875, 6.0, 7.5]))
     case("aten.clamp.default", x, -0.5, 0.25)
     case("aten.clamp.default", whole(8), -3, 100)
     case("aten.clamp.default", whole(8), -3.5)
