@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/report.h"
+#include "codegen/cuda.h"
 #include "codegen/problem.h"
 #include "graph/op_schema.h"
 #include "graph/passes/pass_list.h"
@@ -35,7 +36,9 @@ Rows list_schemes() {
 
 Rows list_microkernels() {
   Rows rows = {{"name", "isa", "scheme", "activation", "weight", "compute", "m", "template"}};
-  for (const Microkernel& k : microkernel_table())
+  std::vector<Microkernel> all(microkernel_table().begin(), microkernel_table().end());
+  all.insert(all.end(), cuda_microkernel_table().begin(), cuda_microkernel_table().end());
+  for (const Microkernel& k : all)
     rows.push_back({std::string(k.name), std::string(isa_info(k.isa).name), std::string(scheme_name(k.scheme)),
                     std::string(dtype_name(k.activation)), std::string(dtype_name(k.weight)), std::string(k.compute),
                     fmt::format("{}-{}", k.min_m, k.max_m == INT32_MAX ? "" : fmt::format("{}", k.max_m)), std::string(k.source)});

@@ -23,7 +23,7 @@ bool selected(const TuneRecord& r, const LogFlags& flags) {
   if (flags.m > 0 && r.m != flags.m && !(flags.m >= r.m_min && flags.m <= r.m_max)) return false;
   if (!flags.status.empty() && trial_status_name(r.status) != flags.status) return false;
   if (flags.kernel.empty()) return true;
-  if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0) return true;
+  if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0 || fnmatch(flags.kernel.c_str(), r.step.c_str(), 0) == 0) return true;
   return std::any_of(r.nodes.begin(), r.nodes.end(), [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
 }
 
@@ -49,13 +49,14 @@ std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
 std::string describe_status(const TuneRecord& r) {
   std::string text(trial_status_name(r.status));
   if (r.reason.starts_with("lost by")) return r.reason;
-  return r.reason.empty() ? text : text + ": " + r.reason;
+  if (!r.reason.empty()) text += ": " + r.reason;
+  return r.resources.empty() ? text : text + " (" + r.resources + ")";
 }
 
 void print_text(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
-    fmt::print("{} {}x{} {}{} · m={} (serves {}) · {} threads\n", fmt::join(first.nodes, "+"), first.n, first.k, first.scheme,
+    fmt::print("{} {}x{} {}{} · m={} (serves {}) · {} threads\n", first.step, first.n, first.k, first.scheme,
                first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max), first.threads);
     Table table({"#", "candidate", "time", "spread", "GB/s", "GF/s", "roofline", "built", "status"});
     for (size_t i = 0; i < group.size(); ++i) {
@@ -137,7 +138,7 @@ void add_log_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("log", "what the tuner tried, what won and why the others lost");
   auto flags = std::make_shared<LogFlags>();
   sub->add_option("path", flags->path, "a program directory or a tune.jsonl")->required();
-  sub->add_option("--kernel", flags->kernel, "only kernels or source nodes that match this glob");
+  sub->add_option("--kernel", flags->kernel, "only steps, kernels or source nodes that match this glob");
   sub->add_option("--m", flags->m, "only the range that serves this m")->check(CLI::PositiveNumber);
   sub->add_option("--status", flags->status, "won, lost, wrong, 'failed to build', 'too slow', crashed, reference");
   add_choice<std::string>(*sub, "--format", flags->format, {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},

@@ -93,7 +93,6 @@ int main(int argc, char** argv) {
 
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  std::signal(SIGPIPE, SIG_IGN);
   if (argc < 2) {
     fmt::print(stderr, "{}", app.help());
     return 2;

@@ -201,7 +201,7 @@ class Planner {
   Status lower_linear(const Node& node) {
     Problem problem;
     QCG_CHECK(describe_linear(node, problem));
-    PlanStep step{join_segment_names(problem), 0, {}, {}, problem.nodes};
+    PlanStep step{problem.label(), 0, {}, {}, problem.nodes};
     const auto& xs = *node.arg("xs").get<std::vector<ValueId>>();
     const Dim m = leading(graph_.value(xs[0]).shape);
     step.params = {m};
@@ -539,20 +539,6 @@ class Planner {
       out.push_back({data("weights"), data("scales"), data("zeros"), data("biases")});
     }
     return out;
-  }
-
-  static std::string join_segment_names(const Problem& problem) {
-    std::vector<std::string> names;
-    for (const Segment& segment : problem.segments) names.push_back(short_name(segment.name));
-    return join_names(names);
-  }
-
-  // "model.layers.0.mlp.gate_proj.parametrizations.weight.original0" -> "gate_proj"
-  static std::string short_name(std::string name) {
-    for (const char* tail : {".parametrizations.", ".weight", ".qweight"})
-      if (const size_t at = name.find(tail); at != std::string::npos) name.resize(at);
-    const size_t dot = name.rfind('.');
-    return dot == std::string::npos ? name : name.substr(dot + 1);
   }
 
   int intern(const KernelProblem& problem) {

@@ -4,6 +4,24 @@
 
 namespace qcg {
 
+namespace {
+
+// "model.layers.0.mlp.gate_proj.parametrizations.weight.original0" -> "gate_proj"
+std::string short_name(std::string name) {
+  for (const char* tail : {".parametrizations.", ".weight", ".qweight"})
+    if (const size_t at = name.find(tail); at != std::string::npos) name.resize(at);
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? name : name.substr(dot + 1);
+}
+
+}  // namespace
+
+std::string Problem::label() const {
+  std::string out;
+  for (const Segment& segment : segments) out += (out.empty() ? "" : "+") + short_name(segment.name);
+  return out;
+}
+
 int64_t Problem::n_total() const {
   int64_t n = 0;
   for (const Segment& segment : segments) n += segment.n;

@@ -39,6 +39,7 @@ enum class TrialStatus : uint8_t { won, lost, wrong, failed_to_build, too_slow, 
 struct TuneRecord {
   std::string kernel;        // kernel_name, or the reference's name ("oneDNN 2.6.3 bf16 matmul")
   std::string problem;       // Problem::signature()
+  std::string step;          // Problem::label()
   std::vector<std::string> nodes;
   std::string target;
   std::string candidate;     // Candidate::describe()

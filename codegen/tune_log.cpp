@@ -48,7 +48,7 @@ bool read_field(const json& value, Integer& out) {
 // Calls f(field name, member) for every field of a record: one list for writing and reading.
 template <class Record, class F>
 void for_each_field(Record& r, F&& f) {
-  f("kernel", r.kernel), f("problem", r.problem), f("nodes", r.nodes), f("target", r.target), f("candidate", r.candidate);
+  f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target), f("candidate", r.candidate);
   f("scheme", r.scheme), f("epilogue", r.epilogue), f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);
   f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("gbps", r.gbps), f("gflops", r.gflops);

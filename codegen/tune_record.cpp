@@ -12,6 +12,7 @@ TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, c
   TuneRecord r;
   r.kernel = kernel.source.name;
   r.problem = problem.signature();
+  r.step = problem.label();
   r.nodes = problem.nodes;
   r.target = std::string(isa_info(kernel.source.isa).name);
   r.candidate = candidate.describe();
