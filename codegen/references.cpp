@@ -166,7 +166,7 @@ Result<AlignedBuffer> merge_weights(const Problem& problem, const std::vector<Se
     });
     at += static_cast<size_t>(s.weight.shape[0]) * row_bytes;
   }
-  return std::move(out);
+  return out;
 }
 
 std::vector<float> merge_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::* member) {
