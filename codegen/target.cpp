@@ -9,8 +9,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
 #endif
+
+#include "runtime/host_isa.h"
 
 namespace qcg {
 namespace {
@@ -44,57 +45,6 @@ Cpuid cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   return r;
 }
 
-// Register state the operating system saves: bits 1, 2 = SSE, AVX; 5–7 = AVX-512; 17, 18 = AMX.
-uint64_t os_state() {
-  if (!(cpuid(1).c >> 27 & 1)) return 0;  // no OSXSAVE
-  uint32_t lo, hi;
-  asm volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-  return uint64_t{hi} << 32 | lo;
-}
-
-// Linux hands out AMX tile data on request only, for the whole process.
-bool may_use_amx() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
-struct Feature {
-  std::string_view name;
-  char reg;
-  int bit;
-  uint32_t leaf, subleaf;
-};
-constexpr Feature kAvx2Features[] = {{"FMA", 'c', 12, 1, 0}, {"F16C", 'c', 29, 1, 0}, {"AVX2", 'b', 5, 7, 0}};
-constexpr Feature kAvx512Features[] = {{"AVX512F", 'b', 16, 7, 0},  {"AVX512DQ", 'b', 17, 7, 0}, {"AVX512BW", 'b', 30, 7, 0},
-                                       {"AVX512VL", 'b', 31, 7, 0}, {"AVX512_VNNI", 'c', 11, 7, 0}};
-constexpr Feature kBf16Features[] = {{"AVX512_BF16", 'a', 5, 7, 1}};
-constexpr Feature kAmxFeatures[] = {{"AVX512_VBMI", 'c', 1, 7, 0}, {"AMX-BF16", 'd', 22, 7, 0},
-                                    {"AMX-TILE", 'd', 24, 7, 0},   {"AMX-INT8", 'd', 25, 7, 0}};
-
-std::string missing(std::span<const Feature> features) {
-  for (const auto& f : features) {
-    const Cpuid r = cpuid(f.leaf, f.subleaf);
-    const uint32_t word = f.reg == 'a' ? r.a : f.reg == 'b' ? r.b : f.reg == 'c' ? r.c : r.d;
-    if (!(word >> f.bit & 1)) return "this CPU has no " + std::string(f.name);
-  }
-  return {};
-}
-
-std::string why_x86_unavailable(Isa isa) {
-  if (isa == Isa::portable) return {};
-  if (auto why = missing(kAvx2Features); !why.empty()) return why;
-  if ((os_state() & 0x6) != 0x6) return "the operating system does not save AVX registers";
-  if (isa == Isa::avx2) return {};
-  if (auto why = missing(kAvx512Features); !why.empty()) return why;
-  if ((os_state() & 0xe6) != 0xe6) return "the operating system does not save AVX-512 registers";
-  if (isa == Isa::avx512) return {};
-  if (auto why = missing(kBf16Features); !why.empty()) return why;
-  if (isa == Isa::avx512bf16) return {};
-  if (auto why = missing(kAmxFeatures); !why.empty()) return why;
-  if ((os_state() & 0x60000) != 0x60000) return "the operating system does not save AMX tiles";
-  return may_use_amx() ? "" : "the kernel refused this process the use of AMX tiles";
-}
-
 std::string cpu_model() {
   std::array<uint32_t, 12> words{};
   if (cpuid(0x80000000).a < 0x80000004) return "unknown x86-64";
@@ -117,7 +67,6 @@ std::string cpu_version() {
   return std::to_string(family) + "." + std::to_string(model) + "." + std::to_string(a & 15);
 }
 #else
-std::string why_x86_unavailable(Isa isa) { return isa == Isa::portable ? "" : "this is not an x86-64 CPU"; }
 std::string cpu_model() { return "unknown"; }
 std::string cpu_version() { return "0.0.0"; }
 #endif
@@ -153,7 +102,7 @@ const IsaInfo& isa_info(Isa isa) {
 
 std::string why_isa_unavailable(Isa isa) {
   if (isa_info(isa).device != Device::cpu) return "CUDA targets are checked when the driver is loaded";
-  return why_x86_unavailable(isa);
+  return why_host_lacks(isa_info(isa).name);  // the loader's own answer: what is compiled here is what it accepts
 }
 
 Isa best_host_isa() {
