@@ -191,7 +191,7 @@ LinearOperands KernelOracle::gather_operands(const std::vector<SegmentTensors>& 
   for (size_t s = 0; s < parts; ++s) out.xs.push_back(gather(s));
   if (scheme_info(problem_.scheme).quantized_activation) out.x_scale = gather(parts);
   if (out.x_scale.bound() && problem_.x_has_zero) out.x_zero = gather(parts + 1);
-  for (const SegmentTensors& t : tensors) out.segments.push_back({t.weight, t.scales, t.zeros, t.bias});
+  for (const SegmentTensors& t : tensors) out.segments.push_back({t.weight, t.scales, t.zeros, t.bias, t.offsets});
   return out;
 }
 

@@ -75,6 +75,7 @@ PackedLayout layout_for(const Problem& problem, const Target& target) {
     case Scheme::w4: layout.kind = "i4x8"; break;
     case Scheme::da8w8:
     case Scheme::s8s8: layout.kind = wide ? "u8x4" : "i8x2"; break;
+    default: layout.kind = "i4x8"; break;
   }
   layout.kr = layout_kind(layout.kind).k_step;
   return layout;

@@ -232,9 +232,10 @@ class Planner {
     const auto& weights = *node.arg("weights").get<std::vector<ValueId>>();
     problem.weight = tensors[0].weight.dtype;
     for (size_t j = 0; j < tensors.size(); ++j) {
-      const bool zero = list_value(node, "zeros", j) != kNoValue, bias = list_value(node, "biases", j) != kNoValue;
-      problem.segments.push_back({tensors[j].weight.shape[0], zero, bias, graph_.value(weights[j]).name});
+      auto has = [&](const char* list) { return list_value(node, list, j) != kNoValue; };
+      problem.segments.push_back({tensors[j].weight.shape[0], has("zeros"), has("biases"), graph_.value(weights[j]).name, has("offsets")});
     }
+    problem.scale = scale_dtype(tensors);
     const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
     for (size_t i = 0; i < exprs.size(); ++i) {
       Output out{exprs[i], graph_.value(node.outputs[i]).dtype, graph_.value(node.outputs[i]).shape.back().constant(), {}};
@@ -250,6 +251,19 @@ class Planner {
     problem.nodes = node.origins;
     problem.graph_fragment = print_node(graph_, node);
     return {};
+  }
+
+  // What group scales are stored as: half the bytes where that changes no value (bf16 checkpoints, powers of two).
+  static DType scale_dtype(const std::vector<SegmentTensors>& tensors) {
+    const bool exact = std::all_of(tensors.begin(), tensors.end(), [](const SegmentTensors& t) {
+      if (!t.scales.bound() || t.scales.dtype == DType::bf16) return t.scales.bound();
+      const Tensor all = t.scales.contiguous();
+      const size_t size = dtype_bytes(all.dtype);
+      for (size_t at = 0; at < all.bytes().size(); at += size)
+        if (const double v = element_to_double(all.dtype, all.bytes().data() + at); round_to_dtype(DType::bf16, v) != v) return false;
+      return true;
+    });
+    return exact ? DType::bf16 : DType::f32;
   }
 
   static void collect_segments(const Expr& expr, std::vector<int>& out) {
@@ -536,7 +550,7 @@ class Planner {
         const ValueId id = list_value(node, arg, j);
         return id == kNoValue ? Tensor{} : graph_.value(id).data;
       };
-      out.push_back({data("weights"), data("scales"), data("zeros"), data("biases")});
+      out.push_back({data("weights"), data("scales"), data("zeros"), data("biases"), data("offsets")});
     }
     return out;
   }

@@ -24,12 +24,13 @@
 
 namespace qcg {
 
-// One weight of the problem. Its tensors are logical, unpacked: weight [n, k], scales and zeros [n, G], bias [n].
+// One weight of the problem. Its tensors are logical, unpacked: weight [n, k], scales, zeros and offsets [n, G], bias [n].
 struct Segment {
   int64_t n = 0;
   bool has_zero = false;   // integer zero points (any dtype convertible to int)
   bool has_bias = false;
   std::string name;        // provenance for comments and logs: "gate_proj"
+  bool has_offset = false; // real-domain zero points
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
@@ -52,11 +53,12 @@ struct Output {
 
 struct Problem {
   Scheme scheme = Scheme::dense;
-  DType activation = DType::f32;       // of the x tensors: f32, bf16, f16; i8 or u8 for da8w8 and s8s8
-  DType weight = DType::f32;           // dense: its dtype; quantized schemes: i8 (w4 also arrives as i8 in [-8, 7])
+  DType activation = DType::f32;       // of the x tensors: f32, bf16, f16; i8 or u8 for da8* and s8s8; also f8 for scheme f8
+  DType weight = DType::f32;           // dense and f8: its dtype; other schemes: i8, see graph/scheme.h
   int64_t k = 0;
   int64_t group = 0;                   // along K; 0 = one scale per output channel
-  bool x_has_zero = false;             // da8w8 asymmetric activations
+  DType scale = DType::f32;            // of grouped scales: bf16 if every segment's are, else f32
+  bool x_has_zero = false;             // asymmetric quantized activations
   std::vector<int64_t> k_segments;     // widths of the x tensors, sum = k
   std::vector<Segment> segments;
   std::vector<Operand> operands;
@@ -71,7 +73,7 @@ struct Problem {
   // Identity of the mathematics (everything but provenance), as canonical text: part of the cache key.
   std::string signature() const;
 };
-// Arguments of a GEMM kernel, in this order (abi.h): x_0 … x_{S-1}; x_scale, x_zero (da8w8; x_zero only if x_has_zero);
+// Arguments of a GEMM kernel, in this order (abi.h): x_0 … x_{S-1}; x_scale, x_zero (quantized activations; x_zero only if x_has_zero);
 // operands; the packed weights (data only); outputs. params[0] = m.
 
 // The constant tensors of one segment, as the graph holds them (any strides).
@@ -80,6 +82,7 @@ struct SegmentTensors {
   Tensor scales;  // [n, G] or unbound dtype f32 when the scheme has none
   Tensor zeros;   // [n, G]; only if has_zero
   Tensor bias;    // [n]; only if has_bias
+  Tensor offsets; // [n, G]; only if has_offset
 };
 
 // The one packed layout of a problem's weights on a target: every M bucket's kernel reads these bytes.

@@ -215,8 +215,14 @@ std::vector<Attempt> attempts_for(const Problem& problem) {
       out.push_back({x, y, true, false, act + " matmul on dequantized weight"});
       return out;
     }
-    case Scheme::w4: return {{x, y, true, false, act + " matmul on dequantized weight"}};
+    case Scheme::w4:
+    case Scheme::f8:
+    case Scheme::f4:
+    case Scheme::nf4: return {{x, y, true, false, act + " matmul on dequantized weight"}};
+    case Scheme::da8w4:
+    case Scheme::da8f4: return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
     case Scheme::da8w8:
+      if (problem.group > 0) return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
       return {{DType::i8, DType::f32, false, true, fmt::format("{} x s8 matmul with channel scales, without quantization, row scales{}", act,
                                                                 zeros || problem.x_has_zero ? " and zero points" : "")}};
     case Scheme::s8s8: return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32"}};
@@ -234,7 +240,7 @@ class VendorCheck {
     operands_.group = problem.group;
     for (size_t s = 0; s < problem.k_segments.size(); ++s) operands_.xs.push_back(inputs.tensors()[s]);
     const bool integer = !is_floating(problem.activation);
-    for (const SegmentTensors& t : tensors) operands_.segments.push_back({t.weight, t.scales, integer ? Tensor() : t.zeros, with_bias ? t.bias : Tensor()});
+    for (const SegmentTensors& t : tensors) operands_.segments.push_back({t.weight, t.scales, integer ? Tensor() : t.zeros, with_bias ? t.bias : Tensor(), t.offsets});
     if (!scheme_info(problem.scheme).quantized_activation) return;
     operands_.x_scale = Tensor::zeros(DType::f32, {m_, 1});  // row scales of one: the vendor has none
     const std::vector<float> ones(static_cast<size_t>(m_), 1.f);

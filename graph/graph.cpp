@@ -19,7 +19,7 @@ void normalize_args(const OpSchema& op, std::vector<Arg>& args) {
   if (weights < 0) return;
   const auto* segments = args[weights].get<std::vector<ValueId>>();
   if (!segments) return;
-  for (const char* name : {"scales", "zeros", "biases"}) {
+  for (const char* name : {"scales", "zeros", "offsets", "biases"}) {
     auto* list = std::get_if<std::vector<ValueId>>(&args[op.arg_index(name)].v);
     if (list && list->empty()) list->resize(segments->size(), kNoValue);
   }

@@ -11,11 +11,12 @@
 // kinds are as in the op table; shapes and dtypes follow from the inputs.
 //
 // qcodegen's own nodes (all other ops keep their aten or torchao meaning):
-//   qcg.linear(xs, x_scale, x_zero, weights, scales, zeros, biases, operands, scheme, group, epilogue) -> outputs
+//   qcg.linear(xs, x_scale, x_zero, weights, scales, zeros, offsets, biases, operands, scheme, group, epilogue) -> outputs
 //       A problem with K segments xs (concatenated along the last axis, same leading shape [..., Ki], sum Ki = K) and
-//       N segments weights[j] [Nj, K] (parameters; scales[j], zeros[j] [Nj, G]; biases[j] [Nj] or none), see scheme.h.
-//       scales, zeros and biases have one entry per weight, kNoValue where absent (add_node fills in lists left empty).
-//       x_scale, x_zero: [..., 1] f32 and i32 of a quantized activation (da8w8), else none; x_zero none = symmetric.
+//       N segments weights[j] [Nj, K] (parameters; scales[j], zeros[j], offsets[j] [Nj, G]; biases[j] [Nj] or none), see
+//       scheme.h.
+//       scales, zeros, offsets and biases have one entry per weight, kNoValue where absent (add_node fills in lists left empty).
+//       x_scale, x_zero: [..., 1] or one element, float and integer, of a quantized activation; else none. x_zero none = symmetric.
 //       epilogue[i] is output i's expression over accJ (segment J incl. bias) and inI (operands[I], broadcast).
 //       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
 //   qcg.loop(operands, exprs) -> outputs           pointwise: output i = exprs[i] over broadcast operands

@@ -343,7 +343,7 @@ Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& scheme) {
   for (std::string_view name : {"x_scale", "x_zero"}) {
     const Value* v = a.optional_tensor(name);
     if (v && !scheme.quantized_activation) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
-    if (v && v->shape != per_row) return a.fail(name, fmt::format("expected {}, got {}", to_string(per_row), describe(*v)));
+    if (v && v->shape != per_row && !product(v->shape).is_constant(1)) return a.fail(name, fmt::format("expected {}, got {}", to_string(per_row), describe(*v)));
   }
   if (scheme.quantized_activation && !a.optional_tensor("x_scale")) return a.fail("x_scale", fmt::format("scheme {} needs it", scheme.name));
   return dims;
@@ -353,13 +353,13 @@ Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, 
   const Value& w = a.graph.value(a.tensors("weights")[segment]);
   if (w.shape.size() != 2) return a.fail("weights", "expected [N, K], got " + describe(w));
   QCG_CHECK(same_k(a, "weights", k, w.shape[1]));
-  if (scheme.weight_bits == 0 ? !is_floating(w.dtype) : !is_byte(w.dtype))
+  if (scheme.float_weight ? !is_floating(w.dtype) : !is_byte(w.dtype))
     return a.fail("weights", fmt::format("scheme {} does not take {}", scheme.name, describe(w)));
   QCG_TRY(group, a.constant("group"));
   if (group < 0 || (group > 0 && !scheme.grouped)) return a.fail("group", fmt::format("scheme {} with group {}", scheme.name, group));
   if (!k.is_constant()) return a.unsupported("weights", "a contracted axis of dynamic size", "weights have constant shapes");
   Dim groups = group == 0 ? Dim(1) : Dim((k.constant() + group - 1) / group);
-  for (std::string_view name : {"scales", "zeros", "biases"}) {
+  for (std::string_view name : {"scales", "zeros", "offsets", "biases"}) {
     const auto& list = a.tensors(name);
     if (list.size() != a.tensors("weights").size()) return a.fail(name, "expected one entry per weight");
     if (list[segment] == kNoValue) {
@@ -367,6 +367,7 @@ Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, 
       continue;
     }
     if (name != "biases" && !scheme.has_scales) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
+    if (name == "offsets" && scheme.scheme != Scheme::w4) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
     const Value& v = a.graph.value(list[segment]);
     bool per_row = v.shape == Shape{w.shape[0]};
     bool fits = name == "biases" ? per_row : v.shape == Shape{w.shape[0], groups} || (per_row && groups.is_constant(1));

@@ -112,7 +112,7 @@ constexpr Row kRows[] = {
     // qcodegen's own, see graph.h
     {"qcg.linear",
      "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] zeros=[], "
-     "Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, Expr[] epilogue) -> Tensor[]",
+     "Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, Expr[] epilogue) -> Tensor[]",
      OpRole::internal},
     {"qcg.loop", "(Tensor[] operands, Expr[] exprs) -> Tensor[]", OpRole::internal},
     {"qcg.quantize_rows",

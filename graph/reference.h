@@ -21,16 +21,16 @@ namespace qcg {
 // value outside its symbol's range, a symbol that no input shows.
 Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes);
 
-// One weight of a linear; unbound tensors are absent. weight [N, K], scales and zeros [N, G] or [N], bias [N].
+// One weight of a linear; unbound tensors are absent. weight [N, K], scales, zeros and offsets [N, G] or [N], bias [N].
 struct LinearSegment {
-  Tensor weight, scales, zeros, bias;
+  Tensor weight, scales, zeros, bias, offsets;
 };
 
 struct LinearOperands {
   Scheme scheme = Scheme::dense;
   int64_t group = 0;
   std::vector<Tensor> xs;   // [..., Ki], concatenated along the last axis; leading axes flatten to rows
-  Tensor x_scale, x_zero;   // [..., 1] or unbound
+  Tensor x_scale, x_zero;   // [..., 1], one element, or unbound
   std::vector<LinearSegment> segments;
 };
 

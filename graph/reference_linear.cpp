@@ -202,7 +202,7 @@ std::vector<double> gather_rows(const LinearOperands& p, const std::vector<int64
   if (!p.x_zero.bound()) return x;
   std::vector<double> zeros = read_doubles(p.x_zero);
   for (size_t i = 0; i < rows.size(); ++i)
-    for (int64_t j = 0; j < k; ++j) x[i * k + j] -= zeros[rows[i]];
+    for (int64_t j = 0; j < k; ++j) x[i * k + j] -= zeros[zeros.size() == 1 ? 0 : rows[i]];
   return x;
 }
 
@@ -213,13 +213,14 @@ struct WeightRows {
   int64_t k;
   int64_t group;  // elements that share a scale
   int64_t groups;
-  std::vector<double> scales, zeros, bias;
+  std::vector<double> scales, zeros, offsets, bias;
 
   WeightRows(const LinearOperands& operands, const LinearSegment& s)
       : p(operands), segment(s), k(s.weight.shape[1]), group(operands.group > 0 ? operands.group : std::max<int64_t>(k, 1)),
         groups(operands.group > 0 ? (k + group - 1) / group : 1) {
     if (s.scales.bound()) scales = read_doubles(s.scales);
     if (s.zeros.bound()) zeros = read_doubles(s.zeros);
+    if (s.offsets.bound()) offsets = read_doubles(s.offsets);
     if (s.bias.bound()) bias = read_doubles(s.bias);
   }
   void read(int64_t n, std::vector<double>& row) const {
@@ -228,11 +229,14 @@ struct WeightRows {
     read_run(w, w.offset + n * w.strides[0], w.strides[1], k, row.data());
     for (int64_t i = 0; i < k; ++i) {
       int64_t g = n * groups + i / group;
+      if (p.scheme == Scheme::nf4) row[i] = kNf4Values[static_cast<size_t>(row[i]) & 15];
       if (!zeros.empty()) row[i] -= zeros[g];
-      if (!scales.empty() && groups > 1) row[i] *= scales[g];
+      if (!scales.empty() && scale_inside()) row[i] *= scales[g];
+      if (!offsets.empty()) row[i] += offsets[g];
     }
   }
-  double row_scale(int64_t n) const { return !scales.empty() && groups == 1 ? scales[n] : 1; }
+  bool scale_inside() const { return groups > 1 || !offsets.empty(); }
+  double row_scale(int64_t n) const { return !scales.empty() && !scale_inside() ? scales[n] : 1; }
   double row_bias(int64_t n) const { return bias.empty() ? 0 : bias[n]; }
 };
 
@@ -251,10 +255,11 @@ Status check_operands(const LinearOperands& p, size_t segment, const std::vector
   if (width != k) return fail(fmt::format("activations of width {} for a weight of width {}", width, k));
   int64_t groups = p.group > 0 ? (k + p.group - 1) / p.group : 1;
   auto fits = [](const Tensor& t, int64_t count) { return !t.bound() || (t.in_bounds() && t.numel() == count); };
-  if (!fits(s.scales, n * groups) || !fits(s.zeros, n * groups) || !fits(s.bias, n)) return fail("scales, zeros or bias of another size");
+  if (!fits(s.scales, n * groups) || !fits(s.zeros, n * groups) || !fits(s.offsets, n * groups) || !fits(s.bias, n)) return fail("scales, zeros, offsets or bias of another size");
   if (scheme.has_scales && !s.scales.bound()) return fail("no scales");
   if (scheme.quantized_activation && !p.x_scale.bound()) return fail("no x_scale");
-  if (!fits(p.x_scale, m) || !fits(p.x_zero, m)) return fail("x_scale or x_zero of another size");
+  auto fits_rows = [&](const Tensor& t) { return fits(t, m) || fits(t, 1); };
+  if (!fits_rows(p.x_scale) || !fits_rows(p.x_zero)) return fail("x_scale or x_zero of another size");
   for (int64_t r : rows)
     if (r < 0 || r >= m) return fail("a row out of range");
   for (int64_t column : columns)
@@ -316,7 +321,7 @@ LinearOperands linear_operands(const Graph& graph, const Node& node) {
   auto list = [&](std::string_view name) -> const std::vector<ValueId>& { return *node.arg(name).get<std::vector<ValueId>>(); };
   auto data = [&](ValueId id) { return id == kNoValue ? Tensor() : graph.value(id).data; };
   for (size_t j = 0; j < list("weights").size(); ++j)
-    p.segments.push_back({data(list("weights")[j]), data(list("scales")[j]), data(list("zeros")[j]), data(list("biases")[j])});
+    p.segments.push_back({data(list("weights")[j]), data(list("scales")[j]), data(list("zeros")[j]), data(list("biases")[j]), data(list("offsets")[j])});
   return p;
 }
 
@@ -335,7 +340,7 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   for (size_t j = 0; j < n.size(); ++j) {
     if (weights.k > 0) weights.read(n[j], row);
     for (size_t i = 0; i < m.size(); ++i) {
-      double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[m[i]]);
+      double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[x_scale.size() == 1 ? 0 : m[i]]);
       const double* xi = x.data() + i * weights.k;
       out.y[i * n.size() + j] = dot(xi, row.data(), weights.k) * scale + weights.row_bias(n[j]);
       out.abs_sum[i * n.size() + j] = dot_abs(xi, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));

@@ -175,7 +175,7 @@ class Verifier {
                                              node.op->name, dtype_name(types[i].dtype), to_string(types[i].shape)));
     }
     if (node.op->arg_index("weights") < 0 || node.op->role != OpRole::internal) return {};
-    for (std::string_view name : {"weights", "scales", "zeros", "biases"})
+    for (std::string_view name : {"weights", "scales", "zeros", "offsets", "biases"})
       for (ValueId value : *node.arg(name).get<std::vector<ValueId>>())
         if (value != kNoValue && graph_.value(value).kind != ValueKind::parameter)
           return broken(11, where, fmt::format("%{} in {} is no parameter", graph_.value(value).name, name));

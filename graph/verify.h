@@ -16,9 +16,9 @@
 //    8  a node has as many outputs as its schema says, and each output names the node as its only producer
 //    9  values are defined before they are used (topological order)
 //   10  declared dtypes and shapes are the inferred ones (infer.h). For qcg.linear this includes: xs agree and their widths
-//       add up to K; scales, zeros and biases have one entry per weight, of fitting shape; epilogue leaves are in range;
+//       add up to K; scales, zeros, offsets and biases have one entry per weight, of fitting shape; epilogue leaves are in range;
 //       segments that one epilogue reads have the same width; operands broadcast to the output
-//   11  qcg.linear's weights, scales, zeros and biases are parameters
+//   11  qcg.linear's weights, scales, zeros, offsets and biases are parameters
 #pragma once
 
 #include "graph/graph.h"

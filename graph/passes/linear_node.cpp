@@ -61,6 +61,7 @@ LinearNode read_linear(const Node& node) {
   };
   linear.scales = list("scales");
   linear.zeros = list("zeros");
+  linear.offsets = list("offsets");
   linear.biases = list("biases");
   if (const Ids* operands = node.arg("operands").get<Ids>()) linear.operands = *operands;
   linear.scheme = *node.arg("scheme").get<std::string>();
@@ -76,7 +77,7 @@ void write_linear(Graph& graph, NodeId id, LinearNode linear) {
   const std::vector<int> acc_map = inverse(accs, linear.weights.size()), in_map = inverse(ins, linear.operands.size());
   for (Expr& expr : linear.epilogue) expr = renumber(expr, acc_map, in_map);
   if (!accs.empty())
-    for (auto* list : {&linear.weights, &linear.scales, &linear.zeros, &linear.biases}) keep_only(*list, accs);
+    for (auto* list : {&linear.weights, &linear.scales, &linear.zeros, &linear.offsets, &linear.biases}) keep_only(*list, accs);
   keep_only(linear.operands, ins);
   Node& node = graph.nodes[id];
   node.op = find_op("qcg.linear");
@@ -86,6 +87,7 @@ void write_linear(Graph& graph, NodeId id, LinearNode linear) {
                                    {"weights", linear.weights},
                                    {"scales", linear.scales},
                                    {"zeros", linear.zeros},
+                                   {"offsets", linear.offsets},
                                    {"biases", linear.biases},
                                    {"operands", linear.operands},
                                    {"scheme", linear.scheme},

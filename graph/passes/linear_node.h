@@ -15,7 +15,7 @@ namespace qcg {
 struct LinearNode {
   std::vector<ValueId> xs;
   ValueId x_scale = kNoValue, x_zero = kNoValue;
-  std::vector<ValueId> weights, scales, zeros, biases;  // per N segment
+  std::vector<ValueId> weights, scales, zeros, offsets, biases;  // per N segment
   std::vector<ValueId> operands;
   std::string scheme;
   int64_t group = 0;

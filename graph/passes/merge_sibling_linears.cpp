@@ -132,7 +132,8 @@ class SiblingMerger {
     for (size_t i = 0; i < merged.weights.size(); ++i) {
       const bool tied = same_parameter(graph_, merged.weights[i], b.weights[j]) &&
                         same_parameter(graph_, merged.scales[i], b.scales[j]) &&
-                        same_parameter(graph_, merged.zeros[i], b.zeros[j]);
+                        same_parameter(graph_, merged.zeros[i], b.zeros[j]) &&
+                        same_parameter(graph_, merged.offsets[i], b.offsets[j]);
       if (!tied) continue;
       ++context_.report.counters["tied weights"];
       const int segment = static_cast<int>(i);
@@ -144,6 +145,7 @@ class SiblingMerger {
     merged.weights.push_back(b.weights[j]);
     merged.scales.push_back(b.scales[j]);
     merged.zeros.push_back(b.zeros[j]);
+    merged.offsets.push_back(b.offsets[j]);
     merged.biases.push_back(b.biases[j]);
     return Expr::acc(static_cast<int>(merged.weights.size()) - 1);
   }

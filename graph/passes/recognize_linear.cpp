@@ -92,7 +92,7 @@ class LinearFinder {
 
   // s8 * s8 can reach 2^31 from K = 131,072, u8 * s8 from 65,794.
   bool overflows_int32(const LinearSpec& spec) const {
-    if (spec.scheme != Scheme::da8w8 && spec.scheme != Scheme::s8s8) return false;
+    if (spec.group > 0 || (spec.scheme != Scheme::da8w8 && spec.scheme != Scheme::s8s8)) return false;
     const int64_t k = graph_.value(spec.weight).data.shape[1];
     return k >= (graph_.value(spec.x).dtype == DType::u8 ? 65794 : 131072);
   }
@@ -168,6 +168,7 @@ class LinearFinder {
                                               {"weights", Ids{spec.weight}},
                                               {"scales", Ids{spec.scale}},
                                               {"zeros", Ids{spec.zero}},
+                                              {"offsets", Ids{spec.offset}},
                                               {"biases", Ids{spec.bias}},
                                               {"operands", spec.operands},
                                               {"scheme", std::string(scheme_name(spec.scheme))},

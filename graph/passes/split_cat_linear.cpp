@@ -45,7 +45,7 @@ class CatSplitter {
   void split(NodeId id) {
     LinearNode linear = read_linear(graph_.nodes[id]);
     const std::string name = linear_name(graph_, graph_.nodes[id]);
-    if (linear.scheme == scheme_name(Scheme::da8w8)) {
+    if (scheme_info(*scheme_from_name(linear.scheme)).quantized_activation) {
       const Node* quantize = producer_if(graph_, linear.xs[0], "qcg.quantize_rows");
       if (quantize && last_axis_cat(graph_, quantize->tensor("x")))
         refuse(name, "quantized activation", "the activation is quantized per row, which needs the whole concatenation");

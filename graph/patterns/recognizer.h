@@ -20,11 +20,12 @@ namespace qcg {
 // One qcg.linear with one K segment and one N segment. Parameters are already in the form graph.h asks for.
 struct LinearSpec {
   ValueId x = kNoValue;          // [..., K]
-  ValueId x_scale = kNoValue;    // da8w8: f32 [..., 1]
-  ValueId x_zero = kNoValue;     // i32 [..., 1]
+  ValueId x_scale = kNoValue;    // quantized x: float [..., 1] or one element
+  ValueId x_zero = kNoValue;     // integer, likewise
   ValueId weight = kNoValue;     // [N, K]
   ValueId scale = kNoValue;      // [N, G]
-  ValueId zero = kNoValue;       // [N, G]
+  ValueId zero = kNoValue;       // [N, G] integer
+  ValueId offset = kNoValue;     // [N, G] float, added after scaling: w4 only
   ValueId bias = kNoValue;       // [N]
   std::vector<ValueId> operands;
   Scheme scheme = Scheme::dense;
