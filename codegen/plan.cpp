@@ -359,6 +359,7 @@ class Planner {
     const double* eps = node.arg("eps").get<double>();
     problem.eps = eps ? *eps : 0;  // 0: torchao's default
     problem.output = graph_.value(node.outputs[0]).dtype;
+    problem.scale = *node.arg("scale_dtype").get<DType>();
     problem.comment = join_names(node.origins);
     const bool zero_used = uses()[node.outputs[2]] > 0;
     problem.writes_zero = zero_used;

@@ -154,8 +154,9 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
 }
 
 std::string QuantizeRowsProblem::signature() const {
-  return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} out={} zero={}", dtype_name(input), k,
-                     symmetric ? "symmetric" : "asymmetric", quant_min, quant_max, eps, dtype_name(output), writes_zero);
+  return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} scale={} out={} zero={}", dtype_name(input), k,
+                     symmetric ? "symmetric" : "asymmetric", quant_min, quant_max, eps, dtype_name(scale), dtype_name(output),
+                     writes_zero);
 }
 
 Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, std::string_view symbol) {
@@ -163,7 +164,10 @@ Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, 
   if (p.output != DType::i8 && p.output != DType::u8)
     return Error::unsupported("quantize_rows", fmt::format("rows cannot be quantized to {}", dtype_name(p.output)),
                               "quantize activations to int8 or uint8");
+  if (p.scale != DType::f32 && p.scale != p.input)
+    return Error::internal("quantize_rows", "a scale that is neither f32 nor of the dtype of x");
   V v = kernel_context(symbol, isa, "row quantization", p.signature(), p.comment);
+  v["scale"] = typed(p.scale);
   v["x"] = typed(p.input);
   v["q"] = typed(p.output);
   v["k"] = p.k;

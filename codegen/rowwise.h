@@ -39,6 +39,7 @@ struct QuantizeRowsProblem {
   int64_t quant_min = -128, quant_max = 127;
   double eps = 0;                         // least scale; 0 = torchao's default, the smallest normal of `input`
   DType output = DType::i8;
+  DType scale = DType::f32;               // f32 or `input`: what 1 / scale and x / scale are rounded to; stored as f32
   bool writes_zero = false;               // zero point i32 [m]
   std::string comment;
   std::string signature() const;

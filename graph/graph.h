@@ -20,7 +20,7 @@
 //       epilogue[i] is output i's expression over accJ (segment J incl. bias) and inI (operands[I], broadcast).
 //       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
 //   qcg.loop(operands, exprs) -> outputs           pointwise: output i = exprs[i] over broadcast operands
-//   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
+//   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps, scale_dtype) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
 //       torchao.choose_qparams_affine + quantize_affine over the whole last axis, to the bit. mapping: SYMMETRIC or ASYMMETRIC.
 #pragma once
 

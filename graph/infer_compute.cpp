@@ -432,6 +432,8 @@ Result<Types> infer_quantize_rows(const OpArgs& a) {
   QCG_TRY(low, a.constant("quant_min"));
   QCG_TRY(high, a.constant("quant_max"));
   if (low >= high || low < -128 || high > (low < 0 ? 127 : 255)) return a.fail("quant_min", "expected a range inside i8 or u8");
+  const DType scale = *a.dtype("scale_dtype");
+  if (scale != DType::f32 && scale != x.dtype) return a.fail("scale_dtype", "expected f32 or the dtype of x");
   Shape rows = x.shape;
   rows.back() = 1;
   return Types{{low < 0 ? DType::i8 : DType::u8, x.shape}, {DType::f32, rows}, {DType::i32, rows}};

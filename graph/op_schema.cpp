@@ -116,7 +116,7 @@ constexpr Row kRows[] = {
      OpRole::internal},
     {"qcg.loop", "(Tensor[] operands, Expr[] exprs) -> Tensor[]", OpRole::internal},
     {"qcg.quantize_rows",
-     "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None) -> (Tensor, Tensor, Tensor)",
+     "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> (Tensor, Tensor, Tensor)",
      OpRole::internal},
 };
 

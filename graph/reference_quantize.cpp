@@ -184,7 +184,8 @@ Result<Tensors> run_dequantize(const RefContext& c) {
   return Tensors{make_doubles(x.data.shape, std::move(values))};
 }
 
-// choose_qparams_affine and quantize_affine over whole rows, scales in f32.
+// choose_qparams_affine and quantize_affine over whole rows. The scales come out in f32; scale_dtype is what they, their
+// inverses and the products with them are rounded to on the way.
 Result<Tensors> run_quantize_rows(const RefContext& c) {
   const RefValue& x = c.tensor("x");
   const std::vector<int64_t>& shape = x.data.shape;
@@ -195,7 +196,8 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
   std::vector<double> values = read_rounded(x);
   QuantRange q{c.number("quant_min"), c.number("quant_max")};
   double eps = c.has("eps") ? c.number("eps") : smallest_normal(x.dtype);
-  Quantizer quantize(x.dtype, DType::f32, DType::i32, q, c.dtype(0));
+  const DType scale_dtype = *c.node.arg("scale_dtype").get<DType>();
+  Quantizer quantize(x.dtype, scale_dtype, DType::i32, q, c.dtype(0));
   std::vector<double> scales(rows);
   std::vector<int64_t> zeros(rows), out(values.size());
   for (int64_t r = 0; r < rows; ++r) {
@@ -205,7 +207,7 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
       high = std::isnan(values[i]) ? values[i] : max_nan(high, values[i]);
     }
     QParams p = choose_qparams(x.dtype, *c.node.arg("mapping").get<std::string>(), q, eps, low, high);
-    scales[r] = round_as_eager(DType::f32, p.scale);
+    scales[r] = round_as_eager(scale_dtype, p.scale);
     zeros[r] = to_integer(DType::i32, p.zero);
     double inverse = quantize.inverse(scales[r]);
     for (int64_t i = r * k; i < (r + 1) * k; ++i) out[i] = quantize(values[i], inverse, static_cast<double>(zeros[r]));

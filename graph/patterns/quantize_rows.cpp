@@ -39,8 +39,7 @@ double least_scale(DType input, const Node& choose) {
 }
 
 // Why this pair cannot be one qcg.quantize_rows; nullopt when it can.
-std::optional<std::string> check_pair(const Graph& graph, const Node& choose, const Node& quantize,
-                                      bool emulate_casts) {
+std::optional<std::string> check_pair(const Graph& graph, const Node& choose, const Node& quantize) {
   const ValueId x = quantize.tensor("input");
   if (choose.tensor("input") != x) return "the scale was chosen from another tensor";
   if (!is_row_block(graph, choose) || !is_row_block(graph, quantize)) return "the block is not a whole row";
@@ -52,17 +51,14 @@ std::optional<std::string> check_pair(const Graph& graph, const Node& choose, co
   if (!range) return "the quantized dtype is " + std::string(dtype_name(out)) + ", not an 8-bit integer";
   if (quantized_range(choose, out) != range) return "the scale was chosen for another range";
   const DType scale = graph.value(quantize.tensor("scale")).dtype;
-  // A scale in x's own dtype is the same number in f32. Only the product x / scale is then not rounded to that dtype, an
-  // intermediate like any other.
-  if (scale != DType::f32 && (scale != graph.value(x).dtype || emulate_casts))
-    return "the scale is " + std::string(dtype_name(scale)) + ", not f32";
+  if (scale != DType::f32 && scale != graph.value(x).dtype)
+    return "the scale is " + std::string(dtype_name(scale)) + ", not f32 or " + std::string(dtype_name(graph.value(x).dtype));
   return std::nullopt;
 }
 
 class RowsLifter {
  public:
-  RowsLifter(Graph& graph, PassContext& context)
-      : graph_(graph), report_(context.report), emulate_casts_(context.options.emulate_precision_casts) {}
+  RowsLifter(Graph& graph, PassContext& context) : graph_(graph), report_(context.report) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -83,7 +79,7 @@ class RowsLifter {
       return;
     }
     const Node choose = *choose_node;
-    if (auto missing = check_pair(graph_, choose, quantize, emulate_casts_)) {
+    if (auto missing = check_pair(graph_, choose, quantize)) {
       note(quantize, *missing);
       return;
     }
@@ -106,7 +102,8 @@ class RowsLifter {
     const OpSchema* op = find_op("qcg.quantize_rows");
     std::vector<Arg> args = make_args(*op, {{"x", x}, {"mapping", choose.arg("mapping_type")},
                                             {"quant_min", Dim(range.low)}, {"quant_max", Dim(range.high)},
-                                            {"eps", least_scale(graph_.value(x).dtype, choose)}});
+                                            {"eps", least_scale(graph_.value(x).dtype, choose)},
+                                            {"scale_dtype", graph_.value(choose.outputs[0]).dtype}});
     auto value = [&](ValueId like, DType dtype, Shape shape) {
       Value v;
       v.name = graph_.unique_name(graph_.value(like).name + ".rows");
@@ -147,7 +144,6 @@ class RowsLifter {
 
   Graph& graph_;
   PassReport& report_;
-  bool emulate_casts_;
 };
 
 }  // namespace

@@ -35,17 +35,28 @@ def bits(t):
 def main():
     generator = torch.Generator().manual_seed(7)
     cases = []
+
+    def add(name, x, mapping, low, high, out, eps, scale_dtype):
+        scale, zero = choose_qparams_affine(
+            x, mapping, (1, K), out, low, high, eps=eps, scale_dtype=scale_dtype, zero_point_dtype=torch.int32)
+        q = quantize_affine(x, (1, K), scale, zero, out, low, high)
+        cases.append({
+            "input": name, "symmetric": mapping == MappingType.SYMMETRIC, "low": low, "high": high, "eps": eps or 0,
+            "scale_dtype": "f32" if scale_dtype else name, "x": bits(x), "scale": bits(scale.float()),
+            "zero": zero.flatten().tolist(), "q": bits(q)})
+
     for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16), ("f16", torch.float16)):
         x = rows(dtype, generator)
         for mapping in (MappingType.SYMMETRIC, MappingType.ASYMMETRIC):
             for low, high, out in ((-128, 127, torch.int8), (-127, 127, torch.int8), (0, 255, torch.uint8)):
                 for eps in (None, 1.1920928955078125e-07, 1e-5):
-                    scale, zero = choose_qparams_affine(
-                        x, mapping, (1, K), out, low, high, eps=eps, scale_dtype=torch.float32, zero_point_dtype=torch.int32)
-                    q = quantize_affine(x, (1, K), scale, zero, out, low, high)
-                    cases.append({
-                        "input": name, "symmetric": mapping == MappingType.SYMMETRIC, "low": low, "high": high,
-                        "eps": eps or 0, "x": bits(x), "scale": bits(scale), "zero": zero.flatten().tolist(), "q": bits(q)})
+                    add(name, x, mapping, low, high, out, eps, torch.float32)
+    # Scales in the dtype of the activation: 1 / scale and x / scale are rounded to it as well.
+    for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
+        x = torch.cat([rows(dtype, generator)[:4], torch.randn(7, K, generator=generator).to(dtype) * 3])
+        for mapping in (MappingType.SYMMETRIC, MappingType.ASYMMETRIC):
+            for low, high, out in ((-128, 127, torch.int8), (-127, 127, torch.int8), (0, 255, torch.uint8)):
+                add(name, x, mapping, low, high, out, None, None)
     print("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]")
 
 

@@ -15,6 +15,7 @@ QuantizeRowsProblem problem_of(const nlohmann::json& c, int64_t k) {
   p.symmetric = c["symmetric"];
   p.quant_min = c["low"], p.quant_max = c["high"];
   p.eps = c["eps"];
+  p.scale = *dtype_from_name(c["scale_dtype"].get<std::string>());
   p.output = p.quant_min < 0 ? DType::i8 : DType::u8;
   p.writes_zero = true;
   p.comment = "x\\\nint main() {";
@@ -39,7 +40,7 @@ TEST_CASE("quantize_rows equals torchao bit for bit") {
   REQUIRE(file);
   const nlohmann::json cases = nlohmann::json::parse(file);
   constexpr int64_t kRows = 11, kK = 37;
-  REQUIRE(cases.size() == 54);
+  REQUIRE(cases.size() == 66);
   KernelSet kernels;
   struct Run {
     int kernel;
