@@ -1,13 +1,103 @@
 #include "graph/patterns/dequantized_weight.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "graph/passes/rewrite.h"
+#include "graph/patterns/constants.h"
 
 namespace qcg {
 
-int dequantized_bits(const Node& dequantize) {
-  auto low = as_number(dequantize.arg("quant_min")), high = as_number(dequantize.arg("quant_max"));
-  return low && high && *low >= -8 && *high <= 7 ? 4 : 8;
+namespace {
+
+// How the stored codes become those of a scheme: code = stored - shift.
+struct CodeForm {
+  bool int4;
+  int64_t shift;
+};
+
+CodeForm bytes_form(DType stored) { return {false, stored == DType::u8 ? 128 : 0}; }
+
+CodeForm code_form(const Node& dequantize, const Tensor& data) {
+  const auto low = as_number(dequantize.arg("quant_min")), high = as_number(dequantize.arg("quant_max"));
+  if (!low || !high) return bytes_form(data.dtype);
+  const bool fits_signed = *low >= -8 && *high <= 7, fits_unsigned = *low >= 0 && *high <= 15;
+  if (!fits_signed && !fits_unsigned) return bytes_form(data.dtype);
+  if (!data.bound()) return {true, fits_signed ? 0 : 8};
+  // The op does not clamp: a code outside the promised range means what it says.
+  const Tensor dense = data.contiguous();
+  const auto codes = dense.bytes();
+  const bool kept = std::all_of(codes.begin(), codes.end(), [&](std::byte b) {
+    const int64_t code = element_to_int(data.dtype, &b);
+    return code >= (fits_signed ? -8 : 0) && code <= (fits_signed ? 7 : 15);
+  });
+  return kept ? CodeForm{true, fits_signed ? 0 : 8} : bytes_form(data.dtype);
 }
+
+ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
+  const Tensor data = graph.value(weight).data;
+  if (data.dtype == DType::i8 && shift == 0) return weight;
+  auto codes = read_elements<int8_t>(graph, weight);
+  if (codes)
+    for (int8_t& code : *codes) code = static_cast<int8_t>(static_cast<uint8_t>(code) - static_cast<uint8_t>(shift));
+  return add_constant(graph, weight, DType::i8, data.shape, codes);
+}
+
+// An [N, K] weight in blocks of `rows` by `group` that share a scale.
+struct Blocks {
+  int64_t n, k, rows, group;
+  int64_t groups() const { return k / group; }
+};
+
+// One number per row and group, from one per block; kNoValue if `id` is no constant of that size.
+ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
+  const ValueId blocks = constant_as_shape(graph, id, {b.n / b.rows, b.groups()});
+  if (blocks == kNoValue || b.rows == 1) return blocks;
+  Elements<float> out;
+  if (const auto numbers = read_elements<float>(graph, blocks)) {
+    out.emplace();
+    for (int64_t n = 0; n < b.n; ++n)
+      for (int64_t g = 0; g < b.groups(); ++g) out->push_back((*numbers)[static_cast<size_t>(n / b.rows * b.groups() + g)]);
+  }
+  const ValueId repeated = add_constant(graph, blocks, DType::f32, {b.n, b.groups()}, out);
+  return is_floating(graph.value(blocks).dtype) ? repeated : cast_parameter(graph, repeated, DType::i32);
+}
+
+// stored - zero = code - (zero - shift)
+std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b, int64_t shift, LinearSpec& spec) {
+  const std::vector<int64_t> shape = {b.n, b.groups()};
+  if (zero == kNoValue) {
+    const std::vector<int32_t> shifted(static_cast<size_t>(b.n * b.groups()), static_cast<int32_t>(-shift));
+    if (shift != 0) spec.zero = add_constant<int32_t>(graph, spec.weight, DType::i32, shape, shifted);
+    return std::nullopt;
+  }
+  const ValueId zeros = per_row_and_group(graph, zero, b);
+  if (zeros == kNoValue) return "the weight's zero points are not a constant of shape [N, K / group]";
+  const bool real = is_floating(graph.value(zeros).dtype);
+  if (shift == 0 && is_all_zero(graph, zeros)) return std::nullopt;
+  if (shift == 0 && !real) {
+    spec.zero = zeros;
+    return std::nullopt;
+  }
+  auto values = read_elements<float>(graph, zeros);
+  const bool whole = values ? std::all_of(values->begin(), values->end(), [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; }) : !real;
+  if (!whole && spec.scheme != Scheme::w4) return "the weight's zero points are not integers";
+  if (values)
+    for (float& z : *values) z -= static_cast<float>(shift);
+  if (whole) {
+    if (values && std::all_of(values->begin(), values->end(), [](float z) { return z == 0; })) return std::nullopt;
+    Elements<int32_t> integers;
+    if (values) integers.emplace(values->begin(), values->end());
+    spec.zero = add_constant(graph, zeros, DType::i32, shape, integers);
+    return std::nullopt;
+  }
+  if (const auto scales = read_elements<float>(graph, spec.scale); values && scales)
+    for (size_t i = 0; i < values->size(); ++i) (*values)[i] *= -(*scales)[i];
+  spec.offset = add_constant(graph, zeros, DType::f32, shape, values);
+  return std::nullopt;
+}
+
+}  // namespace
 
 bool is_row_block(const Graph& graph, const Node& node) {
   const auto* block = node.arg("block_size").get<std::vector<Dim>>();
@@ -21,34 +111,27 @@ bool is_row_block(const Graph& graph, const Node& node) {
 std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec) {
   const Node node = graph.nodes[dequantize];
   const ValueId w = node.tensor("input");
-  const Tensor& data = graph.value(w).data;
   if (!is_parameter(graph, w)) return "the quantized weight is computed at run time";
-  if (data.dtype != DType::i8)
+  const Tensor data = graph.value(w).data;
+  if (data.dtype != DType::i8 && data.dtype != DType::u8)
     return "the quantized weight is stored as " + std::string(dtype_name(data.dtype)) + ", not int8";
   if (weight_kn || data.shape.size() != 2) return "the quantized weight is not an [N, K] matrix";
-  const int64_t n = data.shape[0], k = data.shape[1];
   const auto* block = node.arg("block_size").get<std::vector<Dim>>();
-  if (!block || block->size() != 2 || !(*block)[0].is_constant(1) || !(*block)[1].is_constant())
+  if (!block || block->size() != 2 || !(*block)[0].is_constant() || !(*block)[1].is_constant())
     return "the weight's scales are not per output channel or per group along K";
-  const int64_t group = (*block)[1].constant();
-  if (group < 1 || k % group != 0) return "the group " + std::to_string(group) + " does not divide K";
-  const bool int4 = dequantized_bits(node) == 4;
-  if (!int4 && group != k)
-    return "int8 weight with one scale per group of " + std::to_string(group) + " (per channel is supported)";
-  spec.weight = w;
-  spec.scheme = int4 ? Scheme::w4 : Scheme::w8;
-  spec.group = int4 ? group : 0;
-  const std::vector<int64_t> shape = {n, k / group};
-  spec.scale = constant_as_shape(graph, node.tensor("scale"), shape);
+  const Blocks b = {data.shape[0], data.shape[1], (*block)[0].constant(), (*block)[1].constant()};
+  // Groups of one are scales of the activation, not of the weight.
+  if (b.group == 1 && b.k > 1) return "the weight's scales are not per output channel or per group along K";
+  if (b.group < 1 || b.k % b.group != 0) return "the group " + std::to_string(b.group) + " does not divide K";
+  if (b.rows < 1 || b.n % b.rows != 0) return "the block of " + std::to_string(b.rows) + " rows does not divide N";
+  const CodeForm form = code_form(node, data);
+  spec.scheme = form.int4 ? Scheme::w4 : Scheme::w8;
+  spec.group = b.group == b.k ? 0 : b.group;
+  spec.scale = per_row_and_group(graph, node.tensor("scale"), b);
   if (spec.scale == kNoValue) return "the weight's scales are not a constant of shape [N, K / group]";
   if (!is_floating(graph.value(spec.scale).dtype)) return "the weight's scales are not floating point";
-  const ValueId zero = node.tensor("zero_point");
-  if (zero == kNoValue) return std::nullopt;
-  spec.zero = constant_as_shape(graph, zero, shape);
-  if (spec.zero == kNoValue) return "the weight's zero points are not a constant of shape [N, K / group]";
-  if (is_all_zero(graph, spec.zero)) spec.zero = kNoValue;
-  else if (is_floating(graph.value(spec.zero).dtype)) return "the weight's zero points are not integers";
-  return std::nullopt;
+  spec.weight = shift_codes(graph, w, form.shift);
+  return take_zero(graph, node.tensor("zero_point"), b, form.shift, spec);
 }
 
 }  // namespace qcg

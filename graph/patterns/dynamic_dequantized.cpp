@@ -3,11 +3,10 @@
 //
 //   %xq, %xs, %xz = qcg.quantize_rows(%x, …)         from choose_qparams_affine + quantize_affine, see quantize_rows.cpp
 //   %xd     = torchao.dequantize_affine(%xq, block_size = [1, K], %xs, %xz, …)
-//   %wd     = torchao.dequantize_affine(@w, block_size = [1, K], @scale, @zero, …)
+//   %wd     = torchao.dequantize_affine(@w, block_size = [1, g], @scale, @zero, …)
 //   %linear = aten.linear(%xd, %wd)
 //
-// With an int8 weight per channel it is da8w8. With an int4 weight it is da8w4, which has no kernel yet: a typed error
-// rather than a slow program.
+// With an int8 weight it is da8w8, with an int4 weight da8w4; per channel or per group.
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
@@ -20,22 +19,11 @@ Pattern dynamic_dequantized_pattern() {
               maybe_cast(op({"torchao.dequantize_affine.default"}, {{"input", parameter("w")}}, "w_dequantized")));
 }
 
-Error da8w4_unsupported(const Node& node) {
-  return Error::unsupported(node.where + (node.origins.empty() ? "" : " (" + node.origins.back() + ")"),
-                            "da8w4: int8 activations × int4 weight has no kernel",
-                            "use int4 weight-only (IntxWeightOnlyConfig) or int8 × int8 (da8w8); `qcodegen list schemes` "
-                            "shows what is supported");
-}
-
 Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
-  const NodeId gemm_id = m.gemm_node();
-  const Gemm gemm = *as_gemm(graph, graph.nodes[gemm_id]);
+  const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
   const NodeId w_dequantize = graph.value(m.value("w_dequantized")).producer;
   const Node x_dequantize = *producer_of(graph, m.value("x_dequantized"));
-  if (dequantized_bits(graph.nodes[w_dequantize]) == 4) return Outcome::fail(da8w4_unsupported(graph.nodes[gemm_id]));
   LinearSpec spec;
-  if (auto missing = take_dequantized_weight(graph, w_dequantize, gemm.weight_kn, spec)) return Outcome::miss(*missing);
-  spec.scheme = Scheme::da8w8;
   if (!is_row_block(graph, x_dequantize) || !take_quantized_rows(graph, m.value("q"), spec))
     return Outcome::miss("the activation is not quantized per row at run time");
   const Node* quantize = producer_of(graph, spec.x);
@@ -43,6 +31,9 @@ Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
   const bool same_zero = zero == kNoValue ? spec.x_zero == kNoValue : under_rows(graph, zero) == quantize->outputs[2];
   if (under_rows(graph, x_dequantize.tensor("scale")) != spec.x_scale || !same_zero)
     return Outcome::miss("the activation is dequantized with other parameters than it was quantized with");
+  if (auto missing = take_dequantized_weight(graph, w_dequantize, gemm.weight_kn, spec)) return Outcome::miss(*missing);
+  if (spec.offset != kNoValue) return Outcome::miss("the weight's zero points are not integers");
+  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : Scheme::da8w8;
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

@@ -116,8 +116,9 @@ class RecipeFinder {
     }
     if (arg != "zero_point") return std::nullopt;
     // A signed range belongs to a symmetric quantization, whose zero points exporters write as zeros.
-    if (low < 0 || !is_integer(parameter.dtype)) return Recipe{};
+    if (low < 0) return Recipe{};
     int64_t quarter = (high - low) / 4;
+    if (!is_integer(parameter.dtype)) return Recipe::normal(static_cast<double>(low + high) / 2, static_cast<double>(quarter) / 2);
     return Recipe::integers(low + quarter, high - quarter);
   }
 

@@ -3,7 +3,6 @@
 // Each case is also run a second time (a pass finds nothing left to do in its own result) and through the oracle, before
 // and after. Comment lines in the input set options and expectations:
 //   # emulate_precision_casts
-//   # flips_roundings          values quantized from unrounded intermediates: not compared by the oracle
 //   # missing: <text that a skipped reason or a note must contain>
 // QCG_UPDATE_GOLDENS=1 rewrites the outputs; read the diff before you commit it.
 #include <cstdlib>
@@ -56,7 +55,6 @@ void check_case(const std::string& pass, const fs::path& in) {
   CHECK_MESSAGE(print_graph(again) == printed, "the pass changes its own result");
 
   if (options.emulate_precision_casts) return;  // rounds where the oracle, by default, does not
-  if (input.find("# flips_roundings") != std::string::npos) return;
   Graph before = parse(input);
   bind_random(before, 7);
   Graph after = before;
