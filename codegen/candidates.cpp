@@ -23,13 +23,14 @@ bool serves(Isa isa, Isa target) {
 }
 
 bool serves(const Microkernel& row, const Problem& problem) {
-  if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
-  const bool any_float = row.activation == DType::f32 && is_floating(problem.activation);
-  const bool any_int8 = row.activation == DType::i8 && (problem.activation == DType::i8 || problem.activation == DType::u8);
-  if (!any_float && !any_int8 && row.activation != problem.activation) return false;
+  const DType x = problem.activation, w = problem.weight;
+  if (row.scheme != problem.scheme || !(row.weight == w || (row.weight == DType::f8e4m3 && w == DType::f8e5m2))) return false;
+  const bool any_float = row.activation == DType::f32 && is_floating(x);
+  const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
+  const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
+  if (!any_float && !any_fp8 && !any_int8 && row.activation != x) return false;
   // A difference of int8 and zero point is exact in f32 but the bf16 unpacking is a table of the integers themselves.
-  const bool zeros = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
-  return !(compute_info(row.compute).element == "bf16" && zeros);
+  return !(compute_info(row.compute).element == "bf16" && has_zeros(problem));
 }
 
 bool has_tiles(const Microkernel& row) { return compute_info(row.compute).tiles; }
@@ -52,9 +53,10 @@ bool tile_fits(const Microkernel& row, int mr, int64_t m) {
 // Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
 // A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
 double tile_cost(const Microkernel& row, int64_t m, int mr) {
-  const bool unpacks = row.weight != DType::f32 && row.compute != "vnni";
+  const int bits = scheme_info(row.scheme).weight_bits;
+  const bool unpacks = compute_info(row.compute).integer ? bits == 4 || row.compute == "madd16" : row.weight != DType::f32;
   const auto tiles = double((m + mr - 1) / mr);
-  if (has_tiles(row)) return tiles * (mr / 8.0 + (row.scheme == Scheme::w8 || row.scheme == Scheme::w4 ? 3.0 : 0.7)) / double(m);
+  if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks ? 3.0 : 0.7)) / double(m);
   return tiles * (mr + (unpacks ? 2.0 : 0.7)) / double(m);
 }
 

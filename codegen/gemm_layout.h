@@ -6,7 +6,11 @@
 //
 //   panel p:  [ segment 0 | segment 1 ]                      columns p * nr … of each segment
 //   segment:  [ group 0 | group 1 | … ][ scale | zero | offset | column sum | bias ]     (one "group" where ungrouped)
-//   group:    [ scales f32, zeros i8 (w4) ][ steps ]
+//   group:    [ scales | offsets or corrections | zeros ][ steps ]        (grouped only)
+//
+// A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and what
+// stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel starts the group's sum
+// at -zx C - above sum_k q.
 //   step:     k_step consecutive k of nr columns: [nr][k_step], bits each
 //
 // K is padded to kPadK within every group, columns to nr; padding is zero and never reaches a result.
@@ -31,6 +35,9 @@ struct LayoutKind {
   int k_step;  // consecutive k of one column
   int bits;    // per weight
   std::string_view picture;
+  std::string_view header;  // that unpacks it, if it is not gemm_<isa>.h: templates/quant/<header>
+  int raised = 0;           // added to every stored weight, for instructions whose weight operand is unsigned
+  double factor = 1;        // what a sum of unpacked weights has to be multiplied by
 };
 const LayoutKind& layout_kind(std::string_view kind);  // precondition: a row of the table
 
@@ -45,12 +52,18 @@ struct Compute {
 };
 const Compute& compute_info(std::string_view name);  // precondition: a row of the table
 
+// How a group of integers is corrected: not at all, by what weights are raised by alone, or from its header.
+enum class Corrections : uint8_t { none, raised, pairs, wide };
+
 struct PanelLayout {
   const LayoutKind* kind = nullptr;
   int nr = 0;
   int64_t groups = 1, group = 0, group_padded = 0, k_padded = 0;
-  bool has_zero = false;  // any segment: all have room for zero points (0 where a segment has none)
-  int64_t header_bytes = 0, zeros_in_header = 0;  // of a group
+  bool grouped = false;
+  bool has_zero = false;    // any segment: all have room for zero points (0 where a segment has none)
+  bool has_offset = false;  // likewise
+  Corrections corrections = Corrections::none;  // of a group of integers
+  int64_t header_bytes = 0, offsets_in_header = 0, zeros_in_header = 0;  // of a group
   int64_t weights_bytes = 0;
   int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment
   int64_t segment_bytes = 0;
@@ -70,7 +83,7 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout);
 // Refuses K so long that an exact int32 result could overflow (2^31 / (largest |x - zx| * largest |w - zw|)).
 Status check_integer_range(const Problem& problem);
 
-// Added to every stored weight by layouts whose instruction wants it unsigned.
-inline int weight_bias(const LayoutKind& kind) { return kind.kind == "u8x4" ? 128 : 0; }
+bool is_integer(const Problem& problem);  // integer activations: int8 and da8*
+bool has_zeros(const Problem& problem);   // any segment
 
 }  // namespace qcg

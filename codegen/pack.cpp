@@ -1,6 +1,7 @@
 // Packs weights into the layout of gemm_layout.h.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -58,10 +59,17 @@ struct StepWriter {
   }
 
   void write(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
-    if (p.kind->kind == "i4x8") return write_nibbles(out, n0, k0, k_end);
+    if (p.kind->bits == 4) return write_nibbles(out, n0, k0, k_end);
     if (p.kind->bits == 32) return copy<uint32_t>(out, n0, k0, k_end);
     if (p.kind->bits == 16) return copy<uint16_t>(out, n0, k0, k_end);
-    copy<uint8_t>(out, n0, k0, k_end, unsigned(weight_bias(*p.kind)));
+    copy<uint8_t>(out, n0, k0, k_end, unsigned(p.kind->raised));
+  }
+
+  // What a nibble of this layout holds for a weight that check_nibbles has passed.
+  uint8_t code_of(int8_t weight) const {
+    const char first = p.kind->kind[0];
+    if (first == 'f') return uint8_t(std::find(kE2m1Twice.begin(), kE2m1Twice.end(), weight) - kE2m1Twice.begin());
+    return uint8_t((weight + (first == 'i' ? p.kind->raised : 0)) & 15);
   }
 
   void write_nibbles(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
@@ -70,20 +78,35 @@ struct StepWriter {
       uint8_t q[8] = {};
       if (c < columns) {
         const uint8_t* from = reinterpret_cast<const uint8_t*>(w.base) + (n0 + c) * w.row + k0 * w.column;
-        for (int i = 0; i < count; ++i) q[i] = from[i * w.column] & 15;
+        for (int i = 0; i < count; ++i) q[i] = code_of(int8_t(from[i * w.column]));
       }
       for (int j = 0; j < 4; ++j) out[c * 4 + j] = std::byte(q[j] | q[j + 4] << 4);
     }
   }
 };
 
-Status check_nibbles(const Tensor& w, const Segment& segment, int64_t k) {
+// What a 4-bit weight may be.
+struct NibbleRange {
+  Scheme scheme;
+  bool holds(int q) const {
+    if (scheme == Scheme::nf4) return q >= 0 && q <= 15;
+    if (scheme == Scheme::f4 || scheme == Scheme::da8f4) return std::find(kE2m1Twice.begin(), kE2m1Twice.end(), q) != kE2m1Twice.end();
+    return q >= -8 && q <= 7;
+  }
+  std::string_view remedy() const {
+    if (scheme == Scheme::nf4) return "nf4 weights are codes from 0 to 15";
+    if (scheme == Scheme::f4 || scheme == Scheme::da8f4) return "e2m1 weights are given as twice their value";
+    return "int4 weights are -8 to 7";
+  }
+};
+
+Status check_nibbles(const Tensor& w, const Segment& segment, int64_t k, NibbleRange range) {
   const auto* base = reinterpret_cast<const int8_t*>(w.storage->bytes.data()) + w.offset;
   for (int64_t n = 0; n < segment.n; ++n)
     for (int64_t i = 0; i < k; ++i) {
       const int q = base[n * w.strides[0] + i * w.strides[1]];
-      if (q < -8 || q > 7)
-        return Error::bad_input(place(segment, n, i), fmt::format("{} does not fit in 4 bits", q), "int4 weights are -8 to 7");
+      if (!range.holds(q))
+        return Error::bad_input(place(segment, n, i), fmt::format("{} does not fit in 4 bits", q), std::string(range.remedy()));
     }
   return {};
 }
@@ -129,7 +152,8 @@ class Packer {
     if (scheme_info(problem_.scheme).has_scales) QCG_CHECK(check_shape(t.scales, segment.n, p_.groups, segment, "scales"));
     if (segment.has_zero) QCG_CHECK(check_shape(t.zeros, segment.n, p_.groups, segment, "zero points"));
     if (segment.has_bias) QCG_CHECK(check_shape(t.bias, segment.n, 1, segment, "bias"));
-    if (problem_.scheme == Scheme::w4) QCG_CHECK(check_nibbles(t.weight, segment, problem_.k));
+    if (segment.has_offset) QCG_CHECK(check_shape(t.offsets, segment.n, p_.groups, segment, "offsets"));
+    if (p_.kind->bits == 4) QCG_CHECK(check_nibbles(t.weight, segment, problem_.k, {problem_.scheme}));
     return {};
   }
 
@@ -140,7 +164,7 @@ class Packer {
     const StepWriter writer{p_, view, columns};
     for (int64_t g = 0; g < p_.groups; ++g) {
       std::byte* group = out + p_.group_at(g);
-      if (p_.header_bytes > 0) QCG_CHECK(pack_header(segment, t, n0, columns, g, group));
+      if (p_.grouped) QCG_CHECK(pack_header(segment, t, n0, columns, g, view, group));
       const int64_t k0 = g * p_.group, k_end = std::min(problem_.k, k0 + p_.group);
       std::byte* to = group + p_.header_bytes;
       for (int64_t k = 0; k < p_.group_k(g); k += p_.kind->k_step, to += p_.step_bytes())
@@ -149,37 +173,66 @@ class Packer {
     return pack_parameters(segment, t, n0, columns, view, out);
   }
 
-  Status pack_header(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, int64_t g, std::byte* out) const {
+  Status pack_header(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, int64_t g, const WeightView& w,
+                     std::byte* out) const {
+    const int64_t scale_bytes = int64_t(dtype_bytes(problem_.scale)), k0 = g * p_.group, k1 = std::min(problem_.k, k0 + p_.group);
     for (int64_t c = 0; c < columns; ++c) {
-      const auto scale = float(element_to_double(t.scales.dtype, at(t.scales, n0 + c, g)));
-      std::memcpy(out + c * 4, &scale, 4);
-      if (!segment.has_zero) continue;
+      const int64_t n = n0 + c;
+      double_to_element(problem_.scale, scale_of(t, n, g, w, k0, k1), out + c * scale_bytes);
+      if (segment.has_offset)
+        double_to_element(problem_.scale, element_to_double(t.offsets.dtype, at(t.offsets, n, g)), out + p_.offsets_in_header + c * scale_bytes);
       int64_t zero = 0;
-      QCG_CHECK(read_zero(t.zeros, segment, n0 + c, g, 127, zero));
-      out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
+      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, g, is_integer(problem_) ? 255 : 127, zero));
+      if (!is_integer(problem_)) {
+        if (p_.has_zero) out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
+        continue;
+      }
+      const int64_t sum = p_.corrections < Corrections::pairs ? 0 : sum_weights(w, n, k0, k1) - (k1 - k0) * zero, above = zero + p_.kind->raised;
+      put_corrections(out + p_.offsets_in_header, c, sum, above);
     }
     return {};
   }
 
+  void put_corrections(std::byte* out, int64_t c, int64_t sum, int64_t above) const {
+    if (p_.corrections == Corrections::pairs) {
+      const int16_t pair[2] = {int16_t(sum), int16_t(above)};
+      std::memcpy(out + c * 4, pair, 4);
+    }
+    if (p_.corrections == Corrections::wide) {
+      const int32_t wide[2] = {int32_t(sum), int32_t(above)};
+      std::memcpy(out + c * 4, &wide[0], 4);
+      std::memcpy(out + (p_.nr + c) * 4, &wide[1], 4);
+    }
+  }
+
+  // A NaN among e4m3 weights would be unpacked as a number: its whole column is NaN, and so is every sum with it.
+  double scale_of(const SegmentTensors& t, int64_t n, int64_t g, const WeightView& w, int64_t k0, int64_t k1) const {
+    if (w.dtype == DType::f8e4m3)
+      for (int64_t k = k0; k < k1; ++k)
+        if ((uint8_t(w.base[n * w.row + k * w.column]) & 127) == 127) return std::nan("");
+    return element_to_double(t.scales.dtype, at(t.scales, n, g));
+  }
+
+  static int64_t sum_weights(const WeightView& w, int64_t n, int64_t k0, int64_t k1) {
+    const auto* row = reinterpret_cast<const int8_t*>(w.base) + n * w.row;
+    int64_t sum = 0;
+    for (int64_t k = k0; k < k1; ++k) sum += row[k * w.column];
+    return sum;
+  }
+
   Status pack_parameters(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, const WeightView& w,
                          std::byte* out) const {
-    const bool integer = problem_.scheme == Scheme::da8w8 || problem_.scheme == Scheme::s8s8;
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = n0 + c;
-      int64_t zero = 0;
-      if (segment.has_zero && problem_.scheme != Scheme::w4) QCG_CHECK(read_zero(t.zeros, segment, n, 0, 255, zero));
       auto put = [&](int64_t where, auto v) { std::memcpy(out + where + c * 4, &v, 4); };
-      if (scheme_info(problem_.scheme).has_scales && problem_.scheme != Scheme::w4)
-        put(p_.scale_at, float(element_to_double(t.scales.dtype, at(t.scales, n, 0))));
-      put(p_.zero_at, float(zero));
-      put(p_.offset_at, int32_t(zero + weight_bias(*p_.kind)));
-      if (integer) {
-        const auto* row = reinterpret_cast<const int8_t*>(w.base) + n * w.row;
-        int64_t sum = 0;
-        for (int64_t k = 0; k < problem_.k; ++k) sum += row[k * w.column];
-        put(p_.column_sum_at, int32_t(sum - problem_.k * zero));
-      }
       if (segment.has_bias) put(p_.bias_at, float(element_to_double(t.bias.dtype, at(t.bias, n, 0))));
+      if (p_.grouped) continue;
+      int64_t zero = 0;
+      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, 0, 255, zero));
+      if (scheme_info(problem_.scheme).has_scales) put(p_.scale_at, float(scale_of(t, n, 0, w, 0, problem_.k)));
+      put(p_.zero_at, float(zero));
+      put(p_.offset_at, int32_t(zero + p_.kind->raised));
+      if (is_integer(problem_)) put(p_.column_sum_at, int32_t(sum_weights(w, n, 0, problem_.k) - problem_.k * zero));
     }
     return {};
   }

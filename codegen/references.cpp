@@ -130,17 +130,20 @@ float number_at(const Tensor& t, size_t i) {
   return static_cast<float>(element_to_double(t.dtype, t.bytes().data() + i * dtype_bytes(t.dtype)));
 }
 
-// Row n of (weight - zero) * scale, as `dtype`. Tensors are contiguous.
+// Row n of (weight - zero) * scale + offset, as `dtype`. Tensors are contiguous.
 void dequantize_row(const Problem& problem, const SegmentTensors& t, size_t n, DType dtype, std::vector<float>& row, std::byte* out) {
   const size_t k = static_cast<size_t>(problem.k), groups = static_cast<size_t>(problem.groups());
   const size_t group = problem.group > 0 ? static_cast<size_t>(problem.group) : k;
   row.resize(k);
   for (size_t g = 0; g < groups; ++g) {
     const float scale = t.scales.bound() ? number_at(t.scales, n * groups + g) : 1, zero = t.zeros.bound() ? number_at(t.zeros, n * groups + g) : 0;
+    const float offset = t.offsets.bound() ? number_at(t.offsets, n * groups + g) : 0;
     const size_t end = std::min(k, (g + 1) * group);
     const auto* bytes = reinterpret_cast<const int8_t*>(t.weight.bytes().data());
-    if (t.weight.dtype == DType::i8)
-      for (size_t i = g * group; i < end; ++i) row[i] = (static_cast<float>(bytes[n * k + i]) - zero) * scale;
+    if (problem.scheme == Scheme::nf4)
+      for (size_t i = g * group; i < end; ++i) row[i] = kNf4Values[static_cast<size_t>(bytes[n * k + i]) & 15] * scale;
+    else if (t.weight.dtype == DType::i8)
+      for (size_t i = g * group; i < end; ++i) row[i] = (static_cast<float>(bytes[n * k + i]) - zero) * scale + offset;
     else
       for (size_t i = g * group; i < end; ++i) row[i] = (number_at(t.weight, n * k + i) - zero) * scale;
   }
@@ -154,9 +157,10 @@ Result<AlignedBuffer> merge_weights(const Problem& problem, const std::vector<Se
   ThreadPool pool({.threads = threads});  // gone before the vendor's own threads start
   std::byte* at = out.data();
   for (const SegmentTensors& t : tensors) {
-    SegmentTensors s{t.weight.contiguous(), {}, {}, {}};
+    SegmentTensors s{t.weight.contiguous(), {}, {}, {}, {}};
     if (dequantize && t.scales.bound()) s.scales = t.scales.contiguous();
     if (dequantize && t.zeros.bound()) s.zeros = t.zeros.contiguous();
+    if (dequantize && t.offsets.bound()) s.offsets = t.offsets.contiguous();
     pool.parallel_items(s.weight.shape[0], [&](int64_t begin, int64_t end, int) {
       std::vector<float> row;
       for (size_t n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n) {

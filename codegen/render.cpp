@@ -21,7 +21,7 @@ struct ArgumentOrder {
   int x_scale = -1, x_zero = -1, operands = 0, weights = 0, outputs = 0;
   explicit ArgumentOrder(const Problem& p) {
     int next = int(p.k_segments.size());
-    if (p.scheme == Scheme::da8w8) x_scale = next++;
+    if (scheme_info(p.scheme).quantized_activation) x_scale = next++;
     if (p.x_has_zero) x_zero = next++;
     operands = next;
     weights = operands + int(p.operands.size());
@@ -35,10 +35,10 @@ class GemmContext {
       : problem_(problem), c_(candidate), p_(panel_layout(problem, candidate.layout)), args_(problem),
         compute_(compute_info(candidate.microkernel->compute)), mr_(candidate.mr),
         vl_(isa_info(candidate.microkernel->isa).vector_bytes / 4), nv_(candidate.layout.nr / vl_),
-        grouped_(problem.scheme == Scheme::w4) {
+        grouped_(p_.grouped) {
     used_step_ = std::max(p_.kind->k_step, compute_.kd);
     k_iteration_ = !compute_.tiles && mr_ * nv_ > 8 && used_step_ <= 4 ? 4 : 8;
-    ordered_ = p_.kind->kind == "i4x8";
+    ordered_ = p_.kind->bits == 4 && compute_.kd < 4;
     x_group_ = pad_activations(p_.group_padded);
     x_k_ = (p_.groups - 1) * x_group_ + pad_activations(p_.group_k(p_.groups - 1));
   }
@@ -47,11 +47,14 @@ class GemmContext {
     v_["symbol"] = symbol;
     v_["name"] = kernel_name(problem_, c_);
     v_["gemm_header"] = fmt::format("gemm_{}.h", isa_info(c_.microkernel->isa).name);
-    v_["scheme"] = scheme_name(problem_.scheme);
+    v_["quant_header"] = p_.kind->header;
     v_["compute"] = compute_.name;
     v_["acc_type"] = compute_.integer ? "vi" : "vf";
     v_["integer"] = compute_.integer;
+    v_["whole_integer"] = compute_.integer && !grouped_;
     v_["grouped"] = grouped_;
+    v_["channel_scales"] = scheme_info(problem_.scheme).has_scales && !grouped_;
+    v_["factor"] = p_.kind->factor == 1 ? "" : fmt::format("{:.1f}f", p_.kind->factor);
     v_["mr"] = mr_, v_["nr"] = p_.nr, v_["nv"] = nv_, v_["kd"] = compute_.kd;
     v_["units_per_row"] = x_k_ / compute_.kd;
     v_["comment"] = comment();
@@ -119,7 +122,8 @@ class GemmContext {
     v_["group_gaps"] = p_.groups > 1 && p_.group != x_group_;
     v_["pack_has_gaps"] = x_k_ != problem_.k;
     v_["pack_direct"] = mr_ == 1 && !ordered_;
-    v_["row_sums"] = compute_.integer;
+    v_["row_sums"] = compute_.integer && !grouped_;
+    add_group_sums();
     std::vector<V> sources;
     int64_t begin = 0;
     for (size_t i = 0; i < problem_.k_segments.size(); ++i) {
@@ -135,6 +139,20 @@ class GemmContext {
     v_["pack_order"] = V::from_items(std::move(order));
   }
 
+  // What a group adds to sums that depends on the row: x_sums[group][word][row], made when activations are packed.
+  void add_group_sums() {
+    static constexpr std::string_view kNames[] = {"none", "raised", "pairs", "wide"};
+    v_["corrections"] = kNames[size_t(p_.corrections)];
+    v_["has_offset"] = p_.has_offset;
+    v_["groups"] = p_.groups;
+    v_["x_words"] = p_.corrections == Corrections::wide ? 2 : p_.corrections != Corrections::none || p_.has_offset ? 1 : 0;
+    v_["raised"] = p_.kind->raised;
+    v_["x_zero_of_row"] = compute_.integer ? x_zero("i") : "";
+    v_["last_group"] = pad_activations(p_.group_k(p_.groups - 1));
+    v_["scale_dtype"] = dtype_name(problem_.scale), v_["scale_type"] = dtype_info(problem_.scale).cpp;
+    v_["offsets_in_header"] = p_.offsets_in_header;
+  }
+
   // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
   int splits() const {
     const int units = k_iteration_ / compute_.kd;
@@ -146,7 +164,7 @@ class GemmContext {
     std::vector<V> accs, sums, stores, units;
     for (int set = 0; set < splits(); ++set)
       for (int r = 0; r < mr_; ++r)
-        for (int v = 0; v < nv_; ++v) accs.push_back(V(acc(set, r, v)));
+        for (int v = 0; v < nv_; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"r", r}, {"v", v}, {"first", set == 0}}));
     for (int width = splits(); width > 1; width /= 2)
       for (int set = 0; set < width / 2; ++set)
         for (int r = 0; r < mr_; ++r)
@@ -154,7 +172,7 @@ class GemmContext {
             sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
     for (int r = 0; r < mr_; ++r)
       for (int v = 0; v < nv_; ++v)
-        stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"at", (r * p_.nr + v * vl_) * 4}, {"column", v * vl_}}));
+        stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"at", (r * p_.nr + v * vl_) * 4}, {"r", r}, {"v", v}}));
     const int per_step = used_step_ / compute_.kd;
     for (int u = 0; u < k_iteration_ / compute_.kd; ++u) units.push_back(unit(u, u / per_step, u % per_step));
     v_["accs"] = V::from_items(std::move(accs));
@@ -163,8 +181,8 @@ class GemmContext {
     v_["units"] = V::from_items(std::move(units));
     v_["step_bytes"] = iteration_bytes();
     v_["step_units"] = k_iteration_ / compute_.kd;
-    v_["zeros_per_panel"] = p_.has_zero && problem_.scheme == Scheme::w8;
-    v_["zeros_per_group"] = p_.has_zero && grouped_;
+    v_["zeros_per_panel"] = p_.has_zero && !compute_.integer && !grouped_;
+    v_["zeros_per_group"] = p_.has_zero && !compute_.integer && grouped_;
     v_["zero_at"] = p_.zero_at;
     v_["zeros_in_header"] = p_.zeros_in_header;
     v_["header_bytes"] = p_.header_bytes;
@@ -183,7 +201,7 @@ class GemmContext {
     v_["c_tiles"] = V::from_items(std::move(c_tiles));
     v_["a_tiles"] = V::from_items(std::move(a_tiles));
     v_["tile_dot"] = compute_.integer ? "tile_dp_sud" : "tile_dp_bf16";
-    v_["unpack"] = p_.kind->bits * compute_.kd < 32 ? p_.kind->kind : std::string_view();
+    v_["unpack"] = unpacked_rows();
     v_["has_tail"] = p_.group_padded % step != 0 || last % step != 0;
     v_["units_per_count"] = k_iteration_ / compute_.kd;
     v_["step_bytes"] = p_.k_bytes(step);
@@ -191,6 +209,19 @@ class GemmContext {
     v_["zeros_per_panel"] = false;
     v_["header_bytes"] = p_.header_bytes;
     v_["group_steps"] = group_steps();
+  }
+
+  // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.
+  V unpacked_rows() const {
+    std::vector<V> out;
+    if (p_.kind->bits * compute_.kd >= 32) return V::from_items(std::move(out));
+    const int units = std::max(1, p_.kind->k_step / compute_.kd), unit_bytes = p_.nr * compute_.kd * p_.kind->bits / 8;
+    for (int u = 0; u < units; ++u)
+      for (int v = 0; v < nv_; ++v)
+        out.push_back(V::dict({{"units", units}, {"to", u * 128 + v * 64},
+                               {"code", fmt::format("{}_weight_{}<{}>(w + r * {} + {})", compute_.integer ? "vnni" : "bf16dot", p_.kind->kind, u,
+                                                    unit_bytes, v * vl_ * p_.kind->k_step * p_.kind->bits / 8)}}));
+    return V::from_items(std::move(out));
   }
 
   // Iterations of group g, as an expression.
@@ -246,8 +277,8 @@ class GemmContext {
 
   void add_outputs() {
     v_["x_scale_arg"] = args_.x_scale;
-    v_["has_x_zero"] = problem_.x_has_zero || (compute_.integer && problem_.activation == DType::u8);
-    v_["x_zero"] = x_zero();
+    v_["has_x_zero"] = !grouped_ && compute_.integer && (problem_.x_has_zero || problem_.activation == DType::u8);
+    v_["x_zero"] = x_zero("row0 + r");
     v_["weights_arg"] = args_.weights;
     v_["segment_bytes"] = p_.segment_bytes;
     std::vector<V> outputs;
@@ -270,9 +301,9 @@ class GemmContext {
   }
 
   // Activations are packed signed: u8 values and their zero points move down by 128 together.
-  std::string x_zero() const {
-    const std::string given = args_.x_zero < 0 ? "" : fmt::format("((const int32_t*)call->args[{0}].data)[(row0 + r) * call->args[{0}].stride]", args_.x_zero);
-    if (problem_.activation != DType::u8) return given;
+  std::string x_zero(std::string_view row) const {
+    const std::string given = args_.x_zero < 0 ? "" : fmt::format("((const int32_t*)call->args[{0}].data)[({1}) * call->args[{0}].stride]", args_.x_zero, row);
+    if (problem_.activation != DType::u8) return given.empty() ? "0" : given;
     return given.empty() ? "-128" : given + " - 128";
   }
 
@@ -416,7 +447,7 @@ std::string kernel_name(const Problem& problem, const Candidate& candidate) {
   std::string epilogue;
   collect_functions(first.expr, epilogue);
   return fmt::format("qgemm_{}_{}{}_{}_n{}_k{}_{}x{}x{}_{}{}", dtype_name(problem.activation),
-                     problem.scheme == Scheme::dense ? dtype_name(problem.weight) : scheme_name(problem.scheme),
+                     scheme_info(problem.scheme).float_weight ? dtype_name(problem.weight) : scheme_name(problem.scheme),
                      problem.group > 0 ? fmt::format("_g{}", problem.group) : "", dtype_name(first.dtype), problem.n_total(),
                      problem.k, candidate.mr, candidate.layout.nr, candidate.layout.kr, candidate.microkernel->name,
                      epilogue.substr(0, 60));

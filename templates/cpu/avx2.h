@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#define QCG_AVX2 1
 #define QCG_INLINE static inline __attribute__((always_inline))
 typedef uint16_t qcg_bf16;
 typedef uint16_t qcg_f16;

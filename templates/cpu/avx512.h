@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#define QCG_AVX512 1
 #define QCG_INLINE static inline __attribute__((always_inline))
 #define QCG_HAS_SCALEF 1
 typedef uint16_t qcg_bf16;

@@ -140,24 +140,3 @@ QCG_INLINE const uint8_t* tile_pad_rows(uint8_t* b, const uint8_t* w, int64_t ro
   tile_clear_rows(b, rows);
   return b;
 }
-// A unit is two rows of 32 bytes.
-QCG_INLINE void tile_unpack_i8(uint8_t* b, const uint8_t* w, int64_t rows) {
-  for (int64_t r = 0; r < rows; ++r) {
-    vi_store((int32_t*)(b + r * 128), bf16dot_weight_i8<0>(w + r * 64));
-    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i8<0>(w + r * 64 + 16));
-  }
-  tile_clear_rows(b, rows);
-}
-// A step of 8 k is four units, in the order that packed activations have.
-QCG_INLINE void tile_unpack_i4x8(uint8_t* b, const uint8_t* w, int64_t rows) {
-  for (int64_t r = 0; r < rows; r += 4)
-    for (int64_t v = 0; v < 2; ++v) {
-      const uint8_t* const from = w + r * 32 + v * 64;
-      int32_t* const to = (int32_t*)(b + r * 128 + v * 64);
-      vi_store(to, bf16dot_weight_i4x8<0>(from));
-      vi_store(to + 32, bf16dot_weight_i4x8<1>(from));
-      vi_store(to + 64, bf16dot_weight_i4x8<2>(from));
-      vi_store(to + 96, bf16dot_weight_i4x8<3>(from));
-    }
-  tile_clear_rows(b, rows);
-}

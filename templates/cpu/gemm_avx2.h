@@ -5,10 +5,6 @@
 #include "avx2.h"
 #include "gemm_common.h"
 
-// Nibble U of every dword, sign-extended: byte U / 2, low half for even U.
-template <int U>
-QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }
-
 QCG_INLINE vi madd16_zero() { return int_zero(); }
 QCG_INLINE vi madd16_add(vi a, vi b) { return vi_add(a, b); }
 QCG_INLINE vi madd16_load(const void* p) { return int_load(p); }
@@ -17,3 +13,5 @@ QCG_INLINE vi madd16_broadcast(const qcg_unit* x) { return vi_set1((int32_t)*x);
 template <int U>
 QCG_INLINE vi madd16_weight_i8x2(const uint8_t* p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)p)); }
 QCG_INLINE vi madd16_dot(vi acc, vi w, vi x) { return vi_add(acc, _mm256_madd_epi16(w, x)); }
+// Two products of int16 per dword, added: the corrections of a group of integers.
+QCG_INLINE vi pair_dot(vi a, vi b) { return _mm256_madd_epi16(a, b); }

@@ -4,6 +4,7 @@
 // Why here: see gemm_common.h for the names. The instruction flushes denormal operands and results to zero; the factors
 // that it multiplies exactly are bf16 activations and weights that are bf16 or small integers.
 #pragma once
+#define QCG_BF16DOT 1
 #include "avx512bf16.h"
 #include "gemm_avx512.h"
 
@@ -23,15 +24,4 @@ template <int U>
 QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) {
   const vi even = v_bits(v_load_i8((const int8_t*)p)), odd = v_bits(v_load_i8((const int8_t*)p + 32));
   return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(even, 16), odd);
-}
-// One word permute makes the bf16 of k and k + 2 of every column; it looks at 5 bits, so the table has every entry twice.
-template <int U>
-QCG_INLINE vi bf16dot_weight_i4x8(const uint8_t* p) {
-  const vi table = _mm512_set_epi16(
-      (int16_t)0xbf80, (int16_t)0xc000, (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0,
-      (int16_t)0xc100, 0x40e0, 0x40c0, 0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0, (int16_t)0xbf80, (int16_t)0xc000,
-      (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0, (int16_t)0xc100, 0x40e0, 0x40c0,
-      0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0);
-  const vi w = dword_load(p);
-  return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), table);
 }

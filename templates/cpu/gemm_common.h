@@ -3,7 +3,7 @@
 // Why here: gemm_<isa>.h adds what that ISA does in its own instructions; the template sees one set of names:
 //
 //   <compute>_zero()  <compute>_broadcast(x)  <compute>_dot(acc, w, x)      fma, madd16, vnni, bf16dot
-//   <compute>_weight_<layout kind><U>(p)    unit U of the weight step at p, one vector of columns
+//   <compute>_weight_<layout kind><U>(p)    unit U of the weight step at p, one vector of columns; 4-bit and fp8 kinds: quant/
 //   pack_<element>_<dtype>(dst, x, n)       n activations to the element type of a compute: f32, bf16, s8, s16
 //
 // A *unit* is what one dot instruction consumes per column: 1 k (fma), 2 (madd16, bf16dot), 4 (vnni); always 4 bytes of
@@ -43,6 +43,37 @@ QCG_INLINE int32_t sum_elements(const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum += x[i];
   return sum;
 }
+QCG_INLINE float sum_lanes(vf x) {
+  float lanes[VL], sum = 0;
+  v_store_f32(lanes, x);
+  for (int i = 0; i < VL; ++i) sum += lanes[i];
+  return sum;
+}
+QCG_INLINE float sum_elements(const float* x, int64_t n) {
+  vf sum = v_zero();
+  int64_t i = 0;
+  for (; i + VL <= n; i += VL) sum = v_add(sum, v_load_f32(x + i));
+  return sum_lanes(i < n ? v_add(sum, v_load_f32_n(x + i, (int)(n - i))) : sum);
+}
+QCG_INLINE float sum_elements(const qcg_bf16* x, int64_t n) {
+  vf sum = v_zero();
+  int64_t i = 0;
+  for (; i + VL <= n; i += VL) sum = v_add(sum, v_load_bf16(x + i));
+  return sum_lanes(i < n ? v_add(sum, v_load_bf16_n(x + i, (int)(n - i))) : sum);
+}
+
+// What a group adds to its sums, per row: see x_sums in gemm.cpp.j2.
+QCG_INLINE qcg_unit unit_of(float x) {
+  qcg_unit bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits;
+}
+QCG_INLINE float unit_float(qcg_unit x) {
+  float value;
+  __builtin_memcpy(&value, &x, 4);
+  return value;
+}
+QCG_INLINE qcg_unit pack_words(int32_t low, int32_t high) { return ((qcg_unit)low & 0xffff) | (qcg_unit)high << 16; }
 
 // Column and scalar operands: one element to every lane.
 QCG_INLINE vf splat(vf x) {

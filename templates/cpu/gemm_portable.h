@@ -5,9 +5,6 @@
 #include "portable.h"
 #include "gemm_common.h"
 
-template <int U>
-QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }
-
 // 8 columns x 2 k of int8, and 2 k of one row in a unit.
 typedef int16_t qcg_h8 __attribute__((vector_size(16)));
 struct madd16_pairs {
@@ -32,4 +29,8 @@ QCG_INLINE madd16_pairs madd16_weight_i8x2(const uint8_t* p) {
 }
 QCG_INLINE vi madd16_dot(vi acc, madd16_pairs w, madd16_pairs x) {
   return vi_add(acc, vi_add(vi_mul(w.even, x.even), vi_mul(w.odd, x.odd)));
+}
+// Two products of int16 per dword, added: the corrections of a group of integers.
+QCG_INLINE vi pair_dot(vi a, vi b) {
+  return vi_add(vi_mul(vi_sra(vi_shl(a, 16), 16), vi_sra(vi_shl(b, 16), 16)), vi_mul(vi_sra(a, 16), vi_sra(b, 16)));
 }

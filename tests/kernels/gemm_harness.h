@@ -95,17 +95,27 @@ inline Tensor power_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
+// Twice an e2m1 number each.
+inline Tensor e2m1_tensor(std::vector<int64_t> shape, std::mt19937_64& rng) {
+  std::vector<std::byte> bytes(size_t(shape[0] * shape[1]));
+  for (std::byte& b : bytes) b = std::byte(kE2m1Twice[rng() % 16]);
+  return Tensor::from_bytes(DType::i8, std::move(shape), std::move(bytes));
+}
+
 inline void make_tensors(Case& c) {
   std::mt19937_64 rng(c.seed);
   const Problem& p = c.problem;
   const int64_t groups = p.groups();
   for (const Segment& s : p.segments) {
     SegmentTensors t;
-    const bool four = p.scheme == Scheme::w4;
-    if (p.scheme == Scheme::dense) t.weight = c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
+    const bool four = scheme_info(p.scheme).weight_bits == 4;
+    if (p.scheme == Scheme::dense || p.scheme == Scheme::f8) t.weight = c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
+    else if (p.scheme == Scheme::nf4) t.weight = random_tensor(DType::i8, {s.n, p.k}, rng, 0, 15, true);
+    else if (p.scheme == Scheme::f4 || p.scheme == Scheme::da8f4) t.weight = e2m1_tensor({s.n, p.k}, rng);
     else t.weight = random_tensor(DType::i8, {s.n, p.k}, rng, four ? -8 : -128, four ? 7 : 127, true);
     if (scheme_info(p.scheme).has_scales)
-      t.scales = c.powers ? power_tensor(DType::f32, {s.n, groups}, rng) : random_tensor(DType::f32, {s.n, groups}, rng, 0.001, 0.03, false);
+      t.scales = c.powers ? power_tensor(p.scale, {s.n, groups}, rng) : random_tensor(p.scale, {s.n, groups}, rng, 0.001, 0.03, false);
+    if (s.has_offset) t.offsets = c.powers ? power_tensor(p.scale, {s.n, groups}, rng) : random_tensor(p.scale, {s.n, groups}, rng, -0.2, 0.2, false);
     if (s.has_zero) t.zeros = random_tensor(DType::i32, {s.n, groups}, rng, four ? -8 : -100, four ? 7 : 100, true);
     if (s.has_bias) t.bias = random_tensor(DType::f32, {s.n}, rng, -4, 4, c.powers);
     c.tensors.push_back(std::move(t));
@@ -227,7 +237,7 @@ inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -
     d.xs.push_back(x);
     put_rows(d, x, width + 3, at_end);
   }
-  if (p.scheme == Scheme::da8w8) {
+  if (scheme_info(p.scheme).quantized_activation) {
     Tensor s = c.powers ? power_tensor(DType::f32, {m, 1}, rng) : random_tensor(DType::f32, {m, 1}, rng, 0.001, 0.05, false);
     for (int64_t r = 0; r < m; ++r) d.x_scale.push_back(element_to_double(DType::f32, s.storage->bytes.data() + r * 4));
     put_rows(d, s, 1, at_end);
@@ -286,25 +296,31 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
   const int64_t groups = p.groups(), group = p.group > 0 ? p.group : p.k;
   Sum sum;
   int64_t k = 0;
-  double group_sum = 0, group_magnitude = 0;
+  double group_sum = 0, group_magnitude = 0, x_sum = 0;
   for (size_t i = 0; i < d.xs.size(); ++i)
     for (int64_t j = 0; j < p.k_segments[i]; ++j, ++k) {
       const std::byte* xp = d.xs[i].storage->bytes.data() + size_t(row * p.k_segments[i] + j) * xb;
       const std::byte* wp = t.weight.storage->bytes.data() + size_t(n * p.k + k) * wb;
       double x = is_floating(p.activation) ? element_to_double(p.activation, xp) : double(element_to_int(p.activation, xp));
       double w = is_floating(p.weight) ? element_to_double(p.weight, wp) : double(element_to_int(p.weight, wp));
+      if (p.scheme == Scheme::nf4) w = kNf4Values[size_t(w)];
       const int64_t g = k / group;
       if (t.zeros.bound()) w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
       if (!d.x_zero.empty()) x -= double(d.x_zero[size_t(row)]);
-      group_sum += x * w, group_magnitude += std::abs(x * w);
+      group_sum += x * w, group_magnitude += std::abs(x * w), x_sum += x;
       if (k + 1 == p.k || (k + 1) % group == 0) {
-        const double scale = t.scales.bound() ? element_to_double(DType::f32, t.scales.storage->bytes.data() + size_t(n * groups + g) * 4) : 1;
-        sum.value += group_sum * scale, sum.magnitude += group_magnitude * std::abs(scale);
-        group_sum = group_magnitude = 0;
+        const size_t at = size_t(n * groups + g) * dtype_bytes(p.scale);
+        const double scale = t.scales.bound() ? element_to_double(p.scale, t.scales.storage->bytes.data() + at) : 1;
+        const double offset = t.offsets.bound() ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at) : 0;
+        sum.value += group_sum * scale + offset * x_sum, sum.magnitude += group_magnitude * std::abs(scale) + std::abs(offset * x_sum);
+        sum.terms += std::abs(group_sum * scale);
+        group_sum = group_magnitude = x_sum = 0;
       }
     }
-  if (!d.x_scale.empty()) sum.value *= d.x_scale[size_t(row)], sum.magnitude *= std::abs(d.x_scale[size_t(row)]);
-  sum.terms = std::abs(sum.value);
+  if (!d.x_scale.empty()) {
+    const double x_scale = d.x_scale[size_t(row)];
+    sum.value *= x_scale, sum.magnitude *= std::abs(x_scale), sum.terms *= std::abs(x_scale);
+  }
   if (t.bias.bound()) {
     const double b = element_to_double(DType::f32, t.bias.storage->bytes.data() + size_t(n) * 4);
     sum.value += b, sum.magnitude += std::abs(b), sum.terms += std::abs(b);
@@ -323,8 +339,8 @@ inline double ulp_of(DType d, double v) {
 inline int count_wrong(const Case& c, CallData& d, int64_t m) {
   const Problem& p = c.problem;
   const bool exact = c.powers || (!is_floating(p.activation) && p.scheme == Scheme::s8s8);
-  // Integer sums are exact; what is left are a few roundings of the dequantization.
-  const double gamma = (is_floating(p.activation) ? double(p.k) + 8 : 4) * 0x1p-24;
+  // Integer sums are exact; what is left are a few roundings of the dequantization, one of them per group.
+  const double gamma = (is_floating(p.activation) ? double(p.k) + 8 : double(p.groups()) + 4) * 0x1p-24;
   int wrong = 0;
   for (size_t o = 0; o < p.outputs.size(); ++o) {
     const Output& output = p.outputs[o];

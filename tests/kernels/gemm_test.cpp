@@ -13,6 +13,8 @@ struct SchemeCase {
   DType activation, weight;
   int64_t group;
   DType output;
+  DType scale = DType::f32;
+  bool offsets = false;
 };
 constexpr SchemeCase kSchemeCases[] = {
     {Scheme::dense, DType::f32, DType::f32, 0, DType::f32},   {Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16},
@@ -23,25 +25,33 @@ constexpr SchemeCase kSchemeCases[] = {
     {Scheme::w4, DType::f16, DType::i8, 16, DType::f32},      {Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32},
     {Scheme::da8w8, DType::u8, DType::i8, 0, DType::bf16},    {Scheme::s8s8, DType::i8, DType::i8, 0, DType::i32},
     {Scheme::s8s8, DType::u8, DType::i8, 0, DType::i32},
+    {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},    {Scheme::da8w8, DType::i8, DType::i8, 32, DType::f32},
+    {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16, true}, {Scheme::w4, DType::f32, DType::i8, 24, DType::f32, DType::f32, true},
+    {Scheme::da8w4, DType::i8, DType::i8, 32, DType::f32, DType::bf16},       {Scheme::da8w4, DType::u8, DType::i8, 24, DType::bf16},
+    {Scheme::da8w4, DType::i8, DType::i8, 0, DType::f32},     {Scheme::da8w4, DType::u8, DType::i8, 256, DType::f32, DType::bf16},
+    {Scheme::da8f4, DType::i8, DType::i8, 16, DType::f32},    {Scheme::da8f4, DType::u8, DType::i8, 32, DType::f32, DType::bf16},
+    {Scheme::f8, DType::bf16, DType::f8e4m3, 0, DType::bf16}, {Scheme::f8, DType::f32, DType::f8e5m2, 0, DType::f32},
+    {Scheme::f8, DType::f8e4m3, DType::f8e4m3, 0, DType::bf16}, {Scheme::f8, DType::f8e5m2, DType::f8e4m3, 128, DType::f32},
+    {Scheme::f4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16},       {Scheme::f4, DType::f32, DType::i8, 16, DType::f32},
+    {Scheme::nf4, DType::bf16, DType::i8, 64, DType::bf16},   {Scheme::nf4, DType::f32, DType::i8, 0, DType::f32},
 };
 
 Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::vector<int64_t> ns, unsigned flags) {
   Problem p;
-  p.scheme = s.scheme, p.activation = s.activation, p.weight = s.weight, p.group = s.group;
+  p.scheme = s.scheme, p.activation = s.activation, p.weight = s.weight, p.group = s.group, p.scale = s.scale;
   p.k_segments = std::move(k_segments);
   for (int64_t k : p.k_segments) p.k += k;
-  const bool integer = !is_floating(s.activation);
-  p.x_has_zero = s.scheme == Scheme::da8w8 && (flags & 4);
+  p.x_has_zero = scheme_info(s.scheme).quantized_activation && (flags & 4);
   for (size_t i = 0; i < ns.size(); ++i) {
     Segment segment;
     segment.n = ns[i];
     segment.has_bias = ((flags + i) & 1) && s.output != DType::i32;
-    segment.has_zero = ((flags >> 1) & 1) && i != 1 && s.scheme != Scheme::dense && s.scheme != Scheme::s8s8;
+    segment.has_zero = ((flags >> 1) & 1) && i != 1 && scheme_info(s.scheme).has_scales && !scheme_info(s.scheme).float_weight && s.scheme != Scheme::nf4;
+    segment.has_offset = s.offsets && i != 2;
     segment.name = fmt::format("proj_{}", i);
     p.segments.push_back(segment);
     p.outputs.push_back({Expr::acc(int(i)), s.output, ns[i], {int(i)}});
   }
-  (void)integer;
   p.nodes = {"linear_1", "linear_2"};
   return p;
 }

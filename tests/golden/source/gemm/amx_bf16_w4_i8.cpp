@@ -15,7 +15,8 @@
 // %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_amx.h"
-#include "quant/w4.h"
+#include "quant/scale.h"
+#include "quant/int4.h"
 
 namespace {
 
@@ -50,20 +51,35 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   }
 }
 
+// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
+  for (int64_t r = 0; r < rows; r += 4) {
+    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_i4x8<0>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i4x8<0>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 128), bf16dot_weight_i4x8<1>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 192), bf16dot_weight_i4x8<1>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 256), bf16dot_weight_i4x8<2>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 320), bf16dot_weight_i4x8<2>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 384), bf16dot_weight_i4x8<3>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 448), bf16dot_weight_i4x8<3>(w + r * 32 + 64));
+  }
+  tile_clear_rows(b, rows);
+}
+
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
 // Groups [g0, g1): the integers of a group are summed in tiles, then scaled into c.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
   // The next step is unpacked while the tiles of this one multiply.
   alignas(64) uint8_t buffers[2][16 * 128];
-  alignas(64) float sums[TILE];
+  alignas(64) uint8_t sums[TILE * 4];
   for (int64_t g = g0; g < g1; ++g) {
-    const float* const scales = (const float*)w;
+    const uint8_t* const header = w;
     w += 128;
     const int64_t count = 4;
     const int64_t units = count * 4;
     tile_zero<0>();
     tile_zero<1>();
-    tile_unpack_i4x8(buffers[0], w, units < 16 ? units : 16);
+    unpack_rows(buffers[0], w, units < 16 ? units : 16);
     for (int64_t u = 0; u < units; u += 16) {
       for (int f = 0; f < 8; ++f, next += next_step) __builtin_prefetch(next);
       const uint8_t* const b = buffers[u / 16 % 2];
@@ -74,13 +90,27 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_bf16<1, 4, 7>();
       x += 16 * MR;
       w += 512;
-      if (u + 16 < units) tile_unpack_i4x8(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
+      if (u + 16 < units) unpack_rows(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
     }
     w -= ((units + 15) / 16 * 16 - units) * 512 / 16;  // a last step may be a part
-    tile_store<0>((uint8_t*)sums + 0, NR * 4);
-    tile_store<1>((uint8_t*)sums + 64, NR * 4);
-    for (int64_t at = 0; at < TILE; at += VL)
-      fma_store(c + at * 4, add_group_w4(first && g == g0 ? v_zero() : fma_load(c + at * 4), fma_load(sums + at), scales + at % NR));
+    tile_store<0>(sums + 0, NR * 4);
+    tile_store<1>(sums + 64, NR * 4);
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    for (int64_t r = 0; r < MR; ++r) {
+      {
+        const int64_t at = (r * NR + 0 * VL) * 4;
+        const auto sum = fma_load(sums + at);
+        const vf total = add_group(first && g == g0 ? v_zero() : fma_load(c + at), sum, s0);
+        fma_store(c + at, total);
+      }
+      {
+        const int64_t at = (r * NR + 1 * VL) * 4;
+        const auto sum = fma_load(sums + at);
+        const vf total = add_group(first && g == g0 ? v_zero() : fma_load(c + at), sum, s1);
+        fma_store(c + at, total);
+      }
+    }
   }
 }
 
@@ -97,7 +127,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       const int n = 32 - column < VL ? (int)(32 - column) : VL;
       const int64_t at = v * VL;
       // segment 0: proj
-      vf acc0 = dequant_w4(fma_load(c + (0 * tiles * TILE + r * NR + at) * 4));
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
       float* const out = (float*)y.data + (row0 + r) * y.stride + column;
       const vf result = acc0;
       if (n == VL) v_store_f32(out, result);

@@ -15,7 +15,7 @@
 // %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_amx.h"
-#include "quant/w8.h"
+#include "quant/scale.h"
 
 namespace {
 
@@ -44,6 +44,15 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   }
 }
 
+// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
+  for (int64_t r = 0; r < rows; r += 1) {
+    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_i8<0>(w + r * 64 + 0));
+    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i8<0>(w + r * 64 + 16));
+  }
+  tile_clear_rows(b, rows);
+}
+
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t count, bool first, const uint8_t* next, int64_t next_step) {
   // The next step is unpacked while the tiles of this one multiply.
@@ -57,7 +66,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_load<0>(c + 0, NR * 4);
       tile_load<1>(c + 64, NR * 4);
     }
-    tile_unpack_i8(buffers[0], w, units < 16 ? units : 16);
+    unpack_rows(buffers[0], w, units < 16 ? units : 16);
     for (int64_t u = 0; u < units; u += 16) {
       for (int f = 0; f < 16; ++f, next += next_step) __builtin_prefetch(next);
       const uint8_t* const b = buffers[u / 16 % 2];
@@ -68,7 +77,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_bf16<1, 4, 7>();
       x += 16 * MR;
       w += 1024;
-      if (u + 16 < units) tile_unpack_i8(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
+      if (u + 16 < units) unpack_rows(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
     }
     tile_store<0>(c + 0, NR * 4);
     tile_store<1>(c + 64, NR * 4);
@@ -88,7 +97,8 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       const int n = 32 - column < VL ? (int)(32 - column) : VL;
       const int64_t at = v * VL;
       // segment 0: proj
-      vf acc0 = dequant_w8(fma_load(c + (0 * tiles * TILE + r * NR + at) * 4), (const float*)(panel + 2048) + at);
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
+      acc0 = scale_channel(acc0, (const float*)(panel + 2048) + at);
       float* const out = (float*)y.data + (row0 + r) * y.stride + column;
       const vf result = acc0;
       if (n == VL) v_store_f32(out, result);

@@ -15,7 +15,8 @@
 // %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_avx512.h"
-#include "quant/w4.h"
+#include "quant/scale.h"
+#include "quant/int4.h"
 
 namespace {
 
@@ -58,7 +59,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
   (void)next, (void)next_step;
   for (int64_t g = g0; g < g1; ++g) {
-    const float* const scales = (const float*)w;
+    const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
     __builtin_prefetch(w + 2112, 0, 3);
     w += 128;
@@ -139,8 +140,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     a0_0 = fma_add(a0_0, a0_0_1);
     a0_1 = fma_add(a0_1, a0_1_1);
 
-    fma_store(c + 0, add_group_w4(first && g == g0 ? v_zero() : fma_load(c + 0), a0_0, scales + 0));
-    fma_store(c + 64, add_group_w4(first && g == g0 ? v_zero() : fma_load(c + 64), a0_1, scales + 16));
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    fma_store(c + 0, add_group(first && g == g0 ? v_zero() : fma_load(c + 0), a0_0, s0));
+    fma_store(c + 64, add_group(first && g == g0 ? v_zero() : fma_load(c + 64), a0_1, s1));
   }
 }
 
@@ -157,7 +160,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       const int n = 32 - column < VL ? (int)(32 - column) : VL;
       const int64_t at = v * VL;
       // segment 0: proj
-      vf acc0 = dequant_w4(fma_load(c + (0 * tiles * TILE + r * NR + at) * 4));
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
       float* const out = (float*)y.data + (row0 + r) * y.stride + column;
       const vf result = acc0;
       if (n == VL) v_store_f32(out, result);

@@ -15,7 +15,7 @@
 // %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_portable.h"
-#include "quant/dense.h"
+#include "quant/scale.h"
 
 namespace {
 
@@ -151,7 +151,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       const int n = 16 - column < VL ? (int)(16 - column) : VL;
       const int64_t at = v * VL;
       // segment 0: proj
-      vf acc0 = dequant_dense(fma_load(c + (0 * tiles * TILE + r * NR + at) * 4));
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
       float* const out = (float*)y.data + (row0 + r) * y.stride + column;
       const vf result = acc0;
       if (n == VL) v_store_f32(out, result);

@@ -15,7 +15,7 @@
 // %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_portable.h"
-#include "quant/da8w8.h"
+#include "quant/scale.h"
 
 namespace {
 
@@ -124,7 +124,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       // segment 0: proj
       vi sum0 = int_load(c + (0 * tiles * TILE + r * NR + at) * 4);
       sum0 = correct_rows(sum0, (const int32_t*)(panel + 1152) + at, row_sums[r]);
-      vf acc0 = dequant_da8w8(sum0, (const float*)(panel + 1024) + at, x_scale);
+      vf acc0 = scale_int(sum0, (const float*)(panel + 1024) + at, x_scale);
       float* const out = (float*)y.data + (row0 + r) * y.stride + column;
       const vf result = acc0;
       if (n == VL) v_store_f32(out, result);

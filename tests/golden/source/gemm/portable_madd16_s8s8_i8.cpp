@@ -15,7 +15,7 @@
 // %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_portable.h"
-#include "quant/s8s8.h"
+#include "quant/scale.h"
 
 namespace {
 

@@ -1,0 +1,58 @@
+// e2m1 (mxfp4, nvfp4) as twice its value, an integer: 0 1 2 3 4 6 8 12 and their negatives. Codes lie as in int4.h.
+//
+//   f4x8   under float activations, and signed products        f4x8u  the integer plus 12, for unsigned weight operands
+#pragma once
+
+#if defined(QCG_AVX512)
+template <int U>
+QCG_INLINE vf fma_weight_f4x8(const uint8_t* p) {
+  const vf table = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+  const vi w = dword_load(p + U / 2);
+  return _mm512_permutexvar_ps(U % 2 == 0 ? w : _mm512_srli_epi32(w, 4), table);
+}
+template <int U>
+QCG_INLINE vi vnni_weight_f4x8u(const uint8_t* p) {
+  const vi table = _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  const vi w = dword_load(p);
+  return _mm512_shuffle_epi8(table, vi_and(U == 0 ? w : _mm512_srli_epi32(w, 4), _mm512_set1_epi8(15)));
+}
+#elif defined(QCG_AVX2)
+// The permute looks at 3 bits, the magnitude; the sign is the fourth.
+template <int U>
+QCG_INLINE vf fma_weight_f4x8(const uint8_t* p) {
+  const vi w = dword_load(p);
+  const vf magnitude = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, 1, 2, 3, 4, 6, 8, 12), _mm256_srli_epi32(w, 4 * U));
+  return _mm256_xor_ps(magnitude, v_from_bits(vi_and(vi_shl(w, 28 - 4 * U), vi_set1(INT32_MIN))));
+}
+// k and k + 2 of a column as two int16.
+template <int U>
+QCG_INLINE vi madd16_weight_f4x8(const uint8_t* p) {
+  const vi table = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+  const vi w = dword_load(p);
+  const vi bytes = _mm256_shuffle_epi8(table, vi_and(U % 2 == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
+  return _mm256_srai_epi16(U < 2 ? _mm256_slli_epi16(bytes, 8) : bytes, 8);
+}
+#else
+QCG_INLINE qcg_i4 e2m1_lookup(qcg_i4 code) {
+  static const int8_t table[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  return qcg_i4{table[code[0] & 15], table[code[1] & 15], table[code[2] & 15], table[code[3] & 15]};
+}
+QCG_INLINE vi e2m1_lookup(vi code) { return {e2m1_lookup(code.lo), e2m1_lookup(code.hi)}; }
+template <int U>
+QCG_INLINE vf fma_weight_f4x8(const uint8_t* p) { return vi_to_f(e2m1_lookup(vi_sra(dword_load(p), 4 * U))); }
+template <int U>
+QCG_INLINE madd16_pairs madd16_weight_f4x8(const uint8_t* p) {
+  const vi w = dword_load(p);
+  return {e2m1_lookup(vi_sra(w, 4 * U)), e2m1_lookup(vi_sra(w, 16 + 4 * U))};
+}
+#endif
+
+#if defined(QCG_BF16DOT)
+template <int U>
+QCG_INLINE vi bf16dot_weight_f4x8(const uint8_t* p) {
+  const __m256i half = _mm256_setr_epi16(0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40c0, 0x4100, 0x4140, 0, (int16_t)0xbf80, (int16_t)0xc000,
+                                         (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0c0, (int16_t)0xc100, (int16_t)0xc140);
+  const vi w = dword_load(p);
+  return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
+}
+#endif

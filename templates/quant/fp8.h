@@ -1,0 +1,82 @@
+// fp8 weights and activations. The bits of an e5m2 number are the upper half of an f16; those of an e4m3 number, moved to
+// an f16's exponent and fraction, are the number divided by 256, subnormals included. f16 converts exactly.
+//
+//   weights      e4m3 divided by 256 (the sum is multiplied back once), e5m2 as it is; a column with a NaN has a NaN scale
+//   activations  the value itself, NaN included, by table
+#pragma once
+
+#if defined(QCG_AVX512)
+QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadu_si128((const __m128i*)p); }
+template <int U>
+QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
+  const __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(fp8_load(p)), 7);
+  return _mm512_cvtph_ps(_mm256_and_si256(h, _mm256_set1_epi16((int16_t)0xbf80)));
+}
+template <int U>
+QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(fp8_load(p)), 8)); }
+#elif defined(QCG_AVX2)
+QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadl_epi64((const __m128i*)p); }
+template <int U>
+QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
+  const __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(fp8_load(p)), 7);
+  return _mm256_cvtph_ps(_mm_and_si128(h, _mm_set1_epi16((int16_t)0xbf80)));
+}
+template <int U>
+QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(fp8_load(p)), 8)); }
+#else
+QCG_INLINE vi fp8_load(const uint8_t* p) { return {qcg_i4{p[0], p[1], p[2], p[3]}, qcg_i4{p[4], p[5], p[6], p[7]}}; }
+template <int U>
+QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
+  const vi x = fp8_load(p);
+  return v_from_f16(vi_add(vi_shl(vi_and(x, vi_set1(0x80)), 8), vi_shl(vi_and(x, vi_set1(0x7f)), 7)));
+}
+template <int U>
+QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return v_from_f16(vi_shl(fp8_load(p), 8)); }
+#endif
+
+#if defined(QCG_BF16DOT)
+// Two rows, 32 columns apart. Up to 4 significant bits: exact in the upper half of their f32.
+QCG_INLINE vi fp8_rows(vf even, vf odd) { return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd)); }
+template <int U>
+QCG_INLINE vi bf16dot_weight_e4m3(const uint8_t* p) { return fp8_rows(fma_weight_e4m3<0>(p), fma_weight_e4m3<0>(p + 32)); }
+template <int U>
+QCG_INLINE vi bf16dot_weight_e5m2(const uint8_t* p) { return fp8_rows(fma_weight_e5m2<0>(p), fma_weight_e5m2<0>(p + 32)); }
+#endif
+
+// All 256 numbers of a format with E exponent bits; the largest exponent of e5m2 is Inf and NaN, e4m3 has one NaN.
+struct Fp8Table {
+  float value[256];
+};
+template <int E>
+constexpr Fp8Table make_fp8_table() {
+  Fp8Table t = {};
+  constexpr int M = 7 - E, bias = (1 << (E - 1)) - 1;
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = (code & 127) >> M, fraction = code & ((1 << M) - 1);
+    float v = (float)(exponent == 0 ? fraction : fraction + (1 << M));
+    for (int e = (exponent == 0 ? 1 : exponent) - bias - M; e != 0; e += e < 0 ? 1 : -1) v = e < 0 ? v / 2 : v * 2;
+    if (E == 4 && (code & 127) == 127) v = __builtin_nanf("");
+    if (E == 5 && exponent == 31) v = fraction == 0 ? __builtin_inff() : __builtin_nanf("");
+    t.value[code] = code < 128 ? v : -v;
+  }
+  return t;
+}
+static constexpr Fp8Table kE4m3 = make_fp8_table<4>(), kE5m2 = make_fp8_table<5>();
+
+QCG_INLINE void pack_f32_f8e4m3(float* dst, const uint8_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = kE4m3.value[x[i]];
+}
+QCG_INLINE void pack_f32_f8e5m2(float* dst, const uint8_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = kE5m2.value[x[i]];
+}
+QCG_INLINE qcg_bf16 fp8_to_bf16(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return (qcg_bf16)(bits >> 16);
+}
+QCG_INLINE void pack_bf16_f8e4m3(qcg_bf16* dst, const uint8_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = fp8_to_bf16(kE4m3.value[x[i]]);
+}
+QCG_INLINE void pack_bf16_f8e5m2(qcg_bf16* dst, const uint8_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = fp8_to_bf16(kE5m2.value[x[i]]);
+}
