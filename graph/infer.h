@@ -82,5 +82,6 @@ struct InferRow {
 };
 std::span<const InferRow> view_rules();     // infer_views.cpp
 std::span<const InferRow> compute_rules();  // infer_compute.cpp
+std::span<const InferRow> packed_rules();   // infer_packed.cpp
 
 }  // namespace qcg

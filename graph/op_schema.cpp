@@ -25,6 +25,11 @@ constexpr Row kRows[] = {
     {"aten.matmul.default", "(Tensor self, Tensor other) -> Tensor", OpRole::matmul},
     {"aten._int_mm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
     {"aten._weight_int8pack_mm.default", "(Tensor self, Tensor mat2, Tensor scales) -> Tensor", OpRole::matmul},
+    {"aten._weight_int4pack_mm.default", "(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor", OpRole::matmul},
+    {"aten._weight_int4pack_mm_for_cpu.default", "(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor", OpRole::matmul},
+    {"torchao.da8w4_linear_cpu.default",
+     "(Tensor input, Tensor input_scales, Tensor input_qzeros, Tensor weight, Tensor weight_scales, Tensor weight_qzeros, "
+     "Tensor compensation, Tensor? bias, ScalarType output_dtype) -> Tensor", OpRole::matmul},
     // quantization
     {"torchao.choose_qparams_affine.default",
      "(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, "

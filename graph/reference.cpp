@@ -107,7 +107,7 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
 const std::unordered_map<std::string_view, RefRule>& rule_table() {
   static const auto table = [] {
     std::unordered_map<std::string_view, RefRule> rules;
-    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_quantize()})
+    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize()})
       for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
     return rules;
   }();

@@ -77,6 +77,7 @@ struct RefRow {
 std::span<const RefRow> reference_views();
 std::span<const RefRow> reference_pointwise();
 std::span<const RefRow> reference_linears();
+std::span<const RefRow> reference_packed();
 std::span<const RefRow> reference_quantize();
 
 }  // namespace qcg

@@ -122,6 +122,8 @@ class LinearFinder {
     std::vector<std::string> origins = activation_origins(m);
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
+    spec.x_scale = one_per_row(root, spec.x_scale, spec.x);
+    spec.x_zero = one_per_row(root, spec.x_zero, spec.x);
     Shape shape = graph_.value(spec.x).shape;
     shape.back() = graph_.value(spec.weight).shape[0];
     std::vector<Arg> args = linear_args(spec);
@@ -158,6 +160,21 @@ class LinearFinder {
     const OpSchema* reshape = find_op("aten.reshape.default");
     spec.x = emit(graph_, reshape->name, make_args(*reshape, {{"self", spec.x}, {"shape", row}}),
                   {graph_.value(spec.x).dtype, row}, like, graph_.value(spec.x).name + ".row");
+  }
+
+  // [M] for rows [M, K] becomes [M, 1]; siblings get the same value.
+  ValueId one_per_row(NodeId root, ValueId id, ValueId x) {
+    if (id == kNoValue || product(graph_.value(id).shape).is_constant(1)) return id;
+    Shape shape = graph_.value(x).shape;
+    shape.back() = Dim(1);
+    if (graph_.value(id).shape == shape) return id;
+    for (const Node& node : graph_.nodes)
+      if (is_op(node, "aten.reshape.default") && node.tensor("self") == id && graph_.value(node.outputs[0]).shape == shape)
+        return node.outputs[0];
+    const Node like = graph_.nodes[root];
+    const ValueType type = {graph_.value(id).dtype, shape};
+    return emit(graph_, "aten.reshape.default", make_args(*find_op("aten.reshape.default"), {{"self", id}, {"shape", shape}}), type, like,
+                graph_.value(id).name + ".rows");
   }
 
   static std::vector<Arg> linear_args(const LinearSpec& spec) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/elements.h"
 #include "graph/passes/rewrite.h"
-#include "graph/patterns/constants.h"
 
 namespace qcg {
 
@@ -37,10 +37,10 @@ CodeForm code_form(const Node& dequantize, const Tensor& data) {
 ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
   const Tensor data = graph.value(weight).data;
   if (data.dtype == DType::i8 && shift == 0) return weight;
-  auto codes = read_elements<int8_t>(graph, weight);
+  auto codes = read_elements<int8_t>(data);
   if (codes)
     for (int8_t& code : *codes) code = static_cast<int8_t>(static_cast<uint8_t>(code) - static_cast<uint8_t>(shift));
-  return add_constant(graph, weight, DType::i8, data.shape, codes);
+  return add_constant(graph, weight, make_tensor(DType::i8, data.shape, codes));
 }
 
 // An [N, K] weight in blocks of `rows` by `group` that share a scale.
@@ -54,12 +54,12 @@ ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
   const ValueId blocks = constant_as_shape(graph, id, {b.n / b.rows, b.groups()});
   if (blocks == kNoValue || b.rows == 1) return blocks;
   Elements<float> out;
-  if (const auto numbers = read_elements<float>(graph, blocks)) {
+  if (const auto numbers = read_elements<float>(graph.value(blocks).data)) {
     out.emplace();
     for (int64_t n = 0; n < b.n; ++n)
       for (int64_t g = 0; g < b.groups(); ++g) out->push_back((*numbers)[static_cast<size_t>(n / b.rows * b.groups() + g)]);
   }
-  const ValueId repeated = add_constant(graph, blocks, DType::f32, {b.n, b.groups()}, out);
+  const ValueId repeated = add_constant(graph, blocks, make_tensor(DType::f32, {b.n, b.groups()}, out));
   return is_floating(graph.value(blocks).dtype) ? repeated : cast_parameter(graph, repeated, DType::i32);
 }
 
@@ -67,8 +67,8 @@ ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
 std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b, int64_t shift, LinearSpec& spec) {
   const std::vector<int64_t> shape = {b.n, b.groups()};
   if (zero == kNoValue) {
-    const std::vector<int32_t> shifted(static_cast<size_t>(b.n * b.groups()), static_cast<int32_t>(-shift));
-    if (shift != 0) spec.zero = add_constant<int32_t>(graph, spec.weight, DType::i32, shape, shifted);
+    const Elements<int32_t> shifted(std::in_place, static_cast<size_t>(b.n * b.groups()), static_cast<int32_t>(-shift));
+    if (shift != 0) spec.zero = add_constant(graph, spec.weight, make_tensor(DType::i32, shape, shifted));
     return std::nullopt;
   }
   const ValueId zeros = per_row_and_group(graph, zero, b);
@@ -79,7 +79,7 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
     spec.zero = zeros;
     return std::nullopt;
   }
-  auto values = read_elements<float>(graph, zeros);
+  auto values = read_elements<float>(graph.value(zeros).data);
   const bool whole = values ? std::all_of(values->begin(), values->end(), [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; }) : !real;
   if (!whole && spec.scheme != Scheme::w4) return "the weight's zero points are not integers";
   if (values)
@@ -88,12 +88,12 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
     if (values && std::all_of(values->begin(), values->end(), [](float z) { return z == 0; })) return std::nullopt;
     Elements<int32_t> integers;
     if (values) integers.emplace(values->begin(), values->end());
-    spec.zero = add_constant(graph, zeros, DType::i32, shape, integers);
+    spec.zero = add_constant(graph, zeros, make_tensor(DType::i32, shape, integers));
     return std::nullopt;
   }
-  if (const auto scales = read_elements<float>(graph, spec.scale); values && scales)
+  if (const auto scales = read_elements<float>(graph.value(spec.scale).data); values && scales)
     for (size_t i = 0; i < values->size(); ++i) (*values)[i] *= -(*scales)[i];
-  spec.offset = add_constant(graph, zeros, DType::f32, shape, values);
+  spec.offset = add_constant(graph, zeros, make_tensor(DType::f32, shape, values));
   return std::nullopt;
 }
 

@@ -9,8 +9,8 @@ namespace qcg {
 
 std::span<const Recognizer> recognizers() {
   static const Recognizer kAll[] = {
-      kDynamicDequantized,    kDynamicIntMm,           kWeightOnlyMmScale,
-      kWeightOnlyInt8Pack,    kWeightOnlyDequantized,  kWeightOnlyScaledWeight,
+      kDynamicDequantized,    kDynamicIntMm,           kDa8w4Linear,            kWeightOnlyMmScale,
+      kWeightOnlyInt8Pack,    kWeightOnlyInt4Pack,     kWeightOnlyDequantized,  kWeightOnlyScaledWeight,
       kIntMm,                 kWeightOnlyUnscaled,     kDenseLinear,
   };
   return kAll;
@@ -53,6 +53,11 @@ ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape) 
   if (have != want) return kNoValue;
   auto view = view_as_shape(tensor, shape);
   return view ? add_parameter_view(graph, constant, std::move(*view)) : kNoValue;
+}
+
+ValueId add_constant(Graph& graph, ValueId like, Tensor data) {
+  std::string name = graph.unique_name(graph.value(like).name + "." + std::string(dtype_name(data.dtype)));
+  return graph.add_parameter(std::move(name), std::move(data));
 }
 
 bool is_all_zero(const Graph& graph, ValueId id) {

@@ -20,7 +20,7 @@ namespace qcg {
 // One qcg.linear with one K segment and one N segment. Parameters are already in the form graph.h asks for.
 struct LinearSpec {
   ValueId x = kNoValue;          // [..., K]
-  ValueId x_scale = kNoValue;    // quantized x: float [..., 1] or one element
+  ValueId x_scale = kNoValue;    // quantized x: float, one number per row in any shape, or one element
   ValueId x_zero = kNoValue;     // integer, likewise
   ValueId weight = kNoValue;     // [N, K]
   ValueId scale = kNoValue;      // [N, G]
@@ -54,8 +54,8 @@ struct Recognizer {
 std::span<const Recognizer> recognizers();
 
 // One per file of this folder.
-extern const Recognizer kDynamicDequantized, kDynamicIntMm, kWeightOnlyMmScale, kWeightOnlyInt8Pack,
-    kWeightOnlyDequantized, kWeightOnlyScaledWeight, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
+extern const Recognizer kDynamicDequantized, kDynamicIntMm, kDa8w4Linear, kWeightOnlyMmScale, kWeightOnlyInt8Pack,
+    kWeightOnlyInt4Pack, kWeightOnlyDequantized, kWeightOnlyScaledWeight, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
 
 // --- What the recognizers share -------------------------------------------------------------------------------------
 
@@ -65,6 +65,8 @@ ValueId constant_of(Graph& graph, ValueId id);
 ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn);
 // A constant with `size` elements ([N], [N, 1], [1, N] …) as a view of this shape; kNoValue if it is something else.
 ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape);
+// What was computed from the parameter `like`, named after it.
+ValueId add_constant(Graph& graph, ValueId like, Tensor data);
 // Bytes are there and all are zero.
 bool is_all_zero(const Graph& graph, ValueId id);
 bool is_float_activation(DType dtype);  // f32, bf16, f16

@@ -99,6 +99,8 @@ class RecipeFinder {
     std::string_view op = node.op->name, arg = node.op->args[use.arg].name;
     if (op.starts_with("torchao.dequantize_affine") || op.starts_with("torchao.quantize_affine")) return quantized(node, arg, parameter);
     if (op == "aten._weight_int8pack_mm.default" && arg == "scales") return Recipe::scale(size_from_back(graph_.value(node.tensor("mat2")), 1), 127);
+    if (op.starts_with("aten._weight_int4pack_mm")) return packed(node, arg, parameter);
+    if (op == "torchao.da8w4_linear_cpu.default") return packed_with_sums(node, arg);
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
     if (!is_floating(parameter.dtype) || node.op->role != OpRole::pointwise) return std::nullopt;
     if (op.starts_with("aten.mul")) return multiplier(node, use.arg);
@@ -120,6 +122,19 @@ class RecipeFinder {
     int64_t quarter = (high - low) / 4;
     if (!is_integer(parameter.dtype)) return Recipe::normal(static_cast<double>(low + high) / 2, static_cast<double>(quarter) / 2);
     return Recipe::integers(low + quarter, high - quarter);
+  }
+
+  // Any byte is two codes. Scales and zero points are interleaved in one tensor, so both are as small as a scale is.
+  std::optional<Recipe> packed(const Node& node, std::string_view arg, const Value& parameter) const {
+    if (arg == "mat2") return parameter.dtype == DType::u8 ? Recipe::integers(0, 255) : Recipe::integers(INT32_MIN, INT32_MAX);
+    if (arg == "qScaleAndZeros") return Recipe::scale(size_from_back(graph_.value(node.tensor("self")), 1), 8);
+    return std::nullopt;
+  }
+
+  // Codes, zero points and the sums over both have to agree: all are zero.
+  std::optional<Recipe> packed_with_sums(const Node& node, std::string_view arg) const {
+    if (arg == "bias") return Recipe::normal(0, 0.1);
+    return arg == "weight_scales" ? Recipe::scale(size_from_back(graph_.value(node.tensor("input")), 1), 8) : Recipe{};
   }
 
   static int64_t bound(const Node& node, std::string_view arg, int64_t unless_given) {

@@ -81,6 +81,13 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[4, 30]",
           "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 7], target_dtype = i8) : f32[4, 4], f32[4, 4]",
           "does not divide");
+  const char* packed = "%x: bf16[s0, 64], %w: u8[48, 32], %z: bf16[2, 48, 2]";
+  refused(packed, "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 48, qScaleAndZeros = %z) : bf16[s0, 48]", "do not divide");
+  refused(packed, "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 64, qScaleAndZeros = %z) : bf16[s0, 48]", "expected bf16[1, 48, 2]");
+  refused("%x: bf16[s0, 64], %w: i32[6, 1, 32, 3], %z: bf16[2, 48, 2]",
+          "%y = aten._weight_int4pack_mm.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : bf16[s0, 48]", "inner tiles");
+  refused("%x: u8[s0, 64], %s: f32[s0], %z: i32[s0], %w: u8[1, 2, 32, 16], %ws: f32[1, 3, 32], %wz: i8[1, 3, 32], %c: i32[1, 2, 32]",
+          "%y = torchao.da8w4_linear_cpu.default(%x, %s, %z, %w, %ws, %wz, %c, none, output_dtype = f32) : f32[s0, 32]", "3 groups for 2 blocks");
   refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [add(in0, in1)]) : f32[4]", "in1");
   refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [acc0]) : f32[4]", "acc0");
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");

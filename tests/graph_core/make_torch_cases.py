@@ -222,8 +222,20 @@ def quantization():
     case(dequantize, whole(4, 8), [1, 4], real(4, 2), None, i8, exact=True)
 
 
+def packed_products():
+    own = torch.Generator().manual_seed(11)
+    for n, k, group, dtype in ((64, 64, 32, torch.float32), (112, 64, 64, torch.bfloat16)):
+        codes = torch.randint(0, 16, (n, k // group, group), generator=own, dtype=torch.int32)
+        codes[..., 0], codes[..., -1] = 0, 15  # as quantizers leave them: it tells the packings of AVX-512 and AVX2 apart
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.view(n, k).contiguous(), 1)
+        scales = torch.rand(k // group, n, 2, generator=own) * 0.1 - torch.tensor([0, 0.05])
+        x = torch.randn(3, k, generator=own)
+        case("aten._weight_int4pack_mm_for_cpu.default", x.to(dtype), packed, group, scales.to(dtype))
+
+
 products()
 moves()
 pointwise()
 reductions()
 quantization()
+packed_products()

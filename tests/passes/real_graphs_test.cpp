@@ -35,6 +35,7 @@ constexpr Expected kExpected[] = {
     {"llama31_8b_linears_int8wo", "w8", 4, 0, 3, "add(in0, acc0)"},
     {"llama31_8b_linears_int4wo_g128", "w4", 4, 0, 3, "add(in0, acc0)"},
     {"llama31_8b_linears_da8w8", "da8w8", 4, 4, 3, "add(in0, cast_bf16(acc0))"},
+    {"int4pack_cpu_g32", "w4", 1, 0, 1, "acc0"},
     {"llama_mlp_da8w4_g32", "da8w4", 2, 2, 2, "mul(silu(acc0), acc1)"},
     {"llama31_8b_linears_da8w4_g128", "da8w4", 4, 4, 3, "add(in0, acc0)"},
     {"llama31_8b_linears_da8w4_g128_bf16", "da8w4", 4, 4, 3, "add(in0, cast_bf16(acc0))"},
