@@ -95,6 +95,58 @@ graph(%x: f32[s0, 16]) {
   }
 }
 
+TEST_CASE("codes and zero points are taken for what they are, not for what the range promises") {
+  auto recognized = [](const char* dtype, double code, double zero) {
+    Graph graph = parse(std::string("param @w: ") + dtype + "[4, 32]\nparam @s: f32[4, 2]\nparam @z: f32[4, 2]\ngraph(%x: f32[3, 32]) {\n"
+                        "  %d = torchao.dequantize_affine.default(@w, block_size = [1, 16], scale = @s, zero_point = @z, input_dtype = " + dtype +
+                        ", quant_min = " + (dtype[0] == 'u' ? "0, quant_max = 15" : "-8, quant_max = 7") + ") : f32[4, 32]\n"
+                        "  %y = aten.linear.default(%x, %d) : f32[3, 4]\n  return %y\n}\n");
+    fill(graph, "w", code);
+    fill(graph, "s", 0.5);
+    fill(graph, "z", zero);
+    const Graph before = graph;
+    REQUIRE(run_pass("recognize_linear", graph).ok());
+    check_same_values(before, graph, 3);
+    return print_graph(graph);
+  };
+  auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  CHECK(has(recognized("i8", 7, 0), "\"w4\""));
+  CHECK(has(recognized("i8", 8, 0), "\"w8\""));
+  CHECK(has(recognized("u8", 15, 3), "\"w4\""));
+  CHECK(has(recognized("u8", 16, 3), "\"w8\""));
+  CHECK(has(recognized("u8", 200, 3), "\"w8\""));
+  CHECK(has(recognized("i8", 5, 2), "zeros"));
+  CHECK_FALSE(has(recognized("u8", 5, 8), "zeros"));  // codes - 8 have none
+  CHECK(has(recognized("u8", 5, 7.5), "offsets"));
+  CHECK_FALSE(has(recognized("u8", 16, 7.5), "qcg.linear([%x], weights = [@w"));  // int8 has no real zero point: dense
+}
+
+TEST_CASE("a packed weight that cannot be read is an error that says why") {
+  const std::string da8w4 =
+      "param @s: f32[1, 1, 32]\nparam @z: i8[1, 1, 32]\nparam @c: i32[1, 1, 32]\ngraph(%q: u8[3, 32], %qs: f32[3], %qz: i32[3]ARG) {\n"
+      "  %y = torchao.da8w4_linear_cpu.default(%q, %qs, %qz, WEIGHT, @s, @z, @c, none, output_dtype = f32) : f32[3, 32]\n  return %y\n}\n";
+  auto message = [](Graph graph) {
+    const auto reports = run_passes(graph);
+    REQUIRE(!reports.ok());
+    CHECK(reports.error().code == ErrorCode::Unsupported);
+    return reports.error().message;
+  };
+  auto with = [](std::string text, const std::string& arg, const std::string& weight) {
+    text.replace(text.find("ARG"), 3, arg);
+    return text.replace(text.find("WEIGHT"), 6, weight);
+  };
+  Graph graph = parse("param @w: u8[1, 1, 32, 16]\n" + with(da8w4, "", "@w"));
+  bind_random(graph, 1);
+  Graph fits = graph;
+  CHECK(run_passes(fits).ok());
+  fill(graph, "c", 1);
+  CHECK(message(graph).find("compensation") != std::string::npos);
+  CHECK(message(parse(with(da8w4, ", %w: u8[1, 1, 32, 16]", "%w"))).find("run time") != std::string::npos);
+  CHECK(message(parse("param @sz: bf16[1, 32, 2]\ngraph(%x: bf16[3, 32], %w: u8[32, 16]) {\n"
+                      "  %y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 32, qScaleAndZeros = @sz) : bf16[3, 32]\n"
+                      "  return %y\n}\n")).find("run time") != std::string::npos);
+}
+
 TEST_CASE("emulated casts round where eager execution does") {
   Graph before = parse(R"(symbol s0 in [1, 8]
 param @wg: bf16[24, 32]
