@@ -5,6 +5,11 @@
 #include "avx2.h"
 #include "gemm_common.h"
 
+// Accumulators stay in one register over a loop: without this g++ 12 copies and spills them in every iteration when they
+// start or end as anything but a plain sum.
+QCG_INLINE void keep(vf& acc) { asm("" : "+x"(acc)); }
+QCG_INLINE void keep(vi& acc) { asm("" : "+x"(acc)); }
+
 QCG_INLINE vi madd16_zero() { return int_zero(); }
 QCG_INLINE vi madd16_add(vi a, vi b) { return vi_add(a, b); }
 QCG_INLINE vi madd16_load(const void* p) { return int_load(p); }

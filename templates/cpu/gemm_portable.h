@@ -5,6 +5,9 @@
 #include "portable.h"
 #include "gemm_common.h"
 
+QCG_INLINE void keep(vf&) {}
+QCG_INLINE void keep(vi&) {}
+
 // 8 columns x 2 k of int8, and 2 k of one row in a unit.
 typedef int16_t qcg_h8 __attribute__((vector_size(16)));
 struct madd16_pairs {

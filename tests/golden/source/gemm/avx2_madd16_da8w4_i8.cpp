@@ -99,6 +99,14 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       w += 64;
       x += 4 * MR;
     }
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
+    keep(a0_0_2);
+    keep(a0_1_2);
+    keep(a0_0_3);
+    keep(a0_1_3);
     a0_0 = madd16_add(a0_0, a0_0_2);
     a0_1 = madd16_add(a0_1, a0_1_2);
     a0_0_1 = madd16_add(a0_0_1, a0_0_3);

@@ -70,6 +70,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     vi a0_1 = vi_set1((int32_t)x_sums[0]);
     vi a0_0_1 = vnni_zero();
     vi a0_1_1 = vnni_zero();
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
@@ -90,6 +94,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       w += 128;
       x += 2 * MR;
     }
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
     a0_0 = vnni_add(a0_0, a0_0_1);
     a0_1 = vnni_add(a0_1, a0_1_1);
 

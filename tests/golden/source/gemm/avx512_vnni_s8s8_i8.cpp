@@ -76,6 +76,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     w += 256;
     x += 2 * MR;
   }
+  keep(a0_0);
+  keep(a0_1);
+  keep(a0_0_1);
+  keep(a0_1_1);
   a0_0 = vnni_add(a0_0, a0_0_1);
   a0_1 = vnni_add(a0_1, a0_1_1);
 
