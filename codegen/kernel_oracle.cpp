@@ -214,6 +214,7 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
   const double k = static_cast<double>(problem_.k);
   const bool integer = !is_floating(problem_.activation), exact = problem_.scheme == Scheme::s8s8;
   const double unit = exact ? 0 : integer ? 0x1p-22 : 0x1p-24 * std::min(k + 2, 8 * std::sqrt(k) + 8);
+  const ToleranceEvaluator evaluate(o.expr);
   std::vector<double> accs(segments.size()), errors(segments.size()), ins(problem_.operands.size());
   for (const Call& call : calls_)
     for (size_t r = 0; r < call.rows.size(); ++r)
@@ -228,7 +229,7 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
           const int64_t index[2] = {t.shape[0] == 1 ? 0 : call.rows[r], t.shape[1] == 1 ? 0 : out.columns[c]};
           ins[i] = element_to_double(t.dtype, t.element(index));
         }
-        const ToleranceValue want = evaluate_with_tolerance(o.expr, accs, errors, ins);
+        const ToleranceValue want = evaluate(accs, errors, ins);
         double bound = want.tolerance + (exact && !is_floating(o.dtype) ? 0 : half_ulp(o.dtype, want.value));
         if (o.expr.kind != ExprKind::acc && is_floating(o.dtype)) bound += 16 * 0x1p-24 * (std::fabs(want.value) + 1e-6);
         out.want.push_back(want.value);

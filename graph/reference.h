@@ -46,12 +46,20 @@ struct LinearReference {
 Result<LinearReference> reference_linear(const LinearOperands& operands, size_t segment, std::span<const int64_t> rows = {},
                                          std::span<const int64_t> columns = {});
 
-// The value of an epilogue, and how far it may move when each accumulator moves by its own tolerance (to first order).
+// The value of an epilogue, and how far it may move when each accumulator moves by its own tolerance (to first order), and
+// when the argument of each cast moves by what f32 functions are off: there a rounding may flip.
 struct ToleranceValue {
   double value;
   double tolerance;
 };
-ToleranceValue evaluate_with_tolerance(const Expr& epilogue, std::span<const double> accs,
-                                       std::span<const double> acc_tolerances, std::span<const double> ins);
+class ToleranceEvaluator {
+ public:
+  explicit ToleranceEvaluator(const Expr& epilogue);  // keeps the reference
+  ToleranceValue operator()(std::span<const double> accs, std::span<const double> acc_tolerances, std::span<const double> ins) const;
+
+ private:
+  const Expr& epilogue_;
+  std::vector<Expr> nudged_;  // for each cast of something computed: its argument a little smaller, a little larger
+};
 
 }  // namespace qcg

@@ -227,9 +227,16 @@ TEST_CASE("chosen rows and columns of a linear, with magnitudes") {
   p.scheme = Scheme::w8;
   CHECK_FALSE(reference_linear(p, 0).ok());
   double accs[] = {2, 3}, tolerances[] = {0.5, 0.25};
-  auto moved = evaluate_with_tolerance(*Expr::parse("mul(acc0, acc1)"), accs, tolerances, {});
+  const Expr product = *Expr::parse("mul(acc0, acc1)");
+  const ToleranceValue moved = ToleranceEvaluator(product)(accs, tolerances, {});
   CHECK(moved.value == 6);
   CHECK(moved.tolerance == 0.5 * 3 + 0.25 * 2);
+  // 2 + 2^-7 lies in the middle of two bf16 numbers: the cast may go either way, unlike that of 2.
+  const Expr rounded = *Expr::parse("cast_bf16(mul(acc0, acc1))");
+  const ToleranceEvaluator evaluate(rounded);
+  const double tie[] = {1, 2 + 0x1p-7}, exact[] = {1, 2}, none[] = {0, 0};
+  CHECK(evaluate(tie, none, {}).tolerance == 0x1p-6);
+  CHECK(evaluate(exact, none, {}).tolerance == 0);
 }
 
 TEST_CASE("NaN stays in its row") {
