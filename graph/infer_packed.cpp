@@ -10,11 +10,17 @@ constexpr std::string_view kRepack = "pack the weight again with the torch that 
 
 std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
 
+// Far above any weight, and small enough for products of sizes to stay in range.
+constexpr int64_t kMaxSize = int64_t{1} << 31;
+
 // An operand of this dtype and shape; sizes of -1 match any constant.
 Status has_type(const OpArgs& a, std::string_view arg, DType dtype, const std::vector<int64_t>& shape) {
   const Value& v = a.tensor(arg);
   bool fits = v.dtype == dtype && v.shape.size() == shape.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] < 0 ? v.shape[i].is_constant() : v.shape[i].is_constant(shape[i]);
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    const bool any = shape[i] < 0 && v.shape[i].is_constant() && v.shape[i].constant() <= kMaxSize;
+    fits = any || v.shape[i].is_constant(shape[i]);
+  }
   if (fits) return {};
   std::string sizes;
   for (int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + (size < 0 ? std::string("_") : std::to_string(size));
@@ -57,7 +63,7 @@ Result<Types> infer_da8w4(const OpArgs& a) {
     return a.fail("weight", fmt::format("contracts {} elements with {}", x.shape.back().str(), blocks * block), "the contracted axes must have the same size");
   QCG_CHECK(has_type(a, "weight_scales", DType::f32, {panels, -1, 32}));
   const Dim groups = a.tensor("weight_scales").shape[1];
-  if (groups.constant() < 1 || blocks % groups.constant() != 0 || block < 1 || block % 4 != 0)
+  if (panels < 1 || groups.constant() < 1 || blocks % groups.constant() != 0 || block < 1 || block % 4 != 0)
     return a.fail("weight_scales", fmt::format("{} groups for {} blocks of {}", groups.str(), blocks, block), std::string(kRepack));
   QCG_CHECK(has_type(a, "weight_qzeros", DType::i8, {panels, groups.constant(), 32}));
   QCG_CHECK(has_type(a, "compensation", DType::i32, {panels, blocks, 32}));

@@ -1,6 +1,8 @@
 #include "graph/int4_packing.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "graph/elements.h"
 
@@ -23,16 +25,32 @@ std::vector<uint8_t> unpack(std::span<const std::byte> bytes, int64_t n, int64_t
   return codes;
 }
 
-// Groups in which both ends of the range occur.
-int64_t count_full_groups(const std::vector<uint8_t>& codes, int64_t k, int64_t group) {
-  int64_t full = 0;
-  const int64_t rows = static_cast<int64_t>(codes.size()) / k;
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t begin = 0; begin < k; begin += group) {
-      const auto first = codes.begin() + row * k + begin, last = codes.begin() + row * k + std::min(k, begin + group);
-      full += std::find(first, last, 0) != last && std::find(first, last, 15) != last;
-    }
-  return full;
+// What the groups of a weight look like when it is read in some order.
+struct Groups {
+  std::vector<double> means;
+  int64_t partial = 0;  // do not use both ends of the range
+};
+
+Groups look_at_groups(const std::vector<uint8_t>& codes, int64_t group) {
+  Groups out;
+  for (auto first = codes.begin(); first != codes.end(); first += group) {
+    const auto last = first + group;
+    out.means.push_back(std::accumulate(first, last, 0.0) / static_cast<double>(group));
+    out.partial += std::find(first, last, 0) == last || std::find(first, last, 15) == last;
+  }
+  return out;
+}
+
+// How sure `b` lies closer to `zeros` than `a` does, in standard deviations.
+double closeness(const Groups& a, const Groups& b, std::span<const double> zeros) {
+  double sum = 0, squares = 0, count = 0;
+  for (size_t i = 0; i < a.means.size(); ++i) {
+    if (!std::isfinite(zeros[i])) continue;
+    const double from_a = a.means[i] - zeros[i], from_b = b.means[i] - zeros[i], difference = from_a * from_a - from_b * from_b;
+    sum += difference, squares += difference * difference, ++count;
+  }
+  const double variance = squares - sum * sum / std::max(count, 1.0);
+  return variance > 0 ? sum / std::sqrt(variance) : 0;
 }
 
 // 0..15 as [-8, 7].
@@ -67,16 +85,16 @@ std::vector<uint8_t> unpack_int4pack_cpu(std::span<const std::byte> bytes, int64
   });
 }
 
-Int4CpuOrder guess_cpu_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t group) {
-  // The first rows tell as well as all.
-  constexpr int64_t kRows = 512;
-  const int64_t rows = std::min(n, kRows), groups = rows * ((k + group - 1) / group);
-  const auto some = bytes.first(static_cast<size_t>(rows * k / 2));
-  auto share = [&](Int4CpuOrder order) {
-    return static_cast<double>(count_full_groups(unpack_int4pack_cpu(some, rows, k, order), k, group)) / static_cast<double>(groups);
+Int4CpuOrder guess_cpu_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t group, std::span<const double> zeros) {
+  constexpr int64_t kRows = 512;  // the first rows, whole blocks, tell as well as all
+  constexpr double kSure = 8;
+  const int64_t rows = std::min(n, kRows);
+  auto look = [&](Int4CpuOrder order) {
+    return look_at_groups(unpack_int4pack_cpu(bytes.first(static_cast<size_t>(rows * k / 2)), rows, k, order), group);
   };
-  if (groups < 16) return Int4CpuOrder::avx512;
-  return share(Int4CpuOrder::avx2) >= 0.95 && share(Int4CpuOrder::avx512) < 0.85 ? Int4CpuOrder::avx2 : Int4CpuOrder::avx512;
+  const Groups avx512 = look(Int4CpuOrder::avx512), avx2 = look(Int4CpuOrder::avx2);
+  const bool only_avx2_is_full = avx512.partial >= 16 && avx512.partial > 20 * avx2.partial;
+  return only_avx2_is_full || closeness(avx512, avx2, zeros) > kSure ? Int4CpuOrder::avx2 : Int4CpuOrder::avx512;
 }
 
 std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t tiles) {
@@ -118,25 +136,43 @@ std::optional<Da8w4Order> find_da8w4_order(std::span<const std::byte> bytes, int
   return std::nullopt;
 }
 
+namespace {
+
+// The codes of zero, 8 - offset / scale; absent without bytes.
+Elements<double> codes_of_zero(const Tensor& scales, const Tensor& offsets) {
+  auto zeros = read_elements<double>(offsets);
+  const auto divisors = read_elements<double>(scales);
+  if (zeros && divisors)
+    for (size_t i = 0; i < zeros->size(); ++i) (*zeros)[i] = 8 - (*zeros)[i] / (*divisors)[i];
+  return zeros;
+}
+
+}  // namespace
+
 Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros) {
   const bool cuda = packed.shape.size() == 4;
   const int64_t tiles = cuda ? packed.shape[3] * 2 : 0;
   const int64_t n = cuda ? packed.shape[0] * 8 : packed.shape[0], k = cuda ? packed.shape[1] * 16 * tiles : packed.shape[1] * 2;
-  Int4Weight w;
-  w.group = group >= k ? 0 : group;
-  w.codes = make_tensor<int8_t>(DType::i8, {n, k}, std::nullopt);
-  if (packed.bound()) {
-    const Tensor dense = packed.contiguous();
-    const auto bytes = dense.bytes();
-    w.codes = signed_codes(cuda ? unpack_int4pack_cuda(bytes, n, k, tiles) : unpack_int4pack_cpu(bytes, n, k, guess_cpu_order(bytes, n, k, group)), n, k);
-  }
   auto half = [&](int64_t which) {
     Tensor t = scales_and_zeros.slice(2, which, which + 1).transpose(0, 1);
     t.shape.pop_back();
     t.strides.pop_back();
     return t;
   };
+  Int4Weight w;
+  w.group = group >= k ? 0 : group;
   w.scales = half(0), w.offsets = half(1);
+  w.codes = make_tensor<int8_t>(DType::i8, {n, k}, std::nullopt);
+  if (!packed.bound()) return w;
+  const Tensor dense = packed.contiguous();
+  const auto bytes = dense.bytes();
+  if (cuda) {
+    w.codes = signed_codes(unpack_int4pack_cuda(bytes, n, k, tiles), n, k);
+    return w;
+  }
+  const auto zeros = codes_of_zero(w.scales, w.offsets);
+  const Int4CpuOrder order = zeros ? guess_cpu_order(bytes, n, k, group, *zeros) : Int4CpuOrder::avx512;
+  w.codes = signed_codes(unpack_int4pack_cpu(bytes, n, k, order), n, k);
   return w;
 }
 
@@ -145,18 +181,18 @@ std::optional<Int4Weight> read_da8w4(const Tensor& packed, const Tensor& scales,
   Int4Weight w;
   w.group = groups == 1 ? 0 : k / groups;
   w.codes = make_tensor<int8_t>(DType::i8, {n, k}, std::nullopt);
-  auto codes_of_zero = read_elements<int32_t>(zeros);
+  auto whole_zeros = read_elements<int32_t>(zeros);
   const auto sums = read_elements<int32_t>(compensation);
-  if (packed.bound() && codes_of_zero && sums) {
+  if (packed.bound() && whole_zeros && sums) {
     const Tensor dense = packed.contiguous();
-    const auto order = find_da8w4_order(dense.bytes(), n, k, block, *codes_of_zero, *sums);
+    const auto order = find_da8w4_order(dense.bytes(), n, k, block, *whole_zeros, *sums);
     if (!order) return std::nullopt;
     w.codes = signed_codes(unpack_da8w4(dense.bytes(), n, k, block, *order), n, k);
   }
-  if (codes_of_zero)
-    for (int32_t& zero : *codes_of_zero) zero -= 8;
+  if (whole_zeros)
+    for (int32_t& zero : *whole_zeros) zero -= 8;
   w.scales = rows_of_panels(DType::f32, n, groups, read_elements<float>(scales));
-  w.zeros = rows_of_panels(DType::i32, n, groups, codes_of_zero);
+  w.zeros = rows_of_panels(DType::i32, n, groups, whole_zeros);
   return w;
 }
 

@@ -25,9 +25,11 @@ enum class Int4CpuOrder { avx512, avx2 };
 // Codes are 0..15 here, [n, k]. Precondition of all: bytes.size() == n * k / 2.
 std::vector<uint8_t> unpack_int4pack_cpu(std::span<const std::byte> bytes, int64_t n, int64_t k, Int4CpuOrder order);
 
-// Nothing in an archive says which one it was. Quantizers that scale a group by its extremes use codes 0 and 15 in every
-// group: where only one order shows that, it is the one; anything else is taken as packed with AVX-512.
-Int4CpuOrder guess_cpu_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t group);
+// Nothing in an archive says which one it was; the numbers do, where they come from weights. Groups are centred on zero, so
+// that the mean code of a group follows the code of zero, `zeros` [n, groups] (in units of codes); and a quantizer that
+// scales by extremes uses codes 0 and 15 in every group. Where only the AVX2 order shows one of these, it is taken;
+// anything else is taken as packed with AVX-512.
+Int4CpuOrder guess_cpu_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t group, std::span<const double> zeros);
 
 // aten._convert_weight_to_int4pack (CUDA): int32 [n / 8][k / (16 tiles)][32 lanes][tiles / 2], the order of mma.m16n8k16.
 std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t tiles);

@@ -142,16 +142,32 @@ TEST_CASE("int4pack of the CPU unpacks in the order of either instruction set") 
     }
 }
 
-TEST_CASE("the instruction set that packed is seen by groups that reach both ends, AVX-512 otherwise") {
+TEST_CASE("the instruction set that packed is seen by full groups or centred ones, AVX-512 otherwise") {
   std::mt19937 random = make_random();
+  const int64_t n = 192, k = 256;
+  auto guess = [&](const Codes& codes, int64_t block, int64_t group, const std::vector<double>& zeros) {
+    return guess_cpu_order(bytes_of(pack_cpu(codes, n, k, block)), n, k, group, zeros);
+  };
   for (const int64_t group : {32, 64, 128}) {
-    const int64_t n = 192, k = 256;
     CAPTURE(group);
-    const Codes codes = quantized_codes(random, n, k, group);
-    CHECK(guess_cpu_order(bytes_of(pack_cpu(codes, n, k, 64)), n, k, group) == Int4CpuOrder::avx512);
-    CHECK(guess_cpu_order(bytes_of(pack_cpu(codes, n, k, 32)), n, k, group) == Int4CpuOrder::avx2);
-    const Codes noise = random_codes(random, n * k);
-    CHECK(guess_cpu_order(bytes_of(pack_cpu(noise, n, k, 64)), n, k, group) == Int4CpuOrder::avx512);
+    const std::vector<double> unknown(static_cast<size_t>(n * k / group), NAN), middle(unknown.size(), 8);
+    const Codes full = quantized_codes(random, n, k, group), noise = random_codes(random, n * k);
+    for (const auto& zeros : {unknown, middle}) {
+      CHECK(guess(full, 64, group, zeros) == Int4CpuOrder::avx512);
+      CHECK(guess(full, 32, group, zeros) == Int4CpuOrder::avx2);
+      CHECK(guess(noise, 64, group, zeros) == Int4CpuOrder::avx512);
+      CHECK(guess(noise, 32, group, zeros) == Int4CpuOrder::avx512);
+    }
+    // Zero lies somewhere between 6 and 9, and the codes of a group around it.
+    std::vector<double> zeros(unknown.size());
+    Codes centred(static_cast<size_t>(n * k));
+    for (size_t i = 0; i < centred.size(); ++i) {
+      double& zero = zeros[i / static_cast<size_t>(group)];
+      if (i % static_cast<size_t>(group) == 0) zero = 6 + static_cast<double>(random() % 64) / 21;
+      centred[i] = static_cast<uint8_t>(std::clamp(std::lround(std::normal_distribution<double>(zero, 2)(random)), 1l, 14l));
+    }
+    CHECK(guess(centred, 64, group, zeros) == Int4CpuOrder::avx512);
+    CHECK(guess(centred, 32, group, zeros) == Int4CpuOrder::avx2);
   }
 }
 
