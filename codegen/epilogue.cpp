@@ -23,7 +23,8 @@ std::string cuda_number(double value) {
   if (std::isinf(x)) return x > 0 ? "s_infinity()" : "-s_infinity()";
   return float_literal(value);
 }
-constexpr Spelling kVectors = {"v_", vector_number}, kCuda = {"s_", cuda_number};
+std::string integer_number(double value) { return fmt::format("INT64_C({})", static_cast<int64_t>(value)); }
+constexpr Spelling kVectors = {"v_", vector_number}, kCuda = {"s_", cuda_number}, kIntegers = {"i_", integer_number};
 
 // Exponents that torch, too, computes by multiplication or square root: exact powers instead of exp2(y * log2(x)).
 std::string_view special_power(const Expr& exponent) {
@@ -67,6 +68,8 @@ std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_nam
 std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names) {
   return print(expr, kCuda, acc_names, in_names);
 }
+
+std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names) { return print(expr, kIntegers, {}, in_names); }
 
 std::string sanitize_comment(std::string_view text) {
   std::string out;

@@ -207,7 +207,7 @@ class Planner {
     step.params = {m};
     for (ValueId x : xs) step.args.push_back(row_arg(x));
     for (const char* name : {"x_scale", "x_zero"})
-      if (node.tensor(name) != kNoValue) step.args.push_back(row_arg(node.tensor(name)));
+      if (node.tensor(name) != kNoValue) step.args.push_back(scale_arg(node.tensor(name)));
     const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
     for (size_t i = 0; i < operands.size(); ++i) step.args.push_back(operand_arg(node, operands[i], problem.operands[i]));
     const int packed = add_buffer({BufferKind::weights, 0, {}, -1, -1});
@@ -307,6 +307,7 @@ class Planner {
     const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
     LoopProblem problem;
     problem.exprs = *node.arg("exprs").get<std::vector<Expr>>();
+    problem.integers = *node.arg("integers").get<bool>();
     problem.comment = join_names(node.origins);
     const Shape& shape = graph_.value(node.outputs[0]).shape;
     std::vector<View> views;
@@ -496,6 +497,13 @@ class Planner {
 
   static Dim offset_bytes(const View& v, DType dtype) { return v.offset * Dim(static_cast<int64_t>(dtype_bytes(dtype))); }
   static Dim leading(const Shape& shape) { return product(Shape(shape.begin(), shape.end() - 1)); }
+
+  // One element serves every row: a stride of 0.
+  PlanArg scale_arg(ValueId id) {
+    if (!product(graph_.value(id).shape).is_constant(1)) return row_arg(id);
+    const View one = view(id);
+    return {one.buffer, offset_bytes(one, graph_.value(id).dtype), Dim(0)};
+  }
 
   PlanArg row_arg(ValueId id) { return row_arg(view(id), graph_.value(id).dtype); }
 

@@ -73,6 +73,12 @@ void mark_used(const Expr& e, std::vector<bool>& used) {
   for (const Expr& arg : e.args) mark_used(arg, used);
 }
 
+// u64 alone does not fit the 64 bits that loops over integers compute in.
+Status need_integer(DType d) {
+  if (!is_floating(d) && d != DType::u64) return {};
+  return Error::unsupported("loop", fmt::format("a loop over integers cannot compute with {}", dtype_name(d)), "cast to i64 before it");
+}
+
 Status check_casts(const Expr& e) {
   if (e.kind == ExprKind::cast) QCG_CHECK(need_lanes("loop", e.dtype));
   for (const Expr& arg : e.args) QCG_CHECK(check_casts(arg));
@@ -85,6 +91,11 @@ Status check_loop(const LoopProblem& p) {
   if (!consistent) return Error::internal("loop", "a LoopProblem whose lists differ in length");
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     if (is_move(p, i)) continue;
+    if (p.integers) {
+      QCG_CHECK(need_integer(p.outputs[i]));
+      for (DType d : p.operands) QCG_CHECK(need_integer(d));
+      continue;
+    }
     QCG_CHECK(need_lanes("loop", p.outputs[i]));
     QCG_CHECK(check_casts(p.exprs[i]));
     std::vector<bool> used(p.operands.size());
@@ -109,7 +120,7 @@ std::string_view bytes_type(DType d) {
 std::string LoopProblem::signature() const {
   std::vector<std::string> texts;
   for (const Expr& e : exprs) texts.push_back(e.str());
-  return fmt::format("loop rank={} in={} inner={} out={} expr=[{}]", rank, list_dtypes(operands), operand_inner_stride,
+  return fmt::format("loop{} rank={} in={} inner={} out={} expr=[{}]", integers ? " integers" : "", rank, list_dtypes(operands), operand_inner_stride,
                      list_dtypes(outputs), fmt::join(texts, "; "));
 }
 
@@ -117,6 +128,7 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   QCG_CHECK(check_loop(p));
   V v = kernel_context(symbol, isa, "pointwise loop", p.signature(), p.comment);
   v["rank"] = p.rank;
+  v["integers"] = p.integers;
   std::vector<bool> used(p.operands.size());
   std::vector<std::string> names;
   std::vector<V> operands, outputs, moves;
@@ -143,8 +155,9 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
       continue;
     }
     o["store"] = stored_as(p.outputs[i]);
-    const std::string code = print_expr(p.exprs[i], {}, names);
-    o["code"] = p.outputs[i] == DType::boolean ? "v_cast_bool(" + code + ")" : code;
+    const std::string code = p.integers ? print_expr_integers(p.exprs[i], names) : print_expr(p.exprs[i], {}, names);
+    const std::string_view to_bool = p.integers ? "i_cast_bool(" : "v_cast_bool(";
+    o["code"] = p.outputs[i] == DType::boolean ? std::string(to_bool) + code + ")" : code;
     outputs.push_back(o);
   }
   v["operands"] = V::from_items(std::move(operands));

@@ -27,6 +27,7 @@ struct LoopProblem {
   std::vector<DType> outputs;
   std::vector<Expr> exprs;                // one per output
   std::string comment;                    // provenance, sanitized by the renderer
+  bool integers = false;                  // computed in 64 bits; every dtype is an integer's
   std::string signature() const;
 };
 Result<std::string> render_loop(const LoopProblem& problem, Isa isa, std::string_view symbol);
@@ -68,6 +69,9 @@ Result<std::string> render_matmul(const MatmulProblem& problem, Isa isa, std::st
 // The C++ expression that computes `expr` with the ISA headers' vector primitives (v_add, v_silu, …).
 // acc_names and in_names are the C++ names of the leaves; every value is one f32 vector.
 std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names);
+
+// The same on int64_t, with the functions of templates/cpu/vector_math.h (i_add, …).
+std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names);
 
 // Makes file-supplied text safe inside a // comment: no newline, no trailing backslash, printable ASCII only.
 std::string sanitize_comment(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -144,6 +145,8 @@ constexpr Implementation kImplementations[] = {
     {"sin", [](double x) { return std::sin(x); }},
     {"cos", [](double x) { return std::cos(x); }},
     {"erf", [](double x) { return std::erf(x); }},
+    {"gt", nullptr, [](double a, double b) { return a > b ? 1.0 : 0.0; }},
+    {"where", nullptr},
 };
 
 // Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
@@ -229,7 +232,62 @@ double Expr::evaluate(std::span<const double> accs, std::span<const double> ins)
   if (args.size() == 1) return f.unary(a);
   double b = args[1].evaluate(accs, ins);
   if (args.size() == 2) return f.binary(a, b);
+  if (function == "where") return a != 0 ? b : args[2].evaluate(accs, ins);
   return min_nan(max_nan(a, b), args[2].evaluate(accs, ins));  // clamp
+}
+
+namespace {
+
+using Wrapping = uint64_t (*)(uint64_t, uint64_t);
+struct IntegerFunction {
+  std::string_view name;
+  Wrapping apply;
+};
+int64_t as_signed(uint64_t v) { return static_cast<int64_t>(v); }
+constexpr IntegerFunction kIntegerFunctions[] = {
+    {"add", [](uint64_t a, uint64_t b) { return a + b; }},
+    {"sub", [](uint64_t a, uint64_t b) { return a - b; }},
+    {"mul", [](uint64_t a, uint64_t b) { return a * b; }},
+    {"max", [](uint64_t a, uint64_t b) { return as_signed(a) > as_signed(b) ? a : b; }},
+    {"min", [](uint64_t a, uint64_t b) { return as_signed(a) < as_signed(b) ? a : b; }},
+    {"gt", [](uint64_t a, uint64_t b) { return uint64_t{as_signed(a) > as_signed(b)}; }},
+    {"neg", [](uint64_t a, uint64_t) { return 0 - a; }},
+    {"abs", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 - a : a; }},
+    {"relu", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 : a; }},
+    {"round_even", [](uint64_t a, uint64_t) { return a; }},
+    {"floor", [](uint64_t a, uint64_t) { return a; }},
+    {"clamp", nullptr},
+    {"where", nullptr},
+};
+
+const IntegerFunction* find_integer_function(std::string_view name) {
+  for (const auto& f : kIntegerFunctions)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+}  // namespace
+
+bool Expr::is_integer() const {
+  if (kind == ExprKind::acc) return false;
+  if (kind == ExprKind::number && (value != std::trunc(value) || std::abs(value) > 0x1p53)) return false;
+  if (kind == ExprKind::cast && (is_floating(dtype) || dtype == DType::u64)) return false;
+  if (kind == ExprKind::call && !find_integer_function(function)) return false;
+  return std::all_of(args.begin(), args.end(), [](const Expr& arg) { return arg.is_integer(); });
+}
+
+int64_t Expr::evaluate_integers(std::span<const int64_t> ins) const {
+  if (kind == ExprKind::in) return ins[index];
+  if (kind == ExprKind::number) return static_cast<int64_t>(value);
+  const int64_t a = args[0].evaluate_integers(ins), b = args.size() > 1 ? args[1].evaluate_integers(ins) : 0;
+  if (kind == ExprKind::cast) {
+    std::byte element[8];
+    int_to_element(dtype, a, element);
+    return element_to_int(dtype, element);
+  }
+  if (function == "where") return a != 0 ? b : args[2].evaluate_integers(ins);
+  if (function == "clamp") return std::min(std::max(a, b), args[2].evaluate_integers(ins));  // torch's order, for lo > hi
+  return as_signed(find_integer_function(function)->apply(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
 }
 
 int Expr::count_nodes() const {

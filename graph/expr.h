@@ -22,7 +22,7 @@ namespace qcg {
 
 enum class ExprKind : uint8_t { acc, in, number, cast, call };
 
-// The functions a call node may name. clamp takes (x, lo, hi); where takes (condition, a, b).
+// The functions a call node may name. clamp takes (x, lo, hi); gt is 1 or 0; where takes (condition, a, b).
 struct ExprFunction {
   std::string_view name;
   int arity;
@@ -31,7 +31,7 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"add", 2},  {"sub", 2},       {"mul", 2},       {"div", 2},  {"max", 2},  {"min", 2},   {"pow", 2},
     {"neg", 1},  {"abs", 1},       {"reciprocal", 1}, {"relu", 1}, {"silu", 1}, {"gelu", 1},  {"gelu_tanh", 1},
     {"tanh", 1}, {"sigmoid", 1},   {"exp", 1},       {"log", 1},  {"sqrt", 1}, {"rsqrt", 1}, {"round_even", 1},
-    {"floor", 1}, {"clamp", 3},    {"sin", 1},       {"cos", 1},  {"erf", 1},
+    {"floor", 1}, {"clamp", 3},    {"sin", 1},       {"cos", 1},  {"erf", 1},  {"gt", 2},   {"where", 3},
 };
 
 struct Expr {
@@ -53,6 +53,9 @@ struct Expr {
   static Result<Expr> parse(std::string_view text);  // inverse of str(); depth-limited
 
   double evaluate(std::span<const double> accs, std::span<const double> ins) const;
+  // In two's complement modulo 2^64, over ins alone; precondition: is_integer().
+  int64_t evaluate_integers(std::span<const int64_t> ins) const;
+  bool is_integer() const;  // functions that integers have, whole numbers, casts to integers
   int count_nodes() const;
 };
 

@@ -19,7 +19,8 @@
 //       x_scale, x_zero: [..., 1] or one element, float and integer, of a quantized activation; else none. x_zero none = symmetric.
 //       epilogue[i] is output i's expression over accJ (segment J incl. bias) and inI (operands[I], broadcast).
 //       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
-//   qcg.loop(operands, exprs) -> outputs           pointwise: output i = exprs[i] over broadcast operands
+//   qcg.loop(operands, exprs, integers) -> outputs pointwise: output i = exprs[i] over broadcast operands; in f32, or, with
+//       integers, exactly: operands and outputs are integers and every step wraps as 64 bits do
 //   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps, scale_dtype) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
 //       torchao.choose_qparams_affine + quantize_affine over the whole last axis, to the bit. mapping: SYMMETRIC or ASYMMETRIC.
 #pragma once

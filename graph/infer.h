@@ -80,8 +80,9 @@ struct InferRow {
   std::string_view op;  // functional name
   InferRule rule;
 };
-std::span<const InferRow> view_rules();     // infer_views.cpp
-std::span<const InferRow> compute_rules();  // infer_compute.cpp
-std::span<const InferRow> packed_rules();   // infer_packed.cpp
+std::span<const InferRow> view_rules();        // infer_views.cpp
+std::span<const InferRow> compute_rules();     // infer_compute.cpp
+std::span<const InferRow> packed_rules();      // infer_packed.cpp
+std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
 
 }  // namespace qcg

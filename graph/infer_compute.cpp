@@ -182,6 +182,22 @@ Result<Types> infer_clamp_max(const OpArgs& a) {
   return finish(a, std::move(p), false);
 }
 
+Result<Types> infer_compare(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return one(DType::boolean, std::move(p.shape));
+}
+
+Result<Types> infer_where(const OpArgs& a) {
+  if (a.tensor("condition").dtype != DType::boolean) return a.fail("condition", "expected bool, got " + describe(a.tensor("condition")));
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  auto shape = broadcast(p.shape, a.tensor("condition").shape);
+  if (!shape) return a.fail("condition", fmt::format("{} does not broadcast with {}", describe(a.tensor("condition")), to_string(p.shape)));
+  p.shape = *shape;
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_like(const OpArgs& a) { return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.tensor("self").shape); }
+
 Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
 
 Result<Types> infer_float_unary(const OpArgs& a) {
@@ -417,10 +433,15 @@ Result<Types> infer_qcg_loop(const OpArgs& a) {
     if (!wider) return a.fail("operands", fmt::format("{} does not broadcast with {}", describe(v), to_string(shape)));
     shape = *wider;
   }
+  const bool integers = a.boolean("integers");
+  for (ValueId id : operands)
+    if (integers && is_floating(a.graph.value(id).dtype)) return a.fail("operands", describe(a.graph.value(id)) + " in a loop over integers");
   Types types;
   for (const Expr& e : a.exprs("exprs")) {
     QCG_CHECK(check_indices(a, "exprs", e, 0, operands.size()));
+    if (integers && !e.is_integer()) return a.fail("exprs", fmt::format("{} in a loop over integers", e.str().substr(0, 200)));
     types.push_back({declared(a, types.size(), dtype.result()), shape});
+    if (integers && is_floating(types.back().dtype)) return a.fail("exprs", "a floating result of a loop over integers");
   }
   return types;
 }
@@ -455,6 +476,8 @@ constexpr InferRow kRules[] = {
     {"aten.sqrt.default", infer_float_unary}, {"aten.rsqrt.default", infer_float_unary}, {"aten.sin.default", infer_float_unary},
     {"aten.cos.default", infer_float_unary}, {"aten.erf.default", infer_float_unary}, {"aten.tanh.default", infer_float_unary},
     {"aten.sigmoid.default", infer_float_unary}, {"aten.sum.dim_IntList", infer_sum}, {"aten.mean.dim", infer_mean},
+    {"aten.gt.Scalar", infer_compare}, {"aten.gt.Tensor", infer_compare}, {"aten.where.self", infer_where},
+    {"aten.full_like.default", infer_like}, {"aten.zeros_like.default", infer_like}, {"aten.ones_like.default", infer_like},
     {"aten.amax.default", infer_extreme}, {"aten.amin.default", infer_extreme},
     {"torchao.choose_qparams_affine.default", infer_choose_qparams}, {"torchao.quantize_affine.default", infer_quantize},
     {"torchao.dequantize_affine.default", infer_dequantize}, {"qcg.linear", infer_qcg_linear}, {"qcg.loop", infer_qcg_loop},

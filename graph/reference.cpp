@@ -107,7 +107,7 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
 const std::unordered_map<std::string_view, RefRule>& rule_table() {
   static const auto table = [] {
     std::unordered_map<std::string_view, RefRule> rules;
-    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize()})
+    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(), reference_decomposed()})
       for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
     return rules;
   }();
@@ -334,10 +334,21 @@ namespace {
 
 constexpr double kFunctionError = 0x1p-20;  // 16 units in the last place of f32
 
-// Visits every cast of something computed in `e`, which is a part of `whole`: the part is changed, the whole is kept.
-void nudge_casts(Expr& whole, Expr& e, std::vector<Expr>& out) {
-  for (size_t i = 0; i < e.args.size(); ++i) nudge_casts(whole, e.args[i], out);
-  if (e.kind != ExprKind::cast || e.args[0].kind == ExprKind::acc || e.args[0].kind == ExprKind::in) return;
+bool is_call_of(const Expr& e, std::initializer_list<std::string_view> functions) {
+  return e.kind == ExprKind::call && std::find(functions.begin(), functions.end(), e.function) != functions.end();
+}
+
+// Where a small error of the argument can become a large one of the result. What was rounded is whole: storing it as an
+// integer is none.
+bool is_step(const Expr& e) {
+  if (is_call_of(e, {"round_even", "floor"})) return true;
+  return e.kind == ExprKind::cast && (is_floating(e.dtype) || !is_call_of(e.args[0], {"clamp", "round_even", "floor"}));
+}
+
+// Visits every step of something computed in `e`, which is a part of `whole`: the part is changed, the whole is kept.
+void nudge_steps(Expr& whole, Expr& e, std::vector<Expr>& out) {
+  for (size_t i = 0; i < e.args.size(); ++i) nudge_steps(whole, e.args[i], out);
+  if (!is_step(e) || e.args[0].kind == ExprKind::acc || e.args[0].kind == ExprKind::in) return;
   const Expr argument = e.args[0];
   for (double factor : {1 - kFunctionError, 1 + kFunctionError}) {
     e.args[0] = Expr::call("mul", {Expr::number(factor), argument});
@@ -350,7 +361,7 @@ void nudge_casts(Expr& whole, Expr& e, std::vector<Expr>& out) {
 
 ToleranceEvaluator::ToleranceEvaluator(const Expr& epilogue) : epilogue_(epilogue) {
   Expr whole = epilogue;
-  nudge_casts(whole, whole, nudged_);
+  nudge_steps(whole, whole, nudged_);
 }
 
 ToleranceValue ToleranceEvaluator::operator()(std::span<const double> accs, std::span<const double> acc_tolerances,

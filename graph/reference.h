@@ -47,7 +47,7 @@ Result<LinearReference> reference_linear(const LinearOperands& operands, size_t 
                                          std::span<const int64_t> columns = {});
 
 // The value of an epilogue, and how far it may move when each accumulator moves by its own tolerance (to first order), and
-// when the argument of each cast moves by what f32 functions are off: there a rounding may flip.
+// when the argument of each rounding (round_even, floor, a cast) moves by what f32 functions are off: there a rounding may flip.
 struct ToleranceValue {
   double value;
   double tolerance;

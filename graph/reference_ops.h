@@ -79,5 +79,6 @@ std::span<const RefRow> reference_pointwise();
 std::span<const RefRow> reference_linears();
 std::span<const RefRow> reference_packed();
 std::span<const RefRow> reference_quantize();
+std::span<const RefRow> reference_decomposed();
 
 }  // namespace qcg

@@ -142,10 +142,72 @@ Result<Tensors> run_pointwise(const RefContext& c) {
   return Tensors{make_doubles(shape, evaluate_all(expression_of(c), operands, count))};
 }
 
+template <class T>
+std::vector<T> read_as(const Tensor& t) {
+  if constexpr (std::is_same_v<T, double>) return read_doubles(t);
+  else return read_ints(t);
+}
+
+// Both sides exact: integers are compared as integers.
+Result<Tensors> run_compare(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  auto compare = [&]<class T>(T number) {
+    const std::vector<T> a = read_as<T>(broadcast_to(c.tensor("self").data, shape));
+    const bool tensor = c.node.arg("other").get<ValueId>();
+    const std::vector<T> b = tensor ? read_as<T>(broadcast_to(c.tensor("other").data, shape)) : std::vector<T>(a.size(), number);
+    std::vector<int64_t> out;
+    for (size_t i = 0; i < a.size(); ++i) out.push_back(a[i] > b[i]);
+    return Tensors{make_ints(shape, std::move(out))};
+  };
+  const Arg& other = c.node.arg("other");
+  const bool integers = !is_floating(c.tensor("self").dtype) && (other.get<ValueId>() ? !is_floating(c.tensor("other").dtype) : !other.get<double>());
+  const double number = other.get<ValueId>() ? 0 : c.number("other");
+  return integers ? compare(static_cast<int64_t>(number)) : compare(number);
+}
+
+Result<Tensors> run_where(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0), condition = read_ints(broadcast_to(c.tensor("condition").data, shape));
+  auto choose = [&]<class T>(T) {
+    std::vector<T> yes = read_as<T>(broadcast_to(c.tensor("self").data, shape)), no = read_as<T>(broadcast_to(c.tensor("other").data, shape));
+    for (size_t i = 0; i < yes.size(); ++i) yes[i] = condition[i] ? yes[i] : no[i];
+    return yes;
+  };
+  if (is_floating(c.dtype(0))) return Tensors{make_doubles(shape, choose(0.0))};
+  return Tensors{make_ints(shape, choose(int64_t{0}))};
+}
+
+Result<Tensors> run_like(const RefContext& c) {
+  const std::string_view name = base_name(c);
+  const double value = name == "full_like" ? c.number("fill_value") : name == "ones_like" ? 1 : 0;
+  const std::vector<int64_t> shape = c.sizes(0);
+  int64_t count = 1;
+  for (int64_t size : shape) count *= size;
+  return Tensors{store_results(c.dtype(0), shape, std::vector<double>(static_cast<size_t>(count), value))};
+}
+
+Tensor run_integer_loop(const RefContext& c, const Expr& expr, size_t output) {
+  const std::vector<int64_t> shape = c.sizes(output);
+  std::vector<std::vector<int64_t>> operands;
+  for (const RefValue* v : c.tensors("operands")) operands.push_back(read_ints(broadcast_to(v->data, shape)));
+  int64_t count = 1;
+  for (int64_t size : shape) count *= size;
+  std::vector<int64_t> ins(operands.size()), out;
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    for (size_t k = 0; k < operands.size(); ++k) ins[k] = operands[k][i];
+    out.push_back(wrap_to_dtype(c.dtype(output), expr.evaluate_integers(ins)));
+  }
+  return make_ints(shape, std::move(out));
+}
+
 Result<Tensors> run_loop(const RefContext& c) {
   Tensors results;
+  const bool integers = *c.node.arg("integers").get<bool>();
   const auto& exprs = *c.node.arg("exprs").get<std::vector<Expr>>();
   for (size_t i = 0; i < exprs.size(); ++i) {
+    if (integers) {
+      results.push_back(run_integer_loop(c, exprs[i], i));
+      continue;
+    }
     std::vector<int64_t> shape = c.sizes(i);
     std::vector<std::vector<double>> operands;
     for (const RefValue* v : c.tensors("operands")) operands.push_back(read_doubles(broadcast_to(v->data, shape)));
@@ -233,6 +295,8 @@ constexpr RefRow kRules[] = {
     {"aten.minimum.default", run_pointwise}, {"aten.pow.Tensor_Scalar", run_pointwise}, {"aten.gelu.default", run_pointwise},
     {"aten.hardtanh.default", run_pointwise}, {"aten.relu6.default", run_pointwise}, {"aten.clamp.default", run_pointwise}, {"aten.clamp_min.default", run_pointwise},
     {"aten.clamp_max.default", run_pointwise}, {"aten.sum.dim_IntList", run_sum}, {"aten.mean.dim", run_mean},
+    {"aten.gt.Scalar", run_compare}, {"aten.gt.Tensor", run_compare}, {"aten.where.self", run_where},
+    {"aten.full_like.default", run_like}, {"aten.zeros_like.default", run_like}, {"aten.ones_like.default", run_like},
     {"aten.amax.default", run_extreme}, {"aten.amin.default", run_extreme}, {"qcg.loop", run_loop},
 };
 

@@ -134,7 +134,8 @@ Result<Tensors> run_sym_size(const RefContext& c) {
 
 constexpr RefRow kRules[] = {
     {"aten.to.dtype", run_cast}, {"aten.to.dtype_layout", run_cast}, {"aten.to.device", run_cast}, {"aten._to_copy.default", run_cast},
-    {"aten.type_as.default", run_cast}, {"aten.contiguous.default", run_same}, {"aten.clone.default", run_same},
+    {"aten.type_as.default", run_cast}, {"quantized_decomposed.convert_element_type.no_fuse", run_cast},
+    {"aten.contiguous.default", run_same}, {"aten.clone.default", run_same},
     {"aten.lift_fresh_copy.default", run_same}, {"aten.dropout.default", run_same}, {"aten.detach.default", run_same},
     {"aten.alias.default", run_same}, {"aten.reshape.default", run_reshape}, {"aten.view.default", run_reshape},
     {"aten._unsafe_view.default", run_reshape}, {"aten.flatten.using_ints", run_reshape}, {"aten.unflatten.int", run_reshape},

@@ -12,6 +12,7 @@
 //
 // Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
 #include "graph/passes/pass_list.h"
+#include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/gemm.h"
 
@@ -42,7 +43,16 @@ class Decomposer {
     else if (is_op(like_, "aten._weight_int8pack_mm.default")) results = {int8pack()};
     else if (is_op(like_, "torchao.choose_qparams_affine.default")) results = choose_qparams();
     else if (is_op(like_, "torchao.quantize_affine.default")) results = {quantize()};
-    else if (is_op(like_, "torchao.dequantize_affine.default")) results = {dequantize()};
+    else if (is_op(like_, "torchao.dequantize_affine.default")) {
+      if (as_pointwise(graph_, like_)) return {};
+      results = {dequantize()};
+    }
+    else if (is_op(like_, "quantized_decomposed.quantize_per_token.default")) results = {quantize_rows(input_shape())};
+    else if (is_op(like_, "quantized_decomposed.quantize_per_channel_group.default")) results = {quantize_groups()};
+    else if (is_op(like_, "quantized_decomposed.choose_qparams.tensor")) results = choose_of_tensor(false);
+    else if (is_op(like_, "quantized_decomposed.choose_qparams_symmetric.tensor")) results = choose_of_tensor(true);
+    else if (is_op(like_, "quantized_decomposed.choose_qparams_per_token.default")) results = choose_symmetric_rows();
+    else if (like_.op->name.find("choose_qparams_per_token_asymmetric") != std::string::npos) results = choose_asymmetric_rows();
     else if (is_op(like_, "aten.select.int")) results = {select()};
     else return {};
     QCG_CHECK(std::move(error_));
@@ -244,6 +254,76 @@ class Decomposer {
     return binary("aten.div.Tensor", binary("aten.sub.Tensor", high, low), range.high - range.low);
   }
 
+  // ---- quantized_decomposed (torch/ao/quantization/fx/_decomposed.py), what lift_decomposed_quantization left ----
+
+  const Shape& input_shape() const { return graph_.value(like_.tensor("input")).shape; }
+
+  ValueId clamp(ValueId x, Arg low, Arg high) { return op("aten.clamp.default", {{"self", x}, {"min", std::move(low)}, {"max", std::move(high)}}); }
+
+  // One scale per row of the input seen as `shape`; the zero point is added before the rounding.
+  ValueId quantize_rows(const Shape& shape) {
+    Shape rows = shape;
+    rows.back() = Dim(1);
+    const ValueId x = reshape(to(like_.tensor("input"), DType::f32), shape);
+    const ValueId inverse = unary("aten.reciprocal.default", reshape(to(like_.tensor("scales"), DType::f32), rows));
+    const ValueId zero = reshape(to(like_.tensor("zero_points"), DType::f32), rows);
+    const ValueId q = unary("aten.round.default", binary("aten.add.Tensor", binary("aten.mul.Tensor", x, inverse), zero));
+    return to(reshape(clamp(q, like_.arg("quant_min"), like_.arg("quant_max")), input_shape()), graph_.value(like_.outputs[0]).dtype);
+  }
+
+  ValueId quantize_groups() {
+    const Shape& shape = input_shape();
+    const Dim count = product(graph_.value(like_.tensor("scales")).shape);
+    auto group = product(shape).divide_exactly(count);
+    if (group) return quantize_rows({count, *group});
+    error_ = Error::unsupported(like_.where, "groups that do not divide a row", "quantize in groups that divide the last axis");
+    return 0;
+  }
+
+  ValueId extreme(std::string_view name, ValueId x, bool rows) {
+    std::vector<Dim> dims;
+    for (size_t i = rows ? input_shape().size() - 1 : 0; i < input_shape().size(); ++i) dims.push_back(Dim(static_cast<int64_t>(i)));
+    return op(name, {{"self", x}, {"dim", dims}, {"keepdim", rows}});
+  }
+  ValueId least(bool rows) { return op("aten.clamp_max.default", {{"self", extreme("aten.amin.default", like_.tensor("input"), rows)}, {"max", 0.0}}); }
+  ValueId greatest(bool rows) { return op("aten.clamp_min.default", {{"self", extreme("aten.amax.default", like_.tensor("input"), rows)}, {"min", 0.0}}); }
+  ValueId same_everywhere(ValueId like, double value) { return clamp(like, value, value); }
+
+  std::vector<ValueId> choose_of_tensor(bool symmetric) {
+    const double low = *as_number(like_.arg("quant_min")), high = *as_number(like_.arg("quant_max"));
+    const ValueId lowest = least(false), highest = greatest(false);
+    auto at_least_eps = [&](ValueId scale) {
+      return op("aten.clamp_min.default", {{"self", to(reshape(scale, {Dim(1)}), DType::f32)}, {"min", *as_number(like_.arg("eps"))}});
+    };
+    if (symmetric) {
+      const ValueId widest = binary("aten.maximum.default", unary("aten.neg.default", lowest), highest);
+      const ValueId scale = at_least_eps(binary("aten.div.Tensor", widest, (high - low) / 2));
+      return {scale, same_everywhere(scale, *like_.arg("dtype").get<DType>() == DType::u8 ? 128 : 0)};
+    }
+    const ValueId scale = at_least_eps(binary("aten.div.Tensor", binary("aten.sub.Tensor", highest, lowest), high - low));
+    const ValueId steps = unary("aten.round.default", binary("aten.div.Tensor", reshape(to(lowest, DType::f32), {Dim(1)}), scale));
+    return {scale, clamp(binary("aten.rsub.Scalar", steps, low), low, high)};
+  }
+
+  std::vector<ValueId> choose_symmetric_rows() {
+    ValueId widest = extreme("aten.amax.default", unary("aten.abs.default", like_.tensor("input")), true);
+    if (graph_.value(widest).dtype == DType::f16) widest = to(widest, DType::f32);
+    const ValueId scale = binary("aten.div.Tensor", op("aten.clamp_min.default", {{"self", widest}, {"min", 1e-5}}), 127.0);
+    return {scale, same_everywhere(scale, 0)};
+  }
+
+  // XNNPACK's rule: the zero point is taken from the end of the range with the smaller error.
+  std::vector<ValueId> choose_asymmetric_rows() {
+    const ValueId lowest = least(true), highest = greatest(true);
+    ValueId scale = binary("aten.div.Tensor", binary("aten.sub.Tensor", highest, lowest), 255.0);
+    scale = op("aten.clamp_min.default", {{"self", scale}, {"min", 0x1p-23}});
+    const ValueId low = binary("aten.div.Tensor", lowest, scale), high = binary("aten.div.Tensor", highest, scale);
+    const ValueId error = binary("aten.add.Tensor", binary("aten.add.Scalar", low, -128.0), binary("aten.add.Scalar", high, 127.0));
+    const ValueId from_low = binary("aten.rsub.Scalar", low, -128.0), from_high = binary("aten.rsub.Scalar", high, 127.0);
+    const ValueId zero = op("aten.where.self", {{"condition", binary("aten.gt.Scalar", error, 0.0)}, {"self", from_low}, {"other", from_high}});
+    return {scale, unary("aten.round.default", clamp(zero, -128.0, 127.0))};
+  }
+
   // eps absent: the smallest normal number of the input's dtype.
   ValueId clamp_to_eps(ValueId scale) {
     const DType dtype = graph_.value(like_.tensor("input")).dtype;
@@ -260,6 +340,12 @@ class Decomposer {
 
 }  // namespace
 
-Status decompose(Graph& graph, PassContext& context) { return Decomposer(graph, context).run(); }
+Status decompose(Graph& graph, PassContext& context) {
+  QCG_CHECK(Decomposer(graph, context).run());
+  // A result is given the dtype and shape it was promised, which its reader may undo.
+  PassReport again;
+  PassContext quiet{context.options, again};
+  return fold_noops(graph, quiet);
+}
 
 }  // namespace qcg

@@ -15,33 +15,12 @@ namespace {
 // Only parameters with bytes go in, and everything that comes out has a constant, small shape.
 bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements) {
   if (node.outputs.empty() || node.op->role == OpRole::internal) return false;
-  bool constant = true, any = false;
-  for_each_input(node, [&](ValueId id) {
-    any = true;
-    constant = constant && is_parameter(graph, id) && graph.value(id).data.bound();
-  });
-  if (!constant || !any) return false;
+  if (!reads_constants(graph, node)) return false;
   for (ValueId out : node.outputs) {
     const Dim elements = product(graph.value(out).shape);
     if (!elements.valid() || !elements.is_constant() || elements.constant() > max_elements) return false;
   }
   return true;
-}
-
-// A graph of this node alone, its parameters as they are.
-Result<std::vector<Tensor>> evaluate_node(const Graph& graph, const Node& node) {
-  Graph alone;
-  Node copy = node;
-  for_each_input(copy, [&](ValueId& id) {
-    std::string name = alone.unique_name(graph.value(id).name);
-    id = alone.add_parameter(std::move(name), graph.value(id).data);
-  });
-  std::vector<Value> outputs;
-  for (ValueId out : node.outputs) outputs.push_back(graph.value(out));
-  const NodeId id = alone.add_node(copy.op, copy.args, std::move(outputs));
-  alone.outputs = alone.nodes[id].outputs;
-  for (ValueId out : alone.outputs) alone.output_names.push_back(alone.value(out).name);
-  return evaluate_graph(alone, {}, {.emulate_casts = true});
 }
 
 }  // namespace

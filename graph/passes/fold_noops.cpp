@@ -6,11 +6,13 @@
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
 //   - composes reshape of reshape and permute of permute;
+//   - makes full_like and its kin an expanded number;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
 //     and every leftover in-place op its functional twin.
 //
 // Why first: patterns are written against this form; every later pass may assume it.
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "graph/passes/parameter_views.h"
@@ -33,9 +35,11 @@ constexpr std::string_view kReshapes[] = {
 constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.transpose.int",
                                           "aten.permute.default"};
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
-                                       "aten._to_copy.default", "aten.type_as.default"};
+                                       "aten._to_copy.default", "aten.type_as.default",
+                                       "quantized_decomposed.convert_element_type.no_fuse"};
 constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.default", "aten.detach.default",
                                         "aten.detach_.default",    "aten.alias.default", "aten.lift_fresh_copy.default"};
+constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default"};
 constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
 
 // Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
@@ -99,6 +103,7 @@ class NoopFolder {
     }
     if (node.outputs.size() != 1 || node.args.empty()) return;
     canonicalize_cast(id);
+    canonicalize_fill(id);
     canonicalize_dropout_and_cat(id);
     const ValueId* input = node.args[0].get<ValueId>();
     if (!input || *input == kNoValue) return;
@@ -143,6 +148,23 @@ class NoopFolder {
     const OpSchema* cast = find_op("aten.to.dtype");
     node.op = cast;
     node.args = make_args(*cast, {{"self", x}, {"dtype", dtype}});
+  }
+
+  // One number everywhere is a view of it.
+  void canonicalize_fill(NodeId id) {
+    if (!is_any(graph_.nodes[id], kFills)) return;
+    const Node node = graph_.nodes[id];
+    const Value& out = graph_.value(node.outputs[0]);
+    const bool full = is_op(node, "aten.full_like.default");
+    const auto value = full ? as_number(node.arg("fill_value")) : std::optional(is_op(node, "aten.ones_like.default") ? 1.0 : 0.0);
+    if (!value) return;
+    const OpSchema* expand = find_op("aten.expand.default");
+    const Shape shape = out.shape;
+    auto [it, fresh] = numbers_.try_emplace({out.dtype, std::bit_cast<uint64_t>(*value)}, kNoValue);  // one, so that cse sees equals
+    if (fresh) it->second = add_number(graph_, out.dtype, *value, {}, out.name + ".number");
+    const ValueId number = it->second;
+    graph_.nodes[id].op = expand;
+    graph_.nodes[id].args = make_args(*expand, {{"self", number}, {"size", shape}});
   }
 
   void canonicalize_dropout_and_cat(NodeId id) {
@@ -297,6 +319,7 @@ class NoopFolder {
   Graph& graph_;
   PassReport& report_;
   std::map<ValueId, ValueId> alias_;
+  std::map<std::pair<DType, uint64_t>, ValueId> numbers_;  // what fills became views of, by dtype and bits
 };
 
 }  // namespace

@@ -3,8 +3,9 @@
 //   %a = qcg.loop([%x, %y], [add(in0, in1)])
 //   %b = qcg.loop([%a], [relu(in0)])            ->   %b = qcg.loop([%x, %y], [relu(add(in0, in1))])
 //
-// Intermediates are not rounded (with --emulate-precision-casts they are); integer intermediates always keep their cast,
-// which truncates. Gates: epilogue_max_nodes and epilogue_max_operands, as for epilogues.
+// Intermediates are not rounded (with --emulate-precision-casts, and in front of a rounding to integers, they are);
+// integer intermediates always keep their cast, which truncates, and loops over integers fuse only among themselves.
+// Gates: epilogue_max_nodes and epilogue_max_operands, as for epilogues.
 //
 // Why last but for dce: it needs every pointwise op to be a loop already.
 #include <algorithm>
@@ -19,6 +20,11 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 using Exprs = std::vector<Expr>;
+
+bool has_rounding(const Expr& e) {
+  if (e.kind == ExprKind::call && (e.function == "round_even" || e.function == "floor")) return true;
+  return std::any_of(e.args.begin(), e.args.end(), has_rounding);
+}
 
 class LoopFuser {
  public:
@@ -43,6 +49,7 @@ class LoopFuser {
     for (size_t i = 0; i < operands.size(); ++i) {
       const Node* inner = producer_if(graph_, operands[i], "qcg.loop");
       if (!inner || inner->outputs.size() != 1 || uses[operands[i]] != 1) continue;
+      if (!(inner->arg("integers") == loop.arg("integers"))) continue;
       if (graph_.value(operands[i]).shape != graph_.value(loop.outputs[0]).shape) continue;
       if (fuse(id, i, *inner)) return true;
     }
@@ -61,12 +68,13 @@ class LoopFuser {
     Exprs inner_ins, outer_ins;
     for (ValueId value : inner_operands) inner_ins.push_back(in(value));
     const DType dtype = graph_.value(inner.outputs[0]).dtype;
+    const Exprs outer = *loop.arg("exprs").get<Exprs>();
+    const bool keep_casts = keep_casts_ || std::any_of(outer.begin(), outer.end(), has_rounding);
     Expr value = substitute_inputs((*inner.arg("exprs").get<Exprs>())[0], inner_ins);
-    if ((keep_casts_ && dtype != DType::f32) || !is_floating(dtype)) value = Expr::cast(dtype, std::move(value));
+    if ((keep_casts && dtype != DType::f32) || !is_floating(dtype)) value = Expr::cast(dtype, std::move(value));
     for (size_t i = 0; i < outer_operands.size(); ++i) outer_ins.push_back(i == position ? value : in(outer_operands[i]));
     Exprs exprs;
-    for (const Expr& expr : *loop.arg("exprs").get<Exprs>())
-      exprs.push_back(simplify(substitute_inputs(expr, outer_ins), keep_casts_));
+    for (const Expr& expr : outer) exprs.push_back(simplify(substitute_inputs(expr, outer_ins), keep_casts));
     const PassGates& gates = context_.options.gates;
     if (static_cast<int64_t>(operands.size()) > gates.epilogue_max_operands) return false;
     for (const Expr& expr : exprs)

@@ -2,13 +2,30 @@
 //
 //   %y = aten.gelu(%x, approximate = "tanh")   ->   %y = qcg.loop([%x], [gelu_tanh(in0)])
 //
+// Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is refused.
+//
 // Why here: after fold_epilogue, which gets the first pick; the planner then knows one kind of pointwise work, printed by
 // the same expression printer as epilogues.
+#include <algorithm>
+
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
 
 namespace qcg {
+
+namespace {
+
+bool all_integers(const Graph& graph, const std::vector<ValueId>& operands) {
+  return std::none_of(operands.begin(), operands.end(), [&](ValueId id) { return is_floating(graph.value(id).dtype); });
+}
+
+// Operations, unlike casts, quantizations and comparisons, of which a float is not the exact result.
+bool needs_integers(const Node& node, DType dtype) {
+  return !is_floating(dtype) && dtype != DType::boolean && node.op->role != OpRole::quantize && node.op->name != "aten.to.dtype";
+}
+
+}  // namespace
 
 Status lower_loops(Graph& graph, PassContext& context) {
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -20,10 +37,12 @@ Status lower_loops(Graph& graph, PassContext& context) {
     Expr expr = simplify(pointwise->expr, /*keep_casts=*/true);
     // A floating output rounds when it is stored; casts to integers truncate and stay.
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
+    const bool integers = !is_floating(dtype) && all_integers(graph, pointwise->operands) && expr.is_integer();
+    if (!integers && needs_integers(node, dtype))
+      return Error::unsupported(node.where, node.op->name + " of " + std::string(dtype_name(dtype)) + " has no exact kernel",
+                                "cast to f32 before it, or keep to sums, products, minima and maxima");
     const std::string was = node.op->name;
-    if ((dtype == DType::i32 || dtype == DType::i64) && was != "aten.to.dtype")
-      context.report.notes.push_back((node.origins.empty() ? was : node.origins.back()) + " computes integers in f32: exact below 2^24");
-    replace_node(graph, id, "qcg.loop", {pointwise->operands, std::vector<Expr>{std::move(expr)}});
+    replace_node(graph, id, "qcg.loop", {pointwise->operands, std::vector<Expr>{std::move(expr)}, integers});
     ++context.report.fired;
     ++context.report.counters[was];
   }

@@ -81,7 +81,7 @@ class SiblingMerger {
     if (a.group != b.group) return differs("group", std::to_string(b.group), std::to_string(a.group));
     const DType wa = graph_.value(a.weights[0]).dtype, wb = graph_.value(b.weights[0]).dtype;
     if (wa != wb) return differs("weight dtype", std::string(dtype_name(wb)), std::string(dtype_name(wa)));
-    if (a.x_scale != b.x_scale || a.x_zero != b.x_zero)
+    if (!same_parameter(graph_, a.x_scale, b.x_scale) || !same_parameter(graph_, a.x_zero, b.x_zero))
       return "reads the same input as " + other + ", but quantized with other parameters";
     size_t segments = b.weights.size();
     for (NodeId member : members) segments += read_linear(graph_.nodes[member]).weights.size();

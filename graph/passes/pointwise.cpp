@@ -23,7 +23,7 @@ constexpr Row kFunctions[] = {
     {"aten.sigmoid.default", "sigmoid"}, {"aten.exp.default", "exp"},         {"aten.log.default", "log"},
     {"aten.sqrt.default", "sqrt"},       {"aten.rsqrt.default", "rsqrt"},     {"aten.round.default", "round_even"},
     {"aten.floor.default", "floor"},     {"aten.sin.default", "sin"},         {"aten.cos.default", "cos"},
-    {"aten.erf.default", "erf"},
+    {"aten.erf.default", "erf"},           {"aten.gt.Scalar", "gt"},           {"aten.gt.Tensor", "gt"},
 };
 
 class Builder {
@@ -32,6 +32,11 @@ class Builder {
 
   std::optional<Pointwise> build() {
     auto expr = expression();
+    if (expr && peeled_ && !operands_span_output()) {  // the number alone knew how large the result is
+      operands_.clear();
+      keep_expanded_ = true;
+      expr = expression();
+    }
     if (!expr || failed_) return std::nullopt;
     return Pointwise{std::move(*expr), std::move(operands_)};
   }
@@ -57,12 +62,20 @@ class Builder {
     if (is("aten.clamp.default")) return clamp("min", "max");
     if (is("aten.clamp_min.default")) return Expr::call("max", {operand("self"), operand("min")});
     if (is("aten.clamp_max.default")) return Expr::call("min", {operand("self"), operand("max")});
+    if (is("aten.where.self")) return Expr::call("where", {operand("condition"), operand("self"), operand("other")});
+    if (is("quantized_decomposed.quantize_per_tensor.default")) return quantize();
+    if (is("torchao.dequantize_affine.default")) return dequantize();
     return std::nullopt;
   }
 
   Expr operand(std::string_view name) {
     const Arg& arg = node_.arg(name);
     if (const ValueId* id = arg.get<ValueId>(); id && *id != kNoValue) {
+      const Node* expand = keep_expanded_ ? nullptr : producer_if(graph_, *id, "aten.expand.default");
+      if (const auto same = expand ? constant_number(graph_, expand->tensor("self")) : std::nullopt) {
+        peeled_ = true;
+        return Expr::number(*same);
+      }
       auto it = std::find(operands_.begin(), operands_.end(), *id);
       const int index = static_cast<int>(it - operands_.begin());
       if (it == operands_.end()) operands_.push_back(*id);
@@ -71,6 +84,12 @@ class Builder {
     auto number = as_number(arg);
     if (!number) failed_ = true;
     return Expr::number(number.value_or(0));
+  }
+
+  bool operands_span_output() const {
+    Shape shape;
+    for (ValueId id : operands_) shape = broadcast_shapes(shape, graph_.value(id).shape).value_or(Shape{});
+    return shape == graph_.value(node_.outputs[0]).shape;
   }
 
   Expr function(std::string_view name) {
@@ -91,6 +110,11 @@ class Builder {
   Expr power() {
     Expr x = operand("self"), exponent = operand("exponent");
     if (exponent.kind == ExprKind::number && exponent.value == 2) return Expr::call("mul", {x, x});
+    const double times = exponent.kind == ExprKind::number && !is_floating(graph_.value(node_.outputs[0]).dtype) ? exponent.value : 0;
+    if (times == 3 || times == 4) {  // exact, as integers are to be
+      Expr power = Expr::call("mul", {x, x});
+      return Expr::call("mul", {power, times == 3 ? x : power});
+    }
     return Expr::call("pow", {std::move(x), std::move(exponent)});
   }
 
@@ -103,10 +127,33 @@ class Builder {
     return x;
   }
 
+  Expr quantize() {
+    const double inverse = static_cast<float>(1 / *as_number(node_.arg("scale")));
+    Expr q = Expr::call("round_even", {Expr::call("mul", {operand("input"), Expr::number(inverse)})});
+    q = shifted("add", std::move(q), *as_number(node_.arg("zero_point")));
+    q = Expr::call("clamp", {std::move(q), operand("quant_min"), operand("quant_max")});
+    return Expr::cast(graph_.value(node_.outputs[0]).dtype, std::move(q));
+  }
+
+  // Of one constant scale for the whole tensor; others need their shape looked at (decompose).
+  std::optional<Expr> dequantize() {
+    const auto* block = node_.arg("block_size").get<std::vector<Dim>>();
+    const ValueId zero = node_.tensor("zero_point");
+    const auto scale = constant_number(graph_, node_.tensor("scale"));
+    const auto shift = zero == kNoValue ? std::optional(0.0) : constant_number(graph_, zero);
+    if (!block || *block != graph_.value(node_.tensor("input")).shape || !scale || !shift) return std::nullopt;
+    return Expr::call("mul", {shifted("sub", operand("input"), *shift), Expr::number(*scale)});
+  }
+
+  static Expr shifted(std::string_view function, Expr x, double zero) {
+    return zero == 0 ? x : Expr::call(function, {std::move(x), Expr::number(zero)});
+  }
+
   const Graph& graph_;
   const Node& node_;
   std::vector<ValueId> operands_;
   bool failed_ = false;
+  bool peeled_ = false, keep_expanded_ = false;  // one number everywhere: written as that number
 };
 
 template <class F>

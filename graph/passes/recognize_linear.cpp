@@ -12,7 +12,10 @@
 
 #include "graph/passes/pass_list.h"
 #include "graph/passes/rewrite.h"
+#include "graph/patterns/decomposed_quantization.h"
+#include "graph/patterns/move_quantization.h"
 #include "graph/patterns/quantize_rows.h"
+#include "graph/patterns/raise_affine.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {
@@ -251,6 +254,9 @@ class LinearFinder {
 
 Status recognize_linear(Graph& graph, PassContext& context) {
   QCG_CHECK(check_weight_dtypes(graph));
+  QCG_CHECK(raise_affine(graph, context));
+  QCG_CHECK(lift_decomposed_quantization(graph, context));
+  QCG_CHECK(move_quantization(graph, context));
   QCG_CHECK(lift_quantize_rows(graph, context));
   QCG_CHECK(LinearFinder(graph, context.report).run());
   // Rows taken off in front of a linear leave reshapes of reshapes behind it.

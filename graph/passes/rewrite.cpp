@@ -153,6 +153,44 @@ ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype) {
   return graph.add_parameter(std::move(name), std::move(to));
 }
 
+ValueId add_number(Graph& graph, DType dtype, double value, std::vector<int64_t> shape, std::string_view name_hint) {
+  std::vector<std::byte> bytes(dtype_bytes(dtype));
+  double_to_element(dtype, value, bytes.data());
+  return graph.add_parameter(graph.unique_name(name_hint), Tensor::from_bytes(dtype, std::move(shape), std::move(bytes)));
+}
+
+std::optional<double> constant_number(const Graph& graph, ValueId id) {
+  if (!is_parameter(graph, id)) return std::nullopt;
+  const Tensor& data = graph.value(id).data;
+  if (!data.bound() || data.numel() != 1) return std::nullopt;
+  return element_to_double(data.dtype, data.element(std::vector<int64_t>(data.shape.size())));
+}
+
+bool reads_constants(const Graph& graph, const Node& node) {
+  bool constant = true, any = false;
+  for_each_input(node, [&](ValueId id) {
+    any = true;
+    constant = constant && is_parameter(graph, id) && graph.value(id).data.bound();
+  });
+  return constant && any;
+}
+
+// By a graph of this node alone, its parameters as they are.
+Result<std::vector<Tensor>> evaluate_node(const Graph& graph, const Node& node) {
+  Graph alone;
+  Node copy = node;
+  for_each_input(copy, [&](ValueId& id) {
+    std::string name = alone.unique_name(graph.value(id).name);
+    id = alone.add_parameter(std::move(name), graph.value(id).data);
+  });
+  std::vector<Value> outputs;
+  for (ValueId out : node.outputs) outputs.push_back(graph.value(out));
+  const NodeId id = alone.add_node(copy.op, copy.args, std::move(outputs));
+  alone.outputs = alone.nodes[id].outputs;
+  for (ValueId out : alone.outputs) alone.output_names.push_back(alone.value(out).name);
+  return evaluate_graph(alone, {}, {.emulate_casts = true});
+}
+
 bool same_parameter(const Graph& graph, ValueId a, ValueId b) {
   if (a == b) return true;
   if (!is_parameter(graph, a) || !is_parameter(graph, b)) return false;

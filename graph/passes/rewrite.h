@@ -47,6 +47,14 @@ void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg>
 ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view);
 // The same numbers in another dtype: evaluated when the bytes are there, declared otherwise.
 ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype);
+// A parameter of one element.
+ValueId add_number(Graph& graph, DType dtype, double value, std::vector<int64_t> shape, std::string_view name_hint);
+// The one element of a parameter whose bytes are there.
+std::optional<double> constant_number(const Graph& graph, ValueId id);
+// Every tensor the node reads is a parameter with bytes.
+bool reads_constants(const Graph& graph, const Node& node);
+// The outputs of such a node, as eager execution gives them.
+Result<std::vector<Tensor>> evaluate_node(const Graph& graph, const Node& node);
 // Same bytes seen the same way (tied weights), whatever their names.
 bool same_parameter(const Graph& graph, ValueId a, ValueId b);
 

@@ -7,7 +7,8 @@
 // order. A concatenation of concatenations is flattened. A cat with other readers stays for them.
 //
 // Gates: cat_max_parts (16): each part costs a loop nest; cat_min_piece_width (8): below one vector a copy is cheaper;
-// cat_max_total_width (65536). A dynamically quantized linear is left alone: its scale needs the whole row.
+// cat_max_total_width (65536). A dynamically quantized linear is left alone: its scale needs the whole row. A concatenation
+// of int8 pieces (static quantization) is split like any other.
 //
 // Why here: after merge_sibling_linears, so that siblings over one cat are split together; before decompose, which makes
 // the remaining cats copies.
@@ -49,7 +50,7 @@ class CatSplitter {
       const Node* quantize = producer_if(graph_, linear.xs[0], "qcg.quantize_rows");
       if (quantize && last_axis_cat(graph_, quantize->tensor("x")))
         refuse(name, "quantized activation", "the activation is quantized per row, which needs the whole concatenation");
-      return;
+      if (quantize) return;
     }
     std::vector<ValueId> pieces;
     std::vector<std::string> cats;

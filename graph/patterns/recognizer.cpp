@@ -9,9 +9,9 @@ namespace qcg {
 
 std::span<const Recognizer> recognizers() {
   static const Recognizer kAll[] = {
-      kDynamicDequantized,    kDynamicIntMm,           kDa8w4Linear,            kWeightOnlyMmScale,
-      kWeightOnlyInt8Pack,    kWeightOnlyInt4Pack,     kWeightOnlyDequantized,  kWeightOnlyScaledWeight,
-      kIntMm,                 kWeightOnlyUnscaled,     kDenseLinear,
+      kDynamicDequantized,    kStaticDequantized,      kDynamicIntMm,           kDa8w4Linear,
+      kWeightOnlyMmScale,     kWeightOnlyInt8Pack,     kWeightOnlyInt4Pack,     kWeightOnlyDequantized,
+      kWeightOnlyScaledWeight, kIntMm,                 kWeightOnlyUnscaled,     kDenseLinear,
   };
   return kAll;
 }

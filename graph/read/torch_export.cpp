@@ -249,8 +249,10 @@ class TorchExportReader {
     return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kReexport);
   }
 
-  Status read_operator(const JsonCursor& node, const OpSchema& op, std::string where) {
-    QCG_TRY(args, read_arguments(node, op));
+  Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
+    const OpSchema* reversed = reversed_op(node, written);
+    const OpSchema& op = reversed ? *reversed : written;
+    QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
     QCG_TRY(outputs, read_results(node, op));
     std::vector<std::string_view> names = result_names_;
     NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
@@ -271,13 +273,15 @@ class TorchExportReader {
     return std::string("node");
   }
 
-  Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op) const {
+  // `swapped`: self and other changed places.
+  Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) const {
     QCG_TRY(inputs, node.array_at("inputs"));
     if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kReexport);
     std::vector<Arg> args(op.args.size());
     std::vector<bool> given(op.args.size());
     for (JsonCursor input : inputs) {
       QCG_TRY(name, input.string_at("name"));
+      if (swapped && (name == "self" || name == "other")) name = name == "self" ? "other" : "self";
       int index = op.arg_index(name);
       if (index < 0) return input.bad(op.name + " has no argument " + quote(name), "`qcodegen list ops` shows the arguments of each op");
       if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kReexport);

@@ -92,6 +92,19 @@ const OpSchema* find_torch_op(std::string_view target) {
   return op && op->role != OpRole::internal ? op : nullptr;
 }
 
+const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {
+  std::string_view name = op.name == "aten.sub.Tensor" ? "aten.rsub.Scalar" : op.name == "aten.mul.Tensor" ? "aten.mul.Tensor" : "";
+  auto inputs = node.find("inputs");
+  if (name.empty() || !inputs || !inputs->is(JsonKind::array)) return nullptr;
+  for (JsonCursor input : *inputs) {
+    if (!input.is(JsonKind::object) || text_or_empty(input, "name") != "self") continue;
+    auto argument = input.find("arg");
+    if (!argument || !argument->is(JsonKind::object)) return nullptr;
+    return argument->find("as_int") || argument->find("as_float") ? find_op(name) : nullptr;
+  }
+  return nullptr;
+}
+
 TorchTarget classify_target(std::string_view target) {
   for (std::string_view check : kSizeChecks)
     if (target == check) return TorchTarget::size_check;

@@ -6,6 +6,7 @@
 import math
 
 import torch
+import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 import torchao  # registers torch.ops.torchao
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.uint8: "u8",
@@ -40,7 +41,8 @@ def values_of(t):
     return " ".join(number(v, short) for v in (flat.double() if flat.is_floating_point() else flat.long()).tolist())
 
 
-def case(op, *args, exact=False, **kwargs):
+def case(op, *args, exact=False, declared=None, **kwargs):
+    """declared: the dtypes of the outputs as the op's meta function has them, where eager execution returns others."""
     namespace, name, overload = op.split(".")
     function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
     inputs = []
@@ -62,6 +64,7 @@ def case(op, *args, exact=False, **kwargs):
     rendered += [f"{n} = {render(v)}" for n, v in kwargs.items()]
     result = function(*args, **kwargs)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    outputs = [t.to(dtype) for t, dtype in zip(outputs, declared)] if declared else outputs
     print(f"case {op}{' exact' if exact else ''}")
     signature = ", ".join(f"%i{k}: {type_of(t)}" for k, t in enumerate(inputs))
     left = ", ".join(f"%o{k}" for k in range(len(outputs)))
@@ -233,9 +236,70 @@ def packed_products():
         case("aten._weight_int4pack_mm_for_cpu.default", x.to(dtype), packed, group, scales.to(dtype))
 
 
+def decomposed():
+    """PyTorch 2 Export's quantization. Values of their own: the generator above stays where it was."""
+    ops = {n: "quantized_decomposed." + n for n in (
+        "quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel", "quantize_per_token",
+        "dequantize_per_token", "quantize_per_channel_group", "dequantize_per_channel_group", "choose_qparams",
+        "choose_qparams_symmetric", "choose_qparams_per_token", "choose_qparams_per_token_asymmetric", "convert_element_type")}
+    i8, u8, f32, f64, i64 = torch.int8, torch.uint8, torch.float32, torch.float64, torch.int64
+    x = torch.sin(torch.arange(24.0) * 1.7).reshape(4, 6) * 3
+    halves = torch.arange(-6, 6).float().reshape(2, 6) / 2
+    for v in (x, halves, x.to(torch.bfloat16), x.to(torch.float16), torch.tensor([[1e9, -1e9, math.inf, -math.inf, 0.0, -0.0]])):
+        case(ops["quantize_per_tensor"] + ".default", v, 0.1, -3, -128, 127, i8, exact=True)
+        case(ops["quantize_per_tensor"] + ".default", v, 1.0, 7, 0, 9, u8, exact=True)
+        case(ops["quantize_per_tensor"] + ".tensor", v, torch.tensor([0.02]), torch.tensor([120]), 0, 255, u8, exact=True)
+    limits = torch.tensor(-7), torch.tensor(8)
+    case(ops["quantize_per_tensor"] + ".tensor2", x, torch.tensor(0.3, dtype=f64), torch.tensor(1), *limits, i8, exact=True)
+    q = torch.arange(-12, 12, dtype=i8).reshape(4, 6) * 10
+    case(ops["dequantize_per_tensor"] + ".default", q, 0.1, -3, -128, 127, i8, exact=True)
+    case(ops["dequantize_per_tensor"] + ".default", q + 128, 0.013, 255, 0, 255, i8, out_dtype=torch.bfloat16, exact=True)
+    case(ops["dequantize_per_tensor"] + ".tensor", q, torch.tensor([0.02]), torch.tensor([12]), -128, 127, i8, out_dtype=f32, exact=True)
+    case(ops["dequantize_per_tensor"] + ".tensor2", q, torch.tensor(0.3, dtype=f64), torch.tensor(1), *limits, i8, out_dtype=f32, exact=True)
+    scales, zeros = torch.tensor([0.1, 0.02, 1.0, 0.5]), torch.tensor([0, -5, 100, 1])
+    for v in (x, x.to(torch.bfloat16)):
+        case(ops["quantize_per_channel"] + ".default", v, scales, zeros, 0, -128, 127, i8, exact=True)
+        case(ops["quantize_per_token"] + ".default", v, scales[:, None], zeros[:, None], -128, 127, i8, exact=True)
+        case(ops["quantize_per_token"] + ".default", v, scales[:, None].double(), zeros[:, None], -128, 127, i8, exact=True)
+        case(ops["quantize_per_channel_group"] + ".default", v, scales.repeat(2), zeros.repeat(2), -8, 7, i8, 3, exact=True)
+    case(ops["quantize_per_channel"] + ".default", x, torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), torch.arange(6), 1, -128, 127, i8, exact=True)
+    case(ops["dequantize_per_channel"] + ".default", q, scales, zeros, 0, -128, 127, i8, exact=True)
+    case(ops["dequantize_per_channel"] + ".default", q, scales, None, -2, -128, 127, i8, out_dtype=torch.float16, exact=True)
+    case(ops["dequantize_per_channel"] + ".default", q.reshape(2, 2, 6), torch.arange(1.0, 7), None, 2, -128, 127, i8, exact=True)
+    case(ops["dequantize_per_token"] + ".default", q, scales[:, None].double(), zeros[:, None], -128, 127, i8, f32, exact=True)
+    case(ops["dequantize_per_channel_group"] + ".default", q, scales.repeat(2), zeros.repeat(2), -8, 7, i8, 3, f32, exact=True)
+    case(ops["dequantize_per_channel_group"] + ".default", q, scales[:, None], None, -8, 7, i8, 6, torch.bfloat16, exact=True)
+    for v in (x, x.abs() + 1, -x.abs(), torch.zeros(2, 3), x * 1e-20, x.to(torch.bfloat16), x.to(torch.float16)):
+        for op in ("choose_qparams", "choose_qparams_symmetric"):
+            case(ops[op] + ".tensor", v, -128, 127, 2.0**-23, i8, exact=True)
+            case(ops[op] + ".tensor", v, 0, 255, 2.0**-12, u8, exact=True)
+        for op in ("choose_qparams_per_token", "choose_qparams_per_token_asymmetric"):
+            case(ops[op] + ".default", v, i8, exact=True, declared=(f64, i64))
+    case("quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default", x, i8, exact=True, declared=(f64, i64))
+    case(ops["convert_element_type"] + ".no_fuse", x, torch.bfloat16, exact=True)
+    case(ops["convert_element_type"] + ".no_fuse", x * 10, i8, exact=True)
+
+
+def selection():
+    x = torch.tensor([[-1.5, 0.0, 2.0], [math.nan, math.inf, -0.0]])
+    whole = torch.tensor([[2**31 - 1, -5, 0], [16777217, 16777216, 7]], dtype=torch.int32)
+    case("aten.gt.Scalar", x, 0)
+    case("aten.gt.Scalar", whole, 16777216)
+    case("aten.gt.Tensor", whole, whole.flip(1))
+    case("aten.gt.Tensor", x, torch.tensor([0.0, 0.5, 2.0]))
+    case("aten.where.self", x > 0, x, torch.tensor(7.0))
+    case("aten.where.self", torch.tensor([True, False, True]), whole, whole * 0 + 3)
+    case("aten.full_like.default", x, 2)
+    case("aten.full_like.default", x, -1.5, dtype=torch.bfloat16)
+    case("aten.zeros_like.default", whole)
+    case("aten.ones_like.default", x, dtype=torch.int32)
+
+
 products()
 moves()
 pointwise()
 reductions()
 quantization()
 packed_products()
+decomposed()
+selection()

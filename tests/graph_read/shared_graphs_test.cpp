@@ -22,11 +22,9 @@ bool absent() {
 
 // What has no lowering, and a part of the message that says so.
 const std::map<std::string, std::string> kUnsupported = {
-    {"int4pack_cpu_g32", "aten._weight_int4pack_mm_for_cpu.default"},
     {"llama_mlp_int8wo_subclass", "access_subclass_inner_tensor"},
     {"llama_tiny_lm_f32", "aten.scaled_dot_product_attention.default"},
     {"llama_tiny_lm_int8wo", "aten.scaled_dot_product_attention.default"},
-    {"pt2e_static_a8w8_mlp", "quantized_decomposed"},
     {"scaled_mm_rowwise", "aten._scaled_mm.default"},
 };
 

@@ -253,6 +253,25 @@ TEST_CASE("torch.export: in-place operators on fresh values are plain ones") {
   CHECK(read_bytes(j.dump()).ok());
 }
 
+TEST_CASE("torch.export: a Python number in front of a tensor") {
+  auto read = [](const char* target, Json self) {
+    Json j = small_export();
+    Json& node = graph_of(j)["nodes"][1];
+    node["target"] = target;
+    node["inputs"] = Json::array({argument("self", std::move(self)), argument("other", tensor("linear"))});
+    return read_bytes(j.dump());
+  };
+  auto sub = read("torch.ops.aten.sub.Tensor", {{"as_int", -128}});
+  REQUIRE_MESSAGE(sub.ok(), sub.error().to_string());
+  CHECK(print_graph(*sub).find("aten.rsub.Scalar(%linear, other = -128)") != std::string::npos);
+  auto mul = read("torch.ops.aten.mul.Tensor", {{"as_float", 0.5}});
+  REQUIRE_MESSAGE(mul.ok(), mul.error().to_string());
+  CHECK(print_graph(*mul).find("aten.mul.Tensor(%linear, other = 0.5)") != std::string::npos);
+  CHECK(read("torch.ops.aten.sub.Tensor", tensor("linear")).ok());
+  for (const char* target : {"torch.ops.aten.div.Tensor", "torch.ops.aten.add.Tensor"}) CHECK_FALSE(read(target, {{"as_int", 2}}).ok());
+  CHECK_FALSE(read("torch.ops.aten.sub.Tensor", Json::array()).ok());
+}
+
 TEST_CASE("torch.export: strings of a file stay data") {
   for (const char* name : {"a\"b", "x\n#include </etc/passwd>", "\\", "${HOME}", "*/ int main() {", "%s%n", "../../etc", "\xd7\xa9", "\x7f"}) {
     INFO(std::string(name));

@@ -54,6 +54,30 @@ TEST_CASE("epilogues over several segments and every kind of operand") {
   }
 }
 
+TEST_CASE("int8 results are rounded to even and saturate, and come back as floats") {
+  auto quantized = [](Expr x, double inverse, double zero, double low, double high) {
+    Expr q = Expr::call("round_even", {Expr::call("mul", {std::move(x), Expr::number(inverse)})});
+    return Expr::call("clamp", {Expr::call("add", {std::move(q), Expr::number(zero)}), Expr::number(low), Expr::number(high)});
+  };
+  std::vector<Case> cases;
+  uint64_t seed = 100;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx})
+    for (DType activation : {DType::i8, DType::u8}) {
+      Problem p = base(Scheme::da8w8, activation, DType::i8, {37, 19, 21}, 52);
+      const Expr silu = quantized(Expr::call("silu", {Expr::acc(0)}), 8, 7, 0, 255);
+      const Expr back = Expr::call("mul", {Expr::call("sub", {Expr::cast(DType::u8, silu), Expr::number(7)}), Expr::number(0.125)});
+      p.outputs.push_back({quantized(back, 4, -3, -128, 127), DType::i8, 37, {0}});
+      p.outputs.push_back({quantized(Expr::acc(1), 32, 100, 0, 255), DType::u8, 19, {1}});
+      p.outputs.push_back({Expr::call("mul", {Expr::cast(DType::i8, quantized(Expr::acc(2), 16, 0, -127, 127)), Expr::number(0.5)}), DType::f32, 21, {2}});
+      for (int64_t m : {1, 20}) cases.push_back(make_case(p, isa, m, seed++));
+    }
+  build_cases(cases);
+  for (Case& c : cases) {
+    if (!c.kernel) continue;
+    for (int64_t m : {1, 5, 43}) check_case(c, m);
+  }
+}
+
 TEST_CASE("a merged sibling has the bits it has alone") {
   std::vector<Case> cases;
   for (Scheme scheme : {Scheme::dense, Scheme::w8, Scheme::da8w8}) {

@@ -203,6 +203,79 @@ TEST_CASE("every function of the expression table, and every cast, in a loop") {
   }
 }
 
+TEST_CASE("a quantization in a loop rounds half to even and saturates") {
+  auto quantized = [](double inverse, double zero, double low, double high) {
+    Expr q = Expr::call("round_even", {Expr::call("mul", {in(0), Expr::number(inverse)})});
+    return Expr::call("clamp", {Expr::call("add", {std::move(q), Expr::number(zero)}), Expr::number(low), Expr::number(high)});
+  };
+  LoopProblem p{1, {DType::f32}, {1}, {DType::i8, DType::u8, DType::u8}, {}, ""};
+  p.exprs = {Expr::cast(DType::i8, quantized(2, -3, -128, 127)), quantized(0.5, 120, 0, 255), Expr::cast(DType::u8, quantized(1, 0, 3, 9))};
+  std::vector<float> x = {0.25f, 0.75f, 1.25f, -0.25f, -0.75f, 1, 3, 5, 1e9f, -1e9f, INFINITY, -INFINITY, 3e38f, -0.0f, 64, -64, 63.75f, 255, 1e-40f};
+  for (int i = -300; i <= 300; ++i) x.push_back(static_cast<float>(i) * 0.5f);
+  const size_t n = x.size();
+  KernelSet kernels;
+  std::vector<std::pair<Isa, int>> runs;
+  for (const Isa isa : testable_isas()) runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+  kernels.build();
+  for (const auto& [isa, kernel] : runs) {
+    std::vector<std::vector<uint8_t>> y(3, std::vector<uint8_t>(n));
+    run_kernel(kernels[kernel], {{x.data(), 0}, {y[0].data(), 0}, {y[1].data(), 0}, {y[2].data(), 0}}, {static_cast<int64_t>(n), 1, 1, 1, 1});
+    for (size_t o = 0; o < 3; ++o)
+      for (size_t i = 0; i < n; ++i) {
+        const double ins[] = {x[i]};
+        INFO(isa_info(isa).name, " output ", o, " of ", x[i]);
+        CHECK(y[o][i] == static_cast<uint8_t>(static_cast<int>(p.exprs[o].evaluate({}, ins))));
+      }
+  }
+}
+
+TEST_CASE("loops over integers are exact and wrap") {
+  LoopProblem p{2, {DType::i32, DType::i64, DType::i32, DType::i8}, {1, 1, 0, -1}, {}, {}, "", true};
+  for (const char* text : {"add(in0, in2)", "sub(in1, mul(3, in0))", "mul(in0, in0)", "cast_i8(mul(in1, in3))", "clamp(in0, -5, 16777217)", "max(in0, in2)",
+                           "min(neg(in1), abs(in3))", "where(gt(in0, in2), in1, relu(in3))", "cast_u8(add(in3, 128))", "in1"})
+    p.exprs.push_back(*Expr::parse(text));
+  p.outputs = {DType::i32, DType::i64, DType::i32, DType::i64, DType::i32, DType::i64, DType::i64, DType::i32, DType::i16, DType::boolean};
+  constexpr int64_t kRows = 3, kN = 61;
+  std::mt19937_64 random(9);
+  std::vector<std::vector<int64_t>> values(4, std::vector<int64_t>(kRows * kN));
+  for (size_t k = 0; k < 4; ++k)
+    for (int64_t& v : values[k]) {
+      std::byte element[8];
+      int_to_element(p.operands[k], random() % 4 == 0 ? 0 : static_cast<int64_t>(random()), element);
+      v = element_to_int(p.operands[k], element);
+    }
+  auto store = [](DType d, const std::vector<int64_t>& from) {
+    std::vector<char> bytes(from.size() * dtype_bytes(d));
+    for (size_t i = 0; i < from.size(); ++i) int_to_element(d, from[i], reinterpret_cast<std::byte*>(bytes.data()) + i * dtype_bytes(d));
+    return bytes;
+  };
+  KernelSet kernels;
+  std::vector<std::pair<Isa, int>> runs;
+  for (const Isa isa : testable_isas()) runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+  kernels.build();
+  for (const auto& [isa, kernel] : runs) {
+    std::vector<std::vector<char>> memory;
+    std::vector<qcg_arg> args;
+    std::vector<int64_t> params = {kRows, kN, kN, 1, kN, 1, 1, 0, 1, kRows};  // in2: one per row; in3: transposed
+    for (size_t k = 0; k < 4; ++k) memory.push_back(store(p.operands[k], values[k]));
+    for (DType d : p.outputs) {
+      memory.push_back(std::vector<char>(kRows * kN * dtype_bytes(d)));
+      params.insert(params.end(), {kN, 1});
+    }
+    for (auto& bytes : memory) args.push_back({bytes.data(), 0});
+    run_kernel(kernels[kernel], args, params);
+    for (size_t o = 0; o < p.outputs.size(); ++o)
+      for (int64_t i = 0; i < kRows * kN; ++i) {
+        const int64_t ins[] = {values[0][i], values[1][i], values[2][i / kN], values[3][i % kN * kRows + i / kN]};
+        const size_t bytes = dtype_bytes(p.outputs[o]);
+        std::byte want[8];
+        int_to_element(p.outputs[o], p.outputs[o] == DType::boolean ? p.exprs[o].evaluate_integers(ins) != 0 : p.exprs[o].evaluate_integers(ins), want);
+        INFO(isa_info(isa).name, " ", p.exprs[o].str(), " at ", i);
+        CHECK(std::memcmp(memory[4 + o].data() + static_cast<size_t>(i) * bytes, want, bytes) == 0);
+      }
+  }
+}
+
 TEST_CASE("loops refuse dtypes they cannot compute with, and names from files stay in comments") {
   LoopProblem p{1, {DType::f8e4m3}, {1}, {DType::f32}, {Expr::call("neg", {in(0)})}, "evil\n#error\\"};
   CHECK(render_loop(p, Isa::portable, "k").error().code == ErrorCode::Unsupported);
