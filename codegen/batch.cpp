@@ -11,7 +11,7 @@ namespace qcg {
 namespace {
 
 // What --tune=fast builds per bucket; candidates() puts the likely winners first.
-constexpr size_t kFastCandidates = 4;
+constexpr size_t kFastCandidates = 5;
 // The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
 std::string symbol_of(std::string_view name, std::string_view identity) {
   return "qcg_kernel_" + sha256_hex(std::string(name) + "|" + std::string(identity)).substr(0, 16);

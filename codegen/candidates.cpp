@@ -50,14 +50,18 @@ bool tile_fits(const Microkernel& row, int mr, int64_t m) {
   return mr <= max_rows(row) && (mr == 1 || mr < 2 * m);
 }
 
+// Whether packed weights are anything but what the multiply instruction takes, 4 bytes a unit.
+bool unpacks(const Microkernel& row) {
+  const int bits = scheme_info(row.scheme).weight_bits;
+  return (bits > 0 ? bits : 8 * int(dtype_bytes(row.weight))) * compute_info(row.compute).kd < 32;
+}
+
 // Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
 // A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
 double tile_cost(const Microkernel& row, int64_t m, int mr) {
-  const int bits = scheme_info(row.scheme).weight_bits;
-  const bool unpacks = compute_info(row.compute).integer ? bits == 4 || row.compute == "madd16" : row.weight != DType::f32;
   const auto tiles = double((m + mr - 1) / mr);
-  if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks ? 3.0 : 0.7)) / double(m);
-  return tiles * (mr + (unpacks ? 2.0 : 0.7)) / double(m);
+  if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
+  return tiles * (mr + (unpacks(row) ? 2.0 : 0.7)) / double(m);
 }
 
 constexpr int64_t kSmallM = 4, kMiddleM = 16;
@@ -84,20 +88,28 @@ void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) 
 
 // Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1, so
 // that the only misses in flight are the next block's; for many rows of floats a block of activations stays in L2.
+// Unpacking a block once for all row tiles goes through memory but is paid once: measurement tells which is cheaper.
 void add_blocks(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
     int panels;
+    bool unpacked = false;
   };
   const int64_t k_of_8kib = (8 << 13) / (int64_t{p.nr} * p.kind->bits);
-  const Blocking small[] = {{k_of_8kib, 1}, {2 * k_of_8kib, 1}, {0, 1}}, large[] = {{512, 4}, {256, 8}, {0, 1}};
-  const bool integer = compute_info(c.microkernel->compute).integer;
+  const Compute& compute = compute_info(c.microkernel->compute);
+  const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
+  const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
+  std::vector<Blocking> blockings;
+  if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
+  if (integer || m <= kMiddleM) blockings.insert(blockings.end(), {{k_of_8kib, 1}, {2 * k_of_8kib, 1}, {0, 1}});
+  else blockings.insert(blockings.end(), {{512, 4}, {256, 8}, {0, 1}});
   const int64_t rows = std::min<int64_t>(m, 256);
   c.rows_per_item = int((rows + c.mr - 1) / c.mr * c.mr);
-  for (const Blocking& b : integer || m <= kMiddleM ? small : large) {
+  for (const Blocking& b : blockings) {
+    c.unpacks_block = b.unpacked;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
-    if (std::none_of(out.begin(), out.end(), [&](const Candidate& o) { return o.kc == c.kc; })) out.push_back(c);
+    if (std::none_of(out.begin(), out.end(), [&](const Candidate& o) { return o.kc == c.kc && o.unpacks_block == c.unpacks_block; })) out.push_back(c);
   }
 }
 
@@ -109,6 +121,7 @@ std::string Candidate::describe() const {
   if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);
   if (rows_per_item > 0) s += fmt::format(" rows={}", rows_per_item);
   if (prefetch_bytes > 0) s += fmt::format(" prefetch={}", prefetch_bytes);
+  if (unpacks_block) s += " unpacked block";
   return s;
 }
 
@@ -118,6 +131,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
   struct Ranked {
     double cost;
     std::vector<Candidate> variants;
+    size_t tile = 0;  // among those of its microkernel
   };
   std::vector<Ranked> ranked;
   for (const Microkernel& row : microkernel_table()) {
@@ -129,7 +143,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.layout = layout_for(problem, target);
       c.mr = mr;
       // fma before bf16dot as a guess; measurement may turn it round.
-      Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}};
+      Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       const PanelLayout layout = panel_layout(problem, c.layout);
       if (m <= kSmallM) add_decode(layout, c, r.variants);
       else add_blocks(layout, m, c, r.variants);
@@ -137,15 +151,17 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
-  // The two best tiles of every microkernel with their blockings, best tile and best blocking first; measurement picks.
-  constexpr int kTiles = 2;
+  // The two best tiles of every microkernel with their blockings, diagonally: best tile with best blocking, then the second
+  // blocking of the best tile and the best of the second tile, and so on; measurement picks.
+  constexpr size_t kTiles = 2;
   constexpr size_t kMostCandidates = 8;
-  std::map<const Microkernel*, int> kept;
-  std::erase_if(ranked, [&](const Ranked& r) { return ++kept[r.variants.front().microkernel] > kTiles; });
+  std::map<const Microkernel*, size_t> kept;
+  std::erase_if(ranked, [&](Ranked& r) { return (r.tile = kept[r.variants.front().microkernel]++) >= kTiles; });
   std::vector<Candidate> out;
-  for (size_t variant = 0; variant < 3; ++variant)
+  for (size_t diagonal = 0; diagonal < kTiles + 3; ++diagonal)
     for (const Ranked& r : ranked)
-      if (variant < r.variants.size() && out.size() < kMostCandidates) out.push_back(r.variants[variant]);
+      if (diagonal >= r.tile && diagonal - r.tile < r.variants.size() && out.size() < kMostCandidates)
+        out.push_back(r.variants[diagonal - r.tile]);
   return out;
 }
 

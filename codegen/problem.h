@@ -121,6 +121,7 @@ struct Candidate {
   int panels_per_item = 1;     // panels one work item covers
   int rows_per_item = 0;       // rows one work item covers; 0 = all
   int prefetch_bytes = 0;      // distance ahead in the weight stream
+  bool unpacks_block = false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
   std::string describe() const;  // "8x2 kc=512 panels=8 prefetch=4096"
 };
 

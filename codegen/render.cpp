@@ -36,6 +36,7 @@ class GemmContext {
         compute_(compute_info(candidate.microkernel->compute)), mr_(candidate.mr),
         vl_(isa_info(candidate.microkernel->isa).vector_bytes / 4), nv_(candidate.layout.nr / vl_),
         grouped_(p_.grouped) {
+    panel_ = c_.unpacks_block;
     used_step_ = std::max(p_.kind->k_step, compute_.kd);
     k_iteration_ = !compute_.tiles && mr_ * nv_ > 8 && used_step_ <= 4 ? 4 : 8;
     ordered_ = p_.kind->bits == 4 && compute_.kd < 4;
@@ -60,6 +61,10 @@ class GemmContext {
     v_["comment"] = comment();
     add_packing();
     v_["tile_registers"] = compute_.tiles;
+    v_["unpacked_block"] = panel_;
+    v_["group_bytes"] = p_.group_at(1) - p_.group_at(0);
+    v_["block_bytes"] = panel_ ? block_units() * p_.nr * 4 : 0;
+    v_["block_store"] = compute_.element == "f32" ? "fma_store" : "int_store";
     if (compute_.tiles) add_tile_registers();
     else add_tile();
     add_prefetch();
@@ -179,7 +184,8 @@ class GemmContext {
     v_["sums"] = V::from_items(std::move(sums));
     v_["tile_stores"] = V::from_items(std::move(stores));
     v_["units"] = V::from_items(std::move(units));
-    v_["step_bytes"] = iteration_bytes();
+    v_["packed_step_bytes"] = iteration_bytes();
+    v_["step_bytes"] = panel_ ? k_iteration_ / compute_.kd * p_.nr * 4 : iteration_bytes();
     v_["step_units"] = k_iteration_ / compute_.kd;
     v_["zeros_per_panel"] = p_.has_zero && !compute_.integer && !grouped_;
     v_["zeros_per_group"] = p_.has_zero && !compute_.integer && grouped_;
@@ -204,11 +210,21 @@ class GemmContext {
     v_["unpack"] = unpacked_rows();
     v_["has_tail"] = p_.group_padded % step != 0 || last % step != 0;
     v_["units_per_count"] = k_iteration_ / compute_.kd;
-    v_["step_bytes"] = p_.k_bytes(step);
+    v_["packed_unit_bytes"] = p_.k_bytes(step) / 16;
+    v_["step_bytes"] = panel_ ? 16 * p_.nr * 4 : p_.k_bytes(step);
     v_["fetches_per_step"] = next_lines() * (step / k_iteration_);
     v_["zeros_per_panel"] = false;
     v_["header_bytes"] = p_.header_bytes;
     v_["group_steps"] = group_steps();
+  }
+
+  // The layout whose units are what unpacking leaves: 4 bytes a column.
+  std::string_view unpacked_kind() const { return compute_.kd == 1 ? "f32" : compute_.integer ? "u8x4" : "bf16x2"; }
+
+  // Units of the longest block, every group padded as activations are.
+  int64_t block_units() const {
+    const int64_t block = block_k();
+    return (grouped_ ? (block + p_.group_padded - 1) / p_.group_padded * x_group_ : pad_activations(block)) / compute_.kd;
   }
 
   // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.
@@ -231,11 +247,13 @@ class GemmContext {
   }
 
   V unit(int index, int step, int unit_of_step) const {
-    std::vector<V> weights, rows;
+    std::vector<V> weights, unpacked, rows;
     for (int v = 0; v < nv_; ++v) {
       const int64_t at = step * (used_step_ / p_.kind->k_step) * p_.step_bytes() + int64_t{v} * vl_ * p_.kind->k_step * p_.kind->bits / 8;
       std::string text = fmt::format("{}_weight_{}<{}>(w + {})", compute_.name, p_.kind->kind, unit_of_step, at);
       if (p_.has_zero && !compute_.integer) text = fmt::format("v_sub({}, z{})", text, v);
+      const int buffer_at = (index * nv_ + v) * vl_ * 4;
+      if (panel_) unpacked.push_back(V::dict({{"code", std::exchange(text, fmt::format("{}_weight_{}<0>(w + {})", compute_.name, unpacked_kind(), buffer_at))}, {"to", buffer_at}}));
       weights.push_back(V(std::move(text)));
     }
     for (int r = 0; r < mr_; ++r) {
@@ -249,7 +267,7 @@ class GemmContext {
     for (int64_t line = 0; line < lines; ++line)
       if (line * units / lines == index) add_prefetch_of(line * 64, prefetch);
     const bool fetches_next = c_.prefetch_bytes == 0 && (index + 1) * next_lines() / units != index * next_lines() / units;
-    return V::dict({{"fetches_next", fetches_next}, {"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"rows", V::from_items(std::move(rows))}});
+    return V::dict({{"fetches_next", fetches_next}, {"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"unpacked", V::from_items(std::move(unpacked))}, {"rows", V::from_items(std::move(rows))}});
   }
 
   // Lines of the next block that one iteration fetches: its share when rows_per_item rows are present.
@@ -384,7 +402,7 @@ class GemmContext {
   ArgumentOrder args_;
   const Compute& compute_;
   int mr_, vl_, nv_;
-  bool grouped_, ordered_ = false;
+  bool grouped_, ordered_ = false, panel_ = false;
   int used_step_ = 1, k_iteration_ = 8;
   int64_t x_group_ = 0, x_k_ = 0;  // padded k of the packed activations: of a group, of a row
   V v_;

@@ -92,7 +92,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       w += 512;
       if (u + 16 < units) unpack_rows(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
     }
-    w -= ((units + 15) / 16 * 16 - units) * 512 / 16;  // a last step may be a part
+    w -= ((units + 15) / 16 * 16 - units) * 32;  // a last step may be a part
     tile_store<0>(sums + 0, NR * 4);
     tile_store<1>(sums + 64, NR * 4);
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
