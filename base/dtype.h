@@ -51,6 +51,8 @@ constexpr const DTypeInfo& dtype_info(DType d) { return kDTypes[static_cast<size
 constexpr std::string_view dtype_name(DType d) { return dtype_info(d).name; }
 constexpr size_t dtype_bytes(DType d) { return dtype_info(d).bytes; }
 constexpr bool is_floating(DType d) { return dtype_info(d).kind == DTypeKind::floating; }
+// Storing one of these is a quantization, not a loss of precision: no pass may leave its rounding out.
+constexpr bool is_float8(DType d) { return is_floating(d) && dtype_bytes(d) == 1; }
 
 constexpr std::optional<DType> dtype_from_name(std::string_view name) {
   for (const auto& row : kDTypes)

@@ -47,8 +47,9 @@ Tensor thin_rows(const Tensor& dense, std::mt19937_64& rng) {
 
 double half_ulp(DType dtype, double v) {
   if (!is_floating(dtype)) return 0.5;
-  const int digits = dtype == DType::f32 ? 24 : dtype == DType::bf16 ? 8 : dtype == DType::f16 ? 11 : 53;
-  const int smallest = dtype == DType::f16 ? -24 : -149;
+  const int digits = dtype == DType::f32 ? 24 : dtype == DType::bf16 ? 8 : dtype == DType::f16 ? 11 : dtype == DType::f8e4m3 ? 4
+                     : dtype == DType::f8e5m2 ? 3 : 53;
+  const int smallest = dtype == DType::f16 ? -24 : dtype == DType::f8e4m3 ? -10 : dtype == DType::f8e5m2 ? -17 : -149;
   const double exponent = v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest);
   return std::ldexp(1.001, static_cast<int>(exponent));
 }
@@ -232,7 +233,7 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
         const ToleranceValue want = evaluate(accs, errors, ins);
         double bound = want.tolerance + (exact && !is_floating(o.dtype) ? 0 : half_ulp(o.dtype, want.value));
         if (o.expr.kind != ExprKind::acc && is_floating(o.dtype)) bound += 16 * 0x1p-24 * (std::fabs(want.value) + 1e-6);
-        out.want.push_back(want.value);
+        out.want.push_back(o.dtype == DType::f8e4m3 ? std::clamp(want.value, -448.0, 448.0) : want.value);  // it saturates
         out.bound.push_back(bound);
       }
 }

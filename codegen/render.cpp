@@ -427,8 +427,8 @@ TemplateEngine& engine() {
 bool printable_dtype(DType d, bool output) {
   switch (d) {
     case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
-    case DType::i8: case DType::u8: case DType::i32: case DType::i64: return true;
-    case DType::boolean: return !output;
+    case DType::i8: case DType::u8: case DType::i32: case DType::i64: case DType::f8e4m3: case DType::f8e5m2: return true;
+    case DType::boolean: case DType::f8e8m0: return !output;
     default: return false;
   }
 }

@@ -35,7 +35,7 @@ int64_t saturate(__int128 v) {
 Result<Types> infer_by_rule(const Graph& graph, const Node& node) {
   std::string name = functional_name(node.op->name);
   OpArgs args{graph, node};
-  for (auto rules : {view_rules(), compute_rules(), packed_rules(), decomposed_rules()})
+  for (auto rules : {view_rules(), compute_rules(), packed_rules(), decomposed_rules(), coded_rules()})
     for (const InferRow& row : rules)
       if (row.op == name) return row.rule(args);
   return Error::internal(node.where, fmt::format("{} has no shape rule", node.op->name));

@@ -84,5 +84,6 @@ std::span<const InferRow> view_rules();        // infer_views.cpp
 std::span<const InferRow> compute_rules();     // infer_compute.cpp
 std::span<const InferRow> packed_rules();      // infer_packed.cpp
 std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
+std::span<const InferRow> coded_rules();       // infer_coded.cpp
 
 }  // namespace qcg

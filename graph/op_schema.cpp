@@ -30,6 +30,26 @@ constexpr Row kRows[] = {
     {"torchao.da8w4_linear_cpu.default",
      "(Tensor input, Tensor input_scales, Tensor input_qzeros, Tensor weight, Tensor weight_scales, Tensor weight_qzeros, "
      "Tensor compensation, Tensor? bias, ScalarType output_dtype) -> Tensor", OpRole::matmul},
+    // products of quantized matrices, see scaled_product.h
+    {"aten._scaled_mm.default",
+     "(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, "
+     "ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor", OpRole::matmul},
+    {"aten._scaled_mm_v2.default",
+     "(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, "
+     "int[] swizzle_b, Tensor? bias=None, ScalarType? out_dtype=None, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor",
+     OpRole::matmul},
+    {"tensor_cast.static_quant_linear.default",
+     "(Tensor x, Tensor w, Tensor w_scale, Tensor? w_offset=None, Tensor? x_scale=None, Tensor? x_offset=None, "
+     "Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", OpRole::matmul},
+    {"tensor_cast.static_quant_linear_int4.default",
+     "(Tensor x, Tensor w, Tensor w_scale, Tensor? w_offset=None, Tensor? x_scale=None, Tensor? x_offset=None, "
+     "Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", OpRole::matmul},
+    {"tensor_cast.fp8_linear.default",
+     "(Tensor x, Tensor w, Tensor x_scale, Tensor w_scale, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
+     OpRole::matmul},
+    {"tensor_cast.mxfp4_linear.default",
+     "(Tensor x, Tensor w, Tensor x_scale, Tensor w_scale, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
+     OpRole::matmul},
     // quantization
     {"torchao.choose_qparams_affine.default",
      "(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, "
@@ -83,6 +103,9 @@ constexpr Row kRows[] = {
     {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default",
      "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", OpRole::quantize},
     {"quantized_decomposed.convert_element_type.no_fuse", "(Tensor input, ScalarType dtype) -> Tensor", OpRole::copy},
+    {"qcg.dequantize_4bit",  // ours, for native JSON: see four_bit.h
+     "(Tensor packed, Tensor scales, str format, SymInt[] shape, Tensor? global_scale=None, int group=0, "
+     "str first_nibble='auto', ScalarType dtype=f32) -> Tensor", OpRole::quantize},
     // casts and copies
     {"aten.to.dtype",
      "(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",

@@ -107,18 +107,19 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
 const std::unordered_map<std::string_view, RefRule>& rule_table() {
   static const auto table = [] {
     std::unordered_map<std::string_view, RefRule> rules;
-    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(), reference_decomposed()})
+    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(),
+                      reference_decomposed(), reference_coded()})
       for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
     return rules;
   }();
   return table;
 }
 
-// Whether a result is rounded to its dtype now. Constants are, because the compiler stores them in that dtype; views and
+// Whether a result is rounded to its dtype now. 8-bit floats always are, that is what they are for. Constants are, because the compiler stores them in that dtype; views and
 // dequantized weights are not: the former hold what they are views of, the latter stay quantized until they are used.
-bool rounds_now(const OpSchema& op, bool constant, bool emulate_casts) {
+bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool emulate_casts) {
   if (op.role == OpRole::view) return false;
-  if (emulate_casts) return true;
+  if (emulate_casts || is_float8(dtype)) return true;
   return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction || op.role == OpRole::matmul);
 }
 
@@ -203,7 +204,7 @@ class Evaluator {
     QCG_TRY(results, rule->second(context));
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);
-      bool round = rounds_now(*node.op, constant, options_.emulate_casts);
+      bool round = rounds_now(*node.op, dtype, constant, options_.emulate_casts);
       values_[node.outputs[i]] = {round ? round_values(dtype, results[i]) : results[i], dtype, constant};
     }
     release(node);

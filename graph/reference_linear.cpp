@@ -349,6 +349,8 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   return out;
 }
 
+std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w) { return multiply(x, m, w); }
+
 std::span<const RefRow> reference_linears() { return kRules; }
 
 }  // namespace qcg

@@ -80,5 +80,9 @@ std::span<const RefRow> reference_linears();
 std::span<const RefRow> reference_packed();
 std::span<const RefRow> reference_quantize();
 std::span<const RefRow> reference_decomposed();
+std::span<const RefRow> reference_coded();
+
+// y[m, n] = sum_k x[m, k] * w[n, k]; x dense, w [N, K].
+std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w);
 
 }  // namespace qcg

@@ -2,6 +2,7 @@
 //
 //   linear, mm, addmm, bmm            aten.matmul (+ permute, scale and bias as pointwise operations)
 //   _weight_int8pack_mm               matmul of the cast weight, times the scales
+//   _scaled_mm, tensor_cast linears   matmul of both operands dequantized to f32, plus the bias
 //   choose_qparams_affine             amin, amax over the block, then pointwise
 //   quantize_affine, dequantize_affine   pointwise on the tensor reshaped to its blocks
 //   matmul of vectors                 reshape + matmul
@@ -11,6 +12,8 @@
 // Follows torchao's definitions step by step, in the dtypes torchao computes in.
 //
 // Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
+#include "graph/passes/dequantize_operand.h"
+#include "graph/passes/op_emitter.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
@@ -20,9 +23,9 @@ namespace qcg {
 
 namespace {
 
-class Decomposer {
+class Decomposer : OpEmitter {
  public:
-  Decomposer(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  Decomposer(Graph& graph, PassContext& context) : OpEmitter(graph, {}), context_(context) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -53,6 +56,8 @@ class Decomposer {
     else if (is_op(like_, "quantized_decomposed.choose_qparams_symmetric.tensor")) results = choose_of_tensor(true);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_per_token.default")) results = choose_symmetric_rows();
     else if (like_.op->name.find("choose_qparams_per_token_asymmetric") != std::string::npos) results = choose_asymmetric_rows();
+    else if (is_scaled_product(like_.op->name)) results = {scaled_product()};
+    else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
     else return {};
     QCG_CHECK(std::move(error_));
@@ -68,31 +73,6 @@ class Decomposer {
     ++context_.report.counters[like_.op->name];
     return {};
   }
-
-  // Emits an op whose type is inferred; after an error every call is a no-op.
-  ValueId op(std::string_view name, std::vector<NamedArg> named) {
-    if (!error_.ok()) return 0;
-    Node node;
-    node.op = find_op(name);
-    node.args = make_args(*node.op, std::move(named));
-    node.where = like_.where;
-    auto types = infer_types(graph_, node);
-    if (!types.ok()) {
-      error_ = types.error();
-      return 0;
-    }
-    const ValueId out = emit(graph_, name, std::move(node.args), (*types)[0], like_, graph_.value(like_.outputs[0]).name + ".part");
-    graph_.nodes[graph_.value(out).producer].origins = like_.origins;
-    return out;
-  }
-  ValueId to(ValueId x, DType dtype) {
-    return graph_.value(x).dtype == dtype ? x : op("aten.to.dtype", {{"self", x}, {"dtype", dtype}});
-  }
-  ValueId reshape(ValueId x, const Shape& shape) {
-    return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
-  }
-  ValueId unary(std::string_view name, ValueId x) { return op(name, {{"self", x}}); }
-  ValueId binary(std::string_view name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
 
   // matmul as kernels know it: at least two axes on both sides.
   bool is_matrix_product() const {
@@ -134,6 +114,25 @@ class Decomposer {
     const ValueId w = to(like_.tensor("mat2"), graph_.value(x).dtype);
     const ValueId wt = op("aten.permute.default", {{"self", w}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}});
     return binary("aten.mul.Tensor", op("aten.matmul.default", {{"self", x}, {"other", wt}}), like_.tensor("scales"));
+  }
+
+  ValueId scaled_product() {
+    auto p = read_scaled_product(graph_, like_);
+    if (!p.ok()) {
+      error_ = p.error();
+      return 0;
+    }
+    const Dim rows = product(p->lead);
+    const ValueId x = dequantize_x(*this, graph_, p->x, rows, p->k), w = dequantize_w(*this, graph_, p->w, p->n, p->k);
+    ValueId y = op("aten.matmul.default", {{"self", x}, {"other", transpose(w)}});
+    if (p->bias != kNoValue) y = binary("aten.add.Tensor", y, to(p->bias, DType::f32));
+    if (p->result_scale != kNoValue) y = binary("aten.div.Tensor", y, p->result_scale);
+    return y;
+  }
+
+  // Constants were folded before, so this one is computed at run time, or too large to be blown up.
+  Status unread_four_bit() const {
+    return Error::unsupported(like_.where, "a dequantize_4bit that is not the weight of a linear", "multiply by it with linear, mm or matmul");
   }
 
   ValueId select() {
@@ -332,10 +331,7 @@ class Decomposer {
     return op("aten.clamp_min.default", {{"self", scale}, {"min", eps}});
   }
 
-  Graph& graph_;
   PassContext& context_;
-  Node like_;
-  Status error_;
 };
 
 }  // namespace

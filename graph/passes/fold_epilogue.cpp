@@ -206,7 +206,7 @@ class EpilogueFolder {
   Expr output_expr(const LinearNode& linear, int output) const {
     const Expr& expr = linear.epilogue[static_cast<size_t>(output)];
     const DType dtype = graph_.value(linear.outputs[static_cast<size_t>(output)]).dtype;
-    return is_byte(dtype) || (keep_casts_ && is_float(dtype) && dtype != DType::f32) ? Expr::cast(dtype, expr) : expr;
+    return is_byte(dtype) || is_float8(dtype) || (keep_casts_ && is_float(dtype) && dtype != DType::f32) ? Expr::cast(dtype, expr) : expr;
   }
 
   // An operand written for the viewed rows, as the linear's own rows. Leading ones go: [1, 1, N] is [N].

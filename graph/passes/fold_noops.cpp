@@ -45,6 +45,7 @@ constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_si
 // Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
 bool widens(DType narrow, DType wide) {
   if (narrow == wide) return true;
+  if (is_float8(narrow)) return narrow != DType::f8e8m0 && (wide == DType::f32 || wide == DType::bf16 || wide == DType::f16);
   switch (wide) {
     case DType::f32:
       return narrow == DType::bf16 || narrow == DType::f16 || narrow == DType::i8 || narrow == DType::u8 ||

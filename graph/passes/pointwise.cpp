@@ -200,7 +200,7 @@ Expr simplify(const Expr& expr, bool keep_casts) {
   if (out.kind == ExprKind::cast) {
     const Expr& inner = out.args[0];
     if (inner.kind == ExprKind::cast && inner.dtype == out.dtype) return inner;
-    if (!keep_casts && is_floating(out.dtype)) return inner;
+    if (!keep_casts && is_floating(out.dtype) && !is_float8(out.dtype)) return inner;
   }
   if (is_call(out, "mul")) {
     const Expr &a = out.args[0], &b = out.args[1];

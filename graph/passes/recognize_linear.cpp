@@ -2,7 +2,7 @@
 //
 // Runs the recognizers of graph/patterns/ over the graph, most specific first. What nearly matches is noted with what was
 // missing; what matches nothing stays as it is and is decomposed later: slower, never wrong. Weights for which there is no
-// kernel and no fallback that anyone would want (fp8, int4 under quantized activations) are typed errors instead.
+// kernel and no fallback that anyone would want (int4 under quantized activations) are typed errors instead.
 //
 // Why here: after fold_noops and cse, which make spellings equal and let siblings share one activation quantization;
 // before fold_constants, which would otherwise dequantize the weights.
@@ -25,24 +25,6 @@ namespace {
 std::string node_name(const Graph& graph, const Node& node) {
   if (!node.origins.empty()) return node.origins.back();
   return node.outputs.empty() ? node.op->name : graph.value(node.outputs[0]).name;
-}
-
-Status check_weight_dtypes(const Graph& graph) {
-  for (const Node& node : graph.nodes) {
-    Status status;
-    for_each_input(node, [&](ValueId id) {
-      const DType dtype = graph.value(id).dtype;
-      if (dtype != DType::f8e4m3 && dtype != DType::f8e5m2 && dtype != DType::f8e8m0) return;
-      if (status.ok())
-        status = Error::unsupported(node.where + " (" + node_name(graph, node) + ")",
-                                    "fp8: " + graph.value(id).name + " is " + std::string(dtype_name(dtype)) +
-                                        " and fp8 weights have no kernel",
-                                    "quantize with Int8WeightOnlyConfig or IntxWeightOnlyConfig; `qcodegen list schemes` "
-                                    "shows what is supported");
-    });
-    QCG_CHECK(std::move(status));
-  }
-  return {};
 }
 
 class LinearFinder {
@@ -253,7 +235,6 @@ class LinearFinder {
 }  // namespace
 
 Status recognize_linear(Graph& graph, PassContext& context) {
-  QCG_CHECK(check_weight_dtypes(graph));
   QCG_CHECK(raise_affine(graph, context));
   QCG_CHECK(lift_decomposed_quantization(graph, context));
   QCG_CHECK(move_quantization(graph, context));
@@ -262,7 +243,8 @@ Status recognize_linear(Graph& graph, PassContext& context) {
   // Rows taken off in front of a linear leave reshapes of reshapes behind it.
   PassReport again;
   PassContext quiet{context.options, again};
-  return fold_noops(graph, quiet);
+  QCG_CHECK(fold_noops(graph, quiet));
+  return cse(graph, quiet);  // siblings whose activation was dequantized in front of each share that work again
 }
 
 }  // namespace qcg

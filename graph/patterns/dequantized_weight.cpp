@@ -134,4 +134,14 @@ std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequanti
   return take_zero(graph, node.tensor("zero_point"), b, form.shift, spec);
 }
 
+Pattern dequantized_weight() {
+  return maybe_cast(op({"torchao.dequantize_affine.default", "qcg.dequantize_4bit"}, {}, "w_dequantized"));
+}
+
+std::optional<std::string> take_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec) {
+  const Node node = graph.nodes[dequantize];
+  if (is_op(node, "qcg.dequantize_4bit")) return take_four_bit_weight(graph, node, weight_kn, spec);
+  return take_dequantized_weight(graph, dequantize, weight_kn, spec);
+}
+
 }  // namespace qcg

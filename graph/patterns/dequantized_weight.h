@@ -15,6 +15,13 @@ namespace qcg {
 // point 8 less. Unsigned bytes become int8 the same way, 128 less. Zero points that are not whole are offsets.
 std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec);
 
+// The same for qcg.dequantize_4bit: mxfp4, nvfp4 (f4) and nf4. four_bit_weight.cpp
+std::optional<std::string> take_four_bit_weight(Graph& graph, const Node& node, bool weight_kn, LinearSpec& spec);
+
+// Either of the two ops, captured as "w_dequantized"; and whichever of the two functions above belongs to it.
+Pattern dequantized_weight();
+std::optional<std::string> take_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec);
+
 // Does the block of a (de)quantize node cover exactly one row (all axes but the last are 1)?
 bool is_row_block(const Graph& graph, const Node& node);
 

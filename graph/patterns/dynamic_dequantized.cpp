@@ -6,7 +6,8 @@
 //   %wd     = torchao.dequantize_affine(@w, block_size = [1, g], @scale, @zero, …)
 //   %linear = aten.linear(%xd, %wd)
 //
-// With an int8 weight it is da8w8, with an int4 weight da8w4; per channel or per group.
+// With an int8 weight it is da8w8, with an int4 weight da8w4, with an e2m1 one (qcg.dequantize_4bit) da8f4; per channel or
+// per group.
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 Pattern dynamic_dequantized_pattern() {
   return gemm(maybe_rows(op({"torchao.dequantize_affine.default"}, {{"input", any("q")}}, "x_dequantized")),
-              maybe_cast(op({"torchao.dequantize_affine.default"}, {{"input", parameter("w")}}, "w_dequantized")));
+              dequantized_weight());
 }
 
 Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
@@ -30,9 +31,10 @@ Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
   const bool same_zero = zero == kNoValue ? spec.x_zero == kNoValue : under_rows(graph, zero) == quantize->outputs[2];
   if (under_rows(graph, x_dequantize.tensor("scale")) != spec.x_scale || !same_zero)
     return Outcome::miss("the activation is dequantized with other parameters than it was quantized with");
-  if (auto missing = take_dequantized_weight(graph, w_dequantize, gemm.weight_kn, spec)) return Outcome::miss(*missing);
+  if (auto missing = take_weight(graph, w_dequantize, gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (spec.offset != kNoValue) return Outcome::miss("the weight's zero points are not integers");
-  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : Scheme::da8w8;
+  if (spec.scheme == Scheme::nf4) return Outcome::miss("nf4 numbers are not integers: there is no int8 product with them");
+  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : spec.scheme == Scheme::f4 ? Scheme::da8f4 : Scheme::da8w8;
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

@@ -9,9 +9,10 @@ namespace qcg {
 
 std::span<const Recognizer> recognizers() {
   static const Recognizer kAll[] = {
-      kDynamicDequantized,    kStaticDequantized,      kDynamicIntMm,           kDa8w4Linear,
-      kWeightOnlyMmScale,     kWeightOnlyInt8Pack,     kWeightOnlyInt4Pack,     kWeightOnlyDequantized,
-      kWeightOnlyScaledWeight, kIntMm,                 kWeightOnlyUnscaled,     kDenseLinear,
+      kScaledProduct,          kDynamicDequantized,     kStaticDequantized,      kDynamicIntMm,
+      kDa8w4Linear,            kWeightOnlyMmScale,      kWeightOnlyInt8Pack,     kWeightOnlyInt4Pack,
+      kWeightOnlyDequantized,  kWeightOnlyScaledWeight, kIntMm,                  kWeightOnlyUnscaled,
+      kDenseLinear,
   };
   return kAll;
 }
@@ -69,6 +70,22 @@ bool is_all_zero(const Graph& graph, ValueId id) {
 }
 
 bool is_float_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+std::optional<Scheme> stored_scheme(DType dtype) {
+  if (dtype == DType::i8) return Scheme::w8;
+  if (dtype == DType::f8e4m3 || dtype == DType::f8e5m2) return Scheme::f8;
+  return std::nullopt;
+}
+
+ValueId channel_numbers(Graph& graph, ValueId id, int64_t n) {
+  const ValueId constant = constant_of(graph, id);
+  if (constant == kNoValue) return kNoValue;
+  if (graph.value(constant).data.numel() != 1) return constant_as_shape(graph, constant, {n, 1});
+  Tensor view = graph.value(constant).data;
+  view.shape = {n, 1};
+  view.strides = {0, 0};
+  return add_parameter_view(graph, constant, std::move(view));
+}
 
 ValueId under_rows(const Graph& graph, ValueId id) {
   while (true) {

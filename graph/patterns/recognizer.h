@@ -47,14 +47,14 @@ struct Outcome {
 struct Recognizer {
   std::string_view name;                                  // in explain's notes
   Pattern (*pattern)();
-  Outcome (*build)(Graph& graph, const Match& match);     // may add parameters, may not touch nodes
+  Outcome (*build)(Graph& graph, const Match& match);     // may add parameters and nodes, may not touch those that are there
 };
 
 // In the order they are tried: the most specific first, because dense matches inside all others.
 std::span<const Recognizer> recognizers();
 
 // One per file of this folder.
-extern const Recognizer kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDa8w4Linear, kWeightOnlyMmScale,
+extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDa8w4Linear, kWeightOnlyMmScale,
     kWeightOnlyInt8Pack, kWeightOnlyInt4Pack, kWeightOnlyDequantized, kWeightOnlyScaledWeight, kIntMm, kWeightOnlyUnscaled,
     kDenseLinear;
 
@@ -71,6 +71,10 @@ ValueId add_constant(Graph& graph, ValueId like, Tensor data);
 // Bytes are there and all are zero.
 bool is_all_zero(const Graph& graph, ValueId id);
 bool is_float_activation(DType dtype);  // f32, bf16, f16
+// The weight-only scheme of a weight that is stored in this dtype: i8 is w8, e4m3 and e5m2 are f8; nullopt: no scheme's.
+std::optional<Scheme> stored_scheme(DType dtype);
+// A constant with one number per output channel, or one for all of them, as [N, 1]; kNoValue if it is something else.
+ValueId channel_numbers(Graph& graph, ValueId id, int64_t n);
 
 // The value under reshapes and casts that keep every number: what was quantized, whatever the exporter did to its shape.
 ValueId under_rows(const Graph& graph, ValueId id);

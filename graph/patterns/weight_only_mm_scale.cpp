@@ -5,6 +5,7 @@
 //   %mm  = aten.mm(%x, %to)               %x reshaped to two axes and back around this
 //   %mul = aten.mul.Tensor(%mm, %scale)   %scale: flatten(to(@s [N, 1], bf16))
 //
+// An e4m3 or e5m2 weight is scheme f8 in the same way, and one scale for all channels is N equal ones.
 // The rounding of %mm to bf16 is not kept: s_n * sum x*w is the meaning (one rounding, at the end).
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
@@ -17,18 +18,19 @@ Pattern mm_scale_pattern() { return mul(maybe_rows(once(gemm(any("x"), cast(para
 
 Outcome build_mm_scale(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  if (graph.value(m.value("w")).dtype != DType::i8) return {};  // a dense weight in another dtype: dense_linear
+  const auto scheme = stored_scheme(graph.value(m.value("w")).dtype);
+  if (!scheme) return {};  // a dense weight in another dtype: dense_linear
   if (gemm.bias != kNoValue || gemm.alpha != 1) return Outcome::miss("a bias is added before the scale");
-  LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = Scheme::w8};
+  LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = *scheme};
   if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
-  if (spec.weight == kNoValue) return Outcome::miss("the int8 weight is not one matrix");
+  if (spec.weight == kNoValue) return Outcome::miss("the weight is not one matrix");
   const int64_t n = graph.value(spec.weight).data.shape[0];
   const Shape& shape = graph.value(m.value("scale")).shape;
-  if (shape.empty() || !shape.back().is_constant(n))
+  if (!product(shape).is_constant(1) && (shape.empty() || !shape.back().is_constant(n)))
     return Outcome::miss("the factor has shape " + to_string(shape) + ", not one scale per output channel (N = " +
                          std::to_string(n) + ")");
-  spec.scale = constant_as_shape(graph, m.value("scale"), {n, 1});
-  if (spec.scale == kNoValue) return Outcome::miss("the scale of the int8 weight is computed at run time");
+  spec.scale = channel_numbers(graph, m.value("scale"), n);
+  if (spec.scale == kNoValue) return Outcome::miss("the scale of the weight is computed at run time");
   if (!is_floating(graph.value(spec.scale).dtype)) return Outcome::miss("the scale is not floating point");
   return Outcome::match(std::move(spec));
 }

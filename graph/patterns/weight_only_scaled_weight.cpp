@@ -1,8 +1,15 @@
-// weight_only_scaled_weight: int8 per channel dequantized by hand, in front of the product.
+// weight_only_scaled_weight: int8 or fp8 per channel dequantized by hand, in front of the product.
 //
 //   %to     = aten.to.dtype(@w, bf16)               i8 [N, K]
 //   %wd     = aten.mul.Tensor(%to, @scale)          scale [N, 1]
 //   %linear = aten.linear(%x, %wd)                  or mm with everything transposed
+//
+// torchao's Float8WeightOnlyConfig, with an e4m3 weight:
+//
+//   %mul    = aten.mul.Tensor(to(permute(@w), f32), permute(@scale))     scale f32 [N, 1]
+//   %matmul = aten.matmul(%x, to(%mul, bf16))
+//
+// The rounding of the dequantized weight is not kept (numerics: exact mode).
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
@@ -17,18 +24,19 @@ Pattern scaled_weight_pattern() {
 Outcome build_scaled_weight(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
   const ValueId w = m.value("w");
-  if (graph.value(w).dtype != DType::i8) return {};
+  const auto scheme = stored_scheme(graph.value(w).dtype);
+  if (!scheme) return {};
   if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
-  LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, w, gemm.weight_kn), .scheme = Scheme::w8};
-  if (spec.weight == kNoValue || graph.value(w).shape.size() != 2) return Outcome::miss("the int8 weight is not one matrix");
+  LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, w, gemm.weight_kn), .scheme = *scheme};
+  if (spec.weight == kNoValue || graph.value(w).shape.size() != 2) return Outcome::miss("the weight is not one matrix");
   const auto& nk = graph.value(spec.weight).data.shape;
   // Oriented like the weight: [N, 1] beside [N, K], or [1, N] and [N] beside [K, N].
   const Shape shape = graph.value(m.value("scale")).shape;
   const Shape column = {Dim(nk[0]), Dim(1)}, row = {Dim(1), Dim(nk[0])}, flat = {Dim(nk[0])};
   const bool per_channel = gemm.weight_kn ? shape == row || shape == flat : shape == column;
-  if (!per_channel)
+  if (!per_channel && !product(shape).is_constant(1))
     return Outcome::miss("the weight's factor has shape " + to_string(shape) + ", not one scale per output channel");
-  spec.scale = constant_as_shape(graph, m.value("scale"), {nk[0], 1});
+  spec.scale = channel_numbers(graph, m.value("scale"), nk[0]);
   if (spec.scale == kNoValue) return Outcome::miss("the weight's scale is computed at run time");
   if (!is_floating(graph.value(spec.scale).dtype)) return Outcome::miss("the weight's scale is not floating point");
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);

@@ -1,8 +1,8 @@
-// weight_only_unscaled: an int8 weight used as numbers, with no scale that could be found.
+// weight_only_unscaled: an int8 or fp8 weight used as numbers, with no scale that could be found.
 //
-//   %mm = aten.mm(%x, aten.to.dtype(@w, bf16))     @w i8
+//   %mm = aten.mm(%x, aten.to.dtype(@w, bf16))     @w i8, e4m3 or e5m2
 //
-// It is weight-only int8 with every scale 1: half the bytes of a dense weight, and whatever multiplies the result later is
+// It is weight-only with every scale 1: half the bytes of a dense weight, and whatever multiplies the result later is
 // an epilogue.
 #include <cstring>
 
@@ -23,10 +23,11 @@ ValueId add_ones(Graph& graph, int64_t n) {
 
 Outcome build_unscaled(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  if (graph.value(m.value("w")).dtype != DType::i8) return {};
+  const auto scheme = stored_scheme(graph.value(m.value("w")).dtype);
+  if (!scheme) return {};
   if (!is_float_activation(graph.value(gemm.x).dtype)) return {};
-  LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = Scheme::w8};
-  if (spec.weight == kNoValue) return Outcome::miss("the int8 weight is not one matrix");
+  LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = *scheme};
+  if (spec.weight == kNoValue) return Outcome::miss("the weight is not one matrix");
   spec.scale = add_ones(graph, graph.value(spec.weight).data.shape[0]);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));

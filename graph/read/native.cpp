@@ -348,7 +348,7 @@ Result<Graph> read_native_graph(const JsonDocument& document) { return NativeRea
 const OpSchema* find_op_by_short_name(std::string_view name) {
   if (name.starts_with("torch.ops.")) name.remove_prefix(10);
   if (name.size() > 128) return nullptr;
-  for (std::string_view space : {"", "aten.", "torchao."}) {
+  for (std::string_view space : {"", "aten.", "torchao.", "tensor_cast.", "qcg."}) {
     std::string base = std::string(space) + std::string(name);
     const OpSchema* op = find_op(base);
     for (size_t i = 0; !op && i < std::size(kOverloads); ++i) op = find_op(base + "." + std::string(kOverloads[i]));

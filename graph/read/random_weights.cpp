@@ -15,6 +15,7 @@
 
 #include "graph/read/mapped_file.h"
 #include "graph/read/weights.h"
+#include "graph/scaled_product.h"
 
 namespace qcg {
 namespace {
@@ -101,6 +102,7 @@ class RecipeFinder {
     if (op == "aten._weight_int8pack_mm.default" && arg == "scales") return Recipe::scale(size_from_back(graph_.value(node.tensor("mat2")), 1), 127);
     if (op.starts_with("aten._weight_int4pack_mm")) return packed(node, arg, parameter);
     if (op == "torchao.da8w4_linear_cpu.default") return packed_with_sums(node, arg);
+    if (is_scaled_product(op) || op == "qcg.dequantize_4bit") return coded(node, arg, parameter);
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
     if (!is_floating(parameter.dtype) || node.op->role != OpRole::pointwise) return std::nullopt;
     if (op.starts_with("aten.mul")) return multiplier(node, use.arg);
@@ -135,6 +137,22 @@ class RecipeFinder {
   std::optional<Recipe> packed_with_sums(const Node& node, std::string_view arg) const {
     if (arg == "bias") return Recipe::normal(0, 0.1);
     return arg == "weight_scales" ? Recipe::scale(size_from_back(graph_.value(node.tensor("input")), 1), 8) : Recipe{};
+  }
+
+  // Codes with scales: any byte is a pair of 4-bit numbers, an integer scale is an exponent.
+  std::optional<Recipe> coded(const Node& node, std::string_view arg, const Value& parameter) const {
+    if (arg == "bias") return Recipe::normal(0, 0.1);
+    if (arg.find("offset") != arg.npos) return Recipe::integers(-4, 4);
+    const bool scale = arg.find("scale") != arg.npos;
+    if (scale && is_integer(parameter.dtype)) return Recipe::integers(120, 127);
+    if (scale) {
+      const double k = size_from_back(graph_.value(*node.args[0].get<ValueId>()), 1);
+      const bool of_weight = arg.starts_with("w_") || arg == "scale_b" || arg == "scales";
+      return Recipe::scale(of_weight ? k : 1, holds_integers(*node.args[0].get<ValueId>()) ? 127 : 1);
+    }
+    if (parameter.dtype == DType::u8) return Recipe::integers(0, 255);
+    if (is_integer(parameter.dtype)) return node.op->name.find("int4") == std::string::npos ? Recipe::integers(-127, 127) : Recipe::integers(-8, 7);
+    return Recipe::normal(0, 1);
   }
 
   static int64_t bound(const Node& node, std::string_view arg, int64_t unless_given) {

@@ -286,3 +286,5 @@ QCG_INLINE vf v_cast_i64(vf x) { return v_trunc(x); }
 QCG_INLINE vf v_cast_i8(vf x) { return vi_to_f(vi_sra(vi_shl(v_to_i_trunc(x), 24), 24)); }
 QCG_INLINE vf v_cast_u8(vf x) { return vi_to_f(vi_and(v_to_i_trunc(x), vi_set1(255))); }
 QCG_INLINE vf v_cast_bool(vf x) { return v_select(v_eq(x, v_zero()), v_zero(), v_set1(1.0f)); }
+
+#include "float8.h"

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "codegen/target.h"
+#include "graph/tensor.h"
 #include "probe.h"
 #include "reference.h"
 
@@ -258,6 +260,7 @@ double element(const std::string& type, const char* p) {
   if (type == "i32" || type == "vi") return as(int32_t{});
   if (type == "i8" || type == "i8_sat" || type == "vi_i8") return as(int8_t{});
   if (type == "u8" || type == "u8_sat" || type == "vi_u8" || type == "bool") return as(uint8_t{});
+  if (type.starts_with("f8")) return qcg::element_to_double(*qcg::dtype_from_name(type), reinterpret_cast<const std::byte*>(p));
   const uint16_t h = as(uint16_t{});
   if (type == "bf16") {
     const uint32_t bits = uint32_t{h} << 16;
@@ -283,6 +286,7 @@ double stored(const std::string& type, float x) {
   if (type == "vi_u8") return static_cast<uint8_t>(static_cast<int64_t>(even) + 2);
   if (type == "i8_sat") return std::clamp(even, -128.0, 127.0);
   if (type == "u8_sat") return std::clamp(even, 0.0, 255.0);
+  if (type.starts_with("f8")) return qcg::round_to_dtype(*qcg::dtype_from_name(type), x);
   return x;  // f32, f64; bf16 and f16 are fed values they hold exactly
 }
 
@@ -344,6 +348,41 @@ TEST_CASE("partial stores leave their neighbours alone") {
           if (lane < 0 || lane >= n) CHECK(memory[i] == 0xa5);
         }
       }
+    }
+  });
+}
+
+TEST_CASE("8-bit floats: every code loads to its value, every f32 stores and casts as the oracle rounds") {
+  // All bf16 patterns, each one f32 step to both sides: the ties of both formats and what is next to them, denormals, ends.
+  std::vector<float> x;
+  for (uint32_t high = 0; high < 65536; ++high)
+    for (uint32_t low : {0u, 1u, 0xffffu}) x.push_back(std::bit_cast<float>(high << 16 | low));
+  for_each_probe([&](const IsaProbe& probe) {
+    for (const qcg::DType dtype : {qcg::DType::f8e4m3, qcg::DType::f8e5m2, qcg::DType::f8e8m0}) {
+      const std::string type(qcg::dtype_name(dtype));
+      const ProbeStorage& storage = find_storage(probe, type);
+      int bad = 0;
+      for (int base = 0; base < 256; base += probe.lanes) {
+        char codes[16];
+        float y[16];
+        for (int i = 0; i < probe.lanes; ++i) codes[i] = static_cast<char>(base + i);
+        storage.load(codes, y, probe.lanes, true);
+        for (int i = 0; i < probe.lanes; ++i) bad += ulp_error(y[i], element(type, codes + i)) != 0;
+      }
+      CHECK_MESSAGE(bad == 0, type);
+      if (!storage.store) continue;
+      std::vector<float> cast(x.size());
+      find(probe, "cast_" + type).map(x.data(), x.data(), x.data(), cast.data(), static_cast<int>(x.size()));
+      for (size_t base = 0; base < x.size(); base += static_cast<size_t>(probe.lanes)) {
+        char codes[16];
+        storage.store(codes, x.data() + base, probe.lanes, true);
+        for (int i = 0; i < probe.lanes; ++i) {
+          const double want = qcg::round_to_dtype(dtype, x[base + i]), got = element(type, codes + i);
+          bad += std::isnan(want) ? !std::isnan(got) || !std::isnan(cast[base + i])
+                                  : got != want || cast[base + i] != want || std::signbit(got) != std::signbit(want);
+        }
+      }
+      CHECK_MESSAGE(bad == 0, type);
     }
   });
 }

@@ -1,0 +1,52 @@
+// Four-bit numbers, two to a byte, and the weight formats made of them.
+//
+// Why here: exporters store int4, e2m1 (mxfp4, nvfp4) and NormalFloat4 as bytes, each in its own order. Shapes, the oracle
+// and recognition take them apart the same way; kernels never see these bytes, they have a packing of their own.
+//
+//   byte 0xBA, low nibble first: codes 10, 11      high nibble first (bitsandbytes): 11, 10
+//
+//   qcg.dequantize_4bit(packed, scales, format, shape, global_scale?, group = 0, first_nibble = 'auto', dtype) -> Tensor
+//       shape is [N, K]; packed u8 has N * K / 2 elements, scales has N * ceil(K / group), whatever their shapes.
+//       value = number of the code * scale (* global_scale)
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "graph/tensor.h"
+
+namespace qcg {
+
+enum class NibbleOrder : uint8_t { low_first, high_first };
+
+// [..., C] bytes (u8 or i8, bound) as u8 codes 0..15 [..., 2 C].
+Tensor unpack_nibbles(const Tensor& bytes, NibbleOrder order);
+
+struct FourBitFormat {
+  std::string_view name;
+  int64_t group;       // elements along K that share a scale, unless the node says otherwise
+  NibbleOrder order;   // of even k, unless the node says otherwise
+  bool normal_float;   // numbers are kNf4Values, else e2m1
+};
+
+inline constexpr std::array<FourBitFormat, 3> kFourBitFormats = {{
+    {"mxfp4", 32, NibbleOrder::low_first, false},  // scales e8m0 (or u8): 2^(s - 127)       OCP MX 1.0, gpt-oss
+    {"nvfp4", 16, NibbleOrder::low_first, false},  // scales e4m3, times one global f32
+    {"nf4", 64, NibbleOrder::high_first, true},    // scales f32 ("absmax")                  QLoRA, bitsandbytes
+}};
+
+// A qcg.dequantize_4bit node, its defaults filled in.
+struct FourBitWeight {
+  ValueId packed = kNoValue, scales = kNoValue, global_scale = kNoValue;
+  bool normal_float = false;
+  NibbleOrder order = NibbleOrder::low_first;
+  int64_t n = 0, k = 0, group = 0;
+};
+Result<FourBitWeight> read_four_bit(const Graph& graph, const Node& node);
+
+// A scale that is stored as an integer is the exponent of a power of two, as in e8m0; 255 is NaN.
+double exponent_scale(int64_t bits);
+
+}  // namespace qcg

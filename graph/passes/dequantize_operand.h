@@ -1,0 +1,18 @@
+// dequantize_x, dequantize_w: a matrix of a scaled product as ordinary f32 numbers, in small operations.
+//
+// Why here: decompose writes both operands like this when nothing better is known; recognition writes x like this when its
+// scales change along K, which no kernel takes.
+//
+//   ValueId x = dequantize_x(e, graph, p.x, product(p.lead), p.k);   // (decoded x - zero) * scale, f32 [M, K]
+#pragma once
+
+#include "graph/passes/op_emitter.h"
+#include "graph/scaled_product.h"
+
+namespace qcg {
+
+// `rows` is M of x or N of w. x comes as [..., K], w as [K, N]; the result is [rows, K] for both.
+ValueId dequantize_x(OpEmitter& e, const Graph& graph, const ScaledOperand& x, const Dim& rows, int64_t k);
+ValueId dequantize_w(OpEmitter& e, const Graph& graph, const ScaledOperand& w, const Dim& rows, int64_t k);
+
+}  // namespace qcg

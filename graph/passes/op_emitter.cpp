@@ -1,0 +1,31 @@
+#include "graph/passes/op_emitter.h"
+
+namespace qcg {
+
+ValueId OpEmitter::op(std::string_view name, std::vector<NamedArg> named) {
+  if (!error_.ok()) return 0;
+  Node node;
+  node.op = find_op(name);
+  node.args = make_args(*node.op, std::move(named));
+  node.where = like_.where;
+  auto types = infer_types(graph_, node);
+  if (!types.ok()) {
+    error_ = types.error();
+    return 0;
+  }
+  const ValueId out = emit(graph_, name, std::move(node.args), (*types)[0], like_, graph_.value(like_.outputs[0]).name + ".part");
+  graph_.nodes[graph_.value(out).producer].origins = like_.origins;
+  return out;
+}
+
+ValueId OpEmitter::to(ValueId x, DType dtype) {
+  return graph_.value(x).dtype == dtype ? x : op("aten.to.dtype", {{"self", x}, {"dtype", dtype}});
+}
+
+ValueId OpEmitter::reshape(ValueId x, const Shape& shape) {
+  return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
+}
+
+ValueId OpEmitter::transpose(ValueId x) { return op("aten.permute.default", {{"self", x}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}); }
+
+}  // namespace qcg
