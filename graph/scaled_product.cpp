@@ -133,15 +133,17 @@ class Reader {
   Result<BlockNumbers> locate(std::string_view arg, ValueId id, const Dim& outer, int64_t block, bool k_first) const {
     const Shape& shape = a_.graph.value(id).shape;
     if (product(shape).is_constant(1)) return BlockNumbers{id, 0, 0, false};
-    if (product(shape) == outer) return BlockNumbers{id, 1, 0, false};
-    for (bool transposed : {k_first, !k_first}) {
-      if (shape.size() != 2 || block == 0) break;
+    auto blocks = [&](bool transposed) -> std::optional<BlockNumbers> {
+      if (shape.size() != 2 || block == 0 || block >= p_.k) return std::nullopt;
       const Dim &across = shape[transposed ? 1 : 0], &along = shape[transposed ? 0 : 1];
-      if (!along.is_constant(count_blocks(p_.k, block))) continue;
+      if (!along.is_constant(count_blocks(p_.k, block))) return std::nullopt;
       if (across == outer) return BlockNumbers{id, 1, block, transposed};
-      if (outer.is_constant() && across.is_constant(count_blocks(outer.constant(), kFp8Block)))
-        return BlockNumbers{id, kFp8Block, block, transposed};
-    }
+      const bool square = outer.is_constant() && across.is_constant(count_blocks(outer.constant(), kFp8Block));
+      return square ? std::optional(BlockNumbers{id, kFp8Block, block, transposed}) : std::nullopt;
+    };
+    if (auto usual = blocks(k_first)) return *usual;
+    if (product(shape) == outer) return BlockNumbers{id, 1, 0, false};
+    if (auto other = blocks(!k_first)) return *other;
     return a_.fail(arg, fmt::format("{} for {} rows of {} elements", describe(a_.graph.value(id)), outer.str(), p_.k),
                    "expected one number, one per row, or one per block");
   }

@@ -6,7 +6,8 @@
 //   v_store_f8e4m3_n(y + i, v_mul(v_load_bf16_n(x + i, left), scale), left);
 //
 // e4m3 has no infinity: larger numbers, Inf too, store the largest one (448). e5m2 stores Inf from 61440 on. Both round to
-// nearest even and keep NaN and the sign of zero, as torch's .to() does. e8m0 (a bare exponent) can only be loaded.
+// nearest even and keep NaN and the sign of zero, as torch's .to() does. e8m0 (a bare exponent) can only be loaded; it has
+// no zero, so that absent lanes read as 2^-127.
 // A code travels as a number 0..255 in an f32 lane, as v_load_u8 and v_store_u8 have it.
 #pragma once
 

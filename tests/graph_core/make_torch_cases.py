@@ -6,11 +6,13 @@
 import math
 
 import torch
+import tensor_cast_ops  # registers torch.ops.tensor_cast
 import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 import torchao  # registers torch.ops.torchao
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.uint8: "u8",
-          torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
+          torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool",
+          torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2", torch.float8_e8m0fnu: "f8e8m0"}
 generator = torch.Generator().manual_seed(7)
 
 
@@ -295,6 +297,42 @@ def selection():
     case("aten.ones_like.default", x, dtype=torch.int32)
 
 
+def scaled_products():
+    own = torch.Generator().manual_seed(13)
+    f32, bf16, e4m3, e5m2 = torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2
+    normal = lambda *shape: torch.randn(shape, generator=own)
+    positive = lambda *shape: torch.rand(shape, generator=own) + 0.25
+    whole = lambda low, high, *shape, dtype=torch.int8: torch.randint(low, high, shape, generator=own).to(dtype)
+    ends = torch.tensor([448.0, 463, 464, 465, 1e4, -1e9, math.inf, math.nan, 61439, 61440, 2**-9, 2**-10, 1.1 * 2**-10, 2**-17, -0.0, 0.3])
+    for dtype in (e4m3, e5m2):
+        case("aten.to.dtype", ends, dtype, exact=True)
+        case("aten.to.dtype", ends.to(bf16), dtype, exact=True)
+        case("aten.to.dtype", ends.to(dtype), f32, exact=True)
+    x, w, one, half = normal(3, 32).to(e4m3), normal(5, 32).to(e4m3).t(), positive(1)[0], torch.tensor([0.5])
+    mm, v2 = "aten._scaled_mm.default", "aten._scaled_mm_v2.default"
+    case(mm, x, w, one, half, out_dtype=f32)
+    case(mm, x, w, positive(3, 1), positive(1, 5), normal(5).to(bf16), out_dtype=bf16)
+    case(mm, x.float().to(e5m2), w, one, one, out_dtype=torch.float16)
+    case(mm, x, w, one, half, None, torch.tensor(2.0), e4m3)
+    case(mm, x, w, one, half, None, torch.tensor(2.0), f32)
+    case(mm, x, w, one, half)
+    case(v2, x, w, [one], [0], [0], [half], [0], [0], None, bf16)
+    case(v2, x, w, [positive(3, 1)], [1], [0], [positive(1, 5)], [1], [0], normal(5).to(bf16), bf16)
+    linear, int4 = "tensor_cast.static_quant_linear.default", "tensor_cast.static_quant_linear_int4.default"
+    q, i8, u4 = whole(-128, 128, 3, 32), whole(-128, 128, 32, 5), whole(0, 256, 16, 5, dtype=torch.uint8)
+    for op, weight in ((linear, i8), (int4, u4)):
+        case(op, q, weight, positive(5) / 100, None, one, None, None, f32)
+        case(op, q, weight, one, whole(-4, 4, 5), positive(3, 1), whole(-9, 9, 3, 1, dtype=torch.int32), normal(5), bf16)
+        case(op, normal(3, 32), weight, positive(5) / 100, normal(5), None, None, normal(5), None)
+    case("tensor_cast.fp8_linear.default", x, w, positive(3, 1), positive(5), normal(5), None)
+    case("tensor_cast.fp8_linear.default", x, w, one, one, None, f32)
+    exponents = lambda *shape: (2.0 ** torch.randint(-3, 3, shape, generator=own)).to(torch.float8_e8m0fnu)
+    blocks, codes, scale = whole(0, 256, 32, 5, dtype=torch.uint8), whole(0, 256, 3, 32, dtype=torch.uint8), exponents(5, 2)
+    case("tensor_cast.mxfp4_linear.default", codes, blocks, exponents(3, 2), scale, normal(5), None)
+    case("tensor_cast.mxfp4_linear.default", normal(3, 64), blocks, one, scale, None, f32)
+    case("tensor_cast.mxfp4_linear.default", whole(-128, 128, 3, 64), blocks, positive(3, 1), scale, None, bf16)
+
+
 products()
 moves()
 pointwise()
@@ -303,3 +341,4 @@ quantization()
 packed_products()
 decomposed()
 selection()
+scaled_products()

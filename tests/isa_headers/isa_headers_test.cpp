@@ -316,7 +316,8 @@ TEST_CASE("loads and stores touch exactly n elements, at both ends of a guarded 
               float y[64];
               storage.load(p, y, n, whole);
               for (int i = 0; i < probe.lanes; ++i) {
-                double want = i < n ? element(type, p + i * storage.bytes) : 0;
+                const double absent = type == "f8e8m0" ? 0x1p-127 : 0;
+                double want = i < n ? element(type, p + i * storage.bytes) : absent;
                 if (type == "bool") want = want != 0;
                 CHECK(ulp_error(y[i], want) == 0);
               }

@@ -133,20 +133,3 @@ TEST_CASE("explain gets the groups by the names of the export") {
   CHECK(merge.groups == expected);
   CHECK(mentions(merge, "only linear that reads attn"));
 }
-
-TEST_CASE("schemes without a kernel are refused by name") {
-  if (skip_without_graphs()) return;
-  const std::pair<const char*, const char*> cases[] = {
-      {"llama_mlp_fp8wo", "fp8"},
-  };
-  for (const auto& [name, text] : cases) {
-    if (!fs::exists(graph_file(name))) continue;
-    INFO(name);
-    Graph graph = read(name);
-    auto reports = run_passes(graph);
-    REQUIRE(!reports.ok());
-    CHECK(reports.error().code == ErrorCode::Unsupported);
-    CHECK(reports.error().message.find(text) != std::string::npos);
-    CHECK(reports.error().where.find("nodes[") != std::string::npos);
-  }
-}

@@ -12,13 +12,13 @@ namespace {
 const std::vector<std::string> kExamples = {"llama_mlp_int8", "recsys_cat_linear"};
 const std::vector<std::string> kMustWork = {"cat_linear_pos_axis_bf16", "int8pack_siblings_bf16", "int8wo_odd_n3073", "llama_mlp_da8w8", "llama_mlp_f32",
                                             "llama_mlp_int4wo_g32",     "llama_mlp_int8wo",       "llama_qkv_bf16",   "recsys_cat_linear_f32",
-                                            "int4pack_cpu_g32",         "llama_mlp_da8w4_g32",    "pt2e_static_a8w8_mlp"};
+                                            "int4pack_cpu_g32",         "llama_mlp_da8w4_g32",    "pt2e_static_a8w8_mlp",
+                                            "llama_mlp_fp8wo",          "scaled_mm_rowwise"};
 const std::vector<std::string> kShapesOnly = {"llama31_8b_linears_bf16", "llama31_8b_linears_int8wo", "llama31_8b_linears_int4wo_g128", "llama31_8b_linears_da8w8",
                                               "llama31_8b_linears_da8w4_g128", "llama31_8b_linears_da8w4_g128_bf16"};
 // What must not work, and what the error must name.
 const std::vector<std::pair<std::string, std::string>> kRefused = {
-    {"llama_tiny_lm_f32", "aten.cumsum"},   {"llama_tiny_lm_int8wo", "aten.cumsum"},        {"scaled_mm_rowwise", "_scaled_mm"},
-    {"llama_mlp_fp8wo", "fp8"},
+    {"llama_tiny_lm_f32", "aten.cumsum"},   {"llama_tiny_lm_int8wo", "aten.cumsum"},
     {"llama_mlp_int8wo_subclass", "unwrap_tensor_subclass"}};
 
 std::vector<std::string> folders() {
