@@ -25,7 +25,6 @@ const std::map<std::string, std::string> kUnsupported = {
     {"llama_mlp_int8wo_subclass", "access_subclass_inner_tensor"},
     {"llama_tiny_lm_f32", "aten.scaled_dot_product_attention.default"},
     {"llama_tiny_lm_int8wo", "aten.scaled_dot_product_attention.default"},
-    {"scaled_mm_rowwise", "aten._scaled_mm.default"},
 };
 
 }  // namespace
