@@ -260,14 +260,15 @@ class Decomposer : OpEmitter {
   ValueId clamp(ValueId x, Arg low, Arg high) { return op("aten.clamp.default", {{"self", x}, {"min", std::move(low)}, {"max", std::move(high)}}); }
 
   // One scale per row of the input seen as `shape`; the zero point is added before the rounding.
-  ValueId quantize_rows(const Shape& shape) {
+  ValueId quantize_rows(Shape shape) {
+    const Shape whole = input_shape();  // copies: the graph's values move as nodes are added
     Shape rows = shape;
     rows.back() = Dim(1);
     const ValueId x = reshape(to(like_.tensor("input"), DType::f32), shape);
     const ValueId inverse = unary("aten.reciprocal.default", reshape(to(like_.tensor("scales"), DType::f32), rows));
     const ValueId zero = reshape(to(like_.tensor("zero_points"), DType::f32), rows);
     const ValueId q = unary("aten.round.default", binary("aten.add.Tensor", binary("aten.mul.Tensor", x, inverse), zero));
-    return to(reshape(clamp(q, like_.arg("quant_min"), like_.arg("quant_max")), input_shape()), graph_.value(like_.outputs[0]).dtype);
+    return to(reshape(clamp(q, like_.arg("quant_min"), like_.arg("quant_max")), whole), graph_.value(like_.outputs[0]).dtype);
   }
 
   ValueId quantize_groups() {
