@@ -107,6 +107,11 @@ class LinearFinder {
     std::vector<std::string> origins = activation_origins(m);
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
+    // Kernels store an offset beside its scale, in one dtype.
+    if (spec.offset != kNoValue && graph_.value(spec.offset).dtype != graph_.value(spec.scale).dtype) {
+      spec.scale = cast_parameter(graph_, spec.scale, DType::f32);
+      spec.offset = cast_parameter(graph_, spec.offset, DType::f32);
+    }
     spec.x_scale = one_per_row(root, spec.x_scale, spec.x);
     spec.x_zero = one_per_row(root, spec.x_zero, spec.x);
     Shape shape = graph_.value(spec.x).shape;

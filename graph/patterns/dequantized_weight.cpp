@@ -10,28 +10,21 @@ namespace qcg {
 
 namespace {
 
-// How the stored codes become those of a scheme: code = stored - shift.
-struct CodeForm {
-  bool int4;
-  int64_t shift;
-};
-
 CodeForm bytes_form(DType stored) { return {false, stored == DType::u8 ? 128 : 0}; }
 
 CodeForm code_form(const Node& dequantize, const Tensor& data) {
   const auto low = as_number(dequantize.arg("quant_min")), high = as_number(dequantize.arg("quant_max"));
-  if (!low || !high) return bytes_form(data.dtype);
-  const bool fits_signed = *low >= -8 && *high <= 7, fits_unsigned = *low >= 0 && *high <= 15;
-  if (!fits_signed && !fits_unsigned) return bytes_form(data.dtype);
-  if (!data.bound()) return {true, fits_signed ? 0 : 8};
+  const auto form = low && high ? form_of_range(*low, *high) : std::nullopt;
+  if (!form || !form->int4) return bytes_form(data.dtype);
+  if (!data.bound()) return *form;
   // The op does not clamp: a code outside the promised range means what it says.
   const Tensor dense = data.contiguous();
   const auto codes = dense.bytes();
   const bool kept = std::all_of(codes.begin(), codes.end(), [&](std::byte b) {
-    const int64_t code = element_to_int(data.dtype, &b);
-    return code >= (fits_signed ? -8 : 0) && code <= (fits_signed ? 7 : 15);
+    const int64_t code = element_to_int(data.dtype, &b) - form->shift;
+    return code >= -8 && code <= 7;
   });
-  return kept ? CodeForm{true, fits_signed ? 0 : 8} : bytes_form(data.dtype);
+  return kept ? *form : bytes_form(data.dtype);
 }
 
 ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
@@ -39,15 +32,9 @@ ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
   if (data.dtype == DType::i8 && shift == 0) return weight;
   auto codes = read_elements<int8_t>(data);
   if (codes)
-    for (int8_t& code : *codes) code = static_cast<int8_t>(static_cast<uint8_t>(code) - static_cast<uint8_t>(shift));
+    for (int8_t& code : *codes) code = static_cast<int8_t>(static_cast<uint8_t>(code) - static_cast<uint8_t>(shift));  // wraps to the right code
   return add_constant(graph, weight, make_tensor(DType::i8, data.shape, codes));
 }
-
-// An [N, K] weight in blocks of `rows` by `group` that share a scale.
-struct Blocks {
-  int64_t n, k, rows, group;
-  int64_t groups() const { return k / group; }
-};
 
 // One number per row and group, from one per block; kNoValue if `id` is no constant of that size.
 ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
@@ -99,6 +86,25 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
 
 }  // namespace
 
+std::optional<CodeForm> form_of_range(double low, double high) {
+  if (low >= -8 && high <= 7) return CodeForm{true, 0};
+  if (low >= 0 && high <= 15) return CodeForm{true, 8};
+  if (low >= -128 && high <= 127) return CodeForm{false, 0};
+  if (low >= 0 && high <= 255) return CodeForm{false, 128};
+  return std::nullopt;
+}
+
+std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
+                                              LinearSpec& spec) {
+  spec.scheme = form.int4 ? Scheme::w4 : Scheme::w8;
+  spec.group = blocks.group == blocks.k ? 0 : blocks.group;
+  spec.scale = per_row_and_group(graph, scale, blocks);
+  if (spec.scale == kNoValue) return "the weight's scales are not a constant of shape [N, K / group]";
+  if (!is_floating(graph.value(spec.scale).dtype)) return "the weight's scales are not floating point";
+  spec.weight = shift_codes(graph, codes, form.shift);
+  return take_zero(graph, zero, blocks, form.shift, spec);
+}
+
 bool is_row_block(const Graph& graph, const Node& node) {
   const auto* block = node.arg("block_size").get<std::vector<Dim>>();
   const Shape& shape = graph.value(node.tensor("input")).shape;
@@ -124,14 +130,7 @@ std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequanti
   if (b.group == 1 && b.k > 1) return "the weight's scales are not per output channel or per group along K";
   if (b.group < 1 || b.k % b.group != 0) return "the group " + std::to_string(b.group) + " does not divide K";
   if (b.rows < 1 || b.n % b.rows != 0) return "the block of " + std::to_string(b.rows) + " rows does not divide N";
-  const CodeForm form = code_form(node, data);
-  spec.scheme = form.int4 ? Scheme::w4 : Scheme::w8;
-  spec.group = b.group == b.k ? 0 : b.group;
-  spec.scale = per_row_and_group(graph, node.tensor("scale"), b);
-  if (spec.scale == kNoValue) return "the weight's scales are not a constant of shape [N, K / group]";
-  if (!is_floating(graph.value(spec.scale).dtype)) return "the weight's scales are not floating point";
-  spec.weight = shift_codes(graph, w, form.shift);
-  return take_zero(graph, node.tensor("zero_point"), b, form.shift, spec);
+  return take_affine_weight(graph, w, code_form(node, data), b, node.tensor("scale"), node.tensor("zero_point"), spec);
 }
 
 Pattern dequantized_weight() {

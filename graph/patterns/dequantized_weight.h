@@ -9,10 +9,29 @@
 
 namespace qcg {
 
-// Fills weight, scale, zero or offset, scheme (w4 or w8) and group; says what is missing if this is not such a weight.
+// An [N, K] weight in blocks of `rows` by `group` that share a scale.
+struct Blocks {
+  int64_t n, k, rows, group;
+  int64_t groups() const { return k / group; }
+};
+
+// How stored codes become those of a scheme: code = stored - shift.
+struct CodeForm {
+  bool int4;
+  int64_t shift;
+};
+// For codes in low..high; nullopt when they need more than a byte.
+std::optional<CodeForm> form_of_range(double low, double high);
+
+// Fills weight, scale, zero or offset, scheme (w4 or w8) and group from a parameter of integers [N, K] and constants with
+// one number per block (zero may be absent); says what is missing. Zero points that are not whole are offsets.
+std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
+                                              LinearSpec& spec);
+
+// The same for the node that dequantizes.
 //
 // int4 is what quant_min..quant_max promises and the codes keep: [-8, 7], or [0, 15], which becomes [-8, 7] with every zero
-// point 8 less. Unsigned bytes become int8 the same way, 128 less. Zero points that are not whole are offsets.
+// point 8 less. Unsigned bytes become int8 the same way, 128 less.
 std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec);
 
 // The same for qcg.dequantize_4bit: mxfp4, nvfp4 (f4) and nf4. four_bit_weight.cpp

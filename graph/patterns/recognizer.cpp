@@ -9,9 +9,10 @@ namespace qcg {
 
 std::span<const Recognizer> recognizers() {
   static const Recognizer kAll[] = {
-      kScaledProduct,          kDynamicDequantized,     kStaticDequantized,      kDynamicIntMm,
-      kDa8w4Linear,            kWeightOnlyMmScale,      kWeightOnlyInt8Pack,     kWeightOnlyInt4Pack,
-      kWeightOnlyDequantized,  kWeightOnlyScaledWeight, kIntMm,                  kWeightOnlyUnscaled,
+      kScaledProduct,         kDynamicDequantized,     kStaticDequantized,    kDynamicIntMm,
+      kDa8w4Linear,           kWeightOnlyMmScale,      kWeightOnlyInt8Pack,   kWeightOnlyInt4Pack,
+      kWeightOnlyDequantized, kWeightOnlyScaledWeight, kWeightOnlyArithmetic, kIntMm,
+      kWeightOnlyUnscaled,
       kDenseLinear,
   };
   return kAll;

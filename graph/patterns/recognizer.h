@@ -54,9 +54,9 @@ struct Recognizer {
 std::span<const Recognizer> recognizers();
 
 // One per file of this folder.
-extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDa8w4Linear, kWeightOnlyMmScale,
-    kWeightOnlyInt8Pack, kWeightOnlyInt4Pack, kWeightOnlyDequantized, kWeightOnlyScaledWeight, kIntMm, kWeightOnlyUnscaled,
-    kDenseLinear;
+extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDa8w4Linear,
+    kWeightOnlyMmScale, kWeightOnlyInt8Pack, kWeightOnlyInt4Pack, kWeightOnlyDequantized, kWeightOnlyScaledWeight,
+    kWeightOnlyArithmetic, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
 
 // --- What the recognizers share -------------------------------------------------------------------------------------
 

@@ -121,6 +121,56 @@ TEST_CASE("codes and zero points are taken for what they are, not for what the r
   CHECK_FALSE(has(recognized("u8", 16, 7.5), "qcg.linear([%x], weights = [@w"));  // int8 has no real zero point: dense
 }
 
+TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and groups in any order") {
+  struct Case {
+    const char *params, *body;  // %v [4, 32] is the weight
+    double code;
+    const char* expected;  // in the printed graph; empty: not recognized as a quantized weight
+  };
+  const std::string head = "  %c = aten.to.dtype(@w, dtype = f32) : f32[4, 2, 16]\n", tail = "  %v = aten.reshape.default(%b, shape = [4, 32]) : f32[4, 32]\n";
+  const char* const scaled = "  %a = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n";
+  const auto body = [&](const char* lines) { return head + lines + tail; };
+  const std::string shifted = "  %i = aten.sub.Tensor(@w, 8) : i32[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n" + std::string(scaled) +
+                              "  %b = aten.add.Tensor(%a, @z) : f32[4, 2, 16]\n" + tail;
+  const std::string own_zero = body("  %d = aten.sub.Tensor(%c, @z) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(@s, %d) : f32[4, 2, 16]\n");
+  const std::string minus = body("  %d = aten.add.Tensor(%c, 3) : f32[4, 2, 16]\n  %a = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n  %b = aten.sub.Tensor(%a, 0.25) : f32[4, 2, 16]\n");
+  const std::string twice = body("  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n");
+  const std::string along_k = body("  %b = aten.mul.Tensor(%c, @k) : f32[4, 2, 16]\n");
+  const std::string wraps = "  %i = aten.sub.Tensor(@w, 8) : u8[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n"
+                            "  %b = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n" + tail;
+  const std::string truncated = body("  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %i = aten.to.dtype(%d, dtype = i8) : i8[4, 2, 16]\n"
+                                     "  %b = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n");
+  const Case cases[] = {
+      {"i32", shifted.c_str(), 13, "offsets = [@z.view], scheme = \"w4\", group = 16"},
+      {"i32", shifted.c_str(), 99, ""},  // int8 has no offset
+      {"i32", shifted.c_str(), 300, ""},
+      {"u8", own_zero.c_str(), 2, "scheme = \"w4\", group = 16"},
+      {"u8", own_zero.c_str(), 200, "scheme = \"w8\", group = 16"},
+      {"i8", minus.c_str(), -4, "offsets"},
+      {"i8", twice.c_str(), 1, ""},
+      {"i8", along_k.c_str(), 1, ""},
+      {"u8", wraps.c_str(), 3, ""},
+      {"i8", truncated.c_str(), 1, ""},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.body);
+    CAPTURE(c.code);
+    Graph graph = parse("param @w: " + std::string(c.params) + "[4, 2, 16]\nparam @s: f32[4, 2, 1]\nparam @z: f32[4, 2, 1]\nparam @k: f32[16]\n"
+                        "graph(%x: f32[3, 32]) {\n" + c.body + "  %y = aten.linear.default(%x, %v) : f32[3, 4]\n  return %y\n}\n");
+    fill(graph, "w", c.code);
+    fill(graph, "s", 0.5);
+    fill(graph, "z", 3);
+    fill(graph, "k", 2);
+    const Graph before = graph;
+    REQUIRE(run_pass("recognize_linear", graph).ok());
+    const std::string text = print_graph(graph);
+    CAPTURE(text);
+    CHECK((text.find("scheme = \"w") != std::string::npos) == (c.expected[0] != 0));
+    CHECK(text.find(c.expected) != std::string::npos);
+    check_same_values(before, graph, 3);
+  }
+}
+
 TEST_CASE("a packed weight that cannot be read is an error that says why") {
   const std::string da8w4 =
       "param @s: f32[1, 1, 32]\nparam @z: i8[1, 1, 32]\nparam @c: i32[1, 1, 32]\ngraph(%q: u8[3, 32], %qs: f32[3], %qz: i32[3]ARG) {\n"
