@@ -144,7 +144,7 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
       {"i32", shifted.c_str(), 13, "offsets = [@z.view], scheme = \"w4\", group = 16"},
       {"i32", shifted.c_str(), 99, ""},  // int8 has no offset
       {"i32", shifted.c_str(), 300, ""},
-      {"u8", own_zero.c_str(), 2, "scheme = \"w4\", group = 16"},
+      {"u8", own_zero.c_str(), 2, "group = 16"},
       {"u8", own_zero.c_str(), 200, "scheme = \"w8\", group = 16"},
       {"i8", minus.c_str(), -4, "offsets"},
       {"i8", twice.c_str(), 1, ""},
