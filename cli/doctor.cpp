@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "base/cpu_quota.h"
 #include "cache/store.h"
 #include "cache/toolchain.h"
 #include "cli/cli.h"
@@ -49,8 +50,9 @@ std::vector<Check> run_checks(const Session& session) {
   const ToolchainOptions options{session.cxx, session.env_cxx, {}};
   out.push_back(check_tool("c++ compiler", find_cxx(options), true));
   const Machine& machine = this_machine();
-  out.push_back({"cpu", true, fmt::format("{}, {} cores, L2 {}, L3 {}", machine.cpu, machine.cores, format_bytes(static_cast<double>(machine.l2_bytes)),
-                                          format_bytes(static_cast<double>(machine.l3_bytes))), ""});
+  const int quota = cpu_quota();
+  out.push_back({"cpu", true, fmt::format("{}, {} cores{}, L2 {}, L3 {}", machine.cpu, machine.cores, quota > 0 ? fmt::format(" (quota of the control group: {})", quota) : "",
+                                          format_bytes(static_cast<double>(machine.l2_bytes)), format_bytes(static_cast<double>(machine.l3_bytes))), ""});
   for (const IsaInfo& isa : isa_table()) {
     if (isa.device != Device::cpu) continue;
     const std::string missing = why_isa_unavailable(isa.isa);

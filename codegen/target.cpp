@@ -1,6 +1,5 @@
 #include "codegen/target.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #endif
 
 #include "runtime/host_isa.h"
+#include "runtime/threads.h"
 
 namespace qcg {
 namespace {
@@ -79,9 +79,7 @@ int64_t cache_bytes(int name, int64_t fallback) {
 Machine detect_machine() {
   Machine m;
   m.cpu = cpu_model();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  m.cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : int(sysconf(_SC_NPROCESSORS_ONLN));
+  m.cores = usable_cpus();
   m.l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   m.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
   m.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);

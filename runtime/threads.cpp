@@ -12,6 +12,8 @@
 #include <climits>
 #include <system_error>
 
+#include "base/cpu_quota.h"
+
 namespace qcg {
 namespace {
 
@@ -61,7 +63,9 @@ constexpr uint64_t kClosed = UINT32_MAX;  // a `next` no job reaches
 
 }  // namespace
 
-int usable_cpus() {
+namespace {
+
+int cpus_in_mask() {
   // The mask may be larger than cpu_set_t on big machines: grow until the kernel accepts it.
   for (int cpus = CPU_SETSIZE; cpus <= 1 << 18; cpus *= 4) {
     cpu_set_t* set = CPU_ALLOC(cpus);
@@ -72,6 +76,13 @@ int usable_cpus() {
     if (count > 0) return count;
   }
   return 1;
+}
+
+}  // namespace
+
+int usable_cpus() {
+  const int mask = cpus_in_mask(), quota = cpu_quota();
+  return quota > 0 ? std::min(mask, quota) : mask;
 }
 
 // A job is (epoch, next item) in one word, so that taking a chunk and checking that the job is still the same one is

@@ -74,7 +74,9 @@ class Pt2Reader {
 
   Result<TorchExport> read_model(const std::string& model) const {
     QCG_TRY(text, zip_.checked_storage(*zip_.find(root_ + "models/" + model + ".json"), kMaxJsonBytes));
-    QCG_TRY(document, JsonDocument::parse(view(*text), ""));
+    auto parsed = JsonDocument::parse(view(*text), "");
+    if (!parsed.ok()) parsed.error().where = name_ + ":" + quote("models/" + model + ".json") + ": " + parsed.error().where;
+    QCG_TRY(document, std::move(parsed));
     return read_torch_export(document);
   }
 

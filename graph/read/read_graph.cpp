@@ -43,8 +43,10 @@ Source from_graph(Graph graph, std::string format) {
 }
 
 Result<Source> read_json(std::string_view text, const std::string& path) {
-  // Paths in the graph start at $, as every other tool prints them; the file's name is what the user typed.
-  QCG_TRY(document, JsonDocument::parse(text, ""));
+  // Paths in the graph start at $, as every other tool prints them; what is no JSON at all has only its file to go by.
+  auto parsed = JsonDocument::parse(text, "");
+  if (!parsed.ok()) parsed.error().where = path + ": " + parsed.error().where;
+  QCG_TRY(document, std::move(parsed));
   JsonCursor root = document.root();
   if (root.find("graph_module")) {
     QCG_TRY(exported, read_torch_export(document));
