@@ -19,6 +19,17 @@ std::string default_output(const std::string& input) {
 // --tune=fast times the widest ranges below their probe: the m that was timed is what a figure belongs to.
 int64_t timed_m(const KernelReport& k) { return k.record.median_s > 0 && k.record.m > 0 ? k.record.m : k.m_probe; }
 
+nlohmann::json merges_json(const CompileReport& report) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const MergeReport& merge : report.merges) {
+    nlohmann::json timings = nlohmann::json::array();
+    for (const MergeReport::Timed& t : merge.timings)
+      timings.push_back({{"m", t.m}, {"merged_us", t.merged_s * 1e6}, {"separate_us", t.separate_s * 1e6}});
+    out.push_back({{"step", merge.step}, {"kept", merge.kept}, {"timings", timings}});
+  }
+  return out;
+}
+
 nlohmann::json report_json(const CompileReport& report) {
   nlohmann::json kernels = nlohmann::json::array();
   for (const KernelReport& k : report.kernels)
@@ -29,7 +40,8 @@ nlohmann::json report_json(const CompileReport& report) {
   return {{"program", report.program},         {"wall_s", report.wall_s},
           {"compiler_runs", report.compiler_runs}, {"cache_hits", report.cache_hits},
           {"kernels", kernels},                {"merged", report.merged},
-          {"cat_split", report.cat_split},     {"unchanged", report.unchanged},
+          {"cat_split", report.cat_split},     {"merge_trials", merges_json(report)},
+          {"unchanged", report.unchanged},
           {"build_s", report.build_s},         {"tune_s", report.tune_s},
           {"target", report.target},           {"threads", report.threads},
           {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
@@ -61,6 +73,16 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
                                           report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
 }
 
+void print_merges(const CompileReport& report) {
+  for (const MergeReport& merge : report.merges) {
+    std::string times;
+    for (const MergeReport::Timed& t : merge.timings)
+      times += fmt::format("{}m={} {}, one by one {} ({:+.1f} %)", times.empty() ? "" : " · ", t.m, format_time(t.merged_s),
+                           format_time(t.separate_s), (t.separate_s / t.merged_s - 1) * 100);
+    if (!times.empty()) fmt::print("{}", labelled(merge.kept ? "merged" : "apart", merge.step, times));
+  }
+}
+
 // Not tuned, so there are no times: one line per step.
 void print_untimed(const CompileReport& report) {
   Table table({"kernel", "scheme", "one kernel each for m around"});
@@ -79,19 +101,17 @@ void print_kernels(const CompileReport& report) {
     return print_untimed(report);
   Table table({"kernel", "scheme", "m", "time", "GB/s", "GF/s", "roofline", "against"});
   std::string last;
+  ReferenceNotes notes;
   for (const KernelReport& k : report.kernels) {
     const TuneRecord& r = k.record;
     const bool timed = r.median_s > 0;
-    std::string against = k.best_reference;
-    if (k.reference_ratio > 0)
-      against += k.reference_ratio >= 1 ? fmt::format(" {:.1f}× slower", k.reference_ratio)
-                                        : fmt::format(" {:.1f}× faster", 1 / k.reference_ratio);
+    const std::string against = k.reference_ratio > 0 ? notes.mark(k.best_reference) + " " + format_ratio(k.reference_ratio, 1) : "";
     table.add({k.step == last ? "" : k.step, k.step == last ? "" : k.summary, fmt::format("{}", timed_m(k)),
                timed ? format_time(r.median_s) : "-", timed ? fmt::format("{:.1f}", r.gbps) : "-",
                timed ? fmt::format("{:.0f}", r.gflops) : "-", r.share > 0 ? format_percent(r.share) : "-", against});
     last = k.step;
   }
-  fmt::print("{}", table.str());
+  fmt::print("{}{}", table.str(), notes.str());
 }
 
 int run_compile(const Session& session, CompileFlags& flags) {
@@ -120,6 +140,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   print_header(*options, *report);
   if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
   print_kernels(*report);
+  print_merges(*report);
   fmt::print("{}", labelled("wrote", report->program,
                             fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
                                         format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,

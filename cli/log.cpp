@@ -63,11 +63,11 @@ void print_text(const std::vector<Group>& groups) {
       const TuneRecord& r = *group[i];
       const bool timed = r.median_s > 0;
       const double spread = timed ? (r.p90_s - r.p10_s) / 2 / r.median_s * 100 : 0;
-      const bool reference = r.status == TrialStatus::reference;
+      const bool not_built = r.status == TrialStatus::reference || r.status == TrialStatus::separate;
       table.add({fmt::format("{}", i + 1), r.candidate.empty() ? r.kernel : r.candidate, timed ? format_time(r.median_s) : "-",
                  timed ? fmt::format("±{:.1f} %", spread) : "", timed ? fmt::format("{:.1f}", r.gbps) : "",
                  timed ? fmt::format("{:.0f}", r.gflops) : "", r.share > 0 ? format_percent(r.share) : "",
-                 reference ? "-" : r.cache_hit ? "cached" : fmt::format("{:.2f} s", r.compile_s), describe_status(r)});
+                 not_built ? "-" : r.cache_hit ? "cached" : fmt::format("{:.2f} s", r.compile_s), describe_status(r)});
     }
     fmt::print("{}\n", table.str());
   }
@@ -140,7 +140,7 @@ void add_log_command(CLI::App& app, Session& session) {
   sub->add_option("path", flags->path, "a program directory or a tune.jsonl")->required();
   sub->add_option("--kernel", flags->kernel, "only steps, kernels or source nodes that match this glob");
   sub->add_option("--m", flags->m, "only the range that serves this m")->check(CLI::PositiveNumber);
-  sub->add_option("--status", flags->status, "won, lost, wrong, 'failed to build', 'too slow', crashed, reference");
+  sub->add_option("--status", flags->status, "won, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate");
   add_choice<std::string>(*sub, "--format", flags->format, {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
                           "text (default), or for other programs");
   sub->footer("Example:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16");

@@ -59,6 +59,23 @@ std::string Table::str() const {
   return out;
 }
 
+std::string ReferenceNotes::mark(const std::string& name) {
+  const auto it = std::find(names_.begin(), names_.end(), name);
+  const size_t number = static_cast<size_t>(it - names_.begin()) + 1;
+  if (it == names_.end()) names_.push_back(name);
+  return fmt::format("{}[{}]", name.substr(0, name.find(' ')), number);
+}
+
+std::string ReferenceNotes::str() const {
+  std::string out;
+  for (size_t i = 0; i < names_.size(); ++i) out += fmt::format("[{}] {}\n", i + 1, names_[i]);
+  return out;
+}
+
+std::string format_ratio(double other, double ours) {
+  return other >= ours ? fmt::format("{:.1f}× slower", other / ours) : fmt::format("{:.1f}× faster", ours / other);
+}
+
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail) {
   std::string line = fmt::format("{:<8} {:<22} {}", label, subject, detail);
   while (line.back() == ' ') line.pop_back();

@@ -34,6 +34,18 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// References have long names that say what they compute: a table shows a mark, the lines after it say what the mark stands for.
+class ReferenceNotes {
+ public:
+  std::string mark(const std::string& name);  // "oneDNN 2.6.3 bf16 matmul" -> "oneDNN[1]"
+  std::string str() const;                    // "[1] oneDNN 2.6.3 bf16 matmul\n"; empty where nothing was marked
+
+ private:
+  std::vector<std::string> names_;
+};
+// "1.4× slower": how `other` stands beside `ours`, both in seconds.
+std::string format_ratio(double other, double ours);
+
 // "label    value" lines as ux.md draws them.
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail);
 

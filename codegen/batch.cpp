@@ -10,8 +10,8 @@ namespace qcg {
 
 namespace {
 
-// What --tune=fast builds per bucket; candidates() puts the likely winners first.
-constexpr size_t kFastCandidates = 5;
+constexpr size_t kFastCandidates = 5;  // what --tune=fast builds per bucket
+
 // The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
 std::string symbol_of(std::string_view name, std::string_view identity) {
   return "qcg_kernel_" + sha256_hex(std::string(name) + "|" + std::string(identity)).substr(0, 16);
@@ -59,8 +59,7 @@ std::vector<Candidate> select_candidates(const Problem& problem, const Target& t
   if (const TuneRecord* pin = pins.find(problem.signature(), bucket))
     for (const Candidate& candidate : all)
       if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
-  const size_t limit = options.tune == TuneMode::off ? 1 : options.tune == TuneMode::fast ? kFastCandidates : all.size();
-  if (all.size() > limit) all.resize(limit);
+  limit_candidates(all, options.tune);
   return all;
 }
 
@@ -72,6 +71,7 @@ Result<Pins> Pins::read(const std::string& path) {
   QCG_TRY(records, read_tune_log(path));
   for (TuneRecord& record : records)
     if (record.status == TrialStatus::won) pins.won_.push_back(std::move(record));
+    else if (record.status == TrialStatus::separate) pins.separate_.push_back(std::move(record));
   return pins;
 }
 
@@ -79,6 +79,36 @@ const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket)
   for (const TuneRecord& record : won_)
     if (record.problem == signature && record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
   return nullptr;
+}
+
+void limit_candidates(std::vector<Candidate>& candidates, TuneMode mode) {
+  const size_t limit = mode == TuneMode::off ? 1 : mode == TuneMode::fast ? kFastCandidates : candidates.size();
+  if (candidates.size() > limit) candidates.resize(limit);
+}
+
+Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& target, const Bucket& bucket,
+                std::vector<Candidate> candidates) {
+  Choice choice{problem, bucket, std::move(candidates), {}, 0};
+  if (choice.candidates.empty())
+    return Error::unsupported(gemm.nodes.empty() ? "" : gemm.nodes[0],
+                              fmt::format("no microkernel serves {} on {}", scheme_name(gemm.scheme), target.str()),
+                              "`qcodegen list microkernels` shows what there is");
+  for (const Candidate& candidate : choice.candidates) {
+    const std::string name = kernel_name(gemm, candidate);
+    const std::string symbol = symbol_of(name, candidate.describe() + gemm.signature());
+    QCG_TRY(text, render_gemm(gemm, candidate, symbol));
+    const CudaLaunch launch = target.device == Device::cuda ? cuda_launch(gemm, candidate) : CudaLaunch{};
+    choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), target.isa, launch}));
+  }
+  batch.choices.push_back(std::move(choice));
+  return {};
+}
+
+std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket) const {
+  for (const TuneRecord& r : separate_)
+    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0)
+      return MergeTiming{{r.merged_s, r.merged_s, r.merged_s, r.samples}, {r.median_s, r.p10_s, r.p90_s, r.samples}};
+  return {};
 }
 
 Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins) {
@@ -100,21 +130,8 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
         if (!gemm->nodes.empty()) status.error().where = gemm->nodes[0];
         return status.error();
       }
-    for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
-      Choice choice{static_cast<int>(p), bucket, select_candidates(*gemm, plan.target, bucket, options, pins), {}, 0};
-      if (choice.candidates.empty())
-        return Error::unsupported(gemm->nodes.empty() ? "" : gemm->nodes[0],
-                                  fmt::format("no microkernel serves {} on {}", scheme_name(gemm->scheme), plan.target.str()),
-                                  "`qcodegen list microkernels` shows what there is");
-      for (const Candidate& candidate : choice.candidates) {
-        const std::string name = kernel_name(*gemm, candidate);
-        const std::string symbol = symbol_of(name, candidate.describe() + gemm->signature());
-        QCG_TRY(text, render_gemm(*gemm, candidate, symbol));
-        const CudaLaunch launch = on_device ? cuda_launch(*gemm, candidate) : CudaLaunch{};
-        choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), plan.target.isa, launch}));
-      }
-      batch.choices.push_back(std::move(choice));
-    }
+    for (const Bucket& bucket : buckets_of(*gemm, options.m_list))
+      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket, select_candidates(*gemm, plan.target, bucket, options, pins)));
   }
   return batch;
 }

@@ -7,10 +7,12 @@
 //   QCG_TRY(built, builder.build(batch.sources));     // batch.choices say which problem and bucket each belongs to
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "codegen/compile.h"
+#include "codegen/merge_trial.h"
 
 namespace qcg {
 
@@ -21,6 +23,7 @@ struct Choice {
   std::vector<Candidate> candidates;  // GEMMs only
   std::vector<size_t> builds;         // into Batch::sources, parallel to candidates; one for other kernels
   int winner = 0;
+  TuneRecord won;                     // the winner's record, once tuned
 };
 
 struct Batch {
@@ -34,10 +37,19 @@ class Pins {
  public:
   static Result<Pins> read(const std::string& path);
   const TuneRecord* find(const std::string& signature, const Bucket& bucket) const;
+  // What merged siblings and the same linears one by one took.
+  std::optional<MergeTiming> find_merge(const std::string& signature, const Bucket& bucket) const;
 
  private:
-  std::vector<TuneRecord> won_;
+  std::vector<TuneRecord> won_, separate_;
 };
+
+// Adds one GEMM in one range of M with these candidates: their sources, each once, and the choice between them.
+Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& target, const Bucket& bucket,
+                std::vector<Candidate> candidates);
+
+// The candidates worth building at this effort; candidates() puts the likely winners first.
+void limit_candidates(std::vector<Candidate>& candidates, TuneMode mode);
 
 // Error Unsupported: no microkernel serves a problem on this target.
 Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins);

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "cache/compile_cache.h"
 #include "codegen/batch.h"
 #include "codegen/link.h"
+#include "codegen/merge_choice.h"
 #include "codegen/origin.h"
 #include "codegen/program_cache.h"
 #include "graph/read/read_graph.h"
@@ -59,31 +62,18 @@ class Compiler {
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
-    QCG_TRY(explanation, explain_graph(options_));
-    describe_input(explanation);
-    const Plan& plan = explanation.plan;
-    QCG_CHECK(require_weights(explanation.graph, plan));
-    QCG_TRY(pins, Pins::read(options_.pin));
-    QCG_TRY(batch, render_all(plan, options_, pins));
-
-    const double build_start = now_s();
-    step("build {} kernels", batch.sources.size());
     KernelBuilder builder(cxx, store, {.jobs = options_.jobs, .cancel = options_.cancel});
-    QCG_TRY(built, builder.build(batch.sources));
-    batch.kernels = std::move(built);
-    report_.build_s = now_s() - build_start;
+    QCG_TRY(pins, Pins::read(options_.pin));
+    std::optional<Attempt> attempt;
+    QCG_CHECK(build_and_tune(builder, pins, attempt));
+    QCG_CHECK(judge_merges(builder, pins, attempt));
+    describe_input(attempt->explanation);
     report_.compiler_runs = builder.counters().compiler_runs;
     report_.cache_hits = builder.counters().cache_hits;
-
-    QCG_TRY(writer, ProgramWriter::create(options_.output, plan));
-    step("pack {:.1f} MB of weights", static_cast<double>(report_.weight_bytes) / 1e6);
-    QCG_CHECK(writer.pack_constants(plan, threads_));
-    const double tune_start = now_s();
-    QCG_CHECK(choose_all(plan, batch, writer));
-    report_.tune_s = now_s() - tune_start;
-    link_kernels(batch, writer);
+    ProgramWriter& writer = attempt->writer;
+    link_kernels(attempt->batch, writer);
     QCG_TRY(origin, origin_json(options_));
-    QCG_CHECK(writer.finish(plan, log_, origin));
+    QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
     memory.remember(options_.output, report_);
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
@@ -92,6 +82,53 @@ class Compiler {
   }
 
  private:
+  // Everything up to the program's directory, which is not published yet.
+  struct Attempt {
+    Explanation explanation;
+    Batch batch;
+    ProgramWriter writer;
+  };
+
+  Status build_and_tune(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& out) {
+    QCG_TRY(explanation, explain_graph(options_));
+    const Plan& plan = explanation.plan;
+    QCG_CHECK(require_weights(explanation.graph, plan));
+    QCG_TRY(batch, render_all(plan, options_, pins));
+    const double build_start = now_s();
+    step("build {} kernels", batch.sources.size());
+    QCG_TRY(built, builder.build(batch.sources));
+    batch.kernels = std::move(built);
+    report_.build_s += now_s() - build_start;
+    QCG_TRY(writer, ProgramWriter::create(options_.output, plan));
+    int64_t bytes = 0;
+    for (const PlanConstant& constant : plan.constants) bytes += constant.bytes;
+    step("pack {:.1f} MB of weights", static_cast<double>(bytes) / 1e6);
+    QCG_CHECK(writer.pack_constants(plan, threads_));
+    const double tune_start = now_s();
+    QCG_CHECK(choose_all(plan, batch, writer));
+    report_.tune_s += now_s() - tune_start;
+    out.emplace(Attempt{std::move(explanation), std::move(batch), std::move(writer)});
+    return {};
+  }
+
+  // Merged siblings that this machine runs faster one by one are planned again as such. What is tuned already is not tuned
+  // again; the records of the merges that lost stay in the log.
+  Status judge_merges(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& attempt) {
+    const Plan& plan = attempt->explanation.plan;
+    if (options_.tune == TuneMode::off || !untunable(plan.target).empty()) return {};
+    const double start = now_s();
+    step("time merged linears one by one");
+    QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, tune_options_));
+    report_.tune_s += now_s() - start;
+    report_.merges = merges.reports;
+    for (const TuneRecord& record : merges.records) log_ += to_json_line(record) + "\n";
+    if (merges.keep_apart.empty()) return {};
+    options_.passes.keep_apart.insert(merges.keep_apart.begin(), merges.keep_apart.end());
+    report_.kernels.clear();
+    attempt.reset();
+    return build_and_tune(builder, pins, attempt);
+  }
+
   // Choices of the command line's contract that no kernel or loader serves yet: an error, never silently the default.
   Status refuse_unavailable() const {
     if (options_.extern_auto)
@@ -150,11 +187,13 @@ class Compiler {
   Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer) {
     const std::string missing = untunable(plan.target);
     if (!missing.empty()) report_.warnings.push_back("kernels were not verified: " + missing);
-    TuneOptions tune_options{options_.tune, threads_, options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s,
-                             options_.tune != TuneMode::off, {}};
+    tune_options_.mode = options_.tune;
+    tune_options_.threads = threads_;
+    tune_options_.budget_s = options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s;
+    tune_options_.references = options_.tune != TuneMode::off;
     if (options_.tune != TuneMode::off) {
       step("measure this machine");
-      tune_options.ceilings = report_.ceilings = measure_ceilings(plan.target.isa, threads_);
+      tune_options_.ceilings = report_.ceilings = measure_ceilings(plan.target.isa, threads_);
     }
     for (Choice& choice : batch.choices) {
       if (choice.candidates.empty()) {
@@ -162,7 +201,7 @@ class Compiler {
         if (!kernel.ok()) return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
         continue;
       }
-      QCG_CHECK(choose(plan, batch, choice, writer, tune_options, missing));
+      QCG_CHECK(choose(plan, batch, choice, writer, missing));
     }
     return {};
   }
@@ -181,33 +220,51 @@ class Compiler {
   }
 
   // `untried`: why kernels of this target cannot run here; empty if they can.
-  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const TuneOptions& tune_options,
-                const std::string& untried) {
+  Result<TuneResult> tune_choice(const Plan& plan, const Batch& batch, const Choice& choice, const ProgramWriter& writer,
+                                 const std::string& untried) {
     const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
     size_t constant = 0;
     while (plan.constants[constant].problem != choice.problem) ++constant;
     std::vector<BuiltKernel> built;
     for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
     step("tune {} m={}", problem.segments[0].name, choice.bucket.m_probe);
-    QCG_TRY(result, untried.empty()
-                        ? tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
-                               choice.candidates, built, tune_options)
-                        : Result<TuneResult>(pick_untried(problem, choice, built, untried)));
+    if (!untried.empty()) return pick_untried(problem, choice, built, untried);
+    return tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket, choice.candidates, built,
+                tune_options_);
+  }
+
+  void log_result(const TuneResult& result, bool tried) {
     for (const TuneRecord& record : result.records) {
       log_ += to_json_line(record) + "\n";
       if (record.status == TrialStatus::reference) continue;
       ++report_.candidates;
       if (record.status == TrialStatus::failed_to_build) ++report_.candidates_failed;
       else if (record.status == TrialStatus::wrong || record.status == TrialStatus::crashed) ++report_.candidates_wrong;
-      else if (untried.empty()) ++report_.candidates_correct;
+      else if (tried) ++report_.candidates_correct;
     }
+  }
+
+  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const std::string& untried) {
+    const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
+    const std::string key = fmt::format("{} {} {}", problem.signature(), choice.bucket.m_min, choice.bucket.m_max);
+    if (!tuned_.contains(key)) {
+      QCG_TRY(tuned, tune_choice(plan, batch, choice, writer, untried));
+      log_result(tuned, untried.empty());
+      tuned_[key] = std::move(tuned);
+    }
+    const TuneResult& result = tuned_.at(key);
     if (result.winner < 0) {
       const std::string why = result.records.empty() ? "no candidate" : result.records[0].reason;
+      if (std::all_of(result.records.begin(), result.records.end(), [](const TuneRecord& r) { return r.status == TrialStatus::failed_to_build; }))
+        return Error::toolchain(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
+                                                                      choice.bucket.m_max, why),
+                                "`qcodegen doctor` shows the compiler that was used; --cxx names another; fewer --jobs leave each more time and memory");
       return Error::internal(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] was right: {}", choice.bucket.m_min,
                                                                    choice.bucket.m_max, why));
     }
     choice.winner = result.winner;
-    add_report(plan, problem, choice, built[static_cast<size_t>(result.winner)], result);
+    choice.won = result.records[static_cast<size_t>(result.winner)];
+    add_report(plan, problem, choice, batch.kernels[choice.builds[static_cast<size_t>(result.winner)]], result);
     return {};
   }
 
@@ -247,8 +304,10 @@ class Compiler {
     }
   }
 
-  const CompileOptions& options_;
+  CompileOptions options_;  // keep_apart grows when merges lose
   int threads_ = 1;
+  TuneOptions tune_options_;
+  std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed
   CompileReport report_;
   std::string log_;
 };

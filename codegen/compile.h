@@ -58,6 +58,17 @@ struct KernelReport {
   double reference_ratio = 0;          // reference median / ours
 };
 
+// Merged siblings against the same linears one by one.
+struct MergeReport {
+  struct Timed {
+    int64_t m;
+    double merged_s, separate_s;
+  };
+  std::string step;                    // "gate_proj+up_proj"
+  bool kept = true;                    // merged in the program
+  std::vector<Timed> timings;
+};
+
 struct CompileReport {
   std::string program;
   bool unchanged = false;              // served by the second-level cache
@@ -73,6 +84,7 @@ struct CompileReport {
   std::vector<KernelReport> kernels;
   std::vector<std::vector<std::string>> merged;   // node names of merged siblings
   std::vector<std::string> cat_split;             // node names
+  std::vector<MergeReport> merges;                // what merging was measured to be worth
   int candidates = 0, candidates_correct = 0, candidates_failed = 0, candidates_wrong = 0;
   std::vector<std::string> warnings;
 };

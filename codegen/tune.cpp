@@ -39,16 +39,6 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Timing timing_of(std::vector<double> v) {
-  if (v.empty()) return {};
-  std::sort(v.begin(), v.end());
-  auto at = [&](double q) { return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9), static_cast<int>(v.size())};
-}
-
-// The standard error of a median, from the lower half of a normal distribution: the upper one is other processes.
-double median_error(const Timing& t) { return 0.98 * (t.median_s - t.p10_s) / std::sqrt(std::max(1, t.samples)); }
-
 // What a trial says. A candidate may have scribbled over the process that says it, so nothing is taken on trust.
 std::optional<json> parse_message(const std::string& message, std::initializer_list<const char*> numbers, size_t limit) {
   json m = json::parse(message, nullptr, false);
@@ -204,8 +194,7 @@ class Tuning {
   // Times the alive candidates and the references in one child; a crash drops the culprit and starts again.
   Status time_all(std::vector<size_t> alive) {
     const double timeout_s = 2 * trial_timeout_s(m_) + 2 * kOverBudget * options_.budget_s;
-    const bool cold = bucket_.m_min <= kColdUpToM;
-    const int64_t cold_bytes = cold ? std::min({kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20), available_bytes() / 8}) : 0;
+    const int64_t cold_bytes = cold_bytes_at(bucket_.m_min);
     const auto& copies = options_.cold_weights->copies(packed_, cold_bytes);  // here, where the next bucket finds them
     while (!alive.empty()) {
       QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); }));
@@ -389,6 +378,20 @@ class Tuning {
 };
 
 }  // namespace
+
+Timing timing_of(std::vector<double> v) {
+  if (v.empty()) return {};
+  std::sort(v.begin(), v.end());
+  auto at = [&](double q) { return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1) + 0.5)]; };
+  return {at(0.5), at(0.1), at(0.9), static_cast<int>(v.size())};
+}
+
+double median_error(const Timing& t) { return 0.98 * (t.median_s - t.p10_s) / std::sqrt(std::max(1, t.samples)); }
+
+int64_t cold_bytes_at(int64_t m) {
+  if (m > kColdUpToM) return 0;
+  return std::min({kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20), available_bytes() / 8});
+}
 
 const std::vector<std::span<const std::byte>>& ColdWeights::copies(std::span<const std::byte> weights, int64_t bytes) {
   constexpr int64_t kPage = 4096;

@@ -33,9 +33,9 @@ inline constexpr Bucket kBuckets[] = {{1, 1, 1}, {2, 4, 4}, {5, 16, 16}, {17, 64
 std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list);
 
 enum class TuneMode : uint8_t { off, fast, full };
-enum class TrialStatus : uint8_t { won, lost, wrong, failed_to_build, too_slow, crashed, reference, untimed };
+enum class TrialStatus : uint8_t { won, lost, wrong, failed_to_build, too_slow, crashed, reference, untimed, separate };
 
-// One line of tune.jsonl. Units: seconds, bytes, GB/s = 1e9 bytes/s, GFLOP/s = 1e9 operations/s (2 per multiply-add).
+// One line of tune.jsonl. `separate`: merged siblings timed one by one, against the winner of their range. Units: seconds, bytes, GB/s = 1e9 bytes/s, GFLOP/s = 1e9 operations/s (2 per multiply-add).
 struct TuneRecord {
   std::string kernel;        // kernel_name, or the reference's name ("oneDNN 2.6.3 bf16 matmul")
   std::string problem;       // Problem::signature()
@@ -49,6 +49,7 @@ struct TuneRecord {
   int threads = 1;
   double median_s = 0, p10_s = 0, p90_s = 0;
   int samples = 0;
+  double merged_s = 0;                      // separate only: what merged took in the same rounds
   double gbps = 0, gflops = 0, share = 0;   // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
   double compile_s = 0;
   double max_error = 0, error_bound = 0;    // of the verification; error where status is wrong names m, n
@@ -74,7 +75,8 @@ struct Ceilings {
   double peak_gflops_bf16 = 0;           // best of bf16 dot, FMA, AMX
   double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
 };
-Ceilings measure_ceilings(Isa isa, int threads);   // about 0.3 s
+Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
+Ceilings measure_ceilings_again(Isa isa, int threads);   // a shared machine drifts within minutes
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
 
 // Copies of the weights last tuned, more than any cache holds: making them costs more than timing, and every bucket of a
@@ -88,6 +90,9 @@ class ColdWeights {
   AlignedBuffer block_;
   std::vector<std::span<const std::byte>> copies_;
 };
+
+// What rotating copies of weights must fill so that every pass finds them cold; 0 for m beyond which they stream from L2.
+int64_t cold_bytes_at(int64_t m);
 
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;
@@ -104,6 +109,9 @@ struct Timing {
   double median_s = 0, p10_s = 0, p90_s = 0;
   int samples = 0;
 };
+Timing timing_of(std::vector<double> samples);
+// The standard error of a median, from the lower half of a normal distribution: the upper one is other processes.
+double median_error(const Timing& timing);
 // The fastest median, in order of preference: a later one must beat the incumbent by more than 1 % and more than the
 // standard error of the difference of their medians. Medians of zero were not timed; -1 if none was.
 int choose_winner(std::span<const Timing> timings);

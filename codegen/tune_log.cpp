@@ -16,7 +16,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::string_view kStatusNames[] = {"won",     "lost",      "wrong",   "failed to build", "too slow",
-                                             "crashed", "reference", "untimed"};
+                                             "crashed", "reference", "untimed", "separate"};
 constexpr size_t kMaxLine = 1u << 20, kMaxRecords = 1u << 20;
 
 std::optional<TrialStatus> status_from_name(std::string_view name) {
@@ -51,7 +51,7 @@ void for_each_field(Record& r, F&& f) {
   f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target), f("candidate", r.candidate);
   f("scheme", r.scheme), f("epilogue", r.epilogue), f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);
-  f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("gbps", r.gbps), f("gflops", r.gflops);
+  f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("merged_s", r.merged_s), f("gbps", r.gbps), f("gflops", r.gflops);
   f("share", r.share), f("compile_s", r.compile_s), f("max_error", r.max_error), f("error_bound", r.error_bound);
   f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key), f("machine", r.machine), f("date", r.date);
 }

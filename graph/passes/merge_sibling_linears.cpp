@@ -7,7 +7,8 @@
 // segment keeps its scales, zero points and bias; N may differ. Tied weights appear once.
 //
 // Legal when input, activation treatment, K, scheme, group and weight dtype agree and no member depends on another.
-// Gate: at most merge_max_siblings (default 16) segments.
+// Gate: at most merge_max_siblings (default 16) segments. Linears of PassOptions::keep_apart stay as they are: the tuner
+// measured that this machine runs them faster one by one (codegen/merge_trial.h).
 //
 // Why here: after recognize_linear, which makes spellings equal; before split_cat_linear, so that siblings over one
 // concatenation still have one input; before fold_epilogue, which hangs different things on each sibling.
@@ -54,6 +55,10 @@ class SiblingMerger {
     }
     std::vector<std::vector<NodeId>> groups;
     for (NodeId id : linears) {
+      if (is_kept_apart(graph_.nodes[id])) {
+        context_.skip(linear_name(graph_, graph_.nodes[id]), "was measured to be faster by itself");
+        continue;
+      }
       std::string why;
       auto group = std::find_if(groups.begin(), groups.end(), [&](const std::vector<NodeId>& members) {
         auto reason = why_not(members, id);
@@ -69,6 +74,11 @@ class SiblingMerger {
     }
     for (const auto& members : groups)
       if (members.size() > 1) merge(members);
+  }
+
+  bool is_kept_apart(const Node& node) const {
+    return std::any_of(node.origins.begin(), node.origins.end(),
+                       [&](const std::string& origin) { return context_.options.keep_apart.contains(origin); });
   }
 
   std::optional<std::string> why_not(const std::vector<NodeId>& members, NodeId id) const {

@@ -51,6 +51,7 @@ struct PassOptions {
   std::function<void(std::string_view pass, const Graph&)> after_each;  // --print-after, --print-after-all
   bool verify_after_each = false;                                      // debug builds: always
   PassGates gates;
+  std::set<std::string> keep_apart;      // source nodes whose linears are not merged: measured faster by themselves
   bool emulate_precision_casts = false;  // keep every intermediate's rounding to its graph dtype
 };
 

@@ -317,6 +317,20 @@ TEST_CASE("gates of merge_sibling_linears and fold_epilogue") {
   CHECK(mentions(*find_report(*reports, "fold_epilogue"), "epilogue_max_nodes = 1"));
 }
 
+TEST_CASE("linears kept apart are not merged, others are") {
+  Graph graph = parse(kQkv);
+  PassOptions options;
+  for (const Node& node : graph.nodes)
+    if (options.keep_apart.empty() && node.op->name.starts_with("aten.linear")) options.keep_apart.insert(node.origins.begin(), node.origins.end());
+  REQUIRE(!options.keep_apart.empty());
+  auto reports = run_passes(graph, options);
+  REQUIRE(reports.ok());
+  CHECK(mentions(*find_report(*reports, "merge_sibling_linears"), "faster by itself"));
+  Graph merged = parse(kQkv);
+  REQUIRE(run_passes(merged).ok());
+  CHECK(count_op(graph, "qcg.linear") == count_op(merged, "qcg.linear") + 1);
+}
+
 TEST_CASE("a chain of a hundred thousand nodes is no deep recursion") {
   Graph graph;
   ValueId x = graph.add_input("x", DType::f32, {Dim(2)});

@@ -1,0 +1,162 @@
+#include "codegen/merge_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/merge_trial.h"
+#include "runtime/memory.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr int64_t kDecidingMs[] = {1, 16};
+
+bool decides(const Bucket& bucket, TuneMode mode) {
+  return mode == TuneMode::full || std::any_of(std::begin(kDecidingMs), std::end(kDecidingMs),
+                                               [&](int64_t m) { return m >= bucket.m_min && m <= bucket.m_max; });
+}
+
+// One merged problem with its members' kernels, per bucket that decides.
+struct Contest {
+  const Problem* merged = nullptr;
+  const PlanConstant* constant = nullptr;
+  std::span<const std::byte> packed;
+  std::vector<Member> members;
+  std::vector<const Choice*> choices;
+  std::vector<size_t> builds;  // [choice][member]: into the batch of members
+};
+
+class MergeJudge {
+ public:
+  MergeJudge(const Plan& plan, const Batch& batch, const ProgramWriter& writer, const Pins& pins, const TuneOptions& options)
+      : plan_(plan), batch_(batch), writer_(writer), pins_(pins), options_(options) {}
+
+  Result<MergeChoice> run(KernelBuilder& builder) {
+    for (size_t p = 0; p < plan_.problems.size(); ++p)
+      if (const auto* gemm = std::get_if<Problem>(&plan_.problems[p]); gemm && gemm->segments.size() > 1)
+        QCG_CHECK(add_contest(static_cast<int>(p), *gemm));
+    QCG_TRY(built, builder.build(members_.sources));
+    members_.kernels = std::move(built);
+    for (const Contest& contest : contests_) QCG_CHECK(hold(contest));
+    return std::move(out_);
+  }
+
+ private:
+  Status add_contest(int problem, const Problem& merged) {
+    Contest contest;
+    contest.merged = &merged;
+    contest.members = split_problem(merged);
+    for (const Choice& choice : batch_.choices)
+      if (choice.problem == problem && choice.won.median_s > 0 && decides(choice.bucket, options_.mode)) contest.choices.push_back(&choice);
+    for (size_t c = 0; c < plan_.constants.size() && !contest.constant; ++c)
+      if (plan_.constants[c].problem == problem) contest.constant = &plan_.constants[c], contest.packed = writer_.packed(plan_, c);
+    if (contest.choices.empty() || !contest.constant) return {};
+    for (const Choice* choice : contest.choices)
+      for (const Member& member : contest.members) {
+        const Candidate& winner = choice->candidates[static_cast<size_t>(choice->winner)];
+        QCG_CHECK(add_gemm(members_, 0, member.problem, plan_.target, choice->bucket,
+                           {member_candidate(member.problem, plan_.target, choice->bucket, winner)}));
+        contest.builds.push_back(members_.choices.back().builds[0]);
+      }
+    contests_.push_back(std::move(contest));
+    return {};
+  }
+
+  Status hold(const Contest& contest) {
+    std::vector<std::vector<SegmentTensors>> tensors;
+    std::vector<AlignedBuffer> packed;
+    for (const Member& member : contest.members) {
+      tensors.push_back({contest.constant->segments[member.segment]});
+      const PackedLayout layout = layout_for(member.problem, plan_.target);
+      QCG_TRY(buffer, AlignedBuffer::allocate(packed_bytes(member.problem, layout)));
+      QCG_CHECK(pack_weights(member.problem, layout, tensors.back(), bytes_of(member.problem, buffer)));
+      packed.push_back(std::move(buffer));
+    }
+    MergeReport report{contest.merged->label(), true, {}};
+    std::vector<MergeTiming> timings;
+    for (size_t c = 0; c < contest.choices.size(); ++c) {
+      const Choice& choice = *contest.choices[c];
+      auto timing = time_choice(contest, c, tensors, packed);
+      add_record(choice, timing);
+      if (!timing.ok()) continue;  // the merge stays where it cannot be judged
+      timings.push_back(*timing);
+      report.timings.push_back({choice.won.m, timing->merged.median_s, timing->separate.median_s});
+    }
+    if (separate_is_faster(timings)) {
+      report.kept = false;
+      for (const PlanStep& step : plan_.steps)
+        if (step.problem == contest.constant->problem) out_.keep_apart.insert(step.nodes.begin(), step.nodes.end());
+    }
+    out_.reports.push_back(std::move(report));
+    return {};
+  }
+
+  std::span<std::byte> bytes_of(const Problem& problem, const AlignedBuffer& buffer) const {
+    return {buffer.data(), static_cast<size_t>(packed_bytes(problem, layout_for(problem, plan_.target)))};
+  }
+
+  Result<MergeTiming> time_choice(const Contest& contest, size_t c, const std::vector<std::vector<SegmentTensors>>& tensors,
+                                  const std::vector<AlignedBuffer>& packed) const {
+    const Choice& choice = *contest.choices[c];
+    if (auto pinned = pins_.find_merge(contest.merged->signature(), choice.bucket)) return *pinned;
+    std::vector<TrialLaunch> members;
+    for (size_t i = 0; i < contest.members.size(); ++i) {
+      const Problem& problem = contest.members[i].problem;
+      const size_t build = contest.builds[c * contest.members.size() + i];
+      const BuiltKernel& kernel = members_.kernels[build];
+      const auto bytes = bytes_of(problem, packed[i]);
+      TuneOptions verify_only = options_;
+      verify_only.mode = TuneMode::off;
+      const Candidate candidate = member_candidate(problem, plan_.target, choice.bucket, choice.candidates[static_cast<size_t>(choice.winner)]);
+      QCG_TRY(verdict, tune(problem, tensors[i], bytes, choice.bucket, {candidate}, {kernel}, verify_only));
+      if (verdict.winner < 0) return Error::internal(problem.label(), "a member's kernel is wrong: " + verdict.records[0].reason);
+      members.push_back({&problem, &kernel, bytes});
+    }
+    const BuiltKernel& winner = batch_.kernels[choice.builds[static_cast<size_t>(choice.winner)]];
+    return time_merge({contest.merged, &winner, contest.packed}, members, choice.won.m, options_);
+  }
+
+  void add_record(const Choice& choice, const Result<MergeTiming>& timing) {
+    TuneRecord r = choice.won;
+    r.status = TrialStatus::separate;
+    r.candidate = "one by one";
+    r.key.clear();
+    r.cache_hit = false;
+    r.compile_s = r.max_error = r.error_bound = r.median_s = r.p10_s = r.p90_s = r.gbps = r.gflops = r.share = 0;
+    r.samples = 0;
+    if (!timing.ok()) {
+      r.reason = timing.error().message;
+      out_.records.push_back(std::move(r));
+      return;
+    }
+    const Timing &merged = timing->merged, &separate = timing->separate;
+    const double ratio = separate.median_s / merged.median_s;
+    r.median_s = separate.median_s, r.p10_s = separate.p10_s, r.p90_s = separate.p90_s, r.samples = separate.samples;
+    r.merged_s = merged.median_s;
+    r.gbps = choice.won.gbps * choice.won.median_s / r.median_s;
+    r.gflops = choice.won.gflops * choice.won.median_s / r.median_s;
+    r.share = choice.won.share * choice.won.median_s / r.median_s;
+    r.reason = ratio >= 1 ? fmt::format("{:.3f} times slower than merged", ratio) : fmt::format("{:.3f} times faster than merged", 1 / ratio);
+    out_.records.push_back(std::move(r));
+  }
+
+  const Plan& plan_;
+  const Batch& batch_;
+  const ProgramWriter& writer_;
+  const Pins& pins_;
+  const TuneOptions& options_;
+  Batch members_;
+  std::vector<Contest> contests_;
+  MergeChoice out_;
+};
+
+}  // namespace
+
+Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer, KernelBuilder& builder,
+                                  const Pins& pins, const TuneOptions& options) {
+  return MergeJudge(plan, batch, writer, pins, options).run(builder);
+}
+
+}  // namespace qcg

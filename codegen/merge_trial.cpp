@@ -1,0 +1,228 @@
+#include "codegen/merge_trial.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "codegen/kernel_oracle.h"
+#include "codegen/trial.h"
+#include "runtime/kernel_runner.h"
+#include "runtime/module.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr uint64_t kSeed = 0x2545f4914f6cdd1d;
+constexpr int64_t kPage = 4096;
+constexpr int kMinRounds = 5, kMaxRounds = 60;
+constexpr double kMinSample_s = 500e-6;
+constexpr double kTimeout_s = 60;
+constexpr double kMargin = 0.01;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// `expr` with accs and operands replaced.
+Expr replace(const Expr& expr, const std::function<Expr(int)>& acc, const std::function<Expr(int)>& in) {
+  if (expr.kind == ExprKind::acc) return acc(expr.index);
+  if (expr.kind == ExprKind::in) return in(expr.index);
+  Expr out = expr;
+  for (Expr& arg : out.args) arg = replace(arg, acc, in);
+  return out;
+}
+
+// The merged problem with one segment, without operands and outputs.
+Problem one_segment(const Problem& merged, int segment) {
+  Problem out = merged;
+  out.segments = {merged.segments[static_cast<size_t>(segment)]};
+  out.operands.clear();
+  out.outputs.clear();
+  return out;
+}
+
+// One of the two ways: kernels in a row over one copy of their weights.
+class Sequence {
+ public:
+  explicit Sequence(const std::vector<std::span<const std::byte>>& copies) : copies_(copies) {}
+
+  // `shared`: activations and their quantization, the same for both ways.
+  Status add(const TrialLaunch& launch, std::span<const qcg_arg> shared, size_t offset, int64_t m) {
+    QCG_TRY(module, Module::load_bytes(launch.kernel->bytes, launch.kernel->source.name));
+    modules_.push_back(std::move(module));
+    QCG_TRY(kernel, modules_.back().find_kernel(launch.kernel->source.symbol));
+    inputs_.push_back(std::make_unique<KernelInputs>(*launch.problem, m, kSeed));
+    outputs_.push_back(std::make_unique<GuardedOutputs>(*launch.problem, m));
+    Step step{kernel, {shared.begin(), shared.end()}, 0, offset};
+    const std::vector<qcg_arg> own = inputs_.back()->args();
+    step.args.insert(step.args.end(), own.begin() + std::ssize(shared), own.end());
+    step.weights = step.args.size();
+    step.args.push_back({nullptr, 0});
+    outputs_.back()->append_args(step.args);
+    steps_.push_back(std::move(step));
+    return {};
+  }
+
+  void run(ThreadPool& pool, Workspace& workspace, int64_t m) {
+    const std::span<const std::byte> copy = copies_[turn_++ % copies_.size()];
+    for (Step& step : steps_) {
+      step.args[step.weights].data = const_cast<std::byte*>(copy.data()) + step.offset;
+      const int64_t params[] = {m};
+      (void)run_kernel(pool, *step.kernel, {step.args.data(), params, nullptr}, workspace);
+    }
+  }
+
+ private:
+  struct Step {
+    const qcg_kernel* kernel;
+    std::vector<qcg_arg> args;
+    size_t weights;  // index into args
+    size_t offset;   // of the weights within a copy
+  };
+  const std::vector<std::span<const std::byte>>& copies_;
+  std::vector<Module> modules_;
+  std::vector<std::unique_ptr<KernelInputs>> inputs_;
+  std::vector<std::unique_ptr<GuardedOutputs>> outputs_;
+  std::vector<Step> steps_;
+  size_t turn_ = 0;
+};
+
+// Alternating rounds; what is sent is one Timing per way.
+void measure(std::span<Sequence* const> ways, int64_t m, const TuneOptions& options, ChildReport& report) {
+  ThreadPool pool({.threads = options.threads});
+  Workspace workspace;
+  std::vector<double> samples[2];
+  double longest = 0;
+  for (Sequence* way : ways) {
+    way->run(pool, workspace, m);  // first touch
+    const double begin = now_s();
+    way->run(pool, workspace, m);
+    longest = std::max(longest, now_s() - begin);
+  }
+  const int repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(longest, 1e-7), 1.0, 200.0));
+  const double start = now_s();
+  for (int round = 0; round < kMaxRounds && (round < kMinRounds || now_s() - start < options.budget_s); ++round) {
+    report.send("");
+    for (size_t i = 0; i < 2; ++i) {
+      const size_t way = (i + static_cast<size_t>(round)) % 2;
+      const double begin = now_s();
+      for (int repeat = 0; repeat < repeats; ++repeat) ways[way]->run(pool, workspace, m);
+      samples[way].push_back((now_s() - begin) / repeats);
+    }
+  }
+  for (const auto& s : samples) {
+    const Timing t = timing_of(s);
+    report.send(nlohmann::json{{"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s}, {"samples", t.samples}}.dump());
+  }
+}
+
+std::optional<Timing> parse_timing(const std::string& message) {
+  const nlohmann::json in = nlohmann::json::parse(message, nullptr, false);
+  if (!in.is_object()) return {};
+  for (const char* field : {"median", "p10", "p90", "samples"})
+    if (!in.contains(field) || !in[field].is_number()) return {};
+  return Timing{in["median"], in["p10"], in["p90"], in["samples"]};
+}
+
+// All members' weights in one block, each on a page of its own.
+struct JoinedWeights {
+  AlignedBuffer block;
+  std::vector<size_t> offsets;
+  size_t bytes = 0;
+
+  static Result<JoinedWeights> join(const std::vector<TrialLaunch>& members) {
+    JoinedWeights out;
+    for (const TrialLaunch& member : members) {
+      out.offsets.push_back(out.bytes);
+      out.bytes += (member.packed.size() + kPage - 1) / kPage * kPage;
+    }
+    QCG_CHECK(out.block.reserve(static_cast<int64_t>(out.bytes)));
+    for (size_t i = 0; i < members.size(); ++i)
+      std::memcpy(out.block.data() + out.offsets[i], members[i].packed.data(), members[i].packed.size());
+    return out;
+  }
+};
+
+}  // namespace
+
+std::vector<Member> split_problem(const Problem& merged) {
+  std::vector<Member> out;
+  for (const Output& output : merged.outputs) {
+    const int last = output.segments.back();
+    Problem closing = one_segment(merged, last);
+    std::vector<int> stored;  // segments that are operands of the last one
+    for (int j : output.segments) {
+      if (j == last) continue;
+      Problem& member = out.emplace_back(Member{one_segment(merged, j), static_cast<size_t>(j)}).problem;
+      member.outputs.push_back({Expr::acc(0), output.dtype, output.n, {0}});
+      stored.push_back(j);
+      closing.operands.push_back({output.dtype, Broadcast::full});
+    }
+    std::vector<int> kept;  // operands of the merged problem that this output reads
+    auto acc = [&](int j) {
+      const auto it = std::find(stored.begin(), stored.end(), j);
+      return it == stored.end() ? Expr::acc(0) : Expr::in(static_cast<int>(it - stored.begin()));
+    };
+    auto in = [&](int i) {
+      auto it = std::find(kept.begin(), kept.end(), i);
+      if (it == kept.end()) {
+        kept.push_back(i);
+        closing.operands.push_back(merged.operands[static_cast<size_t>(i)]);
+        it = kept.end() - 1;
+      }
+      return Expr::in(static_cast<int>(stored.size() + static_cast<size_t>(it - kept.begin())));
+    };
+    closing.outputs.push_back({replace(output.expr, acc, in), output.dtype, output.n, {0}});
+    out.push_back({std::move(closing), static_cast<size_t>(last)});
+  }
+  return out;
+}
+
+Candidate member_candidate(const Problem& member, const Target& target, const Bucket& bucket, const Candidate& winner) {
+  std::vector<Candidate> all = candidates(member, target, bucket.m_min, bucket.m_max);
+  auto unlike = [&](const Candidate& c) {
+    return std::tuple(c.microkernel != winner.microkernel, c.mr != winner.mr, c.kc != winner.kc, c.prefetch_bytes != winner.prefetch_bytes);
+  };
+  return *std::min_element(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) { return unlike(a) < unlike(b); });
+}
+
+Result<MergeTiming> time_merge(const TrialLaunch& merged, const std::vector<TrialLaunch>& members, int64_t m, const TuneOptions& options) {
+  QCG_TRY(joined, JoinedWeights::join(members));
+  const int64_t cold_bytes = cold_bytes_at(m);
+  ColdWeights cold_separate;
+  const auto& merged_copies = options.cold_weights->copies(merged.packed, cold_bytes);
+  const auto& separate_copies = cold_separate.copies({joined.block.data(), joined.bytes}, cold_bytes);
+  QCG_TRY(child, run_in_child(kTimeout_s, [&](ChildReport& report) {
+    const KernelInputs inputs(*merged.problem, m, kSeed);
+    const std::vector<qcg_arg> args = inputs.args();
+    const std::span<const qcg_arg> shared(args.data(), args.size() - merged.problem->operands.size());
+    Sequence one(merged_copies), many(separate_copies);
+    bool loaded = one.add(merged, shared, 0, m).ok();
+    for (size_t i = 0; i < members.size(); ++i) loaded = many.add(members[i], shared, joined.offsets[i], m).ok() && loaded;
+    if (!loaded) return;
+    Sequence* const ways[] = {&one, &many};
+    measure(ways, m, options, report);
+  }));
+  if (!child.failure.empty()) return Error::internal("merge trial", "the timing process failed: " + child.failure);
+  if (child.messages.size() == 2)
+    if (const auto a = parse_timing(child.messages[0]), b = parse_timing(child.messages[1]); a && b) return MergeTiming{*a, *b};
+  return Error::internal("merge trial", "the timing process said nothing");
+}
+
+bool separate_is_faster(std::span<const MergeTiming> timings) {
+  double gain = 0, variance = 0;  // of the mean over timings, relative to merged
+  for (const MergeTiming& t : timings) {
+    if (t.merged.median_s <= 0 || t.separate.median_s <= 0) return false;
+    gain += 1 - t.separate.median_s / t.merged.median_s;
+    variance += (std::pow(median_error(t.merged), 2) + std::pow(median_error(t.separate), 2)) / std::pow(t.merged.median_s, 2);
+  }
+  if (timings.empty()) return false;
+  const double count = static_cast<double>(timings.size());
+  return gain / count > std::max(kMargin, std::sqrt(variance) / count);
+}
+
+}  // namespace qcg

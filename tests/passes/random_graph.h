@@ -1,0 +1,133 @@
+// Random graphs of linears, concatenations and pointwise operations over f32 rows.
+//
+// Why here: the passes must keep their values (tests/passes), and compiled programs must give them (tests/random_programs).
+//
+//   Graph graph = RandomGraph(seed).build(12);           // 12 steps; the same seed gives the same graph
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace qcg {
+
+// Grows a graph in which everything is [s0, width]: values of one width can be added, all can be concatenated and
+// multiplied by weights.
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint64_t seed, int64_t m_min = 1, int64_t m_max = 64) : random_(seed) {
+    graph_.symbols.push_back({"s0", m_min, m_max});
+    for (int i = 0; i < 3; ++i) {
+      const int64_t width = widths_[random_() % widths_.size()];
+      values_.push_back(graph_.add_input("x" + std::to_string(i), DType::f32, {Dim::symbol("s0"), Dim(width)}));
+    }
+  }
+
+  Graph build(int steps) {
+    for (int i = 0; i < steps; ++i) step();
+    for (int i = 0; i < 3; ++i) graph_.outputs.push_back(values_[values_.size() - 1 - random_() % (values_.size() / 2)]);
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) graph_.output_names.push_back("out" + std::to_string(i));
+    return std::move(graph_);
+  }
+
+ private:
+  ValueId pick() { return values_[values_.size() - 1 - random_() % std::min<size_t>(values_.size(), 6)]; }
+  int64_t width(ValueId id) const { return graph_.value(id).shape.back().constant(); }
+
+  ValueId node(std::string_view op, std::vector<Arg> args, int64_t width, DType dtype = DType::f32, Shape shape = {}) {
+    Value out;
+    out.name = graph_.unique_name("v");
+    out.dtype = dtype;
+    out.shape = shape.empty() ? Shape{Dim::symbol("s0"), Dim(width)} : shape;
+    return graph_.nodes[graph_.add_node(find_op(op), std::move(args), {out})].outputs[0];
+  }
+  ValueId parameter(DType dtype, std::vector<int64_t> shape) {
+    Tensor t;
+    t.dtype = dtype;
+    t.strides = Tensor::row_major_strides(shape);
+    t.shape = std::move(shape);
+    return graph_.add_parameter(graph_.unique_name("p"), std::move(t));
+  }
+
+  void step() {
+    switch (random_() % 8) {
+      case 0: case 1: return add_siblings();
+      case 2: return add_cat();
+      case 3: case 4: return add_unary();
+      case 5: case 6: return add_binary();
+      default: return add_residual();
+    }
+  }
+
+  void add_siblings() {
+    const ValueId x = pick();
+    const int count = 1 + static_cast<int>(random_() % 3), scheme = static_cast<int>(random_() % 3);
+    for (int i = 0; i < count; ++i) values_.push_back(add_linear(x, scheme, widths_[random_() % widths_.size()]));
+  }
+
+  ValueId add_linear(ValueId x, int scheme, int64_t n) {
+    const int64_t k = width(x);
+    const ValueId bias = random_() % 2 ? parameter(DType::f32, {n}) : kNoValue;
+    if (scheme == 0) return node("aten.linear.default", {x, parameter(DType::f32, {n, k}), bias}, n);
+    const bool int4 = scheme == 2;
+    const int64_t group = int4 ? k / 2 : k;
+    const ValueId zero = random_() % 2 ? parameter(DType::i8, {n, k / group}) : kNoValue;
+    const ValueId w = parameter(DType::i8, {n, k}), s = parameter(DType::f32, {n, k / group});
+    const Dim low = int4 ? -8 : -128, high = int4 ? 7 : 127;
+    const ValueId d = node("torchao.dequantize_affine.default",
+                           {w, std::vector<Dim>{Dim(1), Dim(group)}, s, zero, DType::i8, low, high}, k, DType::f32,
+                           {Dim(n), Dim(k)});
+    return node("aten.linear.default", {x, d, bias}, n);
+  }
+
+  void add_cat() {
+    std::vector<ValueId> parts;
+    int64_t total = 0;
+    for (size_t i = 0, count = 2 + random_() % 3; i < count; ++i) {
+      parts.push_back(pick());
+      total += width(parts.back());
+    }
+    if (total > 128) return;
+    const Dim axis = random_() % 2 ? Dim(1) : Dim(-1);
+    const ValueId cat = node("aten.cat.default", {parts, axis}, total);
+    values_.push_back(add_linear(cat, static_cast<int>(random_() % 2), widths_[random_() % widths_.size()]));
+    if (random_() % 4 == 0) values_.push_back(cat);
+  }
+
+  void add_unary() {
+    static constexpr std::string_view kOps[] = {"aten.relu.default", "aten.silu.default", "aten.tanh.default",
+                                                "aten.sigmoid.default", "aten.neg.default", "aten.gelu.default"};
+    const ValueId x = pick();
+    values_.push_back(node(kOps[random_() % std::size(kOps)], {x}, width(x)));
+  }
+
+  void add_binary() {
+    const ValueId a = pick(), b = pick();
+    if (width(a) != width(b)) return;
+    values_.push_back(random_() % 2 ? node("aten.mul.Tensor", {a, b}, width(a)) : node("aten.sub.Tensor", {a, b}, width(a)));
+  }
+
+  void add_residual() {
+    const ValueId x = pick();
+    const int64_t n = width(x);
+    if (random_() % 2) {
+      values_.push_back(node("aten.add.Tensor", {x, parameter(DType::f32, {n})}, n));
+      return;
+    }
+    const Dim axis(1), start(0), end(n);
+    const ValueId whole = node("aten.slice.Tensor", {x, axis, start, end}, n);
+    const Shape cube = {Dim(1), Dim::symbol("s0"), Dim(n)};
+    const ValueId view = node("aten.unsqueeze.default", {whole, Dim(0)}, n, DType::f32, cube);
+    const ValueId y = node("aten.relu.default", {view}, n, DType::f32, cube);
+    values_.push_back(node("aten.reshape.default", {y, Shape{Dim::symbol("s0"), Dim(n)}}, n));
+  }
+
+  std::mt19937_64 random_;
+  Graph graph_;
+  std::vector<ValueId> values_;
+  std::vector<int64_t> widths_ = {8, 16, 24};
+};
+
+}  // namespace qcg

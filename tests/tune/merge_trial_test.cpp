@@ -1,0 +1,107 @@
+// Merged siblings taken apart, timed against the whole, and judged.
+#include "codegen/merge_trial.h"
+
+#include <cmath>
+
+#include "codegen/batch.h"
+#include "tune_harness.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+MergeTiming timing(double merged, double separate, double spread = 0) {
+  return {{merged, merged * (1 - spread), merged, 9}, {separate, separate * (1 - spread), separate, 9}};
+}
+
+bool faster(std::vector<MergeTiming> timings) { return separate_is_faster(timings); }
+
+// What the members compute one after the other, each seeing what earlier ones of its output stored.
+double run_members(const std::vector<Member>& members, const std::vector<double>& accs, const std::vector<double>& ins, size_t& at) {
+  std::vector<double> stored;
+  for (;; ++at) {
+    const Problem& p = members[at].problem;
+    const double acc[] = {accs[members[at].segment]};
+    const bool last = p.outputs[0].expr != Expr::acc(0) || !p.operands.empty();
+    std::vector<double> operands = stored;
+    operands.insert(operands.end(), ins.begin(), ins.end());
+    const double y = p.outputs[0].expr.evaluate(acc, operands);
+    if (last) return ++at, y;
+    stored.push_back(y);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("siblings with outputs of their own become one problem each") {
+  Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {64}, {48, 32, 16}, DType::bf16);
+  p.segments[1].has_bias = true;
+  const auto members = split_problem(p);
+  REQUIRE(members.size() == 3);
+  for (size_t j = 0; j < 3; ++j) {
+    CHECK(members[j].segment == j);
+    CHECK(members[j].problem.segments == std::vector<Segment>{p.segments[j]});
+    REQUIRE(members[j].problem.outputs.size() == 1);
+    CHECK(members[j].problem.outputs[0].expr == Expr::acc(0));
+    CHECK(members[j].problem.outputs[0].n == p.segments[j].n);
+    CHECK(members[j].problem.operands.empty());
+    CHECK(members[j].problem.k == p.k);
+  }
+}
+
+TEST_CASE("an output over several segments is finished by the last, with the operands it reads and no others") {
+  Problem p = problem_of(Scheme::dense, DType::f32, DType::f32, 0, {32}, {24, 24, 8}, DType::f32);
+  p.operands = {{DType::f32, Broadcast::row}, {DType::bf16, Broadcast::full}};
+  auto gate = Expr::call("add", {Expr::call("silu", {Expr::acc(0)}), Expr::in(1)});
+  p.outputs = {{Expr::call("mul", {gate, Expr::acc(1)}), DType::f32, 24, {0, 1}}, {Expr::call("neg", {Expr::acc(2)}), DType::f32, 8, {2}}};
+  const auto members = split_problem(p);
+  REQUIRE(members.size() == 3);
+  CHECK(members[0].problem.outputs[0].expr == Expr::acc(0));
+  CHECK(members[1].problem.operands == std::vector<Operand>{{DType::f32, Broadcast::full}, {DType::bf16, Broadcast::full}});
+  CHECK(members[1].problem.outputs[0].expr.str() == "mul(add(silu(in0), in1), acc0)");
+  CHECK(members[2].problem.operands.empty());
+  const std::vector<double> accs = {0.7, -1.3, 2.5}, own = {9, 0.25};
+  size_t at = 0;
+  CHECK(run_members(members, accs, {own[1]}, at) == doctest::Approx(p.outputs[0].expr.evaluate(accs, own)));
+  CHECK(at == 2);
+}
+
+TEST_CASE("separate must be ahead by more than 1 % and the noise, in the mean") {
+  CHECK_FALSE(faster({}));
+  CHECK_FALSE(faster({timing(1, 1)}));
+  CHECK_FALSE(faster({timing(1, 0.995)}));
+  CHECK(faster({timing(1, 0.9)}));
+  CHECK_FALSE(faster({timing(1, 0.9, 0.5)}));                 // within the spread
+  CHECK_FALSE(faster({timing(1e-6, 0.95e-6), timing(1, 1.06)}));  // short and long count alike
+  CHECK(faster({timing(1e-6, 0.9e-6), timing(1, 1.05)}));
+  CHECK_FALSE(faster({timing(1, 0.5), timing(0, 0.5)}));      // not timed
+}
+
+TEST_CASE("both ways run and are timed on real kernels") {
+  const Target target{Device::cpu, best_host_isa()};
+  Problem p = problem_of(Scheme::w8, DType::f32, DType::i8, 0, {256}, {512, 512}, DType::f32, true);
+  const auto tensors = random_tensors(p, 5);
+  const Bucket bucket{2, 4, 4};
+  Batch batch;
+  const Candidate winner = candidates(p, target, 2, 4)[0];
+  REQUIRE(add_gemm(batch, 0, p, target, bucket, {winner}).ok());
+  const auto members = split_problem(p);
+  for (const Member& member : members) {
+    const Candidate c = member_candidate(member.problem, target, bucket, winner);
+    CHECK(c.microkernel == winner.microkernel);
+    CHECK(c.mr == winner.mr);
+    REQUIRE(add_gemm(batch, 0, member.problem, target, bucket, {c}).ok());
+  }
+  const auto built = build_kernels(batch.sources);
+  const auto whole = pack(p, winner.layout, tensors);
+  std::vector<std::vector<std::byte>> packed;
+  std::vector<TrialLaunch> launches;
+  for (const Member& member : members) packed.push_back(pack(member.problem, layout_for(member.problem, target), {tensors[member.segment]}));
+  for (size_t i = 0; i < members.size(); ++i) launches.push_back({&members[i].problem, &built[i + 1], packed[i]});
+  const auto timed = time_merge({&p, &built[0], whole}, launches, 3, quick_options());
+  REQUIRE_MESSAGE(timed.ok(), timed.error().to_string());
+  CHECK(timed->merged.median_s > 0);
+  CHECK(timed->separate.median_s > 0);
+  CHECK(timed->merged.samples == timed->separate.samples);
+}
