@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/cli.h"
+#include "cli/bench.h"
 #include "cli/program_io.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
@@ -15,13 +15,8 @@ namespace qcg {
 
 namespace {
 
-struct BenchFlags {
-  std::string program, graph, against, kernel;
-  std::vector<std::string> weights;
-  std::vector<int64_t> m_list = {1, 4, 16, 64, 256, 1024};
-  std::vector<int> threads;
-  double budget_s = 1.0;
-};
+constexpr int64_t kProgramMs[] = {1, 4, 16, 64, 256, 1024};
+constexpr double kProgramBudget_s = 1.0;
 
 struct BenchRow {
   std::string step;
@@ -59,11 +54,12 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   if (plan.steps.size() != manifest.steps.size())
     return Error::bad_input(flags.program, "the program was compiled by another version of qcodegen", "compile it again");
   std::vector<int> thread_counts = flags.threads.empty() ? std::vector<int>{this_machine().cores} : flags.threads;
+  const std::vector<int64_t> ms = flags.m_list.empty() ? std::vector<int64_t>(std::begin(kProgramMs), std::end(kProgramMs)) : flags.m_list;
   BenchReport report;
   for (int threads : thread_counts) {
     progress.show("measure this machine");
     report.ceilings.push_back(measure_ceilings(plan.target.isa, threads));
-    TuneOptions tune_options{TuneMode::full, threads, flags.budget_s, flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
+    TuneOptions tune_options{TuneMode::full, threads, flags.budget_s > 0 ? flags.budget_s : kProgramBudget_s, flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
     std::set<int> seen;
     for (const PlanConstant& constant : plan.constants) {
       if (constant.problem < 0 || !seen.insert(constant.problem).second) continue;
@@ -73,7 +69,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       if (!flags.kernel.empty() && plan.steps[s].name.find(flags.kernel) == std::string::npos) continue;
       const auto& buffer = manifest.buffers[static_cast<size_t>(constant.buffer)];
       const std::span<const std::byte> packed(loaded.program->weights() + buffer.offset, static_cast<size_t>(buffer.bytes));
-      for (int64_t m : flags.m_list) {
+      for (int64_t m : ms) {
         if (m < problem.m_min || m > problem.m_max || interrupted()) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
         QCG_TRY(kernel, kernel_for(flags.program, manifest.steps[s], m));
@@ -86,55 +82,78 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   return report;
 }
 
-nlohmann::json ceilings_json(const Ceilings& c) {
-  return {{"read_gbps", c.read_gbps}, {"threads", c.threads},
-          {"peak_gflops", {{"f32", c.peak_gflops_f32}, {"bf16", c.peak_gflops_bf16}, {"int8", c.peak_gops_int8}}}};
-}
-
-std::string who(const TuneRecord& r) { return r.status == TrialStatus::reference ? r.kernel : "qcodegen"; }
-
 int run_bench(const Session& session, const BenchFlags& flags) {
   auto report = bench_program(session, flags);
   if (!report.ok()) return fail(session, report.error());
   if (session.json) {
     nlohmann::json rows = nlohmann::json::array();
-    for (const BenchRow& row : report->rows) {
-      const TuneRecord& r = row.record;
-      rows.push_back({{"kernel", row.step}, {"n", r.n}, {"k", r.k}, {"m", r.m}, {"scheme", r.scheme}, {"who", who(r)},
-                      {"median_us", r.median_s * 1e6}, {"p10_us", r.p10_s * 1e6}, {"p90_us", r.p90_s * 1e6}, {"gbps", r.gbps},
-                      {"gflops", r.gflops}, {"share", r.share}, {"threads", r.threads}});
-    }
+    for (const BenchRow& row : report->rows) rows.push_back(bench_row_json(row.step, row.record));
     print_json({{"ceilings", ceilings_json(report->ceilings[0])}, {"rows", rows}});
     return 0;
   }
-  for (const Ceilings& c : report->ceilings)
-    fmt::print("ceilings on {} threads: read {} · f32 {} · bf16 {} · int8 {}\n", c.threads, format_rate(c.read_gbps),
-               format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16), format_flops(c.peak_gops_int8));
+  for (const Ceilings& c : report->ceilings) fmt::print("{}\n", describe_ceilings(c));
   Table table({"kernel", "scheme", "n", "k", "m", "who", "time", "p10-p90", "GB/s", "GF/s", "roofline"});
+  ReferenceNotes notes;
   for (const BenchRow& row : report->rows) {
     const TuneRecord& r = row.record;
-    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m), who(r), format_time(r.median_s),
-               format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
+    const bool ours = r.status != TrialStatus::reference;
+    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m), ours ? who_of(r) : notes.mark(r.kernel),
+               format_time(r.median_s), format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps),
+               fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
   }
-  fmt::print("{}", table.str());
+  fmt::print("{}{}", table.str(), notes.str());
   return 0;
+}
+
+int run_either(const Session& session, const BenchFlags& flags) {
+  if (flags.all == !flags.program.empty())
+    return fail(session, {ErrorCode::Usage, "bench", flags.all ? "--all needs no program" : "there is nothing to time",
+                          "name a program directory, or say --all for every scheme on Llama's shapes"});
+  return flags.all ? run_bench_all(session, flags) : run_bench(session, flags);
 }
 
 }  // namespace
 
+std::string who_of(const TuneRecord& r) { return r.status == TrialStatus::reference ? r.kernel : "qcodegen"; }
+
+nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
+  return {{"kernel", step},           {"n", r.n},       {"k", r.k},           {"m", r.m},
+          {"scheme", r.scheme},       {"group", r.group}, {"who", who_of(r)},   {"median_us", r.median_s * 1e6},
+          {"p10_us", r.p10_s * 1e6},  {"p90_us", r.p90_s * 1e6}, {"gbps", r.gbps}, {"gflops", r.gflops},
+          {"share", r.share},         {"threads", r.threads}, {"candidate", r.candidate}};
+}
+
+nlohmann::json ceilings_json(const Ceilings& c) {
+  return {{"read_gbps", c.read_gbps}, {"threads", c.threads},
+          {"peak_gflops", {{"f32", c.peak_gflops_f32}, {"bf16", c.peak_gflops_bf16}, {"int8", c.peak_gops_int8}}}};
+}
+
+std::string describe_ceilings(const Ceilings& c) {
+  return fmt::format("ceilings on {} threads: read {} · f32 {} · bf16 {} · int8 {}", c.threads, format_rate(c.read_gbps),
+                     format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16), format_flops(c.peak_gops_int8));
+}
+
 void add_bench_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("bench", "time a program's kernels, cold, beside the machine's ceilings and vendor kernels");
   auto flags = std::make_shared<BenchFlags>();
-  sub->add_option("program", flags->program, "a program directory")->required();
-  sub->add_option("--m", flags->m_list, "rows, comma separated (default 1,4,16,64,256,1024)")->delimiter(',')->check(CLI::PositiveNumber);
-  sub->add_option("--against", flags->against, "onednn: time it beside ours");
+  sub->add_option("program", flags->program, "a program directory");
+  sub->add_option("--m", flags->m_list, "rows, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
+      ->delimiter(',')->check(CLI::PositiveNumber);
+  sub->add_option("--against", flags->against, "onednn: time it beside ours; none (--all times it unless told)");
   sub->add_option("--threads", flags->threads, "thread counts, comma separated")->delimiter(',')->check(CLI::Range(1, 4096));
   sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
-  sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m")->check(CLI::Range(0.05, 600.0));
+  sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")->check(CLI::Range(0.05, 600.0));
   sub->add_option("--graph", flags->graph, "the graph the program was compiled from, if it moved");
   sub->add_option("--weights", flags->weights, "its weights, if they moved");
-  sub->footer("Example:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn");
-  sub->callback([&session, flags] { session.status = run_bench(session, *flags); });
+  sub->add_flag("--all", flags->all, "no program: every scheme on the linears of a Llama-3.1-8B layer, random weights");
+  sub->add_option("--schemes", flags->schemes, "--all: only these, comma separated (`qcodegen list schemes`)")->delimiter(',');
+  sub->add_option("--shapes", flags->shapes, "--all: only these of qkv, o, gate_up, down, comma separated")->delimiter(',');
+  sub->add_option("--target", flags->target, "--all: cpu (default), cpu:avx2, …");
+  add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
+                       "--all: few or all candidates per m");
+  sub->footer("Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
+              "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
+  sub->callback([&session, flags] { session.status = run_either(session, *flags); });
 }
 
 }  // namespace qcg

@@ -240,12 +240,14 @@ class VendorCheck {
   VendorCheck(const Problem& problem, const std::vector<SegmentTensors>& tensors, const KernelInputs& inputs, const Attempt& attempt,
               const Eltwise* eltwise, bool with_bias)
       : problem_(problem), m_(inputs.m()), output_(attempt.output), eltwise_(eltwise) {
-    operands_.scheme = problem.scheme;
-    operands_.group = problem.group;
+    const bool unscaled = attempt.output == DType::i32;  // integers in, their exact sums out
+    operands_.scheme = unscaled ? Scheme::s8s8 : problem.scheme;
+    operands_.group = unscaled ? 0 : problem.group;
     for (size_t s = 0; s < problem.k_segments.size(); ++s) operands_.xs.push_back(inputs.tensors()[s]);
     const bool integer = !is_floating(problem.activation);
-    for (const SegmentTensors& t : tensors) operands_.segments.push_back({t.weight, t.scales, integer ? Tensor() : t.zeros, with_bias ? t.bias : Tensor(), t.offsets});
-    if (!scheme_info(problem.scheme).quantized_activation) return;
+    for (const SegmentTensors& t : tensors)
+      operands_.segments.push_back({t.weight, unscaled ? Tensor() : t.scales, integer ? Tensor() : t.zeros, with_bias ? t.bias : Tensor(), t.offsets});
+    if (unscaled || !scheme_info(problem.scheme).quantized_activation) return;
     operands_.x_scale = Tensor::zeros(DType::f32, {m_, 1});  // row scales of one: the vendor has none
     const std::vector<float> ones(static_cast<size_t>(m_), 1.f);
     std::vector<std::byte> bytes(ones.size() * sizeof(float));

@@ -15,8 +15,8 @@ void check_fields(const json& object, const std::vector<std::string>& fields) {
   }
 }
 
-json compile(const std::string& graph, const std::string& program, std::vector<std::string> more = {}) {
-  more.insert(more.begin(), {"compile", graph, "-o", program, "--tune=off", "--json"});
+json compile(const std::string& graph, const std::string& program, std::vector<std::string> more = {}, const std::string& tune = "off") {
+  more.insert(more.begin(), {"compile", graph, "-o", program, "--tune=" + tune, "--json"});
   const Run run = qcodegen(more);
   INFO(run.err);
   REQUIRE(run.status == 0);
@@ -122,6 +122,50 @@ TEST_CASE("a pinned log replays its winners") {
   const json second = compile(kMlp, dir / "b.qcg", {"--pin", dir / "a.qcg/tune.jsonl"});
   REQUIRE(first["kernels"].size() == second["kernels"].size());
   for (size_t i = 0; i < first["kernels"].size(); ++i) CHECK(first["kernels"][i]["name"] == second["kernels"][i]["name"]);
+}
+
+TEST_CASE("merged linears are timed one by one, and a log that says they lost takes them apart") {
+  TempDir dir;
+  const json first = compile(kMlp, dir / "a.qcg", {"--m", "1"}, "fast");
+  REQUIRE(first["merge_trials"].size() == 1);
+  const json trial = first["merge_trials"][0];
+  check_fields(trial, {"step", "kept", "timings"});
+  REQUIRE(trial["timings"].size() == 1);
+  CHECK(trial["timings"][0]["merged_us"].get<double>() > 0);
+  CHECK(trial["timings"][0]["separate_us"].get<double>() > 0);
+
+  std::string rewritten;
+  std::istringstream log(slurp(dir / "a.qcg/tune.jsonl"));
+  int separate = 0;
+  for (std::string line; std::getline(log, line);) {
+    json record = json::parse(line);
+    if (record["status"] == "separate") ++separate, record["merged_s"] = 2 * record["median_s"].get<double>();
+    rewritten += record.dump() + "\n";
+  }
+  CHECK(separate == 1);
+  spit(dir / "lost.jsonl", rewritten);
+  const json second = compile(kMlp, dir / "b.qcg", {"--m", "1", "--pin", dir / "lost.jsonl"}, "fast");
+  CHECK(second["merge_trials"][0]["kept"] == false);
+  CHECK(second["merged"].empty());
+  for (const json& kernel : second["kernels"]) CHECK(kernel["segments"] == 1);
+  CHECK(qcodegen({"check", dir / "b.qcg"}).status == 0);
+  CHECK(qcodegen({"bench", dir / "b.qcg", "--m", "1", "--budget", "0.05"}).status == 0);
+}
+
+TEST_CASE("bench --all times a scheme on a shape without any file, and says what it does not know") {
+  const Run run = qcodegen({"bench", "--all", "--schemes", "s8s8", "--shapes", "o", "--m", "1,4", "--against", "none", "--budget", "0.05", "--json"});
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  check_fields(run.json()["ceilings"], {"read_gbps", "peak_gflops", "threads"});
+  REQUIRE(run.json()["rows"].size() == 2);
+  for (const json& row : run.json()["rows"]) {
+    check_fields(row, {"kernel", "n", "k", "m", "scheme", "who", "median_us", "p10_us", "p90_us", "gbps", "gflops", "share"});
+    CHECK(row["kernel"] == "o");
+    CHECK(row["median_us"].get<double>() > 0);
+  }
+  CHECK(qcodegen({"bench", "--all", "--schemes", "w5"}).status == 2);
+  CHECK(qcodegen({"bench", "--all", "--shapes", "x"}).status == 2);
+  CHECK(qcodegen({"bench"}).status == 2);
 }
 
 TEST_CASE("explain says what fired, what did not and why") {

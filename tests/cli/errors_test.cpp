@@ -54,6 +54,21 @@ TEST_CASE("a missing file is an error of the environment that names the file") {
   check_error({"explain", "/nowhere/graph.json"}, 3, "Io", {"/nowhere/graph.json"});
 }
 
+TEST_CASE("a compiler that compiles no kernel is an error of the environment, whatever it says") {
+  TempDir dir;
+  // It answers questions about itself, as a compiler out of time or memory does.
+  spit(dir / "g++", "#!/bin/sh\ncase \"$*\" in *.cpp*) echo 'kernel.cpp:1: error: no' >&2; exit 1;; esac\nexec /usr/bin/g++ \"$@\"\n");
+  fs::permissions(dir / "g++", fs::perms::owner_all);
+  check_error({"compile", kMlp, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache", "--cxx", dir / "g++"}, 3, "Toolchain",
+              {"doctor"});
+}
+
+TEST_CASE("text that is no JSON is named by its file") {
+  TempDir dir;
+  spit(dir / "broken.json", "{\"graph_module\": [1,\n 2");
+  check_error({"explain", dir / "broken.json"}, 1, "BadInput", {dir / "broken.json"});
+}
+
 TEST_CASE("damaged graphs are errors of the input") {
   TempDir dir;
   const std::string whole = slurp(source_path("examples/llama_mlp_int8/graph.pt2"));

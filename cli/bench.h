@@ -1,0 +1,37 @@
+// What both forms of `bench` share: a program's own kernels (bench.cpp) and every scheme on Llama's shapes (bench_all.cpp).
+//
+// Why here: the flags overlap and the JSON rows are one contract.
+//
+//   sub->callback([&] { session.status = flags->all ? run_bench_all(session, *flags) : run_bench(session, *flags); });
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "codegen/tune.h"
+
+namespace qcg {
+
+struct BenchFlags {
+  std::string program, graph, against, kernel;
+  std::vector<std::string> weights;
+  std::vector<int64_t> m_list;
+  std::vector<int> threads;
+  double budget_s = 0;
+  // Of --all only:
+  bool all = false;
+  std::vector<std::string> schemes, shapes;
+  std::string target = "cpu";
+  TuneMode tune = TuneMode::fast;
+};
+
+int run_bench_all(const Session& session, const BenchFlags& flags);
+
+std::string who_of(const TuneRecord& record);  // "qcodegen" or a reference's name
+nlohmann::json bench_row_json(const std::string& step, const TuneRecord& record);
+nlohmann::json ceilings_json(const Ceilings& ceilings);
+std::string describe_ceilings(const Ceilings& ceilings);
+
+}  // namespace qcg

@@ -1,0 +1,172 @@
+// qcodegen bench --all: every scheme on the linears of a Llama-3.1-8B layer at every M, as the compiler would build them.
+//
+// No graph and no program: Problems with random weights go through candidates, compiler and tuner. A row is printed as
+// soon as it is known. Each m picks among the candidates of the range of M that it lies in.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cli/bench.h"
+#include "cli/report.h"
+#include "codegen/batch.h"
+#include "codegen/sample_problem.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr int64_t kTableMs[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
+constexpr double kTableBudget_s = 0.5;
+
+Error unknown_word(std::string_view flag, std::string_view word, const std::vector<std::string>& known) {
+  return {ErrorCode::Usage, std::string(flag), fmt::format("there is no '{}'", word), fmt::format("there are: {}", fmt::join(known, ", "))};
+}
+
+// The rows of `table` whose names were asked for, in the table's order; all of them where nothing was.
+template <class Table>
+Result<std::vector<typename Table::value_type>> select_rows(const Table& table, const std::vector<std::string>& names, std::string_view flag) {
+  std::vector<std::string> known;
+  for (const auto& row : table) known.emplace_back(row.name);
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end()) return unknown_word(flag, name, known);
+  std::vector<typename Table::value_type> out;
+  for (const auto& row : table)
+    if (names.empty() || std::find(names.begin(), names.end(), row.name) != names.end()) out.push_back(row);
+  return out;
+}
+
+const Bucket& range_of(int64_t m) {
+  return *std::find_if(std::begin(kBuckets), std::end(kBuckets), [m](const Bucket& b) { return m <= b.m_max; });
+}
+
+class TableBench {
+ public:
+  TableBench(const Session& session, const BenchFlags& flags)
+      : session_(session), flags_(flags), progress_(session), store_(Store::none()) {}
+
+  Status run() {
+    QCG_TRY(schemes, select_rows(kSchemes, flags_.schemes, "--schemes"));
+    QCG_TRY(shapes, select_rows(std::to_array(kLlamaShapes), flags_.shapes, "--shapes"));
+    QCG_TRY(target, parse_target(flags_.target));
+    QCG_CHECK(require_runnable(target));
+    target_ = target;
+    if (auto store = Store::open({.dir = session_.cache_dir}); !session_.cache_dir.empty() && store.ok()) store_ = std::move(*store);
+    QCG_TRY(cxx, find_compiler(target, {session_.cxx, session_.env_cxx, {}}));
+    cxx_ = std::move(cxx);
+    for (int threads : flags_.threads.empty() ? std::vector<int>{this_machine().cores} : flags_.threads)
+      for (const SchemeInfo& info : schemes)
+        for (const SampleScheme& scheme : sample_schemes(info)) {
+          begin_table(threads);
+          for (const LayerShape& shape : shapes)
+            if (!interrupted()) QCG_CHECK(bench_shape(scheme, shape, threads));
+          end_table();
+        }
+    if (session_.json) print_json({{"ceilings", ceilings_}, {"rows", rows_}});
+    if (!wrong_.empty()) return Error::internal("bench", wrong_);
+    return {};
+  }
+
+ private:
+  static Status require_runnable(const Target& target) {
+    const std::string missing = target.device == Device::cuda ? "kernels for a device are not run by it" : why_isa_unavailable(target.isa);
+    if (missing.empty()) return {};
+    return Error::unsupported(target.str(), "cannot be timed: " + missing, "choose another --target");
+  }
+
+  void begin_table(int threads) {
+    if (interrupted()) return;
+    progress_.show("measure this machine");
+    tuning_ = {flags_.tune, threads, flags_.budget_s > 0 ? flags_.budget_s : kTableBudget_s, flags_.against != "none",
+               measure_ceilings_again(target_.isa, threads)};
+    if (ceilings_.is_null()) ceilings_ = ceilings_json(tuning_.ceilings);
+    progress_.clear();
+    if (session_.json) return;
+    fmt::print("{} · {} · {}\n", target_.str(), this_machine().cpu, describe_ceilings(tuning_.ceilings));
+    print_row({"scheme", "shape", "m", "time", "spread", "GB/s", "GF/s", "roofline", "kernel", "against"});
+  }
+
+  void end_table() {
+    if (!session_.json) fmt::print("{}\n", notes_.str());
+    notes_ = {};
+  }
+
+  static void print_row(const std::array<std::string, 10>& c) {
+    std::string line = fmt::format("{:<10} {:<7} {:>4} {:>9} {:>6} {:>5} {:>5} {:>8}  {:<22} {}", c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
+    while (line.back() == ' ') line.pop_back();
+    fmt::print("{}\n", line);
+    std::fflush(stdout);  // rows are minutes apart
+  }
+
+  Status bench_shape(const SampleScheme& scheme, const LayerShape& shape, int threads) {
+    const Problem problem = sample_problem(scheme, shape);
+    Batch batch;
+    for (int64_t m : flags_.m_list.empty() ? std::vector<int64_t>(std::begin(kTableMs), std::end(kTableMs)) : flags_.m_list) {
+      std::vector<Candidate> some = candidates(problem, target_, range_of(m).m_min, range_of(m).m_max);
+      if (some.empty()) return skip(scheme, shape, "no microkernel serves it on " + target_.str()), Status();
+      limit_candidates(some, flags_.tune);
+      QCG_CHECK(add_gemm(batch, 0, problem, target_, {m, m, m}, std::move(some)));
+    }
+    progress_.show(fmt::format("{} {}: build {} kernels", scheme.label(), shape.name, batch.sources.size()));
+    KernelBuilder builder(cxx_, store_, {.jobs = 0, .cancel = &interrupted()});
+    QCG_TRY(built, builder.build(batch.sources));
+    progress_.show(fmt::format("{} {}: pack weights", scheme.label(), shape.name));
+    const std::vector<SegmentTensors> tensors = sample_tensors(problem, static_cast<uint64_t>(threads));
+    const PackedLayout layout = layout_for(problem, target_);
+    QCG_TRY(packed, AlignedBuffer::allocate(packed_bytes(problem, layout)));
+    const std::span<std::byte> bytes(packed.data(), static_cast<size_t>(packed_bytes(problem, layout)));
+    QCG_CHECK(pack_weights(problem, layout, tensors, bytes));
+    for (const Choice& choice : batch.choices) {
+      if (interrupted()) break;
+      std::vector<BuiltKernel> kernels;
+      for (size_t i : choice.builds) kernels.push_back(built[i]);
+      progress_.show(fmt::format("{} {}: m={}", scheme.label(), shape.name, choice.bucket.m_probe));
+      QCG_TRY(result, tune(problem, tensors, bytes, choice.bucket, choice.candidates, kernels, tuning_));
+      add_cell(scheme, shape, result);
+    }
+    return {};
+  }
+
+  void skip(const SampleScheme& scheme, const LayerShape& shape, const std::string& why) {
+    progress_.clear();
+    if (!session_.json) fmt::print("{:<10} {:<7} {}\n", scheme.label(), shape.name, why);
+  }
+
+  void add_cell(const SampleScheme& scheme, const LayerShape& shape, const TuneResult& result) {
+    const TuneRecord* best = nullptr;  // of the references
+    for (const TuneRecord& r : result.records) {
+      if (r.status == TrialStatus::wrong || r.status == TrialStatus::crashed || r.status == TrialStatus::failed_to_build)
+        wrong_ = fmt::format("{} {}: {}", scheme.label(), r.candidate, r.reason);
+      if (r.status == TrialStatus::reference && r.median_s > 0 && (!best || r.median_s < best->median_s)) best = &r;
+      if (r.status == TrialStatus::won || r.status == TrialStatus::reference) rows_.push_back(bench_row_json(std::string(shape.name), r));
+    }
+    if (result.winner < 0) return skip(scheme, shape, "every kernel is wrong: " + wrong_);
+    const TuneRecord& r = result.records[static_cast<size_t>(result.winner)];
+    progress_.clear();
+    if (session_.json) return;
+    const std::string kernel = r.candidate.substr(0, r.candidate.find(' ', r.candidate.find(' ') + 1));
+    print_row({scheme.label(), std::string(shape.name), fmt::format("{}", r.m), format_time(r.median_s),
+               fmt::format("±{:.0f} %", (r.p90_s - r.p10_s) / 2 / r.median_s * 100), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops),
+               format_percent(r.share), kernel, best ? notes_.mark(best->kernel) + " " + format_ratio(best->median_s, r.median_s) : ""});
+  }
+
+  const Session& session_;
+  const BenchFlags& flags_;
+  ProgressLine progress_;
+  Store store_;
+  Toolchain cxx_;
+  Target target_;
+  TuneOptions tuning_;
+  ReferenceNotes notes_;
+  nlohmann::json ceilings_, rows_ = nlohmann::json::array();
+  std::string wrong_;
+};
+
+}  // namespace
+
+int run_bench_all(const Session& session, const BenchFlags& flags) {
+  const Status status = TableBench(session, flags).run();
+  return status.ok() ? 0 : fail(session, status.error());
+}
+
+}  // namespace qcg
