@@ -253,17 +253,18 @@ class Planner {
     return {};
   }
 
-  // What group scales are stored as: half the bytes where that changes no value (bf16 checkpoints, powers of two).
+  // What group scales and offsets are stored as: half the bytes where that changes no value (bf16 checkpoints, powers of two).
   static DType scale_dtype(const std::vector<SegmentTensors>& tensors) {
-    const bool exact = std::all_of(tensors.begin(), tensors.end(), [](const SegmentTensors& t) {
-      if (!t.scales.bound() || t.scales.dtype == DType::bf16) return t.scales.bound();
-      const Tensor all = t.scales.contiguous();
+    auto exact = [](const Tensor& t) {
+      if (!t.bound() || t.dtype == DType::bf16) return true;
+      const Tensor all = t.contiguous();
       const size_t size = dtype_bytes(all.dtype);
       for (size_t at = 0; at < all.bytes().size(); at += size)
         if (const double v = element_to_double(all.dtype, all.bytes().data() + at); round_to_dtype(DType::bf16, v) != v) return false;
       return true;
-    });
-    return exact ? DType::bf16 : DType::f32;
+    };
+    const bool all = std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) { return t.scales.bound() && exact(t.scales) && exact(t.offsets); });
+    return all ? DType::bf16 : DType::f32;
   }
 
   static void collect_segments(const Expr& expr, std::vector<int>& out) {
