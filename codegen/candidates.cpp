@@ -38,7 +38,7 @@ bool has_tiles(const Microkernel& row) { return compute_info(row.compute).tiles;
 int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
   if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
-  if (vector_bytes == 32) return row.compute == "madd16" ? 4 : 6;
+  if (vector_bytes == 32) return compute_info(row.compute).integer ? 4 : 6;
   return row.weight == DType::f32 || row.compute == "vnni" ? 14 : 12;
 }
 

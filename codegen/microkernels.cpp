@@ -57,8 +57,8 @@ constexpr Microkernel kTable[] = {
     {"avx512_fma",      avx512,     kGemm,  Scheme::nf4,    f32,  i8,     "fma",      1, 1 << 30},
     {"avx2_madd16",     avx2,       kGemm,  Scheme::da8w8,  i8,   i8,     "madd16",   1, 1 << 30},
     {"avx2_madd16",     avx2,       kGemm,  Scheme::s8s8,   i8,   i8,     "madd16",   1, 1 << 30},
-    {"avx2_madd16",     avx2,       kGemm,  Scheme::da8w4,  i8,   i8,     "madd16",   1, 1 << 30},
-    {"avx2_madd16",     avx2,       kGemm,  Scheme::da8f4,  i8,   i8,     "madd16",   1, 1 << 30},
+    {"avx2_maddubs",    avx2,       kGemm,  Scheme::da8w4,  i8,   i8,     "maddubs",  1, 1 << 30},
+    {"avx2_maddubs",    avx2,       kGemm,  Scheme::da8f4,  i8,   i8,     "maddubs",  1, 1 << 30},
     {"avx2_fma",        avx2,       kGemm,  Scheme::dense,  f32,  f32,    "fma",      1, 1 << 30},
     {"avx2_fma",        avx2,       kGemm,  Scheme::dense,  f32,  bf16,   "fma",      1, 1 << 30},
     {"avx2_fma",        avx2,       kGemm,  Scheme::dense,  f32,  f16,    "fma",      1, 1 << 30},
@@ -87,20 +87,20 @@ std::span<const Microkernel> microkernel_table() { return kTable; }
 
 PackedLayout layout_for(const Problem& problem, const Target& target) {
   if (isa_info(target.isa).device == Device::cuda) return {64, 8, std::string(kCudaRows)};
-  const bool wide = isa_info(target.isa).vector_bytes == 64;
+  const bool wide = isa_info(target.isa).vector_bytes == 64, avx2 = target.isa == Isa::avx2;
   PackedLayout layout;
   layout.nr = wide ? 32 : 16;
   switch (problem.scheme) {
     case Scheme::dense: layout.kind = problem.weight == f32 ? "f32" : problem.weight == f16 ? "f16" : "bf16x2"; break;
     case Scheme::w8: layout.kind = "i8"; break;
-    case Scheme::w4: layout.kind = "i4x8"; break;
+    case Scheme::w4: layout.kind = avx2 ? "i4x8u" : "i4x8"; break;
     case Scheme::f8: layout.kind = problem.weight == f8e5m2 ? "e5m2" : "e4m3"; break;
     case Scheme::f4: layout.kind = "f4x8"; break;
     case Scheme::nf4: layout.kind = "n4x8"; break;
     case Scheme::da8w8:
     case Scheme::s8s8: layout.kind = wide ? "u8x4" : "i8x2"; break;
-    case Scheme::da8w4: layout.kind = wide ? "i4x8u" : "i4x8"; break;
-    case Scheme::da8f4: layout.kind = wide ? "f4x8u" : "f4x8"; break;
+    case Scheme::da8w4: layout.kind = wide || avx2 ? "i4x8u" : "i4x8"; break;
+    case Scheme::da8f4: layout.kind = wide || avx2 ? "f4x8u" : "f4x8"; break;
   }
   layout.kr = layout_kind(layout.kind).k_step;
   return layout;

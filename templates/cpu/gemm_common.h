@@ -2,11 +2,11 @@
 //
 // Why here: gemm_<isa>.h adds what that ISA does in its own instructions; the template sees one set of names:
 //
-//   <compute>_zero()  <compute>_broadcast(x)  <compute>_dot(acc, w, x)      fma, madd16, vnni, bf16dot
+//   <compute>_zero()  <compute>_broadcast(x)  <compute>_dot(acc, w, x)      fma, madd16, maddubs, vnni, bf16dot
 //   <compute>_weight_<layout kind><U>(p)    unit U of the weight step at p, one vector of columns; 4-bit and fp8 kinds: quant/
 //   pack_<element>_<dtype>(dst, x, n)       n activations to the element type of a compute: f32, bf16, s8, s16
 //
-// A *unit* is what one dot instruction consumes per column: 1 k (fma), 2 (madd16, bf16dot), 4 (vnni); always 4 bytes of
+// A *unit* is what one dot instruction consumes per column: 1 k (fma), 2 (madd16, bf16dot), 4 (maddubs, vnni); always 4 bytes of
 // packed activations, so one broadcast serves them all.
 #pragma once
 
@@ -102,7 +102,7 @@ QCG_INLINE vf fma_weight_bf16x2(const uint8_t* p) {
   return v_from_bits(U == 0 ? vi_shl(dword_load(p), 16) : vi_and(dword_load(p), vi_set1((int32_t)0xffff0000)));
 }
 
-// Integer accumulators (madd16, vnni) are int32 whatever the instruction.
+// Integer accumulators (madd16, maddubs, vnni) are int32 whatever the instruction.
 QCG_INLINE vi int_zero() { return vi_set1(0); }
 QCG_INLINE vi int_load(const void* p) { return vi_load((const int32_t*)p); }
 QCG_INLINE void int_store(void* p, vi acc) { vi_store((int32_t*)p, acc); }

@@ -24,13 +24,11 @@ QCG_INLINE vf fma_weight_f4x8(const uint8_t* p) {
   const vf magnitude = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, 1, 2, 3, 4, 6, 8, 12), _mm256_srli_epi32(w, 4 * U));
   return _mm256_xor_ps(magnitude, v_from_bits(vi_and(vi_shl(w, 28 - 4 * U), vi_set1(INT32_MIN))));
 }
-// k and k + 2 of a column as two int16.
 template <int U>
-QCG_INLINE vi madd16_weight_f4x8(const uint8_t* p) {
-  const vi table = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) {
+  const vi table = _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
   const vi w = dword_load(p);
-  const vi bytes = _mm256_shuffle_epi8(table, vi_and(U % 2 == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
-  return _mm256_srai_epi16(U < 2 ? _mm256_slli_epi16(bytes, 8) : bytes, 8);
+  return _mm256_shuffle_epi8(table, vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
 }
 #else
 QCG_INLINE qcg_i4 e2m1_lookup(qcg_i4 code) {

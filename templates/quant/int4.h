@@ -1,6 +1,6 @@
 // int4: dword c of a step holds 8 k of column c; byte j has k = j in its low and k = 4 + j in its high nibble.
 //
-//   i4x8   two's complement nibbles          i4x8u  the value plus 8, for instructions whose weight operand is unsigned
+//   i4x8   two's complement nibbles          i4x8u  the value plus 8, where the instruction or the unpacking wants it unsigned
 //
 // Permutes look at the low bits of an element only, so nothing has to be masked for them.
 #pragma once
@@ -20,13 +20,20 @@ QCG_INLINE vi vnni_weight_i4x8u(const uint8_t* p) {
   return vi_and(U == 0 ? w : _mm512_srli_epi32(w, 4), _mm512_set1_epi8(15));
 }
 #elif defined(QCG_AVX2)
-// Nibble U of every dword, sign-extended: byte U / 2, low half for even U.
+// Nibble U of every dword where it counts units in the mantissa of a power of two (bits 0, 4, 8 and 12 below the 1 of 2^23,
+// 2^19, 2^15 and 2^11): two logic operations, which any port does, and a subtraction. Shifts and conversions would take the
+// ports of multiply-adds.
 template <int U>
-QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }
-// k and k + 2 of a column as two int16.
+QCG_INLINE vf fma_weight_i4x8u(const uint8_t* p) {
+  constexpr int bit = U % 4 * 4, exponent = 23 - bit;
+  const vi w = dword_load(p);
+  const vi nibble = vi_and(U < 4 ? w : _mm256_srli_epi32(w, 16), vi_set1(15 << bit));
+  return v_sub(v_from_bits(_mm256_or_si256(nibble, vi_set1((127 + exponent) << 23))), v_set1((float)(1 << exponent) + 8));
+}
 template <int U>
-QCG_INLINE vi madd16_weight_i4x8(const uint8_t* p) {
-  return _mm256_srai_epi16(_mm256_slli_epi16(dword_load(p), 12 - 4 * U), 12);
+QCG_INLINE vi maddubs_weight_i4x8u(const uint8_t* p) {
+  const vi w = dword_load(p);
+  return vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15));
 }
 #else
 template <int U>

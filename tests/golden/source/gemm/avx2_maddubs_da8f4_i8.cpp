@@ -1,12 +1,12 @@
-// qgemm_i8_da8w4_g32_f32_n16_k64_1x16x8_avx2_madd16
+// qgemm_i8_da8f4_g32_f32_n16_k64_1x16x8_avx2_maddubs
 //
-// gemm da8w4 x=i8 w=i8 k=64 group=32 k_segments=64 segment(16) output(f32 16 = acc0) m=0..
-// candidate: avx2_madd16 1x16 prefetch=2048
-// weights: da8w4 packed as [K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 16 columns
+// gemm da8f4 x=i8 w=i8 k=64 group=32 k_segments=64 segment(16) output(f32 16 = acc0) m=0..
+// candidate: avx2_maddubs 1x16 prefetch=2048
+// weights: da8f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 16 columns
 //
 //            16 columns = 2 vectors
 //          +--------+--------+
-//   1 rows |  acc   |  acc   |  += madd16 weight units x broadcast activation units of 2 k
+//   1 rows |  acc   |  acc   |  += maddubs weight units x broadcast activation units of 4 k
 //          +--------+--------+
 //
 // nodes:
@@ -16,108 +16,94 @@
 #include "abi.h"
 #include "gemm_avx2.h"
 #include "quant/scale.h"
-#include "quant/int4.h"
+#include "quant/e2m1.h"
 
 namespace {
 
 constexpr int MR = 1, NR = 16;
-constexpr int64_t UNITS = 32;  // of packed activations per row; 2 k each
+constexpr int64_t UNITS = 16;  // of packed activations per row; 4 k each
 constexpr int64_t TILE = MR * NR;
+constexpr int64_t GROUPS = 2, WORDS = 1;  // per group and row: what its zero points and offsets add to sums
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
+  return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
+}
 
 // Phase 0: activations of one row tile, [unit][row].
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
-  int16_t* const row = (int16_t*)scratch;
+  qcg_unit* const x_sums = sums_of(call, tile);
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
       for (int64_t u = 0; u < UNITS; ++u) dst[u * MR + r] = 0;
+      for (int64_t g = 0; g < GROUPS * WORDS; ++g) x_sums[g * MR + r] = 0;
       continue;
     }
+    int8_t* const row = (int8_t*)dst;
+    (void)scratch;
     {
       const int8_t* x = (const int8_t*)call->args[0].data + i * call->args[0].stride;
-      pack_s16_i8(row + 0, x, 64);
+      pack_s8_i8(row + 0, x, 64);
     }
-    for (int64_t u = 0; u < UNITS; u += 4) {
-      dst[(u + 0) * MR + r] = pack_pair(row[u * 2 + 0], row[u * 2 + 2]);
-      dst[(u + 1) * MR + r] = pack_pair(row[u * 2 + 4], row[u * 2 + 6]);
-      dst[(u + 2) * MR + r] = pack_pair(row[u * 2 + 1], row[u * 2 + 3]);
-      dst[(u + 3) * MR + r] = pack_pair(row[u * 2 + 5], row[u * 2 + 7]);
+    for (int64_t g = 0; g < GROUPS; ++g) {
+      const auto sum = sum_elements(row + g * 32, g + 1 < GROUPS ? 32 : 32);
+      qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
+      *words = (qcg_unit)(-12 * sum);
     }
   }
 }
 
 // One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
 // Groups [g0, g1): the integers of a group are summed exactly, then scaled into c.
-__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const qcg_unit* x_sums, const uint8_t* next, int64_t next_step) {
   (void)next, (void)next_step;
+  x_sums += g0 * (WORDS * MR);
   for (int64_t g = g0; g < g1; ++g) {
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
     w += 64;
-  vi a0_0 = madd16_zero();
-    vi a0_1 = madd16_zero();
-    vi a0_0_1 = madd16_zero();
-    vi a0_1_1 = madd16_zero();
-    vi a0_0_2 = madd16_zero();
-    vi a0_1_2 = madd16_zero();
-    vi a0_0_3 = madd16_zero();
-    vi a0_1_3 = madd16_zero();
+  vi a0_0 = vi_set1((int32_t)x_sums[0]);
+    vi a0_1 = vi_set1((int32_t)x_sums[0]);
+    vi a0_0_1 = maddubs_zero();
+    vi a0_1_1 = maddubs_zero();
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = madd16_weight_i4x8<0>(w + 0);
-        const auto w1 = madd16_weight_i4x8<0>(w + 32);
-        const auto x0 = madd16_broadcast(x + 0);
-        a0_0 = madd16_dot(a0_0, w0, x0);
-        a0_1 = madd16_dot(a0_1, w1, x0);
+        const auto w0 = maddubs_weight_f4x8u<0>(w + 0);
+        const auto w1 = maddubs_weight_f4x8u<0>(w + 32);
+        const auto x0 = maddubs_broadcast(x + 0);
+        a0_0 = maddubs_dot(a0_0, w0, x0);
+        a0_1 = maddubs_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = madd16_weight_i4x8<1>(w + 0);
-        const auto w1 = madd16_weight_i4x8<1>(w + 32);
-        const auto x0 = madd16_broadcast(x + 1);
-        a0_0_1 = madd16_dot(a0_0_1, w0, x0);
-        a0_1_1 = madd16_dot(a0_1_1, w1, x0);
-      }
-      {
-        const auto w0 = madd16_weight_i4x8<2>(w + 0);
-        const auto w1 = madd16_weight_i4x8<2>(w + 32);
-        const auto x0 = madd16_broadcast(x + 2);
-        a0_0_2 = madd16_dot(a0_0_2, w0, x0);
-        a0_1_2 = madd16_dot(a0_1_2, w1, x0);
-      }
-      {
-        const auto w0 = madd16_weight_i4x8<3>(w + 0);
-        const auto w1 = madd16_weight_i4x8<3>(w + 32);
-        const auto x0 = madd16_broadcast(x + 3);
-        a0_0_3 = madd16_dot(a0_0_3, w0, x0);
-        a0_1_3 = madd16_dot(a0_1_3, w1, x0);
+        const auto w0 = maddubs_weight_f4x8u<1>(w + 0);
+        const auto w1 = maddubs_weight_f4x8u<1>(w + 32);
+        const auto x0 = maddubs_broadcast(x + 1);
+        a0_0_1 = maddubs_dot(a0_0_1, w0, x0);
+        a0_1_1 = maddubs_dot(a0_1_1, w1, x0);
       }
       w += 64;
-      x += 4 * MR;
+      x += 2 * MR;
     }
     keep(a0_0);
     keep(a0_1);
     keep(a0_0_1);
     keep(a0_1_1);
-    keep(a0_0_2);
-    keep(a0_1_2);
-    keep(a0_0_3);
-    keep(a0_1_3);
-    a0_0 = madd16_add(a0_0, a0_0_2);
-    a0_1 = madd16_add(a0_1, a0_1_2);
-    a0_0_1 = madd16_add(a0_0_1, a0_0_3);
-    a0_1_1 = madd16_add(a0_1_1, a0_1_3);
-    a0_0 = madd16_add(a0_0, a0_0_1);
-    a0_1 = madd16_add(a0_1, a0_1_1);
+    a0_0 = maddubs_add(a0_0, a0_0_1);
+    a0_1 = maddubs_add(a0_1, a0_1_1);
 
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
     fma_store(c + 0, add_group(first && g == g0 ? v_zero() : fma_load(c + 0), a0_0, s0));
     fma_store(c + 32, add_group(first && g == g0 ? v_zero() : fma_load(c + 32), a0_1, s1));
+    x_sums += WORDS * MR;
   }
 }
 
@@ -160,7 +146,7 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         const int64_t fetches = count * 4;
         const int64_t next_step = (320 * count + tiles * fetches - 1) / (tiles * fetches);
         for (int64_t t = 0; t < tiles; ++t)
-          multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
+          multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, sums_of(call, t0 + t), next + t * fetches * next_step, next_step);
       }
       finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
     }
@@ -178,7 +164,7 @@ int64_t items(const qcg_call* call, uint32_t phase) {
   return phase == 0 ? tiles : (tiles + block - 1) / block * CHUNKS;
 }
 int64_t shared_bytes(const qcg_call* call) {
-  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (UNITS + 1) * 4;
+  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (UNITS + 1 + GROUPS * WORDS) * 4;
 }
 int64_t scratch_bytes(const qcg_call* call) {
   if (call->params[0] <= 0) return 0;
