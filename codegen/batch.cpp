@@ -10,7 +10,7 @@ namespace qcg {
 
 namespace {
 
-constexpr size_t kFastCandidates = 5;  // what --tune=fast builds per bucket
+constexpr size_t kFastCandidates = 4;  // what --tune=fast builds per bucket
 
 // The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
 std::string symbol_of(std::string_view name, std::string_view identity) {

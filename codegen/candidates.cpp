@@ -39,7 +39,7 @@ int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
   if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
   if (vector_bytes == 32) return compute_info(row.compute).integer ? 4 : 6;
-  return row.weight == DType::f32 || row.compute == "vnni" ? 14 : 12;
+  return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight_bits == 8) ? 14 : 12;
 }
 
 constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
@@ -101,10 +101,12 @@ void add_blocks(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candid
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
   std::vector<Blocking> blockings;
   if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
-  if (integer || m <= kMiddleM) blockings.insert(blockings.end(), {{k_of_8kib, 1}, {2 * k_of_8kib, 1}, {0, 1}});
-  else blockings.insert(blockings.end(), {{512, 4}, {256, 8}, {0, 1}});
-  const int64_t rows = std::min<int64_t>(m, 256);
-  c.rows_per_item = int((rows + c.mr - 1) / c.mr * c.mr);
+  // Twelve accumulators leave four of 16 registers: too few to unpack 4-bit weights in.
+  const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits == 4;
+  if (!block || !crowded) {
+    if (integer || m <= kMiddleM) blockings.insert(blockings.end(), {{k_of_8kib, 1}, {2 * k_of_8kib, 1}, {0, 1}});
+    else blockings.insert(blockings.end(), {{512, 4}, {256, 8}, {0, 1}});
+  }
   for (const Blocking& b : blockings) {
     c.unpacks_block = b.unpacked;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);

@@ -21,7 +21,7 @@ constexpr int64_t kPage = 4096;
 constexpr int kMinRounds = 5, kMaxRounds = 60;
 constexpr double kMinSample_s = 500e-6;
 constexpr double kTimeout_s = 60;
-constexpr double kMargin = 0.01;
+constexpr double kMargin = 0.03;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

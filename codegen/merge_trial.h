@@ -43,7 +43,7 @@ struct MergeTiming {
 // Error Internal: a kernel crashed there.
 Result<MergeTiming> time_merge(const TrialLaunch& merged, const std::vector<TrialLaunch>& members, int64_t m, const TuneOptions& options);
 
-// Whether separate is ahead by more than 1 % and more than the noise, in the mean over what was timed.
+// Whether separate is ahead by more than 3 % (what figures of one minute differ from the next) and more than the noise, in the mean over what was timed.
 bool separate_is_faster(std::span<const MergeTiming> timings);
 
 }  // namespace qcg
