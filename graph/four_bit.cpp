@@ -6,16 +6,16 @@
 #include <cmath>
 
 #include "graph/infer.h"
-#include "graph/reference_ops.h"
 
 namespace qcg {
 
 Tensor unpack_nibbles(const Tensor& bytes, NibbleOrder order) {
-  const std::vector<int64_t> packed = read_ints(bytes);
-  std::vector<std::byte> codes(packed.size() * 2);
+  const Tensor packed = bytes.contiguous();
+  const size_t size = dtype_bytes(packed.dtype), count = packed.bytes().size() / size;
+  std::vector<std::byte> codes(count * 2);
   const bool low_first = order == NibbleOrder::low_first;
-  for (size_t i = 0; i < packed.size(); ++i) {
-    const unsigned byte = static_cast<unsigned>(packed[i]) & 0xFF;
+  for (size_t i = 0; i < count; ++i) {
+    const unsigned byte = static_cast<unsigned>(element_to_int(packed.dtype, packed.bytes().data() + i * size)) & 0xFF;
     codes[2 * i] = static_cast<std::byte>(low_first ? byte & 15 : byte >> 4);
     codes[2 * i + 1] = static_cast<std::byte>(low_first ? byte >> 4 : byte & 15);
   }
