@@ -158,6 +158,20 @@ class GemmContext {
     v_["offsets_in_header"] = p_.offsets_in_header;
   }
 
+  std::string zero() const { return fmt::format("{}_zero()", compute_.name); }
+
+  // What the sum of vector v in a row begins with: a group of integers with its corrections.
+  std::string start_of(int v, std::string_view row) const {
+    const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
+    switch (p_.corrections) {
+      case Corrections::none: break;
+      case Corrections::raised: return x;
+      case Corrections::pairs: return fmt::format("pair_dot(p{}, {})", v, x);
+      case Corrections::wide: return fmt::format("vi_add(vi_mul(p{0}, {1}), vi_mul(b{0}, vi_set1((int32_t)x_sums[MR + {2}])))", v, x, row);
+    }
+    return zero();
+  }
+
   // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
   int splits() const {
     const int units = k_iteration_ / compute_.kd;
@@ -169,7 +183,7 @@ class GemmContext {
     std::vector<V> accs, sums, stores, units;
     for (int set = 0; set < splits(); ++set)
       for (int r = 0; r < mr_; ++r)
-        for (int v = 0; v < nv_; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"r", r}, {"v", v}, {"first", set == 0}}));
+        for (int v = 0; v < nv_; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(v, std::to_string(r)) : zero()}}));
     for (int width = splits(); width > 1; width /= 2)
       for (int set = 0; set < width / 2; ++set)
         for (int r = 0; r < mr_; ++r)
@@ -205,6 +219,9 @@ class GemmContext {
     const int step = 16 * compute_.kd;
     const int64_t last = p_.group_k(p_.groups - 1);
     v_["c_tiles"] = V::from_items(std::move(c_tiles));
+    std::vector<V> starts;
+    for (int v = 0; v < nv_; ++v) starts.push_back(V(start_of(v, "r")));
+    v_["group_starts"] = V::from_items(std::move(starts));
     v_["a_tiles"] = V::from_items(std::move(a_tiles));
     v_["tile_dot"] = compute_.integer ? "tile_dp_sud" : "tile_dp_bf16";
     v_["unpack"] = unpacked_rows();
