@@ -65,6 +65,12 @@ class GemmContext {
     v_["group_bytes"] = p_.group_at(1) - p_.group_at(0);
     v_["block_bytes"] = panel_ ? block_units() * p_.nr * 4 : 0;
     v_["block_store"] = compute_.element == "f32" ? "fma_store" : "int_store";
+    v_["zeros_per_panel"] = subtracts_zeros() && !grouped_;
+    v_["zeros_per_group"] = subtracts_zeros() && grouped_;
+    v_["zero_at"] = p_.zero_at;
+    v_["zeros_in_header"] = p_.zeros_in_header;
+    v_["header_bytes"] = p_.header_bytes;
+    v_["group_steps"] = group_steps();
     if (compute_.tiles) add_tile_registers();
     else add_tile();
     add_prefetch();
@@ -201,12 +207,6 @@ class GemmContext {
     v_["packed_step_bytes"] = iteration_bytes();
     v_["step_bytes"] = panel_ ? k_iteration_ / compute_.kd * p_.nr * 4 : iteration_bytes();
     v_["step_units"] = k_iteration_ / compute_.kd;
-    v_["zeros_per_panel"] = p_.has_zero && !compute_.integer && !grouped_;
-    v_["zeros_per_group"] = p_.has_zero && !compute_.integer && grouped_;
-    v_["zero_at"] = p_.zero_at;
-    v_["zeros_in_header"] = p_.zeros_in_header;
-    v_["header_bytes"] = p_.header_bytes;
-    v_["group_steps"] = group_steps();
   }
 
   // Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed
@@ -230,9 +230,6 @@ class GemmContext {
     v_["packed_unit_bytes"] = p_.k_bytes(step) / 16;
     v_["step_bytes"] = panel_ ? 16 * p_.nr * 4 : p_.k_bytes(step);
     v_["fetches_per_step"] = next_lines() * (step / k_iteration_);
-    v_["zeros_per_panel"] = false;
-    v_["header_bytes"] = p_.header_bytes;
-    v_["group_steps"] = group_steps();
   }
 
   // The layout whose units are what unpacking leaves: 4 bytes a column.
@@ -252,9 +249,23 @@ class GemmContext {
     for (int u = 0; u < units; ++u)
       for (int v = 0; v < nv_; ++v)
         out.push_back(V::dict({{"units", units}, {"to", u * 128 + v * 64},
-                               {"code", fmt::format("{}_weight_{}<{}>(w + r * {} + {})", compute_.integer ? "vnni" : "bf16dot", p_.kind->kind, u,
-                                                    unit_bytes, v * vl_ * p_.kind->k_step * p_.kind->bits / 8)}}));
+                               {"code", weight(compute_.integer ? "vnni" : "bf16dot", u,
+                                               fmt::format("w + r * {} + {}", unit_bytes, v * vl_ * p_.kind->k_step * p_.kind->bits / 8), v)}}));
     return V::from_items(std::move(out));
+  }
+
+  bool subtracts_zeros() const { return p_.has_zero && !compute_.integer; }
+
+  // Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no subtraction: each half
+  // of a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both).
+  std::string weight(std::string_view compute, int u, std::string_view address, int v) const {
+    const auto unpacked = [&](std::string_view as, int unit, int64_t behind = 0) {
+      return fmt::format("{}_weight_{}<{}>({}{})", as, p_.kind->kind, unit, address, behind > 0 ? fmt::format(" + {}", behind) : "");
+    };
+    if (!subtracts_zeros()) return unpacked(compute, u);
+    if (compute != "bf16dot") return fmt::format("v_sub({}, z{})", unpacked(compute, u), v);
+    const std::string odd = p_.kind->bits == 4 ? unpacked("fma", u + 4) : unpacked("fma", u, p_.nr);
+    return fmt::format("bf16dot_pair(v_sub({}, z{}), v_sub({}, z{}))", unpacked("fma", u), v, odd, v);
   }
 
   // Iterations of group g, as an expression.
@@ -267,8 +278,7 @@ class GemmContext {
     std::vector<V> weights, unpacked, rows;
     for (int v = 0; v < nv_; ++v) {
       const int64_t at = step * (used_step_ / p_.kind->k_step) * p_.step_bytes() + int64_t{v} * vl_ * p_.kind->k_step * p_.kind->bits / 8;
-      std::string text = fmt::format("{}_weight_{}<{}>(w + {})", compute_.name, p_.kind->kind, unit_of_step, at);
-      if (p_.has_zero && !compute_.integer) text = fmt::format("v_sub({}, z{})", text, v);
+      std::string text = weight(compute_.name, unit_of_step, fmt::format("w + {}", at), v);
       const int buffer_at = (index * nv_ + v) * vl_ * 4;
       if (panel_) unpacked.push_back(V::dict({{"code", std::exchange(text, fmt::format("{}_weight_{}<0>(w + {})", compute_.name, unpacked_kind(), buffer_at))}, {"to", buffer_at}}));
       weights.push_back(V(std::move(text)));

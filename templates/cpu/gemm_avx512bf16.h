@@ -19,9 +19,10 @@ QCG_INLINE vf bf16dot_dot(vf acc, vi w, vi x) {
 }
 template <int U>
 QCG_INLINE vi bf16dot_weight_bf16x2(const uint8_t* p) { return dword_load(p); }
-// Two rows of int8, 32 columns apart. Integers up to 256 are exact in the upper half of their f32.
-template <int U>
-QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) {
-  const vi even = v_bits(v_load_i8((const int8_t*)p)), odd = v_bits(v_load_i8((const int8_t*)p + 32));
-  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(even, 16), odd);
+// The upper halves of two f32 that bf16 holds exactly, as it does integers up to 256: `even` in the low words.
+QCG_INLINE vi bf16dot_pair(vf even, vf odd) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd));
 }
+// Two rows of int8, 32 columns apart.
+template <int U>
+QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) { return bf16dot_pair(v_load_i8((const int8_t*)p), v_load_i8((const int8_t*)p + 32)); }
