@@ -1,6 +1,6 @@
 // The byte layout of packed weights and the instructions that consume it, as numbers.
 //
-// Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
+// Why here: pack.cpp writes these offsets, render*.cpp print them, and nothing else may compute them a second time.
 //
 // One output's panels follow each other; a panel holds the segments that the output's epilogue reads:
 //

@@ -1,6 +1,6 @@
-// render_template: one engine over the embedded templates, shared by every renderer that is not the GEMM's.
+// render_template: one engine over the embedded templates, shared by every renderer.
 //
-// Why here: rowwise.cpp and cuda.cpp differ in what they compute, not in how text comes out of templates/.
+// Why here: render.cpp, rowwise.cpp and cuda.cpp differ in what they compute, not in how text comes out of templates/.
 //
 //   return render_template("cpu/loop.cpp.j2", context);
 #pragma once

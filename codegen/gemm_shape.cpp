@@ -1,0 +1,55 @@
+#include "codegen/gemm_shape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace qcg {
+
+ArgumentOrder::ArgumentOrder(const Problem& p) {
+  int next = int(p.k_segments.size());
+  if (scheme_info(p.scheme).quantized_activation) x_scale = next++;
+  if (p.x_has_zero) x_zero = next++;
+  operands = next;
+  weights = operands + int(p.operands.size());
+  outputs = weights + 1;
+}
+
+GemmShape::GemmShape(const Problem& p, const Candidate& c)
+    : problem(p), candidate(c), panel(panel_layout(p, c.layout)), args(p), compute(compute_info(c.microkernel->compute)),
+      mr(c.mr), vl(isa_info(c.microkernel->isa).vector_bytes / 4), nv(c.layout.nr / vl), grouped(panel.grouped),
+      unpacks_block(c.unpacks_block) {
+  used_step = std::max(panel.kind->k_step, compute.kd);
+  k_iteration = !compute.tiles && mr * nv > 8 && used_step <= 4 ? 4 : 8;
+  ordered = panel.kind->bits == 4 && compute.kd < 4;
+  x_group = pad_activations(panel.group_padded);
+  x_k = (panel.groups - 1) * x_group + pad_activations(panel.group_k(panel.groups - 1));
+}
+
+int64_t GemmShape::pad_activations(int64_t k) const {
+  const int64_t step = compute.tiles ? 16 * compute.kd : 1;
+  return (k + step - 1) / step * step;
+}
+
+int64_t GemmShape::block_k() const {
+  if (candidate.kc <= 0 || candidate.kc >= panel.k_padded) return panel.k_padded;
+  const int64_t unit = grouped ? panel.group_padded : pad_activations(kPadK);
+  return std::min(panel.k_padded, std::max(unit, candidate.kc / unit * unit));
+}
+
+int64_t GemmShape::block_units() const {
+  const int64_t block = block_k();
+  return (grouped ? (block + panel.group_padded - 1) / panel.group_padded * x_group : pad_activations(block)) / compute.kd;
+}
+
+int64_t GemmShape::next_lines() const {
+  const int64_t tiles = std::max(1, candidate.rows_per_item / mr);
+  return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, k_iteration / compute.kd);
+}
+
+std::string GemmShape::group_steps() const {
+  const int64_t full = panel.group_padded / k_iteration, last = panel.group_k(panel.groups - 1) / k_iteration;
+  return full == last || panel.groups == 1 ? std::to_string(last) : fmt::format("(g + 1 == {} ? {} : {})", panel.groups, last, full);
+}
+
+}  // namespace qcg

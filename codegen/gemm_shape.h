@@ -1,0 +1,56 @@
+// GemmShape: the numbers of one GEMM kernel that more than one part of its source depends on.
+//
+// Why here: render_packing.cpp, render_tile.cpp and render_outputs.cpp each print a part of one source, and the parts must
+// agree on how K is padded, blocked and iterated over.
+//
+//   const GemmShape shape(problem, candidate);
+//   shape.mr, shape.nv       // 8 rows x 2 vectors
+//   shape.block_k()          // K of one block: whole groups, whole iterations
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "codegen/gemm_layout.h"
+#include "codegen/problem.h"
+
+namespace qcg {
+
+// Where each kind of argument begins (problem.h states the order).
+struct ArgumentOrder {
+  int x_scale = -1, x_zero = -1, operands = 0, weights = 0, outputs = 0;
+  explicit ArgumentOrder(const Problem& p);
+};
+
+struct GemmShape {
+  GemmShape(const Problem& p, const Candidate& c);
+
+  const Problem& problem;
+  const Candidate& candidate;
+  PanelLayout panel;
+  ArgumentOrder args;
+  const Compute& compute;
+  int mr, vl, nv;              // rows of a tile, floats of a vector, vectors of a panel
+  bool grouped;
+  bool unpacks_block;
+  bool ordered = false;        // activations are packed in the order in which 4-bit weights are unpacked
+  int used_step = 1;           // k of one step of weights, at least those of one instruction
+  int k_iteration = 8;         // k of one iteration of the inner loop
+  int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
+
+  // Tiles multiply 16 units at a time: activations of a group are padded to that with zeros, weights are not.
+  int64_t pad_activations(int64_t k) const;
+  // K of one block: whole groups, whole iterations.
+  int64_t block_k() const;
+  // Units of the longest block, every group padded as activations are.
+  int64_t block_units() const;
+  // Lines of the next block that one iteration fetches: its share when rows_per_item rows are present.
+  int64_t next_lines() const;
+  // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
+  bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
+  // Iterations of group g, as an expression.
+  std::string group_steps() const;
+  int64_t iteration_bytes() const { return panel.k_bytes(k_iteration); }
+};
+
+}  // namespace qcg

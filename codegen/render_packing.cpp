@@ -1,0 +1,63 @@
+// How the activations of a GEMM are packed, and what is summed on the way.
+#include <fmt/format.h>
+
+#include "codegen/render_gemm.h"
+
+namespace qcg {
+namespace {
+
+using V = TemplateValue;
+
+// What a group adds to sums that depends on the row: x_sums[group][word][row], made when activations are packed.
+void add_group_sums(const GemmShape& shape, V& out) {
+  const PanelLayout& panel = shape.panel;
+  static constexpr std::string_view kNames[] = {"none", "raised", "pairs", "wide"};
+  out["corrections"] = kNames[size_t(panel.corrections)];
+  out["has_offset"] = panel.has_offset;
+  out["groups"] = panel.groups;
+  out["x_words"] = panel.corrections == Corrections::wide ? 2 : panel.corrections != Corrections::none || panel.has_offset ? 1 : 0;
+  out["raised"] = panel.kind->raised;
+  out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
+  out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
+  out["scale_dtype"] = dtype_name(shape.problem.scale), out["scale_type"] = dtype_info(shape.problem.scale).cpp;
+  out["offsets_in_header"] = panel.offsets_in_header;
+}
+
+}  // namespace
+
+// Activations are packed signed: u8 values and their zero points move down by 128 together.
+std::string x_zero(const GemmShape& shape, std::string_view row) {
+  const std::string given = shape.args.x_zero < 0 ? "" : fmt::format("((const int32_t*)call->args[{0}].data)[({1}) * call->args[{0}].stride]", shape.args.x_zero, row);
+  if (shape.problem.activation != DType::u8) return given.empty() ? "0" : given;
+  return given.empty() ? "-128" : given + " - 128";
+}
+
+void add_packing(const GemmShape& shape, V& out) {
+  const PanelLayout& panel = shape.panel;
+  const Problem& problem = shape.problem;
+  out["element"] = shape.compute.cpp_element;
+  out["activation"] = dtype_info(problem.activation).cpp;
+  out["pack_function"] = fmt::format("pack_{}_{}", shape.compute.element, dtype_name(problem.activation));
+  out["k_padded"] = shape.x_k;
+  out["group"] = panel.group, out["group_padded"] = shape.x_group;
+  out["group_gaps"] = panel.groups > 1 && panel.group != shape.x_group;
+  out["pack_has_gaps"] = shape.x_k != problem.k;
+  out["pack_direct"] = shape.mr == 1 && !shape.ordered;
+  out["row_sums"] = shape.compute.integer && !shape.grouped;
+  add_group_sums(shape, out);
+  std::vector<V> sources;
+  int64_t begin = 0;
+  for (size_t i = 0; i < problem.k_segments.size(); ++i) {
+    sources.push_back(V::dict({{"arg", i}, {"begin", begin}, {"width", problem.k_segments[i]}}));
+    begin += problem.k_segments[i];
+  }
+  out["sources"] = V::from_items(std::move(sources));
+  std::vector<V> order;
+  if (shape.ordered && shape.compute.kd == 1)
+    for (int u = 0; u < 8; ++u) order.push_back(V(fmt::format("((const qcg_unit*)row)[u + {}]", u / 2 + 4 * (u % 2))));
+  if (shape.ordered && shape.compute.kd == 2)
+    for (int first : {0, 4, 1, 5}) order.push_back(V(fmt::format("pack_pair(row[u * 2 + {}], row[u * 2 + {}])", first, first + 2)));
+  out["pack_order"] = V::from_items(std::move(order));
+}
+
+}  // namespace qcg

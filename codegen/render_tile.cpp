@@ -1,0 +1,157 @@
+// The register tile of a GEMM kernel: its sums, the units of one iteration, what it fetches ahead.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/render_gemm.h"
+
+namespace qcg {
+namespace {
+
+using V = TemplateValue;
+
+std::string zero(const GemmShape& shape) { return fmt::format("{}_zero()", shape.compute.name); }
+
+// What the sum of vector v in a row begins with: a group of integers with its corrections.
+std::string start_of(const GemmShape& shape, int v, std::string_view row) {
+  const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
+  switch (shape.panel.corrections) {
+    case Corrections::none: break;
+    case Corrections::raised: return x;
+    case Corrections::pairs: return fmt::format("pair_dot(p{}, {})", v, x);
+    case Corrections::wide: return fmt::format("vi_add(vi_mul(p{0}, {1}), vi_mul(b{0}, vi_set1((int32_t)x_sums[MR + {2}])))", v, x, row);
+  }
+  return zero(shape);
+}
+
+// Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
+int splits(const GemmShape& shape) {
+  const int units = shape.k_iteration / shape.compute.kd;
+  return std::clamp(8 / (shape.mr * shape.nv), 1, units);
+}
+
+std::string acc(int set, int r, int v) { return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set); }
+
+// Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no subtraction: each half
+// of a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both).
+std::string weight(const GemmShape& shape, std::string_view compute, int u, std::string_view address, int v) {
+  const auto unpacked = [&](std::string_view as, int unit, int64_t behind = 0) {
+    return fmt::format("{}_weight_{}<{}>({}{})", as, shape.panel.kind->kind, unit, address, behind > 0 ? fmt::format(" + {}", behind) : "");
+  };
+  if (!shape.subtracts_zeros()) return unpacked(compute, u);
+  if (compute != "bf16dot") return fmt::format("v_sub({}, z{})", unpacked(compute, u), v);
+  const std::string odd = shape.panel.kind->bits == 4 ? unpacked("fma", u + 4) : unpacked("fma", u, shape.panel.nr);
+  return fmt::format("bf16dot_pair(v_sub({}, z{}), v_sub({}, z{}))", unpacked("fma", u), v, odd, v);
+}
+
+// The layout whose units are what unpacking leaves: 4 bytes a column.
+std::string_view unpacked_kind(const GemmShape& shape) { return shape.compute.kd == 1 ? "f32" : shape.compute.integer ? "u8x4" : "bf16x2"; }
+
+// Far ahead into L2, then just ahead into L1: unpacking is long enough to stall on what one level alone leaves late.
+void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
+  const Candidate& candidate = shape.candidate;
+  constexpr int kNear = 1024, kL1 = 3, kL2 = 2;
+  if (candidate.prefetch_bytes <= 0) return;
+  const bool two_levels = candidate.prefetch_bytes >= 4 * kNear;
+  out.push_back(V::dict({{"at", candidate.prefetch_bytes + at}, {"locality", two_levels ? kL2 : kL1}}));
+  if (two_levels) out.push_back(V::dict({{"at", kNear + at}, {"locality", kL1}}));
+}
+
+V unit(const GemmShape& shape, int index, int step, int unit_of_step) {
+  const PanelLayout& panel = shape.panel;
+  std::vector<V> weights, unpacked, rows;
+  for (int v = 0; v < shape.nv; ++v) {
+    const int64_t at = step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + int64_t{v} * shape.vl * panel.kind->k_step * panel.kind->bits / 8;
+    std::string text = weight(shape, shape.compute.name, unit_of_step, fmt::format("w + {}", at), v);
+    const int buffer_at = (index * shape.nv + v) * shape.vl * 4;
+    if (shape.unpacks_block) unpacked.push_back(V::dict({{"code", std::exchange(text, fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at))}, {"to", buffer_at}}));
+    weights.push_back(V(std::move(text)));
+  }
+  for (int r = 0; r < shape.mr; ++r) {
+    std::vector<V> accs;
+    for (int v = 0; v < shape.nv; ++v) accs.push_back(V(acc(index % splits(shape), r, v)));
+    rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * shape.mr + r}, {"accs", V::from_items(std::move(accs))}}));
+  }
+  // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
+  std::vector<V> prefetch;
+  const int64_t units = shape.k_iteration / shape.compute.kd, lines = (shape.iteration_bytes() + 63) / 64;
+  for (int64_t line = 0; line < lines; ++line)
+    if (line * units / lines == index) add_prefetch_of(shape, line * 64, prefetch);
+  const bool fetches_next = shape.candidate.prefetch_bytes == 0 && (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
+  return V::dict({{"fetches_next", fetches_next}, {"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"unpacked", V::from_items(std::move(unpacked))}, {"rows", V::from_items(std::move(rows))}});
+}
+
+// How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.
+V unpacked_rows(const GemmShape& shape) {
+  const PanelLayout& panel = shape.panel;
+  std::vector<V> out;
+  if (panel.kind->bits * shape.compute.kd >= 32) return V::from_items(std::move(out));
+  const int units = std::max(1, panel.kind->k_step / shape.compute.kd), unit_bytes = panel.nr * shape.compute.kd * panel.kind->bits / 8;
+  for (int u = 0; u < units; ++u)
+    for (int v = 0; v < shape.nv; ++v)
+      out.push_back(V::dict({{"units", units}, {"to", u * 128 + v * 64},
+                             {"code", weight(shape, shape.compute.integer ? "vnni" : "bf16dot", u,
+                                             fmt::format("w + r * {} + {}", unit_bytes, v * shape.vl * panel.kind->k_step * panel.kind->bits / 8), v)}}));
+  return V::from_items(std::move(out));
+}
+
+}  // namespace
+
+void add_vector_tile(const GemmShape& shape, V& out) {
+  const PanelLayout& panel = shape.panel;
+  std::vector<V> accs, sums, stores, units;
+  for (int set = 0; set < splits(shape); ++set)
+    for (int r = 0; r < shape.mr; ++r)
+      for (int v = 0; v < shape.nv; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
+  for (int width = splits(shape); width > 1; width /= 2)
+    for (int set = 0; set < width / 2; ++set)
+      for (int r = 0; r < shape.mr; ++r)
+        for (int v = 0; v < shape.nv; ++v)
+          sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
+  for (int r = 0; r < shape.mr; ++r)
+    for (int v = 0; v < shape.nv; ++v)
+      stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"at", (r * panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
+  const int per_step = shape.used_step / shape.compute.kd;
+  for (int u = 0; u < shape.k_iteration / shape.compute.kd; ++u) units.push_back(unit(shape, u, u / per_step, u % per_step));
+  out["accs"] = V::from_items(std::move(accs));
+  out["sums"] = V::from_items(std::move(sums));
+  out["tile_stores"] = V::from_items(std::move(stores));
+  out["units"] = V::from_items(std::move(units));
+  out["packed_step_bytes"] = shape.iteration_bytes();
+  out["step_bytes"] = shape.unpacks_block ? shape.k_iteration / shape.compute.kd * panel.nr * 4 : shape.iteration_bytes();
+  out["step_units"] = shape.k_iteration / shape.compute.kd;
+}
+
+// Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed
+// (int8 and int4 for a bf16 product) are unpacked to a buffer.
+void add_tile_registers(const GemmShape& shape, V& out) {
+  const PanelLayout& panel = shape.panel;
+  std::vector<V> c_tiles, a_tiles;
+  for (int t = 0; t < shape.mr / 16 * 2; ++t)
+    c_tiles.push_back(V::dict({{"tile", t}, {"a", 4 + t / 2}, {"b", 6 + t % 2}, {"at", t / 2 * 16 * panel.nr * 4 + t % 2 * 64}}));
+  for (int t = 0; t < shape.mr / 16; ++t) a_tiles.push_back(V::dict({{"tile", 4 + t}, {"at", t * 16 * 16}}));
+  const int step = 16 * shape.compute.kd;
+  const int64_t last = panel.group_k(panel.groups - 1);
+  out["c_tiles"] = V::from_items(std::move(c_tiles));
+  std::vector<V> starts;
+  for (int v = 0; v < shape.nv; ++v) starts.push_back(V(start_of(shape, v, "r")));
+  out["group_starts"] = V::from_items(std::move(starts));
+  out["a_tiles"] = V::from_items(std::move(a_tiles));
+  out["tile_dot"] = shape.compute.integer ? "tile_dp_sud" : "tile_dp_bf16";
+  out["unpack"] = unpacked_rows(shape);
+  out["has_tail"] = panel.group_padded % step != 0 || last % step != 0;
+  out["units_per_count"] = shape.k_iteration / shape.compute.kd;
+  out["packed_unit_bytes"] = panel.k_bytes(step) / 16;
+  out["step_bytes"] = shape.unpacks_block ? 16 * panel.nr * 4 : panel.k_bytes(step);
+  out["fetches_per_step"] = shape.next_lines() * (step / shape.k_iteration);
+}
+
+void add_prefetch(const GemmShape& shape, V& out) {
+  out["prefetch"] = shape.candidate.prefetch_bytes;
+  std::vector<V> header;
+  for (int64_t at = 0; at < shape.panel.header_bytes; at += 64) add_prefetch_of(shape, at, header);
+  out["header_lines"] = V::from_items(std::move(header));
+}
+
+}  // namespace qcg
