@@ -145,7 +145,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       const PanelLayout layout = panel_layout(problem, c.layout);
-      if (m <= kSmallM) add_decode(layout, c, r.variants);
+      if (m <= kSmallM && !has_tiles(row)) add_decode(layout, c, r.variants);
       else add_blocks(layout, m, c, r.variants);
       ranked.push_back(std::move(r));
     }

@@ -28,16 +28,17 @@ using enum Isa;
 // f8e4m3 stands for e5m2 too.
 constexpr Microkernel kTable[] = {
     // name            isa         source  scheme          act   weight  compute     rows
-    // Tiles waste most of their 16 rows on fewer than 5; beyond, they compete with the vector rows below.
-    {"amx_bf16",        amx,        kTiles, Scheme::dense,  bf16, bf16,   "amx_bf16", 5, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::w8,     bf16, i8,     "amx_bf16", 5, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::w4,     bf16, i8,     "amx_bf16", 5, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::f8,     bf16, f8e4m3, "amx_bf16", 5, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::f4,     bf16, i8,     "amx_bf16", 5, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::da8w8,  i8,   i8,     "amx_int8", 5, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::s8s8,   i8,   i8,     "amx_int8", 5, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::da8w4,  i8,   i8,     "amx_int8", 5, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::da8f4,  i8,   i8,     "amx_int8", 5, 1 << 30},
+    // Tiles waste most of their 16 rows on few, but unpacking is all that each weight costs: from 2 rows on they compete with
+    // the vector rows below.
+    {"amx_bf16",        amx,        kTiles, Scheme::dense,  bf16, bf16,   "amx_bf16", 2, 1 << 30},
+    {"amx_bf16",        amx,        kTiles, Scheme::w8,     bf16, i8,     "amx_bf16", 2, 1 << 30},
+    {"amx_bf16",        amx,        kTiles, Scheme::w4,     bf16, i8,     "amx_bf16", 2, 1 << 30},
+    {"amx_bf16",        amx,        kTiles, Scheme::f8,     bf16, f8e4m3, "amx_bf16", 2, 1 << 30},
+    {"amx_bf16",        amx,        kTiles, Scheme::f4,     bf16, i8,     "amx_bf16", 2, 1 << 30},
+    {"amx_int8",        amx,        kTiles, Scheme::da8w8,  i8,   i8,     "amx_int8", 2, 1 << 30},
+    {"amx_int8",        amx,        kTiles, Scheme::s8s8,   i8,   i8,     "amx_int8", 2, 1 << 30},
+    {"amx_int8",        amx,        kTiles, Scheme::da8w4,  i8,   i8,     "amx_int8", 2, 1 << 30},
+    {"amx_int8",        amx,        kTiles, Scheme::da8f4,  i8,   i8,     "amx_int8", 2, 1 << 30},
     {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::dense,  bf16, bf16,   "bf16dot",  1, 1 << 30},
     {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::w8,     bf16, i8,     "bf16dot",  1, 1 << 30},
     {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::w4,     bf16, i8,     "bf16dot",  1, 1 << 30},
