@@ -104,7 +104,7 @@ class TableBench {
     for (int64_t m : flags_.m_list.empty() ? std::vector<int64_t>(std::begin(kTableMs), std::end(kTableMs)) : flags_.m_list) {
       std::vector<Candidate> some = candidates(problem, target_, range_of(m).m_min, range_of(m).m_max);
       if (some.empty()) return skip(scheme, shape, "no microkernel serves it on " + target_.str()), Status();
-      limit_candidates(some, flags_.tune);
+      limit_candidates(problem, m, some, flags_.tune, tuning_.ceilings);
       QCG_CHECK(add_gemm(batch, 0, problem, target_, {m, m, m}, std::move(some)));
     }
     progress_.show(fmt::format("{} {}: build {} kernels", scheme.label(), shape.name, batch.sources.size()));

@@ -11,6 +11,7 @@ namespace qcg {
 namespace {
 
 constexpr size_t kFastCandidates = 4;  // what --tune=fast builds per bucket
+constexpr double kHopeless = 1.5;      // a candidate at its floor loses to another that is this far above its own
 
 // The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
 std::string symbol_of(std::string_view name, std::string_view identity) {
@@ -54,12 +55,12 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
 }
 
 std::vector<Candidate> select_candidates(const Problem& problem, const Target& target, const Bucket& bucket,
-                                         const CompileOptions& options, const Pins& pins) {
+                                         const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
   std::vector<Candidate> all = candidates(problem, target, bucket.m_min, bucket.m_max);
   if (const TuneRecord* pin = pins.find(problem.signature(), bucket))
     for (const Candidate& candidate : all)
       if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
-  limit_candidates(all, options.tune);
+  limit_candidates(problem, bucket.m_probe, all, options.tune, ceilings);
   return all;
 }
 
@@ -81,9 +82,13 @@ const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket)
   return nullptr;
 }
 
-void limit_candidates(std::vector<Candidate>& candidates, TuneMode mode) {
-  const size_t limit = mode == TuneMode::off ? 1 : mode == TuneMode::fast ? kFastCandidates : candidates.size();
-  if (candidates.size() > limit) candidates.resize(limit);
+void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode, const Ceilings& ceilings) {
+  if (mode == TuneMode::full || candidates.empty()) return;
+  const auto floor_of = [&](const Candidate& c) { return floor_seconds(problem, m, c, ceilings); };
+  double best = floor_of(candidates[0]);
+  for (const Candidate& candidate : candidates) best = std::min(best, floor_of(candidate));
+  if (best > 0) std::erase_if(candidates, [&](const Candidate& c) { return floor_of(c) > kHopeless * best; });
+  candidates.resize(std::min(candidates.size(), mode == TuneMode::off ? 1 : kFastCandidates), candidates[0]);
 }
 
 Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& target, const Bucket& bucket,
@@ -111,7 +116,7 @@ std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const 
   return {};
 }
 
-Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins) {
+Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
   Batch batch;
   for (size_t p = 0; p < plan.problems.size(); ++p) {
     const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
@@ -131,7 +136,7 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
         return status.error();
       }
     for (const Bucket& bucket : buckets_of(*gemm, options.m_list))
-      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket, select_candidates(*gemm, plan.target, bucket, options, pins)));
+      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket, select_candidates(*gemm, plan.target, bucket, options, pins, ceilings)));
   }
   return batch;
 }

@@ -3,7 +3,7 @@
 // Why here: all of a program's kernels go to the compiler together, so that its processes run in parallel and equal
 // sources are compiled once. Rendering is pure; what to render is decided here: buckets, candidates, pins.
 //
-//   QCG_TRY(batch, render_all(plan, options, pins));
+//   QCG_TRY(batch, render_all(plan, options, pins, ceilings));
 //   QCG_TRY(built, builder.build(batch.sources));     // batch.choices say which problem and bucket each belongs to
 #pragma once
 
@@ -48,10 +48,11 @@ class Pins {
 Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& target, const Bucket& bucket,
                 std::vector<Candidate> candidates);
 
-// The candidates worth building at this effort; candidates() puts the likely winners first.
-void limit_candidates(std::vector<Candidate>& candidates, TuneMode mode);
+// The candidates worth building at this effort; candidates() puts the likely winners first. `fast` builds a few, and none
+// whose instruction is too slow on this machine to win at m (vdpbf16ps on some, f32 FMA on others; nothing measured: all).
+void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode, const Ceilings& ceilings);
 
 // Error Unsupported: no microkernel serves a problem on this target.
-Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins);
+Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins, const Ceilings& ceilings);
 
 }  // namespace qcg

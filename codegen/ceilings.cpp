@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "codegen/gemm_layout.h"
 #include "codegen/tune.h"
 #include "runtime/memory.h"
 #include "runtime/threads.h"
@@ -136,25 +137,30 @@ Ceilings measure(Isa isa, int threads) {
   c.read_gbps = read_gbps(pool);
   const double n = static_cast<double>(kPeakIterations) * kChains;
   const double tiles = static_cast<double>(kPeakIterations / 8) * 4;
+  auto& rate = c.instruction_gflops;
   switch (isa) {
     case Isa::amx:
-      c.peak_gflops_bf16 = peak(pool, peak_bf16_amx, tiles * 16 * 16 * 32 * 2);
-      c.peak_gops_int8 = peak(pool, peak_int8_amx, tiles * 16 * 16 * 64 * 2);
-      c.peak_gflops_f32 = peak(pool, peak_f32_512, n * 16 * 2);
-      break;
+      rate["amx_bf16"] = peak(pool, peak_bf16_amx, tiles * 16 * 16 * 32 * 2);
+      rate["amx_int8"] = peak(pool, peak_int8_amx, tiles * 16 * 16 * 64 * 2);
+      [[fallthrough]];
     case Isa::avx512bf16:
+      rate["bf16dot"] = peak(pool, peak_bf16_512, n * 32 * 2);
+      [[fallthrough]];
     case Isa::avx512:
-      c.peak_gflops_f32 = c.peak_gflops_bf16 = peak(pool, peak_f32_512, n * 16 * 2);
-      if (isa == Isa::avx512bf16) c.peak_gflops_bf16 = std::max(c.peak_gflops_bf16, peak(pool, peak_bf16_512, n * 32 * 2));
-      c.peak_gops_int8 = peak(pool, peak_int8_512, n * 64 * 2);
+      rate["fma"] = peak(pool, peak_f32_512, n * 16 * 2);
+      rate["vnni"] = peak(pool, peak_int8_512, n * 64 * 2);
       break;
     case Isa::avx2:
-      c.peak_gflops_f32 = c.peak_gflops_bf16 = peak(pool, peak_f32_256, n * 8 * 2);
-      c.peak_gops_int8 = peak(pool, peak_madd_256, n * 16 * 2);
+      rate["fma"] = peak(pool, peak_f32_256, n * 8 * 2);
+      rate["madd16"] = peak(pool, peak_madd_256, n * 16 * 2);
       break;
     default:
-      c.peak_gflops_f32 = c.peak_gflops_bf16 = peak(pool, peak_f32_128, n * 4);
-      c.peak_gops_int8 = c.peak_gflops_f32;
+      rate["fma"] = rate["madd16"] = peak(pool, peak_f32_128, n * 4);
+  }
+  c.peak_gflops_f32 = rate["fma"];
+  for (const auto& [compute, gflops] : rate) {
+    double& best = compute_info(compute).integer ? c.peak_gops_int8 : c.peak_gflops_bf16;
+    best = std::max(best, gflops);
   }
   return c;
 }
@@ -172,17 +178,30 @@ Ceilings measure_ceilings(Isa isa, int threads) {
   return it->second;
 }
 
-double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
-  if (c.read_gbps <= 0) return 0;
+namespace {
+
+// Streaming what is read and written once, or multiplying at `gflops`, whichever takes longer.
+double longest_seconds(const Problem& problem, int64_t m, double read_gbps, double gflops) {
   double bytes = static_cast<double>(packed_bytes(problem, layout_for(problem, {Device::cpu, best_host_isa()})));
   bytes += static_cast<double>(m * problem.k) * static_cast<double>(dtype_bytes(problem.activation));
   for (const Output& output : problem.outputs)
     bytes += static_cast<double>(m * output.n) * static_cast<double>(dtype_bytes(output.dtype));
-  const bool integer = !is_floating(problem.activation);
-  const bool half = problem.activation == DType::bf16;
-  const double peak = integer ? c.peak_gops_int8 : half ? c.peak_gflops_bf16 : c.peak_gflops_f32;
   const double operations = 2.0 * static_cast<double>(m * problem.k) * static_cast<double>(problem.n_total());
-  return std::max(bytes / (c.read_gbps * 1e9), peak > 0 ? operations / (peak * 1e9) : 0);
+  return std::max(bytes / (read_gbps * 1e9), gflops > 0 ? operations / (gflops * 1e9) : 0);
+}
+
+}  // namespace
+
+double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
+  if (c.read_gbps <= 0) return 0;
+  const bool half = problem.activation == DType::bf16;
+  return longest_seconds(problem, m, c.read_gbps, is_integer(problem) ? c.peak_gops_int8 : half ? c.peak_gflops_bf16 : c.peak_gflops_f32);
+}
+
+double floor_seconds(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& c) {
+  const auto rate = c.instruction_gflops.find(candidate.microkernel->compute);
+  if (c.read_gbps <= 0 || rate == c.instruction_gflops.end()) return 0;
+  return longest_seconds(problem, m, c.read_gbps, rate->second);
 }
 
 }  // namespace qcg

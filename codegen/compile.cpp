@@ -93,7 +93,11 @@ class Compiler {
     QCG_TRY(explanation, explain_graph(options_));
     const Plan& plan = explanation.plan;
     QCG_CHECK(require_weights(explanation.graph, plan));
-    QCG_TRY(batch, render_all(plan, options_, pins));
+    if (options_.tune != TuneMode::off && untunable(plan.target).empty()) {
+      step("measure this machine");
+      report_.ceilings = measure_ceilings(plan.target.isa, threads_);
+    }
+    QCG_TRY(batch, render_all(plan, options_, pins, report_.ceilings));
     const double build_start = now_s();
     step("build {} kernels", batch.sources.size());
     QCG_TRY(built, builder.build(batch.sources));
@@ -191,10 +195,7 @@ class Compiler {
     tune_options_.threads = threads_;
     tune_options_.budget_s = options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s;
     tune_options_.references = options_.tune != TuneMode::off;
-    if (options_.tune != TuneMode::off) {
-      step("measure this machine");
-      tune_options_.ceilings = report_.ceilings = measure_ceilings(plan.target.isa, threads_);
-    }
+    tune_options_.ceilings = report_.ceilings;
     for (Choice& choice : batch.choices) {
       if (choice.candidates.empty()) {
         const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
@@ -333,7 +334,7 @@ Status emit_text(const CompileOptions& options) {
   if (options.emit == Emit::plan) return options.on_emit(print_plan(explanation.plan)), Status();
   CompileOptions first = options;
   first.tune = TuneMode::off;
-  QCG_TRY(batch, render_all(explanation.plan, first, Pins()));
+  QCG_TRY(batch, render_all(explanation.plan, first, Pins(), {}));
   if (options.emit == Emit::source) {
     for (const KernelSource& source : batch.sources) options.on_emit(source.source + "\n");
     return {};

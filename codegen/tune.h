@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,10 +75,13 @@ struct Ceilings {
   double peak_gflops_f32 = 0;            // FMA
   double peak_gflops_bf16 = 0;           // best of bf16 dot, FMA, AMX
   double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
+  std::map<std::string_view, double> instruction_gflops;  // of each Compute (gemm_layout.h) that the ISA has more than one of
 };
 Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
 Ceilings measure_ceilings_again(Isa isa, int threads);   // a shared machine drifts within minutes
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
+// The same of one candidate, by the instruction it multiplies with; 0 if that was not measured.
+double floor_seconds(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& ceilings);
 
 // Copies of the weights last tuned, more than any cache holds: making them costs more than timing, and every bucket of a
 // problem wants the same.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "codegen/batch.h"
 #include "tune_harness.h"
@@ -114,13 +115,35 @@ TEST_CASE("hostile logs are typed errors") {
   CHECK_FALSE(read_tune_log(std::filesystem::temp_directory_path()).ok());
 }
 
+TEST_CASE("a fast compile builds no candidate whose instruction cannot win on this machine") {
+  const Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {4096}, {4096}, DType::bf16);
+  const Target target{Device::cpu, Isa::avx512bf16};
+  const auto computes = [&](int64_t m, TuneMode mode, double fma, double dot) {
+    std::vector<Candidate> some = candidates(p, target, m, m);
+    Ceilings ceilings;
+    ceilings.read_gbps = 30;
+    if (fma > 0) ceilings.instruction_gflops = {{"fma", fma}, {"bf16dot", dot}};
+    limit_candidates(p, m, some, mode, ceilings);
+    std::set<std::string_view> out;
+    for (const Candidate& c : some) out.insert(c.microkernel->compute);
+    return out;
+  };
+  using Computes = std::set<std::string_view>;
+  CHECK(computes(256, TuneMode::fast, 350, 190) == Computes{"fma"});
+  CHECK(computes(256, TuneMode::fast, 520, 1000) == Computes{"bf16dot"});
+  CHECK(computes(256, TuneMode::fast, 350, 300) == Computes{"bf16dot", "fma"});
+  CHECK(computes(1, TuneMode::fast, 350, 190) == Computes{"bf16dot", "fma"});  // memory decides
+  CHECK(computes(256, TuneMode::full, 350, 190) == Computes{"bf16dot", "fma"});
+  CHECK(computes(256, TuneMode::fast, 0, 0) == Computes{"bf16dot", "fma"});
+}
+
 TEST_CASE("pins replay the winner of a log") {
   Plan plan;
   plan.target = {Device::cpu, Isa::avx2};
   Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {64}, {48}, DType::bf16);
   plan.problems = {p};
   CompileOptions options;
-  auto all = render_all(plan, options, Pins());
+  auto all = render_all(plan, options, Pins(), {});
   REQUIRE(all.ok());
   std::string log;
   size_t several = 0;
@@ -138,7 +161,7 @@ TEST_CASE("pins replay the winner of a log") {
   const TempFile file(log);
   auto pins = Pins::read(file.path);
   REQUIRE(pins.ok());
-  auto pinned = render_all(plan, options, *pins);
+  auto pinned = render_all(plan, options, *pins, {});
   REQUIRE(pinned.ok());
   REQUIRE(pinned->choices.size() == all->choices.size());
   for (size_t c = 0; c < pinned->choices.size(); ++c) {
