@@ -5,7 +5,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -24,10 +23,6 @@ namespace {
 constexpr int kReadRounds = 8, kPeakRounds = 60;  // a peak of 1 ms would be gone where another process takes a core for 4
 constexpr int64_t kPeakIterations = 120'000;
 constexpr int kChains = 12;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The best of a few rounds: a ceiling is what the machine reached, not what it had left.
 double best_seconds(ThreadPool& pool, int rounds, const std::function<void(int)>& work) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <thread>
@@ -19,10 +18,6 @@
 namespace qcg {
 
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 constexpr double kFastBudget_s = 0.6;  // per problem and bucket
 constexpr double kFullBudget_s = 6.0;

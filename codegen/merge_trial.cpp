@@ -1,7 +1,6 @@
 #include "codegen/merge_trial.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -22,10 +21,6 @@ constexpr int kMinRounds = 5, kMaxRounds = 60;
 constexpr double kMinSample_s = 500e-6;
 constexpr double kTimeout_s = 60;
 constexpr double kMargin = 0.03;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // `expr` with accs and operands replaced.
 Expr replace(const Expr& expr, const std::function<Expr(int)>& acc, const std::function<Expr(int)>& in) {

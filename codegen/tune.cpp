@@ -4,10 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "codegen/kernel_oracle.h"
@@ -21,23 +18,11 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kColdUpToM = 64;            // weights of larger problems are streamed from L2 anyway
-constexpr int64_t kMaxColdBytes = int64_t{640} << 20;
-constexpr int64_t kFastMaxM = 128;            // --tune=fast times large buckets here, or where they begin
-constexpr double kDropFactor = 1.5;           // a candidate this much slower after kDropRounds is not measured further
-constexpr double kDropAtOnce = 2;             // or this much slower already when it ran for the first time
-constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
-constexpr double kOverBudget = 3;             // a slow problem gets fewer than kMinRounds rather than this many budgets
-constexpr double kMinSample_s = 500e-6;       // shorter kernels are repeated within a sample: threads are awake as in a program
-constexpr double kTrialTimeout_s = 20;        // without a sign of life, beside what the work may take at kSlowestGops
-constexpr double kSlowestGops = 0.25;         // scalar code on a busy machine
+constexpr int64_t kFastMaxM = 128;      // --tune=fast times large buckets here, or where they begin
+constexpr double kTrialTimeout_s = 20;  // without a sign of life, beside what the work may take at kSlowestGops
+constexpr double kSlowestGops = 0.25;   // scalar code on a busy machine
 constexpr size_t kMaxReferences = 16;
-constexpr int64_t kMaxCopies = 4096;
 constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // What a trial says. A candidate may have scribbled over the process that says it, so nothing is taken on trust.
 std::optional<json> parse_message(const std::string& message, std::initializer_list<const char*> numbers, size_t limit) {
@@ -46,18 +31,6 @@ std::optional<json> parse_message(const std::string& message, std::initializer_l
   for (const char* name : numbers)
     if (!m.contains(name) || !m[name].is_number()) return {};
   return m;
-}
-
-// Memory that can be had without pushing anything out, or a guess where the system does not say.
-int64_t available_bytes() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string name, unit; in >> name;) {
-    int64_t kib = 0;
-    if (!(in >> kib)) break;
-    std::getline(in, unit);
-    if (name == "MemAvailable:") return kib << 10;
-  }
-  return int64_t{1} << 30;
 }
 
 // A kernel loaded from bytes; lives as long as the (child) process.
@@ -244,16 +217,6 @@ class Tuning {
     if (i < built_.size() && m["dropped"] == true) set(i, TrialStatus::too_slow, "dropped early");
   }
 
-  // What one sample of one contender is.
-  struct Contender {
-    size_t index = 0;  // into built_, or beyond it for references
-    std::string name;
-    std::function<void()> run;
-    int repeats = 1;
-    std::vector<double> samples;
-    bool dropped = false;
-  };
-
   void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const std::vector<std::span<const std::byte>>& copies,
                      ChildReport& report) const {
     // References first: a vendor's threads must not be started while ours spin.
@@ -262,7 +225,7 @@ class Tuning {
     if (options_.references) {
       report.begin(built_.size());
       for (Reference& r : references_for(problem_, tensors_, inputs, options_.threads, cold_bytes))
-        contenders.push_back({built_.size() + contenders.size(), r.name, std::move(r.run), 1, {}, false});
+        contenders.push_back({built_.size() + contenders.size(), r.name, false, std::move(r.run), 1, {}, false});
     }
     ThreadPool pool({.threads = options_.threads});
     Workspace workspace;
@@ -282,51 +245,13 @@ class Tuning {
         const int64_t params[] = {m_};
         (void)run_kernel(pool, *kernel, {args.data(), params, nullptr}, workspace);
       };
-      contenders.push_back({i, built_[i].source.name, run, 1, {}, false});
+      contenders.push_back({i, built_[i].source.name, true, run, 1, {}, false});
     }
-    measure(contenders, report);
+    time_in_rounds(contenders, options_.budget_s, report);
     for (const Contender& c : contenders) {
       const Timing t = timing_of(c.samples);
       report.send(json{{"i", c.index}, {"name", c.name}, {"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s},
                        {"samples", t.samples}, {"dropped", c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
-    }
-  }
-
-  // Rounds over all contenders, each round starting at another, until the budget is spent.
-  void measure(std::vector<Contender>& contenders, ChildReport& report) const {
-    const double start = now_s();
-    double best = HUGE_VAL;
-    std::vector<double> first;
-    for (Contender& c : contenders) {
-      report.begin(c.index);
-      report.send("");  // a sign of life
-      double begin = now_s();
-      c.run();  // first touch
-      const bool is_slow = now_s() - begin > options_.budget_s / 20;
-      if (!is_slow) begin = now_s(), c.run();
-      first.push_back(now_s() - begin);
-      if (is_slow) c.samples.push_back(first.back());  // too dear to throw away
-      c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(first.back(), 1e-7), 1.0, 200.0));
-      if (c.index < built_.size()) best = std::min(best, first.back());
-    }
-    for (size_t i = 0; i < contenders.size(); ++i)
-      if (contenders[i].index < built_.size() && first[i] > kDropAtOnce * best) contenders[i].samples = {first[i]}, contenders[i].dropped = true;
-    for (int round = 0; round < kMaxRounds; ++round) {
-      const double spent = now_s() - start;
-      if ((round >= kMinRounds && spent > options_.budget_s) || (round >= 1 && spent > kOverBudget * options_.budget_s)) break;
-      best = HUGE_VAL;
-      for (size_t i = 0; i < contenders.size(); ++i) {
-        Contender& c = contenders[(i + static_cast<size_t>(round)) % contenders.size()];
-        if (c.dropped) continue;
-        report.begin(c.index);
-        const double begin = now_s();
-        for (int repeat = 0; repeat < c.repeats; ++repeat) c.run();
-        c.samples.push_back((now_s() - begin) / c.repeats);
-        if (c.index < built_.size()) best = std::min(best, *std::min_element(c.samples.begin(), c.samples.end()));
-      }
-      if (round + 1 < kDropRounds) continue;
-      for (Contender& c : contenders)
-        if (!c.dropped && c.index < built_.size()) c.dropped = *std::min_element(c.samples.begin(), c.samples.end()) > kDropFactor * best;
     }
   }
 
@@ -378,51 +303,6 @@ class Tuning {
 };
 
 }  // namespace
-
-Timing timing_of(std::vector<double> v) {
-  if (v.empty()) return {};
-  std::sort(v.begin(), v.end());
-  auto at = [&](double q) { return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9), static_cast<int>(v.size())};
-}
-
-double median_error(const Timing& t) { return 0.98 * (t.median_s - t.p10_s) / std::sqrt(std::max(1, t.samples)); }
-
-int64_t cold_bytes_at(int64_t m) {
-  if (m > kColdUpToM) return 0;
-  return std::min({kMaxColdBytes, this_machine().l3_bytes * 5 / 4 + (int64_t{32} << 20), available_bytes() / 8});
-}
-
-const std::vector<std::span<const std::byte>>& ColdWeights::copies(std::span<const std::byte> weights, int64_t bytes) {
-  constexpr int64_t kPage = 4096;
-  const int64_t stride = std::max<int64_t>(1, (std::ssize(weights) + kPage - 1) / kPage) * kPage;
-  const int64_t count = std::clamp<int64_t>((bytes + stride - 1) / stride, 1, kMaxCopies);
-  const bool mine = !copies_.empty() && copies_[0].data() == block_.data() && copies_[0].size() == weights.size();
-  if (mine && std::ssize(copies_) >= count && std::memcmp(block_.data(), weights.data(), weights.size()) == 0) return copies_;
-  copies_.clear();
-  if (!block_.reserve(count * stride).ok()) return copies_.assign(1, weights), copies_;
-  for (int64_t c = 0; c < count; ++c) {
-    std::byte* at = block_.data() + c * stride;
-    if (!weights.empty()) std::memcpy(at, weights.data(), weights.size());
-    copies_.emplace_back(at, weights.size());
-  }
-  return copies_;
-}
-
-int choose_winner(std::span<const Timing> timings) {
-  int winner = -1;
-  for (size_t i = 0; i < timings.size(); ++i) {
-    const Timing& t = timings[i];
-    if (t.median_s <= 0) continue;
-    if (winner >= 0) {
-      const Timing& best = timings[static_cast<size_t>(winner)];
-      const double noise = std::max(0.01 * best.median_s, std::hypot(median_error(best), median_error(t)));
-      if (t.median_s >= best.median_s - noise) continue;
-    }
-    winner = static_cast<int>(i);
-  }
-  return winner;
-}
 
 std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list) {
   std::vector<Bucket> out;

@@ -19,8 +19,9 @@
 #include <vector>
 
 #include "codegen/build.h"
+#include "codegen/cold_weights.h"
 #include "codegen/problem.h"
-#include "runtime/memory.h"
+#include "codegen/timing.h"
 
 namespace qcg {
 
@@ -83,21 +84,6 @@ double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceili
 // The same of one candidate, by the instruction it multiplies with; 0 if that was not measured.
 double floor_seconds(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& ceilings);
 
-// Copies of the weights last tuned, more than any cache holds: making them costs more than timing, and every bucket of a
-// problem wants the same.
-class ColdWeights {
- public:
-  // At least `bytes` of copies if the memory can be had, `weights` itself otherwise; valid until the next call.
-  const std::vector<std::span<const std::byte>>& copies(std::span<const std::byte> weights, int64_t bytes);
-
- private:
-  AlignedBuffer block_;
-  std::vector<std::span<const std::byte>> copies_;
-};
-
-// What rotating copies of weights must fill so that every pass finds them cold; 0 for m beyond which they stream from L2.
-int64_t cold_bytes_at(int64_t m);
-
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;
   int threads = 1;
@@ -107,18 +93,6 @@ struct TuneOptions {
   std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>();
   double trial_timeout_s = 0;            // a candidate this long without an answer hangs; 0: from the work it has
 };
-
-// The statistics of one contender's samples.
-struct Timing {
-  double median_s = 0, p10_s = 0, p90_s = 0;
-  int samples = 0;
-};
-Timing timing_of(std::vector<double> samples);
-// The standard error of a median, from the lower half of a normal distribution: the upper one is other processes.
-double median_error(const Timing& timing);
-// The fastest median, in order of preference: a later one must beat the incumbent by more than 1 % and more than the
-// standard error of the difference of their medians. Medians of zero were not timed; -1 if none was.
-int choose_winner(std::span<const Timing> timings);
 
 struct TuneResult {
   int winner = -1;                       // index into the built candidates; -1: none was right (the compile fails)

@@ -1,6 +1,6 @@
 // View: where a value lives during the run: a buffer, an offset and one stride per axis, all in elements.
 //
-// Why here: plan.cpp turns transposes, slices and reshapes into arithmetic on these instead of copies.
+// Why here: the planner turns transposes, slices and reshapes into arithmetic on these instead of copies.
 //
 //   View x = dense_view(buffer, {s0, 4096});       // strides {4096, 1}
 //   std::optional<Rows> rows = rows_of(x);          // a GEMM may read it: s0 rows, 4096 apart

@@ -1,0 +1,141 @@
+#include "codegen/planner.h"
+
+#include <algorithm>
+
+namespace qcg {
+
+namespace {
+
+ValueId list_value(const Node& node, std::string_view arg, size_t j) {
+  const auto* list = node.arg(arg).get<std::vector<ValueId>>();
+  return list && j < list->size() ? (*list)[j] : kNoValue;
+}
+
+// What group scales and offsets are stored as: half the bytes where that changes no value (bf16 checkpoints, powers of two).
+DType scale_dtype(const std::vector<SegmentTensors>& tensors) {
+  auto exact = [](const Tensor& t) {
+    if (!t.bound() || t.dtype == DType::bf16) return true;
+    const Tensor all = t.contiguous();
+    const size_t size = dtype_bytes(all.dtype);
+    for (size_t at = 0; at < all.bytes().size(); at += size)
+      if (const double v = element_to_double(all.dtype, all.bytes().data() + at); round_to_dtype(DType::bf16, v) != v) return false;
+    return true;
+  };
+  const bool all = std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) { return t.scales.bound() && exact(t.scales) && exact(t.offsets); });
+  return all ? DType::bf16 : DType::f32;
+}
+
+void collect_segments(const Expr& expr, std::vector<int>& out) {
+  if (expr.kind == ExprKind::acc && std::find(out.begin(), out.end(), expr.index) == out.end()) {
+    out.push_back(expr.index);
+    std::sort(out.begin(), out.end());
+  }
+  for (const Expr& arg : expr.args) collect_segments(arg, out);
+}
+
+bool reads_operand(const Expr& expr, int index) {
+  if (expr.kind == ExprKind::in && expr.index == index) return true;
+  return std::any_of(expr.args.begin(), expr.args.end(), [&](const Expr& arg) { return reads_operand(arg, index); });
+}
+
+}  // namespace
+
+Status Planner::lower_linear(const Node& node) {
+  Problem problem;
+  QCG_CHECK(describe_linear(node, problem));
+  PlanStep step{problem.label(), 0, {}, {}, problem.nodes};
+  const auto& xs = *node.arg("xs").get<std::vector<ValueId>>();
+  const Dim m = leading(graph_.value(xs[0]).shape);
+  step.params = {m};
+  for (ValueId x : xs) step.args.push_back(row_arg(x));
+  for (const char* name : {"x_scale", "x_zero"})
+    if (node.tensor(name) != kNoValue) step.args.push_back(scale_arg(node.tensor(name)));
+  const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
+  for (size_t i = 0; i < operands.size(); ++i) step.args.push_back(operand_arg(node, operands[i], problem.operands[i]));
+  const int packed = add_buffer({BufferKind::weights, 0, {}, -1, -1});
+  step.args.push_back({packed, 0, Dim(0)});
+  step.problem = intern(problem);
+  plan_.constants.push_back({packed, 0, {}, step.problem, segment_tensors(node)});
+  add_row_step(std::move(step), node.outputs);
+  return {};
+}
+
+Status Planner::describe_linear(const Node& node, Problem& problem) {
+  const auto scheme = scheme_from_name(*node.arg("scheme").get<std::string>());
+  if (!scheme) return Error::internal(node.where, "unknown scheme " + *node.arg("scheme").get<std::string>());
+  problem.scheme = *scheme;
+  problem.group = constant_int(node, "group", 0);
+  problem.x_has_zero = node.tensor("x_zero") != kNoValue;
+  const auto& xs = *node.arg("xs").get<std::vector<ValueId>>();
+  problem.activation = graph_.value(xs[0]).dtype;
+  for (ValueId x : xs) problem.k_segments.push_back(graph_.value(x).shape.back().constant());
+  for (int64_t width : problem.k_segments) problem.k += width;
+  const auto tensors = segment_tensors(node);
+  const auto& weights = *node.arg("weights").get<std::vector<ValueId>>();
+  problem.weight = tensors[0].weight.dtype;
+  for (size_t j = 0; j < tensors.size(); ++j) {
+    auto has = [&](const char* list) { return list_value(node, list, j) != kNoValue; };
+    problem.segments.push_back({tensors[j].weight.shape[0], has("zeros"), has("biases"), graph_.value(weights[j]).name, has("offsets")});
+  }
+  problem.scale = scale_dtype(tensors);
+  const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
+  for (size_t i = 0; i < exprs.size(); ++i) {
+    Output out{exprs[i], graph_.value(node.outputs[i]).dtype, graph_.value(node.outputs[i]).shape.back().constant(), {}};
+    collect_segments(out.expr, out.segments);
+    problem.outputs.push_back(std::move(out));
+  }
+  const Shape& out_shape = graph_.value(node.outputs[0]).shape;
+  for (ValueId id : *node.arg("operands").get<std::vector<ValueId>>())
+    problem.operands.push_back({graph_.value(id).dtype, classify(graph_.value(id).shape, out_shape, node, id)});
+  const auto range = range_of(leading(graph_.value(xs[0]).shape));
+  problem.m_min = range.first;
+  problem.m_max = range.second;
+  problem.nodes = node.origins;
+  problem.graph_fragment = print_node(graph_, node);
+  return {};
+}
+
+// Operands are classified against the output that reads them; outputs of one problem share leading axes.
+Broadcast Planner::classify(const Shape& shape, Shape out, const Node& node, ValueId id) const {
+  const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
+  const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
+  for (size_t i = 0; i < exprs.size(); ++i)
+    for (size_t o = 0; o < operands.size(); ++o)
+      if (operands[o] == id && reads_operand(exprs[i], static_cast<int>(o))) out = graph_.value(node.outputs[i]).shape;
+  if (product(shape).is_constant(1)) return Broadcast::scalar;
+  if (product(shape) == shape.back() && shape.back() == out.back()) return Broadcast::row;
+  if (shape.back().is_constant(1) && !out.back().is_constant(1)) return Broadcast::column;
+  return Broadcast::full;
+}
+
+PlanArg Planner::operand_arg(const Node& node, ValueId id, const Operand& operand) {
+  if (operand.broadcast == Broadcast::scalar || operand.broadcast == Broadcast::row) {
+    const View flat = *reshape_view(dense(id), {product(graph_.value(id).shape)});
+    return {flat.buffer, offset_bytes(flat, operand.dtype), Dim(0)};
+  }
+  Shape full = graph_.value(node.outputs[0]).shape;
+  full.back() = graph_.value(id).shape.back();
+  const View wide = broadcast_view(view(id), full);
+  return row_arg(wide, operand.dtype);
+}
+
+std::vector<SegmentTensors> Planner::segment_tensors(const Node& node) const {
+  std::vector<SegmentTensors> out;
+  const size_t count = node.arg("weights").get<std::vector<ValueId>>()->size();
+  for (size_t j = 0; j < count; ++j) {
+    auto data = [&](const char* arg) {
+      const ValueId id = list_value(node, arg, j);
+      return id == kNoValue ? Tensor{} : graph_.value(id).data;
+    };
+    out.push_back({data("weights"), data("scales"), data("zeros"), data("biases"), data("offsets")});
+  }
+  return out;
+}
+
+std::pair<int64_t, int64_t> Planner::range_of(const Dim& dim) const {
+  SymbolValues low, high;
+  for (const Symbol& symbol : graph_.symbols) low[symbol.name] = symbol.min, high[symbol.name] = symbol.max;
+  return {dim.evaluate(low).value_or(0), dim.evaluate(high).value_or(INT64_MAX)};
+}
+
+}  // namespace qcg
