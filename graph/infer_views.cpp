@@ -159,6 +159,18 @@ Result<Types> infer_expand(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
+Result<Types> infer_repeat_interleave(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  const Dim* repeats = a.node.arg("repeats").get<Dim>();
+  if (!repeats || !repeats->is_constant() || repeats->constant() < 1)
+    return a.unsupported("repeats", "repeats that are not a positive number", "export with a constant number of repeats");
+  if (a.node.arg("dim").is_none()) return a.unsupported("dim", "repeat_interleave of all elements", "name the axis");
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  Shape shape = self.shape;
+  shape[axis] = shape[axis] * *repeats;
+  return one(self.dtype, std::move(shape));
+}
+
 // An index into an axis as torch clamps it: negative counts from the end, then 0..size. Symbolic sizes are settled by the
 // ranges of their symbols, or not at all.
 Result<Dim> clamp_index(const OpArgs& a, std::string_view arg, Dim index, const Dim& size) {
@@ -331,7 +343,8 @@ constexpr InferRow kRules[] = {
     {"aten.flatten.using_ints", infer_flatten}, {"aten.unflatten.int", infer_unflatten}, {"aten.t.default", infer_t},
     {"aten.numpy_T.default", infer_reverse}, {"aten.transpose.int", infer_transpose}, {"aten.permute.default", infer_permute},
     {"aten.squeeze.default", infer_squeeze}, {"aten.squeeze.dim", infer_squeeze}, {"aten.squeeze.dims", infer_squeeze},
-    {"aten.unsqueeze.default", infer_unsqueeze}, {"aten.expand.default", infer_expand}, {"aten.slice.Tensor", infer_slice},
+    {"aten.unsqueeze.default", infer_unsqueeze}, {"aten.expand.default", infer_expand},
+    {"aten.repeat_interleave.self_int", infer_repeat_interleave}, {"aten.slice.Tensor", infer_slice},
     {"aten.select.int", infer_select}, {"aten.narrow.default", infer_narrow}, {"aten.split.Tensor", infer_split},
     {"aten.split_with_sizes.default", infer_split_with_sizes}, {"aten.chunk.default", infer_chunk},
     {"aten.cat.default", infer_cat}, {"aten.concat.default", infer_cat}, {"aten.sym_size.int", infer_sym_size},

@@ -147,6 +147,7 @@ constexpr Row kRows[] = {
     {"aten.squeeze.dims", "(Tensor self, int[] dim) -> Tensor", OpRole::view},
     {"aten.unsqueeze.default", "(Tensor self, int dim) -> Tensor", OpRole::view},
     {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", OpRole::view},
+    {"aten.repeat_interleave.self_int", "(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", OpRole::view},
     {"aten.slice.Tensor", "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", OpRole::view},
     {"aten.select.int", "(Tensor self, int dim, SymInt index) -> Tensor", OpRole::view},
     {"aten.narrow.default", "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", OpRole::view},

@@ -61,6 +61,16 @@ Result<Tensors> run_permute(const RefContext& c) {
 
 Result<Tensors> run_expand(const RefContext& c) { return Tensors{broadcast_to(first_tensor(c).data, c.sizes(0))}; }
 
+Result<Tensors> run_repeat_interleave(const RefContext& c) {
+  const Tensor& t = first_tensor(c).data;
+  const size_t axis = c.axis("dim", t.shape.size());
+  std::vector<int64_t> cut = t.shape;
+  cut.insert(cut.begin() + static_cast<int64_t>(axis) + 1, 1);
+  const Tensor thin = t.reshape(cut);
+  cut[axis + 1] = c.integer("repeats");
+  return Tensors{broadcast_to(thin, cut).reshape(c.sizes(0))};
+}
+
 int64_t clamp_index(int64_t index, int64_t size) {
   if (index < 0) index += size;
   return std::clamp<int64_t>(index, 0, size);
@@ -142,6 +152,7 @@ constexpr RefRow kRules[] = {
     {"aten.t.default", run_reverse}, {"aten.numpy_T.default", run_reverse}, {"aten.transpose.int", run_transpose},
     {"aten.permute.default", run_permute}, {"aten.squeeze.default", run_reshape}, {"aten.squeeze.dim", run_reshape},
     {"aten.squeeze.dims", run_reshape}, {"aten.unsqueeze.default", run_reshape}, {"aten.expand.default", run_expand},
+    {"aten.repeat_interleave.self_int", run_repeat_interleave},
     {"aten.slice.Tensor", run_slice}, {"aten.select.int", run_select}, {"aten.narrow.default", run_narrow},
     {"aten.split.Tensor", run_split}, {"aten.split_with_sizes.default", run_split}, {"aten.chunk.default", run_split},
     {"aten.cat.default", run_cat}, {"aten.concat.default", run_cat}, {"aten.sym_size.int", run_sym_size},

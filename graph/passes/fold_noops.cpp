@@ -6,7 +6,7 @@
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
 //   - composes reshape of reshape and permute of permute;
-//   - makes full_like and its kin an expanded number;
+//   - makes full_like and its kin an expanded number, repeat_interleave a reshape of an expanded axis;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
 //     and every leftover in-place op its functional twin.
 //
@@ -97,15 +97,16 @@ class NoopFolder {
 
   void fold(NodeId id) {
     fold_in_place(id);
-    const Node& node = graph_.nodes[id];
-    if (is_any(node, kSplits)) {
+    if (is_any(graph_.nodes[id], kSplits)) {
       fold_split(id);
       return;
     }
-    if (node.outputs.size() != 1 || node.args.empty()) return;
+    if (graph_.nodes[id].outputs.size() != 1 || graph_.nodes[id].args.empty()) return;
     canonicalize_cast(id);
     canonicalize_fill(id);
     canonicalize_dropout_and_cat(id);
+    if (is_op(graph_.nodes[id], "aten.repeat_interleave.self_int")) unfold_repeat(id);
+    const Node& node = graph_.nodes[id];
     const ValueId* input = node.args[0].get<ValueId>();
     if (!input || *input == kNoValue) return;
     if (fold_copy(id, *input)) return;
@@ -292,6 +293,28 @@ class NoopFolder {
       if (!order[i].is_constant(static_cast<int64_t>(i))) return;
     alias_[node.outputs[0]] = source;
     count_change("no-op casts, views and copies");
+  }
+
+  // reshape(expand(reshape(x, [.., n, 1, ..]), [.., n, repeats, ..]), [.., n * repeats, ..])
+  void unfold_repeat(NodeId id) {
+    const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
+    ValueId x = node.tensor("self");
+    ValueType type = type_of(x);
+    const auto axis = as_axis(node.arg("dim"), type.shape.size());
+    if (!axis) return;
+    const OpSchema *reshape = find_op("aten.reshape.default"), *expand = find_op("aten.expand.default");
+    auto view = [&](const OpSchema* op, std::string_view sizes) {
+      const ValueId out = emit(graph_, op->name, make_args(*op, {{"self", x}, {sizes, type.shape}}), type, node, graph_.value(x).name + ".repeated");
+      fold_parameter_view(graph_.value(out).producer);
+      x = resolve(out);
+    };
+    type.shape.insert(type.shape.begin() + static_cast<int64_t>(*axis) + 1, Dim(1));
+    view(reshape, "shape");
+    type.shape[*axis + 1] = *node.arg("repeats").get<Dim>();
+    view(expand, "size");
+    graph_.nodes[id].op = reshape;
+    graph_.nodes[id].args = make_args(*reshape, {{"self", x}, {"shape", graph_.value(node.outputs[0]).shape}});
+    count_change("repeats into expanded axes");
   }
 
   // split and chunk with known widths: one slice per piece (views of parameters if it is one).

@@ -105,6 +105,7 @@ class LinearFinder {
   void make_linear(NodeId root, const Match& m, LinearSpec spec) {
     const ValueId out = graph_.nodes[root].outputs[0], product = product_of(m);
     std::vector<std::string> origins = activation_origins(m);
+    if (!spec.note.empty()) report_.notes.push_back(node_name(graph_, graph_.nodes[m.gemm_node()]) + ": " + spec.note);
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
     // Kernels store an offset beside its scale, in one dtype.

@@ -12,19 +12,24 @@ namespace {
 
 CodeForm bytes_form(DType stored) { return {false, stored == DType::u8 ? 128 : 0}; }
 
+bool has_range(const Node& dequantize) { return as_number(dequantize.arg("quant_min")) && as_number(dequantize.arg("quant_max")); }
+
+bool fits(const CodeForm& form, const Tensor& codes) {
+  const Tensor dense = codes.contiguous();
+  const auto bytes = dense.bytes();
+  const int64_t low = (form.int4 ? -8 : -128) + form.shift, high = (form.int4 ? 7 : 127) + form.shift;
+  const size_t width = dtype_bytes(codes.dtype);
+  for (size_t at = 0; at < bytes.size(); at += width)
+    if (const int64_t code = element_to_int(codes.dtype, bytes.data() + at); code < low || code > high) return false;
+  return true;
+}
+
 CodeForm code_form(const Node& dequantize, const Tensor& data) {
-  const auto low = as_number(dequantize.arg("quant_min")), high = as_number(dequantize.arg("quant_max"));
-  const auto form = low && high ? form_of_range(*low, *high) : std::nullopt;
+  if (!has_range(dequantize)) return scan_codes(data).value_or(bytes_form(data.dtype));
+  const auto form = form_of_range(*as_number(dequantize.arg("quant_min")), *as_number(dequantize.arg("quant_max")));
   if (!form || !form->int4) return bytes_form(data.dtype);
-  if (!data.bound()) return *form;
   // The op does not clamp: a code outside the promised range means what it says.
-  const Tensor dense = data.contiguous();
-  const auto codes = dense.bytes();
-  const bool kept = std::all_of(codes.begin(), codes.end(), [&](std::byte b) {
-    const int64_t code = element_to_int(data.dtype, &b) - form->shift;
-    return code >= -8 && code <= 7;
-  });
-  return kept ? *form : bytes_form(data.dtype);
+  return !data.bound() || fits(*form, data) ? *form : bytes_form(data.dtype);
 }
 
 ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
@@ -94,6 +99,14 @@ std::optional<CodeForm> form_of_range(double low, double high) {
   return std::nullopt;
 }
 
+std::optional<CodeForm> scan_codes(const Tensor& codes) {
+  if (!codes.bound() || codes.numel() == 0)
+    return codes.dtype == DType::i8 || codes.dtype == DType::u8 ? std::optional(bytes_form(codes.dtype)) : std::nullopt;
+  for (const CodeForm form : {CodeForm{true, 0}, CodeForm{true, 8}, CodeForm{false, 0}, CodeForm{false, 128}})
+    if (fits(form, codes)) return form;
+  return std::nullopt;
+}
+
 std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
                                               LinearSpec& spec) {
   spec.scheme = form.int4 ? Scheme::w4 : Scheme::w8;
@@ -130,17 +143,33 @@ std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequanti
   if (b.group == 1 && b.k > 1) return "the weight's scales are not per output channel or per group along K";
   if (b.group < 1 || b.k % b.group != 0) return "the group " + std::to_string(b.group) + " does not divide K";
   if (b.rows < 1 || b.n % b.rows != 0) return "the block of " + std::to_string(b.rows) + " rows does not divide N";
-  return take_affine_weight(graph, w, code_form(node, data), b, node.tensor("scale"), node.tensor("zero_point"), spec);
+  const CodeForm form = code_form(node, data);
+  if (form.int4 && !has_range(node)) spec.note = kScannedNote;
+  return take_affine_weight(graph, w, form, b, node.tensor("scale"), node.tensor("zero_point"), spec);
 }
 
 Pattern dequantized_weight() {
   return maybe_cast(op({"torchao.dequantize_affine.default", "qcg.dequantize_4bit"}, {}, "w_dequantized"));
 }
 
-std::optional<std::string> take_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec) {
-  const Node node = graph.nodes[dequantize];
-  if (is_op(node, "qcg.dequantize_4bit")) return take_four_bit_weight(graph, node, weight_kn, spec);
-  return take_dequantized_weight(graph, dequantize, weight_kn, spec);
+std::optional<std::string> take_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
+  const Node* node = producer_of(graph, w);
+  while (node && is_op(*node, "aten.to.dtype")) {
+    w = node->tensor("self");
+    node = producer_of(graph, w);
+  }
+  if (!node) return "";
+  if (is_op(*node, "qcg.dequantize_4bit")) return take_four_bit_weight(graph, Node(*node), weight_kn, spec);
+  if (is_op(*node, "torchao.dequantize_affine.default")) return take_dequantized_weight(graph, graph.value(w).producer, weight_kn, spec);
+  return weight_kn ? "" : take_arithmetic_weight(graph, w, spec);
+}
+
+std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
+  if (auto missing = take_weight(graph, w, weight_kn, spec)) return missing;
+  if (spec.offset != kNoValue) return "the weight's zero points are not integers";
+  if (spec.scheme == Scheme::nf4) return "nf4 numbers are not integers: there is no int8 product with them";
+  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : spec.scheme == Scheme::f4 ? Scheme::da8f4 : Scheme::da8w8;
+  return std::nullopt;
 }
 
 }  // namespace qcg

@@ -16,13 +16,11 @@ namespace qcg {
 namespace {
 
 Pattern dynamic_dequantized_pattern() {
-  return gemm(maybe_rows(op({"torchao.dequantize_affine.default"}, {{"input", any("q")}}, "x_dequantized")),
-              dequantized_weight());
+  return gemm(maybe_rows(op({"torchao.dequantize_affine.default"}, {{"input", any("q")}}, "x_dequantized")), any("w"));
 }
 
 Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  const NodeId w_dequantize = graph.value(m.value("w_dequantized")).producer;
   const Node x_dequantize = *producer_of(graph, m.value("x_dequantized"));
   LinearSpec spec;
   if (!is_row_block(graph, x_dequantize) || !take_quantized_rows(graph, m.value("q"), spec)) return {};  // static_dequantized's
@@ -31,10 +29,7 @@ Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
   const bool same_zero = zero == kNoValue ? spec.x_zero == kNoValue : under_rows(graph, zero) == quantize->outputs[2];
   if (under_rows(graph, x_dequantize.tensor("scale")) != spec.x_scale || !same_zero)
     return Outcome::miss("the activation is dequantized with other parameters than it was quantized with");
-  if (auto missing = take_weight(graph, w_dequantize, gemm.weight_kn, spec)) return Outcome::miss(*missing);
-  if (spec.offset != kNoValue) return Outcome::miss("the weight's zero points are not integers");
-  if (spec.scheme == Scheme::nf4) return Outcome::miss("nf4 numbers are not integers: there is no int8 product with them");
-  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : spec.scheme == Scheme::f4 ? Scheme::da8f4 : Scheme::da8w8;
+  if (auto missing = take_integer_weight(graph, gemm.w, gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

@@ -225,23 +225,10 @@ class Raiser {
     if (constant_shape(shape) != matrix || graph_.value(scale).data.shape != per_group) return false;
     if (has_zero && graph_.value(zero).data.shape != per_group) return false;
     const int64_t group = data.shape[2];
-    const bool int4 = fits_int4(data);
     const ValueId flat = viewed(w, matrix), flat_scale = viewed(scale, groups), flat_zero = has_zero ? viewed(zero, groups) : kNoValue;
     if (flat == kNoValue || flat_scale == kNoValue || (has_zero && flat_zero == kNoValue)) return false;
-    const Arg low = int4 ? Arg(Dim(-8)) : Arg(), high = int4 ? Arg(Dim(7)) : Arg();
-    dequantize(id, flat, Shape{Dim(1), Dim(group)}, flat_scale, flat_zero, low, high);
+    dequantize(id, flat, Shape{Dim(1), Dim(group)}, flat_scale, flat_zero, Arg(), Arg());  // what range, the codes will say
     return true;
-  }
-
-  // What the op would have promised can only be seen in the codes.
-  static bool fits_int4(const Tensor& data) {
-    if (!data.bound() || data.dtype != DType::i8) return false;
-    const Tensor dense = data.contiguous();
-    const auto codes = dense.bytes();
-    return std::all_of(codes.begin(), codes.end(), [](std::byte b) {
-      const auto code = static_cast<int8_t>(b);
-      return code >= -8 && code <= 7;
-    });
   }
 
   Graph& graph_;

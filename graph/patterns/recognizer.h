@@ -31,6 +31,7 @@ struct LinearSpec {
   Scheme scheme = Scheme::dense;
   int64_t group = 0;
   Expr epilogue = Expr::acc(0);
+  std::string note;              // for explain: what the numbers of the weight told
 };
 
 // A linear; or nothing, and why (empty: this pattern has nothing to say about the node); or a typed error.

@@ -14,8 +14,7 @@ namespace qcg {
 namespace {
 
 Pattern static_dequantized_pattern() {
-  return gemm(maybe_rows(op({"torchao.dequantize_affine.default"}, {{"input", any("q")}}, "x_dequantized")),
-              maybe_cast(op({"torchao.dequantize_affine.default"}, {{"input", parameter("w")}}, "w_dequantized")));
+  return gemm(maybe_rows(op({"torchao.dequantize_affine.default"}, {{"input", any("q")}}, "x_dequantized")), any("w"));
 }
 
 // One element, or one per row in the shape qcg.linear wants.
@@ -54,14 +53,11 @@ std::optional<std::string> take_activation(Graph& graph, const Node& dequantize,
 
 Outcome build_static_dequantized(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  const NodeId w_dequantize = graph.value(m.value("w_dequantized")).producer;
   const Node x_dequantize = *producer_of(graph, m.value("x_dequantized"));
   LinearSpec spec;
   if (auto missing = take_activation(graph, x_dequantize, spec)) return Outcome::miss(*missing);
   if (!(graph.value(spec.x).shape.back() == graph.value(gemm.x).shape.back())) return Outcome::miss("the rows were cut or joined");
-  if (auto missing = take_dequantized_weight(graph, w_dequantize, gemm.weight_kn, spec)) return Outcome::miss(*missing);
-  if (spec.offset != kNoValue) return Outcome::miss("the weight's zero points are not integers");
-  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : Scheme::da8w8;
+  if (auto missing = take_integer_weight(graph, gemm.w, gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

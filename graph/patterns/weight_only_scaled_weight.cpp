@@ -9,9 +9,10 @@
 //   %mul    = aten.mul.Tensor(to(permute(@w), f32), permute(@scale))     scale f32 [N, 1]
 //   %matmul = aten.matmul(%x, to(%mul, bf16))
 //
-// The rounding of the dequantized weight is not kept (numerics: exact mode).
+// An int8 weight whose codes all lie in [-8, 7] is int4. The rounding of the dequantized weight is not kept (numerics: exact
+// mode).
 #include "graph/passes/rewrite.h"
-#include "graph/patterns/recognizer.h"
+#include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {
 
@@ -39,6 +40,8 @@ Outcome build_scaled_weight(Graph& graph, const Match& m) {
   spec.scale = channel_numbers(graph, m.value("scale"), nk[0]);
   if (spec.scale == kNoValue) return Outcome::miss("the weight's scale is computed at run time");
   if (!is_floating(graph.value(spec.scale).dtype)) return Outcome::miss("the weight's scale is not floating point");
+  if (graph.value(w).dtype == DType::i8)
+    if (const auto form = scan_codes(graph.value(w).data); form && form->int4 && form->shift == 0) spec.scheme = Scheme::w4, spec.note = kScannedNote;
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

@@ -333,6 +333,12 @@ def scaled_products():
     case("tensor_cast.mxfp4_linear.default", whole(-128, 128, 3, 64), blocks, positive(3, 1), scale, None, bf16)
 
 
+def repeats():
+    x = torch.arange(12.0).reshape(2, 3, 2)
+    case("aten.repeat_interleave.self_int", x, 3, 1)
+    case("aten.repeat_interleave.self_int", x.to(torch.bfloat16), 2, -1)
+
+
 products()
 moves()
 pointwise()
@@ -342,3 +348,4 @@ packed_products()
 decomposed()
 selection()
 scaled_products()
+repeats()

@@ -63,6 +63,29 @@ TEST_CASE("mxfp4 under a dynamically quantized activation is da8f4") {
   recognized(std::move(graph), "da8f4");
 }
 
+TEST_CASE("codes of a weight dequantized by hand under a dynamically quantized activation: as wide as they are") {
+  for (const auto& [dtype, high, scheme] : {std::tuple{DType::i8, 15, "da8w4"}, {DType::i8, 16, "da8w8"}, {DType::u8, 15, "da8w4"}, {DType::u8, 255, "da8w8"}}) {
+    Graph graph = parse(
+        "param @w: " + std::string(dtype_name(dtype)) + "[24, 4, 16]\nparam @s: f32[24, 4, 1]\nparam @z: f32[24, 4, 1]\ngraph(%x: f32[3, 64]) {\n"
+        "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], target_dtype = i8, "
+        "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[3, 1], i8[3, 1]\n"
+        "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype = i8) : i8[3, 64]\n"
+        "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype = i8) : f32[3, 64]\n"
+        "  %c = aten.to.dtype(@w, dtype = f32) : f32[24, 4, 16]\n  %e = aten.sub.Tensor(%c, @z) : f32[24, 4, 16]\n"
+        "  %m = aten.mul.Tensor(@s, %e) : f32[24, 4, 16]\n  %v = aten.reshape.default(%m, shape = [24, 64]) : f32[24, 64]\n"
+        "  %y = aten.linear.default(%d, %v) : f32[3, 24]\n  return %y\n}\n");
+    std::vector<double> codes, scales, zeros;
+    for (int i = 0; i < 24 * 64; ++i) codes.push_back(i * 7 % (high + 1));
+    for (int i = 0; i < 24 * 4; ++i) scales.push_back(0.01 * (i % 5 + 1)), zeros.push_back(i % 16);
+    parameter(graph, "w").data = numbers(dtype, {24, 4, 16}, codes);
+    parameter(graph, "s").data = numbers(DType::f32, {24, 4, 1}, scales);
+    parameter(graph, "z").data = numbers(DType::f32, {24, 4, 1}, zeros);
+    INFO(scheme, " ", high);
+    const PassReport report = recognized(std::move(graph), scheme);
+    CHECK(mentions(report, "no range is declared") == (high == 15));
+  }
+}
+
 TEST_CASE("zero points that are not whole: offsets of int4, no scheme of int8") {
   auto graph_of = [](const std::string& op, const std::string& weight, const std::string& x) {
     return parse("param @w: " + weight + "\nparam @ws: f32[24]\nparam @wo: f32[1]\ngraph(%x: " + x + "[3, 16]) {\n  %y = tensor_cast." + op +

@@ -171,6 +171,36 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
   }
 }
 
+TEST_CASE("scales that were repeated along K are groups, in either order of the product") {
+  const std::string head = "param @w: i8[4, 32]\nparam @s: f32[4, GROUPS]\nparam @z: i8[4, GROUPS]\ngraph(%x: f32[3, 32]) {\n"
+                           "  %c = aten.to.dtype(@w, dtype = f32) : f32[4, 32]\n  %zf = aten.to.dtype(@z, dtype = f32) : f32[4, GROUPS]\n"
+                           "  %sr = aten.repeat_interleave.self_int(@s, repeats = TIMES, dim = 1) : f32[4, 32]\n"
+                           "  %zr = aten.repeat_interleave.self_int(%zf, repeats = TIMES, dim = -1) : f32[4, 32]\n"
+                           "  %d = aten.sub.Tensor(%c, %zr) : f32[4, 32]\n";
+  const std::string tail = "  %y = aten.linear.default(%x, %v) : f32[3, 4]\n  return %y\n}\n";
+  auto with = [](std::string text, const std::string& what, const std::string& by) {
+    for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
+    return text;
+  };
+  for (const char* product : {"  %v = aten.mul.Tensor(%d, %sr) : f32[4, 32]\n", "  %v = aten.mul.Tensor(%sr, %d) : f32[4, 32]\n"})
+    for (const auto& [code, times, expected] : {std::tuple{-8.0, "16", "scheme = \"w4\", group = 16"}, {15.0, "16", "scheme = \"w4\", group = 16"},
+                                                {16.0, "16", "scheme = \"w8\", group = 16"}, {7.0, "32", "scheme = \"w4\", epilogue"}}) {
+      Graph graph = parse(with(with(head, "GROUPS", std::string(times) == "16" ? "2" : "1"), "TIMES", times) + product + tail);
+      CAPTURE(code);
+      fill(graph, "w", code);
+      fill(graph, "s", 0.5);
+      fill(graph, "z", 3);
+      const Graph before = graph;
+      REQUIRE(run_pass("fold_noops", graph).ok());
+      const auto report = run_pass("recognize_linear", graph);
+      REQUIRE(report.ok());
+      const std::string text = print_graph(graph);
+      CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+      CHECK(mentions(*report, "no range is declared") == (code < 16));
+      check_same_values(before, graph, 3);
+    }
+}
+
 TEST_CASE("a packed weight that cannot be read is an error that says why") {
   const std::string da8w4 =
       "param @s: f32[1, 1, 32]\nparam @z: i8[1, 1, 32]\nparam @c: i32[1, 1, 32]\ngraph(%q: u8[3, 32], %qs: f32[3], %qz: i32[3]ARG) {\n"
