@@ -35,7 +35,8 @@ int64_t saturate(__int128 v) {
 Result<Types> infer_by_rule(const Graph& graph, const Node& node) {
   std::string name = functional_name(node.op->name);
   OpArgs args{graph, node};
-  for (auto rules : {view_rules(), compute_rules(), packed_rules(), decomposed_rules(), coded_rules()})
+  for (auto rules : {view_rules(), product_rules(), pointwise_rules(), quantize_rules(), own_rules(), packed_rules(),
+                     decomposed_rules(), coded_rules()})
     for (const InferRow& row : rules)
       if (row.op == name) return row.rule(args);
   return Error::internal(node.where, fmt::format("{} has no shape rule", node.op->name));
@@ -54,6 +55,17 @@ Status settle_in_place(const OpArgs& a, Types& types) {
 }
 
 }  // namespace
+
+Types one(DType dtype, Shape shape) { return {ValueType{dtype, std::move(shape)}}; }
+
+std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
+
+bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
+
+Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w) {
+  if (x == w) return {};
+  return a.fail(arg, fmt::format("contracts {} elements with {}", x.str(), w.str()), "the contracted axes must have the same size");
+}
 
 const Value* OpArgs::optional_tensor(std::string_view name) const {
   ValueId id = node.tensor(name);

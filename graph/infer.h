@@ -1,7 +1,7 @@
 // What the shape and dtype rules share: access to a node's arguments, errors that name them, broadcasting, promotion.
 //
-// Why here: the rules are one small function per op, spread over infer_views.cpp and infer_compute.cpp; infer.cpp holds
-// the dispatch and what both use.
+// Why here: the rules are one small function per op, spread over infer_*.cpp by kind of op; infer.cpp holds the
+// dispatch and what they share.
 //
 //   Result<Types> infer_transpose(const OpArgs& a) {
 //     QCG_TRY(d0, a.axis("dim0", a.tensor("self").shape.size()));
@@ -48,6 +48,12 @@ struct OpArgs {
   Error unsupported(std::string_view arg, std::string message, std::string help) const;
 };
 
+Types one(DType dtype, Shape shape);     // a single result
+std::string describe(const Value& v);    // "i8[704, 256]"
+bool is_byte(DType dtype);
+// Both sides of a product contract as many elements.
+Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w);
+
 // The range of values a size can take under the symbols' ranges, saturated to int64.
 struct DimRange {
   int64_t min, max;
@@ -81,7 +87,10 @@ struct InferRow {
   InferRule rule;
 };
 std::span<const InferRow> view_rules();        // infer_views.cpp
-std::span<const InferRow> compute_rules();     // infer_compute.cpp
+std::span<const InferRow> product_rules();     // infer_products.cpp
+std::span<const InferRow> pointwise_rules();   // infer_pointwise.cpp
+std::span<const InferRow> quantize_rules();    // infer_quantize.cpp
+std::span<const InferRow> own_rules();         // infer_own.cpp
 std::span<const InferRow> packed_rules();      // infer_packed.cpp
 std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
 std::span<const InferRow> coded_rules();       // infer_coded.cpp

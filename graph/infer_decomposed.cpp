@@ -9,10 +9,6 @@
 namespace qcg {
 namespace {
 
-Types one(DType dtype, Shape shape) { return {ValueType{dtype, std::move(shape)}}; }
-
-std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
-
 Result<const Value*> float_input(const OpArgs& a) {
   const Value& x = a.tensor("input");
   if (x.dtype == DType::f32 || x.dtype == DType::bf16 || x.dtype == DType::f16) return &x;

@@ -8,8 +8,6 @@ namespace {
 
 constexpr std::string_view kRepack = "pack the weight again with the torch that exports the graph";
 
-std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
-
 // Far above any weight, and small enough for products of sizes to stay in range.
 constexpr int64_t kMaxSize = int64_t{1} << 31;
 

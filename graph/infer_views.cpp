@@ -8,8 +8,6 @@
 namespace qcg {
 namespace {
 
-Types one(DType dtype, Shape shape) { return {ValueType{dtype, std::move(shape)}}; }
-
 Result<Types> infer_same(const OpArgs& a) {
   const Value& v = a.graph.value(*a.node.args[0].get<ValueId>());
   return one(v.dtype, v.shape);

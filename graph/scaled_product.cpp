@@ -13,9 +13,6 @@ constexpr int64_t kFp8Block = 128;   // _scaled_mm's block-wise recipes
 constexpr int64_t kMxBlock = 32;     // OCP microscaling formats
 
 bool is_fp8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-
-std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
 
 class Reader {
  public:

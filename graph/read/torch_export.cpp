@@ -6,6 +6,8 @@
 #include "graph/read/torch_args.h"
 #include "graph/read/torch_meta.h"
 #include "graph/read/torch_operators.h"
+#include "graph/read/torch_source.h"
+#include "graph/read/torch_symbols.h"
 
 namespace qcg {
 namespace {
@@ -13,7 +15,6 @@ namespace {
 constexpr int64_t kSchemaMajor = 8;
 constexpr size_t kMaxNodes = 65'536;
 constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
-constexpr size_t kMaxSymbols = 1024;
 constexpr const char* kReexport = "export the graph again with torch.export";
 
 class TorchExportReader {
@@ -31,12 +32,12 @@ class TorchExportReader {
     }
     out_.node_count = nodes.size();
     QCG_CHECK(check_operators(nodes));
-    QCG_CHECK(read_ranges());
+    QCG_TRY(ranges, read_symbol_ranges(root_));
     QCG_CHECK(index_metadata(graph));
     QCG_CHECK(read_inputs(graph, signature));
     QCG_CHECK(read_nodes(nodes));
     QCG_CHECK(read_outputs(graph, signature));
-    declare_symbols();
+    declare_symbols(out_.graph, ranges);
     return std::move(out_);
   }
 
@@ -54,30 +55,6 @@ class TorchExportReader {
       out_.torch_version = shown.substr(1, shown.size() - 2);
     }
     return {};
-  }
-
-  Status read_ranges() {
-    auto ranges = root_.find("range_constraints");
-    if (!ranges) return {};
-    QCG_CHECK(ranges->expect(JsonKind::object));
-    if (ranges->size() > kMaxSymbols) return ranges->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
-    for (JsonCursor range : *ranges) {
-      Symbol symbol;
-      symbol.name = std::string(range.key());
-      QCG_TRY(min, read_bound(range, "min_val", 0));
-      QCG_TRY(max, read_bound(range, "max_val", INT64_MAX));
-      symbol.min = std::max<int64_t>(min, 0);  // a size
-      symbol.max = max;
-      if (symbol.max < symbol.min) return range.bad("the range is empty: min_val exceeds max_val", kReexport);
-      ranges_.push_back(std::move(symbol));
-    }
-    return {};
-  }
-
-  static Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_t unbounded) {
-    auto bound = range.find(key);
-    if (!bound || bound->is(JsonKind::null)) return unbounded;
-    return bound->integer();
   }
 
   Status index_metadata(const JsonCursor& graph) {
@@ -378,27 +355,11 @@ class TorchExportReader {
     graph().output_names.push_back(std::move(name));
   }
 
-  // Symbols in the order in which shapes use them; one that has no range in the file may be any size.
-  void declare_symbols() {
-    std::unordered_set<std::string> seen;
-    for (const Value& value : graph().values) {
-      for (const Dim& dim : value.shape) {
-        if (dim.is_constant()) continue;
-        for (std::string& name : dim.symbols()) {
-          if (!seen.insert(name).second) continue;
-          auto range = std::find_if(ranges_.begin(), ranges_.end(), [&](const Symbol& s) { return s.name == name; });
-          graph().symbols.push_back(range != ranges_.end() ? *range : Symbol{std::move(name)});
-        }
-      }
-    }
-  }
-
   Graph& graph() { return out_.graph; }
 
   JsonCursor root_;
   TorchExport out_;
   TorchScope scope_;
-  std::vector<Symbol> ranges_;
   std::unordered_map<std::string_view, JsonCursor> metas_;
   std::unordered_map<std::string_view, JsonCursor> sizes_;
   std::unordered_set<std::string> names_;
@@ -408,29 +369,5 @@ class TorchExportReader {
 }  // namespace
 
 Result<TorchExport> read_torch_export(const JsonDocument& document) { return TorchExportReader(document).read(); }
-
-std::string source_from_stack_trace(std::string_view trace) {
-  constexpr size_t kMaxFile = 120;
-  std::string first;
-  while (true) {
-    size_t at = trace.find("File \"");
-    if (at == std::string_view::npos) return first;
-    trace.remove_prefix(at + 6);
-    size_t quote_at = trace.find('"');
-    if (quote_at == std::string_view::npos) return first;
-    std::string_view path = trace.substr(0, quote_at);
-    trace.remove_prefix(quote_at);
-    constexpr std::string_view kLine = "\", line ";
-    std::string_view digits = trace.starts_with(kLine) ? trace.substr(kLine.size(), 9) : std::string_view();
-    digits = digits.substr(0, std::min(digits.find_first_not_of("0123456789"), digits.size()));
-    if (digits.empty()) continue;
-    std::string_view file = path.substr(path.find_last_of("/\\") + 1).substr(0, kMaxFile);
-    std::string shown = quote(file);
-    std::string source = shown.substr(1, shown.size() - 2) + ":" + std::string(digits);
-    bool library = path.find("site-packages/") != std::string_view::npos || path.starts_with("torch/");
-    if (!library) return source;
-    if (first.empty()) first = source;
-  }
-}
 
 }  // namespace qcg

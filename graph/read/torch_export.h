@@ -27,7 +27,4 @@ struct TorchExport {
 
 Result<TorchExport> read_torch_export(const JsonDocument& document);
 
-// "model.py:41" from a stack trace: the first frame, which is the user's, unless an outer frame belongs to torch itself.
-std::string source_from_stack_trace(std::string_view trace);
-
 }  // namespace qcg

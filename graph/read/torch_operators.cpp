@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/read/torch_export.h"
+#include "graph/read/torch_source.h"
 
 namespace qcg {
 namespace {

@@ -96,4 +96,16 @@ inline size_t count_files(const std::string& dir) {
   return count;
 }
 
+inline std::string entry_path(const TestDir& dir, int number) {
+  const std::string hex = key_of(number).hex;
+  return dir.path() + "/v1/" + hex.substr(0, 2) + "/" + hex;
+}
+
+inline bool hits(Store& store, int number, size_t size = 150) {
+  auto found = store.find(key_of(number));
+  REQUIRE(found.ok());
+  if (*found) CHECK(is_entry_of(**found, number, size));
+  return found->has_value();
+}
+
 }  // namespace qcg::testing

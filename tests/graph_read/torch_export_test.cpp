@@ -1,4 +1,5 @@
 #include "graph/read/torch_export.h"
+#include "graph/read/torch_source.h"
 
 #include <functional>
 

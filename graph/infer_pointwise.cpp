@@ -1,0 +1,157 @@
+// Shape and dtype rules of pointwise ops and reductions.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/infer.h"
+
+namespace qcg {
+namespace {
+
+// Every tensor is broadcast, every tensor and number takes part in the promotion.
+struct Pointwise {
+  Promotion dtype;
+  Shape shape;
+};
+Result<Pointwise> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names) {
+  Pointwise p;
+  for (std::string_view name : names) {
+    const Arg& arg = a.node.arg(name);
+    if (arg.is_none()) continue;
+    const ValueId* id = arg.get<ValueId>();
+    if (!id) {
+      p.dtype.add(arg);
+      continue;
+    }
+    const Value& v = a.graph.value(*id);
+    p.dtype.add(v);
+    auto shape = broadcast(p.shape, v.shape);
+    if (!shape) return a.fail(name, fmt::format("{} does not broadcast with {}", describe(v), to_string(p.shape)));
+    p.shape = *shape;
+  }
+  return p;
+}
+
+Result<Types> finish(const OpArgs& a, Pointwise p, bool to_float) {
+  DType dtype = p.dtype.result();
+  if (!p.dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
+  return one(to_float && !is_floating(dtype) ? DType::f32 : dtype, std::move(p.shape));
+}
+
+Result<Types> infer_binary(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_div(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return finish(a, std::move(p), true);
+}
+
+Result<Types> infer_pow(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_clamp(const OpArgs& a) {
+  if (a.node.arg("min").is_none() && a.node.arg("max").is_none()) return a.fail("min", "one of min and max is needed");
+  QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));
+  return finish(a, std::move(p), false);
+}
+Result<Types> infer_clamp_min(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "min"}));
+  return finish(a, std::move(p), false);
+}
+Result<Types> infer_clamp_max(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "max"}));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_compare(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return one(DType::boolean, std::move(p.shape));
+}
+
+Result<Types> infer_where(const OpArgs& a) {
+  if (a.tensor("condition").dtype != DType::boolean) return a.fail("condition", "expected bool, got " + describe(a.tensor("condition")));
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  auto shape = broadcast(p.shape, a.tensor("condition").shape);
+  if (!shape) return a.fail("condition", fmt::format("{} does not broadcast with {}", describe(a.tensor("condition")), to_string(p.shape)));
+  p.shape = *shape;
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_like(const OpArgs& a) { return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.tensor("self").shape); }
+
+Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
+
+Result<Types> infer_float_unary(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  return one(is_floating(self.dtype) ? self.dtype : DType::f32, self.shape);
+}
+
+Result<Types> infer_activation(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (!is_floating(self.dtype)) return a.fail("self", "expected a floating dtype, got " + describe(self));
+  int approximate = a.node.op->arg_index("approximate");
+  if (approximate >= 0 && a.string("approximate") != "none" && a.string("approximate") != "tanh")
+    return a.fail("approximate", "expected 'none' or 'tanh'");
+  return infer_unary(a);
+}
+
+Result<Shape> reduced_shape(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axes, a.axes("dim", self.shape.size()));
+  Shape shape;
+  for (size_t i = 0; i < self.shape.size(); ++i) {
+    if (!std::count(axes.begin(), axes.end(), i)) shape.push_back(self.shape[i]);
+    else if (a.boolean("keepdim")) shape.emplace_back(1);
+  }
+  return shape;
+}
+
+Result<Types> infer_sum(const OpArgs& a) {
+  QCG_TRY(shape, reduced_shape(a));
+  DType self = a.tensor("self").dtype;
+  return one(a.dtype("dtype").value_or(is_floating(self) ? self : DType::i64), std::move(shape));
+}
+
+Result<Types> infer_mean(const OpArgs& a) {
+  QCG_TRY(shape, reduced_shape(a));
+  DType dtype = a.dtype("dtype").value_or(a.tensor("self").dtype);
+  if (!is_floating(dtype)) return a.fail("self", "a mean needs a floating dtype, got " + describe(a.tensor("self")), "pass dtype=");
+  return one(dtype, std::move(shape));
+}
+
+Result<Types> infer_extreme(const OpArgs& a) {
+  QCG_TRY(shape, reduced_shape(a));
+  return one(a.tensor("self").dtype, std::move(shape));
+}
+
+constexpr InferRow kRules[] = {
+    {"aten.add.Tensor", infer_binary}, {"aten.add.Scalar", infer_binary}, {"aten.sub.Tensor", infer_binary},
+    {"aten.sub.Scalar", infer_binary}, {"aten.rsub.Tensor", infer_binary}, {"aten.rsub.Scalar", infer_binary},
+    {"aten.mul.Tensor", infer_binary}, {"aten.mul.Scalar", infer_binary}, {"aten.div.Tensor", infer_div},
+    {"aten.div.Scalar", infer_div}, {"aten.maximum.default", infer_binary}, {"aten.minimum.default", infer_binary},
+    {"aten.pow.Tensor_Scalar", infer_pow}, {"aten.clamp.default", infer_clamp},
+    {"aten.clamp_min.default", infer_clamp_min}, {"aten.clamp_max.default", infer_clamp_max},
+    {"aten.hardtanh.default", infer_unary}, {"aten.relu6.default", infer_unary}, {"aten.neg.default", infer_unary},
+    {"aten.abs.default", infer_unary}, {"aten.relu.default", infer_unary}, {"aten.round.default", infer_unary},
+    {"aten.floor.default", infer_unary}, {"aten.gelu.default", infer_activation},
+    {"aten.silu.default", infer_activation}, {"aten.reciprocal.default", infer_float_unary},
+    {"aten.exp.default", infer_float_unary}, {"aten.log.default", infer_float_unary},
+    {"aten.sqrt.default", infer_float_unary}, {"aten.rsqrt.default", infer_float_unary},
+    {"aten.sin.default", infer_float_unary}, {"aten.cos.default", infer_float_unary},
+    {"aten.erf.default", infer_float_unary}, {"aten.tanh.default", infer_float_unary},
+    {"aten.sigmoid.default", infer_float_unary}, {"aten.sum.dim_IntList", infer_sum}, {"aten.mean.dim", infer_mean},
+    {"aten.gt.Scalar", infer_compare}, {"aten.gt.Tensor", infer_compare}, {"aten.where.self", infer_where},
+    {"aten.full_like.default", infer_like}, {"aten.zeros_like.default", infer_like},
+    {"aten.ones_like.default", infer_like}, {"aten.amax.default", infer_extreme},
+    {"aten.amin.default", infer_extreme},
+};
+
+}  // namespace
+
+std::span<const InferRow> pointwise_rules() { return kRules; }
+
+}  // namespace qcg

@@ -1,0 +1,53 @@
+#include "graph/read/torch_symbols.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace qcg {
+namespace {
+
+constexpr size_t kMaxSymbols = 1024;
+
+Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_t unbounded) {
+  auto bound = range.find(key);
+  if (!bound || bound->is(JsonKind::null)) return unbounded;
+  return bound->integer();
+}
+
+}  // namespace
+
+Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root) {
+  std::vector<Symbol> out;
+  auto ranges = root.find("range_constraints");
+  if (!ranges) return out;
+  QCG_CHECK(ranges->expect(JsonKind::object));
+  if (ranges->size() > kMaxSymbols) return ranges->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
+  for (JsonCursor range : *ranges) {
+    Symbol symbol;
+    symbol.name = std::string(range.key());
+    QCG_TRY(min, read_bound(range, "min_val", 0));
+    QCG_TRY(max, read_bound(range, "max_val", INT64_MAX));
+    symbol.min = std::max<int64_t>(min, 0);  // a size
+    symbol.max = max;
+    if (symbol.max < symbol.min)
+      return range.bad("the range is empty: min_val exceeds max_val", "export the graph again with torch.export");
+    out.push_back(std::move(symbol));
+  }
+  return out;
+}
+
+void declare_symbols(Graph& graph, const std::vector<Symbol>& ranges) {
+  std::unordered_set<std::string> seen;
+  for (const Value& value : graph.values) {
+    for (const Dim& dim : value.shape) {
+      if (dim.is_constant()) continue;
+      for (std::string& name : dim.symbols()) {
+        if (!seen.insert(name).second) continue;
+        auto range = std::find_if(ranges.begin(), ranges.end(), [&](const Symbol& s) { return s.name == name; });
+        graph.symbols.push_back(range != ranges.end() ? *range : Symbol{std::move(name)});
+      }
+    }
+  }
+}
+
+}  // namespace qcg

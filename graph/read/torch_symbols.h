@@ -1,0 +1,21 @@
+// The symbols of an exported graph: which sizes are dynamic, and within which ranges.
+//
+// Why here: the file gives ranges of everything torch ever called a symbol; a Graph declares those that its shapes use.
+//
+//   QCG_TRY(ranges, read_symbol_ranges(root));     // range_constraints
+//   declare_symbols(graph, ranges);                // once all values are there
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/read/json.h"
+
+namespace qcg {
+
+Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root);
+
+// In the order in which shapes use them; a symbol without a range may be any size.
+void declare_symbols(Graph& graph, const std::vector<Symbol>& ranges);
+
+}  // namespace qcg
