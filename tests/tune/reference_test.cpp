@@ -150,6 +150,7 @@ TEST_CASE("ceilings are plausible") {
     CHECK(value > 1);
     CHECK(value < 1e6);
   }
+  CHECK(c.peak_gflops_f32 > c.peak_gflops_bf16 / 40);  // tiles do 16 times as much; denormals a hundredth
   const Problem p = test::problem_of(Scheme::dense, DType::f32, DType::f32, 0, {1024}, {1024}, DType::f32);
   const double one = roofline_seconds(p, 1, c), many = roofline_seconds(p, 4096, c);
   CHECK(one >= 4e6 / (c.read_gbps * 1e9));
