@@ -87,29 +87,32 @@ void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) 
 // Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1, so
 // that the only misses in flight are the next block's; for many rows of floats a block of activations stays in L2.
 // Unpacking a block once for all row tiles goes through memory but is paid once: measurement tells which is cheaper.
-void add_blocks(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candidate>& out) {
+void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
     int panels;
-    bool unpacked = false;
+    bool unpacked = false, rounded = false;
   };
   const int64_t k_of_8kib = (8 << 13) / (int64_t{p.nr} * p.kind->bits);
   const Compute& compute = compute_info(c.microkernel->compute);
   const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
   std::vector<Blocking> blockings;
+  if (may_round && compute.element == "bf16" && (block || compute.tiles)) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
   if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
   // Twelve accumulators leave four of 16 registers: too few to unpack 4-bit weights in.
   const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits == 4;
   if (!block || !crowded) {
-    if (integer || m <= kMiddleM) blockings.insert(blockings.end(), {{k_of_8kib, 1}, {2 * k_of_8kib, 1}, {0, 1}});
-    else blockings.insert(blockings.end(), {{512, 4}, {256, 8}, {0, 1}});
+    const bool few = integer || m <= kMiddleM;
+    blockings.push_back(few ? Blocking{k_of_8kib, 1} : Blocking{512, 4});
+    blockings.push_back(few ? Blocking{2 * k_of_8kib, 1} : Blocking{256, 8});
+    blockings.push_back({0, 1});
   }
   for (const Blocking& b : blockings) {
-    c.unpacks_block = b.unpacked;
+    c.unpacks_block = b.unpacked, c.rounded = b.rounded;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
-    if (std::none_of(out.begin(), out.end(), [&](const Candidate& o) { return o.kc == c.kc && o.unpacks_block == c.unpacks_block; })) out.push_back(c);
+    if (std::none_of(out.begin(), out.end(), [&](const Candidate& o) { return o.kc == c.kc && o.unpacks_block == c.unpacks_block && o.rounded == c.rounded; })) out.push_back(c);
   }
 }
 
@@ -121,7 +124,7 @@ std::string Candidate::describe() const {
   if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);
   if (rows_per_item > 0) s += fmt::format(" rows={}", rows_per_item);
   if (prefetch_bytes > 0) s += fmt::format(" prefetch={}", prefetch_bytes);
-  if (unpacks_block) s += " unpacked block";
+  if (unpacks_block) s += rounded ? " rounded block" : " unpacked block";
   return s;
 }
 
@@ -146,7 +149,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       const PanelLayout layout = panel_layout(problem, c.layout);
       if (m <= kSmallM && !has_tiles(row)) add_decode(layout, c, r.variants);
-      else add_blocks(layout, m, c, r.variants);
+      else add_blocks(layout, problem.may_round && layout.grouped, m, c, r.variants);
       ranked.push_back(std::move(r));
     }
   }

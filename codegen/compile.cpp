@@ -8,6 +8,7 @@
 
 #include "cache/compile_cache.h"
 #include "codegen/batch.h"
+#include "codegen/gemm_layout.h"
 #include "codegen/link.h"
 #include "codegen/merge_choice.h"
 #include "codegen/origin.h"
@@ -133,9 +134,6 @@ class Compiler {
     if (options_.extern_auto)
       return Error::unsupported("--extern=auto", "programs that call vendor kernels cannot be written yet",
                                 "leave it out: the log still shows what the vendor's kernels would take");
-    if (options_.rounded)
-      return Error::unsupported("--dequant=rounded", "every kernel dequantizes exactly; there is no rounded one yet",
-                                "leave it out: exact is the more accurate mode");
     return {};
   }
 
@@ -320,6 +318,8 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
   out.passes = std::move(passes);
   QCG_TRY(plan, plan_kernels(out.graph, target));
   out.plan = std::move(plan);
+  for (KernelProblem& problem : out.plan.problems)
+    if (auto* gemm = std::get_if<Problem>(&problem)) gemm->may_round = options.rounded && !is_integer(*gemm) && scheme_info(gemm->scheme).has_scales;
   return out;
 }
 

@@ -18,7 +18,7 @@ ArgumentOrder::ArgumentOrder(const Problem& p) {
 GemmShape::GemmShape(const Problem& p, const Candidate& c)
     : problem(p), candidate(c), panel(panel_layout(p, c.layout)), args(p), compute(compute_info(c.microkernel->compute)),
       mr(c.mr), vl(isa_info(c.microkernel->isa).vector_bytes / 4), nv(c.layout.nr / vl), grouped(panel.grouped),
-      unpacks_block(c.unpacks_block) {
+      unpacks_block(c.unpacks_block), rounded(c.rounded), sums_groups(grouped && !rounded) {
   used_step = std::max(panel.kind->k_step, compute.kd);
   k_iteration = !compute.tiles && mr * nv > 8 && used_step <= 4 ? 4 : 8;
   ordered = panel.kind->bits == 4 && compute.kd < 4;

@@ -32,7 +32,8 @@ struct GemmShape {
   const Compute& compute;
   int mr, vl, nv;              // rows of a tile, floats of a vector, vectors of a panel
   bool grouped;
-  bool unpacks_block;
+  bool unpacks_block, rounded;
+  bool sums_groups;            // each group's sum is scaled on its own: exact weights
   bool ordered = false;        // activations are packed in the order in which 4-bit weights are unpacked
   int used_step = 1;           // k of one step of weights, at least those of one instruction
   int k_iteration = 8;         // k of one iteration of the inner loop

@@ -38,7 +38,7 @@ Result<std::string> origin_json(const CompileOptions& options) {
   for (const std::string& w : options.weights) weights.push_back(absolute_path(w));
   json out = {{"graph", absolute_path(options.input)}, {"sha256", digest}, {"weights", weights}, {"target", options.target},
               {"disabled", options.passes.disabled}, {"keep_apart", options.passes.keep_apart},
-              {"emulate_precision_casts", options.passes.emulate_precision_casts}};
+              {"emulate_precision_casts", options.passes.emulate_precision_casts}, {"rounded", options.rounded}};
   for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
   return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -59,6 +59,7 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();
     options.passes.keep_apart = origin.at("keep_apart").get<std::set<std::string>>();
     options.passes.emulate_precision_casts = origin.at("emulate_precision_casts");
+    options.rounded = origin.at("rounded");
     for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").at(name); });
   } catch (const json::exception&) {
     return Error::bad_input(path, "not as qcodegen writes it", help);

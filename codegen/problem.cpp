@@ -34,6 +34,7 @@ std::string Problem::signature() const {
   if (group > 0) s += fmt::format(" group={}", group);
   if (scale != DType::f32) s += fmt::format(" scale={}", dtype_name(scale));
   if (x_has_zero) s += " x_zero";
+  if (may_round) s += " may_round";
   s += " k_segments=";
   for (size_t i = 0; i < k_segments.size(); ++i) s += fmt::format("{}{}", i ? "+" : "", k_segments[i]);
   for (const Segment& segment : segments)

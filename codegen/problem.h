@@ -64,6 +64,7 @@ struct Problem {
   std::vector<Operand> operands;
   std::vector<Output> outputs;
   int64_t m_min = 0, m_max = INT64_MAX;
+  bool may_round = false;              // grouped weights may be rounded to bf16 before the product, where that is faster
   std::vector<std::string> nodes;      // provenance: source nodes in topological order
   std::string graph_fragment;          // provenance: the IR text this came from, for the header comment
 
@@ -122,6 +123,7 @@ struct Candidate {
   int rows_per_item = 0;       // rows one work item covers; 0 = all
   int prefetch_bytes = 0;      // distance ahead in the weight stream
   bool unpacks_block = false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
+  bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
   std::string describe() const;  // "8x2 kc=512 panels=8 prefetch=4096"
 };
 

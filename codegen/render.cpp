@@ -73,7 +73,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["acc_type"] = shape.compute.integer ? "vi" : "vf";
   out["integer"] = shape.compute.integer;
   out["whole_integer"] = shape.compute.integer && !shape.grouped;
-  out["grouped"] = shape.grouped;
+  out["grouped"] = shape.grouped, out["sums_groups"] = shape.sums_groups, out["rounded"] = shape.rounded;
   out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.grouped;
   out["factor"] = panel.kind->factor == 1 ? "" : fmt::format("{:.1f}f", panel.kind->factor);
   out["mr"] = shape.mr, out["nr"] = panel.nr, out["nv"] = shape.nv, out["kd"] = shape.compute.kd;
@@ -87,6 +87,13 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
   out["zeros_per_panel"] = shape.subtracts_zeros() && !shape.grouped;
   out["zeros_per_group"] = shape.subtracts_zeros() && shape.grouped;
+  std::vector<V> vectors;
+  for (int v = 0; v < shape.nv; ++v) {
+    if (shape.subtracts_zeros()) vectors.push_back(V(fmt::format("z{}", v)));
+    if (shape.rounded) vectors.push_back(V(fmt::format("s{}", v)));
+    if (shape.rounded && panel.has_offset) vectors.push_back(V(fmt::format("o{}", v)));
+  }
+  out["unpack_vectors"] = V::from_items(std::move(vectors));
   out["zero_at"] = panel.zero_at;
   out["zeros_in_header"] = panel.zeros_in_header;
   out["header_bytes"] = panel.header_bytes;

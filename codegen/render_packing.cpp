@@ -15,7 +15,7 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["corrections"] = kNames[size_t(panel.corrections)];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;
-  out["x_words"] = panel.corrections == Corrections::wide ? 2 : panel.corrections != Corrections::none || panel.has_offset ? 1 : 0;
+  out["x_words"] = panel.corrections == Corrections::wide ? 2 : panel.corrections != Corrections::none || (panel.has_offset && !shape.rounded) ? 1 : 0;
   out["raised"] = panel.kind->raised;
   out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));

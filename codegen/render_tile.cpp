@@ -33,16 +33,21 @@ int splits(const GemmShape& shape) {
 
 std::string acc(int set, int r, int v) { return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set); }
 
-// Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no subtraction: each half
-// of a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both).
+// Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no arithmetic: each half of
+// a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both), and scaled if it is
+// to be rounded.
 std::string weight(const GemmShape& shape, std::string_view compute, int u, std::string_view address, int v) {
   const auto unpacked = [&](std::string_view as, int unit, int64_t behind = 0) {
     return fmt::format("{}_weight_{}<{}>({}{})", as, shape.panel.kind->kind, unit, address, behind > 0 ? fmt::format(" + {}", behind) : "");
   };
-  if (!shape.subtracts_zeros()) return unpacked(compute, u);
-  if (compute != "bf16dot") return fmt::format("v_sub({}, z{})", unpacked(compute, u), v);
+  const auto finished = [&](std::string text) {
+    if (shape.subtracts_zeros()) text = fmt::format("v_sub({}, z{})", text, v);
+    if (!shape.rounded) return text;
+    return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v) : fmt::format("v_mul({}, s{})", text, v);
+  };
+  if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
   const std::string odd = shape.panel.kind->bits == 4 ? unpacked("fma", u + 4) : unpacked("fma", u, shape.panel.nr);
-  return fmt::format("bf16dot_pair(v_sub({}, z{}), v_sub({}, z{}))", unpacked("fma", u), v, odd, v);
+  return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair", finished(unpacked("fma", u)), finished(odd));
 }
 
 // The layout whose units are what unpacking leaves: 4 bytes a column.

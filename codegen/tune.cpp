@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/kernel_oracle.h"
+#include "codegen/rounded_weights.h"
 #include "codegen/references.h"
 #include "codegen/trial.h"
 #include "runtime/module.h"
@@ -72,7 +73,7 @@ class Tuning {
   Tuning(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const std::byte> packed,
          const Bucket& bucket, const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
          const TuneOptions& options)
-      : problem_(problem), tensors_(tensors), packed_(packed), bucket_(bucket), built_(built), options_(options) {
+      : problem_(problem), tensors_(tensors), packed_(packed), bucket_(bucket), candidates_(candidates), built_(built), options_(options) {
     m_ = options.mode == TuneMode::full ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
     for (size_t i = 0; i < built.size(); ++i) result_.records.push_back(new_record(built[i], candidates[i]));
   }
@@ -113,10 +114,17 @@ class Tuning {
   // Every built candidate against the oracle; with --tune=off until the first is right.
   Status verify_all() {
     const std::vector<int64_t> ms = awkward_m(problem_, bucket_);
-    const KernelOracle oracle(problem_, tensors_, ms, kSeed);
+    const KernelOracle exact(problem_, tensors_, ms, kSeed);
+    std::optional<RoundedProblem> dense;
+    std::optional<KernelOracle> rounded;
+    if (std::any_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.rounded; })) {
+      dense = round_weights(problem_, tensors_);
+      rounded.emplace(dense->problem, dense->tensors, ms, kSeed);
+    }
+    const auto oracle_of = [&](size_t i) -> const KernelOracle& { return candidates_[i].rounded ? *rounded : exact; };
     const double timeout_s = trial_timeout_s(ms.back()) * 2;
     for (size_t next = 0; next < built_.size();) {
-      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { verify_in_child(oracle, next, report); }));
+      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { verify_in_child(oracle_of, next, report); }));
       bool found = false;
       for (const std::string& message : child.messages) found = take_verdict(message, next) || found;
       if (!child.failure.empty()) {
@@ -144,13 +152,14 @@ class Tuning {
     return false;
   }
 
-  void verify_in_child(const KernelOracle& oracle, size_t first, ChildReport& report) const {
+  template <class OracleOf>
+  void verify_in_child(const OracleOf& oracle_of, size_t first, ChildReport& report) const {
     ThreadPool pool({.threads = options_.threads});
     for (size_t i = first; i < built_.size(); ++i) {
       if (!built_[i].ok()) continue;
       report.begin(i);
       auto loaded = Loaded::load(built_[i]);
-      const OracleReport r = loaded.ok() ? oracle.run_and_check(pool, *loaded->kernel, packed_) : OracleReport{false, 0, 0, loaded.error().message};
+      const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_) : OracleReport{false, 0, 0, loaded.error().message};
       report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}
                       .dump(-1, ' ', false, json::error_handler_t::replace));
       // What is wrong may have written where it should not: the next one gets a process of its own.
@@ -296,6 +305,7 @@ class Tuning {
   const std::vector<SegmentTensors>& tensors_;
   std::span<const std::byte> packed_;
   const Bucket& bucket_;
+  const std::vector<Candidate>& candidates_;
   const std::vector<BuiltKernel>& built_;
   TuneOptions options_;
   int64_t m_ = 1;

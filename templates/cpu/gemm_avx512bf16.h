@@ -23,6 +23,12 @@ QCG_INLINE vi bf16dot_weight_bf16x2(const uint8_t* p) { return dword_load(p); }
 QCG_INLINE vi bf16dot_pair(vf even, vf odd) {
   return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd));
 }
+// Two f32 rounded to bf16, `even` in the low words. Denormals become zeros, as in the products.
+QCG_INLINE vi bf16dot_round(vf even, vf odd) {
+  const vi order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17,
+                                    1, 16, 0);
+  return _mm512_permutexvar_epi16(order, (vi)_mm512_cvtne2ps_pbh(odd, even));
+}
 // Two rows of int8, 32 columns apart.
 template <int U>
 QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) { return bf16dot_pair(v_load_i8((const int8_t*)p), v_load_i8((const int8_t*)p + 32)); }

@@ -18,6 +18,15 @@ namespace qcg::test {
 struct Sum {
   double value = 0, magnitude = 0, terms = 0;
 };
+// What a weight less its zero point becomes where it is scaled before the product: rounded to f32, then to bf16.
+inline double rounded_weight(const Case& c, const SegmentTensors& t, int64_t n, int64_t g, double w) {
+  const Problem& p = c.problem;
+  const auto read = [&](const Tensor& tensor) {
+    return tensor.bound() ? element_to_double(p.scale, tensor.storage->bytes.data() + size_t(n * p.groups() + g) * dtype_bytes(p.scale)) : 0;
+  };
+  return round_to_dtype(DType::bf16, std::fma(float(w), float(read(t.scales)), float(read(t.offsets))));
+}
+
 inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, int64_t n) {
   const Problem& p = c.problem;
   const SegmentTensors& t = c.tensors[s];
@@ -36,11 +45,12 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
       const int64_t g = k / group;
       if (t.zeros.bound()) w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
       if (!d.x_zero.empty()) x -= double(d.x_zero[size_t(row)]);
+      if (c.candidate.rounded) w = rounded_weight(c, t, n, g, w);
       group_sum += x * w, group_magnitude += std::abs(x * w), x_sum += x;
       if (k + 1 == p.k || (k + 1) % group == 0) {
         const size_t at = size_t(n * groups + g) * dtype_bytes(p.scale);
-        const double scale = t.scales.bound() ? element_to_double(p.scale, t.scales.storage->bytes.data() + at) : 1;
-        const double offset = t.offsets.bound() ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at) : 0;
+        const double scale = t.scales.bound() && !c.candidate.rounded ? element_to_double(p.scale, t.scales.storage->bytes.data() + at) : 1;
+        const double offset = t.offsets.bound() && !c.candidate.rounded ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at) : 0;
         sum.value += group_sum * scale + offset * x_sum, sum.magnitude += group_magnitude * std::abs(scale) + std::abs(offset * x_sum);
         sum.terms += std::abs(group_sum * scale);
         group_sum = group_magnitude = x_sum = 0;

@@ -41,6 +41,7 @@ Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::ve
   p.scheme = s.scheme, p.activation = s.activation, p.weight = s.weight, p.group = s.group, p.scale = s.scale;
   p.k_segments = std::move(k_segments);
   for (int64_t k : p.k_segments) p.k += k;
+  p.may_round = true;
   p.x_has_zero = scheme_info(s.scheme).quantized_activation && (flags & 4);
   for (size_t i = 0; i < ns.size(); ++i) {
     Segment segment;
@@ -139,6 +140,37 @@ TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
   }
   if (cases.front().kernel == nullptr) MESSAGE("skipped: AMX kernels compiled only, this CPU has neither tiles nor AVX-512 BF16 to emulate them on");
   else MESSAGE(fmt::format("{} AMX kernels ran{}", ran, cases.front().emulated ? " with emulated tiles; the instructions were assembled only" : ""));
+}
+
+TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums of their own") {
+  std::vector<Case> cases;
+  unsigned serial = 0;
+  for (Isa isa : {Isa::avx512bf16, Isa::amx})
+    for (const SchemeCase& s : kSchemeCases) {
+      Problem p = problem_of(s, {200}, {40, 23}, serial);
+      size_t rounded = 0;
+      for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) {
+        if (!candidate.rounded) continue;
+        ++rounded;
+        Case c;
+        c.problem = problem_of(s, {190, 71}, {40, 23}, serial);
+        c.isa = isa;
+        c.candidate = candidate;
+        if (++serial % 2) c.candidate.kc = 64;
+        c.seed = 9000 + serial;
+        c.what = name_of(s, isa, candidate, c.problem);
+        cases.push_back(std::move(c));
+      }
+      const bool grouped = s.group > 0 || scheme_info(s.scheme).weight_bits == 4;
+      CHECK_MESSAGE((rounded > 0) == (grouped && s.activation != DType::f32 && s.activation != DType::f16 && is_floating(s.activation) && s.scheme != Scheme::nf4),
+                    name_of(s, isa, candidates(p, {Device::cpu, isa}, 17, 64)[0], p));
+      p.may_round = false;
+      for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) CHECK_FALSE(candidate.rounded);
+    }
+  build_cases(cases);
+  for (Case& c : cases)
+    if (c.kernel)
+      for (int64_t m : {int64_t(1), int64_t(16), int64_t(37)}) check_case(c, m);
 }
 
 TEST_CASE("AMX competes with vectors, and leaves them single rows and float activations") {
