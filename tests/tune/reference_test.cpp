@@ -42,17 +42,24 @@ TEST_CASE("true kernels of every scheme are right, and one wrong weight in the p
   };
   std::vector<Job> jobs;
   std::vector<KernelSource> sources;
-  for (const SchemeCase& s : kSchemeCases)
+  const auto add = [&](const Problem& p, const Bucket& bucket, const Candidate& candidate) {
+    const std::string symbol = fmt::format("true_{}", jobs.size());
+    auto text = render_gemm(p, candidate, symbol);
+    REQUIRE_MESSAGE(text.ok(), text.error().to_string());
+    sources.push_back({kernel_name(p, candidate), symbol, *text, target.isa});
+    jobs.push_back({p, bucket, candidate});
+  };
+  for (const SchemeCase& s : kSchemeCases) {
     for (bool gate_up : {true, false}) {
       const Bucket bucket = gate_up ? Bucket{5, 16, 16} : Bucket{1, 1, 1};
       const Problem p = problem_of(s, gate_up);
-      const Candidate candidate = candidates(p, target, bucket.m_min, bucket.m_max).at(0);
-      const std::string symbol = fmt::format("true_{}", jobs.size());
-      auto text = render_gemm(p, candidate, symbol);
-      REQUIRE_MESSAGE(text.ok(), text.error().to_string());
-      sources.push_back({kernel_name(p, candidate), symbol, *text, target.isa});
-      jobs.push_back({p, bucket, candidate});
+      add(p, bucket, candidates(p, target, bucket.m_min, bucket.m_max).at(0));
     }
+    Problem rounding = problem_of(s, true);
+    rounding.may_round = true;
+    for (const Candidate& candidate : candidates(rounding, target, 17, 64))
+      if (candidate.rounded) add(rounding, {17, 64, 64}, candidate);
+  }
   const auto built = build_kernels(std::move(sources));
   for (size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];
