@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "runtime/memory.h"
 
 namespace qcg {
@@ -19,12 +21,18 @@ namespace qcg {
 // problem wants the same.
 class ColdWeights {
  public:
+  using Copies = std::vector<std::span<const std::byte>>;
   // At least `bytes` of copies if the memory can be had, `weights` itself otherwise; valid until the next call.
-  const std::vector<std::span<const std::byte>>& copies(std::span<const std::byte> weights, int64_t bytes);
+  const Copies& copies(std::span<const std::byte> weights, int64_t bytes);
+  // The same of `size` bytes that `fill` writes. Errors: fill's, and Io where there is no memory.
+  Result<const Copies*> filled_copies(int64_t size, int64_t bytes, const std::function<Status(std::span<std::byte>)>& fill);
 
  private:
+  Status lay_out(int64_t size, int64_t bytes);
+  void repeat_first();
+
   AlignedBuffer block_;
-  std::vector<std::span<const std::byte>> copies_;
+  Copies copies_;
 };
 
 // What rotating copies of weights must fill so that every pass finds them cold; 0 for m beyond which they stream from L2.

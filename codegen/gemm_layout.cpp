@@ -1,6 +1,7 @@
 #include "codegen/gemm_layout.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace qcg {
 namespace {
@@ -100,6 +101,13 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
   }
   p.bytes += kTrailingBytes;
   return p;
+}
+
+bool same_segments(const PanelLayout& a, const PanelLayout& b) {
+  auto fields = [](const PanelLayout& p) {
+    return std::tuple(p.kind, p.nr, p.groups, p.group, p.k_padded, p.grouped, p.has_zero, p.has_offset, p.corrections, p.segment_bytes);
+  };
+  return fields(a) == fields(b);
 }
 
 Status check_integer_range(const Problem& problem) {

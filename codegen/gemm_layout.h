@@ -79,6 +79,8 @@ struct PanelLayout {
   int64_t group_k(int64_t g) const { return g + 1 == groups ? k_padded - g * group_padded : group_padded; }
 };
 PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout);
+// Whether the same segment has the same bytes in a panel of either.
+bool same_segments(const PanelLayout& a, const PanelLayout& b);
 
 // Refuses K so long that an exact int32 result could overflow (2^31 / (largest |x - zx| * largest |w - zw|)).
 Status check_integer_range(const Problem& problem);

@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "codegen/merge_trial.h"
-#include "runtime/memory.h"
 
 namespace qcg {
 
 namespace {
 
 constexpr int64_t kDecidingMs[] = {1, 16};
+constexpr int64_t kPage = 4096;
 
 bool decides(const Bucket& bucket, TuneMode mode) {
   return mode == TuneMode::full || std::any_of(std::begin(kDecidingMs), std::end(kDecidingMs),
@@ -26,6 +27,7 @@ struct Contest {
   std::vector<Member> members;
   std::vector<const Choice*> choices;
   std::vector<size_t> builds;  // [choice][member]: into the batch of members
+  std::vector<int64_t> weights_at, packed_bytes;  // [member]: within a copy of everything that a trial reads
 };
 
 class MergeJudge {
@@ -53,6 +55,12 @@ class MergeJudge {
     for (size_t c = 0; c < plan_.constants.size() && !contest.constant; ++c)
       if (plan_.constants[c].problem == problem) contest.constant = &plan_.constants[c], contest.packed = writer_.packed(plan_, c);
     if (contest.choices.empty() || !contest.constant) return {};
+    int64_t end = std::ssize(contest.packed);
+    for (const Member& member : contest.members) {
+      contest.weights_at.push_back((end + kPage - 1) / kPage * kPage);
+      contest.packed_bytes.push_back(packed_bytes(member.problem, layout_for(member.problem, plan_.target)));
+      end = contest.weights_at.back() + contest.packed_bytes.back();
+    }
     for (const Choice* choice : contest.choices)
       for (const Member& member : contest.members) {
         const Candidate& winner = choice->candidates[static_cast<size_t>(choice->winner)];
@@ -65,20 +73,12 @@ class MergeJudge {
   }
 
   Status hold(const Contest& contest) {
-    std::vector<std::vector<SegmentTensors>> tensors;
-    std::vector<AlignedBuffer> packed;
-    for (const Member& member : contest.members) {
-      tensors.push_back({contest.constant->segments[member.segment]});
-      const PackedLayout layout = layout_for(member.problem, plan_.target);
-      QCG_TRY(buffer, AlignedBuffer::allocate(packed_bytes(member.problem, layout)));
-      QCG_CHECK(pack_weights(member.problem, layout, tensors.back(), bytes_of(member.problem, buffer)));
-      packed.push_back(std::move(buffer));
-    }
     MergeReport report{contest.merged->label(), true, {}};
     std::vector<MergeTiming> timings;
+    const ColdWeights::Copies* copies = nullptr;  // made for the first choice that no pinned log decides
     for (size_t c = 0; c < contest.choices.size(); ++c) {
       const Choice& choice = *contest.choices[c];
-      auto timing = time_choice(contest, c, tensors, packed);
+      auto timing = time_choice(contest, c, copies);
       add_record(choice, timing);
       if (!timing.ok()) continue;  // the merge stays where it cannot be judged
       timings.push_back(*timing);
@@ -93,29 +93,54 @@ class MergeJudge {
     return {};
   }
 
-  std::span<std::byte> bytes_of(const Problem& problem, const AlignedBuffer& buffer) const {
-    return {buffer.data(), static_cast<size_t>(packed_bytes(problem, layout_for(problem, plan_.target)))};
+  // A copy holds the merged weights and then every member's.
+  Result<const ColdWeights::Copies*> make_copies(const Contest& contest) const {
+    const int64_t bytes = contest.weights_at.back() + contest.packed_bytes.back();
+    int64_t cold_bytes = 0;
+    for (const Choice* choice : contest.choices) cold_bytes = std::max(cold_bytes, cold_bytes_at(choice->won.m));
+    return options_.cold_weights->filled_copies(bytes, cold_bytes, [&](std::span<std::byte> copy) -> Status {
+      std::memcpy(copy.data(), contest.packed.data(), contest.packed.size());
+      for (size_t i = 0; i < contest.members.size(); ++i) {
+        const auto& [problem, segment] = contest.members[i];
+        QCG_CHECK(pack_segment(problem, layout_for(problem, plan_.target), contest.constant->segments[segment], *contest.merged,
+                               layout_for(*contest.merged, plan_.target), contest.packed, static_cast<int>(segment),
+                               member_bytes(contest, i, copy)));
+      }
+      return {};
+    });
   }
 
-  Result<MergeTiming> time_choice(const Contest& contest, size_t c, const std::vector<std::vector<SegmentTensors>>& tensors,
-                                  const std::vector<AlignedBuffer>& packed) const {
+  template <class Byte>
+  static std::span<Byte> member_bytes(const Contest& contest, size_t i, std::span<Byte> copy) {
+    return copy.subspan(static_cast<size_t>(contest.weights_at[i]), static_cast<size_t>(contest.packed_bytes[i]));
+  }
+
+  Result<MergeTiming> time_choice(const Contest& contest, size_t c, const ColdWeights::Copies*& copies) const {
     const Choice& choice = *contest.choices[c];
     if (auto pinned = pins_.find_merge(contest.merged->signature(), choice.bucket)) return *pinned;
+    if (!copies) {
+      QCG_TRY(made, make_copies(contest));
+      copies = made;
+    }
     std::vector<TrialLaunch> members;
     for (size_t i = 0; i < contest.members.size(); ++i) {
-      const Problem& problem = contest.members[i].problem;
-      const size_t build = contest.builds[c * contest.members.size() + i];
-      const BuiltKernel& kernel = members_.kernels[build];
-      const auto bytes = bytes_of(problem, packed[i]);
-      TuneOptions verify_only = options_;
-      verify_only.mode = TuneMode::off;
-      const Candidate candidate = member_candidate(problem, plan_.target, choice.bucket, choice.candidates[static_cast<size_t>(choice.winner)]);
-      QCG_TRY(verdict, tune(problem, tensors[i], bytes, choice.bucket, {candidate}, {kernel}, verify_only));
-      if (verdict.winner < 0) return Error::internal(problem.label(), "a member's kernel is wrong: " + verdict.records[0].reason);
-      members.push_back({&problem, &kernel, bytes});
+      const auto& [problem, segment] = contest.members[i];
+      const BuiltKernel& kernel = members_.kernels[contest.builds[c * contest.members.size() + i]];
+      QCG_CHECK(verify(problem, contest.constant->segments[segment], choice, kernel, member_bytes(contest, i, copies->front())));
+      members.push_back({&problem, &kernel, contest.weights_at[i]});
     }
     const BuiltKernel& winner = batch_.kernels[choice.builds[static_cast<size_t>(choice.winner)]];
-    return time_merge({contest.merged, &winner, contest.packed}, members, choice.won.m, options_);
+    return time_merge({contest.merged, &winner, 0}, members, *copies, choice.won.m, options_);
+  }
+
+  Status verify(const Problem& member, const SegmentTensors& tensors, const Choice& choice, const BuiltKernel& kernel,
+                std::span<const std::byte> packed) const {
+    TuneOptions verify_only = options_;
+    verify_only.mode = TuneMode::off;
+    const Candidate candidate = member_candidate(member, plan_.target, choice.bucket, choice.candidates[static_cast<size_t>(choice.winner)]);
+    QCG_TRY(verdict, tune(member, {tensors}, packed, choice.bucket, {candidate}, {kernel}, verify_only));
+    if (verdict.winner < 0) return Error::internal(member.label(), "a member's kernel is wrong: " + verdict.records[0].reason);
+    return {};
   }
 
   void add_record(const Choice& choice, const Result<MergeTiming>& timing) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +15,6 @@ namespace qcg {
 namespace {
 
 constexpr uint64_t kSeed = 0x2545f4914f6cdd1d;
-constexpr int64_t kPage = 4096;
 constexpr int kMinRounds = 5, kMaxRounds = 60;
 constexpr double kMinSample_s = 500e-6;
 constexpr double kTimeout_s = 60;
@@ -43,16 +41,16 @@ Problem one_segment(const Problem& merged, int segment) {
 // One of the two ways: kernels in a row over one copy of their weights.
 class Sequence {
  public:
-  explicit Sequence(const std::vector<std::span<const std::byte>>& copies) : copies_(copies) {}
+  explicit Sequence(const ColdWeights::Copies& copies) : copies_(copies) {}
 
   // `shared`: activations and their quantization, the same for both ways.
-  Status add(const TrialLaunch& launch, std::span<const qcg_arg> shared, size_t offset, int64_t m) {
+  Status add(const TrialLaunch& launch, std::span<const qcg_arg> shared, int64_t m) {
     QCG_TRY(module, Module::load_bytes(launch.kernel->bytes, launch.kernel->source.name));
     modules_.push_back(std::move(module));
     QCG_TRY(kernel, modules_.back().find_kernel(launch.kernel->source.symbol));
     inputs_.push_back(std::make_unique<KernelInputs>(*launch.problem, m, kSeed));
     outputs_.push_back(std::make_unique<GuardedOutputs>(*launch.problem, m));
-    Step step{kernel, {shared.begin(), shared.end()}, 0, offset};
+    Step step{kernel, {shared.begin(), shared.end()}, 0, launch.weights_at};
     const std::vector<qcg_arg> own = inputs_.back()->args();
     step.args.insert(step.args.end(), own.begin() + std::ssize(shared), own.end());
     step.weights = step.args.size();
@@ -65,7 +63,7 @@ class Sequence {
   void run(ThreadPool& pool, Workspace& workspace, int64_t m) {
     const std::span<const std::byte> copy = copies_[turn_++ % copies_.size()];
     for (Step& step : steps_) {
-      step.args[step.weights].data = const_cast<std::byte*>(copy.data()) + step.offset;
+      step.args[step.weights].data = const_cast<std::byte*>(copy.data()) + step.weights_at;
       const int64_t params[] = {m};
       (void)run_kernel(pool, *step.kernel, {step.args.data(), params, nullptr}, workspace);
     }
@@ -75,10 +73,10 @@ class Sequence {
   struct Step {
     const qcg_kernel* kernel;
     std::vector<qcg_arg> args;
-    size_t weights;  // index into args
-    size_t offset;   // of the weights within a copy
+    size_t weights;      // index into args
+    int64_t weights_at;  // within a copy
   };
-  const std::vector<std::span<const std::byte>>& copies_;
+  const ColdWeights::Copies& copies_;
   std::vector<Module> modules_;
   std::vector<std::unique_ptr<KernelInputs>> inputs_;
   std::vector<std::unique_ptr<GuardedOutputs>> outputs_;
@@ -86,7 +84,8 @@ class Sequence {
   size_t turn_ = 0;
 };
 
-// Alternating rounds; what is sent is one Timing per way.
+// Rounds of one way and the other, always in this order: after each has the other been in the caches. What is sent is one
+// Timing per way.
 void measure(std::span<Sequence* const> ways, int64_t m, const TuneOptions& options, ChildReport& report) {
   ThreadPool pool({.threads = options.threads});
   Workspace workspace;
@@ -102,8 +101,7 @@ void measure(std::span<Sequence* const> ways, int64_t m, const TuneOptions& opti
   const double start = now_s();
   for (int round = 0; round < kMaxRounds && (round < kMinRounds || now_s() - start < options.budget_s); ++round) {
     report.send("");
-    for (size_t i = 0; i < 2; ++i) {
-      const size_t way = (i + static_cast<size_t>(round)) % 2;
+    for (size_t way = 0; way < 2; ++way) {
       const double begin = now_s();
       for (int repeat = 0; repeat < repeats; ++repeat) ways[way]->run(pool, workspace, m);
       samples[way].push_back((now_s() - begin) / repeats);
@@ -122,25 +120,6 @@ std::optional<Timing> parse_timing(const std::string& message) {
     if (!in.contains(field) || !in[field].is_number()) return {};
   return Timing{in["median"], in["p10"], in["p90"], in["samples"]};
 }
-
-// All members' weights in one block, each on a page of its own.
-struct JoinedWeights {
-  AlignedBuffer block;
-  std::vector<size_t> offsets;
-  size_t bytes = 0;
-
-  static Result<JoinedWeights> join(const std::vector<TrialLaunch>& members) {
-    JoinedWeights out;
-    for (const TrialLaunch& member : members) {
-      out.offsets.push_back(out.bytes);
-      out.bytes += (member.packed.size() + kPage - 1) / kPage * kPage;
-    }
-    QCG_CHECK(out.block.reserve(static_cast<int64_t>(out.bytes)));
-    for (size_t i = 0; i < members.size(); ++i)
-      std::memcpy(out.block.data() + out.offsets[i], members[i].packed.data(), members[i].packed.size());
-    return out;
-  }
-};
 
 }  // namespace
 
@@ -185,19 +164,15 @@ Candidate member_candidate(const Problem& member, const Target& target, const Bu
   return *std::min_element(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) { return unlike(a) < unlike(b); });
 }
 
-Result<MergeTiming> time_merge(const TrialLaunch& merged, const std::vector<TrialLaunch>& members, int64_t m, const TuneOptions& options) {
-  QCG_TRY(joined, JoinedWeights::join(members));
-  const int64_t cold_bytes = cold_bytes_at(m);
-  ColdWeights cold_separate;
-  const auto& merged_copies = options.cold_weights->copies(merged.packed, cold_bytes);
-  const auto& separate_copies = cold_separate.copies({joined.block.data(), joined.bytes}, cold_bytes);
+Result<MergeTiming> time_merge(const TrialLaunch& merged, const std::vector<TrialLaunch>& members, const ColdWeights::Copies& copies,
+                               int64_t m, const TuneOptions& options) {
   QCG_TRY(child, run_in_child(kTimeout_s, [&](ChildReport& report) {
     const KernelInputs inputs(*merged.problem, m, kSeed);
     const std::vector<qcg_arg> args = inputs.args();
     const std::span<const qcg_arg> shared(args.data(), args.size() - merged.problem->operands.size());
-    Sequence one(merged_copies), many(separate_copies);
-    bool loaded = one.add(merged, shared, 0, m).ok();
-    for (size_t i = 0; i < members.size(); ++i) loaded = many.add(members[i], shared, joined.offsets[i], m).ok() && loaded;
+    Sequence one(copies), many(copies);
+    bool loaded = one.add(merged, shared, m).ok();
+    for (const TrialLaunch& member : members) loaded = many.add(member, shared, m).ok() && loaded;
     if (!loaded) return;
     Sequence* const ways[] = {&one, &many};
     measure(ways, m, options, report);

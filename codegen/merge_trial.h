@@ -3,7 +3,7 @@
 // Why here: the pass merges whatever may be merged; whether it pays is a fact about the machine, known after tuning.
 //
 //   for (const Member& member : split_problem(merged)) …                  // build member.problem like the winner
-//   QCG_TRY(timing, time_merge(merged_launch, member_launches, m, options));
+//   QCG_TRY(timing, time_merge(merged_launch, member_launches, copies, m, options));
 //   if (separate_is_faster(timings)) …                                    // PassOptions::keep_apart, and plan again
 //
 //   merged:    x ──► [ gate | up ] ──► silu(gate) * up
@@ -29,19 +29,21 @@ std::vector<Member> split_problem(const Problem& merged);
 // The candidate of `member` that is most like the merged problem's winner.
 Candidate member_candidate(const Problem& member, const Target& target, const Bucket& bucket, const Candidate& winner);
 
-// A verified kernel with what it reads.
+// A verified kernel, and where its weights are within a copy of all that a trial reads.
 struct TrialLaunch {
   const Problem* problem = nullptr;
   const BuiltKernel* kernel = nullptr;
-  std::span<const std::byte> packed;
+  int64_t weights_at = 0;
 };
 
 struct MergeTiming {
   Timing merged, separate;
 };
-// Both ways on the same activations, alternating, weights cold, in a forked process.
+// Both ways on the same activations, alternating, in a forked process. Each copy holds the weights of both: what one way
+// reads is cold because the other ran in between.
 // Error Internal: a kernel crashed there.
-Result<MergeTiming> time_merge(const TrialLaunch& merged, const std::vector<TrialLaunch>& members, int64_t m, const TuneOptions& options);
+Result<MergeTiming> time_merge(const TrialLaunch& merged, const std::vector<TrialLaunch>& members, const ColdWeights::Copies& copies,
+                               int64_t m, const TuneOptions& options);
 
 // Whether separate is ahead by more than 3 % (what figures of one minute differ from the next) and more than the noise, in the mean over what was timed.
 bool separate_is_faster(std::span<const MergeTiming> timings);

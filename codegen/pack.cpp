@@ -253,4 +253,21 @@ Status pack_weights(const Problem& problem, const PackedLayout& layout, const st
   return Packer(problem, layout).run(tensors, out);
 }
 
+Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors, const Problem& whole,
+                    const PackedLayout& whole_layout, std::span<const std::byte> packed, int segment, std::span<std::byte> out) {
+  if (layout.kind == kCudaRows || layout != whole_layout) return pack_weights(problem, layout, {tensors}, out);
+  const PanelLayout to = panel_layout(problem, layout), from = panel_layout(whole, whole_layout);
+  if (!same_segments(to, from)) return pack_weights(problem, layout, {tensors}, out);
+  for (size_t o = 0; o < whole.outputs.size(); ++o) {
+    const std::vector<int>& segments = whole.outputs[o].segments;
+    const int64_t place = std::find(segments.begin(), segments.end(), segment) - segments.begin();
+    if (place == std::ssize(segments)) continue;
+    const std::byte* panel = packed.data() + from.output_at[o] + place * from.segment_bytes;
+    for (int64_t p = 0; p < to.panels[0]; ++p, panel += from.panel_bytes[o])
+      std::memcpy(out.data() + p * to.segment_bytes, panel, static_cast<size_t>(to.segment_bytes));
+  }
+  std::memset(out.data() + to.bytes - kTrailingBytes, 0, kTrailingBytes);
+  return {};
+}
+
 }  // namespace qcg

@@ -78,6 +78,26 @@ TEST_CASE("separate must be ahead by more than 3 % and the noise, in the mean") 
   CHECK_FALSE(faster({timing(1, 0.5), timing(0, 0.5)}));      // not timed
 }
 
+TEST_CASE("a segment's packed weights are those it has alone, whether they can be copied or not") {
+  const Target target{Device::cpu, best_host_isa()};
+  Problem p = problem_of(Scheme::w8, DType::f32, DType::i8, 0, {40}, {72, 72, 33}, DType::f32);
+  p.outputs = {{Expr::call("mul", {Expr::acc(0), Expr::acc(1)}), DType::f32, 72, {0, 1}}, {Expr::acc(2), DType::f32, 33, {2}}};
+  for (const bool zero : {false, true}) {  // a zero point of one segment changes the layout of them all
+    CAPTURE(zero);
+    p.segments[0].has_zero = zero;
+    const auto tensors = random_tensors(p, 7);
+    const PackedLayout layout = layout_for(p, target);
+    const auto whole = pack(p, layout, tensors);
+    for (const Member& member : split_problem(p)) {
+      const PackedLayout own = layout_for(member.problem, target);
+      const auto alone = pack(member.problem, own, {tensors[member.segment]});
+      std::vector<std::byte> out(alone.size(), std::byte{0x5a});
+      REQUIRE(pack_segment(member.problem, own, tensors[member.segment], p, layout, whole, static_cast<int>(member.segment), out).ok());
+      CHECK(out == alone);
+    }
+  }
+}
+
 TEST_CASE("both ways run and are timed on real kernels") {
   const Target target{Device::cpu, best_host_isa()};
   Problem p = problem_of(Scheme::w8, DType::f32, DType::i8, 0, {256}, {512, 512}, DType::f32, true);
@@ -94,12 +114,24 @@ TEST_CASE("both ways run and are timed on real kernels") {
     REQUIRE(add_gemm(batch, 0, member.problem, target, bucket, {c}).ok());
   }
   const auto built = build_kernels(batch.sources);
-  const auto whole = pack(p, winner.layout, tensors);
-  std::vector<std::vector<std::byte>> packed;
+  // One copy: the merged weights, then each member's out of them.
+  std::vector<std::byte> copy = pack(p, winner.layout, tensors);
+  const std::vector<std::byte> whole = copy;
   std::vector<TrialLaunch> launches;
-  for (const Member& member : members) packed.push_back(pack(member.problem, layout_for(member.problem, target), {tensors[member.segment]}));
-  for (size_t i = 0; i < members.size(); ++i) launches.push_back({&members[i].problem, &built[i + 1], packed[i]});
-  const auto timed = time_merge({&p, &built[0], whole}, launches, 3, quick_options());
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Problem& member = members[i].problem;
+    const PackedLayout layout = layout_for(member, target);
+    const auto bytes = static_cast<size_t>(packed_bytes(member, layout)), at = (copy.size() + 63) / 64 * 64;
+    copy.resize(at + bytes);
+    const std::span<std::byte> out(copy.data() + at, bytes);
+    const int segment = static_cast<int>(members[i].segment);
+    REQUIRE(pack_segment(member, layout, tensors[members[i].segment], p, winner.layout, whole, segment, out).ok());
+    const auto alone = pack(member, layout, {tensors[members[i].segment]});
+    CHECK(std::equal(alone.begin(), alone.end(), out.begin(), out.end()));
+    launches.push_back({&member, &built[i + 1], static_cast<int64_t>(at)});
+  }
+  ColdWeights cold;
+  const auto timed = time_merge({&p, &built[0], 0}, launches, cold.copies(copy, 1 << 20), 3, quick_options());
   REQUIRE_MESSAGE(timed.ok(), timed.error().to_string());
   CHECK(timed->merged.median_s > 0);
   CHECK(timed->separate.median_s > 0);
