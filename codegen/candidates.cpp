@@ -3,7 +3,9 @@
 // The guess is the roofline's: for few rows the weight stream decides, so one row tile holds all rows, K is not blocked
 // and the stream is prefetched a fixed distance ahead. For many rows the multiply rate decides, so tiles are as tall as
 // registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next block.
+// In between, blocks of weights are passed over in the order in which they lie.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -54,6 +56,24 @@ bool unpacks(const Microkernel& row) {
   return (bits > 0 ? bits : 8 * int(dtype_bytes(row.weight))) * compute_info(row.compute).kd < 32;
 }
 
+constexpr int64_t kSmallM = 4, kMiddleM = 16, kManyM = 64;
+
+// Rows of the kernels for a last row tile that is not full: quarters of a full one, where tiles are so few that it matters.
+// Only those that some m of the range ends in.
+std::vector<int> tail_rows(const Microkernel& row, int mr, int64_t m_min, int64_t m_max) {
+  std::vector<int> out;
+  if (m_max > kManyM || has_tiles(row)) return out;
+  int below = 0;
+  for (int quarters = 1; quarters < 4; ++quarters) {
+    const int rows = (mr * quarters + 3) / 4;
+    bool wanted = false;
+    for (int64_t m = m_min; m <= m_max; ++m) wanted |= m % mr > below && m % mr <= rows;
+    if (rows < mr && wanted) out.push_back(rows);
+    below = rows;
+  }
+  return out;
+}
+
 // Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
 // A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
 double tile_cost(const Microkernel& row, int64_t m, int mr) {
@@ -62,8 +82,6 @@ double tile_cost(const Microkernel& row, int64_t m, int mr) {
   return tiles * (mr + (unpacks(row) ? 2.0 : 0.7)) / double(m);
 }
 
-constexpr int64_t kSmallM = 4, kMiddleM = 16;
-
 // A block of K is a whole number of groups.
 int64_t whole_groups(const PanelLayout& p, int64_t kc) {
   const int64_t unit = p.header_bytes > 0 ? p.group_padded : kPadK;
@@ -71,13 +89,16 @@ int64_t whole_groups(const PanelLayout& p, int64_t kc) {
   return kc < p.k_padded ? kc : 0;
 }
 
-// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host), but there are at
-// least 64 items, so that a late thread finds work to take over.
-void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) {
+// As many as wanted, as long as there are 64 items, so that a late thread finds work to take over.
+int panels_per_item(const PanelLayout& p, int64_t wanted) {
   int64_t panels = 0;
   for (int64_t n : p.panels) panels += n;
-  const int64_t wanted = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
-  c.panels_per_item = int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
+  return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
+}
+
+// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host).
+void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) {
+  c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
   for (int distance : {8192, 4096, 2048}) {
     c.prefetch_bytes = distance;
     out.push_back(c);
@@ -87,32 +108,42 @@ void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) 
 // Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1, so
 // that the only misses in flight are the next block's; for many rows of floats a block of activations stays in L2.
 // Unpacking a block once for all row tiles goes through memory but is paid once: measurement tells which is cheaper.
+//
+// Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and what
+// lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
+constexpr int kAhead = 4096, kStreamedPanels = 2;
 void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
     int panels;
     bool unpacked = false, rounded = false;
+    int ahead = 0;
   };
   const int64_t k_of_8kib = (8 << 13) / (int64_t{p.nr} * p.kind->bits);
   const Compute& compute = compute_info(c.microkernel->compute);
   const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
-  std::vector<Blocking> blockings;
-  if (may_round && compute.element == "bf16" && (block || compute.tiles)) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
-  if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
   // Twelve accumulators leave four of 16 registers: too few to unpack 4-bit weights in.
   const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits == 4;
-  if (!block || !crowded) {
-    const bool few = integer || m <= kMiddleM;
+  const bool registers = !block || !crowded, streams = m <= kManyM && !compute.tiles, few = integer || m <= kMiddleM;
+  std::vector<Blocking> blockings;
+  if (may_round && compute.element == "bf16" && (block || compute.tiles)) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
+  if (streams && block) blockings.push_back({k_of_32kib / 2, panels_per_item(p, kStreamedPanels), true, false, kAhead});
+  if (streams && registers) blockings.push_back({k_of_8kib, panels_per_item(p, kStreamedPanels), false, false, kAhead});
+  if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
+  if (registers) {
     blockings.push_back(few ? Blocking{k_of_8kib, 1} : Blocking{512, 4});
     blockings.push_back(few ? Blocking{2 * k_of_8kib, 1} : Blocking{256, 8});
     blockings.push_back({0, 1});
   }
   for (const Blocking& b : blockings) {
-    c.unpacks_block = b.unpacked, c.rounded = b.rounded;
+    c.unpacks_block = b.unpacked, c.rounded = b.rounded, c.ahead_bytes = b.ahead;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
-    if (std::none_of(out.begin(), out.end(), [&](const Candidate& o) { return o.kc == c.kc && o.unpacks_block == c.unpacks_block && o.rounded == c.rounded; })) out.push_back(c);
+    const auto same = [&](const Candidate& o) {
+      return o.kc == c.kc && o.ahead_bytes == c.ahead_bytes && o.unpacks_block == c.unpacks_block && o.rounded == c.rounded;
+    };
+    if (std::none_of(out.begin(), out.end(), same)) out.push_back(c);
   }
 }
 
@@ -124,6 +155,8 @@ std::string Candidate::describe() const {
   if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);
   if (rows_per_item > 0) s += fmt::format(" rows={}", rows_per_item);
   if (prefetch_bytes > 0) s += fmt::format(" prefetch={}", prefetch_bytes);
+  if (ahead_bytes > 0) s += fmt::format(" ahead={}", ahead_bytes);
+  if (!tails.empty()) s += fmt::format(" tails={}", fmt::join(tails, ","));
   if (unpacks_block) s += rounded ? " rounded block" : " unpacked block";
   return s;
 }
@@ -145,6 +178,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.microkernel = &row;
       c.layout = layout_for(problem, target);
       c.mr = mr;
+      c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       const PanelLayout layout = panel_layout(problem, c.layout);

@@ -43,6 +43,8 @@ struct GemmShape {
   int64_t pad_activations(int64_t k) const;
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
+  // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its blocks.
+  bool blocks_outside() const { return block_k() < panel.k_padded && candidate.ahead_bytes == 0; }
   // Units of the longest block, every group padded as activations are.
   int64_t block_units() const;
   // Lines of the next block that one iteration fetches: its share when rows_per_item rows are present.

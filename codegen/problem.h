@@ -122,10 +122,13 @@ struct Candidate {
   const Microkernel* microkernel = nullptr;
   PackedLayout layout;
   int mr = 1;                  // rows per register tile
+  std::vector<int> tails;      // rows of the kernels for a last row tile that is not full, ascending
   int64_t kc = 0;              // K block; 0 = all of K
   int panels_per_item = 1;     // panels one work item covers
   int rows_per_item = 0;       // rows one work item covers; 0 = all
   int prefetch_bytes = 0;      // distance ahead in the weight stream
+  int ahead_bytes = 0;         // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
+                               // 0: panels of a block follow each other
   bool unpacks_block = false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
   bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
   std::string describe() const;  // "8x2 kc=512 panels=8 prefetch=4096"

@@ -77,6 +77,11 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.grouped;
   out["factor"] = panel.kind->factor == 1 ? "" : fmt::format("{:.1f}f", panel.kind->factor);
   out["mr"] = shape.mr, out["nr"] = panel.nr, out["nv"] = shape.nv, out["kd"] = shape.compute.kd;
+  std::vector<V> tails;
+  for (int rows : shape.candidate.tails) tails.push_back(V(rows));
+  out["tails"] = V::from_items(std::move(tails));
+  out["rows"] = shape.candidate.tails.empty() ? "MR" : "rows";
+  out["ahead"] = shape.candidate.ahead_bytes;
   out["units_per_row"] = shape.x_k / shape.compute.kd;
   out["comment"] = comment(shape);
   add_packing(shape, out);
@@ -99,7 +104,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["header_bytes"] = panel.header_bytes;
   out["group_steps"] = shape.group_steps();
   if (shape.compute.tiles) add_tile_registers(shape, out);
-  else add_vector_tile(shape, out);
+  else add_vector_tiles(shape, out);
   add_prefetch(shape, out);
   add_outputs(shape, out);
   return out;

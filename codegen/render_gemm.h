@@ -20,7 +20,7 @@ void add_packing(const GemmShape& shape, TemplateValue& out);
 std::string x_zero(const GemmShape& shape, std::string_view row);
 
 // render_tile.cpp: the inner loop
-void add_vector_tile(const GemmShape& shape, TemplateValue& out);
+void add_vector_tiles(const GemmShape& shape, TemplateValue& out);
 void add_tile_registers(const GemmShape& shape, TemplateValue& out);
 void add_prefetch(const GemmShape& shape, TemplateValue& out);
 

@@ -66,6 +66,7 @@ void add_blocks(const GemmShape& shape, V& out) {
     counts.push_back(V(shape.grouped ? std::min(groups_per_block, panel.groups - g) : std::min(block, panel.k_padded - k) / shape.k_iteration));
     if (shape.grouped && g + groups_per_block >= panel.groups) break;
   }
+  out["blocks_outside"] = shape.blocks_outside();
   out["k_blocks"] = V::from_items(std::move(weights));
   out["k_units"] = V::from_items(std::move(units));
   out["k_counts"] = V::from_items(std::move(counts));
@@ -101,7 +102,7 @@ void add_outputs(const GemmShape& shape, V& out) {
   out["chunks"] = chunk;
   out["panels_per_item"] = candidate.panels_per_item;
   out["tiles_per_item"] = (candidate.rows_per_item + shape.mr - 1) / shape.mr;
-  out["scratch_tiles"] = most_segments * (shape.block_k() < panel.k_padded ? candidate.panels_per_item : 1);
+  out["scratch_tiles"] = most_segments * (shape.blocks_outside() ? candidate.panels_per_item : 1);
   add_blocks(shape, out);
 }
 

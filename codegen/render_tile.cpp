@@ -26,9 +26,9 @@ std::string start_of(const GemmShape& shape, int v, std::string_view row) {
 }
 
 // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
-int splits(const GemmShape& shape) {
+int splits(const GemmShape& shape, int rows) {
   const int units = shape.k_iteration / shape.compute.kd;
-  return std::clamp(8 / (shape.mr * shape.nv), 1, units);
+  return std::clamp(8 / (rows * shape.nv), 1, units);
 }
 
 std::string acc(int set, int r, int v) { return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set); }
@@ -63,7 +63,7 @@ void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
   if (two_levels) out.push_back(V::dict({{"at", kNear + at}, {"locality", kL1}}));
 }
 
-V unit(const GemmShape& shape, int index, int step, int unit_of_step) {
+V unit(const GemmShape& shape, int tile_rows, int index, int step, int unit_of_step) {
   const PanelLayout& panel = shape.panel;
   std::vector<V> weights, unpacked, rows;
   for (int v = 0; v < shape.nv; ++v) {
@@ -73,10 +73,10 @@ V unit(const GemmShape& shape, int index, int step, int unit_of_step) {
     if (shape.unpacks_block) unpacked.push_back(V::dict({{"code", std::exchange(text, fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at))}, {"to", buffer_at}}));
     weights.push_back(V(std::move(text)));
   }
-  for (int r = 0; r < shape.mr; ++r) {
+  for (int r = 0; r < tile_rows; ++r) {
     std::vector<V> accs;
-    for (int v = 0; v < shape.nv; ++v) accs.push_back(V(acc(index % splits(shape), r, v)));
-    rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * shape.mr + r}, {"accs", V::from_items(std::move(accs))}}));
+    for (int v = 0; v < shape.nv; ++v) accs.push_back(V(acc(index % splits(shape, tile_rows), r, v)));
+    rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * tile_rows + r}, {"accs", V::from_items(std::move(accs))}}));
   }
   // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
   std::vector<V> prefetch;
@@ -85,6 +85,26 @@ V unit(const GemmShape& shape, int index, int step, int unit_of_step) {
     if (line * units / lines == index) add_prefetch_of(shape, line * 64, prefetch);
   const bool fetches_next = shape.candidate.prefetch_bytes == 0 && (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
   return V::dict({{"fetches_next", fetches_next}, {"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"unpacked", V::from_items(std::move(unpacked))}, {"rows", V::from_items(std::move(rows))}});
+}
+
+// The kernel of a row tile with so many rows.
+V tile(const GemmShape& shape, int rows) {
+  std::vector<V> accs, sums, stores, units;
+  for (int set = 0; set < splits(shape, rows); ++set)
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < shape.nv; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
+  for (int width = splits(shape, rows); width > 1; width /= 2)
+    for (int set = 0; set < width / 2; ++set)
+      for (int r = 0; r < rows; ++r)
+        for (int v = 0; v < shape.nv; ++v)
+          sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < shape.nv; ++v)
+      stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"at", (r * shape.panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
+  const int per_step = shape.used_step / shape.compute.kd;
+  for (int u = 0; u < shape.k_iteration / shape.compute.kd; ++u) units.push_back(unit(shape, rows, u, u / per_step, u % per_step));
+  return V::dict({{"rows", rows}, {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)}, {"accs", V::from_items(std::move(accs))},
+                  {"sums", V::from_items(std::move(sums))}, {"stores", V::from_items(std::move(stores))}, {"units", V::from_items(std::move(units))}});
 }
 
 // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.
@@ -103,28 +123,12 @@ V unpacked_rows(const GemmShape& shape) {
 
 }  // namespace
 
-void add_vector_tile(const GemmShape& shape, V& out) {
-  const PanelLayout& panel = shape.panel;
-  std::vector<V> accs, sums, stores, units;
-  for (int set = 0; set < splits(shape); ++set)
-    for (int r = 0; r < shape.mr; ++r)
-      for (int v = 0; v < shape.nv; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
-  for (int width = splits(shape); width > 1; width /= 2)
-    for (int set = 0; set < width / 2; ++set)
-      for (int r = 0; r < shape.mr; ++r)
-        for (int v = 0; v < shape.nv; ++v)
-          sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
-  for (int r = 0; r < shape.mr; ++r)
-    for (int v = 0; v < shape.nv; ++v)
-      stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"at", (r * panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
-  const int per_step = shape.used_step / shape.compute.kd;
-  for (int u = 0; u < shape.k_iteration / shape.compute.kd; ++u) units.push_back(unit(shape, u, u / per_step, u % per_step));
-  out["accs"] = V::from_items(std::move(accs));
-  out["sums"] = V::from_items(std::move(sums));
-  out["tile_stores"] = V::from_items(std::move(stores));
-  out["units"] = V::from_items(std::move(units));
+void add_vector_tiles(const GemmShape& shape, V& out) {
+  std::vector<V> tiles{tile(shape, shape.mr)};
+  for (int rows : shape.candidate.tails) tiles.push_back(tile(shape, rows));
+  out["tiles"] = V::from_items(std::move(tiles));
   out["packed_step_bytes"] = shape.iteration_bytes();
-  out["step_bytes"] = shape.unpacks_block ? shape.k_iteration / shape.compute.kd * panel.nr * 4 : shape.iteration_bytes();
+  out["step_bytes"] = shape.unpacks_block ? shape.k_iteration / shape.compute.kd * shape.panel.nr * 4 : shape.iteration_bytes();
   out["step_units"] = shape.k_iteration / shape.compute.kd;
 }
 

@@ -1,4 +1,6 @@
 // Every scheme on every ISA over odd shapes: what numerics.md asks of a GEMM kernel.
+#include <set>
+
 #include "gemm_harness.h"
 
 using namespace qcg;
@@ -215,4 +217,47 @@ TEST_CASE("w4 with one scale per channel is one group: a block of K is all of it
   build_cases(cases);
   for (Case& c : cases)
     if (c.kernel) check_case(c, 9);
+}
+
+TEST_CASE("the last row tile: every height over blocks that stream or wait, unpacked or not") {
+  static const SchemeCase kCases[] = {{Scheme::dense, DType::f32, DType::bf16, 0, DType::f32},
+                                      {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},
+                                      {Scheme::w4, DType::f32, DType::i8, 24, DType::f32, DType::f32, true},
+                                      {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},
+                                      {Scheme::da8w4, DType::i8, DType::i8, 32, DType::f32, DType::bf16}};
+  std::vector<Case> cases;
+  unsigned serial = 0;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512bf16})
+    for (const SchemeCase& s : kCases) {
+      std::set<std::pair<bool, bool>> seen;
+      for (const Candidate& candidate : candidates(problem_of(s, {200}, {70, 9}, 0), {Device::cpu, isa}, 17, 64)) {
+        if (candidate.tails.empty() || !seen.emplace(candidate.unpacks_block, candidate.ahead_bytes > 0).second) continue;
+        Case c;
+        c.problem = problem_of(s, {200}, {70, 9}, serial);
+        c.isa = isa;
+        c.candidate = candidate;
+        c.candidate.kc = 32 + 32 * (serial % 2);
+        c.candidate.panels_per_item = 2;
+        c.seed = 9000 + ++serial;
+        c.what = name_of(s, isa, c.candidate, c.problem);
+        cases.push_back(std::move(c));
+      }
+      CHECK(seen.size() >= 2);
+    }
+  build_cases(cases);
+  for (Case& c : cases)
+    for (int64_t left = 1; c.kernel && left <= c.candidate.mr; ++left) check_case(c, left % 3 == 0 ? left : c.candidate.mr + left);
+}
+
+TEST_CASE("kernels of fewer rows exist only for what a range of rows ends in") {
+  const Problem p = problem_of({Scheme::dense, DType::f32, DType::f32, 0, DType::f32}, {512}, {64}, 0);
+  const auto tails_of = [&](int64_t m_min, int64_t m_max, int mr) {
+    for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512}, m_min, m_max))
+      if (c.mr == mr) return c.tails;
+    return std::vector<int>{-1};
+  };
+  CHECK(tails_of(1, 1, 1).empty());
+  CHECK(tails_of(2, 4, 4) == std::vector<int>{2, 3});
+  CHECK(tails_of(5, 16, 8) == std::vector<int>{2, 4, 6});
+  for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512}, 65, 256)) CHECK(c.tails.empty());
 }
