@@ -17,6 +17,7 @@
 
 #include "cache/sha256.h"
 #include "runtime/abi.h"
+#include "runtime/piece_digests.h"
 
 namespace qcg {
 
@@ -250,6 +251,7 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   if (::msync(s.weights, s.weights_bytes, MS_SYNC) != 0) return io_error(s.staging + "/weights.bin", "cannot write");
   const std::string_view weights(reinterpret_cast<const char*>(s.weights), s.weights_bytes);
   manifest["files"]["weights.bin"] = {{"bytes", weights.size()}, {"sha256", sha256_hex(weights)}};
+  if (std::ssize(weights) > kDigestPiece) manifest["files"]["weights.bin"]["pieces"] = piece_digests({s.weights, s.weights_bytes});
   const std::string text = manifest.dump(1) + "\n";
   QCG_CHECK(write_file(s.staging + "/manifest.json", text));
   QCG_CHECK(write_file(s.staging + "/manifest.sha256", sha256_hex(text) + "\n"));

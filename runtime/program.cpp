@@ -8,6 +8,7 @@
 #include <new>
 
 #include "runtime/host_isa.h"
+#include "runtime/piece_digests.h"
 #include "runtime/program_cuda.h"
 
 namespace qcg {
@@ -54,6 +55,10 @@ Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::stri
 Error wrong_input(const std::string& name, const std::string& message) {
   return Error::bad_input("input '" + name + "'", message,
                           "pass tensors of the shapes and dtypes the program was compiled for");
+}
+
+bool is_as_written(std::span<const std::byte> bytes, const ProgramManifest::File& file) {
+  return file.pieces.empty() ? digest_hex(bytes) == file.sha256 : piece_digests(bytes) == file.pieces;
 }
 
 }  // namespace
@@ -142,7 +147,7 @@ Status Program::load_weights(const std::string& directory, const LoadOptions& op
     weights_ = weights_file_.data();
   }
   weights_bytes_ = opened.bytes;
-  if (options.verify_weights && digest_hex({weights_, static_cast<size_t>(weights_bytes_)}) != file->second.sha256)
+  if (options.verify_weights && !is_as_written({weights_, static_cast<size_t>(weights_bytes_)}, file->second))
     return Error::bad_input(path, "does not have the checksum in the manifest",
                             "the program is damaged or was changed: copy or compile it again");
   return {};

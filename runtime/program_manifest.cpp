@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/abi.h"
+#include "runtime/piece_digests.h"
 
 namespace qcg {
 namespace {
@@ -110,6 +111,7 @@ class Reader {
   SizeExpr size(const Json& value, const std::string& path);
   void header(const Json& root);
   void read_files(const Json& files);
+  void read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file);
   ProgramManifest::Tensor tensor(const Json& value, const std::string& path);
   ProgramManifest::Buffer buffer(const Json& value, const std::string& path, size_t steps);
   ProgramManifest::Arg arg(const Json& value, const std::string& path);
@@ -161,7 +163,17 @@ void Reader::read_files(const Json& files) {
     file.bytes = integer(field(item.value(), "bytes"), at + ".bytes", 0, INT64_MAX);
     file.sha256 = text(field(item.value(), "sha256"), at + ".sha256");
     check(is_sha256(file.sha256), at + ".sha256", "is not 64 lower-case hex digits");
+    if (item.value().contains("pieces")) read_pieces(item.value()["pieces"], at + ".pieces", file);
     out_.files.emplace(item.key(), std::move(file));
+  }
+}
+
+void Reader::read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file) {
+  const int64_t count = file.bytes / kDigestPiece + (file.bytes % kDigestPiece != 0);
+  if (!check(pieces.is_array() && static_cast<int64_t>(pieces.size()) == count, at, "is not one digest per 16 MiB")) return;
+  for (const Json& piece : pieces) {
+    file.pieces.push_back(text(piece, at));
+    check(is_sha256(file.pieces.back()), at, "is not 64 lower-case hex digits");
   }
 }
 

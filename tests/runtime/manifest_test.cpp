@@ -57,6 +57,13 @@ const std::vector<Damage>& damages() {
       {"$.files['a/../../b']", [](json& m) { m["files"]["a/../../b"] = m["files"]["weights.bin"]; }},
       {"$.files['weights.bin'].bytes", [](json& m) { m["files"]["weights.bin"]["bytes"] = -1; }},
       {"$.files['weights.bin'].sha256", [](json& m) { m["files"]["weights.bin"]["sha256"] = "abc"; }},
+      {"$.files['weights.bin'].pieces", [](json& m) { m["files"]["weights.bin"]["pieces"] = "abc"; }},
+      {"$.files['weights.bin'].pieces", [](json& m) { m["files"]["weights.bin"]["pieces"] = json::array({"abc"}); }},
+      {"$.files['weights.bin'].pieces",
+       [](json& m) {
+         const json digest = m["files"]["weights.bin"]["sha256"];
+         m["files"]["weights.bin"]["pieces"] = json::array({digest, digest});
+       }},
       {"$.symbols[0].min", [](json& m) { m["symbols"][0]["min"] = -1; }},
       {"$.symbols[0].max", [](json& m) { m["symbols"][0]["min"] = 2000; }},
       {"$.symbols[1]",

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/host_isa.h"
+#include "runtime/piece_digests.h"
 #include "tests/runtime/sample_program.h"
 
 using namespace qcg;
@@ -76,6 +77,28 @@ TEST_CASE("weights larger than a huge page are copied whole") {
   const auto program = load(sample, {.weights = WeightsMode::huge_pages, .verify_weights = true});
   CHECK(program->weights_bytes() == static_cast<int64_t>(weights.size()));
   CHECK(std::memcmp(program->weights(), weights.data(), weights.size()) == 0);
+}
+
+TEST_CASE("weights are checked piece by piece where the manifest has pieces") {
+  SampleProgram sample;
+  std::string weights = read_file(sample.dir() + "/weights.bin");
+  weights.resize(static_cast<size_t>(2 * kDigestPiece) + 5, 'w');
+  write_file(sample.dir() + "/weights.bin", weights);
+  sample.sign_file("weights.bin");
+  const auto digests = piece_digests(std::as_bytes(std::span(weights)));
+  REQUIRE(digests.size() == 3);
+  CHECK(digests[1] == sha256_of(weights.substr(static_cast<size_t>(kDigestPiece), static_cast<size_t>(kDigestPiece))));
+  CHECK(digests[2] == sha256_of("wwwww"));
+  sample.manifest["files"]["weights.bin"]["pieces"] = digests;
+  sample.sign();
+  CHECK(Program::load(sample.dir(), {.verify_weights = true}).ok());
+  for (size_t at : {size_t{0}, static_cast<size_t>(kDigestPiece), weights.size() - 1}) {
+    std::string changed = weights;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    write_file(sample.dir() + "/weights.bin", changed);
+    CHECK(Program::load(sample.dir(), {}).ok());
+    CHECK(!Program::load(sample.dir(), {.verify_weights = true}).ok());
+  }
 }
 
 TEST_CASE("strides, offsets and alignment are the caller's choice") {
