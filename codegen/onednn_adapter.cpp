@@ -133,14 +133,14 @@ class Matmul {
     args_.insert({DNNL_ARG_BIAS, memory(desc, engine_, bias_.data())});
   }
 
-  // Once to the primitive's own layout, then byte for byte until the copies are larger than any cache.
+  // Once to the primitive's own layout, then byte for byte until the copies, with as many bytes of the kernel that is timed
+  // in turn with it, are larger than any cache.
   void add_weights(const QcgOneDnnMatmul& s) {
     const memory::desc plain({s.k, s.n}, data_type(s.w_dtype), memory::format_tag::ba);
     memory user(plain, engine_, const_cast<void*>(s.w));
     const size_t bytes = pd_.weights_desc().get_size();
-    // One that alone takes half of the cache is pushed out by the others it is timed among.
     const int64_t size = std::max<int64_t>(1, static_cast<int64_t>(bytes));
-    const int64_t copies = 2 * size >= s.cold_bytes ? 1 : std::min(kMaxCopies, (s.cold_bytes + size - 1) / size);
+    const int64_t copies = std::clamp<int64_t>((s.cold_bytes + 2 * size - 1) / (2 * size), 1, kMaxCopies);
     const size_t stride = (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
     block_ = allocate(stride * static_cast<size_t>(copies));
     for (int64_t c = 0; c < copies; ++c) {

@@ -315,9 +315,15 @@ std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem, 
   auto run = std::make_shared<VendorRun>(lib, merge_x(problem, inputs));
   spec.x = run->x.data();
   {
-    const auto weight = merge_weights(problem, tensors, attempt.weight, attempt.dequantize, threads);
-    if (!weight.ok()) return std::nullopt;
-    spec.w = weight->data();
+    auto merged = AlignedBuffer();
+    if (const Tensor& only = tensors[0].weight; tensors.size() == 1 && !attempt.dequantize && only.dtype == attempt.weight && only.is_contiguous()) {
+      spec.w = only.bytes().data();
+    } else {
+      auto weight = merge_weights(problem, tensors, attempt.weight, attempt.dequantize, threads);
+      if (!weight.ok()) return std::nullopt;
+      merged = std::move(*weight);
+      spec.w = merged.data();
+    }
     run->matmul = lib.create(&spec, why, sizeof why);
   }
   if (!run->matmul || !lib.run(run->matmul)) return std::nullopt;

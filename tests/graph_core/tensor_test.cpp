@@ -108,6 +108,20 @@ TEST_CASE("every f16, bf16 and f8 pattern survives decode and encode") {
   }
 }
 
+TEST_CASE("a bf16 is stored as it is rounded, over all exponents, at ties and beside them") {
+  std::mt19937_64 rng(11);
+  for (int exponent = -150; exponent <= 130; ++exponent)
+    for (int i = 0; i < 400; ++i) {
+      const uint64_t random = rng();
+      const double tie = 1 + static_cast<double>(random % 512) / 256;  // half of them between two bf16
+      const double v = std::ldexp(i % 4 ? 1 + static_cast<double>(random >> 11) * 0x1p-53 : tie + (i % 8 ? 0 : 1e-12), exponent) * (random >> 63 ? -1 : 1);
+      std::byte stored[2];
+      double_to_element(DType::bf16, v, stored);
+      const double want = round_to_dtype(DType::bf16, v), got = element_to_double(DType::bf16, stored);
+      REQUIRE_MESSAGE((got == want && std::signbit(got) == std::signbit(v)), v);
+    }
+}
+
 TEST_CASE("rounding is to nearest even, as torch 2.13 does it") {
   const double inf = std::numeric_limits<double>::infinity();
   CHECK(round_to_dtype(DType::bf16, 1 + 1.0 / 256) == 1);
