@@ -25,7 +25,7 @@ nlohmann::json merges_json(const CompileReport& report) {
     nlohmann::json timings = nlohmann::json::array();
     for (const MergeReport::Timed& t : merge.timings)
       timings.push_back({{"m", t.m}, {"merged_us", t.merged_s * 1e6}, {"separate_us", t.separate_s * 1e6}});
-    out.push_back({{"step", merge.step}, {"kept", merge.kept}, {"timings", timings}});
+    out.push_back({{"step", merge.step}, {"fusion", fusion_info(merge.fusion).name}, {"kept", merge.kept}, {"timings", timings}});
   }
   return out;
 }
@@ -76,10 +76,11 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
 void print_merges(const CompileReport& report) {
   for (const MergeReport& merge : report.merges) {
     std::string times;
+    const FusionInfo& fusion = fusion_info(merge.fusion);
     for (const MergeReport::Timed& t : merge.timings)
-      times += fmt::format("{}m={} {}, one by one {} ({:+.1f} %)", times.empty() ? "" : " · ", t.m, format_time(t.merged_s),
+      times += fmt::format("{}m={} {}, {} {} ({:+.1f} %)", times.empty() ? "" : " · ", t.m, format_time(t.merged_s), fusion.apart_way,
                            format_time(t.separate_s), (t.separate_s / t.merged_s - 1) * 100);
-    if (!times.empty()) fmt::print("{}", labelled(merge.kept ? "merged" : "apart", merge.step, times));
+    if (!times.empty()) fmt::print("{}", labelled(std::string(merge.kept ? fusion.fused : fusion.apart), merge.step, times));
   }
 }
 

@@ -109,9 +109,14 @@ Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& ta
   return {};
 }
 
-std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket) const {
+Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Target& target) {
+  QCG_TRY(source, render_other(problem, target.isa));
+  return add_source(batch, std::move(source));
+}
+
+std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const {
   for (const TuneRecord& r : separate_)
-    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0)
+    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0 && r.candidate == fusion_info(fusion).apart_way)
       return MergeTiming{{r.merged_s, r.merged_s, r.merged_s, r.samples}, {r.median_s, r.p10_s, r.p90_s, r.samples}};
   return {};
 }
@@ -123,10 +128,10 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
     const bool on_device = plan.target.device == Device::cuda;
     if (!gemm) {
       if (on_device) return no_device_kernel(plan, p);
-      QCG_TRY(source, render_other(plan.problems[p], plan.target.isa));
+      QCG_TRY(source, add_other(batch, plan.problems[p], plan.target));
       Choice choice;
       choice.problem = static_cast<int>(p);
-      choice.builds = {add_source(batch, std::move(source))};
+      choice.builds = {source};
       batch.choices.push_back(std::move(choice));
       continue;
     }

@@ -37,8 +37,8 @@ class Pins {
  public:
   static Result<Pins> read(const std::string& path);
   const TuneRecord* find(const std::string& signature, const Bucket& bucket) const;
-  // What merged siblings and the same linears one by one took.
-  std::optional<MergeTiming> find_merge(const std::string& signature, const Bucket& bucket) const;
+  // What a fused problem and the same work apart took.
+  std::optional<MergeTiming> find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const;
 
  private:
   std::vector<TuneRecord> won_, separate_;
@@ -47,6 +47,9 @@ class Pins {
 // Adds one GEMM in one range of M with these candidates: their sources, each once, and the choice between them.
 Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& target, const Bucket& bucket,
                 std::vector<Candidate> candidates);
+
+// Adds a kernel that is no GEMM; its place in Batch::sources.
+Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Target& target);
 
 // The candidates worth building at this effort; candidates() puts the likely winners first. `fast` builds a few, and none
 // whose instruction is too slow on this machine to win at m (vdpbf16ps on some, f32 FMA on others; nothing measured: all).

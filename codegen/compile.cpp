@@ -111,19 +111,20 @@ class Compiler {
     return {};
   }
 
-  // Merged siblings that this machine runs faster one by one are planned again as such. What is tuned already is not tuned
-  // again; the records of the merges that lost stay in the log.
+  // Merged siblings that this machine runs faster one by one are planned again as such, and so are linears that it runs faster
+  // over a concatenation. What is tuned already is not tuned again; the records of what lost stay in the log.
   Status judge_merges(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& attempt) {
     const Plan& plan = attempt->explanation.plan;
     if (options_.tune == TuneMode::off || !untunable(plan.target).empty()) return {};
     const double start = now_s();
-    step("time merged linears one by one");
+    step("time fused linears apart");
     QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, tune_options_));
     report_.tune_s += now_s() - start;
     report_.merges = merges.reports;
     for (const TuneRecord& record : merges.records) log_ += to_json_line(record) + "\n";
-    if (merges.keep_apart.empty()) return {};
+    if (!merges.any_lost()) return {};
     options_.passes.keep_apart.insert(merges.keep_apart.begin(), merges.keep_apart.end());
+    options_.passes.keep_cats.insert(merges.keep_cats.begin(), merges.keep_cats.end());
     report_.kernels.clear();
     attempt.reset();
     return build_and_tune(builder, pins, attempt);
@@ -298,7 +299,7 @@ class Compiler {
     }
   }
 
-  CompileOptions options_;  // keep_apart grows when merges lose
+  CompileOptions options_;  // keep_apart and keep_cats grow when fusions lose
   int threads_ = 1;
   TuneOptions tune_options_;
   std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/merge_trial.h"
 #include "codegen/plan.h"
 #include "codegen/tune.h"
 #include "graph/passes/pass_list.h"
@@ -58,14 +59,15 @@ struct KernelReport {
   double reference_ratio = 0;          // reference median / ours
 };
 
-// Merged siblings against the same linears one by one.
+// A fusion of linears against the same work apart.
 struct MergeReport {
   struct Timed {
     int64_t m;
     double merged_s, separate_s;
   };
   std::string step;                    // "gate_proj+up_proj"
-  bool kept = true;                    // merged in the program
+  Fusion fusion = Fusion::siblings;
+  bool kept = true;                    // fused in the program
   std::vector<Timed> timings;
 };
 
@@ -84,7 +86,7 @@ struct CompileReport {
   std::vector<KernelReport> kernels;
   std::vector<std::vector<std::string>> merged;   // node names of merged siblings
   std::vector<std::string> cat_split;             // node names
-  std::vector<MergeReport> merges;                // what merging was measured to be worth
+  std::vector<MergeReport> merges;                // what fusing was measured to be worth
   int candidates = 0, candidates_correct = 0, candidates_failed = 0, candidates_wrong = 0;
   std::vector<std::string> warnings;
 };

@@ -19,14 +19,17 @@ bool decides(const Bucket& bucket, TuneMode mode) {
                                                [&](int64_t m) { return m >= bucket.m_min && m <= bucket.m_max; });
 }
 
-// One merged problem with its members' kernels, per bucket that decides.
+// One fused problem with its members' kernels, per bucket that decides.
 struct Contest {
+  Fusion fusion = Fusion::siblings;
   const Problem* merged = nullptr;
   const PlanConstant* constant = nullptr;
   std::span<const std::byte> packed;
   std::vector<Member> members;
   std::vector<const Choice*> choices;
   std::vector<size_t> builds;  // [choice][member]: into the batch of members
+  std::vector<size_t> copied;  // cat: sources that are copied, and with what
+  size_t copy_build = 0;
   std::vector<int64_t> weights_at, packed_bytes;  // [member]: within a copy of everything that a trial reads
 };
 
@@ -36,9 +39,11 @@ class MergeJudge {
       : plan_(plan), batch_(batch), writer_(writer), pins_(pins), options_(options) {}
 
   Result<MergeChoice> run(KernelBuilder& builder) {
-    for (size_t p = 0; p < plan_.problems.size(); ++p)
-      if (const auto* gemm = std::get_if<Problem>(&plan_.problems[p]); gemm && gemm->segments.size() > 1)
-        QCG_CHECK(add_contest(static_cast<int>(p), *gemm));
+    for (size_t p = 0; p < plan_.problems.size(); ++p) {
+      const auto* gemm = std::get_if<Problem>(&plan_.problems[p]);
+      if (gemm && gemm->segments.size() > 1) QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::siblings));
+      if (gemm && gemm->k_segments.size() > 1) QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::cat));
+    }
     QCG_TRY(built, builder.build(members_.sources));
     members_.kernels = std::move(built);
     for (const Contest& contest : contests_) QCG_CHECK(hold(contest));
@@ -46,10 +51,11 @@ class MergeJudge {
   }
 
  private:
-  Status add_contest(int problem, const Problem& merged) {
+  Status add_contest(int problem, const Problem& merged, Fusion fusion) {
     Contest contest;
+    contest.fusion = fusion;
     contest.merged = &merged;
-    contest.members = split_problem(merged);
+    contest.members = take_apart(merged, fusion);
     for (const Choice& choice : batch_.choices)
       if (choice.problem == problem && choice.won.median_s > 0 && decides(choice.bucket, options_.mode)) contest.choices.push_back(&choice);
     for (size_t c = 0; c < plan_.constants.size() && !contest.constant; ++c)
@@ -68,26 +74,41 @@ class MergeJudge {
                            {member_candidate(member.problem, plan_.target, choice->bucket, winner)}));
         contest.builds.push_back(members_.choices.back().builds[0]);
       }
+    if (fusion == Fusion::cat) {
+      contest.copied = sources_to_copy(problem, merged);
+      QCG_TRY(copy, add_other(members_, copy_problem(merged.activation), plan_.target));
+      contest.copy_build = copy;
+    }
     contests_.push_back(std::move(contest));
     return {};
   }
 
+  // The planner lets temporaries be born inside a concatenation; what belongs to the caller or is constant has to be copied.
+  std::vector<size_t> sources_to_copy(int problem, const Problem& merged) const {
+    std::vector<size_t> out;
+    const auto step = std::find_if(plan_.steps.begin(), plan_.steps.end(), [&](const PlanStep& s) { return s.problem == problem; });
+    for (size_t i = 0; i < merged.k_segments.size(); ++i)
+      if (plan_.buffers[static_cast<size_t>(step->args[i].buffer)].kind != BufferKind::temp) out.push_back(i);
+    return out;
+  }
+
   Status hold(const Contest& contest) {
-    MergeReport report{contest.merged->label(), true, {}};
+    MergeReport report{contest.merged->label(), contest.fusion, true, {}};
     std::vector<MergeTiming> timings;
     const ColdWeights::Copies* copies = nullptr;  // made for the first choice that no pinned log decides
     for (size_t c = 0; c < contest.choices.size(); ++c) {
       const Choice& choice = *contest.choices[c];
       auto timing = time_choice(contest, c, copies);
-      add_record(choice, timing);
+      add_record(contest.fusion, choice, timing);
       if (!timing.ok()) continue;  // the merge stays where it cannot be judged
       timings.push_back(*timing);
       report.timings.push_back({choice.won.m, timing->merged.median_s, timing->separate.median_s});
     }
     if (separate_is_faster(timings)) {
       report.kept = false;
+      std::set<std::string>& keep = contest.fusion == Fusion::cat ? out_.keep_cats : out_.keep_apart;
       for (const PlanStep& step : plan_.steps)
-        if (step.problem == contest.constant->problem) out_.keep_apart.insert(step.nodes.begin(), step.nodes.end());
+        if (step.problem == contest.constant->problem) keep.insert(step.nodes.begin(), step.nodes.end());
     }
     out_.reports.push_back(std::move(report));
     return {};
@@ -100,14 +121,17 @@ class MergeJudge {
     for (const Choice* choice : contest.choices) cold_bytes = std::max(cold_bytes, cold_bytes_at(choice->won.m));
     return options_.cold_weights->filled_copies(bytes, cold_bytes, [&](std::span<std::byte> copy) -> Status {
       std::memcpy(copy.data(), contest.packed.data(), contest.packed.size());
-      for (size_t i = 0; i < contest.members.size(); ++i) {
-        const auto& [problem, segment] = contest.members[i];
-        QCG_CHECK(pack_segment(problem, layout_for(problem, plan_.target), contest.constant->segments[segment], *contest.merged,
-                               layout_for(*contest.merged, plan_.target), contest.packed, static_cast<int>(segment),
-                               member_bytes(contest, i, copy)));
-      }
+      for (size_t i = 0; i < contest.members.size(); ++i) QCG_CHECK(pack_member(contest, i, member_bytes(contest, i, copy)));
       return {};
     });
+  }
+
+  Status pack_member(const Contest& contest, size_t i, std::span<std::byte> out) const {
+    const auto& [problem, segments] = contest.members[i];
+    if (segments.size() != 1)  // all of them, over another cut of K: the same bytes
+      return std::memcpy(out.data(), contest.packed.data(), out.size()), Status();
+    return pack_segment(problem, layout_for(problem, plan_.target), contest.constant->segments[segments[0]], *contest.merged,
+                        layout_for(*contest.merged, plan_.target), contest.packed, static_cast<int>(segments[0]), out);
   }
 
   template <class Byte>
@@ -117,36 +141,39 @@ class MergeJudge {
 
   Result<MergeTiming> time_choice(const Contest& contest, size_t c, const ColdWeights::Copies*& copies) const {
     const Choice& choice = *contest.choices[c];
-    if (auto pinned = pins_.find_merge(contest.merged->signature(), choice.bucket)) return *pinned;
+    if (auto pinned = pins_.find_merge(contest.merged->signature(), choice.bucket, contest.fusion)) return *pinned;
     if (!copies) {
       QCG_TRY(made, make_copies(contest));
       copies = made;
     }
-    std::vector<TrialLaunch> members;
+    ApartLaunch apart{{}, nullptr, contest.copied};
+    if (!contest.copied.empty()) apart.copy = &members_.kernels[contest.copy_build];
     for (size_t i = 0; i < contest.members.size(); ++i) {
-      const auto& [problem, segment] = contest.members[i];
+      const auto& [problem, segments] = contest.members[i];
       const BuiltKernel& kernel = members_.kernels[contest.builds[c * contest.members.size() + i]];
-      QCG_CHECK(verify(problem, contest.constant->segments[segment], choice, kernel, member_bytes(contest, i, copies->front())));
-      members.push_back({&problem, &kernel, contest.weights_at[i]});
+      std::vector<SegmentTensors> tensors;
+      for (size_t segment : segments) tensors.push_back(contest.constant->segments[segment]);
+      QCG_CHECK(verify(problem, tensors, choice, kernel, member_bytes(contest, i, copies->front())));
+      apart.members.push_back({&problem, &kernel, contest.weights_at[i]});
     }
     const BuiltKernel& winner = batch_.kernels[choice.builds[static_cast<size_t>(choice.winner)]];
-    return time_merge({contest.merged, &winner, 0}, members, *copies, choice.won.m, options_);
+    return time_merge({contest.merged, &winner, 0}, apart, *copies, choice.won.m, options_);
   }
 
-  Status verify(const Problem& member, const SegmentTensors& tensors, const Choice& choice, const BuiltKernel& kernel,
+  Status verify(const Problem& member, const std::vector<SegmentTensors>& tensors, const Choice& choice, const BuiltKernel& kernel,
                 std::span<const std::byte> packed) const {
     TuneOptions verify_only = options_;
     verify_only.mode = TuneMode::off;
     const Candidate candidate = member_candidate(member, plan_.target, choice.bucket, choice.candidates[static_cast<size_t>(choice.winner)]);
-    QCG_TRY(verdict, tune(member, {tensors}, packed, choice.bucket, {candidate}, {kernel}, verify_only));
+    QCG_TRY(verdict, tune(member, tensors, packed, choice.bucket, {candidate}, {kernel}, verify_only));
     if (verdict.winner < 0) return Error::internal(member.label(), "a member's kernel is wrong: " + verdict.records[0].reason);
     return {};
   }
 
-  void add_record(const Choice& choice, const Result<MergeTiming>& timing) {
+  void add_record(Fusion fusion, const Choice& choice, const Result<MergeTiming>& timing) {
     TuneRecord r = choice.won;
     r.status = TrialStatus::separate;
-    r.candidate = "one by one";
+    r.candidate = fusion_info(fusion).apart_way;
     r.key.clear();
     r.cache_hit = false;
     r.compile_s = r.max_error = r.error_bound = r.median_s = r.p10_s = r.p90_s = r.gbps = r.gflops = r.share = 0;
@@ -163,7 +190,8 @@ class MergeJudge {
     r.gbps = choice.won.gbps * choice.won.median_s / r.median_s;
     r.gflops = choice.won.gflops * choice.won.median_s / r.median_s;
     r.share = choice.won.share * choice.won.median_s / r.median_s;
-    r.reason = ratio >= 1 ? fmt::format("{:.3f} times slower than merged", ratio) : fmt::format("{:.3f} times faster than merged", 1 / ratio);
+    r.reason = ratio >= 1 ? fmt::format("{:.3f} times slower than {}", ratio, fusion_info(fusion).fused)
+                          : fmt::format("{:.3f} times faster than {}", 1 / ratio, fusion_info(fusion).fused);
     out_.records.push_back(std::move(r));
   }
 

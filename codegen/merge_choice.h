@@ -1,9 +1,10 @@
-// choose_merges: after tuning, every merged problem of a plan against its members one by one, for the buckets that decide.
+// choose_merges: after tuning, every fused problem of a plan (merged siblings, concatenations read in place) against the
+// same work apart, for the buckets that decide.
 //
-// Why here: between the trial of one merge (merge_trial.h) and the pipeline, which plans again without the merges that lost.
+// Why here: between the trial of one fusion (merge_trial.h) and the pipeline, which plans again without those that lost.
 //
 //   QCG_TRY(merges, choose_merges(plan, batch, writer, builder, pins, options));
-//   if (!merges.keep_apart.empty()) …                     // PassOptions::keep_apart, plan and tune again
+//   if (merges.any_lost()) …                              // PassOptions::keep_apart, keep_cats: plan and tune again
 #pragma once
 
 #include <set>
@@ -16,13 +17,15 @@
 namespace qcg {
 
 struct MergeChoice {
-  std::vector<MergeReport> reports;   // per merged problem
+  std::vector<MergeReport> reports;   // per fusion of a problem
   std::vector<TuneRecord> records;    // TrialStatus::separate, one per bucket that was timed
   std::set<std::string> keep_apart;   // source nodes of the steps whose merge lost
+  std::set<std::string> keep_cats;    // and of those that are faster over the concatenation
+  bool any_lost() const { return !keep_apart.empty() || !keep_cats.empty(); }
 };
 
 // Times m = 1 and m = 16, with TuneMode::full every bucket; a pinned log that holds both figures is believed instead.
-// The members get the merged winner's tile: what is compared is the merge.
+// The members get the fused winner's tile: what is compared is the fusion.
 Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer, KernelBuilder& builder,
                                   const Pins& pins, const TuneOptions& options);
 

@@ -37,7 +37,7 @@ Result<std::string> origin_json(const CompileOptions& options) {
   std::vector<std::string> weights;
   for (const std::string& w : options.weights) weights.push_back(absolute_path(w));
   json out = {{"graph", absolute_path(options.input)}, {"sha256", digest}, {"weights", weights}, {"target", options.target},
-              {"disabled", options.passes.disabled}, {"keep_apart", options.passes.keep_apart},
+              {"disabled", options.passes.disabled}, {"keep_apart", options.passes.keep_apart}, {"keep_cats", options.passes.keep_cats},
               {"emulate_precision_casts", options.passes.emulate_precision_casts}, {"rounded", options.rounded}};
   for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
   return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -58,6 +58,7 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     options.target = origin.at("target");
     options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();
     options.passes.keep_apart = origin.at("keep_apart").get<std::set<std::string>>();
+    options.passes.keep_cats = origin.value("keep_cats", std::set<std::string>());  // not in older programs
     options.passes.emulate_precision_casts = origin.at("emulate_precision_casts");
     options.rounded = origin.at("rounded");
     for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").at(name); });

@@ -52,6 +52,7 @@ struct PassOptions {
   bool verify_after_each = false;                                      // debug builds: always
   PassGates gates;
   std::set<std::string> keep_apart;      // source nodes whose linears are not merged: measured faster by themselves
+  std::set<std::string> keep_cats;       // and those that read their concatenation as a whole
   bool emulate_precision_casts = false;  // keep every intermediate's rounding to its graph dtype
 };
 

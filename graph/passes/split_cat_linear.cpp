@@ -8,10 +8,13 @@
 //
 // Gates: cat_max_parts (16): each part costs a loop nest; cat_min_piece_width (8): below one vector a copy is cheaper;
 // cat_max_total_width (65536). A dynamically quantized linear is left alone: its scale needs the whole row. A concatenation
-// of int8 pieces (static quantization) is split like any other.
+// of int8 pieces (static quantization) is split like any other. Linears of PassOptions::keep_cats are left alone too: the
+// tuner measured that this machine runs them faster over the concatenation (codegen/merge_trial.h).
 //
 // Why here: after merge_sibling_linears, so that siblings over one cat are split together; before decompose, which makes
 // the remaining cats copies.
+#include <algorithm>
+
 #include "graph/passes/linear_node.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/rewrite.h"
@@ -58,6 +61,7 @@ class CatSplitter {
     for (ValueId x : linear.xs) flatten(x, pieces, cats, why);
     if (cats.empty() && why.empty()) return;
     if (why.empty()) why = check_gates(linear, pieces);
+    if (why.empty() && is_kept(graph_.nodes[id])) gate_ = "measurement", why = "measured faster over the concatenation";
     if (!why.empty()) return refuse(name, gate_, why);
     linear.xs = std::move(pieces);
     const size_t parts = linear.xs.size();
@@ -90,6 +94,11 @@ class CatSplitter {
       if (!why.empty()) return;
       flatten(piece, pieces, cats, why);
     }
+  }
+
+  bool is_kept(const Node& node) const {
+    return std::any_of(node.origins.begin(), node.origins.end(),
+                       [&](const std::string& origin) { return context_.options.keep_cats.contains(origin); });
   }
 
   std::string check_gates(const LinearNode& linear, const std::vector<ValueId>& pieces) {

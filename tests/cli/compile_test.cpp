@@ -23,6 +23,20 @@ json compile(const std::string& graph, const std::string& program, std::vector<s
   return run.json();
 }
 
+// The same log, with the one fusion in it twice as slow as the work apart.
+void rewrite_as_lost(const std::string& from, const std::string& to) {
+  std::string rewritten;
+  std::istringstream log(slurp(from));
+  int separate = 0;
+  for (std::string line; std::getline(log, line);) {
+    json record = json::parse(line);
+    if (record["status"] == "separate") ++separate, record["merged_s"] = 2 * record["median_s"].get<double>();
+    rewritten += record.dump() + "\n";
+  }
+  CHECK(separate == 1);
+  spit(to, rewritten);
+}
+
 }  // namespace
 
 TEST_CASE("compile, run, check, log and bench give the fields of the contract") {
@@ -129,27 +143,35 @@ TEST_CASE("merged linears are timed one by one, and a log that says they lost ta
   const json first = compile(kMlp, dir / "a.qcg", {"--m", "1"}, "fast");
   REQUIRE(first["merge_trials"].size() == 1);
   const json trial = first["merge_trials"][0];
-  check_fields(trial, {"step", "kept", "timings"});
+  check_fields(trial, {"step", "fusion", "kept", "timings"});
+  CHECK(trial["fusion"] == "siblings");
   REQUIRE(trial["timings"].size() == 1);
   CHECK(trial["timings"][0]["merged_us"].get<double>() > 0);
   CHECK(trial["timings"][0]["separate_us"].get<double>() > 0);
 
-  std::string rewritten;
-  std::istringstream log(slurp(dir / "a.qcg/tune.jsonl"));
-  int separate = 0;
-  for (std::string line; std::getline(log, line);) {
-    json record = json::parse(line);
-    if (record["status"] == "separate") ++separate, record["merged_s"] = 2 * record["median_s"].get<double>();
-    rewritten += record.dump() + "\n";
-  }
-  CHECK(separate == 1);
-  spit(dir / "lost.jsonl", rewritten);
+  rewrite_as_lost(dir / "a.qcg/tune.jsonl", dir / "lost.jsonl");
   const json second = compile(kMlp, dir / "b.qcg", {"--m", "1", "--pin", dir / "lost.jsonl"}, "fast");
   CHECK(second["merge_trials"][0]["kept"] == false);
   CHECK(second["merged"].empty());
   for (const json& kernel : second["kernels"]) CHECK(kernel["segments"] == 1);
   CHECK(qcodegen({"check", dir / "b.qcg"}).status == 0);
   CHECK(qcodegen({"bench", dir / "b.qcg", "--m", "1", "--budget", "0.05"}).status == 0);
+}
+
+TEST_CASE("a concatenation read in place is timed against copying it first, and a log that says it lost keeps it") {
+  TempDir dir;
+  const std::string graph = source_path("examples/recsys_cat_linear/graph.pt2");
+  const json first = compile(graph, dir / "a.qcg", {"--m", "1"}, "fast");
+  REQUIRE(first["merge_trials"].size() == 1);
+  CHECK(first["merge_trials"][0]["fusion"] == "cat");
+  REQUIRE(first["merge_trials"][0]["timings"].size() == 1);
+  CHECK(first["merge_trials"][0]["timings"][0]["separate_us"].get<double>() > 0);
+  if (first["merge_trials"][0]["kept"] == true) CHECK(first["cat_split"].size() == 1);
+  rewrite_as_lost(dir / "a.qcg/tune.jsonl", dir / "lost.jsonl");
+  const json second = compile(graph, dir / "b.qcg", {"--m", "1", "--pin", dir / "lost.jsonl"}, "fast");
+  CHECK(second["merge_trials"][0]["kept"] == false);
+  CHECK(second["cat_split"].empty());
+  CHECK(qcodegen({"check", dir / "b.qcg"}).status == 0);
 }
 
 TEST_CASE("bench --all times a scheme on a shape without any file, and says what it does not know") {

@@ -347,6 +347,27 @@ TEST_CASE("gates of merge_sibling_linears and fold_epilogue") {
   CHECK(mentions(*find_report(*reports, "fold_epilogue"), "epilogue_max_nodes = 1"));
 }
 
+TEST_CASE("linears measured to be faster over their concatenation keep it") {
+  Graph graph = parse(R"(symbol s0 in [1, 64]
+param @w: f32[8, 32]
+param @v: f32[24, 32]
+graph(%a: f32[s0, 16], %b: f32[s0, 16]) {
+  %c = aten.cat.default([%a, %b], dim = -1) : f32[s0, 32]
+  %y = aten.linear.default(%c, @w) : f32[s0, 8]
+  %z = aten.linear.default(%c, @v) : f32[s0, 24]
+  return %y, %z
+}
+)");
+  PassOptions options;
+  options.disabled = {"merge_sibling_linears"};
+  options.keep_cats = {"y"};
+  auto reports = run_passes(graph, options);
+  REQUIRE(reports.ok());
+  const PassReport& split = *find_report(*reports, "split_cat_linear");
+  CHECK(mentions(split, "measured faster over the concatenation"));
+  CHECK(split.fired == 1);
+}
+
 TEST_CASE("linears kept apart are not merged, others are") {
   Graph graph = parse(kQkv);
   PassOptions options;

@@ -22,7 +22,7 @@ double run_members(const std::vector<Member>& members, const std::vector<double>
   std::vector<double> stored;
   for (;; ++at) {
     const Problem& p = members[at].problem;
-    const double acc[] = {accs[members[at].segment]};
+    const double acc[] = {accs[members[at].segments[0]]};
     const bool last = p.outputs[0].expr != Expr::acc(0) || !p.operands.empty();
     std::vector<double> operands = stored;
     operands.insert(operands.end(), ins.begin(), ins.end());
@@ -37,10 +37,10 @@ double run_members(const std::vector<Member>& members, const std::vector<double>
 TEST_CASE("siblings with outputs of their own become one problem each") {
   Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {64}, {48, 32, 16}, DType::bf16);
   p.segments[1].has_bias = true;
-  const auto members = split_problem(p);
+  const auto members = take_apart(p, Fusion::siblings);
   REQUIRE(members.size() == 3);
   for (size_t j = 0; j < 3; ++j) {
-    CHECK(members[j].segment == j);
+    CHECK(members[j].segments == std::vector<size_t>{j});
     CHECK(members[j].problem.segments == std::vector<Segment>{p.segments[j]});
     REQUIRE(members[j].problem.outputs.size() == 1);
     CHECK(members[j].problem.outputs[0].expr == Expr::acc(0));
@@ -55,7 +55,7 @@ TEST_CASE("an output over several segments is finished by the last, with the ope
   p.operands = {{DType::f32, Broadcast::row}, {DType::bf16, Broadcast::full}};
   auto gate = Expr::call("add", {Expr::call("silu", {Expr::acc(0)}), Expr::in(1)});
   p.outputs = {{Expr::call("mul", {gate, Expr::acc(1)}), DType::f32, 24, {0, 1}}, {Expr::call("neg", {Expr::acc(2)}), DType::f32, 8, {2}}};
-  const auto members = split_problem(p);
+  const auto members = take_apart(p, Fusion::siblings);
   REQUIRE(members.size() == 3);
   CHECK(members[0].problem.outputs[0].expr == Expr::acc(0));
   CHECK(members[1].problem.operands == std::vector<Operand>{{DType::f32, Broadcast::full}, {DType::bf16, Broadcast::full}});
@@ -88,11 +88,11 @@ TEST_CASE("a segment's packed weights are those it has alone, whether they can b
     const auto tensors = random_tensors(p, 7);
     const PackedLayout layout = layout_for(p, target);
     const auto whole = pack(p, layout, tensors);
-    for (const Member& member : split_problem(p)) {
+    for (const Member& member : take_apart(p, Fusion::siblings)) {
       const PackedLayout own = layout_for(member.problem, target);
-      const auto alone = pack(member.problem, own, {tensors[member.segment]});
+      const auto alone = pack(member.problem, own, {tensors[member.segments[0]]});
       std::vector<std::byte> out(alone.size(), std::byte{0x5a});
-      REQUIRE(pack_segment(member.problem, own, tensors[member.segment], p, layout, whole, static_cast<int>(member.segment), out).ok());
+      REQUIRE(pack_segment(member.problem, own, tensors[member.segments[0]], p, layout, whole, static_cast<int>(member.segments[0]), out).ok());
       CHECK(out == alone);
     }
   }
@@ -106,7 +106,7 @@ TEST_CASE("both ways run and are timed on real kernels") {
   Batch batch;
   const Candidate winner = candidates(p, target, 2, 4)[0];
   REQUIRE(add_gemm(batch, 0, p, target, bucket, {winner}).ok());
-  const auto members = split_problem(p);
+  const auto members = take_apart(p, Fusion::siblings);
   for (const Member& member : members) {
     const Candidate c = member_candidate(member.problem, target, bucket, winner);
     CHECK(c.microkernel == winner.microkernel);
@@ -124,16 +124,53 @@ TEST_CASE("both ways run and are timed on real kernels") {
     const auto bytes = static_cast<size_t>(packed_bytes(member, layout)), at = (copy.size() + 63) / 64 * 64;
     copy.resize(at + bytes);
     const std::span<std::byte> out(copy.data() + at, bytes);
-    const int segment = static_cast<int>(members[i].segment);
-    REQUIRE(pack_segment(member, layout, tensors[members[i].segment], p, winner.layout, whole, segment, out).ok());
-    const auto alone = pack(member, layout, {tensors[members[i].segment]});
+    const int segment = static_cast<int>(members[i].segments[0]);
+    REQUIRE(pack_segment(member, layout, tensors[members[i].segments[0]], p, winner.layout, whole, segment, out).ok());
+    const auto alone = pack(member, layout, {tensors[members[i].segments[0]]});
     CHECK(std::equal(alone.begin(), alone.end(), out.begin(), out.end()));
     launches.push_back({&member, &built[i + 1], static_cast<int64_t>(at)});
   }
   ColdWeights cold;
-  const auto timed = time_merge({&p, &built[0], 0}, launches, cold.copies(copy, 1 << 20), 3, quick_options());
+  const auto timed = time_merge({&p, &built[0], 0}, {launches, nullptr, {}}, cold.copies(copy, 1 << 20), 3, quick_options());
   REQUIRE_MESSAGE(timed.ok(), timed.error().to_string());
   CHECK(timed->merged.median_s > 0);
   CHECK(timed->separate.median_s > 0);
   CHECK(timed->merged.samples == timed->separate.samples);
+}
+
+TEST_CASE("a concatenation that is not read in place has one K segment and all weights") {
+  const Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {64, 32}, {48, 16}, DType::bf16);
+  const auto members = take_apart(p, Fusion::cat);
+  REQUIRE(members.size() == 1);
+  CHECK(members[0].problem.k_segments == std::vector<int64_t>{96});
+  CHECK(members[0].problem.k == 96);
+  CHECK(members[0].segments == std::vector<size_t>{0, 1});
+  CHECK(members[0].problem.outputs == p.outputs);
+  const Target target{Device::cpu, best_host_isa()};
+  const auto tensors = random_tensors(p, 3);
+  CHECK(pack(p, layout_for(p, target), tensors) == pack(members[0].problem, layout_for(members[0].problem, target), tensors));
+}
+
+TEST_CASE("a concatenation is copied and multiplied as a whole against reading it in place") {
+  const Target target{Device::cpu, best_host_isa()};
+  const Problem p = problem_of(Scheme::dense, DType::f32, DType::f32, 0, {96, 160}, {256}, DType::f32);
+  const auto tensors = random_tensors(p, 5);
+  const Bucket bucket{2, 4, 4};
+  Batch batch;
+  const Candidate winner = candidates(p, target, 2, 4)[0];
+  REQUIRE(add_gemm(batch, 0, p, target, bucket, {winner}).ok());
+  const auto members = take_apart(p, Fusion::cat);
+  REQUIRE(add_gemm(batch, 0, members[0].problem, target, bucket, {member_candidate(members[0].problem, target, bucket, winner)}).ok());
+  const auto copy = add_other(batch, copy_problem(DType::f32), target);
+  REQUIRE((copy.ok() && *copy == 2));
+  const auto built = build_kernels(batch.sources);
+  const auto packed = pack(p, winner.layout, tensors);
+  ColdWeights cold;
+  for (const std::vector<size_t>& copied : {std::vector<size_t>{0, 1}, {}}) {
+    const ApartLaunch apart{{{&members[0].problem, &built[1], 0}}, &built[2], copied};
+    const auto timed = time_merge({&p, &built[0], 0}, apart, cold.copies(packed, 1 << 20), 3, quick_options());
+    REQUIRE_MESSAGE(timed.ok(), timed.error().to_string());
+    CHECK(timed->merged.median_s > 0);
+    CHECK(timed->separate.median_s > 0);
+  }
 }
