@@ -28,7 +28,15 @@ struct BenchReport {
   std::vector<BenchRow> rows;
 };
 
-Result<BuiltKernel> kernel_for(const std::string& program, const ProgramManifest::Step& step, int64_t m) {
+// What a vendor's kernel reads and is told, from the end of what the step's kernels get.
+VendorCall vendor_call(const Program& program, const ProgramManifest::Step& step) {
+  const auto& buffer = program.manifest().buffers[static_cast<size_t>(step.args.back().buffer)];
+  VendorCall out{{}, {program.weights() + buffer.offset, static_cast<size_t>(buffer.bytes)}};
+  for (size_t i = 1; i < step.params.size(); ++i) out.params.push_back(step.params[i].evaluate({}).value_or(0));
+  return out;
+}
+
+Result<BuiltKernel> kernel_for(const std::string& program, const Program& loaded, const ProgramManifest::Step& step, int64_t m) {
   for (const auto& choice : step.kernels) {
     if (choice.m_max >= 0 && m > choice.m_max) continue;
     std::ifstream in(program + "/" + choice.module, std::ios::binary);
@@ -39,6 +47,7 @@ Result<BuiltKernel> kernel_for(const std::string& program, const ProgramManifest
     out.source.symbol = choice.symbol;
     out.bytes = bytes.str();
     out.hit = true;
+    if (!choice.library.empty()) out.vendor = vendor_call(loaded, step);
     return out;
   }
   return Error::bad_input(program, fmt::format("step {} has no kernel for m={}", step.name, m), "compile it again");
@@ -72,8 +81,9 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       for (int64_t m : ms) {
         if (m < problem.m_min || m > problem.m_max || interrupted()) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
-        QCG_TRY(kernel, kernel_for(flags.program, manifest.steps[s], m));
-        QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidates(problem, plan.target, m, m)[0]}, {kernel}, tune_options));
+        QCG_TRY(kernel, kernel_for(flags.program, *loaded.program, manifest.steps[s], m));
+        const Candidate candidate = kernel.vendor ? Candidate{} : candidates(problem, plan.target, m, m)[0];
+        QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidate}, {kernel}, tune_options));
         if (result.winner < 0) return Error::internal(plan.steps[s].name, "the kernel is wrong: " + result.records[0].reason);
         for (const TuneRecord& record : result.records) report.rows.push_back({plan.steps[s].name, record});
       }
@@ -97,7 +107,7 @@ int run_bench(const Session& session, const BenchFlags& flags) {
   for (const BenchRow& row : report->rows) {
     const TuneRecord& r = row.record;
     const bool ours = r.status != TrialStatus::reference;
-    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m), ours ? who_of(r) : notes.mark(r.kernel),
+    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m), ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel),
                format_time(r.median_s), format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps),
                fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
   }
@@ -120,7 +130,7 @@ nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
   return {{"kernel", step},           {"n", r.n},       {"k", r.k},           {"m", r.m},
           {"scheme", r.scheme},       {"group", r.group}, {"who", who_of(r)},   {"median_us", r.median_s * 1e6},
           {"p10_us", r.p10_s * 1e6},  {"p90_us", r.p90_s * 1e6}, {"gbps", r.gbps}, {"gflops", r.gflops},
-          {"share", r.share},         {"threads", r.threads}, {"candidate", r.candidate}};
+          {"share", r.share},         {"threads", r.threads}, {"candidate", r.candidate}, {"status", status_of(r)}};
 }
 
 nlohmann::json ceilings_json(const Ceilings& c) {

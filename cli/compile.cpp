@@ -106,7 +106,9 @@ void print_kernels(const CompileReport& report) {
   for (const KernelReport& k : report.kernels) {
     const TuneRecord& r = k.record;
     const bool timed = r.median_s > 0;
-    const std::string against = k.reference_ratio > 0 ? notes.mark(k.best_reference) + " " + format_ratio(k.reference_ratio, 1) : "";
+    std::string against = k.status == "extern" ? "extern" : "";
+    if (k.reference_ratio > 0)
+      against += (against.empty() ? "" : " · ") + notes.mark(k.best_reference) + " " + format_ratio(k.reference_ratio, 1);
     table.add({k.step == last ? "" : k.step, k.step == last ? "" : k.summary, fmt::format("{}", timed_m(k)),
                timed ? format_time(r.median_s) : "-", timed ? fmt::format("{:.1f}", r.gbps) : "-",
                timed ? fmt::format("{:.0f}", r.gflops) : "-", r.share > 0 ? format_percent(r.share) : "-", against});
@@ -160,7 +162,7 @@ void add_compile_command(CLI::App& app, Session& session) {
   add_choice<TuneMode>(*sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
                        "off: best guess, verified; fast: seconds per kernel; full: minutes");
   add_choice<bool>(*sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
-                   "never: self-contained (default); auto: may call oneDNN where it is faster");
+                   "never: self-contained (default); auto: ranges of m where oneDNN is faster call it, and the program needs it to load");
   add_choice<bool>(*sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
                    "dequantization of grouped weights: integer part exact (default), or rounded to bf16 before the product");
   sub->add_option("--threads", o.threads, "threads to tune for (default: all this process may use)")->check(CLI::Range(1, 4096));

@@ -8,8 +8,8 @@
 #include "cache/toolchain.h"
 #include "cli/cli.h"
 #include "cli/report.h"
-#include "codegen/references.h"
 #include "codegen/target.h"
+#include "codegen/vendor_module.h"
 
 namespace qcg {
 

@@ -21,7 +21,7 @@ struct LogFlags {
 
 bool selected(const TuneRecord& r, const LogFlags& flags) {
   if (flags.m > 0 && r.m != flags.m && !(flags.m >= r.m_min && flags.m <= r.m_max)) return false;
-  if (!flags.status.empty() && trial_status_name(r.status) != flags.status) return false;
+  if (!flags.status.empty() && status_of(r) != flags.status) return false;
   if (flags.kernel.empty()) return true;
   if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0 || fnmatch(flags.kernel.c_str(), r.step.c_str(), 0) == 0) return true;
   return std::any_of(r.nodes.begin(), r.nodes.end(), [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
@@ -47,7 +47,7 @@ std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
 }
 
 std::string describe_status(const TuneRecord& r) {
-  std::string text(trial_status_name(r.status));
+  std::string text(status_of(r));
   if (r.reason.starts_with("lost by")) return r.reason;
   if (!r.reason.empty()) text += ": " + r.reason;
   return r.resources.empty() ? text : text + " (" + r.resources + ")";
@@ -63,7 +63,7 @@ void print_text(const std::vector<Group>& groups) {
       const TuneRecord& r = *group[i];
       const bool timed = r.median_s > 0;
       const double spread = timed ? (r.p90_s - r.p10_s) / 2 / r.median_s * 100 : 0;
-      const bool not_built = r.status == TrialStatus::reference || r.status == TrialStatus::separate;
+      const bool not_built = r.status == TrialStatus::reference || r.status == TrialStatus::separate || is_extern(r);
       table.add({fmt::format("{}", i + 1), r.candidate.empty() ? r.kernel : r.candidate, timed ? format_time(r.median_s) : "-",
                  timed ? fmt::format("±{:.1f} %", spread) : "", timed ? fmt::format("{:.1f}", r.gbps) : "",
                  timed ? fmt::format("{:.0f}", r.gflops) : "", r.share > 0 ? format_percent(r.share) : "",
@@ -89,7 +89,7 @@ void print_csv(const std::vector<Group>& groups) {
     for (const TuneRecord* r : group)
       fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n", csv_field(r->kernel),
                  csv_field(r->candidate), r->scheme, r->m, r->n, r->k, r->group, r->threads, r->median_s * 1e6, r->p10_s * 1e6,
-                 r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s, trial_status_name(r->status), csv_field(r->reason));
+                 r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s, status_of(*r), csv_field(r->reason));
 }
 
 // The layout of TORCHINDUCTOR max-autotune's own log, for people who compare the two.
@@ -140,7 +140,7 @@ void add_log_command(CLI::App& app, Session& session) {
   sub->add_option("path", flags->path, "a program directory or a tune.jsonl")->required();
   sub->add_option("--kernel", flags->kernel, "only steps, kernels or source nodes that match this glob");
   sub->add_option("--m", flags->m, "only the range that serves this m")->check(CLI::PositiveNumber);
-  sub->add_option("--status", flags->status, "won, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate");
+  sub->add_option("--status", flags->status, "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate");
   add_choice<std::string>(*sub, "--format", flags->format, {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
                           "text (default), or for other programs");
   sub->footer("Example:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16");

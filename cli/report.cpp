@@ -39,6 +39,10 @@ std::string format_range(int64_t m_min, int64_t m_max) {
   return m_max == INT64_MAX ? fmt::format("{}+", m_min) : fmt::format("{}-{}", m_min, m_max);
 }
 
+std::string_view status_of(const TuneRecord& r) {
+  return is_extern(r) && r.status == TrialStatus::won ? "extern" : trial_status_name(r.status);
+}
+
 std::string Table::str() const {
   std::vector<size_t> widths;
   for (const auto& row : rows_)

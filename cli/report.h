@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "codegen/tune.h"
 
 namespace qcg {
 
@@ -22,6 +23,9 @@ std::string format_rate(double gbps);         // "46.0 GB/s"
 std::string format_flops(double gflops);      // "0.96 TF/s"
 std::string format_percent(double share);     // "97 %"
 std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
+
+// How a record's status is called: "extern" where a vendor's kernel won and the program calls it.
+std::string_view status_of(const TuneRecord& record);
 
 // Columns padded to their widest cell, two spaces between; the last column is not padded. Width counts UTF-8 code points.
 class Table {

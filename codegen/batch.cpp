@@ -57,9 +57,11 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
 std::vector<Candidate> select_candidates(const Problem& problem, const Target& target, const Bucket& bucket,
                                          const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
   std::vector<Candidate> all = candidates(problem, target, bucket.m_min, bucket.m_max);
-  if (const TuneRecord* pin = pins.find(problem.signature(), bucket))
+  if (const TuneRecord* pin = pins.find(problem.signature(), bucket)) {
     for (const Candidate& candidate : all)
       if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
+    if (is_extern(*pin) && options.extern_auto && !all.empty()) return {all[0]};  // should the vendor's be missing or wrong
+  }
   limit_candidates(problem, bucket.m_probe, all, options.tune, ceilings);
   return all;
 }

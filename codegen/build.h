@@ -7,6 +7,7 @@
 //   if (built[0].ok()) load(built[0].bytes);
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct BuiltKernel {
   double compile_s = 0;
   std::string failure;          // why it did not build: the compiler's first error line; empty if it did
   std::string miss_reason;      // what differs from the nearest entry, for --explain
+  std::optional<VendorCall> vendor;  // of a vendor's kernel (extern_kernel.h), which no compiler has built
 
   bool ok() const { return failure.empty() && !bytes.empty(); }
 };

@@ -150,6 +150,7 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
 }  // namespace
 
 std::string Candidate::describe() const {
+  if (!microkernel) return std::string(kExternCandidate);
   std::string s = fmt::format("{} {}x{}", microkernel->name, mr, layout.nr);
   if (kc > 0) s += fmt::format(" kc={}", kc);
   if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);

@@ -4,10 +4,12 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "cache/compile_cache.h"
 #include "codegen/batch.h"
+#include "codegen/extern_choice.h"
 #include "codegen/gemm_layout.h"
 #include "codegen/link.h"
 #include "codegen/merge_choice.h"
@@ -41,11 +43,11 @@ class Compiler {
  public:
   explicit Compiler(const CompileOptions& options) : options_(options) {
     threads_ = options.threads > 0 ? options.threads : this_machine().cores;
+    externs_ = ExternChoices(threads_);
   }
 
   Result<CompileReport> run() {
     const double start = now_s();
-    QCG_CHECK(refuse_unavailable());
     QCG_TRY(target, parse_target(options_.target));
     QCG_CHECK(check_tunable(target));
     QCG_TRY(cxx, find_compiler(target, options_.toolchain));
@@ -63,11 +65,13 @@ class Compiler {
     std::optional<Attempt> attempt;
     QCG_CHECK(build_and_tune(builder, pins, attempt));
     QCG_CHECK(judge_merges(builder, pins, attempt));
+    if (!externs_.missing_library().empty())
+      report_.warnings.push_back(fmt::format("--extern=auto: {}; every kernel is qcodegen's own", externs_.missing_library()));
     describe_input(attempt->explanation);
     report_.compiler_runs = builder.counters().compiler_runs;
     report_.cache_hits = builder.counters().cache_hits;
     ProgramWriter& writer = attempt->writer;
-    link_kernels(attempt->batch, writer);
+    QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(options_));
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
@@ -105,7 +109,7 @@ class Compiler {
     step("pack {:.1f} MB of weights", static_cast<double>(bytes) / 1e6);
     QCG_CHECK(writer.pack_constants(plan, threads_));
     const double tune_start = now_s();
-    QCG_CHECK(choose_all(plan, batch, writer));
+    QCG_CHECK(choose_all(plan, batch, writer, pins));
     report_.tune_s += now_s() - tune_start;
     out.emplace(Attempt{std::move(explanation), std::move(batch), std::move(writer)});
     return {};
@@ -126,16 +130,9 @@ class Compiler {
     options_.passes.keep_apart.insert(merges.keep_apart.begin(), merges.keep_apart.end());
     options_.passes.keep_cats.insert(merges.keep_cats.begin(), merges.keep_cats.end());
     report_.kernels.clear();
+    externs_.forget();
     attempt.reset();
     return build_and_tune(builder, pins, attempt);
-  }
-
-  // Choices of the command line's contract that no kernel or loader serves yet: an error, never silently the default.
-  Status refuse_unavailable() const {
-    if (options_.extern_auto)
-      return Error::unsupported("--extern=auto", "programs that call vendor kernels cannot be written yet",
-                                "leave it out: the log still shows what the vendor's kernels would take");
-    return {};
   }
 
   template <class... Args>
@@ -182,7 +179,7 @@ class Compiler {
     return missing.empty() ? "" : "this host cannot run it: " + missing;
   }
 
-  Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer) {
+  Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer, const Pins& pins) {
     const std::string missing = untunable(plan.target);
     if (!missing.empty()) report_.warnings.push_back("kernels were not verified: " + missing);
     tune_options_.mode = options_.tune;
@@ -196,7 +193,7 @@ class Compiler {
         if (!kernel.ok()) return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
         continue;
       }
-      QCG_CHECK(choose(plan, batch, choice, writer, missing));
+      QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
     }
     return {};
   }
@@ -231,7 +228,7 @@ class Compiler {
   void log_result(const TuneResult& result, bool tried) {
     for (const TuneRecord& record : result.records) {
       log_ += to_json_line(record) + "\n";
-      if (record.status == TrialStatus::reference) continue;
+      if (record.status == TrialStatus::reference || is_extern(record)) continue;
       ++report_.candidates;
       if (record.status == TrialStatus::failed_to_build) ++report_.candidates_failed;
       else if (record.status == TrialStatus::wrong || record.status == TrialStatus::crashed) ++report_.candidates_wrong;
@@ -239,12 +236,39 @@ class Compiler {
     }
   }
 
-  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const std::string& untried) {
+  // A vendor's kernel competes, unless the pinned log holds another winner; one that won there is the only candidate.
+  Status join_extern(const Plan& plan, Batch& batch, Choice& choice, const Pins& pins) {
+    const TuneRecord* pin = pins.find(std::get<Problem>(plan.problems[choice.problem]).signature(), choice.bucket);
+    const bool pinned = pin && is_extern(*pin);
+    if (!options_.extern_auto || (!pinned && (pin || options_.tune == TuneMode::off))) return {};
+    return externs_.join(plan, batch, choice, pinned);
+  }
+
+  // Why a reference that is faster does not serve.
+  void explain_references(TuneResult& result, int problem) const {
+    const std::string& why_not = externs_.why_not(problem);
+    if (result.winner < 0 || why_not.empty()) return;
+    const double ours_s = result.records[static_cast<size_t>(result.winner)].median_s;
+    for (TuneRecord& record : result.records)
+      if (record.status == TrialStatus::reference && record.median_s > 0 && record.median_s < ours_s)
+        record.reason += "; a program cannot call it: " + why_not;
+  }
+
+  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const Pins& pins, const std::string& untried) {
     const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
     const std::string key = fmt::format("{} {} {}", problem.signature(), choice.bucket.m_min, choice.bucket.m_max);
+    const Choice ours = choice;
+    if (untried.empty() && !extern_refused_.contains(key)) QCG_CHECK(join_extern(plan, batch, choice, pins));
     if (!tuned_.contains(key)) {
       QCG_TRY(tuned, tune_choice(plan, batch, choice, writer, untried));
+      explain_references(tuned, choice.problem);
       log_result(tuned, untried.empty());
+      if (tuned.winner < 0 && !choice.candidates[0].microkernel && !ours.candidates.empty()) {  // pinned, and not right here
+        report_.warnings.push_back(fmt::format("{}: the pinned {} is not right here: {}", problem.label(), kExternCandidate, tuned.records[0].reason));
+        extern_refused_.insert(key);
+        choice = ours;
+        return choose(plan, batch, choice, writer, pins, untried);
+      }
       tuned_[key] = std::move(tuned);
     }
     const TuneResult& result = tuned_.at(key);
@@ -271,7 +295,7 @@ class Compiler {
     out.name = kernel.source.name;
     out.nodes = problem.nodes;
     out.segments = static_cast<int>(problem.segments.size());
-    out.status = kernel.hit ? "hit" : "built";
+    out.status = kernel.vendor ? "extern" : kernel.hit ? "hit" : "built";
     out.m_min = choice.bucket.m_min;
     out.m_max = choice.bucket.m_max;
     out.m_probe = choice.bucket.m_probe;
@@ -289,20 +313,26 @@ class Compiler {
   }
 
   // Neighbouring buckets won by the same kernel become one entry; the last one has no upper limit.
-  static void link_kernels(const Batch& batch, ProgramWriter& writer) {
+  Status link_kernels(const Plan& plan, const Batch& batch, ProgramWriter& writer) const {
+    std::set<int> with_vendor;
     for (size_t c = 0; c < batch.choices.size(); ++c) {
       const Choice& choice = batch.choices[c];
       const size_t build = choice.builds[static_cast<size_t>(choice.winner)];
       const bool last = c + 1 == batch.choices.size() || batch.choices[c + 1].problem != choice.problem;
       if (!last && batch.choices[c + 1].builds[static_cast<size_t>(batch.choices[c + 1].winner)] == build) continue;
       writer.add_kernel(choice.problem, last ? -1 : choice.bucket.m_max, batch.kernels[build]);
+      if (batch.kernels[build].vendor && with_vendor.insert(choice.problem).second)
+        QCG_CHECK(writer.add_vendor_weights(plan, choice.problem, *externs_.find(choice.problem), threads_));
     }
+    return {};
   }
 
   CompileOptions options_;  // keep_apart and keep_cats grow when fusions lose
   int threads_ = 1;
   TuneOptions tune_options_;
   std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed
+  ExternChoices externs_{1};
+  std::set<std::string> extern_refused_;     // keys of tuned_ whose pinned vendor's kernel was wrong
   CompileReport report_;
   std::string log_;
 };

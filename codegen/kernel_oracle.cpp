@@ -143,6 +143,15 @@ std::string GuardedOutputs::find_unwritten() const {
   return {};
 }
 
+KernelCall::KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs, const VendorCall* vendor)
+    : args(inputs.args()), params{inputs.m()} {
+  args.push_back({const_cast<std::byte*>(packed.data()), 0});
+  outputs.append_args(args);
+  if (!vendor) return;
+  args.push_back({const_cast<std::byte*>(vendor->weights.data()), 0});
+  params.insert(params.end(), vendor->params.begin(), vendor->params.end());
+}
+
 KernelOracle::KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms, uint64_t seed)
     : problem_(problem) {
   std::mt19937_64 rng(seed + 1);
@@ -269,17 +278,15 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
   return report;
 }
 
-OracleReport KernelOracle::run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed) const {
+OracleReport KernelOracle::run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed,
+                                         const VendorCall* vendor) const {
   if (!failure_.empty()) return {false, 0, 0, failure_};
   OracleReport worst;
   Workspace workspace;
   for (const Call& call : calls_) {
     GuardedOutputs outputs(problem_, call.inputs.m());
-    std::vector<qcg_arg> args = call.inputs.args();
-    args.push_back({const_cast<std::byte*>(packed.data()), 0});
-    outputs.append_args(args);
-    const int64_t params[] = {call.inputs.m()};
-    if (const Status status = run_kernel(pool, kernel, {args.data(), params, nullptr}, workspace); !status.ok())
+    const KernelCall arguments(call.inputs, packed, outputs, vendor);
+    if (const Status status = run_kernel(pool, kernel, arguments.call(), workspace); !status.ok())
       return {false, 0, 0, status.error().message};
     const OracleReport report = check(call, outputs);
     if (!report.ok) return report;

@@ -62,6 +62,15 @@ class GuardedOutputs {
   std::vector<Block> blocks_;
 };
 
+// One call of a problem's kernel; problem.h says what comes when. `vendor` may be null.
+struct KernelCall {
+  KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs, const VendorCall* vendor);
+  qcg_call call() const { return {args.data(), params.data(), nullptr}; }
+
+  std::vector<qcg_arg> args;
+  std::vector<int64_t> params;
+};
+
 struct OracleReport {
   bool ok = true;
   double max_error = 0;  // the largest of error / bound, as an absolute error …
@@ -75,7 +84,8 @@ class KernelOracle {
   KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms, uint64_t seed);
 
   // Runs the kernel at every m and checks it; stops at the first that is wrong.
-  OracleReport run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed) const;
+  OracleReport run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed,
+                             const VendorCall* vendor = nullptr) const;
 
  private:
   // One m: its inputs, the rows that are looked at, and where they begin among all rows of all m.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cstring>
@@ -28,12 +29,21 @@ namespace {
 
 constexpr int64_t kSectionAlign = 4096;
 
+int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
+
 struct LinkedKernel {
   int problem;
   int64_t m_max;
   std::string module;  // path in the program
   std::string symbol;
   CudaLaunch launch;  // threads is 0 on the CPU
+  std::string library;  // a vendor's, which the module calls
+};
+
+// What the vendor's kernel of a step reads and is told.
+struct LinkedVendor {
+  int64_t offset = 0, bytes = 0;
+  std::vector<int64_t> params;
 };
 
 // A size as the manifest writes it: an integer, or terms [coefficient, symbol…].
@@ -79,17 +89,33 @@ Status write_file(const std::string& path, std::string_view bytes) {
 
 struct ProgramWriter::State {
   std::string path, staging;
+  int weights_fd = -1;
   std::byte* weights = nullptr;
   size_t weights_bytes = 0;
   std::vector<int64_t> offsets;          // per plan.constants
   std::vector<LinkedKernel> kernels;
+  std::map<size_t, LinkedVendor> vendors;      // by plan.constants; their buffers come after the plan's, in this order
   std::map<std::string, std::string> modules;  // path -> bytes
   std::map<std::string, std::string> sources;
   int64_t total = 0;
   bool finished = false;
 
+  // Makes weights.bin longer. posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
+  Status grow_weights(size_t bytes) {
+    const int full = ::posix_fallocate(weights_fd, 0, static_cast<off_t>(bytes));
+    if (full != 0) errno = full;
+    void* map = full != 0 ? MAP_FAILED
+                : weights ? ::mremap(weights, weights_bytes, bytes, MREMAP_MAYMOVE)
+                          : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, weights_fd, 0);
+    if (map == MAP_FAILED) return io_error(staging + "/weights.bin", "cannot reserve");
+    weights = static_cast<std::byte*>(map);
+    weights_bytes = bytes;
+    return {};
+  }
+
   ~State() {
     if (weights) ::munmap(weights, weights_bytes);
+    if (weights_fd >= 0) ::close(weights_fd);
     std::error_code ignored;
     if (!finished) fs::remove_all(staging, ignored);
   }
@@ -111,19 +137,12 @@ Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan&
   int64_t end = 0;
   for (const PlanConstant& constant : plan.constants) {
     state->offsets.push_back(end);
-    end += (constant.bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign;
+    end += align_section(constant.bytes);
   }
-  state->weights_bytes = static_cast<size_t>(std::max<int64_t>(end, kSectionAlign));
   const std::string file = state->staging + "/weights.bin";
-  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) return io_error(file, "cannot create").error();
-  // posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
-  const int full = ::posix_fallocate(fd, 0, static_cast<off_t>(state->weights_bytes));
-  void* map = full == 0 ? ::mmap(nullptr, state->weights_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-  if (full != 0) errno = full;
-  ::close(fd);
-  if (map == MAP_FAILED) return io_error(file, "cannot reserve").error();
-  state->weights = static_cast<std::byte*>(map);
+  state->weights_fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (state->weights_fd < 0) return io_error(file, "cannot create").error();
+  QCG_CHECK(state->grow_weights(static_cast<size_t>(std::max<int64_t>(end, kSectionAlign))));
   return ProgramWriter(std::move(state));
 }
 
@@ -158,11 +177,24 @@ std::span<const std::byte> ProgramWriter::packed(const Plan& plan, size_t consta
 }
 
 void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel) {
-  const std::string stem = fmt::format("{}_{}", kernel.source.name, kernel.key.substr(0, 8));
+  const bool is_vendor = kernel.vendor.has_value();
+  const std::string stem = fmt::format("{}_{}", is_vendor ? "onednn" : kernel.source.name, kernel.key.substr(0, 8));
   const std::string module = "kernels/" + stem + std::string(kernel.source.module_suffix());
   state_->modules[module] = kernel.bytes;
-  state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
-  state_->kernels.push_back({problem, m_max, module, kernel.source.symbol, kernel.source.launch});
+  if (!is_vendor) state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
+  state_->kernels.push_back({problem, m_max, module, kernel.source.symbol, kernel.source.launch, is_vendor ? kExternLibrary : ""});
+}
+
+Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads) {
+  for (size_t c = 0; c < plan.constants.size(); ++c) {
+    if (plan.constants[c].problem != problem) continue;
+    const int64_t at = static_cast<int64_t>(state_->weights_bytes), bytes = kernel.weights_bytes();
+    QCG_CHECK(state_->grow_weights(static_cast<size_t>(at + align_section(bytes))));
+    kernel.write_weights(std::get<Problem>(plan.problems[static_cast<size_t>(problem)]), plan.constants[c].segments, threads,
+                         {state_->weights + at, static_cast<size_t>(bytes)});
+    state_->vendors[c] = {at, bytes, kernel.task.params_after_m()};
+  }
+  return {};
 }
 
 namespace {
@@ -183,10 +215,25 @@ json buffer_json(const Plan& plan, const PlanBuffer& buffer, int64_t weights_off
 
 json kernel_json(const LinkedKernel& kernel) {
   json out = {{"m_max", kernel.m_max}, {"module", kernel.module}, {"symbol", kernel.symbol}};
+  if (!kernel.library.empty()) out["library"] = kernel.library;
   const CudaLaunch& l = kernel.launch;
   if (l.threads > 0)
     out["launch"] = {{"threads", l.threads}, {"rows", l.rows}, {"column_tiles", l.column_tiles}, {"shared_bytes", l.shared_bytes}};
   return out;
+}
+
+// The buffer and the numbers come after what all kernels of the step read.
+void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map<size_t, LinkedVendor>& vendors, json& out) {
+  size_t buffer = plan.buffers.size();
+  for (const auto& [constant, vendor] : vendors) {
+    const bool reads = std::any_of(step.args.begin(), step.args.end(),
+                                   [&, at = plan.constants[constant].buffer](const PlanArg& arg) { return arg.buffer == at; });
+    if (reads && plan.constants[constant].problem == step.problem) {
+      out["args"].push_back({{"buffer", buffer}, {"offset", 0}, {"stride", 0}});
+      for (int64_t param : vendor.params) out["params"].push_back(param);
+    }
+    ++buffer;
+  }
 }
 
 json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedKernel>& kernels) {
@@ -224,7 +271,7 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
                    {"kernel_abi", QCG_KERNEL_ABI},
                    {"target", plan.target.str()},
                    {"isa", isa_info(plan.target.isa).name}};
-  for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps", "copies"}) manifest[list] = json::array();
+  for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) manifest[list] = json::array();
   for (const Symbol& symbol : plan.symbols)
     manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
   for (size_t i = 0; i < plan.input_names.size(); ++i)
@@ -235,7 +282,12 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   for (size_t c = 0; c < plan.constants.size(); ++c) weight_offsets[plan.constants[c].buffer] = s.offsets[c];
   for (size_t b = 0; b < plan.buffers.size(); ++b)
     manifest["buffers"].push_back(buffer_json(plan, plan.buffers[b], weight_offsets[b]));
-  for (const PlanStep& step : plan.steps) manifest["steps"].push_back(step_json(plan, step, s.kernels));
+  for (const auto& [constant, vendor] : s.vendors)
+    manifest["buffers"].push_back({{"kind", "weights"}, {"offset", vendor.offset}, {"bytes", vendor.bytes}});
+  for (const PlanStep& step : plan.steps) {
+    json& out = manifest["steps"].emplace_back(step_json(plan, step, s.kernels));
+    add_vendor_arguments(plan, step, s.vendors, out);
+  }
 
   std::map<std::string, std::string> files = s.modules;
   files.insert(s.sources.begin(), s.sources.end());

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "codegen/build.h"
+#include "codegen/extern_kernel.h"
 #include "codegen/plan.h"
 
 namespace qcg {
@@ -34,6 +35,10 @@ class ProgramWriter {
 
   // This kernel serves `problem` for m up to m_max (-1: no limit). Call in ascending order of m_max.
   void add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel);
+
+  // Gives every step of `problem` the copy of its weights that the vendor's kernel reads, after all others. What packed()
+  // returned is void then.
+  Status add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads);
 
   // Writes kernels, sources, log, header and manifest, syncs, and renames over `path`.
   Status finish(const Plan& plan, const std::string& tune_log, const std::string& origin);

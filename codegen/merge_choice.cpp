@@ -57,7 +57,7 @@ class MergeJudge {
     contest.merged = &merged;
     contest.members = take_apart(merged, fusion);
     for (const Choice& choice : batch_.choices)
-      if (choice.problem == problem && choice.won.median_s > 0 && decides(choice.bucket, options_.mode)) contest.choices.push_back(&choice);
+      if (choice.problem == problem && choice.won.median_s > 0 && !is_extern(choice.won) && decides(choice.bucket, options_.mode)) contest.choices.push_back(&choice);
     for (size_t c = 0; c < plan_.constants.size() && !contest.constant; ++c)
       if (plan_.constants[c].problem == problem) contest.constant = &plan_.constants[c], contest.packed = writer_.packed(plan_, c);
     if (contest.choices.empty() || !contest.constant) return {};

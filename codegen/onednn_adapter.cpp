@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/dtype.h"
+#include "codegen/onednn_describe.h"
 
 #define QCG_EXPORT __attribute__((visibility("default")))
 
@@ -26,18 +26,6 @@ using dnnl::memory;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kCopyAlignment = 4096;
 constexpr int64_t kMaxCopies = 4096;
-
-memory::data_type data_type(int32_t dtype) {
-  switch (static_cast<qcg::DType>(dtype)) {
-    case qcg::DType::f32: return memory::data_type::f32;
-    case qcg::DType::f16: return memory::data_type::f16;
-    case qcg::DType::bf16: return memory::data_type::bf16;
-    case qcg::DType::i8: return memory::data_type::s8;
-    case qcg::DType::u8: return memory::data_type::u8;
-    case qcg::DType::i32: return memory::data_type::s32;
-    default: throw std::runtime_error("oneDNN has no such dtype");
-  }
-}
 
 dnnl::post_ops post_ops(int32_t eltwise) {
   dnnl::post_ops out;
@@ -55,14 +43,31 @@ dnnl::post_ops post_ops(int32_t eltwise) {
   return out;
 }
 
+}  // namespace
+
+namespace qcg {
+
+memory::data_type onednn_data_type(int32_t dtype) {
+  switch (static_cast<DType>(dtype)) {
+    case DType::f32: return memory::data_type::f32;
+    case DType::f16: return memory::data_type::f16;
+    case DType::bf16: return memory::data_type::bf16;
+    case DType::i8: return memory::data_type::s8;
+    case DType::u8: return memory::data_type::u8;
+    case DType::i32: return memory::data_type::s32;
+    default: throw std::runtime_error("oneDNN has no such dtype");
+  }
+}
+
 // What differs between the two APIs: how scales are said, and how a primitive descriptor is made.
-matmul::primitive_desc describe(const QcgOneDnnMatmul& s, const dnnl::engine& engine) {
-  const memory::desc x({s.m, s.k}, data_type(s.x_dtype), memory::format_tag::ab);
-  const memory::desc w({s.k, s.n}, data_type(s.w_dtype), memory::format_tag::any);
-  const memory::desc y({s.m, s.n}, data_type(s.y_dtype), memory::format_tag::ab);
+matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& s, const dnnl::engine& engine, dnnl::scratchpad_mode scratchpad) {
+  const memory::desc x({s.m, s.k}, onednn_data_type(s.x_dtype), memory::dims{s.x_stride > 0 ? s.x_stride : s.k, 1});
+  const memory::desc w({s.k, s.n}, onednn_data_type(s.w_dtype), memory::format_tag::any);
+  const memory::desc y({s.m, s.n}, onednn_data_type(s.y_dtype), memory::dims{s.y_stride > 0 ? s.y_stride : s.n, 1});
   const memory::desc bias({1, s.n}, memory::data_type::f32, memory::format_tag::ab);
-  const bool decompress = s.scales && qcg::is_floating(static_cast<qcg::DType>(s.x_dtype));
+  const bool decompress = s.scales && is_floating(static_cast<DType>(s.x_dtype));
   dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(scratchpad);
   attr.set_post_ops(post_ops(s.eltwise));
 #if DNNL_VERSION_MAJOR >= 3
   if (s.scales) attr.set_scales_mask(DNNL_ARG_WEIGHTS, 1 << 1);
@@ -70,8 +75,8 @@ matmul::primitive_desc describe(const QcgOneDnnMatmul& s, const dnnl::engine& en
   if (decompress) throw std::runtime_error("weights decompression came with oneDNN 3.4");
 #else
   if (decompress) {
-    const bool f32 = static_cast<qcg::DType>(s.x_dtype) == qcg::DType::f32;
-    const bool f16 = static_cast<qcg::DType>(s.x_dtype) == qcg::DType::f16;
+    const bool f32 = static_cast<DType>(s.x_dtype) == DType::f32;
+    const bool f16 = static_cast<DType>(s.x_dtype) == DType::f16;
     attr.set_fpmath_mode(f32 ? dnnl::fpmath_mode::strict : f16 ? dnnl::fpmath_mode::f16 : dnnl::fpmath_mode::bf16, true);
   }
 #endif
@@ -83,6 +88,10 @@ matmul::primitive_desc describe(const QcgOneDnnMatmul& s, const dnnl::engine& en
                 : matmul::primitive_desc(matmul::desc(x, w, y), attr, engine);
 #endif
 }
+
+}  // namespace qcg
+
+namespace {
 
 // Weights on huge pages, as ours are: a fair reference.
 struct FreeDeleter {
@@ -100,7 +109,7 @@ Block allocate(size_t bytes) {
 
 class Matmul {
  public:
-  explicit Matmul(const QcgOneDnnMatmul& s) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), pd_(describe(s, engine_)), primitive_(pd_) {
+  explicit Matmul(const QcgOneDnnMatmul& s) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), pd_(qcg::describe_matmul(s, engine_, dnnl::scratchpad_mode::library)), primitive_(pd_) {
     memory x(pd_.src_desc(), engine_, const_cast<void*>(s.x));
     y_ = memory(pd_.dst_desc(), engine_);
     args_ = {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y_}};
@@ -109,7 +118,7 @@ class Matmul {
     if (s.scales) {
       scales_.assign(s.scales, s.scales + s.n);
       const memory::desc desc({s.n}, memory::data_type::f32, memory::format_tag::a);
-      args_.insert({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, memory(desc, engine_, scales_.data())});
+      args_.insert({qcg::kOneDnnScales, memory(desc, engine_, scales_.data())});
     }
 #endif
     add_weights(s);
@@ -136,7 +145,7 @@ class Matmul {
   // Once to the primitive's own layout, then byte for byte until the copies, with as many bytes of the kernel that is timed
   // in turn with it, are larger than any cache.
   void add_weights(const QcgOneDnnMatmul& s) {
-    const memory::desc plain({s.k, s.n}, data_type(s.w_dtype), memory::format_tag::ba);
+    const memory::desc plain({s.k, s.n}, qcg::onednn_data_type(s.w_dtype), memory::format_tag::ba);
     memory user(plain, engine_, const_cast<void*>(s.w));
     const size_t bytes = pd_.weights_desc().get_size();
     const int64_t size = std::max<int64_t>(1, static_cast<int64_t>(bytes));
@@ -189,7 +198,7 @@ QCG_EXPORT const char* qcg_onednn_version() {
 }
 
 QCG_EXPORT int qcg_onednn_check(const QcgOneDnnMatmul* spec, char* why, int64_t why_bytes) {
-  return guarded(why, why_bytes, [&] { return describe(*spec, dnnl::engine(dnnl::engine::kind::cpu, 0)) ? 1 : 0; });
+  return guarded(why, why_bytes, [&] { return qcg::describe_matmul(*spec, dnnl::engine(dnnl::engine::kind::cpu, 0), dnnl::scratchpad_mode::library) ? 1 : 0; });
 }
 
 QCG_EXPORT void* qcg_onednn_create(const QcgOneDnnMatmul* spec, char* why, int64_t why_bytes) {

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "runtime/abi.h"
+
 extern "C" {
 
 // y[m, n] = eltwise( scales[n] * sum_k x[m, k] * w[n, k] + bias[n] ); dtypes are qcg::DType values.
@@ -22,6 +24,7 @@ struct QcgOneDnnMatmul {
   const float* bias;      // [n] or null
   const float* scales;    // [n] or null; beside a float x they ask for weights decompression
   int64_t cold_bytes;     // weights are copied until they fill this much
+  int64_t x_stride, y_stride;  // elements between rows, 0: no gap; qcg_onednn_create takes no gaps
 };
 enum QcgOneDnnEltwise : int32_t { kOneDnnNone, kOneDnnRelu, kOneDnnSwish, kOneDnnGeluErf, kOneDnnGeluTanh };
 
@@ -32,4 +35,7 @@ void* qcg_onednn_create(const QcgOneDnnMatmul* spec, char* why, int64_t why_byte
 int qcg_onednn_run(void* matmul);                       // once, on the next copy of the weights
 int qcg_onednn_read(void* matmul, void* y);             // [m, n] row-major
 void qcg_onednn_destroy(void* matmul);
+
+// The same as a kernel of a program, on the runtime's threads: onednn_task.h says what it is called with.
+extern __attribute__((visibility("default"))) const qcg_kernel qcg_onednn_kernel;
 }

@@ -77,6 +77,13 @@ struct Problem {
 // Arguments of a GEMM kernel, in this order (abi.h): x_0 … x_{S-1}; x_scale, x_zero (quantized activations; x_zero only if x_has_zero);
 // operands; the packed weights (data only); outputs. params[0] = m.
 
+// What a vendor's kernel gets beside the arguments every kernel of the problem gets: weights of its own after the outputs,
+// and after m what it is to multiply.
+struct VendorCall {
+  std::vector<int64_t> params;
+  std::span<const std::byte> weights;
+};
+
 // The constant tensors of one segment, as the graph holds them (any strides).
 struct SegmentTensors {
   Tensor weight;  // [n, k]
@@ -118,8 +125,11 @@ struct Microkernel {
 };
 std::span<const Microkernel> microkernel_table();
 
+// What describe() says of a candidate without a microkernel.
+inline constexpr std::string_view kExternCandidate = "extern oneDNN";
+
 struct Candidate {
-  const Microkernel* microkernel = nullptr;
+  const Microkernel* microkernel = nullptr;  // null: a vendor's kernel (extern_kernel.h); what follows means nothing then
   PackedLayout layout;
   int mr = 1;                  // rows per register tile
   std::vector<int> tails;      // rows of the kernels for a last row tile that is not full, ascending
@@ -131,7 +141,7 @@ struct Candidate {
                                // 0: panels of a block follow each other
   bool unpacks_block = false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
   bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
-  std::string describe() const;  // "8x2 kc=512 panels=8 prefetch=4096"
+  std::string describe() const;  // "avx512_f32fma 8x32 kc=512 panels=8 prefetch=4096", or kExternCandidate
 };
 
 // Best guess first; candidates(...)[0] is what --tune=off builds. All share layout_for(problem, target).

@@ -9,6 +9,7 @@
 
 #include "cache/key.h"
 #include "codegen/link.h"
+#include "codegen/vendor_module.h"
 #include "runtime/program.h"
 
 namespace qcg {
@@ -51,7 +52,7 @@ json report_json(const CompileReport& report) {
               {"kernels", json::array()}};
   for (const KernelReport& k : report.kernels)
     out["kernels"].push_back({{"step", k.step}, {"name", k.name}, {"nodes", k.nodes}, {"segments", k.segments},
-                              {"m_min", k.m_min}, {"m_max", k.m_max}, {"m_probe", k.m_probe}, {"summary", k.summary},
+                              {"extern", k.status == "extern"}, {"m_min", k.m_min}, {"m_max", k.m_max}, {"m_probe", k.m_probe}, {"summary", k.summary},
                               {"median_s", k.record.median_s}, {"gbps", k.record.gbps}, {"gflops", k.record.gflops},
                               {"share", k.record.share}, {"reference", k.best_reference}, {"ratio", k.reference_ratio}});
   return out;
@@ -73,7 +74,7 @@ void restore_report(const json& in, CompileReport& report) {
     out.name = k.at("name");
     out.nodes = k.at("nodes").get<std::vector<std::string>>();
     out.segments = k.at("segments");
-    out.status = "hit";
+    out.status = k.at("extern").get<bool>() ? "extern" : "hit";
     out.m_min = k.at("m_min");
     out.m_max = k.at("m_max");
     out.m_probe = k.at("m_probe");
@@ -109,6 +110,10 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threa
   key.add("options", options_text(options, threads));
   // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
   QCG_CHECK(key.add_file("generator", "/proc/self/exe"));
+  if (options.extern_auto) {
+    if (const std::string module = find_onednn_module(); !module.empty()) QCG_CHECK(key.add_file("vendor's module", module));
+    key.add("vendor", onednn_status().detail);
+  }
   key.add("toolchain", cxx.fingerprint);
   key.add("machine", this_machine().fingerprint);
   out.key_ = key.finish();

@@ -25,11 +25,4 @@ struct Reference {
 std::vector<Reference> references_for(const Problem& problem, const std::vector<SegmentTensors>& tensors,
                                       const KernelInputs& inputs, int threads, int64_t cold_bytes);
 
-// "oneDNN 2.6.3" or why there is none: for `doctor`. Asks in a child process, so that nothing is loaded into this one.
-struct VendorStatus {
-  bool found = false;
-  std::string detail, remedy;
-};
-VendorStatus onednn_status();
-
 }  // namespace qcg

@@ -104,6 +104,8 @@ class Tuning {
     result_.records[i].reason = std::move(reason);
   }
 
+  const VendorCall* vendor_of(size_t i) const { return built_[i].vendor ? &*built_[i].vendor : nullptr; }
+
   std::vector<size_t> alive_candidates() const {
     std::vector<size_t> alive;
     for (size_t i = 0; i < built_.size(); ++i)
@@ -159,7 +161,7 @@ class Tuning {
       if (!built_[i].ok()) continue;
       report.begin(i);
       auto loaded = Loaded::load(built_[i]);
-      const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_) : OracleReport{false, 0, 0, loaded.error().message};
+      const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_, vendor_of(i)) : OracleReport{false, 0, 0, loaded.error().message};
       report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}
                       .dump(-1, ' ', false, json::error_handler_t::replace));
       // What is wrong may have written where it should not: the next one gets a process of its own.
@@ -177,7 +179,10 @@ class Tuning {
   Status time_all(std::vector<size_t> alive) {
     const double timeout_s = 2 * trial_timeout_s(m_) + 2 * kOverBudget * options_.budget_s;
     const int64_t cold_bytes = cold_bytes_at(bucket_.m_min);
-    const auto& copies = options_.cold_weights->copies(packed_, cold_bytes);  // here, where the next bucket finds them
+    // Here, where the next bucket finds them.
+    Copies copies{options_.cold_weights->copies(packed_, cold_bytes), {}};
+    for (size_t i : alive)
+      if (vendor_of(i)) copies.vendor = options_.cold_vendor_weights->copies(vendor_of(i)->weights, cold_bytes);
     while (!alive.empty()) {
       QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); }));
       if (child.failure.empty()) {
@@ -226,8 +231,12 @@ class Tuning {
     if (i < built_.size() && m["dropped"] == true) set(i, TrialStatus::too_slow, "dropped early");
   }
 
-  void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const std::vector<std::span<const std::byte>>& copies,
-                     ChildReport& report) const {
+  // What rotates, so that every pass finds its weights cold.
+  struct Copies {
+    std::vector<std::span<const std::byte>> packed, vendor;
+  };
+
+  void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies, ChildReport& report) const {
     // References first: a vendor's threads must not be started while ours spin.
     const KernelInputs inputs(problem_, m_, kSeed);
     std::vector<Contender> contenders;
@@ -247,13 +256,14 @@ class Tuning {
       auto module = Loaded::load(built_[i]);
       if (!module.ok()) continue;
       loaded.push_back(std::move(*module));
-      auto run = [this, &pool, &workspace, &inputs, &outputs, &copies, &turn, kernel = loaded.back().kernel] {
-        std::vector<qcg_arg> args = inputs.args();
-        args.push_back({const_cast<std::byte*>(copies[turn++ % copies.size()].data()), 0});
-        outputs.append_args(args);
-        const int64_t params[] = {m_};
-        (void)run_kernel(pool, *kernel, {args.data(), params, nullptr}, workspace);
+      auto run = [&, kernel = loaded.back().kernel, vendor = built_[i].vendor]() mutable {
+        const size_t now = turn++;
+        if (vendor) vendor->weights = copies.vendor[now % copies.vendor.size()];
+        const KernelCall arguments(inputs, copies.packed[now % copies.packed.size()], outputs, vendor ? &*vendor : nullptr);
+        (void)run_kernel(pool, *kernel, arguments.call(), workspace);
       };
+      if (vendor_of(i) && !prepare_vendor(i, *loaded.back().kernel, inputs, outputs, copies, report)) continue;
+      if (vendor_of(i)) run();
       contenders.push_back({i, built_[i].source.name, true, run, 1, {}, false});
     }
     time_in_rounds(contenders, options_.budget_s, report);
@@ -262,6 +272,20 @@ class Tuning {
       report.send(json{{"i", c.index}, {"name", c.name}, {"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s},
                        {"samples", t.samples}, {"dropped", c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
     }
+  }
+
+  // A vendor brings weights to its own order when it is first asked about them and makes code when it first runs, which a
+  // program sees once: not timed.
+  bool prepare_vendor(size_t i, const qcg_kernel& kernel, const KernelInputs& inputs, GuardedOutputs& outputs, const Copies& copies,
+                      ChildReport& report) const {
+    for (const auto& copy : copies.vendor) {
+      const VendorCall vendor{vendor_of(i)->params, copy};
+      const KernelCall arguments(inputs, packed_, outputs, &vendor);
+      const qcg_call call = arguments.call();
+      if (kernel.shared_bytes(&call) < 0) return false;
+      report.send("");
+    }
+    return true;
   }
 
   void decide() {
@@ -290,6 +314,7 @@ class Tuning {
     const double percent = (r.median_s / best - 1) * 100;
     if (is_winner) {
       r.status = TrialStatus::won;
+      if (is_extern(r)) r.reason = "oneDNN serves this range";
     } else if (r.status == TrialStatus::reference) {
       r.reason = percent >= 0 ? fmt::format("{:.2f} times slower than the winner", r.median_s / best)
                               : fmt::format("{:.2f} times faster than the winner", best / r.median_s);

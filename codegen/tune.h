@@ -66,6 +66,7 @@ struct TuneRecord {
 // The record of one kernel before anything was tried: what is known from the problem and the build.
 TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel, const Bucket& bucket);
 std::string_view trial_status_name(TrialStatus status);
+inline bool is_extern(const TuneRecord& r) { return r.candidate == kExternCandidate; }  // a vendor's kernel that a program may call
 std::string to_json_line(const TuneRecord& record);                  // one object, no newline
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
 
@@ -90,15 +91,16 @@ struct TuneOptions {
   double budget_s = 2.0;                 // per bucket; fast keeps it, full may take ten times as long
   bool references = true;                // time vendor kernels beside ours
   Ceilings ceilings;
-  std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>();
+  std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>(), cold_vendor_weights = std::make_shared<ColdWeights>();
   double trial_timeout_s = 0;            // a candidate this long without an answer hangs; 0: from the work it has
 };
 
 struct TuneResult {
-  int winner = -1;                       // index into the built candidates; -1: none was right (the compile fails)
+  int winner = -1;                       // index into the built candidates; -1: none was right
   int reference_won = -1;                // index into records of a reference faster than the winner, or -1
   std::vector<TuneRecord> records;       // built candidates in order, then references
 };
+// A vendor's kernel among the built ones is a candidate like the others, the last in order of preference.
 // Verifies every built candidate at awkward M within the bucket, drops wrong ones, times the rest interleaved with the
 // references. TuneMode::off verifies the first candidate only and times nothing.
 Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const std::byte> packed,

@@ -126,7 +126,6 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   if (device_) QCG_CHECK(copy_to_device());
   QCG_CHECK(run_steps());
   if (device_) QCG_CHECK(copy_from_device());
-  run_copies();
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
   return {};
@@ -134,8 +133,7 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
 
 Status Context::bind(std::span<const int64_t> symbol_values) {
   QCG_CHECK(bind_buffers(symbol_values));
-  QCG_CHECK(bind_steps(symbol_values));
-  return bind_copies(symbol_values);
+  return bind_steps(symbol_values);
 }
 
 Status Context::bind_buffers(std::span<const int64_t> symbol_values) {
@@ -187,21 +185,6 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       bound.offsets.push_back(*offset);
       bound.args.push_back({nullptr, *stride});
     }
-  }
-  return {};
-}
-
-Status Context::bind_copies(std::span<const int64_t> symbol_values) {
-  const ProgramManifest& m = program_->manifest();
-  copies_.clear();
-  for (const auto& copy : m.copies) {
-    const auto offset = copy.offset.evaluate(symbol_values), bytes = copy.bytes.evaluate(symbol_values);
-    const auto target = tensor_bytes(m.outputs[static_cast<size_t>(copy.output)], symbol_values);
-    const int64_t available = buffer_bytes_[static_cast<size_t>(copy.buffer)];
-    if (!offset || !bytes || !target || *offset < 0 || *offset > available || *bytes < 0 ||
-        *bytes > available - *offset || *bytes > *target)
-      return impossible_size("$.copies[" + std::to_string(copies_.size()) + "]");
-    copies_.push_back({*offset, *bytes});
   }
   return {};
 }
@@ -325,15 +308,6 @@ Status Context::run_on_pool(BoundStep& step, double& elapsed_us) {
     if (++step.trials == kTrials) step.alone = step.best_us[1] < step.best_us[0];
   }
   return {};
-}
-
-void Context::run_copies() {
-  const ProgramManifest& m = program_->manifest();
-  for (size_t c = 0; c < copies_.size(); ++c) {
-    if (copies_[c].bytes == 0) continue;
-    std::byte* const to = outputs_[static_cast<size_t>(m.copies[c].output)].data;
-    std::memmove(to, buffer_data(m.copies[c].buffer) + copies_[c].offset, static_cast<size_t>(copies_[c].bytes));
-  }
 }
 
 }  // namespace qcg

@@ -21,7 +21,11 @@ Status Workspace::reserve(int64_t shared_bytes, int64_t scratch_bytes, int threa
 
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace) {
   qcg_call full = {call.args, call.params, nullptr};
-  QCG_CHECK(workspace.reserve(kernel.shared_bytes(&full), kernel.scratch_bytes(&full), pool.threads()));
+  const int64_t shared_bytes = kernel.shared_bytes(&full);
+  if (shared_bytes < 0)
+    return Error::unsupported("kernel", "the library it calls does not do this shape on this machine, or memory is short",
+                              "free memory, or compile the program with --extern=never");
+  QCG_CHECK(workspace.reserve(shared_bytes, kernel.scratch_bytes(&full), pool.threads()));
   full.shared = workspace.shared();
   for (uint32_t phase = 0; phase < kernel.phases; ++phase) {
     pool.parallel_items(kernel.items(&full, phase), [&](int64_t begin, int64_t end, int thread) {

@@ -29,8 +29,8 @@ class Workspace {
   int64_t scratch_stride_ = 0;
 };
 
-// call.shared is filled in here. Errors: memory the kernel asks for cannot be had. Not for one workspace on two
-// threads.
+// call.shared is filled in here. Errors: memory the kernel asks for cannot be had; a kernel that calls a vendor's library
+// asks for less than none, since the library refuses. Not for one workspace on two threads.
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace);
 
 // Says what is wrong with a table a module exported; ok when it can be run.

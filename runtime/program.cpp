@@ -61,6 +61,13 @@ bool is_as_written(std::span<const std::byte> bytes, const ProgramManifest::File
   return file.pieces.empty() ? digest_hex(bytes) == file.sha256 : piece_digests(bytes) == file.pieces;
 }
 
+// Whose library is not there; damage stays damage.
+Error missing_library(const ProgramManifest::KernelChoice& choice, Error error) {
+  if (error.code != ErrorCode::Io) return error;
+  return Error::unsupported(error.where, "calls " + choice.library + ", and " + error.message,
+                            "install " + choice.library + " in the version named there (Debian: libdnnl2), or compile the program with --extern=never");
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Program>> Program::load(const std::string& directory, const LoadOptions& options) {
@@ -122,8 +129,9 @@ Status Program::load_modules(const std::string& directory) {
       const auto [at, is_new] = loaded.try_emplace(choice.module, modules_.size());
       if (is_new) {
         const auto& file = manifest_.files.at(choice.module);  // parse_program_manifest made sure it is there
-        QCG_TRY(module, Module::load(directory + "/" + choice.module, file.bytes, file.sha256));
-        modules_.push_back(std::move(module));
+        auto module = Module::load(directory + "/" + choice.module, file.bytes, file.sha256);
+        if (!module.ok()) return choice.library.empty() ? module.error() : missing_library(choice, module.error());
+        modules_.push_back(std::move(*module));
       }
       QCG_TRY(kernel, modules_[at->second].find_kernel(choice.symbol));
       out.kernels.push_back(kernel);

@@ -121,9 +121,6 @@ class Context {
     int trials = 0;
     bool alone = false;
   };
-  struct BoundCopy {
-    int64_t offset = 0, bytes = 0;
-  };
   // A caller's tensor, and the dense block that stands in for it when kernels cannot use it in place.
   struct Slot {
     std::byte* data = nullptr;
@@ -137,7 +134,6 @@ class Context {
   Status bind(std::span<const int64_t> symbol_values);
   Status bind_buffers(std::span<const int64_t> symbol_values);
   Status bind_steps(std::span<const int64_t> symbol_values);
-  Status bind_copies(std::span<const int64_t> symbol_values);
   Status check_output(size_t index, const TensorView& view) const;
   Status place(const TensorView& view, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
@@ -146,7 +142,6 @@ class Context {
   Status copy_from_device();
   Status run_step(size_t index, double& elapsed_us);
   Status run_on_pool(BoundStep& step, double& elapsed_us);
-  void run_copies();
 
   std::shared_ptr<const Program> program_;
   std::shared_ptr<ThreadPool> pool_;
@@ -161,7 +156,6 @@ class Context {
   std::vector<int64_t> buffer_bytes_;
   std::vector<int64_t> arena_offsets_;  // per buffer; temporaries only
   std::vector<BoundStep> steps_;
-  std::vector<BoundCopy> copies_;
   std::vector<Slot> inputs_, outputs_;
   bool profile_ = false;
   std::vector<double> step_us_;

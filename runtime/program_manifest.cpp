@@ -242,6 +242,7 @@ ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
     choice.module = text(field(k, "module"), at + ".module");
     choice.symbol = text(field(k, "symbol"), at + ".symbol");
     check(out_.files.contains(choice.module), at + ".module", "is not in $.files");
+    if (const Json& library = field(k, "library"); !library.is_null()) choice.library = text(library, at + ".library");
     if (out_.on_device()) choice.launch = launch(field(k, "launch"), at + ".launch");
     const bool ascends = s.kernels.empty() ||
                          (s.kernels.back().m_max >= 0 && (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
@@ -337,26 +338,12 @@ Status Reader::read(const Json& root) {
   each(buffers, "$.buffers",
        [&](const Json& v, const std::string& at) { out_.buffers.push_back(buffer(v, at, steps.size())); });
   each(steps, "$.steps", [&](const Json& v, const std::string& at) { out_.steps.push_back(step(v, at)); });
-  each(field(root, "copies"), "$.copies", [&](const Json& v, const std::string& at) {
-    ProgramManifest::Copy c;
-    c.output = index(field(v, "output"), at + ".output", out_.outputs.size());
-    c.buffer = index(field(v, "buffer"), at + ".buffer", out_.buffers.size());
-    c.offset = size(field(v, "offset"), at + ".offset");
-    c.bytes = size(field(v, "bytes"), at + ".bytes");
-    out_.copies.push_back(std::move(c));
-  });
   if (!status_.ok()) return status_;
 
   out_.input_needs_dense.assign(out_.inputs.size(), false);
   out_.output_needs_dense.assign(out_.outputs.size(), false);
   for (size_t i = 0; i < out_.steps.size(); ++i)
     check_step(out_.steps[i], static_cast<int>(i), "$.steps[" + std::to_string(i) + "]");
-  for (const auto& copy : out_.copies) {
-    need_dense(copy.buffer);
-    check(out_.buffers[static_cast<size_t>(copy.buffer)].kind != ProgramManifest::BufferKind::temp, "$.copies",
-          "copies a temporary");
-    out_.output_needs_dense[static_cast<size_t>(copy.output)] = true;
-  }
   derive_bindings();
   return status_;
 }

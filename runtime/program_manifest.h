@@ -68,17 +68,13 @@ struct ProgramManifest {
     std::string module;  // a key of `files`
     std::string symbol;
     Launch launch;       // device targets only
+    std::string library; // a vendor's, which the module needs to load; empty: none
   };
   struct Step {
     std::string name;
     std::vector<KernelChoice> kernels;
     std::vector<Arg> args;
     std::vector<SizeExpr> params;
-  };
-  struct Copy {
-    int output = 0;
-    int buffer = 0;
-    SizeExpr offset, bytes;
   };
   // How a symbol is found: extent(input, axis) = coefficient * symbol + constant.
   struct Binding {
@@ -93,9 +89,8 @@ struct ProgramManifest {
   std::vector<Tensor> inputs, outputs;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
-  std::vector<Copy> copies;
   std::vector<Binding> bindings;        // derived: one per symbol that inputs determine
-  std::vector<bool> input_needs_dense;  // derived: some step or copy reads it with a numeric stride
+  std::vector<bool> input_needs_dense;  // derived: some step reads it with a numeric stride
   std::vector<bool> output_needs_dense;
 };
 

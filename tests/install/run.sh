@@ -32,8 +32,7 @@ cat >"$program/manifest.json" <<JSON
  "inputs": [{"name": "x", "dtype": "f32", "shape": [[[1, 0]], 4]}], "outputs": [{"name": "y", "dtype": "f32", "shape": [[[1, 0]], 4]}],
  "buffers": [{"kind": "input", "index": 0}, {"kind": "weights", "offset": 0, "bytes": 16}, {"kind": "output", "index": 0}],
  "steps": [{"name": "add", "kernels": [{"m_max": -1, "module": "kernels/add.so", "symbol": "add_row"}], "params": [[[1, 0]], 4],
-            "args": [{"buffer": 0, "offset": 0, "stride": null}, {"buffer": 1, "offset": 0, "stride": 0}, {"buffer": 2, "offset": 0, "stride": null}]}],
- "copies": []}
+            "args": [{"buffer": 0, "offset": 0, "stride": null}, {"buffer": 1, "offset": 0, "stride": 0}, {"buffer": 2, "offset": 0, "stride": null}]}]}
 JSON
 (cd "$program" && sha256sum manifest.json >manifest.sha256)
 expected='y [3, 4]: -1 0.125 1.25 2.375 -0.5 0.625 1.75 2.875'

@@ -98,7 +98,7 @@ const std::vector<Damage>& damages() {
          m["files"].erase("weights.bin");
          m["buffers"][2]["offset"] = 64;
        }},
-      {"$.buffers[1].last", [](json& m) { m["buffers"][1]["last"] = 2; }},
+      {"$.buffers[1].last", [](json& m) { m["buffers"][1]["last"] = 4; }},
       {"$.buffers[1].last", [](json& m) { m["buffers"][1]["first"] = 1, m["buffers"][1]["last"] = 0; }},
       {"$.steps[1].args[0]", [](json& m) { m["buffers"][1]["last"] = 0; }},
       {"$.steps[0].kernels", [](json& m) { m["steps"][0]["kernels"] = json::array(); }},
@@ -107,13 +107,11 @@ const std::vector<Damage>& damages() {
       {"$.steps[0].kernels[0].m_max", [](json& m) { m["steps"][0]["kernels"][0]["m_max"] = -2; }},
       {"$.steps[0].kernels[0].module", [](json& m) { m["steps"][0]["kernels"][0]["module"] = "kernels/other.so"; }},
       {"$.steps[0].kernels[0].symbol", [](json& m) { m["steps"][0]["kernels"][0]["symbol"] = 3; }},
-      {"$.steps[0].args[0].buffer", [](json& m) { m["steps"][0]["args"][0]["buffer"] = 4; }},
+      {"$.steps[0].args[0].buffer", [](json& m) { m["steps"][0]["args"][0]["buffer"] = 6; }},
       {"$.steps[0].args[0].offset", [](json& m) { m["steps"][0]["args"][0].erase("offset"); }},
       {"$.steps[0].args[1].stride", [](json& m) { m["steps"][0]["args"][1]["stride"] = nullptr; }},
       {"$.steps[0].params", [](json& m) { m["steps"][0]["params"] = json::array(); }},
-      {"$.copies[0].output", [](json& m) { m["copies"][0]["output"] = 3; }},
-      {"$.copies[0].buffer", [](json& m) { m["copies"][0]["buffer"] = -1; }},
-      {"$.copies", [](json& m) { m["copies"][0]["buffer"] = 1; }},
+      {"$.steps[1].kernels[0].library", [](json& m) { m["steps"][1]["kernels"][0]["library"] = 3; }},
       {"$.buffers[1].last", [](json& m) { m["steps"] = 5; }},
       {"$.buffers", [](json& m) { m["buffers"] = "x"; }},
   };
@@ -157,7 +155,7 @@ TEST_CASE("the sample manifest is read") {
   const SampleProgram sample;
   const auto manifest = parse_program_manifest(sample.manifest.dump());
   REQUIRE(manifest.ok());
-  CHECK(manifest->steps.size() == 2);
+  CHECK(manifest->steps.size() == 4);
   CHECK(manifest->bindings.size() == 1);
   CHECK(manifest->input_needs_dense[0]);  // copied to z
   CHECK(!manifest->output_needs_dense[0]);

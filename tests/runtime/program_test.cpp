@@ -247,7 +247,7 @@ TEST_CASE("shapes, peak and profile are reported") {
   CHECK(context->last_step_us().empty());
   context->set_profile(true);
   REQUIRE(context->run(run.inputs, run.outputs).ok());
-  REQUIRE(context->last_step_us().size() == 2);
+  REQUIRE(context->last_step_us().size() == 4);
   CHECK(context->last_step_us()[0] > 0);
 }
 
@@ -304,10 +304,39 @@ TEST_CASE("sizes that do not fit are errors at run, not crashes") {
   fails([](json& m) { m["steps"][0]["args"][1]["offset"] = -1; });
   fails([](json& m) { m["steps"][0]["args"][1]["stride"] = {{INT64_MAX, 0, 0}}; });
   fails([](json& m) { m["steps"][0]["params"][0] = {{INT64_MAX, 0}}; });
-  fails([](json& m) { m["copies"][0]["bytes"] = {{33, 0}}; });
-  fails([](json& m) { m["copies"][0]["offset"] = 1; });
-  fails([](json& m) { m["copies"][1]["bytes"] = 33; });
-  fails([](json& m) { m["copies"][1]["offset"] = INT64_MAX; });
+}
+
+TEST_CASE("a module that needs a vendor's library says which and what to do; one that needs none is just not loadable") {
+  for (const bool vendor : {true, false}) {
+    SampleProgram sample;
+    write_file(sample.dir() + "/kernels/vendor.so", "\177ELF, and no more");
+    sample.sign_file("kernels/vendor.so");
+    auto& kernel = sample.manifest["steps"][2]["kernels"][0];
+    kernel["module"] = "kernels/vendor.so";
+    if (vendor) kernel["library"] = "oneDNN";
+    sample.sign();
+    const auto program = Program::load(sample.dir());
+    REQUIRE(!program.ok());
+    CHECK(program.error().code == (vendor ? ErrorCode::Unsupported : ErrorCode::Io));
+    CHECK(program.error().where.find("vendor.so") != std::string::npos);
+    CHECK((program.error().message.find("calls oneDNN") != std::string::npos) == vendor);
+    CHECK((program.error().help.find("--extern=never") != std::string::npos) == vendor);
+  }
+}
+
+TEST_CASE("a kernel whose library refuses is an error, and nothing runs") {
+  static bool ran;
+  ran = false;
+  const auto one = [](const qcg_call*, uint32_t) -> int64_t { return 1; };
+  const auto none = [](const qcg_call*) -> int64_t { return 0; };
+  const auto refuse = [](const qcg_call*) -> int64_t { return -1; };
+  const qcg_kernel kernel = {QCG_KERNEL_ABI, 1, one, refuse, none, [](const qcg_call*, uint32_t, int64_t, int64_t, void*) { ran = true; }};
+  ThreadPool pool({.threads = 1});
+  Workspace workspace;
+  const Status status = run_kernel(pool, kernel, {nullptr, nullptr, nullptr}, workspace);
+  REQUIRE(!status.ok());
+  CHECK(status.error().code == ErrorCode::Unsupported);
+  CHECK(!ran);
 }
 
 TEST_CASE("memory that cannot be had is an error") {

@@ -66,7 +66,8 @@ class SampleProgram {
                   {"name": "z", "dtype": "f32", "shape": [[[8, 0]]]},
                   {"name": "v", "dtype": "f32", "shape": [8]}],
       "buffers": [{"kind": "input", "index": 0}, {"kind": "temp", "bytes": [[32, 0]], "first": 0, "last": 1},
-                  {"kind": "weights", "offset": 0, "bytes": 32}, {"kind": "output", "index": 0}],
+                  {"kind": "weights", "offset": 0, "bytes": 32}, {"kind": "output", "index": 0},
+                  {"kind": "output", "index": 1}, {"kind": "output", "index": 2}],
       "steps": [{"name": "double", "kernels": [{"m_max": 2, "module": "kernels/k.so", "symbol": "test_double_small"},
                                                {"m_max": -1, "module": "kernels/k.so", "symbol": "test_double"}],
                  "args": [{"buffer": 0, "offset": 0, "stride": null}, {"buffer": 1, "offset": 0, "stride": 8}],
@@ -74,9 +75,13 @@ class SampleProgram {
                 {"name": "sums", "kernels": [{"m_max": -1, "module": "kernels/k.so", "symbol": "test_sums"}],
                  "args": [{"buffer": 1, "offset": 0, "stride": 8}, {"buffer": 2, "offset": 0, "stride": 0},
                           {"buffer": 3, "offset": 0, "stride": null}],
-                 "params": [[[1, 0]], 8]}],
-      "copies": [{"output": 1, "buffer": 0, "offset": 0, "bytes": [[32, 0]]},
-                 {"output": 2, "buffer": 2, "offset": 0, "bytes": 32}]
+                 "params": [[[1, 0]], 8]},
+                {"name": "copy x", "kernels": [{"m_max": -1, "module": "kernels/k.so", "symbol": "test_copy"}],
+                 "args": [{"buffer": 0, "offset": 0, "stride": 8}, {"buffer": 4, "offset": 0, "stride": 8}],
+                 "params": [[[1, 0]], 8]},
+                {"name": "copy w", "kernels": [{"m_max": -1, "module": "kernels/k.so", "symbol": "test_copy"}],
+                 "args": [{"buffer": 2, "offset": 0, "stride": 8}, {"buffer": 5, "offset": 0, "stride": 8}],
+                 "params": [1, 8]}]
     })");
     for (const char* name : {"kernels/k.so", "weights.bin", "tune.jsonl"}) sign_file(name);
     sign();

@@ -21,6 +21,14 @@ static void run_double_small(const qcg_call* call, uint32_t phase, int64_t begin
 }
 const qcg_kernel test_double_small = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_double_small};
 
+/* The same without the factor. */
+static void run_copy(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  (void)phase, (void)scratch;
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = 0; j < call->params[1]; ++j) row(&call->args[1], i)[j] = row(&call->args[0], i)[j];
+}
+const qcg_kernel test_copy = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_copy};
+
 /* args: x, weights[n], y. params: m, n. Phase 0: row sums of x to shared, through scratch. Phase 1: y = x + w + sum of
  * the sums of all rows, so that a phase that starts early is seen. */
 static int64_t sums_bytes(const qcg_call* call) { return call->params[0] * (int64_t)sizeof(float); }
