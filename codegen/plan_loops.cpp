@@ -55,7 +55,7 @@ Status Planner::lower_quantize_rows(const Node& node) {
   const ValueId x = node.tensor("x");
   problem.input = graph_.value(x).dtype;
   problem.k = graph_.value(x).shape.back().constant();
-  problem.symmetric = *node.arg("mapping").get<std::string>() == "SYMMETRIC";
+  problem.mapping = row_mapping_from_name(*node.arg("mapping").get<std::string>()).value_or(RowMapping::symmetric);
   problem.quant_min = constant_int(node, "quant_min", -128);
   problem.quant_max = constant_int(node, "quant_max", 127);
   const double* eps = node.arg("eps").get<double>();

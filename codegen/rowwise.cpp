@@ -167,31 +167,68 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   return render_template("cpu/loop.cpp.j2", v);
 }
 
-std::string QuantizeRowsProblem::signature() const {
-  return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} scale={} out={} zero={}", dtype_name(input), k,
-                     symmetric ? "symmetric" : "asymmetric", quant_min, quant_max, eps, dtype_name(scale), dtype_name(output),
-                     writes_zero);
+namespace {
+
+constexpr std::string_view kMappings[] = {"SYMMETRIC", "ASYMMETRIC", "PER_TOKEN", "PER_TOKEN_ASYMMETRIC"};  // by RowMapping
+
+struct RowRule {
+  bool asymmetric;      // the row has a zero point
+  DType steps;          // what the steps to scale and zero point are rounded to
+  double divisor;
+  double symmetric_zero;
+};
+
+RowRule rule_of(const QuantizeRowsProblem& p) {
+  const double range = static_cast<double>(p.quant_max - p.quant_min);
+  switch (p.mapping) {
+    case RowMapping::symmetric: return {false, p.input, range / 2, static_cast<double>((p.quant_max + p.quant_min + 1) / 2)};
+    case RowMapping::asymmetric: return {true, p.input, range, 0};
+    case RowMapping::per_token: return {false, p.scale, 127, 0};
+    case RowMapping::per_token_asymmetric: return {true, p.input, 255, 0};
+  }
+  return {};
 }
 
-Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, std::string_view symbol) {
+Status check_rows(const QuantizeRowsProblem& p) {
   QCG_CHECK(need_float("quantize_rows", p.input));
   if (p.output != DType::i8 && p.output != DType::u8)
     return Error::unsupported("quantize_rows", fmt::format("rows cannot be quantized to {}", dtype_name(p.output)),
                               "quantize activations to int8 or uint8");
-  if (p.scale != DType::f32 && p.scale != p.input)
-    return Error::internal("quantize_rows", "a scale that is neither f32 nor of the dtype of x");
+  const bool f64 = p.mapping == RowMapping::per_token_asymmetric;
+  if (f64 ? p.scale != DType::f64 : p.scale != DType::f32 && p.scale != p.input)
+    return Error::internal("quantize_rows", "a scale of a dtype that this mapping does not have");
+  return {};
+}
+
+}  // namespace
+
+std::optional<RowMapping> row_mapping_from_name(std::string_view name) {
+  const auto* at = std::find(std::begin(kMappings), std::end(kMappings), name);
+  return at == std::end(kMappings) ? std::nullopt : std::optional(static_cast<RowMapping>(at - kMappings));
+}
+
+std::string QuantizeRowsProblem::signature() const {
+  return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} scale={} out={} zero={}", dtype_name(input), k,
+                     kMappings[static_cast<size_t>(mapping)], quant_min, quant_max, eps, dtype_name(scale), dtype_name(output), writes_zero);
+}
+
+Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, std::string_view symbol) {
+  QCG_CHECK(check_rows(p));
+  const RowRule rule = rule_of(p);
   V v = kernel_context(symbol, isa, "row quantization", p.signature(), p.comment);
   v["scale"] = typed(p.scale);
+  v["steps"] = typed(rule.steps);
   v["x"] = typed(p.input);
   v["q"] = typed(p.output);
   v["k"] = p.k;
-  v["symmetric"] = p.symmetric;
+  v["mapping"] = kMappings[static_cast<size_t>(p.mapping)];
+  v["symmetric"] = !rule.asymmetric;
+  v["in_f64"] = p.scale == DType::f64;
   v["writes_zero"] = p.writes_zero;
   v["quant_min"] = float_literal(static_cast<double>(p.quant_min));
   v["quant_max"] = float_literal(static_cast<double>(p.quant_max));
-  const double range = static_cast<double>(p.quant_max - p.quant_min);
-  v["divisor"] = float_literal(p.symmetric ? range / 2 : range);
-  v["symmetric_zero"] = float_literal(static_cast<double>((p.quant_max + p.quant_min + 1) / 2));
+  v["divisor"] = float_literal(rule.divisor);
+  v["symmetric_zero"] = float_literal(rule.symmetric_zero);
   const double smallest_normal = p.input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
   v["eps"] = float_literal(p.eps > 0 ? p.eps : smallest_normal);
   v["rows_per_item"] = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p.k));

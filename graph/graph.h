@@ -22,7 +22,8 @@
 //   qcg.loop(operands, exprs, integers) -> outputs pointwise: output i = exprs[i] over broadcast operands; in f32, or, with
 //       integers, exactly: operands and outputs are integers and every step wraps as 64 bits do
 //   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps, scale_dtype) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
-//       torchao.choose_qparams_affine + quantize_affine over the whole last axis, to the bit. mapping: SYMMETRIC or ASYMMETRIC.
+//       over the whole last axis, to the bit: torchao.choose_qparams_affine + quantize_affine (mapping SYMMETRIC, ASYMMETRIC), or
+//       quantized_decomposed.choose_qparams_per_token[_asymmetric] + quantize_per_token (PER_TOKEN, PER_TOKEN_ASYMMETRIC).
 #pragma once
 
 #include <cstdint>

@@ -144,12 +144,17 @@ Result<Types> infer_qcg_loop(const OpArgs& a) {
 Result<Types> infer_quantize_rows(const OpArgs& a) {
   const Value& x = a.tensor("x");
   if (x.shape.empty() || !is_floating(x.dtype)) return a.fail("x", "expected rows of a floating dtype, got " + describe(x));
-  if (a.string("mapping") != "SYMMETRIC" && a.string("mapping") != "ASYMMETRIC") return a.fail("mapping", "expected SYMMETRIC or ASYMMETRIC");
+  const std::string& mapping = a.string("mapping");
+  const bool per_token = mapping == "PER_TOKEN" || mapping == "PER_TOKEN_ASYMMETRIC";
+  if (!per_token && mapping != "SYMMETRIC" && mapping != "ASYMMETRIC")
+    return a.fail("mapping", "expected SYMMETRIC, ASYMMETRIC, PER_TOKEN or PER_TOKEN_ASYMMETRIC");
   QCG_TRY(low, a.constant("quant_min"));
   QCG_TRY(high, a.constant("quant_max"));
   if (low >= high || low < -128 || high > (low < 0 ? 127 : 255)) return a.fail("quant_min", "expected a range inside i8 or u8");
+  if (per_token && low >= 0) return a.fail("quant_min", "expected a range of i8");
   const DType scale = *a.dtype("scale_dtype");
-  if (scale != DType::f32 && scale != x.dtype) return a.fail("scale_dtype", "expected f32 or the dtype of x");
+  if (mapping == "PER_TOKEN_ASYMMETRIC" ? scale != DType::f64 : scale != DType::f32 && scale != x.dtype)
+    return a.fail("scale_dtype", "expected f32 or the dtype of x, and f64 for PER_TOKEN_ASYMMETRIC");
   Shape rows = x.shape;
   rows.back() = 1;
   return Types{{low < 0 ? DType::i8 : DType::u8, x.shape}, {DType::f32, rows}, {DType::i32, rows}};

@@ -167,10 +167,6 @@ Result<Tensors> run_choose_tensor(const RefContext& c) {
   return Tensors{make_doubles({1}, {scale}), make_ints({1}, {to_integer(DType::i64, std::clamp(zero, low, high))})};
 }
 
-struct RowParameters {
-  double scale, zero;
-};
-
 RowParameters choose_symmetric(DType dtype, const Extremes& e) {
   const DType wide = dtype == DType::f16 ? DType::f32 : dtype;
   return {round_as_eager(wide, max_nan(e.magnitude, round_as_eager(wide, 1e-5)) / 127), 0};
@@ -196,8 +192,7 @@ Result<Tensors> run_choose_rows(const RefContext& c) {
   std::vector<double> scales;
   std::vector<int64_t> zeros;
   for (size_t r = 0; r < static_cast<size_t>(count); ++r) {
-    const Extremes e = find_extremes(std::span(values).subspan(r * k, k));
-    const RowParameters p = symmetric ? choose_symmetric(x.dtype, e) : choose_asymmetric(x.dtype, e);
+    const RowParameters p = choose_row_parameters(x.dtype, symmetric, std::span(values).subspan(r * k, k));
     scales.push_back(p.scale);
     zeros.push_back(to_integer(DType::i64, p.zero));
   }
@@ -225,6 +220,19 @@ constexpr RefRow kRules[] = {
 };
 
 }  // namespace
+
+RowParameters choose_row_parameters(DType dtype, bool symmetric, std::span<const double> row) {
+  const Extremes e = find_extremes(row);
+  return symmetric ? choose_symmetric(dtype, e) : choose_asymmetric(dtype, e);
+}
+
+// Chosen zero points are whole; their dtype is wide enough for any sum here, and never wider than the product's.
+int64_t quantize_per_token(DType dtype, DType scale_dtype, double x, RowParameters p, double low, double high) {
+  const DType product = promote(dtype, scale_dtype);
+  const double scaled = round_as_eager(product, x * round_as_eager(scale_dtype, 1 / p.scale));
+  const double q = std::nearbyint(round_as_eager(product, scaled + p.zero));
+  return to_integer(DType::i8, min_nan(max_nan(q, low), high));
+}
 
 std::span<const RefRow> reference_decomposed() { return kRules; }
 

@@ -69,6 +69,14 @@ inline int64_t add_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(stat
 inline int64_t sub_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
 inline int64_t mul_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
 
+// quantized_decomposed's rows, choose_qparams_per_token and quantize_per_token: the parameters of one row of `dtype`, and a
+// function that quantizes with them. scale_dtype is what the scale, its inverse and the products are held in.
+struct RowParameters {
+  double scale, zero;
+};
+RowParameters choose_row_parameters(DType dtype, bool symmetric, std::span<const double> row);
+int64_t quantize_per_token(DType dtype, DType scale_dtype, double x, RowParameters p, double low, double high);
+
 using RefRule = Result<Tensors> (*)(const RefContext&);
 struct RefRow {
   std::string_view op;  // functional name

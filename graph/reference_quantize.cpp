@@ -200,13 +200,22 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
   Quantizer quantize(x.dtype, scale_dtype, DType::i32, q, c.dtype(0));
   std::vector<double> scales(rows);
   std::vector<int64_t> zeros(rows), out(values.size());
+  const std::string& mapping = *c.node.arg("mapping").get<std::string>();
+  const bool per_token = mapping.starts_with("PER_TOKEN");
   for (int64_t r = 0; r < rows; ++r) {
+    if (per_token) {
+      const RowParameters p = choose_row_parameters(x.dtype, mapping == "PER_TOKEN", std::span(values).subspan(static_cast<size_t>(r * k), static_cast<size_t>(k)));
+      scales[r] = p.scale;
+      zeros[r] = to_integer(DType::i32, p.zero);
+      for (int64_t i = r * k; i < (r + 1) * k; ++i) out[i] = quantize_per_token(x.dtype, scale_dtype, values[i], p, q.lo, q.hi);
+      continue;
+    }
     double low = INFINITY, high = -INFINITY;
     for (int64_t i = r * k; i < (r + 1) * k; ++i) {
       low = std::isnan(values[i]) ? values[i] : min_nan(low, values[i]);
       high = std::isnan(values[i]) ? values[i] : max_nan(high, values[i]);
     }
-    QParams p = choose_qparams(x.dtype, *c.node.arg("mapping").get<std::string>(), q, eps, low, high);
+    QParams p = choose_qparams(x.dtype, mapping, q, eps, low, high);
     scales[r] = round_as_eager(scale_dtype, p.scale);
     zeros[r] = to_integer(DType::i32, p.zero);
     double inverse = quantize.inverse(scales[r]);

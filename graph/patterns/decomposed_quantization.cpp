@@ -4,7 +4,7 @@
 //        …_per_channel_group(%q, @s, @z, group)                     … block = [1, group]
 //   %q = …quantize_per_tensor.tensor(%x, @s, @z)                    …quantize_per_tensor(%x, s, z) with the constants' values
 //        …quantize_per_tensor.tensor(%x, %s, %z), _per_channel      torchao.quantize_affine: the same steps in the same order
-//        …choose_qparams_per_token + quantize_per_token             torchao.choose_qparams_affine + quantize_affine, of f32
+//        …choose_qparams_per_token[_asymmetric] + quantize_per_token  qcg.quantize_rows
 //        …quantize_per_*(@w)                                        a constant
 //
 // quantize_per_tensor keeps its name: its 1 / s is computed in double, and an epilogue takes it as it is.
@@ -54,11 +54,10 @@ class Lifter {
   bool lift(NodeId id) {
     const std::string_view name = decomposed_name(like_);
     if (name.starts_with("quantize_") && fold_constant()) return true;
-    if (name == "choose_qparams_per_token") return lift_choose();
     if (name == "quantize_per_tensor") return lift_quantize_tensor(id);
     if (name == "quantize_per_channel")
       return quantize_by(id, channel_block(), {tensor_as(DType::f32, "scales"), like_.tensor("zero_points")}, as_f32());
-    if (name == "quantize_per_token") return lift_quantize_rows(id);
+    if (name == "quantize_per_token") return lift_quantize_rows();
     if (name == "dequantize_per_tensor") return dequantize_by(id, whole_block(), parameters_of_tensor());
     if (name == "dequantize_per_channel") return lift_dequantize_channel(id);
     if (name == "dequantize_per_token") return dequantize_by(id, row_block(), parameters_of_rows());
@@ -193,43 +192,48 @@ class Lifter {
     return true;
   }
 
-  // max(amax|x|, 1e-5) / 127 = max(amax|x| / 127, 1e-5 / 127), rounding included, because division is monotonic. In f32
-  // that is torchao's symmetric rule for [-127, 127], a range that no quotient leaves; other dtypes round elsewhere.
-  bool lift_choose() {
-    const ValueId x = like_.tensor("input");
-    if (graph_.value(x).dtype != DType::f32) return false;
-    const OpSchema* op = find_op("torchao.choose_qparams_affine.default");
-    const double eps = static_cast<double>(1e-5f / 127.0f);
-    Value scale, zero;
-    scale.name = graph_.unique_name(graph_.value(like_.outputs[0]).name + ".f32");
-    scale.shape = zero.shape = graph_.value(like_.outputs[0]).shape;
-    zero.name = graph_.unique_name(graph_.value(like_.outputs[1]).name + ".i32");
-    zero.dtype = DType::i32;
-    std::vector<Arg> args = make_args(*op, {{"input", x}, {"mapping_type", std::string("SYMMETRIC")}, {"block_size", row_block()},
-                                            {"target_dtype", DType::i8}, {"quant_min", Dim(-127)}, {"quant_max", Dim(127)}, {"eps", eps},
-                                            {"scale_dtype", DType::f32}, {"zero_point_dtype", DType::i32}, {"keepdim", true}});
-    const NodeId made = graph_.add_node(op, std::move(args), {scale, zero});
-    graph_.nodes[made].where = like_.where;
-    graph_.nodes[made].source = like_.source;
-    graph_.nodes[made].origins = like_.origins;
-    const std::vector<ValueId> outputs = graph_.nodes[made].outputs;
-    // Readers get the dtypes they were promised; quantize_per_token and dequantize_per_token find the pair behind them.
-    const ValueId wide_scale = cast(outputs[0], graph_.value(like_.outputs[0]).dtype);
-    const ValueId wide_zero = cast(outputs[1], graph_.value(like_.outputs[1]).dtype);
-    graph_.replace_uses(like_.outputs[0], wide_scale);
-    graph_.replace_uses(like_.outputs[1], wide_zero);
-    rows_[{wide_scale, wide_zero}] = {outputs[0], outputs[1]};
-    return true;
+  // The op that chose both parameters of a quantize_per_token from its input.
+  const Node* choice() const {
+    const Node* choose = producer_of(graph_, like_.tensor("scales"));
+    if (!choose || decomposed_name(*choose).find("choose_qparams_per_token") == std::string_view::npos) return nullptr;
+    const bool both = choose->outputs[0] == like_.tensor("scales") && choose->outputs[1] == like_.tensor("zero_points");
+    return both && choose->tensor("input") == like_.tensor("input") ? choose : nullptr;
   }
 
-  bool lift_quantize_rows(NodeId id) {
-    auto it = rows_.find({like_.tensor("scales"), like_.tensor("zero_points")});
-    const auto low = as_number(like_.arg("quant_min")), high = as_number(like_.arg("quant_max"));
-    if (it == rows_.end() || !low || !high || *low > -127 || *high < 127) return false;
-    if (*like_.arg("dtype").get<DType>() != DType::i8) return false;
-    like_.arg("quant_min") = Dim(-127);
-    like_.arg("quant_max") = Dim(127);
-    return quantize_by(id, row_block(), it->second, like_.tensor("input"));
+  // Declared are f64 scales and i64 zero points. What torch returns of the symmetric choice has the dtype of the input, f16
+  // widened; its clamp from 1e-5 on before the division is one from 1e-5 / 127 on behind it, rounding included, because
+  // division is monotonic.
+  bool lift_quantize_rows() {
+    const auto low = as_integer(like_.arg("quant_min")), high = as_integer(like_.arg("quant_max"));
+    const Node* chosen = choice();
+    if (!chosen || !low || !high || *low < -128 || *high > 127 || *low >= 0 || *high <= *low || *like_.arg("dtype").get<DType>() != DType::i8) return false;
+    const Node choose = *chosen;
+    if (!input_shape().back().is_constant()) return false;
+    const bool symmetric = decomposed_name(choose) == "choose_qparams_per_token";
+    const DType x = graph_.value(like_.tensor("input")).dtype, wide = x == DType::f16 ? DType::f32 : x;
+    const double eps = symmetric ? round_to_dtype(wide, 1e-5) / 127 : 0x1p-23;
+    const OpSchema* op = find_op("qcg.quantize_rows");
+    std::vector<Arg> args = make_args(*op, {{"x", like_.tensor("input")}, {"mapping", std::string(symmetric ? "PER_TOKEN" : "PER_TOKEN_ASYMMETRIC")},
+                                            {"quant_min", Dim(*low)}, {"quant_max", Dim(*high)}, {"eps", eps}, {"scale_dtype", symmetric ? wide : DType::f64}});
+    auto value = [&](ValueId like, DType dtype) {
+      Value v;
+      v.name = graph_.unique_name(graph_.value(like).name + ".rows");
+      v.dtype = dtype;
+      v.shape = graph_.value(like).shape;
+      return v;
+    };
+    const NodeId made = graph_.add_node(op, std::move(args), {value(like_.outputs[0], DType::i8), value(choose.outputs[0], DType::f32), value(choose.outputs[1], DType::i32)});
+    graph_.nodes[made].where = like_.where;
+    graph_.nodes[made].source = like_.source;
+    graph_.nodes[made].origins = join_origins(choose.origins, like_.origins);
+    const std::vector<ValueId> outputs = graph_.nodes[made].outputs;
+    graph_.replace_uses(like_.outputs[0], outputs[0]);
+    // Readers get the dtypes they were promised; dequantize_per_token finds the pair behind them.
+    const ValueId scale = cast(outputs[1], graph_.value(choose.outputs[0]).dtype), zero = cast(outputs[2], graph_.value(choose.outputs[1]).dtype);
+    graph_.replace_uses(choose.outputs[0], scale);
+    graph_.replace_uses(choose.outputs[1], zero);
+    rows_[{scale, zero}] = {outputs[1], outputs[2]};
+    return true;
   }
 
   Graph& graph_;
@@ -237,7 +241,7 @@ class Lifter {
   Node like_;
   std::map<std::pair<DType, uint64_t>, ValueId> constants_;  // by dtype and bits
   std::map<std::pair<ValueId, DType>, ValueId> casts_;
-  std::map<std::pair<ValueId, ValueId>, Parameters> rows_;  // the promised outputs of choose_qparams_per_token -> what was lifted
+  std::map<std::pair<ValueId, ValueId>, Parameters> rows_;  // promised scales and zero points of rows -> what was lifted
 };
 
 }  // namespace

@@ -141,7 +141,8 @@ bool take_quantized_rows(const Graph& graph, ValueId x, LinearSpec& spec) {
   auto low = as_integer(node->arg("quant_min")), high = as_integer(node->arg("quant_max"));
   const std::string* mapping = node->arg("mapping").get<std::string>();
   // torchao: the zero point of a symmetric mapping is int((max + min + 1) / 2).
-  if (mapping && *mapping == "SYMMETRIC" && low && high && (*low + *high + 1) / 2 == 0) spec.x_zero = kNoValue;
+  const bool centred = mapping && *mapping == "SYMMETRIC" && low && high && (*low + *high + 1) / 2 == 0;
+  if (centred || (mapping && *mapping == "PER_TOKEN")) spec.x_zero = kNoValue;
   return true;
 }
 

@@ -1,4 +1,4 @@
-"""Writes torchao_rows.json: rows quantized by torchao, as raw bits, for quantize_rows_test.cpp.
+"""Writes torchao_rows.json: rows quantized by torchao and by quantized_decomposed, as raw bits, for quantize_rows_test.cpp.
 
     python make_torchao_rows.py > torchao_rows.json      (torch 2.13, torchao 0.18)
 """
@@ -6,6 +6,7 @@ import json
 import math
 
 import torch
+import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 from torchao.quantization.quant_primitives import MappingType, choose_qparams_affine, quantize_affine
 
 K = 37
@@ -41,7 +42,7 @@ def main():
             x, mapping, (1, K), out, low, high, eps=eps, scale_dtype=scale_dtype, zero_point_dtype=torch.int32)
         q = quantize_affine(x, (1, K), scale, zero, out, low, high)
         cases.append({
-            "input": name, "symmetric": mapping == MappingType.SYMMETRIC, "low": low, "high": high, "eps": eps or 0,
+            "input": name, "mapping": mapping.name, "low": low, "high": high, "eps": eps or 0,
             "scale_dtype": "f32" if scale_dtype else name, "x": bits(x), "scale": bits(scale.float()),
             "zero": zero.flatten().tolist(), "q": bits(q)})
 
@@ -57,6 +58,18 @@ def main():
         for mapping in (MappingType.SYMMETRIC, MappingType.ASYMMETRIC):
             for low, high, out in ((-128, 127, torch.int8), (-127, 127, torch.int8), (0, 255, torch.uint8)):
                 add(name, x, mapping, low, high, out, None, None)
+    ops = torch.ops.quantized_decomposed
+    for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16), ("f16", torch.float16)):
+        x = rows(dtype, generator)
+        for mapping, choose in (("PER_TOKEN", ops.choose_qparams_per_token), ("PER_TOKEN_ASYMMETRIC", ops.choose_qparams_per_token_asymmetric)):
+            scale, zero = choose(x, torch.int8)
+            for low, high in ((-128, 127), (-127, 127)):
+                q = ops.quantize_per_token(x, scale, zero, low, high, torch.int8)
+                eps = 2.0**-23 if "ASYM" in mapping else torch.tensor(1e-5).to(scale.dtype).double().item() / 127
+                kind = "f64" if "ASYM" in mapping else "bf16" if name == "bf16" else "f32"
+                cases.append({
+                    "input": name, "mapping": mapping, "low": low, "high": high, "eps": eps, "scale_dtype": kind, "x": bits(x),
+                    "scale": bits(scale.float()), "zero": zero.flatten().int().tolist(), "q": bits(q)})
     print("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]")
 
 

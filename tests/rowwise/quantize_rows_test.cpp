@@ -1,4 +1,4 @@
-// quantize_rows against rows torchao quantized, to the bit, and the isolation of rows with NaN and infinities.
+// quantize_rows against rows that torchao and torch quantized, to the bit, and the isolation of rows with NaN and infinities.
 #include <nlohmann/json.hpp>
 
 #include "rowwise_harness.h"
@@ -12,7 +12,7 @@ QuantizeRowsProblem problem_of(const nlohmann::json& c, int64_t k) {
   QuantizeRowsProblem p;
   p.input = *dtype_from_name(c["input"].get<std::string>());
   p.k = k;
-  p.symmetric = c["symmetric"];
+  p.mapping = *row_mapping_from_name(c["mapping"].get<std::string>());
   p.quant_min = c["low"], p.quant_max = c["high"];
   p.eps = c["eps"];
   p.scale = *dtype_from_name(c["scale_dtype"].get<std::string>());
@@ -35,12 +35,12 @@ Guarded make_rows(const nlohmann::json& x, size_t bytes, int64_t rows, int64_t k
 
 }  // namespace
 
-TEST_CASE("quantize_rows equals torchao bit for bit") {
+TEST_CASE("quantize_rows equals torchao and quantized_decomposed bit for bit") {
   std::ifstream file(QCG_SOURCE_DIR "/tests/rowwise/torchao_rows.json");
   REQUIRE(file);
   const nlohmann::json cases = nlohmann::json::parse(file);
   constexpr int64_t kRows = 11, kK = 37;
-  REQUIRE(cases.size() == 66);
+  REQUIRE(cases.size() == 78);
   KernelSet kernels;
   struct Run {
     int kernel;
@@ -97,7 +97,7 @@ TEST_CASE("quantize_rows: K around the vector, no rows, and NaN in all other row
         if (k > 1 && symmetric == (k % 3 == 0)) continue;
         QuantizeRowsProblem p;
         p.input = k % 2 ? DType::bf16 : DType::f32;
-        p.k = k, p.symmetric = symmetric, p.writes_zero = !symmetric;
+        p.k = k, p.mapping = symmetric ? RowMapping::symmetric : RowMapping::asymmetric, p.writes_zero = !symmetric;
         runs.push_back({kernels.add(isa, [&](auto symbol) { return render_quantize_rows(p, isa, symbol); }), isa, p});
       }
   kernels.build();
@@ -121,10 +121,11 @@ TEST_CASE("quantize_rows: K around the vector, no rows, and NaN in all other row
       run_kernel(kernels[run.kernel], args, {0});
       CHECK(static_cast<uint8_t>(scale.data()[0]) == 0xff);
       run_kernel(kernels[run.kernel], args, {rows});
-      const double range = p.symmetric ? std::max(high, -low) / 127.5 : round_to(p.input, high - low) / 255;
+      const bool symmetric = p.mapping == RowMapping::symmetric;
+      const double range = symmetric ? std::max(high, -low) / 127.5 : round_to(p.input, high - low) / 255;
       const float s = static_cast<float>(round_to(p.input, static_cast<float>(range)));
       CHECK(get_element(DType::f32, scale.data(), 2) == s);
-      const double z = p.symmetric ? 0 : -128 - std::nearbyint(round_to(p.input, static_cast<float>(low) / s));
+      const double z = symmetric ? 0 : -128 - std::nearbyint(round_to(p.input, static_cast<float>(low) / s));
       if (p.writes_zero) CHECK(get_element(DType::i32, zero.data(), 2) == z);
       int wrong = 0;
       for (int64_t i = 2 * p.k; i < 3 * p.k; ++i) {
