@@ -121,7 +121,7 @@ Status compare_expected(const std::string& path, const Program& program, const s
 
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options, const CheckFlags& flags) {
   QCG_TRY(loaded, load_program(program_path, flags.threads, true));
-  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights}));
+  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}));
   CheckReport report;
   std::vector<int64_t> ms = flags.m_list;
   for (int i = 0; ms.empty() || (flags.m_list.empty() && i < flags.trials); ++i) ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);

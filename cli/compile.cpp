@@ -45,7 +45,7 @@ nlohmann::json report_json(const CompileReport& report) {
           {"build_s", report.build_s},         {"tune_s", report.tune_s},
           {"target", report.target},           {"threads", report.threads},
           {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
-          {"warnings", report.warnings}};
+          {"notes", report.notes},             {"warnings", report.warnings}};
 }
 
 void print_header(const CompileOptions& options, const CompileReport& report) {
@@ -141,6 +141,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
     return 0;
   }
   print_header(*options, *report);
+  for (const std::string& note : report->notes) fmt::print("note: {}\n", note);
   if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
   print_kernels(*report);
   print_merges(*report);

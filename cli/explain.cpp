@@ -31,9 +31,12 @@ int run_explain(const Session& session, CompileFlags& flags) {
   const Plan& plan = explanation->plan;
   if (session.json) {
     print_json({{"passes", passes_json(explanation->passes)}, {"problems", problems_json(plan)},
-                {"steps", plan.steps.size()}, {"nodes_read", explanation->nodes_read}});
+                {"steps", plan.steps.size()}, {"nodes_read", explanation->nodes_read},
+                {"notes", explanation->read.notes}, {"warnings", explanation->read.warnings}});
     return 0;
   }
+  for (const std::string& note : explanation->read.notes) fmt::print("note: {}\n", note);
+  for (const std::string& warning : explanation->read.warnings) fmt::print("warning: {}\n", warning);
   fmt::print("{}\n", describe_passes(explanation->passes, flags.time_passes));
   Table table({"step", "scheme", "n", "k", "segments", "epilogue"});
   for (const PlanStep& step : plan.steps) {

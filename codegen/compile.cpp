@@ -151,6 +151,8 @@ class Compiler {
   void describe_input(Explanation& explanation) {
     report_.format = explanation.read.format;
     report_.torch_version = explanation.read.torch_version;
+    report_.notes = explanation.read.notes;
+    report_.warnings.insert(report_.warnings.begin(), explanation.read.warnings.begin(), explanation.read.warnings.end());
     report_.nodes_read = explanation.nodes_read;
     report_.nodes_lowered = static_cast<int>(explanation.plan.steps.size());
     report_.passes = explanation.passes;
@@ -342,7 +344,7 @@ class Compiler {
 Result<Explanation> explain_graph(const CompileOptions& options) {
   Explanation out;
   QCG_TRY(target, parse_target(options.target));
-  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights}, &out.read));
+  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}, &out.read));
   out.graph = std::move(graph);
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   QCG_TRY(passes, run_passes(out.graph, options.passes));

@@ -34,6 +34,7 @@ struct CompileOptions {
   int jobs = 0;                        // compiler processes; 0: cores and memory
   std::vector<int64_t> m_list;
   std::string pin;                     // a tune log whose winners are replayed
+  Int4Packing int4_packing = Int4Packing::automatic;  // byte order of torch's packed CPU weights
   PassOptions passes;
   ToolchainOptions toolchain;
   std::string cache_dir;               // empty: no cache
@@ -88,7 +89,7 @@ struct CompileReport {
   std::vector<std::string> cat_split;             // node names
   std::vector<MergeReport> merges;                // what fusing was measured to be worth
   int candidates = 0, candidates_correct = 0, candidates_failed = 0, candidates_wrong = 0;
-  std::vector<std::string> warnings;
+  std::vector<std::string> notes, warnings;
 };
 Result<CompileReport> compile_program(const CompileOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -38,7 +39,8 @@ Result<std::string> origin_json(const CompileOptions& options) {
   for (const std::string& w : options.weights) weights.push_back(absolute_path(w));
   json out = {{"graph", absolute_path(options.input)}, {"sha256", digest}, {"weights", weights}, {"target", options.target},
               {"disabled", options.passes.disabled}, {"keep_apart", options.passes.keep_apart}, {"keep_cats", options.passes.keep_cats},
-              {"emulate_precision_casts", options.passes.emulate_precision_casts}, {"rounded", options.rounded}};
+              {"emulate_precision_casts", options.passes.emulate_precision_casts}, {"rounded", options.rounded},
+              {"int4_packing", int4_packing_name(options.int4_packing)}};
   for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
   return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -61,6 +63,8 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     options.passes.keep_cats = origin.value("keep_cats", std::set<std::string>());  // not in older programs
     options.passes.emulate_precision_casts = origin.at("emulate_precision_casts");
     options.rounded = origin.at("rounded");
+    const auto* packing = std::find(std::begin(kInt4Packings), std::end(kInt4Packings), origin.value("int4_packing", "auto"));
+    if (packing != std::end(kInt4Packings)) options.int4_packing = static_cast<Int4Packing>(packing - kInt4Packings);
     for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").at(name); });
   } catch (const json::exception&) {
     return Error::bad_input(path, "not as qcodegen writes it", help);

@@ -21,9 +21,9 @@ namespace {
 
 std::string options_text(const CompileOptions& options, int threads) {
   const PassGates& g = options.passes.gates;
-  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={}", options.target,
-                                static_cast<int>(options.tune), options.extern_auto, options.rounded, threads,
-                                fmt::join(options.m_list, ","), options.passes.emulate_precision_casts);
+  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={}", options.target,
+                                static_cast<int>(options.tune), options.extern_auto, options.rounded, threads, fmt::join(options.m_list, ","),
+                                options.passes.emulate_precision_casts, int4_packing_name(options.int4_packing));
   out += fmt::format(" disabled=[{}] gates=[{},{},{},{},{},{},{}]", fmt::join(options.passes.disabled, ","), g.cat_max_parts,
                      g.cat_min_piece_width, g.cat_max_total_width, g.merge_max_siblings, g.epilogue_max_operands,
                      g.epilogue_max_nodes, g.constant_max_elements);
@@ -49,6 +49,7 @@ json report_json(const CompileReport& report) {
   json out = {{"format", report.format},       {"torch_version", report.torch_version},   {"nodes_read", report.nodes_read},
               {"nodes_lowered", report.nodes_lowered}, {"weight_bytes", report.weight_bytes}, {"symbols", report.symbols},
               {"program_bytes", report.program_bytes}, {"merged", report.merged}, {"cat_split", report.cat_split},
+              {"notes", report.notes}, {"warnings", report.warnings},
               {"kernels", json::array()}};
   for (const KernelReport& k : report.kernels)
     out["kernels"].push_back({{"step", k.step}, {"name", k.name}, {"nodes", k.nodes}, {"segments", k.segments},
@@ -68,6 +69,8 @@ void restore_report(const json& in, CompileReport& report) {
   report.symbols = in.at("symbols");
   report.merged = in.at("merged").get<std::vector<std::vector<std::string>>>();
   report.cat_split = in.at("cat_split").get<std::vector<std::string>>();
+  report.notes = in.at("notes").get<std::vector<std::string>>();
+  report.warnings = in.at("warnings").get<std::vector<std::string>>();
   for (const json& k : in.at("kernels")) {
     KernelReport out;
     out.step = k.at("step");

@@ -41,7 +41,7 @@ Groups look_at_groups(const std::vector<uint8_t>& codes, int64_t group) {
   return out;
 }
 
-// How sure `b` lies closer to `zeros` than `a` does, in standard deviations.
+// How sure `b` lies closer to `zeros` than `a` does, in standard deviations; negative: the other way round.
 double closeness(const Groups& a, const Groups& b, std::span<const double> zeros) {
   double sum = 0, squares = 0, count = 0;
   for (size_t i = 0; i < a.means.size(); ++i) {
@@ -76,25 +76,57 @@ Tensor rows_of_panels(DType dtype, int64_t n, int64_t groups, const Elements<T>&
 
 }  // namespace
 
-std::vector<uint8_t> unpack_int4pack_cpu(std::span<const std::byte> bytes, int64_t n, int64_t k, Int4CpuOrder order) {
+namespace {
+
+// The nibble of row `row`, column `i`.
+int64_t cpu_nibble(int64_t n, int64_t k, int64_t row, int64_t i, Int4CpuOrder order) {
   const int64_t width = order == Int4CpuOrder::avx512 ? 64 : 32;
-  return unpack(bytes, n, k, [=](int64_t row, int64_t i) {
-    const int64_t first = row / width * width, column = row - first, columns = std::min(width, n - first);
-    const int64_t line = first * k + i * columns;  // in nibbles
-    return columns == width ? line + column % (width / 2) * 2 + column / (width / 2) : line + column;
-  });
+  const int64_t first = row / width * width, column = row - first, columns = std::min(width, n - first);
+  const int64_t line = first * k + i * columns;
+  return columns == width ? line + column % (width / 2) * 2 + column / (width / 2) : line + column;
 }
 
-Int4CpuOrder guess_cpu_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t group, std::span<const double> zeros) {
+// The codes of zero, 8 - offset / scale, by row and group.
+std::vector<double> codes_of_zero(const Tensor& scales_and_zeros, int64_t rows) {
+  const int64_t groups = scales_and_zeros.shape[0], n = scales_and_zeros.shape[1];
+  const auto numbers = read_elements<double>(scales_and_zeros);
+  std::vector<double> out;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t g = 0; g < groups; ++g) {
+      const size_t at = static_cast<size_t>((g * n + row) * 2);
+      out.push_back(8 - (*numbers)[at + 1] / (*numbers)[at]);
+    }
+  return out;
+}
+
+}  // namespace
+
+std::vector<uint8_t> unpack_int4pack_cpu(std::span<const std::byte> bytes, int64_t n, int64_t k, Int4CpuOrder order) {
+  return unpack(bytes, n, k, [=](int64_t row, int64_t i) { return cpu_nibble(n, k, row, i, order); });
+}
+
+std::vector<std::byte> pack_int4pack_cpu(std::span<const uint8_t> codes, int64_t n, int64_t k, Int4CpuOrder order) {
+  std::vector<std::byte> bytes(static_cast<size_t>(n * k / 2));
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t nibble = cpu_nibble(n, k, row, i, order);
+      bytes[static_cast<size_t>(nibble / 2)] |= static_cast<std::byte>(codes[static_cast<size_t>(row * k + i)] << (nibble % 2 * 4));
+    }
+  return bytes;
+}
+
+Int4Evidence find_cpu_order(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros) {
   constexpr int64_t kRows = 512;  // the first rows, whole blocks, tell as well as all
   constexpr double kSure = 8;
-  const int64_t rows = std::min(n, kRows);
-  auto look = [&](Int4CpuOrder order) {
-    return look_at_groups(unpack_int4pack_cpu(bytes.first(static_cast<size_t>(rows * k / 2)), rows, k, order), group);
-  };
-  const Groups avx512 = look(Int4CpuOrder::avx512), avx2 = look(Int4CpuOrder::avx2);
-  const bool only_avx2_is_full = avx512.partial >= 16 && avx512.partial > 20 * avx2.partial;
-  return only_avx2_is_full || closeness(avx512, avx2, zeros) > kSure ? Int4CpuOrder::avx2 : Int4CpuOrder::avx512;
+  const int64_t k = packed.shape[1] * 2, rows = std::min(packed.shape[0], kRows);
+  const Tensor dense = packed.contiguous();
+  const auto bytes = dense.bytes().first(static_cast<size_t>(rows * k / 2));
+  const Groups avx512 = look_at_groups(unpack_int4pack_cpu(bytes, rows, k, Int4CpuOrder::avx512), group);
+  const Groups avx2 = look_at_groups(unpack_int4pack_cpu(bytes, rows, k, Int4CpuOrder::avx2), group);
+  auto only_full = [](const Groups& a, const Groups& b) { return b.partial >= 16 && b.partial > 20 * a.partial; };
+  const double closer = closeness(avx512, avx2, codes_of_zero(scales_and_zeros, rows));
+  if (only_full(avx2, avx512) || closer > kSure) return Int4Evidence::avx2;
+  return only_full(avx512, avx2) || closer < -kSure ? Int4Evidence::avx512 : Int4Evidence::none;
 }
 
 std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t tiles) {
@@ -136,19 +168,6 @@ std::optional<Da8w4Order> find_da8w4_order(std::span<const std::byte> bytes, int
   return std::nullopt;
 }
 
-namespace {
-
-// The codes of zero, 8 - offset / scale; absent without bytes.
-Elements<double> codes_of_zero(const Tensor& scales, const Tensor& offsets) {
-  auto zeros = read_elements<double>(offsets);
-  const auto divisors = read_elements<double>(scales);
-  if (zeros && divisors)
-    for (size_t i = 0; i < zeros->size(); ++i) (*zeros)[i] = 8 - (*zeros)[i] / (*divisors)[i];
-  return zeros;
-}
-
-}  // namespace
-
 Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros) {
   const bool cuda = packed.shape.size() == 4;
   const int64_t tiles = cuda ? packed.shape[3] * 2 : 0;
@@ -166,13 +185,7 @@ Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scal
   if (!packed.bound()) return w;
   const Tensor dense = packed.contiguous();
   const auto bytes = dense.bytes();
-  if (cuda) {
-    w.codes = signed_codes(unpack_int4pack_cuda(bytes, n, k, tiles), n, k);
-    return w;
-  }
-  const auto zeros = codes_of_zero(w.scales, w.offsets);
-  const Int4CpuOrder order = zeros ? guess_cpu_order(bytes, n, k, group, *zeros) : Int4CpuOrder::avx512;
-  w.codes = signed_codes(unpack_int4pack_cpu(bytes, n, k, order), n, k);
+  w.codes = signed_codes(cuda ? unpack_int4pack_cuda(bytes, n, k, tiles) : unpack_int4pack_cpu(bytes, n, k, Int4CpuOrder::avx512), n, k);
   return w;
 }
 

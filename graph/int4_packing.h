@@ -24,12 +24,14 @@ enum class Int4CpuOrder { avx512, avx2 };
 
 // Codes are 0..15 here, [n, k]. Precondition of all: bytes.size() == n * k / 2.
 std::vector<uint8_t> unpack_int4pack_cpu(std::span<const std::byte> bytes, int64_t n, int64_t k, Int4CpuOrder order);
+std::vector<std::byte> pack_int4pack_cpu(std::span<const uint8_t> codes, int64_t n, int64_t k, Int4CpuOrder order);
+inline constexpr int64_t kLeastOrderedRows = 32;  // with fewer, both orders are the same
 
-// Nothing in an archive says which one it was; the numbers do, where they come from weights. Groups are centred on zero, so
-// that the mean code of a group follows the code of zero, `zeros` [n, groups] (in units of codes); and a quantizer that
-// scales by extremes uses codes 0 and 15 in every group. Where only the AVX2 order shows one of these, it is taken;
-// anything else is taken as packed with AVX-512.
-Int4CpuOrder guess_cpu_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t group, std::span<const double> zeros);
+// Nothing in an archive says which one it was; the numbers may, where they come from weights. Groups are centred on zero, so
+// that the mean code of a group follows the code of zero; and a quantizer that scales by extremes uses codes 0 and 15 in
+// every group. What only one order shows is evidence for it. `packed` u8 [n, k / 2], scales_and_zeros [groups, n, 2].
+enum class Int4Evidence { none, avx512, avx2 };
+Int4Evidence find_cpu_order(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros);
 
 // aten._convert_weight_to_int4pack (CUDA): int32 [n / 8][k / (16 tiles)][32 lanes][tiles / 2], the order of mma.m16n8k16.
 std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t tiles);
@@ -52,7 +54,8 @@ struct Int4Weight {
   int64_t group = 0;
 };
 
-// aten._weight_int4pack_mm_for_cpu (packed u8 [n, k / 2]) and aten._weight_int4pack_mm (packed i32 [n / 8, …]):
+// aten._weight_int4pack_mm_for_cpu (packed u8 [n, k / 2], in AVX-512's order: readers see to that) and
+// aten._weight_int4pack_mm (packed i32 [n / 8, …]):
 // (code - 8) * scale + offset, scales_and_zeros [groups, n, 2]. Precondition: shapes as inferred (infer_packed.cpp).
 Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros);
 

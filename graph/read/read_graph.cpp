@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/read/in_place.h"
+#include "graph/read/int4_order.h"
 #include "graph/read/json.h"
 #include "graph/read/mapped_file.h"
 #include "graph/read/native.h"
@@ -105,6 +106,9 @@ Result<Graph> read_graph(const std::string& path, const ReadOptions& options, Re
   QCG_CHECK(verify_graph(source.graph));
   QCG_CHECK(check_in_place(source.graph));
   if (!options.weights.empty()) QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
+  // Random numbers were packed by nobody.
+  const bool random = std::any_of(options.weights.begin(), options.weights.end(), [](const std::string& w) { return w.starts_with("random:"); });
+  if (!random) settle_int4_order(source.graph, options.int4_packing, source.info);
   source.info.weight_bytes = weight_bytes(source.graph);
   if (info) *info = std::move(source.info);
   return std::move(source.graph);

@@ -11,15 +11,23 @@
 // Without weights, the parameters of a graph.json stay unbound (Tensor::bound() is false): enough for explain.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
 
 namespace qcg {
 
+// The byte order of weights that torch packed for its CPU: int4_order.h.
+enum class Int4Packing : uint8_t { automatic, avx512, avx2 };
+inline constexpr std::string_view kInt4Packings[] = {"auto", "avx512", "avx2"};  // as in --int4-packing
+constexpr std::string_view int4_packing_name(Int4Packing p) { return kInt4Packings[static_cast<size_t>(p)]; }
+
 struct ReadOptions {
   std::vector<std::string> weights;  // safetensors files, index files, folders, or "random:SEED"
+  Int4Packing int4_packing = Int4Packing::automatic;
 };
 
 struct ReadInfo {
@@ -28,6 +36,8 @@ struct ReadInfo {
   size_t node_count = 0;           // as in the file
   uint64_t weight_bytes = 0;       // of all parameters
   std::vector<std::string> files;  // every file read: with the options, what the graph depends on
+  std::vector<std::string> notes;     // what the file did not say and its numbers did
+  std::vector<std::string> warnings;  // what neither said, and was assumed
 };
 
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options = {}, ReadInfo* info = nullptr);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "graph/reference.h"
+#include "graph/read/int4_order.h"
 #include "graph/verify.h"
 
 using namespace qcg;
@@ -137,26 +138,34 @@ TEST_CASE("int4pack of the CPU unpacks in the order of either instruction set") 
       CAPTURE(n);
       CAPTURE(k);
       const Codes codes = random_codes(random, n * k);
-      CHECK(unpack_int4pack_cpu(bytes_of(pack_cpu(codes, n, k, 64)), n, k, Int4CpuOrder::avx512) == codes);
-      CHECK(unpack_int4pack_cpu(bytes_of(pack_cpu(codes, n, k, 32)), n, k, Int4CpuOrder::avx2) == codes);
+      for (const auto& [block, order] : {std::pair{64, Int4CpuOrder::avx512}, {32, Int4CpuOrder::avx2}}) {
+        const Codes packed = pack_cpu(codes, n, k, block);
+        CHECK(unpack_int4pack_cpu(bytes_of(packed), n, k, order) == codes);
+        const auto again = pack_int4pack_cpu(codes, n, k, order);
+        CHECK(std::equal(again.begin(), again.end(), bytes_of(packed).begin(), bytes_of(packed).end()));
+      }
+      CHECK((n < kLeastOrderedRows || k == 2) >= (pack_cpu(codes, n, k, 64) == pack_cpu(codes, n, k, 32)));
     }
 }
 
-TEST_CASE("the instruction set that packed is seen by full groups or centred ones, AVX-512 otherwise") {
+TEST_CASE("the instruction set that packed is seen by full groups or centred ones, or not at all") {
   std::mt19937 random = make_random();
   const int64_t n = 192, k = 256;
   auto guess = [&](const Codes& codes, int64_t block, int64_t group, const std::vector<double>& zeros) {
-    return guess_cpu_order(bytes_of(pack_cpu(codes, n, k, block)), n, k, group, zeros);
+    std::vector<double> pairs;  // [groups, n, 2]: scale 1, offset 8 - zero
+    for (int64_t g = 0; g < k / group; ++g)
+      for (int64_t row = 0; row < n; ++row) pairs.insert(pairs.end(), {1, 8 - zeros[static_cast<size_t>(row * (k / group) + g)]});
+    return find_cpu_order(tensor_of(DType::u8, {n, k / 2}, pack_cpu(codes, n, k, block)), group, tensor_of(DType::f32, {k / group, n, 2}, pairs));
   };
   for (const int64_t group : {32, 64, 128}) {
     CAPTURE(group);
     const std::vector<double> unknown(static_cast<size_t>(n * k / group), NAN), middle(unknown.size(), 8);
     const Codes full = quantized_codes(random, n, k, group), noise = random_codes(random, n * k);
     for (const auto& zeros : {unknown, middle}) {
-      CHECK(guess(full, 64, group, zeros) == Int4CpuOrder::avx512);
-      CHECK(guess(full, 32, group, zeros) == Int4CpuOrder::avx2);
-      CHECK(guess(noise, 64, group, zeros) == Int4CpuOrder::avx512);
-      CHECK(guess(noise, 32, group, zeros) == Int4CpuOrder::avx512);
+      CHECK(guess(full, 64, group, zeros) == Int4Evidence::avx512);
+      CHECK(guess(full, 32, group, zeros) == Int4Evidence::avx2);
+      CHECK(guess(noise, 64, group, zeros) == Int4Evidence::none);
+      CHECK(guess(noise, 32, group, zeros) == Int4Evidence::none);
     }
     // Zero lies somewhere between 6 and 9, and the codes of a group around it.
     std::vector<double> zeros(unknown.size());
@@ -166,8 +175,8 @@ TEST_CASE("the instruction set that packed is seen by full groups or centred one
       if (i % static_cast<size_t>(group) == 0) zero = 6 + static_cast<double>(random() % 64) / 21;
       centred[i] = static_cast<uint8_t>(std::clamp(std::lround(std::normal_distribution<double>(zero, 2)(random)), 1l, 14l));
     }
-    CHECK(guess(centred, 64, group, zeros) == Int4CpuOrder::avx512);
-    CHECK(guess(centred, 32, group, zeros) == Int4CpuOrder::avx2);
+    CHECK(guess(centred, 64, group, zeros) == Int4Evidence::avx512);
+    CHECK(guess(centred, 32, group, zeros) == Int4Evidence::avx2);
   }
 }
 
@@ -257,5 +266,40 @@ TEST_CASE("the oracle of the packed products equals the product of what they unp
     const int64_t index[] = {0, row};
     CHECK(element_to_double((*out)[0].dtype, (*out)[0].element(index)) == doctest::Approx(quantized + bias[static_cast<size_t>(row)]).epsilon(1e-6));
     CHECK(element_to_double((*out)[1].dtype, (*out)[1].element(index)) == doctest::Approx(round_to_dtype(DType::bf16, real)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a weight that torch packed with AVX2 is packed again where it is read; what is assumed is said") {
+  std::mt19937 random = make_random();
+  const int64_t n = 64, k = 128, group = 32;
+  struct Read {
+    Codes packed;
+    ReadInfo info;
+  };
+  auto read = [&](const Codes& codes, int64_t block, Int4Packing packing) {
+    auto graph = parse_graph("param @w: u8[64, 64]\nparam @s: f32[4, 64, 2]\ngraph(%x: f32[3, 128]) {\n"
+                             "  %y = aten._weight_int4pack_mm_for_cpu.default(%x, @w, qGroupSize = 32, qScaleAndZeros = @s) : f32[3, 64]\n  return %y\n}\n");
+    REQUIRE(graph.ok());
+    for (Value& v : graph->values) {
+      if (v.name == "w") v.data = tensor_of(DType::u8, {n, k / 2}, pack_cpu(codes, n, k, block));
+      if (v.name == "s") v.data = tensor_of(DType::f32, {k / group, n, 2}, std::vector<double>(static_cast<size_t>(k / group * n * 2), 0.5));
+    }
+    Read out;
+    settle_int4_order(*graph, packing, out.info);
+    REQUIRE(verify_graph(*graph).ok());
+    const auto bytes = graph->value(graph->nodes[0].tensor("mat2")).data.bytes();
+    for (const std::byte b : bytes) out.packed.push_back(std::to_integer<uint8_t>(b));
+    return out;
+  };
+  const Codes full = quantized_codes(random, n, k, group), noise = random_codes(random, n * k);
+  for (const int64_t block : {64, 32}) {
+    const Read sure = read(full, block, Int4Packing::automatic), unsure = read(noise, block, Int4Packing::automatic);
+    CHECK(sure.packed == pack_cpu(full, n, k, 64));
+    CHECK((sure.info.notes.size() == 1 && sure.info.warnings.empty()));
+    CHECK(unsure.packed == pack_cpu(noise, n, k, block));
+    CHECK((unsure.info.notes.empty() && unsure.info.warnings.size() == 1));
+    const Read told = read(noise, block, block == 64 ? Int4Packing::avx512 : Int4Packing::avx2);
+    CHECK(told.packed == pack_cpu(noise, n, k, 64));
+    CHECK((told.info.notes.size() == 1 && told.info.warnings.empty()));
   }
 }
