@@ -78,8 +78,11 @@ inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -
   CallData d;
   const bool integer = !is_floating(p.activation);
   for (int64_t width : p.k_segments) {
-    Tensor x = integer ? random_tensor(p.activation, {m, width}, rng, p.activation == DType::u8 ? 0 : -128, p.activation == DType::u8 ? 255 : 127, true)
-                       : random_tensor(p.activation, {m, width}, rng, -2, 2, c.powers);
+    const double low = p.activation == DType::u8 ? 0 : -128, high = p.activation == DType::u8 ? 255 : 127, most = largest(p.activation);
+    const bool ends = c.numbers == Numbers::ends;
+    Tensor x = integer ? ends ? ends_tensor(p.activation, {m, width}, rng, low, high) : random_tensor(p.activation, {m, width}, rng, low, high, true)
+               : ends && most > 1 ? ends_tensor(p.activation, {m, width}, rng, -most, most)
+                                  : random_tensor(p.activation, {m, width}, rng, -2, 2, c.powers);
     if (clean_row >= 0 && !integer) {
       auto* bytes = const_cast<std::byte*>(x.storage->bytes.data());
       for (int64_t i = 0; i < m * width; ++i)
@@ -94,7 +97,8 @@ inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -
     put_rows(d, s, 1, at_end);
   }
   if (p.x_has_zero) {
-    Tensor z = random_tensor(DType::i32, {m, 1}, rng, p.activation == DType::u8 ? 0 : -128, p.activation == DType::u8 ? 255 : 127, true);
+    const double low = p.activation == DType::u8 ? 0 : -128, high = p.activation == DType::u8 ? 255 : 127;
+    Tensor z = c.numbers == Numbers::ends ? ends_tensor(DType::i32, {m, 1}, rng, low, high) : random_tensor(DType::i32, {m, 1}, rng, low, high, true);
     for (int64_t r = 0; r < m; ++r) d.x_zero.push_back(element_to_int(DType::i32, z.storage->bytes.data() + r * 4));
     put_rows(d, z, 1, at_end);
   }

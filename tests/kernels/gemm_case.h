@@ -28,12 +28,17 @@
 
 namespace qcg::test {
 
+// What the numbers of a case are: scales of a size that f32 hardly holds; or weights, zero points and 8-bit activations at the
+// ends of their ranges.
+enum class Numbers { ordinary, tiny_scales, huge_scales, ends };
+
 struct Case {
   std::string what;
   Problem problem;
   Isa isa = Isa::portable;
   Candidate candidate;
   uint64_t seed = 1;
+  Numbers numbers = Numbers::ordinary;
   bool powers = false;            // weights are powers of two, activations small integers: no rounding anywhere
   // Filled by build_cases:
   std::vector<SegmentTensors> tensors;
@@ -57,6 +62,18 @@ inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, std::mt1993
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
+inline Tensor ends_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, double low, double high) {
+  Tensor t = random_tensor(dtype, std::move(shape), rng, 0, 0, true);
+  auto* bytes = const_cast<std::byte*>(t.storage->bytes.data());
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    const double v = rng() & 1 ? low : high;
+    std::byte* p = bytes + size_t(i) * dtype_bytes(dtype);
+    if (is_floating(dtype)) double_to_element(dtype, v, p);
+    else int_to_element(dtype, int64_t(v), p);
+  }
+  return t;
+}
+
 inline Tensor power_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng) {
   int64_t n = 1;
   for (int64_t d : shape) n *= d;
@@ -73,21 +90,35 @@ inline Tensor e2m1_tensor(std::vector<int64_t> shape, std::mt19937_64& rng) {
   return Tensor::from_bytes(DType::i8, std::move(shape), std::move(bytes));
 }
 
+inline double largest(DType dtype) { return dtype == DType::f8e4m3 ? 448 : dtype == DType::f8e5m2 ? 57344 : 1; }
+
+inline Tensor make_scales(const Case& c, int64_t n, std::mt19937_64& rng) {
+  const Problem& p = c.problem;
+  if (c.powers) return power_tensor(p.scale, {n, p.groups()}, rng);
+  const auto [low, high] = c.numbers == Numbers::tiny_scales ? std::pair(1e-40, 1e-38) : c.numbers == Numbers::huge_scales ? std::pair(1e26, 1e28) : std::pair(0.001, 0.03);
+  return random_tensor(p.scale, {n, p.groups()}, rng, low, high, false);
+}
+
 inline void make_tensors(Case& c) {
   std::mt19937_64 rng(c.seed);
   const Problem& p = c.problem;
   const int64_t groups = p.groups();
+  const bool ends = c.numbers == Numbers::ends;
+  auto whole = [&](DType dtype, std::vector<int64_t> shape, double low, double high) {
+    return ends ? ends_tensor(dtype, std::move(shape), rng, low, high) : random_tensor(dtype, std::move(shape), rng, low, high, true);
+  };
   for (const Segment& s : p.segments) {
     SegmentTensors t;
     const bool four = scheme_info(p.scheme).weight_bits == 4;
-    if (p.scheme == Scheme::dense || p.scheme == Scheme::f8) t.weight = c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
-    else if (p.scheme == Scheme::nf4) t.weight = random_tensor(DType::i8, {s.n, p.k}, rng, 0, 15, true);
-    else if (p.scheme == Scheme::f4 || p.scheme == Scheme::da8f4) t.weight = e2m1_tensor({s.n, p.k}, rng);
-    else t.weight = random_tensor(DType::i8, {s.n, p.k}, rng, four ? -8 : -128, four ? 7 : 127, true);
-    if (scheme_info(p.scheme).has_scales)
-      t.scales = c.powers ? power_tensor(p.scale, {s.n, groups}, rng) : random_tensor(p.scale, {s.n, groups}, rng, 0.001, 0.03, false);
+    if (ends && p.scheme == Scheme::f8) t.weight = ends_tensor(p.weight, {s.n, p.k}, rng, -largest(p.weight), largest(p.weight));
+    else if (p.scheme == Scheme::dense || p.scheme == Scheme::f8) t.weight = c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
+    else if (p.scheme == Scheme::nf4) t.weight = whole(DType::i8, {s.n, p.k}, 0, 15);
+    else if (p.scheme == Scheme::f4 || p.scheme == Scheme::da8f4) t.weight = ends ? ends_tensor(DType::i8, {s.n, p.k}, rng, -12, 12) : e2m1_tensor({s.n, p.k}, rng);
+    else t.weight = whole(DType::i8, {s.n, p.k}, four ? -8 : -128, four ? 7 : 127);
+    if (scheme_info(p.scheme).has_scales) t.scales = make_scales(c, s.n, rng);
     if (s.has_offset) t.offsets = c.powers ? power_tensor(p.scale, {s.n, groups}, rng) : random_tensor(p.scale, {s.n, groups}, rng, -0.2, 0.2, false);
-    if (s.has_zero) t.zeros = random_tensor(DType::i32, {s.n, groups}, rng, four ? -8 : -100, four ? 7 : 100, true);
+    if (s.has_zero) t.zeros = ends ? ends_tensor(DType::i32, {s.n, groups}, rng, four ? -8 : -128, four ? 7 : 127)
+                               : random_tensor(DType::i32, {s.n, groups}, rng, four ? -8 : -100, four ? 7 : 100, true);
     if (s.has_bias) t.bias = random_tensor(DType::f32, {s.n}, rng, -4, 4, c.powers);
     c.tensors.push_back(std::move(t));
   }
@@ -114,6 +145,7 @@ struct CaseBuild {
 };
 
 inline void make_weights(Case& c) {
+  c.tensors.clear();
   make_tensors(c);
   c.packed.resize(size_t(packed_bytes(c.problem, c.candidate.layout)));
   const Status packed = pack_weights(c.problem, c.candidate.layout, c.tensors, c.packed);
