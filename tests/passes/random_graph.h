@@ -1,4 +1,4 @@
-// Random graphs of linears, concatenations and pointwise operations over f32 rows.
+// Random graphs of linears, concatenations and pointwise operations over f32 rows; some linears have quantized rows.
 //
 // Why here: the passes must keep their values (tests/passes), and compiled programs must give them (tests/random_programs).
 //
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/passes/rewrite.h"
 
 namespace qcg {
 
@@ -52,18 +53,20 @@ class RandomGraph {
   }
 
   void step() {
-    switch (random_() % 8) {
+    switch (random_() % 10) {
       case 0: case 1: return add_siblings();
       case 2: return add_cat();
       case 3: case 4: return add_unary();
       case 5: case 6: return add_binary();
+      case 7: return add_dynamic();
+      case 8: return add_static_chain();
       default: return add_residual();
     }
   }
 
   void add_siblings() {
     const ValueId x = pick();
-    const int count = 1 + static_cast<int>(random_() % 3), scheme = static_cast<int>(random_() % 3);
+    const int count = 1 + static_cast<int>(random_() % 3), scheme = static_cast<int>(random_() % 4);
     for (int i = 0; i < count; ++i) values_.push_back(add_linear(x, scheme, widths_[random_() % widths_.size()]));
   }
 
@@ -71,15 +74,64 @@ class RandomGraph {
     const int64_t k = width(x);
     const ValueId bias = random_() % 2 ? parameter(DType::f32, {n}) : kNoValue;
     if (scheme == 0) return node("aten.linear.default", {x, parameter(DType::f32, {n, k}), bias}, n);
-    const bool int4 = scheme == 2;
+    const ValueId w = scheme == 3 ? float8_weight(n, k) : integer_weight(n, k, scheme == 2);
+    return node("aten.linear.default", {x, w, bias}, n);
+  }
+
+  ValueId integer_weight(int64_t n, int64_t k, bool int4) {
     const int64_t group = int4 ? k / 2 : k;
     const ValueId zero = random_() % 2 ? parameter(DType::i8, {n, k / group}) : kNoValue;
     const ValueId w = parameter(DType::i8, {n, k}), s = parameter(DType::f32, {n, k / group});
     const Dim low = int4 ? -8 : -128, high = int4 ? 7 : 127;
-    const ValueId d = node("torchao.dequantize_affine.default",
-                           {w, std::vector<Dim>{Dim(1), Dim(group)}, s, zero, DType::i8, low, high}, k, DType::f32,
-                           {Dim(n), Dim(k)});
-    return node("aten.linear.default", {x, d, bias}, n);
+    return node("torchao.dequantize_affine.default", {w, std::vector<Dim>{Dim(1), Dim(group)}, s, zero, DType::i8, low, high}, k,
+                DType::f32, {Dim(n), Dim(k)});
+  }
+
+  ValueId float8_weight(int64_t n, int64_t k) {
+    const ValueId w = parameter(random_() % 2 ? DType::f8e4m3 : DType::f8e5m2, {n, k}), s = parameter(DType::f32, {n, 1});
+    const Shape shape = {Dim(n), Dim(k)};
+    return node("aten.mul.Tensor", {node("aten.to.dtype", {w, DType::f32}, k, DType::f32, shape), s}, k, DType::f32, shape);
+  }
+
+  // Rows of an input of the graph, so that what is rounded to int8 is the same numbers in any order of operations.
+  void add_dynamic() {
+    const ValueId x = values_[random_() % 3];
+    const int64_t k = width(x);
+    const Shape block = {Dim(1), Dim(k)}, rows = {Dim::symbol("s0"), Dim(1)};
+    const OpSchema* choose = find_op("torchao.choose_qparams_affine.default");
+    const std::string mapping = random_() % 2 ? "SYMMETRIC" : "ASYMMETRIC";
+    Value scale, zero;
+    scale.name = graph_.unique_name("scale"), zero.name = graph_.unique_name("zero");
+    scale.shape = zero.shape = rows;
+    scale.dtype = DType::f32, zero.dtype = DType::i8;
+    const NodeId chosen = graph_.add_node(
+        choose, make_args(*choose, {{"input", x}, {"mapping_type", mapping}, {"block_size", block}, {"target_dtype", DType::i8},
+                                    {"eps", 0x1p-23}, {"scale_dtype", DType::f32}, {"zero_point_dtype", DType::i8}, {"keepdim", true}}),
+        {scale, zero});
+    const ValueId s = graph_.nodes[chosen].outputs[0], z = graph_.nodes[chosen].outputs[1];
+    const ValueId q = node("torchao.quantize_affine.default", {x, block, s, z, DType::i8}, k, DType::i8);
+    const ValueId d = node("torchao.dequantize_affine.default", {q, block, s, z, DType::i8}, k);
+    const bool int4 = random_() % 2;
+    for (uint64_t i = 0, count = 1 + random_() % 2; i < count; ++i) {
+      const int64_t n = widths_[random_() % widths_.size()];
+      values_.push_back(node("aten.linear.default", {d, integer_weight(n, k, int4)}, n));
+    }
+  }
+
+  // PyTorch 2 Export's static quantization, int8 between two linears. All scales are powers of two and nothing is added, so
+  // that the numbers that are rounded to int8 in between are exact in f32.
+  void add_static_chain() {
+    ValueId x = values_[random_() % 3];
+    for (const double scale : {0.0625, 0.25}) {
+      const int64_t k = width(x), n = widths_[random_() % widths_.size()];
+      const Dim zero(static_cast<int64_t>(random_() % 3) * 20 - 20), low(-128), high(127);
+      const ValueId q = node("quantized_decomposed.quantize_per_tensor.default", {x, scale, zero, low, high, DType::i8}, k, DType::i8);
+      const ValueId d = node("quantized_decomposed.dequantize_per_tensor.default", {q, scale, zero, low, high, DType::i8}, k);
+      const ValueId w = node("quantized_decomposed.dequantize_per_tensor.default",
+                             {parameter(DType::i8, {n, k}), 0x1p-7, Dim(0), low, high, DType::i8}, k, DType::f32, {Dim(n), Dim(k)});
+      x = node("aten.linear.default", {d, w}, n);
+    }
+    values_.push_back(x);
   }
 
   void add_cat() {
