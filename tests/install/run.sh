@@ -55,7 +55,7 @@ flags=$(pkg-config --cflags --libs qcodegen)
 check_run "$tmp/by_pkg_config"
 
 # With find_package.
-"$cmake" -S "$source_dir/tests/install/consumer" -B "$tmp/consumer" -DCMAKE_PREFIX_PATH="$tmp/moved" -DEXAMPLES="$source_dir/examples" \
+"$cmake" -G Ninja -S "$source_dir/tests/install/consumer" -B "$tmp/consumer" -DCMAKE_PREFIX_PATH="$tmp/moved" -DEXAMPLES="$source_dir/examples" \
   -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS='-Wall -Wextra -Werror' >/dev/null
 "$cmake" --build "$tmp/consumer" >/dev/null
 check_run "$tmp/consumer/run_c"
