@@ -93,7 +93,7 @@ class Compiler {
     QCG_TRY(explanation, explain_graph(options_));
     const Plan& plan = explanation.plan;
     QCG_CHECK(require_weights(explanation.graph, plan));
-    if (options_.tune != TuneMode::off && untunable(plan.target).empty()) {
+    if (options_.tune != TuneMode::off) {  // check_tunable: it runs here
       step("measure this machine");
       report_.ceilings = measure_ceilings(plan.target.isa, threads_);
     }
