@@ -153,6 +153,7 @@ Error io_error(const std::string& where, const std::string& what, int error_numb
     case EPERM: help = "permission denied: choose a directory that you own, for the cache with QCG_CACHE_DIR"; break;
     case EMFILE:
     case ENFILE: help = "too many open files: raise the limit with `ulimit -n`"; break;
+    case EISDIR: help = "name a file in it"; break;
     case ENOENT: help = "check the spelling of the path"; break;
     default: break;
   }

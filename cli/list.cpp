@@ -1,6 +1,10 @@
 // qcodegen list: the tables the project is made of.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/cuda.h"
@@ -17,11 +21,11 @@ using Rows = std::vector<std::vector<std::string>>;  // the first is the header
 using ListRows = Rows (*)();
 
 Rows list_targets() {
-  Rows rows = {{"name", "flags", "host", "summary"}};
+  Rows rows = {{"name", "host", "summary", "flags"}};
   for (const IsaInfo& isa : isa_table()) {
     const std::string missing = why_isa_unavailable(isa.isa);
-    rows.push_back({(isa.device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa.name), std::string(isa.flags),
-                    missing.empty() ? "yes" : "no: " + missing, std::string(isa.summary)});
+    rows.push_back({(isa.device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa.name), missing.empty() ? "yes" : "no: " + missing,
+                    std::string(isa.summary), std::string(isa.flags)});
   }
   return rows;
 }
@@ -58,6 +62,32 @@ Rows list_ops() {
   return rows;
 }
 
+constexpr size_t kWidth = 100;
+
+size_t width_of(const Rows& rows) {
+  size_t width = 0;
+  for (size_t c = 0; c < rows[0].size(); ++c) {
+    size_t widest = 0;
+    for (const auto& row : rows) widest = std::max(widest, row[c].size());
+    width += widest + (c > 0 ? 2 : 0);
+  }
+  return width;
+}
+
+std::vector<std::string> without_last(std::vector<std::string> row) {
+  row.pop_back();
+  return row;
+}
+
+// Indented, broken between words.
+void print_below(const std::string& text) {
+  std::istringstream words(text);
+  std::string line = "   ";
+  for (std::string word; words >> word; line += " " + word)
+    if (line.size() + 1 + word.size() > kWidth) fmt::print("{}\n", std::exchange(line, "   "));
+  if (line.size() > 4) fmt::print("{}\n", line);
+}
+
 int run_list(const Session& session, ListRows list_rows) {
   const Rows rows = list_rows();
   if (session.json) {
@@ -70,9 +100,16 @@ int run_list(const Session& session, ListRows list_rows) {
     print_json(out);
     return 0;
   }
-  Table table(rows[0]);
-  for (size_t r = 1; r < rows.size(); ++r) table.add(rows[r]);
-  fmt::print("{}", table.str());
+  // What would make lines longer than kWidth comes below them: flags, signatures.
+  const bool fits = width_of(rows) <= kWidth;
+  Table table(fits ? rows[0] : without_last(rows[0]));
+  for (size_t r = 1; r < rows.size(); ++r) table.add(fits ? rows[r] : without_last(rows[r]));
+  std::istringstream lines(table.str());
+  std::string line;
+  for (size_t r = 0; std::getline(lines, line); ++r) {
+    fmt::print("{}\n", line);
+    if (!fits && r > 0) print_below(rows[r].back());
+  }
   return 0;
 }
 
