@@ -12,6 +12,7 @@
 
 #include "codegen/cuda.h"
 #include "codegen/gemm_layout.h"
+#include "codegen/gemm_shape.h"
 #include "codegen/problem.h"
 
 namespace qcg {
@@ -76,10 +77,15 @@ std::vector<int> tail_rows(const Microkernel& row, int mr, int64_t m_min, int64_
 
 // Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
 // A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
-double tile_cost(const Microkernel& row, int64_t m, int mr) {
+// The sums of a group are converted and scaled at its end, and loaded and stored where they find no registers.
+double tile_cost(const GemmShape& shape, int64_t m) {
+  const Microkernel& row = *shape.candidate.microkernel;
+  const int mr = shape.mr;
   const auto tiles = double((m + mr - 1) / mr);
   if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
-  return tiles * (mr + (unpacks(row) ? 2.0 : 0.7)) / double(m);
+  const double units = double(shape.panel.group_padded) / shape.compute.kd;
+  const double scaling = !shape.sums_groups ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
+  return tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);
 }
 
 // A block of K is a whole number of groups.
@@ -181,7 +187,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.mr = mr;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
       // fma before bf16dot as a guess; measurement may turn it round.
-      Ranked r{tile_cost(row, m, mr) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
+      Ranked r{tile_cost(GemmShape(problem, c), m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       const PanelLayout layout = panel_layout(problem, c.layout);
       if (m <= kSmallM && !has_tiles(row)) add_decode(layout, c, r.variants);
       else add_blocks(layout, problem.may_round && layout.grouped, m, c, r.variants);

@@ -47,6 +47,16 @@ int64_t GemmShape::next_lines() const {
   return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, k_iteration / compute.kd);
 }
 
+int GemmShape::splits(int rows) const {
+  return std::clamp(8 / (rows * nv), 1, k_iteration / compute.kd);
+}
+
+bool GemmShape::keeps_sums(int rows) const {
+  constexpr int kOperands = 3;  // a broadcast, the table or mask of unpacking, one to work in
+  const int registers = vl == 16 ? 32 : 16;
+  return sums_groups && !compute.tiles && (splits(rows) + 1) * rows * nv + nv + kOperands <= registers;
+}
+
 std::string GemmShape::group_steps() const {
   const int64_t full = panel.group_padded / k_iteration, last = panel.group_k(panel.groups - 1) / k_iteration;
   return full == last || panel.groups == 1 ? std::to_string(last) : fmt::format("(g + 1 == {} ? {} : {})", panel.groups, last, full);

@@ -49,6 +49,11 @@ struct GemmShape {
   int64_t block_units() const;
   // Lines of the next block that one iteration fetches: its share when rows_per_item rows are present.
   int64_t next_lines() const;
+  // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
+  int splits(int rows) const;
+  // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs
+  // a group of 32 a fifth of its time.
+  bool keeps_sums(int rows) const;
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
   // Iterations of group g, as an expression.

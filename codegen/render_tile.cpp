@@ -25,12 +25,6 @@ std::string start_of(const GemmShape& shape, int v, std::string_view row) {
   return zero(shape);
 }
 
-// Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
-int splits(const GemmShape& shape, int rows) {
-  const int units = shape.k_iteration / shape.compute.kd;
-  return std::clamp(8 / (rows * shape.nv), 1, units);
-}
-
 std::string acc(int set, int r, int v) { return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set); }
 
 // Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no arithmetic: each half of
@@ -75,7 +69,7 @@ V unit(const GemmShape& shape, int tile_rows, int index, int step, int unit_of_s
   }
   for (int r = 0; r < tile_rows; ++r) {
     std::vector<V> accs;
-    for (int v = 0; v < shape.nv; ++v) accs.push_back(V(acc(index % splits(shape, tile_rows), r, v)));
+    for (int v = 0; v < shape.nv; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
     rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * tile_rows + r}, {"accs", V::from_items(std::move(accs))}}));
   }
   // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
@@ -90,20 +84,20 @@ V unit(const GemmShape& shape, int tile_rows, int index, int step, int unit_of_s
 // The kernel of a row tile with so many rows.
 V tile(const GemmShape& shape, int rows) {
   std::vector<V> accs, sums, stores, units;
-  for (int set = 0; set < splits(shape, rows); ++set)
+  for (int set = 0; set < shape.splits(rows); ++set)
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < shape.nv; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
-  for (int width = splits(shape, rows); width > 1; width /= 2)
+  for (int width = shape.splits(rows); width > 1; width /= 2)
     for (int set = 0; set < width / 2; ++set)
       for (int r = 0; r < rows; ++r)
         for (int v = 0; v < shape.nv; ++v)
           sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < shape.nv; ++v)
-      stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"at", (r * shape.panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
+      stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"sum", fmt::format("c{}_{}", r, v)}, {"at", (r * shape.panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
   const int per_step = shape.used_step / shape.compute.kd;
   for (int u = 0; u < shape.k_iteration / shape.compute.kd; ++u) units.push_back(unit(shape, rows, u, u / per_step, u % per_step));
-  return V::dict({{"rows", rows}, {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)}, {"accs", V::from_items(std::move(accs))},
+  return V::dict({{"rows", rows}, {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)}, {"keeps_sums", shape.keeps_sums(rows)}, {"accs", V::from_items(std::move(accs))},
                   {"sums", V::from_items(std::move(sums))}, {"stores", V::from_items(std::move(stores))}, {"units", V::from_items(std::move(units))}});
 }
 

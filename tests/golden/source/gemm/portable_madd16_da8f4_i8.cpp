@@ -54,6 +54,8 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 // Groups [g0, g1): the integers of a group are summed exactly, then scaled into c.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
   (void)next, (void)next_step;
+  vf c0_0 = first ? v_zero() : fma_load(c + 0);
+  vf c0_1 = first ? v_zero() : fma_load(c + 32);
   for (int64_t g = g0; g < g1; ++g) {
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
@@ -116,9 +118,11 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
 
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    fma_store(c + 0, add_group(first && g == g0 ? v_zero() : fma_load(c + 0), a0_0, s0));
-    fma_store(c + 32, add_group(first && g == g0 ? v_zero() : fma_load(c + 32), a0_1, s1));
+    c0_0 = add_group(c0_0, a0_0, s0);
+    c0_1 = add_group(c0_1, a0_1, s1);
   }
+  fma_store(c + 0, c0_0);
+  fma_store(c + 32, c0_1);
 }
 
 // Output 0: acc0
