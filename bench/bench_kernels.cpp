@@ -77,17 +77,17 @@ Setup make_setup(const std::string& name, const Options& o) {
     p.weight = DType::i8;
     p.scheme = *scheme_from_name(name);
     const SchemeInfo& info = scheme_info(p.scheme);
-    if (info.weight_bits == 4) p.group = o.group, p.scale = DType::bf16;
+    if (info.weight.usual_group > 0) p.group = o.group, p.scale = DType::bf16;
     if (p.scheme == Scheme::f8) p.weight = DType::f8e4m3;
     if (info.quantized_activation || p.scheme == Scheme::s8s8) p.activation = DType::i8;
     if (p.scheme == Scheme::s8s8) out = DType::i32;
   }
-  p.segments = {{o.n, o.zeros && (p.scheme == Scheme::w8 || p.scheme == Scheme::w4), false, "w"}};
+  p.segments = {{o.n, o.zeros && may_have_zeros(scheme_info(p.scheme)), false, "w"}};
   p.outputs = {{Expr::acc(0), out, o.n, {0}}};
   SegmentTensors t;
-  const bool four = scheme_info(p.scheme).weight_bits == 4, table = p.scheme == Scheme::nf4;
-  const bool twice = p.scheme == Scheme::f4 || p.scheme == Scheme::da8f4;  // of e2m1: -4 to 4 are among them
-  t.weight = random_weight(p.weight, {o.n, o.k}, table ? 0 : twice ? -4 : four ? -8 : -127, table ? 15 : twice ? 4 : four ? 7 : 127, 0x1p-10);
+  const WeightInfo& weight = scheme_info(p.scheme).weight;
+  const bool twice = weight.numbers != nullptr, whole = !weight.is_float;  // of e2m1: -4 to 4 are among them
+  t.weight = random_weight(p.weight, {o.n, o.k}, twice ? -4 : whole ? weight.low : -127, twice ? 4 : whole ? weight.high : 127, 0x1p-10);
   t.scales = random_weight(DType::f32, {o.n, p.groups()}, 1, 100, 0x1p-10);
   t.zeros = random_weight(DType::i8, {o.n, p.groups()}, -8, 7, 1);
   s.tensors.push_back(std::move(t));

@@ -33,7 +33,7 @@ Rows list_targets() {
 Rows list_schemes() {
   Rows rows = {{"name", "weight_bits", "grouped", "quantized_activation", "summary"}};
   for (const SchemeInfo& s : kSchemes)
-    rows.push_back({std::string(s.name), s.weight_bits ? fmt::format("{}", s.weight_bits) : "own", s.grouped ? "yes" : "no",
+    rows.push_back({std::string(s.name), s.weight.bits ? fmt::format("{}", s.weight.bits) : "own", s.has_scales ? "yes" : "no",
                     s.quantized_activation ? "yes" : "no", std::string(s.summary)});
   return rows;
 }

@@ -26,8 +26,8 @@ bool serves(Isa isa, Isa target) {
 }
 
 bool serves(const Microkernel& row, const Problem& problem) {
-  const DType x = problem.activation, w = problem.weight;
-  if (row.scheme != problem.scheme || !(row.weight == w || (row.weight == DType::f8e4m3 && w == DType::f8e5m2))) return false;
+  const DType x = problem.activation;
+  if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
   const bool any_float = row.activation == DType::f32 && is_floating(x);
   const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
   const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
@@ -40,7 +40,7 @@ int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
   if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
   if (vector_bytes == 32) return compute_info(row.compute).integer ? 4 : 6;
-  return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight_bits == 8) ? 14 : 12;
+  return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight.bits == 8) ? 14 : 12;
 }
 
 constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
@@ -53,7 +53,7 @@ bool tile_fits(const Microkernel& row, int mr, int64_t m) {
 
 // Whether packed weights are anything but what the multiply instruction takes, 4 bytes a unit.
 bool unpacks(const Microkernel& row) {
-  const int bits = scheme_info(row.scheme).weight_bits;
+  const int bits = scheme_info(row.scheme).weight.bits;
   return (bits > 0 ? bits : 8 * int(dtype_bytes(row.weight))) * compute_info(row.compute).kd < 32;
 }
 
@@ -129,8 +129,8 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
   const Compute& compute = compute_info(c.microkernel->compute);
   const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
-  // Twelve accumulators leave four of 16 registers: too few to unpack 4-bit weights in.
-  const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits == 4;
+  // Twelve accumulators leave four of 16 registers: too few to unpack weights of less than a byte in.
+  const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits < 8;
   const bool registers = !block || !crowded, streams = m <= kManyM && !compute.tiles, few = integer || m <= kMiddleM;
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles)) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});

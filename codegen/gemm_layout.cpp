@@ -6,32 +6,6 @@
 namespace qcg {
 namespace {
 
-constexpr LayoutKind kKinds[] = {
-    {"f32", 1, 32, "[K][nr] f32"},
-    {"f16", 1, 16, "[K][nr] f16"},
-    {"bf16x2", 2, 16, "[K/2][nr][2] bf16"},
-    {"i8", 1, 8, "[K][nr] s8"},
-    {"i8x2", 2, 8, "[K/2][nr][2] s8"},
-    {"u8x4", 4, 8, "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
-    {"e4m3", 1, 8, "[K][nr] e4m3", "fp8.h", 0, 256},
-    {"e5m2", 1, 8, "[K][nr] e5m2", "fp8.h"},
-    {"i4x8", 8, 4, "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
-    {"i4x8u", 8, 4, "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
-    {"f4x8", 8, 4, "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
-    {"f4x8u", 8, 4, "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
-    {"n4x8", 8, 4, "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h"},
-};
-
-constexpr Compute kComputes[] = {
-    {"fma", 1, "f32", "float", false},
-    {"bf16dot", 2, "bf16", "qcg_bf16", false},
-    {"madd16", 2, "s16", "int16_t", true},
-    {"maddubs", 4, "s8", "int8_t", true},
-    {"vnni", 4, "s8", "int8_t", true},
-    {"amx_bf16", 2, "bf16", "qcg_bf16", false, true},
-    {"amx_int8", 4, "s8", "int8_t", true, true},
-};
-
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Up to here the sums of a group fit two int16: |w - zero| <= 255, |q| <= 128.
@@ -57,14 +31,6 @@ void add_group_header(const Problem& problem, PanelLayout& p) {
 
 }  // namespace
 
-const LayoutKind& layout_kind(std::string_view kind) {
-  return *std::find_if(std::begin(kKinds), std::end(kKinds), [&](const LayoutKind& row) { return row.kind == kind; });
-}
-
-const Compute& compute_info(std::string_view name) {
-  return *std::find_if(std::begin(kComputes), std::end(kComputes), [&](const Compute& row) { return row.name == name; });
-}
-
 bool is_integer(const Problem& problem) { return !is_floating(problem.activation); }
 
 bool has_zeros(const Problem& problem) {
@@ -77,7 +43,7 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
   p.nr = layout.nr;
   p.has_zero = has_zeros(problem);
   p.has_offset = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_offset; });
-  p.grouped = problem.group > 0 || p.kind->bits == 4;
+  p.grouped = problem.group > 0 || p.kind->bits < 8;
   p.group = problem.group > 0 ? std::min(problem.group, problem.k) : problem.k;
   p.groups = (problem.k + p.group - 1) / p.group;
   p.group_padded = round_up(p.group, kPadK);
@@ -112,9 +78,10 @@ bool same_segments(const PanelLayout& a, const PanelLayout& b) {
 
 Status check_integer_range(const Problem& problem) {
   if (!is_integer(problem)) return {};
-  const bool four = scheme_info(problem.scheme).weight_bits == 4;
+  const WeightInfo& weight = scheme_info(problem.scheme).weight;
   const int64_t x = problem.x_has_zero || problem.activation == DType::u8 ? 255 : 128;
-  const int64_t w = has_zeros(problem) ? (four ? 143 : 255) : four ? 12 : 128;
+  const int64_t zero_low = has_zeros(problem) ? -128 : 0, zero_high = has_zeros(problem) ? 127 : 0;
+  const int64_t w = std::max(weight.high - zero_low, zero_high - weight.low);
   const int64_t longest = INT32_MAX / (x * w);
   if ((problem.group > 0 ? std::min(problem.group, problem.k) : problem.k) <= longest) return {};
   return Error::unsupported(std::string(scheme_name(problem.scheme)),

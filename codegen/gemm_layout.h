@@ -1,6 +1,7 @@
 // The byte layout of packed weights and the instructions that consume it, as numbers.
 //
-// Why here: pack.cpp writes these offsets, render*.cpp print them, and nothing else may compute them a second time.
+// Why here: pack.cpp writes these offsets, render*.cpp print them, and nothing else may compute them a second time. The rows
+// of LayoutKind and Compute are in microkernels.cpp.
 //
 // One output's panels follow each other; a panel holds the segments that the output's epilogue reads:
 //
@@ -27,15 +28,16 @@
 namespace qcg {
 
 inline constexpr int kPadK = 8;
-// Unpacking loads may look at up to 3 bytes behind the last step.
+// Unpacking loads may look at so many bytes behind the last step.
 inline constexpr int64_t kTrailingBytes = 64;
 
 struct LayoutKind {
   std::string_view kind;
   int k_step;  // consecutive k of one column
   int bits;    // per weight
+  std::string_view computes;  // instructions that a vector of it can be unpacked for: <compute>_weight_<kind>
   std::string_view picture;
-  std::string_view header;  // that unpacks it, if it is not gemm_<isa>.h: templates/quant/<header>
+  std::string_view header;    // that unpacks it, if it is not gemm_<isa>.h: templates/quant/<header>
   int raised = 0;           // added to every stored weight, for instructions whose weight operand is unsigned
   double factor = 1;        // what a sum of unpacked weights has to be multiplied by
 };

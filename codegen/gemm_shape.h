@@ -34,7 +34,7 @@ struct GemmShape {
   bool grouped;
   bool unpacks_block, rounded;
   bool sums_groups;            // each group's sum is scaled on its own: exact weights
-  bool ordered = false;        // activations are packed in the order in which 4-bit weights are unpacked
+  bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;           // k of one step of weights, at least those of one instruction
   int k_iteration = 8;         // k of one iteration of the inner loop
   int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row

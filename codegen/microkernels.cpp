@@ -1,6 +1,12 @@
-// The microkernel table: which instruction serves which scheme and dtypes on which ISA. Read it top to bottom.
+// The tables of the CPU kernels: which template, instruction and packed bytes serve which weight and M. Read top to bottom.
 //
-// All rows that serve one problem on one target read the same packed bytes (layout_for below). A row of an ISA also
+//   kForms      how weights may be packed, and for which instructions a form can be unpacked
+//   kComputes   the instructions
+//   kKernels    an instruction on an ISA, with its template and from how many rows on it is worth trying
+//   kWeights    every scheme and weight dtype: its form on each kind of vectors
+//
+// A kernel multiplies a weight if it takes the scheme's activations and the weight's form can be unpacked for its instruction:
+// that is microkernel_table(). All that serve one problem on one target read the same packed bytes. A kernel of an ISA also
 // serves the ISAs that contain it, so fma and bf16dot compete on avx512bf16: which is faster is a fact about the machine
 // (bf16dot is twice fma on Zen 5 and half of it on Sapphire Rapids), so the tuner decides.
 //
@@ -24,87 +30,122 @@ constexpr std::string_view kGemm = "cpu/gemm.cpp.j2", kTiles = "cpu/gemm_amx.cpp
 using enum DType;
 using enum Isa;
 
-// Packing converts activations, so f32 stands for every float activation, bf16 also for fp8, i8 also for u8. A weight of
-// f8e4m3 stands for e5m2 too.
-constexpr Microkernel kTable[] = {
-    // name            isa         source  scheme          act   weight  compute     rows
+constexpr LayoutKind kForms[] = {
+    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor
+    {"f32",    1, 32, "fma",                         "[K][nr] f32"},
+    {"f16",    1, 16, "fma",                         "[K][nr] f16"},
+    {"bf16x2", 2, 16, "fma bf16dot amx_bf16",        "[K/2][nr][2] bf16"},
+    {"i8",     1, 8,  "fma bf16dot amx_bf16",        "[K][nr] s8"},
+    {"i8x2",   2, 8,  "madd16",                      "[K/2][nr][2] s8"},
+    {"u8x4",   4, 8,  "vnni amx_int8",               "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
+    {"e4m3",   1, 8,  "fma bf16dot amx_bf16",        "[K][nr] e4m3", "fp8.h", 0, 256},
+    {"e5m2",   1, 8,  "fma bf16dot amx_bf16",        "[K][nr] e5m2", "fp8.h"},
+    {"i4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
+    {"i4x8u",  8, 4,  "fma maddubs vnni amx_int8",   "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
+    {"f4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
+    {"f4x8u",  8, 4,  "maddubs vnni amx_int8",       "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
+    {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h"},
+};
+
+constexpr Compute kComputes[] = {
+    // name      k  activations are packed to   integer  tiles
+    {"fma",      1, "f32",  "float",            false},
+    {"bf16dot",  2, "bf16", "qcg_bf16",         false},
+    {"madd16",   2, "s16",  "int16_t",          true},
+    {"maddubs",  4, "s8",   "int8_t",           true},
+    {"vnni",     4, "s8",   "int8_t",           true},
+    {"amx_bf16", 2, "bf16", "qcg_bf16",         false,   true},
+    {"amx_int8", 4, "s8",   "int8_t",           true,    true},
+};
+
+// Packing converts activations, so f32 stands for every float, bf16 also for fp8, i8 also for u8.
+struct Kernel {
+  std::string_view name;
+  Isa isa;
+  std::string_view source;
+  DType activation;
+  std::string_view compute;
+  int min_m;
+};
+constexpr Kernel kKernels[] = {
+    // name             isa         template activation  instruction from M
     // Tiles waste most of their 16 rows on few, but unpacking is all that each weight costs: from 2 rows on they compete with
     // the vector rows below.
-    {"amx_bf16",        amx,        kTiles, Scheme::dense,  bf16, bf16,   "amx_bf16", 2, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::w8,     bf16, i8,     "amx_bf16", 2, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::w4,     bf16, i8,     "amx_bf16", 2, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::f8,     bf16, f8e4m3, "amx_bf16", 2, 1 << 30},
-    {"amx_bf16",        amx,        kTiles, Scheme::f4,     bf16, i8,     "amx_bf16", 2, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::da8w8,  i8,   i8,     "amx_int8", 2, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::s8s8,   i8,   i8,     "amx_int8", 2, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::da8w4,  i8,   i8,     "amx_int8", 2, 1 << 30},
-    {"amx_int8",        amx,        kTiles, Scheme::da8f4,  i8,   i8,     "amx_int8", 2, 1 << 30},
-    {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::dense,  bf16, bf16,   "bf16dot",  1, 1 << 30},
-    {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::w8,     bf16, i8,     "bf16dot",  1, 1 << 30},
-    {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::w4,     bf16, i8,     "bf16dot",  1, 1 << 30},
-    {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::f8,     bf16, f8e4m3, "bf16dot",  1, 1 << 30},
-    {"avx512bf16_dot",  avx512bf16, kGemm,  Scheme::f4,     bf16, i8,     "bf16dot",  1, 1 << 30},
-    {"avx512_vnni",     avx512,     kGemm,  Scheme::da8w8,  i8,   i8,     "vnni",     1, 1 << 30},
-    {"avx512_vnni",     avx512,     kGemm,  Scheme::s8s8,   i8,   i8,     "vnni",     1, 1 << 30},
-    {"avx512_vnni",     avx512,     kGemm,  Scheme::da8w4,  i8,   i8,     "vnni",     1, 1 << 30},
-    {"avx512_vnni",     avx512,     kGemm,  Scheme::da8f4,  i8,   i8,     "vnni",     1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::dense,  f32,  f32,    "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::dense,  f32,  bf16,   "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::dense,  f32,  f16,    "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::w8,     f32,  i8,     "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::w4,     f32,  i8,     "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::f8,     f32,  f8e4m3, "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::f4,     f32,  i8,     "fma",      1, 1 << 30},
-    {"avx512_fma",      avx512,     kGemm,  Scheme::nf4,    f32,  i8,     "fma",      1, 1 << 30},
-    {"avx2_madd16",     avx2,       kGemm,  Scheme::da8w8,  i8,   i8,     "madd16",   1, 1 << 30},
-    {"avx2_madd16",     avx2,       kGemm,  Scheme::s8s8,   i8,   i8,     "madd16",   1, 1 << 30},
-    {"avx2_maddubs",    avx2,       kGemm,  Scheme::da8w4,  i8,   i8,     "maddubs",  1, 1 << 30},
-    {"avx2_maddubs",    avx2,       kGemm,  Scheme::da8f4,  i8,   i8,     "maddubs",  1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::dense,  f32,  f32,    "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::dense,  f32,  bf16,   "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::dense,  f32,  f16,    "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::w8,     f32,  i8,     "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::w4,     f32,  i8,     "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::f8,     f32,  f8e4m3, "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::f4,     f32,  i8,     "fma",      1, 1 << 30},
-    {"avx2_fma",        avx2,       kGemm,  Scheme::nf4,    f32,  i8,     "fma",      1, 1 << 30},
-    {"portable_madd16", portable,   kGemm,  Scheme::da8w8,  i8,   i8,     "madd16",   1, 1 << 30},
-    {"portable_madd16", portable,   kGemm,  Scheme::s8s8,   i8,   i8,     "madd16",   1, 1 << 30},
-    {"portable_madd16", portable,   kGemm,  Scheme::da8w4,  i8,   i8,     "madd16",   1, 1 << 30},
-    {"portable_madd16", portable,   kGemm,  Scheme::da8f4,  i8,   i8,     "madd16",   1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::dense,  f32,  f32,    "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::dense,  f32,  bf16,   "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::dense,  f32,  f16,    "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::w8,     f32,  i8,     "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::w4,     f32,  i8,     "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::f8,     f32,  f8e4m3, "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::f4,     f32,  i8,     "fma",      1, 1 << 30},
-    {"portable_fma",    portable,   kGemm,  Scheme::nf4,    f32,  i8,     "fma",      1, 1 << 30},
+    {"amx_bf16",        amx,        kTiles,  bf16,       "amx_bf16", 2},
+    {"amx_int8",        amx,        kTiles,  i8,         "amx_int8", 2},
+    {"avx512bf16_dot",  avx512bf16, kGemm,   bf16,       "bf16dot",  1},
+    {"avx512_vnni",     avx512,     kGemm,   i8,         "vnni",     1},
+    {"avx512_fma",      avx512,     kGemm,   f32,        "fma",      1},
+    {"avx2_madd16",     avx2,       kGemm,   i8,         "madd16",   1},
+    {"avx2_maddubs",    avx2,       kGemm,   i8,         "maddubs",  1},
+    {"avx2_fma",        avx2,       kGemm,   f32,        "fma",      1},
+    {"portable_madd16", portable,   kGemm,   i8,         "madd16",   1},
+    {"portable_fma",    portable,   kGemm,   f32,        "fma",      1},
 };
+
+struct Weight {
+  Scheme scheme;
+  DType dtype;
+  std::string_view portable, avx2, wide;  // forms
+};
+constexpr Weight kWeights[] = {
+    // scheme         dtype   portable  avx2      avx512 and up
+    {Scheme::dense,   f32,    "f32",    "f32",    "f32"},
+    {Scheme::dense,   bf16,   "bf16x2", "bf16x2", "bf16x2"},
+    {Scheme::dense,   f16,    "f16",    "f16",    "f16"},
+    {Scheme::w8,      i8,     "i8",     "i8",     "i8"},
+    {Scheme::w4,      i8,     "i4x8",   "i4x8u",  "i4x8"},
+    {Scheme::f8,      f8e4m3, "e4m3",   "e4m3",   "e4m3"},
+    {Scheme::f8,      f8e5m2, "e5m2",   "e5m2",   "e5m2"},
+    {Scheme::f4,      i8,     "f4x8",   "f4x8",   "f4x8"},
+    {Scheme::nf4,     i8,     "n4x8",   "n4x8",   "n4x8"},
+    {Scheme::da8w8,   i8,     "i8x2",   "i8x2",   "u8x4"},
+    {Scheme::da8w4,   i8,     "i4x8",   "i4x8u",  "i4x8u"},
+    {Scheme::da8f4,   i8,     "f4x8",   "f4x8u",  "f4x8u"},
+    {Scheme::s8s8,    i8,     "i8x2",   "i8x2",   "u8x4"},
+};
+
+std::string_view form_on(const Weight& weight, Isa isa) { return isa == portable ? weight.portable : isa == avx2 ? weight.avx2 : weight.wide; }
+
+bool has_word(std::string_view words, std::string_view word) {
+  const size_t at = words.find(word), end = at + word.size();
+  return at != words.npos && (at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ');
+}
+
+bool multiplies(const Kernel& kernel, const Weight& weight) {
+  const bool integer = scheme_info(weight.scheme).quantized_activation || weight.scheme == Scheme::s8s8;
+  return compute_info(kernel.compute).integer == integer && has_word(layout_kind(form_on(weight, kernel.isa)).computes, kernel.compute);
+}
+
+std::vector<Microkernel> make_table() {
+  std::vector<Microkernel> out;
+  for (const Kernel& k : kKernels)
+    for (const Weight& weight : kWeights)
+      if (multiplies(k, weight)) out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute, k.min_m, 1 << 30});
+  return out;
+}
 
 }  // namespace
 
-std::span<const Microkernel> microkernel_table() { return kTable; }
+const LayoutKind& layout_kind(std::string_view kind) {
+  return *std::find_if(std::begin(kForms), std::end(kForms), [&](const LayoutKind& row) { return row.kind == kind; });
+}
+
+const Compute& compute_info(std::string_view name) {
+  return *std::find_if(std::begin(kComputes), std::end(kComputes), [&](const Compute& row) { return row.name == name; });
+}
+
+std::span<const Microkernel> microkernel_table() {
+  static const std::vector<Microkernel> table = make_table();
+  return table;
+}
 
 PackedLayout layout_for(const Problem& problem, const Target& target) {
   if (isa_info(target.isa).device == Device::cuda) return {64, 8, std::string(kCudaRows)};
-  const bool wide = isa_info(target.isa).vector_bytes == 64, avx2 = target.isa == Isa::avx2;
-  PackedLayout layout;
-  layout.nr = wide ? 32 : 16;
-  switch (problem.scheme) {
-    case Scheme::dense: layout.kind = problem.weight == f32 ? "f32" : problem.weight == f16 ? "f16" : "bf16x2"; break;
-    case Scheme::w8: layout.kind = "i8"; break;
-    case Scheme::w4: layout.kind = avx2 ? "i4x8u" : "i4x8"; break;
-    case Scheme::f8: layout.kind = problem.weight == f8e5m2 ? "e5m2" : "e4m3"; break;
-    case Scheme::f4: layout.kind = "f4x8"; break;
-    case Scheme::nf4: layout.kind = "n4x8"; break;
-    case Scheme::da8w8:
-    case Scheme::s8s8: layout.kind = wide ? "u8x4" : "i8x2"; break;
-    case Scheme::da8w4: layout.kind = wide || avx2 ? "i4x8u" : "i4x8"; break;
-    case Scheme::da8f4: layout.kind = wide || avx2 ? "f4x8u" : "f4x8"; break;
-  }
-  layout.kr = layout_kind(layout.kind).k_step;
-  return layout;
+  const auto* weight = std::find_if(std::begin(kWeights), std::end(kWeights), [&](const Weight& row) { return row.scheme == problem.scheme && row.dtype == problem.weight; });
+  if (weight == std::end(kWeights)) weight = kWeights;  // no candidate either
+  const std::string kind(form_on(*weight, target.isa));
+  return {isa_info(target.isa).vector_bytes / 2, layout_kind(kind).k_step, kind};
 }
 
 }  // namespace qcg

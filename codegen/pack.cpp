@@ -1,5 +1,6 @@
 // Packs weights into the layout of gemm_layout.h.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,6 +41,7 @@ const std::byte* at(const Tensor& t, int64_t n, int64_t g) {
 // Writes the integers or floats of one step: columns [n0, n0 + nr) and k_step values of k from k0; beyond `k_end` zeros.
 struct StepWriter {
   const PanelLayout& p;
+  const WeightInfo& info;
   WeightView w;
   int64_t columns;  // of the panel that exist
 
@@ -59,54 +61,46 @@ struct StepWriter {
   }
 
   void write(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
-    if (p.kind->bits == 4) return write_nibbles(out, n0, k0, k_end);
+    if (p.kind->bits < 8) return write_codes(out, n0, k0, k_end);
     if (p.kind->bits == 32) return copy<uint32_t>(out, n0, k0, k_end);
     if (p.kind->bits == 16) return copy<uint16_t>(out, n0, k0, k_end);
     copy<uint8_t>(out, n0, k0, k_end, unsigned(p.kind->raised));
   }
 
-  // What a nibble of this layout holds for a weight that check_nibbles has passed.
-  uint8_t code_of(int8_t weight) const {
-    const char first = p.kind->kind[0];
-    if (first == 'f') return uint8_t(std::find(kE2m1Twice.begin(), kE2m1Twice.end(), weight) - kE2m1Twice.begin());
-    return uint8_t((weight + (first == 'i' ? p.kind->raised : 0)) & 15);
+  // What this layout holds for a weight that check_codes has passed.
+  uint32_t code_of(int8_t weight) const {
+    if (const auto* numbers = info.numbers) return uint32_t(std::find(numbers->begin(), numbers->end(), weight) - numbers->begin());
+    return uint32_t(weight + p.kind->raised) & ((1u << p.kind->bits) - 1);
   }
 
-  void write_nibbles(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
-    const int count = int(std::min<int64_t>(8, k_end - k0));
+  // Eight codes of a column follow each other from the lowest bit on, in the order k = 0 4 1 5 2 6 3 7: as many bytes as a
+  // code has bits.
+  void write_codes(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
+    const int64_t count = std::min<int64_t>(8, k_end - k0);
     for (int64_t c = 0; c < p.nr; ++c) {
-      uint8_t q[8] = {};
-      if (c < columns) {
-        const uint8_t* from = reinterpret_cast<const uint8_t*>(w.base) + (n0 + c) * w.row + k0 * w.column;
-        for (int i = 0; i < count; ++i) q[i] = code_of(int8_t(from[i * w.column]));
-      }
-      for (int j = 0; j < 4; ++j) out[c * 4 + j] = std::byte(q[j] | q[j + 4] << 4);
+      uint32_t codes = 0;
+      const auto* from = reinterpret_cast<const int8_t*>(w.base) + (n0 + c) * w.row + k0 * w.column;
+      for (int i = 0; i < 8 && c < columns; ++i)
+        if (const int64_t k = i / 2 + 4 * (i % 2); k < count) codes |= code_of(from[k * w.column]) << (i * p.kind->bits);
+      for (int j = 0; j < p.kind->bits; ++j) out[c * p.kind->bits + j] = std::byte(codes >> (8 * j));
     }
   }
 };
 
-// What a 4-bit weight may be.
-struct NibbleRange {
-  Scheme scheme;
-  bool holds(int q) const {
-    if (scheme == Scheme::nf4) return q >= 0 && q <= 15;
-    if (scheme == Scheme::f4 || scheme == Scheme::da8f4) return std::find(kE2m1Twice.begin(), kE2m1Twice.end(), q) != kE2m1Twice.end();
-    return q >= -8 && q <= 7;
-  }
-  std::string_view remedy() const {
-    if (scheme == Scheme::nf4) return "nf4 weights are codes from 0 to 15";
-    if (scheme == Scheme::f4 || scheme == Scheme::da8f4) return "e2m1 weights are given as twice their value";
-    return "int4 weights are -8 to 7";
-  }
-};
+std::string describe_weights(const WeightInfo& info) {
+  if (!info.numbers) return fmt::format("whole numbers from {} to {}", info.low, info.high);
+  return fmt::format("one of {}", fmt::join(*info.numbers, " "));
+}
 
-Status check_nibbles(const Tensor& w, const Segment& segment, int64_t k, NibbleRange range) {
+Status check_codes(const Tensor& w, const Segment& segment, int64_t k, Scheme scheme) {
+  const WeightInfo& info = scheme_info(scheme).weight;
   const auto* base = reinterpret_cast<const int8_t*>(w.storage->bytes.data()) + w.offset;
   for (int64_t n = 0; n < segment.n; ++n)
     for (int64_t i = 0; i < k; ++i) {
       const int q = base[n * w.strides[0] + i * w.strides[1]];
-      if (!range.holds(q))
-        return Error::bad_input(place(segment, n, i), fmt::format("{} does not fit in 4 bits", q), std::string(range.remedy()));
+      if (!holds(info, q))
+        return Error::bad_input(place(segment, n, i), fmt::format("{} does not fit in {} bits", q, info.bits),
+                                fmt::format("{} weights are {}", scheme_name(scheme), describe_weights(info)));
     }
   return {};
 }
@@ -153,7 +147,7 @@ class Packer {
     if (segment.has_zero) QCG_CHECK(check_shape(t.zeros, segment.n, p_.groups, segment, "zero points"));
     if (segment.has_bias) QCG_CHECK(check_shape(t.bias, segment.n, 1, segment, "bias"));
     if (segment.has_offset) QCG_CHECK(check_shape(t.offsets, segment.n, p_.groups, segment, "offsets"));
-    if (p_.kind->bits == 4) QCG_CHECK(check_nibbles(t.weight, segment, problem_.k, {problem_.scheme}));
+    if (p_.kind->bits < 8) QCG_CHECK(check_codes(t.weight, segment, problem_.k, problem_.scheme));
     return {};
   }
 
@@ -161,7 +155,7 @@ class Packer {
     const WeightView view{t.weight.storage->bytes.data() + t.weight.offset * int64_t(dtype_bytes(t.weight.dtype)),
                           t.weight.strides[0], t.weight.strides[1], t.weight.dtype};
     const int64_t columns = std::min<int64_t>(p_.nr, segment.n - n0);
-    const StepWriter writer{p_, view, columns};
+    const StepWriter writer{p_, scheme_info(problem_.scheme).weight, view, columns};
     for (int64_t g = 0; g < p_.groups; ++g) {
       std::byte* group = out + p_.group_at(g);
       if (p_.grouped) QCG_CHECK(pack_header(segment, t, n0, columns, g, view, group));

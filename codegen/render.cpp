@@ -143,7 +143,7 @@ std::string kernel_name(const Problem& problem, const Candidate& candidate) {
   std::string epilogue;
   collect_functions(first.expr, epilogue);
   return fmt::format("qgemm_{}_{}{}_{}_n{}_k{}_{}x{}x{}_{}{}", dtype_name(problem.activation),
-                     scheme_info(problem.scheme).float_weight ? dtype_name(problem.weight) : scheme_name(problem.scheme),
+                     scheme_info(problem.scheme).weight.is_float ? dtype_name(problem.weight) : scheme_name(problem.scheme),
                      problem.group > 0 ? fmt::format("_g{}", problem.group) : "", dtype_name(first.dtype), problem.n_total(),
                      problem.k, candidate.mr, candidate.layout.nr, candidate.layout.kr, candidate.microkernel->name,
                      epilogue.substr(0, 60));

@@ -40,7 +40,7 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
     return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v) : fmt::format("v_mul({}, s{})", text, v);
   };
   if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
-  const std::string odd = shape.panel.kind->bits == 4 ? unpacked("fma", u + 4) : unpacked("fma", u, shape.panel.nr);
+  const std::string odd = shape.panel.kind->bits < 8 ? unpacked("fma", u + 4) : unpacked("fma", u, shape.panel.nr);
   return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair", finished(unpacked("fma", u)), finished(odd));
 }
 

@@ -20,7 +20,8 @@ std::array<float, 256> values_of(Scheme scheme, DType dtype) {
   std::array<float, 256> out;
   for (int byte = 0; byte < 256; ++byte) {
     const auto raw = static_cast<std::byte>(byte);
-    out[size_t(byte)] = scheme == Scheme::nf4 ? kNf4Values[size_t(byte % 16)] : static_cast<float>(element_to_double(dtype, &raw));
+    const double number = element_to_double(dtype, &raw);
+    out[size_t(byte)] = dtype == DType::i8 ? value_of(scheme_info(scheme).weight, int(number)) : static_cast<float>(number);
   }
   return out;
 }

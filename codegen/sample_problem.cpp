@@ -11,24 +11,12 @@ namespace qcg {
 
 namespace {
 
-// What the codes of a weight may be, and the groups it usually comes with. Other schemes hold any int8 or float, ungrouped.
-struct Codes {
-  Scheme scheme;
-  int64_t group;
-  DType scale;
-  std::array<int8_t, 16> values;
-};
-constexpr std::array<int8_t, 16> kInt4 = {-8, -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 7};
-constexpr std::array<int8_t, 16> kTwiceE2m1 = {1, 2, 3, 4, 6, 8, 12, -1, -2, -3, -4, -6, -8, -12, 1, -1};
-constexpr std::array<int8_t, 16> kNormal = {0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 15};  // code 7 means zero
-constexpr Codes kCodes[] = {{Scheme::w4, 128, DType::bf16, kInt4},   {Scheme::da8w4, 128, DType::bf16, kInt4},
-                            {Scheme::f4, 32, DType::bf16, kTwiceE2m1}, {Scheme::da8f4, 32, DType::bf16, kTwiceE2m1},
-                            {Scheme::nf4, 64, DType::f32, kNormal}};
-
-const Codes* codes_of(Scheme scheme) {
-  for (const Codes& row : kCodes)
-    if (row.scheme == scheme) return &row;
-  return nullptr;
+// Every int8 that a weight may be and that does not stand for zero.
+std::vector<int8_t> nonzero_weights(const WeightInfo& weight) {
+  std::vector<int8_t> out;
+  for (int q = weight.low; q <= weight.high; ++q)
+    if (holds(weight, q) && value_of(weight, q) != 0) out.push_back(static_cast<int8_t>(q));
+  return out;
 }
 
 constexpr size_t kPeriod = 1'000'003;  // a prime: no two rows of a matrix begin at the same place of the pattern
@@ -53,15 +41,14 @@ std::string SampleScheme::label() const {
 std::vector<SampleScheme> sample_schemes(const SchemeInfo& info) {
   if (info.scheme == Scheme::dense)
     return {{info.scheme, DType::bf16, DType::bf16}, {info.scheme, DType::f32, DType::f32}};
-  const Codes* codes = codes_of(info.scheme);
   const bool integer = info.quantized_activation || !info.has_scales;
-  return {{info.scheme, integer ? DType::i8 : DType::bf16, info.float_weight ? DType::f8e4m3 : DType::i8, codes ? codes->group : 0}};
+  return {{info.scheme, integer ? DType::i8 : DType::bf16, info.weight.is_float ? DType::f8e4m3 : DType::i8, info.weight.usual_group}};
 }
 
 Problem sample_problem(const SampleScheme& s, const LayerShape& shape) {
   Problem p;
   p.scheme = s.scheme, p.activation = s.activation, p.weight = s.weight, p.group = s.group;
-  if (const Codes* codes = codes_of(s.scheme)) p.scale = codes->scale;
+  p.scale = scheme_info(s.scheme).weight.usual_scale;
   p.k = shape.k;
   p.k_segments = {shape.k};
   p.nodes = {std::string(shape.name)};
@@ -86,16 +73,14 @@ Problem sample_problem(const SampleScheme& s, const LayerShape& shape) {
 std::vector<SegmentTensors> sample_tensors(const Problem& problem, uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::uniform_real_distribution<double> magnitude(0.25, 1);
-  const Codes* codes = codes_of(problem.scheme);
+  const std::vector<int8_t> weights = nonzero_weights(scheme_info(problem.scheme).weight);
   auto number = [&] { return (rng() & 1 ? 1 : -1) * magnitude(rng); };
-  auto integer = [&] { return static_cast<double>(rng() % 127 + 1) * (rng() & 1 ? 1 : -1); };
-  auto code = [&] { return static_cast<double>(codes->values[rng() % codes->values.size()]); };
+  auto integer = [&] { return static_cast<double>(weights[rng() % weights.size()]); };
   std::vector<SegmentTensors> out;
   for (const Segment& segment : problem.segments) {
     SegmentTensors t;
     const std::vector<int64_t> shape = {segment.n, problem.k};
     if (is_floating(problem.weight)) t.weight = repeat(problem.weight, shape, number);
-    else if (codes) t.weight = repeat(problem.weight, shape, code);
     else t.weight = repeat(problem.weight, shape, integer);
     if (scheme_info(problem.scheme).has_scales)
       t.scales = repeat(problem.scale, {segment.n, problem.groups()}, [&] { return magnitude(rng) / 64; });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/gemm_layout.h"
 #include "graph/reference.h"
 
 namespace qcg {
@@ -42,16 +43,15 @@ float number_at(const Tensor& t, size_t i) {
 void dequantize_row(const Problem& problem, const SegmentTensors& t, size_t n, DType dtype, std::vector<float>& row, std::byte* out) {
   const size_t k = static_cast<size_t>(problem.k), groups = static_cast<size_t>(problem.groups());
   const size_t group = problem.group > 0 ? static_cast<size_t>(problem.group) : k;
+  const WeightInfo& weight = scheme_info(problem.scheme).weight;
   row.resize(k);
   for (size_t g = 0; g < groups; ++g) {
     const float scale = t.scales.bound() ? number_at(t.scales, n * groups + g) : 1, zero = t.zeros.bound() ? number_at(t.zeros, n * groups + g) : 0;
     const float offset = t.offsets.bound() ? number_at(t.offsets, n * groups + g) : 0;
     const size_t end = std::min(k, (g + 1) * group);
     const auto* bytes = reinterpret_cast<const int8_t*>(t.weight.bytes().data());
-    if (problem.scheme == Scheme::nf4)
-      for (size_t i = g * group; i < end; ++i) row[i] = kNf4Values[static_cast<size_t>(bytes[n * k + i]) & 15] * scale;
-    else if (t.weight.dtype == DType::i8)
-      for (size_t i = g * group; i < end; ++i) row[i] = (static_cast<float>(bytes[n * k + i]) - zero) * scale + offset;
+    if (t.weight.dtype == DType::i8)
+      for (size_t i = g * group; i < end; ++i) row[i] = (value_of(weight, bytes[n * k + i]) - zero) * scale + offset;
     else
       for (size_t i = g * group; i < end; ++i) row[i] = (number_at(t.weight, n * k + i) - zero) * scale;
   }
@@ -102,29 +102,18 @@ std::vector<VendorMatmul> vendor_matmuls(const Problem& problem) {
   const DType x = problem.activation;
   const DType y = is_floating(x) && problem.outputs[0].dtype == x ? x : DType::f32;
   const std::string act(dtype_name(x));
-  bool zeros = false;
-  for (const Segment& segment : problem.segments) zeros = zeros || segment.has_zero;
-  switch (problem.scheme) {
-    case Scheme::dense: return {{x, y, false, false, act + " matmul" + (problem.weight == x ? "" : fmt::format(" on {} weight", act))}};
-    case Scheme::w8: {
-      std::vector<VendorMatmul> out;
-      if (!zeros && problem.group == 0) out.push_back({DType::i8, y, false, true, act + " x s8 matmul with weights decompression"});
-      out.push_back({x, y, true, false, act + " matmul on dequantized weight"});
-      return out;
-    }
-    case Scheme::w4:
-    case Scheme::f8:
-    case Scheme::f4:
-    case Scheme::nf4: return {{x, y, true, false, act + " matmul on dequantized weight"}};
-    case Scheme::da8w4:
-    case Scheme::da8f4: return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
-    case Scheme::da8w8:
-      if (problem.group > 0) return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
-      return {{DType::i8, DType::f32, false, true, fmt::format("{} x s8 matmul with channel scales, without quantization, row scales{}", act,
-                                                                zeros || problem.x_has_zero ? " and zero points" : "")}};
-    case Scheme::s8s8: return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32"}};
-  }
-  return {};
+  const SchemeInfo& scheme = scheme_info(problem.scheme);
+  const bool zeros = has_zeros(problem), plain = problem.group == 0 && scheme.weight.bits == 8 && !scheme.weight.is_float;
+  if (problem.scheme == Scheme::dense) return {{x, y, false, false, act + " matmul" + (problem.weight == x ? "" : fmt::format(" on {} weight", act))}};
+  if (!scheme.has_scales) return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32"}};
+  if (scheme.quantized_activation && !plain) return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
+  if (scheme.quantized_activation)
+    return {{DType::i8, DType::f32, false, true, fmt::format("{} x s8 matmul with channel scales, without quantization, row scales{}", act,
+                                                              zeros || problem.x_has_zero ? " and zero points" : "")}};
+  std::vector<VendorMatmul> out;
+  if (plain && !zeros) out.push_back({DType::i8, y, false, true, act + " x s8 matmul with weights decompression"});
+  out.push_back({x, y, true, false, act + " matmul on dequantized weight"});
+  return out;
 }
 
 }  // namespace qcg

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "graph/infer.h"
 
@@ -24,6 +25,13 @@ Tensor unpack_nibbles(const Tensor& bytes, NibbleOrder order) {
   return Tensor::from_bytes(DType::u8, std::move(shape), std::move(codes));
 }
 
+std::array<int8_t, 16> weights_by_code(Scheme scheme) {
+  const auto* numbers = scheme_info(scheme).weight.numbers;
+  std::array<int8_t, 16> codes;
+  std::iota(codes.begin(), codes.end(), int8_t{0});
+  return numbers ? *numbers : codes;
+}
+
 double exponent_scale(int64_t bits) { return bits == 255 ? std::nan("") : std::ldexp(1.0, static_cast<int>(bits) - 127); }
 
 Result<FourBitWeight> read_four_bit(const Graph& graph, const Node& node) {
@@ -33,7 +41,7 @@ Result<FourBitWeight> read_four_bit(const Graph& graph, const Node& node) {
   if (format == kFourBitFormats.end())
     return a.fail("format", fmt::format("unknown format '{}'", name.substr(0, 40)), "mxfp4, nvfp4 and nf4 are known");
   if (first != "auto" && first != "low" && first != "high") return a.fail("first_nibble", "expected 'auto', 'low' or 'high'");
-  FourBitWeight w{node.tensor("packed"), node.tensor("scales"), node.tensor("global_scale"), format->normal_float, format->order};
+  FourBitWeight w{node.tensor("packed"), node.tensor("scales"), node.tensor("global_scale"), format->scheme, format->unit, format->order};
   if (first != "auto") w.order = first == "low" ? NibbleOrder::low_first : NibbleOrder::high_first;
   const std::vector<Dim> shape = a.dims("shape");
   if (shape.size() != 2 || !shape[0].is_constant() || !shape[1].is_constant() || shape[0].constant() < 0 || shape[1].constant() < 0)
@@ -43,7 +51,7 @@ Result<FourBitWeight> read_four_bit(const Graph& graph, const Node& node) {
   w.group = group == 0 ? format->group : group;
   if (w.group < 1) return a.fail("group", fmt::format("a group of {}", group));
   if (w.k % 2 != 0) return a.unsupported("shape", "rows of an odd number of 4-bit elements", "pad K to an even number");
-  if (w.normal_float && w.k % w.group != 0)
+  if (w.scheme == Scheme::nf4 && w.k % w.group != 0)
     return a.unsupported("shape", fmt::format("nf4 blocks of {} that span two rows of {}", w.group, w.k), "use a block size that divides K");
   const Value &packed = a.tensor("packed"), &scales = a.tensor("scales");
   if (packed.dtype != DType::u8 || !(product(packed.shape) == product({shape[0], Dim(w.k / 2)})))

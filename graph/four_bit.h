@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "graph/graph.h"
+#include "graph/scheme.h"
 #include "graph/tensor.h"
 
 namespace qcg {
@@ -28,19 +29,24 @@ struct FourBitFormat {
   std::string_view name;
   int64_t group;       // elements along K that share a scale, unless the node says otherwise
   NibbleOrder order;   // of even k, unless the node says otherwise
-  bool normal_float;   // numbers are kNf4Values, else e2m1
+  Scheme scheme;
+  double unit;         // what the value of a weight is multiplied by to give the number: 1/2 for f4
 };
 
 inline constexpr std::array<FourBitFormat, 3> kFourBitFormats = {{
-    {"mxfp4", 32, NibbleOrder::low_first, false},  // scales e8m0 (or u8): 2^(s - 127)       OCP MX 1.0, gpt-oss
-    {"nvfp4", 16, NibbleOrder::low_first, false},  // scales e4m3, times one global f32
-    {"nf4", 64, NibbleOrder::high_first, true},    // scales f32 ("absmax")                  QLoRA, bitsandbytes
+    {"mxfp4", 32, NibbleOrder::low_first, Scheme::f4, 0.5},  // scales e8m0 (or u8): 2^(s - 127)       OCP MX 1.0, gpt-oss
+    {"nvfp4", 16, NibbleOrder::low_first, Scheme::f4, 0.5},  // scales e4m3, times one global f32
+    {"nf4", 64, NibbleOrder::high_first, Scheme::nf4, 1},   // scales f32 ("absmax")                  QLoRA, bitsandbytes
 }};
+
+// The weights that codes 0..15 stand for: those of the scheme's table, or the codes themselves.
+std::array<int8_t, 16> weights_by_code(Scheme scheme);
 
 // A qcg.dequantize_4bit node, its defaults filled in.
 struct FourBitWeight {
   ValueId packed = kNoValue, scales = kNoValue, global_scale = kNoValue;
-  bool normal_float = false;
+  Scheme scheme = Scheme::f4;
+  double unit = 1;
   NibbleOrder order = NibbleOrder::low_first;
   int64_t n = 0, k = 0, group = 0;
 };

@@ -64,10 +64,10 @@ Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, 
   const Value& w = a.graph.value(a.tensors("weights")[segment]);
   if (w.shape.size() != 2) return a.fail("weights", "expected [N, K], got " + describe(w));
   QCG_CHECK(same_k(a, "weights", k, w.shape[1]));
-  if (scheme.float_weight ? !is_floating(w.dtype) : !is_byte(w.dtype))
+  if (scheme.weight.is_float ? !is_floating(w.dtype) : !is_byte(w.dtype))
     return a.fail("weights", fmt::format("scheme {} does not take {}", scheme.name, describe(w)));
   QCG_TRY(group, a.constant("group"));
-  if (group < 0 || (group > 0 && !scheme.grouped)) return a.fail("group", fmt::format("scheme {} with group {}", scheme.name, group));
+  if (group < 0 || (group > 0 && !scheme.has_scales)) return a.fail("group", fmt::format("scheme {} with group {}", scheme.name, group));
   if (!k.is_constant()) return a.unsupported("weights", "a contracted axis of dynamic size", "weights have constant shapes");
   Dim groups = group == 0 ? Dim(1) : Dim((k.constant() + group - 1) / group);
   for (std::string_view name : {"scales", "zeros", "offsets", "biases"}) {
@@ -78,7 +78,8 @@ Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, 
       continue;
     }
     if (name != "biases" && !scheme.has_scales) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
-    if (name == "offsets" && scheme.scheme != Scheme::w4) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
+    if ((name == "zeros" && !may_have_zeros(scheme)) || (name == "offsets" && !may_have_offsets(scheme)))
+      return a.fail(name, fmt::format("scheme {} has none", scheme.name));
     const Value& v = a.graph.value(list[segment]);
     bool per_row = v.shape == Shape{w.shape[0]};
     bool fits = name == "biases" ? per_row : v.shape == Shape{w.shape[0], groups} || (per_row && groups.is_constant(1));

@@ -76,10 +76,12 @@ Result<Tensors> run_dequantize_4bit(const RefContext& c) {
   const std::vector<double> scales = read_numbers(c.tensor("scales"), true);
   const double global = w.global_scale == kNoValue ? 1 : read_doubles(c.values[w.global_scale].data)[0];
   const int64_t groups = count_blocks(w.k, w.group);
+  const WeightInfo& info = scheme_info(w.scheme).weight;
+  const auto weights = weights_by_code(w.scheme);
   std::vector<double> out(codes.size());
   for (int64_t i = 0; i < w.n * w.k; ++i) {
     const auto code = static_cast<size_t>(codes[i]);
-    const double value = w.normal_float ? kNf4Values[code] : kE2m1Twice[code] * 0.5;
+    const double value = value_of(info, weights[code]) * w.unit;
     out[i] = value * (scales[i / w.k * groups + i % w.k / w.group] * global);
   }
   return Tensors{make_doubles({w.n, w.k}, std::move(out))};

@@ -226,10 +226,11 @@ struct WeightRows {
   void read(int64_t n, std::vector<double>& row) const {
     row.resize(k);
     const Tensor& w = segment.weight;
+    const WeightInfo& info = scheme_info(p.scheme).weight;
     read_run(w, w.offset + n * w.strides[0], w.strides[1], k, row.data());
     for (int64_t i = 0; i < k; ++i) {
       int64_t g = n * groups + i / group;
-      if (p.scheme == Scheme::nf4) row[i] = kNf4Values[static_cast<size_t>(row[i]) & 15];
+      if (info.values) row[i] = value_of(info, static_cast<int>(row[i]));
       if (!zeros.empty()) row[i] -= zeros[g];
       if (!scales.empty() && scale_inside()) row[i] *= scales[g];
       if (!offsets.empty()) row[i] += offsets[g];

@@ -10,24 +10,39 @@ namespace qcg {
 
 namespace {
 
-CodeForm bytes_form(DType stored) { return {false, stored == DType::u8 ? 128 : 0}; }
+CodeForm bytes_form(DType stored) { return {Scheme::w8, stored == DType::u8 ? 128 : 0}; }
+
+// Schemes of integers, each for its own codes and for those that begin at 0; narrow ones first.
+std::vector<CodeForm> integer_forms() {
+  std::vector<CodeForm> out;
+  for (const SchemeInfo& s : kSchemes)
+    if (s.has_scales && !s.quantized_activation && !s.weight.is_float && !s.weight.numbers && !s.weight.values)
+      out.insert(out.end(), {{s.scheme, 0}, {s.scheme, -s.weight.low}});
+  const auto bits = [](const CodeForm& form) { return scheme_info(form.scheme).weight.bits; };
+  std::stable_sort(out.begin(), out.end(), [&](const CodeForm& a, const CodeForm& b) { return bits(a) < bits(b); });
+  return out;
+}
+
+bool fits(const CodeForm& form, int64_t low, int64_t high) {
+  const WeightInfo& weight = scheme_info(form.scheme).weight;
+  return low >= weight.low + form.shift && high <= weight.high + form.shift;
+}
 
 bool has_range(const Node& dequantize) { return as_number(dequantize.arg("quant_min")) && as_number(dequantize.arg("quant_max")); }
 
 bool fits(const CodeForm& form, const Tensor& codes) {
   const Tensor dense = codes.contiguous();
   const auto bytes = dense.bytes();
-  const int64_t low = (form.int4 ? -8 : -128) + form.shift, high = (form.int4 ? 7 : 127) + form.shift;
   const size_t width = dtype_bytes(codes.dtype);
   for (size_t at = 0; at < bytes.size(); at += width)
-    if (const int64_t code = element_to_int(codes.dtype, bytes.data() + at); code < low || code > high) return false;
+    if (const int64_t code = element_to_int(codes.dtype, bytes.data() + at); !fits(form, code, code)) return false;
   return true;
 }
 
 CodeForm code_form(const Node& dequantize, const Tensor& data) {
   if (!has_range(dequantize)) return scan_codes(data).value_or(bytes_form(data.dtype));
   const auto form = form_of_range(*as_number(dequantize.arg("quant_min")), *as_number(dequantize.arg("quant_max")));
-  if (!form || !form->int4) return bytes_form(data.dtype);
+  if (!form || form->scheme == Scheme::w8) return bytes_form(data.dtype);
   // The op does not clamp: a code outside the promised range means what it says.
   return !data.bound() || fits(*form, data) ? *form : bytes_form(data.dtype);
 }
@@ -73,7 +88,7 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
   }
   auto values = read_elements<float>(graph.value(zeros).data);
   const bool whole = values ? std::all_of(values->begin(), values->end(), [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; }) : !real;
-  if (!whole && spec.scheme != Scheme::w4) return "the weight's zero points are not integers";
+  if (!whole && !may_have_offsets(scheme_info(spec.scheme))) return "the weight's zero points are not integers";
   if (values)
     for (float& z : *values) z -= static_cast<float>(shift);
   if (whole) {
@@ -92,24 +107,23 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
 }  // namespace
 
 std::optional<CodeForm> form_of_range(double low, double high) {
-  if (low >= -8 && high <= 7) return CodeForm{true, 0};
-  if (low >= 0 && high <= 15) return CodeForm{true, 8};
-  if (low >= -128 && high <= 127) return CodeForm{false, 0};
-  if (low >= 0 && high <= 255) return CodeForm{false, 128};
+  if (!(low >= -0x1p31 && high <= 0x1p31)) return std::nullopt;
+  for (const CodeForm& form : integer_forms())
+    if (fits(form, static_cast<int64_t>(std::floor(low)), static_cast<int64_t>(std::ceil(high)))) return form;
   return std::nullopt;
 }
 
 std::optional<CodeForm> scan_codes(const Tensor& codes) {
   if (!codes.bound() || codes.numel() == 0)
     return codes.dtype == DType::i8 || codes.dtype == DType::u8 ? std::optional(bytes_form(codes.dtype)) : std::nullopt;
-  for (const CodeForm form : {CodeForm{true, 0}, CodeForm{true, 8}, CodeForm{false, 0}, CodeForm{false, 128}})
-    if (fits(form, codes)) return form;
+  for (const CodeForm& form : integer_forms())
+    if (scheme_info(form.scheme).weight.bits >= 4 && fits(form, codes)) return form;
   return std::nullopt;
 }
 
 std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
                                               LinearSpec& spec) {
-  spec.scheme = form.int4 ? Scheme::w4 : Scheme::w8;
+  spec.scheme = form.scheme;
   spec.group = blocks.group == blocks.k ? 0 : blocks.group;
   spec.scale = per_row_and_group(graph, scale, blocks);
   if (spec.scale == kNoValue) return "the weight's scales are not a constant of shape [N, K / group]";
@@ -144,7 +158,7 @@ std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequanti
   if (b.group < 1 || b.k % b.group != 0) return "the group " + std::to_string(b.group) + " does not divide K";
   if (b.rows < 1 || b.n % b.rows != 0) return "the block of " + std::to_string(b.rows) + " rows does not divide N";
   const CodeForm form = code_form(node, data);
-  if (form.int4 && !has_range(node)) spec.note = kScannedNote;
+  if (form.scheme == Scheme::w4 && !has_range(node)) spec.note = kScannedNote;
   return take_affine_weight(graph, w, form, b, node.tensor("scale"), node.tensor("zero_point"), spec);
 }
 
@@ -167,8 +181,9 @@ std::optional<std::string> take_weight(Graph& graph, ValueId w, bool weight_kn, 
 std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
   if (auto missing = take_weight(graph, w, weight_kn, spec)) return missing;
   if (spec.offset != kNoValue) return "the weight's zero points are not integers";
-  if (spec.scheme == Scheme::nf4) return "nf4 numbers are not integers: there is no int8 product with them";
-  spec.scheme = spec.scheme == Scheme::w4 ? Scheme::da8w4 : spec.scheme == Scheme::f4 ? Scheme::da8f4 : Scheme::da8w8;
+  const SchemeInfo& scheme = scheme_info(spec.scheme);
+  if (!scheme.under_int8) return std::string(scheme.name) + " numbers are not integers: there is no int8 product with them";
+  spec.scheme = *scheme.under_int8;
   return std::nullopt;
 }
 

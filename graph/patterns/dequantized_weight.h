@@ -17,18 +17,18 @@ struct Blocks {
 
 // How stored codes become those of a scheme: code = stored - shift.
 struct CodeForm {
-  bool int4;
+  Scheme scheme;  // of integers, under a float activation
   int64_t shift;
 };
-// For codes in low..high; nullopt when they need more than a byte.
+// The narrowest for codes in low..high; nullopt when they need more than a byte.
 std::optional<CodeForm> form_of_range(double low, double high);
-// Where nothing declares a range: the narrowest form that holds every code. Codes without bytes are taken at the width they
-// are stored in.
+// Where nothing declares a range: int4 or int8, whichever holds every code (few codes would often fit in less by chance).
+// Codes without bytes are taken at the width they are stored in.
 std::optional<CodeForm> scan_codes(const Tensor& codes);
 // What explain says of int4 codes that nothing declares.
 inline constexpr const char* kScannedNote = "int4: no range is declared, but every code lies in [-8, 7] or [0, 15]";
 
-// Fills weight, scale, zero or offset, scheme (w4 or w8) and group from a parameter of integers [N, K] and constants with
+// Fills weight, scale, zero or offset, scheme (of the form) and group from a parameter of integers [N, K] and constants with
 // one number per block (zero may be absent); says what is missing. Zero points that are not whole are offsets.
 std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
                                               LinearSpec& spec);
@@ -49,7 +49,7 @@ std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, Linea
 Pattern dequantized_weight();
 // Whichever of the three spellings stands under the casts of `w`; an empty text: none does.
 std::optional<std::string> take_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec);
-// The same under an int8 activation: the scheme is da8w8, da8w4 or da8f4.
+// The same under an int8 activation: the scheme is its under_int8.
 std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec);
 
 // Does the block of a (de)quantize node cover exactly one row (all axes but the last are 1)?

@@ -98,7 +98,7 @@ class Builder {
     const BlockNumbers zero = p_.w.zero;
     if (zero.value == kNoValue || is_all_zero(graph_, zero.value)) return std::nullopt;
     const bool whole = are_whole(zero.value);
-    if (!whole && (spec_.scheme != Scheme::w4 || is_byte(graph_.value(p_.x.value).dtype))) return "the zero points of the weight are not integers";
+    if (!whole && (!may_have_offsets(scheme_info(spec_.scheme)) || is_byte(graph_.value(p_.x.value).dtype))) return "the zero points of the weight are not integers";
     const ValueId made = add_computed(graph_, {zero.value, spec_.scale}, "zeros", DType::f32, {n_, groups()}, [&] {
       const ConstantNumbers numbers(graph_, zero, n_, p_.k, false);
       const std::vector<BlockNumbers> scale = {{spec_.scale, 1, spec_.group}};
@@ -116,8 +116,7 @@ class Builder {
   Missing take_activation() {
     const DType dtype = graph_.value(p_.x.value).dtype;
     const bool by_rows = p_.x.coding == Coding::plain && p_.x.scale.group == 0 && (p_.x.zero.value == kNoValue || p_.x.zero.group == 0);
-    const bool integer_weight = spec_.scheme == Scheme::w8 || spec_.scheme == Scheme::w4 || spec_.scheme == Scheme::f4;
-    if (by_rows && is_byte(dtype) && integer_weight && has_whole_zero()) return take_integer_rows();
+    if (by_rows && is_byte(dtype) && scheme_info(spec_.scheme).under_int8 && has_whole_zero()) return take_integer_rows();
     const bool float_rows = is_float_activation(dtype) || (is_fp8(dtype) && spec_.scheme == Scheme::f8);
     if (by_rows && float_rows && p_.x.zero.value == kNoValue) {
       spec_.x = p_.x.value;
@@ -135,7 +134,7 @@ class Builder {
   }
 
   Missing take_integer_rows() {
-    spec_.scheme = spec_.scheme == Scheme::w8 ? Scheme::da8w8 : spec_.scheme == Scheme::w4 ? Scheme::da8w4 : Scheme::da8f4;
+    spec_.scheme = *scheme_info(spec_.scheme).under_int8;
     spec_.x = p_.x.value;
     spec_.x_scale = p_.x.scale.value == kNoValue ? add_one() : per_row(p_.x.scale);
     if (p_.x.zero.value == kNoValue || (is_parameter(graph_, p_.x.zero.value) && is_all_zero(graph_, p_.x.zero.value))) return std::nullopt;

@@ -190,10 +190,10 @@ std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, Linea
   const ValueId scale = constant(read->scale), zero = constant(read->zero), offset = constant(read->offset);
   if (scale == kNoValue || (read->zero && zero == kNoValue) || (read->offset && offset == kNoValue))
     return "scale, zero point or offset of the weight is not one number per row and group";
-  if (form->int4) spec.note = kScannedNote;
+  if (form->scheme == Scheme::w4) spec.note = kScannedNote;
   if (auto missing = take_affine_weight(graph, add_parameter_view(graph, read->codes, *matrix), *form, b, scale, zero, spec)) return missing;
   if (offset == kNoValue) return std::nullopt;
-  if (spec.scheme != Scheme::w4 || spec.offset != kNoValue) return "the weight has a real offset and is not int4";
+  if (!may_have_offsets(scheme_info(spec.scheme)) || spec.offset != kNoValue) return "the weight has a real offset and is not int4";
   spec.offset = offset;
   return std::nullopt;
 }

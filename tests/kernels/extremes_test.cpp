@@ -33,7 +33,7 @@ Problem problem_of(const Row& row) {
   p.x_has_zero = info.quantized_activation;
   Segment segment;
   segment.n = 17;
-  segment.has_zero = info.has_scales && !info.float_weight && row.scheme != Scheme::nf4;
+  segment.has_zero = may_have_zeros(info);
   segment.name = "proj";
   p.segments = {segment};
   p.outputs = {{Expr::acc(0), row.output, segment.n, {0}}};

@@ -109,16 +109,16 @@ inline void make_tensors(Case& c) {
   };
   for (const Segment& s : p.segments) {
     SegmentTensors t;
-    const bool four = scheme_info(p.scheme).weight_bits == 4;
+    const WeightInfo& info = scheme_info(p.scheme).weight;
+    const int zero_low = info.bits > 0 ? -(1 << (info.bits - 1)) : 0, zero_high = -1 - zero_low;
     if (ends && p.scheme == Scheme::f8) t.weight = ends_tensor(p.weight, {s.n, p.k}, rng, -largest(p.weight), largest(p.weight));
     else if (p.scheme == Scheme::dense || p.scheme == Scheme::f8) t.weight = c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
-    else if (p.scheme == Scheme::nf4) t.weight = whole(DType::i8, {s.n, p.k}, 0, 15);
-    else if (p.scheme == Scheme::f4 || p.scheme == Scheme::da8f4) t.weight = ends ? ends_tensor(DType::i8, {s.n, p.k}, rng, -12, 12) : e2m1_tensor({s.n, p.k}, rng);
-    else t.weight = whole(DType::i8, {s.n, p.k}, four ? -8 : -128, four ? 7 : 127);
+    else if (info.numbers && !ends) t.weight = e2m1_tensor({s.n, p.k}, rng);
+    else t.weight = whole(DType::i8, {s.n, p.k}, info.low, info.high);
     if (scheme_info(p.scheme).has_scales) t.scales = make_scales(c, s.n, rng);
     if (s.has_offset) t.offsets = c.powers ? power_tensor(p.scale, {s.n, groups}, rng) : random_tensor(p.scale, {s.n, groups}, rng, -0.2, 0.2, false);
-    if (s.has_zero) t.zeros = ends ? ends_tensor(DType::i32, {s.n, groups}, rng, four ? -8 : -128, four ? 7 : 127)
-                               : random_tensor(DType::i32, {s.n, groups}, rng, four ? -8 : -100, four ? 7 : 100, true);
+    if (s.has_zero) t.zeros = ends ? ends_tensor(DType::i32, {s.n, groups}, rng, zero_low, zero_high)
+                               : random_tensor(DType::i32, {s.n, groups}, rng, std::max(zero_low, -100), std::min(zero_high, 100), true);
     if (s.has_bias) t.bias = random_tensor(DType::f32, {s.n}, rng, -4, 4, c.powers);
     c.tensors.push_back(std::move(t));
   }

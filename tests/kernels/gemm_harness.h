@@ -32,6 +32,7 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
   const SegmentTensors& t = c.tensors[s];
   const size_t wb = dtype_bytes(p.weight), xb = dtype_bytes(p.activation);
   const int64_t groups = p.groups(), group = p.group > 0 ? p.group : p.k;
+  const WeightInfo& info = scheme_info(p.scheme).weight;
   Sum sum;
   int64_t k = 0;
   double group_sum = 0, group_magnitude = 0, x_sum = 0;
@@ -41,7 +42,7 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
       const std::byte* wp = t.weight.storage->bytes.data() + size_t(n * p.k + k) * wb;
       double x = is_floating(p.activation) ? element_to_double(p.activation, xp) : double(element_to_int(p.activation, xp));
       double w = is_floating(p.weight) ? element_to_double(p.weight, wp) : double(element_to_int(p.weight, wp));
-      if (p.scheme == Scheme::nf4) w = kNf4Values[size_t(w)];
+      if (info.values) w = value_of(info, int(w));
       const int64_t g = k / group;
       if (t.zeros.bound()) w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
       if (!d.x_zero.empty()) x -= double(d.x_zero[size_t(row)]);

@@ -49,7 +49,7 @@ Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::ve
     Segment segment;
     segment.n = ns[i];
     segment.has_bias = ((flags + i) & 1) && s.output != DType::i32;
-    segment.has_zero = ((flags >> 1) & 1) && i != 1 && scheme_info(s.scheme).has_scales && !scheme_info(s.scheme).float_weight && s.scheme != Scheme::nf4;
+    segment.has_zero = ((flags >> 1) & 1) && i != 1 && may_have_zeros(scheme_info(s.scheme));
     segment.has_offset = s.offsets && i != 2;
     segment.name = fmt::format("proj_{}", i);
     p.segments.push_back(segment);
@@ -163,7 +163,7 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
         c.what = name_of(s, isa, candidate, c.problem);
         cases.push_back(std::move(c));
       }
-      const bool grouped = s.group > 0 || scheme_info(s.scheme).weight_bits == 4;
+      const bool grouped = s.group > 0 || scheme_info(s.scheme).weight.usual_group > 0;
       CHECK_MESSAGE((rounded > 0) == (grouped && s.activation != DType::f32 && s.activation != DType::f16 && is_floating(s.activation) && s.scheme != Scheme::nf4),
                     name_of(s, isa, candidates(p, {Device::cpu, isa}, 17, 64)[0], p));
       p.may_round = false;

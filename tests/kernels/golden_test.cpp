@@ -19,7 +19,7 @@ Problem smallest(const Microkernel& row) {
   Problem p;
   p.scheme = row.scheme, p.activation = row.activation, p.weight = row.weight;
   p.k = 64, p.k_segments = {64};
-  if (scheme_info(p.scheme).weight_bits == 4) p.group = 32;
+  if (scheme_info(p.scheme).weight.usual_group > 0) p.group = 32;
   p.segments = {{isa_info(row.isa).vector_bytes / 2, false, false, "proj"}};
   p.outputs = {{Expr::acc(0), p.scheme == Scheme::s8s8 ? DType::i32 : DType::f32, p.segments[0].n, {0}}};
   p.nodes = {"linear"};

@@ -61,7 +61,7 @@ inline std::vector<SegmentTensors> random_tensors(const Problem& p, uint64_t see
   std::vector<SegmentTensors> out;
   for (const Segment& s : p.segments) {
     SegmentTensors t;
-    const double low = p.scheme == Scheme::w4 ? -8 : -127, high = p.scheme == Scheme::w4 ? 7 : 127;
+    const double low = std::max(scheme_info(p.scheme).weight.low, -127), high = scheme_info(p.scheme).weight.high;
     t.weight = p.scheme == Scheme::dense ? random_values(p.weight, {s.n, p.k}, rng, -1, 1) : random_values(DType::i8, {s.n, p.k}, rng, low, high);
     if (scheme_info(p.scheme).has_scales) t.scales = random_values(DType::f32, {s.n, p.groups()}, rng, 0.002, 0.02);
     if (s.has_zero) t.zeros = random_values(DType::i32, {s.n, p.groups()}, rng, -5, 5);
