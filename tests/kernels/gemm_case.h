@@ -20,10 +20,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "cache/compile.h"
-#include "cache/toolchain.h"
-#include "codegen/problem.h"
 #include "graph/reference.h"
+#include "isa_job.h"
 #include "runtime/abi.h"
 
 namespace qcg::test {
@@ -124,19 +122,6 @@ inline void make_tensors(Case& c) {
   }
 }
 
-inline CompileJob new_job(const Toolchain& cxx, Isa isa) {
-  CompileJob job;
-  std::string all = fmt::format("#include \"abi.h\"\n#include \"gemm_{}.h\"\n", isa_info(isa).name);
-  for (const SourceFile& header : support_headers(isa)) {
-    job.headers.push_back({header.name, header.text});
-    if (header.name.starts_with("quant/")) all += "#include \"" + header.name + "\"\n";
-  }
-  job.sources = {{"kernels.cpp", all}};
-  job.flags = kernel_flags(cxx);
-  for (const auto& flag : kernel_flags(isa)) job.flags.push_back(flag);
-  return job;
-}
-
 // One compiler run: the cases whose kernels become namespaces of one source.
 struct CaseBuild {
   CompileJob job;
@@ -174,15 +159,16 @@ inline std::vector<CaseBuild> plan_builds(std::vector<Case>& cases, const Toolch
 }
 
 // AMX kernels are compiled for AMX, and where they cannot run once more with tiles emulated on the AVX-512 that they also use.
+// Of the first no more is asked then than that it assembles.
 inline void add_emulated(std::vector<CaseBuild>& builds, const std::vector<Case>& cases, const Toolchain& cxx) {
   if (why_isa_unavailable(Isa::amx).empty() || !why_isa_unavailable(Isa::avx512bf16).empty()) return;
   for (size_t b = 0, native = builds.size(); b < native; ++b) {
     if (cases[builds[b].members[0]].isa != Isa::amx) continue;
-    CaseBuild emulated = builds[b];
-    emulated.emulated = true;
-    emulated.job.flags = kernel_flags(cxx);
-    for (const auto& flag : kernel_flags(Isa::avx512bf16)) emulated.job.flags.push_back(flag);
-    emulated.job.flags.push_back("-DQCG_EMULATE_AMX");
+    std::vector<SourceText> sources = builds[b].job.sources;
+    builds[b].job = new_job(cxx, Isa::amx, Isa::amx, {"-O1"});
+    builds[b].job.sources = sources;
+    CaseBuild emulated{new_job(cxx, Isa::amx, Isa::avx512bf16, {"-DQCG_EMULATE_AMX"}), builds[b].members, true};
+    emulated.job.sources = std::move(sources);
     builds.push_back(std::move(emulated));
   }
 }

@@ -63,25 +63,46 @@ std::string name_of(const SchemeCase& s, Isa isa, const Candidate& c, const Prob
   return fmt::format("{} {} {} | {} | {}", isa_info(isa).name, scheme_name(s.scheme), dtype_name(s.activation), c.describe(), p.signature());
 }
 
-// Every candidate of every M bucket once, over cycling shapes.
-std::vector<Case> make_cases(unsigned stride) {
+// Whether this candidate has something that none before it had: as code for this ISA, as a tile of its microkernel, or as
+// the first for a row of the table above.
+class Coverage {
+ public:
+  bool adds(const SchemeCase& s, Isa isa, const Candidate& c) {
+    const bool as_row = seen_.insert(fmt::format("{} {}", &s - kSchemeCases, isa_info(isa).name)).second;
+    const bool as_tile = seen_.insert(fmt::format("{} {} {}", scheme_name(s.scheme), c.microkernel->name, c.mr)).second;
+    const bool as_code = seen_.insert(fmt::format("{} {} {} {}{}{}{}", scheme_name(s.scheme), isa_info(isa).name, c.microkernel->name, c.unpacks_block,
+                                                  c.rounded, !c.tails.empty(), c.ahead_bytes > 0)).second;
+    return as_row || as_tile || as_code;
+  }
+
+ private:
+  std::set<std::string> seen_;
+};
+
+// Of the candidates of every M bucket all that add to the coverage and a sample of the others, over shapes and blockings that
+// cycle with periods without a common factor: every one meets every other.
+std::vector<Case> make_cases() {
+  constexpr unsigned kStride = 61;
   static const std::vector<std::vector<int64_t>> kKs = {{64}, {1}, {37}, {40, 3, 21}, {129}, {7, 9}, {96}, {260}, {15}, {1030}};
   static const std::vector<std::vector<int64_t>> kNs = {{32}, {1}, {33, 17}, {70}, {15, 64, 3}, {31}, {48}};
   static const int64_t kBuckets[][2] = {{1, 1}, {2, 4}, {5, 16}, {17, 64}, {65, 256}};
   std::vector<Case> cases;
+  Coverage coverage;
   unsigned serial = 0;
   for (Isa isa : kIsas)
     for (const SchemeCase& s : kSchemeCases)
       for (const auto& bucket : kBuckets) {
         const Problem p = problem_of(s, kKs[serial % kKs.size()], kNs[serial % kNs.size()], serial);
         for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, bucket[0], bucket[1])) {
-          if (serial++ % stride) continue;
+          const bool sampled = serial++ % kStride == 0;
+          if (!coverage.adds(s, isa, candidate) && !sampled) continue;
+          const size_t at = cases.size();
           Case c;
-          c.problem = problem_of(s, kKs[serial % kKs.size()], kNs[serial / 2 % kNs.size()], serial / 3);
+          c.problem = problem_of(s, kKs[at % kKs.size()], kNs[at % kNs.size()], unsigned(at / 10));
           c.isa = isa;
           c.candidate = candidate;
-          if (serial % 2) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
-          c.powers = serial % 5 == 0 && s.scheme == Scheme::dense;
+          if (at % 3) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
+          c.powers = at % 11 < 3 && s.scheme == Scheme::dense;
           c.seed = 1000 + serial;
           c.what = name_of(s, isa, candidate, c.problem);
           cases.push_back(std::move(c));
@@ -90,16 +111,10 @@ std::vector<Case> make_cases(unsigned stride) {
   return cases;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kStride = 23;
-#else
-constexpr unsigned kStride = 5;
-#endif
-
 }  // namespace
 
 TEST_CASE("every scheme on every ISA over odd shapes") {
-  std::vector<Case> cases = make_cases(kStride);
+  std::vector<Case> cases = make_cases();
   build_cases(cases);
   int ran = 0, emulated = 0, skipped = 0;
   for (Case& c : cases) {
@@ -114,14 +129,17 @@ TEST_CASE("every scheme on every ISA over odd shapes") {
   CHECK(ran > 0);
 }
 
-// The sampling above may leave out a row of few candidates: here is every one of the tiles, over every kind of tail.
+// Every one of the tiles, each over two of four kinds of tail.
 TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
   std::vector<Case> cases;
   unsigned serial = 0;
+  constexpr int64_t kKs[] = {24, 64, 200, 261};
   for (const SchemeCase& s : kSchemeCases)
-    for (const int64_t k : {int64_t(24), int64_t(64), int64_t(200), int64_t(261)})
+    for (size_t i = 0; i < std::size(kKs); ++i) {
+      const int64_t k = kKs[i];
+      size_t tiles = 0;
       for (const Candidate& candidate : candidates(problem_of(s, {k}, {40}, 0), {Device::cpu, Isa::amx}, 5, 64)) {
-        if (!candidate.microkernel->compute.starts_with("amx")) continue;
+        if (!candidate.microkernel->compute.starts_with("amx") || tiles++ % 2 != i % 2) continue;
         Case c;
         c.problem = problem_of(s, {k - 5, 5}, {40, 23}, serial);
         c.isa = Isa::amx;
@@ -132,6 +150,7 @@ TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
         c.what = name_of(s, Isa::amx, candidate, c.problem);
         cases.push_back(std::move(c));
       }
+    }
   CHECK(cases.size() > 20);
   build_cases(cases);
   int ran = 0;

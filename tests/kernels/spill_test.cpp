@@ -11,12 +11,12 @@
 
 #include <doctest/doctest.h>
 
-#include "cache/compile.h"
-#include "cache/toolchain.h"
 #include "codegen/gemm_layout.h"
 #include "codegen/sample_problem.h"
+#include "isa_job.h"
 
 using namespace qcg;
+using qcg::test::new_job;
 
 namespace {
 
@@ -136,12 +136,9 @@ void assemble_tiles(std::vector<Tile>& tiles) {
   REQUIRE_MESSAGE(cxx.ok(), "no compiler");
   std::vector<CompileJob> jobs;
   for (const Tile& tile : tiles) {
-    CompileJob job;
+    CompileJob job = new_job(*cxx, tile.row->isa);
     job.output = OutputKind::assembly;
-    job.sources = {{"kernel.cpp", tile.source}};
-    for (const SourceFile& header : support_headers(tile.row->isa)) job.headers.push_back({header.name, header.text});
-    job.flags = kernel_flags(*cxx);
-    for (const std::string& flag : kernel_flags(tile.row->isa)) job.flags.push_back(flag);
+    job.sources[0].text += tile.source;
     jobs.push_back(std::move(job));
   }
   auto results = compile_all(*cxx, jobs);
