@@ -11,30 +11,40 @@ namespace qcg {
 namespace {
 
 constexpr double kDropFactor = 1.5;      // a candidate this much slower after kDropRounds is not measured further
-constexpr double kDropAtOnce = 2;        // or this much slower already when it ran for the first time
+constexpr double kDropAtOnce = 2;        // or this much slower already when it ran for the first times
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
 constexpr double kMinSample_s = 500e-6;  // shorter kernels are repeated within a sample: threads are awake as in a program
 
 double fastest(const Contender& c) { return *std::min_element(c.samples.begin(), c.samples.end()); }
 
-// Runs everyone once or twice: how long a sample must be, and who is out already.
+double time_run(const Contender& c) {
+  const double begin = now_s();
+  c.run();
+  return now_s() - begin;
+}
+
+// Runs everyone once or twice: how long a sample must be, and who is out already. Who seems to be out may have been disturbed
+// and has another try, unless a run is so long that a disturbance hardly shows.
 void warm_up(std::vector<Contender>& contenders, double budget_s, ChildReport& report) {
   double best = HUGE_VAL;
   std::vector<double> first;
+  const double dear = budget_s / 20;
   for (Contender& c : contenders) {
     report.begin(c.index);
     report.send("");  // a sign of life
-    double begin = now_s();
-    c.run();  // first touch
-    const bool is_slow = now_s() - begin > budget_s / 20;
-    if (!is_slow) begin = now_s(), c.run();
-    first.push_back(now_s() - begin);
-    if (is_slow) c.samples.push_back(first.back());  // too dear to throw away
-    c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(first.back(), 1e-7), 1.0, 200.0));
+    first.push_back(time_run(c));  // first touch
+    if (first.back() > dear) c.samples.push_back(first.back());  // too dear to throw away
+    else first.back() = time_run(c);
     if (c.is_ours) best = std::min(best, first.back());
   }
-  for (size_t i = 0; i < contenders.size(); ++i)
-    if (contenders[i].is_ours && first[i] > kDropAtOnce * best) contenders[i].samples = {first[i]}, contenders[i].dropped = true;
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    Contender& c = contenders[i];
+    const auto is_out = [&] { return c.is_ours && first[i] > kDropAtOnce * best; };
+    report.begin(c.index);
+    if (is_out() && first[i] <= dear) first[i] = std::min(first[i], time_run(c));
+    if (is_out()) c.samples = {first[i]}, c.dropped = true;
+    c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(first[i], 1e-7), 1.0, 200.0));
+  }
 }
 
 }  // namespace

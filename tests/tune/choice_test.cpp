@@ -1,12 +1,16 @@
 // Decisions that need no kernel: the noise rule, buckets, the log, pins.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "codegen/batch.h"
+#include "codegen/trial.h"
 #include "tune_harness.h"
 
 using namespace qcg;
@@ -17,6 +21,16 @@ namespace {
 Timing timing(double median, double spread = 0, int samples = 20) { return {median, median - spread / 2, median + spread / 2, samples}; }
 
 int choose(std::vector<Timing> timings) { return choose_winner(timings); }
+
+// Takes so long on each of its runs, the last figure for all that follow.
+Contender sleeper(size_t index, std::vector<int> milliseconds) {
+  Contender c;
+  c.index = index;
+  c.run = [milliseconds, run = size_t(0)]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds[std::min(run++, milliseconds.size() - 1)]));
+  };
+  return c;
+}
 
 struct TempFile {
   std::string path = fmt::format("{}/qcg_tune_{}_{}.jsonl", std::filesystem::temp_directory_path().string(), getpid(), serial++);
@@ -37,6 +51,20 @@ TuneRecord some_record() {
 }
 
 }  // namespace
+
+TEST_CASE("one disturbed run drops nobody, two slow ones do") {
+  volatile int64_t current = -1;
+  const int fd = ::open("/dev/null", O_WRONLY);
+  ChildReport report(fd, &current);
+  std::vector<Contender> contenders = {sleeper(0, {5}), sleeper(1, {5, 60, 5}), sleeper(2, {60})};
+  time_in_rounds(contenders, 2, report);
+  ::close(fd);
+  CHECK_FALSE(contenders[0].dropped);
+  CHECK_FALSE(contenders[1].dropped);
+  CHECK(contenders[1].samples.size() == contenders[0].samples.size());
+  CHECK(contenders[2].dropped);
+  CHECK(contenders[2].samples.size() == 1);
+}
 
 TEST_CASE("an incumbent is only beaten by more than the noise") {
   CHECK(choose({}) == -1);
