@@ -60,6 +60,8 @@ Status CompileRecord::write_to(const std::string& directory) const {
   return {};
 }
 
+Result<std::string> CompileRecord::read(const std::string& name) const { return entry.read(kFilesPrefix + name); }
+
 Result<std::optional<CompileRecord>> CompileCache::find(const Key& key) {
   QCG_TRY(entry, store_.find(key));
   if (!entry || !entry->has(kGuardsName)) return std::optional<CompileRecord>();

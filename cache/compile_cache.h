@@ -24,6 +24,7 @@ struct CompileRecord {
 
   // Every file into `directory` (subdirectories are made), verified as it is copied.
   Status write_to(const std::string& directory) const;
+  Result<std::string> read(const std::string& name) const;  // one of its files
 };
 
 class CompileCache {

@@ -1,15 +1,14 @@
 // qcodegen bench: a program's kernels, one by one, cold and interleaved with a vendor's, beside the ceilings of the same run.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "cli/bench.h"
 #include "cli/program_io.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
 #include "codegen/origin.h"
+#include "runtime/memory.h"
 
 namespace qcg {
 
@@ -39,13 +38,11 @@ VendorCall vendor_call(const Program& program, const ProgramManifest::Step& step
 Result<BuiltKernel> kernel_for(const std::string& program, const Program& loaded, const ProgramManifest::Step& step, int64_t m) {
   for (const auto& choice : step.kernels) {
     if (choice.m_max >= 0 && m > choice.m_max) continue;
-    std::ifstream in(program + "/" + choice.module, std::ios::binary);
-    std::ostringstream bytes;
-    bytes << in.rdbuf();
+    QCG_TRY(bytes, read_program_file(program + "/" + choice.module));
     BuiltKernel out;
     out.source.name = step.name;
     out.source.symbol = choice.symbol;
-    out.bytes = bytes.str();
+    out.bytes = std::move(bytes);
     out.hit = true;
     if (!choice.library.empty()) out.vendor = vendor_call(loaded, step);
     return out;

@@ -56,7 +56,7 @@ class Compiler {
     report_.threads = threads_;
     report_.program = options_.output;
     QCG_TRY(memory, ProgramCache::open(options_, threads_, cxx, store));
-    if (memory.try_restore(options_.output, report_)) {
+    if (memory.try_restore(options_, report_)) {
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }

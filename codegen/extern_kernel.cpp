@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "cache/sha256.h"
 #include "codegen/trial.h"
 #include "codegen/vendor_module.h"
+#include "runtime/memory.h"
 
 namespace qcg {
 
@@ -92,13 +91,6 @@ Result<Answer> ask_onednn(const std::vector<ExternWay>& ways, int64_t m) {
   return out;
 }
 
-std::string read_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
 }  // namespace
 
 int64_t ExternKernel::weights_bytes() const {
@@ -153,8 +145,10 @@ ExternOffer find_extern_kernel(const Problem& problem, int64_t m) {
   const std::string missing = answer.ok() ? answer->missing : answer.error().message;
   if (!missing.empty()) return {{}, "oneDNN cannot be used: " + missing, true};
   if (answer->first < 0) return {{}, fmt::format("oneDNN {} does not have it on this machine", answer->version), false};
+  auto module = read_program_file(find_onednn_module());
+  if (!module.ok()) return {{}, "oneDNN cannot be used: " + module.error().message, true};
   const ExternWay& chosen = ways[static_cast<size_t>(answer->first)];
-  out.kernel = ExternKernel{name_of(problem, chosen, answer->version), chosen.way, chosen.task, read_bytes(find_onednn_module())};
+  out.kernel = ExternKernel{name_of(problem, chosen, answer->version), chosen.way, chosen.task, std::move(*module)};
   return out;
 }
 

@@ -17,7 +17,9 @@
 #include <thread>
 
 #include "cache/sha256.h"
+#include "codegen/origin.h"
 #include "runtime/abi.h"
+#include "runtime/memory.h"
 #include "runtime/piece_digests.h"
 
 namespace qcg {
@@ -83,6 +85,18 @@ Status write_file(const std::string& path, std::string_view bytes) {
   const bool synced = ::fsync(fd) == 0;
   ::close(fd);
   return synced ? Status() : io_error(path, "cannot sync");
+}
+
+Status add_file(const std::string& staging, const std::string& name, const std::string& bytes, json& manifest) {
+  manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_hex(bytes)}};
+  return write_file(staging + "/" + name, bytes);
+}
+
+std::string manifest_text(const json& manifest) { return manifest.dump(1) + "\n"; }
+
+Status write_manifest(const std::string& staging, const std::string& text) {
+  QCG_CHECK(write_file(staging + "/manifest.json", text));
+  return write_file(staging + "/manifest.sha256", sha256_hex(text) + "\n");
 }
 
 }  // namespace
@@ -292,26 +306,32 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   std::map<std::string, std::string> files = s.modules;
   files.insert(s.sources.begin(), s.sources.end());
   files["tune.jsonl"] = tune_log;
-  files["origin.json"] = origin;
+  files[std::string(kOriginFile)] = origin;
   const std::string stem = c_identifier(fs::path(s.path).stem().string());
   files[stem + ".h"] = render_program_header(plan, stem);
   for (const auto& [name, bytes] : files) {
-    QCG_CHECK(write_file(s.staging + "/" + name, bytes));
-    manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_hex(bytes)}};
+    QCG_CHECK(add_file(s.staging, name, bytes, manifest));
     s.total += static_cast<int64_t>(bytes.size());
   }
   if (::msync(s.weights, s.weights_bytes, MS_SYNC) != 0) return io_error(s.staging + "/weights.bin", "cannot write");
   const std::string_view weights(reinterpret_cast<const char*>(s.weights), s.weights_bytes);
   manifest["files"]["weights.bin"] = {{"bytes", weights.size()}, {"sha256", sha256_hex(weights)}};
   if (std::ssize(weights) > kDigestPiece) manifest["files"]["weights.bin"]["pieces"] = piece_digests({s.weights, s.weights_bytes});
-  const std::string text = manifest.dump(1) + "\n";
-  QCG_CHECK(write_file(s.staging + "/manifest.json", text));
-  QCG_CHECK(write_file(s.staging + "/manifest.sha256", sha256_hex(text) + "\n"));
+  const std::string text = manifest_text(manifest);
+  QCG_CHECK(write_manifest(s.staging, text));
   s.total += static_cast<int64_t>(weights.size() + text.size());
 
   QCG_CHECK(replace_program(s.staging, s.path));
   s.finished = true;
   return {};
+}
+
+Status replace_file(const std::string& staging, const std::string& name, const std::string& bytes) {
+  QCG_TRY(text, read_program_file(staging + "/manifest.json"));
+  json manifest = json::parse(text, nullptr, false);
+  if (!manifest.is_object()) return Error::bad_input(staging, "its manifest is damaged", "compile again");
+  QCG_CHECK(add_file(staging, name, bytes, manifest));
+  return write_manifest(staging, manifest_text(manifest));
 }
 
 Status replace_program(const std::string& staging, const std::string& path) {

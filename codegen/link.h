@@ -51,6 +51,8 @@ class ProgramWriter {
   std::unique_ptr<State> state_;
 };
 
+// Gives a program that is not published yet another small file in the place of `name`, and its manifest the checksum.
+Status replace_file(const std::string& staging, const std::string& name, const std::string& bytes);
 // Puts the finished directory `staging` at `path` by rename; a program that was there goes. Error Io if something else is.
 Status replace_program(const std::string& staging, const std::string& path);
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cache/sha256.h"
+#include "runtime/memory.h"
 
 namespace qcg {
 
@@ -23,6 +23,13 @@ std::string absolute_path(const std::string& path) {
   return failed ? path : absolute.lexically_normal().string();
 }
 
+std::string with_paths(json origin, const CompileOptions& options) {
+  origin["graph"] = absolute_path(options.input);
+  origin["weights"] = json::array();
+  for (const std::string& w : options.weights) origin["weights"].push_back(absolute_path(w));
+  return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 // Every gate by name: one list for writing and reading.
 template <class Gates, class F>
 void for_each_gate(Gates& g, F&& f) {
@@ -35,20 +42,23 @@ void for_each_gate(Gates& g, F&& f) {
 
 Result<std::string> origin_json(const CompileOptions& options) {
   QCG_TRY(digest, sha256_file(options.input));
-  std::vector<std::string> weights;
-  for (const std::string& w : options.weights) weights.push_back(absolute_path(w));
-  json out = {{"graph", absolute_path(options.input)}, {"sha256", digest}, {"weights", weights}, {"target", options.target},
+  json out = {{"sha256", digest}, {"target", options.target},
               {"disabled", options.passes.disabled}, {"keep_apart", options.passes.keep_apart}, {"keep_cats", options.passes.keep_cats},
               {"emulate_precision_casts", options.passes.emulate_precision_casts}, {"rounded", options.rounded},
               {"int4_packing", int4_packing_name(options.int4_packing)}};
   for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
-  return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return with_paths(out, options);
+}
+
+std::string moved_origin(const std::string& origin, const CompileOptions& options) {
+  const json before = json::parse(origin, nullptr, false);
+  return before.is_object() ? with_paths(before, options) : origin;
 }
 
 Result<CompileOptions> read_origin(const std::string& program, const std::string& graph, const std::vector<std::string>& weights) {
   const std::string path = program + "/" + std::string(kOriginFile);
-  std::ifstream in(path, std::ios::binary);
-  const json origin = json::parse(in, nullptr, false);
+  const auto text = read_program_file(path);
+  const json origin = text.ok() ? json::parse(*text, nullptr, false) : json();
   const char* help = "name the graph with --graph FILE (and --weights)";
   if (!origin.is_object()) return Error::bad_input(path, "the program does not say what it was compiled from", help);
   CompileOptions options;

@@ -17,6 +17,8 @@ inline constexpr std::string_view kOriginFile = "origin.json";
 
 // Paths are made absolute; the graph's SHA-256 is kept, so that a changed file is noticed.
 Result<std::string> origin_json(const CompileOptions& options);
+// The same for a program that was compiled before, from the same bytes in files that lay elsewhere.
+std::string moved_origin(const std::string& origin, const CompileOptions& options);
 
 // Error BadInput: the graph is gone or is another one now; the remedy is `--graph` (and `--weights`), which `graph` and
 // `weights` stand for when not empty.

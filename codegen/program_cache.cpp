@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cache/key.h"
+#include "cache/sha256.h"
 #include "codegen/link.h"
+#include "codegen/origin.h"
 #include "codegen/vendor_module.h"
+#include "runtime/memory.h"
 #include "runtime/program.h"
 
 namespace qcg {
@@ -39,10 +40,16 @@ KeyBuilder weights_key(const std::string& digest) {
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  auto text = read_program_file(path);
+  return text.ok() ? std::move(*text) : "";
+}
+
+// What the manifest says of everything but origin.json, which holds paths; empty if it is damaged.
+std::string manifest_guard(const std::string& directory) {
+  json manifest = json::parse(read_text(directory + "/manifest.json"), nullptr, false);
+  if (!manifest.is_object() || !manifest["files"].is_object()) return "";
+  manifest["files"].erase(std::string(kOriginFile));
+  return sha256_hex(manifest.dump());
 }
 
 json report_json(const CompileReport& report) {
@@ -125,23 +132,28 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threa
   return out;
 }
 
-bool ProgramCache::try_restore(const std::string& path, CompileReport& report) {
+bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& report) {
   if (!enabled_) return false;
   auto found = CompileCache(*store_).find(key_);
   if (!found.ok() || !*found) return false;
   const CompileRecord& record = **found;
   const json guards = json::parse(record.guards_json, nullptr, false);
   if (guards.is_discarded() || !guards.contains("manifest")) return false;
+  const std::string& path = options.output;
+  auto origin = record.read(std::string(kOriginFile));
+  if (!origin.ok()) return false;
+  *origin = moved_origin(*origin, options);
   LoadOptions check;
   check.verify_weights = true;
-  if (read_text(path + "/manifest.sha256") == guards["manifest"] && Program::load(path, check).ok()) {
+  if (manifest_guard(path) == guards["manifest"] && read_text(path + "/" + std::string(kOriginFile)) == *origin &&
+      Program::load(path, check).ok()) {
     report.unchanged = true;
   } else {
     std::string staging = path + ".tmp-XXXXXX";
     if (!::mkdtemp(staging.data())) return false;
     fs::permissions(staging, static_cast<fs::perms>(0755));
     if (!record.write_to(staging).ok() || !restore_weights(guards.value("weights", ""), staging) ||
-        !replace_program(staging, path).ok()) {
+        !replace_file(staging, std::string(kOriginFile), *origin).ok() || !replace_program(staging, path).ok()) {
       std::error_code ignored;
       fs::remove_all(staging, ignored);
       return false;
@@ -171,7 +183,7 @@ void ProgramCache::remember(const std::string& path, const CompileReport& report
   const KeyBuilder weights = weights_key(digest);
   const EntryFile weights_file{kWeightsFile, {}, 0644, path + "/" + kWeightsFile};
   if (!store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
-  const json guards = {{"manifest", read_text(path + "/manifest.sha256")}, {"weights", digest}, {"report", report_json(report)}};
+  const json guards = {{"manifest", manifest_guard(path)}, {"weights", digest}, {"report", report_json(report)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }
 

@@ -5,7 +5,7 @@
 // machine. A program that is still where it was written, unchanged, is not even copied.
 //
 //   QCG_TRY(memory, ProgramCache::open(options, threads, cxx, store));
-//   if (memory.try_restore(path, report)) return report;      // no pass, no render, no tuning
+//   if (memory.try_restore(options, report)) return report;      // no pass, no render, no tuning
 //   …
 //   memory.remember(path, report);
 #pragma once
@@ -22,8 +22,9 @@ class ProgramCache {
   // Error Io or BadInput: the graph or a weight file cannot be read.
   static Result<ProgramCache> open(const CompileOptions& options, int threads, const Toolchain& cxx, Store& store);
 
-  // True: `path` now holds the program and `report` what was said of it then.
-  bool try_restore(const std::string& path, CompileReport& report);
+  // True: options.output now holds the program, with these options' own paths in origin.json, and `report` what was said of
+  // it then.
+  bool try_restore(const CompileOptions& options, CompileReport& report);
   // Never fails: a cache without room only costs the next compile.
   void remember(const std::string& path, const CompileReport& report);
 

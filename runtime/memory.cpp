@@ -156,6 +156,11 @@ Result<std::string> read_program_file(const OpenedFile& file, const std::string&
   return text;
 }
 
+Result<std::string> read_program_file(const std::string& path) {
+  QCG_TRY(file, open_program_file(path));
+  return read_program_file(file, path);
+}
+
 std::string digest_hex(std::span<const std::byte> bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;

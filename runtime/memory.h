@@ -81,6 +81,7 @@ Result<OpenedFile> open_program_file(const std::string& path);
 Result<OpenedFile> open_program_file(const std::string& path, int64_t bytes);
 // Reads all of it; fewer bytes than it had when opened is an error.
 Result<std::string> read_program_file(const OpenedFile& file, const std::string& path);
+Result<std::string> read_program_file(const std::string& path);
 // Fills `out` from byte `offset` on.
 Status read_file_range(int fd, int64_t offset, std::span<std::byte> out, const std::string& path);
 

@@ -102,6 +102,23 @@ TEST_CASE("the second compile runs no compiler and changes nothing") {
   CHECK(slurp(dir / "a.qcg/manifest.json") == slurp(dir / "b.qcg/manifest.json"));
 }
 
+TEST_CASE("a program that the cache restores names the graph of this compile, not of the first") {
+  TempDir dir;
+  compile(kMlp, dir / "a.qcg");
+  const std::string copy = dir / "copy.pt2";
+  fs::copy_file(kMlp, copy);
+  for (const bool again : {false, true}) {
+    const json restored = compile(copy, dir / "b.qcg");
+    CHECK(restored["compiler_runs"] == 0);
+    CHECK(restored["unchanged"] == again);
+  }
+  CHECK(json::parse(slurp(dir / "b.qcg/origin.json"))["graph"] == copy);
+  CHECK(qcodegen({"check", dir / "b.qcg"}).status == 0);
+  // Over a program of the same bytes from elsewhere: its origin is no longer true.
+  CHECK(compile(kMlp, dir / "b.qcg")["unchanged"] == false);
+  CHECK(slurp(dir / "b.qcg/manifest.json") == slurp(dir / "a.qcg/manifest.json"));
+}
+
 TEST_CASE("without merge_sibling_linears nothing is merged and the results stay the same") {
   TempDir dir;
   const json merged = compile(kMlp, dir / "merged.qcg");
