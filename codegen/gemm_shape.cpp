@@ -21,7 +21,7 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       unpacks_block(c.unpacks_block), rounded(c.rounded), sums_groups(grouped && !rounded) {
   used_step = std::max(panel.kind->k_step, compute.kd);
   k_iteration = !compute.tiles && mr * nv > 8 && used_step <= 4 ? 4 : 8;
-  ordered = panel.kind->bits < 8 && compute.kd < 4;
+  ordered = panel.kind->bits < 8 && panel.kind->columns == 1 && compute.kd < 4;
   x_group = pad_activations(panel.group_padded);
   x_k = (panel.groups - 1) * x_group + pad_activations(panel.group_k(panel.groups - 1));
 }

@@ -31,7 +31,7 @@ using enum DType;
 using enum Isa;
 
 constexpr LayoutKind kForms[] = {
-    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor
+    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor, columns side by side
     {"f32",    1, 32, "fma",                         "[K][nr] f32"},
     {"f16",    1, 16, "fma",                         "[K][nr] f16"},
     {"bf16x2", 2, 16, "fma bf16dot amx_bf16",        "[K/2][nr][2] bf16"},
@@ -41,10 +41,13 @@ constexpr LayoutKind kForms[] = {
     {"e4m3",   1, 8,  "fma bf16dot amx_bf16",        "[K][nr] e4m3", "fp8.h", 0, 256},
     {"e5m2",   1, 8,  "fma bf16dot amx_bf16",        "[K][nr] e5m2", "fp8.h"},
     {"i4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
-    {"i4x8u",  8, 4,  "fma maddubs vnni amx_int8",   "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
+    {"i4x8u",  8, 4,  "maddubs vnni amx_int8",       "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
+    {"i4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] s4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 0, 1, 4},
     {"f4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
     {"f4x8u",  8, 4,  "maddubs vnni amx_int8",       "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
+    {"f4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 0, 1, 4},
     {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h"},
+    {"n4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] nf4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 4},
 };
 
 constexpr Compute kComputes[] = {
@@ -94,11 +97,11 @@ constexpr Weight kWeights[] = {
     {Scheme::dense,   bf16,   "bf16x2", "bf16x2", "bf16x2"},
     {Scheme::dense,   f16,    "f16",    "f16",    "f16"},
     {Scheme::w8,      i8,     "i8",     "i8",     "i8"},
-    {Scheme::w4,      i8,     "i4x8",   "i4x8u",  "i4x8"},
+    {Scheme::w4,      i8,     "i4x8",   "i4x8r",  "i4x8"},
     {Scheme::f8,      f8e4m3, "e4m3",   "e4m3",   "e4m3"},
     {Scheme::f8,      f8e5m2, "e5m2",   "e5m2",   "e5m2"},
-    {Scheme::f4,      i8,     "f4x8",   "f4x8",   "f4x8"},
-    {Scheme::nf4,     i8,     "n4x8",   "n4x8",   "n4x8"},
+    {Scheme::f4,      i8,     "f4x8",   "f4x8r",  "f4x8"},
+    {Scheme::nf4,     i8,     "n4x8",   "n4x8r",  "n4x8"},
     {Scheme::da8w8,   i8,     "i8x2",   "i8x2",   "u8x4"},
     {Scheme::da8w4,   i8,     "i4x8",   "i4x8u",  "i4x8u"},
     {Scheme::da8f4,   i8,     "f4x8",   "f4x8u",  "f4x8u"},

@@ -74,7 +74,7 @@ struct StepWriter {
   }
 
   // Eight codes of a column follow each other from the lowest bit on, in the order k = 0 4 1 5 2 6 3 7: as many bytes as a
-  // code has bits.
+  // code has bits, side by side or between those of other columns.
   void write_codes(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
     const int64_t count = std::min<int64_t>(8, k_end - k0);
     for (int64_t c = 0; c < p.nr; ++c) {
@@ -82,7 +82,8 @@ struct StepWriter {
       const auto* from = reinterpret_cast<const int8_t*>(w.base) + (n0 + c) * w.row + k0 * w.column;
       for (int i = 0; i < 8 && c < columns; ++i)
         if (const int64_t k = i / 2 + 4 * (i % 2); k < count) codes |= code_of(from[k * w.column]) << (i * p.kind->bits);
-      for (int j = 0; j < p.kind->bits; ++j) out[c * p.kind->bits + j] = std::byte(codes >> (8 * j));
+      const int64_t side = p.kind->columns, first = c / side * side * p.kind->bits + c % side;
+      for (int j = 0; j < p.kind->bits; ++j) out[first + j * side] = std::byte(codes >> (8 * j));
     }
   }
 };

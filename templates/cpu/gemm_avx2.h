@@ -37,3 +37,37 @@ QCG_INLINE vi maddubs_dot(vi acc, vi w, vi x) {
 }
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm256_madd_epi16(a, b); }
+
+// The 16 numbers that codes of 4 bits stand for, as tables of their bytes. One shuffle looks up a byte of 32 codes, two
+// interleavings put the bytes of each number together. None of them takes a port of multiply-adds.
+//
+//   packed      c0 c1 c2 c3 | c0 c1 c2 c3 | c0 c1 c2 c3 | c0 c1 c2 c3   4 columns: k = 0 | 1 | 2 | 3 in low nibbles, 4 | … | 7 in high
+//   bytes 2, 3  l h l h l h l h | l h l h l h l h                       k = 0 | 1, interleaved
+//   floats      0 0 l h 0 0 l h 0 0 l h 0 0 l h                         k = 0, interleaved with bytes 0, 1
+struct ByteTables {
+  alignas(16) uint8_t of[4][16];
+};
+constexpr ByteTables byte_tables(const float (&numbers)[16]) {
+  ByteTables tables = {};
+  for (int i = 0; i < 16; ++i)
+    for (int b = 0; b < 4; ++b) tables.of[b][i] = (uint8_t)(__builtin_bit_cast(uint32_t, numbers[i]) >> (8 * b));
+  return tables;
+}
+template <int B>
+QCG_INLINE vi look_up_byte(const ByteTables& tables, vi codes) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_load_si128((const __m128i*)tables.of[B])), codes);
+}
+// Row U of the codes at p as floats, 8 columns. EXACT16: the numbers have no more than 16 bits, so their lower halves are 0.
+template <int U, bool EXACT16>
+QCG_INLINE vf look_up_codes(const uint8_t* p, const ByteTables& tables) {
+  const vi w = dword_load(p);
+  const vi codes = vi_and(U < 4 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15));
+  const vi b2 = look_up_byte<2>(tables, codes), b3 = look_up_byte<3>(tables, codes);
+  const vi high = U % 4 < 2 ? _mm256_unpacklo_epi8(b2, b3) : _mm256_unpackhi_epi8(b2, b3);
+  vi low = int_zero();
+  if constexpr (!EXACT16) {
+    const vi b0 = look_up_byte<0>(tables, codes), b1 = look_up_byte<1>(tables, codes);
+    low = U % 4 < 2 ? _mm256_unpacklo_epi8(b0, b1) : _mm256_unpackhi_epi8(b0, b1);
+  }
+  return v_from_bits(U % 2 == 0 ? _mm256_unpacklo_epi16(low, high) : _mm256_unpackhi_epi16(low, high));
+}

@@ -1,6 +1,7 @@
 // e2m1 (mxfp4, nvfp4) as twice its value, an integer: 0 1 2 3 4 6 8 12 and their negatives. Codes lie as in int4.h.
 //
 //   f4x8   under float activations, and signed products        f4x8u  the integer plus 12, for unsigned weight operands
+//   f4x8r  under float activations on AVX2
 #pragma once
 
 #if defined(QCG_AVX512)
@@ -17,13 +18,9 @@ QCG_INLINE vi vnni_weight_f4x8u(const uint8_t* p) {
   return _mm512_shuffle_epi8(table, vi_and(U == 0 ? w : _mm512_srli_epi32(w, 4), _mm512_set1_epi8(15)));
 }
 #elif defined(QCG_AVX2)
-// The permute looks at 3 bits, the magnitude; the sign is the fourth.
+static constexpr ByteTables kE2m1 = byte_tables({0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12});
 template <int U>
-QCG_INLINE vf fma_weight_f4x8(const uint8_t* p) {
-  const vi w = dword_load(p);
-  const vf magnitude = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, 1, 2, 3, 4, 6, 8, 12), _mm256_srli_epi32(w, 4 * U));
-  return _mm256_xor_ps(magnitude, v_from_bits(vi_and(vi_shl(w, 28 - 4 * U), vi_set1(INT32_MIN))));
-}
+QCG_INLINE vf fma_weight_f4x8r(const uint8_t* p) { return look_up_codes<U, true>(p, kE2m1); }
 template <int U>
 QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) {
   const vi table = _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));

@@ -1,6 +1,7 @@
 // int4: dword c of a step holds 8 k of column c; byte j has k = j in its low and k = 4 + j in its high nibble.
 //
-//   i4x8   two's complement nibbles          i4x8u  the value plus 8, where the instruction or the unpacking wants it unsigned
+//   i4x8   two's complement nibbles          i4x8u  the value plus 8, where the instruction wants it unsigned
+//   i4x8r  two's complement nibbles in rows of 4 columns, for AVX2: see look_up_codes
 //
 // Permutes look at the low bits of an element only, so nothing has to be masked for them.
 #pragma once
@@ -20,16 +21,9 @@ QCG_INLINE vi vnni_weight_i4x8u(const uint8_t* p) {
   return vi_and(U == 0 ? w : _mm512_srli_epi32(w, 4), _mm512_set1_epi8(15));
 }
 #elif defined(QCG_AVX2)
-// Nibble U of every dword where it counts units in the mantissa of a power of two (bits 0, 4, 8 and 12 below the 1 of 2^23,
-// 2^19, 2^15 and 2^11): two logic operations, which any port does, and a subtraction. Shifts and conversions would take the
-// ports of multiply-adds.
+static constexpr ByteTables kInt4 = byte_tables({0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1});
 template <int U>
-QCG_INLINE vf fma_weight_i4x8u(const uint8_t* p) {
-  constexpr int bit = U % 4 * 4, exponent = 23 - bit;
-  const vi w = dword_load(p);
-  const vi nibble = vi_and(U < 4 ? w : _mm256_srli_epi32(w, 16), vi_set1(15 << bit));
-  return v_sub(v_from_bits(_mm256_or_si256(nibble, vi_set1((127 + exponent) << 23))), v_set1((float)(1 << exponent) + 8));
-}
+QCG_INLINE vf fma_weight_i4x8r(const uint8_t* p) { return look_up_codes<U, true>(p, kInt4); }
 template <int U>
 QCG_INLINE vi maddubs_weight_i4x8u(const uint8_t* p) {
   const vi w = dword_load(p);

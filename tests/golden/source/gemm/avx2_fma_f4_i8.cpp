@@ -2,7 +2,7 @@
 //
 // gemm f4 x=f32 w=i8 k=64 group=32 k_segments=64 segment(16) output(f32 16 = acc0) m=0..
 // candidate: avx2_fma 1x16 prefetch=2048
-// weights: f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 16 columns
+// weights: f4 packed as [K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high), panels of 16 columns
 //
 //            16 columns = 2 vectors
 //          +--------+--------+
@@ -30,26 +30,17 @@ inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
-  float* const row = (float*)scratch;
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
       for (int64_t u = 0; u < UNITS; ++u) dst[u * MR + r] = 0;
       continue;
     }
+    float* const row = (float*)dst;
+    (void)scratch;
     {
       const float* x = (const float*)call->args[0].data + i * call->args[0].stride;
       pack_f32_f32(row + 0, x, 64);
-    }
-    for (int64_t u = 0; u < UNITS; u += 8) {
-      dst[(u + 0) * MR + r] = ((const qcg_unit*)row)[u + 0];
-      dst[(u + 1) * MR + r] = ((const qcg_unit*)row)[u + 4];
-      dst[(u + 2) * MR + r] = ((const qcg_unit*)row)[u + 1];
-      dst[(u + 3) * MR + r] = ((const qcg_unit*)row)[u + 5];
-      dst[(u + 4) * MR + r] = ((const qcg_unit*)row)[u + 2];
-      dst[(u + 5) * MR + r] = ((const qcg_unit*)row)[u + 6];
-      dst[(u + 6) * MR + r] = ((const qcg_unit*)row)[u + 3];
-      dst[(u + 7) * MR + r] = ((const qcg_unit*)row)[u + 7];
     }
   }
 }
@@ -75,57 +66,57 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = fma_weight_f4x8<0>(w + 0);
-        const auto w1 = fma_weight_f4x8<0>(w + 32);
+        const auto w0 = fma_weight_f4x8r<0>(w + 0);
+        const auto w1 = fma_weight_f4x8r<0>(w + 32);
         const auto x0 = fma_broadcast(x + 0);
         a0_0 = fma_dot(a0_0, w0, x0);
         a0_1 = fma_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<1>(w + 0);
-        const auto w1 = fma_weight_f4x8<1>(w + 32);
+        const auto w0 = fma_weight_f4x8r<1>(w + 0);
+        const auto w1 = fma_weight_f4x8r<1>(w + 32);
         const auto x0 = fma_broadcast(x + 1);
         a0_0_1 = fma_dot(a0_0_1, w0, x0);
         a0_1_1 = fma_dot(a0_1_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<2>(w + 0);
-        const auto w1 = fma_weight_f4x8<2>(w + 32);
+        const auto w0 = fma_weight_f4x8r<2>(w + 0);
+        const auto w1 = fma_weight_f4x8r<2>(w + 32);
         const auto x0 = fma_broadcast(x + 2);
         a0_0_2 = fma_dot(a0_0_2, w0, x0);
         a0_1_2 = fma_dot(a0_1_2, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<3>(w + 0);
-        const auto w1 = fma_weight_f4x8<3>(w + 32);
+        const auto w0 = fma_weight_f4x8r<3>(w + 0);
+        const auto w1 = fma_weight_f4x8r<3>(w + 32);
         const auto x0 = fma_broadcast(x + 3);
         a0_0_3 = fma_dot(a0_0_3, w0, x0);
         a0_1_3 = fma_dot(a0_1_3, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<4>(w + 0);
-        const auto w1 = fma_weight_f4x8<4>(w + 32);
+        const auto w0 = fma_weight_f4x8r<4>(w + 0);
+        const auto w1 = fma_weight_f4x8r<4>(w + 32);
         const auto x0 = fma_broadcast(x + 4);
         a0_0 = fma_dot(a0_0, w0, x0);
         a0_1 = fma_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<5>(w + 0);
-        const auto w1 = fma_weight_f4x8<5>(w + 32);
+        const auto w0 = fma_weight_f4x8r<5>(w + 0);
+        const auto w1 = fma_weight_f4x8r<5>(w + 32);
         const auto x0 = fma_broadcast(x + 5);
         a0_0_1 = fma_dot(a0_0_1, w0, x0);
         a0_1_1 = fma_dot(a0_1_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<6>(w + 0);
-        const auto w1 = fma_weight_f4x8<6>(w + 32);
+        const auto w0 = fma_weight_f4x8r<6>(w + 0);
+        const auto w1 = fma_weight_f4x8r<6>(w + 32);
         const auto x0 = fma_broadcast(x + 6);
         a0_0_2 = fma_dot(a0_0_2, w0, x0);
         a0_1_2 = fma_dot(a0_1_2, w1, x0);
       }
       {
-        const auto w0 = fma_weight_f4x8<7>(w + 0);
-        const auto w1 = fma_weight_f4x8<7>(w + 32);
+        const auto w0 = fma_weight_f4x8r<7>(w + 0);
+        const auto w1 = fma_weight_f4x8r<7>(w + 32);
         const auto x0 = fma_broadcast(x + 7);
         a0_0_3 = fma_dot(a0_0_3, w0, x0);
         a0_1_3 = fma_dot(a0_1_3, w1, x0);
