@@ -48,7 +48,8 @@ int64_t GemmShape::next_lines() const {
 }
 
 int GemmShape::splits(int rows) const {
-  return std::clamp(8 / (rows * nv), 1, k_iteration / compute.kd);
+  const int chains = panel.kind->columns > 1 && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
+  return std::clamp(chains / (rows * nv), 1, k_iteration / compute.kd);
 }
 
 bool GemmShape::keeps_sums(int rows) const {

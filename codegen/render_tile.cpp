@@ -57,33 +57,61 @@ void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
   if (two_levels) out.push_back(V::dict({{"at", kNear + at}, {"locality", kL1}}));
 }
 
-V unit(const GemmShape& shape, int tile_rows, int index, int step, int unit_of_step) {
+// Unit `index` of an iteration, for the vectors [v0, v1).
+V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   const PanelLayout& panel = shape.panel;
+  const int per_step = shape.used_step / shape.compute.kd, step = index / per_step;
   std::vector<V> weights, unpacked, rows;
-  for (int v = 0; v < shape.nv; ++v) {
-    const int64_t at = step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + int64_t{v} * shape.vl * panel.kind->k_step * panel.kind->bits / 8;
-    std::string text = weight(shape, shape.compute.name, unit_of_step, fmt::format("w + {}", at), v);
+  for (int v = v0; v < v1; ++v) {
+    const int64_t vector_bytes = int64_t{shape.vl} * panel.kind->k_step * panel.kind->bits / 8;
+    const int64_t at = step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + v * vector_bytes;
+    std::string text = weight(shape, shape.compute.name, index % per_step, fmt::format("w + {}", at), v);
     const int buffer_at = (index * shape.nv + v) * shape.vl * 4;
-    if (shape.unpacks_block) unpacked.push_back(V::dict({{"code", std::exchange(text, fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at))}, {"to", buffer_at}}));
+    if (shape.unpacks_block) {
+      std::string of_block = fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at);
+      unpacked.push_back(V::dict({{"code", std::exchange(text, std::move(of_block))}, {"to", buffer_at}}));
+    }
     weights.push_back(V(std::move(text)));
   }
   for (int r = 0; r < tile_rows; ++r) {
     std::vector<V> accs;
-    for (int v = 0; v < shape.nv; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
+    for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
     rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * tile_rows + r}, {"accs", V::from_items(std::move(accs))}}));
   }
   // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
   std::vector<V> prefetch;
   const int64_t units = shape.k_iteration / shape.compute.kd, lines = (shape.iteration_bytes() + 63) / 64;
-  for (int64_t line = 0; line < lines; ++line)
+  for (int64_t line = 0; line < lines && v0 == 0; ++line)
     if (line * units / lines == index) add_prefetch_of(shape, line * 64, prefetch);
-  const bool fetches_next = shape.candidate.prefetch_bytes == 0 && (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
-  return V::dict({{"fetches_next", fetches_next}, {"prefetch", V::from_items(std::move(prefetch))}, {"weights", V::from_items(std::move(weights))}, {"unpacked", V::from_items(std::move(unpacked))}, {"rows", V::from_items(std::move(rows))}});
+  const bool fetches_next = shape.candidate.prefetch_bytes == 0 && v0 == 0 &&
+                            (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
+  return V::dict({{"fetches_next", fetches_next},
+                  {"forgets", v0 > 0 && index % (panel.kind->k_step / 2) == 0},
+                  {"prefetch", V::from_items(std::move(prefetch))},
+                  {"weights", V::from_items(std::move(weights))},
+                  {"unpacked", V::from_items(std::move(unpacked))},
+                  {"rows", V::from_items(std::move(rows))}});
+}
+
+// The units of one iteration in the order in which they are multiplied. Unpacking bytes that lie in rows of columns has half a
+// step in its hands at a time: one vector after the other, so that it fits beside the sums.
+std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
+  std::vector<V> units;
+  const int count = shape.k_iteration / shape.compute.kd;
+  if (shape.panel.kind->columns == 1 || shape.unpacks_block) {
+    for (int u = 0; u < count; ++u) units.push_back(unit(shape, tile_rows, u, 0, shape.nv));
+    return units;
+  }
+  const int half = shape.panel.kind->k_step / 2;
+  for (int first = 0; first < count; first += half)
+    for (int v = 0; v < shape.nv; ++v)
+      for (int u = first; u < first + half; ++u) units.push_back(unit(shape, tile_rows, u, v, v + 1));
+  return units;
 }
 
 // The kernel of a row tile with so many rows.
 V tile(const GemmShape& shape, int rows) {
-  std::vector<V> accs, sums, stores, units;
+  std::vector<V> accs, sums, stores;
   for (int set = 0; set < shape.splits(rows); ++set)
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < shape.nv; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
@@ -95,10 +123,8 @@ V tile(const GemmShape& shape, int rows) {
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < shape.nv; ++v)
       stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"sum", fmt::format("c{}_{}", r, v)}, {"at", (r * shape.panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
-  const int per_step = shape.used_step / shape.compute.kd;
-  for (int u = 0; u < shape.k_iteration / shape.compute.kd; ++u) units.push_back(unit(shape, rows, u, u / per_step, u % per_step));
   return V::dict({{"rows", rows}, {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)}, {"keeps_sums", shape.keeps_sums(rows)}, {"accs", V::from_items(std::move(accs))},
-                  {"sums", V::from_items(std::move(sums))}, {"stores", V::from_items(std::move(stores))}, {"units", V::from_items(std::move(units))}});
+                  {"sums", V::from_items(std::move(sums))}, {"stores", V::from_items(std::move(stores))}, {"units", V::from_items(units_of(shape, rows))}});
 }
 
 // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.

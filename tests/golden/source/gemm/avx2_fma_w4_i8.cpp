@@ -59,67 +59,89 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     vf a0_1 = fma_zero();
     vf a0_0_1 = fma_zero();
     vf a0_1_1 = fma_zero();
-    vf a0_0_2 = fma_zero();
-    vf a0_1_2 = fma_zero();
-    vf a0_0_3 = fma_zero();
-    vf a0_1_3 = fma_zero();
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
         const auto w0 = fma_weight_i4x8r<0>(w + 0);
-        const auto w1 = fma_weight_i4x8r<0>(w + 32);
         const auto x0 = fma_broadcast(x + 0);
         a0_0 = fma_dot(a0_0, w0, x0);
-        a0_1 = fma_dot(a0_1, w1, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<1>(w + 0);
-        const auto w1 = fma_weight_i4x8r<1>(w + 32);
         const auto x0 = fma_broadcast(x + 1);
         a0_0_1 = fma_dot(a0_0_1, w0, x0);
-        a0_1_1 = fma_dot(a0_1_1, w1, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<2>(w + 0);
-        const auto w1 = fma_weight_i4x8r<2>(w + 32);
         const auto x0 = fma_broadcast(x + 2);
-        a0_0_2 = fma_dot(a0_0_2, w0, x0);
-        a0_1_2 = fma_dot(a0_1_2, w1, x0);
+        a0_0 = fma_dot(a0_0, w0, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<3>(w + 0);
-        const auto w1 = fma_weight_i4x8r<3>(w + 32);
         const auto x0 = fma_broadcast(x + 3);
-        a0_0_3 = fma_dot(a0_0_3, w0, x0);
-        a0_1_3 = fma_dot(a0_1_3, w1, x0);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+      }
+      {
+        asm("" : "+r"(x));  // what was broadcast before is not kept, it would displace sums
+        const auto w0 = fma_weight_i4x8r<0>(w + 32);
+        const auto x0 = fma_broadcast(x + 0);
+        a0_1 = fma_dot(a0_1, w0, x0);
+      }
+      {
+        const auto w0 = fma_weight_i4x8r<1>(w + 32);
+        const auto x0 = fma_broadcast(x + 1);
+        a0_1_1 = fma_dot(a0_1_1, w0, x0);
+      }
+      {
+        const auto w0 = fma_weight_i4x8r<2>(w + 32);
+        const auto x0 = fma_broadcast(x + 2);
+        a0_1 = fma_dot(a0_1, w0, x0);
+      }
+      {
+        const auto w0 = fma_weight_i4x8r<3>(w + 32);
+        const auto x0 = fma_broadcast(x + 3);
+        a0_1_1 = fma_dot(a0_1_1, w0, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<4>(w + 0);
-        const auto w1 = fma_weight_i4x8r<4>(w + 32);
         const auto x0 = fma_broadcast(x + 4);
         a0_0 = fma_dot(a0_0, w0, x0);
-        a0_1 = fma_dot(a0_1, w1, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<5>(w + 0);
-        const auto w1 = fma_weight_i4x8r<5>(w + 32);
         const auto x0 = fma_broadcast(x + 5);
         a0_0_1 = fma_dot(a0_0_1, w0, x0);
-        a0_1_1 = fma_dot(a0_1_1, w1, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<6>(w + 0);
-        const auto w1 = fma_weight_i4x8r<6>(w + 32);
         const auto x0 = fma_broadcast(x + 6);
-        a0_0_2 = fma_dot(a0_0_2, w0, x0);
-        a0_1_2 = fma_dot(a0_1_2, w1, x0);
+        a0_0 = fma_dot(a0_0, w0, x0);
       }
       {
         const auto w0 = fma_weight_i4x8r<7>(w + 0);
-        const auto w1 = fma_weight_i4x8r<7>(w + 32);
         const auto x0 = fma_broadcast(x + 7);
-        a0_0_3 = fma_dot(a0_0_3, w0, x0);
-        a0_1_3 = fma_dot(a0_1_3, w1, x0);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+      }
+      {
+        asm("" : "+r"(x));  // what was broadcast before is not kept, it would displace sums
+        const auto w0 = fma_weight_i4x8r<4>(w + 32);
+        const auto x0 = fma_broadcast(x + 4);
+        a0_1 = fma_dot(a0_1, w0, x0);
+      }
+      {
+        const auto w0 = fma_weight_i4x8r<5>(w + 32);
+        const auto x0 = fma_broadcast(x + 5);
+        a0_1_1 = fma_dot(a0_1_1, w0, x0);
+      }
+      {
+        const auto w0 = fma_weight_i4x8r<6>(w + 32);
+        const auto x0 = fma_broadcast(x + 6);
+        a0_1 = fma_dot(a0_1, w0, x0);
+      }
+      {
+        const auto w0 = fma_weight_i4x8r<7>(w + 32);
+        const auto x0 = fma_broadcast(x + 7);
+        a0_1_1 = fma_dot(a0_1_1, w0, x0);
       }
       w += 64;
       x += 8 * MR;
@@ -128,14 +150,6 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     keep(a0_1);
     keep(a0_0_1);
     keep(a0_1_1);
-    keep(a0_0_2);
-    keep(a0_1_2);
-    keep(a0_0_3);
-    keep(a0_1_3);
-    a0_0 = fma_add(a0_0, a0_0_2);
-    a0_1 = fma_add(a0_1, a0_1_2);
-    a0_0_1 = fma_add(a0_0_1, a0_0_3);
-    a0_1_1 = fma_add(a0_1_1, a0_1_3);
     a0_0 = fma_add(a0_0, a0_0_1);
     a0_1 = fma_add(a0_1, a0_1_1);
 
