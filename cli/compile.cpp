@@ -19,17 +19,6 @@ std::string default_output(const std::string& input) {
 // --tune=fast times the widest ranges below their probe: the m that was timed is what a figure belongs to.
 int64_t timed_m(const KernelReport& k) { return k.record.median_s > 0 && k.record.m > 0 ? k.record.m : k.m_probe; }
 
-nlohmann::json merges_json(const CompileReport& report) {
-  nlohmann::json out = nlohmann::json::array();
-  for (const MergeReport& merge : report.merges) {
-    nlohmann::json timings = nlohmann::json::array();
-    for (const MergeReport::Timed& t : merge.timings)
-      timings.push_back({{"m", t.m}, {"merged_us", t.merged_s * 1e6}, {"separate_us", t.separate_s * 1e6}});
-    out.push_back({{"step", merge.step}, {"fusion", fusion_info(merge.fusion).name}, {"kept", merge.kept}, {"timings", timings}});
-  }
-  return out;
-}
-
 nlohmann::json report_json(const CompileReport& report) {
   nlohmann::json kernels = nlohmann::json::array();
   for (const KernelReport& k : report.kernels)
@@ -40,7 +29,7 @@ nlohmann::json report_json(const CompileReport& report) {
   return {{"program", report.program},         {"wall_s", report.wall_s},
           {"compiler_runs", report.compiler_runs}, {"cache_hits", report.cache_hits},
           {"kernels", kernels},                {"merged", report.merged},
-          {"cat_split", report.cat_split},     {"merge_trials", merges_json(report)},
+          {"cat_split", report.cat_split},     {"merge_trials", merges_json(report.merges)},
           {"unchanged", report.unchanged},
           {"build_s", report.build_s},         {"tune_s", report.tune_s},
           {"target", report.target},           {"threads", report.threads},
@@ -71,17 +60,6 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
   fmt::print("{}\n", labelled("tune", fmt::format("{} kernels", report.kernels.size()),
                               fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
                                           report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
-}
-
-void print_merges(const CompileReport& report) {
-  for (const MergeReport& merge : report.merges) {
-    std::string times;
-    const FusionInfo& fusion = fusion_info(merge.fusion);
-    for (const MergeReport::Timed& t : merge.timings)
-      times += fmt::format("{}m={} {}, {} {} ({:+.1f} %)", times.empty() ? "" : " · ", t.m, format_time(t.merged_s), fusion.apart_way,
-                           format_time(t.separate_s), (t.separate_s / t.merged_s - 1) * 100);
-    if (!times.empty()) fmt::print("{}", labelled(std::string(merge.kept ? fusion.fused : fusion.apart), merge.step, times));
-  }
 }
 
 // Not tuned, so there are no times: one line per step.
@@ -144,7 +122,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   for (const std::string& note : report->notes) fmt::print("note: {}\n", note);
   if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
   print_kernels(*report);
-  print_merges(*report);
+  fmt::print("{}", describe_merges(report->merges));
   fmt::print("{}", labelled("wrote", report->program,
                             fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
                                         format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,

@@ -1,9 +1,14 @@
-// qcodegen explain: what fused, what did not and why, which kernels would be built. Needs no weights and no compiler.
+// qcodegen explain: what fused, what did not and why, which kernels would be built. Needs no weights and no compiler. Of a
+// program also what its tuning measured of fusions.
 #include <fmt/format.h>
+
+#include <filesystem>
 
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
+#include "codegen/merge_choice.h"
+#include "codegen/origin.h"
 
 namespace qcg {
 
@@ -23,21 +28,40 @@ nlohmann::json problems_json(const Plan& plan) {
   return out;
 }
 
+struct Subject {
+  CompileOptions options;
+  std::vector<TuneRecord> log;  // of a program
+};
+
+// A graph as it would be compiled; or, of a program, the graph it came from as it was compiled.
+Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
+  QCG_TRY(options, flags.resolve(session));
+  const std::string program = options.input;
+  std::error_code failed;
+  if (!std::filesystem::exists(program + "/manifest.json", failed)) return Subject{std::move(options), {}};
+  QCG_TRY(origin, read_origin(program, {}, options.weights));
+  origin.passes.disabled.merge(options.passes.disabled);
+  origin.passes.after_each = options.passes.after_each;
+  QCG_TRY(records, read_tune_log(program + "/tune.jsonl"));
+  return Subject{std::move(origin), std::move(records)};
+}
+
 int run_explain(const Session& session, CompileFlags& flags) {
-  auto options = flags.resolve(session);
-  if (!options.ok()) return fail(session, options.error());
-  auto explanation = explain_graph(*options);
+  auto subject = resolve_subject(session, flags);
+  if (!subject.ok()) return fail(session, subject.error());
+  auto explanation = explain_graph(subject->options);
   if (!explanation.ok()) return fail(session, explanation.error());
   const Plan& plan = explanation->plan;
+  const std::vector<MergeReport> merges = logged_merges(subject->log, plan);
   if (session.json) {
     print_json({{"passes", passes_json(explanation->passes)}, {"problems", problems_json(plan)},
-                {"steps", plan.steps.size()}, {"nodes_read", explanation->nodes_read},
+                {"merge_trials", merges_json(merges)}, {"steps", plan.steps.size()}, {"nodes_read", explanation->nodes_read},
                 {"notes", explanation->read.notes}, {"warnings", explanation->read.warnings}});
     return 0;
   }
   for (const std::string& note : explanation->read.notes) fmt::print("note: {}\n", note);
   for (const std::string& warning : explanation->read.warnings) fmt::print("warning: {}\n", warning);
-  fmt::print("{}\n", describe_passes(explanation->passes, flags.time_passes));
+  fmt::print("{}{}\n", describe_passes(explanation->passes, flags.time_passes), describe_merges(merges));
   Table table({"step", "scheme", "n", "k", "segments", "epilogue"});
   for (const PlanStep& step : plan.steps) {
     const auto* gemm = std::get_if<Problem>(&plan.problems[step.problem]);
@@ -60,7 +84,8 @@ void add_explain_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("explain", "what fused, what did not and why");
   auto flags = std::make_shared<CompileFlags>();
   flags->add_pass_flags(*sub);
-  sub->footer("Example:\n  qcodegen explain mlp.pt2 --json");
+  sub->get_option("graph")->description("a torch.export JSON, a .pt2, native JSON, or a program: with what its tuning measured of fusions");
+  sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });
 }
 

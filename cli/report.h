@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "codegen/compile.h"
 #include "codegen/tune.h"
 
 namespace qcg {
@@ -52,6 +53,10 @@ std::string format_ratio(double other, double ours);
 
 // "label    value" lines as ux.md draws them.
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail);
+
+// What was measured of fusions and decided: a line each, and as `merge_trials`.
+std::string describe_merges(const std::vector<MergeReport>& merges);
+nlohmann::json merges_json(const std::vector<MergeReport>& merges);
 
 // One line on stderr that says what a long step is doing; gone when done. Silent where progress is off.
 class ProgressLine {

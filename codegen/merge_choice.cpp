@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "codegen/merge_trial.h"
 
@@ -210,6 +211,26 @@ class MergeJudge {
 Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer, KernelBuilder& builder,
                                   const Pins& pins, const TuneOptions& options) {
   return MergeJudge(plan, batch, writer, pins, options).run(builder);
+}
+
+std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, const Plan& plan) {
+  std::map<std::string, std::string> labels;  // by signature
+  for (const KernelProblem& problem : plan.problems)
+    if (const auto* gemm = std::get_if<Problem>(&problem)) labels[gemm->signature()] = gemm->label();
+  std::vector<MergeReport> out;
+  std::map<std::pair<std::string, Fusion>, size_t> known;
+  for (const TuneRecord& r : records) {
+    if (r.status != TrialStatus::separate || r.merged_s <= 0) continue;
+    const Fusion fusion = r.candidate == fusion_info(Fusion::cat).apart_way ? Fusion::cat : Fusion::siblings;
+    const auto [at, is_new] = known.try_emplace({r.problem, fusion}, out.size());
+    if (is_new) {
+      const auto label = labels.find(r.problem);
+      const bool kept = label != labels.end();
+      out.push_back({kept ? label->second : fmt::format("{}", fmt::join(r.nodes, "+")), fusion, kept, {}});
+    }
+    out[at->second].timings.push_back({r.m, r.merged_s, r.median_s});
+  }
+  return out;
 }
 
 }  // namespace qcg

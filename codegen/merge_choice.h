@@ -29,4 +29,7 @@ struct MergeChoice {
 Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer, KernelBuilder& builder,
                                   const Pins& pins, const TuneOptions& options);
 
+// The same reports from a program's log and its plan, which has what was kept; what lost has only its nodes as a name.
+std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, const Plan& plan);
+
 }  // namespace qcg

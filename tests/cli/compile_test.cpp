@@ -37,6 +37,20 @@ void rewrite_as_lost(const std::string& from, const std::string& to) {
   spit(to, rewritten);
 }
 
+// What explain says of a program's one fusion is what its compile said, but for the name of what lost: the log knows nodes only.
+void check_explained(const std::string& program, json trial) {
+  const Run run = qcodegen({"explain", program, "--json"});
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  REQUIRE(run.json()["merge_trials"].size() == 1);
+  json explained = run.json()["merge_trials"][0];
+  CHECK(!explained["step"].get<std::string>().empty());
+  if (trial["kept"] == false) explained.erase("step"), trial.erase("step");
+  CHECK(explained == trial);
+  const Run text = qcodegen({"explain", program});
+  CHECK(text.out.find("m=1 ") != std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("compile, run, check, log and bench give the fields of the contract") {
@@ -188,6 +202,8 @@ TEST_CASE("a concatenation read in place is timed against copying it first, and 
   const json second = compile(graph, dir / "b.qcg", {"--m", "1", "--pin", dir / "lost.jsonl"}, "fast");
   CHECK(second["merge_trials"][0]["kept"] == false);
   CHECK(second["cat_split"].empty());
+  check_explained(dir / "a.qcg", first["merge_trials"][0]);
+  check_explained(dir / "b.qcg", second["merge_trials"][0]);
   CHECK(qcodegen({"check", dir / "b.qcg"}).status == 0);
 }
 
