@@ -124,7 +124,7 @@ std::vector<Microkernel> make_table() {
   std::vector<Microkernel> out;
   for (const Kernel& k : kKernels)
     for (const Weight& weight : kWeights)
-      if (multiplies(k, weight)) out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute, k.min_m, 1 << 30});
+      if (multiplies(k, weight)) out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute, k.min_m});
   return out;
 }
 

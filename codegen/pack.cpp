@@ -177,7 +177,7 @@ class Packer {
       if (segment.has_offset)
         double_to_element(problem_.scale, element_to_double(t.offsets.dtype, at(t.offsets, n, g)), out + p_.offsets_in_header + c * scale_bytes);
       int64_t zero = 0;
-      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, g, is_integer(problem_) ? -255 : -128, is_integer(problem_) ? 255 : 127, zero));
+      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, g, -128, 127, zero));
       if (!is_integer(problem_)) {
         if (p_.has_zero) out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
         continue;
@@ -223,7 +223,7 @@ class Packer {
       if (segment.has_bias) put(p_.bias_at, float(element_to_double(t.bias.dtype, at(t.bias, n, 0))));
       if (p_.grouped) continue;
       int64_t zero = 0;
-      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, 0, -255, 255, zero));
+      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, 0, is_integer(problem_) ? -128 : -255, is_integer(problem_) ? 127 : 255, zero));
       if (scheme_info(problem_.scheme).has_scales) put(p_.scale_at, float(scale_of(t, n, 0, w, 0, problem_.k)));
       put(p_.zero_at, float(zero));
       put(p_.offset_at, int32_t(zero + p_.kind->raised));

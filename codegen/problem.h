@@ -121,7 +121,7 @@ struct Microkernel {
   DType activation;
   DType weight;                 // dense only; i8 otherwise
   std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
-  int min_m, max_m;             // rows for which it is worth trying
+  int min_m;                    // rows from which on it is worth trying
 };
 std::span<const Microkernel> microkernel_table();
 

@@ -123,3 +123,25 @@ TEST_CASE("integer sums that could overflow and weights out of range are refused
   REQUIRE(!status.ok());
   CHECK(status.error().where == "weight of 'segment_0' [1, 8]");
 }
+
+// Corrections of integer sums are sized for zero points of int8; the others are floats by then.
+TEST_CASE("zero points beyond int8 are refused where sums are integers") {
+  for (const auto& [scheme, activation] : {std::pair{Scheme::da8w8, DType::i8}, std::pair{Scheme::w8, DType::f32}})
+    for (const int zero : {-128, 127, 128, -129}) {
+      CAPTURE(scheme_name(scheme));
+      CAPTURE(zero);
+      Problem p = base(scheme, activation, DType::i8, {2}, 32);
+      p.segments[0].has_bias = false, p.segments[0].has_zero = true;
+      p.outputs = {{Expr::acc(0), DType::f32, 2, {0}}};
+      SegmentTensors t;
+      t.weight = Tensor::zeros(DType::i8, {2, 32});
+      t.scales = Tensor::zeros(DType::f32, {2, 1});
+      const int32_t zeros[2] = {0, zero};
+      t.zeros = Tensor::from_bytes(DType::i32, {2, 1}, std::as_bytes(std::span(zeros)));
+      const PackedLayout layout = layout_for(p, {Device::cpu, Isa::portable});
+      std::vector<std::byte> out(size_t(packed_bytes(p, layout)));
+      const Status status = pack_weights(p, layout, {t}, out);
+      CHECK(status.ok() == (scheme == Scheme::w8 || (zero >= -128 && zero <= 127)));
+      if (!status.ok()) CHECK(status.error().where == "zero point of 'segment_0' [1, 0]");
+    }
+}
