@@ -17,7 +17,8 @@ namespace qcg {
 inline int quota_of_directory(const std::string& directory) {
   double quota = -1, period = 0;
   std::string word;
-  if (std::ifstream both(directory + "/cpu.max"); both >> word >> period) {  // version 2: "150000 100000" or "max 100000"
+  if (std::ifstream both(directory + "/cpu.max");
+      both >> word >> period) {  // version 2: "150000 100000" or "max 100000"
     std::istringstream(word) >> quota;
   } else {  // version 1: two files, -1 for none
     std::ifstream(directory + "/cpu.cfs_quota_us") >> quota;

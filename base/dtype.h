@@ -13,7 +13,9 @@
 
 namespace qcg {
 
-enum class DType : uint8_t { f32, f16, bf16, f64, u8, i8, i16, i32, i64, boolean, u16, u32, u64, f8e4m3, f8e5m2, f8e8m0 };
+enum class DType : uint8_t {
+  f32, f16, bf16, f64, u8, i8, i16, i32, i64, boolean, u16, u32, u64, f8e4m3, f8e5m2, f8e8m0
+};
 
 enum class DTypeKind : uint8_t { floating, signed_int, unsigned_int, boolean };
 

@@ -87,7 +87,14 @@ Setup make_setup(const std::string& name, const Options& o) {
   SegmentTensors t;
   const WeightInfo& weight = scheme_info(p.scheme).weight;
   const bool twice = weight.numbers != nullptr, whole = !weight.is_float;  // of e2m1: -4 to 4 are among them
-  t.weight = random_weight(p.weight, {o.n, o.k}, twice ? -4 : whole ? weight.low : -127, twice ? 4 : whole ? weight.high : 127, 0x1p-10);
+  t.weight = random_weight(p.weight, {o.n, o.k},
+                           twice   ? -4
+                           : whole ? weight.low
+                                   : -127,
+                           twice   ? 4
+                           : whole ? weight.high
+                                   : 127,
+                           0x1p-10);
   t.scales = random_weight(DType::f32, {o.n, p.groups()}, 1, 100, 0x1p-10);
   t.zeros = random_weight(DType::i8, {o.n, p.groups()}, -8, 7, 1);
   s.tensors.push_back(std::move(t));
@@ -122,7 +129,8 @@ void build(std::vector<Entry>& entries, const Problem& p, Isa isa, const Options
     static int serial = 0;  // the loader takes a path it has seen for the module it knows
     const std::string path = fmt::format("/tmp/qcg_bench_{}_{}.so", getpid(), serial++);
     std::ofstream(path, std::ios::binary) << r.bytes;
-    if (!o.save.empty()) std::ofstream(o.save + "/" + kernel_name(p, entries[i].candidate) + ".so", std::ios::binary) << r.bytes;
+    if (!o.save.empty())
+      std::ofstream(o.save + "/" + kernel_name(p, entries[i].candidate) + ".so", std::ios::binary) << r.bytes;
     void* module = dlopen(path.c_str(), RTLD_NOW);
     unlink(path.c_str());
     entries[i].kernel = static_cast<const qcg_kernel*>(dlsym(module, "kernel"));
@@ -178,11 +186,13 @@ struct Rows {
   std::vector<float> x_scale;
 };
 Rows make_rows(const Problem& p, int64_t m, const Options& o) {
-  Rows out{std::vector<std::byte>(size_t(m * o.k) * 4), std::vector<std::byte>(size_t(m * o.n) * 4), std::vector<float>(size_t(m), 0.01f)};
+  Rows out{std::vector<std::byte>(size_t(m * o.k) * 4), std::vector<std::byte>(size_t(m * o.n) * 4),
+           std::vector<float>(size_t(m), 0.01f)};
   std::mt19937 rng(2);
   for (int64_t i = 0; i < m * o.k; ++i) {
     const int q = int(rng() % 255) - 127;
-    if (is_floating(p.activation)) double_to_element(p.activation, q * 0x1p-6, out.x.data() + size_t(i) * dtype_bytes(p.activation));
+    if (is_floating(p.activation))
+      double_to_element(p.activation, q * 0x1p-6, out.x.data() + size_t(i) * dtype_bytes(p.activation));
     else out.x[size_t(i)] = std::byte(int8_t(q));
   }
   return out;
@@ -204,19 +214,23 @@ struct Ceilings {
   }
 };
 
-void print_entry(const std::string& scheme, int64_t m, const Entry& e, const Ceilings& ceilings, size_t packed, const Options& o) {
+void print_entry(const std::string& scheme, int64_t m, const Entry& e, const Ceilings& ceilings, size_t packed,
+                 const Options& o) {
   const double read = 1 / median(ceilings.read_s), top = 1 / median(ceilings.peak_s);
   const double operations = 2.0 * double(m) * double(o.n) * double(o.k);
   const double seconds = median(e.seconds);
   const double roof = std::max(double(packed) / read, operations / top);
-  fmt::print("{:6} m={:<5} {:44} {:8.3f} ms ({:.3f}-{:.3f}) {:6.1f} GB/s {:8.1f} GF | read {:.1f} GB/s peak {:.0f} GF | {:4.0f} % best {:4.0f} %\n",
-             scheme, m, e.candidate.describe(), seconds * 1e3, median(e.seconds, 0.1) * 1e3, median(e.seconds, 0.9) * 1e3,
-             double(packed) / seconds / 1e9, operations / seconds / 1e9, read / 1e9, top / 1e9, 100 * roof / seconds,
-             100 * roof / median(e.seconds, 0.1));
+  fmt::print(
+      "{:6} m={:<5} {:44} {:8.3f} ms ({:.3f}-{:.3f}) {:6.1f} GB/s {:8.1f} GF | read {:.1f} GB/s peak {:.0f} GF | "
+      "{:4.0f} % best {:4.0f} %\n",
+      scheme, m, e.candidate.describe(), seconds * 1e3, median(e.seconds, 0.1) * 1e3, median(e.seconds, 0.9) * 1e3,
+      double(packed) / seconds / 1e9, operations / seconds / 1e9, read / 1e9, top / 1e9, 100 * roof / seconds,
+      100 * roof / median(e.seconds, 0.1));
   std::fflush(stdout);
 }
 
-void bench_m(const std::string& scheme, const Problem& problem, Isa isa, int64_t m, const Options& o, Weights& weights) {
+void bench_m(const std::string& scheme, const Problem& problem, Isa isa, int64_t m, const Options& o,
+             Weights& weights) {
   std::vector<Entry> entries = choose_entries(problem, isa, m, o);
   if (entries.empty()) return;
   build(entries, problem, isa, o);
@@ -273,14 +287,21 @@ int main(int argc, char** argv) {
   Options o;
   const std::map<std::string, std::function<void(const std::string&)>> flags = {
       {"--scheme", [&](const std::string& v) { o.schemes = split(v); }},
-      {"--m", [&](const std::string& v) { o.ms.clear(); for (const auto& m : split(v)) o.ms.push_back(std::stoll(m)); }},
+      {"--m",
+       [&](const std::string& v) {
+         o.ms.clear();
+         for (const auto& m : split(v)) o.ms.push_back(std::stoll(m));
+       }},
       {"--n", [&](const std::string& v) { o.n = std::stoll(v); }},
       {"--k", [&](const std::string& v) { o.k = std::stoll(v); }},
       {"--group", [&](const std::string& v) { o.group = std::stoll(v); }},
       {"--isa", [&](const std::string& v) { o.isa = v; }},
       {"--candidates", [&](const std::string& v) { o.candidates = std::stoul(v); }},
       {"--only", [&](const std::string& v) { o.only = v; }},
-      {"--set", [&](const std::string& v) { for (const auto& f : split(v)) o.set[f.substr(0, f.find('='))] = std::stoll(f.substr(f.find('=') + 1)); }},
+      {"--set",
+       [&](const std::string& v) {
+         for (const auto& f : split(v)) o.set[f.substr(0, f.find('='))] = std::stoll(f.substr(f.find('=') + 1));
+       }},
       {"--lock", [&](const std::string& v) { o.lock = v; }},
       {"--save", [&](const std::string& v) { o.save = v; }},
       {"--threads", [&](const std::string& v) { o.threads = std::stoi(v); }},

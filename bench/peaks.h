@@ -18,7 +18,8 @@ namespace qcg::bench {
 __attribute__((target("avx512f"))) inline uint64_t read_all(const std::byte* p, size_t bytes) {
   __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
   for (size_t i = 0; i + 256 <= bytes; i += 256) {
-    for (int line = 0; line < 4; ++line) _mm_prefetch(reinterpret_cast<const char*>(p + i + 2048 + line * 64), _MM_HINT_T0);
+    for (int line = 0; line < 4; ++line)
+      _mm_prefetch(reinterpret_cast<const char*>(p + i + 2048 + line * 64), _MM_HINT_T0);
     a = _mm512_add_epi64(a, _mm512_loadu_si512(p + i)), b = _mm512_add_epi64(b, _mm512_loadu_si512(p + i + 64));
     c = _mm512_add_epi64(c, _mm512_loadu_si512(p + i + 128)), d = _mm512_add_epi64(d, _mm512_loadu_si512(p + i + 192));
   }

@@ -27,7 +27,9 @@
 
 namespace qcg::bench {
 
-inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 inline std::byte* huge_alloc(size_t bytes) {
   const size_t page = size_t{2} << 20, size = (bytes + page - 1) / page * page + page;

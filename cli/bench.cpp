@@ -35,7 +35,8 @@ VendorCall vendor_call(const Program& program, const ProgramManifest::Step& step
   return out;
 }
 
-Result<BuiltKernel> kernel_for(const std::string& program, const Program& loaded, const ProgramManifest::Step& step, int64_t m) {
+Result<BuiltKernel> kernel_for(const std::string& program, const Program& loaded, const ProgramManifest::Step& step,
+                               int64_t m) {
   for (const auto& choice : step.kernels) {
     if (choice.m_max >= 0 && m > choice.m_max) continue;
     QCG_TRY(bytes, read_program_file(program + "/" + choice.module));
@@ -58,14 +59,17 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   const Plan& plan = explanation.plan;
   const ProgramManifest& manifest = loaded.program->manifest();
   if (plan.steps.size() != manifest.steps.size())
-    return Error::bad_input(flags.program, "the program was compiled by another version of qcodegen", "compile it again");
+    return Error::bad_input(flags.program, "the program was compiled by another version of qcodegen",
+                            "compile it again");
   std::vector<int> thread_counts = flags.threads.empty() ? std::vector<int>{this_machine().cores} : flags.threads;
-  const std::vector<int64_t> ms = flags.m_list.empty() ? std::vector<int64_t>(std::begin(kProgramMs), std::end(kProgramMs)) : flags.m_list;
+  const std::vector<int64_t> ms =
+      flags.m_list.empty() ? std::vector<int64_t>(std::begin(kProgramMs), std::end(kProgramMs)) : flags.m_list;
   BenchReport report;
   for (int threads : thread_counts) {
     progress.show("measure this machine");
     report.ceilings.push_back(measure_ceilings(plan.target.isa, threads));
-    TuneOptions tune_options{TuneMode::full, threads, flags.budget_s > 0 ? flags.budget_s : kProgramBudget_s, flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
+    TuneOptions tune_options{TuneMode::full, threads, flags.budget_s > 0 ? flags.budget_s : kProgramBudget_s,
+                             flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
     std::set<int> seen;
     for (const PlanConstant& constant : plan.constants) {
       if (constant.problem < 0 || !seen.insert(constant.problem).second) continue;
@@ -74,15 +78,18 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       while (plan.steps[s].problem != constant.problem) ++s;
       if (!flags.kernel.empty() && plan.steps[s].name.find(flags.kernel) == std::string::npos) continue;
       const auto& buffer = manifest.buffers[static_cast<size_t>(constant.buffer)];
-      const std::span<const std::byte> packed(loaded.program->weights() + buffer.offset, static_cast<size_t>(buffer.bytes));
+      const std::span<const std::byte> packed(loaded.program->weights() + buffer.offset,
+                                              static_cast<size_t>(buffer.bytes));
       for (int64_t m : ms) {
         if (m < problem.m_min || m > problem.m_max || interrupted()) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
         QCG_TRY(kernel, kernel_for(flags.program, *loaded.program, manifest.steps[s], m));
-        tune_options.ceilings = measure_ceilings_again(plan.target.isa, threads);  // a shared machine drifts from row to row
+        tune_options.ceilings =
+            measure_ceilings_again(plan.target.isa, threads);  // a shared machine drifts from row to row
         const Candidate candidate = kernel.vendor ? Candidate{} : candidates(problem, plan.target, m, m)[0];
         QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidate}, {kernel}, tune_options));
-        if (result.winner < 0) return Error::internal(plan.steps[s].name, "the kernel is wrong: " + result.records[0].reason);
+        if (result.winner < 0)
+          return Error::internal(plan.steps[s].name, "the kernel is wrong: " + result.records[0].reason);
         for (const TuneRecord& record : result.records) report.rows.push_back({plan.steps[s].name, record});
       }
     }
@@ -105,8 +112,9 @@ int run_bench(const Session& session, const BenchFlags& flags) {
   for (const BenchRow& row : report->rows) {
     const TuneRecord& r = row.record;
     const bool ours = r.status != TrialStatus::reference;
-    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m), ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel),
-               format_time(r.median_s), format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps),
+    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m),
+               ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel), format_time(r.median_s),
+               format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps),
                fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
   }
   fmt::print("{}{}", table.str(), notes.str());
@@ -137,25 +145,34 @@ nlohmann::json ceilings_json(const Ceilings& c) {
 }
 
 std::string describe_ceilings(const Ceilings& c) {
-  return fmt::format("ceilings on {} threads: read {} · f32 {} · bf16 {} · int8 {}", c.threads, format_rate(c.read_gbps),
-                     format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16), format_flops(c.peak_gops_int8));
+  return fmt::format("ceilings on {} threads: read {} · f32 {} · bf16 {} · int8 {}", c.threads,
+                     format_rate(c.read_gbps), format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16),
+                     format_flops(c.peak_gops_int8));
 }
 
 void add_bench_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("bench", "time a program's kernels, cold, beside the machine's ceilings and vendor kernels");
+  auto* sub =
+      app.add_subcommand("bench", "time a program's kernels, cold, beside the machine's ceilings and vendor kernels");
   auto flags = std::make_shared<BenchFlags>();
   sub->add_option("program", flags->program, "a program directory");
-  sub->add_option("--m", flags->m_list, "rows, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
-      ->delimiter(',')->check(CLI::PositiveNumber);
+  sub->add_option("--m", flags->m_list,
+                  "rows, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   sub->add_option("--against", flags->against, "onednn: time it beside ours; none (--all times it unless told)");
-  sub->add_option("--threads", flags->threads, "thread counts, comma separated")->delimiter(',')->check(CLI::Range(1, 4096));
+  sub->add_option("--threads", flags->threads, "thread counts, comma separated")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
   sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
-  sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")->check(CLI::Range(0.05, 600.0));
+  sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")
+      ->check(CLI::Range(0.05, 600.0));
   sub->add_option("--graph", flags->graph, "the graph the program was compiled from, if it moved");
   sub->add_option("--weights", flags->weights, "its weights, if they moved");
   sub->add_flag("--all", flags->all, "no program: every scheme on the linears of a Llama-3.1-8B layer, random weights");
-  sub->add_option("--schemes", flags->schemes, "--all: only these, comma separated (`qcodegen list schemes`)")->delimiter(',');
-  sub->add_option("--shapes", flags->shapes, "--all: only these of qkv, o, gate_up, down, comma separated")->delimiter(',');
+  sub->add_option("--schemes", flags->schemes, "--all: only these, comma separated (`qcodegen list schemes`)")
+      ->delimiter(',');
+  sub->add_option("--shapes", flags->shapes, "--all: only these of qkv, o, gate_up, down, comma separated")
+      ->delimiter(',');
   sub->add_option("--target", flags->target, "--all: cpu (default), cpu:avx2, …");
   add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
                        "--all: few or all candidates per m");

@@ -20,12 +20,14 @@ constexpr int64_t kTableMs[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
 constexpr double kTableBudget_s = 0.5;
 
 Error unknown_word(std::string_view flag, std::string_view word, const std::vector<std::string>& known) {
-  return {ErrorCode::Usage, std::string(flag), fmt::format("there is no '{}'", word), fmt::format("there are: {}", fmt::join(known, ", "))};
+  return {ErrorCode::Usage, std::string(flag), fmt::format("there is no '{}'", word),
+          fmt::format("there are: {}", fmt::join(known, ", "))};
 }
 
 // The rows of `table` whose names were asked for, in the table's order; all of them where nothing was.
 template <class Table>
-Result<std::vector<typename Table::value_type>> select_rows(const Table& table, const std::vector<std::string>& names, std::string_view flag) {
+Result<std::vector<typename Table::value_type>> select_rows(const Table& table, const std::vector<std::string>& names,
+                                                            std::string_view flag) {
   std::vector<std::string> known;
   for (const auto& row : table) known.emplace_back(row.name);
   for (const std::string& name : names)
@@ -51,7 +53,8 @@ class TableBench {
     QCG_TRY(target, parse_target(flags_.target));
     QCG_CHECK(require_runnable(target));
     target_ = target;
-    if (auto store = Store::open({.dir = session_.cache_dir}); !session_.cache_dir.empty() && store.ok()) store_ = std::move(*store);
+    if (auto store = Store::open({.dir = session_.cache_dir}); !session_.cache_dir.empty() && store.ok())
+      store_ = std::move(*store);
     QCG_TRY(cxx, find_compiler(target, {session_.cxx, session_.env_cxx, {}}));
     cxx_ = std::move(cxx);
     for (int threads : flags_.threads.empty() ? std::vector<int>{this_machine().cores} : flags_.threads)
@@ -69,7 +72,8 @@ class TableBench {
 
  private:
   static Status require_runnable(const Target& target) {
-    const std::string missing = target.device == Device::cuda ? "kernels for a device are not run by it" : why_isa_unavailable(target.isa);
+    const std::string missing =
+        target.device == Device::cuda ? "kernels for a device are not run by it" : why_isa_unavailable(target.isa);
     if (missing.empty()) return {};
     return Error::unsupported(target.str(), "cannot be timed: " + missing, "choose another --target");
   }
@@ -92,7 +96,8 @@ class TableBench {
   }
 
   static void print_row(const std::array<std::string, 10>& c) {
-    std::string line = fmt::format("{:<10} {:<7} {:>4} {:>9} {:>6} {:>5} {:>5} {:>8}  {:<22} {}", c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
+    std::string line = fmt::format("{:<10} {:<7} {:>4} {:>9} {:>6} {:>5} {:>5} {:>8}  {:<22} {}", c[0], c[1], c[2],
+                                   c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
     while (line.back() == ' ') line.pop_back();
     fmt::print("{}\n", line);
     std::fflush(stdout);  // rows are minutes apart
@@ -101,7 +106,8 @@ class TableBench {
   Status bench_shape(const SampleScheme& scheme, const LayerShape& shape, int threads) {
     const Problem problem = sample_problem(scheme, shape);
     Batch batch;
-    for (int64_t m : flags_.m_list.empty() ? std::vector<int64_t>(std::begin(kTableMs), std::end(kTableMs)) : flags_.m_list) {
+    for (int64_t m :
+         flags_.m_list.empty() ? std::vector<int64_t>(std::begin(kTableMs), std::end(kTableMs)) : flags_.m_list) {
       std::vector<Candidate> some = candidates(problem, target_, range_of(m).m_min, range_of(m).m_max);
       if (some.empty()) return skip(scheme, shape, "no microkernel serves it on " + target_.str()), Status();
       limit_candidates(problem, m, some, flags_.tune, tuning_.ceilings);
@@ -136,10 +142,12 @@ class TableBench {
   void add_cell(const SampleScheme& scheme, const LayerShape& shape, const TuneResult& result) {
     const TuneRecord* best = nullptr;  // of the references
     for (const TuneRecord& r : result.records) {
-      if (r.status == TrialStatus::wrong || r.status == TrialStatus::crashed || r.status == TrialStatus::failed_to_build)
+      if (r.status == TrialStatus::wrong || r.status == TrialStatus::crashed ||
+          r.status == TrialStatus::failed_to_build)
         wrong_ = fmt::format("{} {}: {}", scheme.label(), r.candidate, r.reason);
       if (r.status == TrialStatus::reference && r.median_s > 0 && (!best || r.median_s < best->median_s)) best = &r;
-      if (r.status == TrialStatus::won || r.status == TrialStatus::reference) rows_.push_back(bench_row_json(std::string(shape.name), r));
+      if (r.status == TrialStatus::won || r.status == TrialStatus::reference)
+        rows_.push_back(bench_row_json(std::string(shape.name), r));
     }
     if (result.winner < 0) return skip(scheme, shape, "every kernel is wrong: " + wrong_);
     const TuneRecord& r = result.records[static_cast<size_t>(result.winner)];
@@ -147,8 +155,9 @@ class TableBench {
     if (session_.json) return;
     const std::string kernel = r.candidate.substr(0, r.candidate.find(' ', r.candidate.find(' ') + 1));
     print_row({scheme.label(), std::string(shape.name), fmt::format("{}", r.m), format_time(r.median_s),
-               fmt::format("±{:.0f} %", (r.p90_s - r.p10_s) / 2 / r.median_s * 100), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops),
-               format_percent(r.share), kernel, best ? notes_.mark(best->kernel) + " " + format_ratio(best->median_s, r.median_s) : ""});
+               fmt::format("±{:.0f} %", (r.p90_s - r.p10_s) / 2 / r.median_s * 100), fmt::format("{:.1f}", r.gbps),
+               fmt::format("{:.0f}", r.gflops), format_percent(r.share), kernel,
+               best ? notes_.mark(best->kernel) + " " + format_ratio(best->median_s, r.median_s) : ""});
   }
 
   const Session& session_;

@@ -23,7 +23,11 @@ uint64_t parse_size(const std::string& text) {
     return 0;
   }
   const std::string unit = text.substr(used);
-  const double scale = unit.empty() ? 1 : unit == "K" ? 1024.0 : unit == "M" ? 1048576.0 : unit == "G" ? 1073741824.0 : 0;
+  const double scale = unit.empty()  ? 1
+                       : unit == "K" ? 1024.0
+                       : unit == "M" ? 1048576.0
+                       : unit == "G" ? 1073741824.0
+                                     : 0;
   return value > 0 && scale > 0 && value * scale < 1e18 ? static_cast<uint64_t>(value * scale) : 0;
 }
 
@@ -63,7 +67,8 @@ int list_entries(const Session& session, Store& store) {
   nlohmann::json out = nlohmann::json::array();
   Table table({"key", "size", "what"});
   for (const EntryInfo& entry : *entries) {
-    out.push_back({{"key", entry.key.hex}, {"bytes", entry.bytes}, {"title", entry.title}, {"last_used", entry.last_used}});
+    out.push_back(
+        {{"key", entry.key.hex}, {"bytes", entry.bytes}, {"title", entry.title}, {"last_used", entry.last_used}});
     table.add({entry.key.hex.substr(0, 12), format_bytes(static_cast<double>(entry.bytes)), entry.title});
   }
   if (session.json) print_json(out);
@@ -79,7 +84,8 @@ int show_entry(const Session& session, Store& store, const std::string& key) {
   std::string lines;
   for (const FileRecord& file : entry->files) {
     files.push_back({{"name", file.name}, {"bytes", file.size}, {"sha256", file.sha256}});
-    lines += fmt::format("  {}  {}  {}\n", file.name, format_bytes(static_cast<double>(file.size)), file.sha256.substr(0, 16));
+    lines += fmt::format("  {}  {}  {}\n", file.name, format_bytes(static_cast<double>(file.size)),
+                         file.sha256.substr(0, 16));
   }
   if (session.json) print_json({{"key", entry->key.hex}, {"files", files}, {"hashed", dump}});
   else fmt::print("{}\n{}hashed:\n{}", entry->key.hex, lines, dump);
@@ -100,10 +106,14 @@ int collect_garbage(const Session& session, Store& store, const std::string& siz
   auto result = store.gc(bytes);
   if (!result.ok()) return fail(session, result.error());
   if (session.json)
-    print_json({{"removed_entries", result->removed_entries}, {"removed_bytes", result->removed_bytes}, {"kept_entries", result->kept_entries}, {"kept_bytes", result->kept_bytes}});
+    print_json({{"removed_entries", result->removed_entries},
+                {"removed_bytes", result->removed_bytes},
+                {"kept_entries", result->kept_entries},
+                {"kept_bytes", result->kept_bytes}});
   else
-    fmt::print("removed {} entries, {}; kept {}, {}\n", result->removed_entries, format_bytes(static_cast<double>(result->removed_bytes)),
-               result->kept_entries, format_bytes(static_cast<double>(result->kept_bytes)));
+    fmt::print("removed {} entries, {}; kept {}, {}\n", result->removed_entries,
+               format_bytes(static_cast<double>(result->removed_bytes)), result->kept_entries,
+               format_bytes(static_cast<double>(result->kept_bytes)));
   return 0;
 }
 
@@ -121,14 +131,21 @@ void add_cache_command(CLI::App& app, Session& session) {
   sub->add_subcommand("path", "where it is")->callback([&session] { session.status = show_path(session); });
   add("stats", "entries, bytes, hits, misses", [&session](Store& s) { return show_stats(session, s); });
   add("ls", "entries, most recently used first", [&session](Store& s) { return list_entries(session, s); });
-  add("show", "one entry and what was hashed", [&session, flags](Store& s) { return show_entry(session, s, flags->key); })
-      ->add_option("key", flags->key, "the key or its beginning")->required();
-  add("verify", "check every byte, remove what is corrupt", [&session](Store& s) { return verify_entries(session, s); });
-  add("gc", "remove the least recently used", [&session, flags](Store& s) { return collect_garbage(session, s, flags->max_size); })
-      ->add_option("--max-size", flags->max_size, "keep at most this much: 500M, 4G")->capture_default_str();
+  add("show", "one entry and what was hashed",
+      [&session, flags](Store& s) { return show_entry(session, s, flags->key); })
+      ->add_option("key", flags->key, "the key or its beginning")
+      ->required();
+  add("verify", "check every byte, remove what is corrupt",
+      [&session](Store& s) { return verify_entries(session, s); });
+  add("gc", "remove the least recently used",
+      [&session, flags](Store& s) { return collect_garbage(session, s, flags->max_size); })
+      ->add_option("--max-size", flags->max_size, "keep at most this much: 500M, 4G")
+      ->capture_default_str();
   add("clear", "remove everything", [&session](Store& s) { return report(session, s.clear(), "cleared"); });
-  add("export", "all entries into one file", [&session, flags](Store& s) { return report(session, s.export_to(flags->file), "exported"); })
-      ->add_option("file", flags->file, "the file to write")->required();
+  add("export", "all entries into one file",
+      [&session, flags](Store& s) { return report(session, s.export_to(flags->file), "exported"); })
+      ->add_option("file", flags->file, "the file to write")
+      ->required();
   add("import", "add the entries of an exported file", [&session, flags](Store& s) {
     auto added = s.import_from(flags->file);
     return added.ok() ? report(session, {}, fmt::format("{} entries added", *added)) : fail(session, added.error());

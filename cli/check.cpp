@@ -97,7 +97,8 @@ struct CheckReport {
   void add(const std::vector<OutputCheck>& trial) {
     if (outputs.empty()) outputs = trial;
     for (size_t i = 0; i < trial.size(); ++i)
-      if (trial[i].max_err * outputs[i].bound > outputs[i].max_err * trial[i].bound || !trial[i].ok) outputs[i] = trial[i];
+      if (trial[i].max_err * outputs[i].bound > outputs[i].max_err * trial[i].bound || !trial[i].ok)
+        outputs[i] = trial[i];
   }
 };
 
@@ -109,22 +110,27 @@ Status compare_expected(const std::string& path, const Program& program, const s
     const std::string& name = program.manifest().outputs[i].name;
     const auto found = file.tensors.find(name);
     if (found == file.tensors.end())
-      return Error::bad_input(name, path + " has no tensor of this name", "name the tensors as the graph's outputs are named");
+      return Error::bad_input(name, path + " has no tensor of this name",
+                              "name the tensors as the graph's outputs are named");
     if (found->second.dtype != got[i].dtype || found->second.shape != got[i].shape)
-      return Error::bad_input(name, fmt::format("{} holds {} [{}], the program gives {} [{}]", path, dtype_name(found->second.dtype),
-                                                fmt::join(found->second.shape, ", "), dtype_name(got[i].dtype), fmt::join(got[i].shape, ", ")),
-                              "take the outputs that belong to these inputs");
+      return Error::bad_input(
+          name,
+          fmt::format("{} holds {} [{}], the program gives {} [{}]", path, dtype_name(found->second.dtype),
+                      fmt::join(found->second.shape, ", "), dtype_name(got[i].dtype), fmt::join(got[i].shape, ", ")),
+          "take the outputs that belong to these inputs");
     out.push_back(compare(name, "expected", got[i], found->second.contiguous()));
   }
   return {};
 }
 
-Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options, const CheckFlags& flags) {
+Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options,
+                                  const CheckFlags& flags) {
   QCG_TRY(loaded, load_program(program_path, flags.threads, true));
   QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}));
   CheckReport report;
   std::vector<int64_t> ms = flags.m_list;
-  for (int i = 0; ms.empty() || (flags.m_list.empty() && i < flags.trials); ++i) ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
+  for (int i = 0; ms.empty() || (flags.m_list.empty() && i < flags.trials); ++i)
+    ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
   if (!flags.inputs.empty()) ms = {0};
   for (size_t t = 0; t < ms.size(); ++t) {
     auto from = [&]() -> Result<ProgramIo> {
@@ -157,7 +163,8 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
   options.toolchain = {session.cxx, session.env_cxx, {}};
   options.cancel = &interrupted();
   std::string dir = (std::filesystem::temp_directory_path() / "qcodegen-check-XXXXXX").string();
-  if (!::mkdtemp(dir.data())) return Error::io(dir, "cannot make a temporary directory", "set TMPDIR to a writable place");
+  if (!::mkdtemp(dir.data()))
+    return Error::io(dir, "cannot make a temporary directory", "set TMPDIR to a writable place");
   options.output = dir + "/program.qcg";
   auto work = [&]() -> Result<CheckReport> {
     QCG_TRY(compiled, compile_program(options));
@@ -180,13 +187,20 @@ int run_check(const Session& session, const CheckFlags& flags) {
   if (session.json) {
     nlohmann::json outputs = nlohmann::json::array();
     for (const OutputCheck& o : report->outputs)
-      outputs.push_back({{"name", o.name}, {"against", o.against}, {"max_err", o.max_err}, {"bound", o.bound}, {"snr_db", o.snr_db}, {"ok", o.ok}});
+      outputs.push_back({{"name", o.name},
+                         {"against", o.against},
+                         {"max_err", o.max_err},
+                         {"bound", o.bound},
+                         {"snr_db", o.snr_db},
+                         {"ok", o.ok}});
     print_json({{"ok", report->ok()}, {"outputs", outputs}, {"trials", report->trials}});
   } else {
     Table table({"output", "against", "max error", "bound", "SNR", ""});
     for (const OutputCheck& o : report->outputs)
-      table.add({o.name, o.against, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound), fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
-    if (session.verbosity >= 0) fmt::print("{}worst of {} runs: {}\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
+      table.add({o.name, o.against, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound),
+                 fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
+    if (session.verbosity >= 0)
+      fmt::print("{}worst of {} runs: {}\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
   }
   return report->ok() ? 0 : 1;
 }
@@ -198,7 +212,8 @@ void add_check_command(CLI::App& app, Session& session) {
   auto flags = std::make_shared<CheckFlags>();
   sub->add_option("path", flags->path, "a program directory or a graph")->required();
   auto* inputs = sub->add_option("--inputs", flags->inputs, "safetensors; default: random inputs");
-  sub->add_option("--expected", flags->expected, "safetensors with the outputs of these inputs: compare with them too")->needs(inputs);
+  sub->add_option("--expected", flags->expected, "safetensors with the outputs of these inputs: compare with them too")
+      ->needs(inputs);
   sub->add_option("--graph", flags->graph, "the graph a program was compiled from, if it moved");
   sub->add_option("--weights", flags->weights, "weights of the graph; may be repeated");
   sub->add_option("--target", flags->target, "for a graph: the target to compile for");
@@ -206,7 +221,9 @@ void add_check_command(CLI::App& app, Session& session) {
   sub->add_option("--m", flags->m_list, "rows to try, comma separated")->delimiter(',');
   sub->add_option("--seed", flags->seed, "of the random inputs");
   sub->add_option("--threads", flags->threads, "default: all this process may use");
-  sub->footer("Examples:\n  qcodegen check mlp.qcg --trials 10\n  qcodegen check mlp.qcg --inputs in.safetensors --expected eager.safetensors");
+  sub->footer(
+      "Examples:\n  qcodegen check mlp.qcg --trials 10\n  qcodegen check mlp.qcg --inputs in.safetensors --expected "
+      "eager.safetensors");
   sub->callback([&session, flags] { session.status = run_check(session, *flags); });
 }
 

@@ -46,13 +46,17 @@ void print_json(const nlohmann::json& document);
 
 // An option (or positional) that takes one of a few words; help and completion show them: `--tune off|fast|full`.
 template <class T>
-CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value, const std::vector<std::pair<std::string, T>>& words,
-                        const std::string& help) {
+CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value,
+                        const std::vector<std::pair<std::string, T>>& words, const std::string& help) {
   std::string type;
   for (const auto& word : words) type += (type.empty() ? "" : "|") + word.first;
   const auto table = std::make_shared<const std::map<std::string, T>>(words.begin(), words.end());
-  auto known = [table, type](const std::string& word) { return table->contains(word) ? "" : word + " is none of " + type; };
-  return sub.add_option_function<std::string>(flags, [&value, table](const std::string& word) { value = table->at(word); }, help)
+  auto known = [table, type](const std::string& word) {
+    return table->contains(word) ? "" : word + " is none of " + type;
+  };
+  return sub
+      .add_option_function<std::string>(
+          flags, [&value, table](const std::string& word) { value = table->at(word); }, help)
       ->check(known)
       ->type_name(type);
 }

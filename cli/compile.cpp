@@ -22,10 +22,20 @@ int64_t timed_m(const KernelReport& k) { return k.record.median_s > 0 && k.recor
 nlohmann::json report_json(const CompileReport& report) {
   nlohmann::json kernels = nlohmann::json::array();
   for (const KernelReport& k : report.kernels)
-    kernels.push_back({{"name", k.name}, {"step", k.step}, {"nodes", k.nodes}, {"segments", k.segments}, {"status", k.status},
-                       {"m_min", k.m_min}, {"m_max", k.m_max}, {"m", timed_m(k)}, {"median_us", k.record.median_s * 1e6},
-                       {"gbps", k.record.gbps}, {"gflops", k.record.gflops}, {"share", k.record.share},
-                       {"reference", k.best_reference}, {"reference_ratio", k.reference_ratio}});
+    kernels.push_back({{"name", k.name},
+                       {"step", k.step},
+                       {"nodes", k.nodes},
+                       {"segments", k.segments},
+                       {"status", k.status},
+                       {"m_min", k.m_min},
+                       {"m_max", k.m_max},
+                       {"m", timed_m(k)},
+                       {"median_us", k.record.median_s * 1e6},
+                       {"gbps", k.record.gbps},
+                       {"gflops", k.record.gflops},
+                       {"share", k.record.share},
+                       {"reference", k.best_reference},
+                       {"reference_ratio", k.reference_ratio}});
   return {{"program", report.program},         {"wall_s", report.wall_s},
           {"compiler_runs", report.compiler_runs}, {"cache_hits", report.cache_hits},
           {"kernels", kernels},                {"merged", report.merged},
@@ -40,26 +50,32 @@ nlohmann::json report_json(const CompileReport& report) {
 void print_header(const CompileOptions& options, const CompileReport& report) {
   const std::string input = std::filesystem::path(options.input).filename().string();
   const std::string torch = report.torch_version.empty() ? report.format : "torch " + report.torch_version;
-  fmt::print("{}", labelled("read", input, fmt::format("{} · {} nodes{}{} · {} of packed weights", torch, report.nodes_read,
-                                                       report.symbols.empty() ? "" : " · ", report.symbols,
-                                                       format_bytes(static_cast<double>(report.weight_bytes)))));
+  fmt::print("{}", labelled("read", input,
+                            fmt::format("{} · {} nodes{}{} · {} of packed weights", torch, report.nodes_read,
+                                        report.symbols.empty() ? "" : " · ", report.symbols,
+                                        format_bytes(static_cast<double>(report.weight_bytes)))));
   std::string what;
-  for (const auto& group : report.merged) what += fmt::format("{}{} siblings merged", what.empty() ? "" : " · ", group.size());
-  if (!report.cat_split.empty()) what += fmt::format("{}{} cat-linear", what.empty() ? "" : " · ", report.cat_split.size());
+  for (const auto& group : report.merged)
+    what += fmt::format("{}{} siblings merged", what.empty() ? "" : " · ", group.size());
+  if (!report.cat_split.empty())
+    what += fmt::format("{}{} cat-linear", what.empty() ? "" : " · ", report.cat_split.size());
   for (const PassReport& pass : report.passes)
     if (pass.name == "fold_epilogue" && pass.fired > 0)
       what += fmt::format("{}{} operations folded into epilogues", what.empty() ? "" : " · ", pass.fired);
   fmt::print("{}", labelled("lower", fmt::format("{} → {} steps", report.nodes_read, report.nodes_lowered), what));
   if (report.ceilings.read_gbps > 0)
     fmt::print("{}", labelled("target", report.target,
-                              fmt::format("{} · {} threads · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu, report.threads,
-                                          format_rate(report.ceilings.read_gbps), format_flops(report.ceilings.peak_gflops_f32),
-                                          format_flops(report.ceilings.peak_gflops_bf16), format_flops(report.ceilings.peak_gops_int8))));
+                              fmt::format("{} · {} threads · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu,
+                                          report.threads, format_rate(report.ceilings.read_gbps),
+                                          format_flops(report.ceilings.peak_gflops_f32),
+                                          format_flops(report.ceilings.peak_gflops_bf16),
+                                          format_flops(report.ceilings.peak_gops_int8))));
   else
     fmt::print("{}", labelled("target", report.target, fmt::format("{} threads", report.threads)));
-  fmt::print("{}\n", labelled("tune", fmt::format("{} kernels", report.kernels.size()),
-                              fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
-                                          report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
+  fmt::print("{}\n",
+             labelled("tune", fmt::format("{} kernels", report.kernels.size()),
+                      fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
+                                  report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
 }
 
 // Not tuned, so there are no times: one line per step.
@@ -76,7 +92,8 @@ void print_untimed(const CompileReport& report) {
 }
 
 void print_kernels(const CompileReport& report) {
-  if (std::none_of(report.kernels.begin(), report.kernels.end(), [](const KernelReport& k) { return k.record.median_s > 0; }))
+  if (std::none_of(report.kernels.begin(), report.kernels.end(),
+                   [](const KernelReport& k) { return k.record.median_s > 0; }))
     return print_untimed(report);
   Table table({"kernel", "scheme", "m", "time", "GB/s", "GF/s", "roofline", "against"});
   std::string last;
@@ -86,7 +103,8 @@ void print_kernels(const CompileReport& report) {
     const bool timed = r.median_s > 0;
     std::string against = k.status == "extern" ? "extern" : "";
     if (k.reference_ratio > 0)
-      against += (against.empty() ? "" : " · ") + notes.mark(k.best_reference) + " " + format_ratio(k.reference_ratio, 1);
+      against +=
+          (against.empty() ? "" : " · ") + notes.mark(k.best_reference) + " " + format_ratio(k.reference_ratio, 1);
     table.add({k.step == last ? "" : k.step, k.step == last ? "" : k.summary, fmt::format("{}", timed_m(k)),
                timed ? format_time(r.median_s) : "-", timed ? fmt::format("{:.1f}", r.gbps) : "-",
                timed ? fmt::format("{:.0f}", r.gflops) : "-", r.share > 0 ? format_percent(r.share) : "-", against});
@@ -113,9 +131,11 @@ int run_compile(const Session& session, CompileFlags& flags) {
   for (const std::string& warning : report->warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (session.verbosity < 0) return 0;
   if (report->unchanged) {
-    fmt::print("{}", labelled("wrote", report->program,
-                              fmt::format("unchanged: this graph, these weights and this machine were compiled before ({:.2f} s)",
-                                          report->wall_s)));
+    fmt::print(
+        "{}",
+        labelled("wrote", report->program,
+                 fmt::format("unchanged: this graph, these weights and this machine were compiled before ({:.2f} s)",
+                             report->wall_s)));
     return 0;
   }
   print_header(*options, *report);
@@ -123,10 +143,11 @@ int run_compile(const Session& session, CompileFlags& flags) {
   if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
   print_kernels(*report);
   fmt::print("{}", describe_merges(report->merges));
-  fmt::print("{}", labelled("wrote", report->program,
-                            fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
-                                        format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
-                                        report->cache_hits, report->build_s, report->tune_s, report->wall_s)));
+  fmt::print("{}",
+             labelled("wrote", report->program,
+                      fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
+                                  format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
+                                  report->cache_hits, report->build_s, report->tune_s, report->wall_s)));
   return 0;
 }
 
@@ -138,22 +159,30 @@ void add_compile_command(CLI::App& app, Session& session) {
   CompileOptions& o = flags->options;
   flags->add_pass_flags(*sub);
   sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
-  add_choice<TuneMode>(*sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
+  add_choice<TuneMode>(*sub, "--tune", o.tune,
+                       {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
                        "off: best guess, verified; fast: seconds per kernel; full: minutes");
   add_choice<bool>(*sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
-                   "never: self-contained (default); auto: ranges of m where oneDNN is faster call it, and the program needs it to load");
-  add_choice<bool>(*sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
-                   "dequantization of grouped weights: integer part exact (default), or rounded to bf16 before the product");
-  sub->add_option("--threads", o.threads, "threads to tune for (default: all this process may use)")->check(CLI::Range(1, 4096));
-  sub->add_option("--jobs", o.jobs, "compiler processes at once (default: cores, bounded by memory)")->check(CLI::Range(1, 4096));
-  sub->add_option("--m", o.m_list, "rows to tune at, comma separated (default 1,4,16,64,256,1024)")->delimiter(',')->check(CLI::PositiveNumber);
+                   "never: self-contained (default); auto: ranges of m where oneDNN is faster call it, and the program "
+                   "needs it to load");
+  add_choice<bool>(
+      *sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
+      "dequantization of grouped weights: integer part exact (default), or rounded to bf16 before the product");
+  sub->add_option("--threads", o.threads, "threads to tune for (default: all this process may use)")
+      ->check(CLI::Range(1, 4096));
+  sub->add_option("--jobs", o.jobs, "compiler processes at once (default: cores, bounded by memory)")
+      ->check(CLI::Range(1, 4096));
+  sub->add_option("--m", o.m_list, "rows to tune at, comma separated (default 1,4,16,64,256,1024)")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   sub->add_option("--pin", o.pin, "replay the winners of this tune log");
   add_choice<Emit>(*sub, "--emit", o.emit,
                    {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},
                    "print this instead of compiling");
   sub->add_flag("--explain", flags->explain, "say which passes fired and why the others did not");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
-  sub->footer("Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");
+  sub->footer(
+      "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");
   sub->callback([&session, flags] { session.status = run_compile(session, *flags); });
 }
 

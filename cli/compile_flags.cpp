@@ -14,13 +14,18 @@ void CompileFlags::add_pass_flags(CLI::App& sub) {
   sub.add_flag("--time-passes", time_passes, "print the time each pass took");
   sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
                "round fused intermediates to their graph dtype, as eager execution does");
-  add_choice<Int4Packing>(sub, "--int4-packing", options.int4_packing,
-                          {{"auto", Int4Packing::automatic}, {"avx512", Int4Packing::avx512}, {"avx2", Int4Packing::avx2}},
-                          "which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: told from their numbers where they tell)");
+  add_choice<Int4Packing>(
+      sub, "--int4-packing", options.int4_packing,
+      {{"auto", Int4Packing::automatic}, {"avx512", Int4Packing::avx512}, {"avx2", Int4Packing::avx2}},
+      "which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: told from their numbers where they "
+      "tell)");
   PassGates& gates = options.passes.gates;
-  sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")->capture_default_str();
-  sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")->capture_default_str();
-  sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")->capture_default_str();
+  sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")
+      ->capture_default_str();
+  sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")
+      ->capture_default_str();
+  sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")
+      ->capture_default_str();
 }
 
 Result<CompileOptions> CompileFlags::resolve(const Session& session) {
@@ -43,7 +48,8 @@ std::string describe_passes(const std::vector<PassReport>& passes, bool times) {
   std::string out;
   for (const PassReport& pass : passes) {
     std::string counters;
-    for (const auto& [name, count] : pass.counters) counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", count, name);
+    for (const auto& [name, count] : pass.counters)
+      counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", count, name);
     out += fmt::format("{:<24} fired {:<4} {}", pass.name, pass.fired, counters);
     if (times) out += fmt::format(" ({:.2f} ms)", pass.ms);
     while (out.back() == ' ') out.pop_back();

@@ -38,7 +38,8 @@ Check check_huge_pages() {
 
 Check check_cache(const Session& session) {
   if (session.cache_dir.empty())
-    return {"cache directory", false, "none: neither HOME nor XDG_CACHE_HOME nor QCG_CACHE_DIR is set", "set QCG_CACHE_DIR"};
+    return {"cache directory", false, "none: neither HOME nor XDG_CACHE_HOME nor QCG_CACHE_DIR is set",
+            "set QCG_CACHE_DIR"};
   auto store = Store::open({.dir = session.cache_dir});
   if (!store.ok()) return {"cache directory", false, store.error().message, store.error().help};
   return {"cache directory", !store->read_only(), session.cache_dir + (store->read_only() ? " (read-only)" : ""),
@@ -51,12 +52,17 @@ std::vector<Check> run_checks(const Session& session) {
   out.push_back(check_tool("c++ compiler", find_cxx(options), true));
   const Machine& machine = this_machine();
   const int quota = cpu_quota();
-  out.push_back({"cpu", true, fmt::format("{}, {} cores{}, L2 {}, L3 {}", machine.cpu, machine.cores, quota > 0 ? fmt::format(" (quota of the control group: {})", quota) : "",
-                                          format_bytes(static_cast<double>(machine.l2_bytes)), format_bytes(static_cast<double>(machine.l3_bytes))), ""});
+  out.push_back({"cpu", true,
+                 fmt::format("{}, {} cores{}, L2 {}, L3 {}", machine.cpu, machine.cores,
+                             quota > 0 ? fmt::format(" (quota of the control group: {})", quota) : "",
+                             format_bytes(static_cast<double>(machine.l2_bytes)),
+                             format_bytes(static_cast<double>(machine.l3_bytes))),
+                 ""});
   for (const IsaInfo& isa : isa_table()) {
     if (isa.device != Device::cpu) continue;
     const std::string missing = why_isa_unavailable(isa.isa);
-    out.push_back({"cpu:" + std::string(isa.name), missing.empty(), missing.empty() ? std::string(isa.summary) : missing,
+    out.push_back({"cpu:" + std::string(isa.name), missing.empty(),
+                   missing.empty() ? std::string(isa.summary) : missing,
                    missing.empty() ? "" : "kernels for it can be built with --tune=off but not run here"});
   }
   out.push_back(check_huge_pages());

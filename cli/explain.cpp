@@ -21,9 +21,15 @@ nlohmann::json problems_json(const Plan& plan) {
     if (!gemm) continue;
     nlohmann::json epilogue = nlohmann::json::array();
     for (const Output& o : gemm->outputs) epilogue.push_back(o.expr.str());
-    out.push_back({{"name", step.name}, {"nodes", step.nodes}, {"scheme", scheme_name(gemm->scheme)}, {"n", gemm->n_total()},
-                   {"k", gemm->k}, {"group", gemm->group}, {"segments", gemm->segments.size()},
-                   {"k_segments", gemm->k_segments}, {"epilogue", epilogue}});
+    out.push_back({{"name", step.name},
+                   {"nodes", step.nodes},
+                   {"scheme", scheme_name(gemm->scheme)},
+                   {"n", gemm->n_total()},
+                   {"k", gemm->k},
+                   {"group", gemm->group},
+                   {"segments", gemm->segments.size()},
+                   {"k_segments", gemm->k_segments},
+                   {"epilogue", epilogue}});
   }
   return out;
 }
@@ -54,9 +60,13 @@ int run_explain(const Session& session, CompileFlags& flags) {
   const Plan& plan = explanation->plan;
   const std::vector<MergeReport> merges = logged_merges(subject->log, plan);
   if (session.json) {
-    print_json({{"passes", passes_json(explanation->passes)}, {"problems", problems_json(plan)},
-                {"merge_trials", merges_json(merges)}, {"steps", plan.steps.size()}, {"nodes_read", explanation->nodes_read},
-                {"notes", explanation->read.notes}, {"warnings", explanation->read.warnings}});
+    print_json({{"passes", passes_json(explanation->passes)},
+                {"problems", problems_json(plan)},
+                {"merge_trials", merges_json(merges)},
+                {"steps", plan.steps.size()},
+                {"nodes_read", explanation->nodes_read},
+                {"notes", explanation->read.notes},
+                {"warnings", explanation->read.warnings}});
     return 0;
   }
   for (const std::string& note : explanation->read.notes) fmt::print("note: {}\n", note);
@@ -71,8 +81,9 @@ int run_explain(const Session& session, CompileFlags& flags) {
     }
     std::vector<std::string> epilogues;
     for (const Output& o : gemm->outputs) epilogues.push_back(o.expr.str());
-    table.add({step.name, std::string(scheme_name(gemm->scheme)), fmt::format("{}", gemm->n_total()), fmt::format("{}", gemm->k),
-               fmt::format("{}", gemm->segments.size()), fmt::format("{}", fmt::join(epilogues, " | "))});
+    table.add({step.name, std::string(scheme_name(gemm->scheme)), fmt::format("{}", gemm->n_total()),
+               fmt::format("{}", gemm->k), fmt::format("{}", gemm->segments.size()),
+               fmt::format("{}", fmt::join(epilogues, " | "))});
   }
   fmt::print("{}steps that would run: {} (see compile --emit=plan, --emit=source)\n", table.str(), plan.steps.size());
   return 0;
@@ -84,7 +95,8 @@ void add_explain_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("explain", "what fused, what did not and why");
   auto flags = std::make_shared<CompileFlags>();
   flags->add_pass_flags(*sub);
-  sub->get_option("graph")->description("a torch.export JSON, a .pt2, native JSON, or a program: with what its tuning measured of fusions");
+  sub->get_option("graph")->description(
+      "a torch.export JSON, a .pt2, native JSON, or a program: with what its tuning measured of fusions");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });
 }

@@ -16,7 +16,8 @@ Commands commands_of(const CLI::App& app) {
 }
 
 Options options_of(const CLI::App& app, bool positional) {
-  return app.get_options([&](const CLI::Option* o) { return !o->get_group().empty() && o->get_positional() == positional; });
+  return app.get_options(
+      [&](const CLI::Option* o) { return !o->get_group().empty() && o->get_positional() == positional; });
 }
 
 // Text for roff: no escapes, no requests, hyphens that can be searched for.
@@ -41,8 +42,8 @@ std::string man_options(const CLI::App& app) {
   std::string out;
   for (const bool positional : {true, false})
     for (const CLI::Option* o : options_of(app, positional))
-      out += fmt::format(".TP\n\\fB{}\\fR \\fI{}\\fR\n{}\n", roff(o->get_name(positional, true)), roff(option_value(*o)),
-                         roff(o->get_description()));
+      out += fmt::format(".TP\n\\fB{}\\fR \\fI{}\\fR\n{}\n", roff(o->get_name(positional, true)),
+                         roff(option_value(*o)), roff(o->get_description()));
   return out;
 }
 
@@ -50,23 +51,27 @@ std::string man_options(const CLI::App& app) {
 std::string man_command(const CLI::App& app, const std::string& path) {
   std::string arguments;
   for (const CLI::Option* o : options_of(app, true)) arguments += " " + o->get_name(true);
-  std::string out = fmt::format(".SS \"{}{}\"\n{}\n{}", roff(path), roff(arguments), roff(app.get_description()), man_options(app));
+  std::string out =
+      fmt::format(".SS \"{}{}\"\n{}\n{}", roff(path), roff(arguments), roff(app.get_description()), man_options(app));
   if (!app.get_footer().empty()) out += fmt::format(".PP\n.nf\n{}\n.fi\n", roff(app.get_footer()));
   for (const CLI::App* sub : commands_of(app)) out += man_command(*sub, path + " " + sub->get_name());
   return out;
 }
 
 std::string man_page(const CLI::App& app) {
-  std::string out = fmt::format(".TH QCODEGEN 1 \"\" \"qcodegen {}\" \"User Commands\"\n.SH NAME\nqcodegen \\- {}\n"
-                                ".SH SYNOPSIS\n\\fBqcodegen\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH OPTIONS\n{}.SH COMMANDS\n",
-                                kGeneratorVersion, roff(app.get_description()), man_options(app));
+  std::string out = fmt::format(
+      ".TH QCODEGEN 1 \"\" \"qcodegen {}\" \"User Commands\"\n.SH NAME\nqcodegen \\- {}\n"
+      ".SH SYNOPSIS\n\\fBqcodegen\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH OPTIONS\n{}.SH COMMANDS\n",
+      kGeneratorVersion, roff(app.get_description()), man_options(app));
   for (const CLI::App* sub : commands_of(app)) out += man_command(*sub, sub->get_name());
-  return out + ".SH EXIT STATUS\n0 done; 1 the input or the result is bad; 2 usage; 3 environment (no compiler, no space)\n"
-               ".SH ENVIRONMENT\n"
-               ".TP\n\\fBQCG_CACHE_DIR\\fR\nwhere kernels and programs are kept; default: XDG_CACHE_HOME/qcodegen, then HOME/.cache/qcodegen\n"
-               ".TP\n\\fBQCG_CXX\\fR\nthe C++ compiler for kernels; \\fB\\-\\-cxx\\fR wins\n"
-               ".TP\n\\fBQCG_DEBUG\\fR\na number, as that many times \\fB\\-v\\fR\n"
-               ".TP\n\\fBNO_COLOR\\fR\nno colour, also on a terminal\n";
+  return out +
+         ".SH EXIT STATUS\n0 done; 1 the input or the result is bad; 2 usage; 3 environment (no compiler, no space)\n"
+         ".SH ENVIRONMENT\n"
+         ".TP\n\\fBQCG_CACHE_DIR\\fR\nwhere kernels and programs are kept; default: XDG_CACHE_HOME/qcodegen, then "
+         "HOME/.cache/qcodegen\n"
+         ".TP\n\\fBQCG_CXX\\fR\nthe C++ compiler for kernels; \\fB\\-\\-cxx\\fR wins\n"
+         ".TP\n\\fBQCG_DEBUG\\fR\na number, as that many times \\fB\\-v\\fR\n"
+         ".TP\n\\fBNO_COLOR\\fR\nno colour, also on a terminal\n";
 }
 
 // The words of a choice (`off|fast|full`), or nothing.
@@ -137,7 +142,9 @@ void add_help_command(CLI::App& app, Session& session) {
   sub->add_flag("--bash", flags->bash, "print the bash completion")->excludes(man);
   sub->footer("Example:\n  source <(qcodegen help --bash)");
   sub->callback([&app, &session, flags] {
-    fmt::print("{}", flags->man ? man_page(app) : flags->bash ? bash_completion(app) : app.help("", CLI::AppFormatMode::Normal));
+    fmt::print("{}", flags->man    ? man_page(app)
+                     : flags->bash ? bash_completion(app)
+                                   : app.help("", CLI::AppFormatMode::Normal));
     session.status = 0;
   });
 }

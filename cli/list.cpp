@@ -24,8 +24,8 @@ Rows list_targets() {
   Rows rows = {{"name", "host", "summary", "flags"}};
   for (const IsaInfo& isa : isa_table()) {
     const std::string missing = why_isa_unavailable(isa.isa);
-    rows.push_back({(isa.device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa.name), missing.empty() ? "yes" : "no: " + missing,
-                    std::string(isa.summary), std::string(isa.flags)});
+    rows.push_back({(isa.device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa.name),
+                    missing.empty() ? "yes" : "no: " + missing, std::string(isa.summary), std::string(isa.flags)});
   }
   return rows;
 }
@@ -33,8 +33,8 @@ Rows list_targets() {
 Rows list_schemes() {
   Rows rows = {{"name", "weight_bits", "grouped", "quantized_activation", "summary"}};
   for (const SchemeInfo& s : kSchemes)
-    rows.push_back({std::string(s.name), s.weight.bits ? fmt::format("{}", s.weight.bits) : "own", s.has_scales ? "yes" : "no",
-                    s.quantized_activation ? "yes" : "no", std::string(s.summary)});
+    rows.push_back({std::string(s.name), s.weight.bits ? fmt::format("{}", s.weight.bits) : "own",
+                    s.has_scales ? "yes" : "no", s.quantized_activation ? "yes" : "no", std::string(s.summary)});
   return rows;
 }
 
@@ -118,8 +118,14 @@ int run_list(const Session& session, ListRows list_rows) {
 void add_list_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("list", "targets, schemes, microkernels, passes or ops");
   auto what = std::make_shared<ListRows>(nullptr);
-  add_choice<ListRows>(*sub, "what", *what, {{"targets", list_targets}, {"schemes", list_schemes}, {"microkernels", list_microkernels},
-                                             {"passes", list_passes}, {"ops", list_ops}}, "the table to print")->required();
+  add_choice<ListRows>(*sub, "what", *what,
+                       {{"targets", list_targets},
+                        {"schemes", list_schemes},
+                        {"microkernels", list_microkernels},
+                        {"passes", list_passes},
+                        {"ops", list_ops}},
+                       "the table to print")
+      ->required();
   sub->footer("Example:\n  qcodegen list schemes");
   sub->callback([&session, what] { session.status = run_list(session, *what); });
 }

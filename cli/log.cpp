@@ -23,8 +23,10 @@ bool selected(const TuneRecord& r, const LogFlags& flags) {
   if (flags.m > 0 && r.m != flags.m && !(flags.m >= r.m_min && flags.m <= r.m_max)) return false;
   if (!flags.status.empty() && status_of(r) != flags.status) return false;
   if (flags.kernel.empty()) return true;
-  if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0 || fnmatch(flags.kernel.c_str(), r.step.c_str(), 0) == 0) return true;
-  return std::any_of(r.nodes.begin(), r.nodes.end(), [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
+  if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0 || fnmatch(flags.kernel.c_str(), r.step.c_str(), 0) == 0)
+    return true;
+  return std::any_of(r.nodes.begin(), r.nodes.end(),
+                     [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
 }
 
 // Records of one problem in one M range, winner first, then by time, then the untimed.
@@ -40,7 +42,9 @@ std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
   }
   for (Group& group : groups)
     std::stable_sort(group.begin(), group.end(), [](const TuneRecord* a, const TuneRecord* b) {
-      auto rank = [](const TuneRecord* r) { return r->status == TrialStatus::won ? 0.0 : r->median_s > 0 ? r->median_s : 1e30; };
+      auto rank = [](const TuneRecord* r) {
+        return r->status == TrialStatus::won ? 0.0 : r->median_s > 0 ? r->median_s : 1e30;
+      };
       return rank(a) < rank(b);
     });
   return groups;
@@ -57,23 +61,29 @@ void print_text(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
     fmt::print("{} {}x{} {}{} · m={} (serves {}) · {} threads\n", first.step, first.n, first.k, first.scheme,
-               first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max), first.threads);
+               first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max),
+               first.threads);
     Table table({"#", "candidate", "time", "spread", "GB/s", "GF/s", "roofline", "built", "status"});
     for (size_t i = 0; i < group.size(); ++i) {
       const TuneRecord& r = *group[i];
       const bool timed = r.median_s > 0;
       const double spread = timed ? (r.p90_s - r.p10_s) / 2 / r.median_s * 100 : 0;
       const bool not_built = r.status == TrialStatus::reference || r.status == TrialStatus::separate || is_extern(r);
-      table.add({fmt::format("{}", i + 1), r.candidate.empty() ? r.kernel : r.candidate, timed ? format_time(r.median_s) : "-",
-                 timed ? fmt::format("±{:.1f} %", spread) : "", timed ? fmt::format("{:.1f}", r.gbps) : "",
-                 timed ? fmt::format("{:.0f}", r.gflops) : "", r.share > 0 ? format_percent(r.share) : "",
-                 not_built ? "-" : r.cache_hit ? "cached" : fmt::format("{:.2f} s", r.compile_s), describe_status(r)});
+      table.add({fmt::format("{}", i + 1), r.candidate.empty() ? r.kernel : r.candidate,
+                 timed ? format_time(r.median_s) : "-", timed ? fmt::format("±{:.1f} %", spread) : "",
+                 timed ? fmt::format("{:.1f}", r.gbps) : "", timed ? fmt::format("{:.0f}", r.gflops) : "",
+                 r.share > 0 ? format_percent(r.share) : "",
+                 not_built     ? "-"
+                 : r.cache_hit ? "cached"
+                               : fmt::format("{:.2f} s", r.compile_s),
+                 describe_status(r)});
     }
     fmt::print("{}\n", table.str());
   }
   if (groups.empty()) return;
   const TuneRecord& r = *groups[0][0];
-  fmt::print("tuned on {}, {}; this machine: {}\n", r.machine, r.date, r.machine == this_machine().fingerprint ? "same" : this_machine().fingerprint);
+  fmt::print("tuned on {}, {}; this machine: {}\n", r.machine, r.date,
+             r.machine == this_machine().fingerprint ? "same" : this_machine().fingerprint);
 }
 
 std::string csv_field(const std::string& text) {
@@ -84,12 +94,15 @@ std::string csv_field(const std::string& text) {
 }
 
 void print_csv(const std::vector<Group>& groups) {
-  fmt::print("kernel,candidate,scheme,m,n,k,group,threads,median_us,p10_us,p90_us,gbps,gflops,share,compile_s,status,reason\n");
+  fmt::print(
+      "kernel,candidate,scheme,m,n,k,group,threads,median_us,p10_us,p90_us,gbps,gflops,share,compile_s,status,"
+      "reason\n");
   for (const Group& group : groups)
     for (const TuneRecord* r : group)
-      fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n", csv_field(r->kernel),
-                 csv_field(r->candidate), r->scheme, r->m, r->n, r->k, r->group, r->threads, r->median_s * 1e6, r->p10_s * 1e6,
-                 r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s, status_of(*r), csv_field(r->reason));
+      fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n",
+                 csv_field(r->kernel), csv_field(r->candidate), r->scheme, r->m, r->n, r->k, r->group, r->threads,
+                 r->median_s * 1e6, r->p10_s * 1e6, r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s,
+                 status_of(*r), csv_field(r->reason));
 }
 
 // The layout of TORCHINDUCTOR max-autotune's own log, for people who compare the two.
@@ -125,7 +138,8 @@ int run_log(const Session& session, const LogFlags& flags) {
   } else if (format == "inductor") {
     print_inductor(groups);
   } else if (groups.empty()) {
-    fmt::print("no records{}\n", flags.kernel.empty() && flags.status.empty() && flags.m == 0 ? ": compiled without tuning" : " match");
+    fmt::print("no records{}\n",
+               flags.kernel.empty() && flags.status.empty() && flags.m == 0 ? ": compiled without tuning" : " match");
   } else {
     print_text(groups);
   }
@@ -140,8 +154,10 @@ void add_log_command(CLI::App& app, Session& session) {
   sub->add_option("path", flags->path, "a program directory or a tune.jsonl")->required();
   sub->add_option("--kernel", flags->kernel, "only steps, kernels or source nodes that match this glob");
   sub->add_option("--m", flags->m, "only the range that serves this m")->check(CLI::PositiveNumber);
-  sub->add_option("--status", flags->status, "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate");
-  add_choice<std::string>(*sub, "--format", flags->format, {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
+  sub->add_option("--status", flags->status,
+                  "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate");
+  add_choice<std::string>(*sub, "--format", flags->format,
+                          {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
                           "text (default), or for other programs");
   sub->footer("Example:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16");
   sub->callback([&session, flags] { session.status = run_log(session, *flags); });

@@ -60,7 +60,10 @@ void print_json(const nlohmann::json& document) {
 int fail(const Session& session, const Error& error) {
   if (session.json)
     print_json({{"error",
-                 {{"code", error_code_name(error.code)}, {"where", error.where}, {"message", error.message}, {"help", error.help}}}});
+                 {{"code", error_code_name(error.code)},
+                  {"where", error.where},
+                  {"message", error.message},
+                  {"help", error.help}}}});
   fmt::print(stderr, "{}\n", error.to_string());
   return exit_status(error.code);
 }
@@ -80,7 +83,9 @@ int main(int argc, char** argv) {
   app.fallthrough();
   app.add_flag("--json", session.json, "one JSON document on stdout instead of text");
   app.add_flag_callback("-q,--quiet", [&] { session.verbosity = -1; }, "errors only");
-  app.add_flag_function("-v,--verbose", [&](int64_t times) { session.verbosity = static_cast<int>(times); }, "more detail; twice: all of it");
+  app.add_flag_function(
+      "-v,--verbose", [&](int64_t times) { session.verbosity = static_cast<int>(times); },
+      "more detail; twice: all of it");
   app.add_option("--cache-dir", session.cache_dir, "where kernels and programs are kept (QCG_CACHE_DIR)");
   app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (QCG_CXX; default: g++ or clang++ on PATH)");
   app.parse_complete_callback([&] {

@@ -39,7 +39,8 @@ Result<ProgramIo> ProgramIo::from_tensors(const Program& program, std::vector<Te
   for (size_t i = 0; i < io.output_shapes_.size(); ++i) {
     const DType dtype = program.manifest().outputs[i].dtype;
     const auto bytes = byte_count(io.output_shapes_[i], dtype);
-    if (!bytes) return Error::bad_input(program.manifest().outputs[i].name, "this output is too large", "use fewer rows");
+    if (!bytes)
+      return Error::bad_input(program.manifest().outputs[i].name, "this output is too large", "use fewer rows");
     io.output_bytes_.emplace_back(static_cast<size_t>(*bytes));
     io.output_views_.push_back({io.output_bytes_.back().data(), dtype, io.output_shapes_[i], {}});
   }

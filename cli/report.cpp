@@ -104,7 +104,8 @@ nlohmann::json merges_json(const std::vector<MergeReport>& merges) {
     nlohmann::json timings = nlohmann::json::array();
     for (const MergeReport::Timed& t : merge.timings)
       timings.push_back({{"m", t.m}, {"merged_us", t.merged_s * 1e6}, {"separate_us", t.separate_s * 1e6}});
-    out.push_back({{"step", merge.step}, {"fusion", fusion_info(merge.fusion).name}, {"kept", merge.kept}, {"timings", timings}});
+    out.push_back(
+        {{"step", merge.step}, {"fusion", fusion_info(merge.fusion).name}, {"kept", merge.kept}, {"timings", timings}});
   }
   return out;
 }
@@ -115,8 +116,8 @@ std::string describe_merges(const std::vector<MergeReport>& merges) {
     std::string times;
     const FusionInfo& fusion = fusion_info(merge.fusion);
     for (const MergeReport::Timed& t : merge.timings)
-      times += fmt::format("{}m={} {}, {} {} ({:+.1f} %)", times.empty() ? "" : " · ", t.m, format_time(t.merged_s), fusion.apart_way,
-                           format_time(t.separate_s), (t.separate_s / t.merged_s - 1) * 100);
+      times += fmt::format("{}m={} {}, {} {} ({:+.1f} %)", times.empty() ? "" : " · ", t.m, format_time(t.merged_s),
+                           fusion.apart_way, format_time(t.separate_s), (t.separate_s / t.merged_s - 1) * 100);
     if (!times.empty()) out += labelled(std::string(merge.kept ? fusion.fused : fusion.apart), merge.step, times);
   }
   return out;

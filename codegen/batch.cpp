@@ -31,18 +31,20 @@ constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "mat
 Error no_device_kernel(const Plan& plan, size_t problem) {
   const auto step = std::find_if(plan.steps.begin(), plan.steps.end(),
                                  [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
-  return Error::unsupported(step == plan.steps.end() ? "" : step->name,
-                            fmt::format("the step is a {} kernel, and {} has dense GEMMs only", kPrefixes[plan.problems[problem].index()],
-                                        plan.target.str()),
-                            "compile for --target=cpu, or export a graph of linears whose other operations fold into them "
-                            "(`qcodegen explain` shows what did not)");
+  return Error::unsupported(
+      step == plan.steps.end() ? "" : step->name,
+      fmt::format("the step is a {} kernel, and {} has dense GEMMs only", kPrefixes[plan.problems[problem].index()],
+                  plan.target.str()),
+      "compile for --target=cpu, or export a graph of linears whose other operations fold into them "
+      "(`qcodegen explain` shows what did not)");
 }
 
 Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
   const std::string signature = problem_signature(problem);
   KernelSource out;
   out.isa = isa;
-  out.name = fmt::format("{}_{}_{}", kPrefixes[problem.index()], sha256_hex(signature).substr(0, 8), isa_info(isa).name);
+  out.name =
+      fmt::format("{}_{}_{}", kPrefixes[problem.index()], sha256_hex(signature).substr(0, 8), isa_info(isa).name);
   out.symbol = symbol_of(out.name, signature);
   Result<std::string> text = Error::internal("render", "a GEMM has candidates");
   if (auto* loop = std::get_if<LoopProblem>(&problem)) text = render_loop(*loop, isa, out.symbol);
@@ -60,7 +62,8 @@ std::vector<Candidate> select_candidates(const Problem& problem, const Target& t
   if (const TuneRecord* pin = pins.find(problem.signature(), bucket)) {
     for (const Candidate& candidate : all)
       if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
-    if (is_extern(*pin) && options.extern_auto && !all.empty()) return {all[0]};  // should the vendor's be missing or wrong
+    if (is_extern(*pin) && options.extern_auto && !all.empty())
+      return {all[0]};  // should the vendor's be missing or wrong
   }
   limit_candidates(problem, bucket.m_probe, all, options.tune, ceilings);
   return all;
@@ -84,7 +87,8 @@ const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket)
   return nullptr;
 }
 
-void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode, const Ceilings& ceilings) {
+void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode,
+                      const Ceilings& ceilings) {
   if (mode == TuneMode::full || candidates.empty()) return;
   const auto floor_of = [&](const Candidate& c) { return floor_seconds(problem, m, c, ceilings); };
   double best = floor_of(candidates[0]);
@@ -118,7 +122,8 @@ Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Targe
 
 std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const {
   for (const TuneRecord& r : separate_)
-    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0 && r.candidate == fusion_info(fusion).apart_way)
+    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0 &&
+        r.candidate == fusion_info(fusion).apart_way)
       return MergeTiming{{r.merged_s, r.merged_s, r.merged_s, r.samples}, {r.median_s, r.p10_s, r.p90_s, r.samples}};
   return {};
 }
@@ -143,7 +148,8 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
         return status.error();
       }
     for (const Bucket& bucket : buckets_of(*gemm, options.m_list))
-      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket, select_candidates(*gemm, plan.target, bucket, options, pins, ceilings)));
+      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket,
+                         select_candidates(*gemm, plan.target, bucket, options, pins, ceilings)));
   }
   return batch;
 }

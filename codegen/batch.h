@@ -53,7 +53,8 @@ Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Targe
 
 // The candidates worth building at this effort; candidates() puts the likely winners first. `fast` builds a few, and none
 // whose instruction is too slow on this machine to win at m (vdpbf16ps on some, f32 FMA on others; nothing measured: all).
-void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode, const Ceilings& ceilings);
+void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode,
+                      const Ceilings& ceilings);
 
 // Error Unsupported: no microkernel serves a problem on this target.
 Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins, const Ceilings& ceilings);

@@ -62,7 +62,8 @@ std::string resources_text(const KernelSource& kernel, const CompileResult& resu
   if (result.cuda.empty()) return "";
   const CudaUsage& usage = result.cuda[0];
   const int spilled = usage.spill_store_bytes + usage.spill_load_bytes;
-  return fmt::format("{} registers, {} {}, {} KiB shared", usage.registers, spilled, spilled == 0 ? "spills" : "bytes of spills",
+  return fmt::format("{} registers, {} {}, {} KiB shared", usage.registers, spilled,
+                     spilled == 0 ? "spills" : "bytes of spills",
                      (usage.shared_bytes + kernel.launch.shared_bytes + 1023) / 1024);
 }
 
@@ -163,7 +164,8 @@ Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vecto
   std::vector<std::string> listings;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].ok())
-      return Error::toolchain(sources[i].name, first_error(results[i]), "`qcodegen doctor` shows the compiler that was used");
+      return Error::toolchain(sources[i].name, first_error(results[i]),
+                              "`qcodegen doctor` shows the compiler that was used");
     listings.push_back(std::move(results[i].bytes));
   }
   return listings;

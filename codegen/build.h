@@ -59,7 +59,8 @@ Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& op
 
 class KernelBuilder {
  public:
-  KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits) : cxx_(std::move(cxx)), store_(store), limits_(limits) {}
+  KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits)
+      : cxx_(std::move(cxx)), store_(store), limits_(limits) {}
 
   // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an Error.
   Result<std::vector<BuiltKernel>> build(std::vector<KernelSource> sources);

@@ -133,7 +133,8 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
   const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits < 8;
   const bool registers = !block || !crowded, streams = m <= kManyM && !compute.tiles, few = integer || m <= kMiddleM;
   std::vector<Blocking> blockings;
-  if (may_round && compute.element == "bf16" && (block || compute.tiles)) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
+  if (may_round && compute.element == "bf16" && (block || compute.tiles))
+    blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
   if (streams && block) blockings.push_back({k_of_32kib / 2, panels_per_item(p, kStreamedPanels), true, false, kAhead});
   if (streams && registers) blockings.push_back({k_of_8kib, panels_per_item(p, kStreamedPanels), false, false, kAhead});
   if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
@@ -147,7 +148,8 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
     const auto same = [&](const Candidate& o) {
-      return o.kc == c.kc && o.ahead_bytes == c.ahead_bytes && o.unpacks_block == c.unpacks_block && o.rounded == c.rounded;
+      return o.kc == c.kc && o.ahead_bytes == c.ahead_bytes && o.unpacks_block == c.unpacks_block &&
+             o.rounded == c.rounded;
     };
     if (std::none_of(out.begin(), out.end(), same)) out.push_back(c);
   }

@@ -20,7 +20,8 @@ namespace qcg {
 
 namespace {
 
-constexpr int kReadRounds = 8, kPeakRounds = 61;  // a peak of 1 ms would be gone where another process takes a core for 4
+constexpr int kReadRounds = 8,
+              kPeakRounds = 61;  // a peak of 1 ms would be gone where another process takes a core for 4
 constexpr int64_t kPeakIterations = 120'000;
 constexpr int kChains = 12;
 
@@ -49,8 +50,10 @@ double read_gbps(ThreadPool& pool) {
     __m128i sum = _mm_setzero_si128();
     for (int64_t i = 0; i < part; i += 64) {
       _mm_prefetch(p + i + 2048, _MM_HINT_T0);
-      const __m128i a = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i)), _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 16)));
-      const __m128i b = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 32)), _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 48)));
+      const __m128i a = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i)),
+                                      _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 16)));
+      const __m128i b = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 32)),
+                                      _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 48)));
       sum = _mm_xor_si128(sum, _mm_xor_si128(a, b));
     }
     asm volatile("" ::"x"(sum));
@@ -60,21 +63,24 @@ double read_gbps(ThreadPool& pool) {
 }
 
 // Registers keep what ran before, and arithmetic on a leftover that happens to be denormal is a hundred times slower.
-#define QCG_CLOBBERS                                                                                                      \
-  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#define QCG_CLOBBERS                                                                                                  \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
+      "xmm14", "xmm15"
 
 // A function that repeats one instruction over twelve accumulators, registers named so that they stay put.
-#define QCG_PEAK(name, instruction, reg, tgt)                                                                              \
-  __attribute__((target(tgt))) void name(int) {                                                                            \
-    asm volatile("vzeroall" ::: QCG_CLOBBERS);                                                                             \
-    for (int64_t i = 0; i < kPeakIterations; ++i)                                                                          \
-      asm volatile(instruction " %%" reg "14, %%" reg "15, %%" reg "0\n" instruction " %%" reg "14, %%" reg "15, %%" reg "1\n"   \
-                   instruction " %%" reg "14, %%" reg "15, %%" reg "2\n" instruction " %%" reg "14, %%" reg "15, %%" reg "3\n"   \
-                   instruction " %%" reg "14, %%" reg "15, %%" reg "4\n" instruction " %%" reg "14, %%" reg "15, %%" reg "5\n"   \
-                   instruction " %%" reg "14, %%" reg "15, %%" reg "6\n" instruction " %%" reg "14, %%" reg "15, %%" reg "7\n"   \
-                   instruction " %%" reg "14, %%" reg "15, %%" reg "8\n" instruction " %%" reg "14, %%" reg "15, %%" reg "9\n"   \
-                   instruction " %%" reg "14, %%" reg "15, %%" reg "10\n" instruction " %%" reg "14, %%" reg "15, %%" reg "11\n" \
-                   ::: QCG_CLOBBERS);                                                                                      \
+#define QCG_PEAK(name, instruction, reg, tgt)                                                                       \
+  __attribute__((target(tgt))) void name(int) {                                                                     \
+    asm volatile("vzeroall" ::: QCG_CLOBBERS);                                                                      \
+    for (int64_t i = 0; i < kPeakIterations; ++i)                                                                   \
+      asm volatile(instruction " %%" reg "14, %%" reg "15, %%" reg "0\n" instruction " %%" reg "14, %%" reg         \
+                               "15, %%" reg "1\n" instruction " %%" reg "14, %%" reg "15, %%" reg "2\n" instruction \
+                               " %%" reg "14, %%" reg "15, %%" reg "3\n" instruction " %%" reg "14, %%" reg         \
+                               "15, %%" reg "4\n" instruction " %%" reg "14, %%" reg "15, %%" reg "5\n" instruction \
+                               " %%" reg "14, %%" reg "15, %%" reg "6\n" instruction " %%" reg "14, %%" reg         \
+                               "15, %%" reg "7\n" instruction " %%" reg "14, %%" reg "15, %%" reg "8\n" instruction \
+                               " %%" reg "14, %%" reg "15, %%" reg "9\n" instruction " %%" reg "14, %%" reg         \
+                               "15, %%" reg "10\n" instruction " %%" reg "14, %%" reg "15, %%" reg "11\n" ::        \
+                                   : QCG_CLOBBERS);                                                                 \
   }
 
 QCG_PEAK(peak_f32_512, "vfmadd231ps", "zmm", "avx512f")
@@ -199,7 +205,10 @@ double longest_seconds(const Problem& problem, int64_t m, double read_gbps, doub
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
   if (c.read_gbps <= 0) return 0;
   const bool half = problem.activation == DType::bf16;
-  return longest_seconds(problem, m, c.read_gbps, is_integer(problem) ? c.peak_gops_int8 : half ? c.peak_gflops_bf16 : c.peak_gflops_f32);
+  return longest_seconds(problem, m, c.read_gbps,
+                         is_integer(problem) ? c.peak_gops_int8
+                         : half              ? c.peak_gflops_bf16
+                                             : c.peak_gflops_f32);
 }
 
 double floor_seconds(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& c) {

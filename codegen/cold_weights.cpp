@@ -51,7 +51,8 @@ const ColdWeights::Copies& ColdWeights::copies(std::span<const std::byte> weight
   return copies_;
 }
 
-Result<const ColdWeights::Copies*> ColdWeights::filled_copies(int64_t size, int64_t bytes, const std::function<Status(std::span<std::byte>)>& fill) {
+Result<const ColdWeights::Copies*> ColdWeights::filled_copies(int64_t size, int64_t bytes,
+                                                              const std::function<Status(std::span<std::byte>)>& fill) {
   QCG_CHECK(lay_out(size, bytes));
   QCG_CHECK(fill({block_.data(), static_cast<size_t>(size)}));
   repeat_first();
@@ -61,7 +62,8 @@ Result<const ColdWeights::Copies*> ColdWeights::filled_copies(int64_t size, int6
 Status ColdWeights::lay_out(int64_t size, int64_t bytes) {
   copies_.clear();
   const int64_t count = copies_for(size, bytes), stride = stride_of(size);
-  QCG_CHECK(block_.reserve(std::max(count * stride, 2 * bytes)));  // at once: a larger block would be new pages, to be cleared again
+  QCG_CHECK(block_.reserve(
+      std::max(count * stride, 2 * bytes)));  // at once: a larger block would be new pages, to be cleared again
   for (int64_t c = 0; c < count; ++c) copies_.emplace_back(block_.data() + c * stride, static_cast<size_t>(size));
   return {};
 }

@@ -25,7 +25,8 @@ class ColdWeights {
   // At least `bytes` of copies if the memory can be had, `weights` itself otherwise; valid until the next call.
   const Copies& copies(std::span<const std::byte> weights, int64_t bytes);
   // The same of `size` bytes that `fill` writes. Errors: fill's, and Io where there is no memory.
-  Result<const Copies*> filled_copies(int64_t size, int64_t bytes, const std::function<Status(std::span<std::byte>)>& fill);
+  Result<const Copies*> filled_copies(int64_t size, int64_t bytes,
+                                      const std::function<Status(std::span<std::byte>)>& fill);
 
  private:
   Status lay_out(int64_t size, int64_t bytes);

@@ -66,7 +66,8 @@ class Compiler {
     QCG_CHECK(build_and_tune(builder, pins, attempt));
     QCG_CHECK(judge_merges(builder, pins, attempt));
     if (!externs_.missing_library().empty())
-      report_.warnings.push_back(fmt::format("--extern=auto: {}; every kernel is qcodegen's own", externs_.missing_library()));
+      report_.warnings.push_back(
+          fmt::format("--extern=auto: {}; every kernel is qcodegen's own", externs_.missing_library()));
     describe_input(attempt->explanation);
     report_.compiler_runs = builder.counters().compiler_runs;
     report_.cache_hits = builder.counters().cache_hits;
@@ -152,17 +153,20 @@ class Compiler {
     report_.format = explanation.read.format;
     report_.torch_version = explanation.read.torch_version;
     report_.notes = explanation.read.notes;
-    report_.warnings.insert(report_.warnings.begin(), explanation.read.warnings.begin(), explanation.read.warnings.end());
+    report_.warnings.insert(report_.warnings.begin(), explanation.read.warnings.begin(),
+                            explanation.read.warnings.end());
     report_.nodes_read = explanation.nodes_read;
     report_.nodes_lowered = static_cast<int>(explanation.plan.steps.size());
     report_.passes = explanation.passes;
     for (const Symbol& symbol : explanation.graph.symbols)
-      report_.symbols += fmt::format("{}{} in [{}, {}]", report_.symbols.empty() ? "" : ", ", symbol.name, symbol.min, symbol.max);
+      report_.symbols +=
+          fmt::format("{}{} in [{}, {}]", report_.symbols.empty() ? "" : ", ", symbol.name, symbol.min, symbol.max);
     for (const PlanConstant& constant : explanation.plan.constants) report_.weight_bytes += constant.bytes;
     for (const PassReport& pass : explanation.passes) {
       if (pass.name == "merge_sibling_linears") report_.merged = pass.groups;
       if (pass.name == "split_cat_linear")
-        for (const auto& group : pass.groups) report_.cat_split.insert(report_.cat_split.end(), group.begin(), group.end());
+        for (const auto& group : pass.groups)
+          report_.cat_split.insert(report_.cat_split.end(), group.begin(), group.end());
     }
   }
 
@@ -192,7 +196,8 @@ class Compiler {
     for (Choice& choice : batch.choices) {
       if (choice.candidates.empty()) {
         const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
-        if (!kernel.ok()) return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
+        if (!kernel.ok())
+          return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
         continue;
       }
       QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
@@ -205,7 +210,8 @@ class Compiler {
                                  const std::string& why) {
     TuneResult out;
     for (size_t i = 0; i < built.size(); ++i) {
-      TuneRecord& record = out.records.emplace_back(describe_kernel(problem, choice.candidates[i], built[i], choice.bucket));
+      TuneRecord& record =
+          out.records.emplace_back(describe_kernel(problem, choice.candidates[i], built[i], choice.bucket));
       if (!built[i].ok()) record.status = TrialStatus::failed_to_build;
       record.reason = built[i].ok() ? "not tried: " + why : built[i].failure;
       if (built[i].ok() && out.winner < 0) out.winner = static_cast<int>(i);
@@ -214,8 +220,8 @@ class Compiler {
   }
 
   // `untried`: why kernels of this target cannot run here; empty if they can.
-  Result<TuneResult> tune_choice(const Plan& plan, const Batch& batch, const Choice& choice, const ProgramWriter& writer,
-                                 const std::string& untried) {
+  Result<TuneResult> tune_choice(const Plan& plan, const Batch& batch, const Choice& choice,
+                                 const ProgramWriter& writer, const std::string& untried) {
     const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
     size_t constant = 0;
     while (plan.constants[constant].problem != choice.problem) ++constant;
@@ -223,8 +229,8 @@ class Compiler {
     for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
     step("tune {} m={}", problem.segments[0].name, choice.bucket.m_probe);
     if (!untried.empty()) return pick_untried(problem, choice, built, untried);
-    return tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket, choice.candidates, built,
-                tune_options_);
+    return tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
+                choice.candidates, built, tune_options_);
   }
 
   void log_result(const TuneResult& result, bool tried) {
@@ -256,7 +262,8 @@ class Compiler {
         record.reason += "; a program cannot call it: " + why_not;
   }
 
-  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const Pins& pins, const std::string& untried) {
+  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const Pins& pins,
+                const std::string& untried) {
     const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
     const std::string key = fmt::format("{} {} {}", problem.signature(), choice.bucket.m_min, choice.bucket.m_max);
     const Choice ours = choice;
@@ -265,8 +272,10 @@ class Compiler {
       QCG_TRY(tuned, tune_choice(plan, batch, choice, writer, untried));
       explain_references(tuned, choice.problem);
       log_result(tuned, untried.empty());
-      if (tuned.winner < 0 && !choice.candidates[0].microkernel && !ours.candidates.empty()) {  // pinned, and not right here
-        report_.warnings.push_back(fmt::format("{}: the pinned {} is not right here: {}", problem.label(), kExternCandidate, tuned.records[0].reason));
+      if (tuned.winner < 0 && !choice.candidates[0].microkernel &&
+          !ours.candidates.empty()) {  // pinned, and not right here
+        report_.warnings.push_back(fmt::format("{}: the pinned {} is not right here: {}", problem.label(),
+                                               kExternCandidate, tuned.records[0].reason));
         extern_refused_.insert(key);
         choice = ours;
         return choose(plan, batch, choice, writer, pins, untried);
@@ -276,12 +285,15 @@ class Compiler {
     const TuneResult& result = tuned_.at(key);
     if (result.winner < 0) {
       const std::string why = result.records.empty() ? "no candidate" : result.records[0].reason;
-      if (std::all_of(result.records.begin(), result.records.end(), [](const TuneRecord& r) { return r.status == TrialStatus::failed_to_build; }))
-        return Error::toolchain(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
-                                                                      choice.bucket.m_max, why),
-                                "`qcodegen doctor` shows the compiler that was used; --cxx names another; fewer --jobs leave each more time and memory");
-      return Error::internal(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] was right: {}", choice.bucket.m_min,
-                                                                   choice.bucket.m_max, why));
+      if (std::all_of(result.records.begin(), result.records.end(),
+                      [](const TuneRecord& r) { return r.status == TrialStatus::failed_to_build; }))
+        return Error::toolchain(problem.segments[0].name,
+                                fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
+                                            choice.bucket.m_max, why),
+                                "`qcodegen doctor` shows the compiler that was used; --cxx names another; fewer --jobs "
+                                "leave each more time and memory");
+      return Error::internal(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] was right: {}",
+                                                                   choice.bucket.m_min, choice.bucket.m_max, why));
     }
     choice.winner = result.winner;
     choice.won = result.records[static_cast<size_t>(result.winner)];
@@ -344,7 +356,8 @@ class Compiler {
 Result<Explanation> explain_graph(const CompileOptions& options) {
   Explanation out;
   QCG_TRY(target, parse_target(options.target));
-  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}, &out.read));
+  QCG_TRY(graph,
+          read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}, &out.read));
   out.graph = std::move(graph);
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   QCG_TRY(passes, run_passes(out.graph, options.passes));
@@ -352,7 +365,8 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
   QCG_TRY(plan, plan_kernels(out.graph, target));
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)
-    if (auto* gemm = std::get_if<Problem>(&problem)) gemm->may_round = options.rounded && !is_integer(*gemm) && scheme_info(gemm->scheme).has_scales;
+    if (auto* gemm = std::get_if<Problem>(&problem))
+      gemm->may_round = options.rounded && !is_integer(*gemm) && scheme_info(gemm->scheme).has_scales;
   return out;
 }
 

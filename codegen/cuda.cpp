@@ -78,18 +78,24 @@ bool is_float16_or_32(DType d) { return d == f32 || d == bf16 || d == f16; }
 }  // namespace
 
 Status check_cuda_support(const Problem& p) {
-  auto no = [](std::string what, std::string help) { return Error::unsupported("cuda", std::move(what), std::move(help)); };
+  auto no = [](std::string what, std::string help) {
+    return Error::unsupported("cuda", std::move(what), std::move(help));
+  };
   if (p.scheme != Scheme::dense || (p.weight != bf16 && p.weight != f16) || p.activation != p.weight)
     return no(fmt::format("the CUDA GEMM has no {} with {} activations and {} weights", scheme_name(p.scheme),
                           dtype_name(p.activation), dtype_name(p.weight)),
               "export the model in bf16 or f16 without quantization, or compile for --target=cpu");
-  if (p.k_segments.size() != 1) return no("the CUDA GEMM reads one activation tensor", "use --disable-pass=split_cat_linear");
+  if (p.k_segments.size() != 1)
+    return no("the CUDA GEMM reads one activation tensor", "use --disable-pass=split_cat_linear");
   if (most_segments(p) > kTiles[2].most_segments)
-    return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)), "use --disable-pass=fold_epilogue");
+    return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)),
+              "use --disable-pass=fold_epilogue");
   for (const Output& o : p.outputs)
-    if (!is_float16_or_32(o.dtype)) return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
+    if (!is_float16_or_32(o.dtype))
+      return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
   for (const Operand& o : p.operands)
-    if (!is_float16_or_32(o.dtype)) return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
+    if (!is_float16_or_32(o.dtype))
+      return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
   return {};
 }
 
@@ -194,10 +200,12 @@ Status pack_weights_cuda(const Problem& problem, const std::vector<SegmentTensor
                   static_cast<size_t>(problem.k) * 2);
     if (!s.has_bias) continue;
     if (!tensors[j].bias.bound() || tensors[j].bias.numel() != s.n)
-      return Error::bad_input(fmt::format("bias of '{}'", s.name), "its length is not the number of outputs", "give one value per output");
+      return Error::bad_input(fmt::format("bias of '{}'", s.name), "its length is not the number of outputs",
+                              "give one value per output");
     const Tensor bias = tensors[j].bias.contiguous();
     for (int64_t n = 0; n < s.n; ++n) {
-      const float value = static_cast<float>(element_to_double(bias.dtype, bias.bytes().data() + n * static_cast<int64_t>(dtype_bytes(bias.dtype))));
+      const float value = static_cast<float>(
+          element_to_double(bias.dtype, bias.bytes().data() + n * static_cast<int64_t>(dtype_bytes(bias.dtype))));
       std::memcpy(out.data() + places[j].bias + n * 4, &value, 4);
     }
   }

@@ -57,6 +57,7 @@ struct CudaLaunch {
 CudaLaunch cuda_launch(const Problem& problem, const Candidate& candidate);
 
 // The CUDA expression that computes `expr` on one f32 with templates/cuda/scalar_math.cuh; print_expr's twin (epilogue.cpp).
-std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names);
+std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names,
+                            const std::vector<std::string>& in_names);
 
 }  // namespace qcg

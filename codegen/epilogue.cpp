@@ -33,13 +33,15 @@ std::string_view special_power(const Expr& exponent) {
     double exponent;
     std::string_view function;
   };
-  static constexpr Row kRows[] = {{2, "square"}, {3, "cube"}, {0.5, "sqrt"}, {-0.5, "rsqrt"}, {-1, "reciprocal"}, {1, "cast_f32"}};
+  static constexpr Row kRows[] = {{2, "square"},   {3, "cube"},        {0.5, "sqrt"},
+                                  {-0.5, "rsqrt"}, {-1, "reciprocal"}, {1, "cast_f32"}};
   for (const Row& row : kRows)
     if (row.exponent == exponent.value) return row.function;
   return {};
 }
 
-std::string print(const Expr& expr, const Spelling& spelling, const std::vector<std::string>& accs, const std::vector<std::string>& ins) {
+std::string print(const Expr& expr, const Spelling& spelling, const std::vector<std::string>& accs,
+                  const std::vector<std::string>& ins) {
   auto arg = [&](size_t i) { return print(expr.args[i], spelling, accs, ins); };
   switch (expr.kind) {
     case ExprKind::acc: return accs.at(static_cast<size_t>(expr.index));
@@ -61,15 +63,19 @@ std::string print(const Expr& expr, const Spelling& spelling, const std::vector<
 
 }  // namespace
 
-std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names) {
+std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names,
+                       const std::vector<std::string>& in_names) {
   return print(expr, kVectors, acc_names, in_names);
 }
 
-std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names) {
+std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names,
+                            const std::vector<std::string>& in_names) {
   return print(expr, kCuda, acc_names, in_names);
 }
 
-std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names) { return print(expr, kIntegers, {}, in_names); }
+std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names) {
+  return print(expr, kIntegers, {}, in_names);
+}
 
 std::string sanitize_comment(std::string_view text) {
   std::string out;

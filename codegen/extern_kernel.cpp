@@ -19,7 +19,8 @@ constexpr double kQueryTimeout_s = 20;
 
 // What holds for every way of asking; empty if nothing is in the way.
 std::string find_obstacle(const Problem& problem) {
-  if (scheme_info(problem.scheme).quantized_activation || problem.x_has_zero) return "oneDNN leaves out the scales of its rows";
+  if (scheme_info(problem.scheme).quantized_activation || problem.x_has_zero)
+    return "oneDNN leaves out the scales of its rows";
   if (problem.k_segments.size() != 1) return "its activations come in pieces, which oneDNN does not take";
   if (!problem.operands.empty()) return "oneDNN leaves out operands of its epilogue";
   if (problem.outputs.empty() || problem.k <= 0) return "there is nothing to multiply";
@@ -29,7 +30,8 @@ std::string find_obstacle(const Problem& problem) {
     if (!covered || output.segments.size() != 1) return "oneDNN leaves out part of its epilogue";
     if (output.n <= 0) return "there is nothing to multiply";
     const Segment& segment = problem.segments[static_cast<size_t>(output.segments[0])];
-    if (problem.scheme == Scheme::s8s8 && (eltwise || segment.has_bias)) return "oneDNN leaves out part of its epilogue";
+    if (problem.scheme == Scheme::s8s8 && (eltwise || segment.has_bias))
+      return "oneDNN leaves out part of its epilogue";
   }
   return {};
 }
@@ -44,7 +46,8 @@ OneDnnTask task_of(const Problem& problem, const VendorMatmul& way) {
   for (const Output& output : problem.outputs) {
     bool covered = false;
     const VendorEltwise* eltwise = find_vendor_eltwise(output.expr, covered);
-    task.outputs.push_back({output.n, eltwise ? eltwise->code : kOneDnnNone, problem.segments[static_cast<size_t>(output.segments[0])].has_bias});
+    task.outputs.push_back({output.n, eltwise ? eltwise->code : kOneDnnNone,
+                            problem.segments[static_cast<size_t>(output.segments[0])].has_bias});
   }
   return task;
 }
@@ -55,7 +58,8 @@ std::string name_of(const Problem& problem, const ExternWay& extern_way, const s
   if (std::any_of(outputs.begin(), outputs.end(), [](const OneDnnTask::Output& o) { return o.bias; })) out += " + bias";
   bool covered = false;
   for (const Output& output : problem.outputs)
-    if (const VendorEltwise* eltwise = find_vendor_eltwise(output.expr, covered); eltwise && out.find(eltwise->name) == std::string::npos)
+    if (const VendorEltwise* eltwise = find_vendor_eltwise(output.expr, covered);
+        eltwise && out.find(eltwise->name) == std::string::npos)
       out += eltwise->name;
   return out;
 }
@@ -63,8 +67,20 @@ std::string name_of(const Problem& problem, const ExternWay& extern_way, const s
 bool serves(const OneDnn& lib, const OneDnnTask& task, int64_t m) {
   return std::all_of(task.outputs.begin(), task.outputs.end(), [&](const OneDnnTask::Output& o) {
     const std::vector<float> ones(static_cast<size_t>(o.n), 1.f);
-    const QcgOneDnnMatmul spec{m, o.n, task.k, static_cast<int32_t>(task.x), static_cast<int32_t>(task.w), static_cast<int32_t>(task.y), o.eltwise,
-                               nullptr, nullptr, o.bias ? ones.data() : nullptr, task.scales ? ones.data() : nullptr, 0, 0, 0};
+    const QcgOneDnnMatmul spec{m,
+                               o.n,
+                               task.k,
+                               static_cast<int32_t>(task.x),
+                               static_cast<int32_t>(task.w),
+                               static_cast<int32_t>(task.y),
+                               o.eltwise,
+                               nullptr,
+                               nullptr,
+                               o.bias ? ones.data() : nullptr,
+                               task.scales ? ones.data() : nullptr,
+                               0,
+                               0,
+                               0};
     char why[256];
     return lib.check(&spec, why, sizeof why) != 0;
   });
@@ -87,7 +103,8 @@ Result<Answer> ask_onednn(const std::vector<ExternWay>& ways, int64_t m) {
   if (child.messages.empty()) out.missing = "its library cannot be used: " + child.failure;
   else if (child.messages[0][0] == '-') out.missing = child.messages[0].substr(1);
   else out.version = child.messages[0].substr(1);
-  if (child.messages.size() == 2) out.first = static_cast<int>(std::min<size_t>(ways.size() - 1, static_cast<size_t>(child.messages[1][0] - '0')));
+  if (child.messages.size() == 2)
+    out.first = static_cast<int>(std::min<size_t>(ways.size() - 1, static_cast<size_t>(child.messages[1][0] - '0')));
   return out;
 }
 
@@ -99,11 +116,14 @@ int64_t ExternKernel::weights_bytes() const {
   return bytes;
 }
 
-void ExternKernel::write_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, int threads, std::span<std::byte> out) const {
+void ExternKernel::write_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, int threads,
+                                 std::span<std::byte> out) const {
   int64_t bytes = 0;
   const std::vector<OneDnnTask::Place> places = task.places(bytes);
   ThreadPool pool({.threads = threads});
-  auto put = [&](int64_t at, const std::vector<float>& numbers) { std::memcpy(out.data() + at, numbers.data(), numbers.size() * sizeof(float)); };
+  auto put = [&](int64_t at, const std::vector<float>& numbers) {
+    std::memcpy(out.data() + at, numbers.data(), numbers.size() * sizeof(float));
+  };
   for (size_t o = 0; o < places.size(); ++o) {
     const std::vector<SegmentTensors> segment = {tensors[static_cast<size_t>(problem.outputs[o].segments[0])]};
     const size_t size = static_cast<size_t>(task.outputs[o].n * task.k) * dtype_bytes(task.w);
@@ -128,9 +148,11 @@ std::vector<ExternWay> extern_ways(const Problem& problem, std::string& why_not)
   why_not = find_obstacle(problem);
   if (!why_not.empty()) return out;
   for (const VendorMatmul& way : vendor_matmuls(problem)) {
-    const bool same_output = std::all_of(problem.outputs.begin(), problem.outputs.end(), [&](const Output& o) { return o.dtype == way.output; });
+    const bool same_output = std::all_of(problem.outputs.begin(), problem.outputs.end(),
+                                         [&](const Output& o) { return o.dtype == way.output; });
     if (!same_output) why_not = fmt::format("oneDNN's results are {}, its outputs are not", dtype_name(way.output));
-    else if (!keeps_weights(problem, way)) why_not = fmt::format("oneDNN would need weights that are rounded to {}", dtype_name(way.weight));
+    else if (!keeps_weights(problem, way))
+      why_not = fmt::format("oneDNN would need weights that are rounded to {}", dtype_name(way.weight));
     else out.push_back({way, task_of(problem, way)});
   }
   if (!out.empty()) why_not.clear();

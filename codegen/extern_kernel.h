@@ -32,7 +32,8 @@ struct ExternKernel {
 
   int64_t weights_bytes() const;
   // Plain weights, biases and scales of `tensors`, in the order of the problem's segments; `out` has weights_bytes().
-  void write_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, int threads, std::span<std::byte> out) const;
+  void write_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, int threads,
+                     std::span<std::byte> out) const;
   // As the tuner takes it; `weights` were written by write_weights and must stay.
   BuiltKernel built(std::span<const std::byte> weights, Isa isa) const;
 };

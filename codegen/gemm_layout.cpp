@@ -42,7 +42,8 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
   p.kind = &layout_kind(layout.kind);
   p.nr = layout.nr;
   p.has_zero = has_zeros(problem);
-  p.has_offset = std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_offset; });
+  p.has_offset =
+      std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_offset; });
   p.grouped = problem.group > 0 || p.kind->bits < 8;
   p.group = problem.group > 0 ? std::min(problem.group, problem.k) : problem.k;
   p.groups = (problem.k + p.group - 1) / p.group;
@@ -71,7 +72,8 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
 
 bool same_segments(const PanelLayout& a, const PanelLayout& b) {
   auto fields = [](const PanelLayout& p) {
-    return std::tuple(p.kind, p.nr, p.groups, p.group, p.k_padded, p.grouped, p.has_zero, p.has_offset, p.corrections, p.segment_bytes);
+    return std::tuple(p.kind, p.nr, p.groups, p.group, p.k_padded, p.grouped, p.has_zero, p.has_offset, p.corrections,
+                      p.segment_bytes);
   };
   return fields(a) == fields(b);
 }

@@ -16,9 +16,18 @@ ArgumentOrder::ArgumentOrder(const Problem& p) {
 }
 
 GemmShape::GemmShape(const Problem& p, const Candidate& c)
-    : problem(p), candidate(c), panel(panel_layout(p, c.layout)), args(p), compute(compute_info(c.microkernel->compute)),
-      mr(c.mr), vl(isa_info(c.microkernel->isa).vector_bytes / 4), nv(c.layout.nr / vl), grouped(panel.grouped),
-      unpacks_block(c.unpacks_block), rounded(c.rounded), sums_groups(grouped && !rounded) {
+    : problem(p),
+      candidate(c),
+      panel(panel_layout(p, c.layout)),
+      args(p),
+      compute(compute_info(c.microkernel->compute)),
+      mr(c.mr),
+      vl(isa_info(c.microkernel->isa).vector_bytes / 4),
+      nv(c.layout.nr / vl),
+      grouped(panel.grouped),
+      unpacks_block(c.unpacks_block),
+      rounded(c.rounded),
+      sums_groups(grouped && !rounded) {
   used_step = std::max(panel.kind->k_step, compute.kd);
   k_iteration = !compute.tiles && mr * nv > 8 && used_step <= 4 ? 4 : 8;
   ordered = panel.kind->bits < 8 && panel.kind->columns == 1 && compute.kd < 4;
@@ -39,7 +48,8 @@ int64_t GemmShape::block_k() const {
 
 int64_t GemmShape::block_units() const {
   const int64_t block = block_k();
-  return (grouped ? (block + panel.group_padded - 1) / panel.group_padded * x_group : pad_activations(block)) / compute.kd;
+  return (grouped ? (block + panel.group_padded - 1) / panel.group_padded * x_group : pad_activations(block)) /
+         compute.kd;
 }
 
 int64_t GemmShape::next_lines() const {
@@ -48,7 +58,8 @@ int64_t GemmShape::next_lines() const {
 }
 
 int GemmShape::splits(int rows) const {
-  const int chains = panel.kind->columns > 1 && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
+  const int chains =
+      panel.kind->columns > 1 && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
   return std::clamp(chains / (rows * nv), 1, k_iteration / compute.kd);
 }
 
@@ -60,7 +71,8 @@ bool GemmShape::keeps_sums(int rows) const {
 
 std::string GemmShape::group_steps() const {
   const int64_t full = panel.group_padded / k_iteration, last = panel.group_k(panel.groups - 1) / k_iteration;
-  return full == last || panel.groups == 1 ? std::to_string(last) : fmt::format("(g + 1 == {} ? {} : {})", panel.groups, last, full);
+  return full == last || panel.groups == 1 ? std::to_string(last)
+                                           : fmt::format("(g + 1 == {} ? {} : {})", panel.groups, last, full);
 }
 
 }  // namespace qcg

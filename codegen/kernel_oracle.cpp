@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kFrame = 64, kGap = 3;         // bytes before and after, elements between rows
 constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in every float dtype
-constexpr int64_t kAllColumnsLimit = int64_t{1} << 22;  // weights; larger problems are sampled, every panel at least once
+constexpr int64_t kAllColumnsLimit = int64_t{1}
+                                     << 22;  // weights; larger problems are sampled, every panel at least once
 constexpr int64_t kPanelSample = 32, kEdgeColumns = 33;
 constexpr double kNotFinite = 1e300;  // an error that JSON can say
 constexpr int64_t kMaxRows = 24, kMaxRowsSampled = 12;
@@ -47,8 +48,12 @@ Tensor thin_rows(const Tensor& dense, std::mt19937_64& rng) {
 
 double half_ulp(DType dtype, double v) {
   if (!is_floating(dtype)) return 0.5;
-  const int digits = dtype == DType::f32 ? 24 : dtype == DType::bf16 ? 8 : dtype == DType::f16 ? 11 : dtype == DType::f8e4m3 ? 4
-                     : dtype == DType::f8e5m2 ? 3 : 53;
+  const int digits = dtype == DType::f32      ? 24
+                     : dtype == DType::bf16   ? 8
+                     : dtype == DType::f16    ? 11
+                     : dtype == DType::f8e4m3 ? 4
+                     : dtype == DType::f8e5m2 ? 3
+                                              : 53;
   const int smallest = dtype == DType::f16 ? -24 : dtype == DType::f8e4m3 ? -10 : dtype == DType::f8e5m2 ? -17 : -149;
   const double exponent = v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest);
   return std::ldexp(1.001, static_cast<int>(exponent));
@@ -68,7 +73,12 @@ void append_rows(const Tensor& t, const std::vector<int64_t>& rows, std::vector<
 KernelInputs::KernelInputs(const Problem& problem, int64_t m, uint64_t seed) : m_(m) {
   std::mt19937_64 rng(seed);
   const bool integer = !is_floating(problem.activation);
-  const double low = problem.activation == DType::u8 ? 0 : integer ? -128 : -1, high = problem.activation == DType::u8 ? 255 : integer ? 127 : 1;
+  const double low = problem.activation == DType::u8 ? 0
+                     : integer                       ? -128
+                                                     : -1,
+               high = problem.activation == DType::u8 ? 255
+                      : integer                       ? 127
+                                                      : 1;
   for (int64_t width : problem.k_segments) {
     Tensor x = random_tensor(problem.activation, {m, width}, rng, low, high);
     tensors_.push_back(width > 0 ? thin_rows(x, rng) : x);
@@ -110,7 +120,9 @@ void GuardedOutputs::append_args(std::vector<qcg_arg>& args) {
 
 double GuardedOutputs::value(size_t output, int64_t row, int64_t column) const {
   const Block& block = blocks_[output];
-  return element_to_double(block.dtype, block.bytes.data() + kFrame + static_cast<size_t>(row * block.stride + column) * dtype_bytes(block.dtype));
+  return element_to_double(
+      block.dtype,
+      block.bytes.data() + kFrame + static_cast<size_t>(row * block.stride + column) * dtype_bytes(block.dtype));
 }
 
 std::string GuardedOutputs::find_stray_write() const {
@@ -137,13 +149,15 @@ std::string GuardedOutputs::find_unwritten() const {
     const std::vector<std::byte> untouched(size, kUnwritten);
     for (int64_t row = 0; row < m_; ++row)
       for (int64_t n = 0; n < block.n; ++n)
-        if (std::memcmp(block.bytes.data() + kFrame + static_cast<size_t>(row * block.stride + n) * size, untouched.data(), size) == 0)
+        if (std::memcmp(block.bytes.data() + kFrame + static_cast<size_t>(row * block.stride + n) * size,
+                        untouched.data(), size) == 0)
           return fmt::format("output {} is not written at m={}, n={}", o, row, n);
   }
   return {};
 }
 
-KernelCall::KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs, const VendorCall* vendor)
+KernelCall::KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs,
+                       const VendorCall* vendor)
     : args(inputs.args()), params{inputs.m()} {
   args.push_back({const_cast<std::byte*>(packed.data()), 0});
   outputs.append_args(args);
@@ -152,7 +166,8 @@ KernelCall::KernelCall(const KernelInputs& inputs, std::span<const std::byte> pa
   params.insert(params.end(), vendor->params.begin(), vendor->params.end());
 }
 
-KernelOracle::KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms, uint64_t seed)
+KernelOracle::KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors,
+                           std::span<const int64_t> ms, uint64_t seed)
     : problem_(problem) {
   std::mt19937_64 rng(seed + 1);
   size_t rows = 0;
@@ -241,8 +256,10 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
         }
         const ToleranceValue want = evaluate(accs, errors, ins);
         double bound = want.tolerance + (exact && !is_floating(o.dtype) ? 0 : half_ulp(o.dtype, want.value));
-        if (o.expr.kind != ExprKind::acc && is_floating(o.dtype)) bound += 16 * 0x1p-24 * (std::fabs(want.value) + 1e-6);
-        out.want.push_back(o.dtype == DType::f8e4m3 ? std::clamp(want.value, -448.0, 448.0) : want.value);  // it saturates
+        if (o.expr.kind != ExprKind::acc && is_floating(o.dtype))
+          bound += 16 * 0x1p-24 * (std::fabs(want.value) + 1e-6);
+        out.want.push_back(o.dtype == DType::f8e4m3 ? std::clamp(want.value, -448.0, 448.0)
+                                                    : want.value);  // it saturates
         out.bound.push_back(bound);
       }
 }
@@ -261,7 +278,8 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
       for (size_t c = 0; c < expected_[o].columns.size(); ++c) {
         const size_t i = (call.first_row + r) * expected_[o].columns.size() + c;
         const int64_t column = expected_[o].columns[c];
-        const double want = expected_[o].want[i], bound = expected_[o].bound[i], got = outputs.value(o, call.rows[r], column);
+        const double want = expected_[o].want[i], bound = expected_[o].bound[i],
+                     got = outputs.value(o, call.rows[r], column);
         if (!std::isfinite(want) && (got == want || (std::isnan(got) && std::isnan(want)))) continue;
         const double error = std::isfinite(got) ? std::fabs(got - want) : kNotFinite;
         const double ratio = error == 0 ? 0 : error / std::max(bound, 1e-300);
@@ -270,8 +288,10 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
         report.max_error = error;
         report.bound = bound;
         if (ratio > 1)
-          report.reason = error == kNotFinite ? fmt::format("{} where {:.3g} is right, at output {}, m={}, n={}", got, want, o, call.rows[r], column)
-                                              : fmt::format("error {:.3g} > {:.3g} at output {}, m={}, n={}", error, bound, o, call.rows[r], column);
+          report.reason = error == kNotFinite ? fmt::format("{} where {:.3g} is right, at output {}, m={}, n={}", got,
+                                                            want, o, call.rows[r], column)
+                                              : fmt::format("error {:.3g} > {:.3g} at output {}, m={}, n={}", error,
+                                                            bound, o, call.rows[r], column);
       }
   report.ok = worst <= 1;
   if (!report.ok) report.reason += fmt::format(" of {} rows", call.inputs.m());

@@ -64,7 +64,8 @@ class GuardedOutputs {
 
 // One call of a problem's kernel; problem.h says what comes when. `vendor` may be null.
 struct KernelCall {
-  KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs, const VendorCall* vendor);
+  KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs,
+             const VendorCall* vendor);
   qcg_call call() const { return {args.data(), params.data(), nullptr}; }
 
   std::vector<qcg_arg> args;
@@ -81,7 +82,8 @@ struct OracleReport {
 class KernelOracle {
  public:
   // All m at once: the weights, most of the work, are read and converted once.
-  KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms, uint64_t seed);
+  KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms,
+               uint64_t seed);
 
   // Runs the kernel at every m and checks it; stops at the first that is wrong.
   OracleReport run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed,

@@ -69,7 +69,8 @@ json tensor_json(const std::string& name, const ValueType& type, const std::vect
 }
 
 Status io_error(const std::string& path, const char* what) {
-  return Error::io(path, fmt::format("{}: {}", what, std::strerror(errno)), "free some space or write elsewhere with -o");
+  return Error::io(path, fmt::format("{}: {}", what, std::strerror(errno)),
+                   "free some space or write elsewhere with -o");
 }
 
 Status write_file(const std::string& path, std::string_view bytes) {
@@ -171,7 +172,8 @@ Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
         results[i] = pack_weights(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
                                   constant.segments, out);
       } else if (!constant.plain.bound()) {
-        results[i] = Error::bad_input("weights", "a constant of the graph has no data", "pass --weights FILE or --weights random:1");
+        results[i] = Error::bad_input("weights", "a constant of the graph has no data",
+                                      "pass --weights FILE or --weights random:1");
       } else if (!out.empty()) {
         const Tensor dense = constant.plain.contiguous();
         std::memcpy(out.data(), dense.bytes().data(), out.size());
@@ -195,8 +197,10 @@ void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& ke
   const std::string stem = fmt::format("{}_{}", is_vendor ? "onednn" : kernel.source.name, kernel.key.substr(0, 8));
   const std::string module = "kernels/" + stem + std::string(kernel.source.module_suffix());
   state_->modules[module] = kernel.bytes;
-  if (!is_vendor) state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
-  state_->kernels.push_back({problem, m_max, module, kernel.source.symbol, kernel.source.launch, is_vendor ? kExternLibrary : ""});
+  if (!is_vendor)
+    state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
+  state_->kernels.push_back(
+      {problem, m_max, module, kernel.source.symbol, kernel.source.launch, is_vendor ? kExternLibrary : ""});
 }
 
 Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads) {
@@ -204,8 +208,8 @@ Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const Ex
     if (plan.constants[c].problem != problem) continue;
     const int64_t at = static_cast<int64_t>(state_->weights_bytes), bytes = kernel.weights_bytes();
     QCG_CHECK(state_->grow_weights(static_cast<size_t>(at + align_section(bytes))));
-    kernel.write_weights(std::get<Problem>(plan.problems[static_cast<size_t>(problem)]), plan.constants[c].segments, threads,
-                         {state_->weights + at, static_cast<size_t>(bytes)});
+    kernel.write_weights(std::get<Problem>(plan.problems[static_cast<size_t>(problem)]), plan.constants[c].segments,
+                         threads, {state_->weights + at, static_cast<size_t>(bytes)});
     state_->vendors[c] = {at, bytes, kernel.task.params_after_m()};
   }
   return {};
@@ -217,7 +221,8 @@ json buffer_json(const Plan& plan, const PlanBuffer& buffer, int64_t weights_off
   switch (buffer.kind) {
     case BufferKind::input: return {{"kind", "input"}, {"index", buffer.index}};
     case BufferKind::output: return {{"kind", "output"}, {"index", buffer.index}};
-    case BufferKind::weights: return {{"kind", "weights"}, {"offset", weights_offset}, {"bytes", buffer.bytes.constant()}};
+    case BufferKind::weights:
+      return {{"kind", "weights"}, {"offset", weights_offset}, {"bytes", buffer.bytes.constant()}};
     case BufferKind::temp: break;
   }
   const bool used = buffer.first >= 0;
@@ -232,16 +237,19 @@ json kernel_json(const LinkedKernel& kernel) {
   if (!kernel.library.empty()) out["library"] = kernel.library;
   const CudaLaunch& l = kernel.launch;
   if (l.threads > 0)
-    out["launch"] = {{"threads", l.threads}, {"rows", l.rows}, {"column_tiles", l.column_tiles}, {"shared_bytes", l.shared_bytes}};
+    out["launch"] = {
+        {"threads", l.threads}, {"rows", l.rows}, {"column_tiles", l.column_tiles}, {"shared_bytes", l.shared_bytes}};
   return out;
 }
 
 // The buffer and the numbers come after what all kernels of the step read.
-void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map<size_t, LinkedVendor>& vendors, json& out) {
+void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map<size_t, LinkedVendor>& vendors,
+                          json& out) {
   size_t buffer = plan.buffers.size();
   for (const auto& [constant, vendor] : vendors) {
-    const bool reads = std::any_of(step.args.begin(), step.args.end(),
-                                   [&, at = plan.constants[constant].buffer](const PlanArg& arg) { return arg.buffer == at; });
+    const bool reads =
+        std::any_of(step.args.begin(), step.args.end(),
+                    [&, at = plan.constants[constant].buffer](const PlanArg& arg) { return arg.buffer == at; });
     if (reads && plan.constants[constant].problem == step.problem) {
       out["args"].push_back({{"buffer", buffer}, {"offset", 0}, {"stride", 0}});
       for (int64_t param : vendor.params) out["params"].push_back(param);
@@ -316,7 +324,8 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   if (::msync(s.weights, s.weights_bytes, MS_SYNC) != 0) return io_error(s.staging + "/weights.bin", "cannot write");
   const std::string_view weights(reinterpret_cast<const char*>(s.weights), s.weights_bytes);
   manifest["files"]["weights.bin"] = {{"bytes", weights.size()}, {"sha256", sha256_hex(weights)}};
-  if (std::ssize(weights) > kDigestPiece) manifest["files"]["weights.bin"]["pieces"] = piece_digests({s.weights, s.weights_bytes});
+  if (std::ssize(weights) > kDigestPiece)
+    manifest["files"]["weights.bin"]["pieces"] = piece_digests({s.weights, s.weights_bytes});
   const std::string text = manifest_text(manifest);
   QCG_CHECK(write_manifest(s.staging, text));
   s.total += static_cast<int64_t>(weights.size() + text.size());
@@ -352,7 +361,8 @@ const std::string& ProgramWriter::staging() const { return state_->staging; }
 int64_t ProgramWriter::bytes() const { return state_->total; }
 
 std::string render_program_header(const Plan& plan, const std::string& program_name) {
-  std::string out = fmt::format("/* {}: inputs and outputs of this program, for use with qcodegen.h. Generated. */\n", program_name);
+  std::string out =
+      fmt::format("/* {}: inputs and outputs of this program, for use with qcodegen.h. Generated. */\n", program_name);
   std::string guard = program_name;
   for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   out += fmt::format("#ifndef {0}_QCG_H\n#define {0}_QCG_H\n\n", guard);

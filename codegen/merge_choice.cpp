@@ -36,7 +36,8 @@ struct Contest {
 
 class MergeJudge {
  public:
-  MergeJudge(const Plan& plan, const Batch& batch, const ProgramWriter& writer, const Pins& pins, const TuneOptions& options)
+  MergeJudge(const Plan& plan, const Batch& batch, const ProgramWriter& writer, const Pins& pins,
+             const TuneOptions& options)
       : plan_(plan), batch_(batch), writer_(writer), pins_(pins), options_(options) {}
 
   Result<MergeChoice> run(KernelBuilder& builder) {
@@ -58,9 +59,12 @@ class MergeJudge {
     contest.merged = &merged;
     contest.members = take_apart(merged, fusion);
     for (const Choice& choice : batch_.choices)
-      if (choice.problem == problem && choice.won.median_s > 0 && !is_extern(choice.won) && decides(choice.bucket, options_.mode)) contest.choices.push_back(&choice);
+      if (choice.problem == problem && choice.won.median_s > 0 && !is_extern(choice.won) &&
+          decides(choice.bucket, options_.mode))
+        contest.choices.push_back(&choice);
     for (size_t c = 0; c < plan_.constants.size() && !contest.constant; ++c)
-      if (plan_.constants[c].problem == problem) contest.constant = &plan_.constants[c], contest.packed = writer_.packed(plan_, c);
+      if (plan_.constants[c].problem == problem)
+        contest.constant = &plan_.constants[c], contest.packed = writer_.packed(plan_, c);
     if (contest.choices.empty() || !contest.constant) return {};
     int64_t end = std::ssize(contest.packed);
     for (const Member& member : contest.members) {
@@ -87,7 +91,8 @@ class MergeJudge {
   // The planner lets temporaries be born inside a concatenation; what belongs to the caller or is constant has to be copied.
   std::vector<size_t> sources_to_copy(int problem, const Problem& merged) const {
     std::vector<size_t> out;
-    const auto step = std::find_if(plan_.steps.begin(), plan_.steps.end(), [&](const PlanStep& s) { return s.problem == problem; });
+    const auto step =
+        std::find_if(plan_.steps.begin(), plan_.steps.end(), [&](const PlanStep& s) { return s.problem == problem; });
     for (size_t i = 0; i < merged.k_segments.size(); ++i)
       if (plan_.buffers[static_cast<size_t>(step->args[i].buffer)].kind != BufferKind::temp) out.push_back(i);
     return out;
@@ -122,7 +127,8 @@ class MergeJudge {
     for (const Choice* choice : contest.choices) cold_bytes = std::max(cold_bytes, cold_bytes_at(choice->won.m));
     return options_.cold_weights->filled_copies(bytes, cold_bytes, [&](std::span<std::byte> copy) -> Status {
       std::memcpy(copy.data(), contest.packed.data(), contest.packed.size());
-      for (size_t i = 0; i < contest.members.size(); ++i) QCG_CHECK(pack_member(contest, i, member_bytes(contest, i, copy)));
+      for (size_t i = 0; i < contest.members.size(); ++i)
+        QCG_CHECK(pack_member(contest, i, member_bytes(contest, i, copy)));
       return {};
     });
   }
@@ -131,8 +137,9 @@ class MergeJudge {
     const auto& [problem, segments] = contest.members[i];
     if (segments.size() != 1)  // all of them, over another cut of K: the same bytes
       return std::memcpy(out.data(), contest.packed.data(), out.size()), Status();
-    return pack_segment(problem, layout_for(problem, plan_.target), contest.constant->segments[segments[0]], *contest.merged,
-                        layout_for(*contest.merged, plan_.target), contest.packed, static_cast<int>(segments[0]), out);
+    return pack_segment(problem, layout_for(problem, plan_.target), contest.constant->segments[segments[0]],
+                        *contest.merged, layout_for(*contest.merged, plan_.target), contest.packed,
+                        static_cast<int>(segments[0]), out);
   }
 
   template <class Byte>
@@ -161,13 +168,15 @@ class MergeJudge {
     return time_merge({contest.merged, &winner, 0}, apart, *copies, choice.won.m, options_);
   }
 
-  Status verify(const Problem& member, const std::vector<SegmentTensors>& tensors, const Choice& choice, const BuiltKernel& kernel,
-                std::span<const std::byte> packed) const {
+  Status verify(const Problem& member, const std::vector<SegmentTensors>& tensors, const Choice& choice,
+                const BuiltKernel& kernel, std::span<const std::byte> packed) const {
     TuneOptions verify_only = options_;
     verify_only.mode = TuneMode::off;
-    const Candidate candidate = member_candidate(member, plan_.target, choice.bucket, choice.candidates[static_cast<size_t>(choice.winner)]);
+    const Candidate candidate =
+        member_candidate(member, plan_.target, choice.bucket, choice.candidates[static_cast<size_t>(choice.winner)]);
     QCG_TRY(verdict, tune(member, tensors, packed, choice.bucket, {candidate}, {kernel}, verify_only));
-    if (verdict.winner < 0) return Error::internal(member.label(), "a member's kernel is wrong: " + verdict.records[0].reason);
+    if (verdict.winner < 0)
+      return Error::internal(member.label(), "a member's kernel is wrong: " + verdict.records[0].reason);
     return {};
   }
 
@@ -208,8 +217,8 @@ class MergeJudge {
 
 }  // namespace
 
-Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer, KernelBuilder& builder,
-                                  const Pins& pins, const TuneOptions& options) {
+Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer,
+                                  KernelBuilder& builder, const Pins& pins, const TuneOptions& options) {
   return MergeJudge(plan, batch, writer, pins, options).run(builder);
 }
 

@@ -26,8 +26,8 @@ struct MergeChoice {
 
 // Times m = 1 and m = 16, with TuneMode::full every bucket; a pinned log that holds both figures is believed instead.
 // The members get the fused winner's tile: what is compared is the fusion.
-Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer, KernelBuilder& builder,
-                                  const Pins& pins, const TuneOptions& options);
+Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const ProgramWriter& writer,
+                                  KernelBuilder& builder, const Pins& pins, const TuneOptions& options);
 
 // The same reports from a program's log and its plan, which has what was kept; what lost has only its nodes as a name.
 std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, const Plan& plan);

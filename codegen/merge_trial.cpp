@@ -96,22 +96,30 @@ class Sequence {
   }
 
   // Source s of a concatenation, [m, widths[s]], into its columns of `whole`.
-  Status add_copy(const BuiltKernel& built, const Problem& fused, size_t source, const qcg_arg& from, const qcg_arg& whole, int64_t m) {
+  Status add_copy(const BuiltKernel& built, const Problem& fused, size_t source, const qcg_arg& from,
+                  const qcg_arg& whole, int64_t m) {
     if (modules_.empty()) {
       QCG_TRY(module, Module::load_bytes(built.bytes, built.source.name));
       modules_.push_back(std::move(module));
     }
     QCG_TRY(kernel, modules_.front().find_kernel(built.source.symbol));
-    const int64_t column = std::accumulate(fused.k_segments.begin(), fused.k_segments.begin() + static_cast<std::ptrdiff_t>(source), int64_t{0});
-    const int64_t width = fused.k_segments[source], offset = column * static_cast<int64_t>(dtype_bytes(fused.activation));
-    steps_.push_back({kernel, {from, {static_cast<std::byte*>(whole.data) + offset, 0}}, {m, width, width, 1, fused.k, 1}, kNoWeights, 0});
+    const int64_t column = std::accumulate(fused.k_segments.begin(),
+                                           fused.k_segments.begin() + static_cast<std::ptrdiff_t>(source), int64_t{0});
+    const int64_t width = fused.k_segments[source],
+                  offset = column * static_cast<int64_t>(dtype_bytes(fused.activation));
+    steps_.push_back({kernel,
+                      {from, {static_cast<std::byte*>(whole.data) + offset, 0}},
+                      {m, width, width, 1, fused.k, 1},
+                      kNoWeights,
+                      0});
     return {};
   }
 
   void run(ThreadPool& pool, Workspace& workspace) {
     const std::span<const std::byte> copy = copies_[turn_++ % copies_.size()];
     for (Step& step : steps_) {
-      if (step.weights != kNoWeights) step.args[step.weights].data = const_cast<std::byte*>(copy.data()) + step.weights_at;
+      if (step.weights != kNoWeights)
+        step.args[step.weights].data = const_cast<std::byte*>(copy.data()) + step.weights_at;
       (void)run_kernel(pool, *step.kernel, {step.args.data(), step.params.data(), nullptr}, workspace);
     }
   }
@@ -158,7 +166,8 @@ void measure(std::span<Sequence* const> ways, const TuneOptions& options, ChildR
   }
   for (const auto& s : samples) {
     const Timing t = timing_of(s);
-    report.send(nlohmann::json{{"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s}, {"samples", t.samples}}.dump());
+    report.send(
+        nlohmann::json{{"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s}, {"samples", t.samples}}.dump());
   }
 }
 
@@ -200,16 +209,19 @@ std::vector<Member> take_apart(const Problem& fused, Fusion fusion) {
 Candidate member_candidate(const Problem& member, const Target& target, const Bucket& bucket, const Candidate& winner) {
   std::vector<Candidate> all = candidates(member, target, bucket.m_min, bucket.m_max);
   auto unlike = [&](const Candidate& c) {
-    return std::tuple(c.microkernel != winner.microkernel, c.mr != winner.mr, c.kc != winner.kc, c.prefetch_bytes != winner.prefetch_bytes);
+    return std::tuple(c.microkernel != winner.microkernel, c.mr != winner.mr, c.kc != winner.kc,
+                      c.prefetch_bytes != winner.prefetch_bytes);
   };
-  return *std::min_element(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) { return unlike(a) < unlike(b); });
+  return *std::min_element(all.begin(), all.end(),
+                           [&](const Candidate& a, const Candidate& b) { return unlike(a) < unlike(b); });
 }
 
-Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies, int64_t m,
-                               const TuneOptions& options) {
+Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies,
+                               int64_t m, const TuneOptions& options) {
   QCG_TRY(child, run_in_child(kTimeout_s, [&](ChildReport& report) {
     const KernelInputs inputs(*merged.problem, m, kSeed), inputs_apart(*apart.members[0].problem, m, kSeed);
-    const std::vector<qcg_arg> fused = shared_args(*merged.problem, inputs), separate = shared_args(*apart.members[0].problem, inputs_apart);
+    const std::vector<qcg_arg> fused = shared_args(*merged.problem, inputs),
+                               separate = shared_args(*apart.members[0].problem, inputs_apart);
     Sequence one(copies), many(copies);
     bool loaded = one.add(merged, fused, m).ok();
     for (size_t source : apart.copied)
@@ -221,7 +233,8 @@ Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apa
   }));
   if (!child.failure.empty()) return Error::internal("merge trial", "the timing process failed: " + child.failure);
   if (child.messages.size() == 2)
-    if (const auto a = parse_timing(child.messages[0]), b = parse_timing(child.messages[1]); a && b) return MergeTiming{*a, *b};
+    if (const auto a = parse_timing(child.messages[0]), b = parse_timing(child.messages[1]); a && b)
+      return MergeTiming{*a, *b};
   return Error::internal("merge trial", "the timing process said nothing");
 }
 
@@ -230,7 +243,8 @@ bool separate_is_faster(std::span<const MergeTiming> timings) {
   for (const MergeTiming& t : timings) {
     if (t.merged.median_s <= 0 || t.separate.median_s <= 0) return false;
     gain += 1 - t.separate.median_s / t.merged.median_s;
-    variance += (std::pow(median_error(t.merged), 2) + std::pow(median_error(t.separate), 2)) / std::pow(t.merged.median_s, 2);
+    variance +=
+        (std::pow(median_error(t.merged), 2) + std::pow(median_error(t.separate), 2)) / std::pow(t.merged.median_s, 2);
   }
   if (timings.empty()) return false;
   const double count = static_cast<double>(timings.size());

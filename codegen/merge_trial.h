@@ -67,8 +67,8 @@ struct MergeTiming {
 // Both ways on the same activations, alternating, in a forked process. Each copy holds the weights of both: what one way
 // reads is cold because the other ran in between.
 // Error Internal: a kernel crashed there.
-Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies, int64_t m,
-                               const TuneOptions& options);
+Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies,
+                               int64_t m, const TuneOptions& options);
 
 // Whether separate is ahead by more than 3 % (what figures of one minute differ from the next) and more than the noise, in the mean over what was timed.
 bool separate_is_faster(std::span<const MergeTiming> timings);

@@ -60,7 +60,8 @@ memory::data_type onednn_data_type(int32_t dtype) {
 }
 
 // What differs between the two APIs: how scales are said, and how a primitive descriptor is made.
-matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& s, const dnnl::engine& engine, dnnl::scratchpad_mode scratchpad) {
+matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& s, const dnnl::engine& engine,
+                                       dnnl::scratchpad_mode scratchpad) {
   const memory::desc x({s.m, s.k}, onednn_data_type(s.x_dtype), memory::dims{s.x_stride > 0 ? s.x_stride : s.k, 1});
   const memory::desc w({s.k, s.n}, onednn_data_type(s.w_dtype), memory::format_tag::any);
   const memory::desc y({s.m, s.n}, onednn_data_type(s.y_dtype), memory::dims{s.y_stride > 0 ? s.y_stride : s.n, 1});
@@ -77,7 +78,10 @@ matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& s, const dnnl::eng
   if (decompress) {
     const bool f32 = static_cast<DType>(s.x_dtype) == DType::f32;
     const bool f16 = static_cast<DType>(s.x_dtype) == DType::f16;
-    attr.set_fpmath_mode(f32 ? dnnl::fpmath_mode::strict : f16 ? dnnl::fpmath_mode::f16 : dnnl::fpmath_mode::bf16, true);
+    attr.set_fpmath_mode(f32   ? dnnl::fpmath_mode::strict
+                         : f16 ? dnnl::fpmath_mode::f16
+                               : dnnl::fpmath_mode::bf16,
+                         true);
   }
 #endif
   return s.bias ? matmul::primitive_desc(engine, x, w, bias, y, attr) : matmul::primitive_desc(engine, x, w, y, attr);
@@ -109,7 +113,11 @@ Block allocate(size_t bytes) {
 
 class Matmul {
  public:
-  explicit Matmul(const QcgOneDnnMatmul& s) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), pd_(qcg::describe_matmul(s, engine_, dnnl::scratchpad_mode::library)), primitive_(pd_) {
+  explicit Matmul(const QcgOneDnnMatmul& s)
+      : engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_),
+        pd_(qcg::describe_matmul(s, engine_, dnnl::scratchpad_mode::library)),
+        primitive_(pd_) {
     memory x(pd_.src_desc(), engine_, const_cast<void*>(s.x));
     y_ = memory(pd_.dst_desc(), engine_);
     args_ = {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y_}};
@@ -136,7 +144,8 @@ class Matmul {
   void add_bias(const QcgOneDnnMatmul& s) {
     bias_.assign(s.bias, s.bias + s.n);
 #if DNNL_VERSION_MAJOR < 3
-    for (int64_t n = 0; s.scales && n < s.n; ++n) bias_[static_cast<size_t>(n)] /= s.scales[n];  // 2.x scales after the bias
+    for (int64_t n = 0; s.scales && n < s.n; ++n)
+      bias_[static_cast<size_t>(n)] /= s.scales[n];  // 2.x scales after the bias
 #endif
     const memory::desc desc({1, s.n}, memory::data_type::f32, memory::format_tag::ab);
     args_.insert({DNNL_ARG_BIAS, memory(desc, engine_, bias_.data())});
@@ -178,7 +187,8 @@ auto guarded(char* why, int64_t why_bytes, F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (const dnnl::error& e) {
-    if (why) std::snprintf(why, static_cast<size_t>(why_bytes), "%s (status %d)", e.message, static_cast<int>(e.status));
+    if (why)
+      std::snprintf(why, static_cast<size_t>(why_bytes), "%s (status %d)", e.message, static_cast<int>(e.status));
   } catch (const std::exception& e) {
     if (why) std::snprintf(why, static_cast<size_t>(why_bytes), "%s", e.what());
   }
@@ -198,7 +208,10 @@ QCG_EXPORT const char* qcg_onednn_version() {
 }
 
 QCG_EXPORT int qcg_onednn_check(const QcgOneDnnMatmul* spec, char* why, int64_t why_bytes) {
-  return guarded(why, why_bytes, [&] { return qcg::describe_matmul(*spec, dnnl::engine(dnnl::engine::kind::cpu, 0), dnnl::scratchpad_mode::library) ? 1 : 0; });
+  return guarded(why, why_bytes, [&] {
+    return qcg::describe_matmul(*spec, dnnl::engine(dnnl::engine::kind::cpu, 0), dnnl::scratchpad_mode::library) ? 1
+                                                                                                                 : 0;
+  });
 }
 
 QCG_EXPORT void* qcg_onednn_create(const QcgOneDnnMatmul* spec, char* why, int64_t why_bytes) {

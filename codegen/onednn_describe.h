@@ -12,7 +12,8 @@
 namespace qcg {
 
 dnnl::memory::data_type onednn_data_type(int32_t dtype);  // throws where oneDNN has none
-dnnl::matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& spec, const dnnl::engine& engine, dnnl::scratchpad_mode scratchpad);
+dnnl::matmul::primitive_desc describe_matmul(const QcgOneDnnMatmul& spec, const dnnl::engine& engine,
+                                             dnnl::scratchpad_mode scratchpad);
 
 // Where a call of the primitive takes the scales of weights; 2.x has them in the primitive.
 #if DNNL_VERSION_MAJOR >= 3

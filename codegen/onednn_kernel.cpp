@@ -84,7 +84,8 @@ class Weights {
 
   std::shared_ptr<const Shape> find(const qcg_call& call) {
     std::vector<int64_t> strides = {call.args[0].stride};
-    for (size_t o = 0; o < task_.outputs.size(); ++o) strides.push_back(call.args[OneDnnTask::first_output() + static_cast<int64_t>(o)].stride);
+    for (size_t o = 0; o < task_.outputs.size(); ++o)
+      strides.push_back(call.args[OneDnnTask::first_output() + static_cast<int64_t>(o)].stride);
     const std::lock_guard lock(mutex_);
     for (const auto& shape : shapes_)
       if (shape->m == call.params[0] && shape->strides == strides) return shape;
@@ -108,7 +109,8 @@ class Weights {
       const int64_t n = task_.outputs[o].n, width = block_columns(n, task_.k * element_bytes(task_.w));
       for (int64_t column = 0; column < n; column += width) {
         shape->products.push_back(make_product(*shape, o, column, std::min(width, n - column)));
-        shape->scratch_bytes = std::max(shape->scratch_bytes, static_cast<int64_t>(shape->products.back().scratch.get_size()));
+        shape->scratch_bytes =
+            std::max(shape->scratch_bytes, static_cast<int64_t>(shape->products.back().scratch.get_size()));
       }
     }
     return shape;
@@ -121,22 +123,45 @@ class Weights {
     auto* const bias = reinterpret_cast<float*>(data_ + place.bias) + column;
     auto* const scales = reinterpret_cast<float*>(data_ + place.scales) + column;
     const bool one_row = shape.m == 1;  // its stride is anything
-    const QcgOneDnnMatmul spec{shape.m, columns, task_.k, static_cast<int32_t>(task_.x), static_cast<int32_t>(task_.w), static_cast<int32_t>(task_.y),
-                               o.eltwise, nullptr, plain, o.bias ? bias : nullptr, task_.scales ? scales : nullptr, 0,
-                               one_row ? 0 : shape.strides[0], one_row ? 0 : shape.strides[1 + output]};
+    const QcgOneDnnMatmul spec{shape.m,
+                               columns,
+                               task_.k,
+                               static_cast<int32_t>(task_.x),
+                               static_cast<int32_t>(task_.w),
+                               static_cast<int32_t>(task_.y),
+                               o.eltwise,
+                               nullptr,
+                               plain,
+                               o.bias ? bias : nullptr,
+                               task_.scales ? scales : nullptr,
+                               0,
+                               one_row ? 0 : shape.strides[0],
+                               one_row ? 0 : shape.strides[1 + output]};
     const auto described = describe_matmul(spec, cpu_engine(), dnnl::scratchpad_mode::user);
-    Product out{dnnl::matmul(described), described.src_desc(), described.dst_desc(), described.scratchpad_desc(), output,
-                column * element_bytes(task_.y), columns * element_bytes(task_.y), element_bytes(task_.y), {}};
+    Product out{dnnl::matmul(described),
+                described.src_desc(),
+                described.dst_desc(),
+                described.scratchpad_desc(),
+                output,
+                column * element_bytes(task_.y),
+                columns * element_bytes(task_.y),
+                element_bytes(task_.y),
+                {}};
     out.constants.insert({DNNL_ARG_WEIGHTS, reorder(plain, columns, described.weights_desc())});
-    if (o.bias) out.constants.insert({DNNL_ARG_BIAS, memory({{1, columns}, memory::data_type::f32, memory::format_tag::ab}, cpu_engine(), bias)});
-    if (task_.scales) out.constants.insert({kOneDnnScales, memory({{columns}, memory::data_type::f32, memory::format_tag::a}, cpu_engine(), scales)});
+    if (o.bias)
+      out.constants.insert(
+          {DNNL_ARG_BIAS, memory({{1, columns}, memory::data_type::f32, memory::format_tag::ab}, cpu_engine(), bias)});
+    if (task_.scales)
+      out.constants.insert(
+          {kOneDnnScales, memory({{columns}, memory::data_type::f32, memory::format_tag::a}, cpu_engine(), scales)});
     return out;
   }
 
   memory reorder(char* plain, int64_t columns, const memory::desc& wanted) {
     for (const Reordered& r : reordered_)
       if (r.plain == plain && r.data.get_desc() == wanted) return r.data;
-    memory from({{task_.k, columns}, onednn_data_type(static_cast<int32_t>(task_.w)), memory::format_tag::ba}, cpu_engine(), plain);
+    memory from({{task_.k, columns}, onednn_data_type(static_cast<int32_t>(task_.w)), memory::format_tag::ba},
+                cpu_engine(), plain);
     if (wanted == from.get_desc()) return from;
     memory to(wanted, cpu_engine());
     dnnl::stream stream(cpu_engine());
@@ -203,7 +228,8 @@ void run(const qcg_call* call, uint32_t, int64_t begin, int64_t end, void* scrat
     try {
       execute(product, *call, y, scratch);
     } catch (const std::exception&) {
-      for (int64_t row = 0; row < shape->m; ++row) std::memset(y + row * arg.stride * product.element, 0xff, static_cast<size_t>(product.row_bytes));
+      for (int64_t row = 0; row < shape->m; ++row)
+        std::memset(y + row * arg.stride * product.element, 0xff, static_cast<size_t>(product.row_bytes));
     }
   }
 }

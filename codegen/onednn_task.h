@@ -31,13 +31,23 @@ struct OneDnnTask {
   std::vector<Output> outputs;
 
   std::vector<int64_t> params_after_m() const {
-    std::vector<int64_t> out = {static_cast<int64_t>(outputs.size()), k, static_cast<int64_t>(x), static_cast<int64_t>(w), static_cast<int64_t>(y), scales};
+    std::vector<int64_t> out = {static_cast<int64_t>(outputs.size()),
+                                k,
+                                static_cast<int64_t>(x),
+                                static_cast<int64_t>(w),
+                                static_cast<int64_t>(y),
+                                scales};
     for (const Output& o : outputs) out.insert(out.end(), {o.n, o.eltwise, o.bias});
     return out;
   }
 
   static OneDnnTask from_params(const int64_t* params) {
-    OneDnnTask out{params[2], static_cast<DType>(params[3]), static_cast<DType>(params[4]), static_cast<DType>(params[5]), params[6] != 0, {}};
+    OneDnnTask out{params[2],
+                   static_cast<DType>(params[3]),
+                   static_cast<DType>(params[4]),
+                   static_cast<DType>(params[5]),
+                   params[6] != 0,
+                   {}};
     for (int64_t o = 0; o < params[1]; ++o) {
       const int64_t* p = params + 7 + 3 * o;
       out.outputs.push_back({p[0], static_cast<int32_t>(p[1]), p[2] != 0});

@@ -33,7 +33,8 @@ std::string with_paths(json origin, const CompileOptions& options) {
 // Every gate by name: one list for writing and reading.
 template <class Gates, class F>
 void for_each_gate(Gates& g, F&& f) {
-  f("cat_max_parts", g.cat_max_parts), f("cat_min_piece_width", g.cat_min_piece_width), f("cat_max_total_width", g.cat_max_total_width);
+  f("cat_max_parts", g.cat_max_parts), f("cat_min_piece_width", g.cat_min_piece_width),
+      f("cat_max_total_width", g.cat_max_total_width);
   f("merge_max_siblings", g.merge_max_siblings), f("epilogue_max_operands", g.epilogue_max_operands);
   f("epilogue_max_nodes", g.epilogue_max_nodes), f("constant_max_elements", g.constant_max_elements);
 }
@@ -42,9 +43,13 @@ void for_each_gate(Gates& g, F&& f) {
 
 Result<std::string> origin_json(const CompileOptions& options) {
   QCG_TRY(digest, sha256_file(options.input));
-  json out = {{"sha256", digest}, {"target", options.target},
-              {"disabled", options.passes.disabled}, {"keep_apart", options.passes.keep_apart}, {"keep_cats", options.passes.keep_cats},
-              {"emulate_precision_casts", options.passes.emulate_precision_casts}, {"rounded", options.rounded},
+  json out = {{"sha256", digest},
+              {"target", options.target},
+              {"disabled", options.passes.disabled},
+              {"keep_apart", options.passes.keep_apart},
+              {"keep_cats", options.passes.keep_cats},
+              {"emulate_precision_casts", options.passes.emulate_precision_casts},
+              {"rounded", options.rounded},
               {"int4_packing", int4_packing_name(options.int4_packing)}};
   for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
   return with_paths(out, options);
@@ -55,7 +60,8 @@ std::string moved_origin(const std::string& origin, const CompileOptions& option
   return before.is_object() ? with_paths(before, options) : origin;
 }
 
-Result<CompileOptions> read_origin(const std::string& program, const std::string& graph, const std::vector<std::string>& weights) {
+Result<CompileOptions> read_origin(const std::string& program, const std::string& graph,
+                                   const std::vector<std::string>& weights) {
   const std::string path = program + "/" + std::string(kOriginFile);
   const auto text = read_program_file(path);
   const json origin = text.ok() ? json::parse(*text, nullptr, false) : json();
@@ -73,7 +79,8 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     options.passes.keep_cats = origin.value("keep_cats", std::set<std::string>());  // not in older programs
     options.passes.emulate_precision_casts = origin.at("emulate_precision_casts");
     options.rounded = origin.at("rounded");
-    const auto* packing = std::find(std::begin(kInt4Packings), std::end(kInt4Packings), origin.value("int4_packing", "auto"));
+    const auto* packing =
+        std::find(std::begin(kInt4Packings), std::end(kInt4Packings), origin.value("int4_packing", "auto"));
     if (packing != std::end(kInt4Packings)) options.int4_packing = static_cast<Int4Packing>(packing - kInt4Packings);
     for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").at(name); });
   } catch (const json::exception&) {
@@ -82,8 +89,10 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   if (!graph.empty()) options.input = graph;
   if (!weights.empty()) options.weights = weights;
   auto now = sha256_file(options.input);
-  if (!now.ok()) return Error::bad_input(options.input, "the graph this program was compiled from cannot be read", help);
-  if (*now != digest) return Error::bad_input(options.input, "this is not the graph the program was compiled from", help);
+  if (!now.ok())
+    return Error::bad_input(options.input, "the graph this program was compiled from cannot be read", help);
+  if (*now != digest)
+    return Error::bad_input(options.input, "this is not the graph the program was compiled from", help);
   return options;
 }
 

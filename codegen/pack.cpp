@@ -69,7 +69,8 @@ struct StepWriter {
 
   // What this layout holds for a weight that check_codes has passed.
   uint32_t code_of(int8_t weight) const {
-    if (const auto* numbers = info.numbers) return uint32_t(std::find(numbers->begin(), numbers->end(), weight) - numbers->begin());
+    if (const auto* numbers = info.numbers)
+      return uint32_t(std::find(numbers->begin(), numbers->end(), weight) - numbers->begin());
     return uint32_t(weight + p.kind->raised) & ((1u << p.kind->bits) - 1);
   }
 
@@ -81,7 +82,8 @@ struct StepWriter {
       uint32_t codes = 0;
       const auto* from = reinterpret_cast<const int8_t*>(w.base) + (n0 + c) * w.row + k0 * w.column;
       for (int i = 0; i < 8 && c < columns; ++i)
-        if (const int64_t k = i / 2 + 4 * (i % 2); k < count) codes |= code_of(from[k * w.column]) << (i * p.kind->bits);
+        if (const int64_t k = i / 2 + 4 * (i % 2); k < count)
+          codes |= code_of(from[k * w.column]) << (i * p.kind->bits);
       const int64_t side = p.kind->columns, first = c / side * side * p.kind->bits + c % side;
       for (int j = 0; j < p.kind->bits; ++j) out[first + j * side] = std::byte(codes >> (8 * j));
     }
@@ -106,11 +108,13 @@ Status check_codes(const Tensor& w, const Segment& segment, int64_t k, Scheme sc
   return {};
 }
 
-Status read_zero(const Tensor& zeros, const Segment& segment, int64_t n, int64_t g, int64_t low, int64_t high, int64_t& out) {
+Status read_zero(const Tensor& zeros, const Segment& segment, int64_t n, int64_t g, int64_t low, int64_t high,
+                 int64_t& out) {
   const double v = element_to_double(zeros.dtype, at(zeros, n, g));
   if (std::nearbyint(v) != v || v < double(low) || v > double(high))
     return Error::bad_input(fmt::format("zero point of '{}' [{}, {}]", segment.name, n, g),
-                            fmt::format("{} is not an integer from {} to {}", v, low, high), "only integer zero points are supported");
+                            fmt::format("{} is not an integer from {} to {}", v, low, high),
+                            "only integer zero points are supported");
   out = int64_t(v);
   return {};
 }
@@ -123,7 +127,8 @@ class Packer {
     QCG_CHECK(check_integer_range(problem_));
     if (int64_t(out.size()) != p_.bytes)
       return Error::internal("pack_weights", fmt::format("{} bytes given for {}", out.size(), p_.bytes));
-    if (tensors.size() != problem_.segments.size()) return Error::internal("pack_weights", "segments and tensors differ in number");
+    if (tensors.size() != problem_.segments.size())
+      return Error::internal("pack_weights", "segments and tensors differ in number");
     std::memset(out.data(), 0, out.size());
     for (size_t o = 0; o < problem_.outputs.size(); ++o) {
       const Output& output = problem_.outputs[o];
@@ -143,8 +148,10 @@ class Packer {
   Status check(const Segment& segment, const SegmentTensors& t) const {
     QCG_CHECK(check_shape(t.weight, segment.n, problem_.k, segment, "weight"));
     if (t.weight.dtype != problem_.weight)
-      return Error::bad_input("weight of '" + segment.name + "'", "its dtype is not the problem's", "this is a bug in the plan");
-    if (scheme_info(problem_.scheme).has_scales) QCG_CHECK(check_shape(t.scales, segment.n, p_.groups, segment, "scales"));
+      return Error::bad_input("weight of '" + segment.name + "'", "its dtype is not the problem's",
+                              "this is a bug in the plan");
+    if (scheme_info(problem_.scheme).has_scales)
+      QCG_CHECK(check_shape(t.scales, segment.n, p_.groups, segment, "scales"));
     if (segment.has_zero) QCG_CHECK(check_shape(t.zeros, segment.n, p_.groups, segment, "zero points"));
     if (segment.has_bias) QCG_CHECK(check_shape(t.bias, segment.n, 1, segment, "bias"));
     if (segment.has_offset) QCG_CHECK(check_shape(t.offsets, segment.n, p_.groups, segment, "offsets"));
@@ -168,21 +175,24 @@ class Packer {
     return pack_parameters(segment, t, n0, columns, view, out);
   }
 
-  Status pack_header(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, int64_t g, const WeightView& w,
-                     std::byte* out) const {
-    const int64_t scale_bytes = int64_t(dtype_bytes(problem_.scale)), k0 = g * p_.group, k1 = std::min(problem_.k, k0 + p_.group);
+  Status pack_header(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, int64_t g,
+                     const WeightView& w, std::byte* out) const {
+    const int64_t scale_bytes = int64_t(dtype_bytes(problem_.scale)), k0 = g * p_.group,
+                  k1 = std::min(problem_.k, k0 + p_.group);
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = n0 + c;
       double_to_element(problem_.scale, scale_of(t, n, g, w, k0, k1), out + c * scale_bytes);
       if (segment.has_offset)
-        double_to_element(problem_.scale, element_to_double(t.offsets.dtype, at(t.offsets, n, g)), out + p_.offsets_in_header + c * scale_bytes);
+        double_to_element(problem_.scale, element_to_double(t.offsets.dtype, at(t.offsets, n, g)),
+                          out + p_.offsets_in_header + c * scale_bytes);
       int64_t zero = 0;
       if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, g, -128, 127, zero));
       if (!is_integer(problem_)) {
         if (p_.has_zero) out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
         continue;
       }
-      const int64_t sum = p_.corrections < Corrections::pairs ? 0 : sum_weights(w, n, k0, k1) - (k1 - k0) * zero, above = zero + p_.kind->raised;
+      const int64_t sum = p_.corrections < Corrections::pairs ? 0 : sum_weights(w, n, k0, k1) - (k1 - k0) * zero,
+                    above = zero + p_.kind->raised;
       put_corrections(out + p_.offsets_in_header, c, sum, above);
     }
     return {};
@@ -215,15 +225,17 @@ class Packer {
     return sum;
   }
 
-  Status pack_parameters(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns, const WeightView& w,
-                         std::byte* out) const {
+  Status pack_parameters(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns,
+                         const WeightView& w, std::byte* out) const {
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = n0 + c;
       auto put = [&](int64_t where, auto v) { std::memcpy(out + where + c * 4, &v, 4); };
       if (segment.has_bias) put(p_.bias_at, float(element_to_double(t.bias.dtype, at(t.bias, n, 0))));
       if (p_.grouped) continue;
       int64_t zero = 0;
-      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, 0, is_integer(problem_) ? -128 : -255, is_integer(problem_) ? 127 : 255, zero));
+      if (segment.has_zero)
+        QCG_CHECK(read_zero(t.zeros, segment, n, 0, is_integer(problem_) ? -128 : -255,
+                            is_integer(problem_) ? 127 : 255, zero));
       if (scheme_info(problem_.scheme).has_scales) put(p_.scale_at, float(scale_of(t, n, 0, w, 0, problem_.k)));
       put(p_.zero_at, float(zero));
       put(p_.offset_at, int32_t(zero + p_.kind->raised));
@@ -248,8 +260,9 @@ Status pack_weights(const Problem& problem, const PackedLayout& layout, const st
   return Packer(problem, layout).run(tensors, out);
 }
 
-Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors, const Problem& whole,
-                    const PackedLayout& whole_layout, std::span<const std::byte> packed, int segment, std::span<std::byte> out) {
+Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors,
+                    const Problem& whole, const PackedLayout& whole_layout, std::span<const std::byte> packed,
+                    int segment, std::span<std::byte> out) {
   if (layout.kind == kCudaRows || layout != whole_layout) return pack_weights(problem, layout, {tensors}, out);
   const PanelLayout to = panel_layout(problem, layout), from = panel_layout(whole, whole_layout);
   if (!same_segments(to, from)) return pack_weights(problem, layout, {tensors}, out);

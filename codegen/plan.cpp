@@ -44,7 +44,8 @@ void Planner::add_signature() {
     const Value& value = graph_.value(graph_.inputs[i]);
     plan_.input_names.push_back(value.name);
     plan_.input_types.push_back({value.dtype, value.shape});
-    views_[graph_.inputs[i]] = dense_view(add_buffer({BufferKind::input, static_cast<int>(i), {}, -1, -1}), value.shape);
+    views_[graph_.inputs[i]] =
+        dense_view(add_buffer({BufferKind::input, static_cast<int>(i), {}, -1, -1}), value.shape);
   }
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const Value& value = graph_.value(graph_.outputs[i]);
@@ -94,7 +95,8 @@ void Planner::set_lifetimes() {
     }
   for (PlanConstant& constant : plan_.constants) {
     if (constant.problem >= 0)
-      constant.bytes = packed_bytes(std::get<Problem>(plan_.problems[constant.problem]), plan_.layouts[constant.problem]);
+      constant.bytes =
+          packed_bytes(std::get<Problem>(plan_.problems[constant.problem]), plan_.layouts[constant.problem]);
     plan_.buffers[constant.buffer].bytes = Dim(constant.bytes);
   }
 }

@@ -18,10 +18,13 @@ DType scale_dtype(const std::vector<SegmentTensors>& tensors) {
     const Tensor all = t.contiguous();
     const size_t size = dtype_bytes(all.dtype);
     for (size_t at = 0; at < all.bytes().size(); at += size)
-      if (const double v = element_to_double(all.dtype, all.bytes().data() + at); round_to_dtype(DType::bf16, v) != v) return false;
+      if (const double v = element_to_double(all.dtype, all.bytes().data() + at); round_to_dtype(DType::bf16, v) != v)
+        return false;
     return true;
   };
-  const bool all = std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) { return t.scales.bound() && exact(t.scales) && exact(t.offsets); });
+  const bool all = std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) {
+    return t.scales.bound() && exact(t.scales) && exact(t.offsets);
+  });
   return all ? DType::bf16 : DType::f32;
 }
 
@@ -75,12 +78,14 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
   problem.weight = tensors[0].weight.dtype;
   for (size_t j = 0; j < tensors.size(); ++j) {
     auto has = [&](const char* list) { return list_value(node, list, j) != kNoValue; };
-    problem.segments.push_back({tensors[j].weight.shape[0], has("zeros"), has("biases"), graph_.value(weights[j]).name, has("offsets")});
+    problem.segments.push_back(
+        {tensors[j].weight.shape[0], has("zeros"), has("biases"), graph_.value(weights[j]).name, has("offsets")});
   }
   problem.scale = scale_dtype(tensors);
   const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
   for (size_t i = 0; i < exprs.size(); ++i) {
-    Output out{exprs[i], graph_.value(node.outputs[i]).dtype, graph_.value(node.outputs[i]).shape.back().constant(), {}};
+    Output out{
+        exprs[i], graph_.value(node.outputs[i]).dtype, graph_.value(node.outputs[i]).shape.back().constant(), {}};
     collect_segments(out.expr, out.segments);
     problem.outputs.push_back(std::move(out));
   }

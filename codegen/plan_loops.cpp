@@ -65,7 +65,11 @@ Status Planner::lower_quantize_rows(const Node& node) {
   problem.comment = join_names(node.origins);
   const bool zero_used = uses()[node.outputs[2]] > 0;
   problem.writes_zero = zero_used;
-  PlanStep step{"quantize " + graph_.value(x).name, intern(problem), {row_arg(x)}, {leading(graph_.value(x).shape)}, node.origins};
+  PlanStep step{"quantize " + graph_.value(x).name,
+                intern(problem),
+                {row_arg(x)},
+                {leading(graph_.value(x).shape)},
+                node.origins};
   std::vector<ValueId> outputs = node.outputs;
   if (!zero_used) outputs.pop_back();
   add_row_step(std::move(step), outputs);
@@ -100,7 +104,8 @@ Status Planner::lower_reduction(const Node& node) {
   problem.comment = join_names(node.origins);
   const View out = output_view(node.outputs[0], is_dense);
   PlanStep step{join_names(node.origins), intern(problem), {}, {outer, extent, Dim(1)}, node.origins};
-  step.args = {{ordered.buffer, offset_bytes(ordered, dtype), Dim(0)}, {out.buffer, offset_bytes(out, problem.output), Dim(0)}};
+  step.args = {{ordered.buffer, offset_bytes(ordered, dtype), Dim(0)},
+               {out.buffer, offset_bytes(out, problem.output), Dim(0)}};
   plan_.steps.push_back(std::move(step));
   finish_output(node.outputs[0], out);
   return {};

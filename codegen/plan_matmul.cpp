@@ -41,9 +41,11 @@ Status Planner::lower_matmul(const Node& node) {
   const View out = output_view(node.outputs[0], is_dense);
   View y = out;
   const bool batched = w.shape.size() > 2;
-  if (!batched && rank != 2) x = as_matrix(x, graph_.value(a).dtype), y = *reshape_view(y, {leading(out_shape), out_shape.back()});
+  if (!batched && rank != 2)
+    x = as_matrix(x, graph_.value(a).dtype), y = *reshape_view(y, {leading(out_shape), out_shape.back()});
   if (batched) QCG_CHECK(as_batches(node, x, w, y));
-  MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(node.outputs[0]).dtype, join_names(node.origins)};
+  MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(node.outputs[0]).dtype,
+                        join_names(node.origins)};
   const size_t r = x.shape.size(), rw = w.shape.size(), ry = y.shape.size();
   auto batch_stride = [](const View& v) { return v.shape.size() > 2 ? v.strides[0] : Dim(0); };
   PlanStep step{join_names(node.origins), intern(problem), {}, {}, node.origins};

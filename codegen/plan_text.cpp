@@ -7,7 +7,8 @@ namespace qcg {
 
 std::string problem_signature(const KernelProblem& problem) {
   static constexpr const char* kKinds[] = {"gemm", "loop", "quantize_rows", "reduce", "matmul"};
-  return std::visit([&](const auto& p) { return fmt::format("{}|{}", kKinds[problem.index()], p.signature()); }, problem);
+  return std::visit([&](const auto& p) { return fmt::format("{}|{}", kKinds[problem.index()], p.signature()); },
+                    problem);
 }
 
 std::string print_plan(const Plan& plan) {

@@ -30,7 +30,8 @@ int64_t Problem::n_total() const {
 
 std::string Problem::signature() const {
   static constexpr std::string_view kBroadcasts[] = {"full", "row", "column", "scalar"};
-  std::string s = fmt::format("gemm {} x={} w={} k={}", scheme_name(scheme), dtype_name(activation), dtype_name(weight), k);
+  std::string s =
+      fmt::format("gemm {} x={} w={} k={}", scheme_name(scheme), dtype_name(activation), dtype_name(weight), k);
   if (group > 0) s += fmt::format(" group={}", group);
   if (scale != DType::f32) s += fmt::format(" scale={}", dtype_name(scale));
   if (x_has_zero) s += " x_zero";
@@ -38,10 +39,12 @@ std::string Problem::signature() const {
   s += " k_segments=";
   for (size_t i = 0; i < k_segments.size(); ++i) s += fmt::format("{}{}", i ? "+" : "", k_segments[i]);
   for (const Segment& segment : segments)
-    s += fmt::format(" segment({}{}{}{})", segment.n, segment.has_zero ? " zero" : "", segment.has_offset ? " offset" : "", segment.has_bias ? " bias" : "");
+    s += fmt::format(" segment({}{}{}{})", segment.n, segment.has_zero ? " zero" : "",
+                     segment.has_offset ? " offset" : "", segment.has_bias ? " bias" : "");
   for (const Operand& operand : operands)
     s += fmt::format(" operand({} {})", dtype_name(operand.dtype), kBroadcasts[size_t(operand.broadcast)]);
-  for (const Output& output : outputs) s += fmt::format(" output({} {} = {})", dtype_name(output.dtype), output.n, output.expr.str());
+  for (const Output& output : outputs)
+    s += fmt::format(" output({} {} = {})", dtype_name(output.dtype), output.n, output.expr.str());
   s += m_max == INT64_MAX ? fmt::format(" m={}..", m_min) : fmt::format(" m={}..{}", m_min, m_max);
   return s;
 }

@@ -53,7 +53,7 @@ struct Output {
 
 struct Problem {
   Scheme scheme = Scheme::dense;
-  DType activation = DType::f32;       // of the x tensors: f32, bf16, f16; i8 or u8 for da8* and s8s8; also f8 for scheme f8
+  DType activation = DType::f32;  // of the x tensors: f32, bf16, f16; i8 or u8 for da8* and s8s8; also f8 for scheme f8
   DType weight = DType::f32;           // dense and f8: its dtype; other schemes: i8, see graph/scheme.h
   int64_t k = 0;
   int64_t group = 0;                   // along K; 0 = one scale per output channel
@@ -64,7 +64,7 @@ struct Problem {
   std::vector<Operand> operands;
   std::vector<Output> outputs;
   int64_t m_min = 0, m_max = INT64_MAX;
-  bool may_round = false;              // grouped weights may be rounded to bf16 before the product, where that is faster
+  bool may_round = false;  // grouped weights may be rounded to bf16 before the product, where that is faster
   std::vector<std::string> nodes;      // provenance: source nodes in topological order
   std::string graph_fragment;          // provenance: the IR text this came from, for the header comment
 
@@ -109,8 +109,9 @@ Status pack_weights(const Problem& problem, const PackedLayout& layout, const st
                     std::span<std::byte> out);
 // The same for a problem that has one segment of `whole`, whose packed weights are there already: copied out of them where
 // the layouts agree, packed from `tensors` otherwise. Precondition: one output of `whole` reads the segment.
-Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors, const Problem& whole,
-                    const PackedLayout& whole_layout, std::span<const std::byte> packed, int segment, std::span<std::byte> out);
+Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors,
+                    const Problem& whole, const PackedLayout& whole_layout, std::span<const std::byte> packed,
+                    int segment, std::span<std::byte> out);
 
 // A row of the microkernel table: which template serves which scheme, dtypes and ISA, and which tiles it may have.
 struct Microkernel {
@@ -129,7 +130,8 @@ std::span<const Microkernel> microkernel_table();
 inline constexpr std::string_view kExternCandidate = "extern oneDNN";
 
 struct Candidate {
-  const Microkernel* microkernel = nullptr;  // null: a vendor's kernel (extern_kernel.h); what follows means nothing then
+  const Microkernel* microkernel =
+      nullptr;  // null: a vendor's kernel (extern_kernel.h); what follows means nothing then
   PackedLayout layout;
   int mr = 1;                  // rows per register tile
   std::vector<int> tails;      // rows of the kernels for a last row tile that is not full, ascending
@@ -137,9 +139,10 @@ struct Candidate {
   int panels_per_item = 1;     // panels one work item covers
   int rows_per_item = 0;       // rows one work item covers; 0 = all
   int prefetch_bytes = 0;      // distance ahead in the weight stream
-  int ahead_bytes = 0;         // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
-                               // 0: panels of a block follow each other
-  bool unpacks_block = false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
+  int ahead_bytes = 0;  // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
+                        // 0: panels of a block follow each other
+  bool unpacks_block =
+      false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
   bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
   std::string describe() const;  // "avx512_f32fma 8x32 kc=512 panels=8 prefetch=4096", or kExternCandidate
 };

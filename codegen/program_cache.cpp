@@ -22,12 +22,13 @@ namespace {
 
 std::string options_text(const CompileOptions& options, int threads) {
   const PassGates& g = options.passes.gates;
-  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={}", options.target,
-                                static_cast<int>(options.tune), options.extern_auto, options.rounded, threads, fmt::join(options.m_list, ","),
-                                options.passes.emulate_precision_casts, int4_packing_name(options.int4_packing));
-  out += fmt::format(" disabled=[{}] gates=[{},{},{},{},{},{},{}]", fmt::join(options.passes.disabled, ","), g.cat_max_parts,
-                     g.cat_min_piece_width, g.cat_max_total_width, g.merge_max_siblings, g.epilogue_max_operands,
-                     g.epilogue_max_nodes, g.constant_max_elements);
+  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={}",
+                                options.target, static_cast<int>(options.tune), options.extern_auto, options.rounded,
+                                threads, fmt::join(options.m_list, ","), options.passes.emulate_precision_casts,
+                                int4_packing_name(options.int4_packing));
+  out += fmt::format(" disabled=[{}] gates=[{},{},{},{},{},{},{}]", fmt::join(options.passes.disabled, ","),
+                     g.cat_max_parts, g.cat_min_piece_width, g.cat_max_total_width, g.merge_max_siblings,
+                     g.epilogue_max_operands, g.epilogue_max_nodes, g.constant_max_elements);
   return out;
 }
 
@@ -53,16 +54,34 @@ std::string manifest_guard(const std::string& directory) {
 }
 
 json report_json(const CompileReport& report) {
-  json out = {{"format", report.format},       {"torch_version", report.torch_version},   {"nodes_read", report.nodes_read},
-              {"nodes_lowered", report.nodes_lowered}, {"weight_bytes", report.weight_bytes}, {"symbols", report.symbols},
-              {"program_bytes", report.program_bytes}, {"merged", report.merged}, {"cat_split", report.cat_split},
-              {"notes", report.notes}, {"warnings", report.warnings},
+  json out = {{"format", report.format},
+              {"torch_version", report.torch_version},
+              {"nodes_read", report.nodes_read},
+              {"nodes_lowered", report.nodes_lowered},
+              {"weight_bytes", report.weight_bytes},
+              {"symbols", report.symbols},
+              {"program_bytes", report.program_bytes},
+              {"merged", report.merged},
+              {"cat_split", report.cat_split},
+              {"notes", report.notes},
+              {"warnings", report.warnings},
               {"kernels", json::array()}};
   for (const KernelReport& k : report.kernels)
-    out["kernels"].push_back({{"step", k.step}, {"name", k.name}, {"nodes", k.nodes}, {"segments", k.segments},
-                              {"extern", k.status == "extern"}, {"m_min", k.m_min}, {"m_max", k.m_max}, {"m_probe", k.m_probe}, {"summary", k.summary},
-                              {"median_s", k.record.median_s}, {"gbps", k.record.gbps}, {"gflops", k.record.gflops},
-                              {"share", k.record.share}, {"reference", k.best_reference}, {"ratio", k.reference_ratio}});
+    out["kernels"].push_back({{"step", k.step},
+                              {"name", k.name},
+                              {"nodes", k.nodes},
+                              {"segments", k.segments},
+                              {"extern", k.status == "extern"},
+                              {"m_min", k.m_min},
+                              {"m_max", k.m_max},
+                              {"m_probe", k.m_probe},
+                              {"summary", k.summary},
+                              {"median_s", k.record.median_s},
+                              {"gbps", k.record.gbps},
+                              {"gflops", k.record.gflops},
+                              {"share", k.record.share},
+                              {"reference", k.best_reference},
+                              {"ratio", k.reference_ratio}});
   return out;
 }
 
@@ -102,7 +121,8 @@ void restore_report(const json& in, CompileReport& report) {
 
 }  // namespace
 
-Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threads, const Toolchain& cxx, Store& store) {
+Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threads, const Toolchain& cxx,
+                                        Store& store) {
   ProgramCache out(store, options.cache_max_bytes);
   if (options.cache_dir.empty() || !options.reuse_programs) return out;
   KeyBuilder key;
@@ -121,7 +141,8 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threa
   // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
   QCG_CHECK(key.add_file("generator", "/proc/self/exe"));
   if (options.extern_auto) {
-    if (const std::string module = find_onednn_module(); !module.empty()) QCG_CHECK(key.add_file("vendor's module", module));
+    if (const std::string module = find_onednn_module(); !module.empty())
+      QCG_CHECK(key.add_file("vendor's module", module));
     key.add("vendor", onednn_status().detail);
   }
   key.add("toolchain", cxx.fingerprint);

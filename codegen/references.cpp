@@ -47,7 +47,8 @@ const VendorEltwise* common_eltwise(const Problem& problem, bool& all) {
 }
 
 // All segments' weights as one [N, K] matrix.
-Result<AlignedBuffer> merge_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors, const VendorMatmul& way, int threads) {
+Result<AlignedBuffer> merge_weights(const Problem& problem, const std::vector<SegmentTensors>& tensors,
+                                    const VendorMatmul& way, int threads) {
   const int64_t bytes = problem.n_total() * problem.k * static_cast<int64_t>(dtype_bytes(way.weight));
   QCG_TRY(out, AlignedBuffer::allocate(std::max<int64_t>(1, bytes)));
   ThreadPool pool({.threads = threads});  // gone before the vendor's own threads start
@@ -63,7 +64,9 @@ std::vector<std::byte> merge_x(const Problem& problem, const KernelInputs& input
   for (size_t s = 0; s < problem.k_segments.size(); ++s) {
     const size_t width = static_cast<size_t>(problem.k_segments[s]) * size;
     for (size_t row = 0; row < m; ++row)
-      if (width > 0) std::memcpy(out.data() + row * static_cast<size_t>(problem.k) * size + at, inputs.tensors()[s].bytes().data() + row * width, width);
+      if (width > 0)
+        std::memcpy(out.data() + row * static_cast<size_t>(problem.k) * size + at,
+                    inputs.tensors()[s].bytes().data() + row * width, width);
     at += width;
   }
   return out;
@@ -72,8 +75,8 @@ std::vector<std::byte> merge_x(const Problem& problem, const KernelInputs& input
 // The vendor's output against a few points of the problem it was given.
 class VendorCheck {
  public:
-  VendorCheck(const Problem& problem, const std::vector<SegmentTensors>& tensors, const KernelInputs& inputs, const VendorMatmul& attempt,
-              const VendorEltwise* eltwise, bool with_bias)
+  VendorCheck(const Problem& problem, const std::vector<SegmentTensors>& tensors, const KernelInputs& inputs,
+              const VendorMatmul& attempt, const VendorEltwise* eltwise, bool with_bias)
       : problem_(problem), m_(inputs.m()), output_(attempt.output), eltwise_(eltwise) {
     const bool unscaled = attempt.output == DType::i32;  // integers in, their exact sums out
     operands_.scheme = unscaled ? Scheme::s8s8 : problem.scheme;
@@ -81,7 +84,8 @@ class VendorCheck {
     for (size_t s = 0; s < problem.k_segments.size(); ++s) operands_.xs.push_back(inputs.tensors()[s]);
     const bool integer = !is_floating(problem.activation);
     for (const SegmentTensors& t : tensors)
-      operands_.segments.push_back({t.weight, unscaled ? Tensor() : t.scales, integer ? Tensor() : t.zeros, with_bias ? t.bias : Tensor(), t.offsets});
+      operands_.segments.push_back({t.weight, unscaled ? Tensor() : t.scales, integer ? Tensor() : t.zeros,
+                                    with_bias ? t.bias : Tensor(), t.offsets});
     if (unscaled || !scheme_info(problem.scheme).quantized_activation) return;
     operands_.x_scale = Tensor::zeros(DType::f32, {m_, 1});  // row scales of one: the vendor has none
     const std::vector<float> ones(static_cast<size_t>(m_), 1.f);
@@ -96,14 +100,18 @@ class VendorCheck {
     for (size_t j = 0; j < operands_.segments.size(); ++j) {
       const int64_t n = problem_.segments[j].n;
       std::vector<int64_t> rows, columns;
-      for (int64_t i = 0; i < std::min(m_, kCheckedRows); ++i) rows.push_back(i * (m_ - 1) / std::max<int64_t>(1, std::min(m_, kCheckedRows) - 1));
-      for (int64_t i = 0; i < std::min(n, kCheckedColumns); ++i) columns.push_back(i * (n - 1) / std::max<int64_t>(1, std::min(n, kCheckedColumns) - 1));
+      for (int64_t i = 0; i < std::min(m_, kCheckedRows); ++i)
+        rows.push_back(i * (m_ - 1) / std::max<int64_t>(1, std::min(m_, kCheckedRows) - 1));
+      for (int64_t i = 0; i < std::min(n, kCheckedColumns); ++i)
+        columns.push_back(i * (n - 1) / std::max<int64_t>(1, std::min(n, kCheckedColumns) - 1));
       const auto want = reference_linear(operands_, j, rows, columns);
       if (!want.ok()) return -HUGE_VAL;
       for (size_t i = 0; i < want->y.size(); ++i) {
         const int64_t at = rows[i / columns.size()] * problem_.n_total() + first + columns[i % columns.size()];
         const double got = element_to_double(output_, y.data() + static_cast<size_t>(at) * dtype_bytes(output_));
-        const double wanted = eltwise_ ? Expr::call(eltwise_->function, {Expr::acc(0)}).evaluate(std::span(&want->y[i], 1), {}) : want->y[i];
+        const double wanted =
+            eltwise_ ? Expr::call(eltwise_->function, {Expr::acc(0)}).evaluate(std::span(&want->y[i], 1), {})
+                     : want->y[i];
         signal += wanted * wanted;
         noise += (got - wanted) * (got - wanted);
       }
@@ -133,16 +141,28 @@ struct VendorRun {
   }
 };
 
-std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem, const std::vector<SegmentTensors>& tensors,
-                                     const KernelInputs& inputs, const VendorMatmul& attempt, int threads, int64_t cold_bytes) {
+std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem,
+                                     const std::vector<SegmentTensors>& tensors, const KernelInputs& inputs,
+                                     const VendorMatmul& attempt, int threads, int64_t cold_bytes) {
   bool whole_epilogue = true, has_bias = false;
   const VendorEltwise* eltwise = attempt.output == DType::i32 ? nullptr : common_eltwise(problem, whole_epilogue);
   for (const Segment& segment : problem.segments) has_bias = has_bias || segment.has_bias;
   const bool with_bias = has_bias && attempt.output != DType::i32;
-  QcgOneDnnMatmul spec{inputs.m(), problem.n_total(), problem.k, static_cast<int32_t>(problem.activation), static_cast<int32_t>(attempt.weight),
-                       static_cast<int32_t>(attempt.output), eltwise ? eltwise->code : kOneDnnNone, nullptr, nullptr, nullptr, nullptr, cold_bytes};
+  QcgOneDnnMatmul spec{inputs.m(),
+                       problem.n_total(),
+                       problem.k,
+                       static_cast<int32_t>(problem.activation),
+                       static_cast<int32_t>(attempt.weight),
+                       static_cast<int32_t>(attempt.output),
+                       eltwise ? eltwise->code : kOneDnnNone,
+                       nullptr,
+                       nullptr,
+                       nullptr,
+                       nullptr,
+                       cold_bytes};
   const std::vector<float> bias = with_bias ? vendor_numbers(tensors, &SegmentTensors::bias) : std::vector<float>();
-  const std::vector<float> scales = attempt.scales ? vendor_numbers(tensors, &SegmentTensors::scales) : std::vector<float>();
+  const std::vector<float> scales =
+      attempt.scales ? vendor_numbers(tensors, &SegmentTensors::scales) : std::vector<float>();
   spec.bias = with_bias ? bias.data() : nullptr;
   spec.scales = attempt.scales ? scales.data() : nullptr;
   char why[256];
@@ -151,7 +171,8 @@ std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem, 
   spec.x = run->x.data();
   {
     auto merged = AlignedBuffer();
-    if (const Tensor& only = tensors[0].weight; tensors.size() == 1 && !attempt.dequantize && only.dtype == attempt.weight && only.is_contiguous()) {
+    if (const Tensor& only = tensors[0].weight;
+        tensors.size() == 1 && !attempt.dequantize && only.dtype == attempt.weight && only.is_contiguous()) {
       spec.w = only.bytes().data();
     } else {
       auto weight = merge_weights(problem, tensors, attempt, threads);
@@ -165,8 +186,13 @@ std::optional<Reference> try_attempt(const OneDnn& lib, const Problem& problem, 
   std::vector<std::byte> y(static_cast<size_t>(inputs.m() * problem.n_total()) * dtype_bytes(attempt.output));
   const VendorCheck check(problem, tensors, inputs, attempt, eltwise, with_bias);
   if (!lib.read(run->matmul, y.data()) || !(check.snr_dB(y) >= kMinSnr_dB)) return std::nullopt;
-  std::string name = fmt::format("oneDNN {} {}{}{}", lib.version(), attempt.name, with_bias ? " + bias" : has_bias ? " without bias" : "",
-                                 eltwise ? eltwise->name : whole_epilogue ? "" : " without epilogue");
+  std::string name = fmt::format("oneDNN {} {}{}{}", lib.version(), attempt.name,
+                                 with_bias  ? " + bias"
+                                 : has_bias ? " without bias"
+                                            : "",
+                                 eltwise          ? eltwise->name
+                                 : whole_epilogue ? ""
+                                                  : " without epilogue");
   return Reference{std::move(name), [run] { run->lib.run(run->matmul); }};
 }
 
@@ -181,7 +207,8 @@ std::vector<Reference> references_for(const Problem& problem, const std::vector<
   if (!lib.missing.empty()) return out;
   set_openmp_threads(lib, threads);
   for (const VendorMatmul& attempt : vendor_matmuls(problem))
-    if (auto reference = try_attempt(lib, problem, tensors, inputs, attempt, threads, cold_bytes)) out.push_back(std::move(*reference));
+    if (auto reference = try_attempt(lib, problem, tensors, inputs, attempt, threads, cold_bytes))
+      out.push_back(std::move(*reference));
   return out;
 }
 

@@ -19,8 +19,8 @@ template <class Add>
 void add_vector_picture(const GemmShape& shape, Add add) {
   add(fmt::format("           {} columns = {} vectors", shape.panel.nr, shape.nv));
   add(fmt::format("         +{0}+{0}+", "--------"));
-  add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k", shape.mr, shape.compute.name,
-                  shape.compute.kd));
+  add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k", shape.mr,
+                  shape.compute.name, shape.compute.kd));
   add(fmt::format("         +{0}+{0}+", "--------"));
 }
 
@@ -29,7 +29,8 @@ void add_tile_picture(const GemmShape& shape, Add add) {
   add(fmt::format("           {} columns = 2 tiles", shape.panel.nr));
   add(fmt::format("         +{0}+{0}+", "--------"));
   for (int t = 0; t < shape.mr / 16; ++t)
-    add(fmt::format(" 16 rows |  C {}   |  C {}   |  += A {} x B 6, B 7: {} k a step", 2 * t, 2 * t + 1, 4 + t, 16 * shape.compute.kd));
+    add(fmt::format(" 16 rows |  C {}   |  C {}   |  += A {} x B 6, B 7: {} k a step", 2 * t, 2 * t + 1, 4 + t,
+                    16 * shape.compute.kd));
   add(fmt::format("         +{0}+{0}+", "--------"));
 }
 
@@ -40,7 +41,8 @@ V comment(const GemmShape& shape) {
   add("");
   add(problem.signature());
   add("candidate: " + shape.candidate.describe());
-  add(fmt::format("weights: {} packed as {}, panels of {} columns", scheme_name(problem.scheme), shape.panel.kind->picture, shape.panel.nr));
+  add(fmt::format("weights: {} packed as {}, panels of {} columns", scheme_name(problem.scheme),
+                  shape.panel.kind->picture, shape.panel.nr));
   add("");
   if (shape.compute.tiles) add_tile_picture(shape, add);
   else add_vector_picture(shape, add);
@@ -119,7 +121,12 @@ void collect_functions(const Expr& expr, std::string& out) {
 bool printable_dtype(DType d, bool output) {
   switch (d) {
     case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
-    case DType::i8: case DType::u8: case DType::i32: case DType::i64: case DType::f8e4m3: case DType::f8e5m2: return true;
+    case DType::i8:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return true;
     case DType::boolean: case DType::f8e8m0: return !output;
     default: return false;
   }
@@ -129,10 +136,12 @@ Status check_renderable(const Problem& problem) {
   QCG_CHECK(check_integer_range(problem));
   for (const Output& o : problem.outputs)
     if (!printable_dtype(o.dtype, true))
-      return Error::unsupported("output", "a GEMM cannot store " + std::string(dtype_name(o.dtype)), "cast to a float dtype first");
+      return Error::unsupported("output", "a GEMM cannot store " + std::string(dtype_name(o.dtype)),
+                                "cast to a float dtype first");
   for (const Operand& o : problem.operands)
     if (!printable_dtype(o.dtype, false))
-      return Error::unsupported("operand", "an epilogue cannot read " + std::string(dtype_name(o.dtype)), "cast to a float dtype first");
+      return Error::unsupported("operand", "an epilogue cannot read " + std::string(dtype_name(o.dtype)),
+                                "cast to a float dtype first");
   return {};
 }
 
@@ -142,11 +151,12 @@ std::string kernel_name(const Problem& problem, const Candidate& candidate) {
   const Output& first = problem.outputs.front();
   std::string epilogue;
   collect_functions(first.expr, epilogue);
-  return fmt::format("qgemm_{}_{}{}_{}_n{}_k{}_{}x{}x{}_{}{}", dtype_name(problem.activation),
-                     scheme_info(problem.scheme).weight.is_float ? dtype_name(problem.weight) : scheme_name(problem.scheme),
-                     problem.group > 0 ? fmt::format("_g{}", problem.group) : "", dtype_name(first.dtype), problem.n_total(),
-                     problem.k, candidate.mr, candidate.layout.nr, candidate.layout.kr, candidate.microkernel->name,
-                     epilogue.substr(0, 60));
+  return fmt::format(
+      "qgemm_{}_{}{}_{}_n{}_k{}_{}x{}x{}_{}{}", dtype_name(problem.activation),
+      scheme_info(problem.scheme).weight.is_float ? dtype_name(problem.weight) : scheme_name(problem.scheme),
+      problem.group > 0 ? fmt::format("_g{}", problem.group) : "", dtype_name(first.dtype), problem.n_total(),
+      problem.k, candidate.mr, candidate.layout.nr, candidate.layout.kr, candidate.microkernel->name,
+      epilogue.substr(0, 60));
 }
 
 Result<std::string> render_gemm(const Problem& problem, const Candidate& candidate, std::string_view symbol) {

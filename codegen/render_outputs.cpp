@@ -29,16 +29,23 @@ V describe_output(const GemmShape& shape, const Output& output, int index) {
     const Segment& segment = problem.segments[size_t(s)];
     const int64_t at = int64_t(slot) * panel.segment_bytes;
     biased |= segment.has_bias;
-    segments.push_back(V::dict({{"index", s}, {"slot", slot}, {"name", sanitize_comment(segment.name)}, {"bias", segment.has_bias},
-                                {"scale_at", at + panel.scale_at}, {"offset_at", at + panel.offset_at},
-                                {"column_sum_at", at + panel.column_sum_at}, {"bias_at", at + panel.bias_at}}));
+    segments.push_back(V::dict({{"index", s},
+                                {"slot", slot},
+                                {"name", sanitize_comment(segment.name)},
+                                {"bias", segment.has_bias},
+                                {"scale_at", at + panel.scale_at},
+                                {"offset_at", at + panel.offset_at},
+                                {"column_sum_at", at + panel.column_sum_at},
+                                {"bias_at", at + panel.bias_at}}));
   }
   std::set<int> used;
   collect_operands(output.expr, used);
   for (int i : used) {
     const Operand& operand = problem.operands[size_t(i)];
     const bool splat = operand.broadcast == Broadcast::column || operand.broadcast == Broadcast::scalar;
-    V v = V::dict({{"name", fmt::format("in{}", i)}, {"arg", shape.args.operands + i}, {"dtype", dtype_name(operand.dtype)},
+    V v = V::dict({{"name", fmt::format("in{}", i)},
+                   {"arg", shape.args.operands + i},
+                   {"dtype", dtype_name(operand.dtype)},
                    {"type", dtype_info(operand.dtype).cpp},
                    {"by_row", operand.broadcast == Broadcast::full || operand.broadcast == Broadcast::column}});
     (splat ? row_operands : operands).push_back(std::move(v));
@@ -46,7 +53,8 @@ V describe_output(const GemmShape& shape, const Output& output, int index) {
   o["segments"] = V::from_items(std::move(segments));
   o["row_operands"] = V::from_items(std::move(row_operands));
   o["operands"] = V::from_items(std::move(operands));
-  o["store_sum"] = problem.scheme == Scheme::s8s8 && output.dtype == DType::i32 && output.expr.kind == ExprKind::acc && !biased;
+  o["store_sum"] =
+      problem.scheme == Scheme::s8s8 && output.dtype == DType::i32 && output.expr.kind == ExprKind::acc && !biased;
   std::vector<std::string> acc_names, in_names;
   for (size_t i = 0; i < problem.segments.size(); ++i) acc_names.push_back(fmt::format("acc{}", i));
   for (size_t i = 0; i < problem.operands.size(); ++i) in_names.push_back(fmt::format("in{}", i));
@@ -58,12 +66,14 @@ V describe_output(const GemmShape& shape, const Output& output, int index) {
 void add_blocks(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   std::vector<V> weights, units, counts;
-  const int64_t block = shape.block_k(), groups_per_block = block == panel.k_padded ? panel.groups : block / panel.group_padded;
+  const int64_t block = shape.block_k(),
+                groups_per_block = block == panel.k_padded ? panel.groups : block / panel.group_padded;
   for (int64_t k = 0; k < panel.k_padded; k += block) {
     const int64_t g = shape.grouped ? k / panel.group_padded : 0;
     weights.push_back(V(shape.grouped ? panel.group_at(g) : panel.k_bytes(k)));
     units.push_back(V((shape.grouped ? g * shape.x_group : k) / shape.compute.kd));
-    counts.push_back(V(shape.grouped ? std::min(groups_per_block, panel.groups - g) : std::min(block, panel.k_padded - k) / shape.k_iteration));
+    counts.push_back(V(shape.grouped ? std::min(groups_per_block, panel.groups - g)
+                                     : std::min(block, panel.k_padded - k) / shape.k_iteration));
     if (shape.grouped && g + groups_per_block >= panel.groups) break;
   }
   out["blocks_outside"] = shape.blocks_outside();
@@ -72,7 +82,8 @@ void add_blocks(const GemmShape& shape, V& out) {
   out["k_counts"] = V::from_items(std::move(counts));
   out["groups_per_block"] = groups_per_block;
   out["fetches_per_count"] = shape.next_lines() * (shape.grouped ? panel.group_padded / shape.k_iteration : 1);
-  out["bytes_per_count"] = shape.grouped ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
+  out["bytes_per_count"] =
+      shape.grouped ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
 }
 
 }  // namespace
@@ -82,7 +93,8 @@ void add_outputs(const GemmShape& shape, V& out) {
   const Problem& problem = shape.problem;
   const Candidate& candidate = shape.candidate;
   out["x_scale_arg"] = shape.args.x_scale;
-  out["has_x_zero"] = !shape.grouped && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
+  out["has_x_zero"] =
+      !shape.grouped && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
   out["x_zero"] = x_zero(shape, "row0 + r");
   out["weights_arg"] = shape.args.weights;
   out["segment_bytes"] = panel.segment_bytes;

@@ -15,7 +15,9 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["corrections"] = kNames[size_t(panel.corrections)];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;
-  out["x_words"] = panel.corrections == Corrections::wide ? 2 : panel.corrections != Corrections::none || (panel.has_offset && !shape.rounded) ? 1 : 0;
+  out["x_words"] = panel.corrections == Corrections::wide                                           ? 2
+                   : panel.corrections != Corrections::none || (panel.has_offset && !shape.rounded) ? 1
+                                                                                                    : 0;
   out["raised"] = panel.kind->raised;
   out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
@@ -27,7 +29,10 @@ void add_group_sums(const GemmShape& shape, V& out) {
 
 // Activations are packed signed: u8 values and their zero points move down by 128 together.
 std::string x_zero(const GemmShape& shape, std::string_view row) {
-  const std::string given = shape.args.x_zero < 0 ? "" : fmt::format("((const int32_t*)call->args[{0}].data)[({1}) * call->args[{0}].stride]", shape.args.x_zero, row);
+  const std::string given = shape.args.x_zero < 0
+                                ? ""
+                                : fmt::format("((const int32_t*)call->args[{0}].data)[({1}) * call->args[{0}].stride]",
+                                              shape.args.x_zero, row);
   if (shape.problem.activation != DType::u8) return given.empty() ? "0" : given;
   return given.empty() ? "-128" : given + " - 128";
 }
@@ -56,7 +61,8 @@ void add_packing(const GemmShape& shape, V& out) {
   if (shape.ordered && shape.compute.kd == 1)
     for (int u = 0; u < 8; ++u) order.push_back(V(fmt::format("((const qcg_unit*)row)[u + {}]", u / 2 + 4 * (u % 2))));
   if (shape.ordered && shape.compute.kd == 2)
-    for (int first : {0, 4, 1, 5}) order.push_back(V(fmt::format("pack_pair(row[u * 2 + {}], row[u * 2 + {}])", first, first + 2)));
+    for (int first : {0, 4, 1, 5})
+      order.push_back(V(fmt::format("pack_pair(row[u * 2 + {}], row[u * 2 + {}])", first, first + 2)));
   out["pack_order"] = V::from_items(std::move(order));
 }
 

@@ -20,32 +20,40 @@ std::string start_of(const GemmShape& shape, int v, std::string_view row) {
     case Corrections::none: break;
     case Corrections::raised: return x;
     case Corrections::pairs: return fmt::format("pair_dot(p{}, {})", v, x);
-    case Corrections::wide: return fmt::format("vi_add(vi_mul(p{0}, {1}), vi_mul(b{0}, vi_set1((int32_t)x_sums[MR + {2}])))", v, x, row);
+    case Corrections::wide:
+      return fmt::format("vi_add(vi_mul(p{0}, {1}), vi_mul(b{0}, vi_set1((int32_t)x_sums[MR + {2}])))", v, x, row);
   }
   return zero(shape);
 }
 
-std::string acc(int set, int r, int v) { return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set); }
+std::string acc(int set, int r, int v) {
+  return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set);
+}
 
 // Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no arithmetic: each half of
 // a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both), and scaled if it is
 // to be rounded.
 std::string weight(const GemmShape& shape, std::string_view compute, int u, std::string_view address, int v) {
   const auto unpacked = [&](std::string_view as, int unit, int64_t behind = 0) {
-    return fmt::format("{}_weight_{}<{}>({}{})", as, shape.panel.kind->kind, unit, address, behind > 0 ? fmt::format(" + {}", behind) : "");
+    return fmt::format("{}_weight_{}<{}>({}{})", as, shape.panel.kind->kind, unit, address,
+                       behind > 0 ? fmt::format(" + {}", behind) : "");
   };
   const auto finished = [&](std::string text) {
     if (shape.subtracts_zeros()) text = fmt::format("v_sub({}, z{})", text, v);
     if (!shape.rounded) return text;
-    return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v) : fmt::format("v_mul({}, s{})", text, v);
+    return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v)
+                                  : fmt::format("v_mul({}, s{})", text, v);
   };
   if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
   const std::string odd = shape.panel.kind->bits < 8 ? unpacked("fma", u + 4) : unpacked("fma", u, shape.panel.nr);
-  return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair", finished(unpacked("fma", u)), finished(odd));
+  return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair", finished(unpacked("fma", u)),
+                     finished(odd));
 }
 
 // The layout whose units are what unpacking leaves: 4 bytes a column.
-std::string_view unpacked_kind(const GemmShape& shape) { return shape.compute.kd == 1 ? "f32" : shape.compute.integer ? "u8x4" : "bf16x2"; }
+std::string_view unpacked_kind(const GemmShape& shape) {
+  return shape.compute.kd == 1 ? "f32" : shape.compute.integer ? "u8x4" : "bf16x2";
+}
 
 // Far ahead into L2, then just ahead into L1: unpacking is long enough to stall on what one level alone leaves late.
 void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
@@ -68,7 +76,8 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
     std::string text = weight(shape, shape.compute.name, index % per_step, fmt::format("w + {}", at), v);
     const int buffer_at = (index * shape.nv + v) * shape.vl * 4;
     if (shape.unpacks_block) {
-      std::string of_block = fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at);
+      std::string of_block =
+          fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at);
       unpacked.push_back(V::dict({{"code", std::exchange(text, std::move(of_block))}, {"to", buffer_at}}));
     }
     weights.push_back(V(std::move(text)));
@@ -76,7 +85,8 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   for (int r = 0; r < tile_rows; ++r) {
     std::vector<V> accs;
     for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
-    rows.push_back(V::dict({{"name", fmt::format("x{}", r)}, {"at", index * tile_rows + r}, {"accs", V::from_items(std::move(accs))}}));
+    rows.push_back(V::dict(
+        {{"name", fmt::format("x{}", r)}, {"at", index * tile_rows + r}, {"accs", V::from_items(std::move(accs))}}));
   }
   // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
   std::vector<V> prefetch;
@@ -114,7 +124,9 @@ V tile(const GemmShape& shape, int rows) {
   std::vector<V> accs, sums, stores;
   for (int set = 0; set < shape.splits(rows); ++set)
     for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < shape.nv; ++v) accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
+      for (int v = 0; v < shape.nv; ++v)
+        accs.push_back(V::dict(
+            {{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
   for (int width = shape.splits(rows); width > 1; width /= 2)
     for (int set = 0; set < width / 2; ++set)
       for (int r = 0; r < rows; ++r)
@@ -122,9 +134,18 @@ V tile(const GemmShape& shape, int rows) {
           sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < shape.nv; ++v)
-      stores.push_back(V::dict({{"acc", acc(0, r, v)}, {"sum", fmt::format("c{}_{}", r, v)}, {"at", (r * shape.panel.nr + v * shape.vl) * 4}, {"r", r}, {"v", v}}));
-  return V::dict({{"rows", rows}, {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)}, {"keeps_sums", shape.keeps_sums(rows)}, {"accs", V::from_items(std::move(accs))},
-                  {"sums", V::from_items(std::move(sums))}, {"stores", V::from_items(std::move(stores))}, {"units", V::from_items(units_of(shape, rows))}});
+      stores.push_back(V::dict({{"acc", acc(0, r, v)},
+                                {"sum", fmt::format("c{}_{}", r, v)},
+                                {"at", (r * shape.panel.nr + v * shape.vl) * 4},
+                                {"r", r},
+                                {"v", v}}));
+  return V::dict({{"rows", rows},
+                  {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)},
+                  {"keeps_sums", shape.keeps_sums(rows)},
+                  {"accs", V::from_items(std::move(accs))},
+                  {"sums", V::from_items(std::move(sums))},
+                  {"stores", V::from_items(std::move(stores))},
+                  {"units", V::from_items(units_of(shape, rows))}});
 }
 
 // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.
@@ -132,12 +153,16 @@ V unpacked_rows(const GemmShape& shape) {
   const PanelLayout& panel = shape.panel;
   std::vector<V> out;
   if (panel.kind->bits * shape.compute.kd >= 32) return V::from_items(std::move(out));
-  const int units = std::max(1, panel.kind->k_step / shape.compute.kd), unit_bytes = panel.nr * shape.compute.kd * panel.kind->bits / 8;
+  const int units = std::max(1, panel.kind->k_step / shape.compute.kd),
+            unit_bytes = panel.nr * shape.compute.kd * panel.kind->bits / 8;
   for (int u = 0; u < units; ++u)
     for (int v = 0; v < shape.nv; ++v)
-      out.push_back(V::dict({{"units", units}, {"to", u * 128 + v * 64},
+      out.push_back(V::dict({{"units", units},
+                             {"to", u * 128 + v * 64},
                              {"code", weight(shape, shape.compute.integer ? "vnni" : "bf16dot", u,
-                                             fmt::format("w + r * {} + {}", unit_bytes, v * shape.vl * panel.kind->k_step * panel.kind->bits / 8), v)}}));
+                                             fmt::format("w + r * {} + {}", unit_bytes,
+                                                         v * shape.vl * panel.kind->k_step * panel.kind->bits / 8),
+                                             v)}}));
   return V::from_items(std::move(out));
 }
 
@@ -148,7 +173,8 @@ void add_vector_tiles(const GemmShape& shape, V& out) {
   for (int rows : shape.candidate.tails) tiles.push_back(tile(shape, rows));
   out["tiles"] = V::from_items(std::move(tiles));
   out["packed_step_bytes"] = shape.iteration_bytes();
-  out["step_bytes"] = shape.unpacks_block ? shape.k_iteration / shape.compute.kd * shape.panel.nr * 4 : shape.iteration_bytes();
+  out["step_bytes"] =
+      shape.unpacks_block ? shape.k_iteration / shape.compute.kd * shape.panel.nr * 4 : shape.iteration_bytes();
   out["step_units"] = shape.k_iteration / shape.compute.kd;
 }
 
@@ -158,7 +184,8 @@ void add_tile_registers(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   std::vector<V> c_tiles, a_tiles;
   for (int t = 0; t < shape.mr / 16 * 2; ++t)
-    c_tiles.push_back(V::dict({{"tile", t}, {"a", 4 + t / 2}, {"b", 6 + t % 2}, {"at", t / 2 * 16 * panel.nr * 4 + t % 2 * 64}}));
+    c_tiles.push_back(
+        V::dict({{"tile", t}, {"a", 4 + t / 2}, {"b", 6 + t % 2}, {"at", t / 2 * 16 * panel.nr * 4 + t % 2 * 64}}));
   for (int t = 0; t < shape.mr / 16; ++t) a_tiles.push_back(V::dict({{"tile", 4 + t}, {"at", t * 16 * 16}}));
   const int step = 16 * shape.compute.kd;
   const int64_t last = panel.group_k(panel.groups - 1);

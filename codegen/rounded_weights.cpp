@@ -21,7 +21,8 @@ std::array<float, 256> values_of(Scheme scheme, DType dtype) {
   for (int byte = 0; byte < 256; ++byte) {
     const auto raw = static_cast<std::byte>(byte);
     const double number = element_to_double(dtype, &raw);
-    out[size_t(byte)] = dtype == DType::i8 ? value_of(scheme_info(scheme).weight, int(number)) : static_cast<float>(number);
+    out[size_t(byte)] =
+        dtype == DType::i8 ? value_of(scheme_info(scheme).weight, int(number)) : static_cast<float>(number);
   }
   return out;
 }
@@ -33,7 +34,8 @@ Tensor round_weight(const Problem& problem, const SegmentTensors& t, int64_t n) 
   std::byte* out = bytes.data();
   for (int64_t row = 0; row < n; ++row)
     for (int64_t g = 0; g < groups; ++g) {
-      const float scale = float(at(t.scales, row, g, 1)), zero = float(at(t.zeros, row, g, 0)), offset = float(at(t.offsets, row, g, 0));
+      const float scale = float(at(t.scales, row, g, 1)), zero = float(at(t.zeros, row, g, 0)),
+                  offset = float(at(t.offsets, row, g, 0));
       for (int64_t k = g * group; k < std::min(problem.k, (g + 1) * group); ++k, out += 2) {
         const int64_t index[2] = {row, k};
         const float value = values[std::to_integer<size_t>(*t.weight.element(index))];

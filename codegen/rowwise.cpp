@@ -39,7 +39,8 @@ Status need_float(std::string_view kernel, DType d) {
 // `value != 0` is what a bool stores.
 std::string_view stored_as(DType d) { return d == DType::boolean ? "u8" : dtype_name(d); }
 
-V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::string_view signature, std::string_view comment) {
+V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::string_view signature,
+                 std::string_view comment) {
   V v;
   v["symbol"] = symbol;
   v["isa"] = isa_info(isa).name;
@@ -77,7 +78,8 @@ void mark_used(const Expr& e, std::vector<bool>& used) {
 // u64 alone does not fit the 64 bits that loops over integers compute in.
 Status need_integer(DType d) {
   if (!is_floating(d) && d != DType::u64) return {};
-  return Error::unsupported("loop", fmt::format("a loop over integers cannot compute with {}", dtype_name(d)), "cast to i64 before it");
+  return Error::unsupported("loop", fmt::format("a loop over integers cannot compute with {}", dtype_name(d)),
+                            "cast to i64 before it");
 }
 
 Status check_casts(const Expr& e) {
@@ -121,8 +123,8 @@ std::string_view bytes_type(DType d) {
 std::string LoopProblem::signature() const {
   std::vector<std::string> texts;
   for (const Expr& e : exprs) texts.push_back(e.str());
-  return fmt::format("loop{} rank={} in={} inner={} out={} expr=[{}]", integers ? " integers" : "", rank, list_dtypes(operands), operand_inner_stride,
-                     list_dtypes(outputs), fmt::join(texts, "; "));
+  return fmt::format("loop{} rank={} in={} inner={} out={} expr=[{}]", integers ? " integers" : "", rank,
+                     list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), fmt::join(texts, "; "));
 }
 
 Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view symbol) {
@@ -169,7 +171,8 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
 
 namespace {
 
-constexpr std::string_view kMappings[] = {"SYMMETRIC", "ASYMMETRIC", "PER_TOKEN", "PER_TOKEN_ASYMMETRIC"};  // by RowMapping
+constexpr std::string_view kMappings[] = {"SYMMETRIC", "ASYMMETRIC", "PER_TOKEN",
+                                          "PER_TOKEN_ASYMMETRIC"};  // by RowMapping
 
 struct RowRule {
   bool asymmetric;      // the row has a zero point
@@ -181,7 +184,8 @@ struct RowRule {
 RowRule rule_of(const QuantizeRowsProblem& p) {
   const double range = static_cast<double>(p.quant_max - p.quant_min);
   switch (p.mapping) {
-    case RowMapping::symmetric: return {false, p.input, range / 2, static_cast<double>((p.quant_max + p.quant_min + 1) / 2)};
+    case RowMapping::symmetric:
+      return {false, p.input, range / 2, static_cast<double>((p.quant_max + p.quant_min + 1) / 2)};
     case RowMapping::asymmetric: return {true, p.input, range, 0};
     case RowMapping::per_token: return {false, p.scale, 127, 0};
     case RowMapping::per_token_asymmetric: return {true, p.input, 255, 0};
@@ -209,7 +213,8 @@ std::optional<RowMapping> row_mapping_from_name(std::string_view name) {
 
 std::string QuantizeRowsProblem::signature() const {
   return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} scale={} out={} zero={}", dtype_name(input), k,
-                     kMappings[static_cast<size_t>(mapping)], quant_min, quant_max, eps, dtype_name(scale), dtype_name(output), writes_zero);
+                     kMappings[static_cast<size_t>(mapping)], quant_min, quant_max, eps, dtype_name(scale),
+                     dtype_name(output), writes_zero);
 }
 
 Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, std::string_view symbol) {
@@ -229,7 +234,8 @@ Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, 
   v["quant_max"] = float_literal(static_cast<double>(p.quant_max));
   v["divisor"] = float_literal(rule.divisor);
   v["symmetric_zero"] = float_literal(rule.symmetric_zero);
-  const double smallest_normal = p.input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
+  const double smallest_normal =
+      p.input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
   v["eps"] = float_literal(p.eps > 0 ? p.eps : smallest_normal);
   v["rows_per_item"] = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p.k));
   return render_template("cpu/quantize_rows.cpp.j2", v);
@@ -244,7 +250,8 @@ Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_v
   QCG_CHECK(need_lanes("reduction", p.output));
   const bool sum = p.op == "sum" || p.op == "mean";
   if (!sum && p.op != "amax" && p.op != "amin")
-    return Error::unsupported("reduction", fmt::format("reduction '{}' is not known", p.op), "use sum, mean, amax or amin");
+    return Error::unsupported("reduction", fmt::format("reduction '{}' is not known", p.op),
+                              "use sum, mean, amax or amin");
   V v = kernel_context(symbol, isa, "reduction", p.signature(), p.comment);
   v["x"] = typed(p.input);
   v["y"] = typed(p.output);

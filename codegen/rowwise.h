@@ -45,7 +45,7 @@ struct QuantizeRowsProblem {
   int64_t quant_min = -128, quant_max = 127;
   double eps = 0;                         // least scale; 0 = torchao's default, the smallest normal of `input`
   DType output = DType::i8;
-  DType scale = DType::f32;               // f32, `input` or f64: what 1 / scale and x / scale are rounded to; stored as f32
+  DType scale = DType::f32;  // f32, `input` or f64: what 1 / scale and x / scale are rounded to; stored as f32
   bool writes_zero = false;               // zero point i32 [m]
   std::string comment;
   std::string signature() const;
@@ -74,7 +74,8 @@ Result<std::string> render_matmul(const MatmulProblem& problem, Isa isa, std::st
 
 // The C++ expression that computes `expr` with the ISA headers' vector primitives (v_add, v_silu, …).
 // acc_names and in_names are the C++ names of the leaves; every value is one f32 vector.
-std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names, const std::vector<std::string>& in_names);
+std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names,
+                       const std::vector<std::string>& in_names);
 
 // The same on int64_t, with the functions of templates/cpu/vector_math.h (i_add, …).
 std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names);

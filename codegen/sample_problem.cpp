@@ -27,7 +27,8 @@ Tensor repeat(DType dtype, std::vector<int64_t> shape, const std::function<doubl
   std::vector<std::byte> bytes(total);
   const size_t period = std::min(total, kPeriod * dtype_bytes(dtype));
   for (size_t at = 0; at < period; at += dtype_bytes(dtype)) double_to_element(dtype, next(), bytes.data() + at);
-  for (size_t at = period; at < total; at += period) std::memcpy(bytes.data() + at, bytes.data(), std::min(period, total - at));
+  for (size_t at = period; at < total; at += period)
+    std::memcpy(bytes.data() + at, bytes.data(), std::min(period, total - at));
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
@@ -42,7 +43,8 @@ std::vector<SampleScheme> sample_schemes(const SchemeInfo& info) {
   if (info.scheme == Scheme::dense)
     return {{info.scheme, DType::bf16, DType::bf16}, {info.scheme, DType::f32, DType::f32}};
   const bool integer = info.quantized_activation || !info.has_scales;
-  return {{info.scheme, integer ? DType::i8 : DType::bf16, info.weight.is_float ? DType::f8e4m3 : DType::i8, info.weight.usual_group}};
+  return {{info.scheme, integer ? DType::i8 : DType::bf16, info.weight.is_float ? DType::f8e4m3 : DType::i8,
+           info.weight.usual_group}};
 }
 
 Problem sample_problem(const SampleScheme& s, const LayerShape& shape) {
@@ -57,7 +59,8 @@ Problem sample_problem(const SampleScheme& s, const LayerShape& shape) {
   const bool exact = !scheme_info(s.scheme).has_scales && !is_floating(s.activation);
   const DType out = exact ? DType::i32 : is_floating(s.activation) ? s.activation : DType::bf16;
   auto add_output = [&](Expr expr, std::vector<int> segments) {
-    p.outputs.push_back({exact ? Expr::acc(segments[0]) : std::move(expr), out, p.segments[static_cast<size_t>(segments[0])].n, segments});
+    p.outputs.push_back({exact ? Expr::acc(segments[0]) : std::move(expr), out,
+                         p.segments[static_cast<size_t>(segments[0])].n, segments});
   };
   if (p.segments.size() == 2 && !exact) {
     add_output(Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), {0, 1});

@@ -20,7 +20,8 @@ constexpr std::string_view kAvx2Flags = "-mavx2 -mfma -mf16c";
 constexpr std::string_view kAvx512Flags =
     "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512";
 constexpr std::string_view kAvx512Bf16Flags =
-    "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mprefer-vector-width=512";
+    "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 "
+    "-mprefer-vector-width=512";
 constexpr std::string_view kAmxFlags =
     "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx512vbmi "
     "-mamx-tile -mamx-int8 -mamx-bf16 -mprefer-vector-width=512";
@@ -85,7 +86,8 @@ Machine detect_machine() {
   m.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
   std::string isas;
   for (const auto& row : kIsas)
-    if (row.device == Device::cpu && why_isa_unavailable(row.isa).empty()) isas += (isas.empty() ? "" : "+") + std::string(row.name);
+    if (row.device == Device::cpu && why_isa_unavailable(row.isa).empty())
+      isas += (isas.empty() ? "" : "+") + std::string(row.name);
   m.fingerprint = m.cpu + "/" + cpu_version() + "/" + isas + "/" + std::to_string(m.cores);
   return m;
 }
@@ -124,7 +126,8 @@ Result<Target> parse_target(std::string_view text) {
     if (text == target.str() || (row.isa == Isa::avx512 && text == "cpu:avx512vnni")) return target;
     known += ", " + target.str();
   }
-  return Error{ErrorCode::Usage, "--target", "unknown target '" + std::string(text.substr(0, 80)) + "'", "use one of: " + known};
+  return Error{ErrorCode::Usage, "--target", "unknown target '" + std::string(text.substr(0, 80)) + "'",
+               "use one of: " + known};
 }
 
 const Machine& this_machine() {

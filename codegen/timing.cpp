@@ -13,7 +13,8 @@ namespace {
 constexpr double kDropFactor = 1.5;      // a candidate this much slower after kDropRounds is not measured further
 constexpr double kDropAtOnce = 2;        // or this much slower already when it ran for the first times
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
-constexpr double kMinSample_s = 500e-6;  // shorter kernels are repeated within a sample: threads are awake as in a program
+constexpr double kMinSample_s =
+    500e-6;  // shorter kernels are repeated within a sample: threads are awake as in a program
 
 double fastest(const Contender& c) { return *std::min_element(c.samples.begin(), c.samples.end()); }
 

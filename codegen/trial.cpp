@@ -32,7 +32,8 @@ bool write_all(int fd, const void* data, size_t bytes) {
   return true;
 }
 
-[[noreturn]] void run_child(int fd, volatile int64_t* current, pid_t parent, const std::function<void(ChildReport&)>& work) {
+[[noreturn]] void run_child(int fd, volatile int64_t* current, pid_t parent,
+                            const std::function<void(ChildReport&)>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   const rlimit no_core{0, 0};
@@ -96,7 +97,8 @@ void ChildReport::send(const std::string& message) {
 Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work) {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0)
-    return Error::io("trial", fmt::format("no pipe: {}", std::strerror(errno)), "close some files or raise `ulimit -n`");
+    return Error::io("trial", fmt::format("no pipe: {}", std::strerror(errno)),
+                     "close some files or raise `ulimit -n`");
   void* page = ::mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) {
     ::close(fds[0]), ::close(fds[1]);
@@ -124,7 +126,8 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   ::close(fds[0]);
   ::munmap(page, sizeof(int64_t));
   if (child < 0)
-    return Error::io("trial", fmt::format("no process: {}", std::strerror(errno)), "raise `ulimit -u` or free some memory");
+    return Error::io("trial", fmt::format("no process: {}", std::strerror(errno)),
+                     "raise `ulimit -u` or free some memory");
   return result;
 }
 

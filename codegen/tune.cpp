@@ -26,7 +26,8 @@ constexpr size_t kMaxReferences = 16;
 constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
 
 // What a trial says. A candidate may have scribbled over the process that says it, so nothing is taken on trust.
-std::optional<json> parse_message(const std::string& message, std::initializer_list<const char*> numbers, size_t limit) {
+std::optional<json> parse_message(const std::string& message, std::initializer_list<const char*> numbers,
+                                  size_t limit) {
   json m = json::parse(message, nullptr, false);
   if (!m.is_object() || !m.contains("i") || !m["i"].is_number_unsigned() || m["i"].get<size_t>() >= limit) return {};
   for (const char* name : numbers)
@@ -54,7 +55,8 @@ struct Loaded {
 std::vector<int64_t> awkward_m(const Problem& problem, const Bucket& bucket) {
   std::vector<int64_t> out;
   const int64_t high = std::min(bucket.m_max, problem.m_max);
-  for (int64_t m : {bucket.m_min, std::min(high, bucket.m_min + 2), std::min({high, bucket.m_min + 10, int64_t{67} + bucket.m_min / 4})})
+  for (int64_t m : {bucket.m_min, std::min(high, bucket.m_min + 2),
+                    std::min({high, bucket.m_min + 10, int64_t{67} + bucket.m_min / 4})})
     if (m >= bucket.m_min && std::find(out.begin(), out.end(), m) == out.end()) out.push_back(m);
   return out;
 }
@@ -73,7 +75,13 @@ class Tuning {
   Tuning(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const std::byte> packed,
          const Bucket& bucket, const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
          const TuneOptions& options)
-      : problem_(problem), tensors_(tensors), packed_(packed), bucket_(bucket), candidates_(candidates), built_(built), options_(options) {
+      : problem_(problem),
+        tensors_(tensors),
+        packed_(packed),
+        bucket_(bucket),
+        candidates_(candidates),
+        built_(built),
+        options_(options) {
     m_ = options.mode == TuneMode::full ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
     for (size_t i = 0; i < built.size(); ++i) result_.records.push_back(new_record(built[i], candidates[i]));
   }
@@ -131,7 +139,8 @@ class Tuning {
       for (const std::string& message : child.messages) found = take_verdict(message, next) || found;
       if (!child.failure.empty()) {
         const size_t culprit = std::max(next, static_cast<size_t>(std::max<int64_t>(0, child.current)));
-        if (child.current < 0 || culprit >= built_.size()) return Error::internal("tuner", "the trial process failed: " + child.failure);
+        if (child.current < 0 || culprit >= built_.size())
+          return Error::internal("tuner", "the trial process failed: " + child.failure);
         set(culprit, TrialStatus::crashed, child.failure);
         next = culprit + 1;
       }
@@ -144,7 +153,8 @@ class Tuning {
   // True for a candidate that is right. Everything up to the one the message is about is done.
   bool take_verdict(const std::string& message, size_t& next) {
     const auto m = parse_message(message, {"error", "bound"}, built_.size());
-    if (!m || !m->contains("ok") || !(*m)["ok"].is_boolean() || !m->contains("reason") || !(*m)["reason"].is_string()) return false;
+    if (!m || !m->contains("ok") || !(*m)["ok"].is_boolean() || !m->contains("reason") || !(*m)["reason"].is_string())
+      return false;
     const size_t i = (*m)["i"];
     result_.records[i].max_error = (*m)["error"];
     result_.records[i].error_bound = (*m)["bound"];
@@ -161,7 +171,8 @@ class Tuning {
       if (!built_[i].ok()) continue;
       report.begin(i);
       auto loaded = Loaded::load(built_[i]);
-      const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_, vendor_of(i)) : OracleReport{false, 0, 0, loaded.error().message};
+      const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_, vendor_of(i))
+                                         : OracleReport{false, 0, 0, loaded.error().message};
       report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}
                       .dump(-1, ' ', false, json::error_handler_t::replace));
       // What is wrong may have written where it should not: the next one gets a process of its own.
@@ -171,8 +182,10 @@ class Tuning {
 
   // How long one execution at m may go without a sign of life.
   double trial_timeout_s(int64_t m) const {
-    const double operations = 2.0 * static_cast<double>(m) * static_cast<double>(problem_.k) * static_cast<double>(problem_.n_total());
-    return options_.trial_timeout_s > 0 ? options_.trial_timeout_s : kTrialTimeout_s + operations / (kSlowestGops * 1e9);
+    const double operations =
+        2.0 * static_cast<double>(m) * static_cast<double>(problem_.k) * static_cast<double>(problem_.n_total());
+    return options_.trial_timeout_s > 0 ? options_.trial_timeout_s
+                                        : kTrialTimeout_s + operations / (kSlowestGops * 1e9);
   }
 
   // Times the alive candidates and the references in one child; a crash drops the culprit and starts again.
@@ -184,7 +197,8 @@ class Tuning {
     for (size_t i : alive)
       if (vendor_of(i)) copies.vendor = options_.cold_vendor_weights->copies(vendor_of(i)->weights, cold_bytes);
     while (!alive.empty()) {
-      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); }));
+      QCG_TRY(child,
+              run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); }));
       if (child.failure.empty()) {
         for (const std::string& message : child.messages) take_timing(message);
         return {};
@@ -236,7 +250,8 @@ class Tuning {
     std::vector<std::span<const std::byte>> packed, vendor;
   };
 
-  void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies, ChildReport& report) const {
+  void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies,
+                     ChildReport& report) const {
     // References first: a vendor's threads must not be started while ours spin.
     const KernelInputs inputs(problem_, m_, kSeed);
     std::vector<Contender> contenders;
@@ -259,7 +274,8 @@ class Tuning {
       auto run = [&, kernel = loaded.back().kernel, vendor = built_[i].vendor]() mutable {
         const size_t now = turn++;
         if (vendor) vendor->weights = copies.vendor[now % copies.vendor.size()];
-        const KernelCall arguments(inputs, copies.packed[now % copies.packed.size()], outputs, vendor ? &*vendor : nullptr);
+        const KernelCall arguments(inputs, copies.packed[now % copies.packed.size()], outputs,
+                                   vendor ? &*vendor : nullptr);
         (void)run_kernel(pool, *kernel, arguments.call(), workspace);
       };
       if (vendor_of(i) && !prepare_vendor(i, *loaded.back().kernel, inputs, outputs, copies, report)) continue;
@@ -269,15 +285,22 @@ class Tuning {
     time_in_rounds(contenders, options_.budget_s, report);
     for (const Contender& c : contenders) {
       const Timing t = timing_of(c.samples);
-      report.send(json{{"i", c.index}, {"name", c.name}, {"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s},
-                       {"samples", t.samples}, {"dropped", c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
+      report.send(json{
+          {"i", c.index},
+          {"name", c.name},
+          {"median", t.median_s},
+          {"p10", t.p10_s},
+          {"p90", t.p90_s},
+          {"samples", t.samples},
+          {"dropped",
+           c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
     }
   }
 
   // A vendor brings weights to its own order when it is first asked about them and makes code when it first runs, which a
   // program sees once: not timed.
-  bool prepare_vendor(size_t i, const qcg_kernel& kernel, const KernelInputs& inputs, GuardedOutputs& outputs, const Copies& copies,
-                      ChildReport& report) const {
+  bool prepare_vendor(size_t i, const qcg_kernel& kernel, const KernelInputs& inputs, GuardedOutputs& outputs,
+                      const Copies& copies, ChildReport& report) const {
     for (const auto& copy : copies.vendor) {
       const VendorCall vendor{vendor_of(i)->params, copy};
       const KernelCall arguments(inputs, packed_, outputs, &vendor);
@@ -343,7 +366,8 @@ std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> 
   std::vector<Bucket> out;
   for (Bucket bucket : kBuckets) {
     if (bucket.m_min > problem.m_max || bucket.m_max < problem.m_min) continue;
-    bucket.m_probe = std::clamp(bucket.m_probe, std::max(bucket.m_min, problem.m_min), std::min(bucket.m_max, problem.m_max));
+    bucket.m_probe =
+        std::clamp(bucket.m_probe, std::max(bucket.m_min, problem.m_min), std::min(bucket.m_max, problem.m_max));
     bool asked = m_list.empty();
     for (int64_t m : m_list)
       if (m >= bucket.m_min && m <= bucket.m_max) bucket.m_probe = m, asked = true;
@@ -353,8 +377,9 @@ std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> 
   return out;
 }
 
-Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const std::byte> packed,
-                        const Bucket& bucket, const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
+Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors,
+                        std::span<const std::byte> packed, const Bucket& bucket,
+                        const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
                         const TuneOptions& options) {
   return Tuning(problem, tensors, packed, bucket, candidates, built, options).run();
 }

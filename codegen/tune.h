@@ -30,7 +30,8 @@ struct Bucket {
   int64_t m_min, m_max;  // both included; m_max INT64_MAX: no limit
   int64_t m_probe;
 };
-inline constexpr Bucket kBuckets[] = {{1, 1, 1}, {2, 4, 4}, {5, 16, 16}, {17, 64, 64}, {65, 256, 256}, {257, INT64_MAX, 1024}};
+inline constexpr Bucket kBuckets[] = {{1, 1, 1},    {2, 4, 4},      {5, 16, 16},
+                                      {17, 64, 64}, {65, 256, 256}, {257, INT64_MAX, 1024}};
 // The rows of kBuckets that meet [m_min, m_max], probes clamped into it; m_list (--m) replaces probes and keeps buckets that hold one.
 std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list);
 
@@ -52,7 +53,8 @@ struct TuneRecord {
   double median_s = 0, p10_s = 0, p90_s = 0;
   int samples = 0;
   double merged_s = 0;                      // separate only: what merged took in the same rounds
-  double gbps = 0, gflops = 0, share = 0;   // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
+  double gbps = 0, gflops = 0,
+         share = 0;  // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
   double compile_s = 0;
   double max_error = 0, error_bound = 0;    // of the verification; error where status is wrong names m, n
   TrialStatus status = TrialStatus::untimed;
@@ -64,9 +66,12 @@ struct TuneRecord {
   std::string date;          // ISO 8601, UTC
 };
 // The record of one kernel before anything was tried: what is known from the problem and the build.
-TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel, const Bucket& bucket);
+TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel,
+                           const Bucket& bucket);
 std::string_view trial_status_name(TrialStatus status);
-inline bool is_extern(const TuneRecord& r) { return r.candidate == kExternCandidate; }  // a vendor's kernel that a program may call
+inline bool is_extern(const TuneRecord& r) {
+  return r.candidate == kExternCandidate;
+}  // a vendor's kernel that a program may call
 std::string to_json_line(const TuneRecord& record);                  // one object, no newline
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
 
@@ -77,7 +82,8 @@ struct Ceilings {
   double peak_gflops_f32 = 0;            // FMA
   double peak_gflops_bf16 = 0;           // best of bf16 dot, FMA, AMX
   double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
-  std::map<std::string_view, double> instruction_gflops;  // of each Compute (gemm_layout.h) that the ISA has more than one of
+  std::map<std::string_view, double>
+      instruction_gflops;  // of each Compute (gemm_layout.h) that the ISA has more than one of
 };
 Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
 Ceilings measure_ceilings_again(Isa isa, int threads);   // a shared machine drifts within minutes
@@ -91,7 +97,8 @@ struct TuneOptions {
   double budget_s = 2.0;                 // per bucket; fast keeps it, full may take ten times as long
   bool references = true;                // time vendor kernels beside ours
   Ceilings ceilings;
-  std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>(), cold_vendor_weights = std::make_shared<ColdWeights>();
+  std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>(),
+                               cold_vendor_weights = std::make_shared<ColdWeights>();
   double trial_timeout_s = 0;            // a candidate this long without an answer hangs; 0: from the work it has
 };
 
@@ -103,8 +110,9 @@ struct TuneResult {
 // A vendor's kernel among the built ones is a candidate like the others, the last in order of preference.
 // Verifies every built candidate at awkward M within the bucket, drops wrong ones, times the rest interleaved with the
 // references. TuneMode::off verifies the first candidate only and times nothing.
-Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const std::byte> packed,
-                        const Bucket& bucket, const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
+Result<TuneResult> tune(const Problem& problem, const std::vector<SegmentTensors>& tensors,
+                        std::span<const std::byte> packed, const Bucket& bucket,
+                        const std::vector<Candidate>& candidates, const std::vector<BuiltKernel>& built,
                         const TuneOptions& options);
 
 }  // namespace qcg

@@ -26,9 +26,13 @@ std::optional<TrialStatus> status_from_name(std::string_view name) {
 }
 
 // False: the member is of another type or out of range. Null is a number that JSON cannot say, and stays 0.
-bool read_field(const json& value, std::string& out) { return value.is_string() && (out = value.get<std::string>(), true); }
+bool read_field(const json& value, std::string& out) {
+  return value.is_string() && (out = value.get<std::string>(), true);
+}
 bool read_field(const json& value, bool& out) { return value.is_boolean() && (out = value.get<bool>(), true); }
-bool read_field(const json& value, double& out) { return value.is_null() || (value.is_number() && (out = value.get<double>(), true)); }
+bool read_field(const json& value, double& out) {
+  return value.is_null() || (value.is_number() && (out = value.get<double>(), true));
+}
 bool read_field(const json& value, std::vector<std::string>& out) {
   if (!value.is_array()) return false;
   for (const json& item : value)
@@ -39,7 +43,8 @@ template <class Integer>
   requires std::is_integral_v<Integer>
 bool read_field(const json& value, Integer& out) {
   if (!value.is_number_integer()) return false;
-  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<Integer>::max())) return false;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<Integer>::max()))
+    return false;
   if (value.get<int64_t>() < std::numeric_limits<Integer>::min()) return false;
   out = value.get<Integer>();
   return true;
@@ -48,12 +53,15 @@ bool read_field(const json& value, Integer& out) {
 // Calls f(field name, member) for every field of a record: one list for writing and reading.
 template <class Record, class F>
 void for_each_field(Record& r, F&& f) {
-  f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target), f("candidate", r.candidate);
+  f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target),
+      f("candidate", r.candidate);
   f("scheme", r.scheme), f("epilogue", r.epilogue), f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);
-  f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("merged_s", r.merged_s), f("gbps", r.gbps), f("gflops", r.gflops);
+  f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("merged_s", r.merged_s), f("gbps", r.gbps),
+      f("gflops", r.gflops);
   f("share", r.share), f("compile_s", r.compile_s), f("max_error", r.max_error), f("error_bound", r.error_bound);
-  f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key), f("machine", r.machine), f("date", r.date);
+  f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key),
+      f("machine", r.machine), f("date", r.date);
 }
 
 }  // namespace
@@ -71,7 +79,8 @@ Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
   std::error_code ec;
   std::ifstream in;
   if (std::filesystem::is_regular_file(path, ec)) in.open(path, std::ios::binary);
-  if (!in.is_open()) return Error::io(path, "this tune log cannot be read", "name a program directory or its tune.jsonl");
+  if (!in.is_open())
+    return Error::io(path, "this tune log cannot be read", "name a program directory or its tune.jsonl");
   std::vector<TuneRecord> records;
   std::string line(kMaxLine, '\0');
   for (size_t number = 1; in.getline(line.data(), kMaxLine), in.gcount() > 0 || in.good(); ++number) {
@@ -82,7 +91,8 @@ Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
     const std::string_view text(line.data(), static_cast<size_t>(in.gcount()) - (in.eof() ? 0 : 1));
     if (text.empty()) continue;
     const json parsed = json::parse(text, nullptr, false);
-    if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status") || !parsed["status"].is_string())
+    if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status") ||
+        !parsed["status"].is_string())
       return Error::bad_input(where, "not a tune record", "every line is a JSON object as `compile` writes it");
     TuneRecord record;
     const char* wrong = nullptr;
@@ -91,7 +101,9 @@ Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
     });
     const auto status = status_from_name(parsed["status"].get<std::string>());
     if (!status) wrong = "status";
-    if (wrong) return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong), "every line is a JSON object as `compile` writes it");
+    if (wrong)
+      return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong),
+                              "every line is a JSON object as `compile` writes it");
     record.status = *status;
     records.push_back(std::move(record));
   }

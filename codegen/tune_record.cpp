@@ -8,7 +8,8 @@
 
 namespace qcg {
 
-TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel, const Bucket& bucket) {
+TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel,
+                           const Bucket& bucket) {
   TuneRecord r;
   r.kernel = kernel.source.name;
   r.problem = problem.signature();

@@ -40,13 +40,15 @@ float number_at(const Tensor& t, size_t i) {
 }
 
 // Row n of (weight - zero) * scale + offset, as `dtype`. Tensors are contiguous.
-void dequantize_row(const Problem& problem, const SegmentTensors& t, size_t n, DType dtype, std::vector<float>& row, std::byte* out) {
+void dequantize_row(const Problem& problem, const SegmentTensors& t, size_t n, DType dtype, std::vector<float>& row,
+                    std::byte* out) {
   const size_t k = static_cast<size_t>(problem.k), groups = static_cast<size_t>(problem.groups());
   const size_t group = problem.group > 0 ? static_cast<size_t>(problem.group) : k;
   const WeightInfo& weight = scheme_info(problem.scheme).weight;
   row.resize(k);
   for (size_t g = 0; g < groups; ++g) {
-    const float scale = t.scales.bound() ? number_at(t.scales, n * groups + g) : 1, zero = t.zeros.bound() ? number_at(t.zeros, n * groups + g) : 0;
+    const float scale = t.scales.bound() ? number_at(t.scales, n * groups + g) : 1,
+                zero = t.zeros.bound() ? number_at(t.zeros, n * groups + g) : 0;
     const float offset = t.offsets.bound() ? number_at(t.offsets, n * groups + g) : 0;
     const size_t end = std::min(k, (g + 1) * group);
     const auto* bytes = reinterpret_cast<const int8_t*>(t.weight.bytes().data());
@@ -64,13 +66,14 @@ const VendorEltwise* find_vendor_eltwise(const Expr& expr, bool& covered) {
   const Expr& e = strip_casts(expr);
   covered = e.kind == ExprKind::acc;
   if (e.kind != ExprKind::call || e.args.empty() || strip_casts(e.args[0]).kind != ExprKind::acc) return nullptr;
-  const auto row = std::find_if(std::begin(kEltwise), std::end(kEltwise), [&](const VendorEltwise& v) { return v.function == e.function; });
+  const auto row = std::find_if(std::begin(kEltwise), std::end(kEltwise),
+                                [&](const VendorEltwise& v) { return v.function == e.function; });
   covered = row != std::end(kEltwise);
   return covered ? row : nullptr;
 }
 
-void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const std::vector<SegmentTensors>& tensors, ThreadPool& pool,
-                          std::span<std::byte> out) {
+void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const std::vector<SegmentTensors>& tensors,
+                          ThreadPool& pool, std::span<std::byte> out) {
   const size_t row_bytes = static_cast<size_t>(problem.k) * dtype_bytes(way.weight);
   std::byte* at = out.data();
   for (const SegmentTensors& t : tensors) {
@@ -81,7 +84,8 @@ void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const
     pool.parallel_items(s.weight.shape[0], [&](int64_t begin, int64_t end, int) {
       std::vector<float> row;
       for (size_t n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n) {
-        if (!way.dequantize && s.weight.dtype == way.weight) std::memcpy(at + n * row_bytes, s.weight.bytes().data() + n * row_bytes, row_bytes);
+        if (!way.dequantize && s.weight.dtype == way.weight)
+          std::memcpy(at + n * row_bytes, s.weight.bytes().data() + n * row_bytes, row_bytes);
         else dequantize_row(problem, s, n, way.weight, row, at + n * row_bytes);
       }
     });
@@ -93,7 +97,8 @@ std::vector<float> vendor_numbers(const std::vector<SegmentTensors>& tensors, Te
   std::vector<float> out;
   for (const SegmentTensors& t : tensors) {
     const Tensor values = (t.*member).bound() ? (t.*member).contiguous() : Tensor();
-    for (size_t n = 0; n < static_cast<size_t>(t.weight.shape[0]); ++n) out.push_back(values.bound() ? number_at(values, n) : 0);
+    for (size_t n = 0; n < static_cast<size_t>(t.weight.shape[0]); ++n)
+      out.push_back(values.bound() ? number_at(values, n) : 0);
   }
   return out;
 }
@@ -103,13 +108,17 @@ std::vector<VendorMatmul> vendor_matmuls(const Problem& problem) {
   const DType y = is_floating(x) && problem.outputs[0].dtype == x ? x : DType::f32;
   const std::string act(dtype_name(x));
   const SchemeInfo& scheme = scheme_info(problem.scheme);
-  const bool zeros = has_zeros(problem), plain = problem.group == 0 && scheme.weight.bits == 8 && !scheme.weight.is_float;
-  if (problem.scheme == Scheme::dense) return {{x, y, false, false, act + " matmul" + (problem.weight == x ? "" : fmt::format(" on {} weight", act))}};
+  const bool zeros = has_zeros(problem),
+             plain = problem.group == 0 && scheme.weight.bits == 8 && !scheme.weight.is_float;
+  if (problem.scheme == Scheme::dense)
+    return {{x, y, false, false, act + " matmul" + (problem.weight == x ? "" : fmt::format(" on {} weight", act))}};
   if (!scheme.has_scales) return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32"}};
-  if (scheme.quantized_activation && !plain) return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
+  if (scheme.quantized_activation && !plain)
+    return {{DType::i8, DType::i32, false, false, act + " x s8 matmul to s32, unscaled"}};
   if (scheme.quantized_activation)
-    return {{DType::i8, DType::f32, false, true, fmt::format("{} x s8 matmul with channel scales, without quantization, row scales{}", act,
-                                                              zeros || problem.x_has_zero ? " and zero points" : "")}};
+    return {{DType::i8, DType::f32, false, true,
+             fmt::format("{} x s8 matmul with channel scales, without quantization, row scales{}", act,
+                         zeros || problem.x_has_zero ? " and zero points" : "")}};
   std::vector<VendorMatmul> out;
   if (plain && !zeros) out.push_back({DType::i8, y, false, true, act + " x s8 matmul with weights decompression"});
   out.push_back({x, y, true, false, act + " matmul on dequantized weight"});

@@ -40,8 +40,8 @@ struct VendorEltwise {
 const VendorEltwise* find_vendor_eltwise(const Expr& expr, bool& covered);
 
 // The segments' weights below each other as `way` wants them. `out` has room for exactly that.
-void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const std::vector<SegmentTensors>& tensors, ThreadPool& pool,
-                          std::span<std::byte> out);
+void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const std::vector<SegmentTensors>& tensors,
+                          ThreadPool& pool, std::span<std::byte> out);
 // One float per output column from a tensor of [n] or [n, 1]; 0 where a segment has none.
 std::vector<float> vendor_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::* member);
 

@@ -33,7 +33,8 @@ std::string find_onednn_module() {
   std::error_code ec;
   const auto directory = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
   for (const char* candidate : kModuleDirs)
-    if (const auto path = directory / candidate / kModule; std::filesystem::is_regular_file(path, ec)) return path.string();
+    if (const auto path = directory / candidate / kModule; std::filesystem::is_regular_file(path, ec))
+      return path.string();
   return {};
 }
 

@@ -28,7 +28,8 @@ Elements<T> read_elements(const Tensor& data) {
   std::vector<T> out(static_cast<size_t>(dense.numel()));
   const std::byte* p = out.empty() ? nullptr : dense.bytes().data();
   for (T& v : out) {
-    v = is_floating(data.dtype) ? static_cast<T>(element_to_double(data.dtype, p)) : static_cast<T>(element_to_int(data.dtype, p));
+    v = is_floating(data.dtype) ? static_cast<T>(element_to_double(data.dtype, p))
+                                : static_cast<T>(element_to_int(data.dtype, p));
     p += width;
   }
   return out;

@@ -286,7 +286,8 @@ int64_t Expr::evaluate_integers(std::span<const int64_t> ins) const {
     return element_to_int(dtype, element);
   }
   if (function == "where") return a != 0 ? b : args[2].evaluate_integers(ins);
-  if (function == "clamp") return std::min(std::max(a, b), args[2].evaluate_integers(ins));  // torch's order, for lo > hi
+  if (function == "clamp")
+    return std::min(std::max(a, b), args[2].evaluate_integers(ins));  // torch's order, for lo > hi
   return as_signed(find_integer_function(function)->apply(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
 }
 

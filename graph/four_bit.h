@@ -34,9 +34,10 @@ struct FourBitFormat {
 };
 
 inline constexpr std::array<FourBitFormat, 3> kFourBitFormats = {{
-    {"mxfp4", 32, NibbleOrder::low_first, Scheme::f4, 0.5},  // scales e8m0 (or u8): 2^(s - 127)       OCP MX 1.0, gpt-oss
+    {"mxfp4", 32, NibbleOrder::low_first, Scheme::f4,
+     0.5},  // scales e8m0 (or u8): 2^(s - 127)       OCP MX 1.0, gpt-oss
     {"nvfp4", 16, NibbleOrder::low_first, Scheme::f4, 0.5},  // scales e4m3, times one global f32
-    {"nf4", 64, NibbleOrder::high_first, Scheme::nf4, 1},   // scales f32 ("absmax")                  QLoRA, bitsandbytes
+    {"nf4", 64, NibbleOrder::high_first, Scheme::nf4, 1},  // scales f32 ("absmax")                  QLoRA, bitsandbytes
 }};
 
 // The weights that codes 0..15 stand for: those of the scheme's table, or the codes themselves.

@@ -27,7 +27,8 @@ void normalize_args(const OpSchema& op, std::vector<Arg>& args) {
 
 const Arg& require_arg(const OpSchema* op, const std::vector<Arg>& args, std::string_view name) {
   int index = op ? op->arg_index(name) : -1;
-  if (index < 0 || static_cast<size_t>(index) >= args.size()) std::abort();  // the caller named an argument the op lacks
+  if (index < 0 || static_cast<size_t>(index) >= args.size())
+    std::abort();  // the caller named an argument the op lacks
   return args[index];
 }
 

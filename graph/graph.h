@@ -141,6 +141,7 @@ Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node)
 struct ReferenceOptions {
   bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
 };
-Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions = {});
+Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
+                                           ReferenceOptions = {});
 
 }  // namespace qcg

@@ -47,9 +47,11 @@ Status settle_in_place(const OpArgs& a, Types& types) {
   if (functional_name(a.node.op->name) == a.node.op->name) return {};
   const Value& self = a.graph.value(*a.node.args[0].get<ValueId>());
   if (types[0].shape != self.shape)
-    return a.fail("self", fmt::format("an in-place result of shape {} does not fit into {}", to_string(types[0].shape), to_string(self.shape)));
+    return a.fail("self", fmt::format("an in-place result of shape {} does not fit into {}", to_string(types[0].shape),
+                                      to_string(self.shape)));
   if (category(types[0].dtype) > category(self.dtype))
-    return a.fail("self", fmt::format("an in-place result of dtype {} does not fit into {}", dtype_name(types[0].dtype), dtype_name(self.dtype)));
+    return a.fail("self", fmt::format("an in-place result of dtype {} does not fit into {}", dtype_name(types[0].dtype),
+                                      dtype_name(self.dtype)));
   types[0].dtype = self.dtype;
   return {};
 }
@@ -64,7 +66,8 @@ bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
 
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w) {
   if (x == w) return {};
-  return a.fail(arg, fmt::format("contracts {} elements with {}", x.str(), w.str()), "the contracted axes must have the same size");
+  return a.fail(arg, fmt::format("contracts {} elements with {}", x.str(), w.str()),
+                "the contracted axes must have the same size");
 }
 
 const Value* OpArgs::optional_tensor(std::string_view name) const {
@@ -72,7 +75,9 @@ const Value* OpArgs::optional_tensor(std::string_view name) const {
   return id == kNoValue ? nullptr : &graph.value(id);
 }
 
-const std::vector<ValueId>& OpArgs::tensors(std::string_view name) const { return *node.arg(name).get<std::vector<ValueId>>(); }
+const std::vector<ValueId>& OpArgs::tensors(std::string_view name) const {
+  return *node.arg(name).get<std::vector<ValueId>>();
+}
 const std::vector<Expr>& OpArgs::exprs(std::string_view name) const { return *node.arg(name).get<std::vector<Expr>>(); }
 const std::string& OpArgs::string(std::string_view name) const { return *node.arg(name).get<std::string>(); }
 const Dim& OpArgs::dim(std::string_view name) const { return *node.arg(name).get<Dim>(); }
@@ -97,7 +102,8 @@ Result<size_t> OpArgs::axis(std::string_view name, size_t rank) const { return a
 Result<size_t> OpArgs::axis(std::string_view name, const Dim& value, size_t rank) const {
   int64_t n = static_cast<int64_t>(std::max<size_t>(rank, 1));
   if (!value.is_constant() || value.constant() < -n || value.constant() >= n)
-    return fail(name, fmt::format("axis {} is outside a tensor of rank {}", value.str(), rank), "use an axis from -rank to rank-1");
+    return fail(name, fmt::format("axis {} is outside a tensor of rank {}", value.str(), rank),
+                "use an axis from -rank to rank-1");
   return static_cast<size_t>(value.constant() < 0 ? value.constant() + n : value.constant());
 }
 
@@ -117,14 +123,17 @@ Result<std::vector<size_t>> OpArgs::axes(std::string_view name, size_t rank) con
 
 Result<int64_t> OpArgs::constant(std::string_view name) const {
   const Dim& d = dim(name);
-  if (!d.is_constant()) return unsupported(name, fmt::format("{} is known only at run time", d.str()), "export with a constant here");
+  if (!d.is_constant())
+    return unsupported(name, fmt::format("{} is known only at run time", d.str()), "export with a constant here");
   return d.constant();
 }
 
 Error OpArgs::fail(std::string_view arg, std::string message, std::string help) const {
-  std::string where = node.where.empty() && !node.outputs.empty() ? "%" + graph.value(node.outputs[0]).name : node.where;
-  return Error::bad_input(std::move(where), fmt::format("{}, argument '{}': {}", node.op->name, arg, message),
-                          help.empty() ? "compare the node with the op's signature in `qcodegen list ops`" : std::move(help));
+  std::string where =
+      node.where.empty() && !node.outputs.empty() ? "%" + graph.value(node.outputs[0]).name : node.where;
+  return Error::bad_input(
+      std::move(where), fmt::format("{}, argument '{}': {}", node.op->name, arg, message),
+      help.empty() ? "compare the node with the op's signature in `qcodegen list ops`" : std::move(help));
 }
 
 Error OpArgs::unsupported(std::string_view arg, std::string message, std::string help) const {
@@ -223,7 +232,8 @@ Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node)
   QCG_CHECK(settle_in_place(args, types));
   for (const ValueType& type : types)
     for (const Dim& d : type.shape)
-      if (!d.valid()) return args.fail(node.op->args[0].name, "the size of the result does not fit 64 bits", "use smaller tensors");
+      if (!d.valid())
+        return args.fail(node.op->args[0].name, "the size of the result does not fit 64 bits", "use smaller tensors");
   return types;
 }
 

@@ -92,7 +92,8 @@ Result<Types> infer_choose_tensor(const OpArgs& a) {
 
 Result<Types> infer_choose_rows(const OpArgs& a) {
   QCG_TRY(x, float_input(a));
-  if (*a.dtype("dtype") != DType::i8) return a.unsupported("dtype", fmt::format("rows quantized to {}", dtype_name(*a.dtype("dtype"))), "use i8");
+  if (*a.dtype("dtype") != DType::i8)
+    return a.unsupported("dtype", fmt::format("rows quantized to {}", dtype_name(*a.dtype("dtype"))), "use i8");
   if (x->shape.empty()) return a.fail("input", "a tensor without axes has no rows");
   Shape rows = x->shape;
   rows.back() = Dim(1);

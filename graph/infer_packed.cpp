@@ -21,16 +21,22 @@ Status has_type(const OpArgs& a, std::string_view arg, DType dtype, const std::v
   }
   if (fits) return {};
   std::string sizes;
-  for (int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + (size < 0 ? std::string("_") : std::to_string(size));
-  return a.fail(arg, fmt::format("expected {}[{}], got {}", dtype_name(dtype), sizes, describe(v)), std::string(kRepack));
+  for (int64_t size : shape)
+    sizes += (sizes.empty() ? "" : ", ") + (size < 0 ? std::string("_") : std::to_string(size));
+  return a.fail(arg, fmt::format("expected {}[{}], got {}", dtype_name(dtype), sizes, describe(v)),
+                std::string(kRepack));
 }
 
 Result<Types> infer_int4pack(const OpArgs& a, int64_t n, int64_t k) {
   const Value& x = a.tensor("self");
-  if (x.shape.size() != 2 || !is_floating(x.dtype)) return a.fail("self", "expected rows of a floating dtype, got " + describe(x));
-  if (!x.shape[1].is_constant(k)) return a.fail("mat2", fmt::format("contracts {} elements with {}", x.shape[1].str(), k), "the contracted axes must have the same size");
+  if (x.shape.size() != 2 || !is_floating(x.dtype))
+    return a.fail("self", "expected rows of a floating dtype, got " + describe(x));
+  if (!x.shape[1].is_constant(k))
+    return a.fail("mat2", fmt::format("contracts {} elements with {}", x.shape[1].str(), k),
+                  "the contracted axes must have the same size");
   QCG_TRY(group, a.constant("qGroupSize"));
-  if (group < 1 || k % group != 0) return a.fail("qGroupSize", fmt::format("groups of {} do not divide K = {}", group, k), std::string(kRepack));
+  if (group < 1 || k % group != 0)
+    return a.fail("qGroupSize", fmt::format("groups of {} do not divide K = {}", group, k), std::string(kRepack));
   const Value& sz = a.tensor("qScaleAndZeros");
   if (!is_floating(sz.dtype)) return a.fail("qScaleAndZeros", "expected a floating dtype, got " + describe(sz));
   QCG_CHECK(has_type(a, "qScaleAndZeros", sz.dtype, {k / group, n, 2}));
@@ -47,22 +53,27 @@ Result<Types> infer_int4pack_cuda(const OpArgs& a) {
   QCG_CHECK(has_type(a, "mat2", DType::i32, {-1, -1, 32, -1}));
   const Shape& packed = a.tensor("mat2").shape;
   const int64_t tiles = packed[3].constant() * 2;
-  if (tiles != 2 && tiles != 4 && tiles != 8) return a.fail("mat2", fmt::format("{} inner tiles of K, not 2, 4 or 8", tiles), std::string(kRepack));
+  if (tiles != 2 && tiles != 4 && tiles != 8)
+    return a.fail("mat2", fmt::format("{} inner tiles of K, not 2, 4 or 8", tiles), std::string(kRepack));
   return infer_int4pack(a, packed[0].constant() * 8, packed[1].constant() * tiles * 16);
 }
 
 Result<Types> infer_da8w4(const OpArgs& a) {
   const Value& x = a.tensor("input");
-  if (x.shape.empty() || (x.dtype != DType::i8 && x.dtype != DType::u8)) return a.fail("input", "expected rows of u8 or i8, got " + describe(x));
+  if (x.shape.empty() || (x.dtype != DType::i8 && x.dtype != DType::u8))
+    return a.fail("input", "expected rows of u8 or i8, got " + describe(x));
   QCG_CHECK(has_type(a, "weight", DType::u8, {-1, -1, -1, 16}));
   const Shape& packed = a.tensor("weight").shape;
-  const int64_t panels = packed[0].constant(), blocks = packed[1].constant(), block = packed[2].constant(), n = panels * 32;
+  const int64_t panels = packed[0].constant(), blocks = packed[1].constant(), block = packed[2].constant(),
+                n = panels * 32;
   if (!x.shape.back().is_constant(blocks * block))
-    return a.fail("weight", fmt::format("contracts {} elements with {}", x.shape.back().str(), blocks * block), "the contracted axes must have the same size");
+    return a.fail("weight", fmt::format("contracts {} elements with {}", x.shape.back().str(), blocks * block),
+                  "the contracted axes must have the same size");
   QCG_CHECK(has_type(a, "weight_scales", DType::f32, {panels, -1, 32}));
   const Dim groups = a.tensor("weight_scales").shape[1];
   if (panels < 1 || groups.constant() < 1 || blocks % groups.constant() != 0 || block < 1 || block % 4 != 0)
-    return a.fail("weight_scales", fmt::format("{} groups for {} blocks of {}", groups.str(), blocks, block), std::string(kRepack));
+    return a.fail("weight_scales", fmt::format("{} groups for {} blocks of {}", groups.str(), blocks, block),
+                  std::string(kRepack));
   QCG_CHECK(has_type(a, "weight_qzeros", DType::i8, {panels, groups.constant(), 32}));
   QCG_CHECK(has_type(a, "compensation", DType::i32, {panels, blocks, 32}));
   Shape shape(x.shape.begin(), x.shape.end() - 1);

@@ -73,15 +73,20 @@ Result<Types> infer_compare(const OpArgs& a) {
 }
 
 Result<Types> infer_where(const OpArgs& a) {
-  if (a.tensor("condition").dtype != DType::boolean) return a.fail("condition", "expected bool, got " + describe(a.tensor("condition")));
+  if (a.tensor("condition").dtype != DType::boolean)
+    return a.fail("condition", "expected bool, got " + describe(a.tensor("condition")));
   QCG_TRY(p, promote_operands(a, {"self", "other"}));
   auto shape = broadcast(p.shape, a.tensor("condition").shape);
-  if (!shape) return a.fail("condition", fmt::format("{} does not broadcast with {}", describe(a.tensor("condition")), to_string(p.shape)));
+  if (!shape)
+    return a.fail("condition",
+                  fmt::format("{} does not broadcast with {}", describe(a.tensor("condition")), to_string(p.shape)));
   p.shape = *shape;
   return finish(a, std::move(p), false);
 }
 
-Result<Types> infer_like(const OpArgs& a) { return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.tensor("self").shape); }
+Result<Types> infer_like(const OpArgs& a) {
+  return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.tensor("self").shape);
+}
 
 Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
 
@@ -119,7 +124,8 @@ Result<Types> infer_sum(const OpArgs& a) {
 Result<Types> infer_mean(const OpArgs& a) {
   QCG_TRY(shape, reduced_shape(a));
   DType dtype = a.dtype("dtype").value_or(a.tensor("self").dtype);
-  if (!is_floating(dtype)) return a.fail("self", "a mean needs a floating dtype, got " + describe(a.tensor("self")), "pass dtype=");
+  if (!is_floating(dtype))
+    return a.fail("self", "a mean needs a floating dtype, got " + describe(a.tensor("self")), "pass dtype=");
   return one(dtype, std::move(shape));
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 Status same_dtype(const OpArgs& a, const Value& x, std::string_view arg, const Value& w) {
   if (x.dtype == w.dtype) return {};
-  return a.fail(arg, fmt::format("dtype {} does not match {}", dtype_name(w.dtype), dtype_name(x.dtype)), "cast one of them before the product");
+  return a.fail(arg, fmt::format("dtype {} does not match {}", dtype_name(w.dtype), dtype_name(x.dtype)),
+                "cast one of them before the product");
 }
 
 Status has_rank(const OpArgs& a, std::string_view arg, size_t rank) {
@@ -22,7 +23,8 @@ Result<Types> infer_linear(const OpArgs& a) {
   const Value& w = a.tensor("weight");
   const Value* bias = a.optional_tensor("bias");
   if (x.shape.empty()) return a.fail("input", "a tensor without axes has nothing to contract");
-  if (w.shape.size() != 2 && w.shape.size() != 1) return a.fail("weight", fmt::format("expected [N, K], got {}", describe(w)));
+  if (w.shape.size() != 2 && w.shape.size() != 1)
+    return a.fail("weight", fmt::format("expected [N, K], got {}", describe(w)));
   QCG_CHECK(same_dtype(a, x, "weight", w));
   QCG_CHECK(same_k(a, "weight", x.shape.back(), w.shape.back()));
   Shape shape(x.shape.begin(), x.shape.end() - 1);
@@ -30,7 +32,8 @@ Result<Types> infer_linear(const OpArgs& a) {
   if (bias) {
     QCG_CHECK(same_dtype(a, x, "bias", *bias));
     auto fitted = broadcast(shape, bias->shape);
-    if (!fitted || *fitted != shape) return a.fail("bias", fmt::format("{} does not fit a result of shape {}", describe(*bias), to_string(shape)));
+    if (!fitted || *fitted != shape)
+      return a.fail("bias", fmt::format("{} does not fit a result of shape {}", describe(*bias), to_string(shape)));
   }
   return one(x.dtype, std::move(shape));
 }
@@ -53,7 +56,9 @@ Result<Types> infer_addmm(const OpArgs& a) {
   QCG_CHECK(same_dtype(a, a.tensor("mat1"), "mat2", a.tensor("mat2")));
   QCG_CHECK(same_dtype(a, a.tensor("mat1"), "self", a.tensor("self")));
   auto fitted = broadcast(shape, a.tensor("self").shape);
-  if (!fitted || *fitted != shape) return a.fail("self", fmt::format("{} does not fit a result of shape {}", describe(a.tensor("self")), to_string(shape)));
+  if (!fitted || *fitted != shape)
+    return a.fail("self",
+                  fmt::format("{} does not fit a result of shape {}", describe(a.tensor("self")), to_string(shape)));
   return one(a.tensor("mat1").dtype, std::move(shape));
 }
 
@@ -64,7 +69,8 @@ Result<Types> infer_bmm(const OpArgs& a) {
   const Value& w = a.tensor("mat2");
   QCG_CHECK(same_dtype(a, x, "mat2", w));
   QCG_CHECK(same_k(a, "mat2", x.shape[2], w.shape[1]));
-  if (!(x.shape[0] == w.shape[0])) return a.fail("mat2", fmt::format("{} batches against {}", w.shape[0].str(), x.shape[0].str()));
+  if (!(x.shape[0] == w.shape[0]))
+    return a.fail("mat2", fmt::format("{} batches against {}", w.shape[0].str(), x.shape[0].str()));
   return one(x.dtype, {x.shape[0], x.shape[1], w.shape[2]});
 }
 
@@ -77,7 +83,8 @@ Result<Types> infer_matmul(const OpArgs& a) {
   QCG_CHECK(same_k(a, "other", x.shape.back(), w.shape[k_axis]));
   auto batch_of = [](const Shape& s) { return Shape(s.begin(), s.size() > 2 ? s.end() - 2 : s.begin()); };
   auto batch = broadcast(batch_of(x.shape), batch_of(w.shape));
-  if (!batch) return a.fail("other", fmt::format("the batches of {} and {} do not broadcast", describe(x), describe(w)));
+  if (!batch)
+    return a.fail("other", fmt::format("the batches of {} and {} do not broadcast", describe(x), describe(w)));
   Shape shape = *batch;
   if (x.shape.size() > 1) shape.push_back(x.shape[x.shape.size() - 2]);
   if (w.shape.size() > 1) shape.push_back(w.shape.back());
@@ -100,7 +107,8 @@ Result<Types> infer_weight_int8pack_mm(const OpArgs& a) {
   if (!is_floating(x.dtype)) return a.fail("self", "expected a floating dtype, got " + describe(x));
   if (w.dtype != DType::i8) return a.fail("mat2", "expected i8 [N, K], got " + describe(w));
   QCG_CHECK(same_k(a, "mat2", x.shape[1], w.shape[1]));
-  if (scales.shape != Shape{w.shape[0]}) return a.fail("scales", fmt::format("expected [{}], got {}", w.shape[0].str(), describe(scales)));
+  if (scales.shape != Shape{w.shape[0]})
+    return a.fail("scales", fmt::format("expected [{}], got {}", w.shape[0].str(), describe(scales)));
   QCG_CHECK(same_dtype(a, x, "scales", scales));
   return one(x.dtype, {x.shape[0], w.shape[0]});
 }

@@ -25,7 +25,8 @@ Result<Types> infer_choose_qparams(const OpArgs& a) {
   if (!is_floating(x->dtype)) return a.fail("input", "expected a floating dtype, got " + describe(*x));
   const std::string& mapping = a.string("mapping_type");
   if (mapping != "SYMMETRIC" && mapping != "ASYMMETRIC" && mapping != "SYMMETRIC_NO_CLIPPING_ERR")
-    return a.unsupported("mapping_type", fmt::format("mapping '{}'", mapping.substr(0, 40)), "use SYMMETRIC or ASYMMETRIC");
+    return a.unsupported("mapping_type", fmt::format("mapping '{}'", mapping.substr(0, 40)),
+                         "use SYMMETRIC or ASYMMETRIC");
   QCG_CHECK(check_quant_range(a, "target_dtype"));
   QCG_TRY(blocks, block_shape(a, x->shape));
   Shape shape = blocks.reduced_shape();
@@ -62,7 +63,8 @@ Result<Types> infer_quantize(const OpArgs& a) {
 
 Result<Types> infer_dequantize(const OpArgs& a) {
   const Value& x = a.tensor("input");
-  if (x.dtype != *a.dtype("input_dtype")) return a.fail("input", fmt::format("expected {}, got {}", dtype_name(*a.dtype("input_dtype")), describe(x)));
+  if (x.dtype != *a.dtype("input_dtype"))
+    return a.fail("input", fmt::format("expected {}, got {}", dtype_name(*a.dtype("input_dtype")), describe(x)));
   QCG_CHECK(check_quant_range(a, "input_dtype"));
   QCG_CHECK(check_qparams(a, x));
   if (!is_floating(*a.dtype("output_dtype"))) return a.fail("output_dtype", "expected a floating dtype");

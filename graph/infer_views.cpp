@@ -21,7 +21,8 @@ Result<Types> infer_cast(const OpArgs& a) {
 Result<Types> infer_type_as(const OpArgs& a) { return one(a.tensor("other").dtype, a.tensor("self").shape); }
 
 Result<Types> infer_dropout(const OpArgs& a) {
-  if (a.boolean("train")) return a.unsupported("train", "dropout in training mode is random", "call model.eval() before export");
+  if (a.boolean("train"))
+    return a.unsupported("train", "dropout in training mode is random", "call model.eval() before export");
   return infer_same(a);
 }
 
@@ -103,7 +104,8 @@ Result<Types> infer_transpose(const OpArgs& a) {
 Result<Types> infer_permute(const OpArgs& a) {
   const Value& self = a.tensor("self");
   std::vector<Dim> dims = a.dims("dims");
-  if (dims.size() != self.shape.size()) return a.fail("dims", fmt::format("{} axes for a tensor of rank {}", dims.size(), self.shape.size()));
+  if (dims.size() != self.shape.size())
+    return a.fail("dims", fmt::format("{} axes for a tensor of rank {}", dims.size(), self.shape.size()));
   auto distinct = a.axes("dims", self.shape.size());
   if (!distinct.ok()) return std::move(distinct.error());
   Shape shape;
@@ -161,7 +163,8 @@ Result<Types> infer_repeat_interleave(const OpArgs& a) {
   const Value& self = a.tensor("self");
   const Dim* repeats = a.node.arg("repeats").get<Dim>();
   if (!repeats || !repeats->is_constant() || repeats->constant() < 1)
-    return a.unsupported("repeats", "repeats that are not a positive number", "export with a constant number of repeats");
+    return a.unsupported("repeats", "repeats that are not a positive number",
+                         "export with a constant number of repeats");
   if (a.node.arg("dim").is_none()) return a.unsupported("dim", "repeat_interleave of all elements", "name the axis");
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   Shape shape = self.shape;
@@ -178,8 +181,9 @@ Result<Dim> clamp_index(const OpArgs& a, std::string_view arg, Dim index, const 
   DimRange room = range_of(size - index, a.graph.symbols);
   if (room.max <= 0) return size;
   if (room.min >= 0 && range_of(index, a.graph.symbols).min >= 0) return index;
-  return a.unsupported(arg, fmt::format("whether {} lies inside an axis of size {} is known only at run time", index.str(), size.str()),
-                       "export with a smaller range for the dynamic size");
+  return a.unsupported(
+      arg, fmt::format("whether {} lies inside an axis of size {} is known only at run time", index.str(), size.str()),
+      "export with a smaller range for the dynamic size");
 }
 
 Result<Types> infer_slice(const OpArgs& a) {
@@ -196,9 +200,12 @@ Result<Types> infer_slice(const OpArgs& a) {
   Dim length = to - from;
   DimRange range = range_of(length, a.graph.symbols);
   if (range.max <= 0) length = 0;
-  else if (range.min < 0) return a.unsupported("end", fmt::format("the length {} may be negative", length.str()), "export with a larger minimum");
+  else if (range.min < 0)
+    return a.unsupported("end", fmt::format("the length {} may be negative", length.str()),
+                         "export with a larger minimum");
   if (step > 1) {
-    if (!length.is_constant()) return a.unsupported("step", "a step over a dynamic size", "export with a constant size");
+    if (!length.is_constant())
+      return a.unsupported("step", "a step over a dynamic size", "export with a constant size");
     length = length.is_constant(0) ? Dim(0) : Dim((length.constant() - 1) / step + 1);
   }
   Shape shape = self.shape;
@@ -230,7 +237,8 @@ Result<Types> infer_narrow(const OpArgs& a) {
   Dim length = a.dim("length");
   auto lowest = [&](const Dim& d) { return range_of(d, a.graph.symbols).min; };
   if (lowest(start) < 0 || lowest(length) < 0 || lowest(size - start - length) < 0)
-    return a.fail("length", fmt::format("{} elements from {} are not surely inside an axis of size {}", length.str(), start.str(), size.str()));
+    return a.fail("length", fmt::format("{} elements from {} are not surely inside an axis of size {}", length.str(),
+                                        start.str(), size.str()));
   Shape shape = self.shape;
   shape[axis] = length;
   return one(self.dtype, std::move(shape));
@@ -251,9 +259,11 @@ constexpr int64_t kMaxParts = 1 << 16;
 Result<Types> split_evenly(const OpArgs& a, std::string_view arg, size_t axis, int64_t step) {
   const Value& self = a.tensor("self");
   int64_t size = self.shape[axis].constant();
-  if (step < 0 || (step == 0 && size != 0) || (step > 0 && size / step > kMaxParts)) return a.fail(arg, "not a usable size of parts");
+  if (step < 0 || (step == 0 && size != 0) || (step > 0 && size / step > kMaxParts))
+    return a.fail(arg, "not a usable size of parts");
   std::vector<Dim> sizes;
-  for (int64_t begin = 0; begin < size; begin += std::min(step, size - begin)) sizes.emplace_back(std::min(step, size - begin));
+  for (int64_t begin = 0; begin < size; begin += std::min(step, size - begin))
+    sizes.emplace_back(std::min(step, size - begin));
   if (sizes.empty()) sizes.emplace_back(0);
   return split_into(self, axis, sizes);
 }
@@ -263,7 +273,8 @@ Result<size_t> constant_axis(const OpArgs& a) {
   if (self.shape.empty()) return a.fail("self", "a tensor without axes cannot be split");
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   if (!self.shape[axis].is_constant())
-    return a.unsupported("dim", fmt::format("the axis of size {} is dynamic", self.shape[axis].str()), "split along an axis of constant size");
+    return a.unsupported("dim", fmt::format("the axis of size {} is dynamic", self.shape[axis].str()),
+                         "split along an axis of constant size");
   return axis;
 }
 
@@ -291,7 +302,8 @@ Result<Types> infer_split_with_sizes(const OpArgs& a) {
     if (range_of(d, a.graph.symbols).min < 0) return a.fail("split_sizes", "a size may be negative");
     sum = sum + d;
   }
-  if (!(sum == self.shape[axis])) return a.fail("split_sizes", fmt::format("they add up to {}, the axis has {}", sum.str(), self.shape[axis].str()));
+  if (!(sum == self.shape[axis]))
+    return a.fail("split_sizes", fmt::format("they add up to {}, the axis has {}", sum.str(), self.shape[axis].str()));
   return split_into(self, axis, sizes);
 }
 
@@ -316,7 +328,8 @@ Result<Types> infer_cat(const OpArgs& a) {
     }
     bool fits = v.shape.size() == shape.size();
     for (size_t i = 0; fits && i < shape.size(); ++i) fits = i == axis || v.shape[i] == shape[i];
-    if (!fits) return a.fail("tensors", fmt::format("{} does not continue {}", to_string(v.shape), to_string(first->shape)));
+    if (!fits)
+      return a.fail("tensors", fmt::format("{} does not continue {}", to_string(v.shape), to_string(first->shape)));
     shape[axis] = shape[axis] + v.shape[axis];
   }
   DType result = dtype.result();
@@ -333,19 +346,42 @@ Result<Types> infer_sym_size(const OpArgs& a) {
 }
 
 constexpr InferRow kRules[] = {
-    {"aten.to.dtype", infer_cast}, {"aten.to.dtype_layout", infer_cast}, {"aten.to.device", infer_cast},
-    {"aten._to_copy.default", infer_cast}, {"aten.type_as.default", infer_type_as}, {"aten.contiguous.default", infer_same},
-    {"aten.clone.default", infer_same}, {"aten.lift_fresh_copy.default", infer_same}, {"aten.dropout.default", infer_dropout},
-    {"aten.detach.default", infer_same}, {"aten.alias.default", infer_same}, {"aten._assert_tensor_metadata.default", infer_nothing},
-    {"aten.reshape.default", infer_reshape}, {"aten.view.default", infer_reshape}, {"aten._unsafe_view.default", infer_reshape},
-    {"aten.flatten.using_ints", infer_flatten}, {"aten.unflatten.int", infer_unflatten}, {"aten.t.default", infer_t},
-    {"aten.numpy_T.default", infer_reverse}, {"aten.transpose.int", infer_transpose}, {"aten.permute.default", infer_permute},
-    {"aten.squeeze.default", infer_squeeze}, {"aten.squeeze.dim", infer_squeeze}, {"aten.squeeze.dims", infer_squeeze},
-    {"aten.unsqueeze.default", infer_unsqueeze}, {"aten.expand.default", infer_expand},
-    {"aten.repeat_interleave.self_int", infer_repeat_interleave}, {"aten.slice.Tensor", infer_slice},
-    {"aten.select.int", infer_select}, {"aten.narrow.default", infer_narrow}, {"aten.split.Tensor", infer_split},
-    {"aten.split_with_sizes.default", infer_split_with_sizes}, {"aten.chunk.default", infer_chunk},
-    {"aten.cat.default", infer_cat}, {"aten.concat.default", infer_cat}, {"aten.sym_size.int", infer_sym_size},
+    {"aten.to.dtype", infer_cast},
+    {"aten.to.dtype_layout", infer_cast},
+    {"aten.to.device", infer_cast},
+    {"aten._to_copy.default", infer_cast},
+    {"aten.type_as.default", infer_type_as},
+    {"aten.contiguous.default", infer_same},
+    {"aten.clone.default", infer_same},
+    {"aten.lift_fresh_copy.default", infer_same},
+    {"aten.dropout.default", infer_dropout},
+    {"aten.detach.default", infer_same},
+    {"aten.alias.default", infer_same},
+    {"aten._assert_tensor_metadata.default", infer_nothing},
+    {"aten.reshape.default", infer_reshape},
+    {"aten.view.default", infer_reshape},
+    {"aten._unsafe_view.default", infer_reshape},
+    {"aten.flatten.using_ints", infer_flatten},
+    {"aten.unflatten.int", infer_unflatten},
+    {"aten.t.default", infer_t},
+    {"aten.numpy_T.default", infer_reverse},
+    {"aten.transpose.int", infer_transpose},
+    {"aten.permute.default", infer_permute},
+    {"aten.squeeze.default", infer_squeeze},
+    {"aten.squeeze.dim", infer_squeeze},
+    {"aten.squeeze.dims", infer_squeeze},
+    {"aten.unsqueeze.default", infer_unsqueeze},
+    {"aten.expand.default", infer_expand},
+    {"aten.repeat_interleave.self_int", infer_repeat_interleave},
+    {"aten.slice.Tensor", infer_slice},
+    {"aten.select.int", infer_select},
+    {"aten.narrow.default", infer_narrow},
+    {"aten.split.Tensor", infer_split},
+    {"aten.split_with_sizes.default", infer_split_with_sizes},
+    {"aten.chunk.default", infer_chunk},
+    {"aten.cat.default", infer_cat},
+    {"aten.concat.default", infer_cat},
+    {"aten.sym_size.int", infer_sym_size},
 };
 
 }  // namespace

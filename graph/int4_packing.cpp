@@ -46,7 +46,8 @@ double closeness(const Groups& a, const Groups& b, std::span<const double> zeros
   double sum = 0, squares = 0, count = 0;
   for (size_t i = 0; i < a.means.size(); ++i) {
     if (!std::isfinite(zeros[i])) continue;
-    const double from_a = a.means[i] - zeros[i], from_b = b.means[i] - zeros[i], difference = from_a * from_a - from_b * from_b;
+    const double from_a = a.means[i] - zeros[i], from_b = b.means[i] - zeros[i],
+                 difference = from_a * from_a - from_b * from_b;
     sum += difference, squares += difference * difference, ++count;
   }
   const double variance = squares - sum * sum / std::max(count, 1.0);
@@ -110,7 +111,8 @@ std::vector<std::byte> pack_int4pack_cpu(std::span<const uint8_t> codes, int64_t
   for (int64_t row = 0; row < n; ++row)
     for (int64_t i = 0; i < k; ++i) {
       const int64_t nibble = cpu_nibble(n, k, row, i, order);
-      bytes[static_cast<size_t>(nibble / 2)] |= static_cast<std::byte>(codes[static_cast<size_t>(row * k + i)] << (nibble % 2 * 4));
+      bytes[static_cast<size_t>(nibble / 2)] |=
+          static_cast<std::byte>(codes[static_cast<size_t>(row * k + i)] << (nibble % 2 * 4));
     }
   return bytes;
 }
@@ -139,7 +141,8 @@ std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int6
   });
 }
 
-std::vector<uint8_t> unpack_da8w4(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t block, Da8w4Order order) {
+std::vector<uint8_t> unpack_da8w4(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t block,
+                                  Da8w4Order order) {
   return unpack(bytes, n, k, [=](int64_t row, int64_t i) {
     const int64_t column = row % kDa8w4Columns, within = i % block;
     const int64_t base = (row / kDa8w4Columns * (k / block) + i / block) * block * kDa8w4Columns;
@@ -158,7 +161,8 @@ std::optional<Da8w4Order> find_da8w4_order(std::span<const std::byte> bytes, int
     for (int64_t row = 0; row < n && fits; ++row)
       for (int64_t b = 0; b < blocks && fits; ++b) {
         const int64_t panel = row / kDa8w4Columns, column = row % kDa8w4Columns;
-        const int32_t zero = zeros[static_cast<size_t>((panel * groups + b / blocks_per_group) * kDa8w4Columns + column)];
+        const int32_t zero =
+            zeros[static_cast<size_t>((panel * groups + b / blocks_per_group) * kDa8w4Columns + column)];
         int64_t sum = -block * int64_t{zero};
         for (int64_t i = 0; i < block; ++i) sum += codes[static_cast<size_t>(row * k + b * block + i)];
         fits = sum == compensation[static_cast<size_t>((panel * blocks + b) * kDa8w4Columns + column)];
@@ -171,7 +175,8 @@ std::optional<Da8w4Order> find_da8w4_order(std::span<const std::byte> bytes, int
 Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros) {
   const bool cuda = packed.shape.size() == 4;
   const int64_t tiles = cuda ? packed.shape[3] * 2 : 0;
-  const int64_t n = cuda ? packed.shape[0] * 8 : packed.shape[0], k = cuda ? packed.shape[1] * 16 * tiles : packed.shape[1] * 2;
+  const int64_t n = cuda ? packed.shape[0] * 8 : packed.shape[0],
+                k = cuda ? packed.shape[1] * 16 * tiles : packed.shape[1] * 2;
   auto half = [&](int64_t which) {
     Tensor t = scales_and_zeros.slice(2, which, which + 1).transpose(0, 1);
     t.shape.pop_back();
@@ -185,12 +190,15 @@ Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scal
   if (!packed.bound()) return w;
   const Tensor dense = packed.contiguous();
   const auto bytes = dense.bytes();
-  w.codes = signed_codes(cuda ? unpack_int4pack_cuda(bytes, n, k, tiles) : unpack_int4pack_cpu(bytes, n, k, Int4CpuOrder::avx512), n, k);
+  w.codes = signed_codes(
+      cuda ? unpack_int4pack_cuda(bytes, n, k, tiles) : unpack_int4pack_cpu(bytes, n, k, Int4CpuOrder::avx512), n, k);
   return w;
 }
 
-std::optional<Int4Weight> read_da8w4(const Tensor& packed, const Tensor& scales, const Tensor& zeros, const Tensor& compensation) {
-  const int64_t n = packed.shape[0] * kDa8w4Columns, block = packed.shape[2], k = packed.shape[1] * block, groups = scales.shape[1];
+std::optional<Int4Weight> read_da8w4(const Tensor& packed, const Tensor& scales, const Tensor& zeros,
+                                     const Tensor& compensation) {
+  const int64_t n = packed.shape[0] * kDa8w4Columns, block = packed.shape[2], k = packed.shape[1] * block,
+                groups = scales.shape[1];
   Int4Weight w;
   w.group = groups == 1 ? 0 : k / groups;
   w.codes = make_tensor<int8_t>(DType::i8, {n, k}, std::nullopt);

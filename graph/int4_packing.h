@@ -40,7 +40,8 @@ std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int6
 //   vnni     with AMX: byte (k / 4, column mod 8 of a half of 16, k mod 4) holds columns c and c + 8
 //   pairs    elsewhere: byte d of row k holds columns 2d and 2d + 1
 enum class Da8w4Order { vnni, pairs };
-std::vector<uint8_t> unpack_da8w4(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t block, Da8w4Order order);
+std::vector<uint8_t> unpack_da8w4(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t block,
+                                  Da8w4Order order);
 
 // The order for which sum over a block of (code - zero) is `compensation` ([n / 32][k / block][32]); nullopt if none is.
 // zeros: [n / 32][groups][32].
@@ -60,6 +61,7 @@ struct Int4Weight {
 Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros);
 
 // torchao.da8w4_linear_cpu: (code - zero) * scale; nullopt when no byte order gives `compensation`. Same precondition.
-std::optional<Int4Weight> read_da8w4(const Tensor& packed, const Tensor& scales, const Tensor& zeros, const Tensor& compensation);
+std::optional<Int4Weight> read_da8w4(const Tensor& packed, const Tensor& scales, const Tensor& zeros,
+                                     const Tensor& compensation);
 
 }  // namespace qcg

@@ -107,8 +107,8 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
 const std::unordered_map<std::string_view, RefRule>& rule_table() {
   static const auto table = [] {
     std::unordered_map<std::string_view, RefRule> rules;
-    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(),
-                      reference_decomposed(), reference_coded()})
+    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(),
+                      reference_quantize(), reference_decomposed(), reference_coded()})
       for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
     return rules;
   }();
@@ -120,7 +120,8 @@ const std::unordered_map<std::string_view, RefRule>& rule_table() {
 bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool emulate_casts) {
   if (op.role == OpRole::view) return false;
   if (emulate_casts || is_float8(dtype)) return true;
-  return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction || op.role == OpRole::matmul);
+  return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction ||
+                      op.role == OpRole::matmul);
 }
 
 Tensor round_values(DType dtype, const Tensor& t) {
@@ -150,7 +151,8 @@ Tensor to_graph_dtype(DType dtype, const Tensor& t) {
 
 class Evaluator {
  public:
-  Evaluator(const Graph& graph, ReferenceOptions options) : graph_(graph), options_(options), values_(graph.values.size()) {}
+  Evaluator(const Graph& graph, ReferenceOptions options)
+      : graph_(graph), options_(options), values_(graph.values.size()) {}
 
   Result<Tensors> run(const std::vector<Tensor>& inputs) {
     QCG_CHECK(bind(inputs));
@@ -158,7 +160,8 @@ class Evaluator {
     for (const Node& node : graph_.nodes) QCG_CHECK(run_node(node));
     Tensors outputs;
     for (ValueId id : graph_.outputs) {
-      if (!values_[id].data.bound()) return Error::bad_input("@" + graph_.value(id).name, "its data was not given", "pass the weights");
+      if (!values_[id].data.bound())
+        return Error::bad_input("@" + graph_.value(id).name, "its data was not given", "pass the weights");
       outputs.push_back(to_graph_dtype(graph_.value(id).dtype, values_[id].data));
     }
     return outputs;
@@ -167,19 +170,23 @@ class Evaluator {
  private:
   Status bind(const std::vector<Tensor>& inputs) {
     if (inputs.size() != graph_.inputs.size())
-      return Error::bad_input(graph_.name, fmt::format("{} inputs for a graph of {}", inputs.size(), graph_.inputs.size()), "give one tensor per input");
+      return Error::bad_input(graph_.name,
+                              fmt::format("{} inputs for a graph of {}", inputs.size(), graph_.inputs.size()),
+                              "give one tensor per input");
     std::vector<std::vector<int64_t>> shapes;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value& v = graph_.value(graph_.inputs[i]);
       if (!inputs[i].in_bounds() || inputs[i].dtype != v.dtype)
-        return Error::bad_input("%" + v.name, fmt::format("the input is no valid {} tensor", dtype_name(v.dtype)), "give the dtype of the signature");
+        return Error::bad_input("%" + v.name, fmt::format("the input is no valid {} tensor", dtype_name(v.dtype)),
+                                "give the dtype of the signature");
       shapes.push_back(inputs[i].shape);
       values_[graph_.inputs[i]] = {inputs[i], v.dtype, false};
     }
     QCG_TRY(symbols, bind_symbols(graph_, shapes));
     symbols_ = symbols;
     for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if (graph_.value(id).kind == ValueKind::parameter) values_[id] = {graph_.value(id).data, graph_.value(id).dtype, true};
+      if (graph_.value(id).kind == ValueKind::parameter)
+        values_[id] = {graph_.value(id).data, graph_.value(id).dtype, true};
     return {};
   }
 
@@ -191,7 +198,9 @@ class Evaluator {
       constant = constant && values_[id].constant;
       if (!values_[id].data.bound()) missing = id;
     });
-    if (missing != kNoValue) return Error::bad_input("@" + graph_.value(missing).name, "its data was not given", "pass the weights, or --weights random:SEED");
+    if (missing != kNoValue)
+      return Error::bad_input("@" + graph_.value(missing).name, "its data was not given",
+                              "pass the weights, or --weights random:SEED");
     RefContext context{graph_, node, symbols_, values_, options_.emulate_casts};
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       int64_t elements = 1;
@@ -264,11 +273,19 @@ std::vector<int64_t> RefContext::sizes(size_t output) const {
 
 std::vector<double> read_doubles(const Tensor& t) { return read_dense<double>(t); }
 std::vector<int64_t> read_ints(const Tensor& t) { return read_dense<int64_t>(t); }
-void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, double* out) { read_typed_run(t, from, stride, count, out); }
-void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, int64_t* out) { read_typed_run(t, from, stride, count, out); }
+void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, double* out) {
+  read_typed_run(t, from, stride, count, out);
+}
+void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, int64_t* out) {
+  read_typed_run(t, from, stride, count, out);
+}
 
-Tensor make_doubles(std::vector<int64_t> shape, std::vector<double> values) { return adopt(DType::f64, std::move(shape), std::move(values)); }
-Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values) { return adopt(DType::i64, std::move(shape), std::move(values)); }
+Tensor make_doubles(std::vector<int64_t> shape, std::vector<double> values) {
+  return adopt(DType::f64, std::move(shape), std::move(values));
+}
+Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values) {
+  return adopt(DType::i64, std::move(shape), std::move(values));
+}
 
 Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double> values) {
   if (is_floating(dtype)) return make_doubles(std::move(shape), std::move(values));
@@ -306,7 +323,8 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const Value& v = graph.value(graph.inputs[i]);
     if (i >= shapes.size() || shapes[i].size() != v.shape.size())
-      return Error::bad_input("%" + v.name, fmt::format("the input does not have {} axes", v.shape.size()), "the signature says " + to_string(v.shape));
+      return Error::bad_input("%" + v.name, fmt::format("the input does not have {} axes", v.shape.size()),
+                              "the signature says " + to_string(v.shape));
   }
   SymbolValues known;
   while (bind_some(graph, shapes, known)) {
@@ -315,19 +333,25 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
     const Value& v = graph.value(graph.inputs[i]);
     for (size_t axis = 0; axis < v.shape.size(); ++axis)
       if (v.shape[axis].evaluate(known) != shapes[i][axis])
-        return Error::bad_input("%" + v.name, fmt::format("axis {} has size {}, the signature says {}", axis, shapes[i][axis], v.shape[axis].str()),
-                                "give inputs whose sizes agree");
+        return Error::bad_input(
+            "%" + v.name,
+            fmt::format("axis {} has size {}, the signature says {}", axis, shapes[i][axis], v.shape[axis].str()),
+            "give inputs whose sizes agree");
   }
   for (const Symbol& s : graph.symbols) {
     auto it = known.find(s.name);
     if (it == known.end()) continue;  // no input shows it; a result that needs it will not evaluate
     if (it->second < s.min || it->second > s.max)
-      return Error::bad_input("symbol " + s.name, fmt::format("{} is outside its range [{}, {}]", it->second, s.min, s.max), "give inputs of a size the export allowed");
+      return Error::bad_input("symbol " + s.name,
+                              fmt::format("{} is outside its range [{}, {}]", it->second, s.min, s.max),
+                              "give inputs of a size the export allowed");
   }
   for (const Value& v : graph.values)
     for (const Dim& d : v.kind == ValueKind::node && v.producer == UINT32_MAX ? Shape() : v.shape)
       for (const std::string& name : d.symbols())
-        if (!known.contains(name)) return Error::unsupported("%" + v.name, fmt::format("no input shows the value of '{}'", name), "export with sizes taken from inputs");
+        if (!known.contains(name))
+          return Error::unsupported("%" + v.name, fmt::format("no input shows the value of '{}'", name),
+                                    "export with sizes taken from inputs");
   return known;
 }
 
@@ -379,11 +403,13 @@ ToleranceValue ToleranceEvaluator::operator()(std::span<const double> accs, std:
     out.tolerance += largest;
   }
   for (size_t i = 0; i < nudged_.size(); i += 2)
-    out.tolerance += std::max(std::abs(nudged_[i].evaluate(accs, ins) - out.value), std::abs(nudged_[i + 1].evaluate(accs, ins) - out.value));
+    out.tolerance += std::max(std::abs(nudged_[i].evaluate(accs, ins) - out.value),
+                              std::abs(nudged_[i + 1].evaluate(accs, ins) - out.value));
   return out;
 }
 
-Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions options) {
+Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
+                                           ReferenceOptions options) {
   QCG_CHECK(verify_graph(graph));
   return Evaluator(graph, options).run(inputs);
 }

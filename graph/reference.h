@@ -43,8 +43,8 @@ struct LinearReference {
   std::vector<double> abs_sum;
 };
 // Empty rows or columns: all of them.
-Result<LinearReference> reference_linear(const LinearOperands& operands, size_t segment, std::span<const int64_t> rows = {},
-                                         std::span<const int64_t> columns = {});
+Result<LinearReference> reference_linear(const LinearOperands& operands, size_t segment,
+                                         std::span<const int64_t> rows = {}, std::span<const int64_t> columns = {});
 
 // The value of an epilogue, and how far it may move when each accumulator moves by its own tolerance (to first order), and
 // when the argument of each rounding (round_even, floor, a cast) moves by what f32 functions are off: there a rounding may flip.
@@ -55,7 +55,8 @@ struct ToleranceValue {
 class ToleranceEvaluator {
  public:
   explicit ToleranceEvaluator(const Expr& epilogue);  // keeps the reference
-  ToleranceValue operator()(std::span<const double> accs, std::span<const double> acc_tolerances, std::span<const double> ins) const;
+  ToleranceValue operator()(std::span<const double> accs, std::span<const double> acc_tolerances,
+                            std::span<const double> ins) const;
 
  private:
   const Expr& epilogue_;

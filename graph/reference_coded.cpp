@@ -72,7 +72,8 @@ Result<Tensors> run_scaled_product(const RefContext& c) {
 
 Result<Tensors> run_dequantize_4bit(const RefContext& c) {
   QCG_TRY(w, read_four_bit(c.graph, c.node));
-  const std::vector<double> codes = read_doubles(unpack_nibbles(c.tensor("packed").data.reshape({w.n, w.k / 2}), w.order));
+  const std::vector<double> codes =
+      read_doubles(unpack_nibbles(c.tensor("packed").data.reshape({w.n, w.k / 2}), w.order));
   const std::vector<double> scales = read_numbers(c.tensor("scales"), true);
   const double global = w.global_scale == kNoValue ? 1 : read_doubles(c.values[w.global_scale].data)[0];
   const int64_t groups = count_blocks(w.k, w.group);

@@ -113,7 +113,8 @@ Result<Tensors> run_quantize(const RefContext& c) {
     double inverse = round_as_eager(p.scale_dtype, 1 / p.scales[at]);
     if (per_tensor) inverse = round_as_eager(DType::f32, inverse);  // a Python number meets an f32 tensor
     const double scaled = round_as_eager(product, values[i] * inverse);
-    const double q = zero_after ? round_as_eager(sum, std::nearbyint(scaled) + p.zero(at)) : std::nearbyint(round_as_eager(sum, scaled + p.zero(at)));
+    const double q = zero_after ? round_as_eager(sum, std::nearbyint(scaled) + p.zero(at))
+                                : std::nearbyint(round_as_eager(sum, scaled + p.zero(at)));
     out[i] = to_integer(c.dtype(0), min_nan(max_nan(q, p.low), p.high));
   }
   return Tensors{make_ints(x.data.shape, std::move(out))};
@@ -130,7 +131,8 @@ Result<Tensors> run_dequantize(const RefContext& c) {
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t at = p.at(static_cast<int64_t>(i));
     const double shifted = per_tensor ? step(out, step(out, values[i]) - p.zero(at)) : values[i] - p.zero(at);
-    const double scale = per_tensor ? round_as_eager(out == DType::f64 ? DType::f64 : DType::f32, p.scales[at]) : p.scales[at];
+    const double scale =
+        per_tensor ? round_as_eager(out == DType::f64 ? DType::f64 : DType::f32, p.scales[at]) : p.scales[at];
     values[i] = step(out, step(product, shifted * scale));
   }
   return Tensors{make_doubles(x.data.shape, std::move(values))};
@@ -160,7 +162,8 @@ Result<Tensors> run_choose_tensor(const RefContext& c) {
   const double low = c.number("quant_min"), high = c.number("quant_max"), eps = round_wide(c.number("eps"));
   if (c.node.op->name == "quantized_decomposed.choose_qparams_symmetric.tensor") {
     const double scale = max_nan(round(max_nan(-e.low, e.high) / ((high - low) / 2)), eps);
-    return Tensors{make_doubles({1}, {scale}), make_ints({1}, {*c.node.arg("dtype").get<DType>() == DType::u8 ? 128 : 0})};
+    return Tensors{make_doubles({1}, {scale}),
+                   make_ints({1}, {*c.node.arg("dtype").get<DType>() == DType::u8 ? 128 : 0})};
   }
   const double scale = max_nan(round(round(e.high - e.low) / (high - low)), eps);
   const double zero = low - std::nearbyint(round_wide(e.low / scale));

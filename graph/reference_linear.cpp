@@ -40,7 +40,8 @@ void read_rows(const Tensor& w, int64_t n, int64_t count, std::vector<T>& out) {
   int64_t k = w.shape[1];
   out.resize(count * k);
   if (w.strides[1] <= w.strides[0] || count == 1) {
-    for (int64_t r = 0; r < count; ++r) read_run(w, w.offset + (n + r) * w.strides[0], w.strides[1], k, out.data() + r * k);
+    for (int64_t r = 0; r < count; ++r)
+      read_run(w, w.offset + (n + r) * w.strides[0], w.strides[1], k, out.data() + r * k);
     return;
   }
   std::vector<T> column(count);
@@ -102,7 +103,8 @@ Result<Tensors> run_linear(const RefContext& c) {
     return Tensors{wrap_all(c, std::move(y))};
   }
   std::vector<double> b = bias ? read_doubles(broadcast_to(bias->data, c.sizes(0))) : std::vector<double>();
-  return Tensors{finish_doubles(c, multiply(read_doubles(x), rows_of(x), w), [&](size_t i, double v) { return b.empty() ? v : v + b[i]; })};
+  return Tensors{finish_doubles(c, multiply(read_doubles(x), rows_of(x), w),
+                                [&](size_t i, double v) { return b.empty() ? v : v + b[i]; })};
 }
 
 Result<Tensors> run_mm(const RefContext& c) {
@@ -147,7 +149,9 @@ Tensor batched(const RefContext& c, const Tensor& x, const Tensor& w) {
   return wrap_all(c, multiply_batches<int64_t>(x, w));
 }
 
-Result<Tensors> run_bmm(const RefContext& c) { return Tensors{batched(c, c.tensor("self").data, c.tensor("mat2").data.transpose(1, 2))}; }
+Result<Tensors> run_bmm(const RefContext& c) {
+  return Tensors{batched(c, c.tensor("self").data, c.tensor("mat2").data.transpose(1, 2))};
+}
 
 // Vectors become matrices, batches broadcast, and everything is one batched product.
 Result<Tensors> run_matmul(const RefContext& c) {
@@ -174,7 +178,8 @@ Result<Tensors> run_weight_int8pack_mm(const RefContext& c) {
   const Tensor& w = c.tensor("mat2").data;
   std::vector<double> scales = read_doubles(c.tensor("scales").data);
   size_t n = scales.size();
-  return Tensors{finish_doubles(c, multiply(read_doubles(x), x.shape[0], w), [&](size_t i, double v) { return v * scales[i % n]; })};
+  return Tensors{finish_doubles(c, multiply(read_doubles(x), x.shape[0], w),
+                                [&](size_t i, double v) { return v * scales[i % n]; })};
 }
 
 // ---- qcg.linear -----------------------------------------------------------------------------------------------------
@@ -216,7 +221,10 @@ struct WeightRows {
   std::vector<double> scales, zeros, offsets, bias;
 
   WeightRows(const LinearOperands& operands, const LinearSegment& s)
-      : p(operands), segment(s), k(s.weight.shape[1]), group(operands.group > 0 ? operands.group : std::max<int64_t>(k, 1)),
+      : p(operands),
+        segment(s),
+        k(s.weight.shape[1]),
+        group(operands.group > 0 ? operands.group : std::max<int64_t>(k, 1)),
         groups(operands.group > 0 ? (k + group - 1) / group : 1) {
     if (s.scales.bound()) scales = read_doubles(s.scales);
     if (s.zeros.bound()) zeros = read_doubles(s.zeros);
@@ -241,22 +249,27 @@ struct WeightRows {
   double row_bias(int64_t n) const { return bias.empty() ? 0 : bias[n]; }
 };
 
-Status check_operands(const LinearOperands& p, size_t segment, const std::vector<int64_t>& rows, const std::vector<int64_t>& columns) {
-  auto fail = [](std::string message) { return Error::bad_input("reference_linear", std::move(message), "give the tensors the scheme asks for"); };
+Status check_operands(const LinearOperands& p, size_t segment, const std::vector<int64_t>& rows,
+                      const std::vector<int64_t>& columns) {
+  auto fail = [](std::string message) {
+    return Error::bad_input("reference_linear", std::move(message), "give the tensors the scheme asks for");
+  };
   if (segment >= p.segments.size() || p.xs.empty()) return fail("no such segment, or no activation");
   const LinearSegment& s = p.segments[segment];
   const SchemeInfo& scheme = scheme_info(p.scheme);
   if (!s.weight.in_bounds() || s.weight.shape.size() != 2) return fail("the weight is no [N, K] tensor with data");
   int64_t n = s.weight.shape[0], k = s.weight.shape[1], width = 0, m = -1;
   for (const Tensor& x : p.xs) {
-    if (!x.in_bounds() || x.shape.empty() || (m >= 0 && rows_of(x) != m)) return fail("an activation has no data or other rows");
+    if (!x.in_bounds() || x.shape.empty() || (m >= 0 && rows_of(x) != m))
+      return fail("an activation has no data or other rows");
     m = rows_of(x);
     width += x.shape.back();
   }
   if (width != k) return fail(fmt::format("activations of width {} for a weight of width {}", width, k));
   int64_t groups = p.group > 0 ? (k + p.group - 1) / p.group : 1;
   auto fits = [](const Tensor& t, int64_t count) { return !t.bound() || (t.in_bounds() && t.numel() == count); };
-  if (!fits(s.scales, n * groups) || !fits(s.zeros, n * groups) || !fits(s.offsets, n * groups) || !fits(s.bias, n)) return fail("scales, zeros, offsets or bias of another size");
+  if (!fits(s.scales, n * groups) || !fits(s.zeros, n * groups) || !fits(s.offsets, n * groups) || !fits(s.bias, n))
+    return fail("scales, zeros, offsets or bias of another size");
   if (scheme.has_scales && !s.scales.bound()) return fail("no scales");
   if (scheme.quantized_activation && !p.x_scale.bound()) return fail("no x_scale");
   auto fits_rows = [&](const Tensor& t) { return fits(t, m) || fits(t, 1); };
@@ -285,7 +298,8 @@ Tensor apply_epilogue(const RefContext& c, size_t output, const std::vector<Line
     operands.push_back(read[k] ? read_doubles(broadcast_to(tensors[k]->data, shape)) : std::vector<double>());
   std::vector<double> accs(segments.size()), ins(operands.size()), out(count);
   for (int64_t i = 0; i < count; ++i) {
-    for (size_t j = 0; j < segments.size(); ++j) accs[j] = static_cast<size_t>(i) < segments[j].y.size() ? segments[j].y[i] : 0;
+    for (size_t j = 0; j < segments.size(); ++j)
+      accs[j] = static_cast<size_t>(i) < segments[j].y.size() ? segments[j].y[i] : 0;
     for (size_t k = 0; k < operands.size(); ++k) ins[k] = read[k] ? operands[k][i] : 0;
     out[i] = e.evaluate(accs, ins);
   }
@@ -319,16 +333,20 @@ LinearOperands linear_operands(const Graph& graph, const Node& node) {
   LinearOperands p;
   p.scheme = scheme_from_name(*node.arg("scheme").get<std::string>()).value_or(Scheme::dense);
   p.group = node.arg("group").get<Dim>()->constant();
-  auto list = [&](std::string_view name) -> const std::vector<ValueId>& { return *node.arg(name).get<std::vector<ValueId>>(); };
+  auto list = [&](std::string_view name) -> const std::vector<ValueId>& {
+    return *node.arg(name).get<std::vector<ValueId>>();
+  };
   auto data = [&](ValueId id) { return id == kNoValue ? Tensor() : graph.value(id).data; };
   for (size_t j = 0; j < list("weights").size(); ++j)
-    p.segments.push_back({data(list("weights")[j]), data(list("scales")[j]), data(list("zeros")[j]), data(list("biases")[j]), data(list("offsets")[j])});
+    p.segments.push_back({data(list("weights")[j]), data(list("scales")[j]), data(list("zeros")[j]),
+                          data(list("biases")[j]), data(list("offsets")[j])});
   return p;
 }
 
 Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment, std::span<const int64_t> rows,
                                          std::span<const int64_t> columns) {
-  bool usable = segment < p.segments.size() && p.segments[segment].weight.shape.size() == 2 && !p.xs.empty() && !p.xs[0].shape.empty();
+  bool usable = segment < p.segments.size() && p.segments[segment].weight.shape.size() == 2 && !p.xs.empty() &&
+                !p.xs[0].shape.empty();
   if (!usable) return check_operands(p, segment, {}, {}).error();
   std::vector<int64_t> m = all_or(rows, rows_of(p.xs[0]));
   std::vector<int64_t> n = all_or(columns, p.segments[segment].weight.shape[0]);
@@ -344,13 +362,16 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
       double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[x_scale.size() == 1 ? 0 : m[i]]);
       const double* xi = x.data() + i * weights.k;
       out.y[i * n.size() + j] = dot(xi, row.data(), weights.k) * scale + weights.row_bias(n[j]);
-      out.abs_sum[i * n.size() + j] = dot_abs(xi, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));
+      out.abs_sum[i * n.size() + j] =
+          dot_abs(xi, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));
     }
   }
   return out;
 }
 
-std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w) { return multiply(x, m, w); }
+std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w) {
+  return multiply(x, m, w);
+}
 
 std::span<const RefRow> reference_linears() { return kRules; }
 

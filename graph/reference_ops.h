@@ -65,9 +65,15 @@ double round_as_eager(DType dtype, double v);
 int64_t wrap_to_dtype(DType dtype, int64_t v);
 
 // Two's complement arithmetic modulo 2^64; the caller wraps to the dtype.
-inline int64_t add_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-inline int64_t sub_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
-inline int64_t mul_wrap(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+inline int64_t add_wrap(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t sub_wrap(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+inline int64_t mul_wrap(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 // quantized_decomposed's rows, choose_qparams_per_token and quantize_per_token: the parameters of one row of `dtype`, and a
 // function that quantizes with them. scale_dtype is what the scale, its inverse and the products are held in.

@@ -13,12 +13,13 @@ namespace {
 struct Unary {
   std::string_view op, function;
 };
-constexpr Unary kUnary[] = {{"aten.neg.default", "neg"}, {"aten.abs.default", "abs"}, {"aten.reciprocal.default", "reciprocal"},
-                            {"aten.exp.default", "exp"}, {"aten.log.default", "log"}, {"aten.sqrt.default", "sqrt"},
-                            {"aten.rsqrt.default", "rsqrt"}, {"aten.sin.default", "sin"}, {"aten.cos.default", "cos"},
-                            {"aten.erf.default", "erf"}, {"aten.tanh.default", "tanh"}, {"aten.sigmoid.default", "sigmoid"},
-                            {"aten.relu.default", "relu"}, {"aten.silu.default", "silu"}, {"aten.round.default", "round_even"},
-                            {"aten.floor.default", "floor"}};
+constexpr Unary kUnary[] = {
+    {"aten.neg.default", "neg"},     {"aten.abs.default", "abs"},   {"aten.reciprocal.default", "reciprocal"},
+    {"aten.exp.default", "exp"},     {"aten.log.default", "log"},   {"aten.sqrt.default", "sqrt"},
+    {"aten.rsqrt.default", "rsqrt"}, {"aten.sin.default", "sin"},   {"aten.cos.default", "cos"},
+    {"aten.erf.default", "erf"},     {"aten.tanh.default", "tanh"}, {"aten.sigmoid.default", "sigmoid"},
+    {"aten.relu.default", "relu"},   {"aten.silu.default", "silu"}, {"aten.round.default", "round_even"},
+    {"aten.floor.default", "floor"}};
 
 std::string_view base_name(const RefContext& c) {
   std::string_view name = c.node.op->name;
@@ -49,7 +50,8 @@ Expr expression_of(const RefContext& c) {
   if (name == "maximum") return Expr::call("max", {Expr::in(0), second_operand(c, "other")});
   if (name == "minimum") return Expr::call("min", {Expr::in(0), second_operand(c, "other")});
   if (name == "pow") return Expr::call("pow", {Expr::in(0), second_operand(c, "exponent")});
-  if (name == "gelu") return Expr::call(*c.node.arg("approximate").get<std::string>() == "tanh" ? "gelu_tanh" : "gelu", {Expr::in(0)});
+  if (name == "gelu")
+    return Expr::call(*c.node.arg("approximate").get<std::string>() == "tanh" ? "gelu_tanh" : "gelu", {Expr::in(0)});
   if (name == "relu6") return clamped(0, 6);
   if (name == "hardtanh") return clamped(c.number("min_val"), c.number("max_val"));
   if (name == "clamp_min") return clamped(c.number("min"), INFINITY);
@@ -94,7 +96,8 @@ struct IntegerLimits {
 };
 IntegerLimits integer_limits(const RefContext& c, std::string_view lo, std::string_view hi) {
   bool has_lo = !lo.empty() && c.has(lo), has_hi = !hi.empty() && c.has(hi);
-  return {has_lo ? static_cast<int64_t>(c.number(lo)) : INT64_MIN, has_hi ? static_cast<int64_t>(c.number(hi)) : INT64_MAX};
+  return {has_lo ? static_cast<int64_t>(c.number(lo)) : INT64_MIN,
+          has_hi ? static_cast<int64_t>(c.number(hi)) : INT64_MAX};
 }
 
 int64_t apply_integer(std::string_view name, int64_t a, int64_t b, int64_t alpha, IntegerLimits limits) {
@@ -116,10 +119,13 @@ Result<Tensors> run_integer(const RefContext& c) {
   std::vector<int64_t> shape = c.sizes(0);
   std::string_view name = base_name(c);
   std::vector<int64_t> out = read_ints(broadcast_to(c.tensor("self").data, shape));
-  std::string_view other = c.node.op->arg_index("other") >= 0 ? "other" : c.node.op->arg_index("exponent") >= 0 ? "exponent" : "";
+  std::string_view other = c.node.op->arg_index("other") >= 0      ? "other"
+                           : c.node.op->arg_index("exponent") >= 0 ? "exponent"
+                                                                   : "";
   std::vector<int64_t> operand;
   int64_t scalar = 0;
-  if (!other.empty() && c.node.arg(other).get<ValueId>()) operand = read_ints(broadcast_to(c.tensor(other).data, shape));
+  if (!other.empty() && c.node.arg(other).get<ValueId>())
+    operand = read_ints(broadcast_to(c.tensor(other).data, shape));
   else if (!other.empty()) scalar = static_cast<int64_t>(c.number(other));
   int64_t alpha = c.node.op->arg_index("alpha") >= 0 ? static_cast<int64_t>(c.number("alpha")) : 1;
   IntegerLimits limits{INT64_MIN, INT64_MAX};
@@ -128,7 +134,8 @@ Result<Tensors> run_integer(const RefContext& c) {
   if (name == "clamp_min") limits = integer_limits(c, "min", "");
   if (name == "clamp_max") limits = integer_limits(c, "", "max");
   for (size_t i = 0; i < out.size(); ++i)
-    out[i] = wrap_to_dtype(c.dtype(0), apply_integer(name, out[i], operand.empty() ? scalar : operand[i], alpha, limits));
+    out[i] =
+        wrap_to_dtype(c.dtype(0), apply_integer(name, out[i], operand.empty() ? scalar : operand[i], alpha, limits));
   return Tensors{make_ints(shape, std::move(out))};
 }
 
@@ -137,7 +144,8 @@ Result<Tensors> run_pointwise(const RefContext& c) {
   std::vector<int64_t> shape = c.sizes(0);
   std::vector<std::vector<double>> operands{operand_doubles(c, c.tensor("self"), shape)};
   for (std::string_view name : {"other", "exponent"})
-    if (c.node.op->arg_index(name) >= 0 && c.node.arg(name).get<ValueId>()) operands.push_back(operand_doubles(c, c.tensor(name), shape));
+    if (c.node.op->arg_index(name) >= 0 && c.node.arg(name).get<ValueId>())
+      operands.push_back(operand_doubles(c, c.tensor(name), shape));
   size_t count = operands[0].size();
   return Tensors{make_doubles(shape, evaluate_all(expression_of(c), operands, count))};
 }
@@ -154,13 +162,15 @@ Result<Tensors> run_compare(const RefContext& c) {
   auto compare = [&]<class T>(T number) {
     const std::vector<T> a = read_as<T>(broadcast_to(c.tensor("self").data, shape));
     const bool tensor = c.node.arg("other").get<ValueId>();
-    const std::vector<T> b = tensor ? read_as<T>(broadcast_to(c.tensor("other").data, shape)) : std::vector<T>(a.size(), number);
+    const std::vector<T> b =
+        tensor ? read_as<T>(broadcast_to(c.tensor("other").data, shape)) : std::vector<T>(a.size(), number);
     std::vector<int64_t> out;
     for (size_t i = 0; i < a.size(); ++i) out.push_back(a[i] > b[i]);
     return Tensors{make_ints(shape, std::move(out))};
   };
   const Arg& other = c.node.arg("other");
-  const bool integers = !is_floating(c.tensor("self").dtype) && (other.get<ValueId>() ? !is_floating(c.tensor("other").dtype) : !other.get<double>());
+  const bool integers = !is_floating(c.tensor("self").dtype) &&
+                        (other.get<ValueId>() ? !is_floating(c.tensor("other").dtype) : !other.get<double>());
   const double number = other.get<ValueId>() ? 0 : c.number("other");
   return integers ? compare(static_cast<int64_t>(number)) : compare(number);
 }
@@ -168,7 +178,8 @@ Result<Tensors> run_compare(const RefContext& c) {
 Result<Tensors> run_where(const RefContext& c) {
   const std::vector<int64_t> shape = c.sizes(0), condition = read_ints(broadcast_to(c.tensor("condition").data, shape));
   auto choose = [&]<class T>(T) {
-    std::vector<T> yes = read_as<T>(broadcast_to(c.tensor("self").data, shape)), no = read_as<T>(broadcast_to(c.tensor("other").data, shape));
+    std::vector<T> yes = read_as<T>(broadcast_to(c.tensor("self").data, shape)),
+                   no = read_as<T>(broadcast_to(c.tensor("other").data, shape));
     for (size_t i = 0; i < yes.size(); ++i) yes[i] = condition[i] ? yes[i] : no[i];
     return yes;
   };
@@ -260,7 +271,8 @@ Result<Tensors> run_sum(const RefContext& c) {
     for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
     return Tensors{make_ints(c.sizes(0), std::move(out))};
   }
-  return Tensors{make_doubles(c.sizes(0), fold_rows<double>(r, read_doubles(r.view), 0, [](double a, double b) { return a + b; }))};
+  return Tensors{make_doubles(c.sizes(0),
+                              fold_rows<double>(r, read_doubles(r.view), 0, [](double a, double b) { return a + b; }))};
 }
 
 Result<Tensors> run_mean(const RefContext& c) {
@@ -272,32 +284,68 @@ Result<Tensors> run_mean(const RefContext& c) {
 
 Result<Tensors> run_extreme(const RefContext& c) {
   Reduction r = arrange(c);
-  if (r.reduced == 0 && r.kept > 0) return Error::bad_input(c.node.where, "the extreme of no elements", "reduce over at least one");
+  if (r.reduced == 0 && r.kept > 0)
+    return Error::bad_input(c.node.where, "the extreme of no elements", "reduce over at least one");
   bool largest = base_name(c) == "amax";
   if (!is_floating(c.dtype(0))) {
     auto pick = [&](int64_t a, int64_t b) { return largest ? std::max(a, b) : std::min(a, b); };
-    return Tensors{make_ints(c.sizes(0), fold_rows<int64_t>(r, read_ints(r.view), largest ? INT64_MIN : INT64_MAX, pick))};
+    return Tensors{
+        make_ints(c.sizes(0), fold_rows<int64_t>(r, read_ints(r.view), largest ? INT64_MIN : INT64_MAX, pick))};
   }
-  auto pick = [&](double a, double b) { return std::isnan(a) ? a : std::isnan(b) ? b : largest ? std::max(a, b) : std::min(a, b); };
-  return Tensors{make_doubles(c.sizes(0), fold_rows<double>(r, read_doubles(r.view), largest ? -INFINITY : INFINITY, pick))};
+  auto pick = [&](double a, double b) {
+    return std::isnan(a) ? a : std::isnan(b) ? b : largest ? std::max(a, b) : std::min(a, b);
+  };
+  return Tensors{
+      make_doubles(c.sizes(0), fold_rows<double>(r, read_doubles(r.view), largest ? -INFINITY : INFINITY, pick))};
 }
 
 constexpr RefRow kRules[] = {
-    {"aten.neg.default", run_pointwise}, {"aten.abs.default", run_pointwise}, {"aten.reciprocal.default", run_pointwise},
-    {"aten.exp.default", run_pointwise}, {"aten.log.default", run_pointwise}, {"aten.sqrt.default", run_pointwise},
-    {"aten.rsqrt.default", run_pointwise}, {"aten.sin.default", run_pointwise}, {"aten.cos.default", run_pointwise},
-    {"aten.erf.default", run_pointwise}, {"aten.tanh.default", run_pointwise}, {"aten.sigmoid.default", run_pointwise},
-    {"aten.relu.default", run_pointwise}, {"aten.silu.default", run_pointwise}, {"aten.round.default", run_pointwise},
-    {"aten.floor.default", run_pointwise}, {"aten.add.Tensor", run_pointwise}, {"aten.add.Scalar", run_pointwise},
-    {"aten.sub.Tensor", run_pointwise}, {"aten.sub.Scalar", run_pointwise}, {"aten.rsub.Tensor", run_pointwise},
-    {"aten.rsub.Scalar", run_pointwise}, {"aten.mul.Tensor", run_pointwise}, {"aten.mul.Scalar", run_pointwise},
-    {"aten.div.Tensor", run_pointwise}, {"aten.div.Scalar", run_pointwise}, {"aten.maximum.default", run_pointwise},
-    {"aten.minimum.default", run_pointwise}, {"aten.pow.Tensor_Scalar", run_pointwise}, {"aten.gelu.default", run_pointwise},
-    {"aten.hardtanh.default", run_pointwise}, {"aten.relu6.default", run_pointwise}, {"aten.clamp.default", run_pointwise}, {"aten.clamp_min.default", run_pointwise},
-    {"aten.clamp_max.default", run_pointwise}, {"aten.sum.dim_IntList", run_sum}, {"aten.mean.dim", run_mean},
-    {"aten.gt.Scalar", run_compare}, {"aten.gt.Tensor", run_compare}, {"aten.where.self", run_where},
-    {"aten.full_like.default", run_like}, {"aten.zeros_like.default", run_like}, {"aten.ones_like.default", run_like},
-    {"aten.amax.default", run_extreme}, {"aten.amin.default", run_extreme}, {"qcg.loop", run_loop},
+    {"aten.neg.default", run_pointwise},
+    {"aten.abs.default", run_pointwise},
+    {"aten.reciprocal.default", run_pointwise},
+    {"aten.exp.default", run_pointwise},
+    {"aten.log.default", run_pointwise},
+    {"aten.sqrt.default", run_pointwise},
+    {"aten.rsqrt.default", run_pointwise},
+    {"aten.sin.default", run_pointwise},
+    {"aten.cos.default", run_pointwise},
+    {"aten.erf.default", run_pointwise},
+    {"aten.tanh.default", run_pointwise},
+    {"aten.sigmoid.default", run_pointwise},
+    {"aten.relu.default", run_pointwise},
+    {"aten.silu.default", run_pointwise},
+    {"aten.round.default", run_pointwise},
+    {"aten.floor.default", run_pointwise},
+    {"aten.add.Tensor", run_pointwise},
+    {"aten.add.Scalar", run_pointwise},
+    {"aten.sub.Tensor", run_pointwise},
+    {"aten.sub.Scalar", run_pointwise},
+    {"aten.rsub.Tensor", run_pointwise},
+    {"aten.rsub.Scalar", run_pointwise},
+    {"aten.mul.Tensor", run_pointwise},
+    {"aten.mul.Scalar", run_pointwise},
+    {"aten.div.Tensor", run_pointwise},
+    {"aten.div.Scalar", run_pointwise},
+    {"aten.maximum.default", run_pointwise},
+    {"aten.minimum.default", run_pointwise},
+    {"aten.pow.Tensor_Scalar", run_pointwise},
+    {"aten.gelu.default", run_pointwise},
+    {"aten.hardtanh.default", run_pointwise},
+    {"aten.relu6.default", run_pointwise},
+    {"aten.clamp.default", run_pointwise},
+    {"aten.clamp_min.default", run_pointwise},
+    {"aten.clamp_max.default", run_pointwise},
+    {"aten.sum.dim_IntList", run_sum},
+    {"aten.mean.dim", run_mean},
+    {"aten.gt.Scalar", run_compare},
+    {"aten.gt.Tensor", run_compare},
+    {"aten.where.self", run_where},
+    {"aten.full_like.default", run_like},
+    {"aten.zeros_like.default", run_like},
+    {"aten.ones_like.default", run_like},
+    {"aten.amax.default", run_extreme},
+    {"aten.amin.default", run_extreme},
+    {"qcg.loop", run_loop},
 };
 
 }  // namespace

@@ -76,7 +76,8 @@ struct QParams {
 };
 
 // choose_qparams_affine for one block whose extremes are known; every step rounds to the input's dtype.
-QParams choose_qparams(DType dtype, const std::string& mapping, QuantRange q, double eps, double lowest, double highest) {
+QParams choose_qparams(DType dtype, const std::string& mapping, QuantRange q, double eps, double lowest,
+                       double highest) {
   auto round = [&](double v) { return round_as_eager(dtype, v); };
   double low = min_nan(lowest, 0), high = max_nan(highest, 0);
   double scale;
@@ -97,7 +98,8 @@ QParams choose_qparams(DType dtype, const std::string& mapping, QuantRange q, do
 struct Extremes {
   std::vector<double> low, high;
 };
-Extremes find_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape, const std::vector<int64_t>& block, int64_t blocks) {
+Extremes find_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape,
+                       const std::vector<int64_t>& block, int64_t blocks) {
   Extremes e{std::vector<double>(blocks, INFINITY), std::vector<double>(blocks, -INFINITY)};
   for_each_run(shape, block, [&](int64_t first, int64_t count, int64_t b) {
     for (int64_t i = first; i < first + count; ++i) {
@@ -132,7 +134,8 @@ Result<Tensors> run_choose_qparams(const RefContext& c) {
     zeros[b] = p.zero;
     if (!is_floating(c.dtype(1))) integer_zeros[b] = to_integer(c.dtype(1), p.zero);
   }
-  Tensor zero = is_floating(c.dtype(1)) ? make_doubles(out_shape, std::move(zeros)) : make_ints(out_shape, std::move(integer_zeros));
+  Tensor zero = is_floating(c.dtype(1)) ? make_doubles(out_shape, std::move(zeros))
+                                        : make_ints(out_shape, std::move(integer_zeros));
   return Tensors{make_doubles(out_shape, std::move(scales)), zero};
 }
 
@@ -143,7 +146,12 @@ struct Quantizer {
   DType output;
 
   Quantizer(DType input, DType scale, DType zero, QuantRange range, DType output)
-      : input(input), scale_dtype(scale), product(promote(input, scale)), sum(promote(product, zero)), range(range), output(output) {}
+      : input(input),
+        scale_dtype(scale),
+        product(promote(input, scale)),
+        sum(promote(product, zero)),
+        range(range),
+        output(output) {}
 
   double inverse(double scale) const { return round_as_eager(scale_dtype, 1 / scale); }
   int64_t operator()(double x, double inverse, double zero) const {
@@ -204,10 +212,13 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
   const bool per_token = mapping.starts_with("PER_TOKEN");
   for (int64_t r = 0; r < rows; ++r) {
     if (per_token) {
-      const RowParameters p = choose_row_parameters(x.dtype, mapping == "PER_TOKEN", std::span(values).subspan(static_cast<size_t>(r * k), static_cast<size_t>(k)));
+      const RowParameters p =
+          choose_row_parameters(x.dtype, mapping == "PER_TOKEN",
+                                std::span(values).subspan(static_cast<size_t>(r * k), static_cast<size_t>(k)));
       scales[r] = p.scale;
       zeros[r] = to_integer(DType::i32, p.zero);
-      for (int64_t i = r * k; i < (r + 1) * k; ++i) out[i] = quantize_per_token(x.dtype, scale_dtype, values[i], p, q.lo, q.hi);
+      for (int64_t i = r * k; i < (r + 1) * k; ++i)
+        out[i] = quantize_per_token(x.dtype, scale_dtype, values[i], p, q.lo, q.hi);
       continue;
     }
     double low = INFINITY, high = -INFINITY;
@@ -221,7 +232,8 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
     double inverse = quantize.inverse(scales[r]);
     for (int64_t i = r * k; i < (r + 1) * k; ++i) out[i] = quantize(values[i], inverse, static_cast<double>(zeros[r]));
   }
-  return Tensors{make_ints(shape, std::move(out)), make_doubles(row_shape, std::move(scales)), make_ints(row_shape, std::move(zeros))};
+  return Tensors{make_ints(shape, std::move(out)), make_doubles(row_shape, std::move(scales)),
+                 make_ints(row_shape, std::move(zeros))};
 }
 
 constexpr RefRow kRules[] = {

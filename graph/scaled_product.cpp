@@ -34,7 +34,8 @@ class Reader {
     QCG_TRY(w_scale, numbers_v2("b", p_.n, true));
     p_.x.scale = x_scale, p_.w.scale = w_scale;
     if (!a_.dims("contraction_dim").empty())
-      return a_.unsupported("contraction_dim", "contracted axes other than the usual ones", "leave contraction_dim empty");
+      return a_.unsupported("contraction_dim", "contracted axes other than the usual ones",
+                            "leave contraction_dim empty");
     return finish("bias", a_.graph.value(p_.x.value).dtype);
   }
 
@@ -66,14 +67,16 @@ class Reader {
     const int64_t groups = scale.shape.empty() || !scale.shape.back().is_constant() ? 0 : scale.shape.back().constant();
     const int64_t x_last = last_of_x(), w_rows = w.shape[0].is_constant() ? w.shape[0].constant() : 0;
     if (!(scale.shape == Shape{p_.n, Dim(groups)}))
-      return a_.fail("w_scale", fmt::format("{} for {} output channels: expected [N, K / 32]", describe(scale), p_.n.str()));
+      return a_.fail("w_scale",
+                     fmt::format("{} for {} output channels: expected [N, K / 32]", describe(scale), p_.n.str()));
     // Eight-bit integers with float scales are integers, whatever the weight is.
     const DType x_scale = a_.tensor("x_scale").dtype;
     const bool x_coded = is_byte(x.dtype) && (x_scale == DType::f8e8m0 || x_scale == DType::u8);
     const bool pairs = is_byte(w.dtype) && count_blocks(2 * w_rows, kMxBlock) == groups;
     p_.k = !x_coded ? x_last : pairs ? 2 * w_rows : w_rows;
     if (count_blocks(p_.k, kMxBlock) != groups)
-      return a_.fail("w_scale", fmt::format("{} groups of 32 do not cover {}", groups, describe(w)), "one scale per 32 elements along K");
+      return a_.fail("w_scale", fmt::format("{} groups of 32 do not cover {}", groups, describe(w)),
+                     "one scale per 32 elements along K");
     auto coding = [&](const Value& v, int64_t stored) {
       if (!is_byte(v.dtype)) return Coding::plain;
       return stored == p_.k ? Coding::e2m1_codes : Coding::e2m1_packed;
@@ -99,7 +102,8 @@ class Reader {
     const Value &x = a_.tensor(x_name), &w = a_.tensor(w_name);
     if (x.shape.size() < 2) return a_.fail(x_name, "expected [M, K], got " + describe(x));
     if (w.shape.size() != 2) return a_.fail(w_name, "expected [K, N], got " + describe(w));
-    if (!x.shape.back().is_constant()) return a_.unsupported(x_name, "a contracted axis of dynamic size", "export with K fixed");
+    if (!x.shape.back().is_constant())
+      return a_.unsupported(x_name, "a contracted axis of dynamic size", "export with K fixed");
     p_.x.value = a_.node.tensor(x_name), p_.w.value = a_.node.tensor(w_name);
     p_.lead.assign(x.shape.begin(), x.shape.end() - 1);
     p_.n = w.shape[1];
@@ -110,7 +114,8 @@ class Reader {
     QCG_CHECK(take_matrices(x_name, w_name));
     for (std::string_view name : {x_name, w_name})
       if (!is_fp8(a_.tensor(name).dtype))
-        return a_.unsupported(name, "expected f8e4m3 or f8e5m2, got " + describe(a_.tensor(name)), "quantize both matrices to fp8");
+        return a_.unsupported(name, "expected f8e4m3 or f8e5m2, got " + describe(a_.tensor(name)),
+                              "quantize both matrices to fp8");
     p_.k = last_of_x();
     return has_k(w_name, p_.w, a_.tensor(w_name).shape[0]);
   }
@@ -147,14 +152,19 @@ class Reader {
 
   // scale_a, recipe_a and swizzle_a are lists of one; longer ones are two-level scales (nvfp4).
   Result<BlockNumbers> numbers_v2(std::string_view side, const Dim& outer, bool k_first) const {
-    const std::string scale = fmt::format("scale_{}", side), recipe = fmt::format("recipe_{}", side), swizzle = fmt::format("swizzle_{}", side);
+    const std::string scale = fmt::format("scale_{}", side), recipe = fmt::format("recipe_{}", side),
+                      swizzle = fmt::format("swizzle_{}", side);
     const auto& scales = a_.tensors(scale);
     const std::vector<Dim> recipes = a_.dims(recipe), swizzles = a_.dims(swizzle);
-    if (scales.size() != 1 || recipes.size() != 1) return a_.unsupported(scale, "scales of two levels", "use one scale per matrix");
+    if (scales.size() != 1 || recipes.size() != 1)
+      return a_.unsupported(scale, "scales of two levels", "use one scale per matrix");
     for (const Dim& s : swizzles)
       if (!s.is_constant(0)) return a_.unsupported(swizzle, "swizzled scales", "pass SwizzleType.NO_SWIZZLE");
-    const bool known = recipes[0].is_constant() && recipes[0].constant() >= 0 && recipes[0].constant() <= 5 && !recipes[0].is_constant(2);
-    if (!known) return a_.unsupported(recipe, "scaling recipe " + recipes[0].str(), "tensor, row, 1x32, 1x128 and 128x128 are supported");
+    const bool known = recipes[0].is_constant() && recipes[0].constant() >= 0 && recipes[0].constant() <= 5 &&
+                       !recipes[0].is_constant(2);
+    if (!known)
+      return a_.unsupported(recipe, "scaling recipe " + recipes[0].str(),
+                            "tensor, row, 1x32, 1x128 and 128x128 are supported");
     return locate(scale, scales[0], outer, recipes[0].is_constant(3) ? kMxBlock : kFp8Block, k_first);
   }
 
@@ -174,14 +184,16 @@ class Reader {
   Status take_result_scale() {
     const Value* scale = a_.optional_tensor("scale_result");
     if (!scale) return {};
-    if (!product(scale->shape).is_constant(1)) return a_.fail("scale_result", "expected one number, got " + describe(*scale));
+    if (!product(scale->shape).is_constant(1))
+      return a_.fail("scale_result", "expected one number, got " + describe(*scale));
     p_.result_scale = a_.node.tensor("scale_result");
     return {};
   }
 
   Result<ScaledProduct> finish(std::string_view bias, DType otherwise) {
     p_.out = a_.dtype("out_dtype").value_or(otherwise);
-    if (!is_floating(p_.out)) return a_.unsupported("out_dtype", "a result of integers", "ask for a floating dtype and quantize it");
+    if (!is_floating(p_.out))
+      return a_.unsupported("out_dtype", "a result of integers", "ask for a floating dtype and quantize it");
     if (!is_float8(p_.out)) p_.result_scale = kNoValue;  // aten: "only utilized if the output is a float8 type"
     const Value* b = a_.optional_tensor(bias);
     if (!b) return std::move(p_);

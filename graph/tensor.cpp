@@ -91,7 +91,9 @@ double round_to_format(const FloatFormat& f, double v) {
 uint32_t encode(const FloatFormat& f, double v) {
   uint32_t sign = std::signbit(v) ? 1u << (f.exponent_bits + f.mantissa_bits) : 0;
   uint32_t top = (1u << f.exponent_bits) - 1;
-  if (std::isnan(v)) return sign | (top << f.mantissa_bits) | (f.has_infinity ? 1u << (f.mantissa_bits - 1) : (1u << f.mantissa_bits) - 1);
+  if (std::isnan(v))
+    return sign | (top << f.mantissa_bits) |
+           (f.has_infinity ? 1u << (f.mantissa_bits - 1) : (1u << f.mantissa_bits) - 1);
   double r = std::abs(round_to_format(f, v));
   if (std::isinf(r)) return sign | (top << f.mantissa_bits);
   if (r < std::ldexp(1.0, f.min_exponent()))  // subnormal or zero

@@ -20,7 +20,8 @@ class Printer {
 
   std::string print() {
     for (const Symbol& s : graph_.symbols)
-      text_ += fmt::format("symbol {} in [{}, {}]\n", s.name, s.min, s.max == INT64_MAX ? "inf" : std::to_string(s.max));
+      text_ +=
+          fmt::format("symbol {} in [{}, {}]\n", s.name, s.min, s.max == INT64_MAX ? "inf" : std::to_string(s.max));
     std::vector<uint32_t> uses = graph_.count_uses();
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (graph_.value(id).kind == ValueKind::parameter && uses[id] > 0) print_parameter(graph_.value(id));
@@ -147,7 +148,8 @@ std::string quote_text(std::string_view text) {
   std::string s = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') s += fmt::format("\\{}", c);
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else s += c;
   }
   return s + "\"";

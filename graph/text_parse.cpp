@@ -170,7 +170,8 @@ class Parser : private TextScanner {
       } else {
         at_ = word_at;
         if (!positional) return fail("arguments without a name come first");
-        if (index >= op.args.size() || op.args[index].keyword_only) return fail(fmt::format("too many arguments for {}", op.name));
+        if (index >= op.args.size() || op.args[index].keyword_only)
+          return fail(fmt::format("too many arguments for {}", op.name));
         ++next;
       }
       if (given[index]) return fail(fmt::format("argument '{}' is given twice", op.args[index].name));
@@ -205,7 +206,8 @@ class Parser : private TextScanner {
     }
     switch (spec.kind) {
       case ArgKind::tensor: case ArgKind::optional_tensor: return lift(parse_ref());
-      case ArgKind::tensors: case ArgKind::optional_tensors: return lift(parse_refs(spec.kind == ArgKind::optional_tensors));
+      case ArgKind::tensors:
+      case ArgKind::optional_tensors: return lift(parse_refs(spec.kind == ArgKind::optional_tensors));
       case ArgKind::tensor_or_scalar: return peek('%') || peek('@') ? lift(parse_ref()) : parse_scalar();
       case ArgKind::integer: case ArgKind::optional_integer: return lift(parse_dim());
       case ArgKind::integers: case ArgKind::optional_integers: return lift(parse_dims());
@@ -270,7 +272,8 @@ class Parser : private TextScanner {
   Status define(const std::string& key, ValueId id) {
     // %x and @x print differently but share one name space: names of values are unique.
     std::string other = (key[0] == '%' ? "@" : "%") + key.substr(1);
-    if (values_.contains(other) || !values_.emplace(key, id).second) return fail(fmt::format("{} is defined twice", key.substr(0, 80)));
+    if (values_.contains(other) || !values_.emplace(key, id).second)
+      return fail(fmt::format("{} is defined twice", key.substr(0, 80)));
     return {};
   }
 

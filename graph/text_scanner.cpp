@@ -93,7 +93,8 @@ Result<std::string> TextScanner::parse_string() {
       unsigned code = 0;
       std::string_view digits = text_.substr(at_ + 1, 2);
       auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-      if (ec != std::errc() || digits.size() != 2 || end != digits.data() + 2) return fail("expected two hexadecimal digits");
+      if (ec != std::errc() || digits.size() != 2 || end != digits.data() + 2)
+        return fail("expected two hexadecimal digits");
       s += static_cast<char>(code);
       at_ += 2;
     } else if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\\')) {
@@ -109,7 +110,8 @@ Result<std::string> TextScanner::parse_string() {
 Result<Dim> TextScanner::parse_dim() {
   skip_space();
   size_t begin = at_;
-  while (at_ < text_.size() && (is_bare_name_char(text_[at_]) || std::string_view("+-* ").find(text_[at_]) != std::string_view::npos))
+  while (at_ < text_.size() &&
+         (is_bare_name_char(text_[at_]) || std::string_view("+-* ").find(text_[at_]) != std::string_view::npos))
     ++at_;
   std::string_view token = text_.substr(begin, at_ - begin);
   while (!token.empty() && token.back() == ' ') token.remove_suffix(1);

@@ -85,8 +85,10 @@ class Verifier {
   Status check_symbols() {
     std::unordered_set<std::string_view> seen;
     for (const Symbol& s : graph_.symbols) {
-      if (s.name.empty() || !seen.insert(s.name).second) return broken(1, "symbol " + s.name, "its name is empty or taken");
-      if (s.min < 0 || s.max < s.min) return broken(1, "symbol " + s.name, fmt::format("its range [{}, {}] is none", s.min, s.max));
+      if (s.name.empty() || !seen.insert(s.name).second)
+        return broken(1, "symbol " + s.name, "its name is empty or taken");
+      if (s.min < 0 || s.max < s.min)
+        return broken(1, "symbol " + s.name, fmt::format("its range [{}, {}] is none", s.min, s.max));
     }
     return {};
   }
@@ -96,7 +98,8 @@ class Verifier {
   Status check_names() {
     std::unordered_set<std::string_view> seen;
     for (const Value& v : graph_.values)
-      if (!is_ghost(v) && (v.name.empty() || !seen.insert(v.name).second)) return broken(2, "%" + v.name, "its name is empty or taken");
+      if (!is_ghost(v) && (v.name.empty() || !seen.insert(v.name).second))
+        return broken(2, "%" + v.name, "its name is empty or taken");
     return {};
   }
 
@@ -109,8 +112,10 @@ class Verifier {
       if (v.kind == ValueKind::input && !inputs.contains(static_cast<ValueId>(&v - graph_.values.data())))
         return broken(3, "%" + v.name, "it is an input value but not in the signature");
     for (ValueId id : graph_.outputs)
-      if (id >= graph_.values.size() || is_ghost(graph_.value(id))) return broken(3, graph_.name, "an output is not defined");
-    if (graph_.output_names.size() != graph_.outputs.size()) return broken(3, graph_.name, "expected one name per output");
+      if (id >= graph_.values.size() || is_ghost(graph_.value(id)))
+        return broken(3, graph_.name, "an output is not defined");
+    if (graph_.output_names.size() != graph_.outputs.size())
+      return broken(3, graph_.name, "expected one name per output");
     return {};
   }
 
@@ -119,15 +124,19 @@ class Verifier {
     std::string where = (v.kind == ValueKind::parameter ? "@" : "%") + v.name;
     for (const Dim& d : v.shape) {
       if (!d.valid()) return broken(4, where, "a size does not fit 64 bits");
-      if (d.is_constant() && d.constant() < 0) return broken(4, where, fmt::format("the size {} is negative", d.constant()));
+      if (d.is_constant() && d.constant() < 0)
+        return broken(4, where, fmt::format("the size {} is negative", d.constant()));
       for (const std::string& name : d.symbols())
         if (!symbols_.contains(name)) return broken(4, where, fmt::format("symbol '{}' is not declared", name));
     }
     if (v.kind != ValueKind::parameter) return {};
-    bool same = v.shape.size() == v.data.shape.size() && v.dtype == v.data.dtype && v.data.strides.size() == v.data.shape.size();
-    for (size_t i = 0; same && i < v.shape.size(); ++i) same = v.data.shape[i] >= 0 && v.shape[i].is_constant(v.data.shape[i]);
+    bool same = v.shape.size() == v.data.shape.size() && v.dtype == v.data.dtype &&
+                v.data.strides.size() == v.data.shape.size();
+    for (size_t i = 0; same && i < v.shape.size(); ++i)
+      same = v.data.shape[i] >= 0 && v.shape[i].is_constant(v.data.shape[i]);
     if (!same) return broken(5, where, "its data has another dtype or shape");
-    if (v.data.bound() && !v.data.in_bounds()) return broken(5, where, "its data reaches beyond the end of its storage");
+    if (v.data.bound() && !v.data.in_bounds())
+      return broken(5, where, "its data reaches beyond the end of its storage");
     return {};
   }
 
@@ -136,7 +145,9 @@ class Verifier {
     QCG_CHECK(check_arguments(graph_, node));
     std::string where = place_of(graph_, node);
     if (node.op->outputs >= 0 && static_cast<size_t>(node.op->outputs) != node.outputs.size())
-      return broken(8, where, fmt::format("{} has {} outputs, the node has {}", node.op->name, node.op->outputs, node.outputs.size()));
+      return broken(
+          8, where,
+          fmt::format("{} has {} outputs, the node has {}", node.op->name, node.op->outputs, node.outputs.size()));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] >= graph_.values.size()) return broken(8, where, "an output id is out of range");
       const Value& v = graph_.value(node.outputs[i]);
@@ -154,7 +165,9 @@ class Verifier {
       for_each_input(node, [&](const ValueId& id) {
         if (!defined[id]) early = id;
       });
-      if (early != kNoValue) return broken(9, place_of(graph_, node), fmt::format("%{} is used before it is defined", graph_.value(early).name));
+      if (early != kNoValue)
+        return broken(9, place_of(graph_, node),
+                      fmt::format("%{} is used before it is defined", graph_.value(early).name));
       for (ValueId id : node.outputs) defined[id] = true;
     }
     for (ValueId id : graph_.outputs)
@@ -167,12 +180,16 @@ class Verifier {
     QCG_TRY(types, infer_types(graph_, node));
     std::string where = place_of(graph_, node);
     if (types.size() != node.outputs.size())
-      return broken(10, where, fmt::format("{} gives {} results, the node declares {}", node.op->name, types.size(), node.outputs.size()));
+      return broken(
+          10, where,
+          fmt::format("{} gives {} results, the node declares {}", node.op->name, types.size(), node.outputs.size()));
     for (size_t i = 0; i < types.size(); ++i) {
       const Value& v = graph_.value(node.outputs[i]);
       if (v.dtype != types[i].dtype || v.shape != types[i].shape)
-        return broken(10, where, fmt::format("%{} is declared {}{} but {} gives {}{}", v.name, dtype_name(v.dtype), to_string(v.shape),
-                                             node.op->name, dtype_name(types[i].dtype), to_string(types[i].shape)));
+        return broken(
+            10, where,
+            fmt::format("%{} is declared {}{} but {} gives {}{}", v.name, dtype_name(v.dtype), to_string(v.shape),
+                        node.op->name, dtype_name(types[i].dtype), to_string(types[i].shape)));
     }
     if (node.op->arg_index("weights") < 0 || node.op->role != OpRole::internal) return {};
     for (std::string_view name : {"weights", "scales", "zeros", "offsets", "biases"})
@@ -192,11 +209,14 @@ Status check_arguments(const Graph& graph, const Node& node) {
   std::string where = place_of(graph, node);
   if (!node.op || find_op(node.op->name) != node.op) return broken(6, where, "its op is not in the table");
   if (node.args.size() != node.op->args.size())
-    return broken(6, where, fmt::format("{} takes {} arguments, the node has {}", node.op->name, node.op->args.size(), node.args.size()));
+    return broken(
+        6, where,
+        fmt::format("{} takes {} arguments, the node has {}", node.op->name, node.op->args.size(), node.args.size()));
   for (size_t i = 0; i < node.args.size(); ++i)
     if (!has_kind(node.op->args[i].kind, node.args[i], graph.values.size()))
-      return broken(7, where, fmt::format("argument '{}' of {} is missing or of another kind; the op is {}", node.op->args[i].name,
-                                          node.op->name, node.op->signature));
+      return broken(7, where,
+                    fmt::format("argument '{}' of {} is missing or of another kind; the op is {}",
+                                node.op->args[i].name, node.op->name, node.op->signature));
   return {};
 }
 

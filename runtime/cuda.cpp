@@ -37,8 +37,8 @@ struct CudaDriver::Api {
   int (*memory_free)(uint64_t address) = nullptr;
   int (*copy_to_device)(uint64_t to, const void* from, size_t bytes) = nullptr;
   int (*copy_to_host)(void* to, uint64_t from, size_t bytes) = nullptr;
-  int (*launch)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                void* stream, void** params, void** extra) = nullptr;
+  int (*launch)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, void* stream, void** params, void** extra) = nullptr;
   int (*error_string)(int code, const char** text) = nullptr;
 
   ~Api() {
@@ -154,7 +154,8 @@ Result<CudaKernel> CudaDriver::load_kernel(std::string_view cubin, const std::st
 Result<CudaBuffer> CudaDriver::allocate(size_t bytes) {
   const Api::Current current(*api_, context_);
   CudaBuffer buffer;
-  QCG_CHECK(check(api_->memory_allocate(&buffer.address_, bytes ? bytes : 1), "allocating " + std::to_string(bytes) + " bytes"));
+  QCG_CHECK(check(api_->memory_allocate(&buffer.address_, bytes ? bytes : 1),
+                  "allocating " + std::to_string(bytes) + " bytes"));
   buffer.bytes_ = bytes;
   buffer.driver_ = shared_from_this();
   return buffer;
@@ -179,11 +180,13 @@ Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const 
   const Api::Current current(*api_, context_);
   // Above 48 KiB a kernel has to ask.
   if (grid.shared_bytes > 48 << 10)
-    QCG_CHECK(check(api_->function_set_attribute(kernel.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes)),
-                    "asking for " + std::to_string(grid.shared_bytes) + " bytes of shared memory"));
+    QCG_CHECK(
+        check(api_->function_set_attribute(kernel.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes)),
+              "asking for " + std::to_string(grid.shared_bytes) + " bytes of shared memory"));
   void* params[] = {const_cast<void*>(args)};
-  QCG_CHECK(check(api_->launch(kernel.function, grid.grid_x, grid.grid_y, 1, grid.threads, 1, 1, grid.shared_bytes, nullptr,
-                               params, nullptr), "launching a kernel"));
+  QCG_CHECK(check(api_->launch(kernel.function, grid.grid_x, grid.grid_y, 1, grid.threads, 1, 1, grid.shared_bytes,
+                               nullptr, params, nullptr),
+                  "launching a kernel"));
   return check(api_->context_synchronize(), "running a kernel");
 }
 

@@ -64,8 +64,10 @@ bool is_as_written(std::span<const std::byte> bytes, const ProgramManifest::File
 // Whose library is not there; damage stays damage.
 Error missing_library(const ProgramManifest::KernelChoice& choice, Error error) {
   if (error.code != ErrorCode::Io) return error;
-  return Error::unsupported(error.where, "calls " + choice.library + ", and " + error.message,
-                            "install " + choice.library + " in the version named there (Debian: libdnnl2), or compile the program with --extern=never");
+  return Error::unsupported(
+      error.where, "calls " + choice.library + ", and " + error.message,
+      "install " + choice.library +
+          " in the version named there (Debian: libdnnl2), or compile the program with --extern=never");
 }
 
 }  // namespace

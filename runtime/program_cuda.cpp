@@ -50,7 +50,10 @@ Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<Cud
 }
 
 CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest)
-    : program_(std::move(program)), manifest_(manifest), inputs_(manifest.inputs.size()), outputs_(manifest.outputs.size()) {}
+    : program_(std::move(program)),
+      manifest_(manifest),
+      inputs_(manifest.inputs.size()),
+      outputs_(manifest.outputs.size()) {}
 
 Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {
   if (buffer.data() != nullptr && static_cast<int64_t>(buffer.bytes()) >= bytes) return {};
@@ -85,7 +88,8 @@ Status CudaRun::launch(size_t step, size_t choice, std::span<const qcg_arg> args
   const ProgramManifest::Launch& shape = manifest_.steps[step].kernels[choice].launch;
   const int64_t m = params[0], blocks = m / shape.rows + (m % shape.rows != 0);
   if (m < 0 || blocks > kMaxGridX)
-    return Error::bad_input(manifest_.steps[step].name, "cannot launch " + std::to_string(m) + " rows", "use smaller inputs");
+    return Error::bad_input(manifest_.steps[step].name, "cannot launch " + std::to_string(m) + " rows",
+                            "use smaller inputs");
   parameters_.resize(args.size_bytes() + params.size_bytes());
   std::memcpy(parameters_.data(), args.data(), args.size_bytes());
   std::memcpy(parameters_.data() + args.size_bytes(), params.data(), params.size_bytes());

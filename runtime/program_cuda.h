@@ -21,8 +21,8 @@ namespace qcg {
 class CudaProgram {
  public:
   // Loads every cubin whose checksum is right and copies the weights.
-  static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver, const std::string& directory,
-                                                         const ProgramManifest& manifest,
+  static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver,
+                                                         const std::string& directory, const ProgramManifest& manifest,
                                                          std::span<const std::byte> weights);
 
  private:

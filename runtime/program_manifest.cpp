@@ -170,7 +170,8 @@ void Reader::read_files(const Json& files) {
 
 void Reader::read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file) {
   const int64_t count = file.bytes / kDigestPiece + (file.bytes % kDigestPiece != 0);
-  if (!check(pieces.is_array() && static_cast<int64_t>(pieces.size()) == count, at, "is not one digest per 16 MiB")) return;
+  if (!check(pieces.is_array() && static_cast<int64_t>(pieces.size()) == count, at, "is not one digest per 16 MiB"))
+    return;
   for (const Json& piece : pieces) {
     file.pieces.push_back(text(piece, at));
     check(is_sha256(file.pieces.back()), at, "is not 64 lower-case hex digits");
@@ -229,8 +230,8 @@ ProgramManifest::Launch Reader::launch(const Json& value, const std::string& pat
   auto number = [&](const char* key, int64_t min, int64_t max) {
     return static_cast<int>(integer(field(value, key), path + "." + key, min, max));
   };
-  return {number("threads", 1, kMaxThreads), number("rows", 1, kMaxTileRows), number("column_tiles", 1, kMaxColumnTiles),
-          number("shared_bytes", 0, kMaxSharedBytes)};
+  return {number("threads", 1, kMaxThreads), number("rows", 1, kMaxTileRows),
+          number("column_tiles", 1, kMaxColumnTiles), number("shared_bytes", 0, kMaxSharedBytes)};
 }
 
 ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {

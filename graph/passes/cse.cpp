@@ -50,7 +50,8 @@ std::string node_key(const Graph& graph, const Node& node) {
     std::visit(AppendArg{key}, arg.v);
   }
   key += "->";
-  for (ValueId out : node.outputs) key += std::string(dtype_name(graph.value(out).dtype)) + to_string(graph.value(out).shape);
+  for (ValueId out : node.outputs)
+    key += std::string(dtype_name(graph.value(out).dtype)) + to_string(graph.value(out).shape);
   return key;
 }
 

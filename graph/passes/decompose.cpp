@@ -55,7 +55,8 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "quantized_decomposed.choose_qparams.tensor")) results = choose_of_tensor(false);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_symmetric.tensor")) results = choose_of_tensor(true);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_per_token.default")) results = choose_symmetric_rows();
-    else if (like_.op->name.find("choose_qparams_per_token_asymmetric") != std::string::npos) results = choose_asymmetric_rows();
+    else if (like_.op->name.find("choose_qparams_per_token_asymmetric") != std::string::npos)
+      results = choose_asymmetric_rows();
     else if (is_scaled_product(like_.op->name)) results = {scaled_product()};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
@@ -132,7 +133,8 @@ class Decomposer : OpEmitter {
 
   // Constants were folded before, so this one is computed at run time, or too large to be blown up.
   Status unread_four_bit() const {
-    return Error::unsupported(like_.where, "a dequantize_4bit that is not the weight of a linear", "multiply by it with linear, mm or matmul");
+    return Error::unsupported(like_.where, "a dequantize_4bit that is not the weight of a linear",
+                              "multiply by it with linear, mm or matmul");
   }
 
   ValueId select() {
@@ -142,13 +144,16 @@ class Decomposer : OpEmitter {
       const Shape& shape = graph_.value(like_.tensor("self")).shape;
       auto axis = as_axis(dim, shape.size());
       if (!axis || !at) {
-        error_ = Error::unsupported(like_.where, "select with an axis or index that is not a number", "use a constant index");
+        error_ = Error::unsupported(like_.where, "select with an axis or index that is not a number",
+                                    "use a constant index");
         return 0;
       }
       const Dim from = shape[*axis] + *at;
-      return op("aten.slice.Tensor", {{"self", like_.tensor("self")}, {"dim", dim}, {"start", from}, {"end", from + Dim(1)}});
+      return op("aten.slice.Tensor",
+                {{"self", like_.tensor("self")}, {"dim", dim}, {"start", from}, {"end", from + Dim(1)}});
     }
-    return op("aten.slice.Tensor", {{"self", like_.tensor("self")}, {"dim", dim}, {"start", *at}, {"end", *at + Dim(1)}});
+    return op("aten.slice.Tensor",
+              {{"self", like_.tensor("self")}, {"dim", dim}, {"start", *at}, {"end", *at + Dim(1)}});
   }
 
   // torchao's _get_reduction_params: every axis is cut into blocks; a block's scale has size 1 along it.
@@ -179,7 +184,8 @@ class Decomposer : OpEmitter {
       add_axis((*block)[i], true);
     }
     if (!fits || !(product(out.cut) == product(shape))) {
-      error_ = Error::unsupported(like_.where, "a block size that does not divide the tensor", "quantize per row or per group that divides the axis");
+      error_ = Error::unsupported(like_.where, "a block size that does not divide the tensor",
+                                  "quantize per row or per group that divides the axis");
       return std::nullopt;
     }
     return out;
@@ -249,7 +255,8 @@ class Decomposer : OpEmitter {
       return binary("aten.div.Tensor", widest, (range.high - range.low) / 2);
     }
     if (mapping == "SYMMETRIC_NO_CLIPPING_ERR")
-      return binary("aten.maximum.default", binary("aten.div.Tensor", low, range.low), binary("aten.div.Tensor", high, range.high));
+      return binary("aten.maximum.default", binary("aten.div.Tensor", low, range.low),
+                    binary("aten.div.Tensor", high, range.high));
     return binary("aten.div.Tensor", binary("aten.sub.Tensor", high, low), range.high - range.low);
   }
 
@@ -257,7 +264,9 @@ class Decomposer : OpEmitter {
 
   const Shape& input_shape() const { return graph_.value(like_.tensor("input")).shape; }
 
-  ValueId clamp(ValueId x, Arg low, Arg high) { return op("aten.clamp.default", {{"self", x}, {"min", std::move(low)}, {"max", std::move(high)}}); }
+  ValueId clamp(ValueId x, Arg low, Arg high) {
+    return op("aten.clamp.default", {{"self", x}, {"min", std::move(low)}, {"max", std::move(high)}});
+  }
 
   // One scale per row of the input seen as `shape`; the zero point is added before the rounding.
   ValueId quantize_rows(Shape shape) {
@@ -267,8 +276,10 @@ class Decomposer : OpEmitter {
     const ValueId x = reshape(to(like_.tensor("input"), DType::f32), shape);
     const ValueId inverse = unary("aten.reciprocal.default", reshape(to(like_.tensor("scales"), DType::f32), rows));
     const ValueId zero = reshape(to(like_.tensor("zero_points"), DType::f32), rows);
-    const ValueId q = unary("aten.round.default", binary("aten.add.Tensor", binary("aten.mul.Tensor", x, inverse), zero));
-    return to(reshape(clamp(q, like_.arg("quant_min"), like_.arg("quant_max")), whole), graph_.value(like_.outputs[0]).dtype);
+    const ValueId q =
+        unary("aten.round.default", binary("aten.add.Tensor", binary("aten.mul.Tensor", x, inverse), zero));
+    return to(reshape(clamp(q, like_.arg("quant_min"), like_.arg("quant_max")), whole),
+              graph_.value(like_.outputs[0]).dtype);
   }
 
   ValueId quantize_groups() {
@@ -276,39 +287,51 @@ class Decomposer : OpEmitter {
     const Dim count = product(graph_.value(like_.tensor("scales")).shape);
     auto group = product(shape).divide_exactly(count);
     if (group) return quantize_rows({count, *group});
-    error_ = Error::unsupported(like_.where, "groups that do not divide a row", "quantize in groups that divide the last axis");
+    error_ = Error::unsupported(like_.where, "groups that do not divide a row",
+                                "quantize in groups that divide the last axis");
     return 0;
   }
 
   ValueId extreme(std::string_view name, ValueId x, bool rows) {
     std::vector<Dim> dims;
-    for (size_t i = rows ? input_shape().size() - 1 : 0; i < input_shape().size(); ++i) dims.push_back(Dim(static_cast<int64_t>(i)));
+    for (size_t i = rows ? input_shape().size() - 1 : 0; i < input_shape().size(); ++i)
+      dims.push_back(Dim(static_cast<int64_t>(i)));
     return op(name, {{"self", x}, {"dim", dims}, {"keepdim", rows}});
   }
-  ValueId least(bool rows) { return op("aten.clamp_max.default", {{"self", extreme("aten.amin.default", like_.tensor("input"), rows)}, {"max", 0.0}}); }
-  ValueId greatest(bool rows) { return op("aten.clamp_min.default", {{"self", extreme("aten.amax.default", like_.tensor("input"), rows)}, {"min", 0.0}}); }
+  ValueId least(bool rows) {
+    return op("aten.clamp_max.default",
+              {{"self", extreme("aten.amin.default", like_.tensor("input"), rows)}, {"max", 0.0}});
+  }
+  ValueId greatest(bool rows) {
+    return op("aten.clamp_min.default",
+              {{"self", extreme("aten.amax.default", like_.tensor("input"), rows)}, {"min", 0.0}});
+  }
   ValueId same_everywhere(ValueId like, double value) { return clamp(like, value, value); }
 
   std::vector<ValueId> choose_of_tensor(bool symmetric) {
     const double low = *as_number(like_.arg("quant_min")), high = *as_number(like_.arg("quant_max"));
     const ValueId lowest = least(false), highest = greatest(false);
     auto at_least_eps = [&](ValueId scale) {
-      return op("aten.clamp_min.default", {{"self", to(reshape(scale, {Dim(1)}), DType::f32)}, {"min", *as_number(like_.arg("eps"))}});
+      return op("aten.clamp_min.default",
+                {{"self", to(reshape(scale, {Dim(1)}), DType::f32)}, {"min", *as_number(like_.arg("eps"))}});
     };
     if (symmetric) {
       const ValueId widest = binary("aten.maximum.default", unary("aten.neg.default", lowest), highest);
       const ValueId scale = at_least_eps(binary("aten.div.Tensor", widest, (high - low) / 2));
       return {scale, same_everywhere(scale, *like_.arg("dtype").get<DType>() == DType::u8 ? 128 : 0)};
     }
-    const ValueId scale = at_least_eps(binary("aten.div.Tensor", binary("aten.sub.Tensor", highest, lowest), high - low));
-    const ValueId steps = unary("aten.round.default", binary("aten.div.Tensor", reshape(to(lowest, DType::f32), {Dim(1)}), scale));
+    const ValueId scale =
+        at_least_eps(binary("aten.div.Tensor", binary("aten.sub.Tensor", highest, lowest), high - low));
+    const ValueId steps =
+        unary("aten.round.default", binary("aten.div.Tensor", reshape(to(lowest, DType::f32), {Dim(1)}), scale));
     return {scale, clamp(binary("aten.rsub.Scalar", steps, low), low, high)};
   }
 
   std::vector<ValueId> choose_symmetric_rows() {
     ValueId widest = extreme("aten.amax.default", unary("aten.abs.default", like_.tensor("input")), true);
     if (graph_.value(widest).dtype == DType::f16) widest = to(widest, DType::f32);
-    const ValueId scale = binary("aten.div.Tensor", op("aten.clamp_min.default", {{"self", widest}, {"min", 1e-5}}), 127.0);
+    const ValueId scale =
+        binary("aten.div.Tensor", op("aten.clamp_min.default", {{"self", widest}, {"min", 1e-5}}), 127.0);
     return {scale, same_everywhere(scale, 0)};
   }
 
@@ -318,9 +341,13 @@ class Decomposer : OpEmitter {
     ValueId scale = binary("aten.div.Tensor", binary("aten.sub.Tensor", highest, lowest), 255.0);
     scale = op("aten.clamp_min.default", {{"self", scale}, {"min", 0x1p-23}});
     const ValueId low = binary("aten.div.Tensor", lowest, scale), high = binary("aten.div.Tensor", highest, scale);
-    const ValueId error = binary("aten.add.Tensor", binary("aten.add.Scalar", low, -128.0), binary("aten.add.Scalar", high, 127.0));
-    const ValueId from_low = binary("aten.rsub.Scalar", low, -128.0), from_high = binary("aten.rsub.Scalar", high, 127.0);
-    const ValueId zero = op("aten.where.self", {{"condition", binary("aten.gt.Scalar", error, 0.0)}, {"self", from_low}, {"other", from_high}});
+    const ValueId error =
+        binary("aten.add.Tensor", binary("aten.add.Scalar", low, -128.0), binary("aten.add.Scalar", high, 127.0));
+    const ValueId from_low = binary("aten.rsub.Scalar", low, -128.0),
+                  from_high = binary("aten.rsub.Scalar", high, 127.0);
+    const ValueId zero =
+        op("aten.where.self",
+           {{"condition", binary("aten.gt.Scalar", error, 0.0)}, {"self", from_low}, {"other", from_high}});
     return {scale, unary("aten.round.default", clamp(zero, -128.0, 127.0))};
   }
 

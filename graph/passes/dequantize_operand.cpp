@@ -6,7 +6,8 @@ namespace {
 
 class Dequantizer {
  public:
-  Dequantizer(OpEmitter& e, const Graph& graph, const Dim& rows, int64_t k) : e_(e), graph_(graph), rows_(rows), k_(k) {}
+  Dequantizer(OpEmitter& e, const Graph& graph, const Dim& rows, int64_t k)
+      : e_(e), graph_(graph), rows_(rows), k_(k) {}
 
   // stored: [rows, K], or half of that where two share a byte.
   ValueId run(ValueId stored, const ScaledOperand& operand) {
@@ -42,20 +43,23 @@ class Dequantizer {
   ValueId e2m1(ValueId code) {
     const ValueId negative = e_.op("aten.clamp_max.default", {{"self", above(code, 7)}, {"max", 1.0}});
     const ValueId c = e_.binary("aten.sub.Tensor", code, times(negative, 8));
-    const ValueId twice = e_.binary("aten.add.Tensor", e_.binary("aten.add.Tensor", c, above(c, 4)), times(above(c, 6), 2));
+    const ValueId twice =
+        e_.binary("aten.add.Tensor", e_.binary("aten.add.Tensor", c, above(c, 4)), times(above(c, 6), 2));
     return e_.binary("aten.mul.Tensor", twice, e_.binary("aten.rsub.Scalar", negative, 0.5));
   }
 
   ValueId apply(std::string_view op, ValueId v, const BlockNumbers& numbers) {
     if (graph_.value(numbers.value).dtype == DType::u8 && op == "aten.mul.Tensor") {
-      e_.fail(Error::unsupported(graph_.value(numbers.value).name, "scales stored as u8 exponents and computed at run time",
+      e_.fail(Error::unsupported(graph_.value(numbers.value).name,
+                                 "scales stored as u8 exponents and computed at run time",
                                  "view them as torch.float8_e8m0fnu"));
       return v;
     }
     ValueId n = e_.to(numbers.value, DType::f32);
     if (numbers.group == 0) return e_.binary(op, v, numbers.outer == 0 ? n : e_.reshape(n, {rows_, Dim(1)}));
     if (numbers.outer > 1) {
-      e_.fail(Error::unsupported(graph_.value(numbers.value).name, "scales of square blocks of a matrix that is computed at run time",
+      e_.fail(Error::unsupported(graph_.value(numbers.value).name,
+                                 "scales of square blocks of a matrix that is computed at run time",
                                  "use one scale per row, or per row and block along K"));
       return v;
     }
@@ -66,7 +70,8 @@ class Dequantizer {
       return e_.reshape(e_.binary(op, e_.reshape(v, {rows_, groups, group}), n), {rows_, Dim(k_)});
     const ValueId wide = e_.op("aten.expand.default", {{"self", n}, {"size", std::vector<Dim>{rows, groups, group}}});
     const ValueId each = e_.reshape(wide, {rows, groups * group});
-    return e_.binary(op, v, e_.op("aten.slice.Tensor", {{"self", each}, {"dim", Dim(1)}, {"start", Dim(0)}, {"end", Dim(k_)}}));
+    return e_.binary(
+        op, v, e_.op("aten.slice.Tensor", {{"self", each}, {"dim", Dim(1)}, {"start", Dim(0)}, {"end", Dim(k_)}}));
   }
 
   OpEmitter& e_;

@@ -36,8 +36,8 @@ Status fold_constants(Graph& graph, PassContext& context) {
     }
     const std::vector<ValueId> outputs = node.outputs;
     for (size_t i = 0; i < outputs.size(); ++i)
-      graph.replace_uses(outputs[i],
-                         graph.add_parameter(graph.unique_name(graph.value(outputs[i]).name + ".value"), (*results)[i]));
+      graph.replace_uses(
+          outputs[i], graph.add_parameter(graph.unique_name(graph.value(outputs[i]).name + ".value"), (*results)[i]));
     ++context.report.fired;
   }
   graph.remove_dead();

@@ -67,7 +67,8 @@ class EpilogueFolder {
         for (NodeId user : users[out]) {
           if (seen[user] || is_linear(graph_.nodes[user])) continue;
           seen[user] = true;
-          if (graph_.nodes[user].op->role == OpRole::quantize || graph_.nodes[user].op->name == "qcg.quantize_rows") return true;
+          if (graph_.nodes[user].op->role == OpRole::quantize || graph_.nodes[user].op->name == "qcg.quantize_rows")
+            return true;
           pending.push_back(user);
         }
     }
@@ -129,12 +130,14 @@ class EpilogueFolder {
       refused_.push_back({user, {name, "not folded into " + linear_name(graph_, graph_.nodes[id]) + ": " + *why}});
       return false;
     }
-    const Operand& own = *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
+    const Operand& own =
+        *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
     const Shape shape = graph_.value(linear.outputs[static_cast<size_t>(own.output)]).shape;
     std::vector<Expr> with;
     for (size_t i = 0; i < operands.size(); ++i)
-      with.push_back(operands[i].output >= 0 ? output_expr(linear, operands[i].output)
-                                             : Expr::in(linear.add_operand(as_rows(pointwise->operands[i], shape, node))));
+      with.push_back(operands[i].output >= 0
+                         ? output_expr(linear, operands[i].output)
+                         : Expr::in(linear.add_operand(as_rows(pointwise->operands[i], shape, node))));
     Expr expr = simplify(substitute_inputs(pointwise->expr, with), keep_casts_);
     const DType dtype = graph_.value(node.outputs[0]).dtype;
     if (expr.kind == ExprKind::cast && expr.dtype == dtype) expr = Expr(expr.args[0]);  // the output rounds anyway
@@ -156,11 +159,14 @@ class EpilogueFolder {
   std::optional<std::string> why_not(NodeId id, const LinearNode& linear, const Node& node, const Pointwise& pointwise,
                                      const std::vector<Operand>& operands) const {
     const Value& out = graph_.value(node.outputs[0]);
-    if (!is_float(out.dtype) && !is_quantized_result(node, out.dtype)) return "its result is " + std::string(dtype_name(out.dtype)) + ", not floating point";
-    const Operand& own = *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
+    if (!is_float(out.dtype) && !is_quantized_result(node, out.dtype))
+      return "its result is " + std::string(dtype_name(out.dtype)) + ", not floating point";
+    const Operand& own =
+        *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
     const Shape& shape = graph_.value(linear.outputs[static_cast<size_t>(own.output)]).shape;
     const Shape& seen = own.viewed ? graph_.value(own.view).shape : shape;
-    if (out.shape != seen) return "its result " + to_string(out.shape) + " is larger than the linear's " + to_string(seen);
+    if (out.shape != seen)
+      return "its result " + to_string(out.shape) + " is larger than the linear's " + to_string(seen);
     for (size_t i = 0; i < operands.size(); ++i) {
       const ValueId operand = pointwise.operands[i];
       const Value& value = graph_.value(operand);
@@ -197,7 +203,8 @@ class EpilogueFolder {
     if (nodes > gates.epilogue_max_nodes)
       return "the epilogue would grow beyond epilogue_max_nodes = " + std::to_string(gates.epilogue_max_nodes);
     if (extra > 0 && static_cast<int64_t>(linear.operands.size()) + extra > gates.epilogue_max_operands)
-      return "the linear has epilogue_max_operands = " + std::to_string(gates.epilogue_max_operands) + " operands already";
+      return "the linear has epilogue_max_operands = " + std::to_string(gates.epilogue_max_operands) +
+             " operands already";
     if (static_cast<int64_t>(linear.outputs.size()) >= gates.epilogue_max_outputs)
       return "the linear has epilogue_max_outputs = " + std::to_string(gates.epilogue_max_outputs) + " outputs already";
     return std::nullopt;
@@ -206,7 +213,9 @@ class EpilogueFolder {
   Expr output_expr(const LinearNode& linear, int output) const {
     const Expr& expr = linear.epilogue[static_cast<size_t>(output)];
     const DType dtype = graph_.value(linear.outputs[static_cast<size_t>(output)]).dtype;
-    return is_byte(dtype) || is_float8(dtype) || (keep_casts_ && is_float(dtype) && dtype != DType::f32) ? Expr::cast(dtype, expr) : expr;
+    return is_byte(dtype) || is_float8(dtype) || (keep_casts_ && is_float(dtype) && dtype != DType::f32)
+               ? Expr::cast(dtype, expr)
+               : expr;
   }
 
   // An operand written for the viewed rows, as the linear's own rows. Leading ones go: [1, 1, N] is [N].
@@ -284,7 +293,8 @@ class EpilogueFolder {
       const Expr &acc = expr.args[swapped ? 1 : 0], &in = expr.args[swapped ? 0 : 1];
       if (acc.kind != ExprKind::acc || in.kind != ExprKind::in) continue;
       const size_t j = static_cast<size_t>(acc.index);
-      const ValueId bias = bias_vector(linear.operands[static_cast<size_t>(in.index)], graph_.value(linear.weights[j]).shape[0]);
+      const ValueId bias =
+          bias_vector(linear.operands[static_cast<size_t>(in.index)], graph_.value(linear.weights[j]).shape[0]);
       const auto readers = std::count_if(linear.epilogue.begin(), linear.epilogue.end(), [&](const Expr& e) {
         const auto accs = leaves(e, ExprKind::acc);
         return std::find(accs.begin(), accs.end(), acc.index) != accs.end();

@@ -37,15 +37,17 @@ constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.defaul
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
                                        "aten._to_copy.default", "aten.type_as.default",
                                        "quantized_decomposed.convert_element_type.no_fuse"};
-constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.default", "aten.detach.default",
-                                        "aten.detach_.default",    "aten.alias.default", "aten.lift_fresh_copy.default"};
+constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.default",
+                                        "aten.detach.default",     "aten.detach_.default",
+                                        "aten.alias.default",      "aten.lift_fresh_copy.default"};
 constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default"};
 constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
 
 // Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
 bool widens(DType narrow, DType wide) {
   if (narrow == wide) return true;
-  if (is_float8(narrow)) return narrow != DType::f8e8m0 && (wide == DType::f32 || wide == DType::bf16 || wide == DType::f16);
+  if (is_float8(narrow))
+    return narrow != DType::f8e8m0 && (wide == DType::f32 || wide == DType::bf16 || wide == DType::f16);
   switch (wide) {
     case DType::f32:
       return narrow == DType::bf16 || narrow == DType::f16 || narrow == DType::i8 || narrow == DType::u8 ||
@@ -158,11 +160,13 @@ class NoopFolder {
     const Node node = graph_.nodes[id];
     const Value& out = graph_.value(node.outputs[0]);
     const bool full = is_op(node, "aten.full_like.default");
-    const auto value = full ? as_number(node.arg("fill_value")) : std::optional(is_op(node, "aten.ones_like.default") ? 1.0 : 0.0);
+    const auto value =
+        full ? as_number(node.arg("fill_value")) : std::optional(is_op(node, "aten.ones_like.default") ? 1.0 : 0.0);
     if (!value) return;
     const OpSchema* expand = find_op("aten.expand.default");
     const Shape shape = out.shape;
-    auto [it, fresh] = numbers_.try_emplace({out.dtype, std::bit_cast<uint64_t>(*value)}, kNoValue);  // one, so that cse sees equals
+    auto [it, fresh] =
+        numbers_.try_emplace({out.dtype, std::bit_cast<uint64_t>(*value)}, kNoValue);  // one, so that cse sees equals
     if (fresh) it->second = add_number(graph_, out.dtype, *value, {}, out.name + ".number");
     const ValueId number = it->second;
     graph_.nodes[id].op = expand;
@@ -304,7 +308,8 @@ class NoopFolder {
     if (!axis) return;
     const OpSchema *reshape = find_op("aten.reshape.default"), *expand = find_op("aten.expand.default");
     auto view = [&](const OpSchema* op, std::string_view sizes) {
-      const ValueId out = emit(graph_, op->name, make_args(*op, {{"self", x}, {sizes, type.shape}}), type, node, graph_.value(x).name + ".repeated");
+      const ValueId out = emit(graph_, op->name, make_args(*op, {{"self", x}, {sizes, type.shape}}), type, node,
+                               graph_.value(x).name + ".repeated");
       fold_parameter_view(graph_.value(out).producer);
       x = resolve(out);
     };

@@ -71,8 +71,10 @@ class LoopFuser {
     const Exprs outer = *loop.arg("exprs").get<Exprs>();
     const bool keep_casts = keep_casts_ || std::any_of(outer.begin(), outer.end(), has_rounding);
     Expr value = substitute_inputs((*inner.arg("exprs").get<Exprs>())[0], inner_ins);
-    if ((keep_casts && dtype != DType::f32) || !is_floating(dtype) || is_float8(dtype)) value = Expr::cast(dtype, std::move(value));
-    for (size_t i = 0; i < outer_operands.size(); ++i) outer_ins.push_back(i == position ? value : in(outer_operands[i]));
+    if ((keep_casts && dtype != DType::f32) || !is_floating(dtype) || is_float8(dtype))
+      value = Expr::cast(dtype, std::move(value));
+    for (size_t i = 0; i < outer_operands.size(); ++i)
+      outer_ins.push_back(i == position ? value : in(outer_operands[i]));
     Exprs exprs;
     for (const Expr& expr : outer) exprs.push_back(simplify(substitute_inputs(expr, outer_ins), keep_casts));
     const PassGates& gates = context_.options.gates;

@@ -77,7 +77,8 @@ void write_linear(Graph& graph, NodeId id, LinearNode linear) {
   const std::vector<int> acc_map = inverse(accs, linear.weights.size()), in_map = inverse(ins, linear.operands.size());
   for (Expr& expr : linear.epilogue) expr = renumber(expr, acc_map, in_map);
   if (!accs.empty())
-    for (auto* list : {&linear.weights, &linear.scales, &linear.zeros, &linear.offsets, &linear.biases}) keep_only(*list, accs);
+    for (auto* list : {&linear.weights, &linear.scales, &linear.zeros, &linear.offsets, &linear.biases})
+      keep_only(*list, accs);
   keep_only(linear.operands, ins);
   Node& node = graph.nodes[id];
   node.op = find_op("qcg.linear");

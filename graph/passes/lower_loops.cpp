@@ -22,7 +22,8 @@ bool all_integers(const Graph& graph, const std::vector<ValueId>& operands) {
 
 // Operations, unlike casts, quantizations and comparisons, of which a float is not the exact result.
 bool needs_integers(const Node& node, DType dtype) {
-  return !is_floating(dtype) && dtype != DType::boolean && node.op->role != OpRole::quantize && node.op->name != "aten.to.dtype";
+  return !is_floating(dtype) && dtype != DType::boolean && node.op->role != OpRole::quantize &&
+         node.op->name != "aten.to.dtype";
 }
 
 }  // namespace
@@ -39,7 +40,8 @@ Status lower_loops(Graph& graph, PassContext& context) {
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
     const bool integers = !is_floating(dtype) && all_integers(graph, pointwise->operands) && expr.is_integer();
     if (!integers && needs_integers(node, dtype))
-      return Error::unsupported(node.where, node.op->name + " of " + std::string(dtype_name(dtype)) + " has no exact kernel",
+      return Error::unsupported(node.where,
+                                node.op->name + " of " + std::string(dtype_name(dtype)) + " has no exact kernel",
                                 "cast to f32 before it, or keep to sums, products, minima and maxima");
     const std::string was = node.op->name;
     replace_node(graph, id, "qcg.loop", {pointwise->operands, std::vector<Expr>{std::move(expr)}, integers});

@@ -13,7 +13,8 @@ ValueId OpEmitter::op(std::string_view name, std::vector<NamedArg> named) {
     error_ = types.error();
     return 0;
   }
-  const ValueId out = emit(graph_, name, std::move(node.args), (*types)[0], like_, graph_.value(like_.outputs[0]).name + ".part");
+  const ValueId out =
+      emit(graph_, name, std::move(node.args), (*types)[0], like_, graph_.value(like_.outputs[0]).name + ".part");
   graph_.nodes[graph_.value(out).producer].origins = like_.origins;
   return out;
 }
@@ -26,6 +27,8 @@ ValueId OpEmitter::reshape(ValueId x, const Shape& shape) {
   return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
 }
 
-ValueId OpEmitter::transpose(ValueId x) { return op("aten.permute.default", {{"self", x}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}); }
+ValueId OpEmitter::transpose(ValueId x) {
+  return op("aten.permute.default", {{"self", x}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}});
+}
 
 }  // namespace qcg

@@ -85,7 +85,8 @@ struct PassInfo {
 };
 
 inline constexpr PassInfo kPasses[] = {
-    {"fold_noops", fold_noops, true, "drop casts, views and copies that change nothing; views of weights become weights"},
+    {"fold_noops", fold_noops, true,
+     "drop casts, views and copies that change nothing; views of weights become weights"},
     {"cse", cse, false, "compute equal things once; siblings share one activation quantization"},
     {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
     {"fold_constants", fold_constants, false, "evaluate what depends on weights alone and is small"},

@@ -110,7 +110,8 @@ class Builder {
   Expr power() {
     Expr x = operand("self"), exponent = operand("exponent");
     if (exponent.kind == ExprKind::number && exponent.value == 2) return Expr::call("mul", {x, x});
-    const double times = exponent.kind == ExprKind::number && !is_floating(graph_.value(node_.outputs[0]).dtype) ? exponent.value : 0;
+    const double times =
+        exponent.kind == ExprKind::number && !is_floating(graph_.value(node_.outputs[0]).dtype) ? exponent.value : 0;
     if (times == 3 || times == 4) {  // exact, as integers are to be
       Expr power = Expr::call("mul", {x, x});
       return Expr::call("mul", {power, times == 3 ? x : power});

@@ -160,11 +160,13 @@ class LinearFinder {
     shape.back() = Dim(1);
     if (graph_.value(id).shape == shape) return id;
     for (const Node& node : graph_.nodes)
-      if (is_op(node, "aten.reshape.default") && node.tensor("self") == id && graph_.value(node.outputs[0]).shape == shape)
+      if (is_op(node, "aten.reshape.default") && node.tensor("self") == id &&
+          graph_.value(node.outputs[0]).shape == shape)
         return node.outputs[0];
     const Node like = graph_.nodes[root];
     const ValueType type = {graph_.value(id).dtype, shape};
-    return emit(graph_, "aten.reshape.default", make_args(*find_op("aten.reshape.default"), {{"self", id}, {"shape", shape}}), type, like,
+    return emit(graph_, "aten.reshape.default",
+                make_args(*find_op("aten.reshape.default"), {{"self", id}, {"shape", shape}}), type, like,
                 graph_.value(id).name + ".rows");
   }
 

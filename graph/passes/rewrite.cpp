@@ -107,7 +107,8 @@ ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view) {
     if (!is_parameter(graph, id) || !same_geometry(graph.value(id).data, view)) continue;
     const Tensor& data = graph.value(id).data;
     if (data.bound() != view.bound()) continue;
-    if (view.bound() ? data.storage->bytes.data() == view.storage->bytes.data() : root_name(graph.value(id).name) == root)
+    if (view.bound() ? data.storage->bytes.data() == view.storage->bytes.data()
+                     : root_name(graph.value(id).name) == root)
       return id;
   }
   std::string name = derived_name(graph, base, ".view");
@@ -156,7 +157,8 @@ ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype) {
 ValueId add_number(Graph& graph, DType dtype, double value, std::vector<int64_t> shape, std::string_view name_hint) {
   std::vector<std::byte> bytes(dtype_bytes(dtype));
   double_to_element(dtype, value, bytes.data());
-  return graph.add_parameter(graph.unique_name(name_hint), Tensor::from_bytes(dtype, std::move(shape), std::move(bytes)));
+  return graph.add_parameter(graph.unique_name(name_hint),
+                             Tensor::from_bytes(dtype, std::move(shape), std::move(bytes)));
 }
 
 std::optional<double> constant_number(const Graph& graph, ValueId id) {
@@ -274,7 +276,8 @@ bool is_row_view(const Graph& graph, const Node& node) {
   static constexpr std::string_view kOps[] = {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
                                               "aten.flatten.using_ints", "aten.unsqueeze.default",
                                               "aten.squeeze.dim"};
-  if (std::none_of(std::begin(kOps), std::end(kOps), [&](std::string_view op) { return is_op(node, op); })) return false;
+  if (std::none_of(std::begin(kOps), std::end(kOps), [&](std::string_view op) { return is_op(node, op); }))
+    return false;
   ValueId input = kNoValue;
   for_each_input(node, [&](ValueId id) {
     if (input == kNoValue) input = id;

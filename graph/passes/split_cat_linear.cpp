@@ -52,7 +52,8 @@ class CatSplitter {
     if (scheme_info(*scheme_from_name(linear.scheme)).quantized_activation) {
       const Node* quantize = producer_if(graph_, linear.xs[0], "qcg.quantize_rows");
       if (quantize && last_axis_cat(graph_, quantize->tensor("x")))
-        refuse(name, "quantized activation", "the activation is quantized per row, which needs the whole concatenation");
+        refuse(name, "quantized activation",
+               "the activation is quantized per row, which needs the whole concatenation");
       if (quantize) return;
     }
     std::vector<ValueId> pieces;
@@ -138,7 +139,8 @@ class CatSplitter {
     if (context_.report.fired == 0) return;
     const auto uses = graph_.count_uses();
     for (const Node& node : graph_.nodes)
-      if (is_op(node, "aten.cat.default") && uses[node.outputs[0]] > 0) ++context_.report.counters["cats kept for other readers"];
+      if (is_op(node, "aten.cat.default") && uses[node.outputs[0]] > 0)
+        ++context_.report.counters["cats kept for other readers"];
   }
 
   Graph& graph_;

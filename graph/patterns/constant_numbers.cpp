@@ -9,7 +9,8 @@ namespace qcg {
 
 ValueId add_computed(Graph& graph, const std::vector<ValueId>& sources, std::string_view suffix, DType dtype,
                      std::vector<int64_t> shape, const std::function<Tensor()>& compute) {
-  const bool bound = std::all_of(sources.begin(), sources.end(), [&](ValueId id) { return graph.value(id).data.bound(); });
+  const bool bound =
+      std::all_of(sources.begin(), sources.end(), [&](ValueId id) { return graph.value(id).data.bound(); });
   Tensor tensor;
   if (bound) {
     tensor = compute();
@@ -39,12 +40,16 @@ Tensor map_codes(const Tensor& codes, const std::array<int8_t, 16>& table) {
 
 Tensor make_matrix(int64_t rows, int64_t columns, const std::function<double(int64_t, int64_t)>& f) {
   std::vector<std::byte> bytes(static_cast<size_t>(rows * columns) * sizeof(float));
-  for (int64_t i = 0; i < rows * columns; ++i) double_to_element(DType::f32, f(i / columns, i % columns), bytes.data() + i * sizeof(float));
+  for (int64_t i = 0; i < rows * columns; ++i)
+    double_to_element(DType::f32, f(i / columns, i % columns), bytes.data() + i * sizeof(float));
   return Tensor::from_bytes(DType::f32, {rows, columns}, std::move(bytes));
 }
 
-ConstantNumbers::ConstantNumbers(const Graph& graph, const BlockNumbers& numbers, int64_t rows, int64_t k, bool exponents)
-    : numbers_(numbers), values_(read_doubles(graph.value(numbers.value).data)), across_(count_blocks(rows, numbers.outer)),
+ConstantNumbers::ConstantNumbers(const Graph& graph, const BlockNumbers& numbers, int64_t rows, int64_t k,
+                                 bool exponents)
+    : numbers_(numbers),
+      values_(read_doubles(graph.value(numbers.value).data)),
+      across_(count_blocks(rows, numbers.outer)),
       along_(count_blocks(k, numbers.group)) {
   if (exponents && graph.value(numbers.value).dtype == DType::u8)
     for (double& v : values_) v = exponent_scale(static_cast<int64_t>(v));

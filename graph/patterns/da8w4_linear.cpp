@@ -24,10 +24,12 @@ Pattern da8w4_linear_pattern() {
 Outcome build_da8w4_linear(Graph& graph, const Match& m) {
   const Node node = graph.nodes[m.gemm_node()];
   auto fail = [&](std::string message, std::string help) {
-    return Outcome::fail(Error::unsupported(node.where, "torchao.da8w4_linear_cpu: " + std::move(message), std::move(help)));
+    return Outcome::fail(
+        Error::unsupported(node.where, "torchao.da8w4_linear_cpu: " + std::move(message), std::move(help)));
   };
   std::array<ValueId, 4> parts;
-  std::transform(std::begin(kParts), std::end(kParts), parts.begin(), [&](const char* name) { return node.tensor(name); });
+  std::transform(std::begin(kParts), std::end(kParts), parts.begin(),
+                 [&](const char* name) { return node.tensor(name); });
   if (!std::all_of(parts.begin(), parts.end(), [&](ValueId part) { return is_parameter(graph, part); }))
     return fail("a part of the packed weight is computed at run time", "make it a buffer of the module");
   auto data = [&](size_t i) -> const Tensor& { return graph.value(parts[i]).data; };

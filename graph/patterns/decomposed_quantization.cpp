@@ -104,7 +104,8 @@ class Lifter {
     if (!fresh) return it->second;
     const OpSchema* op = find_op("aten.to.dtype");
     const ValueType type = {dtype, graph_.value(id).shape};
-    return it->second = emit(graph_, op->name, make_args(*op, {{"self", id}, {"dtype", dtype}}), type, like_, graph_.value(id).name);
+    return it->second = emit(graph_, op->name, make_args(*op, {{"self", id}, {"dtype", dtype}}), type, like_,
+                             graph_.value(id).name);
   }
   ValueId tensor_as(DType dtype, std::string_view name) { return cast(like_.tensor(name), dtype); }
   ValueId as_f32() { return tensor_as(DType::f32, "input"); }
@@ -138,8 +139,13 @@ class Lifter {
     const auto low = number("quant_min"), high = number("quant_max");
     const OpSchema* op = find_op("torchao.dequantize_affine.default");
     replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", like_.tensor("input")}, {"block_size", std::move(block)}, {"scale", p.scale}, {"zero_point", p.zero},
-                                 {"input_dtype", like_.arg("dtype")}, {"quant_min", limit(low)}, {"quant_max", limit(high)},
+                 make_args(*op, {{"input", like_.tensor("input")},
+                                 {"block_size", std::move(block)},
+                                 {"scale", p.scale},
+                                 {"zero_point", p.zero},
+                                 {"input_dtype", like_.arg("dtype")},
+                                 {"quant_min", limit(low)},
+                                 {"quant_max", limit(high)},
                                  {"output_dtype", graph_.value(like_.outputs[0]).dtype}}));
     return true;
   }
@@ -155,9 +161,11 @@ class Lifter {
     const Tensor turned = graph_.value(w).data.transpose(0, 1);
     like_.arg("input") = add_parameter_view(graph_, w, turned);
     like_.arg("axis") = Dim(0);
-    const ValueId rows = emit(graph_, same->name, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
+    const ValueId rows =
+        emit(graph_, same->name, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
     const OpSchema* permute = find_op("aten.permute.default");
-    replace_node(graph_, id, permute->name, make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
+    replace_node(graph_, id, permute->name,
+                 make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
     return dequantize_by(graph_.value(rows).producer, channel_block(), p);
   }
 
@@ -176,19 +184,29 @@ class Lifter {
     if (p.scale == kNoValue || !low || !high) return false;
     const OpSchema* op = find_op("torchao.quantize_affine.default");
     replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", input}, {"block_size", std::move(block)}, {"scale", p.scale}, {"zero_point", p.zero},
-                                 {"output_dtype", like_.arg("dtype")}, {"quant_min", limit(low)}, {"quant_max", limit(high)}}));
+                 make_args(*op, {{"input", input},
+                                 {"block_size", std::move(block)},
+                                 {"scale", p.scale},
+                                 {"zero_point", p.zero},
+                                 {"output_dtype", like_.arg("dtype")},
+                                 {"quant_min", limit(low)},
+                                 {"quant_max", limit(high)}}));
     return true;
   }
 
   bool lift_quantize_tensor(NodeId id) {
     if (!like_.arg("scale").get<ValueId>()) return false;
-    const auto scale = number("scale"), zero = number("zero_point"), low = number("quant_min"), high = number("quant_max");
+    const auto scale = number("scale"), zero = number("zero_point"), low = number("quant_min"),
+               high = number("quant_max");
     if (!scale || !zero || !low || !high) return quantize_by(id, whole_block(), parameters_of_tensor(), as_f32());
     const OpSchema* op = find_op("quantized_decomposed.quantize_per_tensor.default");
     replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", like_.tensor("input")}, {"scale", *scale}, {"zero_point", limit(zero)}, {"quant_min", limit(low)},
-                                 {"quant_max", limit(high)}, {"dtype", like_.arg("dtype")}}));
+                 make_args(*op, {{"input", like_.tensor("input")},
+                                 {"scale", *scale},
+                                 {"zero_point", limit(zero)},
+                                 {"quant_min", limit(low)},
+                                 {"quant_max", limit(high)},
+                                 {"dtype", like_.arg("dtype")}}));
     return true;
   }
 
@@ -206,15 +224,21 @@ class Lifter {
   bool lift_quantize_rows() {
     const auto low = as_integer(like_.arg("quant_min")), high = as_integer(like_.arg("quant_max"));
     const Node* chosen = choice();
-    if (!chosen || !low || !high || *low < -128 || *high > 127 || *low >= 0 || *high <= *low || *like_.arg("dtype").get<DType>() != DType::i8) return false;
+    if (!chosen || !low || !high || *low < -128 || *high > 127 || *low >= 0 || *high <= *low ||
+        *like_.arg("dtype").get<DType>() != DType::i8)
+      return false;
     const Node choose = *chosen;
     if (!input_shape().back().is_constant()) return false;
     const bool symmetric = decomposed_name(choose) == "choose_qparams_per_token";
     const DType x = graph_.value(like_.tensor("input")).dtype, wide = x == DType::f16 ? DType::f32 : x;
     const double eps = symmetric ? round_to_dtype(wide, 1e-5) / 127 : 0x1p-23;
     const OpSchema* op = find_op("qcg.quantize_rows");
-    std::vector<Arg> args = make_args(*op, {{"x", like_.tensor("input")}, {"mapping", std::string(symmetric ? "PER_TOKEN" : "PER_TOKEN_ASYMMETRIC")},
-                                            {"quant_min", Dim(*low)}, {"quant_max", Dim(*high)}, {"eps", eps}, {"scale_dtype", symmetric ? wide : DType::f64}});
+    std::vector<Arg> args = make_args(*op, {{"x", like_.tensor("input")},
+                                            {"mapping", std::string(symmetric ? "PER_TOKEN" : "PER_TOKEN_ASYMMETRIC")},
+                                            {"quant_min", Dim(*low)},
+                                            {"quant_max", Dim(*high)},
+                                            {"eps", eps},
+                                            {"scale_dtype", symmetric ? wide : DType::f64}});
     auto value = [&](ValueId like, DType dtype) {
       Value v;
       v.name = graph_.unique_name(graph_.value(like).name + ".rows");
@@ -222,14 +246,17 @@ class Lifter {
       v.shape = graph_.value(like).shape;
       return v;
     };
-    const NodeId made = graph_.add_node(op, std::move(args), {value(like_.outputs[0], DType::i8), value(choose.outputs[0], DType::f32), value(choose.outputs[1], DType::i32)});
+    const NodeId made = graph_.add_node(op, std::move(args),
+                                        {value(like_.outputs[0], DType::i8), value(choose.outputs[0], DType::f32),
+                                         value(choose.outputs[1], DType::i32)});
     graph_.nodes[made].where = like_.where;
     graph_.nodes[made].source = like_.source;
     graph_.nodes[made].origins = join_origins(choose.origins, like_.origins);
     const std::vector<ValueId> outputs = graph_.nodes[made].outputs;
     graph_.replace_uses(like_.outputs[0], outputs[0]);
     // Readers get the dtypes they were promised; dequantize_per_token finds the pair behind them.
-    const ValueId scale = cast(outputs[1], graph_.value(choose.outputs[0]).dtype), zero = cast(outputs[2], graph_.value(choose.outputs[1]).dtype);
+    const ValueId scale = cast(outputs[1], graph_.value(choose.outputs[0]).dtype),
+                  zero = cast(outputs[2], graph_.value(choose.outputs[1]).dtype);
     graph_.replace_uses(choose.outputs[0], scale);
     graph_.replace_uses(choose.outputs[1], zero);
     rows_[{scale, zero}] = {outputs[1], outputs[2]};
@@ -241,7 +268,8 @@ class Lifter {
   Node like_;
   std::map<std::pair<DType, uint64_t>, ValueId> constants_;  // by dtype and bits
   std::map<std::pair<ValueId, DType>, ValueId> casts_;
-  std::map<std::pair<ValueId, ValueId>, Parameters> rows_;  // promised scales and zero points of rows -> what was lifted
+  std::map<std::pair<ValueId, ValueId>, Parameters>
+      rows_;  // promised scales and zero points of rows -> what was lifted
 };
 
 }  // namespace

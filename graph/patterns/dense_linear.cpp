@@ -13,7 +13,8 @@ Pattern dense_pattern() { return gemm(any("x"), any("w")); }
 
 Outcome build_dense(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  if (is_parameter(graph, gemm.x)) return Outcome::miss("the left operand is a weight; only x times weight is a linear");
+  if (is_parameter(graph, gemm.x))
+    return Outcome::miss("the left operand is a weight; only x times weight is a linear");
   const ValueId weight = constant_of(graph, gemm.w);
   if (weight == kNoValue) return Outcome::miss("the right operand is computed at run time, not a weight");
   const DType x = graph.value(gemm.x).dtype, w = graph.value(weight).dtype;

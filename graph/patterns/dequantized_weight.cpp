@@ -28,7 +28,9 @@ bool fits(const CodeForm& form, int64_t low, int64_t high) {
   return low >= weight.low + form.shift && high <= weight.high + form.shift;
 }
 
-bool has_range(const Node& dequantize) { return as_number(dequantize.arg("quant_min")) && as_number(dequantize.arg("quant_max")); }
+bool has_range(const Node& dequantize) {
+  return as_number(dequantize.arg("quant_min")) && as_number(dequantize.arg("quant_max"));
+}
 
 bool fits(const CodeForm& form, const Tensor& codes) {
   const Tensor dense = codes.contiguous();
@@ -52,7 +54,8 @@ ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
   if (data.dtype == DType::i8 && shift == 0) return weight;
   auto codes = read_elements<int8_t>(data);
   if (codes)
-    for (int8_t& code : *codes) code = static_cast<int8_t>(static_cast<uint8_t>(code) - static_cast<uint8_t>(shift));  // wraps to the right code
+    for (int8_t& code : *codes)
+      code = static_cast<int8_t>(static_cast<uint8_t>(code) - static_cast<uint8_t>(shift));  // wraps to the right code
   return add_constant(graph, weight, make_tensor(DType::i8, data.shape, codes));
 }
 
@@ -64,7 +67,8 @@ ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
   if (const auto numbers = read_elements<float>(graph.value(blocks).data)) {
     out.emplace();
     for (int64_t n = 0; n < b.n; ++n)
-      for (int64_t g = 0; g < b.groups(); ++g) out->push_back((*numbers)[static_cast<size_t>(n / b.rows * b.groups() + g)]);
+      for (int64_t g = 0; g < b.groups(); ++g)
+        out->push_back((*numbers)[static_cast<size_t>(n / b.rows * b.groups() + g)]);
   }
   const ValueId repeated = add_constant(graph, blocks, make_tensor(DType::f32, {b.n, b.groups()}, out));
   return is_floating(graph.value(blocks).dtype) ? repeated : cast_parameter(graph, repeated, DType::i32);
@@ -87,7 +91,9 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
     return std::nullopt;
   }
   auto values = read_elements<float>(graph.value(zeros).data);
-  const bool whole = values ? std::all_of(values->begin(), values->end(), [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; }) : !real;
+  const bool whole = values ? std::all_of(values->begin(), values->end(),
+                                          [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; })
+                            : !real;
   if (!whole && !may_have_offsets(scheme_info(spec.scheme))) return "the weight's zero points are not integers";
   if (values)
     for (float& z : *values) z -= static_cast<float>(shift);
@@ -121,8 +127,8 @@ std::optional<CodeForm> scan_codes(const Tensor& codes) {
   return std::nullopt;
 }
 
-std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
-                                              LinearSpec& spec) {
+std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks,
+                                              ValueId scale, ValueId zero, LinearSpec& spec) {
   spec.scheme = form.scheme;
   spec.group = blocks.group == blocks.k ? 0 : blocks.group;
   spec.scale = per_row_and_group(graph, scale, blocks);
@@ -174,7 +180,8 @@ std::optional<std::string> take_weight(Graph& graph, ValueId w, bool weight_kn, 
   }
   if (!node) return "";
   if (is_op(*node, "qcg.dequantize_4bit")) return take_four_bit_weight(graph, Node(*node), weight_kn, spec);
-  if (is_op(*node, "torchao.dequantize_affine.default")) return take_dequantized_weight(graph, graph.value(w).producer, weight_kn, spec);
+  if (is_op(*node, "torchao.dequantize_affine.default"))
+    return take_dequantized_weight(graph, graph.value(w).producer, weight_kn, spec);
   return weight_kn ? "" : take_arithmetic_weight(graph, w, spec);
 }
 
@@ -182,7 +189,8 @@ std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool wei
   if (auto missing = take_weight(graph, w, weight_kn, spec)) return missing;
   if (spec.offset != kNoValue) return "the weight's zero points are not integers";
   const SchemeInfo& scheme = scheme_info(spec.scheme);
-  if (!scheme.under_int8) return std::string(scheme.name) + " numbers are not integers: there is no int8 product with them";
+  if (!scheme.under_int8)
+    return std::string(scheme.name) + " numbers are not integers: there is no int8 product with them";
   spec.scheme = *scheme.under_int8;
   return std::nullopt;
 }

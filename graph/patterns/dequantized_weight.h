@@ -30,8 +30,8 @@ inline constexpr const char* kScannedNote = "int4: no range is declared, but eve
 
 // Fills weight, scale, zero or offset, scheme (of the form) and group from a parameter of integers [N, K] and constants with
 // one number per block (zero may be absent); says what is missing. Zero points that are not whole are offsets.
-std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks, ValueId scale, ValueId zero,
-                                              LinearSpec& spec);
+std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks,
+                                              ValueId scale, ValueId zero, LinearSpec& spec);
 
 // The same for the node that dequantizes.
 //

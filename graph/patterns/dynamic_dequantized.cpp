@@ -23,7 +23,8 @@ Outcome build_dynamic_dequantized(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
   const Node x_dequantize = *producer_of(graph, m.value("x_dequantized"));
   LinearSpec spec;
-  if (!is_row_block(graph, x_dequantize) || !take_quantized_rows(graph, m.value("q"), spec)) return {};  // static_dequantized's
+  if (!is_row_block(graph, x_dequantize) || !take_quantized_rows(graph, m.value("q"), spec))
+    return {};  // static_dequantized's
   const Node* quantize = producer_of(graph, spec.x);
   const ValueId zero = x_dequantize.tensor("zero_point");
   const bool same_zero = zero == kNoValue ? spec.x_zero == kNoValue : under_rows(graph, zero) == quantize->outputs[2];

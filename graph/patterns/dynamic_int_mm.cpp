@@ -16,7 +16,9 @@ namespace qcg {
 
 namespace {
 
-Pattern int_mm_of(Pattern x) { return once(op({"aten._int_mm.default"}, {{"self", std::move(x)}, {"mat2", any("w")}})); }
+Pattern int_mm_of(Pattern x) {
+  return once(op({"aten._int_mm.default"}, {{"self", std::move(x)}, {"mat2", any("w")}}));
+}
 
 Pattern dynamic_int_mm_pattern() {
   Pattern shifted = once(sub(int_mm_of(maybe_cast(add(any("q"), number("shift")))),
@@ -52,7 +54,8 @@ Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
     return Outcome::miss("the shift of the activation is not the one that sum(w) over K takes off (128)");
   ValueId first = m.value("first"), second = m.value("second");
   if (under_rows(graph, first) != spec.x_scale) std::swap(first, second);
-  if (under_rows(graph, first) != spec.x_scale) return Outcome::miss("the product is not scaled by the activation's own scale");
+  if (under_rows(graph, first) != spec.x_scale)
+    return Outcome::miss("the product is not scaled by the activation's own scale");
   if (!is_parameter(graph, m.value("w")) || graph.value(m.value("w")).dtype != DType::i8)
     return Outcome::miss("the weight is not an int8 constant");
   spec.weight = weight_matrix(graph, m.value("w"), /*weight_kn=*/true);

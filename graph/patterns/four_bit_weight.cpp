@@ -21,7 +21,8 @@ std::optional<std::string> take_four_bit_weight(Graph& graph, const Node& node, 
   spec.scheme = w.scheme;
   spec.group = w.group >= w.k ? 0 : w.group;
   spec.weight = add_computed(graph, {w.packed}, "unpacked", DType::i8, {w.n, w.k}, [&] {
-    return map_codes(unpack_nibbles(graph.value(w.packed).data.reshape({w.n, w.k / 2}), w.order), weights_by_code(w.scheme));
+    return map_codes(unpack_nibbles(graph.value(w.packed).data.reshape({w.n, w.k / 2}), w.order),
+                     weights_by_code(w.scheme));
   });
   const int64_t groups = count_blocks(w.k, spec.group);
   spec.scale = add_computed(graph, scales, "scales", DType::f32, {w.n, groups}, [&] {

@@ -21,7 +21,8 @@ constexpr std::string_view kDequantize = "torchao.dequantize_affine.default";
 bool is_tensor_wide(const Graph& graph, const Node& node) {
   const auto* block = node.arg("block_size").get<std::vector<Dim>>();
   const ValueId zero = node.tensor("zero_point");
-  return block && *block == graph.value(node.tensor("input")).shape && product(graph.value(node.tensor("scale")).shape).is_constant(1) &&
+  return block && *block == graph.value(node.tensor("input")).shape &&
+         product(graph.value(node.tensor("scale")).shape).is_constant(1) &&
          (zero == kNoValue || product(graph.value(zero).shape).is_constant(1));
 }
 
@@ -82,7 +83,8 @@ class Mover {
     const ValueType type = {graph_.value(q).dtype, graph_.value(node.outputs[0]).shape};
     std::vector<Arg> args = node.args;
     args[0] = q;
-    become_dequantize(id, dequantize, emit(graph_, node.op->name, std::move(args), type, node, graph_.value(q).name + ".view"));
+    become_dequantize(id, dequantize,
+                      emit(graph_, node.op->name, std::move(args), type, node, graph_.value(q).name + ".view"));
     return true;
   }
 
@@ -92,7 +94,8 @@ class Mover {
     for (ValueId piece : pieces) {
       const Node* dequantize = dequantize_of(piece);
       const Node* first = dequantize_of(pieces[0]);
-      if (!dequantize || dequantize->tensor("scale") != first->tensor("scale") || dequantize->tensor("zero_point") != first->tensor("zero_point") ||
+      if (!dequantize || dequantize->tensor("scale") != first->tensor("scale") ||
+          dequantize->tensor("zero_point") != first->tensor("zero_point") ||
           graph_.value(dequantize->tensor("input")).dtype != graph_.value(first->tensor("input")).dtype ||
           graph_.value(piece).dtype != graph_.value(node.outputs[0]).dtype)
         return false;
@@ -101,7 +104,9 @@ class Mover {
     if (pieces.empty()) return false;
     const Node like = *dequantize_of(pieces[0]);
     const ValueType type = {graph_.value(codes[0]).dtype, graph_.value(node.outputs[0]).shape};
-    become_dequantize(id, like, emit(graph_, node.op->name, with_input(node, "tensors", codes), type, node, graph_.value(codes[0]).name + ".cat"));
+    become_dequantize(id, like,
+                      emit(graph_, node.op->name, with_input(node, "tensors", codes), type, node,
+                           graph_.value(codes[0]).name + ".cat"));
     return true;
   }
 
@@ -113,7 +118,8 @@ class Mover {
     for (ValueId piece : *cat.arg("tensors").get<std::vector<ValueId>>()) {
       if (graph_.value(piece).dtype != graph_.value(cat.outputs[0]).dtype) return false;  // cat would convert it first
       const ValueType type = {graph_.value(node.outputs[0]).dtype, graph_.value(piece).shape};
-      codes.push_back(emit(graph_, kQuantize, with_input(node, "input", piece), type, node, graph_.value(piece).name + ".q"));
+      codes.push_back(
+          emit(graph_, kQuantize, with_input(node, "input", piece), type, node, graph_.value(piece).name + ".q"));
       graph_.nodes[graph_.value(codes.back()).producer].origins = node.origins;
     }
     replace_node(graph_, id, cat.op->name, with_input(cat, "tensors", codes));
@@ -143,7 +149,8 @@ class Mover {
     if (dtype == DType::u8 && low <= 0 && high >= 255) return true;
     const Node* node = producer_of(graph_, q);
     if (!node) return false;
-    if (is_op(*node, kQuantize)) return *as_number(node->arg("quant_min")) >= low && *as_number(node->arg("quant_max")) <= high;
+    if (is_op(*node, kQuantize))
+      return *as_number(node->arg("quant_min")) >= low && *as_number(node->arg("quant_max")) <= high;
     return is_op(*node, "aten.reshape.default") && is_within(node->tensor("self"), low, high);
   }
 

@@ -52,7 +52,8 @@ std::optional<std::string> check_pair(const Graph& graph, const Node& choose, co
   if (quantized_range(choose, out) != range) return "the scale was chosen for another range";
   const DType scale = graph.value(quantize.tensor("scale")).dtype;
   if (scale != DType::f32 && scale != graph.value(x).dtype)
-    return "the scale is " + std::string(dtype_name(scale)) + ", not f32 or " + std::string(dtype_name(graph.value(x).dtype));
+    return "the scale is " + std::string(dtype_name(scale)) + ", not f32 or " +
+           std::string(dtype_name(graph.value(x).dtype));
   return std::nullopt;
 }
 
@@ -89,7 +90,8 @@ class RowsLifter {
   }
 
   void note(const Node& quantize, const std::string& missing) {
-    const std::string node = quantize.origins.empty() ? graph_.value(quantize.outputs[0]).name : quantize.origins.back();
+    const std::string node =
+        quantize.origins.empty() ? graph_.value(quantize.outputs[0]).name : quantize.origins.back();
     report_.notes.push_back(node + ": not quantize_rows: " + missing);
     report_.skipped.push_back({node, "not quantize_rows: " + missing});
   }
@@ -132,7 +134,8 @@ class RowsLifter {
     if (graph_.value(value).shape != type.shape) {
       const OpSchema* reshape = find_op("aten.reshape.default");
       std::vector<Arg> args = make_args(*reshape, {{"self", value}, {"shape", type.shape}});
-      value = emit(graph_, reshape->name, std::move(args), {graph_.value(value).dtype, type.shape}, node, name + ".shape");
+      value =
+          emit(graph_, reshape->name, std::move(args), {graph_.value(value).dtype, type.shape}, node, name + ".shape");
     }
     if (graph_.value(value).dtype != type.dtype) {
       const OpSchema* cast = find_op("aten.to.dtype");

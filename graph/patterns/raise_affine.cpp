@@ -20,11 +20,18 @@ namespace qcg {
 namespace {
 
 Pattern unary(std::string_view name, Pattern x) { return op({name}, {{"self", std::move(x)}}); }
-Pattern maximum(Pattern a, Pattern b) { return op({"aten.maximum.default"}, {{"self", std::move(a)}, {"other", std::move(b)}}); }
-Pattern divided(Pattern a, Pattern b) { return op({"aten.div.Tensor"}, {{"self", std::move(a)}, {"other", std::move(b)}}); }
-Pattern clamped(Pattern x) { return op({"aten.clamp.default"}, {{"self", std::move(x)}, {"min", number("min")}, {"max", number("max")}}); }
+Pattern maximum(Pattern a, Pattern b) {
+  return op({"aten.maximum.default"}, {{"self", std::move(a)}, {"other", std::move(b)}});
+}
+Pattern divided(Pattern a, Pattern b) {
+  return op({"aten.div.Tensor"}, {{"self", std::move(a)}, {"other", std::move(b)}});
+}
+Pattern clamped(Pattern x) {
+  return op({"aten.clamp.default"}, {{"self", std::move(x)}, {"min", number("min")}, {"max", number("max")}});
+}
 Pattern lowest() {
-  return op({"aten.minimum.default"}, {{"self", op({"aten.amin.default"}, {{"self", any("x")}}, "amin")}, {"other", any("no_more")}}, "lowest");
+  return op({"aten.minimum.default"},
+            {{"self", op({"aten.amin.default"}, {{"self", any("x")}}, "amin")}, {"other", any("no_more")}}, "lowest");
 }
 Pattern highest() { return maximum(op({"aten.amax.default"}, {{"self", any("x")}}, "amax"), any("no_less")); }
 
@@ -33,7 +40,8 @@ Pattern symmetric_scale() {
   return op({"aten.clamp.default"}, {{"self", divided(std::move(widest), number("divisor"))}, {"min", number("eps")}});
 }
 Pattern asymmetric_scale() {
-  return op({"aten.clamp.default"}, {{"self", divided(sub(highest(), lowest()), number("divisor"))}, {"min", number("eps")}});
+  return op({"aten.clamp.default"},
+            {{"self", divided(sub(highest(), lowest()), number("divisor"))}, {"min", number("eps")}});
 }
 Pattern asymmetric_zero() {
   Pattern steps = unary("aten.round.default", divided(any("lowest"), any("scale")));
@@ -46,7 +54,9 @@ Pattern quantized() {
   return op({"aten.to.dtype"}, {{"self", clamped(add(std::move(steps), any("zero")))}});
 }
 Pattern dequantized() { return mul(sub(cast(any("q")), cast(any("zero"))), any("scale")); }
-Pattern dequantized_weight() { return mul(sub(cast(parameter("w")), maybe_cast(parameter("zero"))), maybe_cast(parameter("scale"))); }
+Pattern dequantized_weight() {
+  return mul(sub(cast(parameter("w")), maybe_cast(parameter("zero"))), maybe_cast(parameter("scale")));
+}
 Pattern dequantized_symmetric_weight() { return mul(cast(parameter("w")), maybe_cast(parameter("scale"))); }
 
 class Raiser {
@@ -115,8 +125,9 @@ class Raiser {
       return fits ? std::optional(Choice{"SYMMETRIC", m->number("eps")}) : std::nullopt;
     }
     auto z = match_value(kZero, under(zero));
-    const bool fits = z && m->number("divisor") == high - low && z->value("lowest") == m->value("lowest") && under(z->value("scale")) == source &&
-                      z->number("from") == low && z->number("min") == low && z->number("max") == high;
+    const bool fits = z && m->number("divisor") == high - low && z->value("lowest") == m->value("lowest") &&
+                      under(z->value("scale")) == source && z->number("from") == low && z->number("min") == low &&
+                      z->number("max") == high;
     return fits ? std::optional(Choice{"ASYMMETRIC", m->number("eps")}) : std::nullopt;
   }
 
@@ -131,15 +142,23 @@ class Raiser {
     if (rows.empty() || graph_.value(x).kind == ValueKind::parameter) return false;
     block.back() = rows.back();
     rows.back() = Dim(1);
-    if (graph_.value(scale).shape != rows || graph_.value(zero).shape != rows || graph_.value(out).shape != graph_.value(x).shape) return false;
+    if (graph_.value(scale).shape != rows || graph_.value(zero).shape != rows ||
+        graph_.value(out).shape != graph_.value(x).shape)
+      return false;
     const auto choice = find_choice(x, scale, zero, low, high);
     if (!choice) return false;
     const Dim least(static_cast<int64_t>(low)), greatest(static_cast<int64_t>(high));
-    const auto [new_scale, new_zero] = emit_choice(graph_.nodes[id], x, *choice, {scale, zero}, block, {least, greatest});
+    const auto [new_scale, new_zero] =
+        emit_choice(graph_.nodes[id], x, *choice, {scale, zero}, block, {least, greatest});
     const OpSchema* op = find_op("torchao.quantize_affine.default");
     replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", x}, {"block_size", block}, {"scale", new_scale}, {"zero_point", new_zero}, {"output_dtype", DType::i8},
-                                 {"quant_min", least}, {"quant_max", greatest}}));
+                 make_args(*op, {{"input", x},
+                                 {"block_size", block},
+                                 {"scale", new_scale},
+                                 {"zero_point", new_zero},
+                                 {"output_dtype", DType::i8},
+                                 {"quant_min", least},
+                                 {"quant_max", greatest}}));
     return true;
   }
 
@@ -156,7 +175,8 @@ class Raiser {
   };
 
   // One choose_qparams_affine for all quantizations that read this scale, in the dtypes they read it in.
-  Parameters emit_choice(Node like, ValueId x, const Choice& choice, Parameters old, const Shape& block, std::pair<Dim, Dim> range) {
+  Parameters emit_choice(Node like, ValueId x, const Choice& choice, Parameters old, const Shape& block,
+                         std::pair<Dim, Dim> range) {
     const OpSchema* op = find_op("torchao.choose_qparams_affine.default");
     Value scale, zero;
     scale.name = graph_.unique_name(graph_.value(old.scale).name + ".raised");
@@ -164,9 +184,15 @@ class Raiser {
     scale.shape = zero.shape = graph_.value(old.scale).shape;
     zero.name = graph_.unique_name(graph_.value(old.zero).name + ".raised");
     zero.dtype = is_floating(graph_.value(old.zero).dtype) ? DType::i32 : graph_.value(old.zero).dtype;
-    std::vector<Arg> args = make_args(*op, {{"input", x}, {"mapping_type", choice.mapping}, {"block_size", block},
-                                            {"target_dtype", DType::i8}, {"quant_min", range.first}, {"quant_max", range.second},
-                                            {"eps", choice.eps}, {"scale_dtype", scale.dtype}, {"zero_point_dtype", zero.dtype},
+    std::vector<Arg> args = make_args(*op, {{"input", x},
+                                            {"mapping_type", choice.mapping},
+                                            {"block_size", block},
+                                            {"target_dtype", DType::i8},
+                                            {"quant_min", range.first},
+                                            {"quant_max", range.second},
+                                            {"eps", choice.eps},
+                                            {"scale_dtype", scale.dtype},
+                                            {"zero_point_dtype", zero.dtype},
                                             {"keepdim", true}});
     const NodeId id = graph_.add_node(op, std::move(args), {scale, zero});
     graph_.nodes[id].where = like.where;
@@ -175,7 +201,8 @@ class Raiser {
     const Parameters made = {graph_.nodes[id].outputs[0], graph_.nodes[id].outputs[1]};
     graph_.replace_uses(old.scale, made.scale);
     // A zero that is 0 everywhere depends on nothing, and others may read it, even to make %x.
-    if (choice.mapping == "ASYMMETRIC" && zero.dtype == graph_.value(old.zero).dtype) graph_.replace_uses(old.zero, made.zero);
+    if (choice.mapping == "ASYMMETRIC" && zero.dtype == graph_.value(old.zero).dtype)
+      graph_.replace_uses(old.zero, made.zero);
     return made;
   }
 
@@ -183,11 +210,15 @@ class Raiser {
     static const Pattern kPattern = dequantized();
     auto m = match(kPattern, id);
     const Node* quantize = m ? producer_if(graph_, m->value("q"), "torchao.quantize_affine.default") : nullptr;
-    if (!quantize || quantize->tensor("scale") != m->value("scale") || quantize->tensor("zero_point") != m->value("zero")) return false;
+    if (!quantize || quantize->tensor("scale") != m->value("scale") ||
+        quantize->tensor("zero_point") != m->value("zero"))
+      return false;
     const Node q = *quantize;
     const ValueId out = graph_.nodes[id].outputs[0];
-    if (graph_.value(out).shape != graph_.value(m->value("q")).shape || !is_floating(graph_.value(out).dtype)) return false;
-    dequantize(id, m->value("q"), q.arg("block_size"), m->value("scale"), m->value("zero"), q.arg("quant_min"), q.arg("quant_max"));
+    if (graph_.value(out).shape != graph_.value(m->value("q")).shape || !is_floating(graph_.value(out).dtype))
+      return false;
+    dequantize(id, m->value("q"), q.arg("block_size"), m->value("scale"), m->value("zero"), q.arg("quant_min"),
+               q.arg("quant_max"));
     return true;
   }
 
@@ -195,8 +226,13 @@ class Raiser {
     const OpSchema* op = find_op("torchao.dequantize_affine.default");
     const DType out = graph_.value(graph_.nodes[id].outputs[0]).dtype;
     replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", input}, {"block_size", std::move(block)}, {"scale", scale}, {"zero_point", zero},
-                                 {"input_dtype", graph_.value(input).dtype}, {"quant_min", std::move(low)}, {"quant_max", std::move(high)},
+                 make_args(*op, {{"input", input},
+                                 {"block_size", std::move(block)},
+                                 {"scale", scale},
+                                 {"zero_point", zero},
+                                 {"input_dtype", graph_.value(input).dtype},
+                                 {"quant_min", std::move(low)},
+                                 {"quant_max", std::move(high)},
                                  {"output_dtype", out}}));
   }
 
@@ -220,14 +256,17 @@ class Raiser {
     const Tensor& data = graph_.value(w).data;
     const Shape shape = graph_.value(graph_.nodes[id].outputs[0]).shape;
     if ((data.dtype != DType::i8 && data.dtype != DType::u8) || data.shape.size() != 3) return false;
-    const std::vector<int64_t> matrix = {data.shape[0], data.shape[1] * data.shape[2]}, groups = {data.shape[0], data.shape[1]};
+    const std::vector<int64_t> matrix = {data.shape[0], data.shape[1] * data.shape[2]},
+                               groups = {data.shape[0], data.shape[1]};
     const std::vector<int64_t> per_group = {data.shape[0], data.shape[1], 1};
     if (constant_shape(shape) != matrix || graph_.value(scale).data.shape != per_group) return false;
     if (has_zero && graph_.value(zero).data.shape != per_group) return false;
     const int64_t group = data.shape[2];
-    const ValueId flat = viewed(w, matrix), flat_scale = viewed(scale, groups), flat_zero = has_zero ? viewed(zero, groups) : kNoValue;
+    const ValueId flat = viewed(w, matrix), flat_scale = viewed(scale, groups),
+                  flat_zero = has_zero ? viewed(zero, groups) : kNoValue;
     if (flat == kNoValue || flat_scale == kNoValue || (has_zero && flat_zero == kNoValue)) return false;
-    dequantize(id, flat, Shape{Dim(1), Dim(group)}, flat_scale, flat_zero, Arg(), Arg());  // what range, the codes will say
+    dequantize(id, flat, Shape{Dim(1), Dim(group)}, flat_scale, flat_zero, Arg(),
+               Arg());  // what range, the codes will say
     return true;
   }
 

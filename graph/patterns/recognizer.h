@@ -48,7 +48,8 @@ struct Outcome {
 struct Recognizer {
   std::string_view name;                                  // in explain's notes
   Pattern (*pattern)();
-  Outcome (*build)(Graph& graph, const Match& match);     // may add parameters and nodes, may not touch those that are there
+  Outcome (*build)(Graph& graph,
+                   const Match& match);  // may add parameters and nodes, may not touch those that are there
 };
 
 // In the order they are tried: the most specific first, because dense matches inside all others.

@@ -21,7 +21,8 @@ namespace {
 
 Pattern scaled_product_pattern() {
   return op({"aten._scaled_mm.default", "aten._scaled_mm_v2.default", "tensor_cast.static_quant_linear.default",
-             "tensor_cast.static_quant_linear_int4.default", "tensor_cast.fp8_linear.default", "tensor_cast.mxfp4_linear.default"},
+             "tensor_cast.static_quant_linear_int4.default", "tensor_cast.fp8_linear.default",
+             "tensor_cast.mxfp4_linear.default"},
             {});
 }
 
@@ -32,7 +33,8 @@ constexpr std::array<int8_t, 16> kBiased = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1
 
 class Builder {
  public:
-  Builder(Graph& graph, const Node& node, ScaledProduct p) : graph_(graph), node_(node), p_(std::move(p)), e_(graph, node) {}
+  Builder(Graph& graph, const Node& node, ScaledProduct p)
+      : graph_(graph), node_(node), p_(std::move(p)), e_(graph, node) {}
 
   Outcome build() {
     if (!p_.n.is_constant()) return Outcome::miss("the weight is computed at run time");
@@ -50,7 +52,8 @@ class Builder {
   Missing take_weight() {
     ValueId w = p_.w.value;
     bool weight_kn = true;
-    if (const Node* permute = producer_if(graph_, w, "aten.permute.default")) w = permute->tensor("self"), weight_kn = false;
+    if (const Node* permute = producer_if(graph_, w, "aten.permute.default"))
+      w = permute->tensor("self"), weight_kn = false;
     if (!is_parameter(graph_, w)) return "the weight is computed at run time";
     w = weight_matrix(graph_, w, weight_kn);
     const Tensor stored = graph_.value(w).data;
@@ -80,7 +83,8 @@ class Builder {
   Missing take_scales() {
     const BlockNumbers &scale = p_.w.scale, &zero = p_.w.zero;
     if (!is_parameter(graph_, scale.value)) return "the scales of the weight are computed at run time";
-    if (zero.value != kNoValue && !is_parameter(graph_, zero.value)) return "the zero points of the weight are computed at run time";
+    if (zero.value != kNoValue && !is_parameter(graph_, zero.value))
+      return "the zero points of the weight are computed at run time";
     if (zero.value != kNoValue && scale.group > 0 && zero.group > 0 && scale.group != zero.group)
       return "the scales and zero points of the weight have other groups";
     spec_.group = std::max(scale.group, zero.value == kNoValue ? 0 : zero.group);
@@ -98,7 +102,8 @@ class Builder {
     const BlockNumbers zero = p_.w.zero;
     if (zero.value == kNoValue || is_all_zero(graph_, zero.value)) return std::nullopt;
     const bool whole = are_whole(zero.value);
-    if (!whole && (!may_have_offsets(scheme_info(spec_.scheme)) || is_byte(graph_.value(p_.x.value).dtype))) return "the zero points of the weight are not integers";
+    if (!whole && (!may_have_offsets(scheme_info(spec_.scheme)) || is_byte(graph_.value(p_.x.value).dtype)))
+      return "the zero points of the weight are not integers";
     const ValueId made = add_computed(graph_, {zero.value, spec_.scale}, "zeros", DType::f32, {n_, groups()}, [&] {
       const ConstantNumbers numbers(graph_, zero, n_, p_.k, false);
       const std::vector<BlockNumbers> scale = {{spec_.scale, 1, spec_.group}};
@@ -115,8 +120,10 @@ class Builder {
 
   Missing take_activation() {
     const DType dtype = graph_.value(p_.x.value).dtype;
-    const bool by_rows = p_.x.coding == Coding::plain && p_.x.scale.group == 0 && (p_.x.zero.value == kNoValue || p_.x.zero.group == 0);
-    if (by_rows && is_byte(dtype) && scheme_info(spec_.scheme).under_int8 && has_whole_zero()) return take_integer_rows();
+    const bool by_rows =
+        p_.x.coding == Coding::plain && p_.x.scale.group == 0 && (p_.x.zero.value == kNoValue || p_.x.zero.group == 0);
+    if (by_rows && is_byte(dtype) && scheme_info(spec_.scheme).under_int8 && has_whole_zero())
+      return take_integer_rows();
     const bool float_rows = is_float_activation(dtype) || (is_fp8(dtype) && spec_.scheme == Scheme::f8);
     if (by_rows && float_rows && p_.x.zero.value == kNoValue) {
       spec_.x = p_.x.value;
@@ -137,9 +144,11 @@ class Builder {
     spec_.scheme = *scheme_info(spec_.scheme).under_int8;
     spec_.x = p_.x.value;
     spec_.x_scale = p_.x.scale.value == kNoValue ? add_one() : per_row(p_.x.scale);
-    if (p_.x.zero.value == kNoValue || (is_parameter(graph_, p_.x.zero.value) && is_all_zero(graph_, p_.x.zero.value))) return std::nullopt;
+    if (p_.x.zero.value == kNoValue || (is_parameter(graph_, p_.x.zero.value) && is_all_zero(graph_, p_.x.zero.value)))
+      return std::nullopt;
     spec_.x_zero = e_.to(per_row(p_.x.zero), DType::i32);
-    if (const Node* cast = producer_if(graph_, spec_.x_zero, "aten.to.dtype"); cast && is_parameter(graph_, cast->tensor("self")))
+    if (const Node* cast = producer_if(graph_, spec_.x_zero, "aten.to.dtype");
+        cast && is_parameter(graph_, cast->tensor("self")))
       spec_.x_zero = cast_parameter(graph_, cast->tensor("self"), DType::i32);
     return std::nullopt;
   }

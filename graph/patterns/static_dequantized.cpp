@@ -31,14 +31,16 @@ std::optional<std::string> take_activation(Graph& graph, const Node& dequantize,
   spec.x_zero = dequantize.tensor("zero_point");
   const DType dtype = graph.value(spec.x).dtype;
   const Shape shape = graph.value(spec.x).shape;
-  if (dtype != DType::i8 && dtype != DType::u8) return "the activation is " + std::string(dtype_name(dtype)) + ", not an 8-bit integer";
+  if (dtype != DType::i8 && dtype != DType::u8)
+    return "the activation is " + std::string(dtype_name(dtype)) + ", not an 8-bit integer";
   if (is_parameter(graph, spec.x)) return "the left operand is a weight; only x times weight is a linear";
   const bool per_row = is_row_block(graph, dequantize);
   if (!per_row && *dequantize.arg("block_size").get<std::vector<Dim>>() != shape)
     return "the activation's scales are neither one for all nor one per row";
   if (is_parameter(graph, spec.x_scale)) spec.x_scale = cast_parameter(graph, spec.x_scale, DType::f32);
   if (graph.value(spec.x_scale).dtype != DType::f32) return "the activation's scale is not f32";
-  if (!fits_rows(graph, spec.x_scale, shape, per_row)) return "the activation's scales have another shape than its rows";
+  if (!fits_rows(graph, spec.x_scale, shape, per_row))
+    return "the activation's scales have another shape than its rows";
   if (spec.x_zero == kNoValue) return std::nullopt;
   if (is_parameter(graph, spec.x_zero) && is_all_zero(graph, spec.x_zero)) {
     spec.x_zero = kNoValue;
@@ -47,7 +49,8 @@ std::optional<std::string> take_activation(Graph& graph, const Node& dequantize,
   if (is_floating(graph.value(spec.x_zero).dtype)) return "the activation's zero point is not an integer";
   if (is_parameter(graph, spec.x_zero)) spec.x_zero = cast_parameter(graph, spec.x_zero, DType::i32);
   if (graph.value(spec.x_zero).dtype != DType::i32) return "the activation's zero point is not i32";
-  if (!fits_rows(graph, spec.x_zero, shape, per_row)) return "the activation's zero points have another shape than its rows";
+  if (!fits_rows(graph, spec.x_zero, shape, per_row))
+    return "the activation's zero points have another shape than its rows";
   return std::nullopt;
 }
 
@@ -56,7 +59,8 @@ Outcome build_static_dequantized(Graph& graph, const Match& m) {
   const Node x_dequantize = *producer_of(graph, m.value("x_dequantized"));
   LinearSpec spec;
   if (auto missing = take_activation(graph, x_dequantize, spec)) return Outcome::miss(*missing);
-  if (!(graph.value(spec.x).shape.back() == graph.value(gemm.x).shape.back())) return Outcome::miss("the rows were cut or joined");
+  if (!(graph.value(spec.x).shape.back() == graph.value(gemm.x).shape.back()))
+    return Outcome::miss("the rows were cut or joined");
   if (auto missing = take_integer_weight(graph, gemm.w, gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
@@ -64,6 +68,7 @@ Outcome build_static_dequantized(Graph& graph, const Match& m) {
 
 }  // namespace
 
-const Recognizer kStaticDequantized = {"int8 activation, dequantized", static_dequantized_pattern, build_static_dequantized};
+const Recognizer kStaticDequantized = {"int8 activation, dequantized", static_dequantized_pattern,
+                                       build_static_dequantized};
 
 }  // namespace qcg

@@ -51,7 +51,9 @@ std::optional<Constant> find_constant(const Graph& graph, ValueId id) {
     const Node* node = producer_of(graph, id);
     if (!node) return std::nullopt;
     if (is_op(*node, "aten.reshape.default") && joins_groups(graph, *node)) {
-      out.repeats = graph.value(node->tensor("self")).shape[2].is_constant() ? graph.value(node->tensor("self")).shape[2].constant() : 0;
+      out.repeats = graph.value(node->tensor("self")).shape[2].is_constant()
+                        ? graph.value(node->tensor("self")).shape[2].constant()
+                        : 0;
       if (out.repeats == 0) return std::nullopt;
     } else if (is_op(*node, "aten.to.dtype")) {
       if (!out.cast) out.cast = graph.value(id).dtype;
@@ -69,7 +71,9 @@ std::optional<Constant> find_constant(const Graph& graph, ValueId id) {
   return out;
 }
 
-bool is_wide(DType dtype) { return is_floating(dtype) || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64; }
+bool is_wide(DType dtype) {
+  return is_floating(dtype) || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64;
+}
 
 class ArithmeticReader {
  public:
@@ -94,7 +98,8 @@ class ArithmeticReader {
   // Rounding to a float is an intermediate like any other; to an integer it is not.
   bool keeps_numbers(const Node& cast) const {
     const DType from = graph_.value(cast.tensor("self")).dtype, to = graph_.value(cast.outputs[0]).dtype;
-    return is_float_activation(to) || to == DType::f64 || (!is_floating(from) && dtype_bytes(to) > dtype_bytes(from) && is_wide(to));
+    return is_float_activation(to) || to == DType::f64 ||
+           (!is_floating(from) && dtype_bytes(to) > dtype_bytes(from) && is_wide(to));
   }
 
   // An integer is a number too, as long as it is not the codes.
@@ -114,10 +119,12 @@ class ArithmeticReader {
   }
 
   bool take_operation(const Node& node, Arithmetic& out, ValueId& next) const {
-    const bool product = is_op(node, "aten.mul.Tensor"), sum = is_op(node, "aten.add.Tensor"), difference = is_op(node, "aten.sub.Tensor");
+    const bool product = is_op(node, "aten.mul.Tensor"), sum = is_op(node, "aten.add.Tensor"),
+               difference = is_op(node, "aten.sub.Tensor");
     if (!product && !sum && !difference) return false;
     const DType dtype = graph_.value(node.outputs[0]).dtype;
-    if (product ? !is_floating(dtype) : as_number(node.arg("alpha")) != 1.0 || !is_wide(dtype)) return false;  // bytes would wrap
+    if (product ? !is_floating(dtype) : as_number(node.arg("alpha")) != 1.0 || !is_wide(dtype))
+      return false;  // bytes would wrap
     Arg inner = node.arg("self"), outer = node.arg("other");
     if (!difference && !(is_constant(outer) && elements(outer) <= elements(inner))) std::swap(inner, outer);
     if (!inner.get<ValueId>() || !is_constant(outer)) return false;
@@ -186,14 +193,19 @@ std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, Linea
   const auto matrix = view_as_shape(graph.value(read->codes).data, *size);
   const auto form = scan_codes(graph.value(read->codes).data);
   if (!matrix || !form) return "the codes of the weight do not fit a byte";
-  auto constant = [&](const std::optional<Term>& term) { return term ? constant_of_term(graph, *term, read->codes, b) : kNoValue; };
+  auto constant = [&](const std::optional<Term>& term) {
+    return term ? constant_of_term(graph, *term, read->codes, b) : kNoValue;
+  };
   const ValueId scale = constant(read->scale), zero = constant(read->zero), offset = constant(read->offset);
   if (scale == kNoValue || (read->zero && zero == kNoValue) || (read->offset && offset == kNoValue))
     return "scale, zero point or offset of the weight is not one number per row and group";
   if (form->scheme == Scheme::w4) spec.note = kScannedNote;
-  if (auto missing = take_affine_weight(graph, add_parameter_view(graph, read->codes, *matrix), *form, b, scale, zero, spec)) return missing;
+  if (auto missing =
+          take_affine_weight(graph, add_parameter_view(graph, read->codes, *matrix), *form, b, scale, zero, spec))
+    return missing;
   if (offset == kNoValue) return std::nullopt;
-  if (!may_have_offsets(scheme_info(spec.scheme)) || spec.offset != kNoValue) return "the weight has a real offset and is not int4";
+  if (!may_have_offsets(scheme_info(spec.scheme)) || spec.offset != kNoValue)
+    return "the weight has a real offset and is not int4";
   spec.offset = offset;
   return std::nullopt;
 }

@@ -13,18 +13,22 @@ namespace qcg {
 namespace {
 
 Pattern int4pack_pattern() {
-  return op({"aten._weight_int4pack_mm_for_cpu.default", "aten._weight_int4pack_mm.default"},
-            {{"self", any("x")}, {"mat2", any("w")}, {"qGroupSize", number("group")}, {"qScaleAndZeros", any("scales")}});
+  return op(
+      {"aten._weight_int4pack_mm_for_cpu.default", "aten._weight_int4pack_mm.default"},
+      {{"self", any("x")}, {"mat2", any("w")}, {"qGroupSize", number("group")}, {"qScaleAndZeros", any("scales")}});
 }
 
 Outcome build_int4pack(Graph& graph, const Match& m) {
   const Node& node = graph.nodes[m.gemm_node()];
   const ValueId w = m.value("w"), scales = constant_of(graph, m.value("scales"));
   if (!is_parameter(graph, w) || scales == kNoValue)
-    return Outcome::fail(Error::unsupported(node.where, node.op->name + ": the packed weight or its scales are computed at run time",
-                                            "make them parameters or buffers of the module"));
-  if (!is_float_activation(graph.value(m.value("x")).dtype)) return Outcome::miss("the activation is not floating point");
-  Int4Weight weight = read_int4pack(graph.value(w).data, static_cast<int64_t>(m.number("group")), graph.value(scales).data);
+    return Outcome::fail(
+        Error::unsupported(node.where, node.op->name + ": the packed weight or its scales are computed at run time",
+                           "make them parameters or buffers of the module"));
+  if (!is_float_activation(graph.value(m.value("x")).dtype))
+    return Outcome::miss("the activation is not floating point");
+  Int4Weight weight =
+      read_int4pack(graph.value(w).data, static_cast<int64_t>(m.number("group")), graph.value(scales).data);
   LinearSpec spec{.x = m.value("x"), .scheme = Scheme::w4, .group = weight.group};
   spec.weight = add_constant(graph, w, std::move(weight.codes));
   spec.scale = add_parameter_view(graph, scales, std::move(weight.scales));

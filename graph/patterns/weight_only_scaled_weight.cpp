@@ -41,7 +41,8 @@ Outcome build_scaled_weight(Graph& graph, const Match& m) {
   if (spec.scale == kNoValue) return Outcome::miss("the weight's scale is computed at run time");
   if (!is_floating(graph.value(spec.scale).dtype)) return Outcome::miss("the weight's scale is not floating point");
   if (graph.value(w).dtype == DType::i8)
-    if (const auto form = scan_codes(graph.value(w).data); form && form->scheme == Scheme::w4 && form->shift == 0) spec.scheme = form->scheme, spec.note = kScannedNote;
+    if (const auto form = scan_codes(graph.value(w).data); form && form->scheme == Scheme::w4 && form->shift == 0)
+      spec.scheme = form->scheme, spec.note = kScannedNote;
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

@@ -5,7 +5,8 @@
 namespace qcg {
 namespace {
 
-constexpr const char* kHelp = "write the out-of-place operator in the model (x = x - y instead of x -= y) and export again";
+constexpr const char* kHelp =
+    "write the out-of-place operator in the model (x = x - y instead of x -= y) and export again";
 
 bool writes_in_place(const Node& node) {
   return functional_name(node.op->name) != node.op->name && node.op->role == OpRole::pointwise && !node.args.empty();
@@ -17,7 +18,8 @@ bool may_alias(const Graph& graph, const Node& node, ValueId self) {
   if (node.op->role == OpRole::view) return true;
   if (node.op->role != OpRole::copy || node.outputs.empty()) return false;
   bool lazy = false;
-  for (std::string_view op : {"aten.to.", "aten.contiguous.", "aten.type_as.", "aten.dropout."}) lazy = lazy || node.op->name.starts_with(op);
+  for (std::string_view op : {"aten.to.", "aten.contiguous.", "aten.type_as.", "aten.dropout."})
+    lazy = lazy || node.op->name.starts_with(op);
   return lazy && graph.value(self).dtype == graph.value(node.outputs[0]).dtype;
 }
 
@@ -50,19 +52,25 @@ Status check_in_place(const Graph& graph) {
     ValueId stale = kNoValue;
     for_each_input(node, [&](const ValueId& id) { stale = is_stale(id) ? id : stale; });
     if (stale != kNoValue) {
-      return Error::unsupported(node.where, node.op->name + " reads " + quote(graph.value(stale).name) + ", which was overwritten in place before", kHelp);
+      return Error::unsupported(
+          node.where,
+          node.op->name + " reads " + quote(graph.value(stale).name) + ", which was overwritten in place before",
+          kHelp);
     }
     if (ValueId self = first_tensor(node); writes_in_place(node) && self != kNoValue) {
       ValueId root = memory[self];
       if (graph.value(root).kind != ValueKind::node) {
-        return Error::unsupported(node.where, node.op->name + " changes " + quote(graph.value(root).name) + " in place", kHelp);
+        return Error::unsupported(node.where, node.op->name + " changes " + quote(graph.value(root).name) + " in place",
+                                  kHelp);
       }
       ++writes[root];
     }
     for (ValueId output : node.outputs) made_at[output] = writes[memory[output]];
   }
   for (ValueId id : graph.outputs) {
-    if (is_stale(id)) return Error::unsupported("the outputs", "the output " + quote(graph.value(id).name) + " was overwritten in place", kHelp);
+    if (is_stale(id))
+      return Error::unsupported("the outputs",
+                                "the output " + quote(graph.value(id).name) + " was overwritten in place", kHelp);
   }
   return {};
 }

@@ -44,7 +44,8 @@ std::vector<PackedWeight> find_packed_weights(const Graph& graph, bool look) {
 Int4Evidence common_evidence(const std::vector<PackedWeight>& weights) {
   Int4Evidence out = Int4Evidence::none;
   for (const PackedWeight& w : weights)
-    if (w.evidence != Int4Evidence::none && (out == Int4Evidence::none || w.evidence == Int4Evidence::avx2)) out = w.evidence;
+    if (w.evidence != Int4Evidence::none && (out == Int4Evidence::none || w.evidence == Int4Evidence::avx2))
+      out = w.evidence;
   return out;
 }
 
@@ -54,7 +55,8 @@ void repack(Graph& graph, const PackedWeight& weight, std::map<ValueId, ValueId>
   if (fresh) {
     const Tensor packed = graph.value(old).data.contiguous();
     const auto codes = unpack_int4pack_cpu(packed.bytes(), weight.n, weight.k, Int4CpuOrder::avx2);
-    Tensor again = Tensor::from_bytes(packed.dtype, packed.shape, pack_int4pack_cpu(codes, weight.n, weight.k, Int4CpuOrder::avx512));
+    Tensor again = Tensor::from_bytes(packed.dtype, packed.shape,
+                                      pack_int4pack_cpu(codes, weight.n, weight.k, Int4CpuOrder::avx512));
     const std::string name = graph.unique_name(graph.value(old).name + ".avx512");
     it->second = graph.add_parameter(name, std::move(again));
   }
@@ -62,8 +64,9 @@ void repack(Graph& graph, const PackedWeight& weight, std::map<ValueId, ValueId>
 }
 
 std::string describe(size_t count, bool avx2, std::string_view why) {
-  return std::to_string(count) + (count == 1 ? " weight" : " weights") + " of aten._weight_int4pack_mm_for_cpu: read as packed by a torch " +
-         (avx2 ? "without" : "with") + " AVX-512, " + std::string(why);
+  return std::to_string(count) + (count == 1 ? " weight" : " weights") +
+         " of aten._weight_int4pack_mm_for_cpu: read as packed by a torch " + (avx2 ? "without" : "with") +
+         " AVX-512, " + std::string(why);
 }
 
 }  // namespace
@@ -72,14 +75,17 @@ void settle_int4_order(Graph& graph, Int4Packing packing, ReadInfo& info) {
   const auto weights = find_packed_weights(graph, packing == Int4Packing::automatic);
   if (weights.empty()) return;
   const Int4Evidence evidence = common_evidence(weights);
-  const bool avx2 = packing == Int4Packing::avx2 || (packing == Int4Packing::automatic && evidence == Int4Evidence::avx2);
+  const bool avx2 =
+      packing == Int4Packing::avx2 || (packing == Int4Packing::automatic && evidence == Int4Evidence::avx2);
   if (packing != Int4Packing::automatic)
     info.notes.push_back(describe(weights.size(), avx2, "as --int4-packing says"));
   else if (evidence != Int4Evidence::none)
-    info.notes.push_back(describe(weights.size(), avx2, "because only in that byte order their groups look like quantized weights"));
+    info.notes.push_back(
+        describe(weights.size(), avx2, "because only in that byte order their groups look like quantized weights"));
   else
-    info.warnings.push_back(describe(weights.size(), avx2, "an assumption: the file does not say, and their numbers fit either byte order; "
-                                                           "--int4-packing=avx2 or avx512 settles it"));
+    info.warnings.push_back(describe(weights.size(), avx2,
+                                     "an assumption: the file does not say, and their numbers fit either byte order; "
+                                     "--int4-packing=avx2 or avx512 settles it"));
   std::map<ValueId, ValueId> done;
   if (avx2)
     for (const PackedWeight& weight : weights) repack(graph, weight, done);

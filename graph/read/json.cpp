@@ -10,13 +10,15 @@ namespace {
 constexpr const char* kShape = "see the format's description in docs/; the file may come from an incompatible version";
 
 bool is_identifier(std::string_view key) {
-  return !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return !key.empty() &&
+         std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
 }  // namespace
 
 std::string_view json_kind_name(JsonKind kind) {
-  static constexpr std::string_view kNames[] = {"null", "a boolean", "an integer", "a number", "a string", "a list", "an object"};
+  static constexpr std::string_view kNames[] = {"null",     "a boolean", "an integer", "a number",
+                                                "a string", "a list",    "an object"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -126,7 +128,8 @@ Error JsonCursor::unsupported(std::string message, std::string help) const {
 
 Status JsonCursor::expect(JsonKind wanted) const {
   if (is(wanted)) return {};
-  return bad("expected " + std::string(json_kind_name(wanted)) + ", found " + std::string(json_kind_name(kind())), kShape);
+  return bad("expected " + std::string(json_kind_name(wanted)) + ", found " + std::string(json_kind_name(kind())),
+             kShape);
 }
 
 Result<JsonCursor> JsonCursor::at(std::string_view key) const {
@@ -188,7 +191,8 @@ Result<std::string_view> JsonCursor::string() const {
 Result<std::string> JsonCursor::name() const {
   QCG_TRY(text, string());
   if (text.empty() || text.size() > kMaxName) {
-    return bad("a name has " + std::to_string(text.size()) + " bytes", "names have 1 to " + std::to_string(kMaxName) + " bytes");
+    return bad("a name has " + std::to_string(text.size()) + " bytes",
+               "names have 1 to " + std::to_string(kMaxName) + " bytes");
   }
   return std::string(text);
 }

@@ -11,7 +11,9 @@ namespace {
 
 // Bytes of the well-formed UTF-8 sequence at p (RFC 3629: no surrogates, no overlong forms), 0 if there is none.
 size_t utf8_length(const unsigned char* p, const unsigned char* end) {
-  auto tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xBF) { return p + i < end && p[i] >= low && p[i] <= high; };
+  auto tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
+    return p + i < end && p[i] >= low && p[i] <= high;
+  };
   if (p[0] < 0x80) return 1;
   if (p[0] >= 0xC2 && p[0] <= 0xDF) return tail(1) ? 2 : 0;
   if (p[0] >= 0xE0 && p[0] <= 0xEF) {
@@ -51,7 +53,11 @@ constexpr const char* kRewrite = "write the file again with the program that mad
 class JsonParser {
  public:
   JsonParser(JsonDocument& document, const JsonLimits& limits)
-      : document_(document), limits_(limits), begin_(document.text_.data()), p_(begin_), end_(begin_ + document.text_.size()) {
+      : document_(document),
+        limits_(limits),
+        begin_(document.text_.data()),
+        p_(begin_),
+        end_(begin_ + document.text_.size()) {
     // Address space only: pages that stay untouched cost nothing, and growing by copy would double the peak.
     document_.values_.reserve(std::min(limits.values, document.text_.size() / 2 + 1));
   }
@@ -114,7 +120,8 @@ class JsonParser {
 
   bool add(Value value) {
     if (document_.values_.size() == limits_.values) {
-      return fail("more than " + std::to_string(limits_.values) + " values", "no graph or weight index needs that many");
+      return fail("more than " + std::to_string(limits_.values) + " values",
+                  "no graph or weight index needs that many");
     }
     document_.values_.push_back(value);
     return true;
@@ -122,7 +129,8 @@ class JsonParser {
 
   bool open(JsonKind kind) {
     if (open_.size() == limits_.depth) {
-      return fail("nested deeper than " + std::to_string(limits_.depth) + " levels", "no graph or weight index needs that");
+      return fail("nested deeper than " + std::to_string(limits_.depth) + " levels",
+                  "no graph or weight index needs that");
     }
     ++p_;
     open_.push_back(static_cast<uint32_t>(document_.values_.size()));
@@ -152,7 +160,8 @@ class JsonParser {
         if (document_.text_of(values[table_[slot]]) == key) {
           return fail("the key " + quote(key) + " occurs twice in one object", "remove one of the two");
         }
-        if (++steps == kMaxProbes) return fail("the keys of an object are made to collide", "no exporter writes such keys");
+        if (++steps == kMaxProbes)
+          return fail("the keys of an object are made to collide", "no exporter writes such keys");
       }
       table_[slot] = i;
     }
@@ -195,7 +204,8 @@ class JsonParser {
     if (integer && std::from_chars(start, p_, v.integer).ec == std::errc()) return add(v);
     v.kind = JsonKind::real;
     auto [_, error] = std::from_chars(start, p_, v.real);
-    if (error != std::errc() || !std::isfinite(v.real)) return fail("a number is out of range", "use a value that a double can hold");
+    if (error != std::errc() || !std::isfinite(v.real))
+      return fail("a number is out of range", "use a value that a double can hold");
     return add(v);
   }
 
@@ -241,7 +251,8 @@ class JsonParser {
     if (c >= 0xD800 && c <= 0xDBFF) {
       if (peek() != '\\') return fail("a string has a lone surrogate", kRewrite);
       ++p_;
-      if (peek() != 'u' || !parse_hex(low) || low < 0xDC00 || low > 0xDFFF) return fail("a string has a lone surrogate", kRewrite);
+      if (peek() != 'u' || !parse_hex(low) || low < 0xDC00 || low > 0xDFFF)
+        return fail("a string has a lone surrogate", kRewrite);
       c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
     append_utf8(document_.unescaped_, c);
@@ -260,7 +271,9 @@ class JsonParser {
   bool skip_character() {
     unsigned char c = static_cast<unsigned char>(*p_);
     if (c < 0x20) return fail("a string has a control character", kRewrite);
-    size_t length = c < 0x80 ? 1 : utf8_length(reinterpret_cast<const unsigned char*>(p_), reinterpret_cast<const unsigned char*>(end_));
+    size_t length = c < 0x80 ? 1
+                             : utf8_length(reinterpret_cast<const unsigned char*>(p_),
+                                           reinterpret_cast<const unsigned char*>(end_));
     if (length == 0) return fail("a string is not UTF-8", kRewrite);
     p_ += length;
     return true;

@@ -13,7 +13,8 @@ namespace qcg {
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return Error::io(path, std::string("cannot open: ") + std::strerror(errno), "check the path and its permissions");
+  if (fd < 0)
+    return Error::io(path, std::string("cannot open: ") + std::strerror(errno), "check the path and its permissions");
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);

@@ -18,7 +18,8 @@ constexpr size_t kMaxSymbols = 1024;
 constexpr int64_t kMaxInlineElements = 1'000'000;
 
 // The variants of an op that a short name prefers, in this order.
-constexpr std::string_view kOverloads[] = {"default", "Tensor", "dtype", "int", "using_ints", "Tensor_Scalar", "dim_IntList", "dim"};
+constexpr std::string_view kOverloads[] = {"default",    "Tensor",        "dtype",       "int",
+                                           "using_ints", "Tensor_Scalar", "dim_IntList", "dim"};
 
 class NativeReader {
  public:
@@ -27,7 +28,8 @@ class NativeReader {
   Result<Graph> read() {
     QCG_TRY(version, root_.at("version"));
     QCG_TRY(number, version.integer());
-    if (number != 1) return version.unsupported("version " + std::to_string(number) + " is not supported, only 1", kDocs);
+    if (number != 1)
+      return version.unsupported("version " + std::to_string(number) + " is not supported, only 1", kDocs);
     if (auto name = root_.find("name")) {
       QCG_TRY(text, name->name());
       graph_.name = std::move(text);
@@ -37,7 +39,8 @@ class NativeReader {
     for (JsonCursor input : inputs) QCG_CHECK(read_input(input));
     QCG_CHECK(read_parameters());
     QCG_TRY(nodes, root_.array_at("nodes"));
-    if (nodes.size() > kMaxNodes) return nodes.bad("there are too many nodes", "at most " + std::to_string(kMaxNodes) + " are supported");
+    if (nodes.size() > kMaxNodes)
+      return nodes.bad("there are too many nodes", "at most " + std::to_string(kMaxNodes) + " are supported");
     size_t position = 0;
     for (JsonCursor node : nodes) QCG_CHECK(read_node(node, "$.nodes[" + std::to_string(position++) + "]"));
     QCG_TRY(outputs, root_.array_at("outputs"));
@@ -55,7 +58,8 @@ class NativeReader {
     auto symbols = root_.find("symbols");
     if (!symbols) return {};
     QCG_CHECK(symbols->expect(JsonKind::object));
-    if (symbols->size() > kMaxSymbols) return symbols->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
+    if (symbols->size() > kMaxSymbols)
+      return symbols->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
     for (JsonCursor range : *symbols) {
       auto name = Dim::parse(range.key());
       bool is_name = name.ok() && name->symbols() == std::vector<std::string>{std::string(range.key())};
@@ -66,7 +70,8 @@ class NativeReader {
         bounds.push_back(value);
         if (bounds.size() > 2) break;
       }
-      if (bounds.size() != 2 || bounds[0] < 0 || bounds[1] < bounds[0]) return range.bad("expected [min, max] with 0 <= min <= max", kDocs);
+      if (bounds.size() != 2 || bounds[0] < 0 || bounds[1] < bounds[0])
+        return range.bad("expected [min, max] with 0 <= min <= max", kDocs);
       graph_.symbols.push_back({std::string(range.key()), bounds[0], bounds[1]});
     }
     return {};
@@ -82,7 +87,8 @@ class NativeReader {
     Declared d;
     QCG_TRY(name_at, item.at("name"));
     QCG_TRY(name, name_at.name());
-    if (values_.contains(name)) return name_at.bad(quote(name) + " is defined twice", "give every value a name of its own");
+    if (values_.contains(name))
+      return name_at.bad(quote(name) + " is defined twice", "give every value a name of its own");
     d.name = std::move(name);
     QCG_TRY(dtype_at, item.at("dtype"));
     QCG_TRY(dtype, read_dtype(dtype_at));
@@ -110,15 +116,19 @@ class NativeReader {
     if (!dim.ok()) dim.error().where = at.path();
     if (!dim.ok()) return dim;
     for (const std::string& name : dim->symbols()) {
-      bool known = std::any_of(graph_.symbols.begin(), graph_.symbols.end(), [&](const Symbol& s) { return s.name == name; });
-      if (!known) return at.bad("the symbol " + quote(name) + " is not declared", "add it to \"symbols\" with its range");
+      bool known =
+          std::any_of(graph_.symbols.begin(), graph_.symbols.end(), [&](const Symbol& s) { return s.name == name; });
+      if (!known)
+        return at.bad("the symbol " + quote(name) + " is not declared", "add it to \"symbols\" with its range");
     }
     return dim;
   }
 
   Result<std::vector<Dim>> read_dims(const JsonCursor& list, size_t limit) const {
     QCG_CHECK(list.expect(JsonKind::array));
-    if (list.size() > limit) return list.bad("the list has " + std::to_string(list.size()) + " elements", "at most " + std::to_string(limit) + " are supported");
+    if (list.size() > limit)
+      return list.bad("the list has " + std::to_string(list.size()) + " elements",
+                      "at most " + std::to_string(limit) + " are supported");
     std::vector<Dim> dims;
     for (JsonCursor item : list) {
       QCG_TRY(dim, read_dim(item));
@@ -162,12 +172,15 @@ class NativeReader {
   // Numbers in row-major order; lists may be nested as the shape is, or not.
   static Result<Tensor> read_data(const JsonCursor& data, const Tensor& declared) {
     int64_t count = declared.numel();
-    if (count > kMaxInlineElements) return data.bad("inline data has at most " + std::to_string(kMaxInlineElements) + " elements", "put the weights into a safetensors file");
+    if (count > kMaxInlineElements)
+      return data.bad("inline data has at most " + std::to_string(kMaxInlineElements) + " elements",
+                      "put the weights into a safetensors file");
     std::vector<std::byte> bytes(static_cast<size_t>(count) * dtype_bytes(declared.dtype));
     size_t filled = 0;
     QCG_CHECK(read_elements(data, declared.dtype, bytes, filled));
     if (filled != static_cast<size_t>(count)) {
-      return data.bad("the data has " + std::to_string(filled) + " elements, the shape " + std::to_string(count), kDocs);
+      return data.bad("the data has " + std::to_string(filled) + " elements, the shape " + std::to_string(count),
+                      kDocs);
     }
     return Tensor::from_bytes(declared.dtype, declared.shape, std::move(bytes));
   }
@@ -188,7 +201,8 @@ class NativeReader {
     QCG_TRY(value, item.integer());
     int_to_element(dtype, value, element);
     bool fits = element_to_int(dtype, element) == value && (dtype != DType::boolean || value == 0 || value == 1);
-    return fits ? Status() : Status(item.bad(std::to_string(value) + " does not fit " + std::string(dtype_name(dtype)), kDocs));
+    return fits ? Status()
+                : Status(item.bad(std::to_string(value) + " does not fit " + std::string(dtype_name(dtype)), kDocs));
   }
 
   // ---- nodes
@@ -197,7 +211,8 @@ class NativeReader {
     QCG_TRY(op_at, node.at("op"));
     QCG_TRY(op_name, op_at.string());
     const OpSchema* op = find_op_by_short_name(op_name);
-    if (!op) return op_at.unsupported("there is no operator " + quote(op_name), "`qcodegen list ops` shows what is supported");
+    if (!op)
+      return op_at.unsupported("there is no operator " + quote(op_name), "`qcodegen list ops` shows what is supported");
     QCG_TRY(args, read_arguments(node, *op));
     QCG_TRY(names, read_output_names(node));
     Node made;
@@ -207,7 +222,9 @@ class NativeReader {
     QCG_CHECK(check_arguments(graph_, made));
     QCG_TRY(types, infer_types(graph_, made));
     if (types.size() != names.size()) {
-      return node.bad(op->name + " has " + std::to_string(types.size()) + " outputs, the node names " + std::to_string(names.size()), kDocs);
+      return node.bad(op->name + " has " + std::to_string(types.size()) + " outputs, the node names " +
+                          std::to_string(names.size()),
+                      kDocs);
     }
     std::vector<Value> outputs(types.size());
     for (size_t i = 0; i < types.size(); ++i) {
@@ -241,7 +258,8 @@ class NativeReader {
     std::vector<bool> given(op.args.size());
     for (JsonCursor input : inputs) {
       int index = op.arg_index(input.key());
-      if (index < 0) return input.bad(op.name + " has no argument " + quote(input.key()), "its signature is " + op.signature);
+      if (index < 0)
+        return input.bad(op.name + " has no argument " + quote(input.key()), "its signature is " + op.signature);
       QCG_TRY(arg, read_argument(input, op.args[index]));
       args[index] = std::move(arg);
       given[index] = true;
@@ -251,7 +269,8 @@ class NativeReader {
       if (!given[i] && spec.has_default) args[i] = default_arg(spec);
       if (!given[i] && !spec.has_default && spec.kind == ArgKind::optional_tensor) args[i] = kNoValue;
       bool optional = spec.has_default || spec.kind == ArgKind::ignored || spec.kind == ArgKind::optional_tensor;
-      if (!given[i] && !optional) return inputs.bad(op.name + " lacks its argument " + quote(spec.name), "its signature is " + op.signature);
+      if (!given[i] && !optional)
+        return inputs.bad(op.name + " lacks its argument " + quote(spec.name), "its signature is " + op.signature);
     }
     return args;
   }
@@ -269,7 +288,9 @@ class NativeReader {
       case ArgKind::optional_tensor: return none ? Result<Arg>(kNoValue) : lift(read_value(at));
       case ArgKind::tensors:
       case ArgKind::optional_tensors: return lift(read_values(at, spec.kind == ArgKind::optional_tensors));
-      case ArgKind::tensor_or_scalar: return at.is(JsonKind::string) && values_.contains(std::string(*at.string())) ? lift(read_value(at)) : read_scalar(at);
+      case ArgKind::tensor_or_scalar:
+        return at.is(JsonKind::string) && values_.contains(std::string(*at.string())) ? lift(read_value(at))
+                                                                                      : read_scalar(at);
       case ArgKind::optional_integer: if (none) return Arg(); [[fallthrough]];
       case ArgKind::integer: return lift(read_dim(at));
       case ArgKind::optional_integers: if (none) return Arg(); [[fallthrough]];
@@ -313,7 +334,8 @@ class NativeReader {
     QCG_TRY(name, at.string());
     auto it = values_.find(std::string(name));
     if (it != values_.end()) return it->second;
-    return at.bad("the value " + quote(name) + " is not defined above this place", "define inputs, parameters and nodes before they are used");
+    return at.bad("the value " + quote(name) + " is not defined above this place",
+                  "define inputs, parameters and nodes before they are used");
   }
 
   Result<std::vector<ValueId>> read_values(const JsonCursor& list, bool optional) const {

@@ -36,13 +36,16 @@ class Pt2Reader {
     for (const ZipEntry& entry : zip_.entries()) {
       if (!entry.name.ends_with(kMarker)) continue;
       QCG_TRY(format, zip_.checked_storage(entry, 64));
-      if (trim(*format) != "pt2") return bad(entry.name, "the archive's format is " + quote(trim(*format)) + ", not pt2", kReexport);
+      if (trim(*format) != "pt2")
+        return bad(entry.name, "the archive's format is " + quote(trim(*format)) + ", not pt2", kReexport);
       root_ = entry.name.substr(0, entry.name.size() - kMarker.size() + 1);
       return {};
     }
     for (const ZipEntry& entry : zip_.entries()) {
-      if (entry.name.ends_with("serialized_exported_program.json")) return bad("", "the archive was written by torch 2.6 or older", kReexport);
-      if (entry.name.ends_with("/data.pkl")) return bad("", "this is a torch.save or TorchScript file, not an exported program", kReexport);
+      if (entry.name.ends_with("serialized_exported_program.json"))
+        return bad("", "the archive was written by torch 2.6 or older", kReexport);
+      if (entry.name.ends_with("/data.pkl"))
+        return bad("", "this is a torch.save or TorchScript file, not an exported program", kReexport);
     }
     return bad("", "the zip file is not a .pt2 archive: it has no archive_format", kReexport);
   }
@@ -52,14 +55,16 @@ class Pt2Reader {
     if (!entry) return bad("", "the archive does not say its byte order", kReexport);
     QCG_TRY(order, zip_.checked_storage(*entry, 64));
     if (trim(*order) == "little") return {};
-    return Error::unsupported(name_, "the archive's byte order is " + quote(trim(*order)), "export it on a little-endian machine");
+    return Error::unsupported(name_, "the archive's byte order is " + quote(trim(*order)),
+                              "export it on a little-endian machine");
   }
 
   Result<std::string> find_model() const {
     std::string prefix = root_ + "models/", suffix = ".json";
     std::vector<std::string> models;
     for (const ZipEntry& entry : zip_.entries()) {
-      bool fits = entry.name.size() > prefix.size() + suffix.size() && entry.name.starts_with(prefix) && entry.name.ends_with(suffix);
+      bool fits = entry.name.size() > prefix.size() + suffix.size() && entry.name.starts_with(prefix) &&
+                  entry.name.ends_with(suffix);
       if (fits) models.push_back(entry.name.substr(prefix.size(), entry.name.size() - prefix.size() - suffix.size()));
     }
     if (models.empty()) return bad("", "the archive holds no models/*.json", kReexport);
@@ -75,7 +80,8 @@ class Pt2Reader {
   Result<TorchExport> read_model(const std::string& model) const {
     QCG_TRY(text, zip_.checked_storage(*zip_.find(root_ + "models/" + model + ".json"), kMaxJsonBytes));
     auto parsed = JsonDocument::parse(view(*text), "");
-    if (!parsed.ok()) parsed.error().where = name_ + ":" + quote("models/" + model + ".json") + ": " + parsed.error().where;
+    if (!parsed.ok())
+      parsed.error().where = name_ + ":" + quote("models/" + model + ".json") + ": " + parsed.error().where;
     QCG_TRY(document, std::move(parsed));
     return read_torch_export(document);
   }
@@ -110,9 +116,10 @@ class Pt2Reader {
     if (auto pickled = payload.find("use_pickle")) {
       QCG_TRY(use_pickle, pickled->boolean());
       if (use_pickle) {
-        return pickled->unsupported("the weight " + quote(value.name) + " is a pickled tensor subclass",
-                                    "call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export, so that quantized "
-                                    "weights are saved as plain tensors");
+        return pickled->unsupported(
+            "the weight " + quote(value.name) + " is a pickled tensor subclass",
+            "call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export, so that quantized "
+            "weights are saved as plain tensors");
       }
     }
     QCG_TRY(meta, payload.object_at("tensor_meta"));
@@ -127,13 +134,16 @@ class Pt2Reader {
     QCG_TRY(storage, payload_storage(*entry, tensor, meta));
     tensor.storage = std::move(storage);
     if (!tensor.in_bounds()) {
-      return meta.bad("the tensor needs " + std::to_string(storage_extent(tensor)) + " bytes, the payload has " + std::to_string(entry->size), kReexport);
+      return meta.bad("the tensor needs " + std::to_string(storage_extent(tensor)) + " bytes, the payload has " +
+                          std::to_string(entry->size),
+                      kReexport);
     }
     value.data = std::move(tensor);
     return {};
   }
 
-  Result<std::shared_ptr<const Storage>> payload_storage(const ZipEntry& entry, const Tensor& tensor, const JsonCursor& meta) {
+  Result<std::shared_ptr<const Storage>> payload_storage(const ZipEntry& entry, const Tensor& tensor,
+                                                         const JsonCursor& meta) {
     if (entry.size == 0) return zeros(storage_extent(tensor), meta);
     auto& storage = storages_[&entry];
     if (!storage) {
@@ -157,7 +167,8 @@ class Pt2Reader {
     std::string list;
     for (size_t i = 0; i < std::min<size_t>(names.size(), 10); ++i) list += (i ? ", " : "") + quote(names[i]);
     if (names.size() > 10) list += " and " + std::to_string(names.size() - 10) + " more";
-    return bad("", "the archive lacks weights of the graph " + quote(graph.name) + ": " + list, "export again, or give them with --weights FILE");
+    return bad("", "the archive lacks weights of the graph " + quote(graph.name) + ": " + list,
+               "export again, or give them with --weights FILE");
   }
 
   static std::string describe(const Tensor& tensor) {
@@ -183,7 +194,8 @@ class Pt2Reader {
 
 }  // namespace
 
-Result<TorchExport> read_pt2(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name, MissingWeights missing) {
+Result<TorchExport> read_pt2(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name,
+                             MissingWeights missing) {
   QCG_TRY(zip, ZipArchive::open(bytes, std::move(owner), name));
   return Pt2Reader(std::move(zip), name).read(missing);
 }

@@ -48,7 +48,9 @@ struct Recipe {
   static Recipe integers(int64_t low, int64_t high) { return {Draw::integers, 0, 1, low, high}; }
   static Recipe normal(double mean, double deviation) { return {Draw::normal, mean, deviation}; }
   // For a weight with K columns of integers up to q in magnitude: products of unit activations come out near one.
-  static Recipe scale(double k, double q) { return {Draw::positive, 0, 2 / (std::sqrt(std::max(k, 1.0)) * std::max(q, 1.0))}; }
+  static Recipe scale(double k, double q) {
+    return {Draw::positive, 0, 2 / (std::sqrt(std::max(k, 1.0)) * std::max(q, 1.0))};
+  }
 };
 
 bool is_integer(DType dtype) { return !is_floating(dtype) && dtype != DType::boolean; }
@@ -98,8 +100,10 @@ class RecipeFinder {
   std::optional<Recipe> from_use(const Use& use, const Value& parameter) const {
     const Node& node = *use.node;
     std::string_view op = node.op->name, arg = node.op->args[use.arg].name;
-    if (op.starts_with("torchao.dequantize_affine") || op.starts_with("torchao.quantize_affine")) return quantized(node, arg, parameter);
-    if (op == "aten._weight_int8pack_mm.default" && arg == "scales") return Recipe::scale(size_from_back(graph_.value(node.tensor("mat2")), 1), 127);
+    if (op.starts_with("torchao.dequantize_affine") || op.starts_with("torchao.quantize_affine"))
+      return quantized(node, arg, parameter);
+    if (op == "aten._weight_int8pack_mm.default" && arg == "scales")
+      return Recipe::scale(size_from_back(graph_.value(node.tensor("mat2")), 1), 127);
     if (op.starts_with("aten._weight_int4pack_mm")) return packed(node, arg, parameter);
     if (op == "torchao.da8w4_linear_cpu.default") return packed_with_sums(node, arg);
     if (is_scaled_product(op) || op == "qcg.dequantize_4bit") return coded(node, arg, parameter);
@@ -122,13 +126,15 @@ class RecipeFinder {
     // A signed range belongs to a symmetric quantization, whose zero points exporters write as zeros.
     if (low < 0) return Recipe{};
     int64_t quarter = (high - low) / 4;
-    if (!is_integer(parameter.dtype)) return Recipe::normal(static_cast<double>(low + high) / 2, static_cast<double>(quarter) / 2);
+    if (!is_integer(parameter.dtype))
+      return Recipe::normal(static_cast<double>(low + high) / 2, static_cast<double>(quarter) / 2);
     return Recipe::integers(low + quarter, high - quarter);
   }
 
   // Any byte is two codes. Scales and zero points are interleaved in one tensor, so both are as small as a scale is.
   std::optional<Recipe> packed(const Node& node, std::string_view arg, const Value& parameter) const {
-    if (arg == "mat2") return parameter.dtype == DType::u8 ? Recipe::integers(0, 255) : Recipe::integers(INT32_MIN, INT32_MAX);
+    if (arg == "mat2")
+      return parameter.dtype == DType::u8 ? Recipe::integers(0, 255) : Recipe::integers(INT32_MIN, INT32_MAX);
     if (arg == "qScaleAndZeros") return Recipe::scale(size_from_back(graph_.value(node.tensor("self")), 1), 8);
     return std::nullopt;
   }
@@ -151,7 +157,8 @@ class RecipeFinder {
       return Recipe::scale(of_weight ? k : 1, holds_integers(*node.args[0].get<ValueId>()) ? 127 : 1);
     }
     if (parameter.dtype == DType::u8) return Recipe::integers(0, 255);
-    if (is_integer(parameter.dtype)) return node.op->name.find("int4") == std::string::npos ? Recipe::integers(-127, 127) : Recipe::integers(-8, 7);
+    if (is_integer(parameter.dtype))
+      return node.op->name.find("int4") == std::string::npos ? Recipe::integers(-127, 127) : Recipe::integers(-8, 7);
     return Recipe::normal(0, 1);
   }
 
@@ -225,7 +232,8 @@ double draw_real(const Recipe& recipe, size_t i) {
   constexpr double kUnit = 0x1p-16;
   uint64_t pair = i % (kPalette / 2);
   if (recipe.draw == Draw::positive) return recipe.deviation * (0.5 + (static_cast<double>(i) + 0.5) / kPalette);
-  double sum = -6;  // twelve uniforms have variance 1; the other half of the palette mirrors this one, so the mean is exact
+  double sum =
+      -6;  // twelve uniforms have variance 1; the other half of the palette mirrors this one, so the mean is exact
   for (uint64_t j = 0; j < 3; ++j) {
     uint64_t bits = mix(pair * 3 + j);
     for (int k = 0; k < 4; ++k) sum += kUnit * (static_cast<double>((bits >> (16 * k)) & 0xFFFF) + 0.5);
@@ -246,9 +254,10 @@ std::vector<std::byte> make_palette(DType dtype, Recipe recipe) {
       int_to_element(dtype, value, element);
       continue;
     }
-    double value = recipe.draw == Draw::integers ? static_cast<double>(recipe.low + static_cast<int64_t>(i * span / kPalette))
-                   : recipe.draw == Draw::zeros  ? 0
-                                                 : draw_real(recipe, i);
+    double value = recipe.draw == Draw::integers
+                       ? static_cast<double>(recipe.low + static_cast<int64_t>(i * span / kPalette))
+                   : recipe.draw == Draw::zeros ? 0
+                                                : draw_real(recipe, i);
     double_to_element(dtype, std::abs(value) < smallest_normal(dtype) ? 0 : value, element);
   }
   return palette;
@@ -301,7 +310,8 @@ Result<std::shared_ptr<std::byte>> reserve(uint64_t bytes) {
   uint64_t physical = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   auto memory = bytes < physical ? map_anonymous(bytes) : nullptr;
   if (memory) return memory;
-  return Error::io("random weights", "there is no memory for " + std::to_string(bytes >> 20) + " MiB", "use a smaller graph or another machine");
+  return Error::io("random weights", "there is no memory for " + std::to_string(bytes >> 20) + " MiB",
+                   "use a smaller graph or another machine");
 }
 
 }  // namespace
@@ -326,7 +336,8 @@ Status bind_random_weights(Graph& graph, const WeightNames& names, uint64_t seed
     size_t count = static_cast<size_t>(tensor.numel()), bytes = dtype_bytes(tensor.dtype);
     palettes.push_back(make_palette(tensor.dtype, finder.find(id)));
     for (size_t begin = 0; begin < count; begin += kChunk) {
-      jobs.push_back({at, begin, std::min(count, begin + kChunk), bytes, palettes.back().data(), hash_name(name, seed)});
+      jobs.push_back(
+          {at, begin, std::min(count, begin + kChunk), bytes, palettes.back().data(), hash_name(name, seed)});
     }
     tensor.strides = Tensor::row_major_strides(tensor.shape);
     tensor.offset = 0;

@@ -15,7 +15,8 @@
 namespace qcg {
 namespace {
 
-constexpr const char* kFormats = "give a .pt2 (torch.export.save), the JSON of torch.export, qcodegen's native JSON, or the IR text form";
+constexpr const char* kFormats =
+    "give a .pt2 (torch.export.save), the JSON of torch.export, qcodegen's native JSON, or the IR text form";
 constexpr size_t kMaxText = JsonLimits{}.text_bytes;
 
 struct Source {
@@ -57,8 +58,11 @@ Result<Source> read_json(std::string_view text, const std::string& path) {
     QCG_TRY(graph, read_native_graph(document));
     return from_graph(std::move(graph), "native");
   }
-  if (root.find("weight_map")) return Error::bad_input(path, "this is a safetensors index, not a graph", "pass it with --weights, and a graph first");
-  return Error::bad_input(path, "this JSON is not a graph: it has neither graph_module nor \"format\": \"qcodegen\"", kFormats);
+  if (root.find("weight_map"))
+    return Error::bad_input(path, "this is a safetensors index, not a graph",
+                            "pass it with --weights, and a graph first");
+  return Error::bad_input(path, "this JSON is not a graph: it has neither graph_module nor \"format\": \"qcodegen\"",
+                          kFormats);
 }
 
 bool looks_like_text(std::string_view text) {
@@ -69,16 +73,20 @@ bool looks_like_text(std::string_view text) {
 
 Error unknown_format(std::string_view bytes, const std::string& path) {
   if (bytes.empty()) return Error::bad_input(path, "the file is empty", kFormats);
-  if (bytes.starts_with("GGUF")) return Error::unsupported(path, "this is a GGUF file: weights without a graph", kFormats);
+  if (bytes.starts_with("GGUF"))
+    return Error::unsupported(path, "this is a GGUF file: weights without a graph", kFormats);
   if (bytes.starts_with("\x80")) return Error::bad_input(path, "this is a pickle, which is never loaded", kFormats);
-  if (bytes.size() > 8 && bytes[8] == '{') return Error::bad_input(path, "this looks like safetensors: weights without a graph", "pass it with --weights, and a graph first");
+  if (bytes.size() > 8 && bytes[8] == '{')
+    return Error::bad_input(path, "this looks like safetensors: weights without a graph",
+                            "pass it with --weights, and a graph first");
   return Error::bad_input(path, "the file's format is not known", kFormats);
 }
 
 Result<Source> read_source(const std::shared_ptr<const MappedFile>& file, const ReadOptions& options) {
   std::string_view bytes = file->text();
   if (ZipArchive::is_zip(bytes)) {
-    QCG_TRY(exported, read_pt2(bytes, file, file->path(), options.weights.empty() ? MissingWeights::refuse : MissingWeights::allow));
+    QCG_TRY(exported, read_pt2(bytes, file, file->path(),
+                               options.weights.empty() ? MissingWeights::refuse : MissingWeights::allow));
     return from_export(std::move(exported), "pt2");
   }
   size_t start = std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size());
@@ -92,7 +100,8 @@ Result<Source> read_source(const std::shared_ptr<const MappedFile>& file, const 
 uint64_t weight_bytes(const Graph& graph) {
   uint64_t total = 0;
   for (const Value& value : graph.values) {
-    if (value.kind == ValueKind::parameter) total += static_cast<uint64_t>(value.data.numel()) * dtype_bytes(value.dtype);
+    if (value.kind == ValueKind::parameter)
+      total += static_cast<uint64_t>(value.data.numel()) * dtype_bytes(value.dtype);
   }
   return total;
 }
@@ -105,9 +114,11 @@ Result<Graph> read_graph(const std::string& path, const ReadOptions& options, Re
   source.info.files.push_back(path);
   QCG_CHECK(verify_graph(source.graph));
   QCG_CHECK(check_in_place(source.graph));
-  if (!options.weights.empty()) QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
+  if (!options.weights.empty())
+    QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
   // Random numbers were packed by nobody.
-  const bool random = std::any_of(options.weights.begin(), options.weights.end(), [](const std::string& w) { return w.starts_with("random:"); });
+  const bool random = std::any_of(options.weights.begin(), options.weights.end(),
+                                  [](const std::string& w) { return w.starts_with("random:"); });
   if (!random) settle_int4_order(source.graph, options.int4_packing, source.info);
   source.info.weight_bytes = weight_bytes(source.graph);
   if (info) *info = std::move(source.info);

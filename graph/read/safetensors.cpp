@@ -57,11 +57,14 @@ class HeaderReader {
 
   Status read_tensor(const JsonCursor& entry) {
     Tensor tensor;
-    if (entry.key().empty() || entry.key().size() > JsonCursor::kMaxName) return entry.bad("a tensor has no name, or too long a one", kRewrite);
+    if (entry.key().empty() || entry.key().size() > JsonCursor::kMaxName)
+      return entry.bad("a tensor has no name, or too long a one", kRewrite);
     QCG_TRY(dtype_at, entry.at("dtype"));
     QCG_TRY(dtype_text, dtype_at.string());
     auto dtype = dtype_from_safetensors(dtype_text);
-    if (!dtype) return dtype_at.unsupported("unknown element type " + quote(dtype_text), "convert the tensor to a type that `qcodegen` knows (F32, BF16, I8, ...)");
+    if (!dtype)
+      return dtype_at.unsupported("unknown element type " + quote(dtype_text),
+                                  "convert the tensor to a type that `qcodegen` knows (F32, BF16, I8, ...)");
     tensor.dtype = *dtype;
     QCG_TRY(shape, entry.array_at("shape"));
     if (shape.size() > kMaxRank) return shape.bad("the tensor has too many axes", kRewrite);
@@ -78,7 +81,9 @@ class HeaderReader {
     QCG_TRY(range, read_range(offsets));
     uint64_t need = static_cast<uint64_t>(tensor.numel()) * dtype_bytes(tensor.dtype);
     if (range.end - range.begin != need) {
-      return offsets.bad("the tensor needs " + std::to_string(need) + " bytes, its offsets span " + std::to_string(range.end - range.begin), kRewrite);
+      return offsets.bad("the tensor needs " + std::to_string(need) + " bytes, its offsets span " +
+                             std::to_string(range.end - range.begin),
+                         kRewrite);
     }
     range.name = entry.key();
     ranges_.push_back(range);
@@ -92,9 +97,12 @@ class HeaderReader {
       ends.push_back(value);
       if (ends.size() > 2) break;
     }
-    if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0]) return offsets.bad("expected [begin, end] with 0 <= begin <= end", kRewrite);
+    if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0])
+      return offsets.bad("expected [begin, end] with 0 <= begin <= end", kRewrite);
     if (static_cast<uint64_t>(ends[1]) > data_.size()) {
-      return offsets.bad("the tensor ends at byte " + std::to_string(ends[1]) + ", the file's data at " + std::to_string(data_.size()), kRewrite);
+      return offsets.bad(
+          "the tensor ends at byte " + std::to_string(ends[1]) + ", the file's data at " + std::to_string(data_.size()),
+          kRewrite);
     }
     return Range{static_cast<uint64_t>(ends[0]), static_cast<uint64_t>(ends[1]), {}};
   }
@@ -112,17 +120,21 @@ class HeaderReader {
   }
 
   Status check_ranges(const JsonCursor& header) {
-    std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    std::sort(ranges_.begin(), ranges_.end(),
+              [](const Range& a, const Range& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     uint64_t at = 0;
     for (const Range& range : ranges_) {
       if (range.begin != at) {
-        const char* what = range.begin < at ? " overlaps the tensor before it" : " leaves a gap to the tensor before it";
+        const char* what =
+            range.begin < at ? " overlaps the tensor before it" : " leaves a gap to the tensor before it";
         return header.bad("the data of " + quote(range.name) + what, kRewrite);
       }
       at = range.end;
     }
     if (at == data_.size()) return {};
-    return header.bad("the tensors end at byte " + std::to_string(at) + ", the file's data at " + std::to_string(data_.size()), kRewrite);
+    return header.bad(
+        "the tensors end at byte " + std::to_string(at) + ", the file's data at " + std::to_string(data_.size()),
+        kRewrite);
   }
 
   std::string_view data_;
@@ -137,7 +149,8 @@ Status merge(Safetensors& all, Safetensors part, const std::set<std::string>& wa
     all.tensors.emplace(name, std::move(tensor));
   }
   for (const std::string& name : wanted) {
-    if (!all.tensors.contains(name)) return Error::bad_input(file, "the index says that this file holds " + quote(name) + ", it does not", kRewrite);
+    if (!all.tensors.contains(name))
+      return Error::bad_input(file, "the index says that this file holds " + quote(name) + ", it does not", kRewrite);
   }
   all.metadata.merge(part.metadata);
   all.files.push_back(file);
@@ -151,8 +164,10 @@ Result<Safetensors> read_index(const std::string& path, const MappedFile& file) 
   std::map<std::string, std::set<std::string>> shards;
   for (JsonCursor entry : map) {
     QCG_TRY(shard, entry.name());
-    if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || shard == "." || shard == "..") {
-      return entry.bad("the shard " + quote(shard) + " is not a plain file name", "name files in the folder of the index");
+    if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || shard == "." ||
+        shard == "..") {
+      return entry.bad("the shard " + quote(shard) + " is not a plain file name",
+                       "name files in the folder of the index");
     }
     shards[shard].insert(std::string(entry.key()));
   }
@@ -176,19 +191,25 @@ Result<std::string> file_in_folder(const std::string& folder) {
     if (it->path().extension() == ".safetensors") found.push_back(it->path().string());
   }
   if (found.size() == 1) return found[0];
-  return Error::bad_input(folder, found.empty() ? "the folder holds no .safetensors file" : "the folder holds several .safetensors files and no index",
+  return Error::bad_input(folder,
+                          found.empty() ? "the folder holds no .safetensors file"
+                                        : "the folder holds several .safetensors files and no index",
                           std::string("name one file, or add ") + kIndexName);
 }
 
 }  // namespace
 
-Result<Safetensors> parse_safetensors(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name) {
+Result<Safetensors> parse_safetensors(std::string_view bytes, std::shared_ptr<const void> owner,
+                                      const std::string& name) {
   uint64_t length = 0;
   if (bytes.size() < sizeof length) return Error::bad_input(name, "the file is too short for safetensors", kRewrite);
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kMaxHeader || length > bytes.size() - sizeof length) {
-    return Error::bad_input(name, "the header claims " + std::to_string(length) + " bytes; the file has " + std::to_string(bytes.size()) +
-                                      " and at most " + std::to_string(kMaxHeader) + " are read", "check that this is a safetensors file");
+    return Error::bad_input(name,
+                            "the header claims " + std::to_string(length) + " bytes; the file has " +
+                                std::to_string(bytes.size()) + " and at most " + std::to_string(kMaxHeader) +
+                                " are read",
+                            "check that this is a safetensors file");
   }
   JsonLimits limits;
   limits.text_bytes = kMaxHeader;

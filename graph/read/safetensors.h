@@ -29,7 +29,8 @@ struct Safetensors {
 Result<Safetensors> read_safetensors(const std::string& path);
 
 // One file's bytes; name is for messages, owner keeps the bytes alive.
-Result<Safetensors> parse_safetensors(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& name);
+Result<Safetensors> parse_safetensors(std::string_view bytes, std::shared_ptr<const void> owner,
+                                      const std::string& name);
 
 // Written beside path and renamed, so that a reader never sees half a file. Tensors must be bound; views are made dense.
 Status write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors);

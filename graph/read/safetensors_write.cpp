@@ -16,10 +16,14 @@ Result<std::string> make_header(const std::vector<std::pair<std::string, Tensor>
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   uint64_t at = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (header.contains(name)) return Error::bad_input(name, "two tensors to be written share this name", "rename one of them");
-    if (!tensor.bound()) return Error::bad_input(name, "the tensor to be written has no data", "bind its weights first");
+    if (header.contains(name))
+      return Error::bad_input(name, "two tensors to be written share this name", "rename one of them");
+    if (!tensor.bound())
+      return Error::bad_input(name, "the tensor to be written has no data", "bind its weights first");
     uint64_t end = at + static_cast<uint64_t>(tensor.numel()) * dtype_bytes(tensor.dtype);
-    header[name] = {{"dtype", std::string(dtype_info(tensor.dtype).safetensors)}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
+    header[name] = {{"dtype", std::string(dtype_info(tensor.dtype).safetensors)},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {at, end}}};
     at = end;
   }
   // replace: names come from graphs and are UTF-8, but a caller's mistake must not throw.
@@ -34,9 +38,12 @@ Status write_safetensors(const std::string& path, const std::vector<std::pair<st
   QCG_TRY(header, make_header(tensors));
   std::string temporary = path + ".tmp" + std::to_string(getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wbx");
-  if (!file) return Error::io(temporary, std::string("cannot create: ") + std::strerror(errno), "check the folder and its permissions");
+  if (!file)
+    return Error::io(temporary, std::string("cannot create: ") + std::strerror(errno),
+                     "check the folder and its permissions");
   uint64_t length = header.size();
-  bool good = std::fwrite(&length, sizeof length, 1, file) == 1 && std::fwrite(header.data(), 1, header.size(), file) == header.size();
+  bool good = std::fwrite(&length, sizeof length, 1, file) == 1 &&
+              std::fwrite(header.data(), 1, header.size(), file) == header.size();
   for (size_t i = 0; good && i < tensors.size(); ++i) {
     Tensor dense = tensors[i].second.contiguous();
     auto bytes = dense.bytes();
@@ -45,7 +52,8 @@ Status write_safetensors(const std::string& path, const std::vector<std::pair<st
   good = std::fclose(file) == 0 && good;
   good = good && std::rename(temporary.c_str(), path.c_str()) == 0;
   if (good) return {};
-  Error error = Error::io(path, std::string("cannot write: ") + std::strerror(errno), "check the free space and the permissions");
+  Error error =
+      Error::io(path, std::string("cannot write: ") + std::strerror(errno), "check the free space and the permissions");
   std::remove(temporary.c_str());
   return error;
 }

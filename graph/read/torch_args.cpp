@@ -84,7 +84,8 @@ std::optional<Result<Arg>> read_tensors(const JsonCursor& value, ArgKind kind, c
   bool one = kind == ArgKind::tensor || kind == ArgKind::optional_tensor || kind == ArgKind::tensor_or_scalar;
   bool many = kind == ArgKind::tensors || kind == ArgKind::optional_tensors;
   if (one && value.key() == "as_tensor") return lift(read_tensor_name(value, scope));
-  if (kind == ArgKind::optional_tensor && value.key() == "as_optional_tensor") return lift(read_optional_tensor(value, scope));
+  if (kind == ArgKind::optional_tensor && value.key() == "as_optional_tensor")
+    return lift(read_optional_tensor(value, scope));
   if (many && value.key() == "as_tensors") {
     return lift(read_list(value, [&](const JsonCursor& c) { return read_tensor_name(c, scope); }));
   }
@@ -111,13 +112,15 @@ std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, c
   if (integers && key == "as_int") return lift(read_one_integer(value));
   if ((scalar || real) && key == "as_float") return lift(value.real());
   if (real && key == "as_int") return lift(value.real());
-  if (kind == ArgKind::reals && key == "as_floats") return lift(read_list(value, [](const JsonCursor& c) { return c.real(); }));
+  if (kind == ArgKind::reals && key == "as_floats")
+    return lift(read_list(value, [](const JsonCursor& c) { return c.real(); }));
   if (boolean && key == "as_bool") return lift(value.boolean());
   return std::nullopt;
 }
 
 std::optional<Result<Arg>> read_words(const JsonCursor& value, ArgKind kind) {
-  if ((kind == ArgKind::string || kind == ArgKind::optional_string) && value.key() == "as_string") return lift(value.name());
+  if ((kind == ArgKind::string || kind == ArgKind::optional_string) && value.key() == "as_string")
+    return lift(value.name());
   if ((kind == ArgKind::dtype || kind == ArgKind::optional_dtype) && value.key() == "as_scalar_type") {
     return lift(read_export_dtype(value));
   }
@@ -128,7 +131,8 @@ std::optional<Result<Arg>> read_words(const JsonCursor& value, ArgKind kind) {
 
 Result<JsonCursor> read_union(const JsonCursor& object) {
   QCG_CHECK(object.expect(JsonKind::object));
-  if (object.size() != 1) return object.bad("expected an object with one field that says what it holds", "export the graph again");
+  if (object.size() != 1)
+    return object.bad("expected an object with one field that says what it holds", "export the graph again");
   return *object.begin();
 }
 
@@ -161,8 +165,9 @@ Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, cons
   std::string_view wanted = "something else";
   for (const KindText& row : kKindTexts)
     if (row.kind == spec.kind) wanted = row.text;
-  return argument.bad("argument " + quote(spec.name) + " must be " + std::string(wanted) + ", found " + quote(value.key()),
-                      "export the graph again; `qcodegen list ops` shows the arguments of each op");
+  return argument.bad(
+      "argument " + quote(spec.name) + " must be " + std::string(wanted) + ", found " + quote(value.key()),
+      "export the graph again; `qcodegen list ops` shows the arguments of each op");
 }
 
 }  // namespace qcg

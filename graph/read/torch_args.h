@@ -23,7 +23,7 @@ struct TorchScope {
 Result<JsonCursor> read_union(const JsonCursor& object);
 
 Result<ValueId> read_tensor_name(const JsonCursor& tensor_argument, const TorchScope& scope);  // {"name": "x"}
-Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& scope);        // {"as_name"|"as_int": ...}
+Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& scope);  // {"as_name"|"as_int": ...}
 Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, const TorchScope& scope);
 
 }  // namespace qcg

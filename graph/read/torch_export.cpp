@@ -28,7 +28,8 @@ class TorchExportReader {
     QCG_TRY(signature, module.object_at("signature"));
     QCG_TRY(nodes, graph.array_at("nodes"));
     if (nodes.size() > kMaxNodes) {
-      return nodes.bad("the graph has " + std::to_string(nodes.size()) + " nodes", "at most " + std::to_string(kMaxNodes) + " are supported");
+      return nodes.bad("the graph has " + std::to_string(nodes.size()) + " nodes",
+                       "at most " + std::to_string(kMaxNodes) + " are supported");
     }
     out_.node_count = nodes.size();
     QCG_CHECK(check_operators(nodes));
@@ -47,8 +48,9 @@ class TorchExportReader {
     QCG_TRY(major, schema.at("major"));
     QCG_TRY(version, major.integer());
     if (version != kSchemaMajor) {
-      return major.unsupported("schema version " + std::to_string(version) + " is not supported, only " + std::to_string(kSchemaMajor),
-                               "export the graph again with torch 2.9 or later");
+      return major.unsupported(
+          "schema version " + std::to_string(version) + " is not supported, only " + std::to_string(kSchemaMajor),
+          "export the graph again with torch 2.9 or later");
     }
     if (auto torch = root_.find("torch_version"); torch && torch->is(JsonKind::string)) {
       std::string shown = quote(*torch->string());
@@ -79,7 +81,9 @@ class TorchExportReader {
     QCG_TRY(inputs, graph.array_at("inputs"));
     QCG_TRY(specs, signature.array_at("input_specs"));
     if (inputs.size() != specs.size()) {
-      return specs.bad("there are " + std::to_string(specs.size()) + " specs for " + std::to_string(inputs.size()) + " graph inputs", kReexport);
+      return specs.bad(
+          "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(inputs.size()) + " graph inputs",
+          kReexport);
     }
     auto input = inputs.begin();
     for (JsonCursor spec : specs) {
@@ -100,9 +104,11 @@ class TorchExportReader {
     if (kind == "buffer") return read_parameter(argument, spec, "buffer_name");
     if (kind == "tensor_constant") return read_parameter(argument, spec, "tensor_constant_name");
     if (kind == "custom_obj") {
-      return spec.unsupported("the graph takes a custom object", "replace TorchScript objects (torchbind) by tensors before exporting");
+      return spec.unsupported("the graph takes a custom object",
+                              "replace TorchScript objects (torchbind) by tensors before exporting");
     }
-    if (kind == "token") return spec.unsupported("the graph has effect tokens", "remove operators with side effects before exporting");
+    if (kind == "token")
+      return spec.unsupported("the graph has effect tokens", "remove operators with side effects before exporting");
     return spec.unsupported("unknown kind of input " + quote(kind), kReexport);
   }
 
@@ -115,10 +121,12 @@ class TorchExportReader {
       scope_.tensors.emplace(stored(argument), graph().add_input(name, meta.dtype, std::move(meta.sizes)));
       return {};
     }
-    bool constant = kind == "as_none" || kind == "as_int" || kind == "as_float" || kind == "as_bool" || kind == "as_string";
+    bool constant =
+        kind == "as_none" || kind == "as_int" || kind == "as_float" || kind == "as_bool" || kind == "as_string";
     if (constant) return {};
-    return argument.unsupported("a graph input is not a tensor (" + quote(kind) + ")",
-                                "pass tensors only; sizes follow from tensor shapes, lists of tensors are flattened by torch.export");
+    return argument.unsupported(
+        "a graph input is not a tensor (" + quote(kind) + ")",
+        "pass tensors only; sizes follow from tensor shapes, lists of tensors are flattened by torch.export");
   }
 
   Status read_parameter(const JsonCursor& argument, const JsonCursor& spec, std::string_view name_key) {
@@ -126,7 +134,8 @@ class TorchExportReader {
     QCG_TRY(name, new_tensor_name(argument));
     QCG_TRY(spec_arg, spec.object_at("arg"));
     QCG_TRY(spec_name, spec_arg.string_at("name"));
-    if (spec_name != name) return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name), kReexport);
+    if (spec_name != name)
+      return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name), kReexport);
     QCG_TRY(fqn_at, spec.at(name_key));
     QCG_TRY(fqn, fqn_at.name());
     if (out_.weights.contains(fqn)) return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kReexport);
@@ -187,14 +196,16 @@ class TorchExportReader {
     for (JsonCursor output : outputs) {
       QCG_TRY(value, read_union(output));
       if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
-      if (value.key() != "as_sym_int") return value.unsupported("this node must compute a size, it has " + quote(value.key()), kReexport);
+      if (value.key() != "as_sym_int")
+        return value.unsupported("this node must compute a size, it has " + quote(value.key()), kReexport);
       QCG_TRY(name_at, value.at("as_name"));
       QCG_TRY(name, name_at.string());
       auto described = sizes_.find(name);
       if (described == sizes_.end()) return name_at.bad("sym_int_values does not describe " + quote(name), kReexport);
       QCG_TRY(size, read_sym_int(described->second));
       QCG_CHECK(check_sym_size(node, size));
-      if (!scope_.sym_ints.emplace(name, std::move(size)).second) return name_at.bad("the size " + quote(name) + " is defined twice", kReexport);
+      if (!scope_.sym_ints.emplace(name, std::move(size)).second)
+        return name_at.bad("the size " + quote(name) + " is defined twice", kReexport);
     }
     return {};
   }
@@ -236,7 +247,8 @@ class TorchExportReader {
     Node& made = graph().nodes[id];
     made.where = std::move(where);
     if (auto metadata = node.find("metadata")) {
-      if (auto trace = metadata->find("stack_trace"); trace && trace->is(JsonKind::string)) made.source = source_from_stack_trace(*trace->string());
+      if (auto trace = metadata->find("stack_trace"); trace && trace->is(JsonKind::string))
+        made.source = source_from_stack_trace(*trace->string());
     }
     for (size_t i = 0; i < names.size(); ++i) scope_.tensors.emplace(names[i], made.outputs[i]);
     QCG_TRY(origin, node_name(node, names));
@@ -260,7 +272,9 @@ class TorchExportReader {
       QCG_TRY(name, input.string_at("name"));
       if (swapped && (name == "self" || name == "other")) name = name == "self" ? "other" : "self";
       int index = op.arg_index(name);
-      if (index < 0) return input.bad(op.name + " has no argument " + quote(name), "`qcodegen list ops` shows the arguments of each op");
+      if (index < 0)
+        return input.bad(op.name + " has no argument " + quote(name),
+                         "`qcodegen list ops` shows the arguments of each op");
       if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kReexport);
       given[index] = true;
       QCG_TRY(value, input.at("arg"));
@@ -295,7 +309,9 @@ class TorchExportReader {
       }
     }
     if (op.outputs >= 0 && results.size() != static_cast<size_t>(op.outputs)) {
-      return outputs.bad(op.name + " has " + std::to_string(op.outputs) + " outputs, the node " + std::to_string(results.size()), kReexport);
+      return outputs.bad(
+          op.name + " has " + std::to_string(op.outputs) + " outputs, the node " + std::to_string(results.size()),
+          kReexport);
     }
     return results;
   }
@@ -323,7 +339,9 @@ class TorchExportReader {
     QCG_TRY(outputs, graph.array_at("outputs"));
     QCG_TRY(specs, signature.array_at("output_specs"));
     if (outputs.size() != specs.size()) {
-      return specs.bad("there are " + std::to_string(specs.size()) + " specs for " + std::to_string(outputs.size()) + " graph outputs", kReexport);
+      return specs.bad("there are " + std::to_string(specs.size()) + " specs for " + std::to_string(outputs.size()) +
+                           " graph outputs",
+                       kReexport);
     }
     auto output = outputs.begin();
     for (JsonCursor spec : specs) {
@@ -336,9 +354,10 @@ class TorchExportReader {
   Status read_output(const JsonCursor& output, const JsonCursor& spec_union) {
     QCG_TRY(spec, read_union(spec_union));
     if (spec.key() != "user_output") {
-      return spec.unsupported("the graph has an output of kind " + quote(spec.key()) + ": it changes state",
-                              "export a model that only returns tensors: no buffer updates (caches, running statistics), no in-place "
-                              "changes of inputs, no loss");
+      return spec.unsupported(
+          "the graph has an output of kind " + quote(spec.key()) + ": it changes state",
+          "export a model that only returns tensors: no buffer updates (caches, running statistics), no in-place "
+          "changes of inputs, no loss");
     }
     QCG_TRY(value, read_union(output));
     if (value.key() == "as_none") return {};

@@ -126,7 +126,8 @@ class SreprParser {
 
 Result<Shape> read_sizes(const JsonCursor& list) {
   if (list.size() > kMaxRank) {
-    return list.bad("a tensor has " + std::to_string(list.size()) + " axes", "at most " + std::to_string(kMaxRank) + " are supported");
+    return list.bad("a tensor has " + std::to_string(list.size()) + " axes",
+                    "at most " + std::to_string(kMaxRank) + " are supported");
   }
   Shape sizes;
   for (JsonCursor size : list) {
@@ -160,7 +161,8 @@ Result<Dim> parse_size_expr(std::string_view text) {
   bool joins_words = false;  // "s0 s1" is not the symbol s0s1
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == ' ') continue;
-    joins_words = joins_words || (i > 0 && text[i - 1] == ' ' && !packed.empty() && is_word(packed.back()) && is_word(text[i]));
+    joins_words =
+        joins_words || (i > 0 && text[i - 1] == ' ' && !packed.empty() && is_word(packed.back()) && is_word(text[i]));
     packed += text[i];
   }
   auto dim = Dim::parse(packed);
@@ -200,7 +202,9 @@ Result<TensorMeta> read_tensor_meta(const JsonCursor& meta) {
   out.sizes = std::move(sizes);
   if (auto layout = meta.find("layout")) {
     QCG_TRY(value, layout->integer());
-    if (value != kStrided) return layout->unsupported("the tensor is not strided (sparse or mkldnn layout)", "call .to_dense() before exporting");
+    if (value != kStrided)
+      return layout->unsupported("the tensor is not strided (sparse or mkldnn layout)",
+                                 "call .to_dense() before exporting");
   }
   return out;
 }
@@ -214,7 +218,8 @@ bool has_sane_extent(const Tensor& tensor) {
   }
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
     int64_t reach = 0;
-    if (tensor.strides[i] < 0 || __builtin_mul_overflow(std::max<int64_t>(tensor.shape[i] - 1, 0), tensor.strides[i], &reach) ||
+    if (tensor.strides[i] < 0 ||
+        __builtin_mul_overflow(std::max<int64_t>(tensor.shape[i] - 1, 0), tensor.strides[i], &reach) ||
         __builtin_add_overflow(last, reach, &last)) {
       return false;
     }
@@ -250,7 +255,8 @@ Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {
     if (!value.is_constant()) return meta.bad("storage_offset is symbolic", "export with static weight shapes");
     tensor.offset = value.constant();
   }
-  if (!has_sane_extent(tensor)) return meta.bad("sizes, strides or offset are negative or too large", "export the graph again");
+  if (!has_sane_extent(tensor))
+    return meta.bad("sizes, strides or offset are negative or too large", "export the graph again");
   return tensor;
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kListed = 40;
 
-constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.default", "torch.ops.aten.sym_constrain_range.default",
+constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.default",
+                                            "torch.ops.aten.sym_constrain_range.default",
                                             "torch.ops.aten.sym_constrain_range_for_size.default"};
 constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch.ops.aten.sym_"};
 
@@ -23,10 +24,12 @@ struct Remedy {
 constexpr Remedy kRemedies[] = {
     {"access_subclass_inner_tensor",
      "the weights are tensor subclasses: call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export"},
-    {"higher_order.wrap_with_autocast", "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
+    {"higher_order.wrap_with_autocast",
+     "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
     {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
     {"higher_order.out_dtype", "out_dtype is not supported: use torchao's quantize_, which writes _int_mm"},
-    {"higher_order.", "control flow and other higher-order operators are not supported: export the branch that is taken"},
+    {"higher_order.",
+     "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
 constexpr std::string_view kHelp =
     "`qcodegen list ops` shows what is supported; cut the graph before these with torch.export, or open an issue with "
@@ -52,16 +55,19 @@ std::string text_or_empty(const JsonCursor& node, std::string_view key) {
 }
 
 std::string describe(std::vector<Missing> missing, const std::string& nodes_path) {
-  std::stable_sort(missing.begin(), missing.end(), [](const Missing& a, const Missing& b) { return a.count > b.count; });
-  std::string text = std::to_string(missing.size()) + (missing.size() == 1 ? " operator of this graph has" : " operators of this graph have") +
+  std::stable_sort(missing.begin(), missing.end(),
+                   [](const Missing& a, const Missing& b) { return a.count > b.count; });
+  std::string text = std::to_string(missing.size()) +
+                     (missing.size() == 1 ? " operator of this graph has" : " operators of this graph have") +
                      " no lowering";
   size_t width = 0;
   for (const Missing& m : missing) width = std::max(width, m.target.size());
   for (size_t i = 0; i < std::min(missing.size(), kListed); ++i) {
     const Missing& m = missing[i];
     std::string count = std::to_string(m.count);
-    text += "\n  " + m.target + std::string(width - m.target.size() + 2, ' ') + std::string(count.size() < 4 ? 4 - count.size() : 0, ' ') +
-            count + (m.count == 1 ? " node    " : " nodes   ") + "first: " + nodes_path + "[" + std::to_string(m.first) + "]";
+    text += "\n  " + m.target + std::string(width - m.target.size() + 2, ' ') +
+            std::string(count.size() < 4 ? 4 - count.size() : 0, ' ') + count +
+            (m.count == 1 ? " node    " : " nodes   ") + "first: " + nodes_path + "[" + std::to_string(m.first) + "]";
     if (!m.name.empty()) text += " (" + m.name + ")";
     if (!m.source.empty()) text += ", " + m.source;
   }
@@ -93,7 +99,9 @@ const OpSchema* find_torch_op(std::string_view target) {
 }
 
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {
-  std::string_view name = op.name == "aten.sub.Tensor" ? "aten.rsub.Scalar" : op.name == "aten.mul.Tensor" ? "aten.mul.Tensor" : "";
+  std::string_view name = op.name == "aten.sub.Tensor"   ? "aten.rsub.Scalar"
+                          : op.name == "aten.mul.Tensor" ? "aten.mul.Tensor"
+                                                         : "";
   auto inputs = node.find("inputs");
   if (name.empty() || !inputs || !inputs->is(JsonKind::array)) return nullptr;
   for (JsonCursor input : *inputs) {
@@ -123,7 +131,8 @@ Status check_operators(const JsonCursor& nodes) {
       auto [it, fresh] = index.try_emplace(target, missing.size());
       if (fresh) {
         Missing m{unquoted(target), 0, position, unquoted(text_or_empty(node, "name")), {}};
-        if (auto metadata = node.find("metadata")) m.source = source_from_stack_trace(text_or_empty(*metadata, "stack_trace"));
+        if (auto metadata = node.find("metadata"))
+          m.source = source_from_stack_trace(text_or_empty(*metadata, "stack_trace"));
         missing.push_back(std::move(m));
       }
       ++missing[it->second].count;

@@ -21,7 +21,8 @@ Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root) {
   auto ranges = root.find("range_constraints");
   if (!ranges) return out;
   QCG_CHECK(ranges->expect(JsonKind::object));
-  if (ranges->size() > kMaxSymbols) return ranges->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
+  if (ranges->size() > kMaxSymbols)
+    return ranges->bad("there are too many symbols", "at most " + std::to_string(kMaxSymbols) + " are supported");
   for (JsonCursor range : *ranges) {
     Symbol symbol;
     symbol.name = std::string(range.key());

@@ -60,7 +60,8 @@ Status bind_from(Graph& graph, const WeightNames& names, const Safetensors& file
     Value& value = graph.value(id);
     const Tensor& tensor = found->second;
     if (tensor.dtype != value.dtype || tensor.shape != value.data.shape) {
-      return Error::bad_input(source + ": " + quote(name), "the file holds " + describe(tensor) + ", the graph declares " + describe(value.data),
+      return Error::bad_input(source + ": " + quote(name),
+                              "the file holds " + describe(tensor) + ", the graph declares " + describe(value.data),
                               "give the checkpoint that belongs to this graph; quantize before exporting, not after");
     }
     value.data = tensor;
@@ -76,7 +77,8 @@ Error missing_error(const std::vector<std::string>& missing, const Safetensors& 
     if (auto near = nearest(missing[i], last)) text += "   (the file has " + quote(*near) + ")";
   }
   if (missing.size() > kListed) text += "\n  and " + std::to_string(missing.size() - kListed) + " more";
-  return Error::bad_input(sources, text, "give all files with --weights, or `--weights random:1` where only shapes matter");
+  return Error::bad_input(sources, text,
+                          "give all files with --weights, or `--weights random:1` where only shapes matter");
 }
 
 }  // namespace
@@ -89,7 +91,8 @@ WeightNames weight_names(const Graph& graph) {
   return names;
 }
 
-Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<std::string>& sources, std::vector<std::string>& files) {
+Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<std::string>& sources,
+                    std::vector<std::string>& files) {
   std::optional<uint64_t> seed;
   Safetensors last;
   std::string all;
@@ -99,7 +102,8 @@ Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<st
       uint64_t value = 0;
       auto [end, error] = std::from_chars(source.data() + kRandom.size(), source.data() + source.size(), value);
       if (error != std::errc() || end != source.data() + source.size()) {
-        return Error{ErrorCode::Usage, source, "the seed of random weights is not a number", "write random:SEED, as in random:1"};
+        return Error{ErrorCode::Usage, source, "the seed of random weights is not a number",
+                     "write random:SEED, as in random:1"};
       }
       seed = value;
       continue;

@@ -21,7 +21,8 @@ WeightNames weight_names(const Graph& graph);  // every parameter by its value's
 
 // Later sources win where two hold the same name; random fills what no file gave. Every name must end up bound; those bound
 // before stay as they are when no source has them. files receives the paths that were read.
-Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<std::string>& sources, std::vector<std::string>& files);
+Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<std::string>& sources,
+                    std::vector<std::string>& files);
 
 // Every unbound parameter, deterministic in seed and the parameter's name, at memory speed on two threads.
 Status bind_random_weights(Graph& graph, const WeightNames& names, uint64_t seed);

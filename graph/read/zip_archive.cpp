@@ -78,7 +78,8 @@ Status ZipArchive::read_directory() {
   for (uint64_t i = 0; i < count; ++i) {
     QCG_TRY(entry, read_entry(at));
     entry.index = i;
-    if (!by_name_.emplace(entry.name, entries_.size()).second) return bad(entry, "the zip file holds this entry twice", kRewrite);
+    if (!by_name_.emplace(entry.name, entries_.size()).second)
+      return bad(entry, "the zip file holds this entry twice", kRewrite);
     entries_.push_back(std::move(entry));
   }
   return {};
@@ -107,7 +108,8 @@ Result<ZipEntry> ZipArchive::read_entry(uint64_t& at) const {
     field = value + length;
     if (field > extra_end) return bad("the zip directory is damaged");
     if (id != 1) continue;
-    for (auto [small, wide] : {std::pair{size, &entry.size}, {compressed, &entry.compressed_size}, {header, &entry.header_offset}}) {
+    for (auto [small, wide] :
+         {std::pair{size, &entry.size}, {compressed, &entry.compressed_size}, {header, &entry.header_offset}}) {
       if (small != UINT32_MAX) continue;
       if (value + 8 > field || !load(value, *wide)) return bad("the zip directory is damaged");
       value += 8;
@@ -127,13 +129,16 @@ Status ZipArchive::check_size(const ZipEntry& entry) const {
   if (entry.method == 0) {
     if (entry.size != entry.compressed_size) return bad(entry, "a stored entry has two sizes", kRewrite);
   } else if (entry.method != 8) {
-    return Error::unsupported(name_ + ":" + quote(entry.name), "compression method " + std::to_string(entry.method) + " is not supported",
+    return Error::unsupported(name_ + ":" + quote(entry.name),
+                              "compression method " + std::to_string(entry.method) + " is not supported",
                               "store the entries, as torch.export.save does");
   }
   if (entry.compressed_size > bytes_.size()) return bad(entry, "the entry is longer than the file", kRewrite);
   if (entry.size > kFreeInflation && entry.size / kMaxRatio > entry.compressed_size) {
-    return bad(entry, "the entry unpacks to " + std::to_string(entry.size) + " bytes, more than " + std::to_string(kMaxRatio) +
-                          " times its size in the file", "store the entries uncompressed, as torch.export.save does");
+    return bad(entry,
+               "the entry unpacks to " + std::to_string(entry.size) + " bytes, more than " + std::to_string(kMaxRatio) +
+                   " times its size in the file",
+               "store the entries uncompressed, as torch.export.save does");
   }
   return {};
 }
@@ -146,7 +151,8 @@ Result<std::string_view> ZipArchive::stored_bytes(const ZipEntry& entry) const {
     return bad(entry, "the entry's header is damaged", kRewrite);
   }
   uint64_t data = at + kLocalBytes + name + extra;
-  if (data > bytes_.size() || bytes_.size() - data < entry.size) return bad(entry, "the entry runs past the end of the file", kRewrite);
+  if (data > bytes_.size() || bytes_.size() - data < entry.size)
+    return bad(entry, "the entry runs past the end of the file", kRewrite);
   return bytes_.substr(data, entry.size);
 }
 
@@ -177,13 +183,16 @@ Status ZipArchive::unpack(const ZipEntry& entry, std::byte* out) const {
   char beyond;
   good = good && zip_fread(file, &beyond, 1) == 0;  // reading the end is what makes libzip compare the CRC
   if (file) zip_fclose(file);
-  return good ? Status() : Status(bad(entry, "the entry's data is damaged (it does not unpack, or its CRC differs)", kRewrite));
+  return good ? Status()
+              : Status(bad(entry, "the entry's data is damaged (it does not unpack, or its CRC differs)", kRewrite));
 }
 
 Result<std::shared_ptr<const Storage>> ZipArchive::checked_storage(const ZipEntry& entry, size_t max_bytes) const {
   if (entry.size > max_bytes) {
-    return bad(entry, "the entry has " + std::to_string(entry.size) + " bytes, at most " + std::to_string(max_bytes) + " are read",
-               "check that this is the right file");
+    return bad(
+        entry,
+        "the entry has " + std::to_string(entry.size) + " bytes, at most " + std::to_string(max_bytes) + " are read",
+        "check that this is the right file");
   }
   QCG_TRY(bytes, storage(entry));
   if (entry.method == 0) QCG_CHECK(unpack(entry, nullptr));
@@ -199,7 +208,9 @@ Result<std::shared_ptr<const Storage>> ZipArchive::storage(const ZipEntry& entry
     storage->owner = owner_;
   } else {
     auto memory = map_anonymous(entry.size);
-    if (!memory) return Error::io(name_, "no memory for " + std::to_string(entry.size) + " bytes", "free memory, or store the entries uncompressed");
+    if (!memory)
+      return Error::io(name_, "no memory for " + std::to_string(entry.size) + " bytes",
+                       "free memory, or store the entries uncompressed");
     QCG_CHECK(unpack(entry, memory.get()));
     storage->bytes = {memory.get(), entry.size};
     storage->owner = memory;

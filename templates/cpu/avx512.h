@@ -158,7 +158,9 @@ QCG_INLINE void v_store_u8(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_trunc(x)); 
 QCG_INLINE void v_store_u8_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_trunc(x), n); }
 QCG_INLINE vf v_saturate(vf x, float lo, float hi) { return _mm512_min_ps(_mm512_max_ps(x, v_set1(lo)), v_set1(hi)); }
 QCG_INLINE void v_store_i8_sat(int8_t* p, vf x) { vi_store_i8(p, v_to_i_round(v_saturate(x, -128, 127))); }
-QCG_INLINE void v_store_i8_sat_n(int8_t* p, vf x, int n) { vi_store_i8_n(p, v_to_i_round(v_saturate(x, -128, 127)), n); }
+QCG_INLINE void v_store_i8_sat_n(int8_t* p, vf x, int n) {
+  vi_store_i8_n(p, v_to_i_round(v_saturate(x, -128, 127)), n);
+}
 QCG_INLINE void v_store_u8_sat(uint8_t* p, vf x) { vi_store_u8(p, v_to_i_round(v_saturate(x, 0, 255))); }
 QCG_INLINE void v_store_u8_sat_n(uint8_t* p, vf x, int n) { vi_store_u8_n(p, v_to_i_round(v_saturate(x, 0, 255)), n); }
 

@@ -25,10 +25,12 @@ QCG_INLINE vi bf16dot_pair(vf even, vf odd) {
 }
 // Two f32 rounded to bf16, `even` in the low words. Denormals become zeros, as in the products.
 QCG_INLINE vi bf16dot_round(vf even, vf odd) {
-  const vi order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17,
-                                    1, 16, 0);
+  const vi order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
+                                    20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, (vi)_mm512_cvtne2ps_pbh(odd, even));
 }
 // Two rows of int8, 32 columns apart.
 template <int U>
-QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) { return bf16dot_pair(v_load_i8((const int8_t*)p), v_load_i8((const int8_t*)p + 32)); }
+QCG_INLINE vi bf16dot_weight_i8(const uint8_t* p) {
+  return bf16dot_pair(v_load_i8((const int8_t*)p), v_load_i8((const int8_t*)p + 32));
+}

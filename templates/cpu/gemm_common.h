@@ -25,7 +25,9 @@ QCG_INLINE void pack_f32_bf16(float* dst, const qcg_bf16* x, int64_t n) {
 QCG_INLINE void pack_f32_f16(float* dst, const qcg_f16* x, int64_t n) {
   pack_convert<qcg_f16>(dst, x, n, v_load_f16, v_load_f16_n);
 }
-QCG_INLINE void pack_bf16_bf16(qcg_bf16* dst, const qcg_bf16* x, int64_t n) { __builtin_memcpy(dst, x, (unsigned long)n * 2); }
+QCG_INLINE void pack_bf16_bf16(qcg_bf16* dst, const qcg_bf16* x, int64_t n) {
+  __builtin_memcpy(dst, x, (unsigned long)n * 2);
+}
 QCG_INLINE void pack_s8_i8(int8_t* dst, const int8_t* x, int64_t n) { __builtin_memcpy(dst, x, (unsigned long)n); }
 QCG_INLINE void pack_s8_u8(int8_t* dst, const uint8_t* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] = (int8_t)(x[i] ^ 0x80);

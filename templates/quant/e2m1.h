@@ -23,7 +23,8 @@ template <int U>
 QCG_INLINE vf fma_weight_f4x8r(const uint8_t* p) { return look_up_codes<U, true>(p, kE2m1); }
 template <int U>
 QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) {
-  const vi table = _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  const vi table =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
   const vi w = dword_load(p);
   return _mm256_shuffle_epi8(table, vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
 }
@@ -45,8 +46,9 @@ QCG_INLINE madd16_pairs madd16_weight_f4x8(const uint8_t* p) {
 #if defined(QCG_BF16DOT)
 template <int U>
 QCG_INLINE vi bf16dot_weight_f4x8(const uint8_t* p) {
-  const __m256i half = _mm256_setr_epi16(0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40c0, 0x4100, 0x4140, 0, (int16_t)0xbf80, (int16_t)0xc000,
-                                         (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0c0, (int16_t)0xc100, (int16_t)0xc140);
+  const __m256i half =
+      _mm256_setr_epi16(0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40c0, 0x4100, 0x4140, 0, (int16_t)0xbf80, (int16_t)0xc000,
+                        (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0c0, (int16_t)0xc100, (int16_t)0xc140);
   const vi w = dword_load(p);
   return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
 }

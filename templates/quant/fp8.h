@@ -13,7 +13,9 @@ QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_and_si256(h, _mm256_set1_epi16((int16_t)0xbf80)));
 }
 template <int U>
-QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(fp8_load(p)), 8)); }
+QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) {
+  return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(fp8_load(p)), 8));
+}
 #elif defined(QCG_AVX2)
 QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadl_epi64((const __m128i*)p); }
 template <int U>
@@ -22,7 +24,9 @@ QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
   return _mm256_cvtph_ps(_mm_and_si128(h, _mm_set1_epi16((int16_t)0xbf80)));
 }
 template <int U>
-QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(fp8_load(p)), 8)); }
+QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) {
+  return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(fp8_load(p)), 8));
+}
 #else
 QCG_INLINE vi fp8_load(const uint8_t* p) { return {qcg_i4{p[0], p[1], p[2], p[3]}, qcg_i4{p[4], p[5], p[6], p[7]}}; }
 template <int U>
@@ -36,11 +40,17 @@ QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return v_from_f16(vi_shl(fp8_l
 
 #if defined(QCG_BF16DOT)
 // Two rows, 32 columns apart. Up to 4 significant bits: exact in the upper half of their f32.
-QCG_INLINE vi fp8_rows(vf even, vf odd) { return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd)); }
+QCG_INLINE vi fp8_rows(vf even, vf odd) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd));
+}
 template <int U>
-QCG_INLINE vi bf16dot_weight_e4m3(const uint8_t* p) { return fp8_rows(fma_weight_e4m3<0>(p), fma_weight_e4m3<0>(p + 32)); }
+QCG_INLINE vi bf16dot_weight_e4m3(const uint8_t* p) {
+  return fp8_rows(fma_weight_e4m3<0>(p), fma_weight_e4m3<0>(p + 32));
+}
 template <int U>
-QCG_INLINE vi bf16dot_weight_e5m2(const uint8_t* p) { return fp8_rows(fma_weight_e5m2<0>(p), fma_weight_e5m2<0>(p + 32)); }
+QCG_INLINE vi bf16dot_weight_e5m2(const uint8_t* p) {
+  return fp8_rows(fma_weight_e5m2<0>(p), fma_weight_e5m2<0>(p + 32));
+}
 #endif
 
 // All 256 numbers of a format with E exponent bits; the largest exponent of e5m2 is Inf and NaN, e4m3 has one NaN.

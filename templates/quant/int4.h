@@ -43,11 +43,11 @@ QCG_INLINE madd16_pairs madd16_weight_i4x8(const uint8_t* p) {
 // One word permute makes the bf16 of k and k + 2 of every column; it looks at 5 bits, so the table has every entry twice.
 template <int U>
 QCG_INLINE vi bf16dot_weight_i4x8(const uint8_t* p) {
-  const vi table = _mm512_set_epi16(
-      (int16_t)0xbf80, (int16_t)0xc000, (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0,
-      (int16_t)0xc100, 0x40e0, 0x40c0, 0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0, (int16_t)0xbf80, (int16_t)0xc000,
-      (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0, (int16_t)0xc100, 0x40e0, 0x40c0,
-      0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0);
+  const vi table = _mm512_set_epi16((int16_t)0xbf80, (int16_t)0xc000, (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0a0,
+                                    (int16_t)0xc0c0, (int16_t)0xc0e0, (int16_t)0xc100, 0x40e0, 0x40c0, 0x40a0, 0x4080,
+                                    0x4040, 0x4000, 0x3f80, 0, (int16_t)0xbf80, (int16_t)0xc000, (int16_t)0xc040,
+                                    (int16_t)0xc080, (int16_t)0xc0a0, (int16_t)0xc0c0, (int16_t)0xc0e0, (int16_t)0xc100,
+                                    0x40e0, 0x40c0, 0x40a0, 0x4080, 0x4040, 0x4000, 0x3f80, 0);
   const vi w = dword_load(p);
   return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), table);
 }

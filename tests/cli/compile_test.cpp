@@ -15,7 +15,8 @@ void check_fields(const json& object, const std::vector<std::string>& fields) {
   }
 }
 
-json compile(const std::string& graph, const std::string& program, std::vector<std::string> more = {}, const std::string& tune = "off") {
+json compile(const std::string& graph, const std::string& program, std::vector<std::string> more = {},
+             const std::string& tune = "off") {
   more.insert(more.begin(), {"compile", graph, "-o", program, "--tune=" + tune, "--json"});
   const Run run = qcodegen(more);
   INFO(run.err);
@@ -68,7 +69,8 @@ TEST_CASE("compile, run, check, log and bench give the fields of the contract") 
   CHECK(compiled["merged"][0].size() == 2);
 
   const std::string inputs = source_path("examples/llama_mlp_int8/m5.inputs.safetensors");
-  const Run ran = qcodegen({"run", program, "--inputs", inputs, "--outputs", dir / "out.safetensors", "--repeat", "3", "--json"});
+  const Run ran =
+      qcodegen({"run", program, "--inputs", inputs, "--outputs", dir / "out.safetensors", "--repeat", "3", "--json"});
   REQUIRE(ran.status == 0);
   check_fields(ran.json(), {"wall_s", "median_us", "p10_us", "p90_us", "threads", "outputs"});
   CHECK(fs::exists(dir / "out.safetensors"));
@@ -94,7 +96,8 @@ TEST_CASE("compile, run, check, log and bench give the fields of the contract") 
   REQUIRE(log.status == 0);
   REQUIRE(log.json().size() == compiled["kernels"].size());
   check_fields(log.json()[0], {"kernel", "status", "threads"});
-  for (const char* format : {"text", "csv", "inductor"}) CHECK(qcodegen({"log", program, "--format", format}).status == 0);
+  for (const char* format : {"text", "csv", "inductor"})
+    CHECK(qcodegen({"log", program, "--format", format}).status == 0);
 
   const Run bench = qcodegen({"bench", program, "--m", "1", "--budget", "0.05", "--json"});
   INFO(bench.err);
@@ -143,8 +146,9 @@ TEST_CASE("without merge_sibling_linears nothing is merged and the results stay 
     INFO(std::string(m));
     const std::string stem = source_path("examples/llama_mlp_int8/") + m;
     for (const char* program : {"merged", "unmerged"})
-      CHECK(qcodegen({"check", dir / (program + std::string(".qcg")), "--inputs", stem + ".inputs.safetensors", "--expected",
-                      stem + ".expected.safetensors"}).status == 0);
+      CHECK(qcodegen({"check", dir / (program + std::string(".qcg")), "--inputs", stem + ".inputs.safetensors",
+                      "--expected", stem + ".expected.safetensors"})
+                .status == 0);
   }
 }
 
@@ -166,7 +170,8 @@ TEST_CASE("a pinned log replays its winners") {
   const json first = compile(kMlp, dir / "a.qcg");
   const json second = compile(kMlp, dir / "b.qcg", {"--pin", dir / "a.qcg/tune.jsonl"});
   REQUIRE(first["kernels"].size() == second["kernels"].size());
-  for (size_t i = 0; i < first["kernels"].size(); ++i) CHECK(first["kernels"][i]["name"] == second["kernels"][i]["name"]);
+  for (size_t i = 0; i < first["kernels"].size(); ++i)
+    CHECK(first["kernels"][i]["name"] == second["kernels"][i]["name"]);
 }
 
 TEST_CASE("merged linears are timed one by one, and a log that says they lost takes them apart") {
@@ -208,13 +213,15 @@ TEST_CASE("a concatenation read in place is timed against copying it first, and 
 }
 
 TEST_CASE("bench --all times a scheme on a shape without any file, and says what it does not know") {
-  const Run run = qcodegen({"bench", "--all", "--schemes", "s8s8", "--shapes", "o", "--m", "1,4", "--against", "none", "--budget", "0.05", "--json"});
+  const Run run = qcodegen({"bench", "--all", "--schemes", "s8s8", "--shapes", "o", "--m", "1,4", "--against", "none",
+                            "--budget", "0.05", "--json"});
   INFO(run.err);
   REQUIRE(run.status == 0);
   check_fields(run.json()["ceilings"], {"read_gbps", "peak_gflops", "threads"});
   REQUIRE(run.json()["rows"].size() == 2);
   for (const json& row : run.json()["rows"]) {
-    check_fields(row, {"kernel", "n", "k", "m", "scheme", "who", "median_us", "p10_us", "p90_us", "gbps", "gflops", "share"});
+    check_fields(
+        row, {"kernel", "n", "k", "m", "scheme", "who", "median_us", "p10_us", "p90_us", "gbps", "gflops", "share"});
     CHECK(row["kernel"] == "o");
     CHECK(row["median_us"].get<double>() > 0);
   }

@@ -8,7 +8,8 @@ namespace {
 const std::string kMlp = source_path("examples/native/mlp_f32.json");
 
 // The human form on stderr, the JSON form on stdout, the same status for both.
-void check_error(std::vector<std::string> arguments, int status, const std::string& code, const std::vector<std::string>& words) {
+void check_error(std::vector<std::string> arguments, int status, const std::string& code,
+                 const std::vector<std::string>& words) {
   const Run text = qcodegen(arguments);
   INFO("arguments: ", nlohmann::json(arguments).dump(), "\nstderr: ", text.err);
   CHECK(text.status == status);
@@ -57,10 +58,13 @@ TEST_CASE("a missing file is an error of the environment that names the file") {
 TEST_CASE("a compiler that compiles no kernel is an error of the environment, whatever it says") {
   TempDir dir;
   // It answers questions about itself, as a compiler out of time or memory does.
-  spit(dir / "g++", "#!/bin/sh\ncase \"$*\" in *.cpp*) echo 'kernel.cpp:1: error: no' >&2; exit 1;; esac\nexec /usr/bin/g++ \"$@\"\n");
+  spit(dir / "g++",
+       "#!/bin/sh\ncase \"$*\" in *.cpp*) echo 'kernel.cpp:1: error: no' >&2; exit 1;; esac\nexec /usr/bin/g++ "
+       "\"$@\"\n");
   fs::permissions(dir / "g++", fs::perms::owner_all);
-  check_error({"compile", kMlp, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache", "--cxx", dir / "g++"}, 3, "Toolchain",
-              {"doctor"});
+  check_error(
+      {"compile", kMlp, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache", "--cxx", dir / "g++"},
+      3, "Toolchain", {"doctor"});
 }
 
 TEST_CASE("text that is no JSON is named by its file") {
@@ -85,8 +89,9 @@ TEST_CASE("damaged graphs are errors of the input") {
 TEST_CASE("all unsupported operators are listed at once, with source lines") {
   const std::string graph = shared_graph("llama_tiny_lm_f32/graph.pt2");
   if (graph.empty()) return;
-  check_error({"compile", graph}, 1, "Unsupported",
-              {"operators", "aten.cumsum.default", "aten.eq.Tensor", "aten.ne.Scalar", "$.graph_module.graph.nodes[", ".py:"});
+  check_error(
+      {"compile", graph}, 1, "Unsupported",
+      {"operators", "aten.cumsum.default", "aten.eq.Tensor", "aten.ne.Scalar", "$.graph_module.graph.nodes[", ".py:"});
 }
 
 TEST_CASE("tensor subclasses are refused with their remedy") {
@@ -97,7 +102,8 @@ TEST_CASE("tensor subclasses are refused with their remedy") {
 
 TEST_CASE("names that are not known are refused with the ones that are") {
   check_error({"compile", kMlp, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "cpu:portable"});
-  check_error({"compile", kMlp, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage", {"make_coffee", "merge_sibling_linears"});
+  check_error({"compile", kMlp, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage",
+              {"make_coffee", "merge_sibling_linears"});
 }
 
 TEST_CASE("a missing weight is named") {
@@ -107,8 +113,10 @@ TEST_CASE("a missing weight is named") {
 
 TEST_CASE("no compiler, no output directory: errors of the environment") {
   TempDir dir;
-  check_error({"compile", kMlp, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"}, 3, "Toolchain", {"/nowhere/g++"});
-  check_error({"compile", kMlp, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3, "Io", {"/proc/nowhere"});
+  check_error({"compile", kMlp, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"}, 3,
+              "Toolchain", {"/nowhere/g++"});
+  check_error({"compile", kMlp, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3, "Io",
+              {"/proc/nowhere"});
 }
 
 TEST_CASE("a directory that is no program, and a damaged program") {
@@ -116,7 +124,8 @@ TEST_CASE("a directory that is no program, and a damaged program") {
   fs::create_directory(dir / "empty.qcg");
   check_error({"run", dir / "empty.qcg", "--inputs", "in.safetensors"}, 3, "Io", {"empty.qcg/manifest.json"});
   const std::string program = dir / "p.qcg";
-  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status == 0);
+  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status ==
+          0);
   for (const std::string file : {"manifest.json", "weights.bin"}) {
     INFO(file);
     const std::string whole = slurp(program + "/" + file);
@@ -139,7 +148,8 @@ TEST_CASE("a directory that is no program, and a damaged program") {
 TEST_CASE("inputs of the wrong name, shape or dtype are named") {
   TempDir dir;
   const std::string program = dir / "p.qcg";
-  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status == 0);
+  REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status ==
+          0);
   auto tensor_file = [&](const std::string& header, size_t bytes) {
     std::string text(8, '\0');
     for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i));

@@ -26,7 +26,8 @@ bool skip_without_onednn() {
 }
 
 std::vector<std::string> compile_flags(const TempDir& dir, const std::string& program, std::vector<std::string> more) {
-  more.insert(more.begin(), {"compile", dir / "graph.json", "--weights", "random:1", "-o", dir / program, "--threads", "2", "--json"});
+  more.insert(more.begin(), {"compile", dir / "graph.json", "--weights", "random:1", "-o", dir / program, "--threads",
+                             "2", "--json"});
   return more;
 }
 
@@ -64,7 +65,9 @@ struct Pinned {
   }
 };
 
-std::string sha256_of_file(const std::string& path) { return run_program({"/usr/bin/sha256sum", path}).out.substr(0, 64); }
+std::string sha256_of_file(const std::string& path) {
+  return run_program({"/usr/bin/sha256sum", path}).out.substr(0, 64);
+}
 
 std::string vendor_module(const json& manifest) {
   for (const json& kernel : manifest["steps"][0]["kernels"])
@@ -99,12 +102,13 @@ TEST_CASE("a pinned log lets oneDNN serve its ranges, and the program is right a
   }
   const std::string program = pinned.dir / "extern.qcg";
   for (const char* threads : {"1", "2"}) {
-    const Run checked = qcodegen({"check", program, "--graph", pinned.dir / "graph.json", "--weights", "random:1", "--m", "1,4,5,16,17,100,257,600",
-                                  "--threads", threads});
+    const Run checked = qcodegen({"check", program, "--graph", pinned.dir / "graph.json", "--weights", "random:1",
+                                  "--m", "1,4,5,16,17,100,257,600", "--threads", threads});
     INFO(checked.out, checked.err);
     CHECK(checked.status == 0);
   }
-  const Run bench = qcodegen({"bench", program, "--graph", pinned.dir / "graph.json", "--weights", "random:1", "--m", "1,16", "--budget", "0.05", "--json"});
+  const Run bench = qcodegen({"bench", program, "--graph", pinned.dir / "graph.json", "--weights", "random:1", "--m",
+                              "1,16", "--budget", "0.05", "--json"});
   INFO(bench.err);
   REQUIRE(bench.status == 0);
   for (const json& row : bench.json()["rows"]) CHECK((row["status"] == "extern") == (row["m"] == 16));
@@ -112,12 +116,15 @@ TEST_CASE("a pinned log lets oneDNN serve its ranges, and the program is right a
   SUBCASE("moved away, started from elsewhere, without the graph: the same bits") {
     const std::string inputs = pinned.dir / "x.safetensors";
     write_inputs(inputs, 70);
-    REQUIRE(qcodegen({"run", program, "--inputs", inputs, "--outputs", pinned.dir / "one.safetensors", "--threads", "1"}).status == 0);
+    REQUIRE(
+        qcodegen({"run", program, "--inputs", inputs, "--outputs", pinned.dir / "one.safetensors", "--threads", "1"})
+            .status == 0);
     TempDir other;
     fs::create_directory(other / "deep");
     fs::rename(program, other / "deep/moved.qcg");
     fs::remove(pinned.dir / "graph.json");
-    const std::string run = "cd '" + (other / "deep") + "' && exec '" + QCG_CLI + "' run moved.qcg --threads 2 --inputs '" + inputs + "' --outputs two.safetensors";
+    const std::string run = "cd '" + (other / "deep") + "' && exec '" + QCG_CLI +
+                            "' run moved.qcg --threads 2 --inputs '" + inputs + "' --outputs two.safetensors";
     REQUIRE(run_program({"/bin/sh", "-c", run}).status == 0);
     const std::string one = slurp(pinned.dir / "one.safetensors");
     CHECK(one.size() > 70 * 200 * 4);
@@ -198,7 +205,8 @@ TEST_CASE("a qcodegen that was built without oneDNN compiles all the same, and s
   const std::string lonely = pinned.dir / "bin/qcodegen";  // where no module is beside it
   fs::create_directory(pinned.dir / "bin");
   fs::copy_file(QCG_CLI, lonely);
-  std::vector<std::string> flags = compile_flags(pinned.dir, "p.qcg", {"--tune=off", "--extern=auto", "--pin", pinned.dir / "pin.jsonl"});
+  std::vector<std::string> flags =
+      compile_flags(pinned.dir, "p.qcg", {"--tune=off", "--extern=auto", "--pin", pinned.dir / "pin.jsonl"});
   flags.insert(flags.begin(), lonely);
   const Run run = run_program(flags);
   INFO(run.err);

@@ -15,7 +15,9 @@ TEST_CASE("cache export, clear and import bring entries back") {
   TempDir dir;
   const std::string graph = source_path("examples/native/linear_w8.json"), cache = dir / "cache";
   REQUIRE(qcodegen({"compile", graph, "-o", dir / "a.qcg", "--tune=off", "--cache-dir", cache}).status == 0);
-  auto entries = [&] { return qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json()["entries"].get<int>(); };
+  auto entries = [&] {
+    return qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json()["entries"].get<int>();
+  };
   const int before = entries();
   CHECK(before > 0);
   CHECK(qcodegen({"cache", "verify", "--cache-dir", cache}).status == 0);
@@ -30,8 +32,11 @@ TEST_CASE("cache export, clear and import bring entries back") {
 }
 
 TEST_CASE("list prints every table, as text and as JSON") {
-  const std::vector<std::pair<std::string, std::string>> known = {
-      {"targets", "cpu:portable"}, {"schemes", "w8"}, {"microkernels", ""}, {"passes", "merge_sibling_linears"}, {"ops", ""}};
+  const std::vector<std::pair<std::string, std::string>> known = {{"targets", "cpu:portable"},
+                                                                  {"schemes", "w8"},
+                                                                  {"microkernels", ""},
+                                                                  {"passes", "merge_sibling_linears"},
+                                                                  {"ops", ""}};
   for (const auto& [what, name] : known) {
     INFO(what);
     const Run text = qcodegen({"list", what});
@@ -82,7 +87,8 @@ TEST_CASE("the completion completes") {
   spit(dir / "completion", qcodegen({"help", "--bash"}).out);
   auto complete = [&](const std::string& words, int at) {
     const std::string script = "source '" + (dir / "completion") + "'; cd '" + dir.path() + "'; COMP_WORDS=(" + words +
-                               "); COMP_CWORD=" + std::to_string(at) + "; _qcodegen; printf '%s\\n' \"${COMPREPLY[@]}\"";
+                               "); COMP_CWORD=" + std::to_string(at) +
+                               "; _qcodegen; printf '%s\\n' \"${COMPREPLY[@]}\"";
     const Run run = run_program({"/bin/bash", "-c", script});
     INFO(run.err);
     CHECK(run.status == 0);
@@ -100,11 +106,13 @@ TEST_CASE("the completion completes") {
 
 TEST_CASE("-q prints nothing, colour never enters a file") {
   TempDir dir;
-  const Run quiet = qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "-q"});
+  const Run quiet =
+      qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "-q"});
   CHECK(quiet.status == 0);
   CHECK(quiet.out.empty());
   CHECK(quiet.err.empty());
-  const Run loud = qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "b.qcg", "--tune=off"});
+  const Run loud =
+      qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "b.qcg", "--tune=off"});
   CHECK(loud.out.find('\x1b') == std::string::npos);
   CHECK(loud.err.find('\x1b') == std::string::npos);
 }

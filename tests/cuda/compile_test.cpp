@@ -37,7 +37,8 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
     const CompileResult& r = (*results)[i];
     REQUIRE_MESSAGE(r.ok(), names[i], "\n", r.log);
     REQUIRE(r.cuda.size() == 1);
-    MESSAGE(names[i], ": ", r.cuda[0].registers, " registers, ", r.cuda[0].shared_bytes + dynamic[i], " bytes shared, ", r.seconds, " s");
+    MESSAGE(names[i], ": ", r.cuda[0].registers, " registers, ", r.cuda[0].shared_bytes + dynamic[i], " bytes shared, ",
+            r.seconds, " s");
     CHECK(r.cuda[0].kernel == "qcg_kernel");
     CHECK(r.cuda[0].spill_store_bytes == 0);
     CHECK(r.cuda[0].spill_load_bytes == 0);

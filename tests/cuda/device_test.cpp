@@ -19,7 +19,8 @@ CudaBuffer upload(CudaDriver& driver, const std::vector<std::byte>& bytes) {
   return std::move(*buffer);
 }
 
-void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& p, const Candidate& c, int64_t m, int64_t x_stride, bool poisoned) {
+void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& p, const Candidate& c, int64_t m,
+                   int64_t x_stride, bool poisoned) {
   GemmData data(p, m, x_stride, poisoned);
   std::vector<CudaBuffer> buffers;
   std::vector<qcg_arg> args;
@@ -35,8 +36,9 @@ void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& 
   std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
   std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &m, 8);
   const CudaLaunch launch = cuda_launch(p, c);
-  const CudaGrid grid{static_cast<uint32_t>((m + launch.rows - 1) / launch.rows), static_cast<uint32_t>(launch.column_tiles),
-                      static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.shared_bytes)};
+  const CudaGrid grid{static_cast<uint32_t>((m + launch.rows - 1) / launch.rows),
+                      static_cast<uint32_t>(launch.column_tiles), static_cast<uint32_t>(launch.threads),
+                      static_cast<uint32_t>(launch.shared_bytes)};
   const Status status = driver.launch(kernel, grid, block.data(), block.size());
   REQUIRE_MESSAGE(status.ok(), status.error().to_string());
   for (size_t o = 0; o < data.outputs.size(); ++o) {
@@ -68,7 +70,11 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
       INFO((*driver)->device_name(), " ", c.describe(), " ", p.signature());
       auto source = render_gemm_cuda(p, c, "qcg_kernel");
       REQUIRE(source.ok());
-      CompileJob job{.language = Language::cuda, .sources = {{"kernel.cu", *source}}, .headers = {}, .flags = cuda_flags(*tool, isa), .output = OutputKind::cubin};
+      CompileJob job{.language = Language::cuda,
+                     .sources = {{"kernel.cu", *source}},
+                     .headers = {},
+                     .flags = cuda_flags(*tool, isa),
+                     .output = OutputKind::cubin};
       for (const SourceFile& header : cuda_headers()) job.headers.push_back({header.name, header.text});
       auto built = compile_all(*tool, {&job, 1}, {.timeout_s = 300, .memory_mb = 0});
       REQUIRE(built.ok());

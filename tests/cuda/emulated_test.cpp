@@ -46,7 +46,10 @@ void* build_module(const std::vector<Emulated>& kernels) {
     auto source = render_gemm_cuda(*kernels[i].problem, kernels[i].candidate, symbol);
     REQUIRE_MESSAGE(source.ok(), source.error().to_string());
     // Parameters by value are laid out by the driver on a device, by this wrapper here.
-    job.sources.push_back({symbol + ".cpp", *source + fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void run_{0}(const void* args) {{ {0}(*(const Args*)args); }}\n", symbol)});
+    job.sources.push_back(
+        {symbol + ".cpp", *source + fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void "
+                                                "run_{0}(const void* args) {{ {0}(*(const Args*)args); }}\n",
+                                                symbol)});
   }
   auto results = compile_all(*cxx, {&job, 1}, {.timeout_s = 600});
   REQUIRE_MESSAGE(results.ok(), results.error().to_string());
@@ -54,7 +57,8 @@ void* build_module(const std::vector<Emulated>& kernels) {
   char path[] = "/tmp/qcg_cuda_XXXXXX";
   const int fd = mkstemp(path);
   REQUIRE(fd >= 0);
-  REQUIRE(write(fd, (*results)[0].bytes.data(), (*results)[0].bytes.size()) == static_cast<ssize_t>((*results)[0].bytes.size()));
+  REQUIRE(write(fd, (*results)[0].bytes.data(), (*results)[0].bytes.size()) ==
+          static_cast<ssize_t>((*results)[0].bytes.size()));
   close(fd);
   void* module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   unlink(path);
@@ -72,15 +76,18 @@ struct Aligned {
   std::byte* data;
 };
 
-void run_emulated(void* module, size_t index, const Emulated& e, int64_t m, int64_t x_stride, size_t shift, bool poisoned) {
+void run_emulated(void* module, size_t index, const Emulated& e, int64_t m, int64_t x_stride, size_t shift,
+                  bool poisoned) {
   GemmData data(*e.problem, m, x_stride, poisoned);
   Aligned x(data.x.bytes.size(), shift), w(data.packed.size());
   std::memcpy(x.data, data.x.bytes.data(), data.x.bytes.size());
   std::memcpy(w.data, data.packed.data(), data.packed.size());
   std::vector<qcg_arg> args = {{x.data, x_stride}};
-  for (size_t i = 0; i < data.operands.size(); ++i) args.push_back({data.operands[i].bytes.data(), data.operand_stride(i)});
+  for (size_t i = 0; i < data.operands.size(); ++i)
+    args.push_back({data.operands[i].bytes.data(), data.operand_stride(i)});
   args.push_back({w.data, 0});
-  for (size_t o = 0; o < data.outputs.size(); ++o) args.push_back({data.outputs[o].bytes.data(), e.problem->outputs[o].n});
+  for (size_t o = 0; o < data.outputs.size(); ++o)
+    args.push_back({data.outputs[o].bytes.data(), e.problem->outputs[o].n});
   std::vector<std::byte> block(args.size() * sizeof(qcg_arg) + 8);
   std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
   std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &m, 8);
@@ -89,7 +96,8 @@ void run_emulated(void* module, size_t index, const Emulated& e, int64_t m, int6
   const auto body = reinterpret_cast<Body>(dlsym(module, fmt::format("run_kernel_{}", index).c_str()));
   REQUIRE_FALSE(!emulate);
   REQUIRE_FALSE(!body);
-  emulate(body, block.data(), static_cast<int>((m + launch.rows - 1) / launch.rows), launch.column_tiles, launch.threads);
+  emulate(body, block.data(), static_cast<int>((m + launch.rows - 1) / launch.rows), launch.column_tiles,
+          launch.threads);
   data.check();
 }
 

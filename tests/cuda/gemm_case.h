@@ -25,7 +25,8 @@ inline Expr parse_expr(std::string_view text) {
 
 inline std::vector<Problem> gemm_problems() {
   std::vector<Problem> problems;
-  auto add = [&](DType dtype, int64_t k, std::vector<Segment> segments, std::vector<Operand> operands, std::vector<Output> outputs) {
+  auto add = [&](DType dtype, int64_t k, std::vector<Segment> segments, std::vector<Operand> operands,
+                 std::vector<Output> outputs) {
     Problem p;
     p.activation = p.weight = dtype;
     p.k = k;
@@ -41,16 +42,20 @@ inline std::vector<Problem> gemm_problems() {
       {{parse_expr("add(gelu(acc0), in0)"), DType::f16, 33, {0}}});
   add(DType::bf16, 136, {{70, false, true, "gate"}, {70, false, false, "up"}, {1, false, true, "one"}},
       {{DType::bf16, Broadcast::row}, {DType::f16, Broadcast::column}, {DType::f32, Broadcast::scalar}},
-      {{parse_expr("mul(silu(acc0), mul(acc1, in0))"), DType::bf16, 70, {0, 1}}, {parse_expr("add(mul(acc2, in1), in2)"), DType::f32, 1, {2}}});
+      {{parse_expr("mul(silu(acc0), mul(acc1, in0))"), DType::bf16, 70, {0, 1}},
+       {parse_expr("add(mul(acc2, in1), in2)"), DType::f32, 1, {2}}});
   return problems;
 }
 
 // One call: x, operands, weights and outputs as host arrays of the problem's dtypes.
 class GemmData {
  public:
-  GemmData(const Problem& p, int64_t m, int64_t x_stride, bool poisoned) : p_(p), m_(m), x_stride_(x_stride), poisoned_(poisoned) {
+  GemmData(const Problem& p, int64_t m, int64_t x_stride, bool poisoned)
+      : p_(p), m_(m), x_stride_(x_stride), poisoned_(poisoned) {
     std::mt19937_64 random(17);
-    auto uniform = [&](double low, double high) { return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53; };
+    auto uniform = [&](double low, double high) {
+      return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53;
+    };
     x = Bytes(p.activation, m == 0 ? 0 : (m - 1) * x_stride + p.k);
     for (int64_t i = 0; i < x.count; ++i) x.set(i, std::nan(""));
     for (int64_t i = 0; i < m; ++i)
@@ -69,7 +74,10 @@ class GemmData {
     REQUIRE_MESSAGE(status.ok(), status.error().to_string());
     for (const Operand& o : p.operands) {
       const int64_t n = p.outputs[0].n;
-      operands.emplace_back(o.dtype, o.broadcast == Broadcast::full ? m * n : o.broadcast == Broadcast::row ? n : o.broadcast == Broadcast::column ? m : 1);
+      operands.emplace_back(o.dtype, o.broadcast == Broadcast::full     ? m * n
+                                     : o.broadcast == Broadcast::row    ? n
+                                     : o.broadcast == Broadcast::column ? m
+                                                                        : 1);
       for (int64_t i = 0; i < operands.back().count; ++i) operands.back().set(i, uniform(-2, 2));
     }
     for (const Output& o : p.outputs) outputs.emplace_back(o.dtype, m * o.n);
@@ -81,8 +89,12 @@ class GemmData {
     std::vector<std::byte> bytes;
     Bytes() = default;
     Bytes(DType d, int64_t n) : dtype(d), count(n), bytes(static_cast<size_t>(n) * dtype_bytes(d)) {}
-    double get(int64_t i) const { return element_to_double(dtype, bytes.data() + i * static_cast<int64_t>(dtype_bytes(dtype))); }
-    void set(int64_t i, double v) { double_to_element(dtype, v, bytes.data() + i * static_cast<int64_t>(dtype_bytes(dtype))); }
+    double get(int64_t i) const {
+      return element_to_double(dtype, bytes.data() + i * static_cast<int64_t>(dtype_bytes(dtype)));
+    }
+    void set(int64_t i, double v) {
+      double_to_element(dtype, v, bytes.data() + i * static_cast<int64_t>(dtype_bytes(dtype)));
+    }
   };
 
   // Every element within c (K 2^-24 sum |x w| + ulp of the output), c = 4 through an epilogue.
@@ -95,7 +107,9 @@ class GemmData {
   }
 
   int64_t operand_stride(size_t i) const {
-    return p_.operands[i].broadcast == Broadcast::full ? p_.outputs[0].n : p_.operands[i].broadcast == Broadcast::column ? 1 : 0;
+    return p_.operands[i].broadcast == Broadcast::full     ? p_.outputs[0].n
+           : p_.operands[i].broadcast == Broadcast::column ? 1
+                                                           : 0;
   }
 
   Bytes x;
@@ -112,19 +126,24 @@ class GemmData {
       double& acc = accs[static_cast<size_t>(j)];
       if (t.bias.bound()) acc = element_to_double(DType::f32, t.bias.bytes().data() + n * 4);
       for (int64_t k = 0; k < p_.k; ++k) {
-        const double product = x.get(i * x_stride_ + k) * element_to_double(p_.weight, t.weight.bytes().data() + (n * p_.k + k) * 2);
+        const double product =
+            x.get(i * x_stride_ + k) * element_to_double(p_.weight, t.weight.bytes().data() + (n * p_.k + k) * 2);
         acc += product, magnitude += std::fabs(product);
       }
     }
     for (size_t a = 0; a < p_.operands.size(); ++a) {
       const Broadcast b = p_.operands[a].broadcast;
-      const int64_t at = b == Broadcast::full ? i * p_.outputs[0].n + n : b == Broadcast::row ? n : b == Broadcast::column ? i : 0;
+      const int64_t at = b == Broadcast::full     ? i * p_.outputs[0].n + n
+                         : b == Broadcast::row    ? n
+                         : b == Broadcast::column ? i
+                                                  : 0;
       ins.push_back(at < operands[a].count ? operands[a].get(at) : 0);
     }
     const double want = p_.outputs[o].expr.evaluate(accs, ins), got = outputs[o].get(i * p_.outputs[o].n + n);
     const DType d = p_.outputs[o].dtype;
     const double unit = d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p-11 : 0x1p-23;
-    const double bound = 4 * (static_cast<double>(p_.k) * 0x1p-24 * magnitude * (1 + std::fabs(want)) + unit * std::fabs(want)) + 1e-6;
+    const double bound =
+        4 * (static_cast<double>(p_.k) * 0x1p-24 * magnitude * (1 + std::fabs(want)) + unit * std::fabs(want)) + 1e-6;
     if (!(std::fabs(got - want) <= bound)) FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not ", want);
   }
 

@@ -41,10 +41,14 @@ class Workplace {
 
   // y = down(silu(gate(x)) * up(x)), or other nodes on the same parameters.
   std::string write_mlp(const std::string& dtype, const json& replaced_nodes = nullptr) const {
-    auto tensor = [&](const char* name, int64_t n, int64_t k) { return json{{"name", name}, {"dtype", dtype}, {"shape", {n, k}}}; };
-    json graph = {{"format", "qcodegen"}, {"version", 1}, {"name", "mlp"}, {"symbols", {{"m", {1, 300}}}}, {"outputs", {"y"}}};
+    auto tensor = [&](const char* name, int64_t n, int64_t k) {
+      return json{{"name", name}, {"dtype", dtype}, {"shape", {n, k}}};
+    };
+    json graph = {
+        {"format", "qcodegen"}, {"version", 1}, {"name", "mlp"}, {"symbols", {{"m", {1, 300}}}}, {"outputs", {"y"}}};
     graph["inputs"] = json::array({{{"name", "x"}, {"dtype", dtype}, {"shape", {"m", kIn}}}});
-    graph["parameters"] = {tensor("gate.weight", kHidden, kIn), tensor("up.weight", kHidden, kIn), tensor("down.weight", kOut, kHidden)};
+    graph["parameters"] = {tensor("gate.weight", kHidden, kIn), tensor("up.weight", kHidden, kIn),
+                           tensor("down.weight", kOut, kHidden)};
     graph["nodes"] = json::parse(R"([
       {"op": "linear", "inputs": {"input": "x", "weight": "gate.weight"}, "outputs": ["gate"]},
       {"op": "linear", "inputs": {"input": "x", "weight": "up.weight"}, "outputs": ["up"]},
@@ -244,11 +248,13 @@ TEST_CASE("device: a program compiled for the GPU agrees with the same program o
     for (const int64_t m : {int64_t{1}, int64_t{5}, int64_t{33}, int64_t{300}}) {
       INFO(dtype_name(dtype), " m=", m);
       std::vector<std::byte> x(static_cast<size_t>(m * kIn) * 2);
-      for (int64_t i = 0; i < m * kIn; ++i) double_to_element(dtype, std::sin(0.37 * static_cast<double>(i)), x.data() + 2 * i);
+      for (int64_t i = 0; i < m * kIn; ++i)
+        double_to_element(dtype, std::sin(0.37 * static_cast<double>(i)), x.data() + 2 * i);
       const std::vector<std::byte> got = run(options.output, dtype, m, x), want = run(on_cpu.output, dtype, m, x);
       double largest = 0, worst = 0;
       for (int64_t i = 0; i < m * kOut; ++i) {
-        const double a = element_to_double(dtype, got.data() + 2 * i), b = element_to_double(dtype, want.data() + 2 * i);
+        const double a = element_to_double(dtype, got.data() + 2 * i),
+                     b = element_to_double(dtype, want.data() + 2 * i);
         largest = std::fmax(largest, std::fabs(b));
         worst = std::isnan(a) ? INFINITY : std::fmax(worst, std::fabs(a - b));
       }

@@ -4,7 +4,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using qcg::TemplateValue;
-  auto context = TemplateValue::dict({{"a", 1}, {"s", "text"}, {"l", TemplateValue::list({1, "two", 3})}, {"d", TemplateValue::dict({{"k", 2}})}});
+  auto context = TemplateValue::dict(
+      {{"a", 1}, {"s", "text"}, {"l", TemplateValue::list({1, "two", 3})}, {"d", TemplateValue::dict({{"k", 2}})}});
   qcg::TemplateLimits limits;
   limits.max_output = 1 << 20;
   limits.max_steps = 100'000;

@@ -8,7 +8,8 @@ namespace {
 
 // The error of verifying a one-node graph, or what was wrong with it being accepted.
 std::string verdict(const std::string& inputs, const std::string& node) {
-  auto g = parse_graph("symbol s0 in [1, 64]\nsymbol s1 in [2, 8]\ngraph(" + inputs + ") {\n  " + node + "\n  return %x\n}\n");
+  auto g = parse_graph("symbol s0 in [1, 64]\nsymbol s1 in [2, 8]\ngraph(" + inputs + ") {\n  " + node +
+                       "\n  return %x\n}\n");
   if (!g.ok()) return "parse: " + g.error().to_string();
   Status status = verify_graph(*g);
   return status.ok() ? "ok" : status.error().message;
@@ -38,17 +39,22 @@ TEST_CASE("symbolic shapes follow the ops") {
       {"%x: f32[s0, 1], %z: f32[1, s1]", "%y = aten.add.Tensor(%x, %z) : f32[s0, s1]"},
       {"%x: f32[s0, 4], %z: f32[s0, s1]", "%y = aten.cat.default([%x, %z], dim = -1) : f32[s0, s1+4]"},
       {"%x: f32[s0, 4], %z: f32[s1, 4]", "%y = aten.cat.default([%x, %z, %x]) : f32[2*s0+s1, 4]"},
-      {"%x: f32[s0, 4]", "%a, %b = aten.split_with_sizes.default(%x, split_sizes = [1, s0-1]) : f32[1, 4], f32[s0-1, 4]"},
+      {"%x: f32[s0, 4]",
+       "%a, %b = aten.split_with_sizes.default(%x, split_sizes = [1, s0-1]) : f32[1, 4], f32[s0-1, 4]"},
       {"%x: f32[s0, s1]", "%y = aten.mean.dim(%x, dim = [1], keepdim = true) : f32[s0, 1]"},
       {"%x: bf16[s0, s1, 64]",
-       "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 1, 64], target_dtype = i8, "
+       "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 1, 64], "
+       "target_dtype = i8, "
        "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[s0, s1, 1], i8[s0, s1, 1]"},
       {"%x: bf16[s0, 64]",
-       "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 32], target_dtype = i8) "
+       "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 32], "
+       "target_dtype = i8) "
        ": bf16[s0, 2], i32[s0, 2]"},
       {"%x: bf16[s0, s1, 64]",
-       "%q, %s, %z = qcg.quantize_rows(%x, mapping = \"SYMMETRIC\", quant_min = -128, quant_max = 127) : i8[s0, s1, 64], f32[s0, s1, 1], i32[s0, s1, 1]"},
-      {"%x: bf16[s0, 64], %z: f32[s0, 1]", "%y, %u = qcg.loop([%x, %z], exprs = [mul(in0, in1), in0]) : f32[s0, 64], i8[s0, 64]"},
+       "%q, %s, %z = qcg.quantize_rows(%x, mapping = \"SYMMETRIC\", quant_min = -128, quant_max = 127) : i8[s0, s1, "
+       "64], f32[s0, s1, 1], i32[s0, s1, 1]"},
+      {"%x: bf16[s0, 64], %z: f32[s0, 1]",
+       "%y, %u = qcg.loop([%x, %z], exprs = [mul(in0, in1), in0]) : f32[s0, 64], i8[s0, 64]"},
       {"%x: i32[4], %z: i32[4]", "%y = aten.sub_.Tensor(%x, %z) : i32[4]"},
       {"%x: bf16[4], %z: f32[4]", "%y = aten.mul_.Tensor(%x, %z) : bf16[4]"},
   };
@@ -60,8 +66,10 @@ TEST_CASE("what does not fit is refused, and the message says what") {
     std::string message = verdict(inputs, node);
     CHECK_MESSAGE(message.find(part) != std::string::npos, node << " -> " << message);
   };
-  refused("%x: f32[2, 8], %w: f32[4, 9]", "%y = aten.linear.default(%x, %w) : f32[2, 4]", "'weight': contracts 8 elements with 9");
-  refused("%x: f32[2, 8], %w: bf16[4, 8]", "%y = aten.linear.default(%x, %w) : f32[2, 4]", "dtype bf16 does not match f32");
+  refused("%x: f32[2, 8], %w: f32[4, 9]", "%y = aten.linear.default(%x, %w) : f32[2, 4]",
+          "'weight': contracts 8 elements with 9");
+  refused("%x: f32[2, 8], %w: bf16[4, 8]", "%y = aten.linear.default(%x, %w) : f32[2, 4]",
+          "dtype bf16 does not match f32");
   refused("%x: f32[2, 8], %w: f32[4, 8], %b: f32[5]", "%y = aten.linear.default(%x, %w, %b) : f32[2, 4]", "'bias'");
   refused("%x: f32[2, 8], %w: f32[4, 8]", "%y = aten.linear.default(%x, %w) : f32[2, 5]", "rule 10");
   refused("%x: f32[2, 8], %w: f32[4, 8]", "%y = aten.linear.default(%x, %w) : bf16[2, 4]", "rule 10");
@@ -79,15 +87,24 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[4]", "%y = aten.gelu.default(%x, approximate = \"fast\") : f32[4]", "'approximate'");
   refused("%x: f32[4]", "%y = aten.dropout.default(%x, p = 0.5, train = true) : f32[4]", "random");
   refused("%x: f32[4, 30]",
-          "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 7], target_dtype = i8) : f32[4, 4], f32[4, 4]",
+          "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 7], "
+          "target_dtype = i8) : f32[4, 4], f32[4, 4]",
           "does not divide");
   const char* packed = "%x: bf16[s0, 64], %w: u8[48, 32], %z: bf16[2, 48, 2]";
-  refused(packed, "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 48, qScaleAndZeros = %z) : bf16[s0, 48]", "do not divide");
-  refused(packed, "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 64, qScaleAndZeros = %z) : bf16[s0, 48]", "expected bf16[1, 48, 2]");
+  refused(packed,
+          "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 48, qScaleAndZeros = %z) : bf16[s0, 48]",
+          "do not divide");
+  refused(packed,
+          "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 64, qScaleAndZeros = %z) : bf16[s0, 48]",
+          "expected bf16[1, 48, 2]");
   refused("%x: bf16[s0, 64], %w: i32[6, 1, 32, 3], %z: bf16[2, 48, 2]",
-          "%y = aten._weight_int4pack_mm.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : bf16[s0, 48]", "inner tiles");
-  refused("%x: u8[s0, 64], %s: f32[s0], %z: i32[s0], %w: u8[1, 2, 32, 16], %ws: f32[1, 3, 32], %wz: i8[1, 3, 32], %c: i32[1, 2, 32]",
-          "%y = torchao.da8w4_linear_cpu.default(%x, %s, %z, %w, %ws, %wz, %c, none, output_dtype = f32) : f32[s0, 32]", "3 groups for 2 blocks");
+          "%y = aten._weight_int4pack_mm.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : bf16[s0, 48]",
+          "inner tiles");
+  refused(
+      "%x: u8[s0, 64], %s: f32[s0], %z: i32[s0], %w: u8[1, 2, 32, 16], %ws: f32[1, 3, 32], %wz: i8[1, 3, 32], %c: "
+      "i32[1, 2, 32]",
+      "%y = torchao.da8w4_linear_cpu.default(%x, %s, %z, %w, %ws, %wz, %c, none, output_dtype = f32) : f32[s0, 32]",
+      "3 groups for 2 blocks");
   refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [add(in0, in1)]) : f32[4]", "in1");
   refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [acc0]) : f32[4]", "acc0");
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");

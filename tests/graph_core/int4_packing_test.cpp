@@ -54,7 +54,8 @@ Codes pack_cpu(const Codes& w, int64_t n, int64_t k, int64_t block) {
     for (int64_t i = 0; i < k; ++i) {
       auto code = [&](int64_t d) { return w[static_cast<size_t>((first + d) * k + i)]; };
       for (int64_t d = 0; d < width / 2; ++d) {
-        const uint8_t low = width == block ? code(d) : code(2 * d), high = width == block ? code(d + block / 2) : code(2 * d + 1);
+        const uint8_t low = width == block ? code(d) : code(2 * d),
+                      high = width == block ? code(d + block / 2) : code(2 * d + 1);
         out.push_back(static_cast<uint8_t>(low | high << 4));
       }
     }
@@ -73,9 +74,10 @@ std::vector<uint32_t> pack_cuda(const Codes& w, int64_t n, int64_t k, int64_t ti
           const int64_t ks[4] = {base + t % 4, base + t % 4 + 4, base + 8 + t % 4, base + 8 + t % 4 + 4};
           uint32_t v[4];
           for (int i = 0; i < 4; ++i)
-            v[i] = static_cast<uint32_t>(w[static_cast<size_t>(row * k + 2 * ks[i])] << 4 | w[static_cast<size_t>(row * k + 2 * ks[i] + 1)]);
-          out.push_back((v[3] & 15) << 28 | (v[2] & 15) << 24 | (v[1] & 15) << 20 | (v[0] & 15) << 16 | (v[3] & 0xF0) << 8 |
-                        (v[2] & 0xF0) << 4 | (v[1] & 0xF0) | (v[0] & 0xF0) >> 4);
+            v[i] = static_cast<uint32_t>(w[static_cast<size_t>(row * k + 2 * ks[i])] << 4 |
+                                         w[static_cast<size_t>(row * k + 2 * ks[i] + 1)]);
+          out.push_back((v[3] & 15) << 28 | (v[2] & 15) << 24 | (v[1] & 15) << 20 | (v[0] & 15) << 16 |
+                        (v[3] & 0xF0) << 8 | (v[2] & 0xF0) << 4 | (v[1] & 0xF0) | (v[0] & 0xF0) >> 4);
         }
   return out;
 }
@@ -97,16 +99,20 @@ Da8w4 pack_da8w4(const Codes& w, int64_t n, int64_t k, int64_t group, bool vnni,
   for (int64_t panel = 0; panel < n / 32; ++panel)
     for (int64_t b = 0; b < blocks; ++b) {
       uint8_t* to = out.packed.data() + (panel * blocks + b) * block * 16;
-      auto code = [&](int64_t i, int64_t column) { return w[static_cast<size_t>((panel * 32 + column) * k + b * block + i)]; };
+      auto code = [&](int64_t i, int64_t column) {
+        return w[static_cast<size_t>((panel * 32 + column) * k + b * block + i)];
+      };
       if (vnni) {
         for (int64_t nb = 0; nb < 4; nb += 2)
           for (int64_t i = 0; i < block; i += 4)
             for (int64_t ni = 0; ni < 8; ++ni)
               for (int64_t ki = 0; ki < 4; ++ki)
-                to[(nb / 2 * 8 + ni) * 4 + i * 16 + ki] = static_cast<uint8_t>(code(i + ki, nb * 8 + ni) | code(i + ki, (nb + 1) * 8 + ni) << 4);
+                to[(nb / 2 * 8 + ni) * 4 + i * 16 + ki] =
+                    static_cast<uint8_t>(code(i + ki, nb * 8 + ni) | code(i + ki, (nb + 1) * 8 + ni) << 4);
       } else {
         for (int64_t i = 0; i < block; ++i)
-          for (int64_t d = 0; d < 16; ++d) to[i * 16 + d] = static_cast<uint8_t>(code(i, 2 * d) | code(i, 2 * d + 1) << 4);
+          for (int64_t d = 0; d < 16; ++d)
+            to[i * 16 + d] = static_cast<uint8_t>(code(i, 2 * d) | code(i, 2 * d + 1) << 4);
       }
       for (int64_t column = 0; column < 32; ++column) {
         int32_t sum = 0;
@@ -154,8 +160,10 @@ TEST_CASE("the instruction set that packed is seen by full groups or centred one
   auto guess = [&](const Codes& codes, int64_t block, int64_t group, const std::vector<double>& zeros) {
     std::vector<double> pairs;  // [groups, n, 2]: scale 1, offset 8 - zero
     for (int64_t g = 0; g < k / group; ++g)
-      for (int64_t row = 0; row < n; ++row) pairs.insert(pairs.end(), {1, 8 - zeros[static_cast<size_t>(row * (k / group) + g)]});
-    return find_cpu_order(tensor_of(DType::u8, {n, k / 2}, pack_cpu(codes, n, k, block)), group, tensor_of(DType::f32, {k / group, n, 2}, pairs));
+      for (int64_t row = 0; row < n; ++row)
+        pairs.insert(pairs.end(), {1, 8 - zeros[static_cast<size_t>(row * (k / group) + g)]});
+    return find_cpu_order(tensor_of(DType::u8, {n, k / 2}, pack_cpu(codes, n, k, block)), group,
+                          tensor_of(DType::f32, {k / group, n, 2}, pairs));
   };
   for (const int64_t group : {32, 64, 128}) {
     CAPTURE(group);
@@ -173,7 +181,8 @@ TEST_CASE("the instruction set that packed is seen by full groups or centred one
     for (size_t i = 0; i < centred.size(); ++i) {
       double& zero = zeros[i / static_cast<size_t>(group)];
       if (i % static_cast<size_t>(group) == 0) zero = 6 + static_cast<double>(random() % 64) / 21;
-      centred[i] = static_cast<uint8_t>(std::clamp(std::lround(std::normal_distribution<double>(zero, 2)(random)), 1l, 14l));
+      centred[i] =
+          static_cast<uint8_t>(std::clamp(std::lround(std::normal_distribution<double>(zero, 2)(random)), 1l, 14l));
     }
     CHECK(guess(centred, 64, group, zeros) == Int4Evidence::avx512);
     CHECK(guess(centred, 32, group, zeros) == Int4Evidence::avx2);
@@ -207,7 +216,8 @@ TEST_CASE("da8w4: the byte order is the one that gives the compensation") {
       CHECK(unpack_da8w4(bytes_of(w.packed), n, k, block, *order) == codes);
 
       auto packed = tensor_of(DType::u8, {n / 32, k / block, block, 16}, w.packed);
-      auto scales = tensor_of(DType::f32, {n / 32, groups, 32}, w.scales), zeros = tensor_of(DType::i8, {n / 32, groups, 32}, w.zeros);
+      auto scales = tensor_of(DType::f32, {n / 32, groups, 32}, w.scales),
+           zeros = tensor_of(DType::i8, {n / 32, groups, 32}, w.zeros);
       auto sums = tensor_of(DType::i32, {n / 32, k / block, 32}, w.compensation);
       const auto weight = read_da8w4(packed, scales, zeros, sums);
       REQUIRE(weight);
@@ -229,11 +239,13 @@ TEST_CASE("the oracle of the packed products equals the product of what they unp
   const Codes codes = random_codes(random, n * k);
   const Da8w4 w = pack_da8w4(codes, n, k, group, true, random);
   auto graph = parse_graph(
-      "param @w: u8[1, 2, 32, 16]\nparam @s: f32[1, 2, 32]\nparam @z: i8[1, 2, 32]\nparam @c: i32[1, 2, 32]\nparam @b: f32[32]\n"
+      "param @w: u8[1, 2, 32, 16]\nparam @s: f32[1, 2, 32]\nparam @z: i8[1, 2, 32]\nparam @c: i32[1, 2, 32]\nparam @b: "
+      "f32[32]\n"
       "param @p: i32[4, 2, 32, 1]\nparam @sz: bf16[2, 32, 2]\n"
       "graph(%q: u8[1, 64], %xs: f32[1], %xz: i32[1], %x: bf16[1, 64]) {\n"
       "  %y = torchao.da8w4_linear_cpu.default(%q, %xs, %xz, @w, @s, @z, @c, @b, output_dtype = f32) : f32[1, 32]\n"
-      "  %v = aten._weight_int4pack_mm.default(%x, @p, qGroupSize = 32, qScaleAndZeros = @sz) : bf16[1, 32]\n  return %y, %v\n}\n");
+      "  %v = aten._weight_int4pack_mm.default(%x, @p, qGroupSize = 32, qScaleAndZeros = @sz) : bf16[1, 32]\n  return "
+      "%y, %v\n}\n");
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   const Status status = verify_graph(*graph);
   REQUIRE_MESSAGE(status.ok(), status.error().to_string());
@@ -252,8 +264,9 @@ TEST_CASE("the oracle of the packed products equals the product of what they unp
   set("b", tensor_of(DType::f32, {32}, bias));
   set("p", tensor_of(DType::i32, {4, 2, 32, 1}, pack_cuda(codes, n, k, 2)));
   set("sz", tensor_of(DType::bf16, {2, 32, 2}, sz));
-  auto out = evaluate_graph(*graph, {tensor_of(DType::u8, {1, k}, activation), tensor_of(DType::f32, {1}, std::vector<double>{0.5}),
-                                     tensor_of(DType::i32, {1}, std::vector<int>{119}), tensor_of(DType::bf16, {1, k}, activation)});
+  auto out = evaluate_graph(
+      *graph, {tensor_of(DType::u8, {1, k}, activation), tensor_of(DType::f32, {1}, std::vector<double>{0.5}),
+               tensor_of(DType::i32, {1}, std::vector<int>{119}), tensor_of(DType::bf16, {1, k}, activation)});
   REQUIRE_MESSAGE(out.ok(), out.error().to_string());
   for (int64_t row = 0; row < n; ++row) {
     double quantized = 0, real = 0;
@@ -264,8 +277,10 @@ TEST_CASE("the oracle of the packed products equals the product of what they unp
       real += x * ((code - 8) * sz[static_cast<size_t>(at * 2)] + sz[static_cast<size_t>(at * 2 + 1)]);
     }
     const int64_t index[] = {0, row};
-    CHECK(element_to_double((*out)[0].dtype, (*out)[0].element(index)) == doctest::Approx(quantized + bias[static_cast<size_t>(row)]).epsilon(1e-6));
-    CHECK(element_to_double((*out)[1].dtype, (*out)[1].element(index)) == doctest::Approx(round_to_dtype(DType::bf16, real)).epsilon(1e-6));
+    CHECK(element_to_double((*out)[0].dtype, (*out)[0].element(index)) ==
+          doctest::Approx(quantized + bias[static_cast<size_t>(row)]).epsilon(1e-6));
+    CHECK(element_to_double((*out)[1].dtype, (*out)[1].element(index)) ==
+          doctest::Approx(round_to_dtype(DType::bf16, real)).epsilon(1e-6));
   }
 }
 
@@ -277,12 +292,16 @@ TEST_CASE("a weight that torch packed with AVX2 is packed again where it is read
     ReadInfo info;
   };
   auto read = [&](const Codes& codes, int64_t block, Int4Packing packing) {
-    auto graph = parse_graph("param @w: u8[64, 64]\nparam @s: f32[4, 64, 2]\ngraph(%x: f32[3, 128]) {\n"
-                             "  %y = aten._weight_int4pack_mm_for_cpu.default(%x, @w, qGroupSize = 32, qScaleAndZeros = @s) : f32[3, 64]\n  return %y\n}\n");
+    auto graph = parse_graph(
+        "param @w: u8[64, 64]\nparam @s: f32[4, 64, 2]\ngraph(%x: f32[3, 128]) {\n"
+        "  %y = aten._weight_int4pack_mm_for_cpu.default(%x, @w, qGroupSize = 32, qScaleAndZeros = @s) : f32[3, 64]\n  "
+        "return %y\n}\n");
     REQUIRE(graph.ok());
     for (Value& v : graph->values) {
       if (v.name == "w") v.data = tensor_of(DType::u8, {n, k / 2}, pack_cpu(codes, n, k, block));
-      if (v.name == "s") v.data = tensor_of(DType::f32, {k / group, n, 2}, std::vector<double>(static_cast<size_t>(k / group * n * 2), 0.5));
+      if (v.name == "s")
+        v.data =
+            tensor_of(DType::f32, {k / group, n, 2}, std::vector<double>(static_cast<size_t>(k / group * n * 2), 0.5));
     }
     Read out;
     settle_int4_order(*graph, packing, out.info);

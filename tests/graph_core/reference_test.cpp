@@ -27,7 +27,8 @@ Tensor tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<doub
 
 std::vector<double> values_of(const Tensor& t) {
   std::vector<double> values;
-  for (int64_t i = 0; i < t.numel(); ++i) values.push_back(element_to_double(t.dtype, t.bytes().data() + i * dtype_bytes(t.dtype)));
+  for (int64_t i = 0; i < t.numel(); ++i)
+    values.push_back(element_to_double(t.dtype, t.bytes().data() + i * dtype_bytes(t.dtype)));
   return values;
 }
 
@@ -67,8 +68,10 @@ std::vector<TorchCase> read_cases() {
   std::vector<TorchCase> cases;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("case ")) cases.emplace_back().title = line.substr(5);
-    else if (line == "in" || line.starts_with("in ")) cases.back().inputs.push_back(parse_numbers(line.substr(std::min<size_t>(3, line.size()))));
-    else if (line == "out" || line.starts_with("out ")) cases.back().outputs.push_back(parse_numbers(line.substr(std::min<size_t>(4, line.size()))));
+    else if (line == "in" || line.starts_with("in "))
+      cases.back().inputs.push_back(parse_numbers(line.substr(std::min<size_t>(3, line.size()))));
+    else if (line == "out" || line.starts_with("out "))
+      cases.back().outputs.push_back(parse_numbers(line.substr(std::min<size_t>(4, line.size()))));
     else cases.back().text += line + "\n";
   }
   return cases;
@@ -99,9 +102,11 @@ void check_case(const TorchCase& test, std::set<std::string>& seen) {
       for (size_t k = 0; k < values.size(); ++k) {
         double want = round_to_dtype(got[i].dtype, test.outputs[i][k]);  // the file holds nine digits
         if (std::isnan(want) ? std::isnan(values[k]) : values[k] == want) continue;
-        bool close = !(exact && emulate) && is_floating(got[i].dtype) && std::abs(values[k] - want) <= tolerance(got[i].dtype, want);
-        CHECK_MESSAGE(close, test.title << " output " << i << " element " << k << ": " << values[k] << ", torch " << want << ", emulate "
-                                        << emulate << "\n" << test.text);
+        bool close = !(exact && emulate) && is_floating(got[i].dtype) &&
+                     std::abs(values[k] - want) <= tolerance(got[i].dtype, want);
+        CHECK_MESSAGE(close, test.title << " output " << i << " element " << k << ": " << values[k] << ", torch "
+                                        << want << ", emulate " << emulate << "\n"
+                                        << test.text);
       }
     }
   }
@@ -125,7 +130,8 @@ TEST_CASE("every op computes what torch computes") {
 TEST_CASE("symbols are bound from the inputs' shapes") {
   Graph g = parse(
       "symbol s0 in [1, 64]\nsymbol s1 in [0, 8]\ngraph(%x: f32[2*s0+1, s1], %y: f32[s0*s1, 1]) {\n"
-      "  %n = aten.sym_size.int(%x, dim = 0) : i64[]\n  %r = aten.reshape.default(%y, shape = [s0, -1]) : f32[s0, s1]\n  return %n, %r\n}\n");
+      "  %n = aten.sym_size.int(%x, dim = 0) : i64[]\n  %r = aten.reshape.default(%y, shape = [s0, -1]) : f32[s0, "
+      "s1]\n  return %n, %r\n}\n");
   auto symbols = bind_symbols(g, {{9, 3}, {12, 1}});
   REQUIRE(symbols.ok());
   CHECK(*symbols == SymbolValues{{"s0", 4}, {"s1", 3}});
@@ -158,10 +164,13 @@ TEST_CASE("intermediates round only when casts are emulated, constants always") 
 
 TEST_CASE("qcg.linear computes every scheme") {
   Graph g = parse(
-      "param @w0: i8[2, 4]\nparam @s0: f32[2, 2]\nparam @z0: i8[2, 2]\nparam @w1: i8[2, 4]\nparam @s1: f32[2, 2]\nparam @b1: f32[2]\n"
+      "param @w0: i8[2, 4]\nparam @s0: f32[2, 2]\nparam @z0: i8[2, 2]\nparam @w1: i8[2, 4]\nparam @s1: f32[2, "
+      "2]\nparam @b1: f32[2]\n"
       "symbol m in [0, 8]\ngraph(%a: f32[m, 1], %b: f32[m, 3], %r: f32[2]) {\n"
-      "  %y, %t = qcg.linear([%a, %b], weights = [@w0, @w1], scales = [@s0, @s1], zeros = [@z0, none], biases = [none, @b1], "
-      "operands = [%r], scheme = \"w4\", group = 3, epilogue = [add(mul(acc0, acc1), in0), neg(acc1)]) : f32[m, 2], bf16[m, 2]\n"
+      "  %y, %t = qcg.linear([%a, %b], weights = [@w0, @w1], scales = [@s0, @s1], zeros = [@z0, none], biases = [none, "
+      "@b1], "
+      "operands = [%r], scheme = \"w4\", group = 3, epilogue = [add(mul(acc0, acc1), in0), neg(acc1)]) : f32[m, 2], "
+      "bf16[m, 2]\n"
       "  return %y, %t\n}\n");
   auto set = [&](std::string_view name, DType dtype, std::vector<int64_t> shape, std::vector<double> values) {
     for (Value& v : g.values)
@@ -173,11 +182,13 @@ TEST_CASE("qcg.linear computes every scheme") {
   set("w1", DType::i8, {2, 4}, {1, 0, 0, 1, 0, 1, 1, 0});
   set("s1", DType::f32, {2, 2}, {1, 1, 2, 2});
   set("b1", DType::f32, {2}, {10, 20});
-  auto out = evaluate(g, {tensor_of(DType::f32, {1, 1}, {1}), tensor_of(DType::f32, {1, 3}, {2, 3, 4}), tensor_of(DType::f32, {2}, {100, 200})});
+  auto out = evaluate(g, {tensor_of(DType::f32, {1, 1}, {1}), tensor_of(DType::f32, {1, 3}, {2, 3, 4}),
+                          tensor_of(DType::f32, {2}, {100, 200})});
   // w0^ = [[0, .5, 1, 8], [0, -1, -2, -1.5]], acc0 = [36, -14]; acc1 = [1 + 4 + 10, 2 * (2 + 3) + 20] = [15, 30]
   CHECK(values_of(out[0]) == std::vector<double>{36 * 15 + 100, -14 * 30 + 200});
   CHECK(values_of(out[1]) == std::vector<double>{-15, -30});
-  out = evaluate(g, {Tensor::zeros(DType::f32, {0, 1}), Tensor::zeros(DType::f32, {0, 3}), Tensor::zeros(DType::f32, {2})});
+  out = evaluate(
+      g, {Tensor::zeros(DType::f32, {0, 1}), Tensor::zeros(DType::f32, {0, 3}), Tensor::zeros(DType::f32, {2})});
   CHECK(out[0].shape == std::vector<int64_t>{0, 2});
 }
 
@@ -187,17 +198,22 @@ TEST_CASE("da8w8 equals its parts, s8s8 is exact") {
   INFO("seed " << seed);
   Graph g = parse(
       "param @w: i8[3, 32]\nparam @s: f32[3, 1]\ngraph(%x: bf16[5, 32]) {\n"
-      "  %q, %xs, %xz = qcg.quantize_rows(%x, mapping = \"ASYMMETRIC\", quant_min = -128, quant_max = 127, eps = 1.1920928955078125e-07) : "
+      "  %q, %xs, %xz = qcg.quantize_rows(%x, mapping = \"ASYMMETRIC\", quant_min = -128, quant_max = 127, eps = "
+      "1.1920928955078125e-07) : "
       "i8[5, 32], f32[5, 1], i32[5, 1]\n"
       "  %y = qcg.linear([%q], %xs, %xz, [@w], scales = [@s], scheme = \"da8w8\", epilogue = [acc0]) : f32[5, 3]\n"
       "  %i = qcg.linear([%q], weights = [@w], scheme = \"s8s8\", epilogue = [acc0]) : i32[5, 3]\n"
-      "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 32], scale = %xs, zero_point = %xz, input_dtype = i8) : f32[5, 32]\n"
-      "  %v = torchao.dequantize_affine.default(@w, block_size = [1, 32], scale = @s, zero_point = none, input_dtype = i8) : f32[3, 32]\n"
+      "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 32], scale = %xs, zero_point = %xz, input_dtype = "
+      "i8) : f32[5, 32]\n"
+      "  %v = torchao.dequantize_affine.default(@w, block_size = [1, 32], scale = @s, zero_point = none, input_dtype = "
+      "i8) : f32[3, 32]\n"
       "  %z = aten.linear.default(%d, %v) : f32[5, 3]\n"
-      "  %t = aten.t.default(@w) : i8[32, 3]\n  %j = aten._int_mm.default(%q, %t) : i32[5, 3]\n  return %y, %z, %i, %j\n}\n");
+      "  %t = aten.t.default(@w) : i8[32, 3]\n  %j = aten._int_mm.default(%q, %t) : i32[5, 3]\n  return %y, %z, %i, "
+      "%j\n}\n");
   auto random_tensor = [&](DType dtype, std::vector<int64_t> shape) {
     std::vector<double> values(Tensor::zeros(DType::i8, shape).numel());
-    for (double& v : values) v = is_floating(dtype) ? static_cast<int>(random() % 2000) / 250.0 - 3 : static_cast<int>(random() % 256) - 128;
+    for (double& v : values)
+      v = is_floating(dtype) ? static_cast<int>(random() % 2000) / 250.0 - 3 : static_cast<int>(random() % 256) - 128;
     return tensor_of(dtype, shape, values);
   };
   for (Value& v : g.values)
@@ -240,7 +256,8 @@ TEST_CASE("chosen rows and columns of a linear, with magnitudes") {
 }
 
 TEST_CASE("NaN stays in its row") {
-  Graph g = parse("graph(%x: f32[3, 4], %w: f32[2, 4]) {\n  %y = aten.linear.default(%x, %w) : f32[3, 2]\n  return %y\n}\n");
+  Graph g =
+      parse("graph(%x: f32[3, 4], %w: f32[2, 4]) {\n  %y = aten.linear.default(%x, %w) : f32[3, 2]\n  return %y\n}\n");
   Tensor x = tensor_of(DType::f32, {3, 4}, {1, 2, 3, 4, NAN, 1, 1, 1, 4, 3, 2, 1});
   auto y = values_of(evaluate(g, {x, tensor_of(DType::f32, {2, 4}, {1, 1, 1, 1, 0, 0, 0, 2})})[0]);
   CHECK(y[0] == 10);
@@ -250,7 +267,8 @@ TEST_CASE("NaN stays in its row") {
 }
 
 TEST_CASE("bad calls are errors") {
-  Graph g = parse("param @w: f32[2, 4]\ngraph(%x: f32[3, 4]) {\n  %y = aten.linear.default(%x, @w) : f32[3, 2]\n  return %y\n}\n");
+  Graph g = parse(
+      "param @w: f32[2, 4]\ngraph(%x: f32[3, 4]) {\n  %y = aten.linear.default(%x, @w) : f32[3, 2]\n  return %y\n}\n");
   CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::f32, {3, 4})}).ok());  // no weights
   CHECK_FALSE(evaluate_graph(g, {}).ok());
   CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::bf16, {3, 4})}).ok());

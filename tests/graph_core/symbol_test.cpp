@@ -59,6 +59,7 @@ TEST_CASE("parse is the inverse of str") {
 }
 
 TEST_CASE("bad sizes are refused") {
-  for (const char* bad : {"", "+", "s0+", "2*", "s0 s1", "1e3", "(s0)", "9223372036854775808", "-9223372036854775809", "s0-*2", "[1]"})
+  for (const char* bad :
+       {"", "+", "s0+", "2*", "s0 s1", "1e3", "(s0)", "9223372036854775808", "-9223372036854775809", "s0-*2", "[1]"})
     CHECK_MESSAGE(!Dim::parse(bad).ok(), bad);
 }

@@ -21,7 +21,8 @@ Tensor iota(std::vector<int64_t> shape) {
 std::vector<int64_t> elements(const Tensor& t) {
   Tensor dense = t.contiguous();
   std::vector<int64_t> v;
-  for (int64_t i = 0; i < dense.numel(); ++i) v.push_back(element_to_int(t.dtype, dense.bytes().data() + i * dtype_bytes(t.dtype)));
+  for (int64_t i = 0; i < dense.numel(); ++i)
+    v.push_back(element_to_int(t.dtype, dense.bytes().data() + i * dtype_bytes(t.dtype)));
   return v;
 }
 
@@ -114,7 +115,9 @@ TEST_CASE("a bf16 is stored as it is rounded, over all exponents, at ties and be
     for (int i = 0; i < 400; ++i) {
       const uint64_t random = rng();
       const double tie = 1 + static_cast<double>(random % 512) / 256;  // half of them between two bf16
-      const double v = std::ldexp(i % 4 ? 1 + static_cast<double>(random >> 11) * 0x1p-53 : tie + (i % 8 ? 0 : 1e-12), exponent) * (random >> 63 ? -1 : 1);
+      const double v =
+          std::ldexp(i % 4 ? 1 + static_cast<double>(random >> 11) * 0x1p-53 : tie + (i % 8 ? 0 : 1e-12), exponent) *
+          (random >> 63 ? -1 : 1);
       std::byte stored[2];
       double_to_element(DType::bf16, v, stored);
       const double want = round_to_dtype(DType::bf16, v), got = element_to_double(DType::bf16, stored);
@@ -131,7 +134,8 @@ TEST_CASE("rounding is to nearest even, as torch 2.13 does it") {
   CHECK(round_to_dtype(DType::f16, 65520) == inf);
   CHECK(round_to_dtype(DType::f16, std::ldexp(1.0, -25)) == 0);
   CHECK(round_to_dtype(DType::f16, std::ldexp(1.5, -25)) == std::ldexp(1.0, -24));
-  const double e4m3[][2] = {{448, 126}, {460, 126}, {1000, 126}, {inf, 126}, {-1e9, 254}, {0.0009765625, 0}, {0.00146484375, 1}};
+  const double e4m3[][2] = {{448, 126},  {460, 126},        {1000, 126},       {inf, 126},
+                            {-1e9, 254}, {0.0009765625, 0}, {0.00146484375, 1}};
   for (auto [v, pattern] : e4m3) CHECK((bits(DType::f8e4m3, v) & 0xff) == pattern);
   const double e5m2[][2] = {{1e6, 124}, {57344, 123}, {61440, 124}, {1000, 100}, {0.0009765625, 20}};
   for (auto [v, pattern] : e5m2) CHECK((bits(DType::f8e5m2, v) & 0xff) == pattern);

@@ -52,7 +52,8 @@ Arg random_arg(const ArgSpec& spec, const std::vector<ValueId>& ids, std::mt1993
     case ArgKind::tensor_or_scalar: if (random() % 2) return pick(); [[fallthrough]];
     case ArgKind::scalar: case ArgKind::optional_scalar:
       return random() % 3 == 0 ? Arg(dim()) : random() % 2 ? Arg(real()) : Arg(true);
-    case ArgKind::exprs: return std::vector<Expr>{Expr::acc(0), Expr::call("clamp", {Expr::in(0), Expr::number(real()), Expr::number(2)})};
+    case ArgKind::exprs:
+      return std::vector<Expr>{Expr::acc(0), Expr::call("clamp", {Expr::in(0), Expr::number(real()), Expr::number(2)})};
     case ArgKind::ignored: return Arg();
   }
   return Arg();
@@ -118,26 +119,32 @@ TEST_CASE("errors name the line and the column") {
     REQUIRE_FALSE(g.ok());
     return g.error().where + " " + g.error().message;
   };
-  CHECK(error("graph(%x: f32[2]) {\n  %y = aten.relu.default(%z) : f32[2]\n  return %y\n}") == "line 2:26 %z is not defined above");
+  CHECK(error("graph(%x: f32[2]) {\n  %y = aten.relu.default(%z) : f32[2]\n  return %y\n}") ==
+        "line 2:26 %z is not defined above");
   CHECK(error("graph(%x: f33[2]) {") == "line 1:14 unknown dtype 'f33'");
   CHECK(error("graph(%x: f32[2]) {\n  %y = aten.nope(%x) : f32[2]").starts_with("line 2:17 unknown op 'aten.nope'"));
   CHECK(error("graph(%x: f32[2], %x: f32[2]) {").find("defined twice") != std::string::npos);
   CHECK(error("param @x: f32[2]\ngraph(%x: f32[2]) {").find("defined twice") != std::string::npos);
-  CHECK(error("graph(%x: f32[2]) {\n %y = aten.linear.default(%x) : f32[2]").find("needs argument 'weight'") != std::string::npos);
-  CHECK(error("graph(%x: f32[2]) {\n %y = aten.relu.default(%x, self = %x) : f32[2]").find("given twice") != std::string::npos);
-  CHECK(error("graph(%x: f32[2]) {\n %y = aten.gelu.default(%x, \"tanh\") : f32[2]").find("too many") != std::string::npos);
+  CHECK(error("graph(%x: f32[2]) {\n %y = aten.linear.default(%x) : f32[2]").find("needs argument 'weight'") !=
+        std::string::npos);
+  CHECK(error("graph(%x: f32[2]) {\n %y = aten.relu.default(%x, self = %x) : f32[2]").find("given twice") !=
+        std::string::npos);
+  CHECK(error("graph(%x: f32[2]) {\n %y = aten.gelu.default(%x, \"tanh\") : f32[2]").find("too many") !=
+        std::string::npos);
   CHECK(error("param @w: f32[s0]\n").find("constant") != std::string::npos);
 }
 
 TEST_CASE("damaged text is refused or read, never worse") {
   std::string text = kMlp;
-  for (size_t cut = 0; cut < text.size(); ++cut) CHECK((!parse_graph(text.substr(0, cut)).ok() || cut + 2 > text.size()));
+  for (size_t cut = 0; cut < text.size(); ++cut)
+    CHECK((!parse_graph(text.substr(0, cut)).ok() || cut + 2 > text.size()));
   uint32_t seed = std::random_device{}();
   std::mt19937 random(seed);
   INFO("seed " << seed);
   for (int i = 0; i < 3000; ++i) {
     std::string damaged = text;
-    for (unsigned n = 0; n <= random() % 3; ++n) damaged[random() % damaged.size()] = "()[]{}%@\",: =-+*s09\\#\n\xff"[random() % 23];
+    for (unsigned n = 0; n <= random() % 3; ++n)
+      damaged[random() % damaged.size()] = "()[]{}%@\",: =-+*s09\\#\n\xff"[random() % 23];
     auto g = parse_graph(damaged);
     if (g.ok()) CHECK(parse_graph(print_graph(*g)).ok());
   }

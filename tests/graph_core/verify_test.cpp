@@ -101,7 +101,8 @@ TEST_CASE("a damaged qcg.linear is refused") {
   refuses("'scales'", set("group", Dim(3)));
   refuses("does not take", set("scheme", std::string("dense")));
   refuses("'weights'", [](Graph& g) { named(g, "w").dtype = named(g, "w").data.dtype = DType::f32; });
-  refuses("one entry per weight", [](Graph& g) { std::get<std::vector<ValueId>>(g.nodes[1].arg("scales").v).pop_back(); });
+  refuses("one entry per weight",
+          [](Graph& g) { std::get<std::vector<ValueId>>(g.nodes[1].arg("scales").v).pop_back(); });
   refuses("needs a scale", [](Graph& g) { std::get<std::vector<ValueId>>(g.nodes[1].arg("scales").v)[1] = kNoValue; });
   refuses("contracts 16", [](Graph& g) { g.nodes[1].arg("xs") = std::vector<ValueId>(2, id_of(g, "h")); });
   refuses("'x_scale'", [](Graph& g) { g.nodes[1].arg("x_scale") = id_of(g, "h"); });

@@ -11,7 +11,8 @@ using namespace qcg::test;
 namespace {
 
 void expect_weights(const Graph& graph) {
-  CHECK(elements(graph.value(value_named(graph, "fc.weight")).data) == std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  CHECK(elements(graph.value(value_named(graph, "fc.weight")).data) ==
+        std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   CHECK(elements(graph.value(value_named(graph, "fc.bias")).data) == std::vector<double>{-1, 0, 1});
 }
 
@@ -82,36 +83,62 @@ TEST_CASE("pt2: hostile archives are refused by place and reason") {
     const char* text;  // part of where or message
   };
   const Row rows[] = {
-      {"pickled weight", [](SmallPt2& p) { payload(p, "fc.weight")["use_pickle"] = true; }, ErrorCode::Unsupported, "pickled tensor subclass"},
-      {"no weight entry", [](SmallPt2& p) { payload(p, "fc.weight")["path_name"] = "weight_9"; }, ErrorCode::BadInput, "no entry 'graph/data/weights/weight_9'"},
-      {"path out of the archive", [](SmallPt2& p) { payload(p, "fc.weight")["path_name"] = "../../../etc/passwd"; }, ErrorCode::BadInput, "no entry"},
-      {"weight not described", [](SmallPt2& p) { p.weights["config"].erase("fc.weight"); }, ErrorCode::BadInput, "lacks weights of the graph 'graph': 'fc.weight'"},
-      {"short payload", [](SmallPt2& p) { p.weight_0.resize(47); }, ErrorCode::BadInput, "needs 48 bytes, the payload has 47"},
-      {"offset out of bounds", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["storage_offset"]["as_int"] = 1; }, ErrorCode::BadInput, "needs 52 bytes"},
-      {"stride out of bounds", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["strides"][0]["as_int"] = 1000000; }, ErrorCode::BadInput, "$.config['fc.weight'].tensor_meta"},
-      {"huge stride", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["strides"][0]["as_int"] = INT64_MAX; }, ErrorCode::BadInput, "too large"},
-      {"negative stride", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["strides"][0]["as_int"] = -4; }, ErrorCode::BadInput, "negative"},
-      {"negative offset", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["storage_offset"]["as_int"] = -1; }, ErrorCode::BadInput, "negative"},
-      {"other shape", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["sizes"][0]["as_int"] = 2; }, ErrorCode::BadInput, "payload is f32[2, 4], the graph declares f32[3, 4]"},
-      {"other dtype", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["dtype"] = 4; }, ErrorCode::BadInput, "payload is i32[3, 4]"},
-      {"no tensor_meta", [](SmallPt2& p) { payload(p, "fc.weight").erase("tensor_meta"); }, ErrorCode::BadInput, "model_weights_config.json: $.config['fc.weight']"},
-      {"config is a list", [](SmallPt2& p) { p.weights = Json::array(); }, ErrorCode::BadInput, "data/weights/model_weights_config.json"},
-      {"zeros beyond reason", [](SmallPt2& p) {
+      {"pickled weight", [](SmallPt2& p) { payload(p, "fc.weight")["use_pickle"] = true; }, ErrorCode::Unsupported,
+       "pickled tensor subclass"},
+      {"no weight entry", [](SmallPt2& p) { payload(p, "fc.weight")["path_name"] = "weight_9"; }, ErrorCode::BadInput,
+       "no entry 'graph/data/weights/weight_9'"},
+      {"path out of the archive", [](SmallPt2& p) { payload(p, "fc.weight")["path_name"] = "../../../etc/passwd"; },
+       ErrorCode::BadInput, "no entry"},
+      {"weight not described", [](SmallPt2& p) { p.weights["config"].erase("fc.weight"); }, ErrorCode::BadInput,
+       "lacks weights of the graph 'graph': 'fc.weight'"},
+      {"short payload", [](SmallPt2& p) { p.weight_0.resize(47); }, ErrorCode::BadInput,
+       "needs 48 bytes, the payload has 47"},
+      {"offset out of bounds",
+       [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["storage_offset"]["as_int"] = 1; }, ErrorCode::BadInput,
+       "needs 52 bytes"},
+      {"stride out of bounds",
+       [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["strides"][0]["as_int"] = 1000000; },
+       ErrorCode::BadInput, "$.config['fc.weight'].tensor_meta"},
+      {"huge stride", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["strides"][0]["as_int"] = INT64_MAX; },
+       ErrorCode::BadInput, "too large"},
+      {"negative stride", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["strides"][0]["as_int"] = -4; },
+       ErrorCode::BadInput, "negative"},
+      {"negative offset", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["storage_offset"]["as_int"] = -1; },
+       ErrorCode::BadInput, "negative"},
+      {"other shape", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["sizes"][0]["as_int"] = 2; },
+       ErrorCode::BadInput, "payload is f32[2, 4], the graph declares f32[3, 4]"},
+      {"other dtype", [](SmallPt2& p) { payload(p, "fc.weight")["tensor_meta"]["dtype"] = 4; }, ErrorCode::BadInput,
+       "payload is i32[3, 4]"},
+      {"no tensor_meta", [](SmallPt2& p) { payload(p, "fc.weight").erase("tensor_meta"); }, ErrorCode::BadInput,
+       "model_weights_config.json: $.config['fc.weight']"},
+      {"config is a list", [](SmallPt2& p) { p.weights = Json::array(); }, ErrorCode::BadInput,
+       "data/weights/model_weights_config.json"},
+      {"zeros beyond reason",
+       [](SmallPt2& p) {
          p.weight_0.clear();
-         for (Json* meta : {&payload(p, "fc.weight")["tensor_meta"], &p.model["graph_module"]["graph"]["tensor_values"]["p_fc_weight"]}) {
+         for (Json* meta : {&payload(p, "fc.weight")["tensor_meta"],
+                            &p.model["graph_module"]["graph"]["tensor_values"]["p_fc_weight"]}) {
            (*meta)["sizes"][0]["as_int"] = int64_t{1} << 40;
          }
          p.model["graph_module"]["graph"]["tensor_values"]["p_fc_bias"]["sizes"][0]["as_int"] = int64_t{1} << 40;
          p.model["graph_module"]["graph"]["tensor_values"]["linear"]["sizes"][1]["as_int"] = int64_t{1} << 40;
          p.model["graph_module"]["graph"]["tensor_values"]["relu"]["sizes"][1]["as_int"] = int64_t{1} << 40;
-       }, ErrorCode::BadInput, "an empty payload stands for"},
+       },
+       ErrorCode::BadInput, "an empty payload stands for"},
       {"no marker", [](SmallPt2& p) { p.format.clear(); }, ErrorCode::BadInput, "not a .pt2 archive"},
       {"other marker", [](SmallPt2& p) { p.format = "pt3"; }, ErrorCode::BadInput, "'pt3', not pt2"},
       {"big endian", [](SmallPt2& p) { p.byte_order = "big"; }, ErrorCode::Unsupported, "byte order is 'big'"},
       {"no byte order", [](SmallPt2& p) { p.byte_order.clear(); }, ErrorCode::BadInput, "byte order"},
-      {"two models", [](SmallPt2& p) { p.zip.add("graph/models/a.json", "{}"); p.zip.add("graph/models/model.json", p.model.dump()); }, ErrorCode::BadInput, "twice"},
-      {"torch 2.8", [](SmallPt2& p) { p.zip.add("graph/data/weights/model.pt", "x"); }, ErrorCode::BadInput, "torch 2.6 to 2.8"},
-      {"damaged model", [](SmallPt2& p) { p.model["graph_module"]["graph"]["nodes"][0]["target"] = 1; }, ErrorCode::BadInput, "nodes[0].target"},
+      {"two models",
+       [](SmallPt2& p) {
+         p.zip.add("graph/models/a.json", "{}");
+         p.zip.add("graph/models/model.json", p.model.dump());
+       },
+       ErrorCode::BadInput, "twice"},
+      {"torch 2.8", [](SmallPt2& p) { p.zip.add("graph/data/weights/model.pt", "x"); }, ErrorCode::BadInput,
+       "torch 2.6 to 2.8"},
+      {"damaged model", [](SmallPt2& p) { p.model["graph_module"]["graph"]["nodes"][0]["target"] = 1; },
+       ErrorCode::BadInput, "nodes[0].target"},
       {"encrypted", [](SmallPt2& p) { p.zip.flags |= 1; }, ErrorCode::BadInput, "encrypted"},
       {"strange compression", [](SmallPt2& p) { p.zip.method = 12; }, ErrorCode::Unsupported, "compression method 12"},
   };

@@ -73,7 +73,8 @@ inline std::vector<double> elements(const Tensor& tensor) {
   Tensor dense = tensor.contiguous();
   std::vector<double> values;
   auto bytes = dense.bytes();
-  for (size_t i = 0; i < bytes.size(); i += dtype_bytes(dense.dtype)) values.push_back(element_to_double(dense.dtype, bytes.data() + i));
+  for (size_t i = 0; i < bytes.size(); i += dtype_bytes(dense.dtype))
+    values.push_back(element_to_double(dense.dtype, bytes.data() + i));
   return values;
 }
 

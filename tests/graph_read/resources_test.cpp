@@ -48,7 +48,8 @@ Cost cost_of(const std::function<bool()>& read) {
   return cost;
 }
 
-void expect_cheap_refusal(const std::string& what, const std::string& path, const std::vector<std::string>& weights = {}) {
+void expect_cheap_refusal(const std::string& what, const std::string& path,
+                          const std::vector<std::string>& weights = {}) {
   INFO(what);
   Cost cost = cost_of([&] { return read_graph(path, {weights}).ok(); });
   MESSAGE(what << ": " << cost.seconds << " s, " << cost.kib / 1024 << " MiB");
@@ -77,8 +78,10 @@ TEST_CASE("bombs: long, deep and wide JSON") {
   constexpr size_t kMiB = kOptimized ? 1 << 20 : 1 << 16;  // the limits themselves where they can be measured
   TempFolder folder;
   auto file = [&](const std::string& text) { return folder.write("bomb.json", text); };
-  expect_cheap_refusal("a list of 10^9 elements (2 GB, mostly a hole)", write_sparse(folder, "{\"graph_module\": [1,1,1", off_t{2} << 30));
-  expect_cheap_refusal("a list as long as the text may be", file("{\"graph_module\": [" + repeat("1,", 63 * kMiB) + "1]}"));
+  expect_cheap_refusal("a list of 10^9 elements (2 GB, mostly a hole)",
+                       write_sparse(folder, "{\"graph_module\": [1,1,1", off_t{2} << 30));
+  expect_cheap_refusal("a list as long as the text may be",
+                       file("{\"graph_module\": [" + repeat("1,", 63 * kMiB) + "1]}"));
   expect_cheap_refusal("depth", file(repeat("[", 63 * kMiB)));
   expect_cheap_refusal("depth by objects", file(repeat("{\"a\":", 63 * kMiB)));
   expect_cheap_refusal("one long string", file("{\"graph_module\": \"" + std::string(63 * kMiB, 'a')));
@@ -106,11 +109,15 @@ TEST_CASE("bombs: a graph as large as the limits allow, and wrong at its very en
   constexpr int kNodes = kOptimized ? 60'000 : 3'000;
   for (int i = 0; i < kNodes; ++i) {
     std::string name = "n" + std::to_string(i), from = i == 0 ? "x" : "n" + std::to_string(i - 1);
-    nodes += (i ? "," : "[") + std::string(R"({"target":"torch.ops.aten.relu.default","inputs":[{"name":"self","arg":{"as_tensor":{"name":")") + from +
-             R"("}}}],"outputs":[{"as_tensor":{"name":")" + name + R"("}}]})";
+    nodes += (i ? "," : "[") +
+             std::string(
+                 R"({"target":"torch.ops.aten.relu.default","inputs":[{"name":"self","arg":{"as_tensor":{"name":")") +
+             from + R"("}}}],"outputs":[{"as_tensor":{"name":")" + name + R"("}}]})";
     metas += "\"" + name + R"(":{"dtype":)" + (i + 1 < kNodes ? "7," : "6,") + sizes + "},";
   }
-  auto replace = [&](const std::string& what, const std::string& with) { text.replace(text.find(what), what.size(), with); };
+  auto replace = [&](const std::string& what, const std::string& with) {
+    text.replace(text.find(what), what.size(), with);
+  };
   replace("\"NODES\"", nodes + "]");
   replace("\"METAS\":0", metas + "\"end\":0");
   std::string path = folder.write("g.json", text);
@@ -131,7 +138,9 @@ TEST_CASE("bombs: safetensors and archives") {
   uint64_t huge = 99'000'000;
   std::memcpy(lie.data(), &huge, 8);
   expect_cheap_refusal("a header of 99 MB that is a hole", graph, {write_sparse(folder, lie + "{", 200'000'000)});
-  expect_cheap_refusal("a header of 60 MB of values", graph, {header("{\"a\": {\"dtype\": \"U8\", \"shape\": [" + repeat("1,", kOptimized ? 60'000'000 : 6'000'000) + "1]}}")});
+  expect_cheap_refusal("a header of 60 MB of values", graph,
+                       {header("{\"a\": {\"dtype\": \"U8\", \"shape\": [" +
+                               repeat("1,", kOptimized ? 60'000'000 : 6'000'000) + "1]}}")});
   expect_cheap_refusal("a zip of 2 GB that is a hole", write_sparse(folder, "PK\3\4", off_t{2} << 30));
   SmallPt2 p;
   p.zip.method = 8;
@@ -145,7 +154,8 @@ TEST_CASE("bombs: safetensors and archives") {
 TEST_CASE("what is not a regular file is refused at once") {
   TempFolder folder;
   REQUIRE(mkfifo(folder.file("fifo").c_str(), 0600) == 0);
-  for (const std::string& path : {folder.file("fifo"), folder.file(""), std::string("/dev/zero"), std::string("/dev/null")}) {
+  for (const std::string& path :
+       {folder.file("fifo"), folder.file(""), std::string("/dev/zero"), std::string("/dev/null")}) {
     INFO(path);
     auto graph = read_graph(path);
     REQUIRE_FALSE(graph.ok());

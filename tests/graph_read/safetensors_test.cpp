@@ -71,18 +71,31 @@ TEST_CASE("safetensors: hostile headers are refused by place and reason") {
     const char* text;
   };
   const Row rows[] = {
-      {"overlap", R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]}})", 6, "'b' overlaps"},
-      {"gap", R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [1], "data_offsets": [5, 6]}})", 6, "'b' leaves a gap"},
-      {"file longer", R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})", 5, "end at byte 4, the file's data at 5"},
+      {"overlap",
+       R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]}})",
+       6, "'b' overlaps"},
+      {"gap",
+       R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [1], "data_offsets": [5, 6]}})",
+       6, "'b' leaves a gap"},
+      {"file longer", R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})", 5,
+       "end at byte 4, the file's data at 5"},
       {"file shorter", R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})", 3, "$.a.data_offsets"},
-      {"size", R"({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 4]}})", 4, "needs 16 bytes, its offsets span 4"},
-      {"overflow", R"({"a": {"dtype": "F32", "shape": [4611686018427387904, 4611686018427387904], "data_offsets": [0, 4]}})", 4, "overflows"},
-      {"overflow behind zero", R"({"a": {"dtype": "F32", "shape": [0, 4611686018427387904, 4611686018427387904], "data_offsets": [0, 0]}})", 0, "overflows"},
-      {"duplicate", R"({"a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}, "a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})", 0, "'a' occurs twice"},
+      {"size", R"({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 4]}})", 4,
+       "needs 16 bytes, its offsets span 4"},
+      {"overflow",
+       R"({"a": {"dtype": "F32", "shape": [4611686018427387904, 4611686018427387904], "data_offsets": [0, 4]}})", 4,
+       "overflows"},
+      {"overflow behind zero",
+       R"({"a": {"dtype": "F32", "shape": [0, 4611686018427387904, 4611686018427387904], "data_offsets": [0, 0]}})", 0,
+       "overflows"},
+      {"duplicate",
+       R"({"a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}, "a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})",
+       0, "'a' occurs twice"},
       {"negative", R"({"a": {"dtype": "U8", "shape": [-1], "data_offsets": [0, 1]}})", 1, "$.a.shape[0]"},
       {"reversed", R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [1, 0]}})", 1, "0 <= begin <= end"},
       {"one offset", R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [1]}})", 1, "0 <= begin <= end"},
-      {"offset list", R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": {"b": 0, "e": 1}}})", 1, "expected a list"},
+      {"offset list", R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": {"b": 0, "e": 1}}})", 1,
+       "expected a list"},
       {"dtype", R"({"a": {"dtype": "F4", "shape": [1], "data_offsets": [0, 1]}})", 1, "unknown element type 'F4'"},
       {"no dtype", R"({"a": {"shape": [1], "data_offsets": [0, 1]}})", 1, "'dtype' is missing"},
       {"not UTF-8", "{\"\xff\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}}", 1, "not UTF-8"},
@@ -117,15 +130,21 @@ TEST_CASE("safetensors: header lengths that lie") {
 TEST_CASE("safetensors: sharded checkpoints, and folders") {
   TempFolder folder;
   REQUIRE(write_safetensors(folder.file("m-1.safetensors"), {{"a", Tensor::zeros(DType::f32, {2})}}).ok());
-  REQUIRE(write_safetensors(folder.file("m-2.safetensors"), {{"b", Tensor::zeros(DType::i8, {3})}, {"extra", Tensor::zeros(DType::i8, {1})}}).ok());
-  std::string index = folder.write("model.safetensors.index.json", R"({"metadata": {}, "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}})");
+  REQUIRE(write_safetensors(folder.file("m-2.safetensors"),
+                            {{"b", Tensor::zeros(DType::i8, {3})}, {"extra", Tensor::zeros(DType::i8, {1})}})
+              .ok());
+  std::string index =
+      folder.write("model.safetensors.index.json",
+                   R"({"metadata": {}, "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}})");
   for (const std::string& path : {index, folder.file("")}) {
     auto all = read_safetensors(path);
     REQUIRE_MESSAGE(all.ok(), all.error().to_string());
     CHECK(all->tensors.size() == 2);
     CHECK(all->files.size() == 3);
   }
-  auto error = [&](const char* text) { return read_safetensors(folder.write("model.safetensors.index.json", text)).error().to_string(); };
+  auto error = [&](const char* text) {
+    return read_safetensors(folder.write("model.safetensors.index.json", text)).error().to_string();
+  };
   CHECK(contains(error(R"({"weight_map": {"a": "m-2.safetensors"}})"), "holds 'a', it does not"));
   CHECK(contains(error(R"({"weight_map": {"a": "../m-1.safetensors"}})"), "not a plain file name"));
   CHECK(contains(error(R"({"weight_map": {"a": "/etc/passwd"}})"), "not a plain file name"));

@@ -73,8 +73,10 @@ TEST_CASE("shared graphs: the unsupported operators of a whole language model, a
   REQUIRE_FALSE(graph.ok());
   const std::string& text = graph.error().message;
   CHECK(contains(text, "operators of this graph have no lowering\n"));
-  for (const char* op : {"aten.scaled_dot_product_attention.default", "aten.cumsum.default", "aten.diff.default"}) CHECK(contains(text, op));
-  CHECK(contains(text, "2 nodes   first: $.graph_module.graph.nodes[99] (scaled_dot_product_attention), export_graphs.py:226"));
+  for (const char* op : {"aten.scaled_dot_product_attention.default", "aten.cumsum.default", "aten.diff.default"})
+    CHECK(contains(text, op));
+  CHECK(contains(
+      text, "2 nodes   first: $.graph_module.graph.nodes[99] (scaled_dot_product_attention), export_graphs.py:226"));
   CHECK(graph.error().where == "$.graph_module.graph.nodes[1]");
 }
 
@@ -103,7 +105,8 @@ TEST_CASE("shared graphs: inputs and expected outputs are named as the graph nam
 
 TEST_CASE("shared graphs: random weights give finite outputs of order one") {
   if (absent()) return;
-  for (const char* name : {"llama_mlp_int8wo", "llama_mlp_int4wo_g32", "llama_mlp_da8w8", "llama_mlp_f32", "int8pack_siblings_bf16"}) {
+  for (const char* name :
+       {"llama_mlp_int8wo", "llama_mlp_int4wo_g32", "llama_mlp_da8w8", "llama_mlp_f32", "int8pack_siblings_bf16"}) {
     INFO(std::string(name));
     fs::path folder = kGraphs / name;
     auto graph = read_graph((folder / "graph.json").string(), {{"random:1"}});

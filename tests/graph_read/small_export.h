@@ -71,7 +71,8 @@ class ZipBuilder {
   void add(const std::string& name, const std::string& content) {
     std::string data = method == 8 ? deflate_stored(content) : content;
     entries_.push_back({name, crc32_of(content), data.size(), content.size(), body_.size()});
-    body_ += u32(0x04034b50) + u16(45) + u16(flags) + u16(method) + u32(0) + u32(0) + u32(0) + u32(0) + u16(name.size()) + u16(3) + name + "pad" + data;
+    body_ += u32(0x04034b50) + u16(45) + u16(flags) + u16(method) + u32(0) + u32(0) + u32(0) + u32(0) +
+             u16(name.size()) + u16(3) + name + "pad" + data;
   }
 
   std::string finish() const {
@@ -79,17 +80,19 @@ class ZipBuilder {
     for (const Entry& e : entries_) {
       std::string extra = zip64 ? u16(1) + u16(24) + u64(e.size) + u64(e.compressed) + u64(e.offset) : "";
       auto narrow = [&](uint64_t v) { return u32(zip64 ? UINT32_MAX : static_cast<uint32_t>(v)); };
-      directory += u32(0x02014b50) + u16(45) + u16(45) + u16(flags) + u16(method) + u32(0) + u32(e.crc) + narrow(e.compressed) + narrow(e.size) +
-                   u16(e.name.size()) + u16(extra.size()) + u16(0) + u16(0) + u16(0) + u32(0) + narrow(e.offset) + e.name + extra;
+      directory += u32(0x02014b50) + u16(45) + u16(45) + u16(flags) + u16(method) + u32(0) + u32(e.crc) +
+                   narrow(e.compressed) + narrow(e.size) + u16(e.name.size()) + u16(extra.size()) + u16(0) + u16(0) +
+                   u16(0) + u32(0) + narrow(e.offset) + e.name + extra;
     }
     std::string tail;
     if (zip64) {
-      tail = u32(0x06064b50) + u64(44) + u16(45) + u16(45) + u32(0) + u32(0) + u64(entries_.size()) + u64(entries_.size()) + u64(directory.size()) +
-             u64(body_.size()) + u32(0x07064b50) + u32(0) + u64(body_.size() + directory.size()) + u32(1);
+      tail = u32(0x06064b50) + u64(44) + u16(45) + u16(45) + u32(0) + u32(0) + u64(entries_.size()) +
+             u64(entries_.size()) + u64(directory.size()) + u64(body_.size()) + u32(0x07064b50) + u32(0) +
+             u64(body_.size() + directory.size()) + u32(1);
     }
     uint16_t count = zip64 ? 0xFFFF : static_cast<uint16_t>(entries_.size());
-    return body_ + directory + tail + u32(0x06054b50) + u16(0) + u16(0) + u16(count) + u16(count) + u32(zip64 ? UINT32_MAX : directory.size()) +
-           u32(zip64 ? UINT32_MAX : body_.size()) + u16(0);
+    return body_ + directory + tail + u32(0x06054b50) + u16(0) + u16(0) + u16(count) + u16(count) +
+           u32(zip64 ? UINT32_MAX : directory.size()) + u32(zip64 ? UINT32_MAX : body_.size()) + u16(0);
   }
 
  private:

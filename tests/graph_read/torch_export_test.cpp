@@ -73,13 +73,15 @@ TEST_CASE("torch.export: size expressions") {
   CHECK(size_text("Pow(Symbol('s0'), Integer(2))") == "s0*s0");
   CHECK(size_text("2*s0 + 1") == "2*s0+1");
   CHECK(size_text("Integer(7)") == "7");
-  for (const char* bad : {"FloorDiv(Symbol('s0'), Integer(2))", "Max(Integer(1), Symbol('s0'))", "Pow(Symbol('s0'), Integer(-1))",
-                          "Pow(Symbol('s0'), Integer(99))", "__import__('os').system('true')", "lambda: 0"}) {
+  for (const char* bad :
+       {"FloorDiv(Symbol('s0'), Integer(2))", "Max(Integer(1), Symbol('s0'))", "Pow(Symbol('s0'), Integer(-1))",
+        "Pow(Symbol('s0'), Integer(99))", "__import__('os').system('true')", "lambda: 0"}) {
     INFO(std::string(bad));
     CHECK_FALSE(parse_size_expr(bad).ok());
   }
-  for (const char* bad : {"", "(", "Symbol(", "Symbol('s0'", "Symbol('')", "Symbol('1a')", "Add(", "Add()", "Add(Integer(1)", "Integer(99999999999999999999)",
-                          "Integer()", "Symbol('s0', positive)", "Mul(Integer(9223372036854775807), Integer(2))", "s0 s1", "Symbol('s\n0')"}) {
+  for (const char* bad : {"", "(", "Symbol(", "Symbol('s0'", "Symbol('')", "Symbol('1a')", "Add(", "Add()",
+                          "Add(Integer(1)", "Integer(99999999999999999999)", "Integer()", "Symbol('s0', positive)",
+                          "Mul(Integer(9223372036854775807), Integer(2))", "s0 s1", "Symbol('s\n0')"}) {
     INFO(std::string(bad));
     CHECK_FALSE(parse_size_expr(bad).ok());
   }
@@ -91,18 +93,40 @@ TEST_CASE("torch.export: size expressions") {
 TEST_CASE("torch.export: sizes computed by nodes become dims") {
   Json j = small_export();
   Json nodes = Json::array();
-  nodes.push_back({{"target", "torch.ops.aten.sym_size.int"}, {"name", "sym_size_int"}, {"inputs", {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}},
-                   {"outputs", {{{"as_sym_int", {{"as_name", "sym_size_int"}}}}}}, {"metadata", Json::object()}});
-  nodes.push_back({{"target", "_operator.mul"}, {"inputs", {argument("a", {{"as_sym_int", {{"as_name", "sym_size_int"}}}}), argument("b", {{"as_int", 4}})}},
-                   {"outputs", {{{"as_sym_int", {{"as_name", "mul"}}}}}}, {"metadata", Json::object()}});
-  nodes.push_back({{"target", "_operator.ge"}, {"inputs", Json::array()}, {"outputs", {{{"as_sym_bool", {{"as_name", "ge"}}}}}}, {"metadata", Json::object()}});
-  nodes.push_back({{"target", "torch.ops.aten._assert_scalar.default"}, {"inputs", Json::array()}, {"outputs", Json::array()}, {"metadata", Json::object()}});
-  nodes.push_back({{"target", "torch.ops.aten.reshape.default"}, {"name", "flat"}, {"inputs", {argument("self", tensor("x")), argument("shape", {{"as_sym_ints", {{{"as_name", "mul"}}}}})}},
-                   {"outputs", {tensor("flat")}}, {"metadata", Json::object()}});
-  nodes.push_back({{"target", "torch.ops.aten.add.Tensor"}, {"name", "add"}, {"inputs", {argument("self", tensor("flat")), argument("other", {{"as_sym_int", {{"as_name", "sym_size_int"}}}})}},
-                   {"outputs", {tensor("relu")}}, {"metadata", Json::object()}});
+  nodes.push_back({{"target", "torch.ops.aten.sym_size.int"},
+                   {"name", "sym_size_int"},
+                   {"inputs", {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}},
+                   {"outputs", {{{"as_sym_int", {{"as_name", "sym_size_int"}}}}}},
+                   {"metadata", Json::object()}});
+  nodes.push_back(
+      {{"target", "_operator.mul"},
+       {"inputs", {argument("a", {{"as_sym_int", {{"as_name", "sym_size_int"}}}}), argument("b", {{"as_int", 4}})}},
+       {"outputs", {{{"as_sym_int", {{"as_name", "mul"}}}}}},
+       {"metadata", Json::object()}});
+  nodes.push_back({{"target", "_operator.ge"},
+                   {"inputs", Json::array()},
+                   {"outputs", {{{"as_sym_bool", {{"as_name", "ge"}}}}}},
+                   {"metadata", Json::object()}});
+  nodes.push_back({{"target", "torch.ops.aten._assert_scalar.default"},
+                   {"inputs", Json::array()},
+                   {"outputs", Json::array()},
+                   {"metadata", Json::object()}});
+  nodes.push_back(
+      {{"target", "torch.ops.aten.reshape.default"},
+       {"name", "flat"},
+       {"inputs", {argument("self", tensor("x")), argument("shape", {{"as_sym_ints", {{{"as_name", "mul"}}}}})}},
+       {"outputs", {tensor("flat")}},
+       {"metadata", Json::object()}});
+  nodes.push_back(
+      {{"target", "torch.ops.aten.add.Tensor"},
+       {"name", "add"},
+       {"inputs",
+        {argument("self", tensor("flat")), argument("other", {{"as_sym_int", {{"as_name", "sym_size_int"}}}})}},
+       {"outputs", {tensor("relu")}},
+       {"metadata", Json::object()}});
   graph_of(j)["nodes"] = nodes;
-  graph_of(j)["sym_int_values"] = {{"sym_size_int", {{"as_expr", {{"expr_str", "s0"}}}}}, {"mul", {{"as_expr", {{"expr_str", "Mul(Integer(4), Symbol('s0'))"}}}}}};
+  graph_of(j)["sym_int_values"] = {{"sym_size_int", {{"as_expr", {{"expr_str", "s0"}}}}},
+                                   {"mul", {{"as_expr", {{"expr_str", "Mul(Integer(4), Symbol('s0'))"}}}}}};
   Json flat = meta_of(j, "x");
   flat["sizes"] = {{{"as_expr", {{"expr_str", "4*s0"}}}}};
   flat["strides"] = {{{"as_int", 1}}};
@@ -157,9 +181,11 @@ TEST_CASE("torch.export: operators that may not come from a file") {
 TEST_CASE("torch.export: source lines") {
   CHECK(source_from_stack_trace("File \"a/b/model.py\", line 7, in forward") == "model.py:7");
   CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f") == "x.py:1");
-  CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f\nFile \"m.py\", line 2, in g") == "m.py:2");
+  CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f\nFile \"m.py\", line 2, in g") ==
+        "m.py:2");
   CHECK(source_from_stack_trace("File \"evil\n\x01.py\", line 3") == "evil\\x0a\\x01.py:3");
-  for (const char* odd : {"", "File \"", "File \"x", "File \"x\", line", "File \"x\", line z"}) CHECK(source_from_stack_trace(odd).empty());
+  for (const char* odd : {"", "File \"", "File \"x", "File \"x\", line", "File \"x\", line z"})
+    CHECK(source_from_stack_trace(odd).empty());
 }
 
 // ---- every way in which the file can lie, one row each
@@ -174,67 +200,161 @@ struct Hostile {
 
 TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
   const Hostile rows[] = {
-      {"no graph", [](Json& j) { j["graph_module"].erase("graph"); }, ErrorCode::BadInput, "$.graph_module", "'graph' is missing"},
-      {"graph is a list", [](Json& j) { graph_of(j) = Json::array(); }, ErrorCode::BadInput, "$.graph_module.graph", "expected an object"},
-      {"other schema", [](Json& j) { j["schema_version"]["major"] = 9; }, ErrorCode::Unsupported, "$.schema_version.major", "schema version 9"},
-      {"schema is text", [](Json& j) { j["schema_version"]["major"] = "8"; }, ErrorCode::BadInput, "$.schema_version.major", "expected an integer"},
+      {"no graph", [](Json& j) { j["graph_module"].erase("graph"); }, ErrorCode::BadInput, "$.graph_module",
+       "'graph' is missing"},
+      {"graph is a list", [](Json& j) { graph_of(j) = Json::array(); }, ErrorCode::BadInput, "$.graph_module.graph",
+       "expected an object"},
+      {"other schema", [](Json& j) { j["schema_version"]["major"] = 9; }, ErrorCode::Unsupported,
+       "$.schema_version.major", "schema version 9"},
+      {"schema is text", [](Json& j) { j["schema_version"]["major"] = "8"; }, ErrorCode::BadInput,
+       "$.schema_version.major", "expected an integer"},
       {"no schema", [](Json& j) { j.erase("schema_version"); }, ErrorCode::BadInput, "$", "'schema_version'"},
-      {"target is a number", [](Json& j) { node_of(j, 0)["target"] = 3; }, ErrorCode::BadInput, "nodes[0].target", "expected a string"},
-      {"unknown op", [](Json& j) { node_of(j, 1)["target"] = "torch.ops.aten.nope.default"; }, ErrorCode::Unsupported, "nodes[1]", "aten.nope.default"},
-      {"unknown argument", [](Json& j) { node_of(j, 0)["inputs"][1]["name"] = "wait"; }, ErrorCode::BadInput, "nodes[0].inputs[1]", "no argument 'wait'"},
-      {"argument twice", [](Json& j) { node_of(j, 0)["inputs"][1]["name"] = "input"; }, ErrorCode::BadInput, "nodes[0].inputs[1]", "given twice"},
-      {"argument missing", [](Json& j) { node_of(j, 0)["inputs"].erase(1); }, ErrorCode::BadInput, "nodes[0].inputs", "lacks its argument 'weight'"},
-      {"argument of another kind", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = {{"as_int", 3}}; }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "must be a tensor, found 'as_int'"},
-      {"union of two", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 3; }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "one field"},
-      {"union of none", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = Json::object(); }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "one field"},
-      {"argument is a list", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = Json::array(); }, ErrorCode::BadInput, "nodes[0].inputs[1].arg", "expected an object"},
-      {"undefined name", [](Json& j) { node_of(j, 1)["inputs"][0]["arg"] = tensor("ghost"); }, ErrorCode::BadInput, "nodes[1].inputs[0].arg", "'ghost' is not defined"},
-      {"cycle", [](Json& j) { node_of(j, 0)["inputs"][0]["arg"] = tensor("relu"); }, ErrorCode::BadInput, "nodes[0].inputs[0].arg", "'relu' is not defined above"},
-      {"self loop", [](Json& j) { node_of(j, 1)["inputs"][0]["arg"] = tensor("relu"); }, ErrorCode::BadInput, "nodes[1].inputs[0].arg", "'relu' is not defined above"},
-      {"name twice", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor("linear"); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "defined twice"},
-      {"name twice in one node", [](Json& j) { node_of(j, 1)["outputs"].push_back(tensor("relu")); }, ErrorCode::BadInput, "nodes[1].outputs[1]", "defined twice"},
-      {"name of an input", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor("x"); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "defined twice"},
-      {"empty name", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor(""); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "0 bytes"},
-      {"long name", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor(std::string(2000, 'a').c_str()); }, ErrorCode::BadInput, "nodes[1].outputs[0]", "2000 bytes"},
-      {"too many outputs", [](Json& j) { node_of(j, 1)["outputs"] = {tensor("relu"), tensor("p2")}; meta_of(j, "p2") = meta_of(j, "relu"); }, ErrorCode::BadInput, "nodes[1].outputs", "1 outputs"},
-      {"no metadata", [](Json& j) { graph_of(j)["tensor_values"].erase("linear"); }, ErrorCode::BadInput, "nodes[0].outputs[0]", "does not describe 'linear'"},
-      {"shape lie", [](Json& j) { meta_of(j, "linear")["sizes"][1]["as_int"] = 5; }, ErrorCode::BadInput, "nodes[0]", ""},
+      {"target is a number", [](Json& j) { node_of(j, 0)["target"] = 3; }, ErrorCode::BadInput, "nodes[0].target",
+       "expected a string"},
+      {"unknown op", [](Json& j) { node_of(j, 1)["target"] = "torch.ops.aten.nope.default"; }, ErrorCode::Unsupported,
+       "nodes[1]", "aten.nope.default"},
+      {"unknown argument", [](Json& j) { node_of(j, 0)["inputs"][1]["name"] = "wait"; }, ErrorCode::BadInput,
+       "nodes[0].inputs[1]", "no argument 'wait'"},
+      {"argument twice", [](Json& j) { node_of(j, 0)["inputs"][1]["name"] = "input"; }, ErrorCode::BadInput,
+       "nodes[0].inputs[1]", "given twice"},
+      {"argument missing", [](Json& j) { node_of(j, 0)["inputs"].erase(1); }, ErrorCode::BadInput, "nodes[0].inputs",
+       "lacks its argument 'weight'"},
+      {"argument of another kind",
+       [](Json& j) {
+         node_of(j, 0)["inputs"][1]["arg"] = {{"as_int", 3}};
+       },
+       ErrorCode::BadInput, "nodes[0].inputs[1].arg", "must be a tensor, found 'as_int'"},
+      {"union of two", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 3; }, ErrorCode::BadInput,
+       "nodes[0].inputs[1].arg", "one field"},
+      {"union of none", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = Json::object(); }, ErrorCode::BadInput,
+       "nodes[0].inputs[1].arg", "one field"},
+      {"argument is a list", [](Json& j) { node_of(j, 0)["inputs"][1]["arg"] = Json::array(); }, ErrorCode::BadInput,
+       "nodes[0].inputs[1].arg", "expected an object"},
+      {"undefined name", [](Json& j) { node_of(j, 1)["inputs"][0]["arg"] = tensor("ghost"); }, ErrorCode::BadInput,
+       "nodes[1].inputs[0].arg", "'ghost' is not defined"},
+      {"cycle", [](Json& j) { node_of(j, 0)["inputs"][0]["arg"] = tensor("relu"); }, ErrorCode::BadInput,
+       "nodes[0].inputs[0].arg", "'relu' is not defined above"},
+      {"self loop", [](Json& j) { node_of(j, 1)["inputs"][0]["arg"] = tensor("relu"); }, ErrorCode::BadInput,
+       "nodes[1].inputs[0].arg", "'relu' is not defined above"},
+      {"name twice", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor("linear"); }, ErrorCode::BadInput,
+       "nodes[1].outputs[0]", "defined twice"},
+      {"name twice in one node", [](Json& j) { node_of(j, 1)["outputs"].push_back(tensor("relu")); },
+       ErrorCode::BadInput, "nodes[1].outputs[1]", "defined twice"},
+      {"name of an input", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor("x"); }, ErrorCode::BadInput,
+       "nodes[1].outputs[0]", "defined twice"},
+      {"empty name", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor(""); }, ErrorCode::BadInput,
+       "nodes[1].outputs[0]", "0 bytes"},
+      {"long name", [](Json& j) { node_of(j, 1)["outputs"][0] = tensor(std::string(2000, 'a').c_str()); },
+       ErrorCode::BadInput, "nodes[1].outputs[0]", "2000 bytes"},
+      {"too many outputs",
+       [](Json& j) {
+         node_of(j, 1)["outputs"] = {tensor("relu"), tensor("p2")};
+         meta_of(j, "p2") = meta_of(j, "relu");
+       },
+       ErrorCode::BadInput, "nodes[1].outputs", "1 outputs"},
+      {"no metadata", [](Json& j) { graph_of(j)["tensor_values"].erase("linear"); }, ErrorCode::BadInput,
+       "nodes[0].outputs[0]", "does not describe 'linear'"},
+      {"shape lie", [](Json& j) { meta_of(j, "linear")["sizes"][1]["as_int"] = 5; }, ErrorCode::BadInput, "nodes[0]",
+       ""},
       {"dtype lie", [](Json& j) { meta_of(j, "linear")["dtype"] = 6; }, ErrorCode::BadInput, "nodes[0]", ""},
-      {"unknown dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 99; }, ErrorCode::Unsupported, "tensor_values.linear.dtype", "type number 99"},
-      {"complex dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 10; }, ErrorCode::Unsupported, "tensor_values.linear.dtype", "type number 10"},
-      {"dtype is text", [](Json& j) { meta_of(j, "linear")["dtype"] = "f32"; }, ErrorCode::BadInput, "tensor_values.linear.dtype", "expected an integer"},
-      {"sparse", [](Json& j) { meta_of(j, "x")["layout"] = 1; }, ErrorCode::Unsupported, "tensor_values.x.layout", "not strided"},
-      {"negative size", [](Json& j) { meta_of(j, "p_fc_weight")["sizes"][0]["as_int"] = -3; }, ErrorCode::BadInput, "p_fc_weight.sizes[0]", "negative"},
-      {"negative input size", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = -4; }, ErrorCode::BadInput, "x.sizes[1]", "negative"},
-      {"huge weight", [](Json& j) { for (auto& s : meta_of(j, "p_fc_weight")["sizes"]) s["as_int"] = INT64_MAX / 2; }, ErrorCode::BadInput, "p_fc_weight", "too large"},
-      {"symbolic weight", [](Json& j) { meta_of(j, "p_fc_bias")["sizes"][0] = {{"as_expr", {{"expr_str", "s0"}}}}; }, ErrorCode::BadInput, "p_fc_bias.sizes[0]", "symbolic"},
-      {"strides short", [](Json& j) { meta_of(j, "p_fc_weight")["strides"].erase(0); }, ErrorCode::BadInput, "p_fc_weight.strides", "1 strides for 2"},
-      {"too many axes", [](Json& j) { meta_of(j, "x")["sizes"] = Json(std::vector<Json>(65, {{"as_int", 1}})); }, ErrorCode::BadInput, "x.sizes", "65 axes"},
-      {"size expression", [](Json& j) { meta_of(j, "x")["sizes"][0]["as_expr"]["expr_str"] = "FloorDiv(Symbol('s0'), Integer(2))"; }, ErrorCode::Unsupported, "x.sizes[0].as_expr.expr_str", "'FloorDiv'"},
-      {"size is text", [](Json& j) { meta_of(j, "x")["sizes"][1] = "4"; }, ErrorCode::BadInput, "x.sizes[1]", "expected an object"},
-      {"size is real", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = 4.5; }, ErrorCode::BadInput, "x.sizes[1].as_int", "expected an integer"},
-      {"empty range", [](Json& j) { j["range_constraints"]["s0"]["min_val"] = 65; }, ErrorCode::BadInput, "range_constraints.s0", "range is empty"},
-      {"specs short", [](Json& j) { j["graph_module"]["signature"]["input_specs"].erase(0); }, ErrorCode::BadInput, "signature.input_specs", "2 specs for 3"},
-      {"spec of another tensor", [](Json& j) { j["graph_module"]["signature"]["input_specs"][0]["parameter"]["arg"]["name"] = "x"; }, ErrorCode::BadInput, "input_specs[0]", "names 'x'"},
-      {"weight twice", [](Json& j) { j["graph_module"]["signature"]["input_specs"][1]["parameter"]["parameter_name"] = "fc.weight"; }, ErrorCode::BadInput, "input_specs[1]", "declared twice"},
-      {"token", [](Json& j) { j["graph_module"]["signature"]["input_specs"][2] = {{"token", {{"arg", {{"name", "x"}}}}}}; }, ErrorCode::Unsupported, "input_specs[2]", "effect tokens"},
-      {"custom object", [](Json& j) { j["graph_module"]["signature"]["input_specs"][2] = {{"custom_obj", {{"arg", {{"name", "x"}}}}}}; }, ErrorCode::Unsupported, "input_specs[2]", "custom object"},
-      {"integer input", [](Json& j) { graph_of(j)["inputs"][2] = {{"as_sym_int", {{"as_name", "n"}}}}; }, ErrorCode::Unsupported, "graph.inputs[2]", "not a tensor"},
-      {"mutation", [](Json& j) { j["graph_module"]["signature"]["output_specs"][0] = {{"buffer_mutation", {{"arg", {{"name", "relu"}}}, {"buffer_name", "b"}}}}; }, ErrorCode::Unsupported, "output_specs[0]", "changes state"},
-      {"undefined output", [](Json& j) { graph_of(j)["outputs"][0] = tensor("ghost"); }, ErrorCode::BadInput, "graph.outputs[0]", "'ghost' is not defined"},
-      {"integer output", [](Json& j) { graph_of(j)["outputs"][0] = {{"as_int", 3}}; }, ErrorCode::Unsupported, "graph.outputs[0]", "not a tensor"},
-      {"nodes is an object", [](Json& j) { graph_of(j)["nodes"] = Json::object(); }, ErrorCode::BadInput, "graph.nodes", "expected a list"},
-      {"node is text", [](Json& j) { graph_of(j)["nodes"][0] = "x"; }, ErrorCode::BadInput, "graph.nodes[0]", "expected an object"},
-      {"inputs missing", [](Json& j) { node_of(j, 0).erase("inputs"); }, ErrorCode::BadInput, "nodes[0]", "'inputs' is missing"},
-      {"reads overwritten", [](Json& j) {
+      {"unknown dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 99; }, ErrorCode::Unsupported,
+       "tensor_values.linear.dtype", "type number 99"},
+      {"complex dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 10; }, ErrorCode::Unsupported,
+       "tensor_values.linear.dtype", "type number 10"},
+      {"dtype is text", [](Json& j) { meta_of(j, "linear")["dtype"] = "f32"; }, ErrorCode::BadInput,
+       "tensor_values.linear.dtype", "expected an integer"},
+      {"sparse", [](Json& j) { meta_of(j, "x")["layout"] = 1; }, ErrorCode::Unsupported, "tensor_values.x.layout",
+       "not strided"},
+      {"negative size", [](Json& j) { meta_of(j, "p_fc_weight")["sizes"][0]["as_int"] = -3; }, ErrorCode::BadInput,
+       "p_fc_weight.sizes[0]", "negative"},
+      {"negative input size", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = -4; }, ErrorCode::BadInput,
+       "x.sizes[1]", "negative"},
+      {"huge weight",
+       [](Json& j) {
+         for (auto& s : meta_of(j, "p_fc_weight")["sizes"]) s["as_int"] = INT64_MAX / 2;
+       },
+       ErrorCode::BadInput, "p_fc_weight", "too large"},
+      {"symbolic weight",
+       [](Json& j) {
+         meta_of(j, "p_fc_bias")["sizes"][0] = {{"as_expr", {{"expr_str", "s0"}}}};
+       },
+       ErrorCode::BadInput, "p_fc_bias.sizes[0]", "symbolic"},
+      {"strides short", [](Json& j) { meta_of(j, "p_fc_weight")["strides"].erase(0); }, ErrorCode::BadInput,
+       "p_fc_weight.strides", "1 strides for 2"},
+      {"too many axes",
+       [](Json& j) {
+         meta_of(j, "x")["sizes"] = Json(std::vector<Json>(65, {{"as_int", 1}}));
+       },
+       ErrorCode::BadInput, "x.sizes", "65 axes"},
+      {"size expression",
+       [](Json& j) { meta_of(j, "x")["sizes"][0]["as_expr"]["expr_str"] = "FloorDiv(Symbol('s0'), Integer(2))"; },
+       ErrorCode::Unsupported, "x.sizes[0].as_expr.expr_str", "'FloorDiv'"},
+      {"size is text", [](Json& j) { meta_of(j, "x")["sizes"][1] = "4"; }, ErrorCode::BadInput, "x.sizes[1]",
+       "expected an object"},
+      {"size is real", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = 4.5; }, ErrorCode::BadInput,
+       "x.sizes[1].as_int", "expected an integer"},
+      {"empty range", [](Json& j) { j["range_constraints"]["s0"]["min_val"] = 65; }, ErrorCode::BadInput,
+       "range_constraints.s0", "range is empty"},
+      {"specs short", [](Json& j) { j["graph_module"]["signature"]["input_specs"].erase(0); }, ErrorCode::BadInput,
+       "signature.input_specs", "2 specs for 3"},
+      {"spec of another tensor",
+       [](Json& j) { j["graph_module"]["signature"]["input_specs"][0]["parameter"]["arg"]["name"] = "x"; },
+       ErrorCode::BadInput, "input_specs[0]", "names 'x'"},
+      {"weight twice",
+       [](Json& j) { j["graph_module"]["signature"]["input_specs"][1]["parameter"]["parameter_name"] = "fc.weight"; },
+       ErrorCode::BadInput, "input_specs[1]", "declared twice"},
+      {"token",
+       [](Json& j) {
+         j["graph_module"]["signature"]["input_specs"][2] = {{"token", {{"arg", {{"name", "x"}}}}}};
+       },
+       ErrorCode::Unsupported, "input_specs[2]", "effect tokens"},
+      {"custom object",
+       [](Json& j) {
+         j["graph_module"]["signature"]["input_specs"][2] = {{"custom_obj", {{"arg", {{"name", "x"}}}}}};
+       },
+       ErrorCode::Unsupported, "input_specs[2]", "custom object"},
+      {"integer input",
+       [](Json& j) {
+         graph_of(j)["inputs"][2] = {{"as_sym_int", {{"as_name", "n"}}}};
+       },
+       ErrorCode::Unsupported, "graph.inputs[2]", "not a tensor"},
+      {"mutation",
+       [](Json& j) {
+         j["graph_module"]["signature"]["output_specs"][0] = {
+             {"buffer_mutation", {{"arg", {{"name", "relu"}}}, {"buffer_name", "b"}}}};
+       },
+       ErrorCode::Unsupported, "output_specs[0]", "changes state"},
+      {"undefined output", [](Json& j) { graph_of(j)["outputs"][0] = tensor("ghost"); }, ErrorCode::BadInput,
+       "graph.outputs[0]", "'ghost' is not defined"},
+      {"integer output",
+       [](Json& j) {
+         graph_of(j)["outputs"][0] = {{"as_int", 3}};
+       },
+       ErrorCode::Unsupported, "graph.outputs[0]", "not a tensor"},
+      {"nodes is an object", [](Json& j) { graph_of(j)["nodes"] = Json::object(); }, ErrorCode::BadInput, "graph.nodes",
+       "expected a list"},
+      {"node is text", [](Json& j) { graph_of(j)["nodes"][0] = "x"; }, ErrorCode::BadInput, "graph.nodes[0]",
+       "expected an object"},
+      {"inputs missing", [](Json& j) { node_of(j, 0).erase("inputs"); }, ErrorCode::BadInput, "nodes[0]",
+       "'inputs' is missing"},
+      {"reads overwritten",
+       [](Json& j) {
          Json extra = node_of(j, 1);
          node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
-         extra["name"] = "again"; extra["outputs"][0] = tensor("again");
-         graph_of(j)["nodes"].push_back(extra); meta_of(j, "again") = meta_of(j, "relu");
-       }, ErrorCode::Unsupported, "nodes[2]", "overwritten in place"},
-      {"writes its input", [](Json& j) {
-         node_of(j, 0)["target"] = "torch.ops.aten.relu_.default"; node_of(j, 0)["inputs"] = {argument("self", tensor("x"))}; meta_of(j, "linear") = meta_of(j, "x"); meta_of(j, "relu") = meta_of(j, "x");
-       }, ErrorCode::Unsupported, "nodes[0]", "changes 'x' in place"},
+         extra["name"] = "again";
+         extra["outputs"][0] = tensor("again");
+         graph_of(j)["nodes"].push_back(extra);
+         meta_of(j, "again") = meta_of(j, "relu");
+       },
+       ErrorCode::Unsupported, "nodes[2]", "overwritten in place"},
+      {"writes its input",
+       [](Json& j) {
+         node_of(j, 0)["target"] = "torch.ops.aten.relu_.default";
+         node_of(j, 0)["inputs"] = {argument("self", tensor("x"))};
+         meta_of(j, "linear") = meta_of(j, "x");
+         meta_of(j, "relu") = meta_of(j, "x");
+       },
+       ErrorCode::Unsupported, "nodes[0]", "changes 'x' in place"},
   };
   for (const Hostile& row : rows) {
     INFO(std::string(row.what));
@@ -269,12 +389,14 @@ TEST_CASE("torch.export: a Python number in front of a tensor") {
   REQUIRE_MESSAGE(mul.ok(), mul.error().to_string());
   CHECK(print_graph(*mul).find("aten.mul.Tensor(%linear, other = 0.5)") != std::string::npos);
   CHECK(read("torch.ops.aten.sub.Tensor", tensor("linear")).ok());
-  for (const char* target : {"torch.ops.aten.div.Tensor", "torch.ops.aten.add.Tensor"}) CHECK_FALSE(read(target, {{"as_int", 2}}).ok());
+  for (const char* target : {"torch.ops.aten.div.Tensor", "torch.ops.aten.add.Tensor"})
+    CHECK_FALSE(read(target, {{"as_int", 2}}).ok());
   CHECK_FALSE(read("torch.ops.aten.sub.Tensor", Json::array()).ok());
 }
 
 TEST_CASE("torch.export: strings of a file stay data") {
-  for (const char* name : {"a\"b", "x\n#include </etc/passwd>", "\\", "${HOME}", "*/ int main() {", "%s%n", "../../etc", "\xd7\xa9", "\x7f"}) {
+  for (const char* name : {"a\"b", "x\n#include </etc/passwd>", "\\", "${HOME}", "*/ int main() {", "%s%n", "../../etc",
+                           "\xd7\xa9", "\x7f"}) {
     INFO(std::string(name));
     Json j = small_export();
     j["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = name;

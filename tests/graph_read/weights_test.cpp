@@ -49,7 +49,8 @@ TEST_CASE("weights: by name from safetensors; missing ones are listed with near 
   TempFolder folder;
   std::string graph_path = folder.write("graph.json", small_export().dump());
   Tensor weight = Tensor::zeros(DType::f32, {3, 4}), bias = Tensor::zeros(DType::f32, {3});
-  std::string good = folder.file("good.safetensors"), part = folder.file("part.safetensors"), wrong = folder.file("wrong.safetensors");
+  std::string good = folder.file("good.safetensors"), part = folder.file("part.safetensors"),
+              wrong = folder.file("wrong.safetensors");
   REQUIRE(write_safetensors(good, {{"fc.weight", weight}, {"fc.bias", bias}, {"other", bias}}).ok());
   REQUIRE(write_safetensors(part, {{"model.fc.weight", weight}, {"fc.bais", bias}}).ok());
   REQUIRE(write_safetensors(wrong, {{"fc.weight", weight.transpose(0, 1)}, {"fc.bias", bias}}).ok());
@@ -90,13 +91,18 @@ TEST_CASE("weights: random ones are deterministic in seed and name, whatever els
   CHECK(stats_of(a, "b").max < 0.6);
 }
 
-TEST_CASE("weights: quantized weights get integers in range, scales that fit, zero points where the range is unsigned") {
+TEST_CASE(
+    "weights: quantized weights get integers in range, scales that fit, zero points where the range is unsigned") {
   for (bool is_signed : {true, false}) {
     INFO("signed " << is_signed);
-    std::string type = is_signed ? "i8" : "u8", range = is_signed ? "quant_min = -8, quant_max = 7" : "quant_min = 0, quant_max = 15";
+    std::string type = is_signed ? "i8" : "u8",
+                range = is_signed ? "quant_min = -8, quant_max = 7" : "quant_min = 0, quant_max = 15";
     Graph graph = with_random("param @w: " + type + "[64, 256]\nparam @s: bf16[64, 8]\nparam @z: " + type +
-                              "[64, 8]\ngraph(%x: bf16[3, 256]) {\n  %d = torchao.dequantize_affine.default(@w, block_size = [1, 32], scale = @s, zero_point = @z, "
-                              "input_dtype = " + type + ", " + range + ", output_dtype = bf16) : bf16[64, 256]\n"
+                              "[64, 8]\ngraph(%x: bf16[3, 256]) {\n  %d = torchao.dequantize_affine.default(@w, "
+                              "block_size = [1, 32], scale = @s, zero_point = @z, "
+                              "input_dtype = " +
+                              type + ", " + range +
+                              ", output_dtype = bf16) : bf16[64, 256]\n"
                               "  %y = aten.linear.default(%x, %d) : bf16[3, 64]\n  return %y\n}\n");
     Stats w = stats_of(graph, "w"), s = stats_of(graph, "s"), z = stats_of(graph, "z");
     CHECK(w.min == (is_signed ? -8 : 0));
@@ -113,7 +119,8 @@ TEST_CASE("weights: no dtype ever gets a denormal or a NaN") {
   for (const char* type : {"f32", "f16", "bf16", "f8e4m3", "f8e5m2"}) {
     INFO(std::string(type));
     std::string t = type;
-    Graph graph = with_random("param @w: " + t + "[64, 4096]\ngraph(%x: " + t + "[2, 4096]) {\n  %y = aten.add.Tensor(@w, 1) : " + t + "[64, 4096]\n  return %y\n}\n");
+    Graph graph = with_random("param @w: " + t + "[64, 4096]\ngraph(%x: " + t +
+                              "[2, 4096]) {\n  %y = aten.add.Tensor(@w, 1) : " + t + "[64, 4096]\n  return %y\n}\n");
     double smallest = t == "f16" || t == "f8e5m2" ? 0x1p-14 : t == "f8e4m3" ? 0x1p-6 : 0x1p-126;
     for (double v : elements(graph.value(value_named(graph, "w")).data)) {
       REQUIRE(std::isfinite(v));

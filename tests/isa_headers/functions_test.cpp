@@ -34,7 +34,8 @@ TEST_CASE("unary functions keep the bounds their header states") {
       for (size_t i = 0; i < x.size(); ++i) {
         const double want = reference_unary(name, x[i]);
         if (within_bound(name, x[i], y[i], want)) continue;
-        if (bad++ < 3) FAIL_CHECK(name, "(", x[i], ") = ", y[i], " but is ", want, ", off by ", ulp_error(y[i], want), " ulp");
+        if (bad++ < 3)
+          FAIL_CHECK(name, "(", x[i], ") = ", y[i], " but is ", want, ", off by ", ulp_error(y[i], want), " ulp");
       }
       CHECK_MESSAGE(bad == 0, name);
     }
@@ -58,7 +59,9 @@ TEST_CASE("pow: specials as IEEE 754, elsewhere 4 ulp") {
     int bad = 0;
     for (size_t i = 0; i < x.size() && bad < 5; ++i) {
       const double want = std::pow(double{x[i]}, double{y[i]});
-      if (ulp_error(z[i], want) <= 4 && std::signbit(z[i]) == (std::isnan(want) ? std::signbit(z[i]) : std::signbit(want))) continue;
+      if (ulp_error(z[i], want) <= 4 &&
+          std::signbit(z[i]) == (std::isnan(want) ? std::signbit(z[i]) : std::signbit(want)))
+        continue;
       FAIL_CHECK("pow(", x[i], ", ", y[i], ") = ", z[i], " but is ", want, ", off by ", ulp_error(z[i], want), " ulp");
       ++bad;
     }
@@ -92,7 +95,8 @@ TEST_CASE("arithmetic is exact to the bit, and NaN wins max, min, clamp and relu
     }
     find(probe, "clamp").map(a.data(), minus.data(), ones.data(), y.data(), n);
     for (int i = 0; i < n; ++i)
-      CHECK_MESSAGE(same(y[i], std::isnan(a[i]) ? a[i] : std::clamp(a[i], -1.0f, 1.0f)), "clamp ", a[i], " gave ", y[i]);
+      CHECK_MESSAGE(same(y[i], std::isnan(a[i]) ? a[i] : std::clamp(a[i], -1.0f, 1.0f)), "clamp ", a[i], " gave ",
+                    y[i]);
   });
 }
 

@@ -57,9 +57,11 @@ inline const ProbeStorage& find_storage(const IsaProbe& probe, std::string_view 
 }
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
-inline const float kSpecial[] = {0.0f,     -0.0f,      1.0f,    -1.0f, kInf,   -kInf,   std::nanf(""), 1e-45f, -1e-45f, 1.1e-38f,
-                          -1.1e-38f, 1.17549435e-38f, 3.4028235e38f, -3.4028235e38f, 0.5f, -0.5f, 1.5f, -1.5f, 2.5f, -2.5f,
-                          2.0f,     -2.0f,      3.0f,    -3.0f, 8388607.5f, 8388608.0f, 1e10f, -1e10f, 88.7f, -88.7f, -103.9f, 104.0f};
+inline const float kSpecial[] = {
+    0.0f,       -0.0f,      1.0f,      -1.0f,           kInf,          -kInf,          std::nanf(""), 1e-45f,
+    -1e-45f,    1.1e-38f,   -1.1e-38f, 1.17549435e-38f, 3.4028235e38f, -3.4028235e38f, 0.5f,          -0.5f,
+    1.5f,       -1.5f,      2.5f,      -2.5f,           2.0f,          -2.0f,          3.0f,          -3.0f,
+    8388607.5f, 8388608.0f, 1e10f,     -1e10f,          88.7f,         -88.7f,         -103.9f,       104.0f};
 
 // Specials, every 30011th bit pattern, and a dense stretch where the functions bend; a multiple of 16 long.
 inline const std::vector<float>& sample() {

@@ -47,7 +47,8 @@ inline double ulp_error(float got, double want) {
   if (got == rounded) return 0;
   if (std::isinf(rounded) || std::isinf(got)) {  // the largest float and infinity count as neighbours
     const float largest = std::numeric_limits<float>::max();
-    return std::fabs(std::isinf(got) ? rounded : got) == largest && std::signbit(got) == std::signbit(rounded) ? 1 : inf;
+    return std::fabs(std::isinf(got) ? rounded : got) == largest && std::signbit(got) == std::signbit(rounded) ? 1
+                                                                                                               : inf;
   }
   const int exponent = want == 0 ? -126 : std::max(std::ilogb(want), -126);
   return std::fabs(got - want) / std::ldexp(1.0, exponent - 23);

@@ -39,7 +39,8 @@ double element(const std::string& type, const char* p) {
   if (type == "i32" || type == "vi") return as(int32_t{});
   if (type == "i8" || type == "i8_sat" || type == "vi_i8") return as(int8_t{});
   if (type == "u8" || type == "u8_sat" || type == "vi_u8" || type == "bool") return as(uint8_t{});
-  if (type.starts_with("f8")) return qcg::element_to_double(*qcg::dtype_from_name(type), reinterpret_cast<const std::byte*>(p));
+  if (type.starts_with("f8"))
+    return qcg::element_to_double(*qcg::dtype_from_name(type), reinterpret_cast<const std::byte*>(p));
   const uint16_t h = as(uint16_t{});
   if (type == "bf16") {
     const uint32_t bits = uint32_t{h} << 16;
@@ -181,7 +182,8 @@ TEST_CASE("every 16-bit pattern loads to its value and stores back to itself") {
         for (int i = 0; i < probe.lanes; ++i) {
           const double want = element(type, reinterpret_cast<const char*>(in + i));
           bad += ulp_error(y[i], want) != 0;
-          bad += std::isnan(want) ? !std::isnan(element(type, reinterpret_cast<const char*>(out + i))) : in[i] != out[i];
+          bad +=
+              std::isnan(want) ? !std::isnan(element(type, reinterpret_cast<const char*>(out + i))) : in[i] != out[i];
         }
       }
       CHECK_MESSAGE(bad == 0, type);
@@ -190,7 +192,8 @@ TEST_CASE("every 16-bit pattern loads to its value and stores back to itself") {
 }
 
 TEST_CASE("saturating stores: out of range, ties, infinities and NaN") {
-  const float x[16] = {-1e9f, 1e9f, kInf, -kInf, std::nanf(""), 126.5f, 127.5f, -128.5f, 0.5f, 1.5f, 254.5f, 255.5f, -0.5f, 2.5f, 0, 0};
+  const float x[16] = {-1e9f, 1e9f, kInf,   -kInf,  std::nanf(""), 126.5f, 127.5f, -128.5f,
+                       0.5f,  1.5f, 254.5f, 255.5f, -0.5f,         2.5f,   0,      0};
   const int want_i8[14] = {-128, 127, 127, -128, -128, 126, 127, -128, 0, 2, 127, 127, 0, 2};
   const int want_u8[14] = {0, 255, 255, 0, 0, 126, 128, 0, 0, 2, 254, 255, 0, 2};
   for_each_probe([&](const IsaProbe& probe) {

@@ -34,13 +34,17 @@ TEST_CASE("epilogues over several segments and every kind of operand") {
     for (Scheme scheme : {Scheme::dense, Scheme::w8, Scheme::w4}) {
       // gate * up and an unrelated sibling: two outputs of one problem.
       Problem p = base(scheme, DType::bf16, scheme == Scheme::dense ? DType::bf16 : DType::i8, {45, 45, 19}, 70);
-      p.outputs.push_back({Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), DType::bf16, 45, {0, 1}});
+      p.outputs.push_back(
+          {Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), DType::bf16, 45, {0, 1}});
       p.outputs.push_back({Expr::acc(2), DType::f32, 19, {2}});
       cases.push_back(make_case(p, isa, 4, seed++));
       cases.push_back(make_case(p, isa, 40, seed++));
     }
     Problem p = base(Scheme::da8w8, DType::i8, DType::i8, {37}, 52);
-    p.operands = {{DType::f32, Broadcast::full}, {DType::bf16, Broadcast::row}, {DType::f32, Broadcast::column}, {DType::f16, Broadcast::scalar}};
+    p.operands = {{DType::f32, Broadcast::full},
+                  {DType::bf16, Broadcast::row},
+                  {DType::f32, Broadcast::column},
+                  {DType::f16, Broadcast::scalar}};
     Expr sum = Expr::call("add", {Expr::acc(0), Expr::in(0)});
     sum = Expr::call("mul", {Expr::call("add", {sum, Expr::in(1)}), Expr::in(2)});
     p.outputs.push_back({Expr::call("add", {sum, Expr::in(3)}), DType::f32, 37, {0}});
@@ -57,7 +61,8 @@ TEST_CASE("epilogues over several segments and every kind of operand") {
 TEST_CASE("int8 results are rounded to even and saturate, and come back as floats") {
   auto quantized = [](Expr x, double inverse, double zero, double low, double high) {
     Expr q = Expr::call("round_even", {Expr::call("mul", {std::move(x), Expr::number(inverse)})});
-    return Expr::call("clamp", {Expr::call("add", {std::move(q), Expr::number(zero)}), Expr::number(low), Expr::number(high)});
+    return Expr::call("clamp",
+                      {Expr::call("add", {std::move(q), Expr::number(zero)}), Expr::number(low), Expr::number(high)});
   };
   std::vector<Case> cases;
   uint64_t seed = 100;
@@ -65,10 +70,15 @@ TEST_CASE("int8 results are rounded to even and saturate, and come back as float
     for (DType activation : {DType::i8, DType::u8}) {
       Problem p = base(Scheme::da8w8, activation, DType::i8, {37, 19, 21}, 52);
       const Expr silu = quantized(Expr::call("silu", {Expr::acc(0)}), 8, 7, 0, 255);
-      const Expr back = Expr::call("mul", {Expr::call("sub", {Expr::cast(DType::u8, silu), Expr::number(7)}), Expr::number(0.125)});
+      const Expr back =
+          Expr::call("mul", {Expr::call("sub", {Expr::cast(DType::u8, silu), Expr::number(7)}), Expr::number(0.125)});
       p.outputs.push_back({quantized(back, 4, -3, -128, 127), DType::i8, 37, {0}});
       p.outputs.push_back({quantized(Expr::acc(1), 32, 100, 0, 255), DType::u8, 19, {1}});
-      p.outputs.push_back({Expr::call("mul", {Expr::cast(DType::i8, quantized(Expr::acc(2), 16, 0, -127, 127)), Expr::number(0.5)}), DType::f32, 21, {2}});
+      p.outputs.push_back(
+          {Expr::call("mul", {Expr::cast(DType::i8, quantized(Expr::acc(2), 16, 0, -127, 127)), Expr::number(0.5)}),
+           DType::f32,
+           21,
+           {2}});
       for (int64_t m : {1, 20}) cases.push_back(make_case(p, isa, m, seed++));
     }
   build_cases(cases);
@@ -82,7 +92,8 @@ TEST_CASE("a merged sibling has the bits it has alone") {
   std::vector<Case> cases;
   for (Scheme scheme : {Scheme::dense, Scheme::w8, Scheme::da8w8}) {
     const bool integer = scheme == Scheme::da8w8;
-    Problem both = base(scheme, integer ? DType::i8 : DType::f32, scheme == Scheme::dense ? DType::f32 : DType::i8, {40, 40}, 100);
+    Problem both =
+        base(scheme, integer ? DType::i8 : DType::f32, scheme == Scheme::dense ? DType::f32 : DType::i8, {40, 40}, 100);
     both.outputs = {{Expr::acc(0), DType::f32, 40, {0}}, {Expr::acc(1), DType::f32, 40, {1}}};
     Problem alone = both;
     alone.segments.pop_back(), alone.outputs.pop_back();
@@ -136,8 +147,9 @@ TEST_CASE("zero points beyond int8 are refused where sums are integers") {
       SegmentTensors t;
       t.weight = Tensor::zeros(DType::i8, {2, 32});
       t.scales = Tensor::zeros(DType::f32, {2, 1});
-      const int32_t zeros[2] = {0, zero};
-      t.zeros = Tensor::from_bytes(DType::i32, {2, 1}, std::as_bytes(std::span(zeros)));
+      std::vector<std::byte> zeros(8);
+      int_to_element(DType::i32, zero, zeros.data() + 4);
+      t.zeros = Tensor::from_bytes(DType::i32, {2, 1}, zeros);
       const PackedLayout layout = layout_for(p, {Device::cpu, Isa::portable});
       std::vector<std::byte> out(size_t(packed_bytes(p, layout)));
       const Status status = pack_weights(p, layout, {t}, out);

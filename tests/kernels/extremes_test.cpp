@@ -15,13 +15,20 @@ struct Row {
   DType scale = DType::f32;
 };
 constexpr Row kRows[] = {
-    {Scheme::dense, DType::bf16, DType::bf16, 0, DType::f32}, {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},
-    {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},    {Scheme::w4, DType::f32, DType::i8, 32, DType::f32},
-    {Scheme::w4, DType::bf16, DType::i8, 128, DType::bf16, DType::bf16}, {Scheme::f8, DType::bf16, DType::f8e4m3, 0, DType::f32},
-    {Scheme::f8, DType::f8e5m2, DType::f8e5m2, 128, DType::f32}, {Scheme::f4, DType::bf16, DType::i8, 32, DType::f32},
-    {Scheme::nf4, DType::f32, DType::i8, 64, DType::f32},     {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},
-    {Scheme::da8w8, DType::i8, DType::i8, 64, DType::f32},    {Scheme::da8w4, DType::u8, DType::i8, 32, DType::f32},
-    {Scheme::da8f4, DType::i8, DType::i8, 32, DType::f32},    {Scheme::s8s8, DType::u8, DType::i8, 0, DType::i32},
+    {Scheme::dense, DType::bf16, DType::bf16, 0, DType::f32},
+    {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},
+    {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},
+    {Scheme::w4, DType::f32, DType::i8, 32, DType::f32},
+    {Scheme::w4, DType::bf16, DType::i8, 128, DType::bf16, DType::bf16},
+    {Scheme::f8, DType::bf16, DType::f8e4m3, 0, DType::f32},
+    {Scheme::f8, DType::f8e5m2, DType::f8e5m2, 128, DType::f32},
+    {Scheme::f4, DType::bf16, DType::i8, 32, DType::f32},
+    {Scheme::nf4, DType::f32, DType::i8, 64, DType::f32},
+    {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},
+    {Scheme::da8w8, DType::i8, DType::i8, 64, DType::f32},
+    {Scheme::da8w4, DType::u8, DType::i8, 32, DType::f32},
+    {Scheme::da8f4, DType::i8, DType::i8, 32, DType::f32},
+    {Scheme::s8s8, DType::u8, DType::i8, 0, DType::i32},
 };
 
 Problem problem_of(const Row& row) {
@@ -52,7 +59,8 @@ TEST_CASE("long sums, extreme scales and both ends of every range") {
       c.isa = isa;
       const auto all = candidates(c.problem, {Device::cpu, isa}, 2, 4);
       // The microkernels of narrower ISAs that compete here have a turn of their own.
-      const auto own = std::find_if(all.begin(), all.end(), [&](const Candidate& candidate) { return candidate.microkernel->isa == isa; });
+      const auto own = std::find_if(all.begin(), all.end(),
+                                    [&](const Candidate& candidate) { return candidate.microkernel->isa == isa; });
       if (own == all.end()) continue;
       c.candidate = *own;
       c.seed = 300 + cases.size();

@@ -67,7 +67,8 @@ inline void put_rows(CallData& data, const Tensor& t, int64_t stride, bool at_en
   const size_t row_bytes = size_t(width) * dtype_bytes(t.dtype);
   GuardedBuffer buffer(strided_bytes(rows, width, stride, t.dtype), at_end, dtype_bytes(t.dtype));
   for (int64_t r = 0; r < rows; ++r)
-    std::memcpy(buffer.data() + size_t(r * stride) * dtype_bytes(t.dtype), t.storage->bytes.data() + size_t(r) * row_bytes, row_bytes);
+    std::memcpy(buffer.data() + size_t(r * stride) * dtype_bytes(t.dtype),
+                t.storage->bytes.data() + size_t(r) * row_bytes, row_bytes);
   data.buffers.push_back(std::move(buffer));
   data.strides.push_back(stride);
 }
@@ -78,27 +79,32 @@ inline CallData make_call(Case& c, int64_t m, bool at_end, int64_t clean_row = -
   CallData d;
   const bool integer = !is_floating(p.activation);
   for (int64_t width : p.k_segments) {
-    const double low = p.activation == DType::u8 ? 0 : -128, high = p.activation == DType::u8 ? 255 : 127, most = largest(p.activation);
+    const double low = p.activation == DType::u8 ? 0 : -128, high = p.activation == DType::u8 ? 255 : 127,
+                 most = largest(p.activation);
     const bool ends = c.numbers == Numbers::ends;
-    Tensor x = integer ? ends ? ends_tensor(p.activation, {m, width}, rng, low, high) : random_tensor(p.activation, {m, width}, rng, low, high, true)
-               : ends && most > 1 ? ends_tensor(p.activation, {m, width}, rng, -most, most)
+    Tensor x = integer            ? ends ? ends_tensor(p.activation, {m, width}, rng, low, high)
+                                         : random_tensor(p.activation, {m, width}, rng, low, high, true)
+                          : ends && most > 1 ? ends_tensor(p.activation, {m, width}, rng, -most, most)
                                   : random_tensor(p.activation, {m, width}, rng, -2, 2, c.powers);
     if (clean_row >= 0 && !integer) {
       auto* bytes = const_cast<std::byte*>(x.storage->bytes.data());
       for (int64_t i = 0; i < m * width; ++i)
-        if (i / width != clean_row) double_to_element(p.activation, std::nan(""), bytes + size_t(i) * dtype_bytes(p.activation));
+        if (i / width != clean_row)
+          double_to_element(p.activation, std::nan(""), bytes + size_t(i) * dtype_bytes(p.activation));
     }
     d.xs.push_back(x);
     put_rows(d, x, width + 3, at_end);
   }
   if (scheme_info(p.scheme).quantized_activation) {
-    Tensor s = c.powers ? power_tensor(DType::f32, {m, 1}, rng) : random_tensor(DType::f32, {m, 1}, rng, 0.001, 0.05, false);
+    Tensor s =
+        c.powers ? power_tensor(DType::f32, {m, 1}, rng) : random_tensor(DType::f32, {m, 1}, rng, 0.001, 0.05, false);
     for (int64_t r = 0; r < m; ++r) d.x_scale.push_back(element_to_double(DType::f32, s.storage->bytes.data() + r * 4));
     put_rows(d, s, 1, at_end);
   }
   if (p.x_has_zero) {
     const double low = p.activation == DType::u8 ? 0 : -128, high = p.activation == DType::u8 ? 255 : 127;
-    Tensor z = c.numbers == Numbers::ends ? ends_tensor(DType::i32, {m, 1}, rng, low, high) : random_tensor(DType::i32, {m, 1}, rng, low, high, true);
+    Tensor z = c.numbers == Numbers::ends ? ends_tensor(DType::i32, {m, 1}, rng, low, high)
+                                          : random_tensor(DType::i32, {m, 1}, rng, low, high, true);
     for (int64_t r = 0; r < m; ++r) d.x_zero.push_back(element_to_int(DType::i32, z.storage->bytes.data() + r * 4));
     put_rows(d, z, 1, at_end);
   }

@@ -46,7 +46,8 @@ struct Case {
   bool emulated = false;          // AMX tiles are arrays: this host has none
 };
 
-inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, double low, double high, bool integers) {
+inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, double low, double high,
+                            bool integers) {
   int64_t n = 1;
   for (int64_t d : shape) n *= d;
   std::vector<std::byte> bytes(size_t(n) * dtype_bytes(dtype));
@@ -77,7 +78,8 @@ inline Tensor power_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937
   for (int64_t d : shape) n *= d;
   std::vector<std::byte> bytes(size_t(n) * dtype_bytes(dtype));
   for (int64_t i = 0; i < n; ++i)
-    double_to_element(dtype, std::ldexp(rng() & 1 ? 1.0 : -1.0, int(rng() % 3) - 1), bytes.data() + size_t(i) * dtype_bytes(dtype));
+    double_to_element(dtype, std::ldexp(rng() & 1 ? 1.0 : -1.0, int(rng() % 3) - 1),
+                      bytes.data() + size_t(i) * dtype_bytes(dtype));
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
@@ -93,7 +95,9 @@ inline double largest(DType dtype) { return dtype == DType::f8e4m3 ? 448 : dtype
 inline Tensor make_scales(const Case& c, int64_t n, std::mt19937_64& rng) {
   const Problem& p = c.problem;
   if (c.powers) return power_tensor(p.scale, {n, p.groups()}, rng);
-  const auto [low, high] = c.numbers == Numbers::tiny_scales ? std::pair(1e-40, 1e-38) : c.numbers == Numbers::huge_scales ? std::pair(1e26, 1e28) : std::pair(0.001, 0.03);
+  const auto [low, high] = c.numbers == Numbers::tiny_scales   ? std::pair(1e-40, 1e-38)
+                           : c.numbers == Numbers::huge_scales ? std::pair(1e26, 1e28)
+                                                               : std::pair(0.001, 0.03);
   return random_tensor(p.scale, {n, p.groups()}, rng, low, high, false);
 }
 
@@ -103,20 +107,28 @@ inline void make_tensors(Case& c) {
   const int64_t groups = p.groups();
   const bool ends = c.numbers == Numbers::ends;
   auto whole = [&](DType dtype, std::vector<int64_t> shape, double low, double high) {
-    return ends ? ends_tensor(dtype, std::move(shape), rng, low, high) : random_tensor(dtype, std::move(shape), rng, low, high, true);
+    return ends ? ends_tensor(dtype, std::move(shape), rng, low, high)
+                : random_tensor(dtype, std::move(shape), rng, low, high, true);
   };
   for (const Segment& s : p.segments) {
     SegmentTensors t;
     const WeightInfo& info = scheme_info(p.scheme).weight;
     const int zero_low = info.bits > 0 ? -(1 << (info.bits - 1)) : 0, zero_high = -1 - zero_low;
-    if (ends && p.scheme == Scheme::f8) t.weight = ends_tensor(p.weight, {s.n, p.k}, rng, -largest(p.weight), largest(p.weight));
-    else if (p.scheme == Scheme::dense || p.scheme == Scheme::f8) t.weight = c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
+    if (ends && p.scheme == Scheme::f8)
+      t.weight = ends_tensor(p.weight, {s.n, p.k}, rng, -largest(p.weight), largest(p.weight));
+    else if (p.scheme == Scheme::dense || p.scheme == Scheme::f8)
+      t.weight =
+          c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);
     else if (info.numbers && !ends) t.weight = e2m1_tensor({s.n, p.k}, rng);
     else t.weight = whole(DType::i8, {s.n, p.k}, info.low, info.high);
     if (scheme_info(p.scheme).has_scales) t.scales = make_scales(c, s.n, rng);
-    if (s.has_offset) t.offsets = c.powers ? power_tensor(p.scale, {s.n, groups}, rng) : random_tensor(p.scale, {s.n, groups}, rng, -0.2, 0.2, false);
-    if (s.has_zero) t.zeros = ends ? ends_tensor(DType::i32, {s.n, groups}, rng, zero_low, zero_high)
-                               : random_tensor(DType::i32, {s.n, groups}, rng, std::max(zero_low, -100), std::min(zero_high, 100), true);
+    if (s.has_offset)
+      t.offsets = c.powers ? power_tensor(p.scale, {s.n, groups}, rng)
+                           : random_tensor(p.scale, {s.n, groups}, rng, -0.2, 0.2, false);
+    if (s.has_zero)
+      t.zeros = ends ? ends_tensor(DType::i32, {s.n, groups}, rng, zero_low, zero_high)
+                     : random_tensor(DType::i32, {s.n, groups}, rng, std::max(zero_low, -100), std::min(zero_high, 100),
+                                     true);
     if (s.has_bias) t.bias = random_tensor(DType::f32, {s.n}, rng, -4, 4, c.powers);
     c.tensors.push_back(std::move(t));
   }

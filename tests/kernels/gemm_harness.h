@@ -22,7 +22,9 @@ struct Sum {
 inline double rounded_weight(const Case& c, const SegmentTensors& t, int64_t n, int64_t g, double w) {
   const Problem& p = c.problem;
   const auto read = [&](const Tensor& tensor) {
-    return tensor.bound() ? element_to_double(p.scale, tensor.storage->bytes.data() + size_t(n * p.groups() + g) * dtype_bytes(p.scale)) : 0;
+    return tensor.bound() ? element_to_double(p.scale, tensor.storage->bytes.data() +
+                                                           size_t(n * p.groups() + g) * dtype_bytes(p.scale))
+                          : 0;
   };
   return round_to_dtype(DType::bf16, std::fma(float(w), float(read(t.scales)), float(read(t.offsets))));
 }
@@ -40,19 +42,26 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
     for (int64_t j = 0; j < p.k_segments[i]; ++j, ++k) {
       const std::byte* xp = d.xs[i].storage->bytes.data() + size_t(row * p.k_segments[i] + j) * xb;
       const std::byte* wp = t.weight.storage->bytes.data() + size_t(n * p.k + k) * wb;
-      double x = is_floating(p.activation) ? element_to_double(p.activation, xp) : double(element_to_int(p.activation, xp));
+      double x =
+          is_floating(p.activation) ? element_to_double(p.activation, xp) : double(element_to_int(p.activation, xp));
       double w = is_floating(p.weight) ? element_to_double(p.weight, wp) : double(element_to_int(p.weight, wp));
       if (info.values) w = value_of(info, int(w));
       const int64_t g = k / group;
-      if (t.zeros.bound()) w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
+      if (t.zeros.bound())
+        w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
       if (!d.x_zero.empty()) x -= double(d.x_zero[size_t(row)]);
       if (c.candidate.rounded) w = rounded_weight(c, t, n, g, w);
       group_sum += x * w, group_magnitude += std::abs(x * w), x_sum += x;
       if (k + 1 == p.k || (k + 1) % group == 0) {
         const size_t at = size_t(n * groups + g) * dtype_bytes(p.scale);
-        const double scale = t.scales.bound() && !c.candidate.rounded ? element_to_double(p.scale, t.scales.storage->bytes.data() + at) : 1;
-        const double offset = t.offsets.bound() && !c.candidate.rounded ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at) : 0;
-        sum.value += group_sum * scale + offset * x_sum, sum.magnitude += group_magnitude * std::abs(scale) + std::abs(offset * x_sum);
+        const double scale = t.scales.bound() && !c.candidate.rounded
+                                 ? element_to_double(p.scale, t.scales.storage->bytes.data() + at)
+                                 : 1;
+        const double offset = t.offsets.bound() && !c.candidate.rounded
+                                  ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at)
+                                  : 0;
+        sum.value += group_sum * scale + offset * x_sum,
+            sum.magnitude += group_magnitude * std::abs(scale) + std::abs(offset * x_sum);
         sum.terms += std::abs(group_sum * scale);
         group_sum = group_magnitude = x_sum = 0;
       }
@@ -113,12 +122,14 @@ inline int count_wrong(const Case& c, CallData& d, int64_t m) {
         const bool plain = output.expr.kind == ExprKind::acc;
         const double denormal = (double(p.groups()) + 4) * 0x1p-149;  // below, f32 rounds in steps of one size
         bound = 1.5 * bound + denormal + ulp_of(output.dtype, want) + (plain ? 0 : 1e-6 * (1 + std::abs(want)));
-        const std::byte* at = d.buffers[d.first_output + o].data() + size_t(row * d.strides[d.first_output + o] + n) * bytes;
+        const std::byte* at =
+            d.buffers[d.first_output + o].data() + size_t(row * d.strides[d.first_output + o] + n) * bytes;
         const double got = element_to_double(output.dtype, at);
         if (exact && plain) bound = 0;
         const double target = exact && plain && is_floating(output.dtype) ? round_to_dtype(output.dtype, want) : want;
         if (!(std::abs(got - target) <= bound) && wrong++ == 0)
-          MESSAGE(fmt::format("{} m={} output {} [{}, {}]: got {} want {} bound {} (seed {})", c.what, m, o, row, n, got, want, bound, c.seed));
+          MESSAGE(fmt::format("{} m={} output {} [{}, {}]: got {} want {} bound {} (seed {})", c.what, m, o, row, n,
+                              got, want, bound, c.seed));
       }
   }
   return wrong;
@@ -130,7 +141,9 @@ inline std::string output_bytes(const Case& c, CallData& d, int64_t m, int64_t o
     const size_t bytes = dtype_bytes(c.problem.outputs[o].dtype), row_bytes = size_t(c.problem.outputs[o].n) * bytes;
     for (int64_t r = 0; r < m; ++r)
       if (only_row < 0 || r == only_row)
-        all.append(reinterpret_cast<const char*>(d.buffers[d.first_output + o].data()) + size_t(r * d.strides[d.first_output + o]) * bytes, row_bytes);
+        all.append(reinterpret_cast<const char*>(d.buffers[d.first_output + o].data()) +
+                       size_t(r * d.strides[d.first_output + o]) * bytes,
+                   row_bytes);
   }
   return all;
 }

@@ -19,23 +19,39 @@ struct SchemeCase {
   bool offsets = false;
 };
 constexpr SchemeCase kSchemeCases[] = {
-    {Scheme::dense, DType::f32, DType::f32, 0, DType::f32},   {Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16},
-    {Scheme::dense, DType::f16, DType::f16, 0, DType::f16},   {Scheme::dense, DType::f32, DType::bf16, 0, DType::f32},
-    {Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16},     {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},
-    {Scheme::w8, DType::f16, DType::i8, 0, DType::f32},       {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16},
-    {Scheme::w4, DType::f32, DType::i8, 0, DType::f32},       {Scheme::w4, DType::f32, DType::i8, 20, DType::f32},
-    {Scheme::w4, DType::f16, DType::i8, 16, DType::f32},      {Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32},
-    {Scheme::da8w8, DType::u8, DType::i8, 0, DType::bf16},    {Scheme::s8s8, DType::i8, DType::i8, 0, DType::i32},
+    {Scheme::dense, DType::f32, DType::f32, 0, DType::f32},
+    {Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16},
+    {Scheme::dense, DType::f16, DType::f16, 0, DType::f16},
+    {Scheme::dense, DType::f32, DType::bf16, 0, DType::f32},
+    {Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16},
+    {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},
+    {Scheme::w8, DType::f16, DType::i8, 0, DType::f32},
+    {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16},
+    {Scheme::w4, DType::f32, DType::i8, 0, DType::f32},
+    {Scheme::w4, DType::f32, DType::i8, 20, DType::f32},
+    {Scheme::w4, DType::f16, DType::i8, 16, DType::f32},
+    {Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32},
+    {Scheme::da8w8, DType::u8, DType::i8, 0, DType::bf16},
+    {Scheme::s8s8, DType::i8, DType::i8, 0, DType::i32},
     {Scheme::s8s8, DType::u8, DType::i8, 0, DType::i32},
-    {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},    {Scheme::da8w8, DType::i8, DType::i8, 32, DType::f32},
-    {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16, true}, {Scheme::w4, DType::f32, DType::i8, 24, DType::f32, DType::f32, true},
-    {Scheme::da8w4, DType::i8, DType::i8, 32, DType::f32, DType::bf16},       {Scheme::da8w4, DType::u8, DType::i8, 24, DType::bf16},
-    {Scheme::da8w4, DType::i8, DType::i8, 0, DType::f32},     {Scheme::da8w4, DType::u8, DType::i8, 256, DType::f32, DType::bf16},
-    {Scheme::da8f4, DType::i8, DType::i8, 16, DType::f32},    {Scheme::da8f4, DType::u8, DType::i8, 32, DType::f32, DType::bf16},
-    {Scheme::f8, DType::bf16, DType::f8e4m3, 0, DType::bf16}, {Scheme::f8, DType::f32, DType::f8e5m2, 0, DType::f32},
-    {Scheme::f8, DType::f8e4m3, DType::f8e4m3, 0, DType::bf16}, {Scheme::f8, DType::f8e5m2, DType::f8e4m3, 128, DType::f32},
-    {Scheme::f4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16},       {Scheme::f4, DType::f32, DType::i8, 16, DType::f32},
-    {Scheme::nf4, DType::bf16, DType::i8, 64, DType::bf16},   {Scheme::nf4, DType::f32, DType::i8, 0, DType::f32},
+    {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},
+    {Scheme::da8w8, DType::i8, DType::i8, 32, DType::f32},
+    {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16, true},
+    {Scheme::w4, DType::f32, DType::i8, 24, DType::f32, DType::f32, true},
+    {Scheme::da8w4, DType::i8, DType::i8, 32, DType::f32, DType::bf16},
+    {Scheme::da8w4, DType::u8, DType::i8, 24, DType::bf16},
+    {Scheme::da8w4, DType::i8, DType::i8, 0, DType::f32},
+    {Scheme::da8w4, DType::u8, DType::i8, 256, DType::f32, DType::bf16},
+    {Scheme::da8f4, DType::i8, DType::i8, 16, DType::f32},
+    {Scheme::da8f4, DType::u8, DType::i8, 32, DType::f32, DType::bf16},
+    {Scheme::f8, DType::bf16, DType::f8e4m3, 0, DType::bf16},
+    {Scheme::f8, DType::f32, DType::f8e5m2, 0, DType::f32},
+    {Scheme::f8, DType::f8e4m3, DType::f8e4m3, 0, DType::bf16},
+    {Scheme::f8, DType::f8e5m2, DType::f8e4m3, 128, DType::f32},
+    {Scheme::f4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16},
+    {Scheme::f4, DType::f32, DType::i8, 16, DType::f32},
+    {Scheme::nf4, DType::bf16, DType::i8, 64, DType::bf16},
+    {Scheme::nf4, DType::f32, DType::i8, 0, DType::f32},
 };
 
 Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::vector<int64_t> ns, unsigned flags) {
@@ -60,7 +76,8 @@ Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::ve
 }
 
 std::string name_of(const SchemeCase& s, Isa isa, const Candidate& c, const Problem& p) {
-  return fmt::format("{} {} {} | {} | {}", isa_info(isa).name, scheme_name(s.scheme), dtype_name(s.activation), c.describe(), p.signature());
+  return fmt::format("{} {} {} | {} | {}", isa_info(isa).name, scheme_name(s.scheme), dtype_name(s.activation),
+                     c.describe(), p.signature());
 }
 
 // Whether this candidate has something that none before it had: as code for this ISA, as a tile of its microkernel, or as
@@ -70,8 +87,11 @@ class Coverage {
   bool adds(const SchemeCase& s, Isa isa, const Candidate& c) {
     const bool as_row = seen_.insert(fmt::format("{} {}", &s - kSchemeCases, isa_info(isa).name)).second;
     const bool as_tile = seen_.insert(fmt::format("{} {} {}", scheme_name(s.scheme), c.microkernel->name, c.mr)).second;
-    const bool as_code = seen_.insert(fmt::format("{} {} {} {}{}{}{}", scheme_name(s.scheme), isa_info(isa).name, c.microkernel->name, c.unpacks_block,
-                                                  c.rounded, !c.tails.empty(), c.ahead_bytes > 0)).second;
+    const bool as_code =
+        seen_
+            .insert(fmt::format("{} {} {} {}{}{}{}", scheme_name(s.scheme), isa_info(isa).name, c.microkernel->name,
+                                c.unpacks_block, c.rounded, !c.tails.empty(), c.ahead_bytes > 0))
+            .second;
     return as_row || as_tile || as_code;
   }
 
@@ -83,7 +103,8 @@ class Coverage {
 // cycle with periods without a common factor: every one meets every other.
 std::vector<Case> make_cases() {
   constexpr unsigned kStride = 61;
-  static const std::vector<std::vector<int64_t>> kKs = {{64}, {1}, {37}, {40, 3, 21}, {129}, {7, 9}, {96}, {260}, {15}, {1030}};
+  static const std::vector<std::vector<int64_t>> kKs = {{64},   {1},  {37},  {40, 3, 21}, {129},
+                                                        {7, 9}, {96}, {260}, {15},        {1030}};
   static const std::vector<std::vector<int64_t>> kNs = {{32}, {1}, {33, 17}, {70}, {15, 64, 3}, {31}, {48}};
   static const int64_t kBuckets[][2] = {{1, 1}, {2, 4}, {5, 16}, {17, 64}, {65, 256}};
   std::vector<Case> cases;
@@ -125,7 +146,8 @@ TEST_CASE("every scheme on every ISA over odd shapes") {
     ++(c.emulated ? emulated : ran);
     for (int64_t m : {int64_t(0), int64_t(1), 2 + int64_t(c.seed % 5), 7 + int64_t(c.seed % 61)}) check_case(c, m);
   }
-  MESSAGE(fmt::format("{} kernels ran, {} of AMX ran with emulated tiles, {} only compiled (this CPU lacks their ISA)", ran, emulated, skipped));
+  MESSAGE(fmt::format("{} kernels ran, {} of AMX ran with emulated tiles, {} only compiled (this CPU lacks their ISA)",
+                      ran, emulated, skipped));
   CHECK(ran > 0);
 }
 
@@ -159,8 +181,11 @@ TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
     ++ran;
     for (int64_t m : {int64_t(1), int64_t(16), int64_t(17), int64_t(49)}) check_case(c, m);
   }
-  if (cases.front().kernel == nullptr) MESSAGE("skipped: AMX kernels compiled only, this CPU has neither tiles nor AVX-512 BF16 to emulate them on");
-  else MESSAGE(fmt::format("{} AMX kernels ran{}", ran, cases.front().emulated ? " with emulated tiles; the instructions were assembled only" : ""));
+  if (cases.front().kernel == nullptr)
+    MESSAGE("skipped: AMX kernels compiled only, this CPU has neither tiles nor AVX-512 BF16 to emulate them on");
+  else
+    MESSAGE(fmt::format("{} AMX kernels ran{}", ran,
+                        cases.front().emulated ? " with emulated tiles; the instructions were assembled only" : ""));
 }
 
 TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums of their own") {
@@ -183,7 +208,8 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
         cases.push_back(std::move(c));
       }
       const bool grouped = s.group > 0 || scheme_info(s.scheme).weight.usual_group > 0;
-      CHECK_MESSAGE((rounded > 0) == (grouped && s.activation != DType::f32 && s.activation != DType::f16 && is_floating(s.activation) && s.scheme != Scheme::nf4),
+      CHECK_MESSAGE((rounded > 0) == (grouped && s.activation != DType::f32 && s.activation != DType::f16 &&
+                                      is_floating(s.activation) && s.scheme != Scheme::nf4),
                     name_of(s, isa, candidates(p, {Device::cpu, isa}, 17, 64)[0], p));
       p.may_round = false;
       for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) CHECK_FALSE(candidate.rounded);
@@ -204,8 +230,9 @@ TEST_CASE("AMX competes with vectors, and leaves them single rows and float acti
     CHECK(without > 0);
     return with;
   };
-  const SchemeCase dense{Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16}, w4{Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16},
-      w8{Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16}, da8w8{Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32};
+  const SchemeCase dense{Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16},
+      w4{Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16}, w8{Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16},
+      da8w8{Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32};
   for (const SchemeCase& s : {dense, w4, w8, da8w8}) {
     CHECK(tiles(s, 1, 1, false) == 0);
     CHECK(tiles(s, 2, 4, false) > 0);
@@ -250,7 +277,8 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
     for (const SchemeCase& s : kCases) {
       std::set<std::pair<bool, bool>> seen;
       for (const Candidate& candidate : candidates(problem_of(s, {200}, {70, 9}, 0), {Device::cpu, isa}, 17, 64)) {
-        if (candidate.tails.empty() || !seen.emplace(candidate.unpacks_block, candidate.ahead_bytes > 0).second) continue;
+        if (candidate.tails.empty() || !seen.emplace(candidate.unpacks_block, candidate.ahead_bytes > 0).second)
+          continue;
         Case c;
         c.problem = problem_of(s, {200}, {70, 9}, serial);
         c.isa = isa;
@@ -265,7 +293,8 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
     }
   build_cases(cases);
   for (Case& c : cases)
-    for (int64_t left = 1; c.kernel && left <= c.candidate.mr; ++left) check_case(c, left % 3 == 0 ? left : c.candidate.mr + left);
+    for (int64_t left = 1; c.kernel && left <= c.candidate.mr; ++left)
+      check_case(c, left % 3 == 0 ? left : c.candidate.mr + left);
 }
 
 TEST_CASE("kernels of fewer rows exist only for what a range of rows ends in") {

@@ -30,7 +30,8 @@ Allowed allowed_for(Isa isa) { return isa == Isa::avx2 ? Allowed{16, 1} : Allowe
 // The instructions a compute row lives on, as the assembler spells them.
 bool is_dot(std::string_view compute, const std::string& line) {
   auto has = [&](std::initializer_list<const char*> words) {
-    return std::any_of(words.begin(), words.end(), [&](const char* word) { return line.find(word) != std::string::npos; });
+    return std::any_of(words.begin(), words.end(),
+                       [&](const char* word) { return line.find(word) != std::string::npos; });
   };
   if (compute == "fma") return has({"vfmadd", "mulps"});
   if (compute == "madd16") return has({"pmaddwd"});
@@ -61,18 +62,22 @@ std::vector<std::pair<size_t, size_t>> innermost_loops(const Function& f) {
   std::map<std::string, size_t> labels;
   std::vector<std::pair<size_t, size_t>> all, out;
   for (size_t i = 0; i < f.lines.size(); ++i) {
-    if (f.lines[i].starts_with(".L") && f.lines[i].back() == ':') labels[f.lines[i].substr(0, f.lines[i].size() - 1)] = i;
+    if (f.lines[i].starts_with(".L") && f.lines[i].back() == ':')
+      labels[f.lines[i].substr(0, f.lines[i].size() - 1)] = i;
     std::smatch jump;
-    if (std::regex_search(f.lines[i], jump, kJump) && labels.contains(jump[1])) all.emplace_back(labels[jump[1]], i + 1);
+    if (std::regex_search(f.lines[i], jump, kJump) && labels.contains(jump[1]))
+      all.emplace_back(labels[jump[1]], i + 1);
   }
   for (const auto& loop : all)
-    if (std::none_of(all.begin(), all.end(), [&](const auto& o) { return o != loop && o.first >= loop.first && o.second <= loop.second; }))
+    if (std::none_of(all.begin(), all.end(),
+                     [&](const auto& o) { return o != loop && o.first >= loop.first && o.second <= loop.second; }))
       out.push_back(loop);
   return out;
 }
 
 bool has_frame_pointer(const Function& f) {
-  return std::any_of(f.lines.begin(), f.lines.end(), [](const std::string& line) { return line.find("%rsp, %rbp") != std::string::npos; });
+  return std::any_of(f.lines.begin(), f.lines.end(),
+                     [](const std::string& line) { return line.find("%rsp, %rbp") != std::string::npos; });
 }
 
 struct Hot {
@@ -114,7 +119,8 @@ std::vector<Tile> all_tiles() {
   std::vector<Tile> out;
   for (const Microkernel& row : microkernel_table()) {
     // Tiles are not the compiler's to spill; portable code has whatever registers its machine has.
-    if (isa_info(row.isa).device != Device::cpu || compute_info(row.compute).tiles || row.isa == Isa::portable) continue;
+    if (isa_info(row.isa).device != Device::cpu || compute_info(row.compute).tiles || row.isa == Isa::portable)
+      continue;
     SampleScheme scheme = sample_schemes(scheme_info(row.scheme))[0];
     scheme.activation = row.activation, scheme.weight = row.weight;
     const Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});
@@ -124,7 +130,8 @@ std::vector<Tile> all_tiles() {
         if (c.microkernel != &row || !seen.insert({c.mr, c.prefetch_bytes > 0 || c.unpacks_block}).second) continue;
         auto text = render_gemm(problem, c, fmt::format("kernel_{}", out.size()));
         REQUIRE_MESSAGE(text.ok(), text.error().to_string());
-        out.push_back({fmt::format("{} {} {}", scheme_name(row.scheme), dtype_name(row.weight), c.describe()), &row, *text, {}});
+        out.push_back(
+            {fmt::format("{} {} {}", scheme_name(row.scheme), dtype_name(row.weight), c.describe()), &row, *text, {}});
       }
     CHECK_MESSAGE(!seen.empty(), row.name << " " << scheme_name(row.scheme) << " has no candidate");
   }
@@ -153,7 +160,8 @@ void assemble_tiles(std::vector<Tile>& tiles) {
 
 TEST_CASE("the counter of spills counts") {
   const std::string listing =
-      "f:\n\tpushq\t%rbp\n\tmovq\t%rsp, %rbp\n.L2:\n\tvmovaps\t64(%rsp), %zmm1\n.L3:\n\tvfmadd231ps\t%zmm0, %zmm1, %zmm2\n"
+      "f:\n\tpushq\t%rbp\n\tmovq\t%rsp, %rbp\n.L2:\n\tvmovaps\t64(%rsp), %zmm1\n.L3:\n\tvfmadd231ps\t%zmm0, %zmm1, "
+      "%zmm2\n"
       "\tvmovaps\t%zmm2, -64(%rbp)\n\tmovq\t%rax, 8(%rsp)\n\tvmovaps\t(%rdi), %zmm4\n\tjne\t.L3\n\tjne\t.L2\n\tret\n";
   const auto hot = hottest_loop(listing, "fma");
   REQUIRE(hot);
@@ -171,7 +179,10 @@ TEST_CASE("no microkernel spills in its inner loop") {
     CHECK_MESSAGE(hot, tile.name << ": no loop with dot products");
     if (!hot) continue;
     const Allowed allowed = allowed_for(tile.row->isa);
-    CHECK_MESSAGE(hot->stores * allowed.dots_per_store <= hot->dots, tile.name << ": " << hot->stores << " stores among " << hot->dots << " dot products, " << hot->first_store);
-    CHECK_MESSAGE(hot->reads * allowed.dots_per_read <= hot->dots, tile.name << ": " << hot->reads << " reads among " << hot->dots << " dot products");
+    CHECK_MESSAGE(
+        hot->stores * allowed.dots_per_store <= hot->dots,
+        tile.name << ": " << hot->stores << " stores among " << hot->dots << " dot products, " << hot->first_store);
+    CHECK_MESSAGE(hot->reads * allowed.dots_per_read <= hot->dots,
+                  tile.name << ": " << hot->reads << " reads among " << hot->dots << " dot products");
   }
 }

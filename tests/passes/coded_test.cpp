@@ -31,8 +31,10 @@ PassReport recognized(Graph graph, const std::string& scheme) {
 }
 
 std::string four_bit(const std::string& format, const std::string& scales, const std::string& more) {
-  return "param @p: u8[24, 32]\nparam @s: " + scales + "\nparam @g: f32[1]\ngraph(%x: f32[3, 64]) {\n  %w = qcg.dequantize_4bit(@p, @s, format = \"" + format +
-         "\", shape = [24, 64]" + more + ") : f32[24, 64]\n  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n";
+  return "param @p: u8[24, 32]\nparam @s: " + scales +
+         "\nparam @g: f32[1]\ngraph(%x: f32[3, 64]) {\n  %w = qcg.dequantize_4bit(@p, @s, format = \"" + format +
+         "\", shape = [24, 64]" + more +
+         ") : f32[24, 64]\n  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n";
 }
 
 }  // namespace
@@ -53,10 +55,13 @@ TEST_CASE("4-bit floats become f4 and nf4") {
 TEST_CASE("mxfp4 under a dynamically quantized activation is da8f4") {
   Graph graph = parse(
       "param @p: u8[24, 32]\nparam @s: u8[24, 2]\ngraph(%x: f32[3, 64]) {\n"
-      "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], target_dtype = i8, "
+      "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], "
+      "target_dtype = i8, "
       "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[3, 1], i8[3, 1]\n"
-      "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype = i8) : i8[3, 64]\n"
-      "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype = i8) : f32[3, 64]\n"
+      "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype = "
+      "i8) : i8[3, 64]\n"
+      "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype = "
+      "i8) : f32[3, 64]\n"
       "  %w = qcg.dequantize_4bit(@p, @s, format = \"mxfp4\", shape = [24, 64]) : f32[24, 64]\n"
       "  %y = aten.linear.default(%d, %w) : f32[3, 24]\n  return %y\n}\n");
   bind_random(graph, 3);
@@ -64,15 +69,23 @@ TEST_CASE("mxfp4 under a dynamically quantized activation is da8f4") {
 }
 
 TEST_CASE("codes of a weight dequantized by hand under a dynamically quantized activation: as wide as they are") {
-  for (const auto& [dtype, high, scheme] : {std::tuple{DType::i8, 15, "da8w4"}, {DType::i8, 16, "da8w8"}, {DType::u8, 15, "da8w4"}, {DType::u8, 255, "da8w8"}}) {
+  for (const auto& [dtype, high, scheme] : {std::tuple{DType::i8, 15, "da8w4"},
+                                            {DType::i8, 16, "da8w8"},
+                                            {DType::u8, 15, "da8w4"},
+                                            {DType::u8, 255, "da8w8"}}) {
     Graph graph = parse(
-        "param @w: " + std::string(dtype_name(dtype)) + "[24, 4, 16]\nparam @s: f32[24, 4, 1]\nparam @z: f32[24, 4, 1]\ngraph(%x: f32[3, 64]) {\n"
-        "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], target_dtype = i8, "
+        "param @w: " + std::string(dtype_name(dtype)) +
+        "[24, 4, 16]\nparam @s: f32[24, 4, 1]\nparam @z: f32[24, 4, 1]\ngraph(%x: f32[3, 64]) {\n"
+        "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], "
+        "target_dtype = i8, "
         "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[3, 1], i8[3, 1]\n"
-        "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype = i8) : i8[3, 64]\n"
-        "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype = i8) : f32[3, 64]\n"
+        "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype "
+        "= i8) : i8[3, 64]\n"
+        "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype "
+        "= i8) : f32[3, 64]\n"
         "  %c = aten.to.dtype(@w, dtype = f32) : f32[24, 4, 16]\n  %e = aten.sub.Tensor(%c, @z) : f32[24, 4, 16]\n"
-        "  %m = aten.mul.Tensor(@s, %e) : f32[24, 4, 16]\n  %v = aten.reshape.default(%m, shape = [24, 64]) : f32[24, 64]\n"
+        "  %m = aten.mul.Tensor(@s, %e) : f32[24, 4, 16]\n  %v = aten.reshape.default(%m, shape = [24, 64]) : f32[24, "
+        "64]\n"
         "  %y = aten.linear.default(%d, %v) : f32[3, 24]\n  return %y\n}\n");
     std::vector<double> codes, scales, zeros;
     for (int i = 0; i < 24 * 64; ++i) codes.push_back(i * 7 % (high + 1));
@@ -88,10 +101,12 @@ TEST_CASE("codes of a weight dequantized by hand under a dynamically quantized a
 
 TEST_CASE("zero points that are not whole: offsets of int4, no scheme of int8") {
   auto graph_of = [](const std::string& op, const std::string& weight, const std::string& x) {
-    return parse("param @w: " + weight + "\nparam @ws: f32[24]\nparam @wo: f32[1]\ngraph(%x: " + x + "[3, 16]) {\n  %y = tensor_cast." + op +
+    return parse("param @w: " + weight + "\nparam @ws: f32[24]\nparam @wo: f32[1]\ngraph(%x: " + x +
+                 "[3, 16]) {\n  %y = tensor_cast." + op +
                  ".default(%x, @w, @ws, @wo, out_dtype = f32) : f32[3, 24]\n  return %y\n}\n");
   };
-  Graph int4 = graph_of("static_quant_linear_int4", "u8[8, 24]", "f32"), int8 = graph_of("static_quant_linear", "i8[16, 24]", "f32");
+  Graph int4 = graph_of("static_quant_linear_int4", "u8[8, 24]", "f32"),
+        int8 = graph_of("static_quant_linear", "i8[16, 24]", "f32");
   for (Graph* graph : {&int4, &int8}) {
     bind_random(*graph, 3);
     parameter(*graph, "wo").data = numbers(DType::f32, {1}, {1.625});
@@ -107,7 +122,8 @@ TEST_CASE("one packed weight used twice is unpacked once") {
   Graph graph = parse(
       "param @w: u8[8, 24]\nparam @ws: f32[24]\nparam @xs: f32[]\ngraph(%x: i8[3, 16], %z: i8[5, 16]) {\n"
       "  %a = tensor_cast.static_quant_linear_int4.default(%x, @w, @ws, x_scale = @xs, out_dtype = f32) : f32[3, 24]\n"
-      "  %b = tensor_cast.static_quant_linear_int4.default(%z, @w, @ws, x_scale = @xs, out_dtype = f32) : f32[5, 24]\n  return %a, %b\n}\n");
+      "  %b = tensor_cast.static_quant_linear_int4.default(%z, @w, @ws, x_scale = @xs, out_dtype = f32) : f32[5, 24]\n "
+      " return %a, %b\n}\n");
   bind_random(graph, 3);
   REQUIRE(run_pass("recognize_linear", graph).ok());
   std::set<ValueId> weights;

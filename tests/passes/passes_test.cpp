@@ -26,7 +26,8 @@ void fill(Graph& graph, const std::string& name, double value) {
   for (Value& v : graph.values) {
     if (v.name != name) continue;
     std::vector<std::byte> bytes(static_cast<size_t>(v.data.numel()) * dtype_bytes(v.dtype));
-    for (int64_t i = 0; i < v.data.numel(); ++i) double_to_element(v.dtype, value, bytes.data() + i * dtype_bytes(v.dtype));
+    for (int64_t i = 0; i < v.data.numel(); ++i)
+      double_to_element(v.dtype, value, bytes.data() + i * dtype_bytes(v.dtype));
     v.data = Tensor::from_bytes(v.dtype, v.data.shape, std::move(bytes));
   }
 }
@@ -97,9 +98,12 @@ graph(%x: f32[s0, 16]) {
 
 TEST_CASE("codes and zero points are taken for what they are, not for what the range promises") {
   auto recognized = [](const char* dtype, double code, double zero) {
-    Graph graph = parse(std::string("param @w: ") + dtype + "[4, 32]\nparam @s: f32[4, 2]\nparam @z: f32[4, 2]\ngraph(%x: f32[3, 32]) {\n"
-                        "  %d = torchao.dequantize_affine.default(@w, block_size = [1, 16], scale = @s, zero_point = @z, input_dtype = " + dtype +
-                        ", quant_min = " + (dtype[0] == 'u' ? "0, quant_max = 15" : "-8, quant_max = 7") + ") : f32[4, 32]\n"
+    Graph graph = parse(std::string("param @w: ") + dtype +
+                        "[4, 32]\nparam @s: f32[4, 2]\nparam @z: f32[4, 2]\ngraph(%x: f32[3, 32]) {\n"
+                        "  %d = torchao.dequantize_affine.default(@w, block_size = [1, 16], scale = @s, zero_point = "
+                        "@z, input_dtype = " +
+                        dtype + ", quant_min = " + (dtype[0] == 'u' ? "0, quant_max = 15" : "-8, quant_max = 7") +
+                        ") : f32[4, 32]\n"
                         "  %y = aten.linear.default(%x, %d) : f32[3, 4]\n  return %y\n}\n");
     fill(graph, "w", code);
     fill(graph, "s", 0.5);
@@ -127,19 +131,28 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
     double code;
     const char* expected;  // in the printed graph; empty: not recognized as a quantized weight
   };
-  const std::string head = "  %c = aten.to.dtype(@w, dtype = f32) : f32[4, 2, 16]\n", tail = "  %v = aten.reshape.default(%b, shape = [4, 32]) : f32[4, 32]\n";
+  const std::string head = "  %c = aten.to.dtype(@w, dtype = f32) : f32[4, 2, 16]\n",
+                    tail = "  %v = aten.reshape.default(%b, shape = [4, 32]) : f32[4, 32]\n";
   const char* const scaled = "  %a = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n";
   const auto body = [&](const char* lines) { return head + lines + tail; };
-  const std::string shifted = "  %i = aten.sub.Tensor(@w, 8) : i32[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n" + std::string(scaled) +
-                              "  %b = aten.add.Tensor(%a, @z) : f32[4, 2, 16]\n" + tail;
-  const std::string own_zero = body("  %d = aten.sub.Tensor(%c, @z) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(@s, %d) : f32[4, 2, 16]\n");
-  const std::string minus = body("  %d = aten.add.Tensor(%c, 3) : f32[4, 2, 16]\n  %a = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n  %b = aten.sub.Tensor(%a, 0.25) : f32[4, 2, 16]\n");
-  const std::string twice = body("  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n");
+  const std::string shifted =
+      "  %i = aten.sub.Tensor(@w, 8) : i32[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n" +
+      std::string(scaled) + "  %b = aten.add.Tensor(%a, @z) : f32[4, 2, 16]\n" + tail;
+  const std::string own_zero =
+      body("  %d = aten.sub.Tensor(%c, @z) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(@s, %d) : f32[4, 2, 16]\n");
+  const std::string minus = body(
+      "  %d = aten.add.Tensor(%c, 3) : f32[4, 2, 16]\n  %a = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n  %b = "
+      "aten.sub.Tensor(%a, 0.25) : f32[4, 2, 16]\n");
+  const std::string twice =
+      body("  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n");
   const std::string along_k = body("  %b = aten.mul.Tensor(%c, @k) : f32[4, 2, 16]\n");
-  const std::string wraps = "  %i = aten.sub.Tensor(@w, 8) : u8[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n"
-                            "  %b = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n" + tail;
-  const std::string truncated = body("  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %i = aten.to.dtype(%d, dtype = i8) : i8[4, 2, 16]\n"
-                                     "  %b = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n");
+  const std::string wraps =
+      "  %i = aten.sub.Tensor(@w, 8) : u8[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n"
+      "  %b = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n" +
+      tail;
+  const std::string truncated = body(
+      "  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %i = aten.to.dtype(%d, dtype = i8) : i8[4, 2, 16]\n"
+      "  %b = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n");
   const Case cases[] = {
       {"i32", shifted.c_str(), 13, "offsets = [@z.view], scheme = \"w4\", group = 16"},
       {"i32", shifted.c_str(), 99, ""},  // int8 has no offset
@@ -155,8 +168,10 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
   for (const Case& c : cases) {
     CAPTURE(c.body);
     CAPTURE(c.code);
-    Graph graph = parse("param @w: " + std::string(c.params) + "[4, 2, 16]\nparam @s: f32[4, 2, 1]\nparam @z: f32[4, 2, 1]\nparam @k: f32[16]\n"
-                        "graph(%x: f32[3, 32]) {\n" + c.body + "  %y = aten.linear.default(%x, %v) : f32[3, 4]\n  return %y\n}\n");
+    Graph graph = parse("param @w: " + std::string(c.params) +
+                        "[4, 2, 16]\nparam @s: f32[4, 2, 1]\nparam @z: f32[4, 2, 1]\nparam @k: f32[16]\n"
+                        "graph(%x: f32[3, 32]) {\n" +
+                        c.body + "  %y = aten.linear.default(%x, %v) : f32[3, 4]\n  return %y\n}\n");
     fill(graph, "w", c.code);
     fill(graph, "s", 0.5);
     fill(graph, "z", 3);
@@ -172,20 +187,25 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
 }
 
 TEST_CASE("scales that were repeated along K are groups, in either order of the product") {
-  const std::string head = "param @w: i8[4, 32]\nparam @s: f32[4, GROUPS]\nparam @z: i8[4, GROUPS]\ngraph(%x: f32[3, 32]) {\n"
-                           "  %c = aten.to.dtype(@w, dtype = f32) : f32[4, 32]\n  %zf = aten.to.dtype(@z, dtype = f32) : f32[4, GROUPS]\n"
-                           "  %sr = aten.repeat_interleave.self_int(@s, repeats = TIMES, dim = 1) : f32[4, 32]\n"
-                           "  %zr = aten.repeat_interleave.self_int(%zf, repeats = TIMES, dim = -1) : f32[4, 32]\n"
-                           "  %d = aten.sub.Tensor(%c, %zr) : f32[4, 32]\n";
+  const std::string head =
+      "param @w: i8[4, 32]\nparam @s: f32[4, GROUPS]\nparam @z: i8[4, GROUPS]\ngraph(%x: f32[3, 32]) {\n"
+      "  %c = aten.to.dtype(@w, dtype = f32) : f32[4, 32]\n  %zf = aten.to.dtype(@z, dtype = f32) : f32[4, GROUPS]\n"
+      "  %sr = aten.repeat_interleave.self_int(@s, repeats = TIMES, dim = 1) : f32[4, 32]\n"
+      "  %zr = aten.repeat_interleave.self_int(%zf, repeats = TIMES, dim = -1) : f32[4, 32]\n"
+      "  %d = aten.sub.Tensor(%c, %zr) : f32[4, 32]\n";
   const std::string tail = "  %y = aten.linear.default(%x, %v) : f32[3, 4]\n  return %y\n}\n";
   auto with = [](std::string text, const std::string& what, const std::string& by) {
     for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
     return text;
   };
-  for (const char* product : {"  %v = aten.mul.Tensor(%d, %sr) : f32[4, 32]\n", "  %v = aten.mul.Tensor(%sr, %d) : f32[4, 32]\n"})
-    for (const auto& [code, times, expected] : {std::tuple{-8.0, "16", "scheme = \"w4\", group = 16"}, {15.0, "16", "scheme = \"w4\", group = 16"},
-                                                {16.0, "16", "scheme = \"w8\", group = 16"}, {7.0, "32", "scheme = \"w4\", epilogue"}}) {
-      Graph graph = parse(with(with(head, "GROUPS", std::string(times) == "16" ? "2" : "1"), "TIMES", times) + product + tail);
+  for (const char* product :
+       {"  %v = aten.mul.Tensor(%d, %sr) : f32[4, 32]\n", "  %v = aten.mul.Tensor(%sr, %d) : f32[4, 32]\n"})
+    for (const auto& [code, times, expected] : {std::tuple{-8.0, "16", "scheme = \"w4\", group = 16"},
+                                                {15.0, "16", "scheme = \"w4\", group = 16"},
+                                                {16.0, "16", "scheme = \"w8\", group = 16"},
+                                                {7.0, "32", "scheme = \"w4\", epilogue"}}) {
+      Graph graph =
+          parse(with(with(head, "GROUPS", std::string(times) == "16" ? "2" : "1"), "TIMES", times) + product + tail);
       CAPTURE(code);
       fill(graph, "w", code);
       fill(graph, "s", 0.5);
@@ -203,8 +223,10 @@ TEST_CASE("scales that were repeated along K are groups, in either order of the 
 
 TEST_CASE("a packed weight that cannot be read is an error that says why") {
   const std::string da8w4 =
-      "param @s: f32[1, 1, 32]\nparam @z: i8[1, 1, 32]\nparam @c: i32[1, 1, 32]\ngraph(%q: u8[3, 32], %qs: f32[3], %qz: i32[3]ARG) {\n"
-      "  %y = torchao.da8w4_linear_cpu.default(%q, %qs, %qz, WEIGHT, @s, @z, @c, none, output_dtype = f32) : f32[3, 32]\n  return %y\n}\n";
+      "param @s: f32[1, 1, 32]\nparam @z: i8[1, 1, 32]\nparam @c: i32[1, 1, 32]\ngraph(%q: u8[3, 32], %qs: f32[3], "
+      "%qz: i32[3]ARG) {\n"
+      "  %y = torchao.da8w4_linear_cpu.default(%q, %qs, %qz, WEIGHT, @s, @z, @c, none, output_dtype = f32) : f32[3, "
+      "32]\n  return %y\n}\n";
   auto message = [](Graph graph) {
     const auto reports = run_passes(graph);
     REQUIRE(!reports.ok());
@@ -223,8 +245,10 @@ TEST_CASE("a packed weight that cannot be read is an error that says why") {
   CHECK(message(graph).find("compensation") != std::string::npos);
   CHECK(message(parse(with(da8w4, ", %w: u8[1, 1, 32, 16]", "%w"))).find("run time") != std::string::npos);
   CHECK(message(parse("param @sz: bf16[1, 32, 2]\ngraph(%x: bf16[3, 32], %w: u8[32, 16]) {\n"
-                      "  %y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 32, qScaleAndZeros = @sz) : bf16[3, 32]\n"
-                      "  return %y\n}\n")).find("run time") != std::string::npos);
+                      "  %y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 32, qScaleAndZeros = @sz) "
+                      ": bf16[3, 32]\n"
+                      "  return %y\n}\n"))
+            .find("run time") != std::string::npos);
 }
 
 TEST_CASE("emulated casts round where eager execution does") {
@@ -249,7 +273,8 @@ graph(%x: bf16[s0, 32], %r: bf16[s0, 24]) {
   REQUIRE(run_passes(after, options).ok());
   REQUIRE(after.nodes.size() == 2);
   const std::vector<Tensor> inputs = random_inputs(before, 6);
-  auto want = evaluate_graph(before, inputs, {.emulate_casts = true}), got = evaluate_graph(after, inputs, {.emulate_casts = true});
+  auto want = evaluate_graph(before, inputs, {.emulate_casts = true}),
+       got = evaluate_graph(after, inputs, {.emulate_casts = true});
   REQUIRE(want.ok());
   REQUIRE(got.ok());
   for (size_t i = 0; i < want->size(); ++i) {
@@ -372,7 +397,8 @@ TEST_CASE("linears kept apart are not merged, others are") {
   Graph graph = parse(kQkv);
   PassOptions options;
   for (const Node& node : graph.nodes)
-    if (options.keep_apart.empty() && node.op->name.starts_with("aten.linear")) options.keep_apart.insert(node.origins.begin(), node.origins.end());
+    if (options.keep_apart.empty() && node.op->name.starts_with("aten.linear"))
+      options.keep_apart.insert(node.origins.begin(), node.origins.end());
   REQUIRE(!options.keep_apart.empty());
   auto reports = run_passes(graph, options);
   REQUIRE(reports.ok());

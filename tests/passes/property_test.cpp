@@ -33,6 +33,7 @@ TEST_CASE("random graphs keep their values") {
   if (const char* seed = std::getenv("QCG_SEED")) return check_seed(std::strtoull(seed, nullptr, 10), fired);
   for (uint64_t seed = 1; seed <= 150; ++seed) check_seed(seed, fired);
   // The graphs must reach what they are there to test.
-  for (const char* pass : {"recognize_linear", "merge_sibling_linears", "split_cat_linear", "fold_epilogue", "lower_loops"})
+  for (const char* pass :
+       {"recognize_linear", "merge_sibling_linears", "split_cat_linear", "fold_epilogue", "lower_loops"})
     CHECK_MESSAGE(fired[pass] > 20, pass << " fired " << fired[pass]);
 }

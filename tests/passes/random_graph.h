@@ -28,7 +28,8 @@ class RandomGraph {
 
   Graph build(int steps) {
     for (int i = 0; i < steps; ++i) step();
-    for (int i = 0; i < 3; ++i) graph_.outputs.push_back(values_[values_.size() - 1 - random_() % (values_.size() / 2)]);
+    for (int i = 0; i < 3; ++i)
+      graph_.outputs.push_back(values_[values_.size() - 1 - random_() % (values_.size() / 2)]);
     for (size_t i = 0; i < graph_.outputs.size(); ++i) graph_.output_names.push_back("out" + std::to_string(i));
     return std::move(graph_);
   }
@@ -83,14 +84,17 @@ class RandomGraph {
     const ValueId zero = random_() % 2 ? parameter(DType::i8, {n, k / group}) : kNoValue;
     const ValueId w = parameter(DType::i8, {n, k}), s = parameter(DType::f32, {n, k / group});
     const Dim low = int4 ? -8 : -128, high = int4 ? 7 : 127;
-    return node("torchao.dequantize_affine.default", {w, std::vector<Dim>{Dim(1), Dim(group)}, s, zero, DType::i8, low, high}, k,
-                DType::f32, {Dim(n), Dim(k)});
+    return node("torchao.dequantize_affine.default",
+                {w, std::vector<Dim>{Dim(1), Dim(group)}, s, zero, DType::i8, low, high}, k, DType::f32,
+                {Dim(n), Dim(k)});
   }
 
   ValueId float8_weight(int64_t n, int64_t k) {
-    const ValueId w = parameter(random_() % 2 ? DType::f8e4m3 : DType::f8e5m2, {n, k}), s = parameter(DType::f32, {n, 1});
+    const ValueId w = parameter(random_() % 2 ? DType::f8e4m3 : DType::f8e5m2, {n, k}),
+                  s = parameter(DType::f32, {n, 1});
     const Shape shape = {Dim(n), Dim(k)};
-    return node("aten.mul.Tensor", {node("aten.to.dtype", {w, DType::f32}, k, DType::f32, shape), s}, k, DType::f32, shape);
+    return node("aten.mul.Tensor", {node("aten.to.dtype", {w, DType::f32}, k, DType::f32, shape), s}, k, DType::f32,
+                shape);
   }
 
   // Rows of an input of the graph, so that what is rounded to int8 is the same numbers in any order of operations.
@@ -104,10 +108,16 @@ class RandomGraph {
     scale.name = graph_.unique_name("scale"), zero.name = graph_.unique_name("zero");
     scale.shape = zero.shape = rows;
     scale.dtype = DType::f32, zero.dtype = DType::i8;
-    const NodeId chosen = graph_.add_node(
-        choose, make_args(*choose, {{"input", x}, {"mapping_type", mapping}, {"block_size", block}, {"target_dtype", DType::i8},
-                                    {"eps", 0x1p-23}, {"scale_dtype", DType::f32}, {"zero_point_dtype", DType::i8}, {"keepdim", true}}),
-        {scale, zero});
+    const NodeId chosen = graph_.add_node(choose,
+                                          make_args(*choose, {{"input", x},
+                                                              {"mapping_type", mapping},
+                                                              {"block_size", block},
+                                                              {"target_dtype", DType::i8},
+                                                              {"eps", 0x1p-23},
+                                                              {"scale_dtype", DType::f32},
+                                                              {"zero_point_dtype", DType::i8},
+                                                              {"keepdim", true}}),
+                                          {scale, zero});
     const ValueId s = graph_.nodes[chosen].outputs[0], z = graph_.nodes[chosen].outputs[1];
     const ValueId q = node("torchao.quantize_affine.default", {x, block, s, z, DType::i8}, k, DType::i8);
     const ValueId d = node("torchao.dequantize_affine.default", {q, block, s, z, DType::i8}, k);
@@ -125,10 +135,13 @@ class RandomGraph {
     for (const double scale : {0.0625, 0.25}) {
       const int64_t k = width(x), n = widths_[random_() % widths_.size()];
       const Dim zero(static_cast<int64_t>(random_() % 3) * 20 - 20), low(-128), high(127);
-      const ValueId q = node("quantized_decomposed.quantize_per_tensor.default", {x, scale, zero, low, high, DType::i8}, k, DType::i8);
-      const ValueId d = node("quantized_decomposed.dequantize_per_tensor.default", {q, scale, zero, low, high, DType::i8}, k);
-      const ValueId w = node("quantized_decomposed.dequantize_per_tensor.default",
-                             {parameter(DType::i8, {n, k}), 0x1p-7, Dim(0), low, high, DType::i8}, k, DType::f32, {Dim(n), Dim(k)});
+      const ValueId q = node("quantized_decomposed.quantize_per_tensor.default", {x, scale, zero, low, high, DType::i8},
+                             k, DType::i8);
+      const ValueId d =
+          node("quantized_decomposed.dequantize_per_tensor.default", {q, scale, zero, low, high, DType::i8}, k);
+      const ValueId w =
+          node("quantized_decomposed.dequantize_per_tensor.default",
+               {parameter(DType::i8, {n, k}), 0x1p-7, Dim(0), low, high, DType::i8}, k, DType::f32, {Dim(n), Dim(k)});
       x = node("aten.linear.default", {d, w}, n);
     }
     values_.push_back(x);
@@ -158,7 +171,8 @@ class RandomGraph {
   void add_binary() {
     const ValueId a = pick(), b = pick();
     if (width(a) != width(b)) return;
-    values_.push_back(random_() % 2 ? node("aten.mul.Tensor", {a, b}, width(a)) : node("aten.sub.Tensor", {a, b}, width(a)));
+    values_.push_back(random_() % 2 ? node("aten.mul.Tensor", {a, b}, width(a))
+                                    : node("aten.sub.Tensor", {a, b}, width(a)));
   }
 
   void add_residual() {

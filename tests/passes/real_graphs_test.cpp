@@ -129,7 +129,8 @@ TEST_CASE("explain gets the groups by the names of the export") {
   auto reports = run_passes(graph);
   REQUIRE(reports.ok());
   const PassReport& merge = *find_report(*reports, "merge_sibling_linears");
-  const std::vector<std::vector<std::string>> expected = {{"linear_1", "linear_2", "linear_3"}, {"linear_4", "linear_5"}};
+  const std::vector<std::vector<std::string>> expected = {{"linear_1", "linear_2", "linear_3"},
+                                                          {"linear_4", "linear_5"}};
   CHECK(merge.groups == expected);
   CHECK(mentions(merge, "only linear that reads attn"));
 }

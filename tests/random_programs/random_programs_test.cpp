@@ -29,8 +29,8 @@ void check_seed(uint64_t seed, const std::string& isa) {
   graph.remove_dead();
   TempDir dir;
   spit(dir / "graph.txt", print_graph(graph));
-  const Run run = qcodegen({"check", dir / "graph.txt", "--weights", "random:" + std::to_string(seed), "--target", target, "--m", rows.tried,
-                            "--seed", std::to_string(seed), "--json"});
+  const Run run = qcodegen({"check", dir / "graph.txt", "--weights", "random:" + std::to_string(seed), "--target",
+                            target, "--m", rows.tried, "--seed", std::to_string(seed), "--json"});
   CHECK_MESSAGE(run.status == 0, run.out << run.err << print_graph(graph));
 }
 

@@ -10,12 +10,15 @@ using namespace qcg::test;
 namespace {
 
 const std::vector<std::string> kExamples = {"llama_mlp_int8", "recsys_cat_linear"};
-const std::vector<std::string> kMustWork = {"cat_linear_pos_axis_bf16", "int8pack_siblings_bf16", "int8wo_odd_n3073", "llama_mlp_da8w8", "llama_mlp_f32",
-                                            "llama_mlp_int4wo_g32",     "llama_mlp_int8wo",       "llama_qkv_bf16",   "recsys_cat_linear_f32",
-                                            "int4pack_cpu_g32",         "llama_mlp_da8w4_g32",    "pt2e_static_a8w8_mlp",
-                                            "llama_mlp_fp8wo",          "scaled_mm_rowwise"};
-const std::vector<std::string> kShapesOnly = {"llama31_8b_linears_bf16", "llama31_8b_linears_int8wo", "llama31_8b_linears_int4wo_g128", "llama31_8b_linears_da8w8",
-                                              "llama31_8b_linears_da8w4_g128", "llama31_8b_linears_da8w4_g128_bf16"};
+const std::vector<std::string> kMustWork = {
+    "cat_linear_pos_axis_bf16", "int8pack_siblings_bf16", "int8wo_odd_n3073",
+    "llama_mlp_da8w8",          "llama_mlp_f32",          "llama_mlp_int4wo_g32",
+    "llama_mlp_int8wo",         "llama_qkv_bf16",         "recsys_cat_linear_f32",
+    "int4pack_cpu_g32",         "llama_mlp_da8w4_g32",    "pt2e_static_a8w8_mlp",
+    "llama_mlp_fp8wo",          "scaled_mm_rowwise"};
+const std::vector<std::string> kShapesOnly = {"llama31_8b_linears_bf16",        "llama31_8b_linears_int8wo",
+                                              "llama31_8b_linears_int4wo_g128", "llama31_8b_linears_da8w8",
+                                              "llama31_8b_linears_da8w4_g128",  "llama31_8b_linears_da8w4_g128_bf16"};
 // What must not work, and what the error must name.
 const std::vector<std::pair<std::string, std::string>> kRefused = {
     {"llama_tiny_lm_f32", "aten.cumsum"},   {"llama_tiny_lm_int8wo", "aten.cumsum"},
@@ -74,7 +77,8 @@ std::vector<std::string> stems_of(const std::string& folder) {
   const std::string tail = ".inputs.safetensors";
   std::vector<std::string> out;
   for (const auto& file : fs::directory_iterator(folder))
-    if (const std::string path = file.path(); path.ends_with(tail)) out.push_back(path.substr(0, path.size() - tail.size()));
+    if (const std::string path = file.path(); path.ends_with(tail))
+      out.push_back(path.substr(0, path.size() - tail.size()));
   return out;
 }
 
@@ -87,7 +91,8 @@ void check_target(const std::string& target) {
   for (const std::string& folder : folders()) {
     INFO(folder, " for ", target);
     const std::string program = dir / (fs::path(folder).filename().string() + ".qcg");
-    const Run compiled = qcodegen({"compile", folder + "/graph.pt2", "-o", program, "--target", target, "--tune=off", "-q"});
+    const Run compiled =
+        qcodegen({"compile", folder + "/graph.pt2", "-o", program, "--target", target, "--tune=off", "-q"});
     INFO(compiled.err);
     CHECK(compiled.status == 0);
     if (compiled.status != 0) continue;
@@ -95,11 +100,13 @@ void check_target(const std::string& target) {
     CHECK(!cases.empty());
     for (const std::string& stem : cases) {
       INFO(stem);
-      const Run ran = qcodegen({"run", program, "--inputs", stem + ".inputs.safetensors", "--outputs", dir / "out.safetensors", "-q"});
+      const Run ran = qcodegen(
+          {"run", program, "--inputs", stem + ".inputs.safetensors", "--outputs", dir / "out.safetensors", "-q"});
       INFO(ran.err);
       CHECK(ran.status == 0);
       if (ran.status != 0) continue;
-      auto got = qcg::read_safetensors(dir / "out.safetensors"), want = qcg::read_safetensors(stem + ".expected.safetensors");
+      auto got = qcg::read_safetensors(dir / "out.safetensors"),
+           want = qcg::read_safetensors(stem + ".expected.safetensors");
       REQUIRE(got.ok());
       REQUIRE(want.ok());
       for (const auto& [name, tensor] : want->tensors) {

@@ -44,13 +44,21 @@ std::vector<int64_t> dense(const std::vector<int64_t>& e) {
   return s;
 }
 
-const std::vector<std::vector<int64_t>> kRows = {{0, 5}, {3, 0}, {1, 1}, {2, 7}, {3, 8}, {5, 17}, {7, 33}, {2, 4096}, {2, 4099}, {1300, 3}};
+const std::vector<std::vector<int64_t>> kRows = {{0, 5},  {3, 0},  {1, 1},    {2, 7},    {3, 8},
+                                                 {5, 17}, {7, 33}, {2, 4096}, {2, 4099}, {1300, 3}};
 
 std::vector<LoopCase> make_cases() {
   std::vector<LoopCase> cases;
   auto all_dense = [](size_t n) { return [n](const std::vector<int64_t>& e) { return std::vector(n, dense(e)); }; };
 
-  LoopCase gate{{2, {DType::bf16, DType::f32}, {1, 1}, {DType::bf16}, {Expr::call("mul", {Expr::call("silu", {in(0)}), in(1)})}, "a\nb\\"}, kRows, all_dense(3)};
+  LoopCase gate{{2,
+                 {DType::bf16, DType::f32},
+                 {1, 1},
+                 {DType::bf16},
+                 {Expr::call("mul", {Expr::call("silu", {in(0)}), in(1)})},
+                 "a\nb\\"},
+                kRows,
+                all_dense(3)};
   cases.push_back(gate);
 
   // A row vector, a column vector, a scalar and a strided operand; the output is strided too.
@@ -59,7 +67,8 @@ std::vector<LoopCase> make_cases() {
                        {Expr::call("add", {Expr::call("sub", {Expr::call("mul", {in(0), in(1)}), in(2)}), in(3)})}, ""};
   broadcast.extents = {{2, 3, 5}, {1, 4, 16}, {3, 2, 35}, {2, 1, 1}};
   broadcast.strides = [](const std::vector<int64_t>& e) {
-    return std::vector<std::vector<int64_t>>{{0, 0, 1}, {e[1], 1, 0}, {0, 0, 0}, {e[1] * e[2] * 3, e[2] * 3, 3}, {e[1] * e[2] * 2, e[2] * 2, 2}};
+    return std::vector<std::vector<int64_t>>{
+        {0, 0, 1}, {e[1], 1, 0}, {0, 0, 0}, {e[1] * e[2] * 3, e[2] * 3, 3}, {e[1] * e[2] * 2, e[2] * 2, 2}};
   };
   cases.push_back(broadcast);
 
@@ -71,7 +80,13 @@ std::vector<LoopCase> make_cases() {
   };
   cases.push_back(move);
 
-  LoopProblem dtypes{1, {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}, {}, {}, {}, ""};
+  LoopProblem dtypes{
+      1,
+      {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean},
+      {},
+      {},
+      {},
+      ""};
   dtypes.operand_inner_stride.assign(dtypes.operands.size(), 1);
   dtypes.outputs = dtypes.operands;
   for (size_t i = 0; i < dtypes.outputs.size(); ++i)
@@ -104,7 +119,8 @@ void run_case(const LoopCase& c, const qcg_kernel& kernel, const std::vector<int
     const int64_t span = span_of(extents, strides[i]);
     memory.emplace_back(static_cast<size_t>(span) * dtype_bytes(dtype(i)), at_end, 0xa5);
     for (int64_t j = 0; i < operands && j < span; ++j) {
-      if (dtype_bytes(dtype(i)) == 1 && !is_floating(dtype(i))) set_element(dtype(i), memory[i].data(), j, input_value(dtype(i), random));
+      if (dtype_bytes(dtype(i)) == 1 && !is_floating(dtype(i)))
+        set_element(dtype(i), memory[i].data(), j, input_value(dtype(i), random));
       else if (dtype(i) == DType::f8e4m3) memory[i].data()[j] = static_cast<char>(random());
       else if (dtype(i) == DType::i64 && operands == 2) {
         const uint64_t big = (uint64_t{random()} << 32) | random();
@@ -127,16 +143,23 @@ void run_case(const LoopCase& c, const qcg_kernel& kernel, const std::vector<int
         continue;
       }
       std::vector<double> ins;
-      for (size_t i = 0; i < operands; ++i) ins.push_back(get_element(p.operands[i], memory[i].data(), offset_of(e, extents, strides[i])));
+      for (size_t i = 0; i < operands; ++i)
+        ins.push_back(get_element(p.operands[i], memory[i].data(), offset_of(e, extents, strides[i])));
       double want = p.exprs[o].evaluate({}, ins);
       if (d == DType::u8) want = static_cast<uint8_t>(static_cast<int64_t>(want));
       else if (d == DType::boolean) want = want != 0;
       else if (!is_floating(d)) want = std::trunc(want);
       const double got = get_element(d, memory[side].data(), at);
-      const double tolerance = !is_floating(d) ? 0 : std::fabs(want) * (d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p-11 : 0x1p-20) + 1e-6;
+      const double tolerance = !is_floating(d) ? 0
+                                               : std::fabs(want) * (d == DType::bf16  ? 0x1p-8
+                                                                    : d == DType::f16 ? 0x1p-11
+                                                                                      : 0x1p-20) +
+                                                     1e-6;
       if (!(std::fabs(got - want) <= tolerance)) FAIL("element ", e, " of output ", o, " is ", got, ", not ", want);
     }
-    if (count > 0 && extents.size() == 3) CHECK(static_cast<unsigned char>(memory[side].data()[4]) == (span_of(extents, strides[side]) > 1 ? 0xa5 : static_cast<unsigned char>(memory[side].data()[4])));
+    if (count > 0 && extents.size() == 3)
+      CHECK(static_cast<unsigned char>(memory[side].data()[4]) ==
+            (span_of(extents, strides[side]) > 1 ? 0xa5 : static_cast<unsigned char>(memory[side].data()[4])));
   }
 }
 
@@ -158,7 +181,8 @@ TEST_CASE("loops compute what their expression means, and touch nothing else") {
   for (const Run& run : runs)
     for (const auto& extents : run.c->extents)
       for (const bool at_end : {false, true}) {
-        INFO(isa_info(run.isa).name, " ", run.c->problem.signature(), " at ", fmt::format("{}", fmt::join(extents, "x")));
+        INFO(isa_info(run.isa).name, " ", run.c->problem.signature(), " at ",
+             fmt::format("{}", fmt::join(extents, "x")));
         run_case(*run.c, kernels[run.kernel], extents, at_end);
       }
 }
@@ -170,20 +194,25 @@ TEST_CASE("every function of the expression table, and every cast, in a loop") {
     for (int i = 0; i < f.arity; ++i) args.push_back(in(i));
     p.exprs.push_back(Expr::call(f.name, std::move(args)));
   }
-  for (const double power : {2.0, 3.0, 0.5, -0.5, -1.0, 1.0, 2.5}) p.exprs.push_back(Expr::call("pow", {in(0), Expr::number(power)}));
-  for (const DType d : {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean})
+  for (const double power : {2.0, 3.0, 0.5, -0.5, -1.0, 1.0, 2.5})
+    p.exprs.push_back(Expr::call("pow", {in(0), Expr::number(power)}));
+  for (const DType d :
+       {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean})
     p.exprs.push_back(Expr::cast(d, in(0)));
-  for (const double number : {0.0, -1.5, 1e-30, 3e38, 0.1}) p.exprs.push_back(Expr::call("add", {in(0), Expr::number(number)}));
+  for (const double number : {0.0, -1.5, 1e-30, 3e38, 0.1})
+    p.exprs.push_back(Expr::call("add", {in(0), Expr::number(number)}));
   p.outputs.assign(p.exprs.size(), DType::f32);
   KernelSet kernels;
   std::vector<std::pair<Isa, int>> runs;
-  for (const Isa isa : testable_isas()) runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+  for (const Isa isa : testable_isas())
+    runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
   kernels.build();
   constexpr int kN = 533;
   std::vector<std::vector<float>> x(3, std::vector<float>(kN)), y(p.exprs.size(), std::vector<float>(kN));
   std::mt19937 random(6);
   for (int i = 0; i < kN; ++i)
-    x[0][i] = std::uniform_real_distribution<float>(0.1f, 8)(random), x[1][i] = std::uniform_real_distribution<float>(-3, 1)(random),
+    x[0][i] = std::uniform_real_distribution<float>(0.1f, 8)(random),
+    x[1][i] = std::uniform_real_distribution<float>(-3, 1)(random),
     x[2][i] = std::uniform_real_distribution<float>(1, 4)(random);
   std::vector<qcg_arg> args;
   for (auto& v : x) args.push_back({v.data(), 0});
@@ -197,7 +226,8 @@ TEST_CASE("every function of the expression table, and every cast, in a loop") {
       for (int i = 0; i < kN; ++i) {
         const double ins[] = {x[0][i], x[1][i], x[2][i]};
         const double want = p.exprs[o].evaluate({}, ins);
-        if (!(std::fabs(y[o][i] - want) <= 4e-7 * std::fabs(want) + 1e-7)) FAIL("at ", x[0][i], ", ", x[1][i], " gave ", y[o][i], ", not ", want);
+        if (!(std::fabs(y[o][i] - want) <= 4e-7 * std::fabs(want) + 1e-7))
+          FAIL("at ", x[0][i], ", ", x[1][i], " gave ", y[o][i], ", not ", want);
       }
     }
   }
@@ -206,20 +236,25 @@ TEST_CASE("every function of the expression table, and every cast, in a loop") {
 TEST_CASE("a quantization in a loop rounds half to even and saturates") {
   auto quantized = [](double inverse, double zero, double low, double high) {
     Expr q = Expr::call("round_even", {Expr::call("mul", {in(0), Expr::number(inverse)})});
-    return Expr::call("clamp", {Expr::call("add", {std::move(q), Expr::number(zero)}), Expr::number(low), Expr::number(high)});
+    return Expr::call("clamp",
+                      {Expr::call("add", {std::move(q), Expr::number(zero)}), Expr::number(low), Expr::number(high)});
   };
   LoopProblem p{1, {DType::f32}, {1}, {DType::i8, DType::u8, DType::u8}, {}, ""};
-  p.exprs = {Expr::cast(DType::i8, quantized(2, -3, -128, 127)), quantized(0.5, 120, 0, 255), Expr::cast(DType::u8, quantized(1, 0, 3, 9))};
-  std::vector<float> x = {0.25f, 0.75f, 1.25f, -0.25f, -0.75f, 1, 3, 5, 1e9f, -1e9f, INFINITY, -INFINITY, 3e38f, -0.0f, 64, -64, 63.75f, 255, 1e-40f};
+  p.exprs = {Expr::cast(DType::i8, quantized(2, -3, -128, 127)), quantized(0.5, 120, 0, 255),
+             Expr::cast(DType::u8, quantized(1, 0, 3, 9))};
+  std::vector<float> x = {0.25f,    0.75f,     1.25f, -0.25f, -0.75f, 1,   3,      5,   1e9f,  -1e9f,
+                          INFINITY, -INFINITY, 3e38f, -0.0f,  64,     -64, 63.75f, 255, 1e-40f};
   for (int i = -300; i <= 300; ++i) x.push_back(static_cast<float>(i) * 0.5f);
   const size_t n = x.size();
   KernelSet kernels;
   std::vector<std::pair<Isa, int>> runs;
-  for (const Isa isa : testable_isas()) runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+  for (const Isa isa : testable_isas())
+    runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
   kernels.build();
   for (const auto& [isa, kernel] : runs) {
     std::vector<std::vector<uint8_t>> y(3, std::vector<uint8_t>(n));
-    run_kernel(kernels[kernel], {{x.data(), 0}, {y[0].data(), 0}, {y[1].data(), 0}, {y[2].data(), 0}}, {static_cast<int64_t>(n), 1, 1, 1, 1});
+    run_kernel(kernels[kernel], {{x.data(), 0}, {y[0].data(), 0}, {y[1].data(), 0}, {y[2].data(), 0}},
+               {static_cast<int64_t>(n), 1, 1, 1, 1});
     for (size_t o = 0; o < 3; ++o)
       for (size_t i = 0; i < n; ++i) {
         const double ins[] = {x[i]};
@@ -231,10 +266,12 @@ TEST_CASE("a quantization in a loop rounds half to even and saturates") {
 
 TEST_CASE("loops over integers are exact and wrap") {
   LoopProblem p{2, {DType::i32, DType::i64, DType::i32, DType::i8}, {1, 1, 0, -1}, {}, {}, "", true};
-  for (const char* text : {"add(in0, in2)", "sub(in1, mul(3, in0))", "mul(in0, in0)", "cast_i8(mul(in1, in3))", "clamp(in0, -5, 16777217)", "max(in0, in2)",
-                           "min(neg(in1), abs(in3))", "where(gt(in0, in2), in1, relu(in3))", "cast_u8(add(in3, 128))", "in1"})
+  for (const char* text : {"add(in0, in2)", "sub(in1, mul(3, in0))", "mul(in0, in0)", "cast_i8(mul(in1, in3))",
+                           "clamp(in0, -5, 16777217)", "max(in0, in2)", "min(neg(in1), abs(in3))",
+                           "where(gt(in0, in2), in1, relu(in3))", "cast_u8(add(in3, 128))", "in1"})
     p.exprs.push_back(*Expr::parse(text));
-  p.outputs = {DType::i32, DType::i64, DType::i32, DType::i64, DType::i32, DType::i64, DType::i64, DType::i32, DType::i16, DType::boolean};
+  p.outputs = {DType::i32, DType::i64, DType::i32, DType::i64, DType::i32,
+               DType::i64, DType::i64, DType::i32, DType::i16, DType::boolean};
   constexpr int64_t kRows = 3, kN = 61;
   std::mt19937_64 random(9);
   std::vector<std::vector<int64_t>> values(4, std::vector<int64_t>(kRows * kN));
@@ -246,12 +283,14 @@ TEST_CASE("loops over integers are exact and wrap") {
     }
   auto store = [](DType d, const std::vector<int64_t>& from) {
     std::vector<char> bytes(from.size() * dtype_bytes(d));
-    for (size_t i = 0; i < from.size(); ++i) int_to_element(d, from[i], reinterpret_cast<std::byte*>(bytes.data()) + i * dtype_bytes(d));
+    for (size_t i = 0; i < from.size(); ++i)
+      int_to_element(d, from[i], reinterpret_cast<std::byte*>(bytes.data()) + i * dtype_bytes(d));
     return bytes;
   };
   KernelSet kernels;
   std::vector<std::pair<Isa, int>> runs;
-  for (const Isa isa : testable_isas()) runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+  for (const Isa isa : testable_isas())
+    runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
   kernels.build();
   for (const auto& [isa, kernel] : runs) {
     std::vector<std::vector<char>> memory;
@@ -269,7 +308,10 @@ TEST_CASE("loops over integers are exact and wrap") {
         const int64_t ins[] = {values[0][i], values[1][i], values[2][i / kN], values[3][i % kN * kRows + i / kN]};
         const size_t bytes = dtype_bytes(p.outputs[o]);
         std::byte want[8];
-        int_to_element(p.outputs[o], p.outputs[o] == DType::boolean ? p.exprs[o].evaluate_integers(ins) != 0 : p.exprs[o].evaluate_integers(ins), want);
+        int_to_element(
+            p.outputs[o],
+            p.outputs[o] == DType::boolean ? p.exprs[o].evaluate_integers(ins) != 0 : p.exprs[o].evaluate_integers(ins),
+            want);
         INFO(isa_info(isa).name, " ", p.exprs[o].str(), " at ", i);
         CHECK(std::memcmp(memory[4 + o].data() + static_cast<size_t>(i) * bytes, want, bytes) == 0);
       }

@@ -65,7 +65,8 @@ TEST_CASE("quantize_rows equals torchao and quantized_decomposed bit for bit") {
       Guarded x = make_rows(c["x"], dtype_bytes(p.input), kRows, kK, stride, at_end);
       Guarded q(static_cast<size_t>((kRows - 1) * stride + kK), at_end, 0xa5);
       Guarded scale(kRows * 4, at_end), zero(kRows * 4, at_end);
-      run_kernel(kernels[run.kernel], {{x.data(), stride}, {q.data(), stride}, {scale.data(), 1}, {zero.data(), 1}}, {kRows});
+      run_kernel(kernels[run.kernel], {{x.data(), stride}, {q.data(), stride}, {scale.data(), 1}, {zero.data(), 1}},
+                 {kRows});
       for (size_t r = 0; r < kRows; ++r) {
         CAPTURE(r);
         uint32_t s;
@@ -106,7 +107,8 @@ TEST_CASE("quantize_rows: K around the vector, no rows, and NaN in all other row
     INFO(isa_info(run.isa).name, " ", p.signature());
     for (const bool poisoned : {false, true}) {
       const int64_t rows = 5;
-      Guarded x(static_cast<size_t>(rows * p.k) * dtype_bytes(p.input), poisoned), q(static_cast<size_t>(rows * p.k), poisoned);
+      Guarded x(static_cast<size_t>(rows * p.k) * dtype_bytes(p.input), poisoned),
+          q(static_cast<size_t>(rows * p.k), poisoned);
       Guarded scale(rows * 4, poisoned), zero(rows * 4, poisoned);
       std::mt19937 random(11);
       double low = 0, high = 0;

@@ -36,7 +36,8 @@ TEST_CASE("reductions over the middle axis") {
     for (const ReduceProblem& p : problems)
       runs.push_back({kernels.add(isa, [&](auto symbol) { return render_reduce(p, isa, symbol); }), isa, &p});
   kernels.build();
-  const std::vector<int64_t> shapes[] = {{0, 3, 1}, {1, 1, 1}, {3, 7, 1}, {2, 64, 1}, {5, 67, 1}, {2, 4099, 1}, {300, 9, 1}, {2, 5, 3}, {3, 4, 33}, {1, 2, 16}};
+  const std::vector<int64_t> shapes[] = {{0, 3, 1},    {1, 1, 1},   {3, 7, 1}, {2, 64, 1}, {5, 67, 1},
+                                         {2, 4099, 1}, {300, 9, 1}, {2, 5, 3}, {3, 4, 33}, {1, 2, 16}};
   for (const Run& run : runs)
     for (const auto& s : shapes)
       for (const bool at_end : {false, true}) {
@@ -67,7 +68,8 @@ TEST_CASE("amax and amin give NaN where a row has one, and only there") {
   KernelSet kernels;
   std::vector<int> runs;
   const ReduceProblem p{"amax", DType::f32, DType::f32, ""};
-  for (const Isa isa : testable_isas()) runs.push_back(kernels.add(isa, [&](auto symbol) { return render_reduce(p, isa, symbol); }));
+  for (const Isa isa : testable_isas())
+    runs.push_back(kernels.add(isa, [&](auto symbol) { return render_reduce(p, isa, symbol); }));
   kernels.build();
   for (const int kernel : runs)
     for (const size_t at : {size_t{0}, size_t{40}, size_t{66}}) {
@@ -81,7 +83,9 @@ TEST_CASE("amax and amin give NaN where a row has one, and only there") {
 }
 
 TEST_CASE("batched products, w by rows and transposed, any strides, NaN in other rows") {
-  const MatmulProblem problems[] = {{DType::f32, DType::f32, DType::f32, ""}, {DType::bf16, DType::bf16, DType::bf16, ""}, {DType::f16, DType::f32, DType::f16, ""}};
+  const MatmulProblem problems[] = {{DType::f32, DType::f32, DType::f32, ""},
+                                    {DType::bf16, DType::bf16, DType::bf16, ""},
+                                    {DType::f16, DType::f32, DType::f16, ""}};
   KernelSet kernels;
   struct Run {
     int kernel;
@@ -96,19 +100,22 @@ TEST_CASE("batched products, w by rows and transposed, any strides, NaN in other
   struct Size {
     int64_t batch, m, n, k;
   };
-  const Size sizes[] = {{1, 0, 3, 4}, {1, 1, 1, 1}, {2, 3, 5, 7}, {3, 8, 16, 16}, {2, 9, 33, 17}, {1, 67, 65, 40}, {2, 5, 70, 0}};
+  const Size sizes[] = {{1, 0, 3, 4},   {1, 1, 1, 1},    {2, 3, 5, 7}, {3, 8, 16, 16},
+                        {2, 9, 33, 17}, {1, 67, 65, 40}, {2, 5, 70, 0}};
   for (const Run& run : runs)
     for (const Size& s : sizes)
       for (int layout = 0; layout < 4; ++layout) {
         const MatmulProblem& p = *run.p;
-        INFO(isa_info(run.isa).name, " ", p.signature(), " ", s.batch, "x", s.m, "x", s.n, "x", s.k, " layout ", layout);
+        INFO(isa_info(run.isa).name, " ", p.signature(), " ", s.batch, "x", s.m, "x", s.n, "x", s.k, " layout ",
+             layout);
         // 0: w [n, k]; 1: w [k, n]; 2: every other element of everything; 3: x and y transposed, w shared by all batches
         const int64_t step = layout == 2 ? 2 : 1;
         const int64_t xm = layout == 3 ? 1 : s.k * step, xk = layout == 3 ? s.m : step;
         const int64_t wn = layout == 1 ? 1 : s.k * step, wk = layout == 1 ? s.n : step;
         const int64_t ym = layout == 3 ? 1 : s.n * step, yn = layout == 3 ? s.m : step;
         const int64_t xb = s.m * s.k * step, wb = layout == 3 ? 0 : s.n * s.k * step, yb = s.m * s.n * step;
-        const int64_t w_batches = layout == 3 ? 1 : s.batch, trim = step - 1;  // the last stretch of a strided buffer is not there
+        const int64_t w_batches = layout == 3 ? 1 : s.batch,
+                      trim = step - 1;  // the last stretch of a strided buffer is not there
         auto length = [&](int64_t n) { return std::max<int64_t>(0, n - (n ? trim : 0)); };
         std::mt19937 random(9);
         Guarded x = random_values(p.input, length(s.batch * xb), layout % 2, random, -1, 1);
@@ -116,14 +123,17 @@ TEST_CASE("batched products, w by rows and transposed, any strides, NaN in other
         Guarded y(static_cast<size_t>(length(s.batch * yb)) * dtype_bytes(p.output), layout % 2);
         const int64_t poisoned = s.m > 2 ? 1 : -1;  // a row of NaN must not reach its neighbours
         for (int64_t b = 0; b < s.batch && poisoned >= 0; ++b)
-          for (int64_t k = 0; k < s.k; ++k) set_element(p.input, x.data(), b * xb + poisoned * xm + k * xk, std::nan(""));
-        run_kernel(kernels[run.kernel], {{x.data(), 0}, {w.data(), 0}, {y.data(), 0}}, {s.batch, s.m, s.n, s.k, xb, xm, xk, wb, wn, wk, yb, ym, yn});
+          for (int64_t k = 0; k < s.k; ++k)
+            set_element(p.input, x.data(), b * xb + poisoned * xm + k * xk, std::nan(""));
+        run_kernel(kernels[run.kernel], {{x.data(), 0}, {w.data(), 0}, {y.data(), 0}},
+                   {s.batch, s.m, s.n, s.k, xb, xm, xk, wb, wn, wk, yb, ym, yn});
         for (int64_t b = 0; b < s.batch; ++b)
           for (int64_t i = 0; i < s.m; ++i)
             for (int64_t j = 0; j < s.n; ++j) {
               double sum = 0, magnitude = 0;
               for (int64_t k = 0; k < s.k; ++k) {
-                const double product = get_element(p.input, x.data(), b * xb + i * xm + k * xk) * get_element(p.weight, w.data(), b * wb + j * wn + k * wk);
+                const double product = get_element(p.input, x.data(), b * xb + i * xm + k * xk) *
+                                       get_element(p.weight, w.data(), b * wb + j * wn + k * wk);
                 sum += product, magnitude += std::fabs(product);
               }
               const double got = get_element(p.output, y.data(), b * yb + i * ym + j * yn);
@@ -140,5 +150,6 @@ TEST_CASE("batched products, w by rows and transposed, any strides, NaN in other
 TEST_CASE("what reductions and products refuse") {
   CHECK(render_reduce({"prod", DType::f32, DType::f32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
   CHECK(render_reduce({"sum", DType::u64, DType::f32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
-  CHECK(render_matmul({DType::i8, DType::i8, DType::i32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
+  CHECK(render_matmul({DType::i8, DType::i8, DType::i32, ""}, Isa::portable, "k").error().code ==
+        ErrorCode::Unsupported);
 }

@@ -44,7 +44,8 @@ class Guarded {
     std::memset(base_ + page, fill, inner);
     data_ = at_end ? base_ + page + inner - bytes : base_ + page;
   }
-  Guarded(Guarded&& o) noexcept : base_(std::exchange(o.base_, nullptr)), data_(o.data_), bytes_(o.bytes_), total_(o.total_) {}
+  Guarded(Guarded&& o) noexcept
+      : base_(std::exchange(o.base_, nullptr)), data_(o.data_), bytes_(o.bytes_), total_(o.total_) {}
   ~Guarded() {
     if (base_) munmap(base_, total_);
   }
@@ -116,7 +117,8 @@ class KernelSet {
     std::string includes;
     for (const SourceFile& header : support_headers(isa)) {
       job.headers.push_back({header.name, header.text});
-      if (header.name == "abi.h" || header.name == isa_info(isa).header) includes += fmt::format("#include \"{}\"\n", header.name);
+      if (header.name == "abi.h" || header.name == isa_info(isa).header)
+        includes += fmt::format("#include \"{}\"\n", header.name);
     }
     job.sources = {{"kernels.cpp", includes}};
     return job;
@@ -195,7 +197,9 @@ inline double round_to(DType d, double x) {
 }
 
 inline void set_element(DType d, void* data, int64_t i, double x) {
-  auto put = [&]<class T>(T v) { std::memcpy(static_cast<char*>(data) + i * static_cast<int64_t>(sizeof(T)), &v, sizeof v); };
+  auto put = [&]<class T>(T v) {
+    std::memcpy(static_cast<char*>(data) + i * static_cast<int64_t>(sizeof(T)), &v, sizeof v);
+  };
   switch (d) {
     case DType::f32: return put(static_cast<float>(x));
     case DType::f64: return put(x);
@@ -204,14 +208,16 @@ inline void set_element(DType d, void* data, int64_t i, double x) {
     case DType::boolean: return put(static_cast<uint8_t>(x != 0));
     case DType::i32: return put(static_cast<int32_t>(x));
     case DType::i64: return put(static_cast<int64_t>(x));
-    case DType::bf16: return put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(round_to(d, x))) >> 16));
+    case DType::bf16:
+      return put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(round_to(d, x))) >> 16));
     case DType::f16: {
       const double r = std::fabs(round_to(d, x));
       const int exponent = r == 0 ? -15 : std::max(std::ilogb(r), -15);
-      const uint16_t magnitude = std::isnan(x) ? 0x7e00
-                                 : std::isinf(r) ? 0x7c00
-                                 : exponent < -14 ? static_cast<uint16_t>(std::ldexp(r, 24))
-                                                  : static_cast<uint16_t>(std::ldexp(r, 10 - exponent) - 1024 + (exponent + 15) * 1024);
+      const uint16_t magnitude =
+          std::isnan(x)    ? 0x7e00
+          : std::isinf(r)  ? 0x7c00
+          : exponent < -14 ? static_cast<uint16_t>(std::ldexp(r, 24))
+                           : static_cast<uint16_t>(std::ldexp(r, 10 - exponent) - 1024 + (exponent + 15) * 1024);
       return put(static_cast<uint16_t>(magnitude | (std::signbit(x) ? 0x8000 : 0)));
     }
     default: return;

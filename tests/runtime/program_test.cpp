@@ -306,7 +306,8 @@ TEST_CASE("sizes that do not fit are errors at run, not crashes") {
   fails([](json& m) { m["steps"][0]["params"][0] = {{INT64_MAX, 0}}; });
 }
 
-TEST_CASE("a module that needs a vendor's library says which and what to do; one that needs none is just not loadable") {
+TEST_CASE(
+    "a module that needs a vendor's library says which and what to do; one that needs none is just not loadable") {
   for (const bool vendor : {true, false}) {
     SampleProgram sample;
     write_file(sample.dir() + "/kernels/vendor.so", "\177ELF, and no more");
@@ -330,7 +331,8 @@ TEST_CASE("a kernel whose library refuses is an error, and nothing runs") {
   const auto one = [](const qcg_call*, uint32_t) -> int64_t { return 1; };
   const auto none = [](const qcg_call*) -> int64_t { return 0; };
   const auto refuse = [](const qcg_call*) -> int64_t { return -1; };
-  const qcg_kernel kernel = {QCG_KERNEL_ABI, 1, one, refuse, none, [](const qcg_call*, uint32_t, int64_t, int64_t, void*) { ran = true; }};
+  const qcg_kernel kernel = {
+      QCG_KERNEL_ABI, 1, one, refuse, none, [](const qcg_call*, uint32_t, int64_t, int64_t, void*) { ran = true; }};
   ThreadPool pool({.threads = 1});
   Workspace workspace;
   const Status status = run_kernel(pool, kernel, {nullptr, nullptr, nullptr}, workspace);

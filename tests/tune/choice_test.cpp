@@ -18,7 +18,9 @@ using namespace qcg::test;
 
 namespace {
 
-Timing timing(double median, double spread = 0, int samples = 20) { return {median, median - spread / 2, median + spread / 2, samples}; }
+Timing timing(double median, double spread = 0, int samples = 20) {
+  return {median, median - spread / 2, median + spread / 2, samples};
+}
 
 int choose(std::vector<Timing> timings) { return choose_winner(timings); }
 
@@ -33,7 +35,8 @@ Contender sleeper(size_t index, std::vector<int> milliseconds) {
 }
 
 struct TempFile {
-  std::string path = fmt::format("{}/qcg_tune_{}_{}.jsonl", std::filesystem::temp_directory_path().string(), getpid(), serial++);
+  std::string path =
+      fmt::format("{}/qcg_tune_{}_{}.jsonl", std::filesystem::temp_directory_path().string(), getpid(), serial++);
   explicit TempFile(const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
   ~TempFile() { std::filesystem::remove(path); }
   static inline int serial = 0;
@@ -42,7 +45,8 @@ struct TempFile {
 TuneRecord some_record() {
   TuneRecord r;
   r.kernel = "qgemm \"quoted\" \n é";
-  r.problem = "p", r.nodes = {"a", "b"}, r.target = "avx512", r.candidate = "8x2 kc=512", r.scheme = "w8", r.epilogue = "silu(acc0)";
+  r.problem = "p", r.nodes = {"a", "b"}, r.target = "avx512", r.candidate = "8x2 kc=512", r.scheme = "w8",
+  r.epilogue = "silu(acc0)";
   r.m = 4, r.m_min = 2, r.m_max = INT64_MAX, r.n = 28672, r.k = 4096, r.group = 128, r.segments = 2, r.threads = 3;
   r.median_s = 1.25e-3, r.p10_s = 1e-3, r.p90_s = 2e-3, r.samples = 17, r.gbps = 12.5, r.gflops = 99, r.share = 0.75;
   r.compile_s = 0.5, r.max_error = 1e-3, r.error_bound = 2e-3, r.status = TrialStatus::won, r.reason = "why";
@@ -118,20 +122,22 @@ TEST_CASE("a record survives the log") {
   CHECK((*read)[0].kernel == r.kernel);
   CHECK((*read)[1].status == TrialStatus::crashed);
   CHECK((*read)[1].max_error == 0);
-  for (TrialStatus s : {TrialStatus::won, TrialStatus::lost, TrialStatus::wrong, TrialStatus::failed_to_build, TrialStatus::too_slow,
-                        TrialStatus::crashed, TrialStatus::reference, TrialStatus::untimed})
+  for (TrialStatus s : {TrialStatus::won, TrialStatus::lost, TrialStatus::wrong, TrialStatus::failed_to_build,
+                        TrialStatus::too_slow, TrialStatus::crashed, TrialStatus::reference, TrialStatus::untimed})
     CHECK_FALSE(trial_status_name(s).empty());
 }
 
 TEST_CASE("hostile logs are typed errors") {
   const std::string good = to_json_line(some_record());
-  for (const std::string& text : {std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff", 2), std::string("{\"kernel\":\"k\"}"),
-                                  std::string("{\"kernel\":1,\"status\":\"won\"}"), std::string("{\"kernel\":\"k\",\"status\":3}"),
-                                  std::string("{\"kernel\":\"k\",\"status\":\"best\"}"), std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":1e300}"),
-                                  std::string("{\"kernel\":\"k\",\"status\":\"won\",\"threads\":99999999999}"),
-                                  std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":18446744073709551615}"),
-                                  std::string("{\"kernel\":\"k\",\"status\":\"won\",\"nodes\":[[1]]}"), std::string(100'000, '['),
-                                  std::string(3 << 20, 'a')}) {
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff", 2),
+        std::string("{\"kernel\":\"k\"}"), std::string("{\"kernel\":1,\"status\":\"won\"}"),
+        std::string("{\"kernel\":\"k\",\"status\":3}"), std::string("{\"kernel\":\"k\",\"status\":\"best\"}"),
+        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":1e300}"),
+        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"threads\":99999999999}"),
+        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":18446744073709551615}"),
+        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"nodes\":[[1]]}"), std::string(100'000, '['),
+        std::string(3 << 20, 'a')}) {
     const TempFile file(good + "\n" + text + "\n");
     CAPTURE(text.substr(0, 60));
     auto read = read_tune_log(file.path);

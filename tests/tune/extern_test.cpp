@@ -12,7 +12,9 @@ using namespace qcg::test;
 
 namespace {
 
-Problem dense(DType x, std::vector<int64_t> ns, DType y) { return problem_of(Scheme::dense, x, x, 0, {96}, std::move(ns), y); }
+Problem dense(DType x, std::vector<int64_t> ns, DType y) {
+  return problem_of(Scheme::dense, x, x, 0, {96}, std::move(ns), y);
+}
 Problem with_expr(Problem p, Expr expr) {
   p.outputs[0].expr = std::move(expr);
   return p;
@@ -124,14 +126,16 @@ TEST_CASE("a vendor's kernel is right where it is offered, and one wrong weight 
     Vendor vendor(problem, tensors, std::move(*offer.kernel));
     CHECK(vendor.kernel.name.starts_with(onednn_status().detail));
     auto winner = [&](const Bucket& bucket) {
-      const auto result = tune(problem, tensors, {}, bucket, {Candidate{}}, {vendor.built()}, quick_options(TuneMode::off));
+      const auto result =
+          tune(problem, tensors, {}, bucket, {Candidate{}}, {vendor.built()}, quick_options(TuneMode::off));
       REQUIRE(result.ok());
       INFO(result->records[0].reason);
       CHECK(is_extern(result->records[0]));
       return result->winner;
     };
     for (const Bucket& bucket : {Bucket{1, 1, 1}, Bucket{2, 4, 4}, Bucket{17, 64, 64}}) CHECK(winner(bucket) == 0);
-    const size_t last = static_cast<size_t>(vendor.kernel.task.outputs[0].n * problem.k) * dtype_bytes(vendor.kernel.task.w) - 1;
+    const size_t last =
+        static_cast<size_t>(vendor.kernel.task.outputs[0].n * problem.k) * dtype_bytes(vendor.kernel.task.w) - 1;
     vendor.weights[last] = vendor.weights[last] ^ std::byte{0x41};
     CHECK(winner({5, 16, 16}) == -1);
   }
@@ -169,5 +173,6 @@ TEST_CASE("a vendor's kernel wins when ours is slower by more than the noise, an
 
   // A library in this process could have threads, which the next fork would lose.
   std::ifstream maps("/proc/self/maps");
-  for (std::string line_of_maps; std::getline(maps, line_of_maps);) CHECK(line_of_maps.find("libdnnl") == std::string::npos);
+  for (std::string line_of_maps; std::getline(maps, line_of_maps);)
+    CHECK(line_of_maps.find("libdnnl") == std::string::npos);
 }

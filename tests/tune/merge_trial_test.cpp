@@ -18,7 +18,8 @@ MergeTiming timing(double merged, double separate, double spread = 0) {
 bool faster(std::vector<MergeTiming> timings) { return separate_is_faster(timings); }
 
 // What the members compute one after the other, each seeing what earlier ones of its output stored.
-double run_members(const std::vector<Member>& members, const std::vector<double>& accs, const std::vector<double>& ins, size_t& at) {
+double run_members(const std::vector<Member>& members, const std::vector<double>& accs, const std::vector<double>& ins,
+                   size_t& at) {
   std::vector<double> stored;
   for (;; ++at) {
     const Problem& p = members[at].problem;
@@ -54,11 +55,13 @@ TEST_CASE("an output over several segments is finished by the last, with the ope
   Problem p = problem_of(Scheme::dense, DType::f32, DType::f32, 0, {32}, {24, 24, 8}, DType::f32);
   p.operands = {{DType::f32, Broadcast::row}, {DType::bf16, Broadcast::full}};
   auto gate = Expr::call("add", {Expr::call("silu", {Expr::acc(0)}), Expr::in(1)});
-  p.outputs = {{Expr::call("mul", {gate, Expr::acc(1)}), DType::f32, 24, {0, 1}}, {Expr::call("neg", {Expr::acc(2)}), DType::f32, 8, {2}}};
+  p.outputs = {{Expr::call("mul", {gate, Expr::acc(1)}), DType::f32, 24, {0, 1}},
+               {Expr::call("neg", {Expr::acc(2)}), DType::f32, 8, {2}}};
   const auto members = take_apart(p, Fusion::siblings);
   REQUIRE(members.size() == 3);
   CHECK(members[0].problem.outputs[0].expr == Expr::acc(0));
-  CHECK(members[1].problem.operands == std::vector<Operand>{{DType::f32, Broadcast::full}, {DType::bf16, Broadcast::full}});
+  CHECK(members[1].problem.operands ==
+        std::vector<Operand>{{DType::f32, Broadcast::full}, {DType::bf16, Broadcast::full}});
   CHECK(members[1].problem.outputs[0].expr.str() == "mul(add(silu(in0), in1), acc0)");
   CHECK(members[2].problem.operands.empty());
   const std::vector<double> accs = {0.7, -1.3, 2.5}, own = {9, 0.25};
@@ -81,7 +84,8 @@ TEST_CASE("separate must be ahead by more than 3 % and the noise, in the mean") 
 TEST_CASE("a segment's packed weights are those it has alone, whether they can be copied or not") {
   const Target target{Device::cpu, best_host_isa()};
   Problem p = problem_of(Scheme::w8, DType::f32, DType::i8, 0, {40}, {72, 72, 33}, DType::f32);
-  p.outputs = {{Expr::call("mul", {Expr::acc(0), Expr::acc(1)}), DType::f32, 72, {0, 1}}, {Expr::acc(2), DType::f32, 33, {2}}};
+  p.outputs = {{Expr::call("mul", {Expr::acc(0), Expr::acc(1)}), DType::f32, 72, {0, 1}},
+               {Expr::acc(2), DType::f32, 33, {2}}};
   for (const bool zero : {false, true}) {  // a zero point of one segment changes the layout of them all
     CAPTURE(zero);
     p.segments[0].has_zero = zero;
@@ -92,7 +96,9 @@ TEST_CASE("a segment's packed weights are those it has alone, whether they can b
       const PackedLayout own = layout_for(member.problem, target);
       const auto alone = pack(member.problem, own, {tensors[member.segments[0]]});
       std::vector<std::byte> out(alone.size(), std::byte{0x5a});
-      REQUIRE(pack_segment(member.problem, own, tensors[member.segments[0]], p, layout, whole, static_cast<int>(member.segments[0]), out).ok());
+      REQUIRE(pack_segment(member.problem, own, tensors[member.segments[0]], p, layout, whole,
+                           static_cast<int>(member.segments[0]), out)
+                  .ok());
       CHECK(out == alone);
     }
   }
@@ -131,7 +137,8 @@ TEST_CASE("both ways run and are timed on real kernels") {
     launches.push_back({&member, &built[i + 1], static_cast<int64_t>(at)});
   }
   ColdWeights cold;
-  const auto timed = time_merge({&p, &built[0], 0}, {launches, nullptr, {}}, cold.copies(copy, 1 << 20), 3, quick_options());
+  const auto timed =
+      time_merge({&p, &built[0], 0}, {launches, nullptr, {}}, cold.copies(copy, 1 << 20), 3, quick_options());
   REQUIRE_MESSAGE(timed.ok(), timed.error().to_string());
   CHECK(timed->merged.median_s > 0);
   CHECK(timed->separate.median_s > 0);
@@ -148,7 +155,8 @@ TEST_CASE("a concatenation that is not read in place has one K segment and all w
   CHECK(members[0].problem.outputs == p.outputs);
   const Target target{Device::cpu, best_host_isa()};
   const auto tensors = random_tensors(p, 3);
-  CHECK(pack(p, layout_for(p, target), tensors) == pack(members[0].problem, layout_for(members[0].problem, target), tensors));
+  CHECK(pack(p, layout_for(p, target), tensors) ==
+        pack(members[0].problem, layout_for(members[0].problem, target), tensors));
 }
 
 TEST_CASE("a concatenation is copied and multiplied as a whole against reading it in place") {
@@ -160,7 +168,9 @@ TEST_CASE("a concatenation is copied and multiplied as a whole against reading i
   const Candidate winner = candidates(p, target, 2, 4)[0];
   REQUIRE(add_gemm(batch, 0, p, target, bucket, {winner}).ok());
   const auto members = take_apart(p, Fusion::cat);
-  REQUIRE(add_gemm(batch, 0, members[0].problem, target, bucket, {member_candidate(members[0].problem, target, bucket, winner)}).ok());
+  REQUIRE(add_gemm(batch, 0, members[0].problem, target, bucket,
+                   {member_candidate(members[0].problem, target, bucket, winner)})
+              .ok());
   const auto copy = add_other(batch, copy_problem(DType::f32), target);
   REQUIRE((copy.ok() && *copy == 2));
   const auto built = build_kernels(batch.sources);

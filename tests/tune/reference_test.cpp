@@ -25,7 +25,8 @@ constexpr SchemeCase kSchemeCases[] = {
 
 Problem problem_of(const SchemeCase& s, bool gate_up) {
   const bool floats = s.output != DType::i32;
-  Problem p = test::problem_of(s.scheme, s.activation, s.weight, s.group, {70, 58}, {65, 65}, s.output, gate_up && floats);
+  Problem p =
+      test::problem_of(s.scheme, s.activation, s.weight, s.group, {70, 58}, {65, 65}, s.output, gate_up && floats);
   p.x_has_zero = s.scheme == Scheme::da8w8 && s.activation == DType::u8;
   p.segments[0].has_zero = s.scheme == Scheme::w8 || s.scheme == Scheme::w4;
   p.segments[1].has_bias = floats;
@@ -71,7 +72,8 @@ TEST_CASE("true kernels of every scheme are right, and one wrong weight in the p
     CAPTURE(seed);
     auto tensors = random_tensors(job.problem, seed);
     auto verdict = [&](const std::vector<std::byte>& packed) {
-      auto result = tune(job.problem, tensors, packed, job.bucket, {job.candidate}, {built[i]}, quick_options(TuneMode::off));
+      auto result =
+          tune(job.problem, tensors, packed, job.bucket, {job.candidate}, {built[i]}, quick_options(TuneMode::off));
       REQUIRE(result.ok());
       return *result;
     };
@@ -113,7 +115,8 @@ TEST_CASE("references compute what their names say") {
       {swish, "f32 matmul + swish"},
       {problem_of(kSchemeCases[4], false), "f32 matmul on dequantized weight + bias"},
       {problem_of(kSchemeCases[6], false), "f32 matmul on dequantized weight + bias"},
-      {problem_of(kSchemeCases[7], false), "i8 x s8 matmul with channel scales, without quantization, row scales + bias"},
+      {problem_of(kSchemeCases[7], false),
+       "i8 x s8 matmul with channel scales, without quantization, row scales + bias"},
       {problem_of(kSchemeCases[9], false), "i8 x s8 matmul to s32"},
   };
   for (const Want& want : wants) {

@@ -9,14 +9,16 @@ using namespace qcg::test;
 
 namespace {
 
-Result<TuneResult> tune_hand(const Workload& w, const std::vector<BuiltKernel>& built, const TuneOptions& options, Bucket bucket = {5, 16, 16}) {
+Result<TuneResult> tune_hand(const Workload& w, const std::vector<BuiltKernel>& built, const TuneOptions& options,
+                             Bucket bucket = {5, 16, 16}) {
   return tune(w.problem, w.tensors, w.packed, bucket, some_candidates(w.problem, built.size()), built, options);
 }
 
 }  // namespace
 
 TEST_CASE("a child reports, and its end is told") {
-  auto fine = run_in_child(20, [](ChildReport& report) { report.begin(3), report.send("one"), report.send(""), report.send("two"); });
+  auto fine = run_in_child(
+      20, [](ChildReport& report) { report.begin(3), report.send("one"), report.send(""), report.send("two"); });
   REQUIRE(fine.ok());
   CHECK(fine->messages == std::vector<std::string>{"one", "two"});
   CHECK(fine->failure.empty());
@@ -67,12 +69,18 @@ TEST_CASE("bad candidates cost themselves only") {
     const char* reason;
   };
   const Want wants[] = {
-      {"not_built", TrialStatus::failed_to_build, "this is no kernel"}, {"crash", TrialStatus::crashed, "SIGSEGV"},
-      {"trap", TrialStatus::crashed, "SIGILL"},                         {"hang", TrialStatus::crashed, "no answer in 8 s"},
-      {"offset", TrialStatus::wrong, "error 0.25 >"},                   {"nan", TrialStatus::wrong, "nan where"},
-      {"outside", TrialStatus::wrong, "wrote outside output 0"},        {"before", TrialStatus::wrong, "wrote outside output 0"},
-      {"unwritten", TrialStatus::wrong, "not written at m=2, n=37"},    {"crash_when_timed", TrialStatus::crashed, "SIGILL"},
-      {"slow", TrialStatus::too_slow, "dropped early"},                 {"good", TrialStatus::won, ""},
+      {"not_built", TrialStatus::failed_to_build, "this is no kernel"},
+      {"crash", TrialStatus::crashed, "SIGSEGV"},
+      {"trap", TrialStatus::crashed, "SIGILL"},
+      {"hang", TrialStatus::crashed, "no answer in 8 s"},
+      {"offset", TrialStatus::wrong, "error 0.25 >"},
+      {"nan", TrialStatus::wrong, "nan where"},
+      {"outside", TrialStatus::wrong, "wrote outside output 0"},
+      {"before", TrialStatus::wrong, "wrote outside output 0"},
+      {"unwritten", TrialStatus::wrong, "not written at m=2, n=37"},
+      {"crash_when_timed", TrialStatus::crashed, "SIGILL"},
+      {"slow", TrialStatus::too_slow, "dropped early"},
+      {"good", TrialStatus::won, ""},
   };
   REQUIRE(result->records.size() == std::size(wants));
   for (size_t i = 0; i < std::size(wants); ++i) {
@@ -96,8 +104,9 @@ TEST_CASE("bad candidates cost themselves only") {
 
 TEST_CASE("without tuning the first right candidate is taken, untimed") {
   const Workload w = hand_workload(12);
-  const auto built = build_kernels({hand_written("not_built", {.prelude = "#error no\n"}), hand_written("wrong", {.value = "-sum"}),
-                                    hand_written("trap", {.at_start = "__builtin_trap();"}), hand_written("first", {}), hand_written("second", {})});
+  const auto built = build_kernels(
+      {hand_written("not_built", {.prelude = "#error no\n"}), hand_written("wrong", {.value = "-sum"}),
+       hand_written("trap", {.at_start = "__builtin_trap();"}), hand_written("first", {}), hand_written("second", {})});
   auto result = tune_hand(w, built, quick_options(TuneMode::off));
   REQUIRE(result.ok());
   CHECK(result->winner == 3);
@@ -109,7 +118,8 @@ TEST_CASE("without tuning the first right candidate is taken, untimed") {
 
 TEST_CASE("no right candidate is a result that says why") {
   const Workload w = hand_workload(13);
-  const auto built = build_kernels({hand_written("wrong", {.value = "0"}), hand_written("not_built", {.prelude = "#error no\n"})});
+  const auto built =
+      build_kernels({hand_written("wrong", {.value = "0"}), hand_written("not_built", {.prelude = "#error no\n"})});
   for (TuneMode mode : {TuneMode::off, TuneMode::fast}) {
     auto result = tune_hand(w, built, quick_options(mode));
     REQUIRE(result.ok());

@@ -51,7 +51,8 @@ inline Problem problem_of(Scheme scheme, DType activation, DType weight, int64_t
     p.segments.push_back(segment);
     if (!gate_up) p.outputs.push_back({Expr::acc(static_cast<int>(i)), output, ns[i], {static_cast<int>(i)}});
   }
-  if (gate_up) p.outputs.push_back({Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), output, ns[0], {0, 1}});
+  if (gate_up)
+    p.outputs.push_back({Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), output, ns[0], {0, 1}});
   p.nodes = {"linear"};
   return p;
 }
@@ -62,7 +63,8 @@ inline std::vector<SegmentTensors> random_tensors(const Problem& p, uint64_t see
   for (const Segment& s : p.segments) {
     SegmentTensors t;
     const double low = std::max(scheme_info(p.scheme).weight.low, -127), high = scheme_info(p.scheme).weight.high;
-    t.weight = p.scheme == Scheme::dense ? random_values(p.weight, {s.n, p.k}, rng, -1, 1) : random_values(DType::i8, {s.n, p.k}, rng, low, high);
+    t.weight = p.scheme == Scheme::dense ? random_values(p.weight, {s.n, p.k}, rng, -1, 1)
+                                         : random_values(DType::i8, {s.n, p.k}, rng, low, high);
     if (scheme_info(p.scheme).has_scales) t.scales = random_values(DType::f32, {s.n, p.groups()}, rng, 0.002, 0.02);
     if (s.has_zero) t.zeros = random_values(DType::i32, {s.n, p.groups()}, rng, -5, 5);
     if (s.has_bias) t.bias = random_values(DType::f32, {s.n}, rng, -2, 2);
@@ -71,7 +73,8 @@ inline std::vector<SegmentTensors> random_tensors(const Problem& p, uint64_t see
   return out;
 }
 
-inline std::vector<std::byte> pack(const Problem& p, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors) {
+inline std::vector<std::byte> pack(const Problem& p, const PackedLayout& layout,
+                                   const std::vector<SegmentTensors>& tensors) {
   std::vector<std::byte> out(static_cast<size_t>(packed_bytes(p, layout)));
   const Status status = pack_weights(p, layout, tensors, out);
   REQUIRE_MESSAGE(status.ok(), status.error().to_string());
