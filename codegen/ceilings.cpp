@@ -26,7 +26,7 @@ constexpr int64_t kPeakIterations = 120'000;
 constexpr int kChains = 12;
 
 // What a few rounds of `work` on every thread took.
-Timing time_rounds(ThreadPool& pool, int rounds, const std::function<void(int)>& work) {
+std::vector<double> time_rounds(ThreadPool& pool, int rounds, const std::function<void(int)>& work) {
   std::vector<double> samples;
   for (int round = 0; round < rounds; ++round) {
     const double start = now_s();
@@ -35,7 +35,7 @@ Timing time_rounds(ThreadPool& pool, int rounds, const std::function<void(int)>&
     });
     samples.push_back(now_s() - start);
   }
-  return timing_of(std::move(samples));
+  return samples;
 }
 
 double read_gbps(ThreadPool& pool) {
@@ -58,8 +58,9 @@ double read_gbps(ThreadPool& pool) {
     }
     asm volatile("" ::"x"(sum));
   };
-  // Near the best round: each is long, and what another process takes of the memory is not the machine's to lack.
-  return static_cast<double>(part * pool.threads()) / time_rounds(pool, kReadRounds, read).p10_s / 1e9;
+  // The best round: each is long, and a worker that wakes on its caller's core halves whatever it is part of.
+  const std::vector<double> samples = time_rounds(pool, kReadRounds, read);
+  return static_cast<double>(part * pool.threads()) / *std::min_element(samples.begin(), samples.end()) / 1e9;
 }
 
 // Registers keep what ran before, and arithmetic on a leftover that happens to be denormal is a hundred times slower.
@@ -137,7 +138,7 @@ __attribute__((target("amx-tile,amx-bf16"))) void peak_bf16_amx(int) {
 // GFLOP/s of `work`, which does `operations` per thread. The median, as kernels are judged: the best of many rounds of a
 // millisecond is a burst of the clock that no kernel lasts for.
 double peak(ThreadPool& pool, void (*work)(int), double operations) {
-  return operations * pool.threads() / time_rounds(pool, kPeakRounds, work).median_s / 1e9;
+  return operations * pool.threads() / timing_of(time_rounds(pool, kPeakRounds, work)).median_s / 1e9;
 }
 
 Ceilings measure(Isa isa, int threads) {
