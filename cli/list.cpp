@@ -64,19 +64,14 @@ Rows list_ops() {
 
 constexpr size_t kWidth = 100;
 
-size_t width_of(const Rows& rows) {
-  size_t width = 0;
-  for (size_t c = 0; c < rows[0].size(); ++c) {
-    size_t widest = 0;
-    for (const auto& row : rows) widest = std::max(widest, row[c].size());
-    width += widest + (c > 0 ? 2 : 0);
-  }
-  return width;
-}
-
-std::vector<std::string> without_last(std::vector<std::string> row) {
-  row.pop_back();
-  return row;
+std::vector<std::string> lines_of_table(const Rows& rows, size_t columns) {
+  const auto cells = [&](size_t r) { return std::vector<std::string>(rows[r].begin(), rows[r].begin() + columns); };
+  Table table(cells(0));
+  for (size_t r = 1; r < rows.size(); ++r) table.add(cells(r));
+  std::istringstream text(table.str());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
 }
 
 // Indented, broken between words.
@@ -101,13 +96,11 @@ int run_list(const Session& session, ListRows list_rows) {
     return 0;
   }
   // What would make lines longer than kWidth comes below them: flags, signatures.
-  const bool fits = width_of(rows) <= kWidth;
-  Table table(fits ? rows[0] : without_last(rows[0]));
-  for (size_t r = 1; r < rows.size(); ++r) table.add(fits ? rows[r] : without_last(rows[r]));
-  std::istringstream lines(table.str());
-  std::string line;
-  for (size_t r = 0; std::getline(lines, line); ++r) {
-    fmt::print("{}\n", line);
+  std::vector<std::string> lines = lines_of_table(rows, rows[0].size());
+  const bool fits = std::all_of(lines.begin(), lines.end(), [](const auto& line) { return line.size() <= kWidth; });
+  if (!fits) lines = lines_of_table(rows, rows[0].size() - 1);
+  for (size_t r = 0; r < lines.size(); ++r) {
+    fmt::print("{}\n", lines[r]);
     if (!fits && r > 0) print_below(rows[r].back());
   }
   return 0;

@@ -188,11 +188,11 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.layout = layout_for(problem, target);
       c.mr = mr;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
+      const GemmShape shape(problem, c);
       // fma before bf16dot as a guess; measurement may turn it round.
-      Ranked r{tile_cost(GemmShape(problem, c), m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
-      const PanelLayout layout = panel_layout(problem, c.layout);
-      if (m <= kSmallM && !has_tiles(row)) add_decode(layout, c, r.variants);
-      else add_blocks(layout, problem.may_round && layout.grouped, m, c, r.variants);
+      Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
+      if (m <= kSmallM && !has_tiles(row)) add_decode(shape.panel, c, r.variants);
+      else add_blocks(shape.panel, problem.may_round && shape.grouped, m, c, r.variants);
       ranked.push_back(std::move(r));
     }
   }
