@@ -13,6 +13,8 @@
 #include <system_error>
 
 #include "base/cpu_quota.h"
+#include "runtime/affinity.h"
+#include "runtime/cpu_spread.h"
 
 namespace qcg {
 namespace {
@@ -63,25 +65,8 @@ constexpr uint64_t kClosed = UINT32_MAX;  // a `next` no job reaches
 
 }  // namespace
 
-namespace {
-
-int cpus_in_mask() {
-  // The mask may be larger than cpu_set_t on big machines: grow until the kernel accepts it.
-  for (int cpus = CPU_SETSIZE; cpus <= 1 << 18; cpus *= 4) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
-    if (set == nullptr) return 1;
-    const size_t size = CPU_ALLOC_SIZE(cpus);
-    const int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  return 1;
-}
-
-}  // namespace
-
 int usable_cpus() {
-  const int mask = cpus_in_mask(), quota = cpu_quota();
+  const int mask = std::max(1, Affinity().count()), quota = cpu_quota();
   return quota > 0 ? std::min(mask, quota) : mask;
 }
 
@@ -105,7 +90,9 @@ struct ThreadPool::Shared {
   std::atomic<bool> stop{false};
   int threads = 1;
   int spin_us = 0;
+  CpuSpread spread;
 
+  explicit Shared(int most_threads) : spread(most_threads) {}
   void work(uint32_t job, int thread);
   void worker_main(int thread);
   void run_job(ItemFn run, void* argument, int64_t first, uint32_t count);
@@ -117,6 +104,7 @@ void ThreadPool::Shared::work(uint32_t job, int thread) {
     const uint32_t next = static_cast<uint32_t>(s);
     const uint32_t count = items.load(std::memory_order_acquire);
     if (next >= count) return;
+    spread.arrive(thread);
     const ItemFn run = fn.load(std::memory_order_acquire);
     void* const argument = context.load(std::memory_order_acquire);
     const int64_t first = base.load(std::memory_order_acquire) + next;
@@ -166,11 +154,12 @@ void ThreadPool::Shared::run_job(ItemFn run, void* argument, int64_t first, uint
   caller_sleeps.store(false, std::memory_order_relaxed);
 }
 
-ThreadPool::ThreadPool(PoolOptions options) : shared_(std::make_unique<Shared>()) {
+ThreadPool::ThreadPool(PoolOptions options) {
   watch_forks();
   fork_generation_ = fork_generation.load();
   const int cpus = usable_cpus();
   const int wanted = std::clamp(options.threads > 0 ? options.threads : cpus, 1, 4096);
+  shared_ = std::make_unique<Shared>(wanted);
   // With more threads than CPUs, a spinning thread only keeps a working one from running.
   shared_->spin_us = wanted > cpus ? 0 : std::max(0, options.spin_us);
 
