@@ -131,7 +131,7 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
   // Twelve accumulators leave four of 16 registers: too few to unpack weights of less than a byte in.
   const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits < 8;
-  const bool registers = !block || !crowded, streams = m <= kManyM && !compute.tiles, few = integer || m <= kMiddleM;
+  const bool registers = !block || !crowded, streams = m <= kManyM, few = integer || m <= kMiddleM;
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))
     blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
@@ -180,7 +180,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
   };
   std::vector<Ranked> ranked;
   for (const Microkernel& row : microkernel_table()) {
-    if (!serves(row.isa, target.isa) || !serves(row, problem) || m < row.min_m) continue;
+    if (!serves(row.isa, target.isa) || !serves(row, problem)) continue;
     for (int mr : kTileRows) {
       if (!tile_fits(row, mr, m)) continue;
       Candidate c;

@@ -17,11 +17,11 @@ using enum DType;
 
 constexpr std::string_view kDense = "cuda/gemm_dense.cu.j2";
 constexpr Microkernel kTable[] = {
-    // name         isa          source  scheme         act   weight compute rows
-    {"sm90a_mma", Isa::sm_90a, kDense, Scheme::dense, bf16, bf16, "mma", 1},
-    {"sm90a_mma", Isa::sm_90a, kDense, Scheme::dense, f16, f16, "mma", 1},
-    {"sm80_mma", Isa::sm_80, kDense, Scheme::dense, bf16, bf16, "mma", 1},
-    {"sm80_mma", Isa::sm_80, kDense, Scheme::dense, f16, f16, "mma", 1},
+    // name         isa          source  scheme         act   weight compute
+    {"sm90a_mma", Isa::sm_90a, kDense, Scheme::dense, bf16, bf16, "mma"},
+    {"sm90a_mma", Isa::sm_90a, kDense, Scheme::dense, f16, f16, "mma"},
+    {"sm80_mma", Isa::sm_80, kDense, Scheme::dense, bf16, bf16, "mma"},
+    {"sm80_mma", Isa::sm_80, kDense, Scheme::dense, f16, f16, "mma"},
 };
 
 // Tiles that fit registers: a warp accumulates (bm / warps_m) x (bn / warps_n) for every segment of an output.

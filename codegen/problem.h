@@ -122,7 +122,6 @@ struct Microkernel {
   DType activation;
   DType weight;                 // dense only; i8 otherwise
   std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
-  int min_m;                    // rows from which on it is worth trying
 };
 std::span<const Microkernel> microkernel_table();
 

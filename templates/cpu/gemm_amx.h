@@ -21,30 +21,33 @@
 #if defined(QCG_EMULATE_AMX)
 
 struct EmulatedTiles {
-  bool configured = false;
+  int rows = 0;  // of results and activations; 0: not configured
   uint8_t bytes[8][16][64];
 };
 static thread_local EmulatedTiles emulated_tiles;
 
 template <int T>
 QCG_INLINE uint8_t (&tile_bytes())[16][64] {
-  if (!emulated_tiles.configured) __builtin_trap();  // so does the instruction
+  if (emulated_tiles.rows == 0) __builtin_trap();  // so does the instruction
   return emulated_tiles.bytes[T];
 }
-QCG_INLINE void tile_config() {
-  emulated_tiles.configured = true;
+template <int T>
+QCG_INLINE int tile_rows() { return T < 6 ? emulated_tiles.rows : 16; }
+QCG_INLINE void tile_config(int64_t m) {
+  emulated_tiles.rows = m < 16 ? (int)m : 16;
   __builtin_memset(emulated_tiles.bytes, 0, sizeof emulated_tiles.bytes);
 }
-QCG_INLINE void tile_release() { emulated_tiles.configured = false; }
+QCG_INLINE void tile_release() { emulated_tiles.rows = 0; }
 template <int T>
 QCG_INLINE void tile_zero() { __builtin_memset(tile_bytes<T>(), 0, 1024); }
 template <int T>
 QCG_INLINE void tile_load(const void* p, int64_t stride) {
-  for (int r = 0; r < 16; ++r) __builtin_memcpy(tile_bytes<T>()[r], (const uint8_t*)p + r * stride, 64);
+  tile_zero<T>();
+  for (int r = 0; r < tile_rows<T>(); ++r) __builtin_memcpy(tile_bytes<T>()[r], (const uint8_t*)p + r * stride, 64);
 }
 template <int T>
 QCG_INLINE void tile_store(void* p, int64_t stride) {
-  for (int r = 0; r < 16; ++r) __builtin_memcpy((uint8_t*)p + r * stride, tile_bytes<T>()[r], 64);
+  for (int r = 0; r < tile_rows<T>(); ++r) __builtin_memcpy((uint8_t*)p + r * stride, tile_bytes<T>()[r], 64);
 }
 
 // Denormals are zeros going in and coming out, whatever MXCSR says.
@@ -61,8 +64,8 @@ inline float tile_float(uint32_t bits) {
   return tile_flush(x);
 }
 // TDPBF16PS: even and odd k are two chains of fused multiply-adds that start at zero; their sum is added to C.
-inline void emulate_dp_bf16(uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
-  for (int m = 0; m < 16; ++m) {
+inline void emulate_dp_bf16(int rows, uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
+  for (int m = 0; m < rows; ++m) {
     float even[16] = {}, odd[16] = {};
     for (int k = 0; k < 16; ++k) {
       uint32_t x, w[16];
@@ -80,11 +83,11 @@ inline void emulate_dp_bf16(uint8_t (&c)[16][64], const uint8_t (&a)[16][64], co
   }
 }
 template <int C, int A, int B>
-QCG_INLINE void tile_dp_bf16() { emulate_dp_bf16(tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>()); }
+QCG_INLINE void tile_dp_bf16() { emulate_dp_bf16(tile_rows<C>(), tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>()); }
 
 // TDPBSUD: four products of a signed byte of A and an unsigned byte of B, added modulo 2^32.
-inline void emulate_dp_sud(uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
-  for (int m = 0; m < 16; ++m) {
+inline void emulate_dp_sud(int rows, uint8_t (&c)[16][64], const uint8_t (&a)[16][64], const uint8_t (&b)[16][64]) {
+  for (int m = 0; m < rows; ++m) {
     uint32_t sum[16];
     __builtin_memcpy(sum, c[m], 64);
     for (int k = 0; k < 16; ++k)
@@ -94,7 +97,7 @@ inline void emulate_dp_sud(uint8_t (&c)[16][64], const uint8_t (&a)[16][64], con
   }
 }
 template <int C, int A, int B>
-QCG_INLINE void tile_dp_sud() { emulate_dp_sud(tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>()); }
+QCG_INLINE void tile_dp_sud() { emulate_dp_sud(tile_rows<C>(), tile_bytes<C>(), tile_bytes<A>(), tile_bytes<B>()); }
 
 #else
 
@@ -103,12 +106,13 @@ struct alignas(64) TileConfig {
   uint16_t row_bytes[16];
   uint8_t rows[16];
 };
-// All eight tiles whole. Threads keep no tiles between calls: tile registers belong to nobody across a call, and a
-// released configuration is what the operating system need not save.
-QCG_INLINE void tile_config() {
+// Tiles of results and activations have as many rows as there are, up to 16: a product takes about a cycle per row. Threads
+// keep no tiles between calls: tile registers belong to nobody across a call, and a released configuration is what the
+// operating system need not save.
+QCG_INLINE void tile_config(int64_t m) {
   TileConfig config = {};
   config.palette = 1;
-  for (int t = 0; t < 8; ++t) config.row_bytes[t] = 64, config.rows[t] = 16;
+  for (int t = 0; t < 8; ++t) config.row_bytes[t] = 64, config.rows[t] = t < 6 && m < 16 ? (uint8_t)m : 16;
   asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
 }
 QCG_INLINE void tile_release() { asm volatile("tilerelease" : : : "memory"); }

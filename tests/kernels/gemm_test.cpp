@@ -220,7 +220,7 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
       for (int64_t m : {int64_t(1), int64_t(16), int64_t(37)}) check_case(c, m);
 }
 
-TEST_CASE("AMX competes with vectors, and leaves them single rows and float activations") {
+TEST_CASE("AMX competes with vectors, and leaves them float activations") {
   const Target amx{Device::cpu, Isa::amx};
   auto tiles = [&](const SchemeCase& s, int64_t m_min, int64_t m_max, bool zeros) {
     Problem p = problem_of(s, {512}, {64}, 0);
@@ -234,7 +234,7 @@ TEST_CASE("AMX competes with vectors, and leaves them single rows and float acti
       w4{Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16}, w8{Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16},
       da8w8{Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32};
   for (const SchemeCase& s : {dense, w4, w8, da8w8}) {
-    CHECK(tiles(s, 1, 1, false) == 0);
+    CHECK(tiles(s, 1, 1, false) > 0);
     CHECK(tiles(s, 2, 4, false) > 0);
     CHECK(tiles(s, 5, 8, false) > 0);
     CHECK(tiles(s, 65, 256, false) > 0);

@@ -69,7 +69,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     }
     unpack_rows(buffers[0], w, units < 16 ? units : 16);
     for (int64_t u = 0; u < units; u += 16) {
-      for (int f = 0; f < 16; ++f, next += next_step) __builtin_prefetch(next);
+      for (int f = 0; f < 16; ++f, next += next_step) {
+        __builtin_prefetch(next);
+      }
       const uint8_t* const b = buffers[u / 16 % 2];
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
@@ -155,7 +157,7 @@ void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void*
     return;
   }
   const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
-  tile_config();
+  tile_config(call->params[0]);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
     const int64_t count = tiles - t0 < block ? tiles - t0 : block;

@@ -25,6 +25,10 @@ constexpr int64_t UNITS = 32;  // of packed activations per row; 2 k each, a mul
 constexpr int64_t TILE = MR * NR;
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+inline int64_t rows_of(const qcg_call* call, int64_t tile) {
+  const int64_t left = call->params[0] - tile * MR;
+  return left < MR ? left : MR;
+}
 
 // Phase 0: activations of one row tile, [unit / 16][row][unit % 16]: every 16 rows of it are an A tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
@@ -68,7 +72,7 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
 
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
 // Groups [g0, g1): the integers of a group are summed in tiles, then scaled into c.
-__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, int64_t rows, const uint8_t* next, int64_t next_step) {
   // The next step is unpacked while the tiles of this one multiply.
   alignas(64) uint8_t buffers[2][16 * 128];
   alignas(64) uint8_t sums[TILE * 4];
@@ -81,7 +85,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     tile_zero<1>();
     unpack_rows(buffers[0], w, units < 16 ? units : 16);
     for (int64_t u = 0; u < units; u += 16) {
-      for (int f = 0; f < 8; ++f, next += next_step) __builtin_prefetch(next);
+      for (int f = 0; f < 8; ++f, next += next_step) {
+        __builtin_prefetch(next);
+      }
       const uint8_t* const b = buffers[u / 16 % 2];
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
@@ -97,7 +103,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     tile_store<1>(sums + 64, NR * 4);
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    for (int64_t r = 0; r < MR; ++r) {
+    for (int64_t r = 0; r < rows; ++r) {
       {
         const int64_t at = (r * NR + 0 * VL) * 4;
         const auto sum = fma_load(sums + at);
@@ -151,7 +157,7 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         const int64_t fetches = count * 8;
         const int64_t next_step = (640 * count + tiles * fetches - 1) / (tiles * fetches);
         for (int64_t t = 0; t < tiles; ++t)
-          multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
+          multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, rows_of(call, t0 + t), next + t * fetches * next_step, next_step);
       }
       finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
     }
@@ -182,7 +188,7 @@ void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void*
     return;
   }
   const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
-  tile_config();
+  tile_config(call->params[0]);
   for (int64_t item = begin; item < end; ++item) {
     const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
     const int64_t count = tiles - t0 < block ? tiles - t0 : block;
