@@ -6,7 +6,8 @@
 //   cast_bf16(add(acc0, in0))    residual add, then the graph's own cast
 //
 // Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output),
-// numbers. A cast node rounds; passes drop casts that only narrow an intermediate unless precision emulation is on.
+// numbers. A cast node rounds; passes drop casts that only narrow an intermediate, unless it decides a step (steps.h) or
+// precision emulation is on.
 #pragma once
 
 #include <cstdint>

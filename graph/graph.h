@@ -137,7 +137,8 @@ struct ValueType {
 };
 Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node);
 
-// reference.cpp: the oracle. Inputs in graph.inputs order; symbols are bound from their shapes. float64 and exact integers.
+// reference.cpp: the oracle. Inputs in graph.inputs order; symbols are bound from their shapes. float64 and exact integers;
+// what decides a step (steps.h) is rounded to its graph dtype.
 struct ReferenceOptions {
   bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
 };

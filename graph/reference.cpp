@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/reference_ops.h"
+#include "graph/steps.h"
 
 namespace qcg {
 namespace {
@@ -115,11 +116,13 @@ const std::unordered_map<std::string_view, RefRule>& rule_table() {
   return table;
 }
 
-// Whether a result is rounded to its dtype now. 8-bit floats always are, that is what they are for. Constants are, because the compiler stores them in that dtype; views and
-// dequantized weights are not: the former hold what they are views of, the latter stay quantized until they are used.
-bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool emulate_casts) {
+// Whether a result is rounded to its dtype now. 8-bit floats always are, that is what they are for; bf16 and f16 are where
+// they decide a step. Constants are, because the compiler stores them in that dtype; views and dequantized weights are
+// not: the former hold what they are views of, the latter stay quantized until they are used.
+bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool decides_step, bool emulate_casts) {
   if (op.role == OpRole::view) return false;
   if (emulate_casts || is_float8(dtype)) return true;
+  if (decides_step && (dtype == DType::bf16 || dtype == DType::f16)) return true;
   return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction ||
                       op.role == OpRole::matmul);
 }
@@ -152,7 +155,7 @@ Tensor to_graph_dtype(DType dtype, const Tensor& t) {
 class Evaluator {
  public:
   Evaluator(const Graph& graph, ReferenceOptions options)
-      : graph_(graph), options_(options), values_(graph.values.size()) {}
+      : graph_(graph), options_(options), decides_step_(find_step_inputs(graph)), values_(graph.values.size()) {}
 
   Result<Tensors> run(const std::vector<Tensor>& inputs) {
     QCG_CHECK(bind(inputs));
@@ -213,7 +216,7 @@ class Evaluator {
     QCG_TRY(results, rule->second(context));
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);
-      bool round = rounds_now(*node.op, dtype, constant, options_.emulate_casts);
+      bool round = rounds_now(*node.op, dtype, constant, decides_step_[node.outputs[i]], options_.emulate_casts);
       values_[node.outputs[i]] = {round ? round_values(dtype, results[i]) : results[i], dtype, constant};
     }
     release(node);
@@ -229,6 +232,7 @@ class Evaluator {
 
   const Graph& graph_;
   ReferenceOptions options_;
+  const std::vector<bool> decides_step_;  // by value
   std::vector<RefValue> values_;
   std::vector<uint32_t> uses_;
   SymbolValues symbols_;
@@ -365,15 +369,15 @@ bool is_call_of(const Expr& e, std::initializer_list<std::string_view> functions
 
 // Where a small error of the argument can become a large one of the result. What was rounded is whole: storing it as an
 // integer is none.
-bool is_step(const Expr& e) {
+bool may_jump(const Expr& e) {
   if (is_call_of(e, {"round_even", "floor"})) return true;
   return e.kind == ExprKind::cast && (is_floating(e.dtype) || !is_call_of(e.args[0], {"clamp", "round_even", "floor"}));
 }
 
-// Visits every step of something computed in `e`, which is a part of `whole`: the part is changed, the whole is kept.
-void nudge_steps(Expr& whole, Expr& e, std::vector<Expr>& out) {
-  for (size_t i = 0; i < e.args.size(); ++i) nudge_steps(whole, e.args[i], out);
-  if (!is_step(e) || e.args[0].kind == ExprKind::acc || e.args[0].kind == ExprKind::in) return;
+// Visits every jump of something computed in `e`, which is a part of `whole`: the part is changed, the whole is kept.
+void nudge_jumps(Expr& whole, Expr& e, std::vector<Expr>& out) {
+  for (size_t i = 0; i < e.args.size(); ++i) nudge_jumps(whole, e.args[i], out);
+  if (!may_jump(e) || e.args[0].kind == ExprKind::acc || e.args[0].kind == ExprKind::in) return;
   const Expr argument = e.args[0];
   for (double factor : {1 - kFunctionError, 1 + kFunctionError}) {
     e.args[0] = Expr::call("mul", {Expr::number(factor), argument});
@@ -386,7 +390,7 @@ void nudge_steps(Expr& whole, Expr& e, std::vector<Expr>& out) {
 
 ToleranceEvaluator::ToleranceEvaluator(const Expr& epilogue) : epilogue_(epilogue) {
   Expr whole = epilogue;
-  nudge_steps(whole, whole, nudged_);
+  nudge_jumps(whole, whole, nudged_);
 }
 
 ToleranceValue ToleranceEvaluator::operator()(std::span<const double> accs, std::span<const double> acc_tolerances,

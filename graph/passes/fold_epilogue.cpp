@@ -8,10 +8,11 @@
 // fits. A result that somebody else reads too stays an output of its own. Reshapes of leading axes in between are looked
 // through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
 //
-// Rounding: an intermediate is not rounded to its graph dtype, the output is, once. Where the result goes on into a dynamic
-// quantization, and everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns the
-// last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of constant parameters
-// folds as well, so that between two linears only int8 is stored; its dequantization is one multiplication more.
+// Rounding: an intermediate is not rounded to its graph dtype, the output is, once. Where the result decides a step
+// (graph/steps.h), and everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns
+// the last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of constant
+// parameters folds as well, so that between two linears only int8 is stored; its dequantization is one multiplication
+// more.
 //
 // Gates: epilogue_max_operands (6), epilogue_max_nodes (64) in one expression, epilogue_max_outputs (16).
 //
@@ -24,6 +25,7 @@
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
+#include "graph/steps.h"
 
 namespace qcg {
 
@@ -37,12 +39,13 @@ bool is_quantized_result(const Node& node, DType dtype) { return is_byte(dtype) 
 
 class EpilogueFolder {
  public:
-  EpilogueFolder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  EpilogueFolder(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), decides_step_(find_step_inputs(graph)) {}
 
   Status run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!is_linear(graph_.nodes[id])) continue;
-      keep_casts_ = context_.options.emulate_precision_casts || reaches_quantization(id);
+      keep_casts_ = context_.options.emulate_precision_casts || decides_step(graph_.nodes[id]);
       while (absorb_one(id)) {
       }
       all_refused_.insert(all_refused_.end(), refused_.begin(), refused_.end());
@@ -55,24 +58,8 @@ class EpilogueFolder {
   }
 
  private:
-  // Whether an output is quantized before another linear reads it.
-  bool reaches_quantization(NodeId id) const {
-    const auto users = users_of(graph_);
-    std::vector<NodeId> pending = {id};
-    std::vector<bool> seen(graph_.nodes.size(), false);
-    while (!pending.empty()) {
-      const NodeId node = pending.back();
-      pending.pop_back();
-      for (ValueId out : graph_.nodes[node].outputs)
-        for (NodeId user : users[out]) {
-          if (seen[user] || is_linear(graph_.nodes[user])) continue;
-          seen[user] = true;
-          if (graph_.nodes[user].op->role == OpRole::quantize || graph_.nodes[user].op->name == "qcg.quantize_rows")
-            return true;
-          pending.push_back(user);
-        }
-    }
-    return false;
+  bool decides_step(const Node& linear) const {
+    return std::any_of(linear.outputs.begin(), linear.outputs.end(), [&](ValueId id) { return decides_step_[id]; });
   }
 
   struct Refused {
@@ -213,9 +200,8 @@ class EpilogueFolder {
   Expr output_expr(const LinearNode& linear, int output) const {
     const Expr& expr = linear.epilogue[static_cast<size_t>(output)];
     const DType dtype = graph_.value(linear.outputs[static_cast<size_t>(output)]).dtype;
-    return is_byte(dtype) || is_float8(dtype) || (keep_casts_ && is_float(dtype) && dtype != DType::f32)
-               ? Expr::cast(dtype, expr)
-               : expr;
+    const bool narrow = is_byte(dtype) || is_float8(dtype) || dtype == DType::bf16 || dtype == DType::f16;
+    return narrow ? Expr::cast(dtype, expr) : expr;
   }
 
   // An operand written for the viewed rows, as the linear's own rows. Leading ones go: [1, 1, N] is [N].
@@ -317,7 +303,8 @@ class EpilogueFolder {
 
   Graph& graph_;
   PassContext& context_;
-  bool keep_casts_ = false;  // of the linear at hand
+  const std::vector<bool> decides_step_;  // by value; those that folding adds are no linear's when it is reached
+  bool keep_casts_ = false;               // of the linear at hand
   std::vector<std::vector<NodeId>> users_;
   std::vector<uint32_t> uses_;
   std::vector<Refused> refused_, all_refused_;

@@ -3,8 +3,9 @@
 //   %a = qcg.loop([%x, %y], [add(in0, in1)])
 //   %b = qcg.loop([%a], [relu(in0)])            ->   %b = qcg.loop([%x, %y], [relu(add(in0, in1))])
 //
-// Intermediates are not rounded (with --emulate-precision-casts, and in front of a rounding to integers, they are);
-// integer intermediates always keep their cast, which truncates, and loops over integers fuse only among themselves.
+// Intermediates are not rounded, unless they decide a step (graph/steps.h: a quantization, its scale or zero point) or
+// --emulate-precision-casts asks for it; integer intermediates always keep their cast, which truncates, and loops over
+// integers fuse only among themselves.
 // Gates: epilogue_max_nodes and epilogue_max_operands, as for epilogues.
 //
 // Why last but for dce: it needs every pointwise op to be a loop already.
@@ -13,6 +14,7 @@
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
+#include "graph/steps.h"
 
 namespace qcg {
 
@@ -21,15 +23,10 @@ namespace {
 using Ids = std::vector<ValueId>;
 using Exprs = std::vector<Expr>;
 
-bool has_rounding(const Expr& e) {
-  if (e.kind == ExprKind::call && (e.function == "round_even" || e.function == "floor")) return true;
-  return std::any_of(e.args.begin(), e.args.end(), has_rounding);
-}
-
 class LoopFuser {
  public:
   LoopFuser(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), keep_casts_(context.options.emulate_precision_casts) {}
+      : graph_(graph), context_(context), decides_step_(find_step_inputs(graph)) {}
 
   Status run() {
     // Forward: when a loop is reached, the loops before it hold their chains already.
@@ -42,6 +39,11 @@ class LoopFuser {
   }
 
  private:
+  bool ends_in_step(const Node& loop) const {
+    return std::any_of(loop.outputs.begin(), loop.outputs.end(),
+                       [&](ValueId id) { return decides_step_[id] || is_code(graph_.value(id).dtype); });
+  }
+
   bool fuse_one(NodeId id) {
     const auto uses = graph_.count_uses();
     const Node& loop = graph_.nodes[id];
@@ -69,10 +71,9 @@ class LoopFuser {
     for (ValueId value : inner_operands) inner_ins.push_back(in(value));
     const DType dtype = graph_.value(inner.outputs[0]).dtype;
     const Exprs outer = *loop.arg("exprs").get<Exprs>();
-    const bool keep_casts = keep_casts_ || std::any_of(outer.begin(), outer.end(), has_rounding);
+    const bool keep_casts = context_.options.emulate_precision_casts || ends_in_step(loop);
     Expr value = substitute_inputs((*inner.arg("exprs").get<Exprs>())[0], inner_ins);
-    if ((keep_casts && dtype != DType::f32) || !is_floating(dtype) || is_float8(dtype))
-      value = Expr::cast(dtype, std::move(value));
+    if (dtype != DType::f32) value = Expr::cast(dtype, std::move(value));
     for (size_t i = 0; i < outer_operands.size(); ++i)
       outer_ins.push_back(i == position ? value : in(outer_operands[i]));
     Exprs exprs;
@@ -92,7 +93,7 @@ class LoopFuser {
 
   Graph& graph_;
   PassContext& context_;
-  bool keep_casts_;
+  const std::vector<bool> decides_step_;  // by value
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/passes/rewrite.h"
+#include "graph/steps.h"
 
 namespace qcg {
 
@@ -197,7 +198,7 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
 
 Expr simplify(const Expr& expr, bool keep_casts) {
   Expr out = expr;
-  for (Expr& arg : out.args) arg = simplify(arg, keep_casts);
+  for (Expr& arg : out.args) arg = simplify(arg, keep_casts || is_step(expr));
   if (out.kind == ExprKind::cast) {
     const Expr& inner = out.args[0];
     if (inner.kind == ExprKind::cast && inner.dtype == out.dtype) return inner;

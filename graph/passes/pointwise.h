@@ -27,7 +27,8 @@ Expr substitute_inputs(const Expr& expr, std::span<const Expr> with);
 Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const int> in_map);
 
 // x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
-// false, casts to a floating type are dropped everywhere but at integers: an intermediate is not rounded, unless to 8 bits.
+// false, casts to a floating type are dropped but below a step (graph/steps.h): an intermediate is not rounded, unless to
+// 8 bits.
 Expr simplify(const Expr& expr, bool keep_casts);
 
 // Which accs and ins an expression reads, sorted.

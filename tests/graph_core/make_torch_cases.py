@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Writes torch_cases.txt: one small graph per op, its inputs, and what eager torch computes for them.
+"""Writes torch_cases.txt: one small graph per op, its inputs, and what eager torch computes for them; then quantizations of
+computed values, whose integers programs have to give as well.
 
     python3 make_torch_cases.py > torch_cases.txt      (torch 2.13, torchao 0.18)
 """
 import math
+import operator
 
 import torch
 import tensor_cast_ops  # registers torch.ops.tensor_cast
 import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 import torchao  # registers torch.ops.torchao
+import torch_quantizations
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.uint8: "u8",
           torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool",
@@ -339,6 +342,42 @@ def repeats():
     case("aten.repeat_interleave.self_int", x.to(torch.bfloat16), 2, -1)
 
 
+class Wrapped(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def program(title, function, x):
+    """A function of one tensor as torch.export writes it, and what it gives run eagerly."""
+    graph = torch.export.export(Wrapped(function), (x,)).graph
+    parts = {n: f"%{n.args[0].name}_{n.args[1]}" for n in graph.nodes if n.target is operator.getitem}
+
+    def render(v):
+        if isinstance(v, torch.fx.Node):
+            return parts.get(v, f"%{v.name}")
+        if isinstance(v, (list, tuple)):
+            return "[" + ", ".join(render(x) for x in v) + "]"
+        return DTYPES[v] if isinstance(v, torch.dtype) else f'"{v}"' if isinstance(v, str) else "none" if v is None else number(v)
+
+    print(f"case {title} exact\ngraph(%x: {type_of(x)}) {{")
+    for node in graph.nodes:
+        if node.op != "call_function" or node in parts or not node.users:
+            continue
+        names = [a.name for a in node.target._schema.arguments]
+        rendered = [f"{n} = {render(v)}" for n, v in [*zip(names, node.args), *node.kwargs.items()]]
+        many = isinstance(node.meta["val"], (list, tuple))
+        values = node.meta["val"] if many else [node.meta["val"]]
+        left = ", ".join(f"%{node.name}_{k}" if many else f"%{node.name}" for k in range(len(values)))
+        print(f"  {left} = {node.target}({', '.join(rendered)}) : {', '.join(map(type_of, values))}")
+    print(f"  return {render(graph.output_node().args[0][0])}\n}}")
+    print("in", values_of(x))
+    print("out", values_of(function(x)))
+
+
 products()
 moves()
 pointwise()
@@ -349,3 +388,5 @@ decomposed()
 selection()
 scaled_products()
 repeats()
+for title, function, x in torch_quantizations.programs():
+    program(title, function, x)

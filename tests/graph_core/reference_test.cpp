@@ -10,36 +10,17 @@
 #include <sstream>
 
 #include "graph/verify.h"
+#include "tests/torch_cases.h"
 
 using namespace qcg;
+using namespace qcg::test;
 
 namespace {
-
-Tensor tensor_of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& values) {
-  std::vector<std::byte> bytes(values.size() * dtype_bytes(dtype));
-  for (size_t i = 0; i < values.size(); ++i) {
-    std::byte* p = bytes.data() + i * dtype_bytes(dtype);
-    if (is_floating(dtype)) double_to_element(dtype, values[i], p);
-    else int_to_element(dtype, static_cast<int64_t>(values[i]), p);
-  }
-  return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
-}
 
 std::vector<double> values_of(const Tensor& t) {
   std::vector<double> values;
   for (int64_t i = 0; i < t.numel(); ++i)
     values.push_back(element_to_double(t.dtype, t.bytes().data() + i * dtype_bytes(t.dtype)));
-  return values;
-}
-
-std::vector<double> parse_numbers(const std::string& line) {
-  std::vector<double> values;
-  const char* p = line.c_str();
-  for (char* end; *p; p = end) {
-    values.push_back(std::strtod(p, &end));
-    if (end == p) break;
-    while (*end == ' ') ++end;
-  }
   return values;
 }
 
@@ -57,26 +38,6 @@ std::vector<Tensor> evaluate(const Graph& g, const std::vector<Tensor>& inputs, 
   return std::move(*out);
 }
 
-struct TorchCase {
-  std::string title, text;
-  std::vector<std::vector<double>> inputs, outputs;
-};
-
-std::vector<TorchCase> read_cases() {
-  std::ifstream file(std::string(QCG_SOURCE_DIR) + "/tests/graph_core/torch_cases.txt");
-  REQUIRE(file.good());
-  std::vector<TorchCase> cases;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("case ")) cases.emplace_back().title = line.substr(5);
-    else if (line == "in" || line.starts_with("in "))
-      cases.back().inputs.push_back(parse_numbers(line.substr(std::min<size_t>(3, line.size()))));
-    else if (line == "out" || line.starts_with("out "))
-      cases.back().outputs.push_back(parse_numbers(line.substr(std::min<size_t>(4, line.size()))));
-    else cases.back().text += line + "\n";
-  }
-  return cases;
-}
-
 // What eager float arithmetic may differ by from double arithmetic rounded once; products of cancelling terms need the
 // absolute part.
 double tolerance(DType dtype, double want) {
@@ -85,14 +46,9 @@ double tolerance(DType dtype, double want) {
 }
 
 void check_case(const TorchCase& test, std::set<std::string>& seen) {
-  Graph g = parse(test.text);
+  Graph g = test.graph();
   for (const Node& node : g.nodes) seen.insert(node.op->name);
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    const Value& v = g.value(g.inputs[i]);
-    inputs.push_back(tensor_of(v.dtype, *qcg::evaluate(v.shape, {}), test.inputs[i]));
-  }
-  bool exact = test.title.ends_with(" exact");
+  const std::vector<Tensor> inputs = test.input_tensors();
   for (bool emulate : {true, false}) {
     std::vector<Tensor> got = evaluate(g, inputs, emulate);
     REQUIRE(got.size() == test.outputs.size());
@@ -102,7 +58,7 @@ void check_case(const TorchCase& test, std::set<std::string>& seen) {
       for (size_t k = 0; k < values.size(); ++k) {
         double want = round_to_dtype(got[i].dtype, test.outputs[i][k]);  // the file holds nine digits
         if (std::isnan(want) ? std::isnan(values[k]) : values[k] == want) continue;
-        bool close = !(exact && emulate) && is_floating(got[i].dtype) &&
+        bool close = !(test.is_exact() && emulate) && is_floating(got[i].dtype) &&
                      std::abs(values[k] - want) <= tolerance(got[i].dtype, want);
         CHECK_MESSAGE(close, test.title << " output " << i << " element " << k << ": " << values[k] << ", torch "
                                         << want << ", emulate " << emulate << "\n"
@@ -116,7 +72,7 @@ void check_case(const TorchCase& test, std::set<std::string>& seen) {
 
 TEST_CASE("every op computes what torch computes") {
   std::set<std::string> seen;
-  for (const TorchCase& test : read_cases()) check_case(test, seen);
+  for (const TorchCase& test : read_torch_cases()) check_case(test, seen);
   // What has no torch twin, or no value, is tested elsewhere in this file or has no CPU kernel in torch's and torchao's
   // packages (int4_packing_test.cpp), or is ours (coded_test.cpp); everything else must have a case.
   for (const OpSchema& op : op_table()) {
