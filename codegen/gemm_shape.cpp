@@ -59,7 +59,7 @@ int64_t GemmShape::next_lines() const {
 
 int GemmShape::splits(int rows) const {
   const int chains =
-      panel.kind->columns > 1 && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
+      panel.kind->looks_up_codes() && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
   return std::clamp(chains / (rows * nv), 1, k_iteration / compute.kd);
 }
 

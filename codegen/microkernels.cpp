@@ -31,15 +31,18 @@ using enum DType;
 using enum Isa;
 
 constexpr LayoutKind kForms[] = {
-    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor, columns side by side
+    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor, columns side by side, bytes of each
     {"f32",    1, 32, "fma",                         "[K][nr] f32"},
     {"f16",    1, 16, "fma",                         "[K][nr] f16"},
     {"bf16x2", 2, 16, "fma bf16dot amx_bf16",        "[K/2][nr][2] bf16"},
-    {"i8",     1, 8,  "fma bf16dot amx_bf16",        "[K][nr] s8"},
+    {"i8",     1, 8,  "fma",                         "[K][nr] s8"},
+    {"i8x4r",  4, 8,  "fma bf16dot amx_bf16",        "[K/4][nr/16][4][16] s8", "", 0, 1, 16},
     {"i8x2",   2, 8,  "madd16",                      "[K/2][nr][2] s8"},
     {"u8x4",   4, 8,  "vnni amx_int8",               "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
-    {"e4m3",   1, 8,  "fma bf16dot amx_bf16",        "[K][nr] e4m3", "fp8.h", 0, 256},
-    {"e5m2",   1, 8,  "fma bf16dot amx_bf16",        "[K][nr] e5m2", "fp8.h"},
+    {"e4m3",   1, 8,  "fma",                         "[K][nr] e4m3", "fp8.h", 0, 256},
+    {"e4m3x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e4m3", "fp8.h", 0, 256, 4, 2},
+    {"e5m2",   1, 8,  "fma",                         "[K][nr] e5m2", "fp8.h"},
+    {"e5m2x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e5m2", "fp8.h", 0, 1, 4, 2},
     {"i4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
     {"i4x8u",  8, 4,  "maddubs vnni amx_int8",       "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
     {"i4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] s4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 0, 1, 4},
@@ -95,10 +98,10 @@ constexpr Weight kWeights[] = {
     {Scheme::dense,   f32,    "f32",    "f32",    "f32"},
     {Scheme::dense,   bf16,   "bf16x2", "bf16x2", "bf16x2"},
     {Scheme::dense,   f16,    "f16",    "f16",    "f16"},
-    {Scheme::w8,      i8,     "i8",     "i8",     "i8"},
+    {Scheme::w8,      i8,     "i8",     "i8",     "i8x4r"},
     {Scheme::w4,      i8,     "i4x8",   "i4x8r",  "i4x8"},
-    {Scheme::f8,      f8e4m3, "e4m3",   "e4m3",   "e4m3"},
-    {Scheme::f8,      f8e5m2, "e5m2",   "e5m2",   "e5m2"},
+    {Scheme::f8,      f8e4m3, "e4m3",   "e4m3",   "e4m3x4r"},
+    {Scheme::f8,      f8e5m2, "e5m2",   "e5m2",   "e5m2x4r"},
     {Scheme::f4,      i8,     "f4x8",   "f4x8r",  "f4x8"},
     {Scheme::nf4,     i8,     "n4x8",   "n4x8r",  "n4x8"},
     {Scheme::da8w8,   i8,     "i8x2",   "i8x2",   "u8x4"},

@@ -56,7 +56,10 @@ struct StepWriter {
         const T* from = reinterpret_cast<const T*>(w.base) + (n0 + c) * w.row + k0 * w.column;
         for (int i = 0; i < count; ++i) values[i] = T(from[i * w.column] ^ T(flip));
       }
-      std::memcpy(out + c * step * int64_t(sizeof(T)), values, sizeof(T) * size_t(step));
+      const int64_t side = p.kind->columns, run = side > 1 ? p.kind->run : step;
+      for (int64_t i = 0; i < step; i += run)
+        std::memcpy(out + (c / side * side * step + i * side + c % side * run) * int64_t(sizeof(T)), values + i,
+                    sizeof(T) * size_t(run));
     }
   }
 

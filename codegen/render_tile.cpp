@@ -34,9 +34,8 @@ std::string acc(int set, int r, int v) {
 // a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both), and scaled if it is
 // to be rounded.
 std::string weight(const GemmShape& shape, std::string_view compute, int u, std::string_view address, int v) {
-  const auto unpacked = [&](std::string_view as, int unit, int64_t behind = 0) {
-    return fmt::format("{}_weight_{}<{}>({}{})", as, shape.panel.kind->kind, unit, address,
-                       behind > 0 ? fmt::format(" + {}", behind) : "");
+  const auto unpacked = [&](std::string_view as, int unit) {
+    return fmt::format("{}_weight_{}<{}>({})", as, shape.panel.kind->kind, unit, address);
   };
   const auto finished = [&](std::string text) {
     if (shape.subtracts_zeros()) text = fmt::format("v_sub({}, z{})", text, v);
@@ -45,9 +44,9 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
                                   : fmt::format("v_mul({}, s{})", text, v);
   };
   if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
-  const std::string odd = shape.panel.kind->bits < 8 ? unpacked("fma", u + 4) : unpacked("fma", u, shape.panel.nr);
-  return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair", finished(unpacked("fma", u)),
-                     finished(odd));
+  const bool codes = shape.panel.kind->bits < 8;
+  return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair",
+                     finished(unpacked("fma", codes ? u : 2 * u)), finished(unpacked("fma", codes ? u + 4 : 2 * u + 1)));
 }
 
 // The layout whose units are what unpacking leaves: 4 bytes a column.
@@ -108,7 +107,7 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
 std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
   std::vector<V> units;
   const int count = shape.k_iteration / shape.compute.kd;
-  if (shape.panel.kind->columns == 1 || shape.unpacks_block) {
+  if (!shape.panel.kind->looks_up_codes() || shape.unpacks_block) {
     for (int u = 0; u < count; ++u) units.push_back(unit(shape, tile_rows, u, 0, shape.nv));
     return units;
   }

@@ -45,8 +45,9 @@ constexpr Feature kFeatures[] = {
     {Level::avx512, 7, 0, kEbx, 16, "AVX512F"},     {Level::avx512, 7, 0, kEbx, 17, "AVX512DQ"},
     {Level::avx512, 7, 0, kEbx, 30, "AVX512BW"},    {Level::avx512, 7, 0, kEbx, 31, "AVX512VL"},
     {Level::avx512, 7, 0, kEcx, 11, "AVX512_VNNI"}, {Level::avx512bf16, 7, 1, kEax, 5, "AVX512_BF16"},
-    {Level::amx, 7, 0, kEcx, 1, "AVX512_VBMI"},     {Level::amx, 7, 0, kEdx, 24, "AMX_TILE"},
-    {Level::amx, 7, 0, kEdx, 25, "AMX_INT8"},       {Level::amx, 7, 0, kEdx, 22, "AMX_BF16"},
+    {Level::avx512bf16, 7, 0, kEcx, 1, "AVX512_VBMI"},
+    {Level::amx, 7, 0, kEdx, 24, "AMX_TILE"},       {Level::amx, 7, 0, kEdx, 25, "AMX_INT8"},
+    {Level::amx, 7, 0, kEdx, 22, "AMX_BF16"},
 };
 
 // Register state the operating system must save: bits of XCR0.

@@ -15,6 +15,7 @@
 // Tiles are inline assembly because the load of g++ 12's own intrinsics does not say that it reads memory: stores to a
 // buffer that only tiles read are dropped. Tile numbers are literal, so the compiler allocates nothing.
 #pragma once
+#define QCG_TILES 1
 #include "amx.h"
 #include "gemm_avx512bf16.h"
 

@@ -23,5 +23,8 @@ QCG_INLINE vi vnni_dot(vi acc, vi w, vi x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
   return acc;
 }
+// Four rows of int8 for 16 columns.
+template <int U>
+QCG_INLINE vf fma_weight_i8x4r(const uint8_t* p) { return v_load_i8((const int8_t*)p + 16 * U); }
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm512_madd_epi16(a, b); }

@@ -6,15 +6,24 @@
 #pragma once
 
 #if defined(QCG_AVX512)
-QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadu_si128((const __m128i*)p); }
+// Words of two k: k = 0 1 of four columns and then k = 2 3 of them, in every 16 bytes. Moved so that the first 32 bytes are of
+// k = 0 1, and of the columns in their order, they become two times 16 f16.
 template <int U>
-QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
-  const __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(fp8_load(p)), 7);
-  return _mm512_cvtph_ps(_mm256_and_si256(h, _mm256_set1_epi16((int16_t)0xbf80)));
+QCG_INLINE __m256i fp8_words(vi w) {
+  return U < 2 ? _mm512_castsi512_si256(w) : _mm512_extracti64x4_epi64(w, 1);
+}
+QCG_INLINE vi fp8_load(const uint8_t* p) {
+  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), dword_load(p));
 }
 template <int U>
-QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) {
-  return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(fp8_load(p)), 8));
+QCG_INLINE vf fma_weight_e4m3x4r(const uint8_t* p) {
+  const vi w = fp8_load(p), high = U % 2 == 0 ? _mm512_slli_epi16(w, 8) : w;
+  return _mm512_cvtph_ps(fp8_words<U>(vi_and(_mm512_srai_epi16(high, 1), _mm512_set1_epi16((int16_t)0xbf80))));
+}
+template <int U>
+QCG_INLINE vf fma_weight_e5m2x4r(const uint8_t* p) {
+  const vi w = fp8_load(p);
+  return _mm512_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm512_slli_epi16(w, 8) : vi_and(w, _mm512_set1_epi16((int16_t)0xff00))));
 }
 #elif defined(QCG_AVX2)
 QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadl_epi64((const __m128i*)p); }
@@ -38,21 +47,6 @@ template <int U>
 QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) { return v_from_f16(vi_shl(fp8_load(p), 8)); }
 #endif
 
-#if defined(QCG_BF16DOT)
-// Two rows, 32 columns apart. Up to 4 significant bits: exact in the upper half of their f32.
-QCG_INLINE vi fp8_rows(vf even, vf odd) {
-  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd));
-}
-template <int U>
-QCG_INLINE vi bf16dot_weight_e4m3(const uint8_t* p) {
-  return fp8_rows(fma_weight_e4m3<0>(p), fma_weight_e4m3<0>(p + 32));
-}
-template <int U>
-QCG_INLINE vi bf16dot_weight_e5m2(const uint8_t* p) {
-  return fp8_rows(fma_weight_e5m2<0>(p), fma_weight_e5m2<0>(p + 32));
-}
-#endif
-
 // All 256 numbers of a format with E exponent bits; the largest exponent of e5m2 is Inf and NaN, e4m3 has one NaN.
 struct Fp8Table {
   float value[256];
@@ -72,6 +66,20 @@ constexpr Fp8Table make_fp8_table() {
   return t;
 }
 static constexpr Fp8Table kE4m3 = make_fp8_table<4>(), kE5m2 = make_fp8_table<5>();
+
+#if defined(QCG_BF16DOT)
+static constexpr Bf16Bytes kE4m3Bytes = bf16_bytes([](int code) { return bf16_bits(kE4m3.value[code] / 256); }),
+                           kE5m2Bytes = bf16_bytes([](int code) { return bf16_bits(kE5m2.value[code]); });
+template <int U>
+QCG_INLINE vi fp8_pairs(const uint8_t* p, const Bf16Bytes& table) {
+  const vi w = dword_load(p), low = bf16_byte(table.low, w), high = bf16_sign(bf16_byte(table.high, w), w);
+  return U == 0 ? _mm512_unpacklo_epi8(low, high) : _mm512_unpackhi_epi8(low, high);
+}
+template <int U>
+QCG_INLINE vi bf16dot_weight_e4m3x4r(const uint8_t* p) { return fp8_pairs<U>(p, kE4m3Bytes); }
+template <int U>
+QCG_INLINE vi bf16dot_weight_e5m2x4r(const uint8_t* p) { return fp8_pairs<U>(p, kE5m2Bytes); }
+#endif
 
 QCG_INLINE void pack_f32_f8e4m3(float* dst, const uint8_t* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] = kE4m3.value[x[i]];

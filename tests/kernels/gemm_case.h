@@ -92,6 +92,14 @@ inline Tensor e2m1_tensor(std::vector<int64_t> shape, std::mt19937_64& rng) {
 
 inline double largest(DType dtype) { return dtype == DType::f8e4m3 ? 448 : dtype == DType::f8e5m2 ? 57344 : 1; }
 
+// Every finite fp8 number as often as any other.
+inline Tensor fp8_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng) {
+  const int finite = dtype == DType::f8e4m3 ? 0x7f : 0x7c;
+  std::vector<std::byte> bytes(size_t(shape[0] * shape[1]));
+  for (std::byte& b : bytes) b = std::byte(rng() % finite | (rng() & 0x80));
+  return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
+}
+
 inline Tensor make_scales(const Case& c, int64_t n, std::mt19937_64& rng) {
   const Problem& p = c.problem;
   if (c.powers) return power_tensor(p.scale, {n, p.groups()}, rng);
@@ -116,6 +124,7 @@ inline void make_tensors(Case& c) {
     const int zero_low = info.bits > 0 ? -(1 << (info.bits - 1)) : 0, zero_high = -1 - zero_low;
     if (ends && p.scheme == Scheme::f8)
       t.weight = ends_tensor(p.weight, {s.n, p.k}, rng, -largest(p.weight), largest(p.weight));
+    else if (p.scheme == Scheme::f8 && !c.powers) t.weight = fp8_tensor(p.weight, {s.n, p.k}, rng);
     else if (p.scheme == Scheme::dense || p.scheme == Scheme::f8)
       t.weight =
           c.powers ? power_tensor(p.weight, {s.n, p.k}, rng) : random_tensor(p.weight, {s.n, p.k}, rng, -1, 1, false);

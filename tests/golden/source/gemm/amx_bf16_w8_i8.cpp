@@ -1,8 +1,8 @@
-// qgemm_bf16_w8_f32_n32_k64_16x32x1_amx_bf16
+// qgemm_bf16_w8_f32_n32_k64_16x32x4_amx_bf16
 //
 // gemm w8 x=bf16 w=i8 k=64 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
 // candidate: amx_bf16 16x32
-// weights: w8 packed as [K][nr] s8, panels of 32 columns
+// weights: w8 packed as [K/4][nr/16][4][16] s8, panels of 32 columns
 //
 //            32 columns = 2 tiles
 //          +--------+--------+
@@ -46,9 +46,11 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 
 // Weight units [0, rows) as rows of two B tiles, zeros behind them.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
-  for (int64_t r = 0; r < rows; r += 1) {
-    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_i8<0>(w + r * 64 + 0));
-    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i8<0>(w + r * 64 + 16));
+  for (int64_t r = 0; r < rows; r += 2) {
+    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_i8x4r<0>(w + r * 64 + 0));
+    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i8x4r<0>(w + r * 64 + 64));
+    vi_store((int32_t*)(b + r * 128 + 128), bf16dot_weight_i8x4r<1>(w + r * 64 + 0));
+    vi_store((int32_t*)(b + r * 128 + 192), bf16dot_weight_i8x4r<1>(w + r * 64 + 64));
   }
   tile_clear_rows(b, rows);
 }

@@ -1,8 +1,8 @@
-// qgemm_f32_w8_f32_n32_k64_1x32x1_avx512_fma
+// qgemm_f32_w8_f32_n32_k64_1x32x4_avx512_fma
 //
 // gemm w8 x=f32 w=i8 k=64 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
 // candidate: avx512_fma 1x32 prefetch=2048
-// weights: w8 packed as [K][nr] s8, panels of 32 columns
+// weights: w8 packed as [K/4][nr/16][4][16] s8, panels of 32 columns
 //
 //            32 columns = 2 vectors
 //          +--------+--------+
@@ -58,60 +58,60 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(w + 2048, 0, 3);
-      const auto w0 = fma_weight_i8<0>(w + 0);
-      const auto w1 = fma_weight_i8<0>(w + 16);
+      const auto w0 = fma_weight_i8x4r<0>(w + 0);
+      const auto w1 = fma_weight_i8x4r<0>(w + 64);
       const auto x0 = fma_broadcast(x + 0);
       a0_0 = fma_dot(a0_0, w0, x0);
       a0_1 = fma_dot(a0_1, w1, x0);
     }
     {
-      const auto w0 = fma_weight_i8<0>(w + 32);
-      const auto w1 = fma_weight_i8<0>(w + 48);
+      const auto w0 = fma_weight_i8x4r<1>(w + 0);
+      const auto w1 = fma_weight_i8x4r<1>(w + 64);
       const auto x0 = fma_broadcast(x + 1);
       a0_0_1 = fma_dot(a0_0_1, w0, x0);
       a0_1_1 = fma_dot(a0_1_1, w1, x0);
     }
     {
       __builtin_prefetch(w + 2112, 0, 3);
-      const auto w0 = fma_weight_i8<0>(w + 64);
-      const auto w1 = fma_weight_i8<0>(w + 80);
+      const auto w0 = fma_weight_i8x4r<2>(w + 0);
+      const auto w1 = fma_weight_i8x4r<2>(w + 64);
       const auto x0 = fma_broadcast(x + 2);
       a0_0_2 = fma_dot(a0_0_2, w0, x0);
       a0_1_2 = fma_dot(a0_1_2, w1, x0);
     }
     {
-      const auto w0 = fma_weight_i8<0>(w + 96);
-      const auto w1 = fma_weight_i8<0>(w + 112);
+      const auto w0 = fma_weight_i8x4r<3>(w + 0);
+      const auto w1 = fma_weight_i8x4r<3>(w + 64);
       const auto x0 = fma_broadcast(x + 3);
       a0_0_3 = fma_dot(a0_0_3, w0, x0);
       a0_1_3 = fma_dot(a0_1_3, w1, x0);
     }
     {
       __builtin_prefetch(w + 2176, 0, 3);
-      const auto w0 = fma_weight_i8<0>(w + 128);
-      const auto w1 = fma_weight_i8<0>(w + 144);
+      const auto w0 = fma_weight_i8x4r<0>(w + 128);
+      const auto w1 = fma_weight_i8x4r<0>(w + 192);
       const auto x0 = fma_broadcast(x + 4);
       a0_0 = fma_dot(a0_0, w0, x0);
       a0_1 = fma_dot(a0_1, w1, x0);
     }
     {
-      const auto w0 = fma_weight_i8<0>(w + 160);
-      const auto w1 = fma_weight_i8<0>(w + 176);
+      const auto w0 = fma_weight_i8x4r<1>(w + 128);
+      const auto w1 = fma_weight_i8x4r<1>(w + 192);
       const auto x0 = fma_broadcast(x + 5);
       a0_0_1 = fma_dot(a0_0_1, w0, x0);
       a0_1_1 = fma_dot(a0_1_1, w1, x0);
     }
     {
       __builtin_prefetch(w + 2240, 0, 3);
-      const auto w0 = fma_weight_i8<0>(w + 192);
-      const auto w1 = fma_weight_i8<0>(w + 208);
+      const auto w0 = fma_weight_i8x4r<2>(w + 128);
+      const auto w1 = fma_weight_i8x4r<2>(w + 192);
       const auto x0 = fma_broadcast(x + 6);
       a0_0_2 = fma_dot(a0_0_2, w0, x0);
       a0_1_2 = fma_dot(a0_1_2, w1, x0);
     }
     {
-      const auto w0 = fma_weight_i8<0>(w + 224);
-      const auto w1 = fma_weight_i8<0>(w + 240);
+      const auto w0 = fma_weight_i8x4r<3>(w + 128);
+      const auto w1 = fma_weight_i8x4r<3>(w + 192);
       const auto x0 = fma_broadcast(x + 7);
       a0_0_3 = fma_dot(a0_0_3, w0, x0);
       a0_1_3 = fma_dot(a0_1_3, w1, x0);
