@@ -5,18 +5,21 @@
 // kernel and no fallback that anyone would want (int4 under quantized activations) are typed errors instead.
 //
 // Why here: after fold_noops and cse, which make spellings equal and let siblings share one activation quantization;
-// before fold_constants, which would otherwise dequantize the weights.
+// before fold_constants, which would otherwise dequantize the weights. A rounding between the two scales of a linear
+// is kept where it decides a step (graph/steps.h: most often the result is quantized for the next linear).
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "graph/passes/pass_list.h"
 #include "graph/passes/rewrite.h"
+#include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/decomposed_quantization.h"
 #include "graph/patterns/move_quantization.h"
 #include "graph/patterns/quantize_rows.h"
 #include "graph/patterns/raise_affine.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/steps.h"
 
 namespace qcg {
 
@@ -29,7 +32,8 @@ std::string node_name(const Graph& graph, const Node& node) {
 
 class LinearFinder {
  public:
-  LinearFinder(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+  LinearFinder(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), report_(context.report), decides_step_(find_step_inputs(graph)) {}
 
   Status run() {
     for (const Recognizer& recognizer : recognizers()) QCG_CHECK(try_recognizer(recognizer));
@@ -65,6 +69,16 @@ class LinearFinder {
       uses = graph_.count_uses();
     }
     return {};
+  }
+
+  // The linear's own scale is 1, what it was is multiplied behind the rounding: mul(cast_bf16(acc0), in0).
+  void scale_in_epilogue(LinearSpec& spec) {
+    const int64_t n = graph_.value(spec.weight).data.shape[0];
+    spec.operands.push_back(constant_as_shape(graph_, spec.scale, {n}));
+    spec.epilogue = Expr::call("mul", {Expr::cast(spec.product, std::move(spec.epilogue)),
+                                       Expr::in(static_cast<int>(spec.operands.size()) - 1)});
+    spec.scale = add_computed(graph_, {spec.scale}, "one", DType::f32, {n, 1},
+                              [&] { return make_matrix(n, 1, [](int64_t, int64_t) { return 1.0; }); });
   }
 
   // Broadcasting over batches of the weight would need the rows several times.
@@ -108,6 +122,8 @@ class LinearFinder {
     if (!spec.note.empty()) report_.notes.push_back(node_name(graph_, graph_.nodes[m.gemm_node()]) + ": " + spec.note);
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
+    const bool rounds_product = spec.product == DType::bf16 || spec.product == DType::f16;
+    if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts)) scale_in_epilogue(spec);
     // Kernels store an offset beside its scale, in one dtype.
     if (spec.offset != kNoValue && graph_.value(spec.offset).dtype != graph_.value(spec.scale).dtype) {
       spec.scale = cast_parameter(graph_, spec.scale, DType::f32);
@@ -235,7 +251,9 @@ class LinearFinder {
     std::string missing;
   };
   Graph& graph_;
+  PassContext& context_;
   PassReport& report_;
+  const std::vector<bool> decides_step_;  // by value
   std::set<NodeId> taken_;
   std::map<ValueId, std::vector<NearMiss>> misses_;
 };
@@ -247,7 +265,7 @@ Status recognize_linear(Graph& graph, PassContext& context) {
   QCG_CHECK(lift_decomposed_quantization(graph, context));
   QCG_CHECK(move_quantization(graph, context));
   QCG_CHECK(lift_quantize_rows(graph, context));
-  QCG_CHECK(LinearFinder(graph, context.report).run());
+  QCG_CHECK(LinearFinder(graph, context).run());
   // Rows taken off in front of a linear leave reshapes of reshapes behind it.
   PassReport again;
   PassContext quiet{context.options, again};

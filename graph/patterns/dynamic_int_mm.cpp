@@ -10,12 +10,9 @@
 // The shift is an implementation detail: it equals the symmetric s8 * s8 product. The plain form, _int_mm(%q, @wt) without
 // shift, is the same pattern. %xs and @scale may come in either order.
 //
-// Where %y decides a step (graph/steps.h: most often it is quantized for the next linear), the bf16 of %f is kept: the linear's
-// own scale is 1 and @scale an operand of its epilogue, mul(cast_bf16(acc0), in0).
+// Whether the bf16 of %f is kept is decided where the linear is made.
 #include "graph/passes/rewrite.h"
-#include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/recognizer.h"
-#include "graph/steps.h"
 
 namespace qcg {
 
@@ -49,21 +46,10 @@ bool sums_over_k(const Graph& graph, const Node& product) {
   return false;
 }
 
-// What the product times the activation's scale is rounded to before the weight's scale: f32 if it is not, or if that is the
-// weight's scale.
-DType rounded_product(const Graph& graph, const Match& m, ValueId x_scale) {
-  const Node& root = graph.nodes[m.nodes().back()];
-  if (under_rows(graph, m.value("first")) != x_scale || !find_step_inputs(graph)[root.outputs[0]]) return DType::f32;
-  const ValueId self = root.tensor("self");
-  const DType dtype = graph.value(self == m.value("second") ? root.tensor("other") : self).dtype;
-  return dtype == DType::bf16 || dtype == DType::f16 ? dtype : DType::f32;
-}
-
-void scale_rounded_product(Graph& graph, DType rounded, int64_t n, LinearSpec& spec) {
-  spec.operands = {constant_as_shape(graph, spec.scale, {n})};
-  spec.epilogue = Expr::call("mul", {Expr::cast(rounded, std::move(spec.epilogue)), Expr::in(0)});
-  spec.scale = add_computed(graph, {spec.scale}, "one", DType::f32, {n, 1},
-                            [&] { return make_matrix(n, 1, [](int64_t, int64_t) { return 1.0; }); });
+// Of the two factors of `mul`, the one that is not `factor`.
+DType dtype_of_other(const Graph& graph, const Node& mul, ValueId factor) {
+  const ValueId self = mul.tensor("self");
+  return graph.value(self == factor ? mul.tensor("other") : self).dtype;
 }
 
 Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
@@ -76,6 +62,7 @@ Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
     return Outcome::miss("the shift of the activation is not the one that sum(w) over K takes off (128)");
   ValueId first = m.value("first"), second = m.value("second");
   if (under_rows(graph, first) != spec.x_scale) std::swap(first, second);
+  else spec.product = dtype_of_other(graph, graph.nodes[m.nodes().back()], second);
   if (under_rows(graph, first) != spec.x_scale)
     return Outcome::miss("the product is not scaled by the activation's own scale");
   if (!is_parameter(graph, m.value("w")) || graph.value(m.value("w")).dtype != DType::i8)
@@ -87,8 +74,6 @@ Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
   if (!shape.empty() && shape.back().is_constant(n)) spec.scale = constant_as_shape(graph, second, {n, 1});
   if (spec.scale == kNoValue || !is_floating(graph.value(spec.scale).dtype))
     return Outcome::miss("the weight's scale is not a constant of N elements");
-  if (const DType rounded = rounded_product(graph, m, spec.x_scale); rounded != DType::f32)
-    scale_rounded_product(graph, rounded, n, spec);
   return Outcome::match(std::move(spec));
 }
 

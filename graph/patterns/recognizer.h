@@ -31,6 +31,7 @@ struct LinearSpec {
   Scheme scheme = Scheme::dense;
   int64_t group = 0;
   Expr epilogue = Expr::acc(0);
+  DType product = DType::f32;    // what the graph rounds x times w times x_scale to before it applies `scale`
   std::string note;              // for explain: what the numbers of the weight told
 };
 
