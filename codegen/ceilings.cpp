@@ -22,15 +22,16 @@ namespace {
 
 constexpr int kReadRounds = 8,
               kPeakRounds = 61;  // a peak of 1 ms would be gone where another process takes a core for 4
-constexpr int64_t kPeakIterations = 120'000;
+constexpr int64_t kPeakIterations = 15'000;
+constexpr int kPieces = 8;  // of a round, per thread: a worker that wakes late still finds work, and is awake for the next round
 constexpr int kChains = 12;
 
-// What a few rounds of `work` on every thread took.
+// What a few rounds took that do `work` on every piece.
 std::vector<double> time_rounds(ThreadPool& pool, int rounds, const std::function<void(int)>& work) {
   std::vector<double> samples;
   for (int round = 0; round < rounds; ++round) {
     const double start = now_s();
-    pool.parallel_items(pool.threads(), [&](int64_t begin, int64_t end, int) {
+    pool.parallel_items(pool.threads() * kPieces, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) work(static_cast<int>(i));
     });
     samples.push_back(now_s() - start);
@@ -44,9 +45,10 @@ double read_gbps(ThreadPool& pool) {
   auto block = AlignedBuffer::allocate(bytes);
   if (!block.ok()) return 0;
   std::memset(block->data(), 1, static_cast<size_t>(bytes));
-  const int64_t part = bytes / pool.threads() / 256 * 256;
-  auto read = [&](int thread) {
-    const char* p = reinterpret_cast<const char*>(block->data()) + thread * part;
+  const int pieces = pool.threads() * kPieces;
+  const int64_t part = bytes / pieces / 256 * 256;
+  auto read = [&](int piece) {
+    const char* p = reinterpret_cast<const char*>(block->data()) + piece * part;
     __m128i sum = _mm_setzero_si128();
     for (int64_t i = 0; i < part; i += 64) {
       _mm_prefetch(p + i + 2048, _MM_HINT_T0);
@@ -58,9 +60,9 @@ double read_gbps(ThreadPool& pool) {
     }
     asm volatile("" ::"x"(sum));
   };
-  // The best round: each is long, and a worker that wakes on its caller's core halves whatever it is part of.
+  // The best round: each is long, and what disturbs it is no property of the memory.
   const std::vector<double> samples = time_rounds(pool, kReadRounds, read);
-  return static_cast<double>(part * pool.threads()) / *std::min_element(samples.begin(), samples.end()) / 1e9;
+  return static_cast<double>(part * pieces) / *std::min_element(samples.begin(), samples.end()) / 1e9;
 }
 
 // Registers keep what ran before, and arithmetic on a leftover that happens to be denormal is a hundred times slower.
@@ -135,10 +137,10 @@ __attribute__((target("amx-tile,amx-bf16"))) void peak_bf16_amx(int) {
   _tile_release();
 }
 
-// GFLOP/s of `work`, which does `operations` per thread. The median, as kernels are judged: the best of many rounds of a
+// GFLOP/s of `work`, which does `operations` per piece. The median, as kernels are judged: the best of many rounds of a
 // millisecond is a burst of the clock that no kernel lasts for.
 double peak(ThreadPool& pool, void (*work)(int), double operations) {
-  return operations * pool.threads() / timing_of(time_rounds(pool, kPeakRounds, work)).median_s / 1e9;
+  return operations * pool.threads() * kPieces / timing_of(time_rounds(pool, kPeakRounds, work)).median_s / 1e9;
 }
 
 Ceilings measure(Isa isa, int threads) {

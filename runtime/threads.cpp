@@ -129,6 +129,7 @@ void ThreadPool::Shared::worker_main(int thread) {
     }
     if (stop.load(std::memory_order_acquire)) return;
     seen = epoch.load(std::memory_order_acquire);
+    spread.arrive(thread);  // too late for work, on the CPU of who did it, is the time to leave
     work(seen, thread);
   }
 }
