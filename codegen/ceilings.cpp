@@ -23,7 +23,7 @@ namespace {
 constexpr int kReadRounds = 8,
               kPeakRounds = 61;  // a peak of 1 ms would be gone where another process takes a core for 4
 constexpr int64_t kPeakIterations = 15'000;
-constexpr int kPieces = 8;  // of a round, per thread: a worker that wakes late still finds work, and is awake for the next round
+constexpr int kPieces = 8;  // of a round, per thread: a worker that wakes late still finds work and stays awake
 constexpr int kChains = 12;
 
 // What a few rounds took that do `work` on every piece.

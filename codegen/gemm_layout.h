@@ -40,7 +40,8 @@ struct LayoutKind {
   std::string_view header;    // that unpacks it, if it is not gemm_<isa>.h: templates/quant/<header>
   int raised = 0;           // added to every stored weight, for instructions whose weight operand is unsigned
   double factor = 1;        // what a sum of unpacked weights has to be multiplied by
-  int columns = 1;  // side by side: `run` bytes of each, before the next ones of the first (codes: unpacked in the order of k)
+  // Side by side: `run` bytes of each, before the next ones of the first. Codes are then unpacked in the order of k.
+  int columns = 1;
   int run = 1;      // bytes
   bool looks_up_codes() const { return bits < 8 && columns > 1; }
 };

@@ -74,8 +74,8 @@ struct Kernel {
 };
 constexpr Kernel kKernels[] = {
     // name             isa         template activation  instruction
-    // Tiles waste most of their 16 rows on few, but unpacking is all that each weight costs, and for bf16 that is half of what
-    // it is for f32: they compete with the vector rows below at every M.
+    // Tiles waste most of their 16 rows on few, but unpacking is all that each weight costs, and for bf16 that is half of
+    // what it is for f32: they compete with the vector rows below at every M.
     {"amx_bf16",        amx,        kTiles,  bf16,       "amx_bf16"},
     {"amx_int8",        amx,        kTiles,  i8,         "amx_int8"},
     {"avx512bf16_dot",  avx512bf16, kGemm,   bf16,       "bf16dot"},

@@ -103,8 +103,8 @@ void ThreadPool::Shared::work(uint32_t job, int thread) {
   while (s >> 32 == job) {
     const uint32_t next = static_cast<uint32_t>(s);
     const uint32_t count = items.load(std::memory_order_acquire);
+    spread.arrive(thread);  // also too late for work: on the CPU of who did it, that is the time to leave
     if (next >= count) return;
-    spread.arrive(thread);
     const ItemFn run = fn.load(std::memory_order_acquire);
     void* const argument = context.load(std::memory_order_acquire);
     const int64_t first = base.load(std::memory_order_acquire) + next;
@@ -129,7 +129,6 @@ void ThreadPool::Shared::worker_main(int thread) {
     }
     if (stop.load(std::memory_order_acquire)) return;
     seen = epoch.load(std::memory_order_acquire);
-    spread.arrive(thread);  // too late for work, on the CPU of who did it, is the time to leave
     work(seen, thread);
   }
 }

@@ -37,7 +37,10 @@ struct Bf16Bytes {
 template <class BitsOf>
 constexpr Bf16Bytes bf16_bytes(BitsOf bits_of) {
   Bf16Bytes t = {};
-  for (int code = 0; code < 128; ++code) t.low[code] = (uint8_t)bits_of(code), t.high[code] = (uint8_t)(bits_of(code) >> 8);
+  for (int code = 0; code < 128; ++code) {
+    const uint16_t bits = bits_of(code);
+    t.low[code] = (uint8_t)bits, t.high[code] = (uint8_t)(bits >> 8);
+  }
   return t;
 }
 constexpr uint16_t bf16_bits(float x) { return (uint16_t)(__builtin_bit_cast(uint32_t, x) >> 16); }

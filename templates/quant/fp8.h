@@ -6,8 +6,8 @@
 #pragma once
 
 #if defined(QCG_AVX512)
-// Words of two k: k = 0 1 of four columns and then k = 2 3 of them, in every 16 bytes. Moved so that the first 32 bytes are of
-// k = 0 1, and of the columns in their order, they become two times 16 f16.
+// Words of two k: k = 0 1 of four columns and then k = 2 3 of them, in every 16 bytes. Moved so that the first 32 bytes are
+// of k = 0 1, and of the columns in their order, they become two times 16 f16.
 template <int U>
 QCG_INLINE __m256i fp8_words(vi w) {
   return U < 2 ? _mm512_castsi512_si256(w) : _mm512_extracti64x4_epi64(w, 1);
@@ -22,8 +22,8 @@ QCG_INLINE vf fma_weight_e4m3x4r(const uint8_t* p) {
 }
 template <int U>
 QCG_INLINE vf fma_weight_e5m2x4r(const uint8_t* p) {
-  const vi w = fp8_load(p);
-  return _mm512_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm512_slli_epi16(w, 8) : vi_and(w, _mm512_set1_epi16((int16_t)0xff00))));
+  const vi w = fp8_load(p), high = _mm512_set1_epi16((int16_t)0xff00);
+  return _mm512_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm512_slli_epi16(w, 8) : vi_and(w, high)));
 }
 #elif defined(QCG_AVX2)
 QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadl_epi64((const __m128i*)p); }
@@ -79,6 +79,12 @@ template <int U>
 QCG_INLINE vi bf16dot_weight_e4m3x4r(const uint8_t* p) { return fp8_pairs<U>(p, kE4m3Bytes); }
 template <int U>
 QCG_INLINE vi bf16dot_weight_e5m2x4r(const uint8_t* p) { return fp8_pairs<U>(p, kE5m2Bytes); }
+QCG_INLINE void pack_bf16_f8e4m3(qcg_bf16* dst, const uint8_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = bf16_bits(kE4m3.value[x[i]]);
+}
+QCG_INLINE void pack_bf16_f8e5m2(qcg_bf16* dst, const uint8_t* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = bf16_bits(kE5m2.value[x[i]]);
+}
 #endif
 
 QCG_INLINE void pack_f32_f8e4m3(float* dst, const uint8_t* x, int64_t n) {
@@ -86,15 +92,4 @@ QCG_INLINE void pack_f32_f8e4m3(float* dst, const uint8_t* x, int64_t n) {
 }
 QCG_INLINE void pack_f32_f8e5m2(float* dst, const uint8_t* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] = kE5m2.value[x[i]];
-}
-QCG_INLINE qcg_bf16 fp8_to_bf16(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, 4);
-  return (qcg_bf16)(bits >> 16);
-}
-QCG_INLINE void pack_bf16_f8e4m3(qcg_bf16* dst, const uint8_t* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) dst[i] = fp8_to_bf16(kE4m3.value[x[i]]);
-}
-QCG_INLINE void pack_bf16_f8e5m2(qcg_bf16* dst, const uint8_t* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) dst[i] = fp8_to_bf16(kE5m2.value[x[i]]);
 }

@@ -3,11 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <random>
 #include <set>
-#include <sstream>
 
 #include "graph/verify.h"
 #include "tests/torch_cases.h"
