@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codegen/problem.h"
+#include "codegen/gemm_shape.h"
 
 namespace qcg::bench {
 
@@ -54,7 +54,7 @@ struct Peak {
   double operations;
 };
 inline Peak peak_of(const Microkernel& m) {
-  if (m.compute == "vnni") return {peak_vnni, 128};
+  if (m.compute == "vnni") return {peak_vnni, 128.0 / slices_of(m)};
   if (m.compute == "bf16dot") return {peak_bf16, 64};
   if (isa_info(m.isa).vector_bytes == 64) return {peak_fma512, 32};
   return {peak_fma256, 16};  // madd16 does 32 operations but needs an add: the same rate

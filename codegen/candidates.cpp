@@ -25,19 +25,13 @@ bool serves(Isa isa, Isa target) {
   return target == Isa::avx512bf16 && isa == Isa::avx512;
 }
 
-bool serves(const Microkernel& row, const Problem& problem) {
-  const DType x = problem.activation;
-  if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
-  const bool any_float = row.activation == DType::f32 && is_floating(x);
-  const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
-  const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
-  return any_float || any_fp8 || any_int8 || row.activation == x;
-}
-
 bool has_tiles(const Microkernel& row) { return compute_info(row.compute).tiles; }
+
+bool is_sliced(const Microkernel& row) { return slices_of(row) > 1; }
 
 int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
+  if (is_sliced(row)) return 4;  // three slices of each
   if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
   if (vector_bytes == 32) return compute_info(row.compute).integer ? 4 : 6;
   // What four k of fp8 share while they are unpacked wants registers.
@@ -50,11 +44,14 @@ constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
 // Whether a tile of mr rows exists, and is not mostly padding where a smaller one would do.
 bool tile_fits(const Microkernel& row, int mr, int64_t m) {
   if (has_tiles(row)) return mr == 16 || (mr == 32 && m > 16);
+  // The 8-bit multiply-add takes three instructions, which pays where unpacking to floats is most of the work.
+  if (is_sliced(row) && row.isa == Isa::avx2) return mr == 1 && m == 1;
   return mr <= max_rows(row) && (mr == 1 || mr < 2 * m);
 }
 
 // Whether packed weights are anything but what the multiply instruction takes, 4 bytes a unit.
 bool unpacks(const Microkernel& row) {
+  if (is_sliced(row)) return true;  // bytes want reordering
   const int bits = scheme_info(row.scheme).weight.bits;
   return (bits > 0 ? bits : 8 * int(dtype_bytes(row.weight))) * compute_info(row.compute).kd < 32;
 }
@@ -86,13 +83,15 @@ double tile_cost(const GemmShape& shape, int64_t m) {
   const auto tiles = double((m + mr - 1) / mr);
   if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
   const double units = double(shape.panel.group_padded) / shape.compute.kd;
+  // Three products of four k in the place of four, and little to unpack.
+  if (is_sliced(row)) return tiles * (mr * (0.75 + 1.8 / units) + 0.5) / double(m);
   const double scaling = !shape.sums_groups ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
   return tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);
 }
 
 // A block of K is a whole number of groups.
 int64_t whole_groups(const PanelLayout& p, int64_t kc) {
-  const int64_t unit = p.header_bytes > 0 ? p.group_padded : kPadK;
+  const int64_t unit = p.header_bytes > 0 || p.groups > 1 ? p.group_padded : kPadK;
   kc = std::max<int64_t>(unit, kc / unit * unit);
   return kc < p.k_padded ? kc : 0;
 }
@@ -158,6 +157,16 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
 }
 
 }  // namespace
+
+bool serves(const Microkernel& row, const Problem& problem) {
+  const DType x = problem.activation;
+  if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
+  const bool any_float = row.activation == DType::f32 && is_floating(x);
+  const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
+  const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
+  const bool any_half = can_slice(problem) && slices_of(row) > 1 && (x == DType::bf16 || x == DType::f16);
+  return any_float || any_fp8 || any_int8 || any_half || (row.activation == x && slices_of(row) == 1);
+}
 
 std::string Candidate::describe() const {
   if (!microkernel) return std::string(kExternCandidate);

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "codegen/gemm_layout.h"
+#include "codegen/gemm_shape.h"
 #include "codegen/tune.h"
 #include "runtime/memory.h"
 #include "runtime/threads.h"
@@ -208,16 +208,18 @@ double longest_seconds(const Problem& problem, int64_t m, double read_gbps, doub
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
   if (c.read_gbps <= 0) return 0;
   const bool half = problem.activation == DType::bf16;
-  return longest_seconds(problem, m, c.read_gbps,
-                         is_integer(problem) ? c.peak_gops_int8
-                         : half              ? c.peak_gflops_bf16
-                                             : c.peak_gflops_f32);
+  double peak = is_integer(problem) ? c.peak_gops_int8 : half ? c.peak_gflops_bf16 : c.peak_gflops_f32;
+  for (const Microkernel& row : microkernel_table())
+    if (slices_of(row) > 1 && serves(row, problem))
+      if (const auto rate = c.instruction_gflops.find(row.compute); rate != c.instruction_gflops.end())
+        peak = std::max(peak, rate->second / slices_of(row));
+  return longest_seconds(problem, m, c.read_gbps, peak);
 }
 
 double floor_seconds(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& c) {
   const auto rate = c.instruction_gflops.find(candidate.microkernel->compute);
   if (c.read_gbps <= 0 || rate == c.instruction_gflops.end()) return 0;
-  return longest_seconds(problem, m, c.read_gbps, rate->second);
+  return longest_seconds(problem, m, c.read_gbps, rate->second / slices_of(*candidate.microkernel));
 }
 
 }  // namespace qcg

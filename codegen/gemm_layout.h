@@ -44,6 +44,8 @@ struct LayoutKind {
   int columns = 1;
   int run = 1;      // bytes
   bool looks_up_codes() const { return bits < 8 && columns > 1; }
+  // Whether codes are unpacked to floats in the order in which they lie: k = 0 4 1 5 2 6 3 7.
+  bool is_shuffled() const { return bits < 8 && columns == 1; }
 };
 const LayoutKind& layout_kind(std::string_view kind);  // precondition: a row of the table
 

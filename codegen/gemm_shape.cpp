@@ -5,6 +5,27 @@
 #include <algorithm>
 
 namespace qcg {
+namespace {
+
+// The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
+constexpr int64_t kLongestSliced = 256;
+
+// Slices have an exponent for each group; where weights have none, or one for all of K, sums are finished every so many k.
+// Zero points of a channel reach 255, so sums are longer there.
+void cut_groups(PanelLayout& panel) {
+  panel.group = panel.group_padded = std::min(panel.k_padded, panel.has_zero ? kLongestSliced / 2 : kLongestSliced);
+  panel.groups = (panel.k_padded + panel.group - 1) / panel.group;
+}
+
+}  // namespace
+
+int slices_of(const Microkernel& row) {
+  return compute_info(row.compute).integer && is_floating(row.activation) ? 3 : 1;
+}
+
+bool can_slice(const Problem& problem) {
+  return problem.group > 0 ? problem.group <= kLongestSliced : scheme_info(problem.scheme).weight.bits == 8;
+}
 
 ArgumentOrder::ArgumentOrder(const Problem& p) {
   int next = int(p.k_segments.size());
@@ -24,13 +45,16 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       mr(c.mr),
       vl(isa_info(c.microkernel->isa).vector_bytes / 4),
       nv(c.layout.nr / vl),
+      slices(slices_of(*c.microkernel)),
       grouped(panel.grouped),
+      by_groups(grouped || slices > 1),
       unpacks_block(c.unpacks_block),
       rounded(c.rounded),
-      sums_groups(grouped && !rounded) {
+      sums_groups(by_groups && !rounded) {
+  if (by_groups && !grouped) cut_groups(panel);
   used_step = std::max(panel.kind->k_step, compute.kd);
-  k_iteration = !compute.tiles && mr * nv > 8 && used_step <= 4 ? 4 : 8;
-  ordered = panel.kind->bits < 8 && panel.kind->columns == 1 && compute.kd < 4;
+  k_iteration = !compute.tiles && mr * slices * nv > 8 && used_step <= 4 ? 4 : 8;
+  ordered = panel.kind->is_shuffled() && compute.kd < 4;
   x_group = pad_activations(panel.group_padded);
   x_k = (panel.groups - 1) * x_group + pad_activations(panel.group_k(panel.groups - 1));
 }
@@ -42,13 +66,13 @@ int64_t GemmShape::pad_activations(int64_t k) const {
 
 int64_t GemmShape::block_k() const {
   if (candidate.kc <= 0 || candidate.kc >= panel.k_padded) return panel.k_padded;
-  const int64_t unit = grouped ? panel.group_padded : pad_activations(kPadK);
+  const int64_t unit = by_groups ? panel.group_padded : pad_activations(kPadK);
   return std::min(panel.k_padded, std::max(unit, candidate.kc / unit * unit));
 }
 
 int64_t GemmShape::block_units() const {
   const int64_t block = block_k();
-  return (grouped ? (block + panel.group_padded - 1) / panel.group_padded * x_group : pad_activations(block)) /
+  return (by_groups ? (block + panel.group_padded - 1) / panel.group_padded * x_group : pad_activations(block)) /
          compute.kd;
 }
 
@@ -59,14 +83,14 @@ int64_t GemmShape::next_lines() const {
 
 int GemmShape::splits(int rows) const {
   const int chains =
-      panel.kind->looks_up_codes() && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
-  return std::clamp(chains / (rows * nv), 1, k_iteration / compute.kd);
+      panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
+  return std::clamp(chains / (rows * slices * nv), 1, k_iteration / compute.kd);
 }
 
 bool GemmShape::keeps_sums(int rows) const {
   constexpr int kOperands = 3;  // a broadcast, the table or mask of unpacking, one to work in
   const int registers = vl == 16 ? 32 : 16;
-  return sums_groups && !compute.tiles && (splits(rows) + 1) * rows * nv + nv + kOperands <= registers;
+  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + kOperands <= registers;
 }
 
 std::string GemmShape::group_steps() const {

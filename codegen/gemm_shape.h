@@ -16,6 +16,11 @@
 
 namespace qcg {
 
+// Integers that stand for one activation: 3 where an instruction of integers multiplies floats (quant/slices.h), else 1.
+int slices_of(const Microkernel& row);
+// Whether groups are short enough for the sums of slices.
+bool can_slice(const Problem& problem);
+
 // Where each kind of argument begins (problem.h states the order).
 struct ArgumentOrder {
   int x_scale = -1, x_zero = -1, operands = 0, weights = 0, outputs = 0;
@@ -31,9 +36,11 @@ struct GemmShape {
   ArgumentOrder args;
   const Compute& compute;
   int mr, vl, nv;              // rows of a tile, floats of a vector, vectors of a panel
-  bool grouped;
+  int slices;                  // integers that stand for one activation
+  bool grouped;                // weights have scales by groups
+  bool by_groups;              // sums are finished by groups: also where only slices want it
   bool unpacks_block, rounded;
-  bool sums_groups;            // each group's sum is scaled on its own: exact weights
+  bool sums_groups;            // each group's sum is finished on its own: exact weights
   bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;           // k of one step of weights, at least those of one instruction
   int k_iteration = 8;         // k of one iteration of the inner loop
@@ -56,6 +63,8 @@ struct GemmShape {
   bool keeps_sums(int rows) const;
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
+  // What weights have become larger by when an unsigned operand of an instruction holds them.
+  int raised() const { return panel.kind->bits == 8 && slices > 1 ? 128 : panel.kind->raised; }
   // Iterations of group g, as an expression.
   std::string group_steps() const;
   int64_t iteration_bytes() const { return panel.k_bytes(k_iteration); }

@@ -36,19 +36,19 @@ constexpr LayoutKind kForms[] = {
     {"f16",    1, 16, "fma",                         "[K][nr] f16"},
     {"bf16x2", 2, 16, "fma bf16dot amx_bf16",        "[K/2][nr][2] bf16"},
     {"i8",     1, 8,  "fma",                         "[K][nr] s8"},
-    {"i8x4r",  4, 8,  "fma bf16dot amx_bf16",        "[K/4][nr/16][4][16] s8", "", 0, 1, 16},
+    {"i8x4r",  4, 8,  "fma bf16dot amx_bf16 vnni",   "[K/4][nr/16][4][16] s8", "", 0, 1, 16},
     {"i8x2",   2, 8,  "madd16",                      "[K/2][nr][2] s8"},
     {"u8x4",   4, 8,  "vnni amx_int8",               "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
     {"e4m3",   1, 8,  "fma",                         "[K][nr] e4m3", "fp8.h", 0, 256},
     {"e4m3x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e4m3", "fp8.h", 0, 256, 4, 2},
     {"e5m2",   1, 8,  "fma",                         "[K][nr] e5m2", "fp8.h"},
     {"e5m2x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e5m2", "fp8.h", 0, 1, 4, 2},
-    {"i4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
-    {"i4x8u",  8, 4,  "maddubs vnni amx_int8",       "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
-    {"i4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] s4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 0, 1, 4},
-    {"f4x8",   8, 4,  "fma bf16dot amx_bf16 madd16", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
-    {"f4x8u",  8, 4,  "maddubs vnni amx_int8",       "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
-    {"f4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 0, 1, 4},
+    {"i4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
+    {"i4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
+    {"i4x8r",  8, 4,  "fma maddubs",                 "[K/8][nr/4][4][4][2] u4 = s4 + 8: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 8, 1, 4},
+    {"f4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
+    {"f4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
+    {"f4x8r",  8, 4,  "fma maddubs",                 "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 4},
     {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h"},
     {"n4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] nf4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 4},
 };
@@ -64,7 +64,8 @@ constexpr Compute kComputes[] = {
     {"amx_int8", 4, "s8",   "int8_t",           true,    true},
 };
 
-// Packing converts activations, so f32 stands for every float, bf16 also for fp8, i8 also for u8.
+// Packing converts activations, so f32 stands for every float, bf16 also for fp8, i8 also for u8. Where an instruction of
+// integers serves bf16, it multiplies slices of it (quant/slices.h), and serves f16 too.
 struct Kernel {
   std::string_view name;
   Isa isa;
@@ -80,9 +81,11 @@ constexpr Kernel kKernels[] = {
     {"amx_int8",        amx,        kTiles,  i8,         "amx_int8"},
     {"avx512bf16_dot",  avx512bf16, kGemm,   bf16,       "bf16dot"},
     {"avx512_vnni",     avx512,     kGemm,   i8,         "vnni"},
+    {"avx512_sliced",   avx512,     kGemm,   bf16,       "vnni"},
     {"avx512_fma",      avx512,     kGemm,   f32,        "fma"},
     {"avx2_madd16",     avx2,       kGemm,   i8,         "madd16"},
     {"avx2_maddubs",    avx2,       kGemm,   i8,         "maddubs"},
+    {"avx2_sliced",     avx2,       kGemm,   bf16,       "maddubs"},
     {"avx2_fma",        avx2,       kGemm,   f32,        "fma"},
     {"portable_madd16", portable,   kGemm,   i8,         "madd16"},
     {"portable_fma",    portable,   kGemm,   f32,        "fma"},
@@ -99,10 +102,10 @@ constexpr Weight kWeights[] = {
     {Scheme::dense,   bf16,   "bf16x2", "bf16x2", "bf16x2"},
     {Scheme::dense,   f16,    "f16",    "f16",    "f16"},
     {Scheme::w8,      i8,     "i8",     "i8",     "i8x4r"},
-    {Scheme::w4,      i8,     "i4x8",   "i4x8r",  "i4x8"},
+    {Scheme::w4,      i8,     "i4x8",   "i4x8r",  "i4x8u"},
     {Scheme::f8,      f8e4m3, "e4m3",   "e4m3",   "e4m3x4r"},
     {Scheme::f8,      f8e5m2, "e5m2",   "e5m2",   "e5m2x4r"},
-    {Scheme::f4,      i8,     "f4x8",   "f4x8r",  "f4x8"},
+    {Scheme::f4,      i8,     "f4x8",   "f4x8r",  "f4x8u"},
     {Scheme::nf4,     i8,     "n4x8",   "n4x8r",  "n4x8"},
     {Scheme::da8w8,   i8,     "i8x2",   "i8x2",   "u8x4"},
     {Scheme::da8w4,   i8,     "i4x8",   "i4x8u",  "i4x8u"},
@@ -119,7 +122,7 @@ bool has_word(std::string_view words, std::string_view word) {
 
 bool multiplies(const Kernel& kernel, const Weight& weight) {
   const bool integer = scheme_info(weight.scheme).quantized_activation || weight.scheme == Scheme::s8s8;
-  return compute_info(kernel.compute).integer == integer && has_word(layout_kind(form_on(weight, kernel.isa)).computes, kernel.compute);
+  return is_floating(kernel.activation) != integer && has_word(layout_kind(form_on(weight, kernel.isa)).computes, kernel.compute);
 }
 
 std::vector<Microkernel> make_table() {

@@ -74,8 +74,8 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["compute"] = shape.compute.name;
   out["acc_type"] = shape.compute.integer ? "vi" : "vf";
   out["integer"] = shape.compute.integer;
-  out["whole_integer"] = shape.compute.integer && !shape.grouped;
-  out["grouped"] = shape.grouped, out["sums_groups"] = shape.sums_groups, out["rounded"] = shape.rounded;
+  out["whole_integer"] = shape.compute.integer && !shape.by_groups;
+  out["grouped"] = shape.grouped, out["by_groups"] = shape.by_groups, out["sums_groups"] = shape.sums_groups, out["rounded"] = shape.rounded;
   out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.grouped;
   out["factor"] = panel.kind->factor == 1 ? "" : fmt::format("{:.1f}f", panel.kind->factor);
   out["mr"] = shape.mr, out["nr"] = panel.nr, out["nv"] = shape.nv, out["kd"] = shape.compute.kd;
@@ -84,7 +84,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["tails"] = V::from_items(std::move(tails));
   out["rows"] = shape.candidate.tails.empty() ? "MR" : "rows";
   out["ahead"] = shape.candidate.ahead_bytes;
-  out["units_per_row"] = shape.x_k / shape.compute.kd;
+  out["units_per_row"] = shape.x_k / shape.compute.kd * shape.slices;
   out["comment"] = comment(shape);
   add_packing(shape, out);
   out["tile_registers"] = shape.compute.tiles;
@@ -92,8 +92,18 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["group_bytes"] = panel.group_at(1) - panel.group_at(0);
   out["block_bytes"] = shape.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
-  out["zeros_per_panel"] = shape.subtracts_zeros() && !shape.grouped;
-  out["zeros_per_group"] = shape.subtracts_zeros() && shape.grouped;
+  const bool zeros = panel.has_zero && (shape.subtracts_zeros() || shape.slices > 1);
+  out["zeros_per_panel"] = zeros && !shape.grouped;
+  out["zeros_per_group"] = zeros && shape.grouped;
+  const bool in_unpacking = shape.unpacks_block && shape.slices == 1;
+  out["zeros_in_tile"] = !zeros || in_unpacking ? "" : shape.grouped ? "group" : "panel";
+  out["weight_kind"] = panel.kind->kind;
+  out["weight_k_step"] = panel.kind->k_step;
+  std::vector<V> unit_of_k;
+  for (int k = 0; k < panel.kind->k_step; ++k) unit_of_k.push_back(V(panel.kind->is_shuffled() ? k % 4 * 2 + k / 4 : k));
+  out["unit_of_k"] = V::from_items(std::move(unit_of_k));
+  out["weight_step_bytes"] = panel.step_bytes();
+  out["weight_vector_bytes"] = int64_t{shape.vl} * panel.kind->k_step * panel.kind->bits / 8;
   std::vector<V> vectors;
   for (int v = 0; v < shape.nv; ++v) {
     if (shape.subtracts_zeros()) vectors.push_back(V(fmt::format("z{}", v)));

@@ -69,21 +69,21 @@ void add_blocks(const GemmShape& shape, V& out) {
   const int64_t block = shape.block_k(),
                 groups_per_block = block == panel.k_padded ? panel.groups : block / panel.group_padded;
   for (int64_t k = 0; k < panel.k_padded; k += block) {
-    const int64_t g = shape.grouped ? k / panel.group_padded : 0;
-    weights.push_back(V(shape.grouped ? panel.group_at(g) : panel.k_bytes(k)));
-    units.push_back(V((shape.grouped ? g * shape.x_group : k) / shape.compute.kd));
-    counts.push_back(V(shape.grouped ? std::min(groups_per_block, panel.groups - g)
+    const int64_t g = shape.by_groups ? k / panel.group_padded : 0;
+    weights.push_back(V(shape.by_groups ? panel.group_at(g) : panel.k_bytes(k)));
+    units.push_back(V((shape.by_groups ? g * shape.x_group : k) / shape.compute.kd * shape.slices));
+    counts.push_back(V(shape.by_groups ? std::min(groups_per_block, panel.groups - g)
                                      : std::min(block, panel.k_padded - k) / shape.k_iteration));
-    if (shape.grouped && g + groups_per_block >= panel.groups) break;
+    if (shape.by_groups && g + groups_per_block >= panel.groups) break;
   }
   out["blocks_outside"] = shape.blocks_outside();
   out["k_blocks"] = V::from_items(std::move(weights));
   out["k_units"] = V::from_items(std::move(units));
   out["k_counts"] = V::from_items(std::move(counts));
   out["groups_per_block"] = groups_per_block;
-  out["fetches_per_count"] = shape.next_lines() * (shape.grouped ? panel.group_padded / shape.k_iteration : 1);
+  out["fetches_per_count"] = shape.next_lines() * (shape.by_groups ? panel.group_padded / shape.k_iteration : 1);
   out["bytes_per_count"] =
-      shape.grouped ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
+      shape.by_groups ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ void add_outputs(const GemmShape& shape, V& out) {
   const Candidate& candidate = shape.candidate;
   out["x_scale_arg"] = shape.args.x_scale;
   out["has_x_zero"] =
-      !shape.grouped && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
+      !shape.by_groups && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
   out["x_zero"] = x_zero(shape, "row0 + r");
   out["weights_arg"] = shape.args.weights;
   out["segment_bytes"] = panel.segment_bytes;

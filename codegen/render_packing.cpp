@@ -15,10 +15,11 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["corrections"] = kNames[size_t(panel.corrections)];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;
-  out["x_words"] = panel.corrections == Corrections::wide                                           ? 2
+  out["x_words"] = shape.slices > 1 ? shape.slices + 2 + (panel.has_offset ? 1 : 0)
+                   : panel.corrections == Corrections::wide                                         ? 2
                    : panel.corrections != Corrections::none || (panel.has_offset && !shape.rounded) ? 1
                                                                                                     : 0;
-  out["raised"] = panel.kind->raised;
+  out["raised"] = shape.raised();
   out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
   out["scale_dtype"] = dtype_name(shape.problem.scale), out["scale_type"] = dtype_info(shape.problem.scale).cpp;
@@ -40,15 +41,22 @@ std::string x_zero(const GemmShape& shape, std::string_view row) {
 void add_packing(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   const Problem& problem = shape.problem;
-  out["element"] = shape.compute.cpp_element;
+  const bool sliced = shape.slices > 1;
+  out["slices"] = shape.slices;
+  out["most_rests"] = shape.x_k / 8;
+  out["element"] = sliced ? "float" : shape.compute.cpp_element;
+  out["activation_dtype"] = dtype_name(problem.activation);
+  out["row_bytes"] = sliced ? std::to_string(shape.x_k * 4) : "UNITS * 4";
+  out["pack_bytes"] = sliced ? std::to_string(shape.x_k * (4 + shape.slices)) : "UNITS * 4";
   out["activation"] = dtype_info(problem.activation).cpp;
-  out["pack_function"] = fmt::format("pack_{}_{}", shape.compute.element, dtype_name(problem.activation));
+  out["pack_function"] =
+      fmt::format("pack_{}_{}", sliced ? "f32" : shape.compute.element, dtype_name(problem.activation));
   out["k_padded"] = shape.x_k;
   out["group"] = panel.group, out["group_padded"] = shape.x_group;
   out["group_gaps"] = panel.groups > 1 && panel.group != shape.x_group;
   out["pack_has_gaps"] = shape.x_k != problem.k;
-  out["pack_direct"] = shape.mr == 1 && !shape.ordered;
-  out["row_sums"] = shape.compute.integer && !shape.grouped;
+  out["pack_direct"] = shape.mr == 1 && !shape.ordered && !sliced;
+  out["row_sums"] = shape.compute.integer && !shape.by_groups;
   add_group_sums(shape, out);
   std::vector<V> sources;
   int64_t begin = 0;

@@ -13,6 +13,12 @@ using V = TemplateValue;
 
 std::string zero(const GemmShape& shape) { return fmt::format("{}_zero()", shape.compute.name); }
 
+// What the sum of a slice of a row begins with.
+std::string start_of_slice(const GemmShape& shape, int v, int slice, int row) {
+  const std::string x = fmt::format("vi_set1((int32_t)x_sums[{} * MR + {}])", slice, row);
+  return shape.panel.has_zero ? fmt::format("vi_mul(q{}, {})", v, x) : x;
+}
+
 // What the sum of vector v in a row begins with: a group of integers with its corrections.
 std::string start_of(const GemmShape& shape, int v, std::string_view row) {
   const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
@@ -81,11 +87,12 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
     }
     weights.push_back(V(std::move(text)));
   }
-  for (int r = 0; r < tile_rows; ++r) {
+  const int x_rows = tile_rows * shape.slices;
+  for (int r = 0; r < x_rows; ++r) {
     std::vector<V> accs;
     for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
     rows.push_back(V::dict(
-        {{"name", fmt::format("x{}", r)}, {"at", index * tile_rows + r}, {"accs", V::from_items(std::move(accs))}}));
+        {{"name", fmt::format("x{}", r)}, {"at", index * x_rows + r}, {"accs", V::from_items(std::move(accs))}}));
   }
   // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
   std::vector<V> prefetch;
@@ -95,7 +102,7 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   const bool fetches_next = shape.candidate.prefetch_bytes == 0 && v0 == 0 &&
                             (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
   return V::dict({{"fetches_next", fetches_next},
-                  {"forgets", v0 > 0 && index % (panel.kind->k_step / 2) == 0},
+                  {"forgets", v0 > 0 && shape.compute.kd == 1 && index % (panel.kind->k_step / 2) == 0},
                   {"prefetch", V::from_items(std::move(prefetch))},
                   {"weights", V::from_items(std::move(weights))},
                   {"unpacked", V::from_items(std::move(unpacked))},
@@ -107,7 +114,7 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
 std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
   std::vector<V> units;
   const int count = shape.k_iteration / shape.compute.kd;
-  if (!shape.panel.kind->looks_up_codes() || shape.unpacks_block) {
+  if (!shape.panel.kind->looks_up_codes() || shape.compute.kd > 1 || shape.unpacks_block) {
     for (int u = 0; u < count; ++u) units.push_back(unit(shape, tile_rows, u, 0, shape.nv));
     return units;
   }
@@ -118,25 +125,35 @@ std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
   return units;
 }
 
+// What a row's sum of a group is, in the numbers of its activations.
+std::string sum_of(const GemmShape& shape, int r, int v) {
+  if (shape.slices == 1) return acc(0, r, v);
+  return fmt::format("join_slices({}, {}, {}, x_sums[3 * MR + {}], x_sums[4 * MR + {}])", acc(0, r * 3, v),
+                     acc(0, r * 3 + 1, v), acc(0, r * 3 + 2, v), r, r);
+}
+
 // The kernel of a row tile with so many rows.
 V tile(const GemmShape& shape, int rows) {
   std::vector<V> accs, sums, stores;
+  const int x_rows = rows * shape.slices;
   for (int set = 0; set < shape.splits(rows); ++set)
-    for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < shape.nv; ++v)
-        accs.push_back(V::dict(
-            {{"name", acc(set, r, v)}, {"start", set == 0 ? start_of(shape, v, std::to_string(r)) : zero(shape)}}));
+    for (int r = 0; r < x_rows; ++r)
+      for (int v = 0; v < shape.nv; ++v) {
+        const std::string start = shape.slices > 1 ? start_of_slice(shape, v, r % shape.slices, r / shape.slices)
+                                                   : start_of(shape, v, std::to_string(r));
+        accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start : zero(shape)}}));
+      }
   for (int width = shape.splits(rows); width > 1; width /= 2)
     for (int set = 0; set < width / 2; ++set)
-      for (int r = 0; r < rows; ++r)
+      for (int r = 0; r < x_rows; ++r)
         for (int v = 0; v < shape.nv; ++v)
           sums.push_back(V::dict({{"to", acc(set, r, v)}, {"from", acc(set + width / 2, r, v)}}));
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < shape.nv; ++v)
-      stores.push_back(V::dict({{"acc", acc(0, r, v)},
+      stores.push_back(V::dict({{"acc", sum_of(shape, r, v)},
                                 {"sum", fmt::format("c{}_{}", r, v)},
                                 {"at", (r * shape.panel.nr + v * shape.vl) * 4},
-                                {"r", r},
+                                {"x_sum", shape.slices > 1 ? fmt::format("5 * MR + {}", r) : std::to_string(r)},
                                 {"v", v}}));
   return V::dict({{"rows", rows},
                   {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)},
@@ -174,7 +191,7 @@ void add_vector_tiles(const GemmShape& shape, V& out) {
   out["packed_step_bytes"] = shape.iteration_bytes();
   out["step_bytes"] =
       shape.unpacks_block ? shape.k_iteration / shape.compute.kd * shape.panel.nr * 4 : shape.iteration_bytes();
-  out["step_units"] = shape.k_iteration / shape.compute.kd;
+  out["step_units"] = shape.k_iteration / shape.compute.kd * shape.slices;
 }
 
 // Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed

@@ -38,6 +38,11 @@ QCG_INLINE vi maddubs_dot(vi acc, vi w, vi x) {
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 
+QCG_INLINE bool all_zero(vf x) {
+  const vi magnitude = vi_and(v_bits(x), vi_set1(0x7fffffff));
+  return _mm256_testz_si256(magnitude, magnitude);
+}
+
 // The 16 numbers that codes of 4 bits stand for, as tables of their bytes. One shuffle looks up a byte of 32 codes, two
 // interleavings put the bytes of each number together. None of them takes a port of multiply-adds.
 //
@@ -70,4 +75,12 @@ QCG_INLINE vf look_up_codes(const uint8_t* p, const ByteTables& tables) {
     low = U % 4 < 2 ? _mm256_unpacklo_epi8(b0, b1) : _mm256_unpackhi_epi8(b0, b1);
   }
   return v_from_bits(U % 2 == 0 ? _mm256_unpacklo_epi16(low, high) : _mm256_unpackhi_epi16(low, high));
+}
+// The codes of such a row as bytes, four k of a column in a dword: low nibbles (U = 0) or high ones.
+template <int U>
+QCG_INLINE vi codes_of_columns(const uint8_t* p) {
+  const vi bytes =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const vi w = _mm256_shuffle_epi8(dword_load(p), bytes);
+  return vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15));
 }

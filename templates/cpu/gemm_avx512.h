@@ -26,5 +26,14 @@ QCG_INLINE vi vnni_dot(vi acc, vi w, vi x) {
 // Four rows of int8 for 16 columns.
 template <int U>
 QCG_INLINE vf fma_weight_i8x4r(const uint8_t* p) { return v_load_i8((const int8_t*)p + 16 * U); }
+// The same rows as dwords of a column, xor 0x80: dwords of four columns to one lane, then their bytes to columns.
+template <int U>
+QCG_INLINE vi vnni_weight_i8x4r(const uint8_t* p) {
+  const vi lanes = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const vi bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const vi w = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(lanes, dword_load(p)), bytes);
+  return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+}
+QCG_INLINE bool all_zero(vf x) { return _mm512_test_epi32_mask(v_bits(x), vi_set1(0x7fffffff)) == 0; }
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm512_madd_epi16(a, b); }

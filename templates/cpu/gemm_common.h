@@ -5,6 +5,7 @@
 //   <compute>_zero()  <compute>_broadcast(x)  <compute>_dot(acc, w, x)      fma, madd16, maddubs, vnni, bf16dot
 //   <compute>_weight_<layout kind><U>(p)    unit U of the weight step at p, one vector of columns; 4-bit and fp8 kinds: quant/
 //   pack_<element>_<dtype>(dst, x, n)       n activations to the element type of a compute: f32, bf16, s8, s16
+//   all_zero(x)                             whether every lane is 0 or -0
 //
 // A *unit* is what one dot instruction consumes per column: 1 k (fma), 2 (madd16, bf16dot), 4 (maddubs, vnni); always 4 bytes of
 // packed activations, so one broadcast serves them all.

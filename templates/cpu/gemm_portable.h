@@ -37,3 +37,8 @@ QCG_INLINE vi madd16_dot(vi acc, madd16_pairs w, madd16_pairs x) {
 QCG_INLINE vi pair_dot(vi a, vi b) {
   return vi_add(vi_mul(vi_sra(vi_shl(a, 16), 16), vi_sra(vi_shl(b, 16), 16)), vi_mul(vi_sra(a, 16), vi_sra(b, 16)));
 }
+QCG_INLINE bool all_zero(vf x) {
+  const vi magnitude = vi_and(v_bits(x), vi_set1(0x7fffffff));
+  const qcg_i4 any = magnitude.lo | magnitude.hi;
+  return (any[0] | any[1] | any[2] | any[3]) == 0;
+}

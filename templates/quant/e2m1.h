@@ -1,12 +1,12 @@
 // e2m1 (mxfp4, nvfp4) as twice its value, an integer: 0 1 2 3 4 6 8 12 and their negatives. Codes lie as in int4.h.
 //
-//   f4x8   under float activations, and signed products        f4x8u  the integer plus 12, for unsigned weight operands
-//   f4x8r  under float activations on AVX2
+//   f4x8   for floats and signed products        f4x8u  the integer plus 12, where an instruction wants it unsigned
+//   f4x8r  in rows of 4 columns, for AVX2: see look_up_codes
 #pragma once
 
 #if defined(QCG_AVX512)
 template <int U>
-QCG_INLINE vf fma_weight_f4x8(const uint8_t* p) {
+QCG_INLINE vf fma_weight_f4x8u(const uint8_t* p) {
   const vf table = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
   const vi w = dword_load(p + U / 2);
   return _mm512_permutexvar_ps(U % 2 == 0 ? w : _mm512_srli_epi32(w, 4), table);
@@ -21,12 +21,17 @@ QCG_INLINE vi vnni_weight_f4x8u(const uint8_t* p) {
 static constexpr ByteTables kE2m1 = byte_tables({0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12});
 template <int U>
 QCG_INLINE vf fma_weight_f4x8r(const uint8_t* p) { return look_up_codes<U, true>(p, kE2m1); }
-template <int U>
-QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) {
+QCG_INLINE vi raised_e2m1(vi codes) {
   const vi table =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  return _mm256_shuffle_epi8(table, codes);
+}
+template <int U>
+QCG_INLINE vi maddubs_weight_f4x8r(const uint8_t* p) { return raised_e2m1(codes_of_columns<U>(p)); }
+template <int U>
+QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) {
   const vi w = dword_load(p);
-  return _mm256_shuffle_epi8(table, vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
+  return raised_e2m1(vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
 }
 #else
 QCG_INLINE qcg_i4 e2m1_lookup(qcg_i4 code) {
@@ -45,7 +50,7 @@ QCG_INLINE madd16_pairs madd16_weight_f4x8(const uint8_t* p) {
 
 #if defined(QCG_BF16DOT)
 template <int U>
-QCG_INLINE vi bf16dot_weight_f4x8(const uint8_t* p) {
+QCG_INLINE vi bf16dot_weight_f4x8u(const uint8_t* p) {
   const __m256i half =
       _mm256_setr_epi16(0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40c0, 0x4100, 0x4140, 0, (int16_t)0xbf80, (int16_t)0xc000,
                         (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0c0, (int16_t)0xc100, (int16_t)0xc140);

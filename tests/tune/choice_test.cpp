@@ -152,23 +152,23 @@ TEST_CASE("hostile logs are typed errors") {
 TEST_CASE("a fast compile builds no candidate whose instruction cannot win on this machine") {
   const Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {4096}, {4096}, DType::bf16);
   const Target target{Device::cpu, Isa::avx512bf16};
-  const auto computes = [&](int64_t m, TuneMode mode, double fma, double dot) {
+  const auto computes = [&](int64_t m, TuneMode mode, double fma, double dot, double vnni) {
     std::vector<Candidate> some = candidates(p, target, m, m);
     Ceilings ceilings;
     ceilings.read_gbps = 30;
-    if (fma > 0) ceilings.instruction_gflops = {{"fma", fma}, {"bf16dot", dot}};
+    if (fma > 0) ceilings.instruction_gflops = {{"fma", fma}, {"bf16dot", dot}, {"vnni", vnni}};
     limit_candidates(p, m, some, mode, ceilings);
     std::set<std::string_view> out;
     for (const Candidate& c : some) out.insert(c.microkernel->compute);
     return out;
   };
   using Computes = std::set<std::string_view>;
-  CHECK(computes(256, TuneMode::fast, 350, 190) == Computes{"fma"});
-  CHECK(computes(256, TuneMode::fast, 520, 1000) == Computes{"bf16dot"});
-  CHECK(computes(256, TuneMode::fast, 350, 300) == Computes{"bf16dot", "fma"});
-  CHECK(computes(1, TuneMode::fast, 350, 190) == Computes{"bf16dot", "fma"});  // memory decides
-  CHECK(computes(256, TuneMode::full, 350, 190) == Computes{"bf16dot", "fma"});
-  CHECK(computes(256, TuneMode::fast, 0, 0) == Computes{"bf16dot", "fma"});
+  CHECK(computes(256, TuneMode::fast, 350, 190, 1400) == Computes{"fma", "vnni"});  // a third of vnni's: slices
+  CHECK(computes(256, TuneMode::fast, 520, 1000, 2000) == Computes{"bf16dot", "vnni"});
+  CHECK(computes(256, TuneMode::fast, 350, 300, 500) == Computes{"bf16dot", "fma"});
+  CHECK(computes(1, TuneMode::fast, 350, 190, 1400) == Computes{"bf16dot", "fma", "vnni"});  // memory decides
+  CHECK(computes(256, TuneMode::full, 350, 190, 1400) == Computes{"bf16dot", "fma", "vnni"});
+  CHECK(computes(256, TuneMode::fast, 0, 0, 0) == Computes{"bf16dot", "fma", "vnni"});
 }
 
 TEST_CASE("pins replay the winner of a log") {

@@ -2,7 +2,7 @@
 //
 // gemm w4 x=bf16 w=i8 k=64 group=32 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
 // candidate: amx_bf16 16x32
-// weights: w4 packed as [K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
+// weights: w4 packed as [K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
 //
 //            32 columns = 2 tiles
 //          +--------+--------+
@@ -58,14 +58,14 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 // Weight units [0, rows) as rows of two B tiles, zeros behind them.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
   for (int64_t r = 0; r < rows; r += 4) {
-    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_i4x8<0>(w + r * 32 + 0));
-    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i4x8<0>(w + r * 32 + 64));
-    vi_store((int32_t*)(b + r * 128 + 128), bf16dot_weight_i4x8<1>(w + r * 32 + 0));
-    vi_store((int32_t*)(b + r * 128 + 192), bf16dot_weight_i4x8<1>(w + r * 32 + 64));
-    vi_store((int32_t*)(b + r * 128 + 256), bf16dot_weight_i4x8<2>(w + r * 32 + 0));
-    vi_store((int32_t*)(b + r * 128 + 320), bf16dot_weight_i4x8<2>(w + r * 32 + 64));
-    vi_store((int32_t*)(b + r * 128 + 384), bf16dot_weight_i4x8<3>(w + r * 32 + 0));
-    vi_store((int32_t*)(b + r * 128 + 448), bf16dot_weight_i4x8<3>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_i4x8u<0>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_weight_i4x8u<0>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 128), bf16dot_weight_i4x8u<1>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 192), bf16dot_weight_i4x8u<1>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 256), bf16dot_weight_i4x8u<2>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 320), bf16dot_weight_i4x8u<2>(w + r * 32 + 64));
+    vi_store((int32_t*)(b + r * 128 + 384), bf16dot_weight_i4x8u<3>(w + r * 32 + 0));
+    vi_store((int32_t*)(b + r * 128 + 448), bf16dot_weight_i4x8u<3>(w + r * 32 + 64));
   }
   tile_clear_rows(b, rows);
 }

@@ -2,7 +2,7 @@
 //
 // gemm w4 x=f32 w=i8 k=64 group=32 k_segments=64 segment(16) output(f32 16 = acc0) m=0..
 // candidate: avx2_fma 1x16 prefetch=2048
-// weights: w4 packed as [K/8][nr/4][4][4][2] s4: byte j of 4 columns, k = j (low nibble) and 4 + j (high), panels of 16 columns
+// weights: w4 packed as [K/8][nr/4][4][4][2] u4 = s4 + 8: byte j of 4 columns, k = j (low nibble) and 4 + j (high), panels of 16 columns
 //
 //            16 columns = 2 vectors
 //          +--------+--------+

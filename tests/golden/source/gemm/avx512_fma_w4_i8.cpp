@@ -2,7 +2,7 @@
 //
 // gemm w4 x=f32 w=i8 k=64 group=32 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
 // candidate: avx512_fma 1x32 prefetch=2048
-// weights: w4 packed as [K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
+// weights: w4 packed as [K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
 //
 //            32 columns = 2 vectors
 //          +--------+--------+
@@ -76,58 +76,58 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = fma_weight_i4x8<0>(w + 0);
-        const auto w1 = fma_weight_i4x8<0>(w + 64);
+        const auto w0 = fma_weight_i4x8u<0>(w + 0);
+        const auto w1 = fma_weight_i4x8u<0>(w + 64);
         const auto x0 = fma_broadcast(x + 0);
         a0_0 = fma_dot(a0_0, w0, x0);
         a0_1 = fma_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_i4x8<1>(w + 0);
-        const auto w1 = fma_weight_i4x8<1>(w + 64);
+        const auto w0 = fma_weight_i4x8u<1>(w + 0);
+        const auto w1 = fma_weight_i4x8u<1>(w + 64);
         const auto x0 = fma_broadcast(x + 1);
         a0_0_1 = fma_dot(a0_0_1, w0, x0);
         a0_1_1 = fma_dot(a0_1_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_i4x8<2>(w + 0);
-        const auto w1 = fma_weight_i4x8<2>(w + 64);
+        const auto w0 = fma_weight_i4x8u<2>(w + 0);
+        const auto w1 = fma_weight_i4x8u<2>(w + 64);
         const auto x0 = fma_broadcast(x + 2);
         a0_0_2 = fma_dot(a0_0_2, w0, x0);
         a0_1_2 = fma_dot(a0_1_2, w1, x0);
       }
       {
-        const auto w0 = fma_weight_i4x8<3>(w + 0);
-        const auto w1 = fma_weight_i4x8<3>(w + 64);
+        const auto w0 = fma_weight_i4x8u<3>(w + 0);
+        const auto w1 = fma_weight_i4x8u<3>(w + 64);
         const auto x0 = fma_broadcast(x + 3);
         a0_0_3 = fma_dot(a0_0_3, w0, x0);
         a0_1_3 = fma_dot(a0_1_3, w1, x0);
       }
       {
         __builtin_prefetch(w + 2112, 0, 3);
-        const auto w0 = fma_weight_i4x8<4>(w + 0);
-        const auto w1 = fma_weight_i4x8<4>(w + 64);
+        const auto w0 = fma_weight_i4x8u<4>(w + 0);
+        const auto w1 = fma_weight_i4x8u<4>(w + 64);
         const auto x0 = fma_broadcast(x + 4);
         a0_0 = fma_dot(a0_0, w0, x0);
         a0_1 = fma_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_i4x8<5>(w + 0);
-        const auto w1 = fma_weight_i4x8<5>(w + 64);
+        const auto w0 = fma_weight_i4x8u<5>(w + 0);
+        const auto w1 = fma_weight_i4x8u<5>(w + 64);
         const auto x0 = fma_broadcast(x + 5);
         a0_0_1 = fma_dot(a0_0_1, w0, x0);
         a0_1_1 = fma_dot(a0_1_1, w1, x0);
       }
       {
-        const auto w0 = fma_weight_i4x8<6>(w + 0);
-        const auto w1 = fma_weight_i4x8<6>(w + 64);
+        const auto w0 = fma_weight_i4x8u<6>(w + 0);
+        const auto w1 = fma_weight_i4x8u<6>(w + 64);
         const auto x0 = fma_broadcast(x + 6);
         a0_0_2 = fma_dot(a0_0_2, w0, x0);
         a0_1_2 = fma_dot(a0_1_2, w1, x0);
       }
       {
-        const auto w0 = fma_weight_i4x8<7>(w + 0);
-        const auto w1 = fma_weight_i4x8<7>(w + 64);
+        const auto w0 = fma_weight_i4x8u<7>(w + 0);
+        const auto w1 = fma_weight_i4x8u<7>(w + 64);
         const auto x0 = fma_broadcast(x + 7);
         a0_0_3 = fma_dot(a0_0_3, w0, x0);
         a0_1_3 = fma_dot(a0_1_3, w1, x0);

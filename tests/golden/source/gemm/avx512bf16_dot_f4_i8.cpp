@@ -72,30 +72,30 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = bf16dot_weight_f4x8<0>(w + 0);
-        const auto w1 = bf16dot_weight_f4x8<0>(w + 64);
+        const auto w0 = bf16dot_weight_f4x8u<0>(w + 0);
+        const auto w1 = bf16dot_weight_f4x8u<0>(w + 64);
         const auto x0 = bf16dot_broadcast(x + 0);
         a0_0 = bf16dot_dot(a0_0, w0, x0);
         a0_1 = bf16dot_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = bf16dot_weight_f4x8<1>(w + 0);
-        const auto w1 = bf16dot_weight_f4x8<1>(w + 64);
+        const auto w0 = bf16dot_weight_f4x8u<1>(w + 0);
+        const auto w1 = bf16dot_weight_f4x8u<1>(w + 64);
         const auto x0 = bf16dot_broadcast(x + 1);
         a0_0_1 = bf16dot_dot(a0_0_1, w0, x0);
         a0_1_1 = bf16dot_dot(a0_1_1, w1, x0);
       }
       {
         __builtin_prefetch(w + 2112, 0, 3);
-        const auto w0 = bf16dot_weight_f4x8<2>(w + 0);
-        const auto w1 = bf16dot_weight_f4x8<2>(w + 64);
+        const auto w0 = bf16dot_weight_f4x8u<2>(w + 0);
+        const auto w1 = bf16dot_weight_f4x8u<2>(w + 64);
         const auto x0 = bf16dot_broadcast(x + 2);
         a0_0_2 = bf16dot_dot(a0_0_2, w0, x0);
         a0_1_2 = bf16dot_dot(a0_1_2, w1, x0);
       }
       {
-        const auto w0 = bf16dot_weight_f4x8<3>(w + 0);
-        const auto w1 = bf16dot_weight_f4x8<3>(w + 64);
+        const auto w0 = bf16dot_weight_f4x8u<3>(w + 0);
+        const auto w1 = bf16dot_weight_f4x8u<3>(w + 64);
         const auto x0 = bf16dot_broadcast(x + 3);
         a0_0_3 = bf16dot_dot(a0_0_3, w0, x0);
         a0_1_3 = bf16dot_dot(a0_1_3, w1, x0);
