@@ -47,7 +47,9 @@ void add_packing(const GemmShape& shape, V& out) {
   out["element"] = sliced ? "float" : shape.compute.cpp_element;
   out["activation_dtype"] = dtype_name(problem.activation);
   out["row_bytes"] = sliced ? std::to_string(shape.x_k * 4) : "UNITS * 4";
-  out["pack_bytes"] = sliced ? std::to_string(shape.x_k * (4 + shape.slices)) : "UNITS * 4";
+  out["pack_bytes"] = shape.compute.tiles ? "UNITS * 4"
+                      : sliced            ? fmt::format("MR * UNITS * 4 + {}", shape.x_k * 4)
+                                          : "MR * UNITS * 4";
   out["activation"] = dtype_info(problem.activation).cpp;
   out["pack_function"] =
       fmt::format("pack_{}_{}", sliced ? "f32" : shape.compute.element, dtype_name(problem.activation));

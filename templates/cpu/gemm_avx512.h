@@ -26,12 +26,20 @@ QCG_INLINE vi vnni_dot(vi acc, vi w, vi x) {
 // Four rows of int8 for 16 columns.
 template <int U>
 QCG_INLINE vf fma_weight_i8x4r(const uint8_t* p) { return v_load_i8((const int8_t*)p + 16 * U); }
-// The same rows as dwords of a column, xor 0x80: dwords of four columns to one lane, then their bytes to columns.
+// The same rows as dwords of a column, xor 0x80. Without byte permutes: dwords of four columns to one lane, then their bytes
+// to columns.
 template <int U>
 QCG_INLINE vi vnni_weight_i8x4r(const uint8_t* p) {
+#if defined(__AVX512VBMI__)
+  // Byte 4 c + j of the result is byte 16 j + c.
+  const vi columns = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const vi order = vi_add(vi_mul(columns, vi_set1(0x01010101)), vi_set1(0x30201000));
+  const vi w = _mm512_permutexvar_epi8(order, dword_load(p));
+#else
+  const __m128i bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const vi lanes = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const vi bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-  const vi w = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(lanes, dword_load(p)), bytes);
+  const vi w = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(lanes, dword_load(p)), _mm512_broadcast_i32x4(bytes));
+#endif
   return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
 }
 QCG_INLINE bool all_zero(vf x) { return _mm512_test_epi32_mask(v_bits(x), vi_set1(0x7fffffff)) == 0; }

@@ -6,7 +6,7 @@
 //
 //            32 columns = 2 vectors
 //          +--------+--------+
-//   1 rows |  acc   |  acc   |  += vnni weight units x broadcast activation units of 4 k
+//   1 rows |  acc   |  acc   |  += vnni weight units x broadcast activation units of 4 k, 3 slices of each
 //          +--------+--------+
 //
 // nodes:
@@ -38,16 +38,27 @@ inline qcg_unit* rests_of(const qcg_call* call, int64_t row) {
   return (qcg_unit*)call->shared + tiles_of(call) * (RESTS_BEGIN * MR) + row * (1 + 2 * RESTS);
 }
 
-// Phase 0: activations of one row tile, [unit][row][slice].
+// Rows of UNITS as they were filled become [unit][row][slice]: one stream of stores, many of loads.
+template <int ROWS>
+void interleave(qcg_unit* dst, const qcg_unit* from) {
+  constexpr int STREAMS = ROWS * SLICES;
+  constexpr int64_t STREAM = UNITS / SLICES;
+  for (int64_t u = 0; u < STREAM; ++u, dst += STREAMS)
+#pragma GCC unroll 16
+    for (int r = 0; r < STREAMS; ++r) dst[r] = from[r * STREAM + u];
+}
+
+// Phase 0: activations of one row tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
   qcg_unit* const x_sums = sums_of(call, tile);
-  float* const row = (float*)scratch;
+  qcg_unit* const filled = (qcg_unit*)scratch;
+  float* const row = (float*)(filled + MR * UNITS);
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
-      for (int64_t u = 0; u < UNITS; ++u) dst[(u / SLICES * MR + r) * SLICES + u % SLICES] = 0;
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
       *rests_of(call, i) = 0;
       for (int64_t g = 0; g < GROUPS * WORDS; ++g) x_sums[g * MR + r] = 0;
       continue;
@@ -56,7 +67,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       const qcg_bf16* x = (const qcg_bf16*)call->args[0].data + i * call->args[0].stride;
       pack_f32_bf16(row + 0, x, 64);
     }
-    int8_t* const slices = (int8_t*)(row + 64);
+    int8_t* const slices = (int8_t*)(filled + r * UNITS);
     qcg_unit* const rests = rests_of(call, i);
     int count = 0;
     for (int64_t g = 0; g < GROUPS; ++g) {
@@ -70,13 +81,12 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
     }
     *rests = (qcg_unit)count;
     if (count > RESTS) {  // add_rests multiplies the whole row
-      __builtin_memset(slices, 0, 64 * SLICES);
+      __builtin_memset(slices, 0, UNITS * 4);
       for (int64_t g = 0; g < GROUPS; ++g)
         for (int s = 0; s < SLICES; ++s) x_sums[(g * WORDS + s) * MR + r] = 0;
     }
-    for (int64_t u = 0; u < UNITS; ++u)
-      dst[(u / SLICES * MR + r) * SLICES + u % SLICES] = ((const qcg_unit*)(slices + u % SLICES * 64))[u / SLICES];
   }
+  interleave<MR>(dst, filled);
 }
 
 // One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
@@ -246,7 +256,7 @@ int64_t shared_bytes(const qcg_call* call) {
 int64_t scratch_bytes(const qcg_call* call) {
   if (call->params[0] <= 0) return 0;
   const int64_t product = tiles_per_block(call) * TILE * 4 * 1;
-  return product > 448 ? product : 448;
+  return product > MR * UNITS * 4 + 256 ? product : MR * UNITS * 4 + 256;
 }
 void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
   if (phase == 0) {

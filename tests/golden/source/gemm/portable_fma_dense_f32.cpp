@@ -25,18 +25,19 @@ constexpr int64_t TILE = MR * NR;
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 
-// Phase 0: activations of one row tile, [unit][row].
+// Phase 0: activations of one row tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
+  qcg_unit* const filled = dst;
+  (void)scratch;
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
-      for (int64_t u = 0; u < UNITS; ++u) dst[u * MR + r] = 0;
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
       continue;
     }
-    float* const row = (float*)dst;
-    (void)scratch;
+    float* const row = (float*)(filled + r * UNITS);
     {
       const float* x = (const float*)call->args[0].data + i * call->args[0].stride;
       pack_f32_f32(row + 0, x, 64);
@@ -206,7 +207,7 @@ int64_t shared_bytes(const qcg_call* call) {
 int64_t scratch_bytes(const qcg_call* call) {
   if (call->params[0] <= 0) return 0;
   const int64_t product = tiles_per_block(call) * TILE * 4 * 1;
-  return product > UNITS * 4 ? product : UNITS * 4;
+  return product > MR * UNITS * 4 ? product : MR * UNITS * 4;
 }
 void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
   if (phase == 0) {

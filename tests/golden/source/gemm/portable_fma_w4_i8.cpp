@@ -26,32 +26,42 @@ constexpr int64_t TILE = MR * NR;
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 
-// Phase 0: activations of one row tile, [unit][row].
+// Rows of UNITS as they were filled become [unit][row]: one stream of stores, many of loads.
+template <int ROWS>
+void interleave(qcg_unit* dst, const qcg_unit* from) {
+  for (int64_t u = 0; u < UNITS; u += 8, dst += 8 * ROWS)
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) {
+      const float* const row = (const float*)(from + r * UNITS);
+      dst[0 * ROWS + r] = ((const qcg_unit*)row)[u + 0];
+      dst[1 * ROWS + r] = ((const qcg_unit*)row)[u + 4];
+      dst[2 * ROWS + r] = ((const qcg_unit*)row)[u + 1];
+      dst[3 * ROWS + r] = ((const qcg_unit*)row)[u + 5];
+      dst[4 * ROWS + r] = ((const qcg_unit*)row)[u + 2];
+      dst[5 * ROWS + r] = ((const qcg_unit*)row)[u + 6];
+      dst[6 * ROWS + r] = ((const qcg_unit*)row)[u + 3];
+      dst[7 * ROWS + r] = ((const qcg_unit*)row)[u + 7];
+    }
+}
+
+// Phase 0: activations of one row tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
-  float* const row = (float*)scratch;
+  qcg_unit* const filled = (qcg_unit*)scratch;
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
-      for (int64_t u = 0; u < UNITS; ++u) dst[u * MR + r] = 0;
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
       continue;
     }
+    float* const row = (float*)(filled + r * UNITS);
     {
       const float* x = (const float*)call->args[0].data + i * call->args[0].stride;
       pack_f32_f32(row + 0, x, 64);
     }
-    for (int64_t u = 0; u < UNITS; u += 8) {
-      dst[(u + 0) * MR + r] = ((const qcg_unit*)row)[u + 0];
-      dst[(u + 1) * MR + r] = ((const qcg_unit*)row)[u + 4];
-      dst[(u + 2) * MR + r] = ((const qcg_unit*)row)[u + 1];
-      dst[(u + 3) * MR + r] = ((const qcg_unit*)row)[u + 5];
-      dst[(u + 4) * MR + r] = ((const qcg_unit*)row)[u + 2];
-      dst[(u + 5) * MR + r] = ((const qcg_unit*)row)[u + 6];
-      dst[(u + 6) * MR + r] = ((const qcg_unit*)row)[u + 3];
-      dst[(u + 7) * MR + r] = ((const qcg_unit*)row)[u + 7];
-    }
   }
+  interleave<MR>(dst, filled);
 }
 
 // One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
@@ -217,7 +227,7 @@ int64_t shared_bytes(const qcg_call* call) {
 int64_t scratch_bytes(const qcg_call* call) {
   if (call->params[0] <= 0) return 0;
   const int64_t product = tiles_per_block(call) * TILE * 4 * 1;
-  return product > UNITS * 4 ? product : UNITS * 4;
+  return product > MR * UNITS * 4 ? product : MR * UNITS * 4;
 }
 void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
   if (phase == 0) {
