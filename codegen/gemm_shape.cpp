@@ -82,8 +82,9 @@ int64_t GemmShape::next_lines() const {
 }
 
 int GemmShape::splits(int rows) const {
-  const int chains =
-      panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1 ? 4 : 8;  // byte tables want registers, and take longer than one row
+  const int chains = panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1
+                         ? 4
+                         : 8;  // byte tables want registers, and take longer than one row
   return std::clamp(chains / (rows * slices * nv), 1, k_iteration / compute.kd);
 }
 

@@ -15,55 +15,60 @@
 
 // 2^e of a group, as bits: the largest finite magnitude becomes at most 127 * 2^16 + 127 * 2^8 + 127. What lies above, for
 // numbers of 11 bits and less, has a fraction from 0x7f0000 on: there the exponent is the next one.
-QCG_INLINE uint32_t slice_unit(const float* x, int64_t n) {
+QCG_INLINE qcg_unit slice_unit(const float* x, int64_t n) {
   vf largest = v_zero();
   const vf infinity = v_set1(__builtin_inff());
   for (int64_t i = 0; i < n; i += VL) {
     const vf v = v_abs(n - i >= VL ? v_load_f32(x + i) : v_load_f32_n(x + i, (int)(n - i)));
-    largest = v_max(largest, v_select(v_lt(v, infinity), v, v_zero()));
+    const vf finite = v_select(v_lt(v, infinity), v, v_zero());
+    largest = v_select(v_lt(largest, finite), finite, largest);
   }
   const uint32_t exponent = (unit_of(v_hmax(largest)) + 0x10000) >> 23;
   return (exponent < 23 ? 1 : exponent - 22) << 23;
 }
 
-// Slices of n <= VL activations, each slice `stride` bytes after the one before; what is left over.
-QCG_INLINE vf slice_vector(int8_t* to, int64_t stride, vf x, vf inverse, vf unit, int n) {
-  const vi v = v_to_i_round(v_mul(x, inverse));  // of NaN and infinity -2^31 on x86, and made 0: all slices are 0
-  const vi low = vi_add(v, vi_set1(128)), high = vi_add(v, vi_set1(128 + (128 << 8)));
-  if (n == VL) {
-    vi_store_i8(to, v);
-    vi_store_i8(to + stride, vi_sra(low, 8));
-    vi_store_i8(to + 2 * stride, vi_sra(high, 16));
-  } else {
-    vi_store_i8_n(to, v, n);
-    vi_store_i8_n(to + stride, vi_sra(low, 8), n);
-    vi_store_i8_n(to + 2 * stride, vi_sra(high, 16), n);
-  }
-  return v_sub(x, v_mul(vi_to_f(v), unit));
-}
+// The slices of a group, and what is left over.
+struct Slicer {
+  int8_t* slices;   // of a row: one after the other, `stride` bytes each
+  int64_t stride;
+  qcg_unit* rests;  // padded k and value of each, up to `limit`
+  int limit, count = 0;
 
-// Slices a group. Its rests go to a list of (padded k, value) that holds `count` of at most `limit`; counts on.
-QCG_INLINE int slice_group(int8_t* to, int64_t stride, const float* x, int64_t n, uint32_t unit_bits, uint32_t k0,
-                           qcg_unit* rests, int count, int limit) {
-  const vf unit = v_set1(unit_float(unit_bits)), inverse = v_set1(unit_float((254u << 23) - unit_bits));
-  for (int64_t i = 0; i < n; i += VL) {
-    const int lanes = n - i >= VL ? VL : (int)(n - i);
-    const vf v = lanes == VL ? v_load_f32(x + i) : v_load_f32_n(x + i, lanes);
-    const vf rest = slice_vector(to + i, stride, v, inverse, unit, lanes);
-    if (all_zero(rest)) continue;
+  // A group of n activations at k, its unit as bits; what each slice sums up to (beside NaN or infinity sums mean nothing).
+  void add_group(const float* x, int64_t k, int64_t n, qcg_unit unit_bits, int32_t (&of_slices)[3]) {
+    const vf unit = v_set1(unit_float(unit_bits)), inverse = v_set1(unit_float((254u << 23) - unit_bits));
+    vi sums[3] = {vi_set1(0), vi_set1(0), vi_set1(0)};  // by lanes: x, x / 2^8 and x / 2^16 in units
+    for (int64_t i = 0; i < n; i += VL) {
+      const int lanes = n - i >= VL ? VL : (int)(n - i);
+      const vf v = lanes == VL ? v_load_f32(x + i) : v_load_f32_n(x + i, lanes);
+      const vi low = v_to_i_round(v_mul(v, inverse));  // NaN and infinity: -2^31 on x86, whose slices are all 0
+      const vi middle = vi_sra(vi_add(low, vi_set1(128)), 8);
+      const vi high = vi_sra(vi_add(low, vi_set1(128 + (128 << 8))), 16);
+      sums[0] = vi_add(sums[0], low), sums[1] = vi_add(sums[1], middle), sums[2] = vi_add(sums[2], high);
+      int8_t* const to = slices + k + i;
+      if (lanes == VL) {
+        vi_store_i8(to, low), vi_store_i8(to + stride, middle), vi_store_i8(to + 2 * stride, high);
+      } else {
+        vi_store_i8_n(to, low, lanes), vi_store_i8_n(to + stride, middle, lanes);
+        vi_store_i8_n(to + 2 * stride, high, lanes);
+      }
+      const vf rest = v_sub(v, v_mul(vi_to_f(low), unit));
+      if (!all_zero(rest)) list_rests(rest, k + i, lanes);
+    }
+    of_slices[0] = (int32_t)v_hadd(vi_to_f(vi_sub(sums[0], vi_shl(sums[1], 8))));
+    of_slices[1] = (int32_t)v_hadd(vi_to_f(vi_sub(sums[1], vi_shl(sums[2], 8))));
+    of_slices[2] = (int32_t)v_hadd(vi_to_f(sums[2]));
+  }
+  __attribute__((noinline)) void list_rests(vf rest, int64_t k, int n) {
     float values[VL];
     v_store_f32(values, rest);
-    for (int lane = 0; lane < lanes; ++lane) {
+    for (int lane = 0; lane < n; ++lane) {
       if (values[lane] == 0) continue;
-      if (count < limit) {
-        rests[2 * count] = k0 + (uint32_t)i + (uint32_t)lane;
-        rests[2 * count + 1] = unit_of(values[lane]);
-      }
+      if (count < limit) rests[2 * count] = (qcg_unit)(k + lane), rests[2 * count + 1] = unit_of(values[lane]);
       ++count;
     }
   }
-  return count;
-}
+};
 
 // The sum of a group in its unit, from those of its slices. No overflow: groups are short enough (kLongestSliced).
 QCG_INLINE vf join_slices(vi low, vi middle, vi high, qcg_unit unit, qcg_unit unit16) {

@@ -64,7 +64,9 @@ bool is_large(int64_t k, bool everywhere) { return k % 8 == 3 && (everywhere || 
 int64_t zero_of(const Case& c, int64_t n, int64_t k) {
   const Tensor& zeros = c.tensors[0].zeros;
   const int64_t group = c.problem.group > 0 ? c.problem.group : kK;
-  return zeros.bound() ? element_to_int(DType::i32, zeros.storage->bytes.data() + (n * c.problem.groups() + k / group) * 4) : 0;
+  return zeros.bound()
+             ? element_to_int(DType::i32, zeros.storage->bytes.data() + (n * c.problem.groups() + k / group) * 4)
+             : 0;
 }
 int8_t* weights_of(const Case& c) {
   return reinterpret_cast<int8_t*>(const_cast<std::byte*>(c.tensors[0].weight.storage->bytes.data()));
@@ -83,7 +85,8 @@ void forget_weights(Case& c, bool everywhere) {
 void put_activation(const Case& c, CallData& d, int64_t row, int64_t k, double value) {
   const size_t source = k < c.problem.k_segments[0] ? 0 : 1, bytes = dtype_bytes(c.problem.activation);
   const int64_t column = source == 0 ? k : k - c.problem.k_segments[0];
-  double_to_element(c.problem.activation, value, d.buffers[source].data() + size_t(row * d.strides[source] + column) * bytes);
+  double_to_element(c.problem.activation, value,
+                    d.buffers[source].data() + size_t(row * d.strides[source] + column) * bytes);
   double_to_element(c.problem.activation, value,
                     const_cast<std::byte*>(d.xs[source].storage->bytes.data()) +
                         size_t(row * c.problem.k_segments[source] + column) * bytes);

@@ -67,21 +67,24 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       const qcg_bf16* x = (const qcg_bf16*)call->args[0].data + i * call->args[0].stride;
       pack_f32_bf16(row + 0, x, 64);
     }
-    int8_t* const slices = (int8_t*)(filled + r * UNITS);
-    qcg_unit* const rests = rests_of(call, i);
-    int count = 0;
+    // Units first: each waits for the largest of its group, so they are better found side by side.
     for (int64_t g = 0; g < GROUPS; ++g) {
-      const int64_t k0 = g * 32, n = g + 1 < GROUPS ? 32 : 32;
-      const qcg_unit unit = slice_unit(row + k0, n);
-      count = slice_group(slices + k0, 64, row + k0, n, unit, (uint32_t)k0, rests + 1, count, RESTS);
+      const qcg_unit unit = slice_unit(row + g * 32, g + 1 < GROUPS ? 32 : 32);
       qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
-      for (int s = 0; s < SLICES; ++s)
-        words[s * MR] = (qcg_unit)(-8 * sum_elements(slices + s * 64 + k0, n));
       words[3 * MR] = unit, words[4 * MR] = unit_of(unit_float(unit) * 65536);
     }
-    *rests = (qcg_unit)count;
-    if (count > RESTS) {  // add_rests multiplies the whole row
-      __builtin_memset(slices, 0, UNITS * 4);
+    qcg_unit* const rests = rests_of(call, i);
+    Slicer slicer{(int8_t*)(filled + r * UNITS), 64, rests + 1, RESTS};
+    for (int64_t g = 0; g < GROUPS; ++g) {
+      const int64_t k0 = g * 32, n = g + 1 < GROUPS ? 32 : 32;
+      qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
+      int32_t sums[SLICES];
+      slicer.add_group(row + k0, k0, n, words[3 * MR], sums);
+      for (int s = 0; s < SLICES; ++s) words[s * MR] = (qcg_unit)(-8 * sums[s]);
+    }
+    *rests = (qcg_unit)slicer.count;
+    if (slicer.count > RESTS) {  // add_rests multiplies the whole row
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
       for (int64_t g = 0; g < GROUPS; ++g)
         for (int s = 0; s < SLICES; ++s) x_sums[(g * WORDS + s) * MR + r] = 0;
     }
@@ -167,7 +170,7 @@ inline vf weight_at(const uint8_t* p, int64_t k) {
     default: return fma_weight_i4x8r<7>(p);
   }
 }
-inline void add_rest(const uint8_t* w, uint8_t* c, int64_t k, vf x) {
+__attribute__((noinline)) void add_rest(const uint8_t* w, uint8_t* c, int64_t k, vf x) {
   const uint8_t* const header = w + k / 32 * 320;
   const uint8_t* const p = header + 64 + k % 32 / 8 * 64;
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
