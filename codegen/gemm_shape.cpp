@@ -10,8 +10,8 @@ namespace {
 // The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
 constexpr int64_t kLongestSliced = 256;
 
-// Slices have an exponent for each group; where weights have none, or one for all of K, sums are finished every so many k.
-// Zero points of a channel reach 255, so sums are longer there.
+// Slices have an exponent for each group; where weights have no groups, sums are finished every so many k: half as many
+// where zero points of a channel, which reach 255, make sums larger.
 void cut_groups(PanelLayout& panel) {
   panel.group = panel.group_padded = std::min(panel.k_padded, panel.has_zero ? kLongestSliced / 2 : kLongestSliced);
   panel.groups = (panel.k_padded + panel.group - 1) / panel.group;
@@ -82,9 +82,8 @@ int64_t GemmShape::next_lines() const {
 }
 
 int GemmShape::splits(int rows) const {
-  const int chains = panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1
-                         ? 4
-                         : 8;  // byte tables want registers, and take longer than one row
+  // Byte tables of floats want registers, and take longer than one row.
+  const int chains = panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1 ? 4 : 8;
   return std::clamp(chains / (rows * slices * nv), 1, k_iteration / compute.kd);
 }
 

@@ -124,6 +124,7 @@ struct Microkernel {
   std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
 };
 std::span<const Microkernel> microkernel_table();
+// Whether a row multiplies what the problem has, whatever the target.
 bool serves(const Microkernel& row, const Problem& problem);
 
 // What describe() says of a candidate without a microkernel.

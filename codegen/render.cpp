@@ -98,13 +98,6 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["zeros_per_group"] = zeros && shape.grouped;
   const bool in_unpacking = shape.unpacks_block && shape.slices == 1;
   out["zeros_in_tile"] = !zeros || in_unpacking ? "" : shape.grouped ? "group" : "panel";
-  out["weight_kind"] = panel.kind->kind;
-  out["weight_k_step"] = panel.kind->k_step;
-  std::vector<V> unit_of_k;
-  for (int k = 0; k < panel.kind->k_step; ++k) unit_of_k.push_back(V(panel.kind->is_shuffled() ? k % 4 * 2 + k / 4 : k));
-  out["unit_of_k"] = V::from_items(std::move(unit_of_k));
-  out["weight_step_bytes"] = panel.step_bytes();
-  out["weight_vector_bytes"] = int64_t{shape.vl} * panel.kind->k_step * panel.kind->bits / 8;
   std::vector<V> vectors;
   for (int v = 0; v < shape.nv; ++v) {
     if (shape.subtracts_zeros()) vectors.push_back(V(fmt::format("z{}", v)));

@@ -1,6 +1,8 @@
 // How the activations of a GEMM are packed, and what is summed on the way.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/render_gemm.h"
 
 namespace qcg {
@@ -15,6 +17,7 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["corrections"] = kNames[size_t(panel.corrections)];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;
+  // Of slices: a correction of each, 2^e, 2^(e + 16), and where there are offsets the sum of activations.
   out["x_words"] = shape.slices > 1 ? shape.slices + 2 + (panel.has_offset ? 1 : 0)
                    : panel.corrections == Corrections::wide                                         ? 2
                    : panel.corrections != Corrections::none || (panel.has_offset && !shape.rounded) ? 1
@@ -24,6 +27,19 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
   out["scale_dtype"] = dtype_name(shape.problem.scale), out["scale_type"] = dtype_info(shape.problem.scale).cpp;
   out["offsets_in_header"] = panel.offsets_in_header;
+}
+
+// What slices leave over is multiplied one k at a time: where its weights are.
+void add_rests(const GemmShape& shape, V& out) {
+  const LayoutKind& kind = *shape.panel.kind;
+  out["most_rests"] = std::max<int64_t>(16, shape.x_k / 32);
+  out["weight_kind"] = kind.kind;
+  out["weight_k_step"] = kind.k_step;
+  out["weight_step_bytes"] = shape.panel.step_bytes();
+  out["weight_vector_bytes"] = int64_t{shape.vl} * kind.k_step * kind.bits / 8;
+  std::vector<V> unit_of_k;
+  for (int k = 0; k < kind.k_step; ++k) unit_of_k.push_back(V(kind.is_shuffled() ? k % 4 * 2 + k / 4 : k));
+  out["unit_of_k"] = V::from_items(std::move(unit_of_k));
 }
 
 }  // namespace
@@ -43,12 +59,13 @@ void add_packing(const GemmShape& shape, V& out) {
   const Problem& problem = shape.problem;
   const bool sliced = shape.slices > 1;
   out["slices"] = shape.slices;
-  out["most_rests"] = shape.x_k / 8;
+  out["layers"] = sliced ? V::list({"", " + deep_at(call)"}) : V::list({""});
+  if (sliced) add_rests(shape, out);
   out["element"] = sliced ? "float" : shape.compute.cpp_element;
   out["activation_dtype"] = dtype_name(problem.activation);
   out["row_bytes"] = sliced ? std::to_string(shape.x_k * 4) : "UNITS * 4";
   out["pack_bytes"] = shape.compute.tiles ? "UNITS * 4"
-                      : sliced            ? fmt::format("MR * UNITS * 4 + {}", shape.x_k * 4)
+                      : sliced            ? fmt::format("2 * MR * UNITS * 4 + {}", shape.x_k * 4)
                                           : "MR * UNITS * 4";
   out["activation"] = dtype_info(problem.activation).cpp;
   out["pack_function"] =

@@ -8,18 +8,24 @@
 //   sum_k x w = 2^e (I0 + 2^8 I1 + 2^16 I2) + sum_{k: rest != 0} rest[k] w[k]       I = sum_k s w, exact
 //
 // The 23 bits below the group's largest activation hold all of a bf16 not 2^15 times smaller, of an f16 not 2^12 times.
-// What they do not hold is kept as a list of rests and multiplied as floats: smaller ones, NaN and infinity. So
-// nothing is lost, whatever the range. The method is known from f64 matrix products on integer units (Ootomo, Ozaki,
-// Yokota 2024: "DGEMM on integer matrix multiplication unit").
+// What they do not hold, of smaller ones, NaN and infinity, is kept as a list of rests and multiplied as floats; where there
+// are many, the rests of the row are sliced again. So nothing is lost, whatever the range. The method is known from f64
+// matrix products on integer units (Ootomo, Ozaki, Yokota 2024: "DGEMM on integer matrix multiplication unit").
 #pragma once
 
-// 2^e of a group, as bits: the largest finite magnitude becomes at most 127 * 2^16 + 127 * 2^8 + 127. What lies above, for
-// numbers of 11 bits and less, has a fraction from 0x7f0000 on: there the exponent is the next one.
+// What slices of n <= VL activations leave of them; `low` is them in units.
+QCG_INLINE vf rest_of(vf x, vi low, vf unit) { return v_sub(x, v_mul(vi_to_f(low), unit)); }
+QCG_INLINE vf load_some(const float* x, int n) { return n == VL ? v_load_f32(x) : v_load_f32_n(x, n); }
+QCG_INLINE vf inverse_of(qcg_unit unit) { return v_set1(unit_float((254u << 23) - unit)); }
+QCG_INLINE int lanes_of(int64_t left) { return left >= VL ? VL : (int)left; }
+
+// 2^e of a group, as bits: the largest finite magnitude becomes at most 127 * 2^16 + 127 * 2^8 + 127. What would lie above
+// has, in numbers of 11 bits and less, a fraction from 0x7f0000 on: there the exponent is the next one.
 QCG_INLINE qcg_unit slice_unit(const float* x, int64_t n) {
   vf largest = v_zero();
   const vf infinity = v_set1(__builtin_inff());
   for (int64_t i = 0; i < n; i += VL) {
-    const vf v = v_abs(n - i >= VL ? v_load_f32(x + i) : v_load_f32_n(x + i, (int)(n - i)));
+    const vf v = v_abs(load_some(x + i, lanes_of(n - i)));
     const vf finite = v_select(v_lt(v, infinity), v, v_zero());
     largest = v_select(v_lt(largest, finite), finite, largest);
   }
@@ -34,13 +40,13 @@ struct Slicer {
   qcg_unit* rests;  // padded k and value of each, up to `limit`
   int limit, count = 0;
 
-  // A group of n activations at k, its unit as bits; what each slice sums up to (beside NaN or infinity sums mean nothing).
+  // A group of n activations at k, its unit as bits; what each slice sums up to (nothing, beside NaN or infinity).
   void add_group(const float* x, int64_t k, int64_t n, qcg_unit unit_bits, int32_t (&of_slices)[3]) {
-    const vf unit = v_set1(unit_float(unit_bits)), inverse = v_set1(unit_float((254u << 23) - unit_bits));
+    const vf unit = v_set1(unit_float(unit_bits)), inverse = inverse_of(unit_bits);
     vi sums[3] = {vi_set1(0), vi_set1(0), vi_set1(0)};  // by lanes: x, x / 2^8 and x / 2^16 in units
     for (int64_t i = 0; i < n; i += VL) {
-      const int lanes = n - i >= VL ? VL : (int)(n - i);
-      const vf v = lanes == VL ? v_load_f32(x + i) : v_load_f32_n(x + i, lanes);
+      const int lanes = lanes_of(n - i);
+      const vf v = load_some(x + i, lanes);
       const vi low = v_to_i_round(v_mul(v, inverse));  // NaN and infinity: -2^31 on x86, whose slices are all 0
       const vi middle = vi_sra(vi_add(low, vi_set1(128)), 8);
       const vi high = vi_sra(vi_add(low, vi_set1(128 + (128 << 8))), 16);
@@ -52,7 +58,7 @@ struct Slicer {
         vi_store_i8_n(to, low, lanes), vi_store_i8_n(to + stride, middle, lanes);
         vi_store_i8_n(to + 2 * stride, high, lanes);
       }
-      const vf rest = v_sub(v, v_mul(vi_to_f(low), unit));
+      const vf rest = rest_of(v, low, unit);
       if (!all_zero(rest)) list_rests(rest, k + i, lanes);
     }
     of_slices[0] = (int32_t)v_hadd(vi_to_f(vi_sub(sums[0], vi_shl(sums[1], 8))));
@@ -69,6 +75,17 @@ struct Slicer {
     }
   }
 };
+
+// A group as its slices leave it.
+inline void subtract_slices(float* x, int64_t n, qcg_unit unit_bits) {
+  const vf unit = v_set1(unit_float(unit_bits)), inverse = inverse_of(unit_bits);
+  for (int64_t i = 0; i < n; i += VL) {
+    const int lanes = lanes_of(n - i);
+    const vf v = load_some(x + i, lanes), rest = rest_of(v, v_to_i_round(v_mul(v, inverse)), unit);
+    if (lanes == VL) v_store_f32(x + i, rest);
+    else v_store_f32_n(x + i, rest, lanes);
+  }
+}
 
 // The sum of a group in its unit, from those of its slices. No overflow: groups are short enough (kLongestSliced).
 QCG_INLINE vf join_slices(vi low, vi middle, vi high, qcg_unit unit, qcg_unit unit16) {

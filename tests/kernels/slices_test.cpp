@@ -58,8 +58,12 @@ std::vector<Case> make_cases() {
   return cases;
 }
 
-// Where activations are large: in the first groups only, or everywhere.
-bool is_large(int64_t k, bool everywhere) { return k % 8 == 3 && (everywhere || k < 64); }
+// Large activations in the first group only: few rests. Everywhere: rests are sliced. Three sizes: rests of rests.
+enum class Sizes { one_group, two, three };
+constexpr int kLarge = 3, kMiddle = 5;  // of every 8 k
+bool is_forgotten(int64_t k, Sizes sizes) {
+  return (k % 8 == kLarge && (sizes != Sizes::one_group || k < 16)) || (k % 8 == kMiddle && sizes == Sizes::three);
+}
 
 int64_t zero_of(const Case& c, int64_t n, int64_t k) {
   const Tensor& zeros = c.tensors[0].zeros;
@@ -74,10 +78,10 @@ int8_t* weights_of(const Case& c) {
 double weight_of(const Case& c, int64_t n, int64_t k) { return double(weights_of(c)[n * kK + k] - zero_of(c, n, k)); }
 
 // A weight that counts for nothing: its zero point.
-void forget_weights(Case& c, bool everywhere) {
+void forget_weights(Case& c, Sizes sizes) {
   for (int64_t n = 0; n < kN; ++n)
     for (int64_t k = 0; k < kK; ++k)
-      if (is_large(k, everywhere)) weights_of(c)[n * kK + k] = int8_t(zero_of(c, n, k));
+      if (is_forgotten(k, sizes)) weights_of(c)[n * kK + k] = int8_t(zero_of(c, n, k));
   REQUIRE(pack_weights(c.problem, c.candidate.layout, c.tensors, c.packed).ok());
 }
 
@@ -102,16 +106,21 @@ TEST_CASE("slices keep what is small beside the largest of its group, and infini
     if (!c.kernel) continue;
     INFO(c.what, " seed=", c.seed);
     const bool offset = c.problem.segments[0].has_offset;  // times a sum of activations: then not of cancelling ones
-    for (const bool everywhere : {false, true}) {
-      CAPTURE(everywhere);
-      forget_weights(c, everywhere);
+    for (const Sizes sizes : {Sizes::one_group, Sizes::two, Sizes::three}) {
+      CAPTURE(static_cast<int>(sizes));
+      if (sizes == Sizes::three && c.problem.activation == DType::f16) continue;  // it has no three
+      forget_weights(c, sizes);
       CallData d = make_call(c, kM, true);
-      // 2^15 times the largest of the others; rows 1 and 4 have numbers of one size, row 5 some that are denormal.
+      // Rows 1 and 4 have numbers of one size, row 5 some that are denormal.
       for (const int64_t row : {0, 2, 3, 5})
         for (int64_t k = 0; k < kK; ++k)
-          if (is_large(k, everywhere)) put_activation(c, d, row, k, k % 16 == 3 || offset ? 65000 : -65000);
+          if (!is_forgotten(k, sizes)) {
+            if (sizes == Sizes::three) put_activation(c, d, row, k, std::ldexp(double(k % 13 - 6), -60));
+          } else if (k % 8 == kLarge) {
+            put_activation(c, d, row, k, k % 16 == kLarge || offset ? 65000 : -65000);
+          }
       for (int64_t k = 0; k < kK; k += 50)
-        if (!is_large(k, everywhere)) put_activation(c, d, 5, k, c.problem.activation == DType::bf16 ? 3e-40 : 1e-7);
+        if (!is_forgotten(k, sizes)) put_activation(c, d, 5, k, c.problem.activation == DType::bf16 ? 3e-40 : 1e-7);
       run_kernel(c, d, kM, true, 1000);
       CHECK(count_wrong(c, d, kM) == 0);
     }

@@ -25,17 +25,19 @@ constexpr int MR = 1, NR = 16;
 constexpr int64_t UNITS = 48;  // of packed activations per row; 4 k each
 constexpr int64_t TILE = MR * NR;
 constexpr int64_t GROUPS = 2, WORDS = 5;  // per group and row: units of slices, and what its zero points and offsets add to sums
-constexpr int SLICES = 3, RESTS = 8;  // of a row: more are not listed, the row is multiplied as it is
-constexpr int64_t RESTS_BEGIN = UNITS + 1 + GROUPS * WORDS;
+constexpr int SLICES = 3, RESTS = 16;  // of a row: more are not listed but sliced again
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
   return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
 }
 
-// A row's rests: how many, then k and value of each.
+// Slices of rests, in tiles of which a row has too many: units and sums once more. Then whether a tile has them, and the rests
+// of each row: how many, then k and value of each.
+inline int64_t deep_at(const qcg_call* call) { return tiles_of(call) * (MR * (UNITS + 1 + GROUPS * WORDS)); }
+inline qcg_unit& is_deep(const qcg_call* call, int64_t tile) { return ((qcg_unit*)call->shared)[2 * deep_at(call) + tile * MR]; }
 inline qcg_unit* rests_of(const qcg_call* call, int64_t row) {
-  return (qcg_unit*)call->shared + tiles_of(call) * (RESTS_BEGIN * MR) + row * (1 + 2 * RESTS);
+  return (qcg_unit*)call->shared + 2 * deep_at(call) + tiles_of(call) * MR + row * (1 + 2 * RESTS);
 }
 
 // Rows of UNITS as they were filled become [unit][row][slice]: one stream of stores, many of loads.
@@ -48,13 +50,45 @@ void interleave(qcg_unit* dst, const qcg_unit* from) {
     for (int r = 0; r < STREAMS; ++r) dst[r] = from[r * STREAM + u];
 }
 
+// One row as slices, and the words of its groups, `rows` apart. Returns how many rests there are, listed or not.
+__attribute__((noinline)) int slice_row(qcg_unit* slices, qcg_unit* x_sums, const float* row, int rows, qcg_unit* rests) {
+  const auto length = [](int64_t g) { return g + 1 < GROUPS ? 32 : 32; };
+  // Units first: each waits for the largest of its group, so they are better found side by side.
+  for (int64_t g = 0; g < GROUPS; ++g) {
+    const qcg_unit unit = slice_unit(row + g * 32, length(g));
+    qcg_unit* const words = x_sums + g * (WORDS * rows);
+    words[3 * rows] = unit, words[4 * rows] = unit_of(unit_float(unit) * 65536);
+  }
+  Slicer slicer{(int8_t*)slices, 64, rests, RESTS};
+  for (int64_t g = 0; g < GROUPS; ++g) {
+    const int64_t k0 = g * 32;
+    qcg_unit* const words = x_sums + g * (WORDS * rows);
+    int32_t sums[SLICES];
+    slicer.add_group(row + k0, k0, length(g), words[3 * rows], sums);
+    for (int s = 0; s < SLICES; ++s) words[s * rows] = (qcg_unit)(-8 * sums[s]);
+  }
+  return slicer.count;
+}
+// The row that slices leave.
+void leave_rests(float* row, const qcg_unit* x_sums, int rows) {
+  for (int64_t g = 0; g < GROUPS; ++g)
+    subtract_slices(row + g * 32, g + 1 < GROUPS ? 32 : 32, x_sums[(g * WORDS + 3) * rows]);
+}
+void forget_row(qcg_unit* slices, qcg_unit* x_sums, int rows) {
+  __builtin_memset(slices, 0, UNITS * 4);
+  for (int64_t g = 0; g < GROUPS; ++g)
+    for (int s = 0; s < SLICES; ++s) x_sums[(g * WORDS + s) * rows] = 0;
+}
+
 // Phase 0: activations of one row tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
   qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
   qcg_unit* const x_sums = sums_of(call, tile);
   qcg_unit* const filled = (qcg_unit*)scratch;
-  float* const row = (float*)(filled + MR * UNITS);
+  qcg_unit* const deep = filled + MR * UNITS;
+  float* const row = (float*)(deep + MR * UNITS);
+  bool has_deep = false;
   for (int r = 0; r < MR; ++r) {
     const int64_t i = tile * MR + r;
     if (i >= m) {
@@ -67,29 +101,26 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       const qcg_bf16* x = (const qcg_bf16*)call->args[0].data + i * call->args[0].stride;
       pack_f32_bf16(row + 0, x, 64);
     }
-    // Units first: each waits for the largest of its group, so they are better found side by side.
-    for (int64_t g = 0; g < GROUPS; ++g) {
-      const qcg_unit unit = slice_unit(row + g * 32, g + 1 < GROUPS ? 32 : 32);
-      qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
-      words[3 * MR] = unit, words[4 * MR] = unit_of(unit_float(unit) * 65536);
-    }
     qcg_unit* const rests = rests_of(call, i);
-    Slicer slicer{(int8_t*)(filled + r * UNITS), 64, rests + 1, RESTS};
-    for (int64_t g = 0; g < GROUPS; ++g) {
-      const int64_t k0 = g * 32, n = g + 1 < GROUPS ? 32 : 32;
-      qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
-      int32_t sums[SLICES];
-      slicer.add_group(row + k0, k0, n, words[3 * MR], sums);
-      for (int s = 0; s < SLICES; ++s) words[s * MR] = (qcg_unit)(-8 * sums[s]);
+    int count = slice_row(filled + r * UNITS, x_sums + r, row, MR, rests + 1);
+    *rests = (qcg_unit)count;
+    if (count <= RESTS) continue;
+    if (!has_deep) {
+      __builtin_memset(deep, 0, MR * UNITS * 4);
+      __builtin_memset(x_sums + deep_at(call), 0, GROUPS * WORDS * MR * 4);
+      has_deep = true;
     }
-    *rests = (qcg_unit)slicer.count;
-    if (slicer.count > RESTS) {  // add_rests multiplies the whole row
-      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
-      for (int64_t g = 0; g < GROUPS; ++g)
-        for (int s = 0; s < SLICES; ++s) x_sums[(g * WORDS + s) * MR + r] = 0;
-    }
+    leave_rests(row, x_sums + r, MR);
+    count = slice_row(deep + r * UNITS, x_sums + deep_at(call) + r, row, MR, rests + 1);
+    *rests = (qcg_unit)count;
+    if (count <= RESTS) continue;
+    // Too many rests of rests: add_rests multiplies the row as it is.
+    forget_row(filled + r * UNITS, x_sums + r, MR);
+    forget_row(deep + r * UNITS, x_sums + deep_at(call) + r, MR);
   }
+  is_deep(call, tile) = has_deep;
   interleave<MR>(dst, filled);
+  if (has_deep) interleave<MR>(dst + deep_at(call), deep);
 }
 
 // One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
@@ -231,10 +262,11 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         // Each row tile fetches its share of the next block of weights.
         const int64_t fetches = count * 4;
         const int64_t next_step = (320 * count + tiles * fetches - 1) / (tiles * fetches);
-        for (int64_t t = 0; t < tiles; ++t)
+        for (int64_t t = 0; t < tiles; ++t) {
           multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, sums_of(call, t0 + t), next + t * fetches * next_step, next_step);
-        for (int64_t t = 0; t < tiles; ++t)
+          if (is_deep(call, t0 + t)) multiply_tile(w, x + t * (UNITS * MR) + deep_at(call), panel_c + (j * tiles + t) * TILE * 4, 0, count, false, sums_of(call, t0 + t) + deep_at(call), next + t * fetches * next_step, next_step);
           add_rests(call, t0 + t, weights + p * PANEL + j * SEGMENT, panel_c + (j * tiles + t) * TILE * 4);
+        }
       }
       finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
     }
@@ -252,12 +284,12 @@ int64_t items(const qcg_call* call, uint32_t phase) {
   return phase == 0 ? tiles : (tiles + block - 1) / block * CHUNKS;
 }
 int64_t shared_bytes(const qcg_call* call) {
-  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (RESTS_BEGIN + 1 + 2 * RESTS) * 4;
+  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (2 * (UNITS + 1 + GROUPS * WORDS) + 2 + 2 * RESTS) * 4;
 }
 int64_t scratch_bytes(const qcg_call* call) {
   if (call->params[0] <= 0) return 0;
   const int64_t product = tiles_per_block(call) * TILE * 4 * 1;
-  return product > MR * UNITS * 4 + 256 ? product : MR * UNITS * 4 + 256;
+  return product > 2 * MR * UNITS * 4 + 256 ? product : 2 * MR * UNITS * 4 + 256;
 }
 void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
   if (phase == 0) {
