@@ -209,9 +209,9 @@ __attribute__((noinline)) void add_rest(const uint8_t* w, uint8_t* c, int64_t k,
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
   const vf w0 = weight_at(p + 0, k % 8);
-  fma_store(c + 0 * VL * 4, v_fma(v_mul(x, s0), w0, fma_load(c + 0 * VL * 4)));
+  fma_store(c + 0 * VL * 4, v_fma(v_mul(x, w0), s0, fma_load(c + 0 * VL * 4)));
   const vf w1 = weight_at(p + 64, k % 8);
-  fma_store(c + 1 * VL * 4, v_fma(v_mul(x, s1), w1, fma_load(c + 1 * VL * 4)));
+  fma_store(c + 1 * VL * 4, v_fma(v_mul(x, w1), s1, fma_load(c + 1 * VL * 4)));
 }
 __attribute__((noinline)) void add_rests(const qcg_call* call, int64_t tile, const uint8_t* w, uint8_t* c) {
   for (int64_t r = 0, i = tile * MR; r < MR && i < call->params[0]; ++r, ++i, c += NR * 4) {
