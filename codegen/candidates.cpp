@@ -161,11 +161,11 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
 bool serves(const Microkernel& row, const Problem& problem) {
   const DType x = problem.activation;
   if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
+  if (slices_of(row) > 1) return can_slice(problem) && (x == DType::bf16 || x == DType::f16);
   const bool any_float = row.activation == DType::f32 && is_floating(x);
   const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
   const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
-  const bool any_half = can_slice(problem) && slices_of(row) > 1 && (x == DType::bf16 || x == DType::f16);
-  return any_float || any_fp8 || any_int8 || any_half || (row.activation == x && slices_of(row) == 1);
+  return any_float || any_fp8 || any_int8 || row.activation == x;
 }
 
 std::string Candidate::describe() const {

@@ -67,6 +67,8 @@ struct GemmShape {
   int raised() const { return panel.kind->bits == 8 && slices > 1 ? 128 : panel.kind->raised; }
   // Iterations of group g, as an expression.
   std::string group_steps() const;
+  // Of one step of weights, the columns of one vector.
+  int64_t vector_bytes() const { return int64_t{vl} * panel.kind->k_step * panel.kind->bits / 8; }
   int64_t iteration_bytes() const { return panel.k_bytes(k_iteration); }
 };
 

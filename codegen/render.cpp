@@ -76,7 +76,8 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["acc_type"] = shape.compute.integer ? "vi" : "vf";
   out["integer"] = shape.compute.integer;
   out["whole_integer"] = shape.compute.integer && !shape.by_groups;
-  out["grouped"] = shape.grouped, out["by_groups"] = shape.by_groups, out["sums_groups"] = shape.sums_groups, out["rounded"] = shape.rounded;
+  out["grouped"] = shape.grouped, out["by_groups"] = shape.by_groups;
+  out["sums_groups"] = shape.sums_groups, out["rounded"] = shape.rounded;
   out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.grouped;
   out["factor"] = panel.kind->factor == 1 ? "" : fmt::format("{:.1f}f", panel.kind->factor);
   out["mr"] = shape.mr, out["nr"] = panel.nr, out["nv"] = shape.nv, out["kd"] = shape.compute.kd;
@@ -93,7 +94,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["group_bytes"] = panel.group_at(1) - panel.group_at(0);
   out["block_bytes"] = shape.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
-  const bool zeros = panel.has_zero && (shape.subtracts_zeros() || shape.slices > 1);
+  const bool zeros = panel.has_zero && !is_integer(problem);  // integers have corrections in their headers instead
   out["zeros_per_panel"] = zeros && !shape.grouped;
   out["zeros_per_group"] = zeros && shape.grouped;
   const bool in_unpacking = shape.unpacks_block && shape.slices == 1;

@@ -36,7 +36,7 @@ void add_rests(const GemmShape& shape, V& out) {
   out["weight_kind"] = kind.kind;
   out["weight_k_step"] = kind.k_step;
   out["weight_step_bytes"] = shape.panel.step_bytes();
-  out["weight_vector_bytes"] = int64_t{shape.vl} * kind.k_step * kind.bits / 8;
+  out["weight_vector_bytes"] = shape.vector_bytes();
   std::vector<V> unit_of_k;
   for (int k = 0; k < kind.k_step; ++k) unit_of_k.push_back(V(kind.is_shuffled() ? k % 4 * 2 + k / 4 : k));
   out["unit_of_k"] = V::from_items(std::move(unit_of_k));

@@ -76,8 +76,7 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   const int per_step = shape.used_step / shape.compute.kd, step = index / per_step;
   std::vector<V> weights, unpacked, rows;
   for (int v = v0; v < v1; ++v) {
-    const int64_t vector_bytes = int64_t{shape.vl} * panel.kind->k_step * panel.kind->bits / 8;
-    const int64_t at = step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + v * vector_bytes;
+    const int64_t at = step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + v * shape.vector_bytes();
     std::string text = weight(shape, shape.compute.name, index % per_step, fmt::format("w + {}", at), v);
     const int buffer_at = (index * shape.nv + v) * shape.vl * 4;
     if (shape.unpacks_block) {
@@ -173,12 +172,11 @@ V unpacked_rows(const GemmShape& shape) {
             unit_bytes = panel.nr * shape.compute.kd * panel.kind->bits / 8;
   for (int u = 0; u < units; ++u)
     for (int v = 0; v < shape.nv; ++v)
-      out.push_back(V::dict({{"units", units},
-                             {"to", u * 128 + v * 64},
-                             {"code", weight(shape, shape.compute.integer ? "vnni" : "bf16dot", u,
-                                             fmt::format("w + r * {} + {}", unit_bytes,
-                                                         v * shape.vl * panel.kind->k_step * panel.kind->bits / 8),
-                                             v)}}));
+      out.push_back(
+          V::dict({{"units", units},
+                   {"to", u * 128 + v * 64},
+                   {"code", weight(shape, shape.compute.integer ? "vnni" : "bf16dot", u,
+                                   fmt::format("w + r * {} + {}", unit_bytes, v * shape.vector_bytes()), v)}}));
   return V::from_items(std::move(out));
 }
 

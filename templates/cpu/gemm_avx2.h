@@ -35,6 +35,9 @@ QCG_INLINE vi maddubs_weight_u8x4(const uint8_t* p) { return dword_load(p); }  /
 QCG_INLINE vi maddubs_dot(vi acc, vi w, vi x) {
   return add_in_place(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
 }
+// Codes of 4 bits as bytes: those in low nibbles, or those in high ones.
+template <bool HIGH>
+QCG_INLINE vi nibbles(vi w) { return vi_and(HIGH ? _mm256_srli_epi32(w, 4) : w, _mm256_set1_epi8(15)); }
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 
@@ -65,8 +68,7 @@ QCG_INLINE vi look_up_byte(const ByteTables& tables, vi codes) {
 // Row U of the codes at p as floats, 8 columns. EXACT16: the numbers have no more than 16 bits, so their lower halves are 0.
 template <int U, bool EXACT16>
 QCG_INLINE vf look_up_codes(const uint8_t* p, const ByteTables& tables) {
-  const vi w = dword_load(p);
-  const vi codes = vi_and(U < 4 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15));
+  const vi codes = nibbles<(U >= 4)>(dword_load(p));
   const vi b2 = look_up_byte<2>(tables, codes), b3 = look_up_byte<3>(tables, codes);
   const vi high = U % 4 < 2 ? _mm256_unpacklo_epi8(b2, b3) : _mm256_unpackhi_epi8(b2, b3);
   vi low = int_zero();
@@ -81,6 +83,5 @@ template <int U>
 QCG_INLINE vi codes_of_columns(const uint8_t* p) {
   const vi bytes =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-  const vi w = _mm256_shuffle_epi8(dword_load(p), bytes);
-  return vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15));
+  return nibbles<U != 0>(_mm256_shuffle_epi8(dword_load(p), bytes));
 }

@@ -43,5 +43,8 @@ QCG_INLINE vi vnni_weight_i8x4r(const uint8_t* p) {
   return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
 }
 QCG_INLINE bool all_zero(vf x) { return _mm512_test_epi32_mask(v_bits(x), vi_set1(0x7fffffff)) == 0; }
+// Codes of 4 bits as bytes: those in low nibbles, or those in high ones.
+template <bool HIGH>
+QCG_INLINE vi nibbles(vi w) { return vi_and(HIGH ? _mm512_srli_epi32(w, 4) : w, _mm512_set1_epi8(15)); }
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm512_madd_epi16(a, b); }

@@ -14,8 +14,7 @@ QCG_INLINE vf fma_weight_f4x8u(const uint8_t* p) {
 template <int U>
 QCG_INLINE vi vnni_weight_f4x8u(const uint8_t* p) {
   const vi table = _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-  const vi w = dword_load(p);
-  return _mm512_shuffle_epi8(table, vi_and(U == 0 ? w : _mm512_srli_epi32(w, 4), _mm512_set1_epi8(15)));
+  return _mm512_shuffle_epi8(table, nibbles<U != 0>(dword_load(p)));
 }
 #elif defined(QCG_AVX2)
 static constexpr ByteTables kE2m1 = byte_tables({0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12});
@@ -29,10 +28,7 @@ QCG_INLINE vi raised_e2m1(vi codes) {
 template <int U>
 QCG_INLINE vi maddubs_weight_f4x8r(const uint8_t* p) { return raised_e2m1(codes_of_columns<U>(p)); }
 template <int U>
-QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) {
-  const vi w = dword_load(p);
-  return raised_e2m1(vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15)));
-}
+QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) { return raised_e2m1(nibbles<U != 0>(dword_load(p))); }
 #else
 QCG_INLINE qcg_i4 e2m1_lookup(qcg_i4 code) {
   static const int8_t table[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

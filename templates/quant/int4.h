@@ -16,10 +16,7 @@ QCG_INLINE vf fma_weight_i4x8u(const uint8_t* p) {
   return _mm512_permutexvar_ps(U % 2 == 0 ? w : _mm512_srli_epi32(w, 4), table);
 }
 template <int U>
-QCG_INLINE vi vnni_weight_i4x8u(const uint8_t* p) {
-  const vi w = dword_load(p);
-  return vi_and(U == 0 ? w : _mm512_srli_epi32(w, 4), _mm512_set1_epi8(15));
-}
+QCG_INLINE vi vnni_weight_i4x8u(const uint8_t* p) { return nibbles<U != 0>(dword_load(p)); }
 #elif defined(QCG_AVX2)
 static constexpr ByteTables kInt4 = byte_tables({-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7});
 template <int U>
@@ -27,10 +24,7 @@ QCG_INLINE vf fma_weight_i4x8r(const uint8_t* p) { return look_up_codes<U, true>
 template <int U>
 QCG_INLINE vi maddubs_weight_i4x8r(const uint8_t* p) { return codes_of_columns<U>(p); }
 template <int U>
-QCG_INLINE vi maddubs_weight_i4x8u(const uint8_t* p) {
-  const vi w = dword_load(p);
-  return vi_and(U == 0 ? w : _mm256_srli_epi32(w, 4), _mm256_set1_epi8(15));
-}
+QCG_INLINE vi maddubs_weight_i4x8u(const uint8_t* p) { return nibbles<U != 0>(dword_load(p)); }
 #else
 template <int U>
 QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }

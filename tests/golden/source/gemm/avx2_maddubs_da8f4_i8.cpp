@@ -26,6 +26,7 @@ constexpr int64_t TILE = MR * NR;
 constexpr int64_t GROUPS = 2, WORDS = 1;  // per group and row: what its zero points and offsets add to sums
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+inline int64_t group_length(int64_t g) { return g + 1 < GROUPS ? 32 : 32; }
 inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
   return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
 }
@@ -50,7 +51,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       pack_s8_i8(row + 0, x, 64);
     }
     for (int64_t g = 0; g < GROUPS; ++g) {
-      const auto sum = sum_elements(row + g * 32, g + 1 < GROUPS ? 32 : 32);
+      const auto sum = sum_elements(row + g * 32, group_length(g));
       qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
       *words = (qcg_unit)(-12 * sum);
     }

@@ -28,6 +28,7 @@ constexpr int64_t GROUPS = 2, WORDS = 5;  // per group and row: units of slices,
 constexpr int SLICES = 3, RESTS = 16;  // of a row: more are not listed but sliced again
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+inline int64_t group_length(int64_t g) { return g + 1 < GROUPS ? 32 : 32; }
 inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
   return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
 }
@@ -52,10 +53,9 @@ void interleave(qcg_unit* dst, const qcg_unit* from) {
 
 // One row as slices, and the words of its groups, `rows` apart. Returns how many rests there are, listed or not.
 __attribute__((noinline)) int slice_row(qcg_unit* slices, qcg_unit* x_sums, const float* row, int rows, qcg_unit* rests) {
-  const auto length = [](int64_t g) { return g + 1 < GROUPS ? 32 : 32; };
   // Units first: each waits for the largest of its group, so they are better found side by side.
   for (int64_t g = 0; g < GROUPS; ++g) {
-    const qcg_unit unit = slice_unit(row + g * 32, length(g));
+    const qcg_unit unit = slice_unit(row + g * 32, group_length(g));
     qcg_unit* const words = x_sums + g * (WORDS * rows);
     words[3 * rows] = unit, words[4 * rows] = unit_of(unit_float(unit) * 65536);
   }
@@ -64,7 +64,7 @@ __attribute__((noinline)) int slice_row(qcg_unit* slices, qcg_unit* x_sums, cons
     const int64_t k0 = g * 32;
     qcg_unit* const words = x_sums + g * (WORDS * rows);
     int32_t sums[SLICES];
-    slicer.add_group(row + k0, k0, length(g), words[3 * rows], sums);
+    slicer.add_group(row + k0, k0, group_length(g), words[3 * rows], sums);
     for (int s = 0; s < SLICES; ++s) words[s * rows] = (qcg_unit)(-8 * sums[s]);
   }
   return slicer.count;
@@ -72,7 +72,7 @@ __attribute__((noinline)) int slice_row(qcg_unit* slices, qcg_unit* x_sums, cons
 // The row that slices leave.
 void leave_rests(float* row, const qcg_unit* x_sums, int rows) {
   for (int64_t g = 0; g < GROUPS; ++g)
-    subtract_slices(row + g * 32, g + 1 < GROUPS ? 32 : 32, x_sums[(g * WORDS + 3) * rows]);
+    subtract_slices(row + g * 32, group_length(g), x_sums[(g * WORDS + 3) * rows]);
 }
 void forget_row(qcg_unit* slices, qcg_unit* x_sums, int rows) {
   __builtin_memset(slices, 0, UNITS * 4);
