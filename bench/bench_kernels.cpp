@@ -202,15 +202,16 @@ Rows make_rows(const Problem& p, int64_t m, const Options& o) {
 struct Ceilings {
   std::vector<double> read_s, peak_s;
   void sample(Team& team, const std::byte* region, size_t bytes, const Peak& peak) {
-    constexpr int64_t kLoops = 100000;
+    constexpr int64_t kLoops = 50000;
     static volatile uint64_t sink;
     const size_t part = bytes / size_t(team.size()) / 256 * 256;
     double t = now();
     team.run([&](int i) { sink = sink + read_all(region + size_t(i) * part, part); });
     read_s.push_back((now() - t) / double(part * size_t(team.size())));
     t = now();
-    team.run([&](int) { peak.loop(kLoops); });
-    peak_s.push_back((now() - t) / (double(kLoops) * 12 * peak.operations * team.size()));
+    std::vector<double> count(size_t(team.size()));
+    team.run([&](int i) { count[size_t(i)] = peak.loop(kLoops); });
+    peak_s.push_back((now() - t) / (count[0] * peak.operations * team.size()));
   }
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cache/sha256.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr size_t kFastCandidates = 4;  // what --tune=fast builds per bucket
 constexpr double kHopeless = 1.5;      // a candidate at its floor loses to another that is this far above its own
+constexpr double kBehind = 1.1;        // one so likely to lose is built only where others leave it a place
 
 // The symbol is a function of what the kernel is, so that equal kernels of different graphs are one cache entry.
 std::string symbol_of(std::string_view name, std::string_view identity) {
@@ -90,10 +92,18 @@ const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket)
 void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode,
                       const Ceilings& ceilings) {
   if (mode == TuneMode::full || candidates.empty()) return;
-  const auto floor_of = [&](const Candidate& c) { return floor_seconds(problem, m, c, ceilings); };
-  double best = floor_of(candidates[0]);
-  for (const Candidate& candidate : candidates) best = std::min(best, floor_of(candidate));
-  if (best > 0) std::erase_if(candidates, [&](const Candidate& c) { return floor_of(c) > kHopeless * best; });
+  double best = HUGE_VAL, likely = HUGE_VAL;
+  const auto floors = [&](const Candidate& c) { return floors_of(problem, m, c, ceilings); };
+  for (const Candidate& candidate : candidates)
+    if (const auto f = floors(candidate)) best = std::min(best, f->longer_s()), likely = std::min(likely, f->likely_s());
+  std::erase_if(candidates, [&](const Candidate& c) {
+    const auto f = floors(c);
+    return f && f->longer_s() > kHopeless * best;
+  });
+  std::stable_partition(candidates.begin(), candidates.end(), [&](const Candidate& c) {
+    const auto f = floors(c);
+    return !f || f->likely_s() <= kBehind * likely;
+  });
   candidates.resize(std::min(candidates.size(), mode == TuneMode::off ? 1 : kFastCandidates), candidates[0]);
 }
 

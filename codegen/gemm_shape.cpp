@@ -77,7 +77,7 @@ int64_t GemmShape::block_units() const {
 }
 
 int64_t GemmShape::next_lines() const {
-  const int64_t tiles = std::max(1, candidate.rows_per_item / mr);
+  const int64_t tiles = std::max(1, candidate.rows_per_item / 2 / mr);
   return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, k_iteration / compute.kd);
 }
 

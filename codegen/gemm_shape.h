@@ -54,7 +54,7 @@ struct GemmShape {
   bool blocks_outside() const { return block_k() < panel.k_padded && candidate.ahead_bytes == 0; }
   // Units of the longest block, every group padded as activations are.
   int64_t block_units() const;
-  // Lines of the next block that one iteration fetches: its share when rows_per_item rows are present.
+  // Lines of the next block that one iteration fetches: its share of what the fewest rows of an item take.
   int64_t next_lines() const;
   // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
   int splits(int rows) const;

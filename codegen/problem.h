@@ -138,7 +138,7 @@ struct Candidate {
   std::vector<int> tails;      // rows of the kernels for a last row tile that is not full, ascending
   int64_t kc = 0;              // K block; 0 = all of K
   int panels_per_item = 1;     // panels one work item covers
-  int rows_per_item = 0;       // rows one work item covers; 0 = all
+  int rows_per_item = 0;       // most rows of one work item, more are shared out evenly; 0 = all
   int prefetch_bytes = 0;      // distance ahead in the weight stream
   int ahead_bytes = 0;  // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
                         // 0: panels of a block follow each other

@@ -19,8 +19,9 @@ std::string start_of_slice(const GemmShape& shape, int v, int slice, int row) {
   return shape.panel.has_zero ? fmt::format("vi_mul(q{}, {})", v, x) : x;
 }
 
-// What the sum of vector v in a row begins with: a group of integers with its corrections.
-std::string start_of(const GemmShape& shape, int v, std::string_view row) {
+// What zero points and raised weights add to the sum of a group of integers, vector v of a row. At its end: sums that begin with
+// it instead of zeros, which cost nothing, take 4 % longer on Zen 5.
+std::string correction_of(const GemmShape& shape, int v, std::string_view row) {
   const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
   switch (shape.panel.corrections) {
     case Corrections::none: break;
@@ -126,7 +127,8 @@ std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
 
 // What a row's sum of a group is, in the numbers of its activations.
 std::string sum_of(const GemmShape& shape, int r, int v) {
-  if (shape.slices == 1) return acc(0, r, v);
+  if (shape.slices == 1 && (!shape.sums_groups || shape.panel.corrections == Corrections::none)) return acc(0, r, v);
+  if (shape.slices == 1) return fmt::format("vi_add({}, {})", acc(0, r, v), correction_of(shape, v, std::to_string(r)));
   return fmt::format("join_slices({}, {}, {}, x_sums[3 * MR + {}], x_sums[4 * MR + {}])", acc(0, r * 3, v),
                      acc(0, r * 3 + 1, v), acc(0, r * 3 + 2, v), r, r);
 }
@@ -139,7 +141,7 @@ V tile(const GemmShape& shape, int rows) {
     for (int r = 0; r < x_rows; ++r)
       for (int v = 0; v < shape.nv; ++v) {
         const std::string start = shape.slices > 1 ? start_of_slice(shape, v, r % shape.slices, r / shape.slices)
-                                                   : start_of(shape, v, std::to_string(r));
+                                                   : zero(shape);
         accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start : zero(shape)}}));
       }
   for (int width = shape.splits(rows); width > 1; width /= 2)
@@ -205,7 +207,7 @@ void add_tile_registers(const GemmShape& shape, V& out) {
   const int64_t last = panel.group_k(panel.groups - 1);
   out["c_tiles"] = V::from_items(std::move(c_tiles));
   std::vector<V> starts;
-  for (int v = 0; v < shape.nv; ++v) starts.push_back(V(start_of(shape, v, "r")));
+  for (int v = 0; v < shape.nv; ++v) starts.push_back(V(correction_of(shape, v, "r")));
   out["group_starts"] = V::from_items(std::move(starts));
   out["a_tiles"] = V::from_items(std::move(a_tiles));
   out["tile_dot"] = shape.compute.integer ? "tile_dp_sud" : "tile_dp_bf16";

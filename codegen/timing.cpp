@@ -14,7 +14,7 @@ constexpr double kDropFactor = 1.5;      // a candidate this much slower after k
 constexpr double kDropAtOnce = 2;        // or this much slower already when it ran for the first times
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
 constexpr double kMinSample_s =
-    500e-6;  // shorter kernels are repeated within a sample: threads are awake as in a program
+    3e-3;  // shorter kernels are repeated within a sample: threads are awake as in a program
 
 double fastest(const Contender& c) { return *std::min_element(c.samples.begin(), c.samples.end()); }
 
@@ -44,7 +44,7 @@ void warm_up(std::vector<Contender>& contenders, double budget_s, ChildReport& r
     report.begin(c.index);
     if (is_out() && first[i] <= dear) first[i] = std::min(first[i], time_run(c));
     if (is_out()) c.samples = {first[i]}, c.dropped = true;
-    c.repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(first[i], 1e-7), 1.0, 200.0));
+    c.repeats = static_cast<int>(std::clamp(std::ceil(kMinSample_s / std::max(first[i], 1e-7)), 1.0, 200.0));
   }
 }
 

@@ -10,6 +10,7 @@
 // Verification and timing happen in a child process (trial.h): a candidate that crashes, hangs or traps costs itself only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -88,8 +89,14 @@ struct Ceilings {
 Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
 Ceilings measure_ceilings_again(Isa isa, int threads);   // a shared machine drifts within minutes
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
-// The same of one candidate, by the instruction it multiplies with; 0 if that was not measured.
-double floor_seconds(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& ceilings);
+// What no kernel is faster than: reading what is read once, and the multiplications. They overlap, but not wholly.
+struct Floors {
+  double read_s = 0, multiply_s = 0;
+  double longer_s() const { return std::max(read_s, multiply_s); }
+  double likely_s() const { return longer_s() + std::min(read_s, multiply_s) / 2; }
+};
+// Those of one candidate, by the instruction it multiplies with; nothing if that was not measured.
+std::optional<Floors> floors_of(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& ceilings);
 
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;

@@ -51,30 +51,9 @@ QCG_INLINE vi bf16_sign(vi high, vi codes) {  // high | (codes & 0x80)
   return _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8((char)0x80), 0xf8);
 }
 
-// int8 of four rows. Widening to f32 and cutting takes twelve instructions for 64 of them, looking up their bytes seven; but
-// where a permute of two registers takes two cycles, as on machines with AMX, that is no gain.
-#if defined(QCG_TILES)
+// int8 of four rows. Looking up their bytes takes fewer instructions, but permutes of two registers run where dots do on Zen 5,
+// and take two cycles on Intel's machines.
 template <int U>
 QCG_INLINE vi bf16dot_weight_i8x4r(const uint8_t* p) {
   return bf16dot_pair(fma_weight_i8x4r<2 * U>(p), fma_weight_i8x4r<2 * U + 1>(p));
 }
-#else
-// By absolute value: entry 0 is 128, for -128; zeros are masked.
-static constexpr Bf16Bytes kInt8 = bf16_bytes([](int code) { return bf16_bits(code == 0 ? 128.0f : (float)code); });
-struct RowPairs {
-  alignas(64) uint8_t of[2][64];
-};
-constexpr RowPairs row_pairs() {  // for dword c: low and high byte of column c in row 2 U, in row 2 U + 1
-  RowPairs t = {};
-  for (int u = 0; u < 2; ++u)
-    for (int i = 0; i < 64; ++i) t.of[u][i] = (uint8_t)(i % 2 * 64 + (2 * u + i / 2 % 2) * 16 + i / 4);
-  return t;
-}
-static constexpr RowPairs kRowPairs = row_pairs();
-template <int U>
-QCG_INLINE vi bf16dot_weight_i8x4r(const uint8_t* p) {
-  const vi w = dword_load(p), magnitude = _mm512_abs_epi8(w), low = bf16_byte(kInt8.low, magnitude);
-  const vi high = _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(w, w), bf16_byte(kInt8.high, magnitude));
-  return _mm512_permutex2var_epi8(low, _mm512_load_si512(kRowPairs.of[U]), bf16_sign(high, w));
-}
-#endif

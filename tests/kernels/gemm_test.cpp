@@ -123,6 +123,7 @@ std::vector<Case> make_cases() {
           c.isa = isa;
           c.candidate = candidate;
           if (at % 3) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
+          if (at % 4 == 1) c.candidate.rows_per_item = 2 * c.candidate.mr;
           c.powers = at % 11 < 3 && s.scheme == Scheme::dense;
           c.seed = 1000 + serial;
           c.what = name_of(s, isa, candidate, c.problem);

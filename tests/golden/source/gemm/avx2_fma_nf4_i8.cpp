@@ -206,7 +206,7 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
     }
 }
 
-// Items of phase 1: row blocks of up to all tiles x chunks of 1 panels.
+// Items of phase 1: row blocks of all tiles x chunks of 1 panels.
 constexpr int64_t CHUNKS = 1;
 inline int64_t tiles_per_block(const qcg_call* call) {
   const int64_t tiles = tiles_of(call);

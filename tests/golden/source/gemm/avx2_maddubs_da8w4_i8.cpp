@@ -69,14 +69,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
     w += 64;
-  vi a0_0 = vi_set1((int32_t)x_sums[0]);
-    vi a0_1 = vi_set1((int32_t)x_sums[0]);
+  vi a0_0 = maddubs_zero();
+    vi a0_1 = maddubs_zero();
     vi a0_0_1 = maddubs_zero();
     vi a0_1_1 = maddubs_zero();
-    keep(a0_0);
-    keep(a0_1);
-    keep(a0_0_1);
-    keep(a0_1_1);
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
@@ -105,8 +101,8 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
 
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    c0_0 = add_group(c0_0, a0_0, s0);
-    c0_1 = add_group(c0_1, a0_1, s1);
+    c0_0 = add_group(c0_0, vi_add(a0_0, vi_set1((int32_t)x_sums[0])), s0);
+    c0_1 = add_group(c0_1, vi_add(a0_1, vi_set1((int32_t)x_sums[0])), s1);
     x_sums += WORDS * MR;
   }
   fma_store(c + 0, c0_0);
@@ -158,7 +154,7 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
     }
 }
 
-// Items of phase 1: row blocks of up to all tiles x chunks of 1 panels.
+// Items of phase 1: row blocks of all tiles x chunks of 1 panels.
 constexpr int64_t CHUNKS = 1;
 inline int64_t tiles_per_block(const qcg_call* call) {
   const int64_t tiles = tiles_of(call);
