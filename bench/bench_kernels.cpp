@@ -38,7 +38,7 @@ struct Options {
   int threads = 2, rounds = 15;
   std::string only;  // substring of describe()
   std::string save;  // directory for sources
-  std::map<std::string, int64_t> set;  // overrides of candidate fields: mr, kc, panels, rows, prefetch
+  std::map<std::string, int64_t> set;  // overrides of candidate fields: mr, kc, panels, rows, prefetch, ahead
   std::string lock;  // file locked while timing, for machines that several benchmarks share
   bool zeros = false;
 };
@@ -176,6 +176,7 @@ std::vector<Entry> choose_entries(const Problem& problem, Isa isa, int64_t m, co
       if (field == "panels") e.candidate.panels_per_item = int(value);
       if (field == "rows") e.candidate.rows_per_item = int(value);
       if (field == "prefetch") e.candidate.prefetch_bytes = int(value);
+      if (field == "ahead") e.candidate.ahead_bytes = int(value);
     }
   return entries;
 }

@@ -87,8 +87,9 @@ double tile_cost(const GemmShape& shape, int64_t m) {
   const double units = double(shape.panel.group_padded) / shape.compute.kd;
   // Three products of four k in the place of four, and little to unpack.
   if (is_sliced(row)) return tiles * (mr * (0.75 + 1.8 / units) + 0.5) / double(m);
+  const double taller = mr > 8 ? 1.05 : 1;  // 16 sums hide any latency: more save loads, which few kernels wait for
   const double scaling = !shape.sums_groups ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
-  return tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);
+  return taller * tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);
 }
 
 // A block of K is a whole number of groups.
@@ -120,7 +121,7 @@ void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) 
 //
 // Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and what
 // lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
-constexpr int kAhead = 4096, kStreamedPanels = 2;
+constexpr int kAhead = 4096, kStreamedPanels = 8;
 void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
@@ -214,13 +215,15 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
   // The two best tiles of every microkernel with their blockings, diagonally: best tile with best blocking, then the second
   // blocking of the best tile and the best of the second tile, and so on; measurement picks.
   constexpr size_t kTiles = 2;
-  constexpr size_t kMostCandidates = 12;
+  constexpr size_t kCandidates = 8, kOfEach = 4;  // in all, or of each microkernel if those are more
   std::map<const Microkernel*, size_t> kept;
   std::erase_if(ranked, [&](Ranked& r) { return (r.tile = kept[r.variants.front().microkernel]++) >= kTiles; });
+  const size_t most = std::max(kOfEach, kCandidates / std::max<size_t>(1, kept.size()));
+  std::map<const Microkernel*, size_t> taken;
   std::vector<Candidate> out;
   for (size_t diagonal = 0; diagonal < kTiles + 3; ++diagonal)
     for (const Ranked& r : ranked)
-      if (diagonal >= r.tile && diagonal - r.tile < r.variants.size() && out.size() < kMostCandidates)
+      if (diagonal >= r.tile && diagonal - r.tile < r.variants.size() && taken[r.variants[0].microkernel]++ < most)
         out.push_back(r.variants[diagonal - r.tile]);
   return out;
 }

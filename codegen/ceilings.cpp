@@ -218,12 +218,11 @@ Floors floors(const Problem& problem, int64_t m, double read_gbps, double gflops
 
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
   if (c.read_gbps <= 0) return 0;
-  const bool half = problem.activation == DType::bf16;
-  double peak = is_integer(problem) ? c.peak_gops_int8 : half ? c.peak_gflops_bf16 : c.peak_gflops_f32;
+  double peak = 0;
   for (const Microkernel& row : microkernel_table())
-    if (slices_of(row) > 1 && serves(row, problem))
-      if (const auto rate = c.instruction_gflops.find(row.compute); rate != c.instruction_gflops.end())
-        peak = std::max(peak, rate->second / slices_of(row));
+    if (const auto rate = c.instruction_gflops.find(row.compute); rate != c.instruction_gflops.end() && serves(row, problem))
+      peak = std::max(peak, rate->second / slices_of(row));
+  if (peak == 0) peak = is_integer(problem) ? c.peak_gops_int8 : c.peak_gflops_f32;  // its instruction was not measured
   return floors(problem, m, c.read_gbps, peak).longer_s();
 }
 
