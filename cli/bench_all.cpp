@@ -127,7 +127,6 @@ class TableBench {
       std::vector<BuiltKernel> kernels;
       for (size_t i : choice.builds) kernels.push_back(built[i]);
       progress_.show(fmt::format("{} {}: m={}", scheme.label(), shape.name, choice.bucket.m_probe));
-      tuning_.ceilings = measure_ceilings_again(target_.isa, threads);  // a shared machine drifts from row to row
       QCG_TRY(result, tune(problem, tensors, bytes, choice.bucket, choice.candidates, kernels, tuning_));
       add_cell(scheme, shape, result);
     }

@@ -18,13 +18,6 @@
 namespace qcg {
 namespace {
 
-// Whether code for `isa` may run where `target` runs and shares its vector width.
-bool serves(Isa isa, Isa target) {
-  if (isa == target) return true;
-  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
-  return target == Isa::avx512bf16 && isa == Isa::avx512;
-}
-
 bool has_tiles(const Microkernel& row) { return compute_info(row.compute).tiles; }
 
 bool is_sliced(const Microkernel& row) { return slices_of(row) > 1; }
@@ -161,6 +154,12 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
 
 }  // namespace
 
+bool runs_on(Isa isa, Isa target) {
+  if (isa == target) return true;
+  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
+  return target == Isa::avx512bf16 && isa == Isa::avx512;
+}
+
 bool serves(const Microkernel& row, const Problem& problem) {
   const DType x = problem.activation;
   if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
@@ -194,7 +193,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
   };
   std::vector<Ranked> ranked;
   for (const Microkernel& row : microkernel_table()) {
-    if (!serves(row.isa, target.isa) || !serves(row, problem)) continue;
+    if (!runs_on(row.isa, target.isa) || !serves(row, problem)) continue;
     for (int mr : kTileRows) {
       if (!tile_fits(row, mr, m)) continue;
       Candidate c;

@@ -5,8 +5,8 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -26,17 +26,16 @@ constexpr int kReadRounds = 8,
 constexpr int64_t kPeakIterations = 15'000;
 constexpr int kPieces = 8;  // of a round, per thread: a worker that wakes late still finds work and stays awake
 
-// What a few rounds took that do `work` on every piece.
-std::vector<double> time_rounds(ThreadPool& pool, int rounds, const std::function<void(int)>& work) {
-  std::vector<double> samples;
-  for (int round = 0; round < rounds; ++round) {
-    const double start = now_s();
-    pool.parallel_items(pool.threads() * kPieces, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) work(static_cast<int>(i));
-    });
-    samples.push_back(now_s() - start);
+void read_piece(const std::byte* p, int64_t bytes) {
+  __m128i sum = _mm_setzero_si128();
+  for (int64_t i = 0; i + 64 <= bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(p) + i + 2048, _MM_HINT_T0);
+    const auto* line = reinterpret_cast<const __m128i*>(p + i);
+    const __m128i a = _mm_xor_si128(_mm_loadu_si128(line), _mm_loadu_si128(line + 1));
+    const __m128i b = _mm_xor_si128(_mm_loadu_si128(line + 2), _mm_loadu_si128(line + 3));
+    sum = _mm_xor_si128(sum, _mm_xor_si128(a, b));
   }
-  return samples;
+  asm volatile("" ::"x"(sum));
 }
 
 double read_gbps(ThreadPool& pool) {
@@ -45,24 +44,14 @@ double read_gbps(ThreadPool& pool) {
   auto block = AlignedBuffer::allocate(bytes);
   if (!block.ok()) return 0;
   std::memset(block->data(), 1, static_cast<size_t>(bytes));
-  const int pieces = pool.threads() * kPieces;
-  const int64_t part = bytes / pieces / 256 * 256;
-  auto read = [&](int piece) {
-    const char* p = reinterpret_cast<const char*>(block->data()) + piece * part;
-    __m128i sum = _mm_setzero_si128();
-    for (int64_t i = 0; i < part; i += 64) {
-      _mm_prefetch(p + i + 2048, _MM_HINT_T0);
-      const __m128i a = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i)),
-                                      _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 16)));
-      const __m128i b = _mm_xor_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 32)),
-                                      _mm_load_si128(reinterpret_cast<const __m128i*>(p + i + 48)));
-      sum = _mm_xor_si128(sum, _mm_xor_si128(a, b));
-    }
-    asm volatile("" ::"x"(sum));
-  };
   // The best round: each is long, and what disturbs it is no property of the memory.
-  const std::vector<double> samples = time_rounds(pool, kReadRounds, read);
-  return static_cast<double>(part * pieces) / *std::min_element(samples.begin(), samples.end()) / 1e9;
+  double best_s = HUGE_VAL;
+  for (int round = 0; round < kReadRounds; ++round) {
+    const double start = now_s();
+    read_once(pool, {block->data(), static_cast<size_t>(bytes)});
+    best_s = std::min(best_s, now_s() - start);
+  }
+  return static_cast<double>(bytes) / best_s / 1e9;
 }
 
 // Registers keep what ran before, and arithmetic on a leftover that happens to be denormal is a hundred times slower.
@@ -148,48 +137,69 @@ __attribute__((target("amx-tile,amx-bf16"))) void peak_bf16_amx(int) {
   _tile_release();
 }
 
-// GFLOP/s of `work`, which does `operations` per piece. The median, as kernels are judged: the best of many rounds of a
-// millisecond is a burst of the clock that no kernel lasts for.
-double peak(ThreadPool& pool, void (*work)(int), double operations) {
-  return operations * pool.threads() * kPieces / timing_of(time_rounds(pool, kPeakRounds, work)).median_s / 1e9;
-}
+constexpr double kVectorOps = double(kPeakIterations) * 12, kTileOps = double(kPeakIterations / 8) * 4;
+struct PeakLoop {
+  std::string_view compute;
+  Isa isa;
+  void (*work)(int);
+  double operations;  // of one call
+};
+constexpr PeakLoop kPeakLoops[] = {
+    {"amx_bf16", Isa::amx, peak_bf16_amx, kTileOps * 16 * 16 * 32 * 2},
+    {"amx_int8", Isa::amx, peak_int8_amx, kTileOps * 16 * 16 * 64 * 2},
+    {"bf16dot", Isa::avx512bf16, peak_bf16_512, kVectorOps * 32 * 2},
+    {"fma", Isa::avx512, peak_f32_512, kVectorOps * 16 * 2},
+    {"vnni", Isa::avx512, peak_int8_512, kVectorOps * 64 * 2},
+    {"fma", Isa::avx2, peak_f32_256, kVectorOps * 8 * 2},
+    {"madd16", Isa::avx2, peak_madd_256, kVectorOps * 16 * 2},
+    {"fma", Isa::portable, peak_f32_128, kVectorOps * 4},
+    {"madd16", Isa::portable, peak_f32_128, kVectorOps * 4},
+};
 
 Ceilings measure(Isa isa, int threads) {
   Ceilings c;
   ThreadPool pool({.threads = threads});
+  c.isa = isa;
   c.threads = pool.threads();
   c.read_gbps = read_gbps(pool);
-  const double n = static_cast<double>(kPeakIterations) * 12;
-  const double tiles = static_cast<double>(kPeakIterations / 8) * 4;
-  auto& rate = c.instruction_gflops;
-  switch (isa) {
-    case Isa::amx:
-      rate["amx_bf16"] = peak(pool, peak_bf16_amx, tiles * 16 * 16 * 32 * 2);
-      rate["amx_int8"] = peak(pool, peak_int8_amx, tiles * 16 * 16 * 64 * 2);
-      [[fallthrough]];
-    case Isa::avx512bf16:
-      rate["bf16dot"] = peak(pool, peak_bf16_512, n * 32 * 2);
-      [[fallthrough]];
-    case Isa::avx512:
-      rate["fma"] = peak(pool, peak_f32_512, n * 16 * 2);
-      rate["vnni"] = peak(pool, peak_int8_512, n * 64 * 2);
-      break;
-    case Isa::avx2:
-      rate["fma"] = peak(pool, peak_f32_256, n * 8 * 2);
-      rate["madd16"] = peak(pool, peak_madd_256, n * 16 * 2);
-      break;
-    default:
-      rate["fma"] = rate["madd16"] = peak(pool, peak_f32_128, n * 4);
-  }
-  c.peak_gflops_f32 = rate["fma"];
-  for (const auto& [compute, gflops] : rate) {
-    double& best = compute_info(compute).integer ? c.peak_gops_int8 : c.peak_gflops_bf16;
+  for (const PeakLoop& loop : kPeakLoops) {
+    if (!runs_on(loop.isa, isa)) continue;
+    // The median, as kernels are judged: the best of many rounds of a millisecond is a burst of the clock that no kernel lasts
+    // for.
+    std::vector<double> seconds;
+    double operations = 0;
+    for (int round = 0; round < kPeakRounds; ++round) {
+      const double start = now_s();
+      operations = multiply_once(pool, isa, loop.compute);
+      seconds.push_back(now_s() - start);
+    }
+    const double gflops = operations / timing_of(std::move(seconds)).median_s / 1e9;
+    c.instruction_gflops[loop.compute] = gflops;
+    double& best = compute_info(loop.compute).integer ? c.peak_gops_int8 : c.peak_gflops_bf16;
     best = std::max(best, gflops);
   }
+  c.peak_gflops_f32 = c.instruction_gflops["fma"];
   return c;
 }
 
 }  // namespace
+
+void read_once(ThreadPool& pool, std::span<const std::byte> bytes) {
+  const int64_t pieces = pool.threads() * kPieces, part = std::ssize(bytes) / pieces / 256 * 256;
+  pool.parallel_items(pieces, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) read_piece(bytes.data() + i * part, i + 1 < pieces ? part : std::ssize(bytes) - i * part);
+  });
+}
+
+double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute) {
+  const auto* loop = std::find_if(std::begin(kPeakLoops), std::end(kPeakLoops), [&](const PeakLoop& row) { return row.compute == compute && runs_on(row.isa, isa); });
+  if (loop == std::end(kPeakLoops)) return 0;
+  const int64_t pieces = pool.threads() * kPieces;
+  pool.parallel_items(pieces, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) loop->work(static_cast<int>(i));
+  });
+  return static_cast<double>(pieces) * loop->operations;
+}
 
 Ceilings measure_ceilings_again(Isa isa, int threads) { return measure(isa, threads); }
 
@@ -216,14 +226,17 @@ Floors floors(const Problem& problem, int64_t m, double read_gbps, double gflops
 
 }  // namespace
 
-double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
-  if (c.read_gbps <= 0) return 0;
-  double peak = 0;
+Fastest fastest_compute(const Problem& problem, const Ceilings& c) {
+  Fastest fastest;
   for (const Microkernel& row : microkernel_table())
     if (const auto rate = c.instruction_gflops.find(row.compute); rate != c.instruction_gflops.end() && serves(row, problem))
-      peak = std::max(peak, rate->second / slices_of(row));
-  if (peak == 0) peak = is_integer(problem) ? c.peak_gops_int8 : c.peak_gflops_f32;  // its instruction was not measured
-  return floors(problem, m, c.read_gbps, peak).longer_s();
+      if (const double gflops = rate->second / slices_of(row); gflops > fastest.gflops) fastest = {rate->first, gflops};
+  if (fastest.gflops == 0) fastest.gflops = is_integer(problem) ? c.peak_gops_int8 : c.peak_gflops_f32;
+  return fastest;
+}
+
+double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
+  return c.read_gbps > 0 ? floors(problem, m, c.read_gbps, fastest_compute(problem, c).gflops).longer_s() : 0;
 }
 
 std::optional<Floors> floors_of(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& c) {

@@ -124,6 +124,8 @@ struct Microkernel {
   std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
 };
 std::span<const Microkernel> microkernel_table();
+// Whether code for `isa` may run where `target` runs and shares its vector width.
+bool runs_on(Isa isa, Isa target);
 // Whether a row multiplies what the problem has, whatever the target.
 bool serves(const Microkernel& row, const Problem& problem);
 

@@ -23,6 +23,7 @@ constexpr int64_t kFastMaxM = 128;      // --tune=fast times large buckets here,
 constexpr double kTrialTimeout_s = 20;  // without a sign of life, beside what the work may take at kSlowestGops
 constexpr double kSlowestGops = 0.25;   // scalar code on a busy machine
 constexpr size_t kMaxReferences = 16;
+constexpr const char *kReads = "reads", *kMultiplies = "multiplies";  // what is timed that is no kernel
 constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
 
 // What a trial says. A candidate may have scribbled over the process that says it, so nothing is taken on trust.
@@ -81,7 +82,8 @@ class Tuning {
         bucket_(bucket),
         candidates_(candidates),
         built_(built),
-        options_(options) {
+        options_(options),
+        ceilings_(options.ceilings) {
     m_ = options.mode == TuneMode::full ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
     for (size_t i = 0; i < built.size(); ++i) result_.records.push_back(new_record(built[i], candidates[i]));
   }
@@ -228,7 +230,21 @@ class Tuning {
     return result_.records.emplace_back(std::move(r));
   }
 
+  bool take_ceiling(const std::string& message) {
+    const json m = json::parse(message, nullptr, false);
+    if (!m.is_object() || !m.contains("ceiling") || !m.contains("giga_per_s")) return false;
+    const double rate = m["giga_per_s"].is_number() ? m["giga_per_s"].get<double>() : 0;
+    if (rate > 0 && m["ceiling"] == kReads) ceilings_.read_gbps = rate;
+    if (rate > 0 && m["ceiling"] == kMultiplies) {
+      const Fastest before = fastest_compute(problem_, ceilings_);
+      const double faster = rate / ceilings_.instruction_gflops[before.compute];  // and so are the others
+      for (auto& [compute, gflops] : ceilings_.instruction_gflops) gflops *= faster;
+    }
+    return true;
+  }
+
   void take_timing(const std::string& message) {
+    if (take_ceiling(message)) return;
     const auto parsed = parse_message(message, {"median", "p10", "p90", "samples"}, built_.size() + kMaxReferences);
     if (!parsed || !parsed->contains("name") || !(*parsed)["name"].is_string() || !parsed->contains("dropped")) return;
     const json& m = *parsed;
@@ -241,7 +257,7 @@ class Tuning {
     if (r.median_s <= 0) return;
     r.gbps = bytes_moved(problem_, m_, static_cast<int64_t>(packed_.size())) / r.median_s / 1e9;
     r.gflops = 2.0 * static_cast<double>(m_ * problem_.k) * static_cast<double>(problem_.n_total()) / r.median_s / 1e9;
-    r.share = roofline_seconds(problem_, m_, options_.ceilings) / r.median_s;
+    r.share = roofline_seconds(problem_, m_, ceilings_) / r.median_s;
     if (i < built_.size() && m["dropped"] == true) set(i, TrialStatus::too_slow, "dropped early");
   }
 
@@ -249,6 +265,24 @@ class Tuning {
   struct Copies {
     std::vector<std::span<const std::byte>> packed, vendor;
   };
+
+  // The machine is not the same from one second to the next, so what it can do is timed between the candidates: reading weights,
+  // where they are cold, and the instruction that the problem is judged by.
+  void add_ceilings(ThreadPool& pool, const Copies& copies, int64_t cold_bytes, std::vector<Contender>& contenders) const {
+    const auto add = [&](const char* name, std::function<void()> run) {
+      contenders.push_back({built_.size(), name, false, std::move(run), 1, {}, false});
+    };
+    if (ceilings_.read_gbps > 0 && cold_bytes > 0 && !packed_.empty())
+      add(kReads, [&pool, &copies, turn = size_t{0}]() mutable { read_once(pool, copies.packed[turn++ % copies.packed.size()]); });
+    if (const std::string_view compute = fastest_compute(problem_, ceilings_).compute; !compute.empty())
+      add(kMultiplies, [this, &pool, compute] { multiply_once(pool, ceilings_.isa, compute); });
+  }
+
+  void send_ceiling(ThreadPool& pool, const Contender& timed, ChildReport& report) const {
+    const double done = timed.name == kReads ? static_cast<double>(packed_.size())
+                                             : multiply_once(pool, ceilings_.isa, fastest_compute(problem_, ceilings_).compute);
+    report.send(json{{"ceiling", timed.name}, {"giga_per_s", done / timing_of(timed.samples).median_s / 1e9}}.dump());
+  }
 
   void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies,
                      ChildReport& report) const {
@@ -282,7 +316,11 @@ class Tuning {
       if (vendor_of(i)) run();
       contenders.push_back({i, built_[i].source.name, true, run, 1, {}, false});
     }
+    const size_t machine = contenders.size();
+    add_ceilings(pool, copies, cold_bytes, contenders);
     time_in_rounds(contenders, options_.budget_s, report);
+    for (size_t i = machine; i < contenders.size(); ++i) send_ceiling(pool, contenders[i], report);
+    contenders.resize(machine);
     for (const Contender& c : contenders) {
       const Timing t = timing_of(c.samples);
       report.send(json{
@@ -356,6 +394,7 @@ class Tuning {
   const std::vector<Candidate>& candidates_;
   const std::vector<BuiltKernel>& built_;
   TuneOptions options_;
+  Ceilings ceilings_;  // as they were in the rounds that the kernels were timed in
   int64_t m_ = 1;
   TuneResult result_;
 };

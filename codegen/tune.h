@@ -23,6 +23,7 @@
 #include "codegen/cold_weights.h"
 #include "codegen/problem.h"
 #include "codegen/timing.h"
+#include "runtime/threads.h"
 
 namespace qcg {
 
@@ -85,9 +86,21 @@ struct Ceilings {
   double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
   std::map<std::string_view, double>
       instruction_gflops;  // of each Compute (gemm_layout.h) that the ISA has more than one of
+  Isa isa = Isa::portable;
 };
 Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
 Ceilings measure_ceilings_again(Isa isa, int threads);   // a shared machine drifts within minutes
+// What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how many
+// operations that was, 0 for a Compute that is not measured.
+void read_once(ThreadPool& pool, std::span<const std::byte> bytes);
+double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute);
+// The measured instruction that multiplies a problem fastest, three times as slowly where it multiplies slices; without a name
+// if none was measured.
+struct Fastest {
+  std::string_view compute;
+  double gflops = 0;
+};
+Fastest fastest_compute(const Problem& problem, const Ceilings& ceilings);
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
 // What no kernel is faster than: reading what is read once, and the multiplications. They overlap, but not wholly.
 struct Floors {

@@ -102,6 +102,20 @@ TEST_CASE("bad candidates cost themselves only") {
   CHECK(won.m == 16);
 }
 
+TEST_CASE("a share is one of what the machine did between the candidates, not of what it did before") {
+  const Workload w = hand_workload(14);
+  const auto built = build_kernels({hand_written("good", {})});
+  for (const double before : {1e-9, 1e9}) {
+    TuneOptions options = quick_options();
+    options.ceilings.read_gbps = before;
+    options.ceilings.instruction_gflops = {{"fma", before}};
+    auto result = tune_hand(w, built, options);
+    REQUIRE(result.ok());
+    CHECK(result->records[0].share > 1e-5);  // of 1e9 GF/s it would be less, of 1e-9 far more
+    CHECK(result->records[0].share < 10);
+  }
+}
+
 TEST_CASE("without tuning the first right candidate is taken, untimed") {
   const Workload w = hand_workload(12);
   const auto built = build_kernels(
