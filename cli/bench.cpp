@@ -84,8 +84,6 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
         if (m < problem.m_min || m > problem.m_max || interrupted()) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
         QCG_TRY(kernel, kernel_for(flags.program, *loaded.program, manifest.steps[s], m));
-        tune_options.ceilings =
-            measure_ceilings_again(plan.target.isa, threads);  // a shared machine drifts from row to row
         const Candidate candidate = kernel.vendor ? Candidate{} : candidates(problem, plan.target, m, m)[0];
         QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidate}, {kernel}, tune_options));
         if (result.winner < 0)

@@ -82,7 +82,7 @@ class TableBench {
     if (interrupted()) return;
     progress_.show("measure this machine");
     tuning_ = {flags_.tune, threads, flags_.budget_s > 0 ? flags_.budget_s : kTableBudget_s, flags_.against != "none",
-               measure_ceilings_again(target_.isa, threads)};
+               measure_ceilings(target_.isa, threads)};
     if (ceilings_.is_null()) ceilings_ = ceilings_json(tuning_.ceilings);
     progress_.clear();
     if (session_.json) return;

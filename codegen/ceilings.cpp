@@ -201,8 +201,6 @@ double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute) {
   return static_cast<double>(pieces) * loop->operations;
 }
 
-Ceilings measure_ceilings_again(Isa isa, int threads) { return measure(isa, threads); }
-
 Ceilings measure_ceilings(Isa isa, int threads) {
   static std::mutex mutex;
   static std::map<std::pair<Isa, int>, Ceilings> measured;  // a fact of this process's machine, not of any input

@@ -89,7 +89,6 @@ struct Ceilings {
   Isa isa = Isa::portable;
 };
 Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
-Ceilings measure_ceilings_again(Isa isa, int threads);   // a shared machine drifts within minutes
 // What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how many
 // operations that was, 0 for a Compute that is not measured.
 void read_once(ThreadPool& pool, std::span<const std::byte> bytes);
