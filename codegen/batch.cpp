@@ -95,7 +95,8 @@ void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>&
   double best = HUGE_VAL, likely = HUGE_VAL;
   const auto floors = [&](const Candidate& c) { return floors_of(problem, m, c, ceilings); };
   for (const Candidate& candidate : candidates)
-    if (const auto f = floors(candidate)) best = std::min(best, f->longer_s()), likely = std::min(likely, f->likely_s());
+    if (const auto f = floors(candidate))
+      best = std::min(best, f->longer_s()), likely = std::min(likely, f->likely_s());
   std::erase_if(candidates, [&](const Candidate& c) {
     const auto f = floors(c);
     return f && f->longer_s() > kHopeless * best;

@@ -58,32 +58,32 @@ double read_gbps(ThreadPool& pool) {
 #define QCG_CLOBBERS                                                                                                  \
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
       "xmm14", "xmm15"
-#define QCG_MORE_CLOBBERS                                                                                              \
+#define QCG_MORE_CLOBBERS \
   "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
 
 #define QCG_ON(instruction, reg, i) instruction " %%" reg "14, %%" reg "15, %%" reg #i "\n"
-#define QCG_ON_0_TO_11(instruction, reg)                                                                     \
-  QCG_ON(instruction, reg, 0) QCG_ON(instruction, reg, 1) QCG_ON(instruction, reg, 2) QCG_ON(instruction, reg, 3)   \
-  QCG_ON(instruction, reg, 4) QCG_ON(instruction, reg, 5) QCG_ON(instruction, reg, 6) QCG_ON(instruction, reg, 7)   \
+#define QCG_ON_0_TO_11(instruction, reg)                                                                              \
+  QCG_ON(instruction, reg, 0) QCG_ON(instruction, reg, 1) QCG_ON(instruction, reg, 2) QCG_ON(instruction, reg, 3)     \
+  QCG_ON(instruction, reg, 4) QCG_ON(instruction, reg, 5) QCG_ON(instruction, reg, 6) QCG_ON(instruction, reg, 7)     \
   QCG_ON(instruction, reg, 8) QCG_ON(instruction, reg, 9) QCG_ON(instruction, reg, 10) QCG_ON(instruction, reg, 11)
-#define QCG_ON_16_TO_27(instruction, reg)                                                                        \
+#define QCG_ON_16_TO_27(instruction, reg)                                                                             \
   QCG_ON(instruction, reg, 16) QCG_ON(instruction, reg, 17) QCG_ON(instruction, reg, 18) QCG_ON(instruction, reg, 19) \
   QCG_ON(instruction, reg, 20) QCG_ON(instruction, reg, 21) QCG_ON(instruction, reg, 22) QCG_ON(instruction, reg, 23) \
   QCG_ON(instruction, reg, 24) QCG_ON(instruction, reg, 25) QCG_ON(instruction, reg, 26) QCG_ON(instruction, reg, 27)
 
 // A function that repeats one instruction over independent accumulators, registers named so that they stay put: twelve of 16,
 // 24 of 32, which bf16 dot products of six cycles, two at a time, want (one in twelve is lost with only twelve).
-#define QCG_PEAK_256(name, instruction, tgt)                                           \
-  __attribute__((target(tgt))) void name(int) {                                        \
-    asm volatile("vzeroall" ::: QCG_CLOBBERS);                                         \
-    for (int64_t i = 0; i < kPeakIterations; ++i)                                      \
-      asm volatile(QCG_ON_0_TO_11(instruction, "ymm") ::: QCG_CLOBBERS);               \
+#define QCG_PEAK_256(name, instruction, tgt)                                                                        \
+  __attribute__((target(tgt))) void name(int) {                                                                     \
+    asm volatile("vzeroall" ::: QCG_CLOBBERS);                                                                      \
+    for (int64_t i = 0; i < kPeakIterations; ++i) asm volatile(QCG_ON_0_TO_11(instruction, "ymm")::: QCG_CLOBBERS); \
   }
-#define QCG_PEAK_512(name, instruction, tgt)                                                                           \
-  __attribute__((target("avx512f," tgt))) void name(int) {                                                             \
-    asm volatile("vzeroall\n" QCG_ON_16_TO_27("vpxord", "zmm") ::: QCG_CLOBBERS, QCG_MORE_CLOBBERS);                   \
-    for (int64_t i = 0; i < kPeakIterations / 2; ++i)                                                                  \
-      asm volatile(QCG_ON_0_TO_11(instruction, "zmm") QCG_ON_16_TO_27(instruction, "zmm")::: QCG_CLOBBERS, QCG_MORE_CLOBBERS); \
+#define QCG_PEAK_512(name, instruction, tgt)                                                        \
+  __attribute__((target("avx512f," tgt))) void name(int) {                                          \
+    asm volatile("vzeroall\n" QCG_ON_16_TO_27("vpxord", "zmm")::: QCG_CLOBBERS, QCG_MORE_CLOBBERS); \
+    for (int64_t i = 0; i < kPeakIterations / 2; ++i)                                               \
+      asm volatile(QCG_ON_0_TO_11(instruction, "zmm") QCG_ON_16_TO_27(instruction, "zmm")::         \
+                       : QCG_CLOBBERS, QCG_MORE_CLOBBERS);                                          \
   }
 
 QCG_PEAK_512(peak_f32_512, "vfmadd231ps", "avx512f")
@@ -156,6 +156,15 @@ constexpr PeakLoop kPeakLoops[] = {
     {"madd16", Isa::portable, peak_f32_128, kVectorOps * 4},
 };
 
+// Every thread for a while; how many operations that was.
+double run(ThreadPool& pool, const PeakLoop& loop) {
+  const int64_t pieces = pool.threads() * kPieces;
+  pool.parallel_items(pieces, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) loop.work(static_cast<int>(i));
+  });
+  return static_cast<double>(pieces) * loop.operations;
+}
+
 Ceilings measure(Isa isa, int threads) {
   Ceilings c;
   ThreadPool pool({.threads = threads});
@@ -170,7 +179,7 @@ Ceilings measure(Isa isa, int threads) {
     double operations = 0;
     for (int round = 0; round < kPeakRounds; ++round) {
       const double start = now_s();
-      operations = multiply_once(pool, isa, loop.compute);
+      operations = run(pool, loop);
       seconds.push_back(now_s() - start);
     }
     const double gflops = operations / timing_of(std::move(seconds)).median_s / 1e9;
@@ -187,18 +196,15 @@ Ceilings measure(Isa isa, int threads) {
 void read_once(ThreadPool& pool, std::span<const std::byte> bytes) {
   const int64_t pieces = pool.threads() * kPieces, part = std::ssize(bytes) / pieces / 256 * 256;
   pool.parallel_items(pieces, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) read_piece(bytes.data() + i * part, i + 1 < pieces ? part : std::ssize(bytes) - i * part);
+    for (int64_t i = begin; i < end; ++i)
+      read_piece(bytes.data() + i * part, i + 1 < pieces ? part : std::ssize(bytes) - i * part);
   });
 }
 
 double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute) {
-  const auto* loop = std::find_if(std::begin(kPeakLoops), std::end(kPeakLoops), [&](const PeakLoop& row) { return row.compute == compute && runs_on(row.isa, isa); });
-  if (loop == std::end(kPeakLoops)) return 0;
-  const int64_t pieces = pool.threads() * kPieces;
-  pool.parallel_items(pieces, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) loop->work(static_cast<int>(i));
-  });
-  return static_cast<double>(pieces) * loop->operations;
+  for (const PeakLoop& loop : kPeakLoops)
+    if (loop.compute == compute && runs_on(loop.isa, isa)) return run(pool, loop);
+  return 0;
 }
 
 Ceilings measure_ceilings(Isa isa, int threads) {
@@ -227,7 +233,8 @@ Floors floors(const Problem& problem, int64_t m, double read_gbps, double gflops
 Fastest fastest_compute(const Problem& problem, const Ceilings& c) {
   Fastest fastest;
   for (const Microkernel& row : microkernel_table())
-    if (const auto rate = c.instruction_gflops.find(row.compute); rate != c.instruction_gflops.end() && serves(row, problem))
+    if (const auto rate = c.instruction_gflops.find(row.compute);
+        rate != c.instruction_gflops.end() && serves(row, problem))
       if (const double gflops = rate->second / slices_of(row); gflops > fastest.gflops) fastest = {rate->first, gflops};
   if (fastest.gflops == 0) fastest.gflops = is_integer(problem) ? c.peak_gops_int8 : c.peak_gflops_f32;
   return fastest;

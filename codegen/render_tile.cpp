@@ -127,8 +127,9 @@ std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
 
 // What a row's sum of a group is, in the numbers of its activations.
 std::string sum_of(const GemmShape& shape, int r, int v) {
-  if (shape.slices == 1 && (!shape.sums_groups || shape.panel.corrections == Corrections::none)) return acc(0, r, v);
-  if (shape.slices == 1) return fmt::format("vi_add({}, {})", acc(0, r, v), correction_of(shape, v, std::to_string(r)));
+  if (shape.panel.corrections != Corrections::none)
+    return fmt::format("vi_add({}, {})", acc(0, r, v), correction_of(shape, v, std::to_string(r)));
+  if (shape.slices == 1) return acc(0, r, v);
   return fmt::format("join_slices({}, {}, {}, x_sums[3 * MR + {}], x_sums[4 * MR + {}])", acc(0, r * 3, v),
                      acc(0, r * 3 + 1, v), acc(0, r * 3 + 2, v), r, r);
 }
@@ -140,9 +141,10 @@ V tile(const GemmShape& shape, int rows) {
   for (int set = 0; set < shape.splits(rows); ++set)
     for (int r = 0; r < x_rows; ++r)
       for (int v = 0; v < shape.nv; ++v) {
-        const std::string start = shape.slices > 1 ? start_of_slice(shape, v, r % shape.slices, r / shape.slices)
-                                                   : zero(shape);
-        accs.push_back(V::dict({{"name", acc(set, r, v)}, {"start", set == 0 ? start : zero(shape)}}));
+        const bool sliced = shape.slices > 1 && set == 0;
+        accs.push_back(
+            V::dict({{"name", acc(set, r, v)},
+                     {"start", sliced ? start_of_slice(shape, v, r % shape.slices, r / shape.slices) : zero(shape)}}));
       }
   for (int width = shape.splits(rows); width > 1; width /= 2)
     for (int set = 0; set < width / 2; ++set)
@@ -206,9 +208,9 @@ void add_tile_registers(const GemmShape& shape, V& out) {
   const int step = 16 * shape.compute.kd;
   const int64_t last = panel.group_k(panel.groups - 1);
   out["c_tiles"] = V::from_items(std::move(c_tiles));
-  std::vector<V> starts;
-  for (int v = 0; v < shape.nv; ++v) starts.push_back(V(correction_of(shape, v, "r")));
-  out["group_starts"] = V::from_items(std::move(starts));
+  std::vector<V> corrections;
+  for (int v = 0; v < shape.nv; ++v) corrections.push_back(V(correction_of(shape, v, "r")));
+  out["group_corrections"] = V::from_items(std::move(corrections));
   out["a_tiles"] = V::from_items(std::move(a_tiles));
   out["tile_dot"] = shape.compute.integer ? "tile_dp_sud" : "tile_dp_bf16";
   out["unpack"] = unpacked_rows(shape);

@@ -268,20 +268,18 @@ class Tuning {
 
   // The machine is not the same from one second to the next, so what it can do is timed between the candidates: reading weights,
   // where they are cold, and the instruction that the problem is judged by.
-  void add_ceilings(ThreadPool& pool, const Copies& copies, int64_t cold_bytes, std::vector<Contender>& contenders) const {
+  void add_ceilings(ThreadPool& pool, const Copies& copies, int64_t cold_bytes, double& operations,
+                    std::vector<Contender>& contenders) const {
     const auto add = [&](const char* name, std::function<void()> run) {
       contenders.push_back({built_.size(), name, false, std::move(run), 1, {}, false});
     };
     if (ceilings_.read_gbps > 0 && cold_bytes > 0 && !packed_.empty())
-      add(kReads, [&pool, &copies, turn = size_t{0}]() mutable { read_once(pool, copies.packed[turn++ % copies.packed.size()]); });
+      add(kReads, [&pool, &copies, turn = size_t{0}]() mutable {
+        read_once(pool, copies.packed[turn++ % copies.packed.size()]);
+      });
     if (const std::string_view compute = fastest_compute(problem_, ceilings_).compute; !compute.empty())
-      add(kMultiplies, [this, &pool, compute] { multiply_once(pool, ceilings_.isa, compute); });
-  }
-
-  void send_ceiling(ThreadPool& pool, const Contender& timed, ChildReport& report) const {
-    const double done = timed.name == kReads ? static_cast<double>(packed_.size())
-                                             : multiply_once(pool, ceilings_.isa, fastest_compute(problem_, ceilings_).compute);
-    report.send(json{{"ceiling", timed.name}, {"giga_per_s", done / timing_of(timed.samples).median_s / 1e9}}.dump());
+      add(kMultiplies,
+          [&operations, &pool, isa = ceilings_.isa, compute] { operations = multiply_once(pool, isa, compute); });
   }
 
   void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies,
@@ -316,11 +314,16 @@ class Tuning {
       if (vendor_of(i)) run();
       contenders.push_back({i, built_[i].source.name, true, run, 1, {}, false});
     }
-    const size_t machine = contenders.size();
-    add_ceilings(pool, copies, cold_bytes, contenders);
+    const size_t kernels = contenders.size();
+    double operations = 0;  // of what multiplies, in one run
+    add_ceilings(pool, copies, cold_bytes, operations, contenders);
     time_in_rounds(contenders, options_.budget_s, report);
-    for (size_t i = machine; i < contenders.size(); ++i) send_ceiling(pool, contenders[i], report);
-    contenders.resize(machine);
+    for (size_t i = kernels; i < contenders.size(); ++i) {
+      const double done = contenders[i].name == kReads ? static_cast<double>(packed_.size()) : operations;
+      const double seconds = timing_of(contenders[i].samples).median_s;
+      report.send(json{{"ceiling", contenders[i].name}, {"giga_per_s", done / seconds / 1e9}}.dump());
+    }
+    contenders.resize(kernels);
     for (const Contender& c : contenders) {
       const Timing t = timing_of(c.samples);
       report.send(json{

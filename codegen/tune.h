@@ -86,7 +86,7 @@ struct Ceilings {
   double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
   std::map<std::string_view, double>
       instruction_gflops;  // of each Compute (gemm_layout.h) that the ISA has more than one of
-  Isa isa = Isa::portable;
+  Isa isa = Isa::portable;               // whose instructions these are
 };
 Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
 // What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how many
