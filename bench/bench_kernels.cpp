@@ -38,7 +38,7 @@ struct Options {
   int threads = 2, rounds = 15;
   std::string only;  // substring of describe()
   std::string save;  // directory for sources
-  std::map<std::string, int64_t> set;  // overrides of candidate fields: mr, kc, panels, rows, prefetch, ahead
+  std::map<std::string, int64_t> set;  // overrides of candidate fields: see choose_entries
   std::string lock;  // file locked while timing, for machines that several benchmarks share
   bool zeros = false;
 };
@@ -177,6 +177,8 @@ std::vector<Entry> choose_entries(const Problem& problem, Isa isa, int64_t m, co
       if (field == "rows") e.candidate.rows_per_item = int(value);
       if (field == "prefetch") e.candidate.prefetch_bytes = int(value);
       if (field == "ahead") e.candidate.ahead_bytes = int(value);
+      if (field == "fetches") e.candidate.fetches_rows = value != 0;
+      if (field == "unpacked") e.candidate.unpacks_block = value != 0;
     }
   return entries;
 }

@@ -52,6 +52,9 @@ bool unpacks(const Microkernel& row) {
 constexpr int64_t kSmallM = 4, kMiddleM = 16, kManyM = 64;
 // A block of activations of more rows would not stay in L2 (8 to 20 % for 1024 rows of bf16 where it has 1 MiB).
 constexpr int kRowsPerItem = 256;
+// Above this the activations of an item come from farther away each time they are passed over, too late for the multiplications
+// unless they are fetched (4 % for 256 rows of 28 KiB, 15 % for 1024, where items of two threads differ in their rows).
+constexpr int64_t kStaysInL2 = 2 << 20;
 
 // Rows of the kernels for a last row tile that is not full: quarters of a full one, where tiles are so few that it matters.
 // Only those that some m of the range ends in.
@@ -179,6 +182,7 @@ std::string Candidate::describe() const {
   if (prefetch_bytes > 0) s += fmt::format(" prefetch={}", prefetch_bytes);
   if (ahead_bytes > 0) s += fmt::format(" ahead={}", ahead_bytes);
   if (!tails.empty()) s += fmt::format(" tails={}", fmt::join(tails, ","));
+  if (fetches_rows) s += " fetched rows";
   if (unpacks_block) s += rounded ? " rounded block" : " unpacked block";
   return s;
 }
@@ -203,6 +207,8 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
       const GemmShape shape(problem, c);
+      const int64_t row_bytes = shape.x_k / shape.compute.kd * shape.slices * 4;
+      c.fetches_rows = !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * row_bytes > kStaysInL2;
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row)) add_decode(shape.panel, c, r.variants);

@@ -144,6 +144,7 @@ struct Candidate {
   int prefetch_bytes = 0;      // distance ahead in the weight stream
   int ahead_bytes = 0;  // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
                         // 0: panels of a block follow each other
+  bool fetches_rows = false;   // each row tile fetches the activations of the next one, where L2 does not hold an item's
   bool unpacks_block =
       false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
   bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group

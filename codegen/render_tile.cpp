@@ -101,7 +101,13 @@ V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
     if (line * units / lines == index) add_prefetch_of(shape, line * 64, prefetch);
   const bool fetches_next = shape.candidate.prefetch_bytes == 0 && v0 == 0 &&
                             (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
+  // So are those of the next row tile's activations.
+  std::vector<V> next_rows;
+  const int64_t x_lines = (int64_t{shape.mr} * shape.slices * units * 4 + 63) / 64;
+  for (int64_t line = 0; line < x_lines && v0 == 0 && shape.candidate.fetches_rows; ++line)
+    if (line * units / x_lines == index) next_rows.push_back(V(line * 16));
   return V::dict({{"fetches_next", fetches_next},
+                  {"next_rows", V::from_items(std::move(next_rows))},
                   {"forgets", v0 > 0 && shape.compute.kd == 1 && index % (panel.kind->k_step / 2) == 0},
                   {"prefetch", V::from_items(std::move(prefetch))},
                   {"weights", V::from_items(std::move(weights))},

@@ -1,6 +1,7 @@
 // Every scheme on every ISA over odd shapes: what numerics.md asks of a GEMM kernel.
 #include <set>
 
+#include "codegen/gemm_shape.h"
 #include "gemm_harness.h"
 
 using namespace qcg;
@@ -124,6 +125,7 @@ std::vector<Case> make_cases() {
           c.candidate = candidate;
           if (at % 3) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
           if (at % 4 == 1) c.candidate.rows_per_item = 2 * c.candidate.mr;
+          if (at % 4 != 3) c.candidate.fetches_rows = candidate.prefetch_bytes == 0;
           c.powers = at % 11 < 3 && s.scheme == Scheme::dense;
           c.seed = 1000 + serial;
           c.what = name_of(s, isa, candidate, c.problem);
@@ -309,4 +311,33 @@ TEST_CASE("kernels of fewer rows exist only for what a range of rows ends in") {
   CHECK(tails_of(2, 4, 4) == std::vector<int>{2, 3});
   CHECK(tails_of(5, 16, 8) == std::vector<int>{2, 4, 6});
   for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512}, 65, 256)) CHECK(c.tails.empty());
+}
+
+TEST_CASE("each row tile fetches all activations of the next one where those of an item leave L2") {
+  const SchemeCase bf16{Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16};
+  const auto fetching = [&](int64_t k, int64_t m_min, int64_t m_max) {
+    std::set<bool> out;
+    for (const Candidate& c : candidates(problem_of(bf16, {k}, {64}, 0), {Device::cpu, Isa::avx512bf16}, m_min, m_max))
+      if (c.microkernel->compute == "bf16dot") out.insert(c.fetches_rows);
+    return out;
+  };
+  CHECK(fetching(4096, 257, 1024) == std::set{false});
+  CHECK(fetching(14336, 17, 64) == std::set{false});
+  CHECK(fetching(14336, 129, 256) == std::set{true});
+  CHECK(fetching(14336, 257, 1024) == std::set{true});
+
+  const Problem p = problem_of(bf16, {14336}, {64}, 0);
+  for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512bf16}, 257, 1024)) {
+    if (c.microkernel->compute != "bf16dot") continue;
+    const auto text = render_gemm(p, c, "kernel");
+    REQUIRE(text.ok());
+    std::set<int> lines;
+    const std::string fetch = "__builtin_prefetch(x + UNITS * MR + ";
+    for (size_t at = 0; (at = text->find(fetch, at)) != text->npos; ++at)
+      lines.insert(std::stoi(text->substr(at + fetch.size())));
+    CAPTURE(c.describe());
+    REQUIRE(!lines.empty());
+    CHECK(*lines.rbegin() == int(lines.size() - 1) * 16);  // 16 units of 4 bytes are a line
+    CHECK(int(lines.size()) * 16 >= GemmShape(p, c).k_iteration / 2 * c.mr);
+  }
 }
