@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -83,7 +86,9 @@ Machine detect_machine() {
   m.cores = usable_cpus();
   m.l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   m.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
-  m.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  // sysconf counts all of a socket's, of which a virtual machine may have a part.
+  m.l3_bytes = l3_bytes_of("/sys/devices/system/cpu");
+  if (m.l3_bytes == 0) m.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
   std::string isas;
   for (const auto& row : kIsas)
     if (row.device == Device::cpu && why_isa_unavailable(row.isa).empty())
@@ -93,6 +98,23 @@ Machine detect_machine() {
 }
 
 }  // namespace
+
+int64_t l3_bytes_of(const std::string& cpus) {
+  int64_t bytes = 0;
+  std::set<std::string> seen;  // lists of the CPUs that share one
+  std::error_code none;
+  for (auto cpu = std::filesystem::directory_iterator(cpus, none); !none && cpu != end(cpu); cpu.increment(none)) {
+    const std::string cache = cpu->path().string() + "/cache/index3/";
+    std::string sharers;
+    int level = 0;
+    int64_t kib = 0;
+    std::ifstream(cache + "level") >> level;
+    std::ifstream(cache + "size") >> kib;  // "32768K"
+    std::ifstream(cache + "shared_cpu_list") >> sharers;
+    if (level == 3 && seen.insert(sharers).second) bytes += kib << 10;
+  }
+  return bytes;
+}
 
 std::span<const IsaInfo> isa_table() { return kIsas; }
 

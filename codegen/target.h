@@ -52,5 +52,7 @@ struct Machine {
   std::string fingerprint;    // "<model>/<family.model.stepping>/<isa list>/<cores>"
 };
 const Machine& this_machine();
+// Of all level 3 caches that the CPUs of a directory such as /sys/devices/system/cpu have; 0 where it does not say.
+int64_t l3_bytes_of(const std::string& cpus);
 
 }  // namespace qcg

@@ -207,3 +207,23 @@ TEST_CASE("pins replay the winner of a log") {
   }
   CHECK_FALSE(Pins::read("/no/such/log").ok());
 }
+
+TEST_CASE("level 3 caches of all CPUs are added, one that several share once") {
+  namespace fs = std::filesystem;
+  const fs::path cpus = fs::temp_directory_path() / fmt::format("qcg_cpus_{}", getpid());
+  const auto add = [&](int cpu, const std::string& level, const std::string& size, const std::string& sharers) {
+    const fs::path cache = cpus / fmt::format("cpu{}", cpu) / "cache" / "index3";
+    fs::create_directories(cache);
+    std::ofstream(cache / "level") << level << '\n';
+    std::ofstream(cache / "size") << size << '\n';
+    std::ofstream(cache / "shared_cpu_list") << sharers << '\n';
+  };
+  CHECK(l3_bytes_of(cpus.string()) == 0);  // no such directory
+  add(0, "3", "32768K", "0-1");
+  add(1, "3", "32768K", "0-1");
+  add(2, "3", "16384K", "2");
+  add(3, "4", "65536K", "0-3");
+  fs::create_directories(cpus / "cpufreq");
+  CHECK(l3_bytes_of(cpus.string()) == int64_t{48} << 20);
+  fs::remove_all(cpus);
+}
