@@ -78,7 +78,7 @@ int64_t GemmShape::block_units() const {
 
 int64_t GemmShape::next_lines() const {
   const int64_t tiles = std::max(1, candidate.rows_per_item / 2 / mr);
-  return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, k_iteration / compute.kd);
+  return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, dots_of_iteration());
 }
 
 int GemmShape::splits(int rows) const {
@@ -87,7 +87,7 @@ int GemmShape::splits(int rows) const {
   const int chains = compute.name == "bf16dot" && rows > 2                          ? 16
                      : panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1 ? 4
                                                                                     : 8;
-  return std::clamp(chains / (rows * slices * nv), 1, k_iteration / compute.kd);
+  return std::clamp(chains / (rows * slices * nv), 1, dots_of_iteration());
 }
 
 bool GemmShape::keeps_sums(int rows) const {

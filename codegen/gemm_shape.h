@@ -56,6 +56,7 @@ struct GemmShape {
   int64_t block_units() const;
   // Lines of the next block that one iteration fetches: its share of what the fewest rows of an item take.
   int64_t next_lines() const;
+  int dots_of_iteration() const { return k_iteration / compute.kd / compute.units; }
   // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
   int splits(int rows) const;
   // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs

@@ -54,11 +54,11 @@ constexpr LayoutKind kForms[] = {
 };
 
 constexpr Compute kComputes[] = {
-    // name      k  activations are packed to   integer  tiles
+    // name      k  activations are packed to   integer  tiles  units of a dot
     {"fma",      1, "f32",  "float",            false},
     {"bf16dot",  2, "bf16", "qcg_bf16",         false},
     {"madd16",   2, "s16",  "int16_t",          true},
-    {"maddubs",  4, "s8",   "int8_t",           true},
+    {"maddubs",  4, "s8",   "int8_t",           true,    false, 2},
     {"vnni",     4, "s8",   "int8_t",           true},
     {"amx_bf16", 2, "bf16", "qcg_bf16",         false,   true},
     {"amx_int8", 4, "s8",   "int8_t",           true,    true},

@@ -71,64 +71,75 @@ void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
   if (two_levels) out.push_back(V::dict({{"at", kNear + at}, {"locality", kL1}}));
 }
 
-// Unit `index` of an iteration, for the vectors [v0, v1).
-V unit(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
+// What one dot takes, of as many units.
+std::string operand(const GemmShape& shape, const std::vector<std::string>& units) {
+  return units.size() == 1 ? units[0] : fmt::format("{}_units{{{}}}", shape.compute.name, fmt::join(units, ", "));
+}
+
+// The units of dot `index` of an iteration, for the vectors [v0, v1).
+V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   const PanelLayout& panel = shape.panel;
-  const int per_step = shape.used_step / shape.compute.kd, step = index / per_step;
+  const int per_step = shape.used_step / shape.compute.kd, first = index * shape.compute.units,
+            last = first + shape.compute.units, x_rows = tile_rows * shape.slices;
   std::vector<V> weights, unpacked, rows;
   for (int v = v0; v < v1; ++v) {
-    const int64_t at = step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + v * shape.vector_bytes();
-    std::string text = weight(shape, shape.compute.name, index % per_step, fmt::format("w + {}", at), v);
-    const int buffer_at = (index * shape.nv + v) * shape.vl * 4;
-    if (shape.unpacks_block) {
-      std::string of_block =
-          fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at);
-      unpacked.push_back(V::dict({{"code", std::exchange(text, std::move(of_block))}, {"to", buffer_at}}));
+    std::vector<std::string> units;
+    for (int u = first; u < last; ++u) {
+      const int64_t at =
+          u / per_step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + v * shape.vector_bytes();
+      std::string text = weight(shape, shape.compute.name, u % per_step, fmt::format("w + {}", at), v);
+      const int buffer_at = (u * shape.nv + v) * shape.vl * 4;
+      if (shape.unpacks_block) {
+        std::string of_block =
+            fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at);
+        unpacked.push_back(V::dict({{"code", std::exchange(text, std::move(of_block))}, {"to", buffer_at}}));
+      }
+      units.push_back(std::move(text));
     }
-    weights.push_back(V(std::move(text)));
+    weights.push_back(V(operand(shape, units)));
   }
-  const int x_rows = tile_rows * shape.slices;
   for (int r = 0; r < x_rows; ++r) {
+    std::vector<std::string> units;
+    for (int u = first; u < last; ++u)
+      units.push_back(fmt::format("{}_broadcast(x + {})", shape.compute.name, u * x_rows + r));
     std::vector<V> accs;
     for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
     rows.push_back(V::dict(
-        {{"name", fmt::format("x{}", r)}, {"at", index * x_rows + r}, {"accs", V::from_items(std::move(accs))}}));
+        {{"name", fmt::format("x{}", r)}, {"value", operand(shape, units)}, {"accs", V::from_items(std::move(accs))}}));
   }
-  // The lines of an iteration are spread over its units, so that fetches do not come in bursts.
+  // The lines of an iteration are spread over its dots, so that fetches do not come in bursts.
   std::vector<V> prefetch;
-  const int64_t units = shape.k_iteration / shape.compute.kd, lines = (shape.iteration_bytes() + 63) / 64;
+  const int64_t dots = shape.dots_of_iteration(), lines = (shape.iteration_bytes() + 63) / 64;
   for (int64_t line = 0; line < lines && v0 == 0; ++line)
-    if (line * units / lines == index) add_prefetch_of(shape, line * 64, prefetch);
+    if (line * dots / lines == index) add_prefetch_of(shape, line * 64, prefetch);
   const bool fetches_next = shape.candidate.prefetch_bytes == 0 && v0 == 0 &&
-                            (index + 1) * shape.next_lines() / units != index * shape.next_lines() / units;
+                            (index + 1) * shape.next_lines() / dots != index * shape.next_lines() / dots;
   // So are those of the next row tile's activations.
   std::vector<V> next_rows;
-  const int64_t x_lines = (int64_t{shape.mr} * shape.slices * units * 4 + 63) / 64;
+  const int64_t x_lines = (int64_t{shape.mr} * shape.slices * shape.k_iteration / shape.compute.kd * 4 + 63) / 64;
   for (int64_t line = 0; line < x_lines && v0 == 0 && shape.candidate.fetches_rows; ++line)
-    if (line * units / x_lines == index) next_rows.push_back(V(line * 16));
+    if (line * dots / x_lines == index) next_rows.push_back(V(line * 16));
   return V::dict({{"fetches_next", fetches_next},
                   {"next_rows", V::from_items(std::move(next_rows))},
-                  {"forgets", v0 > 0 && shape.compute.kd == 1 && index % (panel.kind->k_step / 2) == 0},
+                  {"forgets", v0 > 0 && (shape.compute.units > 1 || index % (panel.kind->k_step / 2) == 0)},
                   {"prefetch", V::from_items(std::move(prefetch))},
                   {"weights", V::from_items(std::move(weights))},
                   {"unpacked", V::from_items(std::move(unpacked))},
                   {"rows", V::from_items(std::move(rows))}});
 }
 
-// The units of one iteration in the order in which they are multiplied. Unpacking bytes that lie in rows of columns has half a
-// step in its hands at a time: one vector after the other, so that it fits beside the sums.
-std::vector<V> units_of(const GemmShape& shape, int tile_rows) {
-  std::vector<V> units;
-  const int count = shape.k_iteration / shape.compute.kd;
-  if (!shape.panel.kind->looks_up_codes() || shape.compute.kd > 1 || shape.unpacks_block) {
-    for (int u = 0; u < count; ++u) units.push_back(unit(shape, tile_rows, u, 0, shape.nv));
-    return units;
-  }
-  const int half = shape.panel.kind->k_step / 2;
-  for (int first = 0; first < count; first += half)
-    for (int v = 0; v < shape.nv; ++v)
-      for (int u = first; u < first + half; ++u) units.push_back(unit(shape, tile_rows, u, v, v + 1));
-  return units;
+// The dots of one iteration in their order. Unpacking bytes that lie in rows of columns has half a step in its hands at a time,
+// dots of several units have several weights: one vector after the other, so that it fits beside the sums.
+std::vector<V> dots_of(const GemmShape& shape, int tile_rows) {
+  std::vector<V> out;
+  const int count = shape.dots_of_iteration();
+  const bool looks_up = shape.panel.kind->looks_up_codes() && shape.compute.kd == 1 && !shape.unpacks_block;
+  const int together = looks_up ? shape.panel.kind->k_step / 2 : 1,
+            vectors = looks_up || shape.compute.units > 1 ? 1 : shape.nv;
+  for (int first = 0; first < count; first += together)
+    for (int v = 0; v < shape.nv; v += vectors)
+      for (int d = first; d < first + together; ++d) out.push_back(dot(shape, tile_rows, d, v, v + vectors));
+  return out;
 }
 
 // What a row's sum of a group is, in the numbers of its activations.
@@ -170,7 +181,7 @@ V tile(const GemmShape& shape, int rows) {
                   {"accs", V::from_items(std::move(accs))},
                   {"sums", V::from_items(std::move(sums))},
                   {"stores", V::from_items(std::move(stores))},
-                  {"units", V::from_items(units_of(shape, rows))}});
+                  {"dots", V::from_items(dots_of(shape, rows))}});
 }
 
 // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.

@@ -31,9 +31,14 @@ QCG_INLINE void maddubs_store(void* p, vi acc) { int_store(p, acc); }
 QCG_INLINE vi maddubs_broadcast(const qcg_unit* x) { return vi_set1((int32_t)*x); }
 template <int U>
 QCG_INLINE vi maddubs_weight_u8x4(const uint8_t* p) { return dword_load(p); }  // an unpacked block
-// 4-bit weights only, as unsigned bytes up to 24: pairs of products stay far from where the 8-bit multiply-add saturates.
-QCG_INLINE vi maddubs_dot(vi acc, vi w, vi x) {
-  return add_in_place(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
+// 4-bit weights only, as unsigned bytes up to 24: two pairs of products stay far from where 16 bits saturate, so they are
+// added before they are widened.
+struct maddubs_units {
+  vi first, second;
+};
+QCG_INLINE vi maddubs_dot(vi acc, maddubs_units w, maddubs_units x) {
+  const vi pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.first, x.first), _mm256_maddubs_epi16(w.second, x.second));
+  return add_in_place(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 // Codes of 4 bits as bytes: those in low nibbles, or those in high ones.
 template <bool HIGH>

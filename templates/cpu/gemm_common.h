@@ -8,7 +8,7 @@
 //   all_zero(x)                             whether every lane is 0 or -0
 //
 // A *unit* is what one dot instruction consumes per column: 1 k (fma), 2 (madd16, bf16dot), 4 (maddubs, vnni); always 4 bytes of
-// packed activations, so one broadcast serves them all.
+// packed activations, so one broadcast serves them all. A dot of several units (maddubs) takes <compute>_units{first, …} of both.
 #pragma once
 
 typedef uint32_t __attribute__((may_alias, aligned(4))) qcg_unit;

@@ -71,33 +71,24 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     w += 64;
   vi a0_0 = maddubs_zero();
     vi a0_1 = maddubs_zero();
-    vi a0_0_1 = maddubs_zero();
-    vi a0_1_1 = maddubs_zero();
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = maddubs_weight_i4x8u<0>(w + 0);
-        const auto w1 = maddubs_weight_i4x8u<0>(w + 32);
-        const auto x0 = maddubs_broadcast(x + 0);
+        const auto w0 = maddubs_units{maddubs_weight_i4x8u<0>(w + 0), maddubs_weight_i4x8u<1>(w + 0)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 1)};
         a0_0 = maddubs_dot(a0_0, w0, x0);
-        a0_1 = maddubs_dot(a0_1, w1, x0);
       }
       {
-        const auto w0 = maddubs_weight_i4x8u<1>(w + 0);
-        const auto w1 = maddubs_weight_i4x8u<1>(w + 32);
-        const auto x0 = maddubs_broadcast(x + 1);
-        a0_0_1 = maddubs_dot(a0_0_1, w0, x0);
-        a0_1_1 = maddubs_dot(a0_1_1, w1, x0);
+        asm("" : "+r"(x));  // what was broadcast before is not kept, it would displace sums
+        const auto w0 = maddubs_units{maddubs_weight_i4x8u<0>(w + 32), maddubs_weight_i4x8u<1>(w + 32)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 1)};
+        a0_1 = maddubs_dot(a0_1, w0, x0);
       }
       w += 64;
       x += 2 * MR;
     }
     keep(a0_0);
     keep(a0_1);
-    keep(a0_0_1);
-    keep(a0_1_1);
-    a0_0 = maddubs_add(a0_0, a0_0_1);
-    a0_1 = maddubs_add(a0_1, a0_1_1);
 
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);

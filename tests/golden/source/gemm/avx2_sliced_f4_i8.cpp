@@ -143,30 +143,23 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = maddubs_weight_f4x8r<0>(w + 0);
-        const auto w1 = maddubs_weight_f4x8r<0>(w + 32);
-        const auto x0 = maddubs_broadcast(x + 0);
+        const auto w0 = maddubs_units{maddubs_weight_f4x8r<0>(w + 0), maddubs_weight_f4x8r<1>(w + 0)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 3)};
         a0_0 = maddubs_dot(a0_0, w0, x0);
-        a0_1 = maddubs_dot(a0_1, w1, x0);
-        const auto x1 = maddubs_broadcast(x + 1);
+        const auto x1 = maddubs_units{maddubs_broadcast(x + 1), maddubs_broadcast(x + 4)};
         a1_0 = maddubs_dot(a1_0, w0, x1);
-        a1_1 = maddubs_dot(a1_1, w1, x1);
-        const auto x2 = maddubs_broadcast(x + 2);
+        const auto x2 = maddubs_units{maddubs_broadcast(x + 2), maddubs_broadcast(x + 5)};
         a2_0 = maddubs_dot(a2_0, w0, x2);
-        a2_1 = maddubs_dot(a2_1, w1, x2);
       }
       {
-        const auto w0 = maddubs_weight_f4x8r<1>(w + 0);
-        const auto w1 = maddubs_weight_f4x8r<1>(w + 32);
-        const auto x0 = maddubs_broadcast(x + 3);
-        a0_0 = maddubs_dot(a0_0, w0, x0);
-        a0_1 = maddubs_dot(a0_1, w1, x0);
-        const auto x1 = maddubs_broadcast(x + 4);
-        a1_0 = maddubs_dot(a1_0, w0, x1);
-        a1_1 = maddubs_dot(a1_1, w1, x1);
-        const auto x2 = maddubs_broadcast(x + 5);
-        a2_0 = maddubs_dot(a2_0, w0, x2);
-        a2_1 = maddubs_dot(a2_1, w1, x2);
+        asm("" : "+r"(x));  // what was broadcast before is not kept, it would displace sums
+        const auto w0 = maddubs_units{maddubs_weight_f4x8r<0>(w + 32), maddubs_weight_f4x8r<1>(w + 32)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 3)};
+        a0_1 = maddubs_dot(a0_1, w0, x0);
+        const auto x1 = maddubs_units{maddubs_broadcast(x + 1), maddubs_broadcast(x + 4)};
+        a1_1 = maddubs_dot(a1_1, w0, x1);
+        const auto x2 = maddubs_units{maddubs_broadcast(x + 2), maddubs_broadcast(x + 5)};
+        a2_1 = maddubs_dot(a2_1, w0, x2);
       }
       w += 64;
       x += 6 * MR;
