@@ -207,8 +207,8 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
       const GemmShape shape(problem, c);
-      const int64_t row_bytes = shape.x_k / shape.compute.kd * shape.slices * 4;
-      c.fetches_rows = !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * row_bytes > kStaysInL2;
+      c.fetches_rows =
+          !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row)) add_decode(shape.panel, c, r.variants);

@@ -48,6 +48,8 @@ struct GemmShape {
 
   // Tiles multiply 16 units at a time: activations of a group are padded to that with zeros, weights are not.
   int64_t pad_activations(int64_t k) const;
+  // Units that so many k of a row are packed to.
+  int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
   // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its blocks.

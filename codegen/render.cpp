@@ -86,7 +86,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["tails"] = V::from_items(std::move(tails));
   out["rows"] = shape.candidate.tails.empty() ? "MR" : "rows";
   out["ahead"] = shape.candidate.ahead_bytes;
-  out["units_per_row"] = shape.x_k / shape.compute.kd * shape.slices;
+  out["units_per_row"] = shape.x_units(shape.x_k);
   out["comment"] = comment(shape);
   add_packing(shape, out);
   out["tile_registers"] = shape.compute.tiles;

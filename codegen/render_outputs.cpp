@@ -71,7 +71,7 @@ void add_blocks(const GemmShape& shape, V& out) {
   for (int64_t k = 0; k < panel.k_padded; k += block) {
     const int64_t g = shape.by_groups ? k / panel.group_padded : 0;
     weights.push_back(V(shape.by_groups ? panel.group_at(g) : panel.k_bytes(k)));
-    units.push_back(V((shape.by_groups ? g * shape.x_group : k) / shape.compute.kd * shape.slices));
+    units.push_back(V(shape.x_units(shape.by_groups ? g * shape.x_group : k)));
     counts.push_back(V(shape.by_groups ? std::min(groups_per_block, panel.groups - g)
                                      : std::min(block, panel.k_padded - k) / shape.k_iteration));
     if (shape.by_groups && g + groups_per_block >= panel.groups) break;

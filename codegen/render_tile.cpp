@@ -109,16 +109,20 @@ V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   }
   // The lines of an iteration are spread over its dots, so that fetches do not come in bursts.
   std::vector<V> prefetch;
-  const int64_t dots = shape.dots_of_iteration(), lines = (shape.iteration_bytes() + 63) / 64;
-  for (int64_t line = 0; line < lines && v0 == 0; ++line)
-    if (line * dots / lines == index) add_prefetch_of(shape, line * 64, prefetch);
+  const int64_t dots = shape.dots_of_iteration();
+  const auto each_line = [&](int64_t bytes, auto add) {
+    const int64_t lines = (bytes + 63) / 64;
+    for (int64_t line = 0; line < lines && v0 == 0; ++line)
+      if (line * dots / lines == index) add(line);
+  };
+  each_line(shape.iteration_bytes(), [&](int64_t line) { add_prefetch_of(shape, line * 64, prefetch); });
   const bool fetches_next = shape.candidate.prefetch_bytes == 0 && v0 == 0 &&
                             (index + 1) * shape.next_lines() / dots != index * shape.next_lines() / dots;
   // So are those of the next row tile's activations.
   std::vector<V> next_rows;
-  const int64_t x_lines = (int64_t{shape.mr} * shape.slices * shape.k_iteration / shape.compute.kd * 4 + 63) / 64;
-  for (int64_t line = 0; line < x_lines && v0 == 0 && shape.candidate.fetches_rows; ++line)
-    if (line * dots / x_lines == index) next_rows.push_back(V(line * 16));
+  if (shape.candidate.fetches_rows)
+    each_line(shape.mr * shape.x_units(shape.k_iteration) * 4,
+              [&](int64_t line) { next_rows.push_back(V(line * 16)); });
   return V::dict({{"fetches_next", fetches_next},
                   {"next_rows", V::from_items(std::move(next_rows))},
                   {"forgets", v0 > 0 && (shape.compute.units > 1 || index % (panel.kind->k_step / 2) == 0)},
@@ -210,7 +214,7 @@ void add_vector_tiles(const GemmShape& shape, V& out) {
   out["packed_step_bytes"] = shape.iteration_bytes();
   out["step_bytes"] =
       shape.unpacks_block ? shape.k_iteration / shape.compute.kd * shape.panel.nr * 4 : shape.iteration_bytes();
-  out["step_units"] = shape.k_iteration / shape.compute.kd * shape.slices;
+  out["step_units"] = shape.x_units(shape.k_iteration);
 }
 
 // Tiles 0 to 3 are results, 4 and 5 activations, 6 and 7 weights. Weights that a tile cannot hold as they are packed
