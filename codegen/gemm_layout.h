@@ -57,7 +57,7 @@ struct Compute {
   std::string_view cpp_element;
   bool integer;                  // accumulates int32
   bool tiles = false;            // AMX: multiplies 16 units of 16 rows at once
-  int units = 1;                 // of a column and row that one dot takes, as <compute>_units{first, …}
+  int units = 1;                 // of a column and row that one dot takes at most, as <compute>_units{first, …}
 };
 const Compute& compute_info(std::string_view name);  // precondition: a row of the table
 

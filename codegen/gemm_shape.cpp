@@ -53,7 +53,11 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       sums_groups(by_groups && !rounded) {
   if (by_groups && !grouped) cut_groups(panel);
   used_step = std::max(panel.kind->k_step, compute.kd);
+  units = compute.units;
+  const auto divides = [&](int64_t k) { return k % (units * compute.kd) == 0; };
+  while (units > 1 && !(divides(panel.group_padded) && divides(panel.group_k(panel.groups - 1)))) units /= 2;
   k_iteration = !compute.tiles && mr * slices * nv > 8 && used_step <= 4 ? 4 : 8;
+  k_iteration = std::max(k_iteration, units * compute.kd);
   ordered = panel.kind->is_shuffled() && compute.kd < 4;
   x_group = pad_activations(panel.group_padded);
   x_k = (panel.groups - 1) * x_group + pad_activations(panel.group_k(panel.groups - 1));
@@ -91,9 +95,10 @@ int GemmShape::splits(int rows) const {
 }
 
 bool GemmShape::keeps_sums(int rows) const {
-  constexpr int kOperands = 3;  // a broadcast, the table or mask of unpacking, one to work in
+  // A broadcast, the table or mask of unpacking, one to work in; the weights of a dot of several units.
+  const int operands = 3 + (units > 1 ? units : 0);
   const int registers = vl == 16 ? 32 : 16;
-  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + kOperands <= registers;
+  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + operands <= registers;
 }
 
 std::string GemmShape::group_steps() const {

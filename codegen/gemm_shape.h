@@ -43,6 +43,7 @@ struct GemmShape {
   bool sums_groups;            // each group's sum is finished on its own: exact weights
   bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;           // k of one step of weights, at least those of one instruction
+  int units = 1;               // of one dot: the instruction's, or as many as divide every group
   int k_iteration = 8;         // k of one iteration of the inner loop
   int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
 
@@ -58,7 +59,7 @@ struct GemmShape {
   int64_t block_units() const;
   // Lines of the next block that one iteration fetches: its share of what the fewest rows of an item take.
   int64_t next_lines() const;
-  int dots_of_iteration() const { return k_iteration / compute.kd / compute.units; }
+  int dots_of_iteration() const { return k_iteration / compute.kd / units; }
   // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
   int splits(int rows) const;
   // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs

@@ -58,7 +58,7 @@ constexpr Compute kComputes[] = {
     {"fma",      1, "f32",  "float",            false},
     {"bf16dot",  2, "bf16", "qcg_bf16",         false},
     {"madd16",   2, "s16",  "int16_t",          true},
-    {"maddubs",  4, "s8",   "int8_t",           true,    false, 2},
+    {"maddubs",  4, "s8",   "int8_t",           true,    false, 4},
     {"vnni",     4, "s8",   "int8_t",           true},
     {"amx_bf16", 2, "bf16", "qcg_bf16",         false,   true},
     {"amx_int8", 4, "s8",   "int8_t",           true,    true},

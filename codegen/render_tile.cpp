@@ -79,8 +79,8 @@ std::string operand(const GemmShape& shape, const std::vector<std::string>& unit
 // The units of dot `index` of an iteration, for the vectors [v0, v1).
 V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
   const PanelLayout& panel = shape.panel;
-  const int per_step = shape.used_step / shape.compute.kd, first = index * shape.compute.units,
-            last = first + shape.compute.units, x_rows = tile_rows * shape.slices;
+  const int per_step = shape.used_step / shape.compute.kd, first = index * shape.units, last = first + shape.units,
+            x_rows = tile_rows * shape.slices;
   std::vector<V> weights, unpacked, rows;
   for (int v = v0; v < v1; ++v) {
     std::vector<std::string> units;
@@ -125,7 +125,7 @@ V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
               [&](int64_t line) { next_rows.push_back(V(line * 16)); });
   return V::dict({{"fetches_next", fetches_next},
                   {"next_rows", V::from_items(std::move(next_rows))},
-                  {"forgets", v0 > 0 && (shape.compute.units > 1 || index % (panel.kind->k_step / 2) == 0)},
+                  {"forgets", v0 > 0 && (shape.units > 1 || index % (panel.kind->k_step / 2) == 0)},
                   {"prefetch", V::from_items(std::move(prefetch))},
                   {"weights", V::from_items(std::move(weights))},
                   {"unpacked", V::from_items(std::move(unpacked))},
@@ -139,7 +139,7 @@ std::vector<V> dots_of(const GemmShape& shape, int tile_rows) {
   const int count = shape.dots_of_iteration();
   const bool looks_up = shape.panel.kind->looks_up_codes() && shape.compute.kd == 1 && !shape.unpacks_block;
   const int together = looks_up ? shape.panel.kind->k_step / 2 : 1,
-            vectors = looks_up || shape.compute.units > 1 ? 1 : shape.nv;
+            vectors = looks_up || shape.units > 1 ? 1 : shape.nv;
   for (int first = 0; first < count; first += together)
     for (int v = 0; v < shape.nv; v += vectors)
       for (int d = first; d < first + together; ++d) out.push_back(dot(shape, tile_rows, d, v, v + vectors));

@@ -31,13 +31,19 @@ QCG_INLINE void maddubs_store(void* p, vi acc) { int_store(p, acc); }
 QCG_INLINE vi maddubs_broadcast(const qcg_unit* x) { return vi_set1((int32_t)*x); }
 template <int U>
 QCG_INLINE vi maddubs_weight_u8x4(const uint8_t* p) { return dword_load(p); }  // an unpacked block
-// 4-bit weights only, as unsigned bytes up to 24: two pairs of products stay far from where 16 bits saturate, so they are
-// added before they are widened.
+// 4-bit weights only, as unsigned bytes up to 24: four pairs of products stay within 16 bits, so they are added before they are
+// widened.
+template <int N>
 struct maddubs_units {
-  vi first, second;
+  static_assert(N * 2 * 24 * 128 <= 32767);
+  vi of[N];
 };
-QCG_INLINE vi maddubs_dot(vi acc, maddubs_units w, maddubs_units x) {
-  const vi pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.first, x.first), _mm256_maddubs_epi16(w.second, x.second));
+template <class... Units>
+maddubs_units(Units...) -> maddubs_units<sizeof...(Units)>;
+template <int N>
+QCG_INLINE vi maddubs_dot(vi acc, maddubs_units<N> w, maddubs_units<N> x) {
+  vi pairs = _mm256_maddubs_epi16(w.of[0], x.of[0]);
+  for (int u = 1; u < N; ++u) pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w.of[u], x.of[u]));
   return add_in_place(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 // Codes of 4 bits as bytes: those in low nibbles, or those in high ones.

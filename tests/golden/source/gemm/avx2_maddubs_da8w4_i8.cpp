@@ -71,21 +71,22 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     w += 64;
   vi a0_0 = maddubs_zero();
     vi a0_1 = maddubs_zero();
-    for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < 2; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = maddubs_units{maddubs_weight_i4x8u<0>(w + 0), maddubs_weight_i4x8u<1>(w + 0)};
-        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 1)};
+        __builtin_prefetch(w + 2112, 0, 3);
+        const auto w0 = maddubs_units{maddubs_weight_i4x8u<0>(w + 0), maddubs_weight_i4x8u<1>(w + 0), maddubs_weight_i4x8u<0>(w + 64), maddubs_weight_i4x8u<1>(w + 64)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 1), maddubs_broadcast(x + 2), maddubs_broadcast(x + 3)};
         a0_0 = maddubs_dot(a0_0, w0, x0);
       }
       {
         asm("" : "+r"(x));  // what was broadcast before is not kept, it would displace sums
-        const auto w0 = maddubs_units{maddubs_weight_i4x8u<0>(w + 32), maddubs_weight_i4x8u<1>(w + 32)};
-        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 1)};
+        const auto w0 = maddubs_units{maddubs_weight_i4x8u<0>(w + 32), maddubs_weight_i4x8u<1>(w + 32), maddubs_weight_i4x8u<0>(w + 96), maddubs_weight_i4x8u<1>(w + 96)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 1), maddubs_broadcast(x + 2), maddubs_broadcast(x + 3)};
         a0_1 = maddubs_dot(a0_1, w0, x0);
       }
-      w += 64;
-      x += 2 * MR;
+      w += 128;
+      x += 4 * MR;
     }
     keep(a0_0);
     keep(a0_1);
@@ -136,7 +137,7 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         const uint8_t* const next = w + SEGMENT;
         constexpr int64_t count = 2;
         // Each row tile fetches its share of the next block of weights.
-        const int64_t fetches = count * 4;
+        const int64_t fetches = count * 2;
         const int64_t next_step = (320 * count + tiles * fetches - 1) / (tiles * fetches);
         for (int64_t t = 0; t < tiles; ++t)
           multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, sums_of(call, t0 + t), next + t * fetches * next_step, next_step);

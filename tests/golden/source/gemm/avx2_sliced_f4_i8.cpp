@@ -128,8 +128,6 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const qcg_unit* x_sums, const uint8_t* next, int64_t next_step) {
   (void)next, (void)next_step;
   x_sums += g0 * (WORDS * MR);
-  vf c0_0 = first ? v_zero() : fma_load(c + 0);
-  vf c0_1 = first ? v_zero() : fma_load(c + 32);
   for (int64_t g = g0; g < g1; ++g) {
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
@@ -140,29 +138,30 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     vi a1_1 = vi_set1((int32_t)x_sums[1 * MR + 0]);
     vi a2_0 = vi_set1((int32_t)x_sums[2 * MR + 0]);
     vi a2_1 = vi_set1((int32_t)x_sums[2 * MR + 0]);
-    for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < 2; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
-        const auto w0 = maddubs_units{maddubs_weight_f4x8r<0>(w + 0), maddubs_weight_f4x8r<1>(w + 0)};
-        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 3)};
+        __builtin_prefetch(w + 2112, 0, 3);
+        const auto w0 = maddubs_units{maddubs_weight_f4x8r<0>(w + 0), maddubs_weight_f4x8r<1>(w + 0), maddubs_weight_f4x8r<0>(w + 64), maddubs_weight_f4x8r<1>(w + 64)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 3), maddubs_broadcast(x + 6), maddubs_broadcast(x + 9)};
         a0_0 = maddubs_dot(a0_0, w0, x0);
-        const auto x1 = maddubs_units{maddubs_broadcast(x + 1), maddubs_broadcast(x + 4)};
+        const auto x1 = maddubs_units{maddubs_broadcast(x + 1), maddubs_broadcast(x + 4), maddubs_broadcast(x + 7), maddubs_broadcast(x + 10)};
         a1_0 = maddubs_dot(a1_0, w0, x1);
-        const auto x2 = maddubs_units{maddubs_broadcast(x + 2), maddubs_broadcast(x + 5)};
+        const auto x2 = maddubs_units{maddubs_broadcast(x + 2), maddubs_broadcast(x + 5), maddubs_broadcast(x + 8), maddubs_broadcast(x + 11)};
         a2_0 = maddubs_dot(a2_0, w0, x2);
       }
       {
         asm("" : "+r"(x));  // what was broadcast before is not kept, it would displace sums
-        const auto w0 = maddubs_units{maddubs_weight_f4x8r<0>(w + 32), maddubs_weight_f4x8r<1>(w + 32)};
-        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 3)};
+        const auto w0 = maddubs_units{maddubs_weight_f4x8r<0>(w + 32), maddubs_weight_f4x8r<1>(w + 32), maddubs_weight_f4x8r<0>(w + 96), maddubs_weight_f4x8r<1>(w + 96)};
+        const auto x0 = maddubs_units{maddubs_broadcast(x + 0), maddubs_broadcast(x + 3), maddubs_broadcast(x + 6), maddubs_broadcast(x + 9)};
         a0_1 = maddubs_dot(a0_1, w0, x0);
-        const auto x1 = maddubs_units{maddubs_broadcast(x + 1), maddubs_broadcast(x + 4)};
+        const auto x1 = maddubs_units{maddubs_broadcast(x + 1), maddubs_broadcast(x + 4), maddubs_broadcast(x + 7), maddubs_broadcast(x + 10)};
         a1_1 = maddubs_dot(a1_1, w0, x1);
-        const auto x2 = maddubs_units{maddubs_broadcast(x + 2), maddubs_broadcast(x + 5)};
+        const auto x2 = maddubs_units{maddubs_broadcast(x + 2), maddubs_broadcast(x + 5), maddubs_broadcast(x + 8), maddubs_broadcast(x + 11)};
         a2_1 = maddubs_dot(a2_1, w0, x2);
       }
-      w += 64;
-      x += 6 * MR;
+      w += 128;
+      x += 12 * MR;
     }
     keep(a0_0);
     keep(a0_1);
@@ -173,12 +172,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
 
     const vf s0 = v_load_f32((const float*)header + 0 * VL);
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    c0_0 = add_group(c0_0, join_slices(a0_0, a1_0, a2_0, x_sums[3 * MR + 0], x_sums[4 * MR + 0]), s0);
-    c0_1 = add_group(c0_1, join_slices(a0_1, a1_1, a2_1, x_sums[3 * MR + 0], x_sums[4 * MR + 0]), s1);
+    fma_store(c + 0, add_group(first && g == g0 ? v_zero() : fma_load(c + 0), join_slices(a0_0, a1_0, a2_0, x_sums[3 * MR + 0], x_sums[4 * MR + 0]), s0));
+    fma_store(c + 32, add_group(first && g == g0 ? v_zero() : fma_load(c + 32), join_slices(a0_1, a1_1, a2_1, x_sums[3 * MR + 0], x_sums[4 * MR + 0]), s1));
     x_sums += WORDS * MR;
   }
-  fma_store(c + 0, c0_0);
-  fma_store(c + 32, c0_1);
 }
 
 // c[MR][NR] of the rows of a tile += what slices leave of them x weights. Almost always there is nothing.
@@ -253,7 +250,7 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         const uint8_t* const next = w + SEGMENT;
         constexpr int64_t count = 2;
         // Each row tile fetches its share of the next block of weights.
-        const int64_t fetches = count * 4;
+        const int64_t fetches = count * 2;
         const int64_t next_step = (320 * count + tiles * fetches - 1) / (tiles * fetches);
         for (int64_t t = 0; t < tiles; ++t) {
           multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, sums_of(call, t0 + t), next + t * fetches * next_step, next_step);
