@@ -55,6 +55,10 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   }
 }
 
+inline int64_t units_of(int64_t g) {
+  (void)g;
+  return 4 * 4;
+}
 // Weight units [0, rows) as rows of two B tiles, zeros behind them.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
   for (int64_t r = 0; r < rows; r += 4) {
@@ -70,25 +74,50 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
   tile_clear_rows(b, rows);
 }
 
+// The sums of one group, scaled, into c.
+__attribute__((noinline)) void add_sums(const uint8_t* sums, const uint8_t* header, uint8_t* c, int64_t rows, bool first) {
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+  for (int64_t r = 0; r < rows; ++r) {
+    {
+      const int64_t at = (r * NR + 0 * VL) * 4;
+      const auto sum = fma_load(sums + at);
+      const vf total = add_group(first ? v_zero() : fma_load(c + at), sum, s0);
+      fma_store(c + at, total);
+    }
+    {
+      const int64_t at = (r * NR + 1 * VL) * 4;
+      const auto sum = fma_load(sums + at);
+      const vf total = add_group(first ? v_zero() : fma_load(c + at), sum, s1);
+      fma_store(c + at, total);
+    }
+  }
+}
+
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
-// Groups [g0, g1): the integers of a group are summed in tiles, then scaled into c.
+// Groups [g0, g1): the sums of one are scaled into c while tiles multiply the next, which takes about as long.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, int64_t rows, const uint8_t* next, int64_t next_step) {
   // The next step is unpacked while the tiles of this one multiply.
   alignas(64) uint8_t buffers[2][16 * 128];
+  int turn = 0;
+  const auto unpack_next = [&](const uint8_t* step, int64_t units) {
+    turn ^= 1;
+    unpack_rows(buffers[turn], step, units < 16 ? units : 16);
+  };
+  unpack_next(w + 128, units_of(g0));
   alignas(64) uint8_t sums[TILE * 4];
+  const uint8_t* before = nullptr;  // header of the group whose sums these are
   for (int64_t g = g0; g < g1; ++g) {
     const uint8_t* const header = w;
     w += 128;
-    const int64_t count = 4;
-    const int64_t units = count * 4;
+    const int64_t units = units_of(g);
     tile_zero<0>();
     tile_zero<1>();
-    unpack_rows(buffers[0], w, units < 16 ? units : 16);
     for (int64_t u = 0; u < units; u += 16) {
       for (int f = 0; f < 8; ++f, next += next_step) {
         __builtin_prefetch(next);
       }
-      const uint8_t* const b = buffers[u / 16 % 2];
+      const uint8_t* const b = buffers[turn];
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
       tile_load<7>(b + 64, 128);
@@ -96,28 +125,16 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_bf16<1, 4, 7>();
       x += 16 * MR;
       w += 512;
-      if (u + 16 < units) unpack_rows(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
+      if (u + 16 < units) unpack_next(w, units - u - 16);
     }
     w -= ((units + 15) / 16 * 16 - units) * 32;  // a last step may be a part
+    if (g + 1 < g1) unpack_next(w + 128, units_of(g + 1));
+    if (g > g0) add_sums(sums, before, c, rows, first && g == g0 + 1);
     tile_store<0>(sums + 0, NR * 4);
     tile_store<1>(sums + 64, NR * 4);
-    const vf s0 = v_load_f32((const float*)header + 0 * VL);
-    const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    for (int64_t r = 0; r < rows; ++r) {
-      {
-        const int64_t at = (r * NR + 0 * VL) * 4;
-        const auto sum = fma_load(sums + at);
-        const vf total = add_group(first && g == g0 ? v_zero() : fma_load(c + at), sum, s0);
-        fma_store(c + at, total);
-      }
-      {
-        const int64_t at = (r * NR + 1 * VL) * 4;
-        const auto sum = fma_load(sums + at);
-        const vf total = add_group(first && g == g0 ? v_zero() : fma_load(c + at), sum, s1);
-        fma_store(c + at, total);
-      }
-    }
+    before = header;
   }
+  add_sums(sums, before, c, rows, first && g1 == g0 + 1);
 }
 
 // Output 0: acc0

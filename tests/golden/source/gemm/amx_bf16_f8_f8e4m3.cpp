@@ -60,6 +60,12 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t count, bool first, const uint8_t* next, int64_t next_step) {
   // The next step is unpacked while the tiles of this one multiply.
   alignas(64) uint8_t buffers[2][16 * 128];
+  int turn = 0;
+  const auto unpack_next = [&](const uint8_t* step, int64_t units) {
+    turn ^= 1;
+    unpack_rows(buffers[turn], step, units < 16 ? units : 16);
+  };
+  unpack_next(w, count * 4);
   {
     const int64_t units = count * 4;
     if (first) {
@@ -69,12 +75,11 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_load<0>(c + 0, NR * 4);
       tile_load<1>(c + 64, NR * 4);
     }
-    unpack_rows(buffers[0], w, units < 16 ? units : 16);
     for (int64_t u = 0; u < units; u += 16) {
       for (int f = 0; f < 16; ++f, next += next_step) {
         __builtin_prefetch(next);
       }
-      const uint8_t* const b = buffers[u / 16 % 2];
+      const uint8_t* const b = buffers[turn];
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
       tile_load<7>(b + 64, 128);
@@ -82,7 +87,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_bf16<1, 4, 7>();
       x += 16 * MR;
       w += 1024;
-      if (u + 16 < units) unpack_rows(buffers[(u / 16 + 1) % 2], w, units - u < 32 ? units - u - 16 : 16);
+      if (u + 16 < units) unpack_next(w, units - u - 16);
     }
     tile_store<0>(c + 0, NR * 4);
     tile_store<1>(c + 64, NR * 4);
