@@ -129,8 +129,8 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
   const Compute& compute = compute_info(c.microkernel->compute);
   const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
-  // Twelve accumulators leave four of 16 registers: too few to unpack weights of less than a byte in.
-  const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->bits < 8;
+  // Twelve accumulators leave four of 16 registers: too few to unpack several k of some columns in.
+  const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->columns > 1;
   const bool registers = !block || !crowded, streams = m <= kManyM, few = integer || m <= kMiddleM;
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))

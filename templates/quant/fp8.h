@@ -26,15 +26,20 @@ QCG_INLINE vf fma_weight_e5m2x4r(const uint8_t* p) {
   return _mm512_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm512_slli_epi16(w, 8) : vi_and(w, high)));
 }
 #elif defined(QCG_AVX2)
-QCG_INLINE __m128i fp8_load(const uint8_t* p) { return _mm_loadl_epi64((const __m128i*)p); }
 template <int U>
-QCG_INLINE vf fma_weight_e4m3(const uint8_t* p) {
-  const __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(fp8_load(p)), 7);
-  return _mm256_cvtph_ps(_mm_and_si128(h, _mm_set1_epi16((int16_t)0xbf80)));
+QCG_INLINE __m128i fp8_words(vi w) {
+  return U < 2 ? _mm256_castsi256_si128(w) : _mm256_extracti128_si256(w, 1);
+}
+QCG_INLINE vi fp8_load(const uint8_t* p) { return _mm256_permute4x64_epi64(dword_load(p), 0xd8); }
+template <int U>
+QCG_INLINE vf fma_weight_e4m3x4r(const uint8_t* p) {
+  const vi w = fp8_load(p), high = U % 2 == 0 ? _mm256_slli_epi16(w, 8) : w;
+  return _mm256_cvtph_ps(fp8_words<U>(vi_and(_mm256_srai_epi16(high, 1), _mm256_set1_epi16((int16_t)0xbf80))));
 }
 template <int U>
-QCG_INLINE vf fma_weight_e5m2(const uint8_t* p) {
-  return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(fp8_load(p)), 8));
+QCG_INLINE vf fma_weight_e5m2x4r(const uint8_t* p) {
+  const vi w = fp8_load(p), high = _mm256_set1_epi16((int16_t)0xff00);
+  return _mm256_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm256_slli_epi16(w, 8) : vi_and(w, high)));
 }
 #else
 QCG_INLINE vi fp8_load(const uint8_t* p) { return {qcg_i4{p[0], p[1], p[2], p[3]}, qcg_i4{p[4], p[5], p[6], p[7]}}; }

@@ -1,8 +1,8 @@
-// qgemm_f32_f8e5m2_f32_n16_k64_1x16x1_avx2_fma
+// qgemm_f32_f8e5m2_f32_n16_k64_1x16x4_avx2_fma
 //
 // gemm f8 x=f32 w=f8e5m2 k=64 k_segments=64 segment(16) output(f32 16 = acc0) m=0..
 // candidate: avx2_fma 1x16 prefetch=2048
-// weights: f8 packed as [K][nr] e5m2, panels of 16 columns
+// weights: f8 packed as [K/4][nr/4][2][4][2] e5m2, panels of 16 columns
 //
 //            16 columns = 2 vectors
 //          +--------+--------+
@@ -60,58 +60,58 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(w + 2048, 0, 3);
-      const auto w0 = fma_weight_e5m2<0>(w + 0);
-      const auto w1 = fma_weight_e5m2<0>(w + 8);
+      const auto w0 = fma_weight_e5m2x4r<0>(w + 0);
+      const auto w1 = fma_weight_e5m2x4r<0>(w + 32);
       const auto x0 = fma_broadcast(x + 0);
       a0_0 = fma_dot(a0_0, w0, x0);
       a0_1 = fma_dot(a0_1, w1, x0);
     }
     {
-      const auto w0 = fma_weight_e5m2<0>(w + 16);
-      const auto w1 = fma_weight_e5m2<0>(w + 24);
+      const auto w0 = fma_weight_e5m2x4r<1>(w + 0);
+      const auto w1 = fma_weight_e5m2x4r<1>(w + 32);
       const auto x0 = fma_broadcast(x + 1);
       a0_0_1 = fma_dot(a0_0_1, w0, x0);
       a0_1_1 = fma_dot(a0_1_1, w1, x0);
     }
     {
-      const auto w0 = fma_weight_e5m2<0>(w + 32);
-      const auto w1 = fma_weight_e5m2<0>(w + 40);
+      const auto w0 = fma_weight_e5m2x4r<2>(w + 0);
+      const auto w1 = fma_weight_e5m2x4r<2>(w + 32);
       const auto x0 = fma_broadcast(x + 2);
       a0_0_2 = fma_dot(a0_0_2, w0, x0);
       a0_1_2 = fma_dot(a0_1_2, w1, x0);
     }
     {
-      const auto w0 = fma_weight_e5m2<0>(w + 48);
-      const auto w1 = fma_weight_e5m2<0>(w + 56);
+      const auto w0 = fma_weight_e5m2x4r<3>(w + 0);
+      const auto w1 = fma_weight_e5m2x4r<3>(w + 32);
       const auto x0 = fma_broadcast(x + 3);
       a0_0_3 = fma_dot(a0_0_3, w0, x0);
       a0_1_3 = fma_dot(a0_1_3, w1, x0);
     }
     {
       __builtin_prefetch(w + 2112, 0, 3);
-      const auto w0 = fma_weight_e5m2<0>(w + 64);
-      const auto w1 = fma_weight_e5m2<0>(w + 72);
+      const auto w0 = fma_weight_e5m2x4r<0>(w + 64);
+      const auto w1 = fma_weight_e5m2x4r<0>(w + 96);
       const auto x0 = fma_broadcast(x + 4);
       a0_0 = fma_dot(a0_0, w0, x0);
       a0_1 = fma_dot(a0_1, w1, x0);
     }
     {
-      const auto w0 = fma_weight_e5m2<0>(w + 80);
-      const auto w1 = fma_weight_e5m2<0>(w + 88);
+      const auto w0 = fma_weight_e5m2x4r<1>(w + 64);
+      const auto w1 = fma_weight_e5m2x4r<1>(w + 96);
       const auto x0 = fma_broadcast(x + 5);
       a0_0_1 = fma_dot(a0_0_1, w0, x0);
       a0_1_1 = fma_dot(a0_1_1, w1, x0);
     }
     {
-      const auto w0 = fma_weight_e5m2<0>(w + 96);
-      const auto w1 = fma_weight_e5m2<0>(w + 104);
+      const auto w0 = fma_weight_e5m2x4r<2>(w + 64);
+      const auto w1 = fma_weight_e5m2x4r<2>(w + 96);
       const auto x0 = fma_broadcast(x + 6);
       a0_0_2 = fma_dot(a0_0_2, w0, x0);
       a0_1_2 = fma_dot(a0_1_2, w1, x0);
     }
     {
-      const auto w0 = fma_weight_e5m2<0>(w + 112);
-      const auto w1 = fma_weight_e5m2<0>(w + 120);
+      const auto w0 = fma_weight_e5m2x4r<3>(w + 64);
+      const auto w1 = fma_weight_e5m2x4r<3>(w + 96);
       const auto x0 = fma_broadcast(x + 7);
       a0_0_3 = fma_dot(a0_0_3, w0, x0);
       a0_1_3 = fma_dot(a0_1_3, w1, x0);
