@@ -174,6 +174,8 @@ void add_bench_command(CLI::App& app, Session& session) {
   sub->add_option("--target", flags->target, "--all: cpu (default), cpu:avx2, …");
   add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
                        "--all: few or all candidates per m");
+  add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}},
+                   "--all: as `compile` takes it");
   sub->footer("Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
               "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
   sub->callback([&session, flags] { session.status = run_either(session, *flags); });

@@ -25,6 +25,7 @@ struct BenchFlags {
   std::vector<std::string> schemes, shapes;
   std::string target = "cpu";
   TuneMode tune = TuneMode::fast;
+  bool rounded = false;
 };
 
 int run_bench_all(const Session& session, const BenchFlags& flags);

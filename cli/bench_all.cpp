@@ -10,6 +10,7 @@
 #include "cli/bench.h"
 #include "cli/report.h"
 #include "codegen/batch.h"
+#include "codegen/gemm_layout.h"
 #include "codegen/sample_problem.h"
 
 namespace qcg {
@@ -104,7 +105,8 @@ class TableBench {
   }
 
   Status bench_shape(const SampleScheme& scheme, const LayerShape& shape, int threads) {
-    const Problem problem = sample_problem(scheme, shape);
+    Problem problem = sample_problem(scheme, shape);
+    problem.may_round = flags_.rounded && can_round(problem);
     Batch batch;
     for (int64_t m :
          flags_.m_list.empty() ? std::vector<int64_t>(std::begin(kTableMs), std::end(kTableMs)) : flags_.m_list) {

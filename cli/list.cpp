@@ -39,13 +39,13 @@ Rows list_schemes() {
 }
 
 Rows list_microkernels() {
-  Rows rows = {{"name", "isa", "scheme", "activation", "weight", "compute", "template"}};
+  Rows rows = {{"name", "isa", "scheme", "activation", "weight", "compute", "weights", "template"}};
   std::vector<Microkernel> all(microkernel_table().begin(), microkernel_table().end());
   all.insert(all.end(), cuda_microkernel_table().begin(), cuda_microkernel_table().end());
   for (const Microkernel& k : all)
     rows.push_back({std::string(k.name), std::string(isa_info(k.isa).name), std::string(scheme_name(k.scheme)),
                     std::string(dtype_name(k.activation)), std::string(dtype_name(k.weight)), std::string(k.compute),
-                    std::string(k.source)});
+                    k.rounds ? "rounded" : "exact", std::string(k.source)});
   return rows;
 }
 

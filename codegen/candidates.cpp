@@ -144,6 +144,7 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
     blockings.push_back({0, 1});
   }
   for (const Blocking& b : blockings) {
+    if (c.microkernel->rounds && !b.rounded) continue;
     c.unpacks_block = b.unpacked, c.rounded = b.rounded, c.ahead_bytes = b.ahead;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
@@ -165,7 +166,7 @@ bool runs_on(Isa isa, Isa target) {
 
 bool serves(const Microkernel& row, const Problem& problem) {
   const DType x = problem.activation;
-  if (row.scheme != problem.scheme || row.weight != problem.weight) return false;
+  if (row.scheme != problem.scheme || row.weight != problem.weight || (row.rounds && !problem.may_round)) return false;
   if (slices_of(row) > 1) return can_slice(problem) && (x == DType::bf16 || x == DType::f16);
   const bool any_float = row.activation == DType::f32 && is_floating(x);
   const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
@@ -211,9 +212,9 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
           !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
-      if (m <= kSmallM && !has_tiles(row)) add_decode(shape.panel, c, r.variants);
+      if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, c, r.variants);
       else add_blocks(shape.panel, problem.may_round && shape.grouped, m, c, r.variants);
-      ranked.push_back(std::move(r));
+      if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });

@@ -366,7 +366,7 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)
     if (auto* gemm = std::get_if<Problem>(&problem))
-      gemm->may_round = options.rounded && !is_integer(*gemm) && scheme_info(gemm->scheme).has_scales;
+      gemm->may_round = options.rounded && can_round(*gemm);
   return out;
 }
 

@@ -43,6 +43,7 @@ struct LayoutKind {
   // Side by side: `run` bytes of each, before the next ones of the first. Codes are then unpacked in the order of k.
   int columns = 1;
   int run = 1;      // bytes
+  std::string_view rounded_computes = {};  // instructions that multiply it once it is rounded to bf16, not as it is
   bool looks_up_codes() const { return bits < 8 && columns > 1; }
   // Whether codes are unpacked to floats in the order in which they lie: k = 0 4 1 5 2 6 3 7.
   bool is_shuffled() const { return bits < 8 && columns == 1; }
@@ -96,5 +97,6 @@ Status check_integer_range(const Problem& problem);
 
 bool is_integer(const Problem& problem);  // integer activations: int8 and da8*
 bool has_zeros(const Problem& problem);   // any segment
+bool can_round(const Problem& problem);   // weights with scales under float activations: --dequant=rounded
 
 }  // namespace qcg

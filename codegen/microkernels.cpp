@@ -31,7 +31,7 @@ using enum DType;
 using enum Isa;
 
 constexpr LayoutKind kForms[] = {
-    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor, columns side by side, bytes of each
+    // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor, columns side by side, bytes of each, multiplied rounded by
     {"f32",    1, 32, "fma",                         "[K][nr] f32"},
     {"f16",    1, 16, "fma",                         "[K][nr] f16"},
     {"bf16x2", 2, 16, "fma bf16dot amx_bf16",        "[K/2][nr][2] bf16"},
@@ -49,7 +49,7 @@ constexpr LayoutKind kForms[] = {
     {"f4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
     {"f4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
     {"f4x8r",  8, 4,  "fma maddubs",                 "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 4},
-    {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h"},
+    {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 1, 1, "bf16dot amx_bf16"},
     {"n4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] nf4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 4},
 };
 
@@ -120,16 +120,16 @@ bool has_word(std::string_view words, std::string_view word) {
   return at != words.npos && (at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ');
 }
 
-bool multiplies(const Kernel& kernel, const Weight& weight) {
-  const bool integer = scheme_info(weight.scheme).quantized_activation || weight.scheme == Scheme::s8s8;
-  return is_floating(kernel.activation) != integer && has_word(layout_kind(form_on(weight, kernel.isa)).computes, kernel.compute);
-}
-
 std::vector<Microkernel> make_table() {
   std::vector<Microkernel> out;
   for (const Kernel& k : kKernels)
-    for (const Weight& weight : kWeights)
-      if (multiplies(k, weight)) out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute});
+    for (const Weight& weight : kWeights) {
+      const bool integer = scheme_info(weight.scheme).quantized_activation || weight.scheme == Scheme::s8s8;
+      if (is_floating(k.activation) == integer) continue;
+      const LayoutKind& form = layout_kind(form_on(weight, k.isa));
+      const bool exact = has_word(form.computes, k.compute);
+      if (exact || has_word(form.rounded_computes, k.compute)) out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute, !exact});
+    }
   return out;
 }
 

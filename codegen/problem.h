@@ -122,6 +122,7 @@ struct Microkernel {
   DType activation;
   DType weight;                 // dense only; i8 otherwise
   std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
+  bool rounds = false;          // multiplies weights only after rounding them to bf16
 };
 std::span<const Microkernel> microkernel_table();
 // Whether code for `isa` may run where `target` runs and shares its vector width.

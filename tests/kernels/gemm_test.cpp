@@ -212,7 +212,7 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
       }
       const bool grouped = s.group > 0 || scheme_info(s.scheme).weight.usual_group > 0;
       CHECK_MESSAGE((rounded > 0) == (grouped && s.activation != DType::f32 && s.activation != DType::f16 &&
-                                      is_floating(s.activation) && s.scheme != Scheme::nf4),
+                                      is_floating(s.activation)),
                     name_of(s, isa, candidates(p, {Device::cpu, isa}, 17, 64)[0], p));
       p.may_round = false;
       for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) CHECK_FALSE(candidate.rounded);

@@ -48,6 +48,7 @@ TEST_CASE("rendered source is as recorded") {
     c.layout = layout_for(p, {Device::cpu, row.isa});
     c.prefetch_bytes = 2048;
     if (row.compute.starts_with("amx")) c.mr = 16, c.prefetch_bytes = 0;
+    c.rounded = c.unpacks_block = row.rounds;
     auto source = render_gemm(p, c, "golden");
     REQUIRE(source.ok());
     const std::string name = fmt::format("{}_{}_{}.cpp", row.name, scheme_name(row.scheme), dtype_name(row.weight));

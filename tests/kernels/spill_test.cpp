@@ -123,7 +123,8 @@ std::vector<Tile> all_tiles() {
       continue;
     SampleScheme scheme = sample_schemes(scheme_info(row.scheme))[0];
     scheme.activation = row.activation, scheme.weight = row.weight;
-    const Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});
+    Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});
+    problem.may_round = row.rounds;
     std::set<std::pair<int, bool>> seen;
     for (int64_t m : {1, 4, 16, 64, 256})
       for (const Candidate& c : candidates(problem, {Device::cpu, row.isa}, m, m)) {
