@@ -135,6 +135,9 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))
     blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
+  // Tiles have to be waited for at the end of a block.
+  if (streams && compute.tiles)
+    blockings.push_back({4 * k_of_8kib, panels_per_item(p, kStreamedPanels), false, false, kAhead});
   if (streams && block) blockings.push_back({k_of_32kib / 2, panels_per_item(p, kStreamedPanels), true, false, kAhead});
   if (streams && registers) blockings.push_back({k_of_8kib, panels_per_item(p, kStreamedPanels), false, false, kAhead});
   if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});

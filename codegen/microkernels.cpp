@@ -5,10 +5,10 @@
 //   kKernels    an instruction on an ISA, with its template
 //   kWeights    every scheme and weight dtype: its form on each kind of vectors
 //
-// A kernel multiplies a weight if it takes the scheme's activations and the weight's form can be unpacked for its instruction:
-// that is microkernel_table(). All that serve one problem on one target read the same packed bytes. A kernel of an ISA also
-// serves the ISAs that contain it, so fma and bf16dot compete on avx512bf16: which is faster is a fact about the machine
-// (bf16dot is twice fma on Zen 5 and half of it on Sapphire Rapids), so the tuner decides.
+// A kernel multiplies a weight if it takes the scheme's activations and the weight's form can be unpacked for its instruction, as
+// it is or (--dequant=rounded) rounded: that is microkernel_table(). All that serve one problem on one target read the same
+// packed bytes. A kernel of an ISA also serves the ISAs that contain it, so fma and bf16dot compete on avx512bf16: which is
+// faster is a fact about the machine (bf16dot is twice fma on Zen 5 and half of it on Sapphire Rapids), so the tuner decides.
 //
 // A template prints one register tile: mr rows x nr columns, nr = two vectors (of AMX: 16 or 32 rows, two tiles).
 //

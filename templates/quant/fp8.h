@@ -5,41 +5,33 @@
 //   activations  the value itself, NaN included, by table
 #pragma once
 
+#if defined(QCG_AVX512) || defined(QCG_AVX2)
+// Words of two k: k = 0 1 of four columns and then k = 2 3 of them, in every 16 bytes. Moved so that the first half of a vector
+// is of k = 0 1, and of the columns in their order, they become two halves of f16.
 #if defined(QCG_AVX512)
-// Words of two k: k = 0 1 of four columns and then k = 2 3 of them, in every 16 bytes. Moved so that the first 32 bytes are
-// of k = 0 1, and of the columns in their order, they become two times 16 f16.
-template <int U>
-QCG_INLINE __m256i fp8_words(vi w) {
-  return U < 2 ? _mm512_castsi512_si256(w) : _mm512_extracti64x4_epi64(w, 1);
-}
 QCG_INLINE vi fp8_load(const uint8_t* p) {
   return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), dword_load(p));
 }
 template <int U>
-QCG_INLINE vf fma_weight_e4m3x4r(const uint8_t* p) {
-  const vi w = fp8_load(p), high = U % 2 == 0 ? _mm512_slli_epi16(w, 8) : w;
-  return _mm512_cvtph_ps(fp8_words<U>(vi_and(_mm512_srai_epi16(high, 1), _mm512_set1_epi16((int16_t)0xbf80))));
-}
-template <int U>
-QCG_INLINE vf fma_weight_e5m2x4r(const uint8_t* p) {
-  const vi w = fp8_load(p), high = _mm512_set1_epi16((int16_t)0xff00);
-  return _mm512_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm512_slli_epi16(w, 8) : vi_and(w, high)));
-}
-#elif defined(QCG_AVX2)
-template <int U>
-QCG_INLINE __m128i fp8_words(vi w) {
-  return U < 2 ? _mm256_castsi256_si128(w) : _mm256_extracti128_si256(w, 1);
-}
+QCG_INLINE __m256i fp8_half(vi w) { return U < 2 ? _mm512_castsi512_si256(w) : _mm512_extracti64x4_epi64(w, 1); }
+QCG_INLINE vi fp8_low_bytes_up(vi w) { return _mm512_slli_epi16(w, 8); }
+QCG_INLINE vi fp8_down_a_bit(vi w) { return _mm512_srai_epi16(w, 1); }
+#else
 QCG_INLINE vi fp8_load(const uint8_t* p) { return _mm256_permute4x64_epi64(dword_load(p), 0xd8); }
 template <int U>
+QCG_INLINE __m128i fp8_half(vi w) { return U < 2 ? _mm256_castsi256_si128(w) : _mm256_extracti128_si256(w, 1); }
+QCG_INLINE vi fp8_low_bytes_up(vi w) { return _mm256_slli_epi16(w, 8); }
+QCG_INLINE vi fp8_down_a_bit(vi w) { return _mm256_srai_epi16(w, 1); }
+#endif
+template <int U>
 QCG_INLINE vf fma_weight_e4m3x4r(const uint8_t* p) {
-  const vi w = fp8_load(p), high = U % 2 == 0 ? _mm256_slli_epi16(w, 8) : w;
-  return _mm256_cvtph_ps(fp8_words<U>(vi_and(_mm256_srai_epi16(high, 1), _mm256_set1_epi16((int16_t)0xbf80))));
+  const vi w = fp8_load(p), high = U % 2 == 0 ? fp8_low_bytes_up(w) : w;
+  return v_from_f16(fp8_half<U>(vi_and(fp8_down_a_bit(high), vi_set1((int32_t)0xbf80bf80))));
 }
 template <int U>
 QCG_INLINE vf fma_weight_e5m2x4r(const uint8_t* p) {
-  const vi w = fp8_load(p), high = _mm256_set1_epi16((int16_t)0xff00);
-  return _mm256_cvtph_ps(fp8_words<U>(U % 2 == 0 ? _mm256_slli_epi16(w, 8) : vi_and(w, high)));
+  const vi w = fp8_load(p);
+  return v_from_f16(fp8_half<U>(U % 2 == 0 ? fp8_low_bytes_up(w) : vi_and(w, vi_set1((int32_t)0xff00ff00))));
 }
 #else
 QCG_INLINE vi fp8_load(const uint8_t* p) { return {qcg_i4{p[0], p[1], p[2], p[3]}, qcg_i4{p[4], p[5], p[6], p[7]}}; }
