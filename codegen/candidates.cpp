@@ -102,13 +102,23 @@ int panels_per_item(const PanelLayout& p, int64_t wanted) {
   return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
 }
 
-// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host).
-void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) {
+// K of so many bytes of packed weights of a panel.
+int64_t k_of(const PanelLayout& p, int64_t bytes) { return bytes * 8 / (int64_t{p.nr} * p.kind->bits); }
+
+constexpr int kAhead = 4096, kStreamedPanels = 8;
+
+// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several rows make
+// multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on one host).
+void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candidate>& out) {
   c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
   for (int distance : {8192, 4096, 2048}) {
     c.prefetch_bytes = distance;
     out.push_back(c);
   }
+  c.kc = whole_groups(p, k_of(p, 16 << 10));
+  if (m == 1 || c.kc == 0) return;
+  c.panels_per_item = panels_per_item(p, kStreamedPanels), c.prefetch_bytes = 0, c.ahead_bytes = kAhead;
+  out.insert(out.end() - 2, c);
 }
 
 // Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1, so
@@ -117,7 +127,6 @@ void add_decode(const PanelLayout& p, Candidate c, std::vector<Candidate>& out) 
 //
 // Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and what
 // lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
-constexpr int kAhead = 4096, kStreamedPanels = 8;
 void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
@@ -125,7 +134,7 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
     bool unpacked = false, rounded = false;
     int ahead = 0;
   };
-  const int64_t k_of_8kib = (8 << 13) / (int64_t{p.nr} * p.kind->bits);
+  const int64_t k_of_8kib = k_of(p, 8 << 10);
   const Compute& compute = compute_info(c.microkernel->compute);
   const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
@@ -215,7 +224,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
           !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
-      if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, c, r.variants);
+      if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
       else add_blocks(shape.panel, problem.may_round && shape.grouped, m, c, r.variants);
       if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
