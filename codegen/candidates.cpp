@@ -213,6 +213,8 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     if (!runs_on(row.isa, target.isa) || !serves(row, problem)) continue;
     for (int mr : kTileRows) {
       if (!tile_fits(row, mr, m)) continue;
+      if (m <= kSmallM && !has_tiles(row) && (mr < std::min<int64_t>(m, max_rows(row)) || mr > kSmallM))
+        continue;  // one row tile, so that weights pass once
       Candidate c;
       c.microkernel = &row;
       c.layout = layout_for(problem, target);
