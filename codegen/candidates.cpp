@@ -32,6 +32,8 @@ int max_rows(const Microkernel& row) {
   return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight.bits == 8) ? 14 : 12;
 }
 
+constexpr int64_t kSmallM = 4, kMiddleM = 16, kManyM = 64;
+
 constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
 
 // Whether a tile of mr rows exists, and is not mostly padding where a smaller one would do.
@@ -39,7 +41,10 @@ bool tile_fits(const Microkernel& row, int mr, int64_t m) {
   if (has_tiles(row)) return mr == 16 || (mr == 32 && m > 16);
   // The 8-bit multiply-add takes three instructions, which pays where unpacking to floats is most of the work.
   if (is_sliced(row) && row.isa == Isa::avx2) return mr == 1 && m == 1;
-  return mr <= max_rows(row) && (mr == 1 || mr < 2 * m);
+  const int most = max_rows(row);
+  // Few rows: one row tile, so that weights pass once.
+  if (m <= kSmallM && (mr > kSmallM || mr < std::min<int64_t>(m, most))) return false;
+  return mr <= most && (mr == 1 || mr < 2 * m);
 }
 
 // Whether packed weights are anything but what the multiply instruction takes, 4 bytes a unit.
@@ -49,7 +54,6 @@ bool unpacks(const Microkernel& row) {
   return (bits > 0 ? bits : 8 * int(dtype_bytes(row.weight))) * compute_info(row.compute).kd < 32;
 }
 
-constexpr int64_t kSmallM = 4, kMiddleM = 16, kManyM = 64;
 // A block of activations of more rows would not stay in L2 (8 to 20 % for 1024 rows of bf16 where it has 1 MiB).
 constexpr int kRowsPerItem = 256;
 // Above this the activations of an item come from farther away each time they are passed over, too late for the multiplications
@@ -141,14 +145,14 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
   // Twelve accumulators leave four of 16 registers: too few to unpack several k of some columns in.
   const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->columns > 1;
   const bool registers = !block || !crowded, streams = m <= kManyM, few = integer || m <= kMiddleM;
+  const int streamed = panels_per_item(p, kStreamedPanels);
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))
     blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
   // Tiles have to be waited for at the end of a block.
-  if (streams && compute.tiles)
-    blockings.push_back({4 * k_of_8kib, panels_per_item(p, kStreamedPanels), false, false, kAhead});
-  if (streams && block) blockings.push_back({k_of_32kib / 2, panels_per_item(p, kStreamedPanels), true, false, kAhead});
-  if (streams && registers) blockings.push_back({k_of_8kib, panels_per_item(p, kStreamedPanels), false, false, kAhead});
+  if (streams && compute.tiles) blockings.push_back({4 * k_of_8kib, streamed, false, false, kAhead});
+  if (streams && block) blockings.push_back({k_of_32kib / 2, streamed, true, false, kAhead});
+  if (streams && registers) blockings.push_back({k_of_8kib, streamed, false, false, kAhead});
   if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
   if (registers) {
     blockings.push_back(few ? Blocking{k_of_8kib, 1} : Blocking{512, 4});
@@ -213,8 +217,6 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     if (!runs_on(row.isa, target.isa) || !serves(row, problem)) continue;
     for (int mr : kTileRows) {
       if (!tile_fits(row, mr, m)) continue;
-      if (m <= kSmallM && !has_tiles(row) && (mr < std::min<int64_t>(m, max_rows(row)) || mr > kSmallM))
-        continue;  // one row tile, so that weights pass once
       Candidate c;
       c.microkernel = &row;
       c.layout = layout_for(problem, target);
