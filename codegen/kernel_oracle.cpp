@@ -59,6 +59,19 @@ double half_ulp(DType dtype, double v) {
   return std::ldexp(1.001, static_cast<int>(exponent));
 }
 
+struct Bounded {
+  double want, bound;
+};
+
+// What is too large for its dtype is infinite, e4m3 saturates; near the largest number either may come out.
+Bounded within_range(DType dtype, double want, double bound) {
+  if (dtype == DType::f8e4m3) return {std::clamp(want, -448.0, 448.0), bound};
+  if (!is_floating(dtype)) return {want, bound};
+  const double low = round_to_dtype(dtype, want - bound), high = round_to_dtype(dtype, want + bound);
+  if (std::isinf(low) && low == high) return {low, bound};
+  return {want, std::isinf(low) || std::isinf(high) ? HUGE_VAL : bound};
+}
+
 // The chosen rows of a [m, width] tensor after those of others.
 void append_rows(const Tensor& t, const std::vector<int64_t>& rows, std::vector<std::byte>& out) {
   const size_t bytes = static_cast<size_t>(t.shape[1]) * dtype_bytes(t.dtype);
@@ -239,7 +252,6 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
   const double k = static_cast<double>(problem_.k);
   const bool integer = !is_floating(problem_.activation), exact = problem_.scheme == Scheme::s8s8;
   const double unit = exact ? 0 : integer ? 0x1p-22 : 0x1p-24 * std::min(k + 2, 8 * std::sqrt(k) + 8);
-  const ToleranceEvaluator evaluate(o.expr);
   std::vector<double> accs(segments.size()), errors(segments.size()), ins(problem_.operands.size());
   for (const Call& call : calls_)
     for (size_t r = 0; r < call.rows.size(); ++r)
@@ -254,13 +266,10 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
           const int64_t index[2] = {t.shape[0] == 1 ? 0 : call.rows[r], t.shape[1] == 1 ? 0 : out.columns[c]};
           ins[i] = element_to_double(t.dtype, t.element(index));
         }
-        const ToleranceValue want = evaluate(accs, errors, ins);
-        double bound = want.tolerance + (exact && !is_floating(o.dtype) ? 0 : half_ulp(o.dtype, want.value));
-        if (o.expr.kind != ExprKind::acc && is_floating(o.dtype))
-          bound += 16 * 0x1p-24 * (std::fabs(want.value) + 1e-6);
-        out.want.push_back(o.dtype == DType::f8e4m3 ? std::clamp(want.value, -448.0, 448.0)
-                                                    : want.value);  // it saturates
-        out.bound.push_back(bound);
+        const auto [value, tolerance] = evaluate_with_tolerance(o.expr, accs, errors, ins);
+        const double rounding = exact && !is_floating(o.dtype) ? 0 : half_ulp(o.dtype, value);
+        const auto [want, bound] = within_range(o.dtype, value, tolerance + rounding);
+        out.want.push_back(want), out.bound.push_back(bound);
       }
 }
 

@@ -7,8 +7,8 @@
 //   OracleReport r = oracle.run_and_check(pool, kernel, packed);
 //   if (!r.ok) log(r.reason);                                  // "error 3.1 > 0.02 at output 0, m=3, n=1401"
 //
-// Bound, per element: |y - want| <= change of the epilogue when every acc moves by e and every cast's argument by 2^-20 of
-// itself (a rounding in between may flip), + half an ulp of the output dtype,
+// Bound, per element: |y - want| <= what the epilogue's value may be off by (graph/reference.h) when every acc is by e, + half
+// an ulp of the output dtype,
 // with e = 2^-24 * min(K + 2, 8 sqrt K + 8) * sum_k |x^ w^|  (float accumulation in f32; a random walk, far below the worst
 // case), e = 2^-22 * sum |x^ w^| where the sum over k is an exact integer that is scaled afterwards, and e = 0 for s8s8.
 // Sparse rows make e small, so that a single wrong weight is noticed. Problems above 4 Mi weights are looked at in every

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -219,21 +220,22 @@ std::string Expr::str() const {
 
 Result<Expr> Expr::parse(std::string_view text) { return ExprParser(text).parse(); }
 
-double Expr::evaluate(std::span<const double> accs, std::span<const double> ins) const {
-  switch (kind) {
-    case ExprKind::acc: return accs[index];
-    case ExprKind::in: return ins[index];
-    case ExprKind::number: return value;
-    case ExprKind::cast: return round_to_dtype(dtype, args[0].evaluate(accs, ins));
-    case ExprKind::call: break;
-  }
+double Expr::apply(std::span<const double> args) const {
+  if (kind == ExprKind::cast) return round_to_dtype(dtype, args[0]);
   const Implementation& f = implementation_of(function);
-  double a = args[0].evaluate(accs, ins);
-  if (args.size() == 1) return f.unary(a);
-  double b = args[1].evaluate(accs, ins);
-  if (args.size() == 2) return f.binary(a, b);
-  if (function == "where") return a != 0 ? b : args[2].evaluate(accs, ins);
-  return min_nan(max_nan(a, b), args[2].evaluate(accs, ins));  // clamp
+  if (f.unary) return f.unary(args[0]);
+  if (f.binary) return f.binary(args[0], args[1]);
+  if (function == "where") return args[0] != 0 ? args[1] : args[2];
+  return min_nan(max_nan(args[0], args[1]), args[2]);  // clamp
+}
+
+double Expr::evaluate(std::span<const double> accs, std::span<const double> ins) const {
+  if (kind == ExprKind::acc) return accs[index];
+  if (kind == ExprKind::in) return ins[index];
+  if (kind == ExprKind::number) return value;
+  std::array<double, 3> values{};
+  for (size_t i = 0; i < args.size(); ++i) values[i] = args[i].evaluate(accs, ins);
+  return apply(values);
 }
 
 namespace {

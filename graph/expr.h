@@ -54,6 +54,7 @@ struct Expr {
   static Result<Expr> parse(std::string_view text);  // inverse of str(); depth-limited
 
   double evaluate(std::span<const double> accs, std::span<const double> ins) const;
+  double apply(std::span<const double> args) const;  // a cast's or call's value for these arguments
   // In two's complement modulo 2^64, over ins alone; precondition: is_integer().
   int64_t evaluate_integers(std::span<const int64_t> ins) const;
   bool is_integer() const;  // functions that integers have, whole numbers, casts to integers

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_map>
 
@@ -361,54 +362,46 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
 
 namespace {
 
-constexpr double kFunctionError = 0x1p-20;  // 16 units in the last place of f32
+// What a kernel's f32 is off by, of the result of one operation: a few roundings, or 16 units in the last place of a function.
+constexpr double kRounding = 0x1p-22, kFunctionError = 0x1p-20;
+constexpr double kLeastResult = 1e-6;  // what is smaller may be off by as much as this
+constexpr std::string_view kFunctions[] = {"pow", "silu", "gelu",  "gelu_tanh", "tanh", "sigmoid",
+                                           "exp", "log",  "rsqrt", "sin",       "cos",  "erf"};
 
-bool is_call_of(const Expr& e, std::initializer_list<std::string_view> functions) {
-  return e.kind == ExprKind::call && std::find(functions.begin(), functions.end(), e.function) != functions.end();
-}
-
-// Where a small error of the argument can become a large one of the result. What was rounded is whole: storing it as an
-// integer is none.
-bool may_jump(const Expr& e) {
-  if (is_call_of(e, {"round_even", "floor"})) return true;
-  return e.kind == ExprKind::cast && (is_floating(e.dtype) || !is_call_of(e.args[0], {"clamp", "round_even", "floor"}));
-}
-
-// Visits every jump of something computed in `e`, which is a part of `whole`: the part is changed, the whole is kept.
-void nudge_jumps(Expr& whole, Expr& e, std::vector<Expr>& out) {
-  for (size_t i = 0; i < e.args.size(); ++i) nudge_jumps(whole, e.args[i], out);
-  if (!may_jump(e) || e.args[0].kind == ExprKind::acc || e.args[0].kind == ExprKind::in) return;
-  const Expr argument = e.args[0];
-  for (double factor : {1 - kFunctionError, 1 + kFunctionError}) {
-    e.args[0] = Expr::call("mul", {Expr::number(factor), argument});
-    out.push_back(whole);
-  }
-  e.args[0] = argument;
+// What one operation adds to the errors of its arguments. A cast and what only chooses among numbers add none.
+double own_error(const Expr& e, double value) {
+  if (e.kind != ExprKind::call) return 0;
+  if (std::ranges::count(kFunctions, e.function) > 0) return kFunctionError * (std::abs(value) + kLeastResult);
+  constexpr std::string_view kRounded[] = {"add", "sub", "mul", "div", "reciprocal", "sqrt"};
+  return std::ranges::count(kRounded, e.function) > 0 ? kRounding * std::abs(value) : 0;
 }
 
 }  // namespace
 
-ToleranceEvaluator::ToleranceEvaluator(const Expr& epilogue) : epilogue_(epilogue) {
-  Expr whole = epilogue;
-  nudge_jumps(whole, whole, nudged_);
-}
-
-ToleranceValue ToleranceEvaluator::operator()(std::span<const double> accs, std::span<const double> acc_tolerances,
-                                              std::span<const double> ins) const {
-  ToleranceValue out{epilogue_.evaluate(accs, ins), 0};
-  std::vector<double> moved(accs.begin(), accs.end());
-  for (size_t j = 0; j < accs.size(); ++j) {
+ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> accs,
+                                       std::span<const double> acc_tolerances, std::span<const double> ins) {
+  if (e.kind == ExprKind::acc) return {accs[e.index], acc_tolerances[e.index]};
+  if (e.args.empty()) return {e.evaluate(accs, ins), 0};
+  std::array<double, 3> args{}, tolerances{};
+  for (size_t i = 0; i < e.args.size(); ++i) {
+    const ToleranceValue arg = evaluate_with_tolerance(e.args[i], accs, acc_tolerances, ins);
+    args[i] = arg.value, tolerances[i] = arg.tolerance;
+  }
+  const std::span<const double> values(args.data(), e.args.size());
+  ToleranceValue out{e.apply(values), 0};
+  out.tolerance = own_error(e, out.value);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (tolerances[i] == 0) continue;
+    const double arg = args[i];
     double largest = 0;
-    for (double sign : {-1.0, 1.0}) {
-      moved[j] = accs[j] + sign * acc_tolerances[j];
-      largest = std::max(largest, std::abs(epilogue_.evaluate(moved, ins) - out.value));
+    for (const double sign : {-1.0, 1.0}) {
+      args[i] = arg + sign * tolerances[i];
+      const double moved = std::abs(e.apply(values) - out.value);
+      largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
     }
-    moved[j] = accs[j];
+    args[i] = arg;
     out.tolerance += largest;
   }
-  for (size_t i = 0; i < nudged_.size(); i += 2)
-    out.tolerance += std::max(std::abs(nudged_[i].evaluate(accs, ins) - out.value),
-                              std::abs(nudged_[i + 1].evaluate(accs, ins) - out.value));
   return out;
 }
 

@@ -46,21 +46,14 @@ struct LinearReference {
 Result<LinearReference> reference_linear(const LinearOperands& operands, size_t segment,
                                          std::span<const int64_t> rows = {}, std::span<const int64_t> columns = {});
 
-// The value of an epilogue, and how far it may move when each accumulator moves by its own tolerance (to first order), and
-// when the argument of each rounding (round_even, floor, a cast) moves by what f32 functions are off: there a rounding may flip.
+// The value of an epilogue, and to first order how far a kernel that computes it in f32 may be from it: accumulators are off
+// by their own tolerances, each operation by what f32 rounds, and what sums cancel keeps the errors it had. Where the
+// argument of a rounding (round_even, floor, a cast) may be on either side of a tie, so may its result.
 struct ToleranceValue {
   double value;
   double tolerance;
 };
-class ToleranceEvaluator {
- public:
-  explicit ToleranceEvaluator(const Expr& epilogue);  // keeps the reference
-  ToleranceValue operator()(std::span<const double> accs, std::span<const double> acc_tolerances,
-                            std::span<const double> ins) const;
-
- private:
-  const Expr& epilogue_;
-  std::vector<Expr> nudged_;  // for each cast of something computed: its argument a little smaller, a little larger
-};
+ToleranceValue evaluate_with_tolerance(const Expr& epilogue, std::span<const double> accs,
+                                       std::span<const double> acc_tolerances, std::span<const double> ins);
 
 }  // namespace qcg

@@ -197,15 +197,21 @@ TEST_CASE("chosen rows and columns of a linear, with magnitudes") {
   CHECK_FALSE(reference_linear(p, 0).ok());
   double accs[] = {2, 3}, tolerances[] = {0.5, 0.25};
   const Expr product = *Expr::parse("mul(acc0, acc1)");
-  const ToleranceValue moved = ToleranceEvaluator(product)(accs, tolerances, {});
+  const ToleranceValue moved = evaluate_with_tolerance(product, accs, tolerances, {});
   CHECK(moved.value == 6);
-  CHECK(moved.tolerance == 0.5 * 3 + 0.25 * 2);
+  CHECK(moved.tolerance == 0.5 * 3 + 0.25 * 2 + 6 * 0x1p-22);
   // 2 + 2^-7 lies in the middle of two bf16 numbers: the cast may go either way, unlike that of 2.
   const Expr rounded = *Expr::parse("cast_bf16(mul(acc0, acc1))");
-  const ToleranceEvaluator evaluate(rounded);
   const double tie[] = {1, 2 + 0x1p-7}, exact[] = {1, 2}, none[] = {0, 0};
-  CHECK(evaluate(tie, none, {}).tolerance == 0x1p-6);
-  CHECK(evaluate(exact, none, {}).tolerance == 0);
+  CHECK(evaluate_with_tolerance(rounded, tie, none, {}).tolerance == 0x1p-6);
+  CHECK(evaluate_with_tolerance(rounded, exact, none, {}).tolerance == 0);
+  // What cancels is as wrong as what it was the difference of.
+  const Expr cancels = *Expr::parse("add(1, tanh(acc0))");
+  const double far_left[] = {-9, 0};
+  const ToleranceValue left = evaluate_with_tolerance(cancels, far_left, none, {});
+  CHECK(left.value < 1e-7);
+  CHECK(left.tolerance > 0x1p-24);
+  CHECK(left.tolerance < 0x1p-18);
 }
 
 TEST_CASE("NaN stays in its row") {
