@@ -117,13 +117,29 @@ const std::unordered_map<std::string_view, RefRule>& rule_table() {
   return table;
 }
 
+// Values that a result of more bits is computed from, which shows how they were rounded (bf16 logits given out as f32).
+std::vector<bool> find_widened(const Graph& graph) {
+  std::vector<bool> widened(graph.values.size(), false);
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node)
+    for (ValueId out : node->outputs) {
+      const DType to = graph.value(out).dtype;
+      const bool passes_on = node->op->role == OpRole::view && widened[out];
+      for_each_input(*node, [&](ValueId id) {
+        const DType from = graph.value(id).dtype;
+        const bool wider = is_floating(from) && is_floating(to) && dtype_bytes(from) < dtype_bytes(to);
+        widened[id] = widened[id] || passes_on || wider;
+      });
+    }
+  return widened;
+}
+
 // Whether a result is rounded to its dtype now. 8-bit floats always are, that is what they are for; bf16 and f16 are where
-// they decide a step. Constants are, because the compiler stores them in that dtype; views and dequantized weights are
+// they decide a step or show in a wider result. Constants are, because the compiler stores them in that dtype; views and dequantized weights are
 // not: the former hold what they are views of, the latter stay quantized until they are used.
-bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool decides_step, bool emulate_casts) {
+bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool matters, bool emulate_casts) {
   if (op.role == OpRole::view) return false;
   if (emulate_casts || is_float8(dtype)) return true;
-  if (decides_step && (dtype == DType::bf16 || dtype == DType::f16)) return true;
+  if (matters && (dtype == DType::bf16 || dtype == DType::f16)) return true;
   return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction ||
                       op.role == OpRole::matmul);
 }
@@ -156,7 +172,11 @@ Tensor to_graph_dtype(DType dtype, const Tensor& t) {
 class Evaluator {
  public:
   Evaluator(const Graph& graph, ReferenceOptions options)
-      : graph_(graph), options_(options), decides_step_(find_step_inputs(graph)), values_(graph.values.size()) {}
+      : graph_(graph),
+        options_(options),
+        decides_step_(find_step_inputs(graph)),
+        widened_(find_widened(graph)),
+        values_(graph.values.size()) {}
 
   Result<Tensors> run(const std::vector<Tensor>& inputs) {
     QCG_CHECK(bind(inputs));
@@ -217,7 +237,9 @@ class Evaluator {
     QCG_TRY(results, rule->second(context));
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);
-      bool round = rounds_now(*node.op, dtype, constant, decides_step_[node.outputs[i]], options_.emulate_casts);
+      const ValueId id = node.outputs[i];
+      const bool matters = decides_step_[id] || (widened_[id] && !constant);
+      bool round = rounds_now(*node.op, dtype, constant, matters, options_.emulate_casts);
       values_[node.outputs[i]] = {round ? round_values(dtype, results[i]) : results[i], dtype, constant};
     }
     release(node);
@@ -233,7 +255,7 @@ class Evaluator {
 
   const Graph& graph_;
   ReferenceOptions options_;
-  const std::vector<bool> decides_step_;  // by value
+  const std::vector<bool> decides_step_, widened_;  // by value
   std::vector<RefValue> values_;
   std::vector<uint32_t> uses_;
   SymbolValues symbols_;

@@ -8,8 +8,9 @@
 // fits. A result that somebody else reads too stays an output of its own. Reshapes of leading axes in between are looked
 // through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
 //
-// Rounding: an intermediate is not rounded to its graph dtype, the output is, once. Where the result decides a step
-// (graph/steps.h), and everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns
+// Rounding: an intermediate is not rounded to its graph dtype, the output is, once; but one of fewer bits than the output
+// is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/steps.h), and everywhere with
+// --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns
 // the last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of constant
 // parameters folds as well, so that between two linears only int8 is stored; its dequantization is one multiplication
 // more.
@@ -125,8 +126,8 @@ class EpilogueFolder {
       with.push_back(operands[i].output >= 0
                          ? output_expr(linear, operands[i].output)
                          : Expr::in(linear.add_operand(as_rows(pointwise->operands[i], shape, node))));
-    Expr expr = simplify(substitute_inputs(pointwise->expr, with), keep_casts_);
     const DType dtype = graph_.value(node.outputs[0]).dtype;
+    Expr expr = simplify(substitute_inputs(pointwise->expr, with), dtype, keep_casts_);
     if (expr.kind == ExprKind::cast && expr.dtype == dtype) expr = Expr(expr.args[0]);  // the output rounds anyway
     const ValueId result = own.viewed ? view_result(user, shape) : node.outputs[0];
     replace_outputs(linear, node, operands, std::move(expr), result);

@@ -3,8 +3,8 @@
 //   %a = qcg.loop([%x, %y], [add(in0, in1)])
 //   %b = qcg.loop([%a], [relu(in0)])            ->   %b = qcg.loop([%x, %y], [relu(add(in0, in1))])
 //
-// Intermediates are not rounded, unless they decide a step (graph/steps.h: a quantization, its scale or zero point) or
-// --emulate-precision-casts asks for it; integer intermediates always keep their cast, which truncates, and loops over
+// Intermediates are not rounded, unless they have fewer bits than the result, decide a step (graph/steps.h: a quantization,
+// its scale or zero point) or --emulate-precision-casts asks for it; integer intermediates always keep their cast, which truncates, and loops over
 // integers fuse only among themselves.
 // Gates: epilogue_max_nodes and epilogue_max_operands, as for epilogues.
 //
@@ -77,7 +77,9 @@ class LoopFuser {
     for (size_t i = 0; i < outer_operands.size(); ++i)
       outer_ins.push_back(i == position ? value : in(outer_operands[i]));
     Exprs exprs;
-    for (const Expr& expr : outer) exprs.push_back(simplify(substitute_inputs(expr, outer_ins), keep_casts));
+    for (size_t i = 0; i < outer.size(); ++i)
+      exprs.push_back(
+          simplify(substitute_inputs(outer[i], outer_ins), graph_.value(loop.outputs[i]).dtype, keep_casts));
     const PassGates& gates = context_.options.gates;
     if (static_cast<int64_t>(operands.size()) > gates.epilogue_max_operands) return false;
     for (const Expr& expr : exprs)

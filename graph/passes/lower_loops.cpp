@@ -35,7 +35,7 @@ Status lower_loops(Graph& graph, PassContext& context) {
     auto pointwise = as_pointwise(graph, node);
     if (!pointwise) continue;
     const DType dtype = graph.value(node.outputs[0]).dtype;
-    Expr expr = simplify(pointwise->expr, /*keep_casts=*/true);
+    Expr expr = simplify(pointwise->expr, dtype, /*keep_casts=*/true);
     // A floating output rounds when it is stored; casts to integers truncate and stay.
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
     const bool integers = !is_floating(dtype) && all_integers(graph, pointwise->operands) && expr.is_integer();

@@ -196,13 +196,14 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
   });
 }
 
-Expr simplify(const Expr& expr, bool keep_casts) {
+Expr simplify(const Expr& expr, DType result, bool keep_casts) {
   Expr out = expr;
-  for (Expr& arg : out.args) arg = simplify(arg, keep_casts || is_step(expr));
+  for (Expr& arg : out.args) arg = simplify(arg, result, keep_casts || is_step(expr));
   if (out.kind == ExprKind::cast) {
     const Expr& inner = out.args[0];
     if (inner.kind == ExprKind::cast && inner.dtype == out.dtype) return inner;
-    if (!keep_casts && is_floating(out.dtype) && !is_float8(out.dtype)) return inner;
+    const bool shows = is_floating(result) && dtype_bytes(out.dtype) < dtype_bytes(result);
+    if (!keep_casts && !shows && is_floating(out.dtype) && !is_float8(out.dtype)) return inner;
   }
   if (is_call(out, "mul")) {
     const Expr &a = out.args[0], &b = out.args[1];

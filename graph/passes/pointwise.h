@@ -28,8 +28,8 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
 
 // x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
 // false, casts to a floating type are dropped but below a step (graph/steps.h): an intermediate is not rounded, unless to
-// 8 bits.
-Expr simplify(const Expr& expr, bool keep_casts);
+// 8 bits or to fewer than `result` has, which would show it.
+Expr simplify(const Expr& expr, DType result, bool keep_casts);
 
 // Which accs and ins an expression reads, sorted.
 std::vector<int> leaves(const Expr& expr, ExprKind kind);

@@ -81,6 +81,16 @@ class LinearFinder {
                               [&] { return make_matrix(n, 1, [](int64_t, int64_t) { return 1.0; }); });
   }
 
+  // Whether somebody sees how the product was rounded: a result of more bits that is not cast to so few again.
+  bool shows(DType product, ValueId out) const {
+    const auto wider = [&](ValueId id) { return dtype_bytes(product) < dtype_bytes(graph_.value(id).dtype); };
+    if (!wider(out)) return false;
+    bool seen = std::count(graph_.outputs.begin(), graph_.outputs.end(), out) > 0;
+    for (const Node& node : graph_.nodes)
+      for_each_input(node, [&](ValueId id) { seen = seen || (id == out && std::ranges::any_of(node.outputs, wider)); });
+    return seen;
+  }
+
   // Broadcasting over batches of the weight would need the rows several times.
   bool has_size_of(NodeId root, const LinearSpec& spec) const {
     const Shape& x = graph_.value(spec.x).shape;
@@ -123,7 +133,8 @@ class LinearFinder {
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
     const bool rounds_product = spec.product == DType::bf16 || spec.product == DType::f16;
-    if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts)) scale_in_epilogue(spec);
+    if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts || shows(spec.product, out)))
+      scale_in_epilogue(spec);
     // Kernels store an offset beside its scale, in one dtype.
     if (spec.offset != kNoValue && graph_.value(spec.offset).dtype != graph_.value(spec.scale).dtype) {
       spec.scale = cast_parameter(graph_, spec.scale, DType::f32);
