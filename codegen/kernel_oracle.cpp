@@ -290,7 +290,7 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
         const double want = expected_[o].want[i], bound = expected_[o].bound[i],
                      got = outputs.value(o, call.rows[r], column);
         if (!std::isfinite(want) && (got == want || (std::isnan(got) && std::isnan(want)))) continue;
-        const double error = std::isfinite(got) ? std::fabs(got - want) : kNotFinite;
+        const double error = std::isfinite(got) && std::isfinite(want) ? std::fabs(got - want) : kNotFinite;
         const double ratio = error == 0 ? 0 : error / std::max(bound, 1e-300);
         if (ratio <= worst) continue;
         worst = ratio;

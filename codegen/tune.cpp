@@ -136,6 +136,7 @@ class Tuning {
     const auto oracle_of = [&](size_t i) -> const KernelOracle& { return candidates_[i].rounded ? *rounded : exact; };
     const double timeout_s = trial_timeout_s(ms.back()) * 2;
     for (size_t next = 0; next < built_.size();) {
+      const size_t first = next;
       QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { verify_in_child(oracle_of, next, report); }));
       bool found = false;
       for (const std::string& message : child.messages) found = take_verdict(message, next) || found;
@@ -148,6 +149,7 @@ class Tuning {
       }
       if (options_.mode == TuneMode::off && found) break;
       if (child.failure.empty() && child.messages.empty()) break;  // nothing left that was built
+      if (next == first) return Error::internal("tuner", "a verdict of the trial process cannot be read");
     }
     return {};
   }

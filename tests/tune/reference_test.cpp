@@ -95,6 +95,45 @@ TEST_CASE("true kernels of every scheme are right, and one wrong weight in the p
   }
 }
 
+TEST_CASE("an epilogue that cancels or leaves the range of f16 is right, a wrong factor in it is not") {
+  const Target target{Device::cpu, best_host_isa()};
+  struct EpilogueCase {
+    DType dtype;
+    const char *right, *wrong;
+  };
+  const EpilogueCase cases[] = {
+      {DType::f32, "mul(mul(acc0, 0.5), add(1, erf(mul(acc0, 0.707))))",
+       "mul(mul(acc0, 0.5), add(1, erf(mul(acc0, 0.7071))))"},
+      {DType::f32, "add(1, tanh(mul(acc0, 8)))", "add(1.0001, tanh(mul(acc0, 8)))"},
+      {DType::f16, "mul(mul(acc0, acc0), 3000)", "mul(mul(acc0, acc0), 3010)"},
+      {DType::f16, "mul(mul(acc0, acc0), 3000)", "clamp(mul(mul(acc0, acc0), 3000), -65504, 65504)"}};
+  std::vector<Problem> problems;
+  std::vector<KernelSource> sources;
+  for (const EpilogueCase& c : cases) {
+    Problem right = problem_of(Scheme::dense, c.dtype, c.dtype, 0, {128}, {96}, c.dtype), wrong = right;
+    right.outputs[0].expr = *Expr::parse(c.right), wrong.outputs[0].expr = *Expr::parse(c.wrong);
+    problems.push_back(right);
+    for (const Problem& p : {right, wrong}) {
+      const std::string symbol = fmt::format("epilogue_{}", sources.size());
+      auto text = render_gemm(p, candidates(p, target, 5, 16).at(0), symbol);
+      REQUIRE_MESSAGE(text.ok(), text.error().to_string());
+      sources.push_back({symbol, symbol, *text, target.isa});
+    }
+  }
+  const auto built = build_kernels(std::move(sources));
+  for (size_t i = 0; i < built.size(); ++i) {
+    const Problem& p = problems[i / 2];
+    CAPTURE(cases[i / 2].right);
+    CAPTURE(built[i].failure);
+    const Candidate candidate = candidates(p, target, 5, 16).at(0);
+    const auto tensors = random_tensors(p, 300);
+    auto result = tune(p, tensors, pack(p, candidate.layout, tensors), {5, 16, 16}, {candidate}, {built[i]},
+                       quick_options(TuneMode::off));
+    REQUIRE(result.ok());
+    CHECK_MESSAGE(result->winner == (i % 2 == 0 ? 0 : -1), result->records[0].reason);
+  }
+}
+
 TEST_CASE("references compute what their names say") {
   const VendorStatus vendor = onednn_status();
   if (!vendor.found) {
