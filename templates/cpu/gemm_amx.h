@@ -9,8 +9,8 @@
 //            +-------+-------+
 //
 // With -DQCG_EMULATE_AMX the same names work on arrays, with the instructions' order of rounding, so that kernels can be
-// checked where there are no tiles. The project has never run the instructions themselves: on the hosts that it was
-// written on they were assembled only.
+// checked where there are no tiles. The instructions themselves have run in an emulated CPU only, never on one that shows
+// their speed.
 //
 // Tiles are inline assembly because the load of g++ 12's own intrinsics does not say that it reads memory: stores to a
 // buffer that only tiles read are dropped. Tile numbers are literal, so the compiler allocates nothing.
