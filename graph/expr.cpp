@@ -148,6 +148,9 @@ constexpr Implementation kImplementations[] = {
     {"erf", [](double x) { return std::erf(x); }},
     {"gt", nullptr, [](double a, double b) { return a > b ? 1.0 : 0.0; }},
     {"where", nullptr},
+    {"ge", nullptr, [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
+    {"log1p", [](double x) { return std::log1p(x); }},
+    {"expm1", [](double x) { return std::expm1(x); }},
 };
 
 // Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
@@ -253,6 +256,7 @@ constexpr IntegerFunction kIntegerFunctions[] = {
     {"max", [](uint64_t a, uint64_t b) { return as_signed(a) > as_signed(b) ? a : b; }},
     {"min", [](uint64_t a, uint64_t b) { return as_signed(a) < as_signed(b) ? a : b; }},
     {"gt", [](uint64_t a, uint64_t b) { return uint64_t{as_signed(a) > as_signed(b)}; }},
+    {"ge", [](uint64_t a, uint64_t b) { return uint64_t{as_signed(a) >= as_signed(b)}; }},
     {"neg", [](uint64_t a, uint64_t) { return 0 - a; }},
     {"abs", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 - a : a; }},
     {"relu", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 : a; }},

@@ -23,7 +23,7 @@ namespace qcg {
 
 enum class ExprKind : uint8_t { acc, in, number, cast, call };
 
-// The functions a call node may name. clamp takes (x, lo, hi); gt is 1 or 0; where takes (condition, a, b).
+// The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
 struct ExprFunction {
   std::string_view name;
   int arity;
@@ -33,6 +33,7 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"neg", 1},  {"abs", 1},       {"reciprocal", 1}, {"relu", 1}, {"silu", 1}, {"gelu", 1},  {"gelu_tanh", 1},
     {"tanh", 1}, {"sigmoid", 1},   {"exp", 1},       {"log", 1},  {"sqrt", 1}, {"rsqrt", 1}, {"round_even", 1},
     {"floor", 1}, {"clamp", 3},    {"sin", 1},       {"cos", 1},  {"erf", 1},  {"gt", 2},   {"where", 3},
+    {"ge", 2},   {"log1p", 1},     {"expm1", 1},
 };
 
 struct Expr {

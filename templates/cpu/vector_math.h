@@ -9,7 +9,7 @@
 // Largest error against double libm, in ulp of the f32 result (tests/isa_headers asserts these):
 //
 //   exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2 for |x| <= 1e6; beyond: bounded, not accurate     pow 4
-//   tanh erf 2    sigmoid silu 3 down to -88; below, where exp(-x) overflows, they are 0 (|error| <= 3e-37)
+//   log1p expm1 tanh erf 2    sigmoid silu 3 down to -88; below, where exp(-x) overflows, they are 0 (|error| <= 3e-37)
 //   gelu 6 for x >= 0, 8 down to -13       gelu_tanh 8 down to -2, 40 down to -5      below: |error| <= 1e-8 * |x|
 //
 // Every function is right at +-0, +-inf, NaN and denormals, as torch defines it; gelu(-inf) is NaN there and here.
@@ -36,8 +36,12 @@ QCG_INLINE vf v_ldexp(vf x, vf n) {
 #endif
 }
 
-// e^r - 1 = r + r^2 P(r) on |r| <= ln2 / 2; ln2 is split so that n * (first part) is exact without a fused multiply.
-QCG_INLINE vf v_exp(vf x) {
+// e^x = 2^n * (1 + r_part). e^r - 1 = r + r^2 P(r) on |r| <= ln2 / 2; ln2 is split so that n * (first part) is exact
+// without a fused multiply.
+struct ExpParts {
+  vf n, r_part;
+};
+QCG_INLINE ExpParts v_split_exp(vf x) {
   vf bounded = v_clamp(x, v_set1(-105.0f), v_set1(90.0f));
   vf n = v_round_even(v_mul(bounded, v_set1(1.442695041f)));
   vf r = v_fma(n, v_set1(-0.693359375f), bounded);
@@ -48,8 +52,19 @@ QCG_INLINE vf v_exp(vf x) {
   p = v_fma(p, r, v_set1(4.166629538e-02f));
   p = v_fma(p, r, v_set1(1.666666567e-01f));
   p = v_fma(p, r, v_set1(0.5f));
-  p = v_fma(p, v_mul(r, r), r);
-  return v_ldexp(v_add(p, v_set1(1.0f)), n);
+  return {n, v_fma(p, v_mul(r, r), r)};
+}
+QCG_INLINE vf v_exp(vf x) {
+  ExpParts e = v_split_exp(x);
+  return v_ldexp(v_add(e.r_part, v_set1(1.0f)), e.n);
+}
+
+// 2^n - 1 is exact where it matters; from 20 on the 1 is lost, and 2^n may be infinite before e^x is.
+QCG_INLINE vf v_expm1(vf x) {
+  ExpParts e = v_split_exp(x);
+  vf one = v_set1(1.0f);
+  vf small = v_add(v_ldexp(e.r_part, e.n), v_sub(v_ldexp(one, e.n), one));
+  return v_select(v_lt(v_set1(20.0f), x), v_ldexp(v_add(e.r_part, one), e.n), small);
 }
 
 // x = 2^exponent * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); for 0 < x < inf, denormals included.
@@ -85,6 +100,13 @@ QCG_INLINE vf v_log(vf x) {
   y = v_select(v_eq(x, inf), inf, y);
   y = v_select(v_eq(x, v_zero()), v_neg(inf), y);
   return v_select(v_lt(x, v_zero()), v_set1(__builtin_nanf("")), v_select(v_isnan(x), x, y));
+}
+
+// log(u) for u = 1 + x rounded, plus what the rounding took, to first order. Not at the ends: 0 / 0, inf - inf.
+QCG_INLINE vf v_log1p(vf x) {
+  vf one = v_set1(1.0f), u = v_add(x, one), y = v_log(u);
+  vf corrected = v_add(y, v_div(v_sub(x, v_sub(u, one)), u));
+  return v_select(v_eq(u, v_zero()), y, v_select(v_eq(u, v_set1(__builtin_inff())), y, corrected));
 }
 
 QCG_INLINE vf v_tanh(vf x) {
@@ -251,6 +273,7 @@ QCG_INLINE vf v_pow(vf x, vf y) {
 
 // A condition is 1 or 0 in f32, as a stored bool is.
 QCG_INLINE vf v_gt(vf a, vf b) { return v_select(v_lt(b, a), v_set1(1.0f), v_zero()); }
+QCG_INLINE vf v_ge(vf a, vf b) { return v_select(v_eq(a, b), v_set1(1.0f), v_gt(a, b)); }
 QCG_INLINE vf v_where(vf condition, vf yes, vf no) { return v_select(v_eq(condition, v_zero()), no, yes); }
 
 // Whole numbers, one at a time, modulo 2^64: for loops over integers, where f32 ends at 2^24.
@@ -264,6 +287,7 @@ QCG_INLINE int64_t i_max(int64_t a, int64_t b) { return a > b ? a : b; }
 QCG_INLINE int64_t i_min(int64_t a, int64_t b) { return a < b ? a : b; }
 QCG_INLINE int64_t i_clamp(int64_t x, int64_t lo, int64_t hi) { return i_min(i_max(x, lo), hi); }
 QCG_INLINE int64_t i_gt(int64_t a, int64_t b) { return a > b; }
+QCG_INLINE int64_t i_ge(int64_t a, int64_t b) { return a >= b; }
 QCG_INLINE int64_t i_where(int64_t condition, int64_t yes, int64_t no) { return condition ? yes : no; }
 QCG_INLINE int64_t i_round_even(int64_t a) { return a; }
 QCG_INLINE int64_t i_floor(int64_t a) { return a; }

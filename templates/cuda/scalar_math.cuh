@@ -33,11 +33,14 @@ QCG_DEVICE float s_gelu_tanh(float x) { return x * s_sigmoid(x * (1.59576912161f
 QCG_DEVICE float s_tanh(float x) { return tanhf(x); }
 QCG_DEVICE float s_exp(float x) { return expf(x); }
 QCG_DEVICE float s_log(float x) { return logf(x); }
+QCG_DEVICE float s_log1p(float x) { return log1pf(x); }
+QCG_DEVICE float s_expm1(float x) { return expm1f(x); }
 QCG_DEVICE float s_sqrt(float x) { return sqrtf(x); }
 QCG_DEVICE float s_rsqrt(float x) { return 1.0f / sqrtf(x); }
 QCG_DEVICE float s_round_even(float x) { return rintf(x); }
 QCG_DEVICE float s_floor(float x) { return floorf(x); }
 QCG_DEVICE float s_gt(float a, float b) { return a > b ? 1.0f : 0.0f; }
+QCG_DEVICE float s_ge(float a, float b) { return a >= b ? 1.0f : 0.0f; }
 QCG_DEVICE float s_where(float condition, float yes, float no) { return condition != 0.0f ? yes : no; }
 QCG_DEVICE float s_clamp(float x, float lo, float hi) { return s_min(s_max(x, lo), hi); }
 QCG_DEVICE float s_sin(float x) { return sinf(x); }

@@ -35,6 +35,8 @@ inline double reference_unary(std::string_view name, double x) {
   if (name == "sin") return std::sin(x);
   if (name == "cos") return std::cos(x);
   if (name == "erf") return std::erf(x);
+  if (name == "log1p") return std::log1p(x);
+  if (name == "expm1") return std::expm1(x);
   return std::nan("");
 }
 
