@@ -72,6 +72,9 @@ struct Promotion {
   DType result();
 };
 
+// rms_norm's eps where none is given: that of the dtype torch computes in.
+inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
+
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {
   Shape split;                 // the input's shape with every cut axis in two
@@ -94,5 +97,6 @@ std::span<const InferRow> own_rules();         // infer_own.cpp
 std::span<const InferRow> packed_rules();      // infer_packed.cpp
 std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
 std::span<const InferRow> coded_rules();       // infer_coded.cpp
+std::span<const InferRow> composed_rules();    // infer_composed.cpp
 
 }  // namespace qcg

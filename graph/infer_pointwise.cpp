@@ -72,6 +72,29 @@ Result<Types> infer_compare(const OpArgs& a) {
   return one(DType::boolean, std::move(p.shape));
 }
 
+Result<Types> infer_logical_not(const OpArgs& a) { return one(DType::boolean, a.tensor("self").shape); }
+
+Result<Types> infer_bitwise(const OpArgs& a) {
+  for (std::string_view name : {"self", "other"})
+    if (a.node.op->arg_index(name) >= 0 && a.tensor(name).dtype != DType::boolean)
+      return a.unsupported(name, "expected bool, got " + describe(a.tensor(name)), "keep to truth values");
+  return a.node.op->arg_index("other") >= 0 ? infer_compare(a) : infer_logical_not(a);
+}
+
+Result<Types> infer_masked_fill(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &mask = a.tensor("mask");
+  if (mask.dtype != DType::boolean) return a.fail("mask", "expected bool, got " + describe(mask));
+  const Arg& value = a.node.arg("value");
+  if (value.get<ValueId>() && !a.tensor("value").shape.empty())
+    return a.fail("value", "expected a tensor without axes, got " + describe(a.tensor("value")));
+  const bool real = value.get<double>() || (value.get<ValueId>() && is_floating(a.tensor("value").dtype));
+  if (real && !is_floating(self.dtype))
+    return a.fail("value", "a real number does not fit into " + describe(self));
+  auto shape = broadcast(self.shape, mask.shape);
+  if (!shape) return a.fail("mask", fmt::format("{} does not broadcast with {}", describe(mask), describe(self)));
+  return one(self.dtype, std::move(*shape));
+}
+
 Result<Types> infer_where(const OpArgs& a) {
   if (a.tensor("condition").dtype != DType::boolean)
     return a.fail("condition", "expected bool, got " + describe(a.tensor("condition")));
@@ -88,7 +111,22 @@ Result<Types> infer_like(const OpArgs& a) {
   return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.tensor("self").shape);
 }
 
+Result<Types> infer_fill(const OpArgs& a) {
+  DType dtype = DType::f32;
+  if (a.node.op->arg_index("fill_value") >= 0) {
+    const Arg& value = a.node.arg("fill_value");
+    dtype = value.get<double>() ? DType::f32 : value.get<bool>() ? DType::boolean : DType::i64;
+  }
+  return one(a.dtype("dtype").value_or(dtype), a.node.op->arg_index("size") >= 0 ? a.dims("size") : Shape{});
+}
+
 Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
+
+Result<Types> infer_square(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self"}));
+  p.dtype.add(Arg(Dim(2)));
+  return finish(a, std::move(p), false);
+}
 
 Result<Types> infer_float_unary(const OpArgs& a) {
   const Value& self = a.tensor("self");
@@ -105,6 +143,7 @@ Result<Types> infer_activation(const OpArgs& a) {
 }
 
 Result<Shape> reduced_shape(const OpArgs& a) {
+  if (a.node.op->arg_index("dim") < 0) return Shape{};  // of the whole tensor
   const Value& self = a.tensor("self");
   QCG_TRY(axes, a.axes("dim", self.shape.size()));
   Shape shape;
@@ -150,10 +189,30 @@ constexpr InferRow kRules[] = {
     {"aten.sin.default", infer_float_unary}, {"aten.cos.default", infer_float_unary},
     {"aten.erf.default", infer_float_unary}, {"aten.tanh.default", infer_float_unary},
     {"aten.sigmoid.default", infer_float_unary}, {"aten.sum.dim_IntList", infer_sum}, {"aten.mean.dim", infer_mean},
-    {"aten.gt.Scalar", infer_compare}, {"aten.gt.Tensor", infer_compare}, {"aten.where.self", infer_where},
+    {"aten.log1p.default", infer_float_unary}, {"aten.expm1.default", infer_float_unary},
+    {"aten.square.default", infer_square}, {"aten.selu.default", infer_activation},
+    {"aten.mish.default", infer_activation}, {"aten.hardswish.default", infer_activation},
+    {"aten.hardsigmoid.default", infer_activation}, {"aten.log_sigmoid.default", infer_activation},
+    {"aten.leaky_relu.default", infer_activation}, {"aten.elu.default", infer_activation},
+    {"aten.celu.default", infer_activation}, {"aten.softplus.default", infer_activation},
+    {"aten.gt.Scalar", infer_compare}, {"aten.gt.Tensor", infer_compare}, {"aten.ge.Scalar", infer_compare},
+    {"aten.ge.Tensor", infer_compare}, {"aten.lt.Scalar", infer_compare}, {"aten.lt.Tensor", infer_compare},
+    {"aten.le.Scalar", infer_compare}, {"aten.le.Tensor", infer_compare}, {"aten.eq.Scalar", infer_compare},
+    {"aten.eq.Tensor", infer_compare}, {"aten.ne.Scalar", infer_compare}, {"aten.ne.Tensor", infer_compare},
+    {"aten.logical_and.default", infer_compare}, {"aten.logical_or.default", infer_compare},
+    {"aten.logical_xor.default", infer_compare}, {"aten.logical_not.default", infer_logical_not},
+    {"aten.bitwise_and.Tensor", infer_bitwise}, {"aten.bitwise_or.Tensor", infer_bitwise},
+    {"aten.bitwise_xor.Tensor", infer_bitwise}, {"aten.bitwise_not.default", infer_bitwise},
+    {"aten.__and__.Tensor", infer_bitwise}, {"aten.__or__.Tensor", infer_bitwise},
+    {"aten.__xor__.Tensor", infer_bitwise}, {"aten.masked_fill.Scalar", infer_masked_fill},
+    {"aten.masked_fill.Tensor", infer_masked_fill}, {"aten.where.self", infer_where},
+    {"aten.where.ScalarSelf", infer_where}, {"aten.where.ScalarOther", infer_where},
+    {"aten.where.Scalar", infer_where}, {"aten.full.default", infer_fill}, {"aten.zeros.default", infer_fill},
+    {"aten.ones.default", infer_fill}, {"aten.scalar_tensor.default", infer_fill},
     {"aten.full_like.default", infer_like}, {"aten.zeros_like.default", infer_like},
     {"aten.ones_like.default", infer_like}, {"aten.amax.default", infer_extreme},
-    {"aten.amin.default", infer_extreme},
+    {"aten.amin.default", infer_extreme}, {"aten.max.default", infer_extreme},
+    {"aten.min.default", infer_extreme}, {"aten.sum.default", infer_sum}, {"aten.mean.default", infer_mean},
 };
 
 }  // namespace

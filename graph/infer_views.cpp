@@ -18,6 +18,8 @@ Result<Types> infer_cast(const OpArgs& a) {
   return one(a.dtype("dtype").value_or(self.dtype), self.shape);
 }
 
+Result<Types> infer_convert_element_type(const OpArgs& a) { return one(*a.dtype("dtype"), a.tensor("a").shape); }
+
 Result<Types> infer_type_as(const OpArgs& a) { return one(a.tensor("other").dtype, a.tensor("self").shape); }
 
 Result<Types> infer_dropout(const OpArgs& a) {
@@ -141,6 +143,13 @@ Result<Types> infer_unsqueeze(const OpArgs& a) {
   Shape shape = self.shape;
   shape.insert(shape.begin() + axis, Dim(1));
   return one(self.dtype, std::move(shape));
+}
+
+Result<Types> infer_expand_as(const OpArgs& a) {
+  const Shape &from = a.tensor("self").shape, &to = a.tensor("other").shape;
+  if (auto both = broadcast(from, to); !both || *both != to)
+    return a.fail("other", fmt::format("{} cannot expand to {}", to_string(from), to_string(to)));
+  return one(a.tensor("self").dtype, to);
 }
 
 Result<Types> infer_expand(const OpArgs& a) {
@@ -307,6 +316,23 @@ Result<Types> infer_split_with_sizes(const OpArgs& a) {
   return split_into(self, axis, sizes);
 }
 
+Result<Types> infer_stack(const OpArgs& a) {
+  const auto& ids = a.tensors("tensors");
+  if (ids.empty()) return a.fail("tensors", "nothing to stack");
+  Promotion dtype;
+  Shape shape = a.graph.value(ids[0]).shape;
+  for (ValueId id : ids) {
+    const Value& v = a.graph.value(id);
+    dtype.add(v);
+    if (v.shape != shape) return a.fail("tensors", fmt::format("{} is not of shape {}", describe(v), to_string(shape)));
+  }
+  QCG_TRY(axis, a.axis("dim", shape.size() + 1));
+  shape.insert(shape.begin() + static_cast<int64_t>(axis), Dim(static_cast<int64_t>(ids.size())));
+  DType result = dtype.result();
+  if (!dtype.defined) return a.unsupported("tensors", "these dtypes have no common one", "cast before stacking");
+  return one(result, std::move(shape));
+}
+
 Result<Types> infer_cat(const OpArgs& a) {
   const auto& ids = a.tensors("tensors");
   if (ids.empty()) return a.fail("tensors", "nothing to concatenate");
@@ -351,6 +377,7 @@ constexpr InferRow kRules[] = {
     {"aten.to.device", infer_cast},
     {"aten._to_copy.default", infer_cast},
     {"aten.type_as.default", infer_type_as},
+    {"prims.convert_element_type.default", infer_convert_element_type},
     {"aten.contiguous.default", infer_same},
     {"aten.clone.default", infer_same},
     {"aten.lift_fresh_copy.default", infer_same},
@@ -372,6 +399,7 @@ constexpr InferRow kRules[] = {
     {"aten.squeeze.dims", infer_squeeze},
     {"aten.unsqueeze.default", infer_unsqueeze},
     {"aten.expand.default", infer_expand},
+    {"aten.expand_as.default", infer_expand_as},
     {"aten.repeat_interleave.self_int", infer_repeat_interleave},
     {"aten.slice.Tensor", infer_slice},
     {"aten.select.int", infer_select},
@@ -381,6 +409,7 @@ constexpr InferRow kRules[] = {
     {"aten.chunk.default", infer_chunk},
     {"aten.cat.default", infer_cat},
     {"aten.concat.default", infer_cat},
+    {"aten.stack.default", infer_stack},
     {"aten.sym_size.int", infer_sym_size},
 };
 

@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {"aten.mm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
     {"aten.addmm.default", "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", OpRole::matmul},
     {"aten.bmm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
+    {"aten.baddbmm.default", "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", OpRole::matmul},
     {"aten.matmul.default", "(Tensor self, Tensor other) -> Tensor", OpRole::matmul},
     {"aten._int_mm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
     {"aten._weight_int8pack_mm.default", "(Tensor self, Tensor mat2, Tensor scales) -> Tensor", OpRole::matmul},
@@ -126,6 +127,8 @@ constexpr Row kRows[] = {
     {"aten.dropout.default", "(Tensor input, float p, bool train) -> Tensor", OpRole::copy},
     {"aten.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},
     {"aten.concat.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},
+    {"aten.stack.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},
+    {"prims.convert_element_type.default", "(Tensor a, ScalarType dtype) -> Tensor", OpRole::copy},
     {"aten._assert_tensor_metadata.default",
      "(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
      "Layout? layout=None) -> ()", OpRole::assertion},
@@ -147,6 +150,7 @@ constexpr Row kRows[] = {
     {"aten.squeeze.dims", "(Tensor self, int[] dim) -> Tensor", OpRole::view},
     {"aten.unsqueeze.default", "(Tensor self, int dim) -> Tensor", OpRole::view},
     {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", OpRole::view},
+    {"aten.expand_as.default", "(Tensor self, Tensor other) -> Tensor", OpRole::view},
     {"aten.repeat_interleave.self_int", "(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", OpRole::view},
     {"aten.slice.Tensor", "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", OpRole::view},
     {"aten.select.int", "(Tensor self, int dim, SymInt index) -> Tensor", OpRole::view},
@@ -175,9 +179,19 @@ constexpr Row kRows[] = {
     {"aten.clamp.default", "(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", OpRole::pointwise},
     {"aten.clamp_min.default", "(Tensor self, Scalar min) -> Tensor", OpRole::pointwise},
     {"aten.clamp_max.default", "(Tensor self, Scalar max) -> Tensor", OpRole::pointwise},
-    {"aten.gt.Scalar", "(Tensor self, Scalar other) -> Tensor", OpRole::pointwise},
-    {"aten.gt.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::pointwise},
+    {"aten.log_sigmoid.default", "(Tensor self) -> Tensor", OpRole::pointwise},
+    {"aten.leaky_relu.default", "(Tensor self, Scalar negative_slope=0.01) -> Tensor", OpRole::pointwise},
+    {"aten.elu.default", "(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", OpRole::pointwise},
+    {"aten.celu.default", "(Tensor self, Scalar alpha=1.0) -> Tensor", OpRole::pointwise},
+    {"aten.softplus.default", "(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", OpRole::pointwise},
     {"aten.where.self", "(Tensor condition, Tensor self, Tensor other) -> Tensor", OpRole::pointwise},
+    {"aten.where.ScalarSelf", "(Tensor condition, Scalar self, Tensor other) -> Tensor", OpRole::pointwise},
+    {"aten.where.ScalarOther", "(Tensor condition, Tensor self, Scalar other) -> Tensor", OpRole::pointwise},
+    {"aten.where.Scalar", "(Tensor condition, Scalar self, Scalar other) -> Tensor", OpRole::pointwise},
+    {"aten.masked_fill.Scalar", "(Tensor self, Tensor mask, Scalar value) -> Tensor", OpRole::pointwise},
+    {"aten.masked_fill.Tensor", "(Tensor self, Tensor mask, Tensor value) -> Tensor", OpRole::pointwise},
+    {"aten.logical_not.default", "(Tensor self) -> Tensor", OpRole::pointwise},
+    {"aten.bitwise_not.default", "(Tensor self) -> Tensor", OpRole::pointwise},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
      "MemoryFormat? memory_format=None) -> Tensor", OpRole::pointwise},
@@ -187,7 +201,38 @@ constexpr Row kRows[] = {
     {"aten.ones_like.default",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
      "MemoryFormat? memory_format=None) -> Tensor", OpRole::pointwise},
+    {"aten.full.default",
+     "(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor", OpRole::pointwise},
+    {"aten.zeros.default",
+     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     OpRole::pointwise},
+    {"aten.ones.default",
+     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     OpRole::pointwise},
+    {"aten.scalar_tensor.default",
+     "(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     OpRole::pointwise},
+    // composed, see decompose.cpp
+    {"aten.softmax.int", "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", OpRole::pointwise},
+    {"aten.log_softmax.int", "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", OpRole::pointwise},
+    {"aten._softmax.default", "(Tensor self, int dim, bool half_to_float) -> Tensor", OpRole::pointwise},
+    {"aten._log_softmax.default", "(Tensor self, int dim, bool half_to_float) -> Tensor", OpRole::pointwise},
+    {"aten.layer_norm.default",
+     "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+     "bool cudnn_enable=True) -> Tensor", OpRole::pointwise},
+    {"aten.native_layer_norm.default",
+     "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+     OpRole::pointwise},
+    {"aten.rms_norm.default",
+     "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", OpRole::pointwise},
+    {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", OpRole::pointwise},
+    {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", OpRole::pointwise},
     // reductions
+    {"aten.max.default", "(Tensor self) -> Tensor", OpRole::reduction},
+    {"aten.min.default", "(Tensor self) -> Tensor", OpRole::reduction},
+    {"aten.sum.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
+    {"aten.mean.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
     {"aten.sum.dim_IntList", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
     {"aten.mean.dim", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
     {"aten.amax.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", OpRole::reduction},
@@ -204,14 +249,22 @@ constexpr Row kRows[] = {
 };
 
 constexpr std::string_view kUnary[] = {"neg",  "abs",     "reciprocal", "exp",  "log",  "sqrt",  "rsqrt", "sin", "cos",
-                                       "erf",  "tanh",    "sigmoid",    "relu", "silu", "round", "floor"};
+                                       "erf",  "tanh",    "sigmoid",    "relu", "silu", "round", "floor",
+                                       "log1p", "expm1",  "square",     "selu", "mish", "hardswish", "hardsigmoid"};
+
+// Of two tensors, or of one and a number; logical and bitwise ones of two tensors only.
+constexpr std::string_view kComparisons[] = {"gt", "ge", "lt", "le", "eq", "ne"};
+constexpr std::string_view kLogical[] = {"logical_and.default", "logical_or.default", "logical_xor.default",
+                                         "bitwise_and.Tensor",  "bitwise_or.Tensor",  "bitwise_xor.Tensor",
+                                         "__and__.Tensor",      "__or__.Tensor",      "__xor__.Tensor"};
 
 // Ops whose in-place twin exists: graphs from torch.export are functional but for such leftovers, which mean the same.
 constexpr std::string_view kInPlace[] = {"aten.add.Tensor",    "aten.add.Scalar",    "aten.sub.Tensor",
                                          "aten.sub.Scalar",    "aten.mul.Tensor",    "aten.mul.Scalar",
                                          "aten.div.Tensor",    "aten.div.Scalar",    "aten.gelu.default",
                                          "aten.clamp.default", "aten.clamp_min.default", "aten.clamp_max.default",
-                                         "aten.hardtanh.default"};
+                                         "aten.hardtanh.default", "aten.leaky_relu.default", "aten.elu.default",
+                                         "aten.celu.default",   "aten.masked_fill.Scalar", "aten.masked_fill.Tensor"};
 
 std::string add_underscore(std::string_view name) {
   size_t dot = name.rfind('.');
@@ -289,6 +342,14 @@ std::vector<OpSchema> make_table() {
   for (std::string_view base : kUnary)
     for (std::string_view tail : {".default", "_.default"})
       table.push_back(parse_schema("aten." + std::string(base) + std::string(tail), "(Tensor self) -> Tensor", OpRole::pointwise));
+  for (std::string_view base : kComparisons) {
+    const std::string name = "aten." + std::string(base);
+    table.push_back(parse_schema(name + ".Scalar", "(Tensor self, Scalar other) -> Tensor", OpRole::pointwise));
+    table.push_back(parse_schema(name + ".Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::pointwise));
+  }
+  for (std::string_view name : kLogical)
+    table.push_back(
+        parse_schema("aten." + std::string(name), "(Tensor self, Tensor other) -> Tensor", OpRole::pointwise));
   for (std::string_view name : kInPlace) {
     auto op = std::find_if(table.begin(), table.end(), [&](const OpSchema& row) { return row.name == name; });
     OpSchema twin = *op;

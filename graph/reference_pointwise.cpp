@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/activations.h"
+#include "graph/infer.h"
 #include "graph/reference_ops.h"
 
 namespace qcg {
@@ -14,12 +16,12 @@ struct Unary {
   std::string_view op, function;
 };
 constexpr Unary kUnary[] = {
-    {"aten.neg.default", "neg"},     {"aten.abs.default", "abs"},   {"aten.reciprocal.default", "reciprocal"},
-    {"aten.exp.default", "exp"},     {"aten.log.default", "log"},   {"aten.sqrt.default", "sqrt"},
-    {"aten.rsqrt.default", "rsqrt"}, {"aten.sin.default", "sin"},   {"aten.cos.default", "cos"},
-    {"aten.erf.default", "erf"},     {"aten.tanh.default", "tanh"}, {"aten.sigmoid.default", "sigmoid"},
-    {"aten.relu.default", "relu"},   {"aten.silu.default", "silu"}, {"aten.round.default", "round_even"},
-    {"aten.floor.default", "floor"}};
+    {"aten.neg.default", "neg"},     {"aten.abs.default", "abs"},     {"aten.reciprocal.default", "reciprocal"},
+    {"aten.exp.default", "exp"},     {"aten.log.default", "log"},     {"aten.sqrt.default", "sqrt"},
+    {"aten.rsqrt.default", "rsqrt"}, {"aten.sin.default", "sin"},     {"aten.cos.default", "cos"},
+    {"aten.erf.default", "erf"},     {"aten.tanh.default", "tanh"},   {"aten.sigmoid.default", "sigmoid"},
+    {"aten.relu.default", "relu"},   {"aten.silu.default", "silu"},   {"aten.round.default", "round_even"},
+    {"aten.floor.default", "floor"}, {"aten.log1p.default", "log1p"}, {"aten.expm1.default", "expm1"}};
 
 std::string_view base_name(const RefContext& c) {
   std::string_view name = c.node.op->name;
@@ -42,6 +44,7 @@ Expr expression_of(const RefContext& c) {
   std::string op = functional_name(c.node.op->name);
   for (const Unary& row : kUnary)
     if (row.op == op) return Expr::call(row.function, {Expr::in(0)});
+  if (auto activation = activation_of(c.node)) return std::move(*activation);
   if (name == "add") return Expr::call("add", {Expr::in(0), scaled(second_operand(c, "other"), c.number("alpha"))});
   if (name == "sub") return Expr::call("sub", {Expr::in(0), scaled(second_operand(c, "other"), c.number("alpha"))});
   if (name == "rsub") return Expr::call("sub", {second_operand(c, "other"), scaled(Expr::in(0), c.number("alpha"))});
@@ -108,6 +111,7 @@ int64_t apply_integer(std::string_view name, int64_t a, int64_t b, int64_t alpha
   if (name == "maximum") return std::max(a, b);
   if (name == "minimum") return std::min(a, b);
   if (name == "pow") return power(a, b);
+  if (name == "square") return mul_wrap(a, a);
   if (name == "neg") return sub_wrap(0, a);
   if (name == "abs") return a < 0 ? sub_wrap(0, a) : a;
   if (name == "relu") return std::max<int64_t>(a, 0);
@@ -156,40 +160,81 @@ std::vector<T> read_as(const Tensor& t) {
   else return read_ints(t);
 }
 
-// Both sides exact: integers are compared as integers.
-Result<Tensors> run_compare(const RefContext& c) {
-  const std::vector<int64_t> shape = c.sizes(0);
-  auto compare = [&]<class T>(T number) {
-    const std::vector<T> a = read_as<T>(broadcast_to(c.tensor("self").data, shape));
-    const bool tensor = c.node.arg("other").get<ValueId>();
-    const std::vector<T> b =
-        tensor ? read_as<T>(broadcast_to(c.tensor("other").data, shape)) : std::vector<T>(a.size(), number);
-    std::vector<int64_t> out;
-    for (size_t i = 0; i < a.size(); ++i) out.push_back(a[i] > b[i]);
-    return Tensors{make_ints(shape, std::move(out))};
-  };
-  const Arg& other = c.node.arg("other");
-  const bool integers = !is_floating(c.tensor("self").dtype) &&
-                        (other.get<ValueId>() ? !is_floating(c.tensor("other").dtype) : !other.get<double>());
-  const double number = other.get<ValueId>() ? 0 : c.number("other");
-  return integers ? compare(static_cast<int64_t>(number)) : compare(number);
+template <class T>
+bool holds(std::string_view comparison, T a, T b) {
+  if (comparison == "gt") return a > b;
+  if (comparison == "ge") return a >= b;
+  if (comparison == "lt") return a < b;
+  if (comparison == "le") return a <= b;
+  return comparison == "eq" ? a == b : a != b;
 }
 
-Result<Tensors> run_where(const RefContext& c) {
-  const std::vector<int64_t> shape = c.sizes(0), condition = read_ints(broadcast_to(c.tensor("condition").data, shape));
-  auto choose = [&]<class T>(T) {
-    std::vector<T> yes = read_as<T>(broadcast_to(c.tensor("self").data, shape)),
-                   no = read_as<T>(broadcast_to(c.tensor("other").data, shape));
-    for (size_t i = 0; i < yes.size(); ++i) yes[i] = condition[i] ? yes[i] : no[i];
-    return yes;
+// Both sides in their common dtype, as torch converts them; integers exactly.
+Result<Tensors> run_compare(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  const Arg& other = c.node.arg("other");
+  Promotion promotion;
+  promotion.add(c.graph.value(c.node.tensor("self")));
+  if (const ValueId* id = other.get<ValueId>()) promotion.add(c.graph.value(*id));
+  else promotion.add(other);
+  const DType common = promotion.result();
+  auto compare = [&]<class T>(T number) {
+    std::vector<T> a = read_as<T>(broadcast_to(c.tensor("self").data, shape));
+    std::vector<T> b = other.get<ValueId>() ? read_as<T>(broadcast_to(c.tensor("other").data, shape))
+                                            : std::vector<T>(a.size(), number);
+    if constexpr (std::is_same_v<T, double>)
+      for (std::vector<T>* side : {&a, &b})
+        for (double& v : *side) v = round_as_eager(common, v);
+    std::vector<int64_t> out;
+    for (size_t i = 0; i < a.size(); ++i) out.push_back(holds(base_name(c), a[i], b[i]));
+    return Tensors{make_ints(shape, std::move(out))};
   };
-  if (is_floating(c.dtype(0))) return Tensors{make_doubles(shape, choose(0.0))};
-  return Tensors{make_ints(shape, choose(int64_t{0}))};
+  const double number = other.get<ValueId>() ? 0 : c.number("other");
+  return is_floating(common) ? compare(number) : compare(static_cast<int64_t>(number));
 }
+
+// logical_and, bitwise_or, __xor__, logical_not, …: of truth values, which NaN is one of.
+Result<Tensors> run_logical(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  auto truths = [&](std::string_view name) {
+    std::vector<int64_t> out;
+    for (double v : read_doubles(broadcast_to(c.tensor(name).data, shape))) out.push_back(v != 0);
+    return out;
+  };
+  const std::string_view name = base_name(c);
+  auto is = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  std::vector<int64_t> out = truths("self");
+  const std::vector<int64_t> other = is("not") ? std::vector<int64_t>(out.size(), 1) : truths("other");
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = is("and") ? out[i] & other[i] : is("not") || is("xor") ? out[i] ^ other[i] : out[i] | other[i];
+  return Tensors{make_ints(shape, std::move(out))};
+}
+
+// `yes` and `no` are tensors or numbers.
+Result<Tensors> choose(const RefContext& c, std::string_view condition, std::string_view yes, std::string_view no) {
+  const std::vector<int64_t> shape = c.sizes(0), conditions = read_ints(broadcast_to(c.tensor(condition).data, shape));
+  auto pick = [&]<class T>(T) {
+    auto read = [&](std::string_view name) {
+      if (!c.node.arg(name).get<ValueId>()) return std::vector<T>(conditions.size(), static_cast<T>(c.number(name)));
+      return read_as<T>(broadcast_to(c.tensor(name).data, shape));
+    };
+    std::vector<T> out = read(yes);
+    const std::vector<T> other = read(no);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = conditions[i] ? out[i] : other[i];
+    return out;
+  };
+  if (is_floating(c.dtype(0))) return Tensors{make_doubles(shape, pick(0.0))};
+  return Tensors{make_ints(shape, pick(int64_t{0}))};
+}
+Result<Tensors> run_where(const RefContext& c) { return choose(c, "condition", "self", "other"); }
+Result<Tensors> run_masked_fill(const RefContext& c) { return choose(c, "mask", "value", "self"); }
 
 Result<Tensors> run_like(const RefContext& c) {
   const std::string_view name = base_name(c);
-  const double value = name == "full_like" ? c.number("fill_value") : name == "ones_like" ? 1 : 0;
+  const double value = name.starts_with("full")   ? c.number("fill_value")
+                       : name == "scalar_tensor"  ? c.number("s")
+                       : name.starts_with("ones") ? 1
+                                                  : 0;
   const std::vector<int64_t> shape = c.sizes(0);
   int64_t count = 1;
   for (int64_t size : shape) count *= size;
@@ -240,7 +285,7 @@ struct Reduction {
 Reduction arrange(const RefContext& c) {
   const Tensor& t = c.tensor("self").data;
   std::vector<bool> is_reduced(t.shape.size());
-  const auto* dims = c.node.arg("dim").get<std::vector<Dim>>();
+  const auto* dims = c.node.op->arg_index("dim") < 0 ? nullptr : c.node.arg("dim").get<std::vector<Dim>>();
   if (!dims || dims->empty()) is_reduced.assign(t.shape.size(), true);
   else if (!t.shape.empty())
     for (const Dim& d : *dims) is_reduced[(c.evaluate(d) + t.shape.size()) % t.shape.size()] = true;
@@ -286,7 +331,7 @@ Result<Tensors> run_extreme(const RefContext& c) {
   Reduction r = arrange(c);
   if (r.reduced == 0 && r.kept > 0)
     return Error::bad_input(c.node.where, "the extreme of no elements", "reduce over at least one");
-  bool largest = base_name(c) == "amax";
+  bool largest = base_name(c).ends_with("max");
   if (!is_floating(c.dtype(0))) {
     auto pick = [&](int64_t a, int64_t b) { return largest ? std::max(a, b) : std::min(a, b); };
     return Tensors{
@@ -337,14 +382,70 @@ constexpr RefRow kRules[] = {
     {"aten.clamp_max.default", run_pointwise},
     {"aten.sum.dim_IntList", run_sum},
     {"aten.mean.dim", run_mean},
+    {"aten.log1p.default", run_pointwise},
+    {"aten.expm1.default", run_pointwise},
+    {"aten.square.default", run_pointwise},
+    {"aten.selu.default", run_pointwise},
+    {"aten.mish.default", run_pointwise},
+    {"aten.hardswish.default", run_pointwise},
+    {"aten.hardsigmoid.default", run_pointwise},
+    {"aten.log_sigmoid.default", run_pointwise},
+    {"aten.leaky_relu.default", run_pointwise},
+    {"aten.elu.default", run_pointwise},
+    {"aten.celu.default", run_pointwise},
+    {"aten.softplus.default", run_pointwise},
     {"aten.gt.Scalar", run_compare},
     {"aten.gt.Tensor", run_compare},
+    {"aten.ge.Scalar", run_compare},
+    {"aten.ge.Tensor", run_compare},
+    {"aten.lt.Scalar", run_compare},
+    {"aten.lt.Tensor", run_compare},
+    {"aten.le.Scalar", run_compare},
+    {"aten.le.Tensor", run_compare},
+    {"aten.eq.Scalar", run_compare},
+    {"aten.eq.Tensor", run_compare},
+    {"aten.ne.Scalar", run_compare},
+    {"aten.ne.Tensor", run_compare},
+    {"aten.logical_and.default", run_logical},
+    {"aten.logical_or.default", run_logical},
+    {"aten.logical_xor.default", run_logical},
+    {"aten.logical_not.default", run_logical},
+    {"aten.bitwise_and.Tensor", run_logical},
+    {"aten.bitwise_or.Tensor", run_logical},
+    {"aten.bitwise_xor.Tensor", run_logical},
+    {"aten.bitwise_not.default", run_logical},
+    {"aten.__and__.Tensor", run_logical},
+    {"aten.__or__.Tensor", run_logical},
+    {"aten.__xor__.Tensor", run_logical},
     {"aten.where.self", run_where},
+    {"aten.where.ScalarSelf", run_where},
+    {"aten.where.ScalarOther", run_where},
+    {"aten.where.Scalar", run_where},
+    {"aten.masked_fill.Scalar", run_masked_fill},
+    {"aten.masked_fill.Tensor", run_masked_fill},
+    {"aten.full.default", run_like},
+    {"aten.zeros.default", run_like},
+    {"aten.ones.default", run_like},
+    {"aten.scalar_tensor.default", run_like},
     {"aten.full_like.default", run_like},
     {"aten.zeros_like.default", run_like},
     {"aten.ones_like.default", run_like},
     {"aten.amax.default", run_extreme},
     {"aten.amin.default", run_extreme},
+    {"aten.max.default", run_extreme},
+    {"aten.min.default", run_extreme},
+    {"aten.sum.default", run_sum},
+    {"aten.mean.default", run_mean},
+    {"aten.softmax.int", run_softmax},
+    {"aten.log_softmax.int", run_softmax},
+    {"aten._softmax.default", run_softmax},
+    {"aten._log_softmax.default", run_softmax},
+    {"aten.layer_norm.default", run_layer_norm},
+    {"aten.native_layer_norm.default", run_layer_norm},
+    {"aten.rms_norm.default", run_rms_norm},
+    {"aten.glu.default", run_glu},
+    {"aten.prelu.default", run_prelu},
+    {"aten.baddbmm.default", run_baddbmm},
     {"qcg.loop", run_loop},
 };
 

@@ -148,6 +148,7 @@ constexpr RefRow kRules[] = {
     {"aten.to.device", run_cast},
     {"aten._to_copy.default", run_cast},
     {"aten.type_as.default", run_cast},
+    {"prims.convert_element_type.default", run_cast},
     {"quantized_decomposed.convert_element_type.no_fuse", run_cast},
     {"aten.contiguous.default", run_same},
     {"aten.clone.default", run_same},
@@ -169,6 +170,7 @@ constexpr RefRow kRules[] = {
     {"aten.squeeze.dims", run_reshape},
     {"aten.unsqueeze.default", run_reshape},
     {"aten.expand.default", run_expand},
+    {"aten.expand_as.default", run_expand},
     {"aten.repeat_interleave.self_int", run_repeat_interleave},
     {"aten.slice.Tensor", run_slice},
     {"aten.select.int", run_select},
@@ -178,6 +180,7 @@ constexpr RefRow kRules[] = {
     {"aten.chunk.default", run_split},
     {"aten.cat.default", run_cat},
     {"aten.concat.default", run_cat},
+    {"aten.stack.default", run_cat},  // the parts lie as slices of size 1 would
     {"aten.sym_size.int", run_sym_size},
 };
 

@@ -7,11 +7,13 @@
 //   quantize_affine, dequantize_affine   pointwise on the tensor reshaped to its blocks
 //   matmul of vectors                 reshape + matmul
 //   select                            slice + reshape
+//   softmax, layer_norm, …            see composed_ops.h
 //
 // So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
 // Follows torchao's definitions step by step, in the dtypes torchao computes in.
 //
 // Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
+#include "graph/passes/composed_ops.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/passes/op_emitter.h"
 #include "graph/passes/pass_list.h"
@@ -60,6 +62,8 @@ class Decomposer : OpEmitter {
     else if (is_scaled_product(like_.op->name)) results = {scaled_product()};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
+    else if (const ComposedOp* composed = find_composed(like_.op->name))
+      results = composed->write(*this, graph_, like_);
     else return {};
     QCG_CHECK(std::move(error_));
     for (size_t i = 0; i < results.size(); ++i) {

@@ -6,7 +6,8 @@
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
 //   - composes reshape of reshape and permute of permute;
-//   - makes full_like and its kin an expanded number, repeat_interleave a reshape of an expanded axis;
+//   - makes full, full_like and their kin an expanded number, repeat_interleave a reshape of an expanded axis;
+//   - writes a reduction of the whole tensor as one over all axes;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
 //     and every leftover in-place op its functional twin.
 //
@@ -36,12 +37,23 @@ constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.defaul
                                           "aten.permute.default"};
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
                                        "aten._to_copy.default", "aten.type_as.default",
-                                       "quantized_decomposed.convert_element_type.no_fuse"};
+                                       "quantized_decomposed.convert_element_type.no_fuse",
+                                       "prims.convert_element_type.default"};
 constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.default",
                                         "aten.detach.default",     "aten.detach_.default",
                                         "aten.alias.default",      "aten.lift_fresh_copy.default"};
-constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default"};
+constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default",
+                                       "aten.full.default", "aten.zeros.default", "aten.ones.default",
+                                       "aten.scalar_tensor.default"};
 constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
+
+struct WholeReduction {
+  std::string_view whole, over_axes;
+};
+constexpr WholeReduction kWholeReductions[] = {{"aten.max.default", "aten.amax.default"},
+                                               {"aten.min.default", "aten.amin.default"},
+                                               {"aten.sum.default", "aten.sum.dim_IntList"},
+                                               {"aten.mean.default", "aten.mean.dim"}};
 
 // Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
 bool widens(DType narrow, DType wide) {
@@ -107,6 +119,8 @@ class NoopFolder {
     canonicalize_cast(id);
     canonicalize_fill(id);
     canonicalize_dropout_and_cat(id);
+    canonicalize_reduction(id);
+    canonicalize_expand_as(id);
     if (is_op(graph_.nodes[id], "aten.repeat_interleave.self_int")) unfold_repeat(id);
     const Node& node = graph_.nodes[id];
     const ValueId* input = node.args[0].get<ValueId>();
@@ -159,9 +173,9 @@ class NoopFolder {
     if (!is_any(graph_.nodes[id], kFills)) return;
     const Node node = graph_.nodes[id];
     const Value& out = graph_.value(node.outputs[0]);
-    const bool full = is_op(node, "aten.full_like.default");
-    const auto value =
-        full ? as_number(node.arg("fill_value")) : std::optional(is_op(node, "aten.ones_like.default") ? 1.0 : 0.0);
+    std::optional<double> value = node.op->name.starts_with("aten.ones") ? 1 : 0;
+    for (std::string_view given : {"fill_value", "s"})
+      if (node.op->arg_index(given) >= 0) value = as_number(node.arg(given));
     if (!value) return;
     const OpSchema* expand = find_op("aten.expand.default");
     const Shape shape = out.shape;
@@ -171,6 +185,28 @@ class NoopFolder {
     const ValueId number = it->second;
     graph_.nodes[id].op = expand;
     graph_.nodes[id].args = make_args(*expand, {{"self", number}, {"size", shape}});
+  }
+
+  void canonicalize_reduction(NodeId id) {
+    Node& node = graph_.nodes[id];
+    for (const WholeReduction& row : kWholeReductions) {
+      if (!is_op(node, row.whole)) continue;
+      const OpSchema* op = find_op(row.over_axes);
+      std::vector<NamedArg> named = {{"self", node.tensor("self")}, {"dim", std::vector<Dim>()}};
+      if (node.op->arg_index("dtype") >= 0) named.push_back({"dtype", node.arg("dtype")});
+      node.args = make_args(*op, std::move(named));
+      node.op = op;
+      return;
+    }
+  }
+
+  void canonicalize_expand_as(NodeId id) {
+    Node& node = graph_.nodes[id];
+    if (!is_op(node, "aten.expand_as.default")) return;
+    const OpSchema* expand = find_op("aten.expand.default");
+    const ValueId x = node.tensor("self");
+    node.op = expand;
+    node.args = make_args(*expand, {{"self", x}, {"size", graph_.value(node.outputs[0]).shape}});
   }
 
   void canonicalize_dropout_and_cat(NodeId id) {

@@ -1,8 +1,11 @@
 #include "graph/passes/pointwise.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
+#include "graph/activations.h"
+#include "graph/infer.h"
 #include "graph/passes/rewrite.h"
 #include "graph/steps.h"
 
@@ -17,14 +20,39 @@ struct Row {
 
 // Ops of one or two tensors that are one function.
 constexpr Row kFunctions[] = {
-    {"aten.mul.Tensor", "mul"},          {"aten.mul.Scalar", "mul"},          {"aten.div.Tensor", "div"},
-    {"aten.div.Scalar", "div"},          {"aten.maximum.default", "max"},     {"aten.minimum.default", "min"},
-    {"aten.neg.default", "neg"},         {"aten.abs.default", "abs"},         {"aten.reciprocal.default", "reciprocal"},
-    {"aten.relu.default", "relu"},       {"aten.silu.default", "silu"},       {"aten.tanh.default", "tanh"},
-    {"aten.sigmoid.default", "sigmoid"}, {"aten.exp.default", "exp"},         {"aten.log.default", "log"},
-    {"aten.sqrt.default", "sqrt"},       {"aten.rsqrt.default", "rsqrt"},     {"aten.round.default", "round_even"},
-    {"aten.floor.default", "floor"},     {"aten.sin.default", "sin"},         {"aten.cos.default", "cos"},
-    {"aten.erf.default", "erf"},           {"aten.gt.Scalar", "gt"},           {"aten.gt.Tensor", "gt"},
+    {"aten.mul.Tensor", "mul"},          {"aten.mul.Scalar", "mul"},      {"aten.div.Tensor", "div"},
+    {"aten.div.Scalar", "div"},          {"aten.maximum.default", "max"}, {"aten.minimum.default", "min"},
+    {"aten.neg.default", "neg"},         {"aten.abs.default", "abs"},     {"aten.reciprocal.default", "reciprocal"},
+    {"aten.relu.default", "relu"},       {"aten.silu.default", "silu"},   {"aten.tanh.default", "tanh"},
+    {"aten.sigmoid.default", "sigmoid"}, {"aten.exp.default", "exp"},     {"aten.log.default", "log"},
+    {"aten.sqrt.default", "sqrt"},       {"aten.rsqrt.default", "rsqrt"}, {"aten.round.default", "round_even"},
+    {"aten.floor.default", "floor"},     {"aten.sin.default", "sin"},     {"aten.cos.default", "cos"},
+    {"aten.erf.default", "erf"},         {"aten.log1p.default", "log1p"}, {"aten.expm1.default", "expm1"},
+};
+
+// Truth values are 1 and 0. Of NaN only `unequal` holds.
+Expr greater(const Expr& a, const Expr& b) { return Expr::call("gt", {a, b}); }
+Expr at_least(const Expr& a, const Expr& b) { return Expr::call("ge", {a, b}); }
+Expr less(const Expr& a, const Expr& b) { return greater(b, a); }
+Expr at_most(const Expr& a, const Expr& b) { return at_least(b, a); }
+Expr both(const Expr& a, const Expr& b) { return Expr::call("mul", {a, b}); }
+Expr either(const Expr& a, const Expr& b) { return Expr::call("max", {a, b}); }
+Expr negation(Expr truth) { return Expr::call("sub", {Expr::number(1), std::move(truth)}); }
+Expr equal(const Expr& a, const Expr& b) { return both(at_least(a, b), at_most(a, b)); }
+Expr unequal(const Expr& a, const Expr& b) { return negation(equal(a, b)); }
+
+struct Relation {
+  std::string_view op;  // without its overload
+  Expr (*of)(const Expr& a, const Expr& b);
+};
+constexpr Relation kComparisons[] = {
+    {"aten.gt.", greater}, {"aten.ge.", at_least}, {"aten.lt.", less},
+    {"aten.le.", at_most}, {"aten.eq.", equal},    {"aten.ne.", unequal},
+};
+constexpr Relation kConnectives[] = {
+    {"aten.logical_and.", both},    {"aten.bitwise_and.", both},    {"aten.__and__.", both},
+    {"aten.logical_or.", either},   {"aten.bitwise_or.", either},   {"aten.__or__.", either},
+    {"aten.logical_xor.", unequal}, {"aten.bitwise_xor.", unequal}, {"aten.__xor__.", unequal},
 };
 
 class Builder {
@@ -48,6 +76,13 @@ class Builder {
   std::optional<Expr> expression() {
     for (const Row& row : kFunctions)
       if (is(row.op)) return function(row.function);
+    for (const Relation& row : kComparisons)
+      if (node_.op->name.starts_with(row.op)) return comparison(row);
+    for (const Relation& row : kConnectives)
+      if (node_.op->name.starts_with(row.op)) return row.of(truth("self"), truth("other"));
+    if (is("aten.logical_not.default") || is("aten.bitwise_not.default")) return negation(truth("self"));
+    if (const auto activation = activation_of(node_))
+      return substitute_inputs(*activation, std::array{operand("self")});
     if (is("aten.to.dtype")) return Expr::cast(graph_.value(node_.outputs[0]).dtype, operand("self"));
     if (is("aten.add.Tensor") || is("aten.add.Scalar")) return sum("add", "self", "other");
     if (is("aten.sub.Tensor") || is("aten.sub.Scalar")) return sum("sub", "self", "other");
@@ -63,7 +98,10 @@ class Builder {
     if (is("aten.clamp.default")) return clamp("min", "max");
     if (is("aten.clamp_min.default")) return Expr::call("max", {operand("self"), operand("min")});
     if (is("aten.clamp_max.default")) return Expr::call("min", {operand("self"), operand("max")});
-    if (is("aten.where.self")) return Expr::call("where", {operand("condition"), operand("self"), operand("other")});
+    if (node_.op->name.starts_with("aten.where."))
+      return Expr::call("where", {operand("condition"), operand("self"), operand("other")});
+    if (is("aten.masked_fill.Scalar") || is("aten.masked_fill.Tensor"))
+      return Expr::call("where", {operand("mask"), operand("value"), operand("self")});
     if (is("quantized_decomposed.quantize_per_tensor.default")) return quantize();
     if (is("torchao.dequantize_affine.default")) return dequantize();
     return std::nullopt;
@@ -85,6 +123,30 @@ class Builder {
     auto number = as_number(arg);
     if (!number) failed_ = true;
     return Expr::number(number.value_or(0));
+  }
+
+  // Both sides in their common dtype, as torch compares them: 0.1 of bf16 equals 0.1.
+  Expr comparison(const Relation& relation) {
+    Promotion promotion;
+    for (std::string_view name : {"self", "other"}) {
+      if (const ValueId* id = node_.arg(name).get<ValueId>()) promotion.add(graph_.value(*id));
+      else promotion.add(node_.arg(name));
+    }
+    const DType common = promotion.result();
+    auto side = [&](std::string_view name) {
+      Expr e = operand(name);
+      if (!is_floating(common)) return e;
+      if (e.kind == ExprKind::number) return Expr::number(round_to_dtype(common, e.value));
+      const ValueId* id = node_.arg(name).get<ValueId>();
+      return id && graph_.value(*id).dtype == common ? e : Expr::cast(common, std::move(e));
+    };
+    const Expr left = side("self");
+    return relation.of(left, side("other"));
+  }
+
+  Expr truth(std::string_view name) {
+    const Expr x = operand(name);
+    return graph_.value(node_.tensor(name)).dtype == DType::boolean ? x : unequal(x, Expr::number(0));
   }
 
   bool operands_span_output() const {

@@ -342,6 +342,123 @@ def repeats():
     case("aten.repeat_interleave.self_int", x.to(torch.bfloat16), 2, -1)
 
 
+def activations():
+    own = torch.Generator().manual_seed(17)
+    x = torch.cat([torch.randn(10, generator=own) * 3, torch.tensor([0.0, -0.0, 1e-5, -1e-5, 30.0, -30.0])]).reshape(2, 8)
+    edges = torch.tensor([math.nan, math.inf, 100.0, -100.0])
+    for v in (x, x.to(torch.bfloat16), x.to(torch.float16), edges):
+        for op in ("square", "log_sigmoid", "selu", "mish", "hardswish", "hardsigmoid", "leaky_relu", "elu", "celu", "softplus"):
+            case(f"aten.{op}.default", v)
+        case("aten.log1p.default", v.abs() - 0.5)
+        case("aten.expm1.default", v.clamp(max=10))
+        case("aten.leaky_relu.default", v, 0.3)
+        case("aten.elu.default", v, 0.7, 1.5, 2)
+        case("aten.celu.default", v, 0.5)
+        case("aten.softplus.default", v, 2, 1.5)
+    for op in ("hardswish_", "leaky_relu_", "elu_", "square_"):
+        case(f"aten.{op}.default", x)
+    whole = torch.tensor([-5, 0, 12, 127], dtype=torch.int8)
+    for op, v in (("square", whole), ("square", torch.tensor([True, False])), ("log1p", whole.abs()), ("expm1", whole.clamp(max=5))):
+        case(f"aten.{op}.default", v)
+
+
+def truths():
+    own = torch.Generator().manual_seed(19)
+    x = torch.tensor([[-1.5, 0.0, 2.0, 0.1], [math.nan, math.inf, -0.0, 0.1]])
+    bf16, big = x.to(torch.bfloat16), torch.tensor([2**31 - 1, 16777217, 16777216, -5], dtype=torch.int32)
+    for op in ("gt", "ge", "lt", "le", "eq", "ne"):
+        case(f"aten.{op}.Scalar", x, 0.1)  # in f32, and below in bf16: equal
+        case(f"aten.{op}.Scalar", bf16, 0.1)
+        case(f"aten.{op}.Scalar", bf16, 2)
+        case(f"aten.{op}.Scalar", big, 16777216)
+        case(f"aten.{op}.Scalar", big.clamp(-9, 9), 8.5)
+        case(f"aten.{op}.Tensor", x, torch.tensor([math.nan, 0.5, 2.0, 0.1]))
+        case(f"aten.{op}.Tensor", bf16, x)
+        case(f"aten.{op}.Tensor", bf16, torch.tensor(0.1))
+        case(f"aten.{op}.Tensor", big, big.flip(0))
+        case(f"aten.{op}.Tensor", x > 0, x > 1)
+    a, b = torch.tensor([[True], [False]]), torch.tensor([True, False])
+    for op in ("logical_and.default", "logical_or.default", "logical_xor.default", "bitwise_and.Tensor", "bitwise_or.Tensor",
+               "bitwise_xor.Tensor", "__and__.Tensor", "__or__.Tensor", "__xor__.Tensor"):
+        case(f"aten.{op}", a, b)
+        if op.startswith("logical"):
+            case(f"aten.{op}", x, torch.tensor([0, 3, 0, 7]))
+    case("aten.logical_not.default", x)
+    case("aten.logical_not.default", a)
+    case("aten.bitwise_not.default", b)
+    y = torch.randn(2, 4, generator=own)
+    case("aten.where.ScalarSelf", x > 0, -math.inf, y)
+    case("aten.where.ScalarOther", x > 0, y.to(torch.bfloat16), 0.5)
+    case("aten.where.ScalarOther", b, torch.tensor([3, 4]), 2.5)
+    case("aten.where.Scalar", x > 0, 1.0, 0)
+    case("aten.where.Scalar", x > 0, 7, -7)
+    case("aten.masked_fill.Scalar", y, x > 0, -math.inf)
+    case("aten.masked_fill.Scalar", y.to(torch.bfloat16), a, 0.1)
+    case("aten.masked_fill.Scalar", torch.tensor([1, 2]), a, 5)
+    case("aten.masked_fill.Tensor", y, b.repeat(2), torch.tensor(2.5, dtype=torch.float64))
+    case("aten.masked_fill_.Scalar", y, x > 0, 3)
+
+
+def fills():
+    case("aten.full.default", [2, 3], 1.5)
+    case("aten.full.default", [2], 7)
+    case("aten.full.default", [], True)
+    case("aten.full.default", [2], -math.inf, dtype=torch.bfloat16)
+    case("aten.zeros.default", [2, 1])
+    case("aten.ones.default", [3], dtype=torch.int32)
+    case("aten.scalar_tensor.default", 2)
+    case("aten.scalar_tensor.default", 0.5, dtype=torch.float16)
+    x = torch.arange(3.0)
+    case("aten.expand_as.default", x, torch.zeros(2, 3))
+    case("aten.stack.default", [x, x + 10])
+    case("aten.stack.default", [x, torch.tensor([7, 8, 9])], -1)
+    case("prims.convert_element_type.default", x / 3, torch.bfloat16)
+    case("prims.convert_element_type.default", x * 1.7, torch.int8)
+    y = torch.tensor([[3.0, -1.0, 2.5], [0.0, -7.5, 1.0]])
+    for op in ("max", "min", "sum", "mean"):
+        case(f"aten.{op}.default", y)
+    case("aten.max.default", torch.tensor([1.0, math.nan]))
+    case("aten.min.default", torch.tensor([4, -3], dtype=torch.int8))
+    case("aten.sum.default", torch.tensor([100, 100], dtype=torch.int8))
+    case("aten.mean.default", y.to(torch.bfloat16), dtype=torch.float32)
+
+
+def composed():
+    own = torch.Generator().manual_seed(23)
+    normal = lambda *shape: torch.randn(shape, generator=own)
+    masked = normal(3, 5).masked_fill(torch.eye(3, 5) > 0, -math.inf)
+    for v in (normal(2, 3, 4) * 4, masked, masked.to(torch.bfloat16), normal(4, 6).to(torch.float16)):
+        for op in ("softmax", "log_softmax"):
+            case(f"aten.{op}.int", v, -1)
+            case(f"aten.{op}.int", v, 1 - v.dim())
+            case(f"aten._{op}.default", v, 0, False)
+            case(f"aten.{op}.int", v, 0, torch.float32)
+    case("aten.softmax.int", torch.tensor([-math.inf, -math.inf]), 0)
+    case("aten.softmax.int", torch.tensor([1, 2]), 0, torch.float32)
+    case("aten.softmax.int", torch.tensor(3.0), 0)
+    w, b = normal(4), normal(4)
+    for v in (normal(2, 3, 4) * 3 + 1, (normal(3, 4) * 3).to(torch.bfloat16), normal(3, 4).to(torch.float16)):
+        t = v.dtype
+        case("aten.layer_norm.default", v, [4])
+        case("aten.layer_norm.default", v, [4], w.to(t), b.to(t), 1e-3)
+        case("aten.layer_norm.default", v, [4], None, b.to(t))
+        case("aten.native_layer_norm.default", v, [4], w.to(t), b.to(t), 1e-5)
+        case("aten.native_layer_norm.default", v, list(v.shape[-2:]), None, None, 1e-5)
+        case("aten.rms_norm.default", v, [4])
+        case("aten.rms_norm.default", v * 1e-3, [4], w.to(t))
+        case("aten.rms_norm.default", v, list(v.shape[-2:]), None, 1e-2)
+        case("aten.glu.default", v)
+        case("aten.prelu.default", v, w[:1].to(t))
+        case("aten.prelu.default", v, w[:v.shape[1]].to(t))
+    half = normal(3, 4).to(torch.bfloat16)
+    case("aten.native_layer_norm.default", half, [4], w, b, 1e-5)
+    case("aten.layer_norm.default", half, [4], w, b)
+    case("aten.glu.default", normal(3, 4, 2), 1)
+    case("aten.baddbmm.default", normal(4), normal(2, 3, 5), normal(2, 5, 4))
+    case("aten.baddbmm.default", normal(2, 3, 1), normal(2, 3, 5), normal(2, 5, 4), beta=0.5, alpha=2)
+    case("aten.baddbmm.default", torch.full((4,), math.nan), normal(2, 3, 5), normal(2, 5, 4), beta=0)
+
+
 class Wrapped(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -388,5 +505,9 @@ decomposed()
 selection()
 scaled_products()
 repeats()
+activations()
+truths()
+fills()
+composed()
 for title, function, x in torch_quantizations.programs():
     program(title, function, x)

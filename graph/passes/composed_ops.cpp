@@ -1,0 +1,125 @@
+#include "graph/passes/composed_ops.h"
+
+#include <algorithm>
+
+#include "graph/infer.h"
+
+namespace qcg {
+namespace {
+
+using Values = std::vector<ValueId>;
+
+ValueId widened(OpEmitter& e, const Graph& graph, ValueId x) {
+  const DType dtype = graph.value(x).dtype;
+  return dtype == DType::bf16 || dtype == DType::f16 ? e.to(x, DType::f32) : x;
+}
+ValueId over(OpEmitter& e, std::string_view reduction, ValueId x, const std::vector<Dim>& axes) {
+  return e.op(reduction, {{"self", x}, {"dim", axes}, {"keepdim", true}});
+}
+ValueId sum(OpEmitter& e, ValueId a, Arg b) { return e.binary("aten.add.Tensor", a, std::move(b)); }
+ValueId difference(OpEmitter& e, ValueId a, ValueId b) { return e.binary("aten.sub.Tensor", a, b); }
+ValueId times(OpEmitter& e, ValueId a, Arg b) { return e.binary("aten.mul.Tensor", a, std::move(b)); }
+
+Values softmax_of(OpEmitter& e, const Graph& graph, const Node& node, bool logarithm) {
+  ValueId x = node.tensor("self");
+  if (node.op->arg_index("dtype") >= 0) x = e.to(x, graph.value(node.outputs[0]).dtype);
+  x = widened(e, graph, x);
+  std::vector<Dim> axis;
+  if (!graph.value(x).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
+  const ValueId shifted = difference(e, x, over(e, "aten.amax.default", x, axis));
+  const ValueId exponential = e.unary("aten.exp.default", shifted);
+  const ValueId total = over(e, "aten.sum.dim_IntList", exponential, axis);
+  return {logarithm ? difference(e, shifted, e.unary("aten.log.default", total))
+                    : e.binary("aten.div.Tensor", exponential, total)};
+}
+Values softmax(OpEmitter& e, const Graph& graph, const Node& node) { return softmax_of(e, graph, node, false); }
+Values log_softmax(OpEmitter& e, const Graph& graph, const Node& node) { return softmax_of(e, graph, node, true); }
+
+std::vector<Dim> normalized_axes(const Graph& graph, const Node& node) {
+  const auto rank = static_cast<int64_t>(graph.value(node.tensor("input")).shape.size());
+  std::vector<Dim> axes;
+  for (auto n = static_cast<int64_t>(node.arg("normalized_shape").get<std::vector<Dim>>()->size()); n > 0; --n)
+    axes.push_back(Dim(rank - n));
+  return axes;
+}
+
+// The result, the mean and 1 / deviation.
+Values native_layer_norm(OpEmitter& e, const Graph& graph, const Node& node) {
+  const std::vector<Dim> axes = normalized_axes(graph, node);
+  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  const ValueId mean = over(e, "aten.mean.dim", x, axes), centred = difference(e, x, mean);
+  const ValueId variance = over(e, "aten.mean.dim", times(e, centred, centred), axes);
+  const ValueId inverse = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
+  ValueId y = times(e, centred, inverse);
+  if (weight != kNoValue) y = times(e, y, widened(e, graph, weight));
+  if (bias != kNoValue) y = sum(e, y, widened(e, graph, bias));
+  return {y, mean, inverse};
+}
+Values layer_norm(OpEmitter& e, const Graph& graph, const Node& node) { return {native_layer_norm(e, graph, node)[0]}; }
+
+Values rms_norm(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight");
+  const double eps = as_number(node.arg("eps")).value_or(rms_norm_eps(graph.value(x).dtype));
+  const ValueId mean = over(e, "aten.mean.dim", times(e, x, x), normalized_axes(graph, node));
+  const ValueId y = times(e, x, e.unary("aten.rsqrt.default", sum(e, mean, eps)));
+  return {weight == kNoValue ? y : times(e, y, widened(e, graph, weight))};
+}
+
+Values glu(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = node.tensor("self");
+  const size_t axis = *as_axis(node.arg("dim"), graph.value(x).shape.size());
+  const Dim half = graph.value(node.outputs[0]).shape[axis], dim(static_cast<int64_t>(axis));
+  auto part = [&](const Dim& from) {
+    return widened(e, graph,
+                   e.op("aten.slice.Tensor", {{"self", x}, {"dim", dim}, {"start", from}, {"end", from + half}}));
+  };
+  const ValueId gated = part(Dim(0));
+  return {times(e, gated, e.unary("aten.sigmoid.default", part(half)))};
+}
+
+// max(x, 0) + slope * min(x, 0): one of them is 0.
+Values prelu(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = node.tensor("self");
+  ValueId slope = node.tensor("weight");
+  Shape shape(graph.value(x).shape.size(), Dim(1));
+  if (graph.value(slope).shape.size() == 1 && shape.size() > 1) shape[1] = graph.value(slope).shape[0];
+  slope = e.reshape(slope, shape);
+  const ValueId negative = e.op("aten.clamp_max.default", {{"self", x}, {"max", 0.0}});
+  return {sum(e, e.unary("aten.relu.default", x), times(e, negative, slope))};
+}
+
+Values baddbmm(OpEmitter& e, const Graph&, const Node& node) {
+  const double alpha = *as_number(node.arg("alpha")), beta = *as_number(node.arg("beta"));
+  const ValueId self = node.tensor("self");
+  ValueId y = e.op("aten.matmul.default", {{"self", node.tensor("batch1")}, {"other", node.tensor("batch2")}});
+  if (alpha != 1) y = times(e, y, alpha);
+  if (beta == 0) return {y};  // torch does not read self then, NaN or not
+  return {sum(e, y, beta == 1 ? self : times(e, self, beta))};
+}
+
+Values stack(OpEmitter& e, const Graph& graph, const Node& node) {
+  Shape part = graph.value(node.outputs[0]).shape;
+  const size_t axis = *as_axis(node.arg("dim"), part.size());
+  part[axis] = Dim(1);
+  Values parts;
+  for (ValueId id : *node.arg("tensors").get<Values>()) parts.push_back(e.reshape(id, part));
+  return {e.op("aten.cat.default", {{"tensors", parts}, {"dim", Dim(static_cast<int64_t>(axis))}})};
+}
+
+constexpr ComposedOp kRows[] = {
+    {"aten.softmax.int", softmax},           {"aten._softmax.default", softmax},
+    {"aten.log_softmax.int", log_softmax},   {"aten._log_softmax.default", log_softmax},
+    {"aten.layer_norm.default", layer_norm}, {"aten.native_layer_norm.default", native_layer_norm},
+    {"aten.rms_norm.default", rms_norm},     {"aten.glu.default", glu},
+    {"aten.prelu.default", prelu},           {"aten.baddbmm.default", baddbmm},
+    {"aten.stack.default", stack},
+};
+
+}  // namespace
+
+const ComposedOp* find_composed(std::string_view op) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const ComposedOp& r) { return r.op == op; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+}  // namespace qcg

@@ -1,0 +1,25 @@
+// ComposedOp: an op that torch computes in one kernel, as small operations that have kernels here.
+//
+// Why here: decompose.cpp calls it for what no pattern took; these are formulas, those are quantizations.
+//
+//   softmax, log_softmax     amax and sum over the axis, pointwise
+//   layer_norm, rms_norm     means over the last axes, pointwise
+//   glu, prelu, baddbmm      slices, products and sums
+//   stack                    cat of reshapes
+//
+// As torch's kernels do, what is bf16 or f16 is computed in f32 and rounded once, at the end.
+#pragma once
+
+#include "graph/passes/op_emitter.h"
+
+namespace qcg {
+
+struct ComposedOp {
+  std::string_view op;
+  // One value per output of `node`, of any floating dtype; a bad node leaves its error in the emitter.
+  std::vector<ValueId> (*write)(OpEmitter& e, const Graph& graph, const Node& node);
+};
+
+const ComposedOp* find_composed(std::string_view op);  // nullptr: none of these
+
+}  // namespace qcg
