@@ -84,8 +84,9 @@ Values prelu(OpEmitter& e, const Graph& graph, const Node& node) {
   Shape shape(graph.value(x).shape.size(), Dim(1));
   if (graph.value(slope).shape.size() == 1 && shape.size() > 1) shape[1] = graph.value(slope).shape[0];
   slope = e.reshape(slope, shape);
+  const ValueId positive = e.unary("aten.relu.default", x);
   const ValueId negative = e.op("aten.clamp_max.default", {{"self", x}, {"max", 0.0}});
-  return {sum(e, e.unary("aten.relu.default", x), times(e, negative, slope))};
+  return {sum(e, positive, times(e, negative, slope))};
 }
 
 Values baddbmm(OpEmitter& e, const Graph&, const Node& node) {

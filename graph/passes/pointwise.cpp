@@ -79,7 +79,7 @@ class Builder {
     for (const Relation& row : kComparisons)
       if (node_.op->name.starts_with(row.op)) return comparison(row);
     for (const Relation& row : kConnectives)
-      if (node_.op->name.starts_with(row.op)) return row.of(truth("self"), truth("other"));
+      if (node_.op->name.starts_with(row.op)) return connective(row);
     if (is("aten.logical_not.default") || is("aten.bitwise_not.default")) return negation(truth("self"));
     if (const auto activation = activation_of(node_))
       return substitute_inputs(*activation, std::array{operand("self")});
@@ -142,6 +142,11 @@ class Builder {
     };
     const Expr left = side("self");
     return relation.of(left, side("other"));
+  }
+
+  Expr connective(const Relation& relation) {
+    const Expr left = truth("self");
+    return relation.of(left, truth("other"));
   }
 
   Expr truth(std::string_view name) {

@@ -86,6 +86,19 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: i32[4], %z: f32[4]", "%y = aten.mul_.Tensor(%x, %z) : i32[4]", "in-place");
   refused("%x: f32[4]", "%y = aten.gelu.default(%x, approximate = \"fast\") : f32[4]", "'approximate'");
   refused("%x: f32[4]", "%y = aten.dropout.default(%x, p = 0.5, train = true) : f32[4]", "random");
+  refused("%x: f32[2, 8], %w: f32[4]",
+          "%y = aten.layer_norm.default(%x, normalized_shape = [8], weight = %w) : f32[2, 8]", "expected shape [8]");
+  refused("%x: f32[2, 8]", "%y = aten.rms_norm.default(%x, normalized_shape = [2]) : f32[2, 8]", "does not end");
+  refused("%x: i32[4]", "%y = aten.softmax.int(%x, dim = 0) : i32[4]", "expected a floating");
+  refused("%x: f32[4, 7]", "%y = aten.glu.default(%x) : f32[4, 3]", "not even");
+  refused("%x: f32[2, 8], %w: f32[7]", "%y = aten.prelu.default(%x, %w) : f32[2, 8]", "does not fit");
+  refused("%x: f32[2, 8], %z: f32[8]", "%y = aten.stack.default([%x, %z]) : f32[2, 2, 8]", "is not of shape");
+  refused("%x: f32[2, 8], %z: f32[8]", "%y = aten.expand_as.default(%z, %x) : f32[8]", "rule 10");
+  refused("%x: f32[2, 8], %z: f32[8]", "%y = aten.expand_as.default(%x, %z) : f32[8]", "cannot expand");
+  refused("%x: i32[4]", "%y = aten.bitwise_and.Tensor(%x, %x) : i32[4]", "expected bool");
+  refused("%x: i32[4]", "%y = aten.masked_fill.Scalar(%x, %x, value = 1) : i32[4]", "expected bool");
+  refused("%x: i32[4], %m: bool[4]", "%y = aten.masked_fill.Scalar(%x, %m, value = 1.5) : i32[4]", "a real number");
+  refused("%x: f32[4]", "%y = aten.full.default(size = [-4], fill_value = 1.5) : f32[-4]", "is negative");
   refused("%x: f32[4, 30]",
           "%s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 7], "
           "target_dtype = i8) : f32[4, 4], f32[4, 4]",
