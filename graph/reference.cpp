@@ -110,7 +110,7 @@ const std::unordered_map<std::string_view, RefRule>& rule_table() {
   static const auto table = [] {
     std::unordered_map<std::string_view, RefRule> rules;
     for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(),
-                      reference_quantize(), reference_decomposed(), reference_coded()})
+                      reference_quantize(), reference_decomposed(), reference_coded(), reference_composed()})
       for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
     return rules;
   }();
@@ -387,8 +387,8 @@ namespace {
 // What a kernel's f32 is off by, of the result of one operation: a few roundings, or 16 units in the last place of a function.
 constexpr double kRounding = 0x1p-22, kFunctionError = 0x1p-20;
 constexpr double kLeastResult = 1e-6;  // what is smaller may be off by as much as this
-constexpr std::string_view kFunctions[] = {"pow", "silu", "gelu",  "gelu_tanh", "tanh", "sigmoid",
-                                           "exp", "log",  "rsqrt", "sin",       "cos",  "erf"};
+constexpr std::string_view kFunctions[] = {"pow", "silu",  "gelu", "gelu_tanh", "tanh", "sigmoid", "exp",
+                                           "log", "rsqrt", "sin",  "cos",       "erf",  "log1p",   "expm1"};
 
 // What one operation adds to the errors of its arguments. A cast and what only chooses among numbers add none.
 double own_error(const Expr& e, double value) {

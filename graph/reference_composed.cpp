@@ -36,8 +36,6 @@ std::vector<double> parameter(const RefContext& c, std::string_view name) {
   return v ? read_doubles(v->data) : std::vector<double>();
 }
 
-}  // namespace
-
 Result<Tensors> run_softmax(const RefContext& c) {
   const bool logarithm = c.node.op->name.find("log") != std::string::npos;
   std::vector<double> y = read_doubles(c.tensor("self").data);
@@ -128,5 +126,17 @@ Result<Tensors> run_baddbmm(const RefContext& c) {
   }
   return Tensors{make_doubles(shape, std::move(y))};
 }
+
+constexpr RefRow kRules[] = {
+    {"aten.softmax.int", run_softmax},           {"aten.log_softmax.int", run_softmax},
+    {"aten._softmax.default", run_softmax},      {"aten._log_softmax.default", run_softmax},
+    {"aten.layer_norm.default", run_layer_norm}, {"aten.native_layer_norm.default", run_layer_norm},
+    {"aten.rms_norm.default", run_rms_norm},     {"aten.glu.default", run_glu},
+    {"aten.prelu.default", run_prelu},           {"aten.baddbmm.default", run_baddbmm},
+};
+
+}  // namespace
+
+std::span<const RefRow> reference_composed() { return kRules; }
 
 }  // namespace qcg

@@ -83,14 +83,6 @@ struct RowParameters {
 RowParameters choose_row_parameters(DType dtype, bool symmetric, std::span<const double> row);
 int64_t quantize_per_token(DType dtype, DType scale_dtype, double x, RowParameters p, double low, double high);
 
-// Composed ops (reference_composed.cpp), rows of reference_pointwise().
-Result<Tensors> run_softmax(const RefContext& c);
-Result<Tensors> run_layer_norm(const RefContext& c);
-Result<Tensors> run_rms_norm(const RefContext& c);
-Result<Tensors> run_glu(const RefContext& c);
-Result<Tensors> run_prelu(const RefContext& c);
-Result<Tensors> run_baddbmm(const RefContext& c);
-
 using RefRule = Result<Tensors> (*)(const RefContext&);
 struct RefRow {
   std::string_view op;  // functional name
@@ -98,6 +90,7 @@ struct RefRow {
 };
 std::span<const RefRow> reference_views();
 std::span<const RefRow> reference_pointwise();
+std::span<const RefRow> reference_composed();
 std::span<const RefRow> reference_linears();
 std::span<const RefRow> reference_packed();
 std::span<const RefRow> reference_quantize();

@@ -436,16 +436,6 @@ constexpr RefRow kRules[] = {
     {"aten.min.default", run_extreme},
     {"aten.sum.default", run_sum},
     {"aten.mean.default", run_mean},
-    {"aten.softmax.int", run_softmax},
-    {"aten.log_softmax.int", run_softmax},
-    {"aten._softmax.default", run_softmax},
-    {"aten._log_softmax.default", run_softmax},
-    {"aten.layer_norm.default", run_layer_norm},
-    {"aten.native_layer_norm.default", run_layer_norm},
-    {"aten.rms_norm.default", run_rms_norm},
-    {"aten.glu.default", run_glu},
-    {"aten.prelu.default", run_prelu},
-    {"aten.baddbmm.default", run_baddbmm},
     {"qcg.loop", run_loop},
 };
 
