@@ -17,9 +17,11 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
+Range all_codes(DType dtype) { return dtype == DType::i8 ? Range{-128, 127} : Range{0, 255}; }
+
 std::optional<Range> quantized_range(const Node& node, DType dtype) {
   if (dtype != DType::i8 && dtype != DType::u8) return std::nullopt;
-  Range range = dtype == DType::i8 ? Range{-128, 127} : Range{0, 255};
+  Range range = all_codes(dtype);
   if (!node.arg("quant_min").is_none()) {
     auto low = as_number(node.arg("quant_min"));
     if (!low) return std::nullopt;
@@ -50,6 +52,8 @@ std::optional<std::string> check_pair(const Graph& graph, const Node& choose, co
   auto range = quantized_range(quantize, out);
   if (!range) return "the quantized dtype is " + std::string(dtype_name(out)) + ", not an 8-bit integer";
   if (quantized_range(choose, out) != range) return "the scale was chosen for another range";
+  const Range codes = all_codes(out);
+  if (range->low < codes.low || range->high > codes.high) return "the range is wider than the codes";
   const DType scale = graph.value(quantize.tensor("scale")).dtype;
   if (scale != DType::f32 && scale != graph.value(x).dtype)
     return "the scale is " + std::string(dtype_name(scale)) + ", not f32 or " +

@@ -97,12 +97,15 @@ ValueId under_rows(const Graph& graph, ValueId id) {
     // The per-row scale may be [M], [M, 1] or [B, S, 1]: any reshape of it is the same list of rows.
     const bool reshape = is_op(*node, "aten.reshape.default");
     if (is_op(*node, "aten.to.dtype") && !integer_cast) {
-      // The scale of a row of bf16 is a bf16 number: rounding it to bf16 changes nothing.
-      const ValueId scale = under_rows(graph, node->tensor("self"));
-      const Node* quantize = producer_if(graph, scale, "qcg.quantize_rows");
-      const bool exact = quantize && quantize->outputs[1] == scale &&
-                         graph.value(quantize->tensor("x")).dtype == graph.value(id).dtype;
-      return exact ? scale : id;
+      // The scale of a row of bf16 is a bf16 number: rounding it to bf16 changes nothing. Nor does any float lose a zero
+      // point, which is a code of 8 bits.
+      const ValueId source = under_rows(graph, node->tensor("self"));
+      const Node* quantize = producer_if(graph, source, "qcg.quantize_rows");
+      const DType dtype = graph.value(id).dtype;
+      const bool exact =
+          quantize && (quantize->outputs[1] == source ? graph.value(quantize->tensor("x")).dtype == dtype
+                                                      : quantize->outputs[2] == source && !is_float8(dtype));
+      return exact ? source : id;
     }
     if (!row_view && !integer_cast && !reshape) return id;
     id = node->tensor("self");
