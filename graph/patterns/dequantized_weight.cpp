@@ -51,7 +51,7 @@ CodeForm code_form(const Node& dequantize, const Tensor& data) {
 
 ValueId shift_codes(Graph& graph, ValueId weight, int64_t shift) {
   const Tensor data = graph.value(weight).data;
-  if (data.dtype == DType::i8 && shift == 0) return weight;
+  if ((data.dtype == DType::i8 || is_float8(data.dtype)) && shift == 0) return weight;
   auto codes = read_elements<int8_t>(data);
   if (codes)
     for (int8_t& code : *codes)
@@ -182,7 +182,7 @@ std::optional<std::string> take_weight(Graph& graph, ValueId w, bool weight_kn, 
   if (is_op(*node, "qcg.dequantize_4bit")) return take_four_bit_weight(graph, Node(*node), weight_kn, spec);
   if (is_op(*node, "torchao.dequantize_affine.default"))
     return take_dequantized_weight(graph, graph.value(w).producer, weight_kn, spec);
-  return weight_kn ? "" : take_arithmetic_weight(graph, w, spec);
+  return take_arithmetic_weight(graph, w, weight_kn, spec);
 }
 
 std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {

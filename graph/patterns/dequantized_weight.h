@@ -28,7 +28,7 @@ std::optional<CodeForm> scan_codes(const Tensor& codes);
 // What explain says of int4 codes that nothing declares.
 inline constexpr const char* kScannedNote = "int4: no range is declared, but every code lies in [-8, 7] or [0, 15]";
 
-// Fills weight, scale, zero or offset, scheme (of the form) and group from a parameter of integers [N, K] and constants with
+// Fills weight, scale, zero or offset, scheme (of the form) and group from a parameter of codes [N, K] and constants with
 // one number per block (zero may be absent); says what is missing. Zero points that are not whole are offsets.
 std::optional<std::string> take_affine_weight(Graph& graph, ValueId codes, CodeForm form, const Blocks& blocks,
                                               ValueId scale, ValueId zero, LinearSpec& spec);
@@ -43,7 +43,7 @@ std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequanti
 std::optional<std::string> take_four_bit_weight(Graph& graph, const Node& node, bool weight_kn, LinearSpec& spec);
 
 // The same for one written by hand, (codes - zero) * scale + offset; an empty text: it is none. weight_only_arithmetic.cpp
-std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, LinearSpec& spec);
+std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec);
 
 // Either of the two ops, captured as "w_dequantized".
 Pattern dequantized_weight();

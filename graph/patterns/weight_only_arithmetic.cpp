@@ -5,15 +5,18 @@
 //   %o = aten.add(%s, @offset)                                + offset      [N, G, 1]
 //   %y = aten.linear(%x, aten.reshape(%o, [N, K]))
 //
-// Zero and offset may be absent, be numbers, come as add or sub; without the reshapes it is one scale per channel, [N, 1],
-// or groups whose scale was repeated: reshape(expand(@scale [N, G, 1], [N, G, g]), [N, K]), also known as repeat_interleave.
-// Integer codes of any width whose values fit a byte will do; that they are in [-8, 7] or [0, 15] makes them int4.
+// Zero and offset may be absent, be numbers, come as add or sub. There may be several scales, and divisors. Where the
+// numbers of a row are repeated is a group: in another axis as here, by broadcasting [N, 1], by repeat_interleave, along N as
+// well (blocks), or in a weight that is [K, N]. Integer codes of any width whose values fit a byte will do; that they are
+// in [-8, 7] or [0, 15] makes them int4. Codes of fp8 have a scale alone.
 #include <algorithm>
+#include <cmath>
 
 #include "graph/elements.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/patterns/seen_constant.h"
 
 namespace qcg {
 
@@ -21,55 +24,19 @@ namespace {
 
 Pattern arithmetic_pattern() { return gemm(any("x"), any("w")); }
 
-// A constant operand and what stands before it.
+// A constant operand: a number, or a matrix seen as the weight is.
 struct Term {
-  Arg value;
+  std::optional<SeenConstant> matrix;
+  double number = 0;
   double sign = 1;
+  bool divides = false;
 };
 
 struct Arithmetic {
-  ValueId codes = kNoValue;
-  Shape shape;                            // of the codes: [N, K] or [N, G, g]
-  std::optional<Term> zero, scale, offset;
+  SeenConstant codes;
+  std::vector<Term> scales;
+  std::optional<Term> zero, offset;
 };
-
-// The parameter under casts and the reshape that joins groups.
-struct Constant {
-  ValueId parameter = kNoValue;
-  std::optional<DType> cast;  // the last one
-  int64_t repeats = 0;        // of each number along K; 0: it is there once
-};
-
-bool joins_groups(const Graph& graph, const Node& node) {
-  const Shape &from = graph.value(node.tensor("self")).shape, &to = graph.value(node.outputs[0]).shape;
-  return from.size() == 3 && to.size() == 2 && from[0] == to[0];
-}
-
-std::optional<Constant> find_constant(const Graph& graph, ValueId id) {
-  Constant out;
-  while (!is_parameter(graph, id)) {
-    const Node* node = producer_of(graph, id);
-    if (!node) return std::nullopt;
-    if (is_op(*node, "aten.reshape.default") && joins_groups(graph, *node)) {
-      out.repeats = graph.value(node->tensor("self")).shape[2].is_constant()
-                        ? graph.value(node->tensor("self")).shape[2].constant()
-                        : 0;
-      if (out.repeats == 0) return std::nullopt;
-    } else if (is_op(*node, "aten.to.dtype")) {
-      if (!out.cast) out.cast = graph.value(id).dtype;
-    } else {
-      return std::nullopt;
-    }
-    id = node->tensor("self");
-  }
-  out.parameter = id;
-  const Tensor& data = graph.value(id).data;
-  const size_t rank = data.shape.size();
-  const bool repeated = rank > 0 && data.strides[rank - 1] == 0 && data.shape[rank - 1] > 1;
-  if (out.repeats > 0 && (rank != 3 || !repeated)) return std::nullopt;
-  if (rank == 2 && repeated) out.repeats = data.shape[1];  // a whole row is one group
-  return out;
-}
 
 bool is_wide(DType dtype) {
   return is_floating(dtype) || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64;
@@ -77,7 +44,7 @@ bool is_wide(DType dtype) {
 
 class ArithmeticReader {
  public:
-  explicit ArithmeticReader(const Graph& graph) : graph_(graph) {}
+  ArithmeticReader(const Graph& graph, bool weight_kn) : graph_(graph), weight_kn_(weight_kn) {}
 
   // From the product inwards: what adds outside of the scale is the offset, inside it is the zero point.
   std::optional<Arithmetic> read(ValueId id) {
@@ -86,12 +53,15 @@ class ArithmeticReader {
       const Node* node = producer_of(graph_, id);
       if (!node) return std::nullopt;
       if (is_op(*node, "aten.to.dtype") && keeps_numbers(*node)) id = node->tensor("self");
-      else if (is_op(*node, "aten.reshape.default") && joins_groups(graph_, *node)) id = node->tensor("self");
+      else if (is_op(*node, "aten.reshape.default") || is_op(*node, "aten.permute.default")) id = pass_view(*node);
       else if (!take_operation(*node, out, id)) return std::nullopt;
     }
-    out.codes = id;
-    out.shape = graph_.value(id).shape;
-    return out.scale && !is_floating(graph_.value(id).dtype) ? std::optional(std::move(out)) : std::nullopt;
+    auto codes = see_constant(graph_, id);
+    if (out.scales.empty() || !codes || !see_as_weight(*codes)) return std::nullopt;
+    const DType dtype = graph_.value(id).dtype;
+    if (is_floating(dtype) && !is_float8(dtype)) return std::nullopt;
+    out.codes = std::move(*codes);
+    return out;
   }
 
  private:
@@ -102,106 +72,190 @@ class ArithmeticReader {
            (!is_floating(from) && dtype_bytes(to) > dtype_bytes(from) && is_wide(to));
   }
 
-  // An integer is a number too, as long as it is not the codes.
-  bool is_constant(const Arg& arg) const {
-    const ValueId* id = arg.get<ValueId>();
-    return id ? find_constant(graph_, *id).has_value() : as_number(arg).has_value();
+  ValueId pass_view(const Node& node) {
+    views_.push_back(&node);
+    return node.tensor("self");
+  }
+
+  // What stands inside of the views that were met, as they show it: [N, K].
+  bool see_as_weight(SeenConstant& seen) const {
+    for (auto view = views_.rbegin(); view != views_.rend(); ++view)
+      if (!apply_view(graph_, **view, seen)) return false;
+    return seen.shape.size() == 2 && (!weight_kn_ || seen.permute({1, 0}));
   }
 
   // The weight has more numbers than what it is scaled and shifted by; repeated ones count once.
   int64_t elements(const Arg& arg) const {
     const ValueId* id = arg.get<ValueId>();
     if (!id) return 1;
-    const auto constant = find_constant(graph_, *id);
+    if (const auto constant = see_constant(graph_, *id)) return constant->different();
     const Dim count = product(graph_.value(*id).shape);
-    if (!count.valid() || !count.is_constant()) return INT64_MAX;
-    return constant && constant->repeats > 0 ? count.constant() / constant->repeats : count.constant();
+    return count.valid() && count.is_constant() ? count.constant() : INT64_MAX;
+  }
+
+  std::optional<Term> read_term(const Arg& arg, const Node& node) const {
+    Term term;
+    if (const ValueId* id = arg.get<ValueId>()) {
+      const auto shape = constant_shape(graph_.value(node.outputs[0]).shape);
+      term.matrix = see_constant(graph_, *id);
+      if (!shape || !term.matrix || !term.matrix->expand(*shape) || !see_as_weight(*term.matrix)) return std::nullopt;
+    } else if (const auto number = as_number(arg)) {
+      term.number = *number;
+    } else {
+      return std::nullopt;
+    }
+    return term;
+  }
+
+  bool is_constant(const Arg& arg) const {
+    const ValueId* id = arg.get<ValueId>();
+    return id ? see_constant(graph_, *id).has_value() : as_number(arg).has_value();
+  }
+
+  // The least and the greatest element; a number that is not whole makes no bytes.
+  std::optional<std::pair<int64_t, int64_t>> range(const Arg& arg) const {
+    const ValueId* id = arg.get<ValueId>();
+    if (!id) {
+      const auto whole = as_integer(arg);
+      return whole ? std::optional(std::pair(*whole, *whole)) : std::nullopt;
+    }
+    const auto seen = see_constant(graph_, *id);
+    if (!seen || is_floating(graph_.value(seen->parameter).dtype)) return std::nullopt;
+    const auto values = read_elements<int64_t>(graph_.value(seen->parameter).data);
+    if (!values || values->empty()) return std::nullopt;
+    const auto [low, high] = std::minmax_element(values->begin(), values->end());
+    return std::pair(*low, *high);
+  }
+
+  // Bytes wrap, unless the codes that are there stay far enough from the ends.
+  bool fits_byte(const Arg& inner, const Arg& outer, bool difference, DType dtype) const {
+    const auto a = range(inner), b = range(outer);
+    if (!a || !b || std::max(std::abs(b->first), std::abs(b->second)) > 1 << 16) return false;
+    const int64_t low = difference ? a->first - b->second : a->first + b->first;
+    const int64_t high = difference ? a->second - b->first : a->second + b->second;
+    return dtype == DType::i8 ? low >= -128 && high <= 127 : dtype == DType::u8 && low >= 0 && high <= 255;
   }
 
   bool take_operation(const Node& node, Arithmetic& out, ValueId& next) const {
-    const bool product = is_op(node, "aten.mul.Tensor"), sum = is_op(node, "aten.add.Tensor"),
-               difference = is_op(node, "aten.sub.Tensor");
+    const bool quotient = is_op(node, "aten.div.Tensor"), product = quotient || is_op(node, "aten.mul.Tensor"),
+               sum = is_op(node, "aten.add.Tensor"), difference = is_op(node, "aten.sub.Tensor");
     if (!product && !sum && !difference) return false;
     const DType dtype = graph_.value(node.outputs[0]).dtype;
-    if (product ? !is_floating(dtype) : as_number(node.arg("alpha")) != 1.0 || !is_wide(dtype))
-      return false;  // bytes would wrap
+    if (product ? !is_floating(dtype) : as_number(node.arg("alpha")) != 1.0) return false;
     Arg inner = node.arg("self"), outer = node.arg("other");
-    if (!difference && !(is_constant(outer) && elements(outer) <= elements(inner))) std::swap(inner, outer);
-    if (!inner.get<ValueId>() || !is_constant(outer)) return false;
-    std::optional<Term>& slot = product ? out.scale : out.scale ? out.zero : out.offset;
-    if (slot || (product && out.zero)) return false;
-    const double sign = product || &slot == &out.offset ? (difference ? -1 : 1) : (difference ? 1 : -1);
-    slot = Term{outer, sign};
+    if (!difference && !quotient && !(is_constant(outer) && elements(outer) <= elements(inner)))
+      std::swap(inner, outer);
+    if (!inner.get<ValueId>() || (!is_wide(dtype) && !fits_byte(inner, outer, difference, dtype))) return false;
+    auto term = read_term(outer, node);
+    if (!term) return false;
     next = *inner.get<ValueId>();
+    if (product) {
+      term->divides = quotient;
+      out.scales.push_back(std::move(*term));
+      return !out.zero;
+    }
+    std::optional<Term>& slot = out.scales.empty() ? out.offset : out.zero;
+    if (slot) return false;
+    term->sign = (&slot == &out.offset) == difference ? -1 : 1;
+    slot = std::move(*term);
     return true;
   }
 
   const Graph& graph_;
+  const bool weight_kn_;
+  std::vector<const Node*> views_;  // outermost first
 };
 
-// What a term has in common with the others: every number is there once per row and group.
-std::optional<Tensor> per_group(const Constant& constant, const Tensor& data, const Blocks& b) {
-  if (constant.repeats == 0) return !data.shape.empty() && data.shape.back() == 1 ? std::optional(data) : std::nullopt;
-  return constant.repeats == b.group ? std::optional(data.slice(data.shape.size() - 1, 0, 1)) : std::nullopt;
-}
-
-// A term as one number per row and group, or one for all repeated. kNoValue if it is neither.
+// A term as [N, G], in the parameter's own dtype where nothing was done to it; kNoValue if it changes within a group.
 ValueId constant_of_term(Graph& graph, const Term& term, ValueId codes, const Blocks& b) {
   const std::vector<int64_t> shape = {b.n, b.groups()};
   Elements<float> values;
   bool single = true;
-  if (const ValueId* id = term.value.get<ValueId>()) {
-    const Constant found = *find_constant(graph, *id);
-    ValueId constant = found.parameter;
-    // Integers that were cast are still integers.
-    if (found.cast && is_floating(graph.value(constant).dtype)) constant = cast_parameter(graph, constant, *found.cast);
-    single = graph.value(constant).data.numel() == 1;
-    if (!single) {
-      const auto once = per_group(found, graph.value(constant).data, b);
-      constant = once ? constant_as_shape(graph, add_parameter_view(graph, constant, *once), shape) : kNoValue;
-    }
-    if (constant == kNoValue) return kNoValue;
-    if (!single && term.sign == 1) return constant;
-    values = read_elements<float>(graph.value(constant).data);
-    if (!values) return kNoValue;
+  if (term.matrix) {
+    const ValueId numbers = add_block_numbers(graph, *term.matrix, b.group);
+    single = term.matrix->different() == 1;
+    if (numbers == kNoValue || (!single && term.sign == 1)) return numbers;
+    values = read_elements<float>(graph.value(numbers).data);
   } else {
-    values.emplace(1, static_cast<float>(*as_number(term.value)));
+    values.emplace(static_cast<size_t>(b.n * b.groups()), static_cast<float>(term.number));
   }
-  if (single) values->resize(static_cast<size_t>(b.n * b.groups()), values->front());
-  for (float& v : *values) v *= static_cast<float>(term.sign);
+  if (values)
+    for (float& v : *values) v *= static_cast<float>(term.sign);
   return add_constant(graph, codes, make_tensor(DType::f32, shape, values));
 }
 
-// How many of the codes share a scale: those of a group in the codes' own shape, or what a term was repeated by.
-int64_t group_size(const Graph& graph, const Arithmetic& weight, int64_t inner) {
-  for (const auto& term : {weight.scale, weight.zero, weight.offset})
-    if (const ValueId* id = term ? term->value.get<ValueId>() : nullptr)
-      if (const int64_t repeats = find_constant(graph, *id)->repeats) return repeats;
-  return inner;
+// The product of all scales, in f32 where it is not one of them.
+ValueId constant_of_scales(Graph& graph, const std::vector<Term>& scales, ValueId codes, const Blocks& b) {
+  if (scales.size() == 1 && !scales[0].divides) return constant_of_term(graph, scales[0], codes, b);
+  ValueId like = codes;
+  Elements<double> product(std::in_place, static_cast<size_t>(b.n * b.groups()), 1.0);
+  for (const Term& term : scales) {
+    Elements<double> factors(std::in_place, product ? product->size() : 0, term.number);
+    if (term.matrix) {
+      like = term.matrix->parameter;
+      const ValueId numbers = add_block_numbers(graph, *term.matrix, b.group);
+      if (numbers == kNoValue || !is_floating(graph.value(numbers).dtype)) return kNoValue;
+      factors = read_elements<double>(graph.value(numbers).data);
+    }
+    if (!factors) product.reset();
+    for (size_t i = 0; product && i < product->size(); ++i) {
+      if (term.divides) (*product)[i] /= (*factors)[i];
+      else (*product)[i] *= (*factors)[i];
+    }
+  }
+  Elements<float> rounded;
+  if (product) {
+    rounded.emplace(product->begin(), product->end());
+    // 0 / 0 and Inf * 0 depend on the order.
+    if (!std::all_of(rounded->begin(), rounded->end(), [](float v) { return std::isfinite(v); })) return kNoValue;
+  }
+  return add_constant(graph, like, make_tensor(DType::f32, {b.n, b.groups()}, rounded));
+}
+
+// How many codes of a row share all numbers. Blocks of terms nest, or the shorter would not divide the longer.
+int64_t group_size(const Arithmetic& weight, int64_t k) {
+  int64_t group = k;
+  auto shorten = [&](const std::optional<Term>& term) {
+    if (term && term->matrix) group = std::min(group, longest_block(*term->matrix));
+  };
+  for (const Term& scale : weight.scales) shorten(scale);
+  shorten(weight.zero);
+  shorten(weight.offset);
+  return group;
+}
+
+// Integers as narrow as they are, or fp8.
+std::optional<CodeForm> form_of_codes(const Tensor& data) {
+  if (is_float8(data.dtype)) {
+    const auto scheme = stored_scheme(data.dtype);
+    return scheme ? std::optional(CodeForm{*scheme, 0}) : std::nullopt;
+  }
+  return scan_codes(data);
 }
 
 }  // namespace
 
-std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, LinearSpec& spec) {
-  const auto size = constant_shape(graph.value(w).shape);
-  const auto read = size && size->size() == 2 ? ArithmeticReader(graph).read(w) : std::nullopt;
-  const auto stored = read ? constant_shape(read->shape) : std::nullopt;
-  if (!stored || stored->empty()) return "";
-  const Blocks b = {(*size)[0], (*size)[1], 1, group_size(graph, *read, stored->back())};
-  const bool fits = *stored == *size || (stored->size() == 3 && (*stored)[0] == b.n && (*stored)[2] == b.group);
-  if (!fits || b.group < 1 || b.k % b.group != 0) return "the codes have another shape than the weight";
-  const auto matrix = view_as_shape(graph.value(read->codes).data, *size);
-  const auto form = scan_codes(graph.value(read->codes).data);
-  if (!matrix || !form) return "the codes of the weight do not fit a byte";
+std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
+  const auto read = ArithmeticReader(graph, weight_kn).read(w);
+  if (!read) return "";
+  const int64_t n = read->codes.shape[0], k = read->codes.shape[1];
+  const Blocks b = {n, k, 1, group_size(*read, k)};
+  if (b.group == 1 && k > 1) return "the weight's factor is not one scale per output channel or group along K";
+  const auto matrix = view_as_shape(read->codes.axes, read->codes.shape);
+  const auto form = form_of_codes(graph.value(read->codes.parameter).data);
+  if (!matrix) return "the codes lie in another order than the weight";
+  if (!form) return "the codes of the weight do not fit a byte";
+  if (form->scheme == Scheme::f8 && (read->zero || read->offset)) return "an fp8 weight has no zero points";
+  const ValueId codes = read->codes.parameter;
   auto constant = [&](const std::optional<Term>& term) {
-    return term ? constant_of_term(graph, *term, read->codes, b) : kNoValue;
+    return term ? constant_of_term(graph, *term, codes, b) : kNoValue;
   };
-  const ValueId scale = constant(read->scale), zero = constant(read->zero), offset = constant(read->offset);
+  const ValueId scale = constant_of_scales(graph, read->scales, codes, b), zero = constant(read->zero),
+                offset = constant(read->offset);
   if (scale == kNoValue || (read->zero && zero == kNoValue) || (read->offset && offset == kNoValue))
     return "scale, zero point or offset of the weight is not one number per row and group";
   if (form->scheme == Scheme::w4) spec.note = kScannedNote;
-  if (auto missing =
-          take_affine_weight(graph, add_parameter_view(graph, read->codes, *matrix), *form, b, scale, zero, spec))
+  if (auto missing = take_affine_weight(graph, add_parameter_view(graph, codes, *matrix), *form, b, scale, zero, spec))
     return missing;
   if (offset == kNoValue) return std::nullopt;
   if (!may_have_offsets(scheme_info(spec.scheme)) || spec.offset != kNoValue)
@@ -214,9 +268,9 @@ namespace {
 
 Outcome build_arithmetic(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  if (gemm.weight_kn || !is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("");
+  if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("");
   LinearSpec spec{.x = gemm.x};
-  if (auto missing = take_arithmetic_weight(graph, gemm.w, spec)) return Outcome::miss(*missing);
+  if (auto missing = take_arithmetic_weight(graph, gemm.w, gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }

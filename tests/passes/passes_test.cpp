@@ -145,6 +145,11 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
       "aten.sub.Tensor(%a, 0.25) : f32[4, 2, 16]\n");
   const std::string twice =
       body("  %d = aten.mul.Tensor(%c, @s) : f32[4, 2, 16]\n  %b = aten.mul.Tensor(%d, @s) : f32[4, 2, 16]\n");
+  const std::string divided =
+      body("  %d = aten.mul.Tensor(@s, %c) : f32[4, 2, 16]\n  %b = aten.div.Tensor(%d, @z) : f32[4, 2, 16]\n");
+  const std::string by_zero =
+      body("  %d = aten.mul.Tensor(@s, %c) : f32[4, 2, 16]\n  %b = aten.div.Tensor(%d, 0) : f32[4, 2, 16]\n");
+  const std::string by_codes = body("  %b = aten.div.Tensor(@s, %c) : f32[4, 2, 16]\n");
   const std::string along_k = body("  %b = aten.mul.Tensor(%c, @k) : f32[4, 2, 16]\n");
   const std::string wraps =
       "  %i = aten.sub.Tensor(@w, 8) : u8[4, 2, 16]\n  %c = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n"
@@ -160,9 +165,13 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
       {"u8", own_zero.c_str(), 2, "group = 16"},
       {"u8", own_zero.c_str(), 200, "scheme = \"w8\", group = 16"},
       {"i8", minus.c_str(), -4, "offsets"},
-      {"i8", twice.c_str(), 1, ""},
+      {"i8", twice.c_str(), 1, "group = 16"},
       {"i8", along_k.c_str(), 1, ""},
+      {"i8", divided.c_str(), 1, "group = 16"},
+      {"i8", by_zero.c_str(), 1, ""},
+      {"i8", by_codes.c_str(), 1, ""},
       {"u8", wraps.c_str(), 3, ""},
+      {"u8", wraps.c_str(), 30, "zeros"},  // no code does
       {"i8", truncated.c_str(), 1, ""},
   };
   for (const Case& c : cases) {
