@@ -71,12 +71,23 @@ class LinearFinder {
     return {};
   }
 
-  // The linear's own scale is 1, what it was is multiplied behind the rounding: mul(cast_bf16(acc0), in0).
-  void scale_in_epilogue(LinearSpec& spec) {
+  // The linear's own scale is 1, what it was is multiplied behind the rounding: mul(cast_bf16(acc0), in0). Zero points too
+  // are taken off as the graph does it: sub(cast_bf16(acc0), cast_bf16(mul(in0, in1))) is rounded.
+  void scale_in_epilogue(NodeId root, LinearSpec& spec) {
     const int64_t n = graph_.value(spec.weight).data.shape[0];
-    spec.operands.push_back(constant_as_shape(graph_, spec.scale, {n}));
-    spec.epilogue = Expr::call("mul", {Expr::cast(spec.product, std::move(spec.epilogue)),
-                                       Expr::in(static_cast<int>(spec.operands.size()) - 1)});
+    auto operand = [&](ValueId id) {
+      spec.operands.push_back(id);
+      return Expr::in(static_cast<int>(spec.operands.size()) - 1);
+    };
+    auto rounded = [&](Expr e) { return Expr::cast(spec.product, std::move(e)); };
+    spec.epilogue = rounded(std::move(spec.epilogue));
+    if (spec.zero_rows != kNoValue) {
+      Expr rows = operand(one_per_row(root, spec.zero_rows, spec.x)), columns = operand(spec.zero_columns);
+      Expr zeros = rounded(Expr::call("mul", {std::move(rows), std::move(columns)}));
+      spec.epilogue = rounded(Expr::call("sub", {std::move(spec.epilogue), std::move(zeros)}));
+      spec.x_zero = kNoValue;
+    }
+    spec.epilogue = Expr::call("mul", {std::move(spec.epilogue), operand(constant_as_shape(graph_, spec.scale, {n}))});
     spec.scale = add_computed(graph_, {spec.scale}, "one", DType::f32, {n, 1},
                               [&] { return make_matrix(n, 1, [](int64_t, int64_t) { return 1.0; }); });
   }
@@ -134,7 +145,7 @@ class LinearFinder {
     take_row_view_off(root, spec);
     const bool rounds_product = spec.product == DType::bf16 || spec.product == DType::f16;
     if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts || shows(spec.product, out)))
-      scale_in_epilogue(spec);
+      scale_in_epilogue(root, spec);
     // Kernels store an offset beside its scale, in one dtype.
     if (spec.offset != kNoValue && graph_.value(spec.offset).dtype != graph_.value(spec.scale).dtype) {
       spec.scale = cast_parameter(graph_, spec.scale, DType::f32);

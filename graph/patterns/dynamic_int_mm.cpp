@@ -10,7 +10,12 @@
 // The shift is an implementation detail: it equals the symmetric s8 * s8 product. The plain form, _int_mm(%q, @wt) without
 // shift, is the same pattern. %xs and @scale may come in either order.
 //
-// Whether the bf16 of %f is kept is decided where the linear is made.
+// With zero points (act_mapping_type = ASYMMETRIC) what they add is taken off between the two scales:
+//
+//   %o = to((to(%xz, f32) * %xs) * to(sum(@w over K), f32), bf16)
+//   %y = (%f - %o) * @scale
+//
+// Whether the bf16 of %f, %o and their difference is kept is decided where the linear is made.
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
@@ -22,28 +27,23 @@ Pattern int_mm_of(Pattern x) {
   return once(op({"aten._int_mm.default"}, {{"self", std::move(x)}, {"mat2", any("w")}}));
 }
 
-Pattern dynamic_int_mm_pattern() {
+// The exact product, shifted or not, times the scales of rows.
+Pattern scaled_int_mm() {
   Pattern shifted = once(sub(int_mm_of(maybe_cast(add(any("q"), number("shift")))),
                              mul(op({"aten.sum.dim_IntList"}, {{"self", any("w")}}, "sum"), number("taken_off"))));
   Pattern product = either(std::move(shifted), int_mm_of(any("q")));
-  return mul(maybe_rows(once(mul(maybe_rows(std::move(product)), any("first")))), any("second"));
+  return maybe_rows(once(mul(maybe_rows(std::move(product)), any("first"))));
 }
 
-// Sum over K of a [K, N] weight, one number per column.
-bool sums_over_k(const Graph& graph, const Node& product) {
-  const Node* sub_node = nullptr;
-  for (const Node& node : graph.nodes)
-    if (is_op(node, "aten.sub.Tensor") && node.tensor("self") == product.outputs[0]) sub_node = &node;
-  if (!sub_node) return false;
-  const Node* factor = producer_if(graph, sub_node->tensor("other"), "aten.mul.Tensor");
-  if (!factor) return false;
-  for (const Arg& arg : factor->args) {
-    const ValueId* id = arg.get<ValueId>();
-    const Node* sum = id ? producer_if(graph, *id, "aten.sum.dim_IntList") : nullptr;
-    const auto* dims = sum ? sum->arg("dim").get<std::vector<Dim>>() : nullptr;
-    if (dims && dims->size() == 1 && as_axis(Arg((*dims)[0]), 2) == size_t{0}) return true;
-  }
-  return false;
+Pattern dynamic_int_mm_pattern() { return mul(scaled_int_mm(), any("second")); }
+
+Pattern with_zero_points_pattern() {
+  Pattern rows = mul(maybe_cast(any("zero")), any("zero_scale"));
+  rows.name = "zero_rows";
+  Pattern correction = maybe_cast(once(mul(std::move(rows), any("sums"))));
+  Pattern difference = sub(scaled_int_mm(), std::move(correction));
+  difference.name = "difference";
+  return mul(maybe_rows(once(std::move(difference))), any("second"));
 }
 
 // Of the two factors of `mul`, the one that is not `factor`.
@@ -52,33 +52,83 @@ DType dtype_of_other(const Graph& graph, const Node& mul, ValueId factor) {
   return graph.value(self == factor ? mul.tensor("other") : self).dtype;
 }
 
-Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
+// Is this the sum over K of the weight [N, K], exact, whatever it was cast to?
+bool is_column_sum(Graph& graph, ValueId sums, ValueId weight) {
+  const Node* node = producer_of(graph, sums);
+  while (node && is_op(*node, "aten.to.dtype")) node = producer_of(graph, node->tensor("self"));
+  if (!node || !is_op(*node, "aten.sum.dim_IntList")) return false;
+  const ValueId summed = node->tensor("self");
+  const DType dtype = graph.value(node->outputs[0]).dtype;
+  const auto* dims = node->arg("dim").get<std::vector<Dim>>();
+  if ((dtype != DType::i32 && dtype != DType::i64) || !is_parameter(graph, summed) || !dims || dims->size() != 1)
+    return false;
+  const auto axis = as_axis(Arg((*dims)[0]), graph.value(summed).shape.size());
+  return axis && *axis < 2 && weight_matrix(graph, summed, /*weight_kn=*/*axis == 0) == weight;
+}
+
+// Everything but the scales, which come in one order here and in two there.
+std::optional<std::string> take_int_mm(Graph& graph, const Match& m, LinearSpec& spec) {
   const Node product = graph.nodes[m.gemm_node()];
+  if (!is_parameter(graph, m.value("w")) || graph.value(m.value("w")).dtype != DType::i8)
+    return "the weight is not an int8 constant";
+  spec.weight = weight_matrix(graph, m.value("w"), /*weight_kn=*/true);
+  if (spec.weight == kNoValue) return "the int8 weight is not one matrix";
+  const bool shifted = !(product.tensor("self") == m.value("q"));
+  if (shifted &&
+      (m.number("shift") != 128 || m.number("taken_off") != 128 || !is_column_sum(graph, m.value("sum"), spec.weight)))
+    return "the shift of the activation is not the one that sum(w) over K takes off (128)";
+  return std::nullopt;
+}
+
+std::optional<std::string> take_weight_scale(Graph& graph, ValueId scale, LinearSpec& spec) {
+  const int64_t n = graph.value(spec.weight).data.shape[0];
+  const Shape& shape = graph.value(scale).shape;
+  if (!shape.empty() && shape.back().is_constant(n)) spec.scale = constant_as_shape(graph, scale, {n, 1});
+  if (spec.scale == kNoValue || !is_floating(graph.value(spec.scale).dtype))
+    return "the weight's scale is not a constant of N elements";
+  return std::nullopt;
+}
+
+Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
   LinearSpec spec{.scheme = Scheme::da8w8};
   if (!take_quantized_rows(graph, m.value("q"), spec)) return Outcome::miss("the activation is not quantized per row");
   if (spec.x_zero != kNoValue) return Outcome::miss("the activation has zero points, but nothing compensates for them");
-  const bool shifted = !(product.tensor("self") == m.value("q"));
-  if (shifted && (m.number("shift") != 128 || m.number("taken_off") != 128 || !sums_over_k(graph, product)))
-    return Outcome::miss("the shift of the activation is not the one that sum(w) over K takes off (128)");
+  if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
   ValueId first = m.value("first"), second = m.value("second");
   if (under_rows(graph, first) != spec.x_scale) std::swap(first, second);
   else spec.product = dtype_of_other(graph, graph.nodes[m.nodes().back()], second);
   if (under_rows(graph, first) != spec.x_scale)
     return Outcome::miss("the product is not scaled by the activation's own scale");
-  if (!is_parameter(graph, m.value("w")) || graph.value(m.value("w")).dtype != DType::i8)
-    return Outcome::miss("the weight is not an int8 constant");
-  spec.weight = weight_matrix(graph, m.value("w"), /*weight_kn=*/true);
-  if (spec.weight == kNoValue) return Outcome::miss("the int8 weight is not one matrix");
-  const int64_t n = graph.value(spec.weight).data.shape[0];
-  const Shape& shape = graph.value(second).shape;
-  if (!shape.empty() && shape.back().is_constant(n)) spec.scale = constant_as_shape(graph, second, {n, 1});
-  if (spec.scale == kNoValue || !is_floating(graph.value(spec.scale).dtype))
-    return Outcome::miss("the weight's scale is not a constant of N elements");
+  if (auto missing = take_weight_scale(graph, second, spec)) return Outcome::miss(*missing);
+  return Outcome::match(std::move(spec));
+}
+
+Outcome build_with_zero_points(Graph& graph, const Match& m) {
+  LinearSpec spec{.scheme = Scheme::da8w8};
+  if (!take_quantized_rows(graph, m.value("q"), spec)) return Outcome::miss("the activation is not quantized per row");
+  if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
+  ValueId zero = m.value("zero"), zero_scale = m.value("zero_scale");
+  if (under_rows(graph, zero) == spec.x_scale) std::swap(zero, zero_scale);
+  if (under_rows(graph, m.value("first")) != spec.x_scale || under_rows(graph, zero_scale) != spec.x_scale)
+    return Outcome::miss("the product is not scaled by the activation's own scale");
+  if (spec.x_zero == kNoValue || under_rows(graph, zero) != spec.x_zero ||
+      !is_column_sum(graph, m.value("sums"), spec.weight))
+    return Outcome::miss("what is taken off is not the activation's zero point times sum(w) over K");
+  if (auto missing = take_weight_scale(graph, m.value("second"), spec)) return Outcome::miss(*missing);
+  const Node& difference = *producer_of(graph, m.value("difference"));
+  spec.product = graph.value(difference.outputs[0]).dtype;
+  if (graph.value(difference.tensor("self")).dtype != spec.product ||
+      graph.value(difference.tensor("other")).dtype != spec.product)
+    return Outcome::miss("the product and what is taken off are rounded to other dtypes");
+  spec.zero_rows = m.value("zero_rows");
+  spec.zero_columns = m.value("sums");
   return Outcome::match(std::move(spec));
 }
 
 }  // namespace
 
 const Recognizer kDynamicIntMm = {"dynamic int8 activation, _int_mm", dynamic_int_mm_pattern, build_dynamic_int_mm};
+const Recognizer kDynamicIntMmWithZeros = {"dynamic int8 activation with zero points, _int_mm",
+                                           with_zero_points_pattern, build_with_zero_points};
 
 }  // namespace qcg

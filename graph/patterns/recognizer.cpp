@@ -9,9 +9,19 @@ namespace qcg {
 
 std::span<const Recognizer> recognizers() {
   static const Recognizer kAll[] = {
-      kScaledProduct,         kDynamicDequantized,     kStaticDequantized,    kDynamicIntMm,
-      kDa8w4Linear,           kWeightOnlyMmScale,      kWeightOnlyInt8Pack,   kWeightOnlyInt4Pack,
-      kWeightOnlyDequantized, kWeightOnlyScaledWeight, kWeightOnlyArithmetic, kIntMm,
+      kScaledProduct,
+      kDynamicDequantized,
+      kStaticDequantized,
+      kDynamicIntMm,
+      kDynamicIntMmWithZeros,
+      kDa8w4Linear,
+      kWeightOnlyMmScale,
+      kWeightOnlyInt8Pack,
+      kWeightOnlyInt4Pack,
+      kWeightOnlyDequantized,
+      kWeightOnlyScaledWeight,
+      kWeightOnlyArithmetic,
+      kIntMm,
       kWeightOnlyUnscaled,
       kDenseLinear,
   };

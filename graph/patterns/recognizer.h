@@ -32,6 +32,8 @@ struct LinearSpec {
   int64_t group = 0;
   Expr epilogue = Expr::acc(0);
   DType product = DType::f32;    // what the graph rounds x times w times x_scale to before it applies `scale`
+  ValueId zero_rows = kNoValue;  // with such a rounding and x_zero: what the graph takes off is the rounded product of
+  ValueId zero_columns = kNoValue;  // one number per row and one per column
   std::string note;              // for explain: what the numbers of the weight told
 };
 
@@ -57,9 +59,9 @@ struct Recognizer {
 std::span<const Recognizer> recognizers();
 
 // One per file of this folder.
-extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDa8w4Linear,
-    kWeightOnlyMmScale, kWeightOnlyInt8Pack, kWeightOnlyInt4Pack, kWeightOnlyDequantized, kWeightOnlyScaledWeight,
-    kWeightOnlyArithmetic, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
+extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDynamicIntMmWithZeros,
+    kDa8w4Linear, kWeightOnlyMmScale, kWeightOnlyInt8Pack, kWeightOnlyInt4Pack, kWeightOnlyDequantized,
+    kWeightOnlyScaledWeight, kWeightOnlyArithmetic, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
 
 // --- What the recognizers share -------------------------------------------------------------------------------------
 
