@@ -16,6 +16,9 @@
 //   %y = (%f - %o) * @scale
 //
 // Whether the bf16 of %f, %o and their difference is kept is decided where the linear is made.
+//
+// Whatever comes of %i otherwise (a static scale, as in Int8StaticActivationInt8WeightConfig), without the shift it is the
+// exact integer product alone.
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
@@ -27,11 +30,14 @@ Pattern int_mm_of(Pattern x) {
   return once(op({"aten._int_mm.default"}, {{"self", std::move(x)}, {"mat2", any("w")}}));
 }
 
+Pattern shifted_int_mm_pattern() {
+  return sub(int_mm_of(maybe_cast(add(any("q"), number("shift")))),
+             mul(op({"aten.sum.dim_IntList"}, {{"self", any("w")}}, "sum"), number("taken_off")));
+}
+
 // The exact product, shifted or not, times the scales of rows.
 Pattern scaled_int_mm() {
-  Pattern shifted = once(sub(int_mm_of(maybe_cast(add(any("q"), number("shift")))),
-                             mul(op({"aten.sum.dim_IntList"}, {{"self", any("w")}}, "sum"), number("taken_off"))));
-  Pattern product = either(std::move(shifted), int_mm_of(any("q")));
+  Pattern product = either(once(shifted_int_mm_pattern()), int_mm_of(any("q")));
   return maybe_rows(once(mul(maybe_rows(std::move(product)), any("first"))));
 }
 
@@ -73,10 +79,10 @@ std::optional<std::string> take_int_mm(Graph& graph, const Match& m, LinearSpec&
     return "the weight is not an int8 constant";
   spec.weight = weight_matrix(graph, m.value("w"), /*weight_kn=*/true);
   if (spec.weight == kNoValue) return "the int8 weight is not one matrix";
-  const bool shifted = !(product.tensor("self") == m.value("q"));
-  if (shifted &&
-      (m.number("shift") != 128 || m.number("taken_off") != 128 || !is_column_sum(graph, m.value("sum"), spec.weight)))
+  if (product.tensor("self") == m.value("q")) return std::nullopt;
+  if (m.number("shift") != 128 || m.number("taken_off") != 128 || !is_column_sum(graph, m.value("sum"), spec.weight))
     return "the shift of the activation is not the one that sum(w) over K takes off (128)";
+  if (graph.value(product.tensor("self")).dtype != DType::u8) return "the shifted activation is not uint8";
   return std::nullopt;
 }
 
@@ -125,10 +131,22 @@ Outcome build_with_zero_points(Graph& graph, const Match& m) {
   return Outcome::match(std::move(spec));
 }
 
+Outcome build_shifted_int_mm(Graph& graph, const Match& m) {
+  LinearSpec spec{.scheme = Scheme::s8s8};
+  if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
+  for (spec.x = m.value("q"); graph.value(spec.x).dtype != DType::i8;) {
+    const Node* cast = producer_if(graph, spec.x, "aten.to.dtype");
+    if (!cast || is_floating(graph.value(spec.x).dtype)) return Outcome::miss("what is shifted is not int8");
+    spec.x = cast->tensor("self");
+  }
+  return Outcome::match(std::move(spec));
+}
+
 }  // namespace
 
 const Recognizer kDynamicIntMm = {"dynamic int8 activation, _int_mm", dynamic_int_mm_pattern, build_dynamic_int_mm};
 const Recognizer kDynamicIntMmWithZeros = {"dynamic int8 activation with zero points, _int_mm",
                                            with_zero_points_pattern, build_with_zero_points};
+const Recognizer kShiftedIntMm = {"_int_mm of a shifted activation", shifted_int_mm_pattern, build_shifted_int_mm};
 
 }  // namespace qcg

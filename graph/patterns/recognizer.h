@@ -61,7 +61,7 @@ std::span<const Recognizer> recognizers();
 // One per file of this folder.
 extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized, kDynamicIntMm, kDynamicIntMmWithZeros,
     kDa8w4Linear, kWeightOnlyMmScale, kWeightOnlyInt8Pack, kWeightOnlyInt4Pack, kWeightOnlyDequantized,
-    kWeightOnlyScaledWeight, kWeightOnlyArithmetic, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
+    kWeightOnlyScaledWeight, kWeightOnlyArithmetic, kShiftedIntMm, kIntMm, kWeightOnlyUnscaled, kDenseLinear;
 
 // --- What the recognizers share -------------------------------------------------------------------------------------
 
