@@ -89,9 +89,9 @@ std::optional<std::string> take_int_mm(Graph& graph, const Match& m, LinearSpec&
 std::optional<std::string> take_weight_scale(Graph& graph, ValueId scale, LinearSpec& spec) {
   const int64_t n = graph.value(spec.weight).data.shape[0];
   const Shape& shape = graph.value(scale).shape;
-  if (!shape.empty() && shape.back().is_constant(n)) spec.scale = constant_as_shape(graph, scale, {n, 1});
+  if (product(shape).is_constant(1) || shape.back().is_constant(n)) spec.scale = channel_numbers(graph, scale, n);
   if (spec.scale == kNoValue || !is_floating(graph.value(spec.scale).dtype))
-    return "the weight's scale is not a constant of N elements";
+    return "the weight's scale is not a constant of one element or N";
   return std::nullopt;
 }
 
