@@ -19,6 +19,30 @@ Status check_quant_range(const OpArgs& a, std::string_view dtype_arg) {
   return {};
 }
 
+// One number per block, as many axes as the tensor has.
+Result<Shape> block_counts(const OpArgs& a, const Value& x) {
+  QCG_CHECK(block_shape(a, x.shape));
+  Shape shape;
+  const std::vector<Dim> block = a.dims("block_size");
+  for (size_t i = 0; i < block.size(); ++i) {
+    auto count = x.shape[i].divide_exactly(block[i]);
+    if (!count) return a.fail("block_size", fmt::format("{} does not divide {}", block[i].str(), x.shape[i].str()));
+    shape.push_back(*count);
+  }
+  return shape;
+}
+
+Result<Types> infer_choose_scale_float8(const OpArgs& a) {
+  const Value& x = a.tensor("tensor");
+  if (!is_floating(x.dtype)) return a.fail("tensor", "expected a floating dtype, got " + describe(x));
+  if (const DType to = *a.dtype("float8_dtype"); to != DType::f8e4m3 && to != DType::f8e5m2)
+    return a.unsupported("float8_dtype", fmt::format("quantization to {}", dtype_name(to)), "use e4m3 or e5m2");
+  if (*a.dtype("scale_dtype") != DType::f32)
+    return a.unsupported("scale_dtype", "scales that are rounded to powers of two", "use f32");
+  QCG_TRY(shape, block_counts(a, x));
+  return one(DType::f32, std::move(shape));
+}
+
 Result<Types> infer_choose_qparams(const OpArgs& a) {
   const Value* x = a.optional_tensor("input");
   if (!x) return a.fail("input", "without it there is nothing to measure");
@@ -31,13 +55,8 @@ Result<Types> infer_choose_qparams(const OpArgs& a) {
   QCG_TRY(blocks, block_shape(a, x->shape));
   Shape shape = blocks.reduced_shape();
   if (a.boolean("keepdim")) {
-    shape.clear();
-    std::vector<Dim> block = a.dims("block_size");
-    for (size_t i = 0; i < block.size(); ++i) {
-      auto count = x->shape[i].divide_exactly(block[i]);
-      if (!count) return a.fail("block_size", fmt::format("{} does not divide {}", block[i].str(), x->shape[i].str()));
-      shape.push_back(*count);
-    }
+    QCG_TRY(counts, block_counts(a, *x));
+    shape = std::move(counts);
   }
   DType zero = a.dtype("zero_point_dtype").value_or(mapping == "ASYMMETRIC" ? DType::i32 : x->dtype);
   return Types{{a.dtype("scale_dtype").value_or(x->dtype), shape}, {zero, shape}};
@@ -73,7 +92,9 @@ Result<Types> infer_dequantize(const OpArgs& a) {
 
 constexpr InferRow kRules[] = {
     {"torchao.choose_qparams_affine.default", infer_choose_qparams},
-    {"torchao.quantize_affine.default", infer_quantize}, {"torchao.dequantize_affine.default", infer_dequantize},
+    {"torchao.choose_scale_float8.default", infer_choose_scale_float8},
+    {"torchao.quantize_affine.default", infer_quantize},
+    {"torchao.dequantize_affine.default", infer_dequantize},
 };
 
 }  // namespace

@@ -20,31 +20,41 @@ constexpr Row kRows[] = {
     // products
     {"aten.linear.default", "(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", OpRole::matmul},
     {"aten.mm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
-    {"aten.addmm.default", "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", OpRole::matmul},
+    {"aten.addmm.default", "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     OpRole::matmul},
     {"aten.bmm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
-    {"aten.baddbmm.default", "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", OpRole::matmul},
+    {"aten.baddbmm.default", "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     OpRole::matmul},
     {"aten.matmul.default", "(Tensor self, Tensor other) -> Tensor", OpRole::matmul},
     {"aten._int_mm.default", "(Tensor self, Tensor mat2) -> Tensor", OpRole::matmul},
     {"aten._weight_int8pack_mm.default", "(Tensor self, Tensor mat2, Tensor scales) -> Tensor", OpRole::matmul},
-    {"aten._weight_int4pack_mm.default", "(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor", OpRole::matmul},
-    {"aten._weight_int4pack_mm_for_cpu.default", "(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor", OpRole::matmul},
+    {"aten._weight_int4pack_mm.default", "(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor",
+     OpRole::matmul},
+    {"aten._weight_int4pack_mm_for_cpu.default",
+     "(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor", OpRole::matmul},
     {"torchao.da8w4_linear_cpu.default",
-     "(Tensor input, Tensor input_scales, Tensor input_qzeros, Tensor weight, Tensor weight_scales, Tensor weight_qzeros, "
-     "Tensor compensation, Tensor? bias, ScalarType output_dtype) -> Tensor", OpRole::matmul},
+     "(Tensor input, Tensor input_scales, Tensor input_qzeros, Tensor weight, Tensor weight_scales, Tensor "
+     "weight_qzeros, "
+     "Tensor compensation, Tensor? bias, ScalarType output_dtype) -> Tensor",
+     OpRole::matmul},
     // products of quantized matrices, see scaled_product.h
     {"aten._scaled_mm.default",
      "(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, "
-     "ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor", OpRole::matmul},
+     "ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+     OpRole::matmul},
     {"aten._scaled_mm_v2.default",
      "(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, "
-     "int[] swizzle_b, Tensor? bias=None, ScalarType? out_dtype=None, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor",
+     "int[] swizzle_b, Tensor? bias=None, ScalarType? out_dtype=None, int[] contraction_dim=[], bool "
+     "use_fast_accum=False) -> Tensor",
      OpRole::matmul},
     {"tensor_cast.static_quant_linear.default",
      "(Tensor x, Tensor w, Tensor w_scale, Tensor? w_offset=None, Tensor? x_scale=None, Tensor? x_offset=None, "
-     "Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", OpRole::matmul},
+     "Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
+     OpRole::matmul},
     {"tensor_cast.static_quant_linear_int4.default",
      "(Tensor x, Tensor w, Tensor w_scale, Tensor? w_offset=None, Tensor? x_scale=None, Tensor? x_offset=None, "
-     "Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", OpRole::matmul},
+     "Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
+     OpRole::matmul},
     {"tensor_cast.fp8_linear.default",
      "(Tensor x, Tensor w, Tensor x_scale, Tensor w_scale, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
      OpRole::matmul},
@@ -55,71 +65,98 @@ constexpr Row kRows[] = {
     {"torchao.choose_qparams_affine.default",
      "(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, "
      "Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? zero_point_dtype=None, "
-     "bool keepdim=False) -> (Tensor, Tensor)", OpRole::quantize},
+     "bool keepdim=False) -> (Tensor, Tensor)",
+     OpRole::quantize},
+    {"torchao.choose_scale_float8.default",
+     "(Tensor tensor, SymInt[] block_size, ScalarType float8_dtype=f8e4m3, ScalarType scale_dtype=f32, "
+     "float? hp_value_lb=None, float? hp_value_ub=None) -> Tensor",
+     OpRole::quantize},
     {"torchao.quantize_affine.default",
      "(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, "
-     "Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor", OpRole::quantize},
+     "Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor",
+     OpRole::quantize},
     {"torchao.dequantize_affine.default",
      "(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, "
-     "Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=f32) -> Tensor", OpRole::quantize},
+     "Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=f32) -> Tensor",
+     OpRole::quantize},
     // quantized_decomposed: PyTorch 2 Export's own quantization (torch.ao.quantization.fx._decomposed)
     {"quantized_decomposed.quantize_per_tensor.default",
-     "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor", OpRole::quantize},
+     "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.quantize_per_tensor.tensor",
-     "(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor", OpRole::quantize},
+     "(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.quantize_per_tensor.tensor2",
-     "(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor", OpRole::quantize},
+     "(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.quantize_per_channel.default",
-     "(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor", OpRole::quantize},
+     "(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> "
+     "Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.quantize_per_token.default",
-     "(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor", OpRole::quantize},
+     "(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.quantize_per_channel_group.default",
-     "(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size) -> Tensor",
+     "(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int "
+     "group_size) -> Tensor",
      OpRole::quantize},
     {"quantized_decomposed.dequantize_per_tensor.default",
-     "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+     "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? "
+     "out_dtype=None) -> Tensor",
      OpRole::quantize},
     {"quantized_decomposed.dequantize_per_tensor.tensor",
-     "(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+     "(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? "
+     "out_dtype=None) -> Tensor",
      OpRole::quantize},
     {"quantized_decomposed.dequantize_per_tensor.tensor2",
      "(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype, *, "
-     "ScalarType? out_dtype=None) -> Tensor", OpRole::quantize},
+     "ScalarType? out_dtype=None) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.dequantize_per_channel.default",
      "(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, "
-     "ScalarType? out_dtype=None) -> Tensor", OpRole::quantize},
+     "ScalarType? out_dtype=None) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.dequantize_per_token.default",
-     "(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType output_dtype) -> Tensor",
+     "(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType "
+     "output_dtype) -> Tensor",
      OpRole::quantize},
     {"quantized_decomposed.dequantize_per_channel_group.default",
-     "(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, "
-     "ScalarType output_dtype) -> Tensor", OpRole::quantize},
+     "(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int "
+     "group_size, "
+     "ScalarType output_dtype) -> Tensor",
+     OpRole::quantize},
     {"quantized_decomposed.choose_qparams.tensor",
      "(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)", OpRole::quantize},
     {"quantized_decomposed.choose_qparams_symmetric.tensor",
      "(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)", OpRole::quantize},
-    {"quantized_decomposed.choose_qparams_per_token.default", "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", OpRole::quantize},
-    {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+    {"quantized_decomposed.choose_qparams_per_token.default", "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
      OpRole::quantize},
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric.default",
+     "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", OpRole::quantize},
     {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default",
      "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", OpRole::quantize},
     {"quantized_decomposed.convert_element_type.no_fuse", "(Tensor input, ScalarType dtype) -> Tensor", OpRole::copy},
     {"qcg.dequantize_4bit",  // ours, for native JSON: see four_bit.h
      "(Tensor packed, Tensor scales, str format, SymInt[] shape, Tensor? global_scale=None, int group=0, "
-     "str first_nibble='auto', ScalarType dtype=f32) -> Tensor", OpRole::quantize},
+     "str first_nibble='auto', ScalarType dtype=f32) -> Tensor",
+     OpRole::quantize},
     // casts and copies
     {"aten.to.dtype",
-     "(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
+     "(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
+     "Tensor",
      OpRole::copy},
     {"aten.to.dtype_layout",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-     "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor", OpRole::copy},
+     "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::copy},
     {"aten.to.device",
      "(Tensor self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-     "MemoryFormat? memory_format=None) -> Tensor", OpRole::copy},
+     "MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::copy},
     {"aten._to_copy.default",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-     "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", OpRole::copy},
+     "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::copy},
     {"aten.type_as.default", "(Tensor self, Tensor other) -> Tensor", OpRole::copy},
     {"aten.contiguous.default", "(Tensor self, *, MemoryFormat memory_format=0) -> Tensor", OpRole::copy},
     {"aten.clone.default", "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", OpRole::copy},
@@ -131,7 +168,8 @@ constexpr Row kRows[] = {
     {"prims.convert_element_type.default", "(Tensor a, ScalarType dtype) -> Tensor", OpRole::copy},
     {"aten._assert_tensor_metadata.default",
      "(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
-     "Layout? layout=None) -> ()", OpRole::assertion},
+     "Layout? layout=None) -> ()",
+     OpRole::assertion},
     // views
     {"aten.detach.default", "(Tensor self) -> Tensor", OpRole::view},
     {"aten.detach_.default", "(Tensor self) -> Tensor", OpRole::view},
@@ -151,8 +189,10 @@ constexpr Row kRows[] = {
     {"aten.unsqueeze.default", "(Tensor self, int dim) -> Tensor", OpRole::view},
     {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", OpRole::view},
     {"aten.expand_as.default", "(Tensor self, Tensor other) -> Tensor", OpRole::view},
-    {"aten.repeat_interleave.self_int", "(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", OpRole::view},
-    {"aten.slice.Tensor", "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", OpRole::view},
+    {"aten.repeat_interleave.self_int",
+     "(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", OpRole::view},
+    {"aten.slice.Tensor", "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+     OpRole::view},
     {"aten.select.int", "(Tensor self, int dim, SymInt index) -> Tensor", OpRole::view},
     {"aten.narrow.default", "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", OpRole::view},
     {"aten.split.Tensor", "(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", OpRole::view},
@@ -181,7 +221,8 @@ constexpr Row kRows[] = {
     {"aten.clamp_max.default", "(Tensor self, Scalar max) -> Tensor", OpRole::pointwise},
     {"aten.log_sigmoid.default", "(Tensor self) -> Tensor", OpRole::pointwise},
     {"aten.leaky_relu.default", "(Tensor self, Scalar negative_slope=0.01) -> Tensor", OpRole::pointwise},
-    {"aten.elu.default", "(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", OpRole::pointwise},
+    {"aten.elu.default", "(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+     OpRole::pointwise},
     {"aten.celu.default", "(Tensor self, Scalar alpha=1.0) -> Tensor", OpRole::pointwise},
     {"aten.softplus.default", "(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", OpRole::pointwise},
     {"aten.where.self", "(Tensor condition, Tensor self, Tensor other) -> Tensor", OpRole::pointwise},
@@ -193,22 +234,29 @@ constexpr Row kRows[] = {
     {"aten.logical_not.default", "(Tensor self) -> Tensor", OpRole::pointwise},
     {"aten.bitwise_not.default", "(Tensor self) -> Tensor", OpRole::pointwise},
     {"aten.full_like.default",
-     "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-     "MemoryFormat? memory_format=None) -> Tensor", OpRole::pointwise},
+     "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None, "
+     "MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::pointwise},
     {"aten.zeros_like.default",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-     "MemoryFormat? memory_format=None) -> Tensor", OpRole::pointwise},
+     "MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::pointwise},
     {"aten.ones_like.default",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-     "MemoryFormat? memory_format=None) -> Tensor", OpRole::pointwise},
+     "MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::pointwise},
     {"aten.full.default",
      "(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None) -> Tensor", OpRole::pointwise},
+     "bool? pin_memory=None) -> Tensor",
+     OpRole::pointwise},
     {"aten.zeros.default",
-     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
+     "Tensor",
      OpRole::pointwise},
     {"aten.ones.default",
-     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
+     "Tensor",
      OpRole::pointwise},
     {"aten.scalar_tensor.default",
      "(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
@@ -220,7 +268,8 @@ constexpr Row kRows[] = {
     {"aten._log_softmax.default", "(Tensor self, int dim, bool half_to_float) -> Tensor", OpRole::pointwise},
     {"aten.layer_norm.default",
      "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
-     "bool cudnn_enable=True) -> Tensor", OpRole::pointwise},
+     "bool cudnn_enable=True) -> Tensor",
+     OpRole::pointwise},
     {"aten.native_layer_norm.default",
      "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
      OpRole::pointwise},
@@ -233,18 +282,23 @@ constexpr Row kRows[] = {
     {"aten.min.default", "(Tensor self) -> Tensor", OpRole::reduction},
     {"aten.sum.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
     {"aten.mean.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
-    {"aten.sum.dim_IntList", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
-    {"aten.mean.dim", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", OpRole::reduction},
+    {"aten.sum.dim_IntList", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     OpRole::reduction},
+    {"aten.mean.dim", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     OpRole::reduction},
     {"aten.amax.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", OpRole::reduction},
     {"aten.amin.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", OpRole::reduction},
     // qcodegen's own, see graph.h
     {"qcg.linear",
-     "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] zeros=[], "
-     "Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, Expr[] epilogue) -> Tensor[]",
+     "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] "
+     "zeros=[], "
+     "Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, Expr[] "
+     "epilogue) -> Tensor[]",
      OpRole::internal},
     {"qcg.loop", "(Tensor[] operands, Expr[] exprs, bool integers=False) -> Tensor[]", OpRole::internal},
     {"qcg.quantize_rows",
-     "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> (Tensor, Tensor, Tensor)",
+     "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> (Tensor, "
+     "Tensor, Tensor)",
      OpRole::internal},
 };
 

@@ -117,6 +117,24 @@ int64_t to_integer(DType dtype, double v) {
   return element_to_int(dtype, element);
 }
 
+// The largest of a block over the largest fp8 number, rounded to the input's dtype before it is a f32.
+Result<Tensors> run_choose_scale_float8(const RefContext& c) {
+  const RefValue& x = c.tensor("tensor");
+  const std::vector<int64_t> out_shape = c.sizes(0);
+  int64_t blocks = 1;
+  for (int64_t size : out_shape) blocks *= size;
+  const Extremes e = find_extremes(read_rounded(x), x.data.shape, block_sizes(c), blocks);
+  const double largest = *c.node.arg("float8_dtype").get<DType>() == DType::f8e4m3 ? 448 : 57344;
+  std::vector<double> scales(blocks);
+  for (int64_t b = 0; b < blocks; ++b) {
+    double widest = max_nan(-e.low[b], e.high[b]);
+    if (c.has("hp_value_lb")) widest = max_nan(widest, round_as_eager(x.dtype, c.number("hp_value_lb")));
+    if (c.has("hp_value_ub")) widest = min_nan(widest, round_as_eager(x.dtype, c.number("hp_value_ub")));
+    scales[b] = round_as_eager(DType::f32, round_as_eager(x.dtype, widest / largest));
+  }
+  return Tensors{make_doubles(out_shape, std::move(scales))};
+}
+
 Result<Tensors> run_choose_qparams(const RefContext& c) {
   const RefValue& x = c.tensor("input");
   std::vector<int64_t> shape = x.data.shape;
@@ -238,6 +256,7 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
 
 constexpr RefRow kRules[] = {
     {"torchao.choose_qparams_affine.default", run_choose_qparams},
+    {"torchao.choose_scale_float8.default", run_choose_scale_float8},
     {"torchao.quantize_affine.default", run_quantize},
     {"torchao.dequantize_affine.default", run_dequantize},
     {"qcg.quantize_rows", run_quantize_rows},

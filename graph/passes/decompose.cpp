@@ -47,6 +47,7 @@ class Decomposer : OpEmitter {
     else if (as_gemm(graph_, like_)) results = {product_of_gemm()};
     else if (is_op(like_, "aten._weight_int8pack_mm.default")) results = {int8pack()};
     else if (is_op(like_, "torchao.choose_qparams_affine.default")) results = choose_qparams();
+    else if (is_op(like_, "torchao.choose_scale_float8.default")) results = {choose_scale_float8()};
     else if (is_op(like_, "torchao.quantize_affine.default")) results = {quantize()};
     else if (is_op(like_, "torchao.dequantize_affine.default")) {
       if (as_pointwise(graph_, like_)) return {};
@@ -167,8 +168,8 @@ class Decomposer : OpEmitter {
     std::vector<Dim> reduced;    // axes of cut
   };
 
-  std::optional<Blocks> blocks() {
-    const Shape shape = graph_.value(like_.tensor("input")).shape;
+  std::optional<Blocks> blocks(std::string_view input = "input") {
+    const Shape shape = graph_.value(like_.tensor(input)).shape;
     const auto* block = like_.arg("block_size").get<std::vector<Dim>>();
     Blocks out;
     auto add_axis = [&](const Dim& size, bool reduce) {
@@ -226,6 +227,17 @@ class Decomposer : OpEmitter {
     if (like_.tensor("zero_point") != kNoValue)
       x = binary("aten.sub.Tensor", x, to(reshape(like_.tensor("zero_point"), b->scales), dtype));
     return binary("aten.mul.Tensor", x, reshape(like_.tensor("scale"), b->scales));
+  }
+
+  ValueId choose_scale_float8() {
+    auto b = blocks("tensor");
+    if (!b) return 0;
+    const ValueId sizes = unary("aten.abs.default", reshape(like_.tensor("tensor"), b->cut));
+    ValueId widest = op("aten.amax.default", {{"self", sizes}, {"dim", b->reduced}, {"keepdim", true}});
+    if (!like_.arg("hp_value_lb").is_none() || !like_.arg("hp_value_ub").is_none())
+      widest = clamp(widest, like_.arg("hp_value_lb"), like_.arg("hp_value_ub"));
+    const bool e4m3 = *like_.arg("float8_dtype").get<DType>() == DType::f8e4m3;
+    return binary("aten.div.Tensor", widest, e4m3 ? 448.0 : 57344.0);
   }
 
   std::vector<ValueId> choose_qparams() {

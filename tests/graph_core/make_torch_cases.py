@@ -459,6 +459,17 @@ def composed():
     case("aten.baddbmm.default", torch.full((4,), math.nan), normal(2, 3, 5), normal(2, 5, 4), beta=0)
 
 
+def fp8_scales():
+    own = torch.Generator().manual_seed(29)
+    choose = "torchao.choose_scale_float8.default"
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        x = (torch.randn((2, 3, 16), generator=own) * 3).to(dtype)
+        x[0, 1] = 0
+        for block in ([1, 1, 16], [2, 3, 16], [1, 3, 4]):
+            case(choose, x, block, exact=True)
+    case(choose, x, [1, 1, 16], torch.float8_e5m2, torch.float32, 0.3, 4.0, exact=True)
+
+
 class Wrapped(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -511,3 +522,4 @@ fills()
 composed()
 for title, function, x in torch_quantizations.programs():
     program(title, function, x)
+fp8_scales()
