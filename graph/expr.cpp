@@ -297,6 +297,8 @@ int64_t Expr::evaluate_integers(std::span<const int64_t> ins) const {
   return as_signed(find_integer_function(function)->apply(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
 }
 
+double Expr::ulps() const { return kind == ExprKind::call ? find_function(function)->ulps : 0; }
+
 int Expr::count_nodes() const {
   int n = 1;
   for (const Expr& arg : args) n += arg.count_nodes();

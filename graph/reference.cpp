@@ -384,18 +384,11 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
 
 namespace {
 
-// What a kernel's f32 is off by, of the result of one operation: a few roundings, or 16 units in the last place of a function.
-constexpr double kRounding = 0x1p-22, kFunctionError = 0x1p-20;
-constexpr double kLeastResult = 1e-6;  // what is smaller may be off by as much as this
-constexpr std::string_view kFunctions[] = {"pow", "silu",  "gelu", "gelu_tanh", "tanh", "sigmoid", "exp",
-                                           "log", "rsqrt", "sin",  "cos",       "erf",  "log1p",   "expm1"};
-
-// What one operation adds to the errors of its arguments. A cast and what only chooses among numbers add none.
+// What one operation adds to the errors of its arguments. A result of a function that is close to 0 may be off by more of itself.
 double own_error(const Expr& e, double value) {
-  if (e.kind != ExprKind::call) return 0;
-  if (std::ranges::count(kFunctions, e.function) > 0) return kFunctionError * (std::abs(value) + kLeastResult);
-  constexpr std::string_view kRounded[] = {"add", "sub", "mul", "div", "reciprocal", "sqrt"};
-  return std::ranges::count(kRounded, e.function) > 0 ? kRounding * std::abs(value) : 0;
+  constexpr double kUlp = 0x1p-23, kLeastResult = 1e-6;
+  const double ulps = e.ulps();
+  return ulps * kUlp * (std::abs(value) + (ulps > kArithmeticUlps ? kLeastResult : 0));
 }
 
 }  // namespace
