@@ -6,8 +6,8 @@
 //   cast_bf16(add(acc0, in0))    residual add, then the graph's own cast
 //
 // Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output),
-// numbers. A cast node rounds; passes drop casts that only narrow an intermediate, unless it decides a step (steps.h) or
-// precision emulation is on.
+// numbers. A cast node rounds; passes drop casts that only narrow an intermediate, unless it decides a step (steps.h) or has
+// fewer bits than the result, or precision emulation is on.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class ExprKind : uint8_t { acc, in, number, cast, call };
 struct ExprFunction {
   std::string_view name;
   int arity;
-  double ulps = 0;  // of f32, that a kernel's result may be off by (templates/cpu/vector_math.h); 0: it chooses a number
+  double ulps = 0;  // of f32, that a kernel's result may be off by (templates/cpu/vector_math.h); 0: it only chooses
 };
 inline constexpr double kArithmeticUlps = 2, kFunctionUlps = 8;
 inline constexpr ExprFunction kExprFunctions[] = {
