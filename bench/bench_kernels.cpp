@@ -1,4 +1,4 @@
-// Times GEMM kernels against the ceilings of the same run: cold rotated weights, candidates interleaved in rounds.
+// Times GEMM kernels against the ceiling of the same run: cold rotated weights, candidates interleaved in rounds.
 //
 //   bench_kernels --scheme w8 --m 1,4,16,64,256 --n 28672 --k 4096 --isa avx512 --candidates 3
 //
@@ -16,12 +16,12 @@
 #include <span>
 #include <sstream>
 
-#include "bench/peaks.h"
 #include "bench/team.h"
 #include "cache/compile.h"
 #include "cache/toolchain.h"
-#include "codegen/gemm_layout.h"
+#include "codegen/gemm_shape.h"
 #include "codegen/problem.h"
+#include "codegen/tune.h"
 #include "runtime/abi.h"
 
 using namespace qcg;
@@ -202,25 +202,27 @@ Rows make_rows(const Problem& p, int64_t m, const Options& o) {
 }
 
 // Seconds per byte read and per operation, sampled between the candidates.
-struct Ceilings {
+struct Ceiling {
   std::vector<double> read_s, peak_s;
-  void sample(Team& team, const std::byte* region, size_t bytes, const Peak& peak) {
-    constexpr int64_t kLoops = 50000;
-    static volatile uint64_t sink;
+  void sample(Team& team, const std::byte* region, size_t bytes, Isa isa, const Microkernel& row) {
+    constexpr int kLoops = 4;
+    const std::string_view compute = row.compute == "maddubs" ? "madd16" : row.compute;  // whose peak is measured
     const size_t part = bytes / size_t(team.size()) / 256 * 256;
     double t = now();
-    team.run([&](int i) { sink = sink + read_all(region + size_t(i) * part, part); });
+    team.run([&](int i) { read_alone({region + size_t(i) * part, part}); });
     read_s.push_back((now() - t) / double(part * size_t(team.size())));
     t = now();
-    std::vector<double> count(size_t(team.size()));
-    team.run([&](int i) { count[size_t(i)] = peak.loop(kLoops); });
-    peak_s.push_back((now() - t) / (count[0] * peak.operations * team.size()));
+    std::vector<double> operations(size_t(team.size()));
+    team.run([&](int i) {
+      for (int loop = 0; loop < kLoops; ++loop) operations[size_t(i)] += multiply_alone(isa, compute);
+    });
+    peak_s.push_back((now() - t) * slices_of(row) / (operations[0] * team.size()));
   }
 };
 
-void print_entry(const std::string& scheme, int64_t m, const Entry& e, const Ceilings& ceilings, size_t packed,
+void print_entry(const std::string& scheme, int64_t m, const Entry& e, const Ceiling& ceiling, size_t packed,
                  const Options& o) {
-  const double read = 1 / median(ceilings.read_s), top = 1 / median(ceilings.peak_s);
+  const double read = 1 / median(ceiling.read_s), top = 1 / median(ceiling.peak_s);
   const double operations = 2.0 * double(m) * double(o.n) * double(o.k);
   const double seconds = median(e.seconds);
   const double roof = std::max(double(packed) / read, operations / top);
@@ -239,15 +241,14 @@ void bench_m(const std::string& scheme, const Problem& problem, Isa isa, int64_t
   if (entries.empty()) return;
   build(entries, problem, isa, o);
   Rows rows = make_rows(problem, m, o);
-  Ceilings ceilings;
+  Ceiling ceiling;
   {
     TimingLock lock(o.lock);
     Team team(o.threads);
     Launcher launcher{team, {}, weights.work()};
     for (int i = 0; i < o.threads; ++i) launcher.scratch.push_back(weights.work() + (size_t(i + 1) << 26));
-    const Peak peak = peak_of(*entries[0].candidate.microkernel);
     for (int round = 0; round < o.rounds; ++round) {
-      ceilings.sample(team, weights.next(), weights.packed(), peak);
+      ceiling.sample(team, weights.next(), weights.packed(), isa, *entries[0].candidate.microkernel);
       for (Entry& e : entries) {
         std::vector<qcg_arg> args = {{rows.x.data(), o.k}};
         if (scheme_info(problem.scheme).quantized_activation) args.push_back({rows.x_scale.data(), 1});
@@ -260,7 +261,7 @@ void bench_m(const std::string& scheme, const Problem& problem, Isa isa, int64_t
       }
     }
   }
-  for (const Entry& e : entries) print_entry(scheme, m, e, ceilings, weights.packed(), o);
+  for (const Entry& e : entries) print_entry(scheme, m, e, ceiling, weights.packed(), o);
 }
 
 bool bench_scheme(const std::string& scheme, const Target& target, const Options& o) {

@@ -7,7 +7,8 @@ namespace qcg {
 void CompileFlags::add_pass_flags(CLI::App& sub) {
   sub.add_option("graph", options.input, "a torch.export JSON, a .pt2, or native JSON")->required();
   sub.add_option("--weights", options.weights, "safetensors file or directory, or random:SEED; may be repeated");
-  sub.add_option("--target", options.target, "cpu, cpu:portable|avx2|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
+  sub.add_option("--target", options.target,
+                 "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
   sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
   sub.add_option("--print-after", print_after, "print the graph after this pass");
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");

@@ -24,9 +24,9 @@ bool is_sliced(const Microkernel& row) { return slices_of(row) > 1; }
 
 int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
-  if (is_sliced(row)) return 4;  // three slices of each
+  if (is_sliced(row)) return vector_bytes == 32 ? 2 : 4;  // three slices of each
   if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
-  if (vector_bytes == 32) return compute_info(row.compute).integer ? 4 : 6;
+  if (vector_bytes == 32) return compute_info(row.compute).integer && row.compute != "vnni" ? 4 : 6;
   // What four k of fp8 share while they are unpacked wants registers.
   if (row.scheme == Scheme::f8 && row.compute == "fma") return 8;
   return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight.bits == 8) ? 14 : 12;
@@ -40,7 +40,7 @@ constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
 bool tile_fits(const Microkernel& row, int mr, int64_t m) {
   if (has_tiles(row)) return mr == 16 || (mr == 32 && m > 16);
   // The 8-bit multiply-add takes three instructions, which pays where unpacking to floats is most of the work.
-  if (is_sliced(row) && row.isa == Isa::avx2) return mr == 1 && m == 1;
+  if (is_sliced(row) && row.compute == "maddubs") return mr == 1 && m == 1;
   const int most = max_rows(row);
   // Few rows: one row tile, so that weights pass once.
   if (m <= kSmallM && (mr > kSmallM || mr < std::min<int64_t>(m, most))) return false;
@@ -176,6 +176,7 @@ void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, st
 
 bool runs_on(Isa isa, Isa target) {
   if (isa == target) return true;
+  if (target == Isa::avx2vnni) return isa == Isa::avx2;
   if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
   return target == Isa::avx512bf16 && isa == Isa::avx512;
 }
@@ -213,13 +214,14 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     size_t tile = 0;  // among those of its microkernel
   };
   std::vector<Ranked> ranked;
+  const PackedLayout layout = layout_for(problem, target);
   for (const Microkernel& row : microkernel_table()) {
-    if (!runs_on(row.isa, target.isa) || !serves(row, problem)) continue;
+    if (!runs_on(row.isa, target.isa) || !serves(row, problem) || !unpacks_for(layout_kind(layout.kind), row)) continue;
     for (int mr : kTileRows) {
       if (!tile_fits(row, mr, m)) continue;
       Candidate c;
       c.microkernel = &row;
-      c.layout = layout_for(problem, target);
+      c.layout = layout;
       c.mr = mr;
       c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);

@@ -26,18 +26,6 @@ constexpr int kReadRounds = 8,
 constexpr int64_t kPeakIterations = 15'000;
 constexpr int kPieces = 8;  // of a round, per thread: a worker that wakes late still finds work and stays awake
 
-void read_piece(const std::byte* p, int64_t bytes) {
-  __m128i sum = _mm_setzero_si128();
-  for (int64_t i = 0; i + 64 <= bytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(p) + i + 2048, _MM_HINT_T0);
-    const auto* line = reinterpret_cast<const __m128i*>(p + i);
-    const __m128i a = _mm_xor_si128(_mm_loadu_si128(line), _mm_loadu_si128(line + 1));
-    const __m128i b = _mm_xor_si128(_mm_loadu_si128(line + 2), _mm_loadu_si128(line + 3));
-    sum = _mm_xor_si128(sum, _mm_xor_si128(a, b));
-  }
-  asm volatile("" ::"x"(sum));
-}
-
 double read_gbps(ThreadPool& pool) {
   // Beyond the last-level cache, where every round finds it cold.
   const int64_t bytes = std::clamp<int64_t>(this_machine().l3_bytes * 3 / 2, int64_t{256} << 20, int64_t{640} << 20);
@@ -91,6 +79,7 @@ QCG_PEAK_512(peak_bf16_512, "vdpbf16ps", "avx512bf16")
 QCG_PEAK_512(peak_int8_512, "vpdpbusd", "avx512vnni")
 QCG_PEAK_256(peak_f32_256, "vfmadd231ps", "avx2,fma")
 QCG_PEAK_256(peak_madd_256, "vpmaddwd", "avx2")
+QCG_PEAK_256(peak_int8_256, "%{vex%} vpdpbusd", "avx2,avxvnni")
 
 void peak_f32_128(int) {
   asm volatile("xorps %%xmm0, %%xmm0\nxorps %%xmm1, %%xmm1\nxorps %%xmm2, %%xmm2\nxorps %%xmm3, %%xmm3\n"
@@ -150,11 +139,18 @@ constexpr PeakLoop kPeakLoops[] = {
     {"bf16dot", Isa::avx512bf16, peak_bf16_512, kVectorOps * 32 * 2},
     {"fma", Isa::avx512, peak_f32_512, kVectorOps * 16 * 2},
     {"vnni", Isa::avx512, peak_int8_512, kVectorOps * 64 * 2},
+    {"vnni", Isa::avx2vnni, peak_int8_256, kVectorOps * 32 * 2},
     {"fma", Isa::avx2, peak_f32_256, kVectorOps * 8 * 2},
     {"madd16", Isa::avx2, peak_madd_256, kVectorOps * 16 * 2},
     {"fma", Isa::portable, peak_f32_128, kVectorOps * 4},
     {"madd16", Isa::portable, peak_f32_128, kVectorOps * 4},
 };
+
+const PeakLoop* find_loop(Isa isa, std::string_view compute) {
+  for (const PeakLoop& loop : kPeakLoops)
+    if (loop.compute == compute && runs_on(loop.isa, isa)) return &loop;
+  return nullptr;
+}
 
 // Every thread for a while; how many operations that was.
 double run(ThreadPool& pool, const PeakLoop& loop) {
@@ -193,18 +189,36 @@ Ceilings measure(Isa isa, int threads) {
 
 }  // namespace
 
+void read_alone(std::span<const std::byte> bytes) {
+  __m128i sum = _mm_setzero_si128();
+  for (int64_t i = 0; i + 64 <= std::ssize(bytes); i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(bytes.data()) + i + 2048, _MM_HINT_T0);
+    const auto* line = reinterpret_cast<const __m128i*>(bytes.data() + i);
+    const __m128i a = _mm_xor_si128(_mm_loadu_si128(line), _mm_loadu_si128(line + 1));
+    const __m128i b = _mm_xor_si128(_mm_loadu_si128(line + 2), _mm_loadu_si128(line + 3));
+    sum = _mm_xor_si128(sum, _mm_xor_si128(a, b));
+  }
+  asm volatile("" ::"x"(sum));
+}
+
 void read_once(ThreadPool& pool, std::span<const std::byte> bytes) {
   const int64_t pieces = pool.threads() * kPieces, part = std::ssize(bytes) / pieces / 256 * 256;
   pool.parallel_items(pieces, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
-      read_piece(bytes.data() + i * part, i + 1 < pieces ? part : std::ssize(bytes) - i * part);
+      read_alone(bytes.subspan(size_t(i * part), size_t(i + 1 < pieces ? part : std::ssize(bytes) - i * part)));
   });
 }
 
 double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute) {
-  for (const PeakLoop& loop : kPeakLoops)
-    if (loop.compute == compute && runs_on(loop.isa, isa)) return run(pool, loop);
-  return 0;
+  const PeakLoop* loop = find_loop(isa, compute);
+  return loop != nullptr ? run(pool, *loop) : 0;
+}
+
+double multiply_alone(Isa isa, std::string_view compute) {
+  const PeakLoop* loop = find_loop(isa, compute);
+  if (loop == nullptr) return 0;
+  loop->work(0);
+  return loop->operations;
 }
 
 Ceilings measure_ceilings(Isa isa, int threads) {
@@ -219,13 +233,13 @@ Ceilings measure_ceilings(Isa isa, int threads) {
 namespace {
 
 // Streaming what is read and written once, and multiplying at `gflops`.
-Floors floors(const Problem& problem, int64_t m, double read_gbps, double gflops) {
-  double bytes = static_cast<double>(packed_bytes(problem, layout_for(problem, {Device::cpu, best_host_isa()})));
+Floors floors(const Problem& problem, int64_t m, const Ceilings& c, double gflops) {
+  double bytes = static_cast<double>(packed_bytes(problem, layout_for(problem, {Device::cpu, c.isa})));
   bytes += static_cast<double>(m * problem.k) * static_cast<double>(dtype_bytes(problem.activation));
   for (const Output& output : problem.outputs)
     bytes += static_cast<double>(m * output.n) * static_cast<double>(dtype_bytes(output.dtype));
   const double operations = 2.0 * static_cast<double>(m * problem.k) * static_cast<double>(problem.n_total());
-  return {bytes / (read_gbps * 1e9), gflops > 0 ? operations / (gflops * 1e9) : 0};
+  return {bytes / (c.read_gbps * 1e9), gflops > 0 ? operations / (gflops * 1e9) : 0};
 }
 
 }  // namespace
@@ -241,13 +255,13 @@ Fastest fastest_compute(const Problem& problem, const Ceilings& c) {
 }
 
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
-  return c.read_gbps > 0 ? floors(problem, m, c.read_gbps, fastest_compute(problem, c).gflops).longer_s() : 0;
+  return c.read_gbps > 0 ? floors(problem, m, c, fastest_compute(problem, c).gflops).longer_s() : 0;
 }
 
 std::optional<Floors> floors_of(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& c) {
   const auto rate = c.instruction_gflops.find(candidate.microkernel->compute);
   if (c.read_gbps <= 0 || rate == c.instruction_gflops.end()) return {};
-  return floors(problem, m, c.read_gbps, rate->second / slices_of(*candidate.microkernel));
+  return floors(problem, m, c, rate->second / slices_of(*candidate.microkernel));
 }
 
 }  // namespace qcg

@@ -48,6 +48,8 @@ struct LayoutKind {
   // Whether codes are unpacked to floats in the order in which they lie: k = 0 4 1 5 2 6 3 7.
   bool is_shuffled() const { return bits < 8 && columns == 1; }
 };
+// Whether the row's instruction multiplies weights of this form.
+bool unpacks_for(const LayoutKind& form, const Microkernel& row);
 const LayoutKind& layout_kind(std::string_view kind);  // precondition: a row of the table
 
 // How one instruction family multiplies: a unit is kd consecutive k of one row, 4 bytes of packed activations.

@@ -38,17 +38,17 @@ constexpr LayoutKind kForms[] = {
     {"i8",     1, 8,  "fma",                         "[K][nr] s8"},
     {"i8x4r",  4, 8,  "fma bf16dot amx_bf16 vnni",   "[K/4][nr/16][4][16] s8", "", 0, 1, 16},
     {"i8x2",   2, 8,  "madd16",                      "[K/2][nr][2] s8"},
-    {"u8x4",   4, 8,  "vnni amx_int8",               "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
+    {"u8x4",   4, 8,  "fma vnni amx_int8",           "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
     {"e4m3",   1, 8,  "fma",                         "[K][nr] e4m3", "fp8.h", 0, 256},
     {"e4m3x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e4m3", "fp8.h", 0, 256, 4, 2},
     {"e5m2",   1, 8,  "fma",                         "[K][nr] e5m2", "fp8.h"},
     {"e5m2x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e5m2", "fp8.h", 0, 1, 4, 2},
     {"i4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
     {"i4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
-    {"i4x8r",  8, 4,  "fma maddubs",                 "[K/8][nr/4][4][4][2] u4 = s4 + 8: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 8, 1, 4},
+    {"i4x8r",  8, 4,  "fma maddubs vnni",            "[K/8][nr/4][4][4][2] u4 = s4 + 8: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 8, 1, 4},
     {"f4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
     {"f4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12},
-    {"f4x8r",  8, 4,  "fma maddubs",                 "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 4},
+    {"f4x8r",  8, 4,  "fma maddubs vnni",            "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 4},
     {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 1, 1, "bf16dot amx_bf16"},
     {"n4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] nf4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 4},
 };
@@ -83,6 +83,8 @@ constexpr Kernel kKernels[] = {
     {"avx512_vnni",     avx512,     kGemm,   i8,         "vnni"},
     {"avx512_sliced",   avx512,     kGemm,   bf16,       "vnni"},
     {"avx512_fma",      avx512,     kGemm,   f32,        "fma"},
+    {"avx2vnni_vnni",   avx2vnni,   kGemm,   i8,         "vnni"},
+    {"avx2vnni_sliced", avx2vnni,   kGemm,   bf16,       "vnni"},
     {"avx2_madd16",     avx2,       kGemm,   i8,         "madd16"},
     {"avx2_maddubs",    avx2,       kGemm,   i8,         "maddubs"},
     {"avx2_sliced",     avx2,       kGemm,   bf16,       "maddubs"},
@@ -94,26 +96,26 @@ constexpr Kernel kKernels[] = {
 struct Weight {
   Scheme scheme;
   DType dtype;
-  std::string_view portable, avx2, wide;  // forms
+  std::string_view portable, avx2, avx2vnni, wide;  // forms
 };
 constexpr Weight kWeights[] = {
-    // scheme         dtype   portable  avx2      avx512 and up
-    {Scheme::dense,   f32,    "f32",    "f32",    "f32"},
-    {Scheme::dense,   bf16,   "bf16x2", "bf16x2", "bf16x2"},
-    {Scheme::dense,   f16,    "f16",    "f16",    "f16"},
-    {Scheme::w8,      i8,     "i8",     "i8",     "i8x4r"},
-    {Scheme::w4,      i8,     "i4x8",   "i4x8r",  "i4x8u"},
-    {Scheme::f8,      f8e4m3, "e4m3",   "e4m3x4r", "e4m3x4r"},
-    {Scheme::f8,      f8e5m2, "e5m2",   "e5m2x4r", "e5m2x4r"},
-    {Scheme::f4,      i8,     "f4x8",   "f4x8r",  "f4x8u"},
-    {Scheme::nf4,     i8,     "n4x8",   "n4x8r",  "n4x8"},
-    {Scheme::da8w8,   i8,     "i8x2",   "i8x2",   "u8x4"},
-    {Scheme::da8w4,   i8,     "i4x8",   "i4x8u",  "i4x8u"},
-    {Scheme::da8f4,   i8,     "f4x8",   "f4x8u",  "f4x8u"},
-    {Scheme::s8s8,    i8,     "i8x2",   "i8x2",   "u8x4"},
+    // scheme         dtype   portable  avx2       avx2vnni   avx512 and up
+    {Scheme::dense,   f32,    "f32",     "f32",     "f32",     "f32"},
+    {Scheme::dense,   bf16,   "bf16x2",  "bf16x2",  "bf16x2",  "bf16x2"},
+    {Scheme::dense,   f16,    "f16",     "f16",     "f16",     "f16"},
+    {Scheme::w8,      i8,     "i8",      "i8",      "u8x4",    "i8x4r"},
+    {Scheme::w4,      i8,     "i4x8",    "i4x8r",   "i4x8r",   "i4x8u"},
+    {Scheme::f8,      f8e4m3, "e4m3",    "e4m3x4r", "e4m3x4r", "e4m3x4r"},
+    {Scheme::f8,      f8e5m2, "e5m2",    "e5m2x4r", "e5m2x4r", "e5m2x4r"},
+    {Scheme::f4,      i8,     "f4x8",    "f4x8r",   "f4x8r",   "f4x8u"},
+    {Scheme::nf4,     i8,     "n4x8",    "n4x8r",   "n4x8r",   "n4x8"},
+    {Scheme::da8w8,   i8,     "i8x2",    "i8x2",    "u8x4",    "u8x4"},
+    {Scheme::da8w4,   i8,     "i4x8",    "i4x8u",   "i4x8u",   "i4x8u"},
+    {Scheme::da8f4,   i8,     "f4x8",    "f4x8u",   "f4x8u",   "f4x8u"},
+    {Scheme::s8s8,    i8,     "i8x2",    "i8x2",    "u8x4",    "u8x4"},
 };
 
-std::string_view form_on(const Weight& weight, Isa isa) { return isa == portable ? weight.portable : isa == avx2 ? weight.avx2 : weight.wide; }
+std::string_view form_on(const Weight& weight, Isa isa) { return isa == portable ? weight.portable : isa == avx2 ? weight.avx2 : isa == avx2vnni ? weight.avx2vnni : weight.wide; }
 
 bool has_word(std::string_view words, std::string_view word) {
   const size_t at = words.find(word), end = at + word.size();
@@ -135,6 +137,8 @@ std::vector<Microkernel> make_table() {
 
 }  // namespace
 
+bool unpacks_for(const LayoutKind& form, const Microkernel& row) { return has_word(row.rounds ? form.rounded_computes : form.computes, row.compute); }
+
 const LayoutKind& layout_kind(std::string_view kind) {
   return *std::find_if(std::begin(kForms), std::end(kForms), [&](const LayoutKind& row) { return row.kind == kind; });
 }
@@ -152,7 +156,9 @@ PackedLayout layout_for(const Problem& problem, const Target& target) {
   if (isa_info(target.isa).device == Device::cuda) return {64, 8, std::string(kCudaRows)};
   const auto* weight = std::find_if(std::begin(kWeights), std::end(kWeights), [&](const Weight& row) { return row.scheme == problem.scheme && row.dtype == problem.weight; });
   if (weight == std::end(kWeights)) weight = kWeights;  // no candidate either
-  const std::string kind(form_on(*weight, target.isa));
+  // Slices of bytes are what int8 weights are unsigned for; f32 activations are multiplied as they are.
+  const bool sliced = target.isa != avx2vnni || problem.activation != f32;
+  const std::string kind(form_on(*weight, sliced ? target.isa : avx2));
   return {isa_info(target.isa).vector_bytes / 2, layout_kind(kind).k_step, kind};
 }
 

@@ -20,6 +20,7 @@ namespace qcg {
 namespace {
 
 constexpr std::string_view kAvx2Flags = "-mavx2 -mfma -mf16c";
+constexpr std::string_view kAvx2VnniFlags = "-mavx2 -mfma -mf16c -mavxvnni";
 constexpr std::string_view kAvx512Flags =
     "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512";
 constexpr std::string_view kAvx512Bf16Flags =
@@ -33,6 +34,7 @@ constexpr IsaInfo kIsas[] = {
     {Isa::amx, "amx", Device::cpu, 64, kAmxFlags, "amx.h", "AMX int8 and bf16 tiles on top of avx512bf16"},
     {Isa::avx512bf16, "avx512bf16", Device::cpu, 64, kAvx512Bf16Flags, "avx512bf16.h", "avx512, bf16 dot products and VBMI"},
     {Isa::avx512, "avx512", Device::cpu, 64, kAvx512Flags, "avx512.h", "AVX-512 F, BW, VL, DQ and VNNI"},
+    {Isa::avx2vnni, "avx2vnni", Device::cpu, 32, kAvx2VnniFlags, "avx2.h", "AVX2, FMA, F16C and AVX-VNNI"},
     {Isa::avx2, "avx2", Device::cpu, 32, kAvx2Flags, "avx2.h", "AVX2, FMA and F16C"},
     {Isa::portable, "portable", Device::cpu, 32, "", "portable.h", "GCC vector extensions, any CPU"},
     {Isa::sm_90a, "sm_90a", Device::cuda, 0, "", "", "NVIDIA Hopper"},

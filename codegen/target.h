@@ -17,7 +17,7 @@
 namespace qcg {
 
 enum class Device : uint8_t { cpu, cuda };
-enum class Isa : uint8_t { portable, avx2, avx512, avx512bf16, amx, sm_80, sm_90a };
+enum class Isa : uint8_t { portable, avx2, avx2vnni, avx512, avx512bf16, amx, sm_80, sm_90a };
 
 struct IsaInfo {
   Isa isa;
@@ -41,7 +41,7 @@ struct Target {
   Isa isa = Isa::portable;
   std::string str() const;  // "cpu:avx512"
 };
-// "cpu" (best of the host), "cpu:portable|avx2|avx512|avx512vnni|avx512bf16|amx", "cuda:sm_80|sm_90a".
+// "cpu" (best of the host), "cpu:portable|avx2|avx2vnni|avx512|avx512vnni|avx512bf16|amx", "cuda:sm_80|sm_90a".
 Result<Target> parse_target(std::string_view text);
 
 // CPU model, core count, cache sizes, ISA flags: in every tune record and in the key of whole compiles.

@@ -93,6 +93,9 @@ Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in
 // operations that was, 0 for a Compute that is not measured.
 void read_once(ThreadPool& pool, std::span<const std::byte> bytes);
 double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute);
+// The same by the calling thread alone.
+void read_alone(std::span<const std::byte> bytes);
+double multiply_alone(Isa isa, std::string_view compute);
 // The measured instruction that multiplies a problem fastest, three times as slowly where it multiplies slices; without a name
 // if none was measured.
 struct Fastest {

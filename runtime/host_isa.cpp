@@ -11,13 +11,17 @@
 namespace qcg {
 namespace {
 
-enum class Level { portable, avx2, avx512, avx512bf16, amx };
+enum class Level { portable, avx2, avx2vnni, avx512, avx512bf16, amx };
+
+// Each contains those before it, but AVX-512 came without VNNI for vectors of AVX2.
+bool contains(Level level, Level other) { return other == level || (other < level && other != Level::avx2vnni); }
 
 struct IsaRow {
   std::string_view name;
   Level level;
 };
-constexpr IsaRow kIsas[] = {{"portable", Level::portable},     {"avx2", Level::avx2}, {"avx512", Level::avx512},
+constexpr IsaRow kIsas[] = {{"portable", Level::portable},     {"avx2", Level::avx2}, {"avx2vnni", Level::avx2vnni},
+                            {"avx512", Level::avx512},
                             {"avx512vnni", Level::avx512},  // another name of avx512, which includes VNNI
                             {"avx512bf16", Level::avx512bf16}, {"amx", Level::amx}};
 
@@ -42,6 +46,7 @@ struct Feature {
 constexpr Feature kFeatures[] = {
     {Level::avx2, 1, 0, kEcx, 28, "AVX"},           {Level::avx2, 1, 0, kEcx, 12, "FMA"},
     {Level::avx2, 1, 0, kEcx, 29, "F16C"},          {Level::avx2, 7, 0, kEbx, 5, "AVX2"},
+    {Level::avx2vnni, 7, 1, kEax, 4, "AVX_VNNI"},
     {Level::avx512, 7, 0, kEbx, 16, "AVX512F"},     {Level::avx512, 7, 0, kEbx, 17, "AVX512DQ"},
     {Level::avx512, 7, 0, kEbx, 30, "AVX512BW"},    {Level::avx512, 7, 0, kEbx, 31, "AVX512VL"},
     {Level::avx512, 7, 0, kEcx, 11, "AVX512_VNNI"}, {Level::avx512bf16, 7, 1, kEax, 5, "AVX512_BF16"},
@@ -81,10 +86,10 @@ std::string why_host_lacks(Level level) {
   if (level == Level::portable) return {};
   constexpr Feature kOsXsave = {Level::avx2, 1, 0, kEcx, 27, "OSXSAVE"};
   for (const Feature& f : kFeatures)
-    if (f.level <= level && !has_bit(f)) return "the CPU has no " + std::string(f.name);
+    if (contains(level, f.level) && !has_bit(f)) return "the CPU has no " + std::string(f.name);
   const uint64_t saved = has_bit(kOsXsave) ? read_xcr0() : 0;
   for (const SavedState& s : kSavedStates)
-    if (s.level <= level && (saved & s.mask) != s.mask)
+    if (contains(level, s.level) && (saved & s.mask) != s.mask)
       return "the operating system does not save the " + std::string(s.name);
   if (level == Level::amx && !get_tile_permission())
     return "the kernel refuses this process the AMX tiles (arch_prctl)";

@@ -10,7 +10,7 @@
 
 namespace qcg {
 
-// Empty: kernels for `isa` (portable, avx2, avx512, avx512bf16, amx) may run. Otherwise what is missing, in words.
+// Empty: kernels for `isa` (portable, avx2, avx2vnni, avx512, avx512bf16, amx) may run. Otherwise what is missing, in words.
 // For amx this asks the kernel for the process's permission to use the tiles (once, before threads use them).
 std::string why_host_lacks(std::string_view isa);
 

@@ -11,6 +11,12 @@
 QCG_INLINE void keep(vf& acc) { asm("" : "+x"(acc)); }
 QCG_INLINE void keep(vi& acc) { asm("" : "+x"(acc)); }
 
+// Four k of int8, xor 0x80 for the instructions that take them unsigned.
+template <int U>
+QCG_INLINE vf fma_weight_u8x4(const uint8_t* p) {
+  return vi_to_f(vi_sra(vi_shl(_mm256_xor_si256(dword_load(p), _mm256_set1_epi8((char)0x80)), 24 - 8 * U), 24));
+}
+
 QCG_INLINE vi madd16_zero() { return int_zero(); }
 QCG_INLINE vi madd16_add(vi a, vi b) { return vi_add(a, b); }
 QCG_INLINE vi madd16_load(const void* p) { return int_load(p); }

@@ -29,6 +29,13 @@ template <int U>
 QCG_INLINE vi maddubs_weight_f4x8r(const uint8_t* p) { return raised_e2m1(codes_of_columns<U>(p)); }
 template <int U>
 QCG_INLINE vi maddubs_weight_f4x8u(const uint8_t* p) { return raised_e2m1(nibbles<U != 0>(dword_load(p))); }
+template <int U>
+QCG_INLINE vi vnni_weight_f4x8r(const uint8_t* p) {  // high nibbles loaded again, as in int4.h
+  if constexpr (U != 0) asm("" : "+r"(p));
+  return maddubs_weight_f4x8r<U>(p);
+}
+template <int U>
+QCG_INLINE vi vnni_weight_f4x8u(const uint8_t* p) { return maddubs_weight_f4x8u<U>(p); }
 #else
 QCG_INLINE qcg_i4 e2m1_lookup(qcg_i4 code) {
   static const int8_t table[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

@@ -25,6 +25,14 @@ template <int U>
 QCG_INLINE vi maddubs_weight_i4x8r(const uint8_t* p) { return codes_of_columns<U>(p); }
 template <int U>
 QCG_INLINE vi maddubs_weight_i4x8u(const uint8_t* p) { return nibbles<U != 0>(dword_load(p)); }
+// High nibbles are loaded again: 12 sums leave no registers in which they could wait for the low ones.
+template <int U>
+QCG_INLINE vi vnni_weight_i4x8r(const uint8_t* p) {
+  if constexpr (U != 0) asm("" : "+r"(p));
+  return maddubs_weight_i4x8r<U>(p);
+}
+template <int U>
+QCG_INLINE vi vnni_weight_i4x8u(const uint8_t* p) { return maddubs_weight_i4x8u<U>(p); }
 #else
 template <int U>
 QCG_INLINE vf fma_weight_i4x8(const uint8_t* p) { return vi_to_f(vi_sra(vi_shl(dword_load(p), 28 - 4 * U), 28)); }

@@ -30,7 +30,7 @@ Case make_case(Problem problem, Isa isa, int64_t m, uint64_t seed) {
 TEST_CASE("epilogues over several segments and every kind of operand") {
   std::vector<Case> cases;
   uint64_t seed = 1;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::amx}) {
     for (Scheme scheme : {Scheme::dense, Scheme::w8, Scheme::w4}) {
       // gate * up and an unrelated sibling: two outputs of one problem.
       Problem p = base(scheme, DType::bf16, scheme == Scheme::dense ? DType::bf16 : DType::i8, {45, 45, 19}, 70);
@@ -66,7 +66,7 @@ TEST_CASE("int8 results are rounded to even and saturate, and come back as float
   };
   std::vector<Case> cases;
   uint64_t seed = 100;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx})
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::amx})
     for (DType activation : {DType::i8, DType::u8}) {
       Problem p = base(Scheme::da8w8, activation, DType::i8, {37, 19, 21}, 52);
       const Expr silu = quantized(Expr::call("silu", {Expr::acc(0)}), 8, 7, 0, 255);

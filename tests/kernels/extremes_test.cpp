@@ -52,7 +52,7 @@ Problem problem_of(const Row& row) {
 
 TEST_CASE("long sums, extreme scales and both ends of every range") {
   std::vector<Case> cases;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx})
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::avx512bf16, Isa::amx})
     for (const Row& row : kRows) {
       Case c;
       c.problem = problem_of(row);

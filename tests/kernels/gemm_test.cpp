@@ -9,7 +9,7 @@ using namespace qcg::test;
 
 namespace {
 
-constexpr Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
+constexpr Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
 struct SchemeCase {
   Scheme scheme;
@@ -247,7 +247,7 @@ TEST_CASE("AMX competes with vectors, and leaves them float activations") {
   CHECK(tiles({Scheme::w8, DType::f32, DType::i8, 0, DType::f32}, 65, 256, false) == 0);
   Problem p = problem_of(da8w8, {512}, {64}, 0);
   for (const Candidate& c : candidates(p, amx, 5, 256)) CHECK(c.layout == layout_for(p, {Device::cpu, Isa::avx512}));
-  for (Isa isa : {Isa::avx512bf16, Isa::avx512, Isa::avx2, Isa::portable})
+  for (Isa isa : {Isa::avx512bf16, Isa::avx512, Isa::avx2vnni, Isa::avx2, Isa::portable})
     for (const Candidate& c : candidates(p, {Device::cpu, isa}, 5, 256)) CHECK(c.microkernel->isa != Isa::amx);
 }
 
@@ -276,7 +276,7 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
                                       {Scheme::da8w4, DType::i8, DType::i8, 32, DType::f32, DType::bf16}};
   std::vector<Case> cases;
   unsigned serial = 0;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512bf16})
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512bf16})
     for (const SchemeCase& s : kCases) {
       std::set<std::pair<bool, bool>> seen;
       for (const Candidate& candidate : candidates(problem_of(s, {200}, {70, 9}, 0), {Device::cpu, isa}, 17, 64)) {

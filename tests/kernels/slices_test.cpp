@@ -39,7 +39,7 @@ Problem problem_of(const Row& row) {
 // Every microkernel and blocking that slices activations, for few rows and for many.
 std::vector<Case> make_cases() {
   std::vector<Case> cases;
-  for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512bf16})
+  for (const Isa isa : {Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::avx512bf16})
     for (const Row& row : kRows)
       for (const int64_t m : {int64_t{1}, int64_t{4}, int64_t{16}}) {
         std::set<bool> seen;

@@ -25,7 +25,7 @@ namespace {
 struct Allowed {
   int dots_per_store, dots_per_read;
 };
-Allowed allowed_for(Isa isa) { return isa == Isa::avx2 ? Allowed{16, 1} : Allowed{40, 8}; }
+Allowed allowed_for(Isa isa) { return isa_info(isa).vector_bytes == 32 ? Allowed{16, 1} : Allowed{40, 8}; }
 
 // The instructions a compute row lives on, as the assembler spells them.
 bool is_dot(std::string_view compute, const std::string& line) {

@@ -127,6 +127,7 @@ void check_target(const std::string& target) {
 TEST_CASE("real graphs: best of the host") { check_target("cpu"); }
 TEST_CASE("real graphs: portable") { check_target("cpu:portable"); }
 TEST_CASE("real graphs: avx2") { check_target("cpu:avx2"); }
+TEST_CASE("real graphs: avx2vnni") { check_target("cpu:avx2vnni"); }
 TEST_CASE("real graphs: avx512") { check_target("cpu:avx512"); }
 
 // Its products are exact and every rounding is the graph's: the bits are eager torch's, through two quantizations.

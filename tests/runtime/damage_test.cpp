@@ -134,7 +134,7 @@ TEST_CASE("programs for other machines and versions are refused with the reason"
     CHECK(load_error(sample).message.find("avx1024") != std::string::npos);
   }
   SUBCASE("instruction set this host lacks") {
-    for (const char* isa : {"avx2", "avx512", "avx512bf16", "amx"}) {
+    for (const char* isa : {"avx2", "avx2vnni", "avx512", "avx512bf16", "amx"}) {
       sample.manifest["isa"] = isa;
       sample.sign();
       CHECK(load_checked(sample).ok() == why_host_lacks(isa).empty());

@@ -372,4 +372,5 @@ TEST_CASE("the host's instruction sets are known by name") {
     CHECK((now || !lacks));
     lacks = now;
   }
+  CHECK((!why_host_lacks("avx2vnni").empty() || why_host_lacks("avx2").empty()));
 }

@@ -1,0 +1,198 @@
+// qgemm_i8_da8w4_g32_f32_n16_k64_1x16x8_avx2vnni_vnni
+//
+// gemm da8w4 x=i8 w=i8 k=64 group=32 k_segments=64 segment(16) output(f32 16 = acc0) m=0..
+// candidate: avx2vnni_vnni 1x16 prefetch=2048
+// weights: da8w4 packed as [K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 16 columns
+//
+//            16 columns = 2 vectors
+//          +--------+--------+
+//   1 rows |  acc   |  acc   |  += vnni weight units x broadcast activation units of 4 k
+//          +--------+--------+
+//
+// nodes:
+//   linear
+//
+// %y = qcg.linear([%x], weights = [@proj.weight])
+#include "abi.h"
+#include "gemm_avx2vnni.h"
+#include "quant/scale.h"
+#include "quant/int4.h"
+
+namespace {
+
+constexpr int MR = 1, NR = 16;
+constexpr int64_t UNITS = 16;  // of packed activations per row; 4 k each
+constexpr int64_t TILE = MR * NR;
+constexpr int64_t GROUPS = 2, WORDS = 1;  // per group and row: what its zero points and offsets add to sums
+
+inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+inline int64_t group_length(int64_t g) { return g + 1 < GROUPS ? 32 : 32; }
+inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
+  return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
+}
+
+// Phase 0: activations of one row tile.
+void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
+  const int64_t m = call->params[0];
+  qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
+  qcg_unit* const x_sums = sums_of(call, tile);
+  qcg_unit* const filled = dst;
+  (void)scratch;
+  for (int r = 0; r < MR; ++r) {
+    const int64_t i = tile * MR + r;
+    if (i >= m) {
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
+      for (int64_t g = 0; g < GROUPS * WORDS; ++g) x_sums[g * MR + r] = 0;
+      continue;
+    }
+    int8_t* const row = (int8_t*)(filled + r * UNITS);
+    {
+      const int8_t* x = (const int8_t*)call->args[0].data + i * call->args[0].stride;
+      pack_s8_i8(row + 0, x, 64);
+    }
+    for (int64_t g = 0; g < GROUPS; ++g) {
+      const auto sum = sum_elements(row + g * 32, group_length(g));
+      qcg_unit* const words = x_sums + g * (WORDS * MR) + r;
+      *words = (qcg_unit)(-8 * sum);
+    }
+  }
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
+// Groups [g0, g1): the integers of a group are summed exactly, then scaled into c.
+__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const qcg_unit* x_sums, const uint8_t* next, int64_t next_step) {
+  (void)next, (void)next_step;
+  x_sums += g0 * (WORDS * MR);
+  vf c0_0 = first ? v_zero() : fma_load(c + 0);
+  vf c0_1 = first ? v_zero() : fma_load(c + 32);
+  for (int64_t g = g0; g < g1; ++g) {
+    const uint8_t* const header = w;
+    __builtin_prefetch(w + 2048, 0, 3);
+    w += 64;
+  vi a0_0 = vnni_zero();
+    vi a0_1 = vnni_zero();
+    vi a0_0_1 = vnni_zero();
+    vi a0_1_1 = vnni_zero();
+    for (int64_t i = 0; i < 4; ++i) {
+      {
+        __builtin_prefetch(w + 2048, 0, 3);
+        const auto w0 = vnni_weight_i4x8u<0>(w + 0);
+        const auto w1 = vnni_weight_i4x8u<0>(w + 32);
+        const auto x0 = vnni_broadcast(x + 0);
+        a0_0 = vnni_dot(a0_0, w0, x0);
+        a0_1 = vnni_dot(a0_1, w1, x0);
+      }
+      {
+        const auto w0 = vnni_weight_i4x8u<1>(w + 0);
+        const auto w1 = vnni_weight_i4x8u<1>(w + 32);
+        const auto x0 = vnni_broadcast(x + 1);
+        a0_0_1 = vnni_dot(a0_0_1, w0, x0);
+        a0_1_1 = vnni_dot(a0_1_1, w1, x0);
+      }
+      w += 64;
+      x += 2 * MR;
+    }
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
+    a0_0 = vnni_add(a0_0, a0_0_1);
+    a0_1 = vnni_add(a0_1, a0_1_1);
+
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    c0_0 = add_group(c0_0, vi_add(a0_0, vi_set1((int32_t)x_sums[0])), s0);
+    c0_1 = add_group(c0_1, vi_add(a0_1, vi_set1((int32_t)x_sums[0])), s1);
+    x_sums += WORDS * MR;
+  }
+  fma_store(c + 0, c0_0);
+  fma_store(c + 32, c0_1);
+}
+
+// Output 0: acc0
+void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int64_t tiles, int64_t row0, int64_t col0) {
+  const int64_t m = call->params[0];
+  const int64_t rows = row0 + tiles * MR < m ? tiles * MR : m - row0;
+  const qcg_arg y = call->args[3];
+  (void)panel;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float x_scale = ((const float*)call->args[1].data)[(row0 + r) * call->args[1].stride];
+    for (int v = 0; v < 2; ++v) {
+      const int64_t column = col0 + v * VL;
+      if (column >= 16) break;
+      const int n = 16 - column < VL ? (int)(16 - column) : VL;
+      const int64_t at = v * VL;
+      // segment 0: proj
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
+      acc0 = v_mul(acc0, v_set1(x_scale));
+      float* const out = (float*)y.data + (row0 + r) * y.stride + column;
+      const vf result = acc0;
+      if (n == VL) v_store_f32(out, result);
+      else v_store_f32_n(out, result, n);
+    }
+  }
+}
+
+// Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
+void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
+  constexpr int64_t SEGMENTS = 1, SEGMENT = 960, PANEL = SEGMENTS * SEGMENT;
+  const uint8_t* const weights = (const uint8_t*)call->args[2].data + 0;
+  const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
+    for (int64_t p = p0; p < p1; ++p) {
+      uint8_t* const panel_c = c;
+      for (int64_t j = 0; j < SEGMENTS; ++j) {
+        const uint8_t* const w = weights + p * PANEL + j * SEGMENT;
+        const uint8_t* const next = w + SEGMENT;
+        constexpr int64_t count = 2;
+        // Each row tile fetches its share of the next block of weights.
+        const int64_t fetches = count * 4;
+        const int64_t next_step = (320 * count + tiles * fetches - 1) / (tiles * fetches);
+        for (int64_t t = 0; t < tiles; ++t)
+          multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, sums_of(call, t0 + t), next + t * fetches * next_step, next_step);
+      }
+      finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
+    }
+}
+
+// Items of phase 1: row blocks of all tiles x chunks of 1 panels.
+constexpr int64_t CHUNKS = 1;
+inline int64_t tiles_per_block(const qcg_call* call) {
+  const int64_t tiles = tiles_of(call);
+  return tiles;
+}
+int64_t items(const qcg_call* call, uint32_t phase) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  return phase == 0 ? tiles : (tiles + block - 1) / block * CHUNKS;
+}
+int64_t shared_bytes(const qcg_call* call) {
+  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (UNITS + 1 + GROUPS * WORDS) * 4;
+}
+int64_t scratch_bytes(const qcg_call* call) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t product = tiles_per_block(call) * TILE * 4 * 1;
+  return product > MR * UNITS * 4 ? product : MR * UNITS * 4;
+}
+void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  if (phase == 0) {
+    for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, tile, scratch);
+    return;
+  }
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
+    const int64_t count = tiles - t0 < block ? tiles - t0 : block;
+    {
+      const int64_t p0 = (chunk - 0) * 1;
+      const int64_t p1 = p0 + 1 < 1 ? p0 + 1 : 1;
+      run_output_0(call, t0, count, p0, p1, (uint8_t*)scratch);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+extern const qcg_kernel golden __attribute__((visibility("default")));
+const qcg_kernel golden = {QCG_KERNEL_ABI, 2, items, shared_bytes, scratch_bytes, run};
+}
