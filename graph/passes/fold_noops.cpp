@@ -9,7 +9,7 @@
 //   - makes full, full_like and their kin an expanded number, repeat_interleave a reshape of an expanded axis;
 //   - writes a reduction of the whole tensor as one over all axes;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
-//     and every leftover in-place op its functional twin.
+//     and every leftover in-place op its functional twin, with the cast back that writing into a narrower tensor is.
 //
 // Why first: patterns are written against this form; every later pass may assume it.
 #include <algorithm>
@@ -143,6 +143,19 @@ class NoopFolder {
     if (plain == node.op->name || node.op->role == OpRole::view) return;
     node.op = find_op(plain);
     count_change("in-place ops made functional");
+    cast_back(id);
+  }
+
+  // sub_(x: bf16, y: f32) is to(sub(x, y): f32): bf16.
+  void cast_back(NodeId id) {
+    const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
+    const auto types = infer_types(graph_, node);
+    const ValueId out = node.outputs[0];
+    if (!types.ok() || (*types)[0].dtype == graph_.value(out).dtype) return;
+    const ValueId wide = emit(graph_, node.op->name, node.args, (*types)[0], node, graph_.value(out).name + ".wide");
+    const OpSchema* cast = find_op("aten.to.dtype");
+    graph_.nodes[id].op = cast;
+    graph_.nodes[id].args = make_args(*cast, {{"self", wide}, {"dtype", graph_.value(out).dtype}});
   }
 
   bool fold_copy(NodeId id, ValueId input) {
