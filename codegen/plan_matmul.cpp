@@ -22,6 +22,14 @@ Status as_batches(const Node& node, View& x, View& w, View& y) {
   return {};
 }
 
+Status check_product_dtype(const Node& node, DType dtype) {
+  if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) return {};
+  return Error::unsupported(node.where,
+                            fmt::format("{} ({}) multiplies matrices of {}, which has no kernel",
+                                        join_names(node.origins), node.op->name, dtype_name(dtype)),
+                            "convert the model and its inputs to f32, bf16 or f16 (model.float()) and export it again");
+}
+
 }  // namespace
 
 // mm, bmm, matmul and linear of two activations: neither side is a constant that could be packed.
@@ -35,6 +43,7 @@ Status Planner::lower_matmul(const Node& node) {
       (linear && node.tensor("bias") != kNoValue))
     return Error::unsupported(node.where, fmt::format("{} of these operands has no lowering", op),
                               "make one operand a parameter, or write it as bmm of two rank-3 tensors");
+  for (ValueId id : {a, b, node.outputs[0]}) QCG_CHECK(check_product_dtype(node, graph_.value(id).dtype));
   View x = view(a), w = view(b);
   if (linear) std::swap(w.shape[0], w.shape[1]), std::swap(w.strides[0], w.strides[1]);
   const Shape& out_shape = graph_.value(node.outputs[0]).shape;

@@ -89,9 +89,19 @@ TEST_CASE("damaged graphs are errors of the input") {
 TEST_CASE("all unsupported operators are listed at once, with source lines") {
   const std::string graph = shared_graph("llama_tiny_lm_f32/graph.pt2");
   if (graph.empty()) return;
-  check_error(
-      {"compile", graph}, 1, "Unsupported",
-      {"operators", "aten.cumsum.default", "aten.diff.default", "aten.arange", "$.graph_module.graph.nodes[", ".py:"});
+  check_error({"compile", graph}, 1, "Unsupported",
+              {"operators", "aten.cumsum.default", "aten.diff.default", "aten.arange",
+               "$.graph_module.graph.nodes[", ".py:"});
+}
+
+TEST_CASE("a product in f64 is refused by its name, with the remedy") {
+  TempDir dir;
+  spit(dir / "f64.json", R"({"format": "qcodegen", "version": 1,
+    "inputs": [{"name": "x", "dtype": "f64", "shape": [3, 8]}],
+    "parameters": [{"name": "w", "dtype": "f64", "shape": [4, 8]}],
+    "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w"}, "outputs": ["proj"]}], "outputs": ["proj"]})");
+  check_error({"compile", dir / "f64.json", "--weights", "random:1", "-o", dir / "out.qcg"}, 1, "Unsupported",
+              {"$.nodes[0]", "proj", "f64", "model.float()"});
 }
 
 TEST_CASE("tensor subclasses are refused with their remedy") {
