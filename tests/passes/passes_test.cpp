@@ -292,8 +292,8 @@ graph(%x: bf16[s0, 32], %r: bf16[s0, 24]) {
   }
 }
 
-TEST_CASE("constants are folded when they are bound and small") {
-  const char* text = R"(param @a: f32[4, 4]
+TEST_CASE("constants are folded when they are bound and small, or no larger than what they are made of") {
+  const std::string head = "param @a: ", floats = R"(f32[4, 4]
 param @b: f32[4]
 graph(%x: f32[4, 4]) {
   %s = aten.add.Tensor(@a, @b) : f32[4, 4]
@@ -301,22 +301,32 @@ graph(%x: f32[4, 4]) {
   %y = aten.mul.Tensor(%x, %t) : f32[4, 4]
   return %y
 }
+)",
+                    codes = R"(i8[4, 4]
+param @b: f32[4]
+graph(%x: f32[4, 4]) {
+  %c = aten.to.dtype(@a, dtype = f32) : f32[4, 4]
+  %s = aten.add.Tensor(%c, @b) : f32[4, 4]
+  %y = aten.mul.Tensor(%x, %s) : f32[4, 4]
+  return %y
+}
 )";
-  Graph unbound = parse(text);
-  REQUIRE(run_pass("fold_constants", unbound).ok());
-  CHECK(unbound.nodes.size() == 3);
-
-  Graph before = parse(text);
-  bind_random(before, 1);
-  Graph after = before, gated = before;
-  REQUIRE(run_pass("fold_constants", after).ok());
-  CHECK(after.nodes.size() == 1);
-  check_same_values(before, after, 2);
-
   PassOptions small;
   small.gates.constant_max_elements = 15;
-  REQUIRE(run_pass("fold_constants", gated, small).ok());
-  CHECK(gated.nodes.size() == 3);
+  for (const std::string* text : {&floats, &codes}) {
+    Graph unbound = parse(head + *text);
+    REQUIRE(run_pass("fold_constants", unbound).ok());
+    CHECK(unbound.nodes.size() == 3);
+
+    Graph before = parse(head + *text);
+    bind_random(before, 1);
+    Graph after = before, gated = before;
+    REQUIRE(run_pass("fold_constants", after).ok());
+    CHECK(after.nodes.size() == 1);
+    check_same_values(before, after, 2);
+    REQUIRE(run_pass("fold_constants", gated, small).ok());
+    CHECK(gated.nodes.size() == (text == &codes ? 3 : 1));
+  }
 }
 
 TEST_CASE("tied weights are found by their bytes") {
