@@ -8,7 +8,7 @@ namespace {
 
 // "model.layers.0.mlp.gate_proj.parametrizations.weight.original0" -> "gate_proj"
 std::string short_name(std::string name) {
-  for (const char* tail : {".parametrizations.", ".weight", ".qweight"})
+  for (const char* tail : {".unpacked", ".parametrizations.", ".weight", ".qweight"})
     if (const size_t at = name.find(tail); at != std::string::npos) name.resize(at);
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? name : name.substr(dot + 1);

@@ -36,7 +36,7 @@ Result<Types> infer_by_rule(const Graph& graph, const Node& node) {
   std::string name = functional_name(node.op->name);
   OpArgs args{graph, node};
   for (auto rules : {view_rules(), product_rules(), pointwise_rules(), quantize_rules(), own_rules(), packed_rules(),
-                     decomposed_rules(), coded_rules(), composed_rules()})
+                     decomposed_rules(), coded_rules(), composed_rules(), constant_rules()})
     for (const InferRow& row : rules)
       if (row.op == name) return row.rule(args);
   return Error::internal(node.where, fmt::format("{} has no shape rule", node.op->name));

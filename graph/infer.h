@@ -11,6 +11,7 @@
 // Arguments were checked against the op table (verify.h) before any rule runs: kinds are right and ids are in range.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,9 @@ struct DimRange {
 };
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
 
+// Of self, dim, start, end and step: what a slice is, and what slice_scatter replaces.
+Result<Types> infer_slice(const OpArgs& a);
+
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
@@ -71,6 +75,13 @@ struct Promotion {
   void add(const Arg& number);
   DType result();
 };
+
+// Every tensor is broadcast, every tensor and number takes part in the promotion; absent ones do not.
+struct PromotedOperands {
+  Promotion dtype;
+  Shape shape;
+};
+Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names);
 
 // rms_norm's eps where none is given: that of the dtype torch computes in.
 inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
@@ -98,5 +109,6 @@ std::span<const InferRow> packed_rules();      // infer_packed.cpp
 std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
 std::span<const InferRow> coded_rules();       // infer_coded.cpp
 std::span<const InferRow> composed_rules();    // infer_composed.cpp
+std::span<const InferRow> constant_rules();    // infer_constant.cpp
 
 }  // namespace qcg

@@ -6,15 +6,9 @@
 #include "graph/infer.h"
 
 namespace qcg {
-namespace {
 
-// Every tensor is broadcast, every tensor and number takes part in the promotion.
-struct Pointwise {
-  Promotion dtype;
-  Shape shape;
-};
-Result<Pointwise> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names) {
-  Pointwise p;
+Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names) {
+  PromotedOperands p;
   for (std::string_view name : names) {
     const Arg& arg = a.node.arg(name);
     if (arg.is_none()) continue;
@@ -32,7 +26,9 @@ Result<Pointwise> promote_operands(const OpArgs& a, std::initializer_list<std::s
   return p;
 }
 
-Result<Types> finish(const OpArgs& a, Pointwise p, bool to_float) {
+namespace {
+
+Result<Types> finish(const OpArgs& a, PromotedOperands p, bool to_float) {
   DType dtype = p.dtype.result();
   if (!p.dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   return one(to_float && !is_floating(dtype) ? DType::f32 : dtype, std::move(p.shape));
@@ -73,13 +69,6 @@ Result<Types> infer_compare(const OpArgs& a) {
 }
 
 Result<Types> infer_logical_not(const OpArgs& a) { return one(DType::boolean, a.tensor("self").shape); }
-
-Result<Types> infer_bitwise(const OpArgs& a) {
-  for (std::string_view name : {"self", "other"})
-    if (a.node.op->arg_index(name) >= 0 && a.tensor(name).dtype != DType::boolean)
-      return a.unsupported(name, "expected bool, got " + describe(a.tensor(name)), "keep to truth values");
-  return a.node.op->arg_index("other") >= 0 ? infer_compare(a) : infer_logical_not(a);
-}
 
 Result<Types> infer_masked_fill(const OpArgs& a) {
   const Value &self = a.tensor("self"), &mask = a.tensor("mask");
@@ -201,10 +190,7 @@ constexpr InferRow kRules[] = {
     {"aten.eq.Tensor", infer_compare}, {"aten.ne.Scalar", infer_compare}, {"aten.ne.Tensor", infer_compare},
     {"aten.logical_and.default", infer_compare}, {"aten.logical_or.default", infer_compare},
     {"aten.logical_xor.default", infer_compare}, {"aten.logical_not.default", infer_logical_not},
-    {"aten.bitwise_and.Tensor", infer_bitwise}, {"aten.bitwise_or.Tensor", infer_bitwise},
-    {"aten.bitwise_xor.Tensor", infer_bitwise}, {"aten.bitwise_not.default", infer_bitwise},
-    {"aten.__and__.Tensor", infer_bitwise}, {"aten.__or__.Tensor", infer_bitwise},
-    {"aten.__xor__.Tensor", infer_bitwise}, {"aten.masked_fill.Scalar", infer_masked_fill},
+    {"aten.masked_fill.Scalar", infer_masked_fill},
     {"aten.masked_fill.Tensor", infer_masked_fill}, {"aten.where.self", infer_where},
     {"aten.where.ScalarSelf", infer_where}, {"aten.where.ScalarOther", infer_where},
     {"aten.where.Scalar", infer_where}, {"aten.full.default", infer_fill}, {"aten.zeros.default", infer_fill},

@@ -195,6 +195,8 @@ Result<Dim> clamp_index(const OpArgs& a, std::string_view arg, Dim index, const 
       "export with a smaller range for the dynamic size");
 }
 
+}  // namespace
+
 Result<Types> infer_slice(const OpArgs& a) {
   const Value& self = a.tensor("self");
   if (self.shape.empty()) return a.fail("self", "a tensor without axes cannot be sliced");
@@ -221,6 +223,8 @@ Result<Types> infer_slice(const OpArgs& a) {
   shape[axis] = length;
   return one(self.dtype, std::move(shape));
 }
+
+namespace {
 
 Result<Types> infer_select(const OpArgs& a) {
   const Value& self = a.tensor("self");

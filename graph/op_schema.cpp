@@ -288,6 +288,46 @@ constexpr Row kRows[] = {
      OpRole::reduction},
     {"aten.amax.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", OpRole::reduction},
     {"aten.amin.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", OpRole::reduction},
+    // of constants, see passes/unpack_constants.cpp; the bit operations are in kBitOps
+    {"aten.arange.default",
+     "(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
+     "Tensor",
+     OpRole::constant},
+    {"aten.arange.start",
+     "(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor",
+     OpRole::constant},
+    {"aten.arange.start_step",
+     "(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor",
+     OpRole::constant},
+    {"aten.floor_divide.default", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::constant},
+    {"aten.floor_divide.Scalar", "(Tensor self, Scalar other) -> Tensor", OpRole::constant},
+    {"aten.div.Tensor_mode", "(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor", OpRole::constant},
+    {"aten.div.Scalar_mode", "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", OpRole::constant},
+    {"aten.remainder.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::constant},
+    {"aten.remainder.Scalar", "(Tensor self, Scalar other) -> Tensor", OpRole::constant},
+    {"aten.exp2.default", "(Tensor self) -> Tensor", OpRole::constant},
+    {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", OpRole::constant},
+    {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", OpRole::constant},
+    {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", OpRole::constant},
+    {"aten.index_select.default", "(Tensor self, int dim, Tensor index) -> Tensor", OpRole::constant},
+    {"aten.embedding.default",
+     "(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> "
+     "Tensor",
+     OpRole::constant},
+    {"aten.gather.default", "(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+     OpRole::constant},
+    {"aten.take.default", "(Tensor self, Tensor index) -> Tensor", OpRole::constant},
+    {"aten.view.dtype", "(Tensor self, ScalarType dtype) -> Tensor", OpRole::constant},
+    {"aten.empty.memory_format",
+     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+     "MemoryFormat? memory_format=None) -> Tensor",
+     OpRole::constant},
+    {"aten.copy.default", "(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", OpRole::constant},
+    {"aten.slice_scatter.default",
+     "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+     OpRole::constant},
     // qcodegen's own, see graph.h
     {"qcg.linear",
      "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] "
@@ -306,11 +346,37 @@ constexpr std::string_view kUnary[] = {"neg",  "abs",     "reciprocal", "exp",  
                                        "erf",  "tanh",    "sigmoid",    "relu", "silu", "round", "floor",
                                        "log1p", "expm1",  "square",     "selu", "mish", "hardswish", "hardsigmoid"};
 
-// Of two tensors, or of one and a number; logical and bitwise ones of two tensors only.
+// Of two tensors, or of one and a number; logical ones of two tensors only.
 constexpr std::string_view kComparisons[] = {"gt", "ge", "lt", "le", "eq", "ne"};
-constexpr std::string_view kLogical[] = {"logical_and.default", "logical_or.default", "logical_xor.default",
-                                         "bitwise_and.Tensor",  "bitwise_or.Tensor",  "bitwise_xor.Tensor",
-                                         "__and__.Tensor",      "__or__.Tensor",      "__xor__.Tensor"};
+constexpr std::string_view kLogical[] = {"logical_and.default", "logical_or.default", "logical_xor.default"};
+
+// Bit operations: those of two tensors have kernels where they are of truth values.
+struct BitOp {
+  std::string_view name;
+  bool of_tensors, has_kernel;
+};
+constexpr BitOp kBitOps[] = {
+    {"bitwise_and.Tensor", true, true},
+    {"bitwise_or.Tensor", true, true},
+    {"bitwise_xor.Tensor", true, true},
+    {"__and__.Tensor", true, true},
+    {"__or__.Tensor", true, true},
+    {"__xor__.Tensor", true, true},
+    {"bitwise_and.Scalar", false, false},
+    {"bitwise_or.Scalar", false, false},
+    {"bitwise_xor.Scalar", false, false},
+    {"__and__.Scalar", false, false},
+    {"__or__.Scalar", false, false},
+    {"__xor__.Scalar", false, false},
+    {"bitwise_left_shift.Tensor", true, false},
+    {"bitwise_right_shift.Tensor", true, false},
+    {"bitwise_left_shift.Tensor_Scalar", false, false},
+    {"bitwise_right_shift.Tensor_Scalar", false, false},
+    {"__lshift__.Tensor", true, false},
+    {"__rshift__.Tensor", true, false},
+    {"__lshift__.Scalar", false, false},
+    {"__rshift__.Scalar", false, false},
+};
 
 // Ops whose in-place twin exists: graphs from torch.export are functional but for such leftovers, which mean the same.
 constexpr std::string_view kInPlace[] = {"aten.add.Tensor",    "aten.add.Scalar",    "aten.sub.Tensor",
@@ -404,6 +470,11 @@ std::vector<OpSchema> make_table() {
   for (std::string_view name : kLogical)
     table.push_back(
         parse_schema("aten." + std::string(name), "(Tensor self, Tensor other) -> Tensor", OpRole::pointwise));
+  for (const BitOp& op : kBitOps)
+    table.push_back(
+        parse_schema("aten." + std::string(op.name),
+                     op.of_tensors ? "(Tensor self, Tensor other) -> Tensor" : "(Tensor self, Scalar other) -> Tensor",
+                     op.has_kernel ? OpRole::pointwise : OpRole::constant));
   for (std::string_view name : kInPlace) {
     auto op = std::find_if(table.begin(), table.end(), [&](const OpSchema& row) { return row.name == name; });
     OpSchema twin = *op;

@@ -31,8 +31,9 @@ struct ArgSpec {
   std::string default_text;  // as in the schema: None, 1, 'none', [0]; parsed by default_arg()
 };
 
-// What lowering does with an op when no pattern takes it.
-enum class OpRole { view, pointwise, reduction, matmul, quantize, copy, assertion, internal };
+// What lowering does with an op when no pattern takes it. `constant`: there is no kernel, its operands have to be constants
+// (passes/unpack_constants.cpp evaluates it).
+enum class OpRole { view, pointwise, reduction, matmul, quantize, copy, constant, assertion, internal };
 
 struct OpSchema {
   std::string name;       // "aten.linear.default"

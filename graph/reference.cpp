@@ -109,8 +109,9 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
 const std::unordered_map<std::string_view, RefRule>& rule_table() {
   static const auto table = [] {
     std::unordered_map<std::string_view, RefRule> rules;
-    for (auto rows : {reference_views(), reference_pointwise(), reference_linears(), reference_packed(),
-                      reference_quantize(), reference_decomposed(), reference_coded(), reference_composed()})
+    for (auto rows :
+         {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(),
+          reference_decomposed(), reference_coded(), reference_composed(), reference_constant()})
       for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
     return rules;
   }();
@@ -141,7 +142,7 @@ bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool matters, bo
   if (emulate_casts || is_float8(dtype)) return true;
   if (matters && (dtype == DType::bf16 || dtype == DType::f16)) return true;
   return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction ||
-                      op.role == OpRole::matmul);
+                      op.role == OpRole::matmul || op.role == OpRole::constant);
 }
 
 Tensor round_values(DType dtype, const Tensor& t) {
@@ -149,24 +150,6 @@ Tensor round_values(DType dtype, const Tensor& t) {
   std::vector<double> values = read_doubles(t);
   for (double& v : values) v = round_as_eager(dtype, v);
   return make_doubles(t.shape, std::move(values));
-}
-
-Tensor to_graph_dtype(DType dtype, const Tensor& t) {
-  if (t.dtype == dtype) return t.contiguous();
-  std::vector<std::byte> bytes(t.numel() * dtype_bytes(dtype));
-  std::byte* p = bytes.data();
-  if (is_floating(dtype)) {
-    for (double v : read_doubles(t)) {
-      double_to_element(dtype, v, p);
-      p += dtype_bytes(dtype);
-    }
-  } else {
-    for (int64_t v : read_ints(t)) {
-      int_to_element(dtype, v, p);
-      p += dtype_bytes(dtype);
-    }
-  }
-  return Tensor::from_bytes(dtype, t.shape, std::move(bytes));
 }
 
 class Evaluator {
@@ -186,7 +169,7 @@ class Evaluator {
     for (ValueId id : graph_.outputs) {
       if (!values_[id].data.bound())
         return Error::bad_input("@" + graph_.value(id).name, "its data was not given", "pass the weights");
-      outputs.push_back(to_graph_dtype(graph_.value(id).dtype, values_[id].data));
+      outputs.push_back(held_as(graph_.value(id).dtype, values_[id].data));
     }
     return outputs;
   }
@@ -323,6 +306,25 @@ Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double
     ints.push_back(element_to_int(dtype, element));
   }
   return make_ints(std::move(shape), std::move(ints));
+}
+
+Tensor held_as(DType dtype, const Tensor& t) {
+  const Tensor dense = t.contiguous();
+  if (t.dtype == dtype) return dense;
+  constexpr int64_t kChunk = 4096;  // a weight as i64 or f64 would be large
+  const size_t size = dtype_bytes(dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(t.numel()) * size);
+  std::byte* p = bytes.data();
+  auto convert = [&]<class T>(std::vector<T> chunk, void (*store)(DType, T, std::byte*)) {
+    for (int64_t at = 0; at < t.numel(); at += kChunk) {
+      const int64_t count = std::min(kChunk, t.numel() - at);
+      read_run(dense, dense.offset + at, 1, count, chunk.data());
+      for (int64_t i = 0; i < count; ++i, p += size) store(dtype, chunk[static_cast<size_t>(i)], p);
+    }
+  };
+  if (is_floating(dtype)) convert(std::vector<double>(kChunk), double_to_element);
+  else convert(std::vector<int64_t>(kChunk), int_to_element);
+  return Tensor::from_bytes(dtype, t.shape, std::move(bytes));
 }
 
 Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape) {

@@ -4,7 +4,7 @@
 //
 //   Result<Tensors> run_neg(const RefContext& c) { … read_doubles(c.tensor("self").data) … make_doubles(c.sizes(0), v) … }
 //
-// A value is held as f64 or i64 whatever its dtype, except that parameters and inputs stay as they came: reads convert.
+// A value is held as f64 or i64 whatever its dtype, or in its own dtype as parameters and inputs are: reads convert.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ using Tensors = std::vector<Tensor>;
 
 struct RefValue {
   Tensor data;            // unbound until computed
-  DType dtype = DType::f32;  // the graph's; data.dtype is f64 or i64 once computed
+  DType dtype = DType::f32;  // the graph's
   bool constant = false;  // depends on parameters only
 };
 
@@ -57,6 +57,9 @@ Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values);
 // Results of an expression: doubles, or integers (truncated, wrapped) when that is what the graph stores.
 Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double> values);
 
+// Dense, held as `dtype` itself: floats are rounded, integers wrap.
+Tensor held_as(DType dtype, const Tensor& t);
+
 // A view under numpy's broadcasting: missing and size-1 axes get stride 0.
 Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape);
 
@@ -73,6 +76,15 @@ inline int64_t sub_wrap(int64_t a, int64_t b) {
 }
 inline int64_t mul_wrap(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+inline int64_t power_wrap(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  int64_t result = 1;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2) result = mul_wrap(result, base);
+    base = mul_wrap(base, base);
+  }
+  return result;
 }
 
 // quantized_decomposed's rows, choose_qparams_per_token and quantize_per_token: the parameters of one row of `dtype`, and a
@@ -96,6 +108,7 @@ std::span<const RefRow> reference_packed();
 std::span<const RefRow> reference_quantize();
 std::span<const RefRow> reference_decomposed();
 std::span<const RefRow> reference_coded();
+std::span<const RefRow> reference_constant();
 
 // y[m, n] = sum_k x[m, k] * w[n, k]; x dense, w [N, K].
 std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w);

@@ -84,16 +84,6 @@ std::vector<double> operand_doubles(const RefContext& c, const RefValue& v, cons
 
 // ---- integers -------------------------------------------------------------------------------------------------------
 
-int64_t power(int64_t base, int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  int64_t result = 1;
-  for (; exponent > 0; exponent /= 2) {
-    if (exponent % 2) result = mul_wrap(result, base);
-    base = mul_wrap(base, base);
-  }
-  return result;
-}
-
 struct IntegerLimits {
   int64_t lo, hi;
 };
@@ -110,7 +100,7 @@ int64_t apply_integer(std::string_view name, int64_t a, int64_t b, int64_t alpha
   if (name == "mul") return mul_wrap(a, b);
   if (name == "maximum") return std::max(a, b);
   if (name == "minimum") return std::min(a, b);
-  if (name == "pow") return power(a, b);
+  if (name == "pow") return power_wrap(a, b);
   if (name == "square") return mul_wrap(a, a);
   if (name == "neg") return sub_wrap(0, a);
   if (name == "abs") return a < 0 ? sub_wrap(0, a) : a;
@@ -193,7 +183,7 @@ Result<Tensors> run_compare(const RefContext& c) {
   return is_floating(common) ? compare(number) : compare(static_cast<int64_t>(number));
 }
 
-// logical_and, bitwise_or, __xor__, logical_not, …: of truth values, which NaN is one of.
+// logical_and, logical_not, …: of truth values, which NaN is one of.
 Result<Tensors> run_logical(const RefContext& c) {
   const std::vector<int64_t> shape = c.sizes(0);
   auto truths = [&](std::string_view name) {
@@ -410,13 +400,6 @@ constexpr RefRow kRules[] = {
     {"aten.logical_or.default", run_logical},
     {"aten.logical_xor.default", run_logical},
     {"aten.logical_not.default", run_logical},
-    {"aten.bitwise_and.Tensor", run_logical},
-    {"aten.bitwise_or.Tensor", run_logical},
-    {"aten.bitwise_xor.Tensor", run_logical},
-    {"aten.bitwise_not.default", run_logical},
-    {"aten.__and__.Tensor", run_logical},
-    {"aten.__or__.Tensor", run_logical},
-    {"aten.__xor__.Tensor", run_logical},
     {"aten.where.self", run_where},
     {"aten.where.ScalarSelf", run_where},
     {"aten.where.ScalarOther", run_where},

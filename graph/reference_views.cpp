@@ -1,6 +1,7 @@
 // The oracle's rules for ops that move or keep elements.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "graph/reference_ops.h"
 
@@ -20,16 +21,12 @@ Result<Tensors> run_cast(const RefContext& c) {
     if (is_floating(self.dtype)) return Tensors{self.data};
     return Tensors{make_doubles(c.sizes(0), read_doubles(self.data))};
   }
+  if (!is_floating(self.dtype)) return Tensors{held_as(to, self.data)};
   std::vector<int64_t> out;
-  if (is_floating(self.dtype)) {
-    for (double v : read_doubles(self.data)) {
-      std::byte element[8];
-      double_to_element(to, round_as_eager(self.dtype, v), element);
-      out.push_back(element_to_int(to, element));
-    }
-  } else {
-    out = read_ints(self.data);
-    for (int64_t& v : out) v = wrap_to_dtype(to, v);
+  for (double v : read_doubles(self.data)) {
+    std::byte element[8];
+    double_to_element(to, round_as_eager(self.dtype, v), element);
+    out.push_back(element_to_int(to, element));
   }
   return Tensors{make_ints(c.sizes(0), std::move(out))};
 }
@@ -130,9 +127,30 @@ std::vector<T> concatenate(const RefContext& c, size_t axis, const std::vector<i
   return out;
 }
 
+// Parts that are held alike are joined as they are.
+std::optional<Tensor> join_bytes(const RefContext& c, size_t axis, const std::vector<int64_t>& shape) {
+  std::vector<Tensor> parts;
+  for (const RefValue* v : c.tensors("tensors")) {
+    if (v->dtype != c.dtype(0) || (!parts.empty() && v->data.dtype != parts[0].dtype)) return std::nullopt;
+    parts.push_back(v->data.contiguous());
+  }
+  int64_t outer = 1;
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i];
+  std::vector<std::byte> out;
+  for (int64_t o = 0; o < outer; ++o)
+    for (const Tensor& part : parts) {
+      const auto bytes = part.bytes();
+      const size_t width = bytes.size() / static_cast<size_t>(outer);
+      const auto row = bytes.subspan(static_cast<size_t>(o) * width, width);
+      out.insert(out.end(), row.begin(), row.end());
+    }
+  return Tensor::from_bytes(parts[0].dtype, shape, std::move(out));
+}
+
 Result<Tensors> run_cat(const RefContext& c) {
   std::vector<int64_t> shape = c.sizes(0);
   size_t axis = c.axis("dim", shape.size());
+  if (auto joined = join_bytes(c, axis, shape)) return Tensors{std::move(*joined)};
   if (is_floating(c.dtype(0))) return Tensors{make_doubles(shape, concatenate<double>(c, axis, shape, read_doubles))};
   return Tensors{make_ints(shape, concatenate<int64_t>(c, axis, shape, read_ints))};
 }

@@ -65,6 +65,7 @@ struct PassContext {
 
 // One function per pass, each in the file of its name.
 using PassFunction = Status (*)(Graph&, PassContext&);
+Status unpack_constants(Graph&, PassContext&);
 Status fold_noops(Graph&, PassContext&);
 Status cse(Graph&, PassContext&);
 Status dce(Graph&, PassContext&);
@@ -85,6 +86,8 @@ struct PassInfo {
 };
 
 inline constexpr PassInfo kPasses[] = {
+    {"unpack_constants", unpack_constants, true,
+     "evaluate bit operations and look-ups of constants: weights that are packed by hand"},
     {"fold_noops", fold_noops, true,
      "drop casts, views and copies that change nothing; views of weights become weights"},
     {"cse", cse, false, "compute equal things once; siblings share one activation quantization"},

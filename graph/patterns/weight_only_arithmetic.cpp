@@ -121,14 +121,29 @@ class ArithmeticReader {
     }
     const auto seen = see_constant(graph_, *id);
     if (!seen || is_floating(graph_.value(seen->parameter).dtype)) return std::nullopt;
-    const auto values = read_elements<int64_t>(graph_.value(seen->parameter).data);
-    if (!values || values->empty()) return std::nullopt;
-    const auto [low, high] = std::minmax_element(values->begin(), values->end());
-    return std::pair(*low, *high);
+    const Tensor& data = graph_.value(seen->parameter).data;
+    if (data.dtype == DType::i8) return range_of_elements<int8_t>(data);  // a whole weight need not grow eightfold
+    if (data.dtype == DType::u8) return range_of_elements<uint8_t>(data);
+    return range_of_elements<int64_t>(data);
   }
 
-  // Bytes wrap, unless the codes that are there stay far enough from the ends.
+  template <class T>
+  static std::optional<std::pair<int64_t, int64_t>> range_of_elements(const Tensor& data) {
+    const auto values = read_elements<T>(data);
+    if (!values || values->empty()) return std::nullopt;
+    const auto [low, high] = std::minmax_element(values->begin(), values->end());
+    return std::pair<int64_t, int64_t>(*low, *high);
+  }
+
+  bool is_declared_only(const Arg& arg) const {
+    const ValueId* id = arg.get<ValueId>();
+    const auto seen = id ? see_constant(graph_, *id) : std::nullopt;
+    return seen && !graph_.value(seen->parameter).data.bound();
+  }
+
+  // Bytes wrap, unless the codes that are there stay far enough from the ends; those that are not there are taken to.
   bool fits_byte(const Arg& inner, const Arg& outer, bool difference, DType dtype) const {
+    if ((dtype == DType::i8 || dtype == DType::u8) && (is_declared_only(inner) || is_declared_only(outer))) return true;
     const auto a = range(inner), b = range(outer);
     if (!a || !b || std::max(std::abs(b->first), std::abs(b->second)) > 1 << 16) return false;
     const int64_t low = difference ? a->first - b->second : a->first + b->first;

@@ -37,8 +37,8 @@ uint64_t hash_name(std::string_view name, uint64_t seed) {
   return h;
 }
 
-// normal: mean + deviation * N(0, 1); positive: uniform in [0.5, 1.5] * deviation; integers: uniform in [low, high].
-enum class Draw { zeros, integers, normal, positive };
+// normal: mean + deviation * N(0, 1); positive: uniform in [0.5, 1.5] * deviation; integers: uniform in [low, high]; bits: any.
+enum class Draw { zeros, integers, bits, normal, positive };
 
 struct Recipe {
   Draw draw = Draw::zeros;
@@ -108,6 +108,8 @@ class RecipeFinder {
     if (op == "torchao.da8w4_linear_cpu.default") return packed_with_sums(node, arg);
     if (is_scaled_product(op) || op == "qcg.dequantize_4bit") return coded(node, arg, parameter);
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
+    if (node.op->role == OpRole::constant && is_integer(parameter.dtype) && node.op->arg_index("other") >= 0)
+      return Recipe{Draw::bits};  // a word of codes
     if (!is_floating(parameter.dtype) || node.op->role != OpRole::pointwise) return std::nullopt;
     if (op.starts_with("aten.mul")) return multiplier(node, use.arg);
     if (op.starts_with("aten.add") || op.starts_with("aten.sub")) return Recipe::normal(0, 0.1);
@@ -250,7 +252,9 @@ std::vector<std::byte> make_palette(DType dtype, Recipe recipe) {
   for (size_t i = 0; i < kPalette; ++i) {
     std::byte* element = palette.data() + i * bytes;
     if (!is_floating(dtype)) {
-      int64_t value = recipe.draw == Draw::integers ? recipe.low + static_cast<int64_t>(i * span / kPalette) : 0;
+      const int64_t value = recipe.draw == Draw::integers ? recipe.low + static_cast<int64_t>(i * span / kPalette)
+                            : recipe.draw == Draw::bits   ? static_cast<int64_t>(mix(i))
+                                                          : 0;
       int_to_element(dtype, value, element);
       continue;
     }

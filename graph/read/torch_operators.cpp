@@ -27,6 +27,7 @@ constexpr Remedy kRemedies[] = {
     {"higher_order.wrap_with_autocast",
      "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
     {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
+    {"aten.copy_.", "write slices as values: exported = exported.run_decompositions() before torch.export.save"},
     {"higher_order.out_dtype", "out_dtype is not supported: use torchao's quantize_, which writes _int_mm"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},

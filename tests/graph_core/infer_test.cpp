@@ -95,7 +95,22 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[2, 8], %z: f32[8]", "%y = aten.stack.default([%x, %z]) : f32[2, 2, 8]", "is not of shape");
   refused("%x: f32[2, 8], %z: f32[8]", "%y = aten.expand_as.default(%z, %x) : f32[8]", "rule 10");
   refused("%x: f32[2, 8], %z: f32[8]", "%y = aten.expand_as.default(%x, %z) : f32[8]", "cannot expand");
-  refused("%x: i32[4]", "%y = aten.bitwise_and.Tensor(%x, %x) : i32[4]", "expected bool");
+  refused("%x: f32[4]", "%y = aten.bitwise_and.Tensor(%x, %x) : f32[4]", "expected integers");
+  refused("%x: bool[4]", "%y = aten.__rshift__.Tensor(%x, %x) : bool[4]", "expected integers");
+  refused("%x: i32[4]", "%y = aten.__rshift__.Scalar(%x, other = 1.5) : f32[4]", "expected integers");
+  refused("%x: i32[4]", "%y = aten.div.Tensor_mode(%x, other = 2, rounding_mode = \"up\") : i32[4]", "'floor'");
+  refused("%x: f32[4], %i: u8[2]", "%y = aten.index.Tensor(%x, [%i]) : f32[2]", "i32 or i64");
+  refused("%x: f32[4], %i: i64[2]", "%y = aten.index.Tensor(%x, [none, %i]) : f32[2]", "2 indices for");
+  refused("%x: f32[4, 4], %i: i64[2], %j: i64[3]", "%y = aten.index.Tensor(%x, [%i, %j]) : f32[3]", "broadcast");
+  refused("%x: f32[4, 4], %i: i64[2, 2]", "%y = aten.index_select.default(%x, dim = 0, index = %i) : f32[4, 4]",
+          "expected a list");
+  refused("%x: f32[4, 4], %i: i64[2, 5]", "%y = aten.gather.default(%x, dim = 0, index = %i) : f32[2, 5]", "beyond");
+  refused("%x: f32[4], %i: i32[2]", "%y = aten.take.default(%x, %i) : f32[2]", "i64");
+  refused("%x: f32[s0]", "%y = aten.arange.default(end = s0) : i64[s0]", "run time");
+  refused("%x: f32[4]", "%y = aten.arange.start_step(start = 0, end = 4, step = 0) : i64[4]", "no end");
+  refused("%x: f32[4]", "%y = aten.arange.start(start = 4, end = 0) : i64[0]", "before it begins");
+  refused("%x: u8[4, 3]", "%y = aten.view.dtype(%x, dtype = i16) : i16[4, 1]", "does not divide");
+  refused("%x: f32[4], %z: f32[3]", "%y = aten.slice_scatter.default(%x, %z, start = 2) : f32[4]", "does not fit");
   refused("%x: i32[4]", "%y = aten.masked_fill.Scalar(%x, %x, value = 1) : i32[4]", "expected bool");
   refused("%x: i32[4], %m: bool[4]", "%y = aten.masked_fill.Scalar(%x, %m, value = 1.5) : i32[4]", "a real number");
   refused("%x: f32[4]", "%y = aten.full.default(size = [-4], fill_value = 1.5) : f32[-4]", "is negative");

@@ -479,6 +479,77 @@ class Wrapped(torch.nn.Module):
         return self.function(x)
 
 
+def constants():
+    u8, i16, i32, i64 = torch.uint8, torch.int16, torch.int32, torch.int64
+    wide = torch.tensor([[-2**31, -17, -1, 0], [1, 16, 255, 2**31 - 1]], dtype=i32)
+    byte, signed = whole(2, 4, dtype=u8, low=0, high=256), whole(2, 4)
+    shifts = torch.tensor([0, 4, 31, 32], dtype=i32)
+    for name in "and", "or", "xor":
+        for op in f"aten.bitwise_{name}", f"aten.__{name}__":
+            case(op + ".Tensor", wide, shifts, exact=True)
+            case(op + ".Tensor", byte, signed, exact=True)
+            case(op + ".Scalar", byte, 0xF0, exact=True)
+            case(op + ".Scalar", signed, 15, exact=True)
+            case(op + ".Scalar", wide > 0, True, exact=True)
+    for x in wide, byte, signed:
+        case("aten.bitwise_not.default", x, exact=True)
+    for way in "left", "right":
+        dunder = f"aten.__{way[0]}shift__"
+        for op in f"aten.bitwise_{way}_shift", dunder:
+            case(op + ".Tensor", wide, shifts, exact=True)
+            case(op + ".Tensor", wide[:, :, None], torch.tensor([-1, 0, 7, 30], dtype=i64), exact=True)
+            case(op + ".Tensor", byte, torch.tensor([0, 4, 7, 8], dtype=u8), exact=True)
+            case(op + ".Tensor", signed, torch.tensor([0, 4, 7, 8], dtype=torch.int8), exact=True)
+        for op in f"aten.bitwise_{way}_shift.Tensor_Scalar", dunder + ".Scalar":
+            case(op, byte, 4, exact=True)
+            case(op, signed, 3, exact=True)
+            case(op, wide, 33, exact=True)
+    divisors = torch.tensor([3, -4, 16, -1], dtype=i32)
+    for op in "aten.floor_divide.default", "aten.remainder.Tensor":
+        case(op, wide[:, 1:], divisors[:3], exact=True)
+        case(op, signed, divisors, exact=True)
+    for op in "aten.floor_divide.Scalar", "aten.remainder.Scalar":
+        case(op, byte, 16, exact=True)
+        case(op, signed, -7, exact=True)
+    for mode in "floor", "trunc":
+        case("aten.div.Tensor_mode", signed, divisors, rounding_mode=mode, exact=True)
+        case("aten.div.Scalar_mode", signed, 5, rounding_mode=mode, exact=True)
+    case("aten.exp2.default", torch.tensor([-127, -3, 0, 5, 127], dtype=i32), exact=True)
+    case("aten.exp2.default", torch.tensor([-2.0, 0.5, 3.0], dtype=torch.bfloat16))
+    case("aten.pow.Scalar", 2, torch.tensor([0, 1, 7, 30], dtype=i32), exact=True)
+    case("aten.pow.Scalar", 2.0, torch.tensor([-9, -1, 0, 7], dtype=i32), exact=True)
+    case("aten.pow.Scalar", 0.5, real(5))
+    case("aten.ldexp.Tensor", real(2, 3, dtype=torch.bfloat16), torch.tensor([[-5], [3]], dtype=i32), exact=True)
+    case("aten.ldexp.Tensor", real(4), torch.tensor([-9, 0, 2, 100], dtype=i32), exact=True)
+    table, matrix, cube = real(16), whole(3, 5), real(2, 3, 4)
+    codes = whole(2, 6, dtype=i64, low=-16, high=16)
+    case("aten.index.Tensor", table, [codes], exact=True)
+    case("aten.index.Tensor", matrix, [None, torch.tensor([4, 0, -1], dtype=i32)], exact=True)
+    case("aten.index.Tensor", matrix, [torch.tensor([[0], [2]]), torch.tensor([1, -5, 3])], exact=True)
+    case("aten.index.Tensor", cube, [None, torch.tensor([2, 0]), torch.tensor([1, -1])], exact=True)
+    case("aten.index.Tensor", cube, [torch.tensor([1, 0, 1]), None, torch.tensor([[3], [-2]])], exact=True)
+    case("aten.index.Tensor", cube.transpose(0, 2), [None, None, torch.tensor([1, 1, 0])], exact=True)
+    case("aten.index_select.default", matrix, -1, torch.tensor([4, 4, 0]), exact=True)
+    case("aten.index_select.default", cube, 1, torch.tensor(2, dtype=i32), exact=True)
+    case("aten.embedding.default", cube[0], torch.tensor([[0, 2], [1, 1]]), exact=True)
+    case("aten.take.default", cube, torch.tensor([[0, -1], [23, 7]]), exact=True)
+    case("aten.gather.default", matrix, 1, torch.tensor([[0, 4], [3, 3]]), exact=True)
+    case("aten.gather.default", cube, 0, torch.tensor([[[0, 1, 1], [1, 0, 0]]]), exact=True)
+    case("aten.arange.default", 5, exact=True)
+    case("aten.arange.default", 2.5, exact=True)
+    case("aten.arange.start", 3, 7, dtype=i32, exact=True)
+    case("aten.arange.start_step", 0, 32, 4, exact=True)
+    case("aten.arange.start_step", 7, -2, -3, dtype=i16, exact=True)
+    case("aten.arange.start_step", 0, 1, 0.3, exact=True)
+    case("aten.view.dtype", wide, torch.int8, exact=True)
+    case("aten.view.dtype", byte, torch.int16, exact=True)
+    case("aten.view.dtype", byte, torch.float8_e8m0fnu, exact=True)
+    case("aten.view.dtype", real(2, 2), i32, exact=True)
+    case("aten.copy.default", wide, torch.tensor([1, 2, 3, 4], dtype=u8), exact=True)
+    case("aten.slice_scatter.default", wide, wide[:1] + 1, 0, 1, exact=True)
+    case("aten.slice_scatter.default", cube, cube[:, :, :2] * 2, -1, 0, 4, 2, exact=True)
+
+
 def program(title, function, x):
     """A function of one tensor as torch.export writes it, and what it gives run eagerly."""
     graph = torch.export.export(Wrapped(function), (x,)).graph
@@ -523,3 +594,4 @@ composed()
 for title, function, x in torch_quantizations.programs():
     program(title, function, x)
 fp8_scales()
+constants()

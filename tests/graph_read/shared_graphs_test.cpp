@@ -77,7 +77,7 @@ TEST_CASE("shared graphs: the unsupported operators of a whole language model, a
     CHECK(contains(text, op));
   CHECK(contains(
       text, "2 nodes   first: $.graph_module.graph.nodes[99] (scaled_dot_product_attention), export_graphs.py:226"));
-  CHECK(graph.error().where == "$.graph_module.graph.nodes[1]");
+  CHECK(graph.error().where == "$.graph_module.graph.nodes[7]");
 }
 
 TEST_CASE("shared graphs: inputs and expected outputs are named as the graph names them") {

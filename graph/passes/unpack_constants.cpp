@@ -1,0 +1,362 @@
+// unpack_constants: what weights packed by hand are unpacked with is evaluated now, by the oracle.
+//
+//   %s = aten.bitwise_right_shift(@qweight [K/8, 1, N], @shifts [8, 1])
+//   %c = aten.bitwise_and(%s, 15)                         ->   @c.value [K/8, 8, N]
+//   %z = aten.index(@zeros [G, N], [@g_idx [K]])          ->   %z = aten.repeat_interleave(@zeros, K / G, dim = 0)
+//   %w = aten.mul(aten.sub(%c, %z), @scales)              stays: that is what recognize_linear looks for
+//
+// Bit operations, whole quotients, look-ups and ranges (OpRole::constant) have no kernels: their operands are evaluated
+// with them, and one that depends on an input is an error. Of what reads the results
+//   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), a cast in which integers may
+//     wrap, and arithmetic whose result is repeated over others: that is a scale or a zero point, not a weight;
+//   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
+// A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp becomes
+// a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
+//
+// Why first: fold_noops then sees views of what was made here as views of parameters.
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "graph/elements.h"
+#include "graph/passes/parameter_views.h"
+#include "graph/passes/pass_list.h"
+#include "graph/passes/rewrite.h"
+
+namespace qcg {
+
+namespace {
+
+// A small file must not ask for all memory there is: as many elements as that, or so many per byte of the parameters.
+constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 64;
+
+bool needs_constants(const Graph& graph, const Node& node) {
+  if (node.op->role == OpRole::constant) return true;
+  if (node.op->role != OpRole::pointwise || node.outputs.empty()) return false;
+  // Truth values have kernels for these.
+  const std::string name = functional_name(node.op->name);
+  return (name.starts_with("aten.bitwise_") || name.starts_with("aten.__")) &&
+         graph.value(node.outputs[0]).dtype != DType::boolean;
+}
+
+bool has_symbols(const Arg& arg) {
+  const Dim* one = arg.get<Dim>();
+  const auto* many = arg.get<std::vector<Dim>>();
+  return (one && !one->is_constant()) ||
+         (many && !std::all_of(many->begin(), many->end(), [](const Dim& d) { return d.is_constant(); }));
+}
+
+int64_t count_elements(const Shape& shape) {
+  const Dim count = product(shape);
+  return count.valid() && count.is_constant() ? count.constant() : INT64_MAX;
+}
+
+class Unpacker {
+ public:
+  Unpacker(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+
+  Status run() {
+    if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
+                     [&](const Node& node) { return needs_constants(graph_, node); }))
+      return {};
+    graph_.remove_dead();  // assertions read what is of no use any more
+    find_constants();
+    QCG_CHECK(find_needed());
+    find_repeated();
+    for (NodeId id = 0, count = static_cast<NodeId>(graph_.nodes.size()); id < count; ++id) {
+      resolve_inputs(graph_.nodes[id]);
+      QCG_CHECK(visit(id));
+    }
+    for (ValueId& out : graph_.outputs) out = resolve(out);
+    QCG_CHECK(sort_nodes(graph_));
+    graph_.remove_dead();
+    return {};
+  }
+
+ private:
+  // What was computed is a parameter now.
+  ValueId resolve(ValueId id) const {
+    const auto it = values_.find(id);
+    return it == values_.end() ? id : it->second;
+  }
+  void resolve_inputs(Node& node) {
+    for_each_input(node, [&](ValueId& id) { id = resolve(id); });
+  }
+
+  void find_constants() {
+    constant_.assign(graph_.values.size(), false);
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      constant_[id] = is_parameter(graph_, id);
+      if (constant_[id] && graph_.value(id).data.bound())
+        most_elements_ += kElementsPerByte * static_cast<int64_t>(graph_.value(id).data.storage->bytes.size());
+    }
+    for (const Node& node : graph_.nodes) {
+      bool constant =
+          node.op->role != OpRole::internal && !std::any_of(node.args.begin(), node.args.end(), has_symbols);
+      for_each_input(node, [&](ValueId id) { constant = constant && constant_[id]; });
+      for (ValueId out : node.outputs)
+        constant_[out] = constant && count_elements(graph_.value(out).shape) != INT64_MAX;
+    }
+  }
+
+  // From the last node to the first: what has no kernel, and what is evaluated on the way to it.
+  Status find_needed() {
+    needed_.assign(graph_.values.size(), false);
+    uses_ = graph_.count_uses();
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      bool needed = needs_constants(graph_, *node);
+      if (needed) QCG_CHECK(check_constant(*node));
+      for (ValueId out : node->outputs) needed = needed || needed_[out];
+      if (needed) for_each_input(*node, [&](ValueId id) { needed_[id] = true; });
+    }
+    return {};
+  }
+
+  Status check_constant(const Node& node) const {
+    const ValueId out = node.outputs[0];
+    std::string what;
+    for_each_input(node, [&](ValueId id) {
+      if (!constant_[id]) what = "%" + graph_.value(id).name + " is computed from the inputs of the graph";
+    });
+    if (what.empty() && !constant_[out]) what = "its size is known only at run time";
+    if (what.empty()) return {};
+    return Error::unsupported(
+        node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
+        "bit operations, whole quotients, look-ups and ranges need constants: cut the graph there "
+        "and pass their result as an input");
+  }
+
+  std::string title(const Node& node) const {
+    return node.op->name + " (" + (node.origins.empty() ? graph_.value(node.outputs[0]).name : node.origins.back()) +
+           ")";
+  }
+
+  // Whether everything that reads a value, in another shape or dtype perhaps, makes more elements of it.
+  void find_repeated() {
+    repeated_.assign(graph_.values.size(), true);
+    for (ValueId out : graph_.outputs) repeated_[out] = false;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      if (node->outputs.empty()) continue;
+      const ValueId out = node->outputs[0];
+      const int64_t count = count_elements(graph_.value(out).shape);
+      const OpRole role = node->op->role;
+      for_each_input(*node, [&](ValueId id) {
+        const bool more = count > count_elements(graph_.value(id).shape);
+        const bool moves = role == OpRole::copy || (role == OpRole::view && !more);
+        repeated_[id] =
+            repeated_[id] && (moves ? repeated_[out] : more && (role == OpRole::view || role == OpRole::pointwise));
+      });
+    }
+  }
+
+  Status visit(NodeId id) {
+    QCG_CHECK(evaluate_casts(id));
+    const Node& node = graph_.nodes[id];
+    if (node.outputs.empty()) return {};
+    bool needed = false;
+    for (ValueId out : node.outputs) needed = needed || needed_[out];
+    if (!needed && !needs_constants(graph_, node) && !follows(node)) return {};
+    if (!needed && (repeat_instead(id) || multiply_instead(id))) return {};
+    return evaluate(id);
+  }
+
+  bool reads_made(const Node& node) const {
+    bool parameters = true, made = false;
+    for_each_input(node, [&](ValueId id) {
+      parameters = parameters && is_parameter(graph_, id);
+      made = made || made_.contains(id);
+    });
+    return parameters && made;
+  }
+
+  // The operands of a scale or zero point may be casts that were left alone.
+  Status evaluate_casts(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    if (node.op->role != OpRole::pointwise || !repeated_[node.outputs[0]]) return {};
+    bool constant = true;
+    std::vector<NodeId> casts;
+    for_each_input(node, [&](ValueId input) {
+      const Node* cast = producer_of(graph_, input);
+      if (cast && cast->op->role == OpRole::copy && reads_made(*cast)) casts.push_back(graph_.value(input).producer);
+      else constant = constant && is_parameter(graph_, input);
+    });
+    if (!constant) return {};
+    for (NodeId cast : casts)
+      if (!values_.contains(graph_.nodes[cast].outputs[0])) QCG_CHECK(evaluate(cast));
+    resolve_inputs(graph_.nodes[id]);
+    return {};
+  }
+
+  // What else is evaluated because its operands were.
+  bool follows(const Node& node) const {
+    if (!reads_made(node)) return false;
+    const ValueId out = node.outputs[0];
+    const ValueId* self = node.args.empty() ? nullptr : node.args[0].get<ValueId>();
+    if (self && *self != kNoValue && node.outputs.size() == 1 && graph_.value(out).dtype != graph_.value(*self).dtype &&
+        (node.op->role == OpRole::copy || node.op->role == OpRole::view))
+      return may_wrap(graph_.value(*self).dtype, graph_.value(out).dtype);
+    int64_t most = 0;
+    for_each_input(node, [&](ValueId id) { most += count_elements(graph_.value(id).shape); });
+    if (node.op->role == OpRole::view || node.op->role == OpRole::copy)
+      return count_elements(graph_.value(out).shape) <= most;
+    return node.op->role == OpRole::pointwise && repeated_[out];
+  }
+
+  static bool may_wrap(DType from, DType to) {
+    return !is_floating(from) && !is_floating(to) && dtype_bytes(to) <= dtype_bytes(from);
+  }
+
+  // self[i / times for i in 0 …] is self, each element repeated.
+  bool repeat_instead(NodeId id) {
+    const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
+    size_t axis = 0;
+    ValueId index = kNoValue;
+    if (is_op(node, "aten.index.Tensor")) {
+      const auto& indices = *node.arg("indices").get<std::vector<ValueId>>();
+      while (axis < indices.size() && indices[axis] == kNoValue) ++axis;
+      if (std::count(indices.begin(), indices.end(), kNoValue) + 1 != static_cast<int64_t>(indices.size()))
+        return false;
+      index = indices[axis];
+    } else if (is_op(node, "aten.index_select.default")) {
+      const auto at = as_axis(node.arg("dim"), graph_.value(node.tensor("self")).shape.size());
+      if (!at) return false;
+      axis = *at;
+      index = node.tensor("index");
+    } else {
+      return false;
+    }
+    const Tensor &positions = graph_.value(index).data, &self = graph_.value(node.tensor("self")).data;
+    if (!positions.bound() || positions.shape.size() != 1 || self.shape.empty()) return false;
+    const int64_t size = self.shape[axis], times = size == 0 ? 0 : positions.numel() / size;
+    if (times < 1 || positions.numel() != size * times) return false;
+    const auto values = read_elements<int64_t>(positions);
+    for (int64_t i = 0; i < positions.numel(); ++i)
+      if ((*values)[static_cast<size_t>(i)] != i / times) return false;
+    const OpSchema* repeat = find_op("aten.repeat_interleave.self_int");
+    replace_node(
+        graph_, id, repeat->name,
+        make_args(*repeat,
+                  {{"self", node.tensor("self")}, {"repeats", Dim(times)}, {"dim", Dim(static_cast<int64_t>(axis))}}));
+    count_change("look-ups that repeat");
+    return true;
+  }
+
+  // ldexp(a, e) = to(a * 2^e): where f32 holds the powers.
+  bool multiply_instead(NodeId id) {
+    const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
+    if (!is_op(node, "aten.ldexp.Tensor")) return false;
+    const Tensor exponents = graph_.value(node.tensor("other")).data;
+    auto powers = read_elements<double>(exponents);
+    if (powers && !std::all_of(powers->begin(), powers->end(), [](double e) { return e >= -126 && e <= 127; }))
+      return false;
+    Elements<float> rounded;
+    if (powers) {
+      rounded.emplace();
+      for (double e : *powers) rounded->push_back(static_cast<float>(std::exp2(e)));
+    }
+    const ValueId out = node.outputs[0], self = node.tensor("self"),
+                  power = add_made(out, ".power", make_tensor(DType::f32, exponents.shape, rounded));
+    const OpSchema *mul = find_op("aten.mul.Tensor"), *cast = find_op("aten.to.dtype");
+    const ValueType type = {graph_.value(self).dtype == DType::f64 ? DType::f64 : DType::f32, graph_.value(out).shape};
+    std::vector<Arg> factors = make_args(*mul, {{"self", self}, {"other", power}});
+    if (graph_.value(out).dtype == type.dtype) {
+      replace_node(graph_, id, mul->name, std::move(factors));
+    } else {
+      const ValueId wide = emit(graph_, mul->name, std::move(factors), type, node, graph_.value(out).name + ".wide");
+      replace_node(graph_, id, cast->name, make_args(*cast, {{"self", wide}, {"dtype", graph_.value(out).dtype}}));
+    }
+    count_change("powers of two that scale");
+    return true;
+  }
+
+  Status evaluate(NodeId id) {
+    const Node node = graph_.nodes[id];
+    std::vector<Tensor> results;
+    if (auto view = view_of_parameter(node)) {
+      results.push_back(std::move(*view));
+    } else if (is_bound(node)) {
+      if (count_elements(graph_.value(node.outputs[0]).shape) > most_elements_)
+        return Error::unsupported(node.where,
+                                  title(node) + " makes more elements than the weights of the graph account for",
+                                  "compute it when the weights are stored");
+      auto values = evaluate_node(graph_, node);
+      if (!values.ok()) {
+        values.error().where = node.where;
+        return std::move(values.error());
+      }
+      results = std::move(*values);
+    } else {
+      for (ValueId out : node.outputs)
+        results.push_back(make_tensor<int8_t>(graph_.value(out).dtype, *constant_shape(graph_.value(out).shape), {}));
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (uses_[node.outputs[i]] == 0) continue;
+      const ValueId out = node.outputs[i], source = largest_source(node);
+      const ValueId made = add_made(source == kNoValue ? out : source, ".unpacked", std::move(results[i]));
+      made_[made] = {uses_[out], source};
+      values_[out] = made;
+    }
+    for_each_input(node, [&](ValueId input) { release(input); });
+    count_change("constants evaluated");
+    return {};
+  }
+
+  std::optional<Tensor> view_of_parameter(const Node& node) const {
+    const ValueId* self = node.args.empty() ? nullptr : node.args[0].get<ValueId>();
+    if (node.op->role != OpRole::view || node.outputs.size() != 1 || !self) return std::nullopt;
+    return view_of_tensor(graph_, node, graph_.value(*self).data);
+  }
+
+  bool is_bound(const Node& node) const {
+    bool bound = true;
+    for_each_input(node, [&](ValueId id) { bound = bound && graph_.value(id).data.bound(); });
+    return bound;
+  }
+
+  ValueId add_made(ValueId like, std::string_view suffix, Tensor data) {
+    return graph_.add_parameter(graph_.unique_name(graph_.value(like).name + std::string(suffix)), std::move(data));
+  }
+
+  ValueId largest_source(const Node& node) const {
+    ValueId largest = kNoValue;
+    int64_t most = 0;
+    for_each_input(node, [&](ValueId id) {
+      const auto made = made_.find(id);
+      const ValueId source = made == made_.end() ? id : made->second.source;
+      if (source == kNoValue) return;
+      const Value& value = graph_.value(source);
+      const int64_t bytes = count_elements(value.shape) * static_cast<int64_t>(dtype_bytes(value.dtype));
+      if (bytes > most) largest = source, most = bytes;
+    });
+    return largest;
+  }
+
+  // What was made on the way is as large as a weight and read by nobody any more.
+  void release(ValueId id) {
+    const auto it = made_.find(id);
+    if (it != made_.end() && --it->second.uses_left == 0) graph_.value(id).data.storage.reset();
+  }
+
+  void count_change(const char* what) {
+    ++report_.counters[what];
+    ++report_.fired;
+  }
+
+  struct Made {
+    uint32_t uses_left;
+    ValueId source;  // the largest parameter it depends on, whose name it takes: a kernel is named after its weight
+  };
+  Graph& graph_;
+  PassReport& report_;
+  int64_t most_elements_ = kFewElements;
+  std::vector<bool> constant_, needed_, repeated_;  // by value, as the pass found them
+  std::vector<uint32_t> uses_;
+  std::unordered_map<ValueId, ValueId> values_;  // what a node computed
+  std::unordered_map<ValueId, Made> made_;
+};
+
+}  // namespace
+
+Status unpack_constants(Graph& graph, PassContext& context) { return Unpacker(graph, context.report).run(); }
+
+}  // namespace qcg
