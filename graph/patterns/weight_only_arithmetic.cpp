@@ -8,7 +8,8 @@
 // Zero and offset may be absent, be numbers, come as add or sub. There may be several scales, and divisors. Where the
 // numbers of a row are repeated is a group: in another axis as here, by broadcasting [N, 1], by repeat_interleave, along N as
 // well (blocks), or in a weight that is [K, N]. Integer codes of any width whose values fit a byte will do; that they are
-// in [-8, 7] or [0, 15] makes them int4. Codes of fp8 have a scale alone.
+// in [-8, 7] or [0, 15] makes them int4. Codes of fp8 have a scale alone, and so have floats that all stand in the table of
+// a scheme (mxfp4, nf4: what a look-up gave), or are whole.
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +17,7 @@
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/patterns/number_codes.h"
 #include "graph/patterns/seen_constant.h"
 
 namespace qcg {
@@ -58,8 +60,6 @@ class ArithmeticReader {
     }
     auto codes = see_constant(graph_, id);
     if (out.scales.empty() || !codes || !see_as_weight(*codes)) return std::nullopt;
-    const DType dtype = graph_.value(id).dtype;
-    if (is_floating(dtype) && !is_float8(dtype)) return std::nullopt;
     out.codes = std::move(*codes);
     return out;
   }
@@ -248,19 +248,41 @@ std::optional<CodeForm> form_of_codes(const Tensor& data) {
   return scan_codes(data);
 }
 
+bool is_number(DType dtype) { return is_floating(dtype) && !is_float8(dtype); }
+
+// Floats become the codes they stand for, in the order of the weight. False: they are not codes.
+bool take_number_codes(Graph& graph, Arithmetic& weight, std::optional<CodeForm>& form, LinearSpec& spec) {
+  Tensor numbers = weight.codes.axes;
+  const auto codes = numbers.bound() ? codes_of_numbers(numbers) : std::nullopt;
+  if (!codes) return false;
+  form = {codes->scheme, codes->shift};
+  if (codes->unit != 1) weight.scales.push_back({.number = codes->unit});
+  if (scheme_info(form->scheme).weight.numbers || scheme_info(form->scheme).weight.values)
+    spec.note = std::string(scheme_name(form->scheme)) + ": every number of the weight stands in its table";
+  const ValueId like = weight.codes.parameter;
+  weight.codes.parameter =
+      add_constant(graph, like, make_tensor(DType::i8, numbers.shape, Elements<int8_t>(codes->codes)));
+  weight.codes.axes = graph.value(weight.codes.parameter).data;
+  return true;
+}
+
 }  // namespace
 
 std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
-  const auto read = ArithmeticReader(graph, weight_kn).read(w);
+  auto read = ArithmeticReader(graph, weight_kn).read(w);
   if (!read) return "";
+  std::optional<CodeForm> form;
+  if (!is_number(graph.value(read->codes.parameter).dtype))
+    form = form_of_codes(graph.value(read->codes.parameter).data);
+  else if (!take_number_codes(graph, *read, form, spec)) return "";
   const int64_t n = read->codes.shape[0], k = read->codes.shape[1];
   const Blocks b = {n, k, 1, group_size(*read, k)};
   if (b.group == 1 && k > 1) return "the weight's factor is not one scale per output channel or group along K";
   const auto matrix = view_as_shape(read->codes.axes, read->codes.shape);
-  const auto form = form_of_codes(graph.value(read->codes.parameter).data);
   if (!matrix) return "the codes lie in another order than the weight";
   if (!form) return "the codes of the weight do not fit a byte";
   if (form->scheme == Scheme::f8 && (read->zero || read->offset)) return "an fp8 weight has no zero points";
+  if (!spec.note.empty() && (read->zero || read->offset)) return "numbers of a table have no zero points";
   const ValueId codes = read->codes.parameter;
   auto constant = [&](const std::optional<Term>& term) {
     return term ? constant_of_term(graph, *term, codes, b) : kNoValue;

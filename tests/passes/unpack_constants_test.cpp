@@ -1,4 +1,5 @@
 // Weights packed by hand, with their bytes: what they are recognized as, what they are not, and what is refused.
+#include "graph/scheme.h"
 #include "tests/passes/passes_test_util.h"
 #include "tests/torch_cases.h"
 
@@ -60,6 +61,40 @@ Error error_of(const std::string& text) {
   return reports.error();
 }
 
+const std::vector<double> kMx4Values = {0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6};
+
+// x * (table[codes] * scale per group of 16), the codes in the nibbles of bytes.
+Graph table_weight(const std::string& dtype, const std::vector<double>& table) {
+  Graph graph = parse("param @p: u8[24, 16]\nparam @t: " + dtype + "[" + std::to_string(table.size()) +
+                      "]\nparam @s: " + dtype + "[24, 2]\ngraph(%x: " + dtype +
+                      "[3, 32]) {\n"
+                      "  %h = aten.__rshift__.Scalar(@p, other = 4) : u8[24, 16]\n"
+                      "  %l = aten.__and__.Scalar(@p, other = 15) : u8[24, 16]\n"
+                      "  %c = aten.stack.default([%h, %l], dim = -1) : u8[24, 16, 2]\n"
+                      "  %i = aten.to.dtype(%c, dtype = i64) : i64[24, 16, 2]\n"
+                      "  %n = aten.index.Tensor(@t, [%i]) : " +
+                      dtype +
+                      "[24, 16, 2]\n"
+                      "  %g = aten.reshape.default(%n, shape = [24, 2, 16]) : " +
+                      dtype +
+                      "[24, 2, 16]\n"
+                      "  %e = aten.unsqueeze.default(@s, dim = 2) : " +
+                      dtype +
+                      "[24, 2, 1]\n"
+                      "  %m = aten.mul.Tensor(%g, %e) : " +
+                      dtype +
+                      "[24, 2, 16]\n"
+                      "  %w = aten.reshape.default(%m, shape = [24, 32]) : " +
+                      dtype +
+                      "[24, 32]\n"
+                      "  %y = aten.linear.default(%x, %w) : " +
+                      dtype + "[3, 24]\n  return %y\n}\n");
+  give(graph, "p", made(24 * 16, [](size_t i) { return static_cast<double>(i * 37 % 256); }));
+  give(graph, "t", table);
+  give(graph, "s", made(48, [](size_t i) { return std::ldexp(1.0, static_cast<int>(i % 5) - 3); }));
+  return graph;
+}
+
 }  // namespace
 
 TEST_CASE("words of codes with their zero points are int4 in groups") {
@@ -74,6 +109,31 @@ TEST_CASE("groups in any order are no groups: a dense weight with the right numb
   has(text, "qcg.linear");
   has_not(text, "scheme = \"w4\"");
   has_not(text, "qcg.loop");
+}
+
+TEST_CASE("a weight looked up in a table is f4 or nf4 where the table is theirs") {
+  const std::vector<double> nf4(kNf4Values.begin(), kNf4Values.end());
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    INFO(dtype);
+    has(compiled(table_weight(dtype, kMx4Values)), "scheme = \"f4\", group = 16");
+  }
+  has(compiled(table_weight("f32", nf4)), "scheme = \"nf4\", group = 16");
+  has(compiled(table_weight("f32", made(16, [](size_t i) { return static_cast<double>(i) - 8; }))), "scheme = \"w4\"");
+  has(compiled(table_weight("f32", made(16, [](size_t i) { return static_cast<double>(i); }))), "scheme = \"w4\"");
+  has(compiled(table_weight("f32", made(16, [](size_t i) { return static_cast<double>(i) * 9; }))), "scheme = \"w8\"");
+}
+
+TEST_CASE("other tables are dense weights") {
+  std::vector<double> almost = kMx4Values;
+  almost[7] = 5.5;
+  std::vector<double> nf4(kNf4Values.begin(), kNf4Values.end());
+  nf4[3] = std::nextafter(static_cast<float>(nf4[3]), 0.0f);
+  std::vector<double> large = made(16, [](size_t i) { return static_cast<double>(i) * 100; });
+  for (const auto& table : {almost, nf4, large}) {
+    const std::string text = compiled(table_weight("f32", table));
+    has(text, "qcg.linear");
+    has_not(text, "scheme");
+  }
 }
 
 TEST_CASE("operands that are no constants, or not in range, are refused by name") {
