@@ -85,6 +85,13 @@ int64_t GemmShape::next_lines() const {
   return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, dots_of_iteration());
 }
 
+int GemmShape::x_words() const {
+  // A correction of each slice, 2^e, 2^(e + 16), and where there are offsets the sum of activations.
+  if (slices > 1) return slices + 2 + (panel.has_offset ? 1 : 0);
+  if (panel.corrections == Corrections::wide) return 2;
+  return panel.corrections != Corrections::none || (panel.has_offset && !rounded) ? 1 : 0;
+}
+
 int GemmShape::splits(int rows) const {
   // Two at a time that take four cycles each; dots of bf16 take six, which shows where memory does not hide it. Byte tables of
   // floats want registers, and take longer than one row.

@@ -65,6 +65,12 @@ struct GemmShape {
   // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs
   // a group of 32 a fifth of its time.
   bool keeps_sums(int rows) const;
+  // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
+  int x_words() const;
+  // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their headers.
+  bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
+  // Whether a tile knows them: not where a block was unpacked without them.
+  bool zeros_in_tile() const { return has_zeros() && !(unpacks_block && slices == 1); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
   // What weights have become larger by when an unsigned operand of an instruction holds them.

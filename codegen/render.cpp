@@ -94,11 +94,9 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["group_bytes"] = panel.group_at(1) - panel.group_at(0);
   out["block_bytes"] = shape.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
-  const bool zeros = panel.has_zero && !is_integer(problem);  // integers have corrections in their headers instead
-  out["zeros_per_panel"] = zeros && !shape.grouped;
-  out["zeros_per_group"] = zeros && shape.grouped;
-  const bool in_unpacking = shape.unpacks_block && shape.slices == 1;
-  out["zeros_in_tile"] = !zeros || in_unpacking ? "" : shape.grouped ? "group" : "panel";
+  out["zeros_per_panel"] = shape.has_zeros() && !shape.grouped;
+  out["zeros_per_group"] = shape.has_zeros() && shape.grouped;
+  out["zeros_in_tile"] = !shape.zeros_in_tile() ? "" : shape.grouped ? "group" : "panel";
   std::vector<V> vectors;
   for (int v = 0; v < shape.nv; ++v) {
     if (shape.subtracts_zeros()) vectors.push_back(V(fmt::format("z{}", v)));
@@ -113,6 +111,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   if (shape.compute.tiles) add_tile_registers(shape, out);
   else add_vector_tiles(shape, out);
   add_prefetch(shape, out);
+  add_multiply(shape, out);
   add_outputs(shape, out);
   return out;
 }

@@ -24,6 +24,9 @@ void add_vector_tiles(const GemmShape& shape, TemplateValue& out);
 void add_tile_registers(const GemmShape& shape, TemplateValue& out);
 void add_prefetch(const GemmShape& shape, TemplateValue& out);
 
+// render_multiply.cpp: how blocks call it
+void add_multiply(const GemmShape& shape, TemplateValue& out);
+
 // render_outputs.cpp: blocks, items, epilogues
 void add_outputs(const GemmShape& shape, TemplateValue& out);
 

@@ -80,7 +80,6 @@ void add_blocks(const GemmShape& shape, V& out) {
   out["k_blocks"] = V::from_items(std::move(weights));
   out["k_units"] = V::from_items(std::move(units));
   out["k_counts"] = V::from_items(std::move(counts));
-  out["groups_per_block"] = groups_per_block;
   out["fetches_per_count"] = shape.next_lines() * (shape.by_groups ? panel.group_padded / shape.k_iteration : 1);
   out["bytes_per_count"] =
       shape.by_groups ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();

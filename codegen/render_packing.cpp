@@ -17,11 +17,7 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["corrections"] = kNames[size_t(panel.corrections)];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;
-  // Of slices: a correction of each, 2^e, 2^(e + 16), and where there are offsets the sum of activations.
-  out["x_words"] = shape.slices > 1 ? shape.slices + 2 + (panel.has_offset ? 1 : 0)
-                   : panel.corrections == Corrections::wide                                         ? 2
-                   : panel.corrections != Corrections::none || (panel.has_offset && !shape.rounded) ? 1
-                                                                                                    : 0;
+  out["x_words"] = shape.x_words();
   out["raised"] = shape.raised();
   out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
@@ -59,7 +55,6 @@ void add_packing(const GemmShape& shape, V& out) {
   const Problem& problem = shape.problem;
   const bool sliced = shape.slices > 1;
   out["slices"] = shape.slices;
-  out["layers"] = sliced ? V::list({"", " + deep_at(call)"}) : V::list({""});
   if (sliced) add_rests(shape, out);
   out["element"] = sliced ? "float" : shape.compute.cpp_element;
   out["activation_dtype"] = dtype_name(problem.activation);

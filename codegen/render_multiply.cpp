@@ -1,0 +1,88 @@
+// How the blocks of K call what multiplies them: the parameters of multiply_tile and unpack_block, and the arguments for them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/render_gemm.h"
+
+namespace qcg {
+namespace {
+
+using V = TemplateValue;
+
+constexpr std::string_view kWeights = "weights + p * PANEL + j * SEGMENT";
+
+// One parameter, or two that go together, and what is passed for it.
+struct Parameter {
+  std::string declared, passed;
+};
+
+bool has_blocks(const GemmShape& shape) { return shape.block_k() < shape.panel.k_padded; }
+
+// The groups or iterations of a block.
+std::string block_range(const GemmShape& shape) {
+  if (!shape.by_groups) return "count";
+  if (!has_blocks(shape)) return "0, count";
+  const int64_t groups = shape.block_k() / shape.panel.group_padded;
+  return fmt::format("b * {0}, b * {0} + count", groups);
+}
+
+std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", kWeights, shape.panel.zero_at); }
+
+// `layer`: of slices, where those of what the first ones left over begin.
+std::vector<Parameter> tile_parameters(const GemmShape& shape, const std::string& layer) {
+  const bool tails = !shape.candidate.tails.empty();
+  std::string x = "x + t * (UNITS * MR)", first = "true";
+  if (has_blocks(shape)) {
+    x += fmt::format(" + kUnitsAt[b] * {}", tails ? "rows_of(call, t0 + t)" : "MR");
+    first = "b == 0";
+  }
+  std::vector<Parameter> out = {{"const uint8_t* w", shape.unpacks_block ? "block" : "w"},
+                                {"const qcg_unit* x", x + layer},
+                                {"uint8_t* c", "panel_c + (j * tiles + t) * TILE * 4"}};
+  if (shape.sums_groups) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
+  else
+    out.push_back(
+        {shape.compute.tiles ? "int64_t count" : "int64_t steps", shape.rounded ? "block_steps" : block_range(shape)});
+  out.push_back({"bool first", layer.empty() ? first : "false"});
+  if (shape.zeros_in_tile() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  if (shape.unpacks_block && shape.sums_groups) out.push_back({"const uint8_t* header", "w"});
+  if (shape.x_words() > 0) out.push_back({"const qcg_unit* x_sums", "sums_of(call, t0 + t)" + layer});
+  if (shape.compute.tiles && shape.sums_groups) out.push_back({"int64_t rows", "rows_of(call, t0 + t)"});
+  out.push_back({"const uint8_t* next, int64_t next_step", "next + t * fetches * next_step, next_step"});
+  return out;
+}
+
+std::string joined(const std::vector<Parameter>& parameters, std::string Parameter::*part) {
+  std::vector<std::string> parts;
+  for (const Parameter& p : parameters) parts.push_back(p.*part);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<Parameter> unpack_parameters(const GemmShape& shape) {
+  std::vector<Parameter> out = {{shape.compute.tiles ? "uint8_t* to" : "uint8_t* __restrict to", "block"},
+                                {"const uint8_t* w", "w"}};
+  const std::string_view counted = shape.by_groups       ? "int64_t g0, int64_t g1"
+                                   : shape.compute.tiles ? "int64_t count"
+                                                         : "int64_t steps";
+  out.push_back({std::string(counted), block_range(shape)});
+  if (shape.has_zeros() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  return out;
+}
+
+}  // namespace
+
+void add_multiply(const GemmShape& shape, V& out) {
+  const std::string function = shape.candidate.tails.empty() ? "multiply_tile" : "multiply_of(rows_of(call, t0 + t))";
+  const auto call = [&](const std::string& layer) {
+    return fmt::format("{}({})", function, joined(tile_parameters(shape, layer), &Parameter::passed));
+  };
+  std::vector<V> calls;
+  calls.emplace_back(call(""));
+  if (shape.slices > 1) calls.emplace_back("if (is_deep(call, t0 + t)) " + call(" + deep_at(call)"));
+  out["tile_calls"] = V::from_items(std::move(calls));
+  out["tile_parameters"] = joined(tile_parameters(shape, ""), &Parameter::declared);
+  out["block_parameters"] = joined(unpack_parameters(shape), &Parameter::declared);
+  out["block_arguments"] = joined(unpack_parameters(shape), &Parameter::passed);
+}
+
+}  // namespace qcg
