@@ -15,7 +15,7 @@
 
 namespace qcg {
 
-enum class ErrorCode { BadInput, Unsupported, Toolchain, CacheCorrupt, Io, Usage, Internal };
+enum class ErrorCode { BadInput, Unsupported, Toolchain, CacheCorrupt, Io, Usage, Interrupted, Internal };
 
 // The name printed in `error[NAME]: …` and in the "code" field of JSON errors.
 constexpr const char* error_code_name(ErrorCode c) {
@@ -26,6 +26,7 @@ constexpr const char* error_code_name(ErrorCode c) {
     case ErrorCode::CacheCorrupt: return "CacheCorrupt";
     case ErrorCode::Io: return "Io";
     case ErrorCode::Usage: return "Usage";
+    case ErrorCode::Interrupted: return "Interrupted";
     case ErrorCode::Internal: return "Internal";
   }
   return "Internal";
@@ -51,6 +52,10 @@ struct Error {
   }
   static Error io(std::string where, std::string message, std::string help) {
     return {ErrorCode::Io, std::move(where), std::move(message), std::move(help)};
+  }
+  static Error interrupted() {
+    return {ErrorCode::Interrupted, "", "stopped by a signal before it was done",
+            "no result was written; what was built by then is in the cache, so that starting again is cheaper"};
   }
   static Error internal(std::string where, std::string message) {
     return {ErrorCode::Internal, std::move(where), std::move(message), "this is a bug in qcodegen: please report it"};

@@ -70,6 +70,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
     report.ceilings.push_back(measure_ceilings(plan.target.isa, threads));
     TuneOptions tune_options{TuneMode::full, threads, flags.budget_s > 0 ? flags.budget_s : kProgramBudget_s,
                              flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
+    tune_options.cancel = &interrupted();
     std::set<int> seen;
     for (const PlanConstant& constant : plan.constants) {
       if (constant.problem < 0 || !seen.insert(constant.problem).second) continue;
@@ -81,7 +82,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       const std::span<const std::byte> packed(loaded.program->weights() + buffer.offset,
                                               static_cast<size_t>(buffer.bytes));
       for (int64_t m : ms) {
-        if (m < problem.m_min || m > problem.m_max || interrupted()) continue;
+        if (m < problem.m_min || m > problem.m_max) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
         QCG_TRY(kernel, kernel_for(flags.program, *loaded.program, manifest.steps[s], m));
         const Candidate candidate = kernel.vendor ? Candidate{} : candidates(problem, plan.target, m, m)[0];

@@ -62,8 +62,7 @@ class TableBench {
       for (const SchemeInfo& info : schemes)
         for (const SampleScheme& scheme : sample_schemes(info)) {
           begin_table(threads);
-          for (const LayerShape& shape : shapes)
-            if (!interrupted()) QCG_CHECK(bench_shape(scheme, shape, threads));
+          for (const LayerShape& shape : shapes) QCG_CHECK(bench_shape(scheme, shape, threads));
           end_table();
         }
     if (session_.json) print_json({{"ceilings", ceilings_}, {"rows", rows_}});
@@ -80,10 +79,10 @@ class TableBench {
   }
 
   void begin_table(int threads) {
-    if (interrupted()) return;
     progress_.show("measure this machine");
     tuning_ = {flags_.tune, threads, flags_.budget_s > 0 ? flags_.budget_s : kTableBudget_s, flags_.against != "none",
                measure_ceilings(target_.isa, threads)};
+    tuning_.cancel = &interrupted();
     if (ceilings_.is_null()) ceilings_ = ceilings_json(tuning_.ceilings);
     progress_.clear();
     if (session_.json) return;
@@ -125,7 +124,6 @@ class TableBench {
     const std::span<std::byte> bytes(packed.data(), static_cast<size_t>(packed_bytes(problem, layout)));
     QCG_CHECK(pack_weights(problem, layout, tensors, bytes));
     for (const Choice& choice : batch.choices) {
-      if (interrupted()) break;
       std::vector<BuiltKernel> kernels;
       for (size_t i : choice.builds) kernels.push_back(built[i]);
       progress_.show(fmt::format("{} {}: m={}", scheme.label(), shape.name, choice.bucket.m_probe));

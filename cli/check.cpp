@@ -145,6 +145,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
   if (!flags.inputs.empty()) ms = {0};
   for (size_t t = 0; t < ms.size(); ++t) {
+    if (interrupted()) return Error::interrupted();
     auto from = [&]() -> Result<ProgramIo> {
       if (!flags.inputs.empty()) return ProgramIo::from_file(*loaded.program, flags.inputs);
       QCG_TRY(tensors, random_inputs(*loaded.program, ms[t], flags.seed + t));

@@ -7,7 +7,7 @@
 //     sub->callback([&] { session.status = run_list(session); });
 //   }
 //
-// Exit status: 0 done, 1 the input or the result is bad, 2 usage, 3 environment.
+// Exit status: 0 done, 1 the input or the result is bad, 2 usage, 3 environment, 130 interrupted.
 #pragma once
 
 #include <CLI/CLI.hpp>

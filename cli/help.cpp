@@ -65,7 +65,8 @@ std::string man_page(const CLI::App& app) {
       kGeneratorVersion, roff(app.get_description()), man_options(app));
   for (const CLI::App* sub : commands_of(app)) out += man_command(*sub, sub->get_name());
   return out +
-         ".SH EXIT STATUS\n0 done; 1 the input or the result is bad; 2 usage; 3 environment (no compiler, no space)\n"
+         ".SH EXIT STATUS\n0 done; 1 the input or the result is bad; 2 usage; 3 environment (no compiler, no space); "
+         "130 interrupted\n"
          ".SH ENVIRONMENT\n"
          ".TP\n\\fBQCG_CACHE_DIR\\fR\nwhere kernels and programs are kept; default: XDG_CACHE_HOME/qcodegen, then "
          "HOME/.cache/qcodegen\n"

@@ -33,6 +33,7 @@ int exit_status(ErrorCode code) {
     case ErrorCode::Usage: return 2;
     case ErrorCode::Toolchain:
     case ErrorCode::Io: return 3;
+    case ErrorCode::Interrupted: return 130;
     default: return 1;
   }
 }

@@ -31,13 +31,12 @@ int run_run(const Session& session, const RunFlags& flags) {
       return fail(session, status.error());
     samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
+  if (samples.empty()) return fail(session, Error::interrupted());
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!flags.outputs.empty())
     if (const Status status = io->write_outputs(flags.outputs); !status.ok()) return fail(session, status.error());
   std::sort(samples.begin(), samples.end());
-  auto quantile = [&](double q) {
-    return samples.empty() ? 0 : samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))];
-  };
+  auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   if (session.json) {
     print_json({{"wall_s", wall}, {"median_us", quantile(.5) * 1e6}, {"p10_us", quantile(.1) * 1e6},
                 {"p90_us", quantile(.9) * 1e6}, {"threads", loaded->context->threads()}, {"runs", samples.size()},

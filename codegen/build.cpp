@@ -105,7 +105,10 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
     dumps.push_back(key.dump());
     kernels.push_back(std::move(kernel));
   }
-  if (!missing.empty()) QCG_CHECK(compile_missing(kernels, missing, dumps));
+  Status compiled;
+  if (!missing.empty()) compiled = compile_missing(kernels, missing, dumps);
+  if (limits_.cancel && limits_.cancel->load()) return Error::interrupted();  // whatever else it says
+  QCG_CHECK(compiled);
   return kernels;
 }
 
@@ -160,7 +163,9 @@ Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vecto
     jobs.push_back(job_of(source, cxx));
     jobs.back().output = OutputKind::assembly;
   }
-  QCG_TRY(results, compile_all(cxx, jobs, limits));
+  auto compiled = compile_all(cxx, jobs, limits);
+  if (limits.cancel && limits.cancel->load()) return Error::interrupted();
+  QCG_TRY(results, std::move(compiled));
   std::vector<std::string> listings;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].ok())

@@ -63,6 +63,7 @@ class KernelBuilder {
       : cxx_(std::move(cxx)), store_(store), limits_(limits) {}
 
   // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an Error.
+  // Error Interrupted: the limits' `cancel` was set.
   Result<std::vector<BuiltKernel>> build(std::vector<KernelSource> sources);
   const BuildCounters& counters() const { return counters_; }
   const Toolchain& toolchain() const { return cxx_; }

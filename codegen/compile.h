@@ -43,7 +43,7 @@ struct CompileOptions {
   Emit emit = Emit::none;              // print instead of compile
   std::function<void(std::string_view)> on_step;                       // "tune gate_proj+up_proj m=1": progress
   std::function<void(std::string_view)> on_emit;                       // text of --emit and --print-after
-  const std::atomic<bool>* cancel = nullptr;                           // set by Ctrl-C
+  const std::atomic<bool>* cancel = nullptr;  // set by Ctrl-C: error Interrupted, nothing published
 };
 
 // One kernel of the program as the report shows it: a plan step in one M bucket.

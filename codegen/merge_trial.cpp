@@ -218,7 +218,7 @@ Candidate member_candidate(const Problem& member, const Target& target, const Bu
 
 Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies,
                                int64_t m, const TuneOptions& options) {
-  QCG_TRY(child, run_in_child(kTimeout_s, [&](ChildReport& report) {
+  const auto work = [&](ChildReport& report) {
     const KernelInputs inputs(*merged.problem, m, kSeed), inputs_apart(*apart.members[0].problem, m, kSeed);
     const std::vector<qcg_arg> fused = shared_args(*merged.problem, inputs),
                                separate = shared_args(*apart.members[0].problem, inputs_apart);
@@ -230,7 +230,8 @@ Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apa
     if (!loaded) return;
     Sequence* const ways[] = {&one, &many};
     measure(ways, options, report);
-  }));
+  };
+  QCG_TRY(child, run_in_child(kTimeout_s, work, options.cancel));
   if (!child.failure.empty()) return Error::internal("merge trial", "the timing process failed: " + child.failure);
   if (child.messages.size() == 2)
     if (const auto a = parse_timing(child.messages[0]), b = parse_timing(child.messages[1]); a && b)

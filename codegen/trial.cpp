@@ -19,6 +19,7 @@ namespace qcg {
 namespace {
 
 constexpr uint32_t kMaxMessage = 16u << 20;
+constexpr int64_t kPoll_ms = 100;  // how long a cancellation may go unseen
 
 bool write_all(int fd, const void* data, size_t bytes) {
   const char* p = static_cast<const char*>(data);
@@ -38,7 +39,9 @@ bool write_all(int fd, const void* data, size_t bytes) {
   if (::getppid() != parent) ::_exit(1);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  for (int sig : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT}) ::signal(sig, SIG_DFL);
+  for (int sig : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(sig, SIG_DFL);
+  // A group of processes gets these together; one that died of them would look like a crash of what it tried.
+  for (int sig : {SIGTERM, SIGINT}) ::signal(sig, SIG_IGN);
   ChildReport report(fd, current);
   work(report);
   ::_exit(0);  // no destructors, no atexit: they belong to the parent
@@ -57,8 +60,10 @@ void take_messages(std::string& buffer, std::vector<std::string>& out) {
   buffer.erase(0, at);
 }
 
-// Reads until the child closes the pipe; false when nothing came for `timeout_s`.
-bool read_messages(int fd, double timeout_s, std::vector<std::string>& out) {
+bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memory_order_relaxed); }
+
+// Reads until the child closes the pipe; false when nothing came for `timeout_s`, or once `cancel` is set.
+bool read_messages(int fd, double timeout_s, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
   using Clock = std::chrono::steady_clock;
   const auto patience = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
   auto deadline = Clock::now() + patience;
@@ -66,9 +71,9 @@ bool read_messages(int fd, double timeout_s, std::vector<std::string>& out) {
   char chunk[65536];
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
+    if (left <= 0 || is_set(cancel)) return false;
     pollfd poll_fd{fd, POLLIN, 0};
-    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
+    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, kPoll_ms)));
     if (ready <= 0) continue;
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
@@ -94,7 +99,9 @@ void ChildReport::send(const std::string& message) {
   if (!write_all(fd_, &size, sizeof size) || !write_all(fd_, message.data(), message.size())) ::_exit(1);
 }
 
-Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work) {
+Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
+                                 const std::atomic<bool>* cancel) {
+  if (is_set(cancel)) return Error::interrupted();
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0)
     return Error::io("trial", fmt::format("no pipe: {}", std::strerror(errno)),
@@ -115,7 +122,7 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   ::close(fds[1]);
   ChildResult result;
   if (child > 0) {
-    const bool ended = read_messages(fds[0], timeout_s, result.messages);
+    const bool ended = read_messages(fds[0], timeout_s, cancel, result.messages);
     if (!ended) ::kill(child, SIGKILL);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -128,6 +135,8 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   if (child < 0)
     return Error::io("trial", fmt::format("no process: {}", std::strerror(errno)),
                      "raise `ulimit -u` or free some memory");
+  // Whatever it said: it was killed before it was done.
+  if (is_set(cancel)) return Error::interrupted();
   return result;
 }
 

@@ -8,9 +8,10 @@
 //   if (!r.failure.empty()) blame(r.current, r.failure);     // "SIGILL (illegal instruction)", "no answer in 10 s"
 //
 // The child shares the parent's memory copy-on-write (packed weights are not copied), has no threads of the parent, leaves
-// no core file and dies with the parent.
+// no core file and dies with the parent. Ctrl-C, which a terminal sends to both, is the parent's to answer.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -38,7 +39,8 @@ struct ChildResult {
 };
 
 // The child is killed when it has sent nothing for `timeout_s`: an empty message is a sign of life and not kept.
-// Error Io: no process or pipe can be had.
-Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work);
+// Error Io: no process or pipe can be had. Error Interrupted: `cancel` was set, and the child is gone.
+Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
+                                 const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace qcg

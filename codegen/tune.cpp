@@ -137,7 +137,8 @@ class Tuning {
     const double timeout_s = trial_timeout_s(ms.back()) * 2;
     for (size_t next = 0; next < built_.size();) {
       const size_t first = next;
-      QCG_TRY(child, run_in_child(timeout_s, [&](ChildReport& report) { verify_in_child(oracle_of, next, report); }));
+      const auto work = [&](ChildReport& report) { verify_in_child(oracle_of, next, report); };
+      QCG_TRY(child, run_in_child(timeout_s, work, options_.cancel));
       bool found = false;
       for (const std::string& message : child.messages) found = take_verdict(message, next) || found;
       if (!child.failure.empty()) {
@@ -201,8 +202,8 @@ class Tuning {
     for (size_t i : alive)
       if (vendor_of(i)) copies.vendor = options_.cold_vendor_weights->copies(vendor_of(i)->weights, cold_bytes);
     while (!alive.empty()) {
-      QCG_TRY(child,
-              run_in_child(timeout_s, [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); }));
+      const auto work = [&](ChildReport& report) { time_in_child(alive, cold_bytes, copies, report); };
+      QCG_TRY(child, run_in_child(timeout_s, work, options_.cancel));
       if (child.failure.empty()) {
         for (const std::string& message : child.messages) take_timing(message);
         return {};

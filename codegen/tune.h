@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -122,6 +123,7 @@ struct TuneOptions {
   std::shared_ptr<ColdWeights> cold_weights = std::make_shared<ColdWeights>(),
                                cold_vendor_weights = std::make_shared<ColdWeights>();
   double trial_timeout_s = 0;            // a candidate this long without an answer hangs; 0: from the work it has
+  const std::atomic<bool>* cancel = nullptr;  // once set, tuning ends with error Interrupted
 };
 
 struct TuneResult {

@@ -36,6 +36,7 @@ qcg_status status_of(ErrorCode code) {
       return QCG_ERROR_UNSUPPORTED;
     case ErrorCode::Io:
       return QCG_ERROR_IO;
+    case ErrorCode::Interrupted:
     case ErrorCode::Internal:
       break;
   }

@@ -1,7 +1,12 @@
 // What becomes of candidates that crash, trap, hang, lie or do not compile; and who wins among the others.
+#include "codegen/trial.h"
+
+#include <signal.h>
 #include <unistd.h>
 
-#include "codegen/trial.h"
+#include <atomic>
+#include <thread>
+
 #include "tune_harness.h"
 
 using namespace qcg;
@@ -41,6 +46,21 @@ TEST_CASE("a child reports, and its end is told") {
   });
   REQUIRE(slow.ok());
   CHECK(slow->failure.empty());
+}
+
+TEST_CASE("a cancelled child is gone at once, and the signals of a terminal are not the child's to die of") {
+  std::atomic<bool> cancel{false};
+  auto spared = run_in_child(
+      20, [](ChildReport& report) { ::raise(SIGINT), ::raise(SIGTERM), report.send("alive"); }, &cancel);
+  REQUIRE(spared.ok());
+  CHECK(spared->messages == std::vector<std::string>{"alive"});
+  CHECK(spared->failure.empty());
+  std::thread signal([&] { ::usleep(200'000), cancel = true; });
+  auto cancelled = run_in_child(
+      100, [](ChildReport& report) { report.begin(1), ::pause(); }, &cancel);
+  signal.join();
+  REQUIRE(!cancelled.ok());
+  CHECK(cancelled.error().code == ErrorCode::Interrupted);
 }
 
 TEST_CASE("bad candidates cost themselves only") {

@@ -1,0 +1,70 @@
+// Ctrl-C: one error, status 130, nothing published and nothing remembered.
+#include <signal.h>
+
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+
+namespace {
+
+// Starts qcodegen in a group of its own and sends the whole group SIGINT, as a terminal does.
+Run interrupt(std::vector<std::string> arguments, double after_s) {
+  use_test_cache();
+  TempDir dir;
+  const std::string out = dir / "out", err = dir / "err";
+  arguments.insert(arguments.begin(), QCG_CLI);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
+  ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT, 0600);
+  pid_t pid = 0;
+  REQUIRE(::posix_spawn(&pid, argv[0], &actions, &attributes, argv.data(), environ) == 0);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  ::usleep(static_cast<useconds_t>(after_s * 1e6));
+  ::kill(-pid, SIGINT);
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), slurp(out), slurp(err)};
+}
+
+}  // namespace
+
+TEST_CASE("an interrupted compile publishes nothing, whatever it was doing") {
+  // A full tuning times each kernel for seconds: none of these is done by then.
+  for (const double after_s : {0.3, 1.5, 4.0}) {
+    TempDir dir;
+    INFO("after ", after_s, " s");
+    const Run run = interrupt(
+        {"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", dir / "a.qcg", "--tune=full"}, after_s);
+    INFO(run.err);
+    CHECK(run.status == 130);
+    CHECK(run.err.find("error[Interrupted]: ") != std::string::npos);
+    CHECK(run.err.find("crashed") == std::string::npos);
+    CHECK(fs::is_empty(dir.path()));
+  }
+}
+
+TEST_CASE("outputs are written by a run that ran") {
+  TempDir dir;
+  const std::string program = dir / "p.qcg", outputs = dir / "out.safetensors";
+  REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", program, "--tune=off"}).status ==
+          0);
+  for (int ms = 0; ms < 60; ms += 3) {
+    fs::remove(outputs);
+    const Run run = interrupt({"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors"),
+                               "--outputs", outputs, "--repeat", "100000000", "--json"},
+                              ms / 1e3);
+    INFO("after ", ms, " ms: ", run.err);
+    // Before it listens it dies of the signal, as anything does.
+    CHECK((run.status == 0 || run.status == 130 || run.status == 1000 + SIGINT));
+    CHECK(fs::exists(outputs) == (run.status == 0));
+    if (run.status == 0) CHECK(run.json()["runs"].get<int64_t>() > 0);
+  }
+}
