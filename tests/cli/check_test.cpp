@@ -1,0 +1,85 @@
+// check: what counts as a wrong output.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+
+namespace {
+
+// One tensor in a safetensors file.
+void write_tensor(const std::string& path, const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& data) {
+  const std::string header = "{\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+                             ",\"data_offsets\":[0," + std::to_string(data.size()) + "]}}";
+  std::string text(8, '\0');
+  for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i));
+  spit(path, text + header + data);
+}
+
+std::string floats(const std::vector<float>& values) {
+  std::string out(values.size() * sizeof(float), '\0');
+  std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
+// A linear with weights of zero: its output is its bias.
+std::string write_bias_graph(const std::string& path, const std::string& dtype) {
+  spit(path, R"({"format": "qcodegen", "version": 1, "inputs": [{"name": "x", "dtype": "f32", "shape": [1, 4]}],
+    "parameters": [{"name": "w", "dtype": "f32", "shape": [4, 4],
+                    "data": [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]},
+                   {"name": "b", "dtype": "f32", "shape": [4], "data": [1, 0.5, 2, -1]}],
+    "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w", "bias": "b"}, "outputs": ["h"]},
+              {"op": "to.dtype", "inputs": {"self": "h", "dtype": ")" +
+                 dtype + R"("}, "outputs": ["y"]}],
+    "outputs": ["y"]})");
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("a NaN or an infinity on one side alone is wrong, and excuses nothing else") {
+  TempDir dir;
+  const std::string graph = write_bias_graph(dir / "g.json", "f32"), program = dir / "g.qcg";
+  REQUIRE(qcodegen({"compile", graph, "-o", program, "--tune=off"}).status == 0);
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> zero = {0, 0, 0, 0}, infinite = {0, inf, 0, 0};
+  const auto check = [&](const std::vector<float>& x, const std::vector<float>& expected) {
+    write_tensor(dir / "x", "x", "F32", "[1,4]", floats(x));
+    write_tensor(dir / "y", "y", "F32", "[1,4]", floats(expected));
+    const Run run = qcodegen({"check", program, "--inputs", dir / "x", "--expected", dir / "y", "--json"});
+    INFO(run.err);
+    CHECK(run.json()["outputs"][0]["ok"] == true);  // the oracle sees what the program does
+    CHECK(run.json()["ok"] == (run.status == 0));
+    return run.status;
+  };
+  CHECK(check(zero, {1, 0.5, 2, -1}) == 0);
+  CHECK(check(zero, {1, nan, 2, -1}) == 1);
+  CHECK(check(zero, {1, 0.5, inf, -1}) == 1);
+  CHECK(check(zero, {-inf, 0.5, 2, -1}) == 1);
+  CHECK(check(zero, {1, 0.5, 2.5, -1}) == 1);
+  // Infinity times a weight of zero.
+  CHECK(check(infinite, {nan, nan, nan, nan}) == 0);
+  CHECK(check(infinite, {nan, nan, nan, 1}) == 1);
+  CHECK(check(infinite, {nan, nan, nan, inf}) == 1);
+}
+
+TEST_CASE("eight-bit floats may be one step away, not two") {
+  TempDir dir;
+  write_tensor(dir / "x", "x", "F32", "[1,4]", floats({0, 0, 0, 0}));
+  const std::vector<std::tuple<std::string, std::string, std::string>> dtypes = {
+      {"f8e4m3", "F8_E4M3", "\x38\x30\x40\xb8"}, {"f8e5m2", "F8_E5M2", "\x3c\x38\x40\xbc"}};
+  for (const auto& [dtype, stored, bytes] : dtypes)
+    for (int steps = 0; steps <= 2; ++steps) {
+      INFO(dtype, " ", steps);
+      std::string expected = bytes;
+      expected[2] = static_cast<char>(expected[2] + steps);
+      write_tensor(dir / "y", "y", stored, "[1,4]", expected);
+      const Run run =
+          qcodegen({"check", write_bias_graph(dir / "g.json", dtype), "--inputs", dir / "x", "--expected", dir / "y"});
+      INFO(run.out, run.err);
+      CHECK(run.status == (steps <= 1 ? 0 : 1));
+    }
+}
