@@ -27,7 +27,6 @@ namespace qcg {
 struct Session {
   bool json = false;
   int verbosity = 0;         // -q: -1, -v: 1, -vv: 2 (QCG_DEBUG sets it too)
-  bool color = false;        // stdout is a terminal and NO_COLOR is unset
   bool progress = false;     // stderr is a terminal and neither -q nor --json was given
   std::string cache_dir;     // --cache-dir, QCG_CACHE_DIR, XDG_CACHE_HOME/qcodegen, HOME/.cache/qcodegen
   std::string cxx, env_cxx;  // --cxx, QCG_CXX

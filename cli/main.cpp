@@ -90,7 +90,6 @@ int main(int argc, char** argv) {
   app.add_option("--cache-dir", session.cache_dir, "where kernels and programs are kept (QCG_CACHE_DIR)");
   app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (QCG_CXX; default: g++ or clang++ on PATH)");
   app.parse_complete_callback([&] {
-    session.color = ::isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
     session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json;
   });
   for (auto* add : {add_compile_command, add_run_command, add_check_command, add_bench_command, add_explain_command,

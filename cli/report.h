@@ -1,6 +1,6 @@
 // Text for people: units, tables, the progress line.
 //
-// Why here: every subcommand prints the same units and the same kind of table; colour and terminal are decided once.
+// Why here: every subcommand prints the same units and the same kind of table.
 //
 //   Table table({"kernel", "m", "time"});
 //   table.add({"gate_proj", "1", format_time(3.1e-6)});

@@ -104,7 +104,7 @@ TEST_CASE("the completion completes") {
   CHECK(complete("qcodegen run compl", 2) == "completion\n");
 }
 
-TEST_CASE("-q prints nothing, colour never enters a file") {
+TEST_CASE("-q prints nothing, control characters never enter a file") {
   TempDir dir;
   const Run quiet =
       qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "-q"});
