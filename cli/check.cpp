@@ -177,9 +177,10 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
   options.cache_dir = session.cache_dir;
   options.toolchain = {session.cxx, session.env_cxx, {}};
   options.cancel = &interrupted();
-  std::string dir = (std::filesystem::temp_directory_path() / "qcodegen-check-XXXXXX").string();
-  if (!::mkdtemp(dir.data()))
-    return Error::io(dir, "cannot make a temporary directory", "set TMPDIR to a writable place");
+  std::error_code failed;
+  std::string dir = (std::filesystem::temp_directory_path(failed) / "qcodegen-check-XXXXXX").string();
+  if (failed || !::mkdtemp(dir.data()))
+    return Error::io(failed ? "TMPDIR" : dir, "cannot make a temporary directory", "set TMPDIR to a writable place");
   options.output = dir + "/program.qcg";
   auto work = [&]() -> Result<CheckReport> {
     QCG_TRY(compiled, compile_program(options));
@@ -193,7 +194,8 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
 
 int run_check(const Session& session, const CheckFlags& flags) {
   auto work = [&]() -> Result<CheckReport> {
-    if (!std::filesystem::exists(flags.path + "/manifest.json")) return check_graph(session, flags);
+    std::error_code failed;
+    if (!std::filesystem::exists(flags.path + "/manifest.json", failed)) return check_graph(session, flags);
     QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights));
     return check_program(flags.path, options, flags);
   };

@@ -123,7 +123,8 @@ void print_inductor(const std::vector<Group>& groups) {
 
 int run_log(const Session& session, const LogFlags& flags) {
   std::string path = flags.path;
-  if (std::filesystem::is_directory(path)) path += "/tune.jsonl";
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) path += "/tune.jsonl";
   auto records = read_tune_log(path);
   if (!records.ok()) return fail(session, records.error());
   std::erase_if(*records, [&](const TuneRecord& r) { return !selected(r, flags); });

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 
 #include "cli/cli.h"
 #include "codegen/build.h"
@@ -48,6 +51,18 @@ int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std
   }
   if (command.empty() && argv[1][0] != '-') message = fmt::format("there is no command '{}'", argv[1]);
   return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", command)});
+}
+
+// A result that its reader did not get is none.
+int finish(int status) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return status;
+  const Error error =
+      Error::io("stdout", fmt::format("cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""),
+                "check the free space of where it goes");
+  fmt::print(stderr, "{}\n", error.to_string());
+  return exit_status(error.code);
 }
 
 }  // namespace
@@ -105,10 +120,13 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail_usage(app, session, argc, argv, error.what());
+    if (error.get_exit_code() == 0) return finish(app.exit(error));  // --help, --version
+    return finish(fail_usage(app, session, argc, argv, error.what()));
+  } catch (const std::filesystem::filesystem_error& error) {
+    session.status =
+        fail(session, Error::io(error.path1().string(), error.code().message(), "check this path and its permissions"));
   } catch (const std::exception& error) {  // out of memory and the like: say so instead of aborting
-    return fail(session, Error::internal("qcodegen", error.what()));
+    if (!std::ferror(stdout)) session.status = fail(session, Error::internal("qcodegen", error.what()));
   }
-  return session.status;
+  return finish(session.status);
 }

@@ -174,3 +174,24 @@ TEST_CASE("inputs of the wrong name, shape or dtype are named") {
   tensor_file(R"({"x":{"dtype":"I32","shape":[1,8],"data_offsets":[0,32]}})", 32);
   check_error({"run", program, "--inputs", dir / "in.safetensors"}, 1, "BadInput", {"x", "i32", "f32"});
 }
+
+TEST_CASE("paths that cannot be looked at are errors of the environment, not bugs") {
+  const std::string graph = source_path("examples/native/linear_w8.json"), too_long(300, 'a');
+  check_error({"check", too_long}, 3, "Io", {too_long});
+  check_error({"log", too_long}, 3, "Io", {too_long});
+  const Run run = run_program({"/usr/bin/env", "TMPDIR=/nonexistent", QCG_CLI, "check", graph});
+  CHECK(run.status == 3);
+  CHECK(run.err.find("error[Io]: ") != std::string::npos);
+  CHECK(run.err.find("TMPDIR") != std::string::npos);
+}
+
+TEST_CASE("a result that cannot be written is an error of the environment") {
+  const std::string cli = QCG_CLI, graph = source_path("examples/native/linear_w8.json");
+  for (const std::string& command : {cli + " list ops --json", cli + " explain " + graph, cli + " list ops",
+                                     cli + " compile --emit=source " + graph, cli + " explain /nowhere --json"}) {
+    const Run run = run_program({"/bin/sh", "-c", command + " >/dev/full"});
+    INFO(command, "\n", run.err);
+    CHECK(run.status == 3);
+    CHECK(run.err.find("error[Io]: stdout: ") != std::string::npos);
+  }
+}
