@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/output_file.h"
 #include "cache/store_state.h"
 
 namespace qcg {
@@ -118,9 +119,11 @@ Status unpack(ArchiveReader& in, const std::string& file, const Manifest& manife
 Status Store::export_to(const std::string& file) {
   QCG_TRY(entries, state_->scan());
   FileSystem& fs = *state_->fs;
-  const std::string part = file + ".part";
-  ::unlink(part.c_str());
-  OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const OutputFile target = resolve_output(file);
+  const std::string part = target.in_place ? target.path : target.path + ".part";
+  if (!target.in_place) ::unlink(part.c_str());
+  const int how = target.in_place ? O_TRUNC : O_CREAT | O_EXCL | O_NOFOLLOW;
+  OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CLOEXEC | how, 0600));
   if (!out) return io_error(part, "cannot be made", errno);
   ArchiveWriter writer(fs, out.get());
   auto write_all = [&]() -> Status {
@@ -138,12 +141,12 @@ Status Store::export_to(const std::string& file) {
       ++written;
     }
     if (!error) error = writer.finish(written);
-    if (!error && fs.fsync(out.get())) error = errno;
-    if (!error && fs.rename(part, file)) error = errno;
+    if (!error && !target.in_place && fs.fsync(out.get())) error = errno;
+    if (!error && !target.in_place && fs.rename(part, target.path)) error = errno;
     return error ? Status(io_error(file, "cannot be written", error)) : Status();
   };
   Status status = write_all();
-  if (!status.ok()) ::unlink(part.c_str());
+  if (!status.ok() && !target.in_place) ::unlink(part.c_str());
   return status;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "graph/read/json.h"
 #include "graph/read/safetensors.h"
 
@@ -36,10 +37,11 @@ Result<std::string> make_header(const std::vector<std::pair<std::string, Tensor>
 
 Status write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
   QCG_TRY(header, make_header(tensors));
-  std::string temporary = path + ".tmp" + std::to_string(getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wbx");
+  const OutputFile target = resolve_output(path);
+  const std::string written = target.in_place ? target.path : target.path + ".tmp" + std::to_string(getpid());
+  std::FILE* file = std::fopen(written.c_str(), target.in_place ? "wb" : "wbx");
   if (!file)
-    return Error::io(temporary, std::string("cannot create: ") + std::strerror(errno),
+    return Error::io(written, std::string("cannot create: ") + std::strerror(errno),
                      "check the folder and its permissions");
   uint64_t length = header.size();
   bool good = std::fwrite(&length, sizeof length, 1, file) == 1 &&
@@ -50,11 +52,11 @@ Status write_safetensors(const std::string& path, const std::vector<std::pair<st
     good = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   }
   good = std::fclose(file) == 0 && good;
-  good = good && std::rename(temporary.c_str(), path.c_str()) == 0;
+  good = good && (target.in_place || std::rename(written.c_str(), target.path.c_str()) == 0);
   if (good) return {};
   Error error =
       Error::io(path, std::string("cannot write: ") + std::strerror(errno), "check the free space and the permissions");
-  std::remove(temporary.c_str());
+  if (!target.in_place) std::remove(written.c_str());
   return error;
 }
 

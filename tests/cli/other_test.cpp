@@ -1,4 +1,6 @@
 // cache, list, doctor, help: what they print, for people and for scripts.
+#include <sys/stat.h>
+
 #include "tests/cli_runner.h"
 
 using namespace qcg::test;
@@ -115,4 +117,31 @@ TEST_CASE("-q prints nothing, control characters never enter a file") {
       qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "b.qcg", "--tune=off"});
   CHECK(loud.out.find('\x1b') == std::string::npos);
   CHECK(loud.err.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("results go where a link leads, and into a pipe, without taking their place") {
+  TempDir dir;
+  const std::string program = dir / "p.qcg", inputs = source_path("examples/llama_mlp_int8/m5.inputs.safetensors");
+  REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", program, "--tune=off"}).status ==
+          0);
+  const std::vector<std::string> writers = {"run " + program + " --inputs " + inputs + " --outputs ", "cache export "};
+  for (const std::string& writer : writers) {
+    INFO(writer);
+    const auto write_to = [&](const std::string& path) {
+      return run_program({"/bin/sh", "-c", std::string(QCG_CLI) + " " + writer + path}).status;
+    };
+    spit(dir / "target", "old");
+    fs::create_symlink("target", dir / "link");
+    CHECK(write_to(dir / "link") == 0);
+    CHECK(fs::is_symlink(dir / "link"));
+    const std::string whole = slurp(dir / "target");
+    CHECK(whole.size() > 100);
+    REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+    const Run piped = run_program(
+        {"/bin/sh", "-c", "cat " + (dir / "pipe") + " & " + QCG_CLI + " -q " + writer + (dir / "pipe") + " >&2; wait"});
+    CHECK(fs::is_fifo(dir / "pipe"));
+    CHECK(piped.out == whole);
+    for (const char* name : {"target", "link", "pipe"}) fs::remove(dir / name);
+    CHECK(write_to(dir.path()) == 3);
+  }
 }
