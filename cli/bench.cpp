@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <sstream>
 
 #include "cli/bench.h"
 #include "cli/program_io.h"
@@ -16,6 +17,14 @@ namespace {
 
 constexpr int64_t kProgramMs[] = {1, 4, 16, 64, 256, 1024};
 constexpr double kProgramBudget_s = 1.0;
+
+// A list, as scripts for other machines write it too.
+std::string check_against(const std::string& list) {
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');)
+    if (word != "onednn" && word != "cublas" && word != "none") return word + " is none of onednn, cublas, none";
+  return "";
+}
 
 struct BenchRow {
   std::string step;
@@ -158,7 +167,9 @@ void add_bench_command(CLI::App& app, Session& session) {
                   "rows, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  sub->add_option("--against", flags->against, "onednn: time it beside ours; none (--all times it unless told)");
+  sub->add_option("--against", flags->against,
+                  "onednn: time it beside ours; none (--all times it unless told); cublas: nothing to time on a CPU")
+      ->check(check_against);
   sub->add_option("--threads", flags->threads, "thread counts, comma separated")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));

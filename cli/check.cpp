@@ -99,6 +99,17 @@ Result<std::vector<Tensor>> random_inputs(const Program& program, int64_t m, uin
   return out;
 }
 
+// Rows that no symbol can stand for would be tried as others.
+Status require_in_range(const Program& program, const std::vector<int64_t>& ms) {
+  const auto& symbols = program.manifest().symbols;
+  for (int64_t m : ms)
+    if (!symbols.empty() &&
+        std::none_of(symbols.begin(), symbols.end(), [m](const auto& s) { return m >= s.min && m <= s.max; }))
+      return Error{ErrorCode::Usage, "--m", fmt::format("the program takes no m={}", m),
+                   fmt::format("{} is in [{}, {}]", symbols[0].name, symbols[0].min, symbols[0].max)};
+  return {};
+}
+
 struct CheckReport {
   std::vector<OutputCheck> outputs;
   std::vector<std::string> trials;  // "m=3"
@@ -145,6 +156,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   for (int i = 0; ms.empty() || (flags.m_list.empty() && i < flags.trials); ++i)
     ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
   if (!flags.inputs.empty()) ms = {0};
+  else QCG_CHECK(require_in_range(*loaded.program, flags.m_list));
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
     auto from = [&]() -> Result<ProgramIo> {
@@ -235,9 +247,9 @@ void add_check_command(CLI::App& app, Session& session) {
   sub->add_option("--weights", flags->weights, "weights of the graph; may be repeated");
   sub->add_option("--target", flags->target, "for a graph: the target to compile for");
   sub->add_option("--trials", flags->trials, "random inputs to try")->check(CLI::Range(1, 1000));
-  sub->add_option("--m", flags->m_list, "rows to try, comma separated")->delimiter(',');
+  sub->add_option("--m", flags->m_list, "rows to try, comma separated")->delimiter(',')->check(CLI::NonNegativeNumber);
   sub->add_option("--seed", flags->seed, "of the random inputs");
-  sub->add_option("--threads", flags->threads, "default: all this process may use");
+  sub->add_option("--threads", flags->threads, "default: all this process may use")->check(CLI::Range(1, 4096));
   sub->footer(
       "Examples:\n  qcodegen check mlp.qcg --trials 10\n  qcodegen check mlp.qcg --inputs in.safetensors --expected "
       "eager.safetensors");

@@ -2,31 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace qcg {
 
-void CompileFlags::add_pass_flags(CLI::App& sub) {
-  sub.add_option("graph", options.input, "a torch.export JSON, a .pt2, or native JSON")->required();
+namespace {
+
+std::string check_pass_name(const std::string& name) {
+  const bool known =
+      std::any_of(std::begin(kPasses), std::end(kPasses), [&](const PassInfo& p) { return p.name == name; });
+  return known ? "" : name + " is no pass: `qcodegen list passes` shows them";
+}
+
+}  // namespace
+
+void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
+  sub.add_option(input, options.input, "a torch.export JSON, a .pt2, or native JSON")->required();
   sub.add_option("--weights", options.weights, "safetensors file or directory, or random:SEED; may be repeated");
-  sub.add_option("--target", options.target,
-                 "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
+  auto* target = sub.add_option("--target", options.target,
+                                "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
   sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
-  sub.add_option("--print-after", print_after, "print the graph after this pass");
+  sub.add_option("--print-after", print_after, "print the graph after this pass")->check(check_pass_name);
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
   sub.add_flag("--time-passes", time_passes, "print the time each pass took");
-  sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
-               "round fused intermediates to their graph dtype, as eager execution does");
-  add_choice<Int4Packing>(
+  auto* casts = sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
+                             "round fused intermediates to their graph dtype, as eager execution does");
+  auto* packing = add_choice<Int4Packing>(
       sub, "--int4-packing", options.int4_packing,
       {{"auto", Int4Packing::automatic}, {"avx512", Int4Packing::avx512}, {"avx2", Int4Packing::avx2}},
       "which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: told from their numbers where they "
       "tell)");
   PassGates& gates = options.passes.gates;
-  sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")
-      ->capture_default_str();
-  sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")
-      ->capture_default_str();
-  sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")
-      ->capture_default_str();
+  auto* parts =
+      sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")
+          ->capture_default_str()
+          ->check(CLI::NonNegativeNumber);
+  auto* narrowest = sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")
+                        ->capture_default_str()
+                        ->check(CLI::NonNegativeNumber);
+  auto* widest = sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")
+                     ->capture_default_str()
+                     ->check(CLI::NonNegativeNumber);
+  compiled_with = {target, casts, packing, parts, narrowest, widest};
 }
 
 Result<CompileOptions> CompileFlags::resolve(const Session& session) {
@@ -36,8 +53,9 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   out.toolchain.env_cxx = session.env_cxx;
   out.cache_dir = no_cache ? "" : session.cache_dir;
   out.cancel = &interrupted();
+  // A program from the cache comes without passes.
+  if (explain || time_passes || !print_after.empty() || print_after_all) out.reuse_programs = false;
   if (!print_after.empty() || print_after_all) {
-    out.reuse_programs = false;
     out.passes.after_each = [all = print_after_all, only = print_after](std::string_view pass, const Graph& graph) {
       if (all || pass == only) fmt::print("// after {}\n{}\n", pass, print_graph(graph));
     };

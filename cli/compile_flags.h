@@ -18,7 +18,9 @@ struct CompileFlags {
   bool print_after_all = false, time_passes = false, explain = false, no_cache = false;
   std::string cache_size;
 
-  void add_pass_flags(CLI::App& sub);
+  std::vector<const CLI::Option*> compiled_with;  // flags that a program which exists has its own answer to
+
+  void add_pass_flags(CLI::App& sub, const std::string& input = "graph");
   // Options with session and pass flags applied; error Usage for a flag value that means nothing.
   Result<CompileOptions> resolve(const Session& session);
 };

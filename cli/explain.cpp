@@ -45,6 +45,10 @@ Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
   const std::string program = options.input;
   std::error_code failed;
   if (!std::filesystem::exists(program + "/manifest.json", failed)) return Subject{std::move(options), {}};
+  for (const CLI::Option* flag : flags.compiled_with)
+    if (flag->count() > 0)
+      return Error{ErrorCode::Usage, flag->get_name(), "a program is explained as it was compiled",
+                   "leave this flag out, or explain the graph with it"};
   QCG_TRY(origin, read_origin(program, {}, options.weights));
   origin.passes.disabled.merge(options.passes.disabled);
   origin.passes.after_each = options.passes.after_each;

@@ -111,6 +111,11 @@ int main(int argc, char** argv) {
                     add_log_command, add_cache_command, add_list_command, add_doctor_command, add_help_command})
     add(app, session);
 
+  // `--weights a.safetensors graph.json`: a list ends with its option's word, commas and repetition make it longer.
+  for (CLI::App* sub : app.get_subcommands({}))
+    for (CLI::Option* option : sub->get_options([](CLI::Option* o) { return o->get_items_expected_max() > 1; }))
+      option->allow_extra_args(false);
+
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   if (argc < 2) {

@@ -119,6 +119,18 @@ TEST_CASE("the second compile runs no compiler and changes nothing") {
   CHECK(slurp(dir / "a.qcg/manifest.json") == slurp(dir / "b.qcg/manifest.json"));
 }
 
+TEST_CASE("what was asked of the passes is said of a program that was compiled before, too") {
+  TempDir dir;
+  for (int i = 0; i < 2; ++i) {
+    const Run run =
+        qcodegen({"compile", kMlp, "-o", dir / "a.qcg", "--tune=off", i == 0 ? "--explain" : "--time-passes"});
+    INFO(run.err);
+    CHECK(run.status == 0);
+    CHECK(run.out.find("merge_sibling_linears") != std::string::npos);
+    CHECK((run.out.find(" ms)") != std::string::npos) == (i == 1));
+  }
+}
+
 TEST_CASE("a program that the cache restores names the graph of this compile, not of the first") {
   TempDir dir;
   compile(kMlp, dir / "a.qcg");

@@ -43,6 +43,34 @@ TEST_CASE("usage errors exit with 2 and name the help to read") {
   check_error({"check", "x.qcg", "--expected", "y.safetensors"}, 2, "Usage", {"--inputs"});
 }
 
+TEST_CASE("values that mean nothing are refused, not ignored") {
+  const std::string linear = source_path("examples/native/linear_w8.json");
+  check_error({"explain", kMlp, "--print-after", "nonsense"}, 2, "Usage", {"nonsense", "list passes"});
+  for (const std::string flag : {"--cat-max-parts", "--cat-min-width", "--cat-max-width"})
+    check_error({"explain", kMlp, flag, "-7"}, 2, "Usage", {flag});
+  check_error({"check", linear, "--threads", "-5"}, 2, "Usage", {"--threads"});
+  check_error({"check", linear, "--m", "1,-4"}, 2, "Usage", {"--m", "-4"});
+  check_error({"check", linear, "--m", "0,4"}, 2, "Usage", {"--m", "m=0", "[1, 64]"});
+  check_error({"bench", "p.qcg", "--against", "onednn,foo"}, 2, "Usage", {"foo", "onednn"});
+  TempDir dir;
+  const std::string program = dir / "p.qcg";
+  REQUIRE(qcodegen({"compile", linear, "-o", program, "--tune=off"}).status == 0);
+  check_error({"explain", program, "--target", "cpu:6502"}, 2, "Usage", {"--target", "graph"});
+  check_error({"explain", program, "--cat-max-parts", "2"}, 2, "Usage", {"--cat-max-parts"});
+  CHECK(qcodegen({"explain", program, "--disable-pass", "cse"}).status == 0);
+}
+
+TEST_CASE("a list ends where its option's word ends") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"explain", "--weights", "random:1", kMlp},
+        {"explain", "--weights", "random:1", "--weights", "random:2", "--disable-pass", "cse", kMlp},
+        {"compile", "--m", "1,4", kMlp, "--emit=graph"}}) {
+    const Run run = qcodegen(arguments);
+    INFO(nlohmann::json(arguments).dump(), run.err);
+    CHECK(run.err.find("Usage") == std::string::npos);
+  }
+}
+
 TEST_CASE("no argument at all prints the help and exits with 2") {
   const Run run = qcodegen({});
   CHECK(run.status == 2);
