@@ -157,6 +157,31 @@ TEST_CASE("no compiler, no output directory: errors of the environment") {
               {"/proc/nowhere"});
 }
 
+TEST_CASE("a bad -o is said before anything is built; one with a slash is good") {
+  TempDir dir;
+  const std::vector<std::string> compile = {"compile", kMlp, "--weights", "random:1", "--tune=off", "--no-cache"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), compile.begin(), compile.end());
+    return more;
+  };
+  // No kernel could be built with this: the destination is looked at first.
+  spit(dir / "g++", "#!/bin/sh\ncase \"$*\" in *.cpp*) exit 1;; esac\nexec /usr/bin/g++ \"$@\"\n");
+  fs::permissions(dir / "g++", fs::perms::owner_all);
+  fs::create_directory(dir / "other");
+  spit(dir / "file", "");
+  check_error(with({"--cxx", dir / "g++", "-o", dir / "other"}), 3, "Io", {dir / "other", "not a program"});
+  check_error(with({"--cxx", dir / "g++", "-o", dir / "file"}), 3, "Io", {dir / "file", "not a program"});
+  check_error(with({"--cxx", dir / "g++", "-o", dir / "none/p.qcg"}), 3, "Io", {dir / "none/p.qcg", "No such file"});
+  check_error(with({"--cxx", dir / "g++", "-o", dir / "file/p.qcg"}), 3, "Io", {dir / "file/p.qcg"});
+  for (int i = 0; i < 2; ++i) {
+    const Run run = qcodegen({"compile", kMlp, "--weights", "random:1", "--tune=off", "-o", dir / "p.qcg/", "--json"});
+    INFO(run.err);
+    CHECK(run.status == 0);
+    CHECK(run.json()["program"] == dir / "p.qcg");
+    CHECK(fs::exists(dir / "p.qcg/manifest.json"));
+  }
+}
+
 TEST_CASE("a directory that is no program, and a damaged program") {
   TempDir dir;
   fs::create_directory(dir / "empty.qcg");
