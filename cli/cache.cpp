@@ -31,7 +31,13 @@ uint64_t parse_size(const std::string& text) {
   return value > 0 && scale > 0 && value * scale < 1e18 ? static_cast<uint64_t>(value * scale) : 0;
 }
 
+int fail_without_cache(const Session& session) {
+  return fail(session, Error::io("cache", "there is no place for it: HOME is not set",
+                                 "set QCG_CACHE_DIR, or say --cache-dir, to a directory from / on"));
+}
+
 int with_store(const Session& session, const std::function<int(Store&)>& work) {
+  if (session.cache_dir.empty()) return fail_without_cache(session);
   auto store = Store::open({.dir = session.cache_dir});
   return store.ok() ? work(*store) : fail(session, store.error());
 }
@@ -44,6 +50,7 @@ int report(const Session& session, const Status& status, std::string_view done) 
 }
 
 int show_path(const Session& session) {
+  if (session.cache_dir.empty()) return fail_without_cache(session);
   if (session.json) print_json({{"path", session.cache_dir}});
   else fmt::print("{}\n", session.cache_dir);
   return 0;

@@ -16,7 +16,7 @@ struct CompileFlags {
   std::vector<std::string> disabled;
   std::string print_after;
   bool print_after_all = false, time_passes = false, explain = false, no_cache = false;
-  std::string cache_size;
+  std::string moved_graph;  // explain: of a program
 
   std::vector<const CLI::Option*> compiled_with;  // flags that a program which exists has its own answer to
 

@@ -49,7 +49,7 @@ Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
     if (flag->count() > 0)
       return Error{ErrorCode::Usage, flag->get_name(), "a program is explained as it was compiled",
                    "leave this flag out, or explain the graph with it"};
-  QCG_TRY(origin, read_origin(program, {}, options.weights));
+  QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights));
   origin.passes.disabled.merge(options.passes.disabled);
   origin.passes.after_each = options.passes.after_each;
   QCG_TRY(records, read_tune_log(program + "/tune.jsonl"));
@@ -98,8 +98,9 @@ int run_explain(const Session& session, CompileFlags& flags) {
 void add_explain_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("explain", "what fused, what did not and why");
   auto flags = std::make_shared<CompileFlags>();
-  flags->add_pass_flags(*sub);
-  sub->get_option("graph")->description(
+  flags->add_pass_flags(*sub, "path");
+  sub->add_option("--graph", flags->moved_graph, "the graph a program was compiled from, if it moved");
+  sub->get_option("path")->description(
       "a torch.export JSON, a .pt2, native JSON, or a program: with what its tuning measured of fusions");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });

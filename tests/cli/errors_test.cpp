@@ -248,3 +248,24 @@ TEST_CASE("a result that cannot be written is an error of the environment") {
     CHECK(run.err.find("error[Io]: stdout: ") != std::string::npos);
   }
 }
+
+TEST_CASE("a program whose graph moved is explained with --graph, as the error says") {
+  TempDir dir;
+  const std::string program = dir / "p.qcg", graph = dir / "g.json", moved = dir / "moved.json";
+  fs::copy_file(source_path("examples/native/linear_w8.json"), graph);
+  REQUIRE(qcodegen({"compile", graph, "-o", program, "--tune=off"}).status == 0);
+  fs::rename(graph, moved);
+  check_error({"explain", program}, 1, "BadInput", {graph, "--graph FILE"});
+  CHECK(qcodegen({"explain", program, "--graph", moved}).status == 0);
+}
+
+TEST_CASE("without a home the cache commands name QCG_CACHE_DIR") {
+  for (const char* command : {"path", "stats"}) {
+    const Run run = run_program(
+        {"/usr/bin/env", "-u", "HOME", "-u", "XDG_CACHE_HOME", "-u", "QCG_CACHE_DIR", QCG_CLI, "cache", command});
+    INFO(run.err);
+    CHECK(run.status == 3);
+    CHECK(run.out.empty());
+    CHECK(run.err.find("QCG_CACHE_DIR") != std::string::npos);
+  }
+}
