@@ -26,7 +26,7 @@ namespace qcg {
 
 struct Session {
   bool json = false;
-  int verbosity = 0;         // -q: -1, -v: 1, -vv: 2 (QCG_DEBUG sets it too)
+  int verbosity = 0;         // -q: -1, -v: 1 (QCG_DEBUG sets it too)
   bool progress = false;     // stderr is a terminal and neither -q nor --json was given
   std::string cache_dir;     // --cache-dir, QCG_CACHE_DIR, XDG_CACHE_HOME/qcodegen, HOME/.cache/qcodegen
   std::string cxx, env_cxx;  // --cxx, QCG_CXX

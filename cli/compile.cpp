@@ -128,8 +128,8 @@ int run_compile(const Session& session, CompileFlags& flags) {
   progress.clear();
   if (!report.ok()) return fail(session, report.error());
   if (session.json) return print_json(report_json(*report)), 0;
-  for (const std::string& warning : report->warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (session.verbosity < 0) return 0;
+  for (const std::string& warning : report->warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (report->unchanged) {
     fmt::print(
         "{}",

@@ -73,8 +73,10 @@ int run_explain(const Session& session, CompileFlags& flags) {
                 {"warnings", explanation->read.warnings}});
     return 0;
   }
-  for (const std::string& note : explanation->read.notes) fmt::print("note: {}\n", note);
-  for (const std::string& warning : explanation->read.warnings) fmt::print("warning: {}\n", warning);
+  if (session.verbosity >= 0) {
+    for (const std::string& note : explanation->read.notes) fmt::print("note: {}\n", note);
+    for (const std::string& warning : explanation->read.warnings) fmt::print("warning: {}\n", warning);
+  }
   fmt::print("{}{}\n", describe_passes(explanation->passes, flags.time_passes), describe_merges(merges));
   Table table({"step", "scheme", "n", "k", "segments", "epilogue"});
   for (const PlanStep& step : plan.steps) {

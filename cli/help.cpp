@@ -71,7 +71,7 @@ std::string man_page(const CLI::App& app) {
          ".TP\n\\fBQCG_CACHE_DIR\\fR\nwhere kernels and programs are kept; default: XDG_CACHE_HOME/qcodegen, then "
          "HOME/.cache/qcodegen\n"
          ".TP\n\\fBQCG_CXX\\fR\nthe C++ compiler for kernels; \\fB\\-\\-cxx\\fR wins\n"
-         ".TP\n\\fBQCG_DEBUG\\fR\na number, as that many times \\fB\\-v\\fR\n";
+         ".TP\n\\fBQCG_DEBUG\\fR\nabove 0 as \\fB\\-v\\fR, below as \\fB\\-q\\fR\n";
 }
 
 // The words of a choice (`off|fast|full`), or nothing.

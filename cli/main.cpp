@@ -98,10 +98,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", session.json, "one JSON document on stdout instead of text");
-  app.add_flag_callback("-q,--quiet", [&] { session.verbosity = -1; }, "errors only");
-  app.add_flag_function(
-      "-v,--verbose", [&](int64_t times) { session.verbosity = static_cast<int>(times); },
-      "more detail; twice: all of it");
+  app.add_flag_callback(
+      "-q,--quiet", [&] { session.verbosity = -1; }, "errors only, and what was asked to be shown");
+  app.add_flag_callback(
+      "-v,--verbose", [&] { session.verbosity = 1; }, "say each step on stderr, with its time");
   app.add_option("--cache-dir", session.cache_dir, "where kernels and programs are kept (QCG_CACHE_DIR)");
   app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (QCG_CXX; default: g++ or clang++ on PATH)");
   app.parse_complete_callback([&] {

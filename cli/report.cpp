@@ -87,6 +87,11 @@ std::string labelled(std::string_view label, std::string_view subject, std::stri
 }
 
 void ProgressLine::show(std::string_view text) {
+  if (stays_) {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin_;
+    fmt::print(stderr, "{:7.2f} s  {}\n", since.count(), text);
+    return;
+  }
   if (!on_) return;
   fmt::print(stderr, "\r\x1b[K{}", text.substr(0, 99));
   std::fflush(stderr);

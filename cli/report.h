@@ -7,6 +7,7 @@
 //   fmt::print("{}", table.str());
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -58,17 +59,20 @@ std::string labelled(std::string_view label, std::string_view subject, std::stri
 std::string describe_merges(const std::vector<MergeReport>& merges);
 nlohmann::json merges_json(const std::vector<MergeReport>& merges);
 
-// One line on stderr that says what a long step is doing; gone when done. Silent where progress is off.
+// One line on stderr that says what a long step is doing; gone when done. Silent where progress is off. With -v every step
+// has a line that stays, also where stderr is a file.
 class ProgressLine {
  public:
-  explicit ProgressLine(const Session& session) : on_(session.progress) {}
+  explicit ProgressLine(const Session& session)
+      : on_(session.progress), stays_(session.verbosity > 0), begin_(std::chrono::steady_clock::now()) {}
   ~ProgressLine() { clear(); }
   void show(std::string_view text);
   void clear();
 
  private:
-  bool on_;
+  bool on_, stays_;
   bool shown_ = false;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 }  // namespace qcg

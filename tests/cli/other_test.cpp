@@ -113,10 +113,29 @@ TEST_CASE("-q prints nothing, control characters never enter a file") {
   CHECK(quiet.status == 0);
   CHECK(quiet.out.empty());
   CHECK(quiet.err.empty());
+  // A cache that cannot be used is worth a warning, not an error.
+  for (const bool loud : {false, true}) {
+    const Run run = run_program({"/usr/bin/env", "QCG_CACHE_DIR=relative", QCG_CLI, "compile",
+                                 source_path("examples/native/linear_w8.json"), "-o", dir / "w.qcg", "--tune=off",
+                                 loud ? "--json" : "-q"});
+    CHECK(run.status == 0);
+    CHECK(run.err.empty());
+    if (loud) CHECK(run.out.find("working without a cache") != std::string::npos);
+  }
   const Run loud =
       qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "b.qcg", "--tune=off"});
   CHECK(loud.out.find('\x1b') == std::string::npos);
   CHECK(loud.err.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("-v says each step on stderr, and changes nothing else") {
+  TempDir dir;
+  const Run run =
+      qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "-v"});
+  CHECK(run.status == 0);
+  CHECK(run.err.find("tune y") != std::string::npos);
+  CHECK(run.err.find('\x1b') == std::string::npos);
+  CHECK(run.out.find("wrote") != std::string::npos);
 }
 
 TEST_CASE("results go where a link leads, and into a pipe, without taking their place") {
