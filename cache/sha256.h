@@ -30,7 +30,8 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view bytes);
 
-// Reads the file in pieces, so that its size does not matter. Io error if it cannot be read.
+// Reads the file in pieces, so that its size does not matter. Io error if it cannot be read, BadInput if it is
+// no regular file: a pipe or a device may have no end.
 Result<std::string> sha256_file(const std::string& path);
 
 bool is_sha256_hex(std::string_view text);

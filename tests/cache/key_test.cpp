@@ -33,6 +33,9 @@ TEST_CASE("SHA-256 of known texts") {
   REQUIRE(hash.ok());
   CHECK(*hash == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
   CHECK(!sha256_file(dir.path() + "/none").ok());
+  REQUIRE(::mkfifo((dir.path() + "/pipe").c_str(), 0600) == 0);
+  for (const std::string& endless : {dir.path() + "/pipe", std::string("/dev/zero"), dir.path()})
+    CHECK(sha256_file(endless).error().message == "not a regular file");
 }
 
 TEST_CASE("each ingredient changes the key") {
