@@ -35,17 +35,6 @@ Result<std::string> sample_file(const std::string& path, int fd, const struct st
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-Result<std::string> file_identity(const std::string& path) {
-  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info;
-  if (!fd || ::fstat(fd.get(), &info)) return io_error(path, "the weights cannot be opened", errno);
-  if (!S_ISREG(info.st_mode))
-    return Error::bad_input(path, "not a regular file", "give a weight file or a directory of them");
-  if (static_cast<uint64_t>(info.st_size) > kHashWholeBytes) return sample_file(path, fd.get(), info);
-  QCG_TRY(hash, sha256_file(path));
-  return "sha256 " + hash;
-}
-
 }  // namespace
 
 Status CompileRecord::write_to(const std::string& directory) const {
@@ -83,17 +72,12 @@ Status CompileCache::publish(const Key& key, std::span<const EntryFile> files, c
 }
 
 Result<std::string> weights_identity(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return file_identity(path);
-  std::vector<std::string> names;
-  if (int failed = FileSystem().list_dir(path, names)) return io_error(path, "cannot be listed", failed);
-  std::string identity;
-  for (const auto& name : names) {
-    if (!std::filesystem::is_regular_file(path + "/" + name, error)) continue;
-    QCG_TRY(one, file_identity(path + "/" + name));
-    identity += std::to_string(name.size()) + ":" + name + " " + one + "\n";
-  }
-  return identity;
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info;
+  if (fd && !::fstat(fd.get(), &info) && S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > kHashWholeBytes)
+    return sample_file(path, fd.get(), info);
+  QCG_TRY(hash, sha256_file(path));
+  return "sha256 " + hash;
 }
 
 }  // namespace qcg

@@ -10,6 +10,7 @@
 #include "codegen/link.h"
 #include "codegen/origin.h"
 #include "codegen/vendor_module.h"
+#include "graph/read/safetensors.h"
 #include "runtime/memory.h"
 #include "runtime/program.h"
 
@@ -133,8 +134,12 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threa
       key.add("weights", weights);
       continue;
     }
-    QCG_TRY(identity, weights_identity(weights));
-    key.add("weights", identity);
+    // An index says nothing of what its shards hold: each file counts.
+    QCG_TRY(files, safetensors_files(weights));
+    for (const std::string& file : files) {
+      QCG_TRY(identity, weights_identity(file));
+      key.add("weights", identity);
+    }
   }
   if (!options.pin.empty()) QCG_CHECK(key.add_file("pin", options.pin));
   key.add("options", options_text(options, threads));

@@ -157,11 +157,13 @@ Status merge(Safetensors& all, Safetensors part, const std::set<std::string>& wa
   return {};
 }
 
+using Shards = std::map<std::string, std::set<std::string>>;  // by path: the tensors that the index says it holds
+
 // {"weight_map": {tensor: file}}; files lie beside the index and are named without folders.
-Result<Safetensors> read_index(const std::string& path, const MappedFile& file) {
-  QCG_TRY(document, JsonDocument::parse(file.text(), path));
+Result<Shards> shards_of(const std::string& path, const MappedFile& index) {
+  QCG_TRY(document, JsonDocument::parse(index.text(), path));
   QCG_TRY(map, document.root().object_at("weight_map"));
-  std::map<std::string, std::set<std::string>> shards;
+  Shards shards;
   for (JsonCursor entry : map) {
     QCG_TRY(shard, entry.name());
     if (shard.find('/') != std::string::npos || shard.find('\0') != std::string::npos || shard == "." ||
@@ -169,18 +171,24 @@ Result<Safetensors> read_index(const std::string& path, const MappedFile& file) 
       return entry.bad("the shard " + quote(shard) + " is not a plain file name",
                        "name files in the folder of the index");
     }
-    shards[shard].insert(std::string(entry.key()));
+    shards[(std::filesystem::path(path).parent_path() / shard).string()].insert(std::string(entry.key()));
   }
+  return shards;
+}
+
+Result<Safetensors> read_index(const std::string& path, const MappedFile& file) {
+  QCG_TRY(shards, shards_of(path, file));
   Safetensors all;
   all.files.push_back(path);
   for (const auto& [shard, names] : shards) {
-    std::string shard_path = (std::filesystem::path(path).parent_path() / shard).string();
-    QCG_TRY(mapped, MappedFile::open(shard_path));
-    QCG_TRY(part, parse_safetensors(mapped->text(), mapped, shard_path));
-    QCG_CHECK(merge(all, std::move(part), names, shard_path));
+    QCG_TRY(mapped, MappedFile::open(shard));
+    QCG_TRY(part, parse_safetensors(mapped->text(), mapped, shard));
+    QCG_CHECK(merge(all, std::move(part), names, shard));
   }
   return all;
 }
+
+bool is_index(const std::string& path) { return path.ends_with(".json"); }
 
 Result<std::string> file_in_folder(const std::string& folder) {
   std::error_code ignored;
@@ -225,10 +233,24 @@ Result<Safetensors> read_safetensors(const std::string& path) {
     return read_safetensors(inside);
   }
   QCG_TRY(file, MappedFile::open(path));
-  if (path.ends_with(".json")) return read_index(path, *file);
+  if (is_index(path)) return read_index(path, *file);
   QCG_TRY(read, parse_safetensors(file->text(), file, path));
   read.files.push_back(path);
   return read;
+}
+
+Result<std::vector<std::string>> safetensors_files(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    QCG_TRY(inside, file_in_folder(path));
+    return safetensors_files(inside);
+  }
+  std::vector<std::string> files = {path};
+  if (!is_index(path)) return files;
+  QCG_TRY(index, MappedFile::open(path));
+  QCG_TRY(shards, shards_of(path, *index));
+  for (const auto& [shard, names] : shards) files.push_back(shard);
+  return files;
 }
 
 }  // namespace qcg

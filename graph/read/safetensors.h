@@ -28,6 +28,9 @@ struct Safetensors {
 
 Result<Safetensors> read_safetensors(const std::string& path);
 
+// The files that read_safetensors(path) reads, without reading tensors: with an index first, then its shards by name.
+Result<std::vector<std::string>> safetensors_files(const std::string& path);
+
 // One file's bytes; name is for messages, owner keeps the bytes alive.
 Result<Safetensors> parse_safetensors(std::string_view bytes, std::shared_ptr<const void> owner,
                                       const std::string& name);

@@ -37,7 +37,7 @@ TEST_CASE("weights are known by their contents, huge ones by samples and their i
   write_text(b, "weight5");
   CHECK(weights_identity(a).value() != weights_identity(b).value());
   CHECK(!weights_identity(dir.path() + "/none").ok());
-  CHECK(weights_identity(dir.path()).value().find("1:a sha256 ") != std::string::npos);
+  CHECK(!weights_identity(dir.path()).ok());
   const std::string big = dir.path() + "/big";
   write_text(big, "x");
   files::resize_file(big, uint64_t{300} << 20);

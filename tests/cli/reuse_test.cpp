@@ -1,6 +1,9 @@
 // What a compile reads counts: a change to any file of the weights, and paths of any kind.
 #include <sys/stat.h>
 
+#include <span>
+
+#include "graph/read/safetensors.h"
 #include "tests/cli_runner.h"
 
 using namespace qcg::test;
@@ -12,7 +15,42 @@ constexpr const char* kLinear = R"({"format": "qcodegen", "version": 1, "symbols
   "parameters": [{"name": "w", "dtype": "f32", "shape": [4, 8]}],
   "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w"}, "outputs": ["y"]}], "outputs": ["y"]})";
 
+qcg::Tensor filled(std::vector<int64_t> shape, float value) {
+  const std::vector<float> values(static_cast<size_t>(shape[0] * shape[1]), value);
+  const auto bytes = std::as_bytes(std::span(values));
+  return qcg::Tensor::from_bytes(qcg::DType::f32, std::move(shape), {bytes.begin(), bytes.end()});
+}
+
+double first_element(const std::string& path, const std::string& name) {
+  const auto read = qcg::read_safetensors(path);
+  REQUIRE(read.ok());
+  return qcg::element_to_double(qcg::DType::f32, read->tensors.at(name).bytes().data());
+}
+
+void write_tensor(const std::string& path, const std::string& name, const qcg::Tensor& tensor) {
+  REQUIRE(qcg::write_safetensors(path, {{name, tensor}}).ok());
+}
+
 }  // namespace
+
+TEST_CASE("a shard that changed is compiled again, named by its index or by the folder") {
+  TempDir dir;
+  spit(dir / "linear.json", kLinear);
+  spit(dir / "model.safetensors.index.json", R"({"weight_map": {"w": "part.safetensors"}})");
+  write_tensor(dir / "x.st", "x", filled({1, 8}, 1));
+  for (const std::string& weights : {dir / "model.safetensors.index.json", dir.path()})
+    for (const float value : {1.0f, 2.0f}) {
+      write_tensor(dir / "part.safetensors", "w", filled({4, 8}, value));
+      for (const bool again : {false, true}) {
+        const Run run = qcodegen(
+            {"compile", dir / "linear.json", "--weights", weights, "--tune=off", "-o", dir / "p.qcg", "--json"});
+        REQUIRE_MESSAGE(run.status == 0, run.err);
+        if (again) CHECK(run.json()["unchanged"] == true);
+      }
+      REQUIRE(qcodegen({"run", dir / "p.qcg", "--inputs", dir / "x.st", "--outputs", dir / "y.st"}).status == 0);
+      CHECK(first_element(dir / "y.st", "y") == 8 * value);
+    }
+}
 
 TEST_CASE("a pipe or a device is refused at once, as the graph, the weights and the log") {
   TempDir dir;
