@@ -117,11 +117,9 @@ Result<GcResult> Store::State::gc(uint64_t max_bytes) {
   GcResult result;
   if (read_only && usable) return Error::io(options.dir, "the cache is read-only", "choose another with QCG_CACHE_DIR");
   QCG_TRY(entries, scan());
-  bool full = false;
-  for (const auto& entry : entries) {  // most recently used first
+  for (const auto& entry : entries) {  // most recently used first; one too large does not take older ones with it
     const bool damaged = entry.files.empty();
-    full = full || result.kept_bytes + entry.bytes > max_bytes;
-    if (full || damaged) {
+    if (damaged || result.kept_bytes + entry.bytes > max_bytes) {
       QCG_CHECK(remove_entry(entry.key));
       ++result.removed_entries;
       result.removed_bytes += entry.bytes;

@@ -101,6 +101,12 @@ TEST_CASE("gc removes the least recently used first, and publish keeps the limit
   CHECK(result->kept_entries == 3);
   for (int n = 0; n < 6; ++n) CHECK(hits(store, n, 1000) == (n == 0 || n >= 4));
 
+  must_publish(store, 9, 5000);
+  auto without_newest = store.gc(one * 3 + 50);
+  REQUIRE(without_newest.ok());
+  CHECK(without_newest->removed_entries == 1);
+  CHECK(without_newest->kept_entries == 3);
+
   auto limited = Store::open({.dir = dir.path(), .max_bytes = one * 10});
   REQUIRE(limited.ok());
   for (int n = 10; n < 60; ++n) {
