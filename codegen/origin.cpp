@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -23,10 +24,35 @@ std::string absolute_path(const std::string& path) {
   return failed ? path : absolute.lexically_normal().string();
 }
 
+// A path is any bytes, JSON is UTF-8: a path that is not becomes a URI. No absolute path begins like one.
+constexpr std::string_view kUri = "file://";
+
+std::string path_to_text(const std::string& path) {
+  const json plain = path;
+  if (json::parse(plain.dump(-1, ' ', false, json::error_handler_t::replace)) == plain) return path;
+  std::string uri(kUri);
+  for (const unsigned char c : path)
+    if (c <= ' ' || c > '~' || c == '%') uri += fmt::format("%{:02X}", c);
+    else uri += static_cast<char>(c);
+  return uri;
+}
+
+std::string path_from_text(const std::string& text) {
+  if (!text.starts_with(kUri)) return text;
+  std::string path;
+  for (size_t i = kUri.size(); i < text.size(); ++i) {
+    unsigned char byte = static_cast<unsigned char>(text[i]);
+    if (byte == '%' && std::from_chars(&text[i] + 1, &text[std::min(i + 3, text.size())], byte, 16).ptr == &text[i] + 3)
+      i += 2;
+    path += static_cast<char>(byte);
+  }
+  return path;
+}
+
 std::string with_paths(json origin, const CompileOptions& options) {
-  origin["graph"] = absolute_path(options.input);
+  origin["graph"] = path_to_text(absolute_path(options.input));
   origin["weights"] = json::array();
-  for (const std::string& w : options.weights) origin["weights"].push_back(absolute_path(w));
+  for (const std::string& w : options.weights) origin["weights"].push_back(path_to_text(absolute_path(w)));
   return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -70,9 +96,9 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   CompileOptions options;
   std::string digest;
   try {
-    options.input = origin.at("graph");
+    options.input = path_from_text(origin.at("graph"));
     digest = origin.at("sha256");
-    options.weights = origin.at("weights").get<std::vector<std::string>>();
+    for (const json& w : origin.at("weights")) options.weights.push_back(path_from_text(w));
     options.target = origin.at("target");
     options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();
     options.passes.keep_apart = origin.at("keep_apart").get<std::set<std::string>>();

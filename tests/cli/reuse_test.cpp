@@ -70,3 +70,16 @@ TEST_CASE("a pipe or a device is refused at once, as the graph, the weights and 
     }
   }
 }
+
+TEST_CASE("a program knows its graph by any path that the system allows") {
+  TempDir dir;
+  const std::string folder = dir / "d\xff 100%41";
+  REQUIRE(fs::create_directory(folder));
+  spit(folder + "/linear.json", kLinear);
+  write_tensor(folder + "/w\xfe.safetensors", "w", filled({4, 8}, 1));
+  const Run compiled = qcodegen({"compile", folder + "/linear.json", "--weights", folder + "/w\xfe.safetensors",
+                                 "--tune=off", "-o", folder + "/p.qcg"});
+  REQUIRE_MESSAGE(compiled.status == 0, compiled.err);
+  const Run checked = qcodegen({"check", folder + "/p.qcg"});
+  CHECK_MESSAGE(checked.status == 0, checked.err);
+}
