@@ -168,7 +168,7 @@ std::vector<Key> Store::State::keys_titled(const std::string& title) {
 
 std::vector<std::string> Store::explain_miss(const std::string& key_dump) {
   const std::string title = key_dump.substr(0, key_dump.find('\n'));
-  std::vector<std::string> best = {"nothing like it in the cache: " + title};
+  std::vector<std::string> best = {"nothing like it was built before"};
   bool found = false;
   for (const auto& key : state_->keys_titled(title)) {
     const std::string dump = state_->read_key_dump(key);

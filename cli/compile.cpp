@@ -117,6 +117,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   auto options = flags.resolve(session);
   if (!options.ok()) return fail(session, options.error());
   if (options->output.empty()) options->output = default_output(options->input);
+  options->explain_misses = flags.explain;
   ProgressLine progress(session);
   options->on_step = [&](std::string_view text) { progress.show(text); };
   if (options->emit != Emit::none) {
@@ -141,6 +142,8 @@ int run_compile(const Session& session, CompileFlags& flags) {
   print_header(*options, *report);
   for (const std::string& note : report->notes) fmt::print("note: {}\n", note);
   if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
+  for (const auto& [reason, kernels] : report->misses)
+    fmt::print("{} kernel{} not in the cache: {}\n", kernels, kernels == 1 ? "" : "s", reason);
   print_kernels(*report);
   fmt::print("{}", describe_merges(report->merges));
   fmt::print("{}",
@@ -179,7 +182,8 @@ void add_compile_command(CLI::App& app, Session& session) {
   add_choice<Emit>(*sub, "--emit", o.emit,
                    {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},
                    "print this instead of compiling");
-  sub->add_flag("--explain", flags->explain, "say which passes fired and why the others did not");
+  sub->add_flag("--explain", flags->explain,
+                "say which passes fired, why the others did not, and why kernels had to be built");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
   sub->footer(
       "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");

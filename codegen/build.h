@@ -7,6 +7,7 @@
 //   if (built[0].ok()) load(built[0].bytes);
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,8 +42,7 @@ struct BuiltKernel {
   std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
   bool hit = false;
   double compile_s = 0;
-  std::string failure;          // why it did not build: the compiler's first error line; empty if it did
-  std::string miss_reason;      // what differs from the nearest entry, for --explain
+  std::string failure;               // why it did not build: the compiler's first error line; empty if it did
   std::optional<VendorCall> vendor;  // of a vendor's kernel (extern_kernel.h), which no compiler has built
 
   bool ok() const { return failure.empty() && !bytes.empty(); }
@@ -52,6 +52,7 @@ struct BuildCounters {
   int compiler_runs = 0;
   int cache_hits = 0;
   double compiler_s = 0;  // sum over processes
+  std::map<std::string, int> misses;  // what differs from the nearest entry, and for how many kernels; if asked for
 };
 
 // The compiler of a target's kernels: NVRTC or nvcc for cuda, else g++ or clang.
@@ -59,8 +60,8 @@ Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& op
 
 class KernelBuilder {
  public:
-  KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits)
-      : cxx_(std::move(cxx)), store_(store), limits_(limits) {}
+  KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits, bool explain_misses = false)
+      : cxx_(std::move(cxx)), store_(store), limits_(limits), explain_misses_(explain_misses) {}
 
   // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an Error.
   // Error Interrupted: the limits' `cancel` was set.
@@ -76,6 +77,7 @@ class KernelBuilder {
   Toolchain cxx_;
   Store& store_;
   CompileLimits limits_;
+  bool explain_misses_;
   BuildCounters counters_;
 };
 

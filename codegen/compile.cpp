@@ -76,7 +76,7 @@ class Compiler {
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
-    KernelBuilder builder(cxx, store, {.jobs = options_.jobs, .cancel = options_.cancel});
+    KernelBuilder builder(cxx, store, {.jobs = options_.jobs, .cancel = options_.cancel}, options_.explain_misses);
     QCG_TRY(pins, Pins::read(options_.pin));
     std::optional<Attempt> attempt;
     QCG_CHECK(build_and_tune(builder, pins, attempt));
@@ -87,6 +87,7 @@ class Compiler {
     describe_input(attempt->explanation);
     report_.compiler_runs = builder.counters().compiler_runs;
     report_.cache_hits = builder.counters().cache_hits;
+    report_.misses = builder.counters().misses;
     ProgramWriter& writer = attempt->writer;
     QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(options_));

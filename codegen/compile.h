@@ -40,6 +40,7 @@ struct CompileOptions {
   std::string cache_dir;               // empty: no cache
   uint64_t cache_max_bytes = uint64_t{4} << 30;
   bool reuse_programs = true;          // second-level cache
+  bool explain_misses = false;         // report why kernels were not in the cache
   Emit emit = Emit::none;              // print instead of compile
   std::function<void(std::string_view)> on_step;                       // "tune gate_proj+up_proj m=1": progress
   std::function<void(std::string_view)> on_emit;                       // text of --emit and --print-after
@@ -77,6 +78,7 @@ struct CompileReport {
   bool unchanged = false;              // served by the second-level cache
   double wall_s = 0, build_s = 0, tune_s = 0;
   int compiler_runs = 0, cache_hits = 0;
+  std::map<std::string, int> misses;   // BuildCounters::misses
   std::string format, torch_version;   // of the input
   int nodes_read = 0, nodes_lowered = 0;
   int64_t weight_bytes = 0, program_bytes = 0, peak_temp_bytes = 0;

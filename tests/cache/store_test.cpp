@@ -176,7 +176,7 @@ TEST_CASE("a miss is explained by the nearest entry") {
   REQUIRE(store.publish(key_of(1), files_of(1), dump("-O2", "a")).ok());
   REQUIRE(store.publish(key_of(2), files_of(2), dump("-O2", "b")).ok());
   CHECK(store.explain_miss(dump("-O3", "b")) == std::vector<std::string>{"flag: -O3 was -O2"});
-  CHECK(store.explain_miss("kernel = other\n").at(0).find("kernel = other") != std::string::npos);
+  CHECK(store.explain_miss("kernel = other\n") == std::vector<std::string>{"nothing like it was built before"});
 }
 
 TEST_CASE("export and import") {

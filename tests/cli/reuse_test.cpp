@@ -83,3 +83,15 @@ TEST_CASE("a program knows its graph by any path that the system allows") {
   const Run checked = qcodegen({"check", folder + "/p.qcg"});
   CHECK_MESSAGE(checked.status == 0, checked.err);
 }
+
+TEST_CASE("--explain says why kernels were built, until none is") {
+  TempDir dir;
+  spit(dir / "linear.json", kLinear);
+  for (const bool again : {false, true}) {
+    const Run run = qcodegen({"compile", dir / "linear.json", "--weights", again ? "random:2" : "random:1",
+                              "--tune=off", "--explain", "--cache-dir", dir / "cache", "-o", dir / "p.qcg"});
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    const bool explained = run.out.find("not in the cache: nothing like it was built before") != std::string::npos;
+    CHECK(explained != again);
+  }
+}
