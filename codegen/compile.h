@@ -81,7 +81,7 @@ struct CompileReport {
   std::map<std::string, int> misses;   // BuildCounters::misses
   std::string format, torch_version;   // of the input
   int nodes_read = 0, nodes_lowered = 0;
-  int64_t weight_bytes = 0, program_bytes = 0, peak_temp_bytes = 0;
+  int64_t weight_bytes = 0, program_bytes = 0;
   std::string target, symbols;         // "m in [1, 4096]"
   int threads = 1;
   Ceilings ceilings;

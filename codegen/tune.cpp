@@ -366,15 +366,9 @@ class Tuning {
     if (chosen < 0) return;  // nothing could be timed: the first right one stays
     result_.winner = static_cast<int>(alive[static_cast<size_t>(chosen)]);
     const double best = timings[static_cast<size_t>(chosen)].median_s;
-    double fastest_reference = HUGE_VAL;
-    for (size_t i = 0; i < result_.records.size(); ++i) {
-      TuneRecord& r = result_.records[i];
-      if (r.median_s <= 0) continue;
-      explain_result(r, static_cast<int>(i) == result_.winner, best);
-      if (r.status != TrialStatus::reference || r.median_s >= std::min(best, fastest_reference)) continue;
-      fastest_reference = r.median_s;
-      result_.reference_won = static_cast<int>(i);
-    }
+    for (size_t i = 0; i < result_.records.size(); ++i)
+      if (TuneRecord& r = result_.records[i]; r.median_s > 0)
+        explain_result(r, static_cast<int>(i) == result_.winner, best);
   }
 
   static void explain_result(TuneRecord& r, bool is_winner, double best) {

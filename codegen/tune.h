@@ -128,7 +128,6 @@ struct TuneOptions {
 
 struct TuneResult {
   int winner = -1;                       // index into the built candidates; -1: none was right
-  int reference_won = -1;                // index into records of a reference faster than the winner, or -1
   std::vector<TuneRecord> records;       // built candidates in order, then references
 };
 // A vendor's kernel among the built ones is a candidate like the others, the last in order of preference.

@@ -62,9 +62,4 @@ Result<ArenaPlan> plan_arena(std::span<const int64_t> sizes, std::span<const Lif
   return plan;
 }
 
-int64_t plan_peak_bytes(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes) {
-  const auto plan = plan_arena(sizes, lifetimes);
-  return plan.ok() ? plan->peak_bytes : 0;
-}
-
 }  // namespace qcg

@@ -32,7 +32,4 @@ struct ArenaPlan {
 // int64.
 Result<ArenaPlan> plan_arena(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes);
 
-// The peak alone, 0 where plan_arena would fail.
-int64_t plan_peak_bytes(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes);
-
 }  // namespace qcg

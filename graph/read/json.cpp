@@ -155,11 +155,6 @@ Result<std::string_view> JsonCursor::string_at(std::string_view key) const {
   return member.string();
 }
 
-Result<int64_t> JsonCursor::integer_at(std::string_view key) const {
-  QCG_TRY(member, at(key));
-  return member.integer();
-}
-
 Result<int64_t> JsonCursor::integer() const {
   QCG_CHECK(expect(JsonKind::integer));
   return document_->values_[index_].integer;

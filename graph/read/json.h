@@ -44,7 +44,6 @@ class JsonCursor {
   Result<JsonCursor> array_at(std::string_view key) const;
   Result<JsonCursor> object_at(std::string_view key) const;
   Result<std::string_view> string_at(std::string_view key) const;
-  Result<int64_t> integer_at(std::string_view key) const;
 
   Result<int64_t> integer() const;
   Result<double> real() const;  // also an integer, and torch's "Infinity", "-Infinity", "NaN"
