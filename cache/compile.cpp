@@ -50,13 +50,7 @@ Status check_flag(const std::string& flag, ToolKind kind) {
 }
 
 bool is_source_name(const std::string& name, ToolKind kind) {
-  if (name.empty() || name.size() > 200 || name[0] == '/' || name.find('\0') != std::string::npos) return false;
-  for (size_t begin = 0; begin <= name.size();) {
-    size_t end = std::min(name.find('/', begin), name.size());
-    std::string part = name.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;
-    begin = end + 1;
-  }
+  if (!is_plain_path(name) || name.size() > 200 || name.find('\0') != std::string::npos) return false;
   if (kind != ToolKind::nvcc) return true;
   return std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||

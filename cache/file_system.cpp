@@ -143,6 +143,16 @@ int FileSystem::remove_tree(const std::string& path) {
   return first;
 }
 
+bool is_plain_path(std::string_view path) {
+  for (;;) {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string_view part = path.substr(0, end);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == path.size()) return true;
+    path.remove_prefix(end + 1);
+  }
+}
+
 Error io_error(const std::string& where, const std::string& what, int error_number) {
   const char* help = "check that the file system works and that the path is yours";
   switch (error_number) {

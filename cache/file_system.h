@@ -74,6 +74,9 @@ class FileSystem {
   Hook hook_;
 };
 
+// Stays below the directory it is joined to: relative, and no part of it is empty, "." or "..".
+bool is_plain_path(std::string_view path);
+
 // "PATH: WHAT: No space left on device", with the remedy that fits the errno.
 Error io_error(const std::string& where, const std::string& what, int error_number);
 

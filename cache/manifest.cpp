@@ -76,14 +76,7 @@ std::optional<Manifest> parse_manifest(std::string_view text) {
 }
 
 bool is_entry_file_name(std::string_view name) {
-  if (name.empty() || name.size() > 200 || name == kManifestName || name == kKeyDumpName) return false;
-  for (std::string_view rest = name;;) {
-    size_t end = std::min(rest.find('/'), rest.size());
-    std::string_view part = rest.substr(0, end);
-    if (part.empty() || part == "." || part == "..") return false;
-    if (end == rest.size()) break;
-    rest.remove_prefix(end + 1);
-  }
+  if (!is_plain_path(name) || name.size() > 200 || name == kManifestName || name == kKeyDumpName) return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._+@=,-/").find(c) != std::string_view::npos;

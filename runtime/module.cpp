@@ -54,13 +54,22 @@ void* open_bytes(std::string_view bytes) {
   return memory.get() < 0 ? nullptr : open_library(unique_fd_path(memory.get()));
 }
 
-Result<std::string> read_module(const std::string& path, const OpenedFile& file) {
+Result<std::string> read_whole(const std::string& path, const OpenedFile& file) {
   if (file.bytes > kMaxModuleBytes)
     return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
   return read_program_file(file, path);
 }
 
 }  // namespace
+
+Result<std::string> read_module(const std::string& path, int64_t bytes, const std::string& sha256) {
+  QCG_TRY(file, open_program_file(path, bytes));
+  QCG_TRY(content, read_whole(path, file));
+  if (digest_hex(std::as_bytes(std::span(content))) != sha256)
+    return Error::bad_input(path, "does not have the checksum in the manifest",
+                            "the program is damaged or was changed: copy or compile it again");
+  return content;
+}
 
 Module::Module(Module&& other) noexcept
     : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
@@ -76,11 +85,7 @@ Module::~Module() {
 }
 
 Result<Module> Module::load(const std::string& path, int64_t bytes, const std::string& sha256) {
-  QCG_TRY(file, open_program_file(path, bytes));
-  QCG_TRY(content, read_module(path, file));
-  if (digest_hex(std::as_bytes(std::span(content))) != sha256)
-    return Error::bad_input(path, "does not have the checksum in the manifest",
-                            "the program is damaged or was changed: copy or compile it again");
+  QCG_TRY(content, read_module(path, bytes, sha256));
   void* handle = open_bytes(content);
   if (handle == nullptr) handle = open_library(path);
   if (handle == nullptr) return cannot_load(path);
@@ -95,7 +100,7 @@ Result<Module> Module::load_bytes(std::string_view bytes, const std::string& nam
 
 Result<Module> Module::load_unverified(const std::string& path) {
   QCG_TRY(file, open_program_file(path));
-  QCG_TRY(content, read_module(path, file));
+  QCG_TRY(content, read_whole(path, file));
   void* handle = open_bytes(content);
   if (handle == nullptr) handle = open_library(path);
   if (handle == nullptr) return cannot_load(path);

@@ -16,6 +16,9 @@
 
 namespace qcg {
 
+// The bytes of a module whose size and checksum are those of the manifest.
+Result<std::string> read_module(const std::string& path, int64_t bytes, const std::string& sha256);
+
 class Module {
  public:
   Module(Module&& other) noexcept;

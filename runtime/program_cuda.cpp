@@ -3,24 +3,12 @@
 #include <cstring>
 #include <map>
 
-#include "runtime/memory.h"
+#include "runtime/module.h"
 
 namespace qcg {
 namespace {
 
-constexpr int64_t kMaxModuleBytes = int64_t{256} << 20;
 constexpr int64_t kMaxGridX = INT32_MAX;
-
-Result<std::string> read_cubin(const std::string& path, const ProgramManifest::File& expected) {
-  if (expected.bytes > kMaxModuleBytes)
-    return Error::bad_input(path, "is larger than 256 MiB", "compile the program again");
-  QCG_TRY(file, open_program_file(path, expected.bytes));
-  QCG_TRY(cubin, read_program_file(file, path));
-  if (digest_hex(std::as_bytes(std::span(cubin))) != expected.sha256)
-    return Error::bad_input(path, "does not have the checksum in the manifest",
-                            "the program is damaged or was changed: copy or compile it again");
-  return cubin;
-}
 
 }  // namespace
 
@@ -36,7 +24,8 @@ Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<Cud
     for (const auto& choice : step.kernels) {
       const auto [at, is_new] = loaded.try_emplace({choice.module, choice.symbol});
       if (is_new) {
-        QCG_TRY(cubin, read_cubin(directory + "/" + choice.module, manifest.files.at(choice.module)));
+        const ProgramManifest::File& file = manifest.files.at(choice.module);
+        QCG_TRY(cubin, read_module(directory + "/" + choice.module, file.bytes, file.sha256));
         QCG_TRY(kernel, program->driver_->load_kernel(cubin, choice.symbol));
         at->second = std::move(kernel);
       }

@@ -21,6 +21,7 @@
 // pointwise hides in a larger op; before lower_loops, which takes what is left.
 #include <algorithm>
 
+#include "graph/infer.h"
 #include "graph/passes/linear_node.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/pass_list.h"
@@ -33,7 +34,6 @@ namespace qcg {
 namespace {
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
-bool is_byte(DType dtype) { return dtype == DType::i8 || dtype == DType::u8; }
 
 // A quantization clamps before it stores, so that its codes are in range and whole.
 bool is_quantized_result(const Node& node, DType dtype) { return is_byte(dtype) && node.op->role == OpRole::quantize; }

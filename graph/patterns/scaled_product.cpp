@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "graph/four_bit.h"
+#include "graph/infer.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/recognizer.h"
@@ -26,7 +27,6 @@ Pattern scaled_product_pattern() {
             {});
 }
 
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
 bool is_fp8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 
 constexpr std::array<int8_t, 16> kBiased = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};

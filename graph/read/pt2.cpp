@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "graph/read/torch_meta.h"
+#include "graph/read/weights.h"
 #include "graph/read/zip_archive.h"
 
 namespace qcg {
@@ -171,9 +172,6 @@ class Pt2Reader {
                "export again, or give them with --weights FILE");
   }
 
-  static std::string describe(const Tensor& tensor) {
-    return std::string(dtype_name(tensor.dtype)) + to_string(Shape(tensor.shape.begin(), tensor.shape.end()));
-  }
   static std::string_view view(const Storage& storage) {
     return {reinterpret_cast<const char*>(storage.bytes.data()), storage.bytes.size()};
   }

@@ -13,10 +13,6 @@ namespace {
 constexpr std::string_view kRandom = "random:";
 constexpr size_t kListed = 10;
 
-std::string describe(const Tensor& tensor) {
-  return std::string(dtype_name(tensor.dtype)) + to_string(Shape(tensor.shape.begin(), tensor.shape.end()));
-}
-
 // Levenshtein distance, given up beyond limit.
 size_t distance(std::string_view a, std::string_view b, size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
@@ -82,6 +78,10 @@ Error missing_error(const std::vector<std::string>& missing, const Safetensors& 
 }
 
 }  // namespace
+
+std::string describe(const Tensor& tensor) {
+  return std::string(dtype_name(tensor.dtype)) + to_string(Shape(tensor.shape.begin(), tensor.shape.end()));
+}
 
 WeightNames weight_names(const Graph& graph) {
   WeightNames names;

@@ -17,6 +17,7 @@ namespace qcg {
 
 using WeightNames = std::map<std::string, ValueId, std::less<>>;
 
+std::string describe(const Tensor& tensor);    // "i8[704, 256]"
 WeightNames weight_names(const Graph& graph);  // every parameter by its value's name
 
 // Later sources win where two hold the same name; random fills what no file gave. Every name must end up bound; those bound
