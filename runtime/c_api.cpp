@@ -85,8 +85,7 @@ Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, st
     const std::string where = std::string(what) + "[" + std::to_string(i) + "]";
     if (t.device.device_type != kCpu && t.device.device_type != kCudaHost)
       return Error::unsupported(
-          where,
-          "is on DLPack device type " + std::to_string(t.device.device_type) + ", a CPU program needs host memory",
+          where, "is on DLPack device type " + std::to_string(t.device.device_type) + ", only host memory is taken",
           "copy the tensor to the CPU");
     if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) return bad_argument(where.c_str(), "has no shape");
     QCG_TRY(dtype, from_c(t.dtype, where));
@@ -200,7 +199,8 @@ qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_i
   return guard([&]() -> Status {
     if (context == nullptr) return bad_argument("context", "is NULL");
     if (stream != nullptr)
-      return Error::unsupported("stream", "is not NULL, but this program runs on the CPU", "pass NULL");
+      return Error::unsupported("stream", "is not NULL: work cannot be queued on a stream of the caller",
+                                "pass NULL; outputs are complete on return");
     QCG_CHECK(to_views(inputs, n_inputs, "inputs", context->inputs));
     QCG_CHECK(to_views(outputs, n_outputs, "outputs", context->outputs));
     return context->context->run(context->inputs, context->outputs);

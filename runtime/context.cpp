@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <new>
 
 #include "runtime/program.h"
@@ -31,6 +32,15 @@ std::optional<int64_t> tensor_bytes(const ProgramManifest::Tensor& tensor, std::
     shape.push_back(*value);
   }
   return byte_count(shape, tensor.dtype);
+}
+
+// Of dense tensors only: strided ones may interleave, as the column blocks of one matrix do.
+bool share_memory(const TensorView& a, const TensorView& b) {
+  const auto* a_data = static_cast<const std::byte*>(a.data);
+  const auto* b_data = static_cast<const std::byte*>(b.data);
+  const int64_t a_bytes = *byte_count(a.shape, a.dtype), b_bytes = *byte_count(b.shape, b.dtype);
+  return a_bytes > 0 && b_bytes > 0 && std::less<>()(a_data, b_data + b_bytes) &&
+         std::less<>()(b_data, a_data + a_bytes) && is_dense(a) && is_dense(b);
 }
 
 struct Temporaries {
@@ -120,6 +130,7 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
     QCG_CHECK(place(inputs[i], device_ || m.input_needs_dense[i], inputs_[i]));
     if (inputs_[i].staged) copy_to_dense(inputs[i], inputs_[i].data);
   }
+  QCG_CHECK(check_apart(inputs, outputs));
   for (size_t i = 0; i < outputs.size(); ++i)
     QCG_CHECK(place(outputs[i], device_ || m.output_needs_dense[i], outputs_[i]));
 
@@ -128,6 +139,21 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   if (device_) QCG_CHECK(copy_from_device());
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
+  return {};
+}
+
+Status Context::check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
+  const ProgramManifest& m = program_->manifest();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string other;
+    for (size_t j = 0; j < inputs.size(); ++j)
+      if (share_memory(outputs[i], inputs[j])) other = "input '" + m.inputs[j].name + "'";
+    for (size_t j = 0; j < i; ++j)
+      if (share_memory(outputs[i], outputs[j])) other = "output '" + m.outputs[j].name + "'";
+    if (!other.empty())
+      return Error::bad_input("output '" + m.outputs[i].name + "'", "overlaps " + other,
+                              "give every output memory of its own");
+  }
   return {};
 }
 

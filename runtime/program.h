@@ -135,6 +135,7 @@ class Context {
   Status bind_buffers(std::span<const int64_t> symbol_values);
   Status bind_steps(std::span<const int64_t> symbol_values);
   Status check_output(size_t index, const TensorView& view) const;
+  Status check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   Status place(const TensorView& view, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
   Status run_steps();

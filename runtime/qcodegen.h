@@ -8,8 +8,8 @@
  *   if (qcg_context_create(program, NULL, &context) != QCG_OK) return fail(qcg_last_error());
  *   if (qcg_run(context, inputs, 1, outputs, 1, NULL) != QCG_OK) return fail(qcg_last_error());
  *
- * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time. Tensors
- * are borrowed for the call. No function throws, aborts, or changes global thread settings. A program directory is
+ * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time and has
+ * worker threads of its own. Tensors are borrowed for the call. No function throws, aborts, or changes global thread settings. A program directory is
  * code: load only what you would also execute.
  */
 #ifndef QCODEGEN_H
@@ -68,7 +68,7 @@ QCG_API const char* qcg_version(void);  /* "0.1.0" */
 /* What went wrong in this thread's last call that did not return QCG_OK; "" before. Valid until the next such call. */
 QCG_API const char* qcg_last_error(void);
 
-/* Zero-initialize options; NULL means all zeros. */
+/* Zero-initialize options; NULL means all zeros. They are read during the call only. */
 typedef struct qcg_load_options {
   int32_t huge_pages;     /* 1: copy weights to huge pages (faster, more memory); 0: map the file */
   int32_t verify_weights; /* 1: check the checksum of the weights too, about 1 s per GB */
@@ -98,18 +98,20 @@ QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltens
                                     int32_t index, int64_t* shape, int32_t* ndim);
 
 typedef struct qcg_context_options {
-  int32_t threads; /* including the caller; 0: the CPUs this process may use */
+  int32_t threads; /* including the caller; 0: the CPUs this process may use; 1: no worker is started */
   int32_t spin_us; /* how long idle workers spin before they sleep; 0: 80 us; negative: they sleep at once */
   uint64_t reserved[4];
 } qcg_context_options;
 
+/* Starts threads - 1 workers, which end with the context: several contexts that run at once want a share of the CPUs
+ * each, not the default. */
 QCG_API qcg_status qcg_context_create(const qcg_program* program, const qcg_context_options* options,
                                       qcg_context** out);
 QCG_API void qcg_context_free(qcg_context* context);
 
-/* Outputs are the caller's memory and must not overlap each other or an input. Any strides and alignment are accepted;
- * dense rows are fastest. Outputs are complete on return. `stream` is the caller's CUDA stream: NULL for CPU programs.
- */
+/* Outputs are the caller's memory and must not overlap each other or an input: QCG_ERROR_BAD_INPUT where dense tensors
+ * do, unnoticed where others do. Any strides and alignment are accepted; dense rows are fastest. All memory is the
+ * host's, for CUDA programs too. Outputs are complete on return. `stream` is for a later version: NULL. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 

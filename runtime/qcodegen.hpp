@@ -4,8 +4,9 @@
 //
 //   qcodegen::Program program("mlp.qcg");
 //   qcodegen::Context context(program, /*threads=*/4);
-//   qcodegen::Tensor x(qcodegen::dtype_of<float>(), {2, 256}), y(qcodegen::dtype_of<float>(), program.output_shape({x},
-//   0)); context.run({x}, {y});
+//   qcodegen::Tensor x(qcodegen::dtype_of<float>(), {2, 256});
+//   qcodegen::Tensor y(qcodegen::dtype_of<float>(), program.output_shape({x}, 0));
+//   context.run({x}, {y});
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ namespace qcodegen {
 
 class Error : public std::runtime_error {
  public:
-  explicit Error(qcg_status status) : std::runtime_error(qcg_last_error()), status_(status) {}
+  explicit Error(qcg_status status) : Error(status, qcg_last_error()) {}
+  Error(qcg_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
   qcg_status status() const { return status_; }
 
  private:
@@ -41,12 +43,19 @@ constexpr qcg_dtype dtype_of() {
   return {code, static_cast<uint8_t>(sizeof(T) * 8), 1};
 }
 
-// A dense tensor that owns its memory. Copies share it.
+// A dense tensor that owns its memory. Copies share it. Error BAD_INPUT: an extent that no memory has, as the -1 of
+// qcg_tensor_info.
 class Tensor {
  public:
   Tensor(qcg_dtype dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
     bytes_ = dtype.bits / 8;
-    for (int64_t extent : shape_) bytes_ *= static_cast<size_t>(extent);
+    for (size_t axis = 0; axis < shape_.size(); ++axis) {
+      const int64_t extent = shape_[axis];
+      if (extent < 0 || (extent > 0 && bytes_ > PTRDIFF_MAX / static_cast<size_t>(extent)))
+        throw Error(QCG_ERROR_BAD_INPUT,
+                    "axis " + std::to_string(axis) + " of a tensor cannot have extent " + std::to_string(extent));
+      bytes_ *= static_cast<size_t>(extent);
+    }
     data_ = std::shared_ptr<std::byte[]>(new std::byte[bytes_]());
   }
   qcg_dtype dtype() const { return dtype_; }
@@ -77,6 +86,9 @@ inline std::vector<qcg_dltensor> views(const std::vector<Tensor>& tensors) {
 class Program {
  public:
   explicit Program(const std::string& path, const qcg_load_options& options = {}) {
+    if (qcg_abi_version() != QCG_API_VERSION)
+      throw Error(QCG_ERROR_UNSUPPORTED, "the library has API version " + std::to_string(qcg_abi_version()) +
+                                             ", this was compiled for " + std::to_string(QCG_API_VERSION));
     qcg_program* handle = nullptr;
     check(qcg_program_load(path.c_str(), &options, &handle));
     handle_ = {handle, qcg_program_free};

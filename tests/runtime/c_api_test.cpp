@@ -160,4 +160,15 @@ TEST_CASE("C++: handles and exceptions") {
     CHECK(e.status() == QCG_ERROR_IO);
     CHECK(std::string(e.what()).find("/nowhere") != std::string::npos);
   }
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, -1}, {0, INT64_MAX, INT64_MAX}, {4, INT64_MAX}}) {
+    const bool fits = shape[0] == 0;
+    try {
+      qcodegen::Tensor tensor(qcodegen::dtype_of<float>(), shape);
+      CHECK(fits);
+    } catch (const qcodegen::Error& e) {
+      CHECK(!fits);
+      CHECK(e.status() == QCG_ERROR_BAD_INPUT);
+      CHECK(std::string(e.what()).find("axis 1 ") != std::string::npos);
+    }
+  }
 }

@@ -212,6 +212,18 @@ TEST_CASE("wrong tensors are errors that name the tensor and the axis") {
     run.outputs[0].strides = strides;
     CHECK(run_error(*context, run).where == "output 'y'");
   }
+  SUBCASE("outputs that overlap an input or each other") {
+    SampleRun run(3);
+    run.outputs[0].data = run.x.data() + 23;  // of its 24 elements
+    Error e = run_error(*context, run);
+    CHECK(e.where == "output 'y'");
+    CHECK(e.message == "overlaps input 'x'");
+    run.outputs[0].data = run.y.data();
+    run.outputs[1].data = run.y.data();
+    e = run_error(*context, run);
+    CHECK(e.where == "output 'z'");
+    CHECK(e.message == "overlaps output 'y'");
+  }
   SUBCASE("strides of another rank") {
     SampleRun run(3);
     const std::vector<int64_t> strides = {1};
