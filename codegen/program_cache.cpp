@@ -197,7 +197,7 @@ bool ProgramCache::restore_weights(const std::string& digest, const std::string&
 }
 
 void ProgramCache::remember(const std::string& path, const CompileReport& report) {
-  if (!enabled_ || (max_bytes_ > 0 && static_cast<uint64_t>(report.program_bytes) > max_bytes_ / 2)) return;
+  if (!enabled_) return;
   const json manifest = json::parse(read_text(path + "/manifest.json"), nullptr, false);
   if (manifest.is_discarded()) return;
   const std::string digest = manifest["files"][kWeightsFile]["sha256"];
@@ -208,7 +208,10 @@ void ProgramCache::remember(const std::string& path, const CompileReport& report
   }
   const KeyBuilder weights = weights_key(digest);
   const EntryFile weights_file{kWeightsFile, {}, 0644, path + "/" + kWeightsFile};
-  if (!store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
+  // Weights that would push out half the cache stay out: the program itself is then the only copy, found unchanged where
+  // it lies.
+  const bool fits = max_bytes_ == 0 || static_cast<uint64_t>(report.program_bytes) <= max_bytes_ / 2;
+  if (fits && !store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
   const json guards = {{"manifest", manifest_guard(path)}, {"weights", digest}, {"report", report_json(report)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }
