@@ -19,9 +19,9 @@
 #include "bench/team.h"
 #include "cache/compile.h"
 #include "cache/toolchain.h"
+#include "codegen/ceilings.h"
 #include "codegen/gemm_shape.h"
 #include "codegen/problem.h"
-#include "codegen/tune.h"
 #include "runtime/abi.h"
 
 using namespace qcg;

@@ -1,21 +1,19 @@
-// What this machine can do at best, measured in the run that quotes it: streaming reads and multiply-add peaks per ISA.
-//
 // The peaks run from registers with 12 to 24 independent chains, in inline assembly so that no compiler can help or hurt.
+#include "codegen/ceilings.h"
+
 #include <emmintrin.h>
 #include <immintrin.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <vector>
 
+#include "codegen/gemm_layout.h"
 #include "codegen/gemm_shape.h"
-#include "codegen/tune.h"
+#include "codegen/timing.h"
 #include "runtime/memory.h"
-#include "runtime/threads.h"
 
 namespace qcg {
 

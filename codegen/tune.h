@@ -10,21 +10,18 @@
 // Verification and timing happen in a child process (trial.h): a candidate that crashes, hangs or traps costs itself only.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/build.h"
+#include "codegen/ceilings.h"
 #include "codegen/cold_weights.h"
 #include "codegen/problem.h"
 #include "codegen/timing.h"
-#include "runtime/threads.h"
 
 namespace qcg {
 
@@ -77,42 +74,6 @@ inline bool is_extern(const TuneRecord& r) {
 }  // a vendor's kernel that a program may call
 std::string to_json_line(const TuneRecord& record);                  // one object, no newline
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
-
-// What the machine can do, measured in the run that uses it.
-struct Ceilings {
-  int threads = 1;
-  double read_gbps = 0;                  // cold, huge pages, prefetched
-  double peak_gflops_f32 = 0;            // FMA
-  double peak_gflops_bf16 = 0;           // best of bf16 dot, FMA, AMX
-  double peak_gops_int8 = 0;             // best of VNNI, AMX, or what the ISA has
-  std::map<std::string_view, double>
-      instruction_gflops;  // of each Compute (gemm_layout.h) that the ISA has more than one of
-  Isa isa = Isa::portable;               // whose instructions these are
-};
-Ceilings measure_ceilings(Isa isa, int threads);         // about 0.3 s, once in a process
-// What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how many
-// operations that was, 0 for a Compute that is not measured.
-void read_once(ThreadPool& pool, std::span<const std::byte> bytes);
-double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute);
-// The same by the calling thread alone.
-void read_alone(std::span<const std::byte> bytes);
-double multiply_alone(Isa isa, std::string_view compute);
-// The measured instruction that multiplies a problem fastest, three times as slowly where it multiplies slices; without a name
-// if none was measured.
-struct Fastest {
-  std::string_view compute;
-  double gflops = 0;
-};
-Fastest fastest_compute(const Problem& problem, const Ceilings& ceilings);
-double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
-// What no kernel is faster than: reading what is read once, and the multiplications. They overlap, but not wholly.
-struct Floors {
-  double read_s = 0, multiply_s = 0;
-  double longer_s() const { return std::max(read_s, multiply_s); }
-  double likely_s() const { return longer_s() + std::min(read_s, multiply_s) / 2; }
-};
-// Those of one candidate, by the instruction it multiplies with; nothing if that was not measured.
-std::optional<Floors> floors_of(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& ceilings);
 
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;
