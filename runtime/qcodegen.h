@@ -9,8 +9,8 @@
  *   if (qcg_run(context, inputs, 1, outputs, 1, NULL) != QCG_OK) return fail(qcg_last_error());
  *
  * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time and has
- * worker threads of its own. Tensors are borrowed for the call. No function throws, aborts, or changes global thread settings. A program directory is
- * code: load only what you would also execute.
+ * worker threads of its own. Tensors are borrowed for the call. No function throws, aborts, or changes global thread
+ * settings. A program directory is code: load only what you would also execute.
  */
 #ifndef QCODEGEN_H
 #define QCODEGEN_H
