@@ -130,10 +130,10 @@ TEST_CASE("-q prints nothing, control characters never enter a file") {
 
 TEST_CASE("-v says each step on stderr, and changes nothing else") {
   TempDir dir;
-  const Run run =
-      qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "-v"});
+  const Run run = qcodegen(
+      {"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "--explain", "-v"});
   CHECK(run.status == 0);
-  CHECK(run.err.find("tune y") != std::string::npos);
+  CHECK(run.err.find(" s  tune ") != std::string::npos);
   CHECK(run.err.find('\x1b') == std::string::npos);
   CHECK(run.out.find("wrote") != std::string::npos);
 }
