@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/infer.h"
+
 namespace qcg {
 
 namespace {
@@ -18,7 +20,7 @@ bool is_split(std::string_view op) {
   return op == "aten.split.Tensor" || op == "aten.split_with_sizes.default" || op == "aten.chunk.default";
 }
 
-Status apply_strided_view(const Node& node, const View& in, View& out) {
+Status apply_strided_view(const Graph& graph, const Node& node, const View& in, View& out) {
   const std::string& op = node.op->name;
   const size_t rank = in.shape.size();
   if (op == "aten.t.default" || op == "aten.transpose.int") {
@@ -36,9 +38,9 @@ Status apply_strided_view(const Node& node, const View& in, View& out) {
     const size_t axis = normalize_axis(constant_int(node, "dim", 0), rank);
     const char* name = op == "aten.select.int" ? "index" : "start";
     const Dim* start = node.arg(name).get<Dim>();
-    Dim begin = start ? *start : Dim(0);
-    if (begin.is_constant() && begin.constant() < 0) begin = begin + in.shape[axis];
-    out.offset = in.offset + in.strides[axis] * begin;
+    const auto begin = clamp_index(start ? *start : Dim(0), in.shape[axis], graph.symbols);
+    if (!begin) return Error::internal(node.where, fmt::format("{} where inference found no place for it", op));
+    out.offset = in.offset + in.strides[axis] * *begin;
     if (op == "aten.slice.Tensor") out.strides[axis] = in.strides[axis] * Dim(constant_int(node, "step", 1));
     if (op == "aten.select.int") out.strides.erase(out.strides.begin() + static_cast<ptrdiff_t>(axis));
   } else {
@@ -125,7 +127,7 @@ Status Planner::lower_view(const Node& node) {
   }
   View out = in;
   out.shape = shape;
-  QCG_CHECK(apply_strided_view(node, in, out));
+  QCG_CHECK(apply_strided_view(graph_, node, in, out));
   views_[node.outputs[0]] = out;
   return {};
 }

@@ -161,6 +161,18 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   return sum;
 }
 
+std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols) {
+  if (index.is_constant(INT64_MAX)) return size;
+  const DimRange given = range_of(index, symbols);
+  if (given.max < 0) index = size + index;
+  else if (given.min < 0) return std::nullopt;
+  const DimRange at = range_of(index, symbols), room = range_of(size - index, symbols);
+  if (at.max <= 0) return Dim(0);
+  if (room.max <= 0) return size;
+  if (room.min >= 0 && at.min >= 0) return index;
+  return std::nullopt;
+}
+
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const Shape& longer = a.size() >= b.size() ? a : b;
   const Shape& shorter = a.size() >= b.size() ? b : a;

@@ -60,6 +60,9 @@ struct DimRange {
   int64_t min, max;
 };
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
+// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols' ranges do
+// not settle which.
+std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
 
 // Of self, dim, start, end and step: what a slice is, and what slice_scatter replaces.
 Result<Types> infer_slice(const OpArgs& a);

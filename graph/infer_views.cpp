@@ -181,15 +181,8 @@ Result<Types> infer_repeat_interleave(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
-// An index into an axis as torch clamps it: negative counts from the end, then 0..size. Symbolic sizes are settled by the
-// ranges of their symbols, or not at all.
-Result<Dim> clamp_index(const OpArgs& a, std::string_view arg, Dim index, const Dim& size) {
-  if (index.is_constant(INT64_MAX)) return size;
-  if (index.is_constant() && index.constant() < 0) index = size + index;
-  if (range_of(index, a.graph.symbols).max <= 0) return Dim(0);
-  DimRange room = range_of(size - index, a.graph.symbols);
-  if (room.max <= 0) return size;
-  if (room.min >= 0 && range_of(index, a.graph.symbols).min >= 0) return index;
+Result<Dim> clamped(const OpArgs& a, std::string_view arg, const Dim& index, const Dim& size) {
+  if (auto at = clamp_index(index, size, a.graph.symbols)) return std::move(*at);
   return a.unsupported(
       arg, fmt::format("whether {} lies inside an axis of size {} is known only at run time", index.str(), size.str()),
       "export with a smaller range for the dynamic size");
@@ -206,8 +199,8 @@ Result<Types> infer_slice(const OpArgs& a) {
   const Dim& size = self.shape[axis];
   const Dim* start = a.node.arg("start").get<Dim>();
   const Dim* end = a.node.arg("end").get<Dim>();
-  QCG_TRY(from, clamp_index(a, "start", start ? *start : Dim(0), size));
-  QCG_TRY(to, clamp_index(a, "end", end ? *end : size, size));
+  QCG_TRY(from, clamped(a, "start", start ? *start : Dim(0), size));
+  QCG_TRY(to, clamped(a, "end", end ? *end : size, size));
   Dim length = to - from;
   DimRange range = range_of(length, a.graph.symbols);
   if (range.max <= 0) length = 0;

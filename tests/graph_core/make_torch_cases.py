@@ -470,6 +470,14 @@ def fp8_scales():
     case(choose, x, [1, 1, 16], torch.float8_e5m2, torch.float32, 0.3, 4.0, exact=True)
 
 
+def far_ends():
+    own = torch.Generator().manual_seed(14)
+    x = torch.randn((2, 5), generator=own)
+    for start, end in ((-9, 3), (-9, -1), (7, 9), (3, 9), (4, -9), (-2, 99)):
+        case("aten.slice.Tensor", x, 1, start, end)
+    case("aten.slice.Tensor", x, 1, -9, 9, 2)
+
+
 class Wrapped(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -595,3 +603,4 @@ for title, function, x in torch_quantizations.programs():
     program(title, function, x)
 fp8_scales()
 constants()
+far_ends()

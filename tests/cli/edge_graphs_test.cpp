@@ -1,0 +1,52 @@
+// Graphs at the edges: slices that reach past an axis, sums over nothing. Compiled, run and compared with the oracle, or
+// refused with the place and a remedy.
+#include "tests/cli_runner.h"
+
+using namespace qcg::test;
+using nlohmann::json;
+
+namespace {
+
+Run run_on(const std::string& text, std::vector<std::string> arguments) {
+  TempDir dir;
+  spit(dir / "graph.txt", text);
+  arguments.insert(arguments.begin() + 1, dir / "graph.txt");
+  return qcodegen(std::move(arguments));
+}
+
+// `body` over %x: f32[m, columns] and @w: f32[16, 40]; its last value is %y.
+void check_right(const std::string& body, const std::string& result, int columns = 200) {
+  const std::string text = "symbol m in [1, 64]\nparam @w: f32[16, 40]\ngraph(%x: f32[m, " + std::to_string(columns) +
+                           "]) {\n" + body + "  return %y\n}\n";
+  const Run run = run_on(text, {"check", "--weights", "random:1", "--m", "1,3,17", "--json"});
+  INFO(text, run.out, run.err);
+  CHECK(run.status == 0);
+  if (run.status == 0) CHECK(run.json()["ok"] == true);
+  CHECK(text.find(result) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
+  const std::string right_half = "  %a = aten.slice.Tensor(self = %x, dim = 1, start = 100, end = 200) : f32[m, 100]\n";
+  check_right(right_half +
+                  "  %h = aten.slice.Tensor(self = %a, dim = 1, start = -120, end = 40) : f32[m, 40]\n"
+                  "  %y = aten.linear.default(input = %h, weight = @w) : f32[m, 16]\n",
+              "f32[m, 40]");
+  for (const char* slice : {"start = -100, end = 4) : f32[m, 4]", "start = -3, end = 100) : f32[m, 3]",
+                            "start = 100, end = 200) : f32[m, 0]", "start = 5, end = -100) : f32[m, 0]",
+                            "start = -100, end = 100, step = 3) : f32[m, 3]"})
+    check_right(std::string("  %h = aten.slice.Tensor(self = %x, dim = 1, ") + slice +
+                    "\n  %y = aten.relu.default(self = %h) : " +
+                    std::string(slice).substr(std::string(slice).find("f32")) + "\n",
+                slice, 8);
+  // Rows: the clamp depends on the range of m, not on one value of it.
+  check_right(
+      "  %h = aten.slice.Tensor(self = %x, dim = 0, start = -1) : f32[1, 8]\n"
+      "  %y = aten.relu.default(self = %h) : f32[1, 8]\n",
+      "f32[1, 8]", 8);
+  check_right(
+      "  %h = aten.slice.Tensor(self = %x, dim = 0, start = -100) : f32[m, 8]\n"
+      "  %y = aten.relu.default(self = %h) : f32[m, 8]\n",
+      "f32[m, 8]", 8);
+}
