@@ -1,5 +1,7 @@
 #include "codegen/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace qcg {
@@ -76,6 +78,9 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
   const auto tensors = segment_tensors(node);
   const auto& weights = *node.arg("weights").get<std::vector<ValueId>>();
   problem.weight = tensors[0].weight.dtype;
+  if (problem.k == 0)
+    return Error::unsupported(node.where, fmt::format("{} is a product over no elements", join_names(node.origins)),
+                              "its result is its bias, or zero: export that instead");
   for (size_t j = 0; j < tensors.size(); ++j) {
     auto has = [&](const char* list) { return list_value(node, list, j) != kNoValue; };
     problem.segments.push_back(

@@ -6,7 +6,8 @@
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
 //   - composes reshape of reshape and permute of permute;
-//   - makes full, full_like and their kin an expanded number, repeat_interleave a reshape of an expanded axis;
+//   - makes full, full_like and their kin, and products over no elements, an expanded number, repeat_interleave a
+//     reshape of an expanded axis;
 //   - writes a reduction of the whole tensor as one over all axes;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
 //     and every leftover in-place op its functional twin, with the cast back that writing into a narrower tensor is.
@@ -45,6 +46,8 @@ constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.d
 constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default",
                                        "aten.full.default", "aten.zeros.default", "aten.ones.default",
                                        "aten.scalar_tensor.default"};
+constexpr std::string_view kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default",
+                                          "aten.matmul.default"};
 constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
 
 struct WholeReduction {
@@ -118,6 +121,7 @@ class NoopFolder {
     if (graph_.nodes[id].outputs.size() != 1 || graph_.nodes[id].args.empty()) return;
     canonicalize_cast(id);
     canonicalize_fill(id);
+    canonicalize_empty_product(id);
     canonicalize_dropout_and_cat(id);
     canonicalize_reduction(id);
     canonicalize_expand_as(id);
@@ -185,16 +189,33 @@ class NoopFolder {
   void canonicalize_fill(NodeId id) {
     if (!is_any(graph_.nodes[id], kFills)) return;
     const Node node = graph_.nodes[id];
-    const Value& out = graph_.value(node.outputs[0]);
     std::optional<double> value = node.op->name.starts_with("aten.ones") ? 1 : 0;
     for (std::string_view given : {"fill_value", "s"})
       if (node.op->arg_index(given) >= 0) value = as_number(node.arg(given));
-    if (!value) return;
+    if (value) expand_number(id, *value);
+  }
+
+  // A product over k = 0 is its bias or zero: there is no kernel for sums of nothing.
+  void canonicalize_empty_product(NodeId id) {
+    Node& node = graph_.nodes[id];
+    if (!is_any(node, kProducts)) return;
+    const Shape& x = graph_.value(*node.args[0].get<ValueId>()).shape;
+    if (x.empty() || !x.back().is_constant(0)) return;
+    count_change("products over no elements");
+    const ValueId bias = is_op(node, "aten.linear.default") ? node.tensor("bias") : kNoValue;
+    if (bias == kNoValue) return expand_number(id, 0);
+    const OpSchema* expand = find_op("aten.expand.default");
+    node.op = expand;
+    node.args = make_args(*expand, {{"self", bias}, {"size", graph_.value(node.outputs[0]).shape}});
+  }
+
+  void expand_number(NodeId id, double value) {
+    const Value& out = graph_.value(graph_.nodes[id].outputs[0]);
     const OpSchema* expand = find_op("aten.expand.default");
     const Shape shape = out.shape;
     auto [it, fresh] =
-        numbers_.try_emplace({out.dtype, std::bit_cast<uint64_t>(*value)}, kNoValue);  // one, so that cse sees equals
-    if (fresh) it->second = add_number(graph_, out.dtype, *value, {}, out.name + ".number");
+        numbers_.try_emplace({out.dtype, std::bit_cast<uint64_t>(value)}, kNoValue);  // one, so that cse sees equals
+    if (fresh) it->second = add_number(graph_, out.dtype, value, {}, out.name + ".number");
     const ValueId number = it->second;
     graph_.nodes[id].op = expand;
     graph_.nodes[id].args = make_args(*expand, {{"self", number}, {"size", shape}});

@@ -50,3 +50,22 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "  %y = aten.relu.default(self = %h) : f32[m, 8]\n",
       "f32[m, 8]", 8);
 }
+
+TEST_CASE("a product over no elements is its bias, or zero") {
+  for (const auto& [arguments, parameters] : {std::pair("input = %x, weight = @w", ""),
+                                              std::pair("input = %x, weight = @w, bias = @b", "param @b: f32[4]\n")}) {
+    const std::string text = std::string("symbol m in [0, 64]\nparam @w: f32[4, 0]\n") + parameters +
+                             "graph(%x: f32[m, 0]) {\n  %z = aten.linear.default(" + arguments +
+                             ") : f32[m, 4]\n  return %z\n}\n";
+    const Run run = run_on(text, {"check", "--weights", "random:1", "--m", "0,3", "--json"});
+    INFO(run.out, run.err);
+    CHECK(run.status == 0);
+    const Run refused = run_on(text, {"explain", "--disable-pass", "fold_noops"});
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("product over no elements") != std::string::npos, refused.err);
+  }
+  const Run product = run_on(
+      "graph(%x: f32[2, 3, 0], %y: f32[2, 0, 5]) {\n  %z = aten.bmm.default(%x, %y) : f32[2, 3, 5]\n  return %z\n}\n",
+      {"check", "--json"});
+  CHECK_MESSAGE(product.status == 0, product.out << product.err);
+}
