@@ -69,3 +69,22 @@ TEST_CASE("a product over no elements is its bias, or zero") {
       {"check", "--json"});
   CHECK_MESSAGE(product.status == 0, product.out << product.err);
 }
+
+TEST_CASE("the extreme of no elements is refused, or not read where only the run knows") {
+  const Run refused =
+      run_on("graph(%x: i32[4, 0]) {\n  %y = aten.amax.default(%x, dim = [1]) : i32[4]\n  return %y\n}\n", {"check"});
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("no elements") != std::string::npos, refused.err);
+
+  TempDir dir;
+  spit(dir / "graph.txt",
+       "symbol m in [0, 64]\ngraph(%x: i32[4, m]) {\n  %y = aten.amax.default(%x, dim = [1]) : i32[4]\n  return "
+       "%y\n}\n");
+  REQUIRE(qcodegen({"compile", dir / "graph.txt", "-o", dir / "g.qcg", "--tune=off"}).status == 0);
+  const std::string header = R"({"x":{"dtype":"I32","shape":[4,0],"data_offsets":[0,0]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  spit(dir / "in.safetensors", file + header);
+  const Run run = qcodegen({"run", dir / "g.qcg", "--inputs", dir / "in.safetensors"});
+  CHECK_MESSAGE(run.status == 0, run.err);
+}
