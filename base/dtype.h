@@ -49,6 +49,9 @@ inline constexpr std::array<DTypeInfo, 16> kDTypes = {{
     {DType::f8e8m0, "f8e8m0", DTypeKind::floating, 1, 33, "F8_E8M0", 14, "uint8_t"},
 }};
 
+// Of an input or output of a program: graphs with more are refused when they are read.
+inline constexpr size_t kMaxAxes = 16;
+
 constexpr const DTypeInfo& dtype_info(DType d) { return kDTypes[static_cast<size_t>(d)]; }
 constexpr std::string_view dtype_name(DType d) { return dtype_info(d).name; }
 constexpr size_t dtype_bytes(DType d) { return dtype_info(d).bytes; }

@@ -14,7 +14,6 @@ using Json = nlohmann::json;
 // Generous for real programs, small enough that the worst file is refused in well under a second.
 constexpr size_t kMaxBytes = size_t{16} << 20;
 constexpr int kMaxDepth = 16;
-constexpr size_t kMaxRank = 16;
 constexpr size_t kMaxBuffers = 1 << 16;
 // What every CUDA device since sm_80 can launch; shared memory is the largest block of any.
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
@@ -186,7 +185,7 @@ ProgramManifest::Tensor Reader::tensor(const Json& value, const std::string& pat
   t.dtype = dtype.value_or(DType::f32);
   const Json& shape = field(value, "shape");
   each(shape, path + ".shape", [&](const Json& d, const std::string& at) { t.shape.push_back(size(d, at)); });
-  check(t.shape.size() <= kMaxRank, path + ".shape", "has more than 16 axes");
+  check(t.shape.size() <= kMaxAxes, path + ".shape", "has more than 16 axes");
   return t;
 }
 

@@ -97,6 +97,17 @@ Result<Source> read_source(const std::shared_ptr<const MappedFile>& file, const 
   return from_graph(std::move(graph), "text");
 }
 
+// What a program's signature cannot say: tensors of many axes.
+Status check_signature(const Graph& graph) {
+  for (const auto* ids : {&graph.inputs, &graph.outputs})
+    for (const ValueId id : *ids)
+      if (graph.value(id).shape.size() > kMaxAxes)
+        return Error::unsupported(
+            graph.value(id).name, "an input or output of " + std::to_string(graph.value(id).shape.size()) + " axes",
+            "at most " + std::to_string(kMaxAxes) + " are supported: reshape it outside of the graph");
+  return {};
+}
+
 uint64_t weight_bytes(const Graph& graph) {
   uint64_t total = 0;
   for (const Value& value : graph.values) {
@@ -114,6 +125,7 @@ Result<Graph> read_graph(const std::string& path, const ReadOptions& options, Re
   source.info.files.push_back(path);
   QCG_CHECK(verify_graph(source.graph));
   QCG_CHECK(check_in_place(source.graph));
+  QCG_CHECK(check_signature(source.graph));
   if (!options.weights.empty())
     QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
   // Random numbers were packed by nobody.

@@ -88,3 +88,13 @@ TEST_CASE("the extreme of no elements is refused, or not read where only the run
   const Run run = qcodegen({"run", dir / "g.qcg", "--inputs", dir / "in.safetensors"});
   CHECK_MESSAGE(run.status == 0, run.err);
 }
+
+TEST_CASE("a graph of more axes than a program describes is refused when it is read") {
+  std::string shape = "[";
+  for (int i = 0; i < 16; ++i) shape += "1, ";
+  shape += "8]";
+  const Run run = run_on(
+      "graph(%x: f32" + shape + ") {\n  %y = aten.relu.default(%x) : f32" + shape + "\n  return %y\n}\n", {"explain"});
+  CHECK(run.status == 1);
+  CHECK_MESSAGE(run.err.find("17 axes") != std::string::npos, run.err);
+}
