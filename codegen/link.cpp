@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "cache/sha256.h"
@@ -283,6 +284,27 @@ std::string c_identifier(std::string_view text) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "p_" + out : out;
 }
 
+std::string upper_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Different names of a graph may be one name in C: "a.b" and "a_b".
+std::vector<std::string> unique_identifiers(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  std::set<std::string> taken;
+  for (const std::string& name : names) taken.insert(c_identifier(name));
+  std::set<std::string> used;
+  for (const std::string& name : names) {
+    const std::string plain = c_identifier(name);
+    std::string unique = plain;
+    if (!used.insert(plain).second)
+      for (int i = 1; !taken.insert(unique = fmt::format("{}_{}", plain, i)).second;) ++i;
+    out.push_back(std::move(unique));
+  }
+  return out;
+}
+
 }  // namespace
 
 Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, const std::string& origin) {
@@ -315,8 +337,8 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   files.insert(s.sources.begin(), s.sources.end());
   files["tune.jsonl"] = tune_log;
   files[std::string(kOriginFile)] = origin;
-  const std::string stem = c_identifier(fs::path(s.path).stem().string());
-  files[stem + ".h"] = render_program_header(plan, stem);
+  const std::string program_name = program_name_of(s.path);
+  files[program_name + ".h"] = render_program_header(plan, program_name);
   for (const auto& [name, bytes] : files) {
     QCG_CHECK(add_file(s.staging, name, bytes, manifest));
     s.total += static_cast<int64_t>(bytes.size());
@@ -335,10 +357,14 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   return {};
 }
 
-Status replace_file(const std::string& staging, const std::string& name, const std::string& bytes) {
+Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
+                    const std::string& bytes) {
   QCG_TRY(text, read_program_file(staging + "/manifest.json"));
   json manifest = json::parse(text, nullptr, false);
   if (!manifest.is_object()) return Error::bad_input(staging, "its manifest is damaged", "compile again");
+  std::error_code ignored;
+  fs::remove(staging + "/" + old, ignored);
+  manifest["files"].erase(old);
   QCG_CHECK(add_file(staging, name, bytes, manifest));
   return write_manifest(staging, manifest_text(manifest));
 }
@@ -360,21 +386,41 @@ Status replace_program(const std::string& staging, const std::string& path) {
 const std::string& ProgramWriter::staging() const { return state_->staging; }
 int64_t ProgramWriter::bytes() const { return state_->total; }
 
+std::string program_name_of(const std::string& path) { return c_identifier(fs::path(path).stem().string()); }
+
 std::string render_program_header(const Plan& plan, const std::string& program_name) {
   std::string out =
       fmt::format("/* {}: inputs and outputs of this program, for use with qcodegen.h. Generated. */\n", program_name);
-  std::string guard = program_name;
-  for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const std::string guard = upper_case(program_name);
   out += fmt::format("#ifndef {0}_QCG_H\n#define {0}_QCG_H\n\n", guard);
   auto list = [&](const char* kind, const std::vector<std::string>& names, const std::vector<ValueType>& types) {
     out += fmt::format("#define {}_{}S {}\n", guard, kind, names.size());
+    const std::vector<std::string> identifiers = unique_identifiers(names);
     for (size_t i = 0; i < names.size(); ++i)
-      out += fmt::format("#define {}_{}_{} {} /* {} {} */\n", guard, kind, c_identifier(names[i]), i,
+      out += fmt::format("#define {}_{}_{} {} /* {} {} */\n", guard, kind, identifiers[i], i,
                          dtype_name(types[i].dtype), comment_safe(to_string(types[i].shape)));
   };
   list("INPUT", plan.input_names, plan.input_types);
   list("OUTPUT", plan.output_names, plan.output_types);
   return out + "\n#endif\n";
+}
+
+std::string rename_program_header(const std::string& header, const std::string& from, const std::string& to) {
+  std::string out;
+  for (size_t at = 0; at < header.size();) {
+    const size_t end = std::min(header.find('\n', at), header.size() - 1) + 1;
+    std::string line = header.substr(at, end - at);
+    for (const auto& [before, after] :
+         {std::pair("/* " + from, "/* " + to), std::pair("#ifndef " + upper_case(from), "#ifndef " + upper_case(to)),
+          std::pair("#define " + upper_case(from), "#define " + upper_case(to))})
+      if (line.starts_with(before)) {
+        line.replace(0, before.size(), after);
+        break;
+      }
+    out += line;
+    at = end;
+  }
+  return out;
 }
 
 }  // namespace qcg

@@ -51,12 +51,18 @@ class ProgramWriter {
   std::unique_ptr<State> state_;
 };
 
-// Gives a program that is not published yet another small file in the place of `name`, and its manifest the checksum.
-Status replace_file(const std::string& staging, const std::string& name, const std::string& bytes);
+// Gives a program that is not published yet a small file in the place of `old`, which may be called so too, and its manifest
+// the checksum.
+Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
+                    const std::string& bytes);
 // Puts the finished directory `staging` at `path` by rename; a program that was there goes. Error Io if something else is.
 Status replace_program(const std::string& staging, const std::string& path);
 
+// What a program at `path` is called in C: "mlp" of "out/mlp.qcg".
+std::string program_name_of(const std::string& path);
 // The C header of a program: names, dtypes and shapes of its inputs and outputs.
 std::string render_program_header(const Plan& plan, const std::string& program_name);
+// The same header under another name of the program.
+std::string rename_program_header(const std::string& header, const std::string& from, const std::string& to);
 
 }  // namespace qcg

@@ -46,11 +46,14 @@ std::string read_text(const std::string& path) {
   return text.ok() ? std::move(*text) : "";
 }
 
-// What the manifest says of everything but origin.json, which holds paths; empty if it is damaged.
+std::string header_of(const std::string& program_name) { return program_name + ".h"; }
+
+// What the manifest says of everything but origin.json and the header, which hold paths; empty if it is damaged.
 std::string manifest_guard(const std::string& directory) {
   json manifest = json::parse(read_text(directory + "/manifest.json"), nullptr, false);
   if (!manifest.is_object() || !manifest["files"].is_object()) return "";
   manifest["files"].erase(std::string(kOriginFile));
+  manifest["files"].erase(header_of(program_name_of(directory)));
   return sha256_hex(manifest.dump());
 }
 
@@ -166,20 +169,24 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
   const json guards = json::parse(record.guards_json, nullptr, false);
   if (guards.is_discarded() || !guards.contains("manifest")) return false;
   const std::string& path = options.output;
-  auto origin = record.read(std::string(kOriginFile));
-  if (!origin.ok()) return false;
+  const std::string old_name = guards.value("name", ""), name = program_name_of(path);
+  auto origin = record.read(std::string(kOriginFile)), header = record.read(header_of(old_name));
+  if (!origin.ok() || !header.ok()) return false;
   *origin = moved_origin(*origin, options);
+  *header = rename_program_header(*header, old_name, name);
   LoadOptions check;
   check.verify_weights = true;
   if (manifest_guard(path) == guards["manifest"] && read_text(path + "/" + std::string(kOriginFile)) == *origin &&
-      Program::load(path, check).ok()) {
+      read_text(path + "/" + header_of(name)) == *header && Program::load(path, check).ok()) {
     report.unchanged = true;
   } else {
     std::string staging = path + ".tmp-XXXXXX";
     if (!::mkdtemp(staging.data())) return false;
     fs::permissions(staging, static_cast<fs::perms>(0755));
     if (!record.write_to(staging).ok() || !restore_weights(guards.value("weights", ""), staging) ||
-        !replace_file(staging, std::string(kOriginFile), *origin).ok() || !replace_program(staging, path).ok()) {
+        !replace_file(staging, std::string(kOriginFile), std::string(kOriginFile), *origin).ok() ||
+        !replace_file(staging, header_of(old_name), header_of(name), *header).ok() ||
+        !replace_program(staging, path).ok()) {
       std::error_code ignored;
       fs::remove_all(staging, ignored);
       return false;
@@ -212,7 +219,10 @@ void ProgramCache::remember(const std::string& path, const CompileReport& report
   // it lies.
   const bool fits = max_bytes_ == 0 || static_cast<uint64_t>(report.program_bytes) <= max_bytes_ / 2;
   if (fits && !store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
-  const json guards = {{"manifest", manifest_guard(path)}, {"weights", digest}, {"report", report_json(report)}};
+  const json guards = {{"manifest", manifest_guard(path)},
+                       {"weights", digest},
+                       {"name", program_name_of(path)},
+                       {"report", report_json(report)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }
 

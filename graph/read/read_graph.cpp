@@ -1,6 +1,7 @@
 #include "graph/read/read_graph.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/read/in_place.h"
 #include "graph/read/int4_order.h"
@@ -97,14 +98,22 @@ Result<Source> read_source(const std::shared_ptr<const MappedFile>& file, const 
   return from_graph(std::move(graph), "text");
 }
 
-// What a program's signature cannot say: tensors of many axes.
-Status check_signature(const Graph& graph) {
+// What a program's signature cannot say: tensors of many axes, and two outputs of one name (the same tensor twice).
+Status settle_signature(Graph& graph) {
   for (const auto* ids : {&graph.inputs, &graph.outputs})
     for (const ValueId id : *ids)
       if (graph.value(id).shape.size() > kMaxAxes)
         return Error::unsupported(
             graph.value(id).name, "an input or output of " + std::to_string(graph.value(id).shape.size()) + " axes",
             "at most " + std::to_string(kMaxAxes) + " are supported: reshape it outside of the graph");
+  std::set<std::string> taken(graph.output_names.begin(), graph.output_names.end()), seen;
+  for (std::string& name : graph.output_names) {
+    const std::string given = name;
+    for (int i = 1; !seen.insert(name).second; ++i) {
+      const std::string next = given + "_" + std::to_string(i);
+      if (taken.insert(next).second) name = next;
+    }
+  }
   return {};
 }
 
@@ -125,7 +134,7 @@ Result<Graph> read_graph(const std::string& path, const ReadOptions& options, Re
   source.info.files.push_back(path);
   QCG_CHECK(verify_graph(source.graph));
   QCG_CHECK(check_in_place(source.graph));
-  QCG_CHECK(check_signature(source.graph));
+  QCG_CHECK(settle_signature(source.graph));
   if (!options.weights.empty())
     QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
   // Random numbers were packed by nobody.
