@@ -69,7 +69,18 @@ json report_json(const CompileReport& report) {
               {"cat_split", report.cat_split},
               {"notes", report.notes},
               {"warnings", report.warnings},
+              {"candidates", report.candidates},
+              {"correct", report.candidates_correct},
+              {"failed", report.candidates_failed},
+              {"wrong", report.candidates_wrong},
+              {"merges", json::array()},
               {"kernels", json::array()}};
+  for (const MergeReport& merge : report.merges) {
+    json& to = out["merges"].emplace_back(
+        json{{"step", merge.step}, {"fusion", static_cast<int>(merge.fusion)}, {"kept", merge.kept}});
+    to["timings"] = json::array();
+    for (const MergeReport::Timed& t : merge.timings) to["timings"].push_back({t.m, t.merged_s, t.separate_s});
+  }
   for (const KernelReport& k : report.kernels)
     out["kernels"].push_back({{"step", k.step},
                               {"name", k.name},
@@ -80,6 +91,7 @@ json report_json(const CompileReport& report) {
                               {"m_max", k.m_max},
                               {"m_probe", k.m_probe},
                               {"summary", k.summary},
+                              {"m", k.record.m},
                               {"median_s", k.record.median_s},
                               {"gbps", k.record.gbps},
                               {"gflops", k.record.gflops},
@@ -101,6 +113,17 @@ void restore_report(const json& in, CompileReport& report) {
   report.cat_split = in.at("cat_split").get<std::vector<std::string>>();
   report.notes = in.at("notes").get<std::vector<std::string>>();
   report.warnings = in.at("warnings").get<std::vector<std::string>>();
+  report.candidates = in.at("candidates");
+  report.candidates_correct = in.at("correct");
+  report.candidates_failed = in.at("failed");
+  report.candidates_wrong = in.at("wrong");
+  for (const json& merge : in.at("merges")) {
+    MergeReport& out = report.merges.emplace_back();
+    out.step = merge.at("step");
+    out.fusion = static_cast<Fusion>(merge.at("fusion").get<int>());
+    out.kept = merge.at("kept");
+    for (const json& t : merge.at("timings")) out.timings.push_back({t.at(0), t.at(1), t.at(2)});
+  }
   for (const json& k : in.at("kernels")) {
     KernelReport out;
     out.step = k.at("step");
@@ -112,6 +135,7 @@ void restore_report(const json& in, CompileReport& report) {
     out.m_max = k.at("m_max");
     out.m_probe = k.at("m_probe");
     out.summary = k.at("summary");
+    out.record.m = k.at("m");
     out.record.median_s = k.at("median_s");
     out.record.gbps = k.at("gbps");
     out.record.gflops = k.at("gflops");

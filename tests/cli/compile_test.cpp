@@ -207,6 +207,22 @@ TEST_CASE("a program that the cache restores names the graph of this compile, no
   CHECK(manifest_but_header(dir / "b.qcg") == manifest_but_header(dir / "a.qcg"));
 }
 
+TEST_CASE("a compile from the cache reports what the first one measured") {
+  TempDir dir;
+  const json first = compile(kMlp, dir / "a.qcg", {"--m", "1,1024"}, "fast");
+  REQUIRE(first["unchanged"] == false);
+  json cached = compile(kMlp, dir / "b.qcg", {"--m", "1,1024"}, "fast");
+  CHECK(cached["compiler_runs"] == 0);
+  CHECK(cached["merge_trials"].size() == 1);
+  CHECK(cached["merge_trials"] == first["merge_trials"]);
+  REQUIRE(cached["kernels"].size() == first["kernels"].size());
+  for (size_t i = 0; i < cached["kernels"].size(); ++i)
+    for (const char* field : {"name", "m", "m_max", "median_us"})
+      CHECK(cached["kernels"][i][field] == first["kernels"][i][field]);
+  const Run text = qcodegen({"compile", kMlp, "-o", dir / "b.qcg", "--m", "1,1024", "--tune=fast"});
+  CHECK_MESSAGE(text.out.find(" 0 candidates") == std::string::npos, text.out);
+}
+
 TEST_CASE("without merge_sibling_linears nothing is merged and the results stay the same") {
   TempDir dir;
   const json merged = compile(kMlp, dir / "merged.qcg");
