@@ -19,6 +19,7 @@
 
 #include "cache/sha256.h"
 #include "codegen/origin.h"
+#include "codegen/staging.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 #include "runtime/piece_digests.h"
@@ -104,7 +105,11 @@ Status write_manifest(const std::string& staging, const std::string& text) {
 }  // namespace
 
 struct ProgramWriter::State {
-  std::string path, staging;
+  State(std::string where, StagingDir dir) : path(std::move(where)), directory(std::move(dir)) {}
+
+  std::string path;
+  StagingDir directory;
+  const std::string& staging = directory.path();
   int weights_fd = -1;
   std::byte* weights = nullptr;
   size_t weights_bytes = 0;
@@ -114,7 +119,6 @@ struct ProgramWriter::State {
   std::map<std::string, std::string> modules;  // path -> bytes
   std::map<std::string, std::string> sources;
   int64_t total = 0;
-  bool finished = false;
 
   // Makes weights.bin longer. posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
   Status grow_weights(size_t bytes) {
@@ -132,8 +136,6 @@ struct ProgramWriter::State {
   ~State() {
     if (weights) ::munmap(weights, weights_bytes);
     if (weights_fd >= 0) ::close(weights_fd);
-    std::error_code ignored;
-    if (!finished) fs::remove_all(staging, ignored);
   }
 };
 
@@ -142,14 +144,8 @@ ProgramWriter::ProgramWriter(ProgramWriter&&) noexcept = default;
 ProgramWriter::~ProgramWriter() = default;
 
 Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan& plan) {
-  auto state = std::make_unique<State>();
-  state->path = path;
-  std::string pattern = path + ".tmp-XXXXXX";
-  if (!::mkdtemp(pattern.data()))
-    return Error::io(path, fmt::format("cannot create a directory beside it: {}", std::strerror(errno)),
-                     "choose a writable place with -o");
-  ::chmod(pattern.c_str(), 0755);
-  state->staging = pattern;
+  QCG_TRY(staging, StagingDir::create(path));
+  auto state = std::make_unique<State>(path, std::move(staging));
   int64_t end = 0;
   for (const PlanConstant& constant : plan.constants) {
     state->offsets.push_back(end);
@@ -352,9 +348,7 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   QCG_CHECK(write_manifest(s.staging, text));
   s.total += static_cast<int64_t>(weights.size() + text.size());
 
-  QCG_CHECK(replace_program(s.staging, s.path));
-  s.finished = true;
-  return {};
+  return s.directory.publish();
 }
 
 Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
@@ -367,20 +361,6 @@ Status replace_file(const std::string& staging, const std::string& old, const st
   manifest["files"].erase(old);
   QCG_CHECK(add_file(staging, name, bytes, manifest));
   return write_manifest(staging, manifest_text(manifest));
-}
-
-Status replace_program(const std::string& staging, const std::string& path) {
-  std::error_code failed;
-  const std::string old = staging + ".old";
-  const bool replaces = fs::exists(fs::symlink_status(path));
-  if (replaces && !fs::exists(path + "/manifest.json"))
-    return Error::io(path, "exists and is not a program", "remove it or choose another name with -o");
-  if (replaces) fs::rename(path, old, failed);
-  if (!failed) fs::rename(staging, path, failed);
-  if (failed)
-    return Error::io(path, "cannot put the program in place: " + failed.message(), "choose a writable place with -o");
-  fs::remove_all(old, failed);
-  return {};
 }
 
 const std::string& ProgramWriter::staging() const { return state_->staging; }

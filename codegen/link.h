@@ -55,8 +55,6 @@ class ProgramWriter {
 // the checksum.
 Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
                     const std::string& bytes);
-// Puts the finished directory `staging` at `path` by rename; a program that was there goes. Error Io if something else is.
-Status replace_program(const std::string& staging, const std::string& path);
 
 // What a program at `path` is called in C: "mlp" of "out/mlp.qcg".
 std::string program_name_of(const std::string& path);

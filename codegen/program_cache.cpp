@@ -9,6 +9,7 @@
 #include "cache/sha256.h"
 #include "codegen/link.h"
 #include "codegen/origin.h"
+#include "codegen/staging.h"
 #include "codegen/vendor_module.h"
 #include "graph/read/safetensors.h"
 #include "runtime/memory.h"
@@ -204,17 +205,13 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
       read_text(path + "/" + header_of(name)) == *header && Program::load(path, check).ok()) {
     report.unchanged = true;
   } else {
-    std::string staging = path + ".tmp-XXXXXX";
-    if (!::mkdtemp(staging.data())) return false;
-    fs::permissions(staging, static_cast<fs::perms>(0755));
+    auto directory = StagingDir::create(path);
+    if (!directory.ok()) return false;
+    const std::string& staging = directory->path();
     if (!record.write_to(staging).ok() || !restore_weights(guards.value("weights", ""), staging) ||
         !replace_file(staging, std::string(kOriginFile), std::string(kOriginFile), *origin).ok() ||
-        !replace_file(staging, header_of(old_name), header_of(name), *header).ok() ||
-        !replace_program(staging, path).ok()) {
-      std::error_code ignored;
-      fs::remove_all(staging, ignored);
+        !replace_file(staging, header_of(old_name), header_of(name), *header).ok() || !directory->publish().ok())
       return false;
-    }
   }
   restore_report(guards.at("report"), report);
   return true;
