@@ -23,6 +23,12 @@ std::vector<std::string> all_flags(const Toolchain& cxx, Isa isa) {
   return flags;
 }
 
+// The source without the comment at its head, where names from the graph stand: other names make no other kernel.
+std::string_view code_of(std::string_view source) {
+  while (source.starts_with("//")) source.remove_prefix(std::min(source.find('\n'), source.size() - 1) + 1);
+  return source;
+}
+
 KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
   KeyBuilder key;
   key.add("kernel", kernel.name);
@@ -31,7 +37,7 @@ KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
   key.add("toolchain", cxx.fingerprint);
   key.add_list("flags", all_flags(cxx, kernel.isa));
   for (const SourceFile& header : support_headers(kernel.isa)) key.add("header " + header.name, header.text);
-  key.add("source", kernel.source);
+  key.add("source", code_of(kernel.source));
   return key;
 }
 

@@ -209,6 +209,20 @@ TEST_CASE("a program that the cache restores names the graph of this compile, no
   CHECK(manifest_but_header(dir / "b.qcg") == manifest_but_header(dir / "a.qcg"));
 }
 
+TEST_CASE("a graph with other names is made of the same kernels") {
+  TempDir dir;
+  std::string text = slurp(source_path("examples/native/linear_w8.json"));
+  compile(source_path("examples/native/linear_w8.json"), dir / "a.qcg");
+  const std::string output = json::parse(text)["outputs"][0];
+  for (size_t at; (at = text.find('"' + output + '"')) != std::string::npos;)
+    text.replace(at, output.size() + 2, "\"renamed\"");
+  spit(dir / "renamed.json", text);
+  const json renamed = compile(dir / "renamed.json", dir / "b.qcg");
+  CHECK(renamed["compiler_runs"] == 0);
+  CHECK(renamed["cache_hits"].get<size_t>() > 0);
+  CHECK(qcodegen({"check", dir / "b.qcg"}).status == 0);
+}
+
 TEST_CASE("a compile from the cache reports what the first one measured") {
   TempDir dir;
   const json first = compile(kMlp, dir / "a.qcg", {"--m", "1,1024"}, "fast");
