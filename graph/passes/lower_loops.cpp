@@ -2,8 +2,7 @@
 //
 //   %y = aten.gelu(%x, approximate = "tanh")   ->   %y = qcg.loop([%x], [gelu_tanh(in0)])
 //
-// Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is refused,
-// and so is arithmetic in f64, which kernels would do in f32.
+// Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is refused.
 //
 // Why here: after fold_epilogue, which gets the first pick; the planner then knows one kind of pointwise work, printed by
 // the same expression printer as epilogues.
@@ -22,8 +21,8 @@ bool all_integers(const Graph& graph, const std::vector<ValueId>& operands) {
 }
 
 // Operations, unlike casts, quantizations and comparisons, of which a float is not the exact result.
-bool needs_exactness(const Node& node, DType dtype) {
-  return (!is_floating(dtype) || dtype == DType::f64) && dtype != DType::boolean && node.op->role != OpRole::quantize &&
+bool needs_integers(const Node& node, DType dtype) {
+  return !is_floating(dtype) && dtype != DType::boolean && node.op->role != OpRole::quantize &&
          node.op->name != "aten.to.dtype";
 }
 
@@ -40,12 +39,10 @@ Status lower_loops(Graph& graph, PassContext& context) {
     // A floating output rounds when it is stored; casts to integers truncate and stay.
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
     const bool integers = !is_floating(dtype) && all_integers(graph, pointwise->operands) && expr.is_integer();
-    if (!integers && needs_exactness(node, dtype))
+    if (!integers && needs_integers(node, dtype))
       return Error::unsupported(node.where,
                                 node.op->name + " of " + std::string(dtype_name(dtype)) + " has no exact kernel",
-                                is_floating(dtype) ? "cast to f32 before it"
-                                                   : "cast to f32 before it, or keep to sums, products, minima and "
-                                                     "maxima");
+                                "cast to f32 before it, or keep to sums, products, minima and maxima");
     const std::string was = node.op->name;
     replace_node(graph, id, "qcg.loop", {pointwise->operands, std::vector<Expr>{std::move(expr)}, integers});
     ++context.report.fired;

@@ -98,19 +98,3 @@ TEST_CASE("a graph of more axes than a program describes is refused when it is r
   CHECK(run.status == 1);
   CHECK_MESSAGE(run.err.find("17 axes") != std::string::npos, run.err);
 }
-
-TEST_CASE("f64 is moved and cast, and not computed with in f32") {
-  auto graph = [](const std::string& body) {
-    return "symbol m in [1, 64]\ngraph(%x: f64[m, 8], %y: f64[m, 8]) {\n" + body + "  return %z\n}\n";
-  };
-  const Run refused = run_on(graph("  %z = aten.add.Tensor(%x, %y) : f64[m, 8]\n"), {"explain"});
-  CHECK(refused.status == 1);
-  for (const char* word : {"aten.add.Tensor", "f64", "cast to f32"})
-    CHECK_MESSAGE(refused.err.find(word) != std::string::npos, refused.err);
-  for (const char* body : {"  %z = aten.slice.Tensor(%x, dim = 1, start = 2, end = 5) : f64[m, 3]\n",
-                           "  %z = aten.cat.default([%x, %y], dim = 1) : f64[m, 16]\n",
-                           "  %z = aten.to.dtype(%x, dtype = f32) : f32[m, 8]\n"}) {
-    const Run run = run_on(graph(body), {"check", "--json"});
-    CHECK_MESSAGE(run.status == 0, body << run.out << run.err);
-  }
-}
