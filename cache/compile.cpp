@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/cancel.h"
 #include "base/cpu_quota.h"
 #include "cache/nvrtc.h"
 #include "cache/process.h"
@@ -252,7 +253,7 @@ Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::
   work();
   for (auto& helper : helpers) helper.join();
   if (first_error) return *first_error;
-  if (limits.cancel && limits.cancel->load())
+  if (is_cancelled(limits.cancel))
     for (auto& result : results)
       if (result.bytes.empty()) result.cancelled = true;
   return results;

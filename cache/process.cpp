@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/cancel.h"
 #include "cache/file_system.h"
 
 namespace qcg {
@@ -116,7 +117,7 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
     if (waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) || ended.si_pid == pid) break;
     if (!result.timed_out && !result.cancelled) {
       result.timed_out = seconds_since(start) > spec.timeout_s;
-      result.cancelled = spec.cancel && spec.cancel->load(std::memory_order_relaxed);
+      result.cancelled = is_cancelled(spec.cancel);
       if (result.timed_out || result.cancelled) kill(-pid, SIGKILL), kill(pid, SIGKILL);
     }
     pollfd fds[2] = {{output_fd, POLLIN, 0}, {pid_fd.get(), POLLIN, 0}};

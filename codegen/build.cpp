@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancel.h"
 #include "cache/key.h"
 
 namespace qcg {
@@ -117,7 +118,7 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
   }
   Status compiled;
   if (!missing.empty()) compiled = compile_missing(kernels, missing, dumps);
-  if (limits_.cancel && limits_.cancel->load()) return Error::interrupted();  // whatever else it says
+  if (is_cancelled(limits_.cancel)) return Error::interrupted();  // whatever else it says
   QCG_CHECK(compiled);
   return kernels;
 }
@@ -176,7 +177,7 @@ Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vecto
     jobs.back().output = OutputKind::assembly;
   }
   auto compiled = compile_all(cxx, jobs, limits);
-  if (limits.cancel && limits.cancel->load()) return Error::interrupted();
+  if (is_cancelled(limits.cancel)) return Error::interrupted();
   QCG_TRY(results, std::move(compiled));
   std::vector<std::string> listings;
   for (size_t i = 0; i < results.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/cancel.h"
 #include "cache/compile_cache.h"
 #include "codegen/batch.h"
 #include "codegen/extern_choice.h"
@@ -91,7 +92,7 @@ class Compiler {
     ProgramWriter& writer = attempt->writer;
     QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(options_));
-    QCG_CHECK(check_cancelled());  // the last chance: what is published is whole
+    if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
     memory.remember(options_.output, report_);
@@ -128,7 +129,7 @@ class Compiler {
     for (const PlanConstant& constant : plan.constants) bytes += constant.bytes;
     step("pack {:.1f} MB of weights", static_cast<double>(bytes) / 1e6);
     QCG_CHECK(writer.pack_constants(plan, threads_));
-    QCG_CHECK(check_cancelled());
+    if (is_cancelled(options_.cancel)) return Error::interrupted();
     const double tune_start = now_s();
     QCG_CHECK(choose_all(plan, batch, writer, pins));
     report_.tune_s += now_s() - tune_start;
@@ -154,11 +155,6 @@ class Compiler {
     externs_.forget();
     attempt.reset();
     return build_and_tune(builder, pins, attempt);
-  }
-
-  Status check_cancelled() const {
-    if (options_.cancel && options_.cancel->load()) return Error::interrupted();
-    return {};
   }
 
   template <class... Args>
@@ -220,7 +216,7 @@ class Compiler {
     tune_options_.ceilings = report_.ceilings;
     tune_options_.cancel = options_.cancel;
     for (Choice& choice : batch.choices) {
-      QCG_CHECK(check_cancelled());
+      if (is_cancelled(options_.cancel)) return Error::interrupted();
       if (choice.candidates.empty()) {
         const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
         if (!kernel.ok())

@@ -14,6 +14,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/cancel.h"
+
 namespace qcg {
 
 namespace {
@@ -60,8 +62,6 @@ void take_messages(std::string& buffer, std::vector<std::string>& out) {
   buffer.erase(0, at);
 }
 
-bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memory_order_relaxed); }
-
 // Reads until the child closes the pipe; false when nothing came for `timeout_s`, or once `cancel` is set.
 bool read_messages(int fd, double timeout_s, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
   using Clock = std::chrono::steady_clock;
@@ -71,7 +71,7 @@ bool read_messages(int fd, double timeout_s, const std::atomic<bool>* cancel, st
   char chunk[65536];
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0 || is_set(cancel)) return false;
+    if (left <= 0 || is_cancelled(cancel)) return false;
     pollfd poll_fd{fd, POLLIN, 0};
     const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, kPoll_ms)));
     if (ready <= 0) continue;
@@ -101,7 +101,7 @@ void ChildReport::send(const std::string& message) {
 
 Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
                                  const std::atomic<bool>* cancel) {
-  if (is_set(cancel)) return Error::interrupted();
+  if (is_cancelled(cancel)) return Error::interrupted();
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0)
     return Error::io("trial", fmt::format("no pipe: {}", std::strerror(errno)),
@@ -136,7 +136,7 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
     return Error::io("trial", fmt::format("no process: {}", std::strerror(errno)),
                      "raise `ulimit -u` or free some memory");
   // Whatever it said: it was killed before it was done.
-  if (is_set(cancel)) return Error::interrupted();
+  if (is_cancelled(cancel)) return Error::interrupted();
   return result;
 }
 
