@@ -76,6 +76,13 @@ class [[nodiscard]] Result {
  public:
   Result(T value) : v_(std::move(value)) {}
   Result(Error error) : v_(std::move(error)) {}
+  // Of what a T is made from.
+  template <class U>
+    requires(!std::is_same_v<U, T> && !std::is_arithmetic_v<T> && std::is_convertible_v<U, T>)
+  Result(Result<U> other) : v_(Error()) {
+    if (other.ok()) v_ = T(std::move(other).value());
+    else v_ = std::move(other.error());
+  }
 
   bool ok() const { return v_.index() == 0; }
   explicit operator bool() const { return ok(); }

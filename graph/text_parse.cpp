@@ -205,28 +205,22 @@ class Parser : private TextScanner {
       return Arg();
     }
     switch (spec.kind) {
-      case ArgKind::tensor: case ArgKind::optional_tensor: return lift(parse_ref());
+      case ArgKind::tensor: case ArgKind::optional_tensor: return parse_ref();
       case ArgKind::tensors:
-      case ArgKind::optional_tensors: return lift(parse_refs(spec.kind == ArgKind::optional_tensors));
-      case ArgKind::tensor_or_scalar: return peek('%') || peek('@') ? lift(parse_ref()) : parse_scalar();
-      case ArgKind::integer: case ArgKind::optional_integer: return lift(parse_dim());
-      case ArgKind::integers: case ArgKind::optional_integers: return lift(parse_dims());
-      case ArgKind::real: case ArgKind::optional_real: return lift(parse_double(take_word()));
-      case ArgKind::reals: return lift(parse_doubles());
-      case ArgKind::boolean: case ArgKind::optional_boolean: return lift(parse_bool());
-      case ArgKind::string: case ArgKind::optional_string: return lift(parse_string());
-      case ArgKind::dtype: case ArgKind::optional_dtype: return lift(parse_dtype());
+      case ArgKind::optional_tensors: return parse_refs(spec.kind == ArgKind::optional_tensors);
+      case ArgKind::tensor_or_scalar: return peek('%') || peek('@') ? parse_ref() : parse_scalar();
+      case ArgKind::integer: case ArgKind::optional_integer: return parse_dim();
+      case ArgKind::integers: case ArgKind::optional_integers: return parse_dims();
+      case ArgKind::real: case ArgKind::optional_real: return parse_double(take_word());
+      case ArgKind::reals: return parse_doubles();
+      case ArgKind::boolean: case ArgKind::optional_boolean: return parse_bool();
+      case ArgKind::string: case ArgKind::optional_string: return parse_string();
+      case ArgKind::dtype: case ArgKind::optional_dtype: return parse_dtype();
       case ArgKind::scalar: case ArgKind::optional_scalar: return parse_scalar();
-      case ArgKind::exprs: return lift(parse_exprs());
+      case ArgKind::exprs: return parse_exprs();
       case ArgKind::ignored: break;
     }
     return fail(fmt::format("argument '{}' has no meaning here; leave it out", spec.name));
-  }
-
-  template <class T>
-  static Result<Arg> lift(Result<T> r) {
-    if (!r.ok()) return std::move(r.error());
-    return Arg(std::move(r).value());
   }
 
   Result<Arg> parse_scalar() {
@@ -235,9 +229,9 @@ class Parser : private TextScanner {
     if (word == "true" || word == "false") return Arg(word == "true");
     bool number = !word.empty() && (word[0] == '-' || (word[0] >= '0' && word[0] <= '9'));
     bool named = word == "inf" || word == "-inf" || word == "nan" || word == "-nan";
-    if (named || (number && word.find_first_of(".e") != std::string_view::npos)) return lift(parse_double(word));
+    if (named || (number && word.find_first_of(".e") != std::string_view::npos)) return parse_double(word);
     at_ = begin;
-    return lift(parse_dim());
+    return parse_dim();
   }
 
   Result<ValueId> parse_ref() {

@@ -275,35 +275,29 @@ class NativeReader {
     return args;
   }
 
-  template <class T>
-  static Result<Arg> lift(Result<T> result) {
-    if (!result.ok()) return std::move(result.error());
-    return Arg(std::move(result).value());
-  }
-
   Result<Arg> read_argument(const JsonCursor& at, const ArgSpec& spec) const {
     bool none = at.is(JsonKind::null);
     switch (spec.kind) {
-      case ArgKind::tensor: return lift(read_value(at));
-      case ArgKind::optional_tensor: return none ? Result<Arg>(kNoValue) : lift(read_value(at));
+      case ArgKind::tensor: return read_value(at);
+      case ArgKind::optional_tensor: return none ? Result<Arg>(kNoValue) : read_value(at);
       case ArgKind::tensors:
-      case ArgKind::optional_tensors: return lift(read_values(at, spec.kind == ArgKind::optional_tensors));
+      case ArgKind::optional_tensors: return read_values(at, spec.kind == ArgKind::optional_tensors);
       case ArgKind::tensor_or_scalar:
-        return at.is(JsonKind::string) && values_.contains(std::string(*at.string())) ? lift(read_value(at))
+        return at.is(JsonKind::string) && values_.contains(std::string(*at.string())) ? read_value(at)
                                                                                       : read_scalar(at);
       case ArgKind::optional_integer: if (none) return Arg(); [[fallthrough]];
-      case ArgKind::integer: return lift(read_dim(at));
+      case ArgKind::integer: return read_dim(at);
       case ArgKind::optional_integers: if (none) return Arg(); [[fallthrough]];
-      case ArgKind::integers: return lift(read_dims(at, kMaxListLength));
+      case ArgKind::integers: return read_dims(at, kMaxListLength);
       case ArgKind::optional_real: if (none) return Arg(); [[fallthrough]];
-      case ArgKind::real: return lift(at.real());
-      case ArgKind::reals: return lift(read_reals(at));
+      case ArgKind::real: return at.real();
+      case ArgKind::reals: return read_reals(at);
       case ArgKind::optional_boolean: if (none) return Arg(); [[fallthrough]];
-      case ArgKind::boolean: return lift(at.boolean());
+      case ArgKind::boolean: return at.boolean();
       case ArgKind::optional_string: if (none) return Arg(); [[fallthrough]];
-      case ArgKind::string: return lift(at.name());
+      case ArgKind::string: return at.name();
       case ArgKind::optional_dtype: if (none) return Arg(); [[fallthrough]];
-      case ArgKind::dtype: return lift(read_dtype(at));
+      case ArgKind::dtype: return read_dtype(at);
       case ArgKind::optional_scalar: if (none) return Arg(); [[fallthrough]];
       case ArgKind::scalar: return read_scalar(at);
       case ArgKind::exprs:
@@ -314,10 +308,10 @@ class NativeReader {
 
   // A number, a boolean, or a size written as text.
   Result<Arg> read_scalar(const JsonCursor& at) const {
-    if (at.is(JsonKind::boolean)) return lift(at.boolean());
-    if (at.is(JsonKind::real)) return lift(at.real());
-    if (at.is(JsonKind::string) && at.real().ok()) return lift(at.real());  // "Infinity"
-    return lift(read_dim(at));
+    if (at.is(JsonKind::boolean)) return at.boolean();
+    if (at.is(JsonKind::real)) return at.real();
+    if (at.is(JsonKind::string) && at.real().ok()) return at.real();  // "Infinity"
+    return read_dim(at);
   }
 
   Result<std::vector<double>> read_reals(const JsonCursor& list) const {

@@ -40,12 +40,6 @@ bool may_be_none(ArgKind kind) {
   }
 }
 
-template <class T>
-Result<Arg> lift(Result<T> result) {
-  if (!result.ok()) return std::move(result.error());
-  return Arg(std::move(result).value());
-}
-
 template <class F>
 auto read_list(const JsonCursor& list, F&& read) -> Result<std::vector<typename std::decay_t<decltype(*read(list))>>> {
   std::vector<typename std::decay_t<decltype(*read(list))>> out;
@@ -83,14 +77,14 @@ Result<ValueId> read_optional_tensor(const JsonCursor& object, const TorchScope&
 std::optional<Result<Arg>> read_tensors(const JsonCursor& value, ArgKind kind, const TorchScope& scope) {
   bool one = kind == ArgKind::tensor || kind == ArgKind::optional_tensor || kind == ArgKind::tensor_or_scalar;
   bool many = kind == ArgKind::tensors || kind == ArgKind::optional_tensors;
-  if (one && value.key() == "as_tensor") return lift(read_tensor_name(value, scope));
+  if (one && value.key() == "as_tensor") return read_tensor_name(value, scope);
   if (kind == ArgKind::optional_tensor && value.key() == "as_optional_tensor")
-    return lift(read_optional_tensor(value, scope));
+    return read_optional_tensor(value, scope);
   if (many && value.key() == "as_tensors") {
-    return lift(read_list(value, [&](const JsonCursor& c) { return read_tensor_name(c, scope); }));
+    return read_list(value, [&](const JsonCursor& c) { return read_tensor_name(c, scope); });
   }
   if (kind == ArgKind::optional_tensors && value.key() == "as_optional_tensors") {
-    return lift(read_list(value, [&](const JsonCursor& c) { return read_optional_tensor(c, scope); }));
+    return read_list(value, [&](const JsonCursor& c) { return read_optional_tensor(c, scope); });
   }
   return std::nullopt;
 }
@@ -102,27 +96,27 @@ std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, c
   bool real = kind == ArgKind::real || kind == ArgKind::optional_real;
   bool boolean = scalar || kind == ArgKind::boolean || kind == ArgKind::optional_boolean;
   std::string_view key = value.key();
-  if (integer && key == "as_int") return lift(read_plain_integer(value));
-  if (integer && key == "as_sym_int") return lift(read_sym_int_argument(value, scope));
-  if (integers && key == "as_ints") return lift(read_list(value, read_plain_integer));
+  if (integer && key == "as_int") return read_plain_integer(value);
+  if (integer && key == "as_sym_int") return read_sym_int_argument(value, scope);
+  if (integers && key == "as_ints") return read_list(value, read_plain_integer);
   if (integers && key == "as_sym_ints") {
-    return lift(read_list(value, [&](const JsonCursor& c) { return read_sym_int_argument(c, scope); }));
+    return read_list(value, [&](const JsonCursor& c) { return read_sym_int_argument(c, scope); });
   }
   // aten's int[1] takes a bare integer for a list of one.
-  if (integers && key == "as_int") return lift(read_one_integer(value));
-  if ((scalar || real) && key == "as_float") return lift(value.real());
-  if (real && key == "as_int") return lift(value.real());
+  if (integers && key == "as_int") return read_one_integer(value);
+  if ((scalar || real) && key == "as_float") return value.real();
+  if (real && key == "as_int") return value.real();
   if (kind == ArgKind::reals && key == "as_floats")
-    return lift(read_list(value, [](const JsonCursor& c) { return c.real(); }));
-  if (boolean && key == "as_bool") return lift(value.boolean());
+    return read_list(value, [](const JsonCursor& c) { return c.real(); });
+  if (boolean && key == "as_bool") return value.boolean();
   return std::nullopt;
 }
 
 std::optional<Result<Arg>> read_words(const JsonCursor& value, ArgKind kind) {
   if ((kind == ArgKind::string || kind == ArgKind::optional_string) && value.key() == "as_string")
-    return lift(value.name());
+    return value.name();
   if ((kind == ArgKind::dtype || kind == ArgKind::optional_dtype) && value.key() == "as_scalar_type") {
-    return lift(read_export_dtype(value));
+    return read_export_dtype(value);
   }
   return std::nullopt;
 }
