@@ -1,4 +1,5 @@
-// How the blocks of K call what multiplies them: the parameters of multiply_tile and unpack_block, and the arguments for them.
+// How the blocks of K call what multiplies them: the parameters of multiply_tile, unpack_block and add_rests, and the
+// arguments for them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +11,7 @@ namespace {
 using V = TemplateValue;
 
 constexpr std::string_view kWeights = "weights + p * PANEL + j * SEGMENT";
+constexpr std::string_view kTile = "panel_c + (j * tiles + t) * TILE * 4";
 
 // One parameter, or two that go together, and what is passed for it.
 struct Parameter {
@@ -17,6 +19,9 @@ struct Parameter {
 };
 
 bool has_blocks(const GemmShape& shape) { return shape.block_k() < shape.panel.k_padded; }
+
+// What counts the iterations of a block that is not counted by groups.
+std::string_view counter(const GemmShape& shape) { return shape.compute.tiles ? "int64_t count" : "int64_t steps"; }
 
 // The groups or iterations of a block.
 std::string block_range(const GemmShape& shape) {
@@ -38,11 +43,9 @@ std::vector<Parameter> tile_parameters(const GemmShape& shape, const std::string
   }
   std::vector<Parameter> out = {{"const uint8_t* w", shape.unpacks_block ? "block" : "w"},
                                 {"const qcg_unit* x", x + layer},
-                                {"uint8_t* c", "panel_c + (j * tiles + t) * TILE * 4"}};
+                                {"uint8_t* c", std::string(kTile)}};
   if (shape.sums_groups) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
-  else
-    out.push_back(
-        {shape.compute.tiles ? "int64_t count" : "int64_t steps", shape.rounded ? "block_steps" : block_range(shape)});
+  else out.push_back({std::string(counter(shape)), shape.rounded ? "block_steps" : block_range(shape)});
   out.push_back({"bool first", layer.empty() ? first : "false"});
   if (shape.zeros_in_tile() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   if (shape.unpacks_block && shape.sums_groups) out.push_back({"const uint8_t* header", "w"});
@@ -61,10 +64,16 @@ std::string joined(const std::vector<Parameter>& parameters, std::string Paramet
 std::vector<Parameter> unpack_parameters(const GemmShape& shape) {
   std::vector<Parameter> out = {{shape.compute.tiles ? "uint8_t* to" : "uint8_t* __restrict to", "block"},
                                 {"const uint8_t* w", "w"}};
-  const std::string_view counted = shape.by_groups       ? "int64_t g0, int64_t g1"
-                                   : shape.compute.tiles ? "int64_t count"
-                                                         : "int64_t steps";
-  out.push_back({std::string(counted), block_range(shape)});
+  out.push_back({std::string(shape.by_groups ? "int64_t g0, int64_t g1" : counter(shape)), block_range(shape)});
+  if (shape.has_zeros() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  return out;
+}
+
+// Of add_rests: what the slices of a row tile left over.
+std::vector<Parameter> rests_parameters(const GemmShape& shape) {
+  std::vector<Parameter> out = {{"const qcg_call* call, int64_t tile", "call, t0 + t"},
+                                {"const uint8_t* w", std::string(kWeights)},
+                                {"uint8_t* c", std::string(kTile)}};
   if (shape.has_zeros() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   return out;
 }
@@ -83,6 +92,8 @@ void add_multiply(const GemmShape& shape, V& out) {
   out["tile_parameters"] = joined(tile_parameters(shape, ""), &Parameter::declared);
   out["block_parameters"] = joined(unpack_parameters(shape), &Parameter::declared);
   out["block_arguments"] = joined(unpack_parameters(shape), &Parameter::passed);
+  out["rests_parameters"] = joined(rests_parameters(shape), &Parameter::declared);
+  out["rests_arguments"] = joined(rests_parameters(shape), &Parameter::passed);
 }
 
 }  // namespace qcg
