@@ -4,6 +4,7 @@
 #include <functional>
 #include <new>
 
+#include "runtime/default_floats.h"
 #include "runtime/program.h"
 #include "runtime/program_cuda.h"
 
@@ -99,6 +100,7 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> 
 }
 
 Status Context::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  const DefaultFloats floats;
   try {
     return run_checked(inputs, outputs);
   } catch (const std::exception& e) {

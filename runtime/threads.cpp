@@ -15,6 +15,7 @@
 #include "base/cpu_quota.h"
 #include "runtime/affinity.h"
 #include "runtime/cpu_spread.h"
+#include "runtime/default_floats.h"
 
 namespace qcg {
 namespace {
@@ -119,6 +120,7 @@ void ThreadPool::Shared::work(uint32_t job, int thread) {
 }
 
 void ThreadPool::Shared::worker_main(int thread) {
+  const DefaultFloats floats;  // a thread starts with those of the one that made it
   uint32_t seen = 0;
   for (;;) {
     const auto changed = [&] { return epoch.load(std::memory_order_acquire) != seen; };

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <doctest/doctest.h>
+#include <immintrin.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -65,6 +66,37 @@ TEST_CASE("results do not depend on the number of threads") {
       CHECK(run.is_right());
     }
   }
+}
+
+TEST_CASE("results do not depend on how the host's thread treats floats, and it keeps that") {
+  const SampleProgram sample;
+  auto context = make_context(load(sample));
+  SampleRun plain(333);
+  for (float& x : plain.x) x = 1e-40f;
+  REQUIRE(context->run(plain.inputs, plain.outputs).ok());
+  REQUIRE(plain.y[0] > 0);
+  const unsigned before = _mm_getcsr();
+  for (const unsigned mode : {0x9fc0u, 0x5f80u}) {  // denormals are zero, rounded up
+    SampleRun run(333);
+    run.x = plain.x;
+    _mm_setcsr(mode);
+    const Status status = context->run(run.inputs, run.outputs);
+    const unsigned after = _mm_getcsr();
+    _mm_setcsr(before);
+    REQUIRE(status.ok());
+    CHECK(after == mode);
+    CHECK(run.y == plain.y);
+  }
+}
+
+TEST_CASE("an extent that falls as its symbol grows says which value it has") {
+  SampleProgram sample;
+  sample.manifest["inputs"][0]["shape"][0] = {{-1, 0}, {65}};
+  sample.sign();
+  const SampleRun run(60);
+  const auto shapes = load(sample)->output_shapes(run.inputs);
+  REQUIRE(shapes.ok());
+  CHECK((*shapes)[0] == std::vector<int64_t>{5, 8});
 }
 
 TEST_CASE("weights larger than a huge page are copied whole") {
