@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 namespace qcg {
 
 int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise) {
@@ -27,6 +30,7 @@ Planner::Planner(const Graph& graph, const Target& target) : graph_(graph) {
 }
 
 Result<Plan> Planner::run() {
+  QCG_CHECK(check_symbols());
   add_signature();
   place_outputs();
   for (const Node& node : graph_.nodes) QCG_CHECK(lower(node));
@@ -37,6 +41,23 @@ Result<Plan> Planner::run() {
   }
   set_lifetimes();
   return std::move(plan_);
+}
+
+// A program finds a symbol's value from an extent of an input that is linear in it alone.
+Status Planner::check_symbols() const {
+  std::set<std::string> found;
+  for (ValueId input : graph_.inputs)
+    for (const Dim& extent : graph_.value(input).shape) {
+      const auto symbols = extent.symbols();
+      const bool linear = std::all_of(extent.terms().begin(), extent.terms().end(),
+                                      [](const auto& term) { return term.first.size() <= 1; });
+      if (linear && symbols.size() == 1) found.insert(symbols[0]);
+    }
+  for (const Symbol& symbol : graph_.symbols)
+    if (symbol.min != symbol.max && !found.contains(symbol.name))
+      return Error::bad_input("symbol '" + symbol.name + "'", "no extent of an input determines its value",
+                              "give an input an extent of this symbol alone (m, 2*m+1), or leave the symbol out");
+  return {};
 }
 
 void Planner::add_signature() {

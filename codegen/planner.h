@@ -32,6 +32,7 @@ class Planner {
 
  private:
   // plan.cpp
+  Status check_symbols() const;
   void add_signature();
   Status lower(const Node& node);
   int intern(const KernelProblem& problem);
