@@ -49,7 +49,9 @@ std::optional<std::string> nearest(const std::string& wanted, const Safetensors&
   return best;
 }
 
-Status bind_from(Graph& graph, const WeightNames& names, const Safetensors& file, const std::string& source) {
+// How many weights of the graph the file holds; they are the graph's afterwards.
+Result<size_t> bind_from(Graph& graph, const WeightNames& names, const Safetensors& file, const std::string& source) {
+  size_t bound = 0;
   for (const auto& [name, id] : names) {
     auto found = file.tensors.find(name);
     if (found == file.tensors.end()) continue;
@@ -61,8 +63,9 @@ Status bind_from(Graph& graph, const WeightNames& names, const Safetensors& file
                               "give the checkpoint that belongs to this graph; quantize before exporting, not after");
     }
     value.data = tensor;
+    ++bound;
   }
-  return {};
+  return bound;
 }
 
 Error missing_error(const std::vector<std::string>& missing, const Safetensors& last, const std::string& sources) {
@@ -95,7 +98,7 @@ Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<st
                     std::vector<std::string>& files) {
   std::optional<uint64_t> seed;
   Safetensors last;
-  std::string all;
+  std::string all, useless;
   for (const std::string& source : sources) {
     all += (all.empty() ? "" : ", ") + source;
     if (source.starts_with(kRandom)) {
@@ -109,7 +112,8 @@ Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<st
       continue;
     }
     QCG_TRY(file, read_safetensors(source));
-    QCG_CHECK(bind_from(graph, names, file, source));
+    QCG_TRY(bound, bind_from(graph, names, file, source));
+    if (bound == 0) useless = source;
     files.insert(files.end(), file.files.begin(), file.files.end());
     last = std::move(file);
   }
@@ -118,8 +122,11 @@ Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<st
   for (const auto& [name, id] : names) {
     if (!graph.value(id).data.bound()) missing.push_back(name);
   }
-  if (missing.empty()) return {};
-  return missing_error(missing, last, all);
+  if (!missing.empty()) return missing_error(missing, last, all);
+  if (!useless.empty() && !names.empty())
+    return Error::bad_input(useless, "none of its tensors is a weight of the graph, which has all of its own",
+                            "rename them: the graph has " + quote(names.begin()->first) + "; or leave the file out");
+  return {};
 }
 
 }  // namespace qcg

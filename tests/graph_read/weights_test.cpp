@@ -68,6 +68,12 @@ TEST_CASE("weights: by name from safetensors; missing ones are listed with near 
   CHECK(contains(missing.error().message, "'fc.weight'   (the file has 'model.fc.weight')"));
   CHECK(contains(missing.error().message, "'fc.bias'   (the file has 'fc.bais')"));
 
+  auto useless = read_graph(graph_path, {{good, part}});
+  REQUIRE_FALSE(useless.ok());
+  CHECK(useless.error().where == part);
+  CHECK(contains(useless.error().message, "none of its tensors"));
+  CHECK(contains(useless.error().help, "'fc.bias'"));
+
   auto shape = read_graph(graph_path, {{wrong}});
   REQUIRE_FALSE(shape.ok());
   CHECK(contains(shape.error().message, "holds f32[4, 3], the graph declares f32[3, 4]"));
