@@ -148,6 +148,18 @@ void restore_report(const json& in, CompileReport& report) {
   report.cache_hits = static_cast<int>(report.kernels.size());
 }
 
+// Whether every file of a program holds what its manifest says; loading has looked at the weights.
+bool is_intact(const std::string& path) {
+  const json manifest = json::parse(read_text(path + "/manifest.json"), nullptr, false);
+  if (manifest.is_discarded() || !manifest.contains("files")) return false;
+  for (const auto& [name, file] : manifest["files"].items()) {
+    if (name == kWeightsFile) continue;
+    auto digest = sha256_file(path + "/" + name);
+    if (!digest.ok() || *digest != file["sha256"]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threads, const Toolchain& cxx,
@@ -202,7 +214,7 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
   LoadOptions check;
   check.verify_weights = true;
   if (manifest_guard(path) == guards["manifest"] && read_text(path + "/" + std::string(kOriginFile)) == *origin &&
-      read_text(path + "/" + header_of(name)) == *header && Program::load(path, check).ok()) {
+      read_text(path + "/" + header_of(name)) == *header && Program::load(path, check).ok() && is_intact(path)) {
     report.unchanged = true;
   } else {
     auto directory = StagingDir::create(path);

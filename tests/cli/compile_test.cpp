@@ -152,6 +152,16 @@ TEST_CASE("the second compile runs no compiler and changes nothing") {
   const json elsewhere = compile(kMlp, dir / "b.qcg");
   CHECK(elsewhere["compiler_runs"] == 0);
   CHECK(manifest_but_header(dir / "a.qcg") == manifest_but_header(dir / "b.qcg"));
+  // Damage is not "unchanged", whichever file it is in.
+  for (const auto& [name, file] : json::parse(slurp(dir / "a.qcg/manifest.json"))["files"].items()) {
+    INFO(name);
+    const std::string path = dir / ("a.qcg/" + name), good = slurp(path);
+    std::string bad = good;
+    bad[bad.size() / 2] ^= 1;
+    spit(path, bad);
+    CHECK(compile(kMlp, dir / "a.qcg")["unchanged"] == false);
+    CHECK((slurp(path) == good));
+  }
 }
 
 TEST_CASE("a program that the cache restores has the header of its own name") {
