@@ -71,6 +71,20 @@ std::vector<Candidate> select_candidates(const Problem& problem, const Target& t
   return all;
 }
 
+// Rows to tune at that no kernel of the plan ever gets are a mistake.
+Status check_rows(const Plan& plan, const std::vector<int64_t>& m_list) {
+  for (int64_t m : m_list) {
+    const auto takes = [m](const KernelProblem& problem) {
+      const auto* gemm = std::get_if<Problem>(&problem);
+      return gemm && m >= gemm->m_min && m <= gemm->m_max;
+    };
+    if (std::none_of(plan.problems.begin(), plan.problems.end(), takes))
+      return Error{ErrorCode::Usage, "--m", fmt::format("no linear of this graph takes m={}", m),
+                   "`qcodegen explain` shows the ranges of its symbols; leave --m out to tune at the usual rows"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Pins> Pins::read(const std::string& path) {
@@ -141,6 +155,7 @@ std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const 
 
 Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
   Batch batch;
+  QCG_CHECK(check_rows(plan, options.m_list));
   for (size_t p = 0; p < plan.problems.size(); ++p) {
     const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
     const bool on_device = plan.target.device == Device::cuda;

@@ -19,7 +19,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kFastMaxM = 128;      // --tune=fast times large buckets here, or where they begin
+constexpr int64_t kFastMaxM = 128;      // --tune=fast times large buckets here, or where they begin, unless --m says where
+// Reading less takes little longer than waking the threads: what was measured first is the better ceiling.
+constexpr size_t kEnoughToRead = 1 << 20;
 constexpr double kTrialTimeout_s = 20;  // without a sign of life, beside what the work may take at kSlowestGops
 constexpr double kSlowestGops = 0.25;   // scalar code on a busy machine
 constexpr size_t kMaxReferences = 16;
@@ -84,7 +86,8 @@ class Tuning {
         built_(built),
         options_(options),
         ceilings_(options.ceilings) {
-    m_ = options.mode == TuneMode::full ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
+    const bool as_given = options.mode == TuneMode::full || bucket.asked;
+    m_ = as_given ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
     for (size_t i = 0; i < built.size(); ++i) result_.records.push_back(new_record(built[i], candidates[i]));
   }
 
@@ -276,7 +279,7 @@ class Tuning {
     const auto add = [&](const char* name, std::function<void()> run) {
       contenders.push_back({built_.size(), name, false, std::move(run), 1, {}, false});
     };
-    if (ceilings_.read_gbps > 0 && cold_bytes > 0 && !packed_.empty())
+    if (ceilings_.read_gbps > 0 && cold_bytes > 0 && packed_.size() >= kEnoughToRead)
       add(kReads, [&pool, &copies, turn = size_t{0}]() mutable {
         read_once(pool, copies.packed[turn++ % copies.packed.size()]);
       });
@@ -407,10 +410,9 @@ std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> 
     if (bucket.m_min > problem.m_max || bucket.m_max < problem.m_min) continue;
     bucket.m_probe =
         std::clamp(bucket.m_probe, std::max(bucket.m_min, problem.m_min), std::min(bucket.m_max, problem.m_max));
-    bool asked = m_list.empty();
     for (int64_t m : m_list)
-      if (m >= bucket.m_min && m <= bucket.m_max) bucket.m_probe = m, asked = true;
-    if (asked) out.push_back(bucket);
+      if (m >= bucket.m_min && m <= bucket.m_max) bucket.m_probe = m, bucket.asked = true;
+    if (m_list.empty() || bucket.asked) out.push_back(bucket);
   }
   if (out.empty()) out.push_back({std::max<int64_t>(problem.m_min, 0), INT64_MAX, std::max<int64_t>(problem.m_min, 1)});
   return out;

@@ -29,6 +29,7 @@ namespace qcg {
 struct Bucket {
   int64_t m_min, m_max;  // both included; m_max INT64_MAX: no limit
   int64_t m_probe;
+  bool asked = false;  // m_probe is one of --m
 };
 inline constexpr Bucket kBuckets[] = {{1, 1, 1},    {2, 4, 4},      {5, 16, 16},
                                       {17, 64, 64}, {65, 256, 256}, {257, INT64_MAX, 1024}};

@@ -51,6 +51,28 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
+TEST_CASE("a symbol that no input tells is refused before anything is built") {
+  for (const char* extent : {"m*m", "m*q", "m + q"}) {
+    const std::string rows(extent);
+    const Run run = run_on("symbol m in [1, 64]\nsymbol q in [1, 5]\ngraph(%x: f32[" + rows +
+                               ", 8], %z: f32[q]) {\n  %y = aten.relu.default(self = %x) : f32[" + rows +
+                               ", 8]\n  return %y\n}\n",
+                           {"compile", "--tune=off", "--json"});
+    INFO(rows, run.out, run.err);
+    CHECK(run.status == 1);
+    CHECK(run.json()["error"]["where"] == "symbol 'm'");
+  }
+}
+
+TEST_CASE("rows that no linear takes are no rows to tune at") {
+  const Run run = run_on(
+      "symbol m in [1, 64]\nparam @w: f32[4, 8]\ngraph(%x: f32[m, 8]) {\n"
+      "  %y = aten.linear.default(input = %x, weight = @w) : f32[m, 4]\n  return %y\n}\n",
+      {"compile", "--weights", "random:1", "--m", "64,65", "--tune=off"});
+  CHECK(run.status == 2);
+  CHECK(run.err.find("no linear of this graph takes m=65") != std::string::npos);
+}
+
 TEST_CASE("a product over no elements is its bias, or zero") {
   for (const auto& [arguments, parameters] : {std::pair("input = %x, weight = @w", ""),
                                               std::pair("input = %x, weight = @w, bias = @b", "param @b: f32[4]\n")}) {

@@ -102,6 +102,7 @@ TEST_CASE("buckets meet the range of m and the list that was asked for") {
   CHECK(asked[0].m_probe == 3);
   CHECK(asked[1].m_probe == 50);
   CHECK(asked[1].m_max == 64);
+  CHECK((asked[0].asked && asked[1].asked));
   const int64_t outside[] = {5000};
   CHECK_FALSE(buckets_of(p, outside).empty());
   p.m_min = p.m_max = 0;  // nothing but empty batches: still one kernel
