@@ -6,22 +6,6 @@ namespace qcg {
 
 namespace {
 
-// Rank 3 for all three, batch axes broadcast; equal ranks only.
-Status as_batches(const Node& node, View& x, View& w, View& y) {
-  Shape lead(y.shape.begin(), y.shape.end() - 2);
-  for (View* v : {&x, &w, &y}) {
-    Shape full = lead;
-    full.insert(full.end(), v->shape.end() - 2, v->shape.end());
-    const View wide = broadcast_view(*v, full);
-    const auto three = reshape_view(wide, {product(lead), full[full.size() - 2], full.back()});
-    if (!three)
-      return Error::unsupported(node.where, "a batched matmul over axes that are not stored together",
-                                "call .contiguous() on its operands and export again");
-    *v = *three;
-  }
-  return {};
-}
-
 Status check_product_dtype(const Node& node, DType dtype) {
   if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) return {};
   return Error::unsupported(node.where,
@@ -52,7 +36,11 @@ Status Planner::lower_matmul(const Node& node) {
   const bool batched = w.shape.size() > 2;
   if (!batched && rank != 2)
     x = as_matrix(x, graph_.value(a).dtype), y = *reshape_view(y, {leading(out_shape), out_shape.back()});
-  if (batched) QCG_CHECK(as_batches(node, x, w, y));
+  if (batched) {
+    const Shape lead(out_shape.begin(), out_shape.end() - 2);
+    x = as_batches(x, lead, graph_.value(a).dtype), w = as_batches(w, lead, graph_.value(b).dtype);
+    y = as_batches(y, lead, graph_.value(node.outputs[0]).dtype);  // dense: no copy
+  }
   MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(node.outputs[0]).dtype,
                         join_names(node.origins)};
   const size_t r = x.shape.size(), rw = w.shape.size(), ry = y.shape.size();
@@ -67,6 +55,16 @@ Status Planner::lower_matmul(const Node& node) {
   plan_.steps.push_back(std::move(step));
   finish_output(node.outputs[0], out);
   return {};
+}
+
+// Rank 3, batch axes broadcast to `lead` and made one; a copy where they are not stored together.
+View Planner::as_batches(const View& v, const Shape& lead, DType dtype) {
+  Shape full = lead;
+  full.insert(full.end(), v.shape.end() - 2, v.shape.end());
+  const View wide = broadcast_view(v, full);
+  const Shape shape = {product(lead), full[full.size() - 2], full.back()};
+  if (auto three = reshape_view(wide, shape)) return *three;
+  return dense_view(copy_to_temp(wide, dtype), shape);
 }
 
 View Planner::as_matrix(const View& v, DType dtype) {

@@ -7,12 +7,15 @@
 //   quantize_affine, dequantize_affine   pointwise on the tensor reshaped to its blocks
 //   matmul of vectors                 reshape + matmul
 //   select                            slice + reshape
+//   cat of unlike parts               cat of the same, cast, without those of shape [0]
 //   softmax, layer_norm, …            see composed_ops.h
 //
 // So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
 // Follows torchao's definitions step by step, in the dtypes torchao computes in.
 //
 // Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
+#include <algorithm>
+
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/passes/op_emitter.h"
@@ -63,6 +66,10 @@ class Decomposer : OpEmitter {
     else if (is_scaled_product(like_.op->name)) results = {scaled_product()};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
+    else if (is_op(like_, "aten.cat.default")) {
+      if (!joins_unlike()) return {};
+      results = {cat()};
+    }
     else if (const ComposedOp* composed = find_composed(like_.op->name))
       results = composed->write(*this, graph_, like_);
     else return {};
@@ -84,6 +91,24 @@ class Decomposer : OpEmitter {
   bool is_matrix_product() const {
     return is_op(like_, "aten.matmul.default") && graph_.value(like_.tensor("self")).shape.size() >= 2 &&
            graph_.value(like_.tensor("other")).shape.size() >= 2;
+  }
+
+  // torch lets a list of shape [0] join anything.
+  bool is_legacy_empty(ValueId part) const {
+    const Shape& shape = graph_.value(part).shape;
+    return shape.size() == 1 && shape[0].is_constant(0) && graph_.value(like_.outputs[0]).shape.size() != 1;
+  }
+  bool joins_unlike() const {
+    const auto& parts = *like_.arg("tensors").get<std::vector<ValueId>>();
+    const DType dtype = graph_.value(like_.outputs[0]).dtype;
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](ValueId part) { return graph_.value(part).dtype != dtype || is_legacy_empty(part); });
+  }
+  ValueId cat() {
+    std::vector<ValueId> parts;
+    for (ValueId part : *like_.arg("tensors").get<std::vector<ValueId>>())
+      if (!is_legacy_empty(part)) parts.push_back(to(part, graph_.value(like_.outputs[0]).dtype));
+    return op("aten.cat.default", {{"tensors", parts}, {"dim", like_.arg("dim")}});
   }
 
   // A vector is one row on the left, one column on the right; the caller gives the result its shape back.

@@ -51,6 +51,35 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
+TEST_CASE("parts of a concatenation take its dtype, and empty lists vanish") {
+  const std::string small = "  %h = aten.to.dtype(self = %x, dtype = f16) : f16[m, 8]\n",
+                    codes = "  %i = aten.to.dtype(self = %x, dtype = i64) : i64[m, 8]\n",
+                    twice = "  %t = aten.mul.Tensor(self = %x, other = 2) : f32[m, 8]\n";
+  check_right(small + "  %y = aten.cat.default(tensors = [%x, %h], dim = 1) : f32[m, 16]\n", "m, 16", 8);
+  check_right(small + twice + "  %y = aten.cat.default(tensors = [%h, %t], dim = 0) : f32[2*m, 8]\n", "2*m", 8);
+  check_right(codes + twice + "  %y = aten.cat.default(tensors = [%t, %i], dim = 1) : f32[m, 16]\n", "m, 16", 8);
+  check_right(small + "  %y = aten.stack.default(tensors = [%h, %x], dim = 1) : f32[m, 2, 8]\n", "m, 2, 8", 8);
+  const std::string none = "param @e: f32[0]\n";
+  const std::string text = "symbol m in [1, 64]\n" + none + "param @w: f32[4, 16]\ngraph(%x: f32[m, 8]) {\n" + twice +
+                           "  %c = aten.cat.default(tensors = [@e, %x, %t], dim = -1) : f32[m, 16]\n"
+                           "  %y = aten.linear.default(input = %c, weight = @w) : f32[m, 4]\n  return %y\n}\n";
+  const Run run = run_on(text, {"check", "--weights", "random:1", "--json"});
+  INFO(text, run.out, run.err);
+  CHECK(run.status == 0);
+}
+
+TEST_CASE("batched products take operands however they are stored") {
+  const Run run = run_on(
+      "symbol b in [1, 9]\nsymbol t in [1, 64]\ngraph(%x: f32[b, t, 12]) {\n"
+      "  %v = aten.view.default(self = %x, size = [b, t, 3, 4]) : f32[b, t, 3, 4]\n"
+      "  %q = aten.transpose.int(self = %v, dim0 = 1, dim1 = 2) : f32[b, 3, t, 4]\n"
+      "  %k = aten.transpose.int(self = %q, dim0 = 2, dim1 = 3) : f32[b, 3, 4, t]\n"
+      "  %y = aten.matmul.default(self = %q, other = %k) : f32[b, 3, t, t]\n  return %y\n}\n",
+      {"check", "--m", "1,7", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("a symbol that no input tells is refused before anything is built") {
   for (const char* extent : {"m*m", "m*q", "m + q"}) {
     const std::string rows(extent);
