@@ -54,7 +54,11 @@ double half_ulp(DType dtype, double v) {
                      : dtype == DType::f8e4m3 ? 4
                      : dtype == DType::f8e5m2 ? 3
                                               : 53;
-  const int smallest = dtype == DType::f16 ? -24 : dtype == DType::f8e4m3 ? -10 : dtype == DType::f8e5m2 ? -17 : -149;
+  const int smallest = dtype == DType::bf16     ? -134
+                       : dtype == DType::f16    ? -25
+                       : dtype == DType::f8e4m3 ? -10
+                       : dtype == DType::f8e5m2 ? -17
+                                                : -150;
   const double exponent = v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest);
   return std::ldexp(1.001, static_cast<int>(exponent));
 }
@@ -251,7 +255,12 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
   Expected& out = expected_[output];
   const double k = static_cast<double>(problem_.k);
   const bool integer = !is_floating(problem_.activation), exact = problem_.scheme == Scheme::s8s8;
-  const double unit = exact ? 0 : integer ? 0x1p-22 : 0x1p-24 * std::min(k + 2, 8 * std::sqrt(k) + 8);
+  const double groups = static_cast<double>(problem_.groups());
+  // The integers of a group are exact, their products with scales are added up in f32.
+  const double unit = exact ? 0 : 0x1p-24 * (integer ? groups + 4 : std::min(k + 2, 8 * std::sqrt(k) + 8));
+  // f32 rounds denormals in steps of one size; dot products of bf16 take them for zero (activations here are at most 1).
+  const bool flushes = problem_.scheme == Scheme::dense && problem_.activation == DType::bf16;
+  const double denormal = exact ? 0 : (groups + 4) * 0x1p-149 + (flushes ? 2 * k * 0x1p-126 : 0);
   std::vector<double> accs(segments.size()), errors(segments.size()), ins(problem_.operands.size());
   for (const Call& call : calls_)
     for (size_t r = 0; r < call.rows.size(); ++r)
@@ -259,7 +268,7 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
         const size_t at = (call.first_row + r) * out.columns.size() + c;
         for (int j : o.segments) {
           accs[static_cast<size_t>(j)] = segments[static_cast<size_t>(j)].y[at];
-          errors[static_cast<size_t>(j)] = unit * segments[static_cast<size_t>(j)].abs_sum[at];
+          errors[static_cast<size_t>(j)] = unit * segments[static_cast<size_t>(j)].abs_sum[at] + denormal;
         }
         for (size_t i = 0; i < ins.size(); ++i) {
           const Tensor& t = call.inputs.tensors()[call.inputs.tensors().size() - ins.size() + i];

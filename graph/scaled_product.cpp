@@ -136,10 +136,10 @@ class Reader {
     const Shape& shape = a_.graph.value(id).shape;
     if (product(shape).is_constant(1)) return BlockNumbers{id, 0, 0, false};
     auto blocks = [&](bool transposed) -> std::optional<BlockNumbers> {
-      if (shape.size() != 2 || block == 0 || block >= p_.k) return std::nullopt;
+      if (shape.size() != 2 || block == 0) return std::nullopt;
       const Dim &across = shape[transposed ? 1 : 0], &along = shape[transposed ? 0 : 1];
       if (!along.is_constant(count_blocks(p_.k, block))) return std::nullopt;
-      if (across == outer) return BlockNumbers{id, 1, block, transposed};
+      if (across == outer) return block < p_.k ? std::optional(BlockNumbers{id, 1, block, transposed}) : std::nullopt;
       const bool square = outer.is_constant() && across.is_constant(count_blocks(outer.constant(), kFp8Block));
       return square ? std::optional(BlockNumbers{id, kFp8Block, block, transposed}) : std::nullopt;
     };

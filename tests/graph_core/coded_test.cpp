@@ -90,6 +90,20 @@ TEST_CASE("_scaled_mm with one scale per 1 x 128 and 128 x 128, the last block p
   CHECK(y == std::vector<double>{128 * 1 * 0.5 * 2 + 72 * 10 * 3 * 2.0, 128 * 1 * 0.5 * 2 + 72 * 10 * 3 * 2.0});
 }
 
+TEST_CASE("_scaled_mm with 128 x 128 scales and no more than 128 columns") {
+  const std::string text =
+      "graph(%x: f8e4m3[1, 64], %w: f8e4m3[64, 130], %sa: f32[1, 1], %sb: f32[1, 2]) {\n"
+      "  %y = aten._scaled_mm.default(%x, %w, %sa, %sb, out_dtype = f32) : f32[1, 130]\n  return %y\n}\n";
+  const std::vector<double> y =
+      evaluate(text, {numbers(DType::f8e4m3, {1, 64}, std::vector<double>(64, 1)),
+                      numbers(DType::f8e4m3, {64, 130}, std::vector<double>(64 * 130, 2)),
+                      numbers(DType::f32, {1, 1}, {10}), numbers(DType::f32, {1, 2}, {0.5, 3})});
+  CHECK(y[0] == 64 * 2 * 10 * 0.5);
+  CHECK(y[127] == y[0]);
+  CHECK(y[128] == 64 * 2 * 10 * 3.0);
+  CHECK(y[129] == y[128]);
+}
+
 TEST_CASE("operands that do not fit are refused, with the argument named") {
   auto scaled = [](const std::string& inputs, const std::string& rest) {
     return "graph(" + inputs + ") {\n  %y = aten._scaled_mm.default(%x, %w, %sa, %sb" + rest +

@@ -95,6 +95,53 @@ TEST_CASE("true kernels of every scheme are right, and one wrong weight in the p
   }
 }
 
+TEST_CASE("true kernels are right where weights are denormal, and where many groups add up with one sign") {
+  const Target target{Device::cpu, best_host_isa()};
+  struct Job {
+    Problem problem;
+    std::vector<SegmentTensors> tensors;
+    Candidate candidate;
+  };
+  std::vector<Job> jobs;
+  std::vector<KernelSource> sources;
+  const auto add = [&](const Problem& p, const std::vector<SegmentTensors>& tensors) {
+    for (const Candidate& candidate : candidates(p, target, 2, 4)) {
+      const std::string symbol = fmt::format("edge_{}", jobs.size());
+      auto text = render_gemm(p, candidate, symbol);
+      REQUIRE_MESSAGE(text.ok(), text.error().to_string());
+      sources.push_back({kernel_name(p, candidate), symbol, *text, target.isa});
+      jobs.push_back({p, tensors, candidate});
+    }
+  };
+  for (const auto& [scheme, weight] : {std::pair(Scheme::dense, DType::bf16), {Scheme::w8, DType::i8}, {Scheme::w4, DType::i8}}) {
+    const Problem p = problem_of(scheme, DType::bf16, weight, scheme == Scheme::w4 ? 64 : 0, {512}, {40}, DType::bf16);
+    std::vector<SegmentTensors> tensors = random_tensors(p, 5);
+    Tensor& small = scheme == Scheme::dense ? tensors[0].weight : tensors[0].scales;
+    std::vector<std::byte> bytes(small.bytes().begin(), small.bytes().end());
+    const size_t row = static_cast<size_t>(small.shape[1]) * dtype_bytes(small.dtype);
+    for (size_t at = 3 * row; at < 4 * row; at += dtype_bytes(small.dtype))
+      double_to_element(small.dtype, 1e-39 * element_to_double(small.dtype, &bytes[at]), &bytes[at]);
+    small = Tensor::from_bytes(small.dtype, small.shape, std::move(bytes));
+    add(p, tensors);
+  }
+  const Problem p = problem_of(Scheme::da8w4, DType::i8, DType::i8, 32, {8192}, {40}, DType::f32);
+  std::vector<SegmentTensors> tensors = random_tensors(p, 6);
+  std::mt19937_64 rng(7);
+  tensors[0].weight = random_values(DType::i8, {40, 8192}, rng, 7, 7);
+  tensors[0].scales = random_values(DType::f32, {40, 256}, rng, 0.0123, 0.0123);
+  add(p, tensors);
+  const auto built = build_kernels(std::move(sources));
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    CAPTURE(built[i].source.name);
+    REQUIRE(built[i].ok());
+    const auto packed = pack(jobs[i].problem, jobs[i].candidate.layout, jobs[i].tensors);
+    auto result = tune(jobs[i].problem, jobs[i].tensors, packed, {2, 4, 4}, {jobs[i].candidate}, {built[i]},
+                       quick_options(TuneMode::off));
+    REQUIRE(result.ok());
+    CHECK_MESSAGE(result->winner == 0, result->records[0].reason);
+  }
+}
+
 TEST_CASE("an epilogue that cancels or leaves the range of f16 is right, a wrong factor in it is not") {
   const Target target{Device::cpu, best_host_isa()};
   struct EpilogueCase {
