@@ -6,7 +6,8 @@
 //   %w = aten.mul(aten.sub(%c, %z), @scales)              stays: that is what recognize_linear looks for
 //
 // Bit operations, whole quotients, look-ups and ranges (OpRole::constant) have no kernels: their operands are evaluated
-// with them, and one that depends on an input is an error. Of what reads the results
+// with them, and one that depends on an input is an error, but for look-ups of activations at constant positions: those
+// become slices (gather_slices.h). Of what reads the results
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), a cast in which integers may
 //     wrap, and arithmetic whose result is repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
@@ -17,8 +18,10 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/elements.h"
+#include "graph/passes/gather_slices.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/rewrite.h"
@@ -105,6 +108,11 @@ class Unpacker {
     uses_ = graph_.count_uses();
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       bool needed = needs_constants(graph_, *node);
+      if (is_look_up(*node) && !constant_[node->tensor("self")]) {
+        gathers_.insert(node->outputs[0]);
+        for_each_input(*node, [&](ValueId id) { needed_[id] = needed_[id] || constant_[id]; });
+        continue;
+      }
       if (needed) QCG_CHECK(check_constant(*node));
       for (ValueId out : node->outputs) needed = needed || needed_[out];
       if (needed) for_each_input(*node, [&](ValueId id) { needed_[id] = true; });
@@ -153,6 +161,12 @@ class Unpacker {
     QCG_CHECK(evaluate_casts(id));
     const Node& node = graph_.nodes[id];
     if (node.outputs.empty()) return {};
+    if (const ValueId out = node.outputs[0]; gathers_.contains(out)) {
+      QCG_TRY(gathered, gather_slices(graph_, node));
+      values_[out] = gathered;
+      count_change("look-ups of activations");
+      return {};
+    }
     bool needed = false;
     for (ValueId out : node.outputs) needed = needed || needed_[out];
     if (!needed && !needs_constants(graph_, node) && !follows(node)) return {};
@@ -351,6 +365,7 @@ class Unpacker {
   int64_t most_elements_ = kFewElements;
   std::vector<bool> constant_, needed_, repeated_;  // by value, as the pass found them
   std::vector<uint32_t> uses_;
+  std::unordered_set<ValueId> gathers_;  // look-ups of activations
   std::unordered_map<ValueId, ValueId> values_;  // what a node computed
   std::unordered_map<ValueId, Made> made_;
 };

@@ -136,6 +136,44 @@ TEST_CASE("other tables are dense weights") {
   }
 }
 
+TEST_CASE("activations looked up at constant positions are slices") {
+  const auto with = [](const std::string& text, const std::vector<std::vector<double>>& positions) {
+    Graph graph = parse(text);
+    for (size_t i = 0; i < positions.size(); ++i) give(graph, std::string(1, static_cast<char>('i' + i)), positions[i]);
+    return graph;
+  };
+  // A triangle without its diagonal: rows of 1, 2 and 3.
+  std::string text = compiled(
+      with("symbol m in [1, 9]\nparam @i: i64[6]\nparam @j: i64[6]\ngraph(%x: f32[m, 4, 4]) {\n"
+           "  %y = aten.index.Tensor(%x, [none, @i, @j]) : f32[m, 6]\n  return %y\n}\n",
+           {{1, 2, 2, 3, 3, 3}, {0, 0, 1, 0, 1, 2}}));
+  has(text, "aten.cat.default");
+  has(text, "start = 4, end = 5");
+  has(text, "start = 8, end = 10");
+  has(text, "start = 12, end = 15");
+  // Every other column is one slice; negative positions count from the end; what is left of an uneven list is single.
+  text = compiled(
+      with("param @i: i32[4]\ngraph(%x: bf16[3, 8]) {\n  %y = aten.index_select.default(%x, dim = -1, index = @i) : "
+           "bf16[3, 4]\n  return %y\n}\n",
+           {{1, 3, 5, 7}}));
+  has(text, "start = 1, end = 8, step = 2");
+  has_not(text, "aten.cat.default");
+  compiled(
+      with("param @i: i64[2, 3]\ngraph(%x: f32[3, 8]) {\n  %y = aten.index.Tensor(%x, [none, @i]) : f32[3, 2, 3]\n"
+           "  return %y\n}\n",
+           {{-1, 0, 5, 6, 2, 2}}));
+  const auto refused = [](const std::string& text) { return error_of(text).message; };
+  has(refused("param @i: i64[2]\ngraph(%x: f32[3, 4, 5]) {\n  %y = aten.index.Tensor(%x, [@i, none, @i]) : f32[2, 4]\n"
+              "  return %y\n}\n"),
+      "not neighbours");
+  has(refused("symbol m in [1, 9]\nparam @i: i64[2]\ngraph(%x: f32[m, 4]) {\n  %y = aten.index.Tensor(%x, [@i]) : "
+              "f32[2, 4]\n  return %y\n}\n"),
+      "a size known only at run time");
+  has(refused("graph(%x: f32[3, 4], %k: i64[2]) {\n  %y = aten.index.Tensor(%x, [none, %k]) : f32[3, 2]\n"
+              "  return %y\n}\n"),
+      "where is known only at run time");
+}
+
 TEST_CASE("operands that are no constants, or not in range, are refused by name") {
   Error e = error_of(
       "graph(%x: i32[3, 8]) {\n  %a = aten.abs.default(%x) : i32[3, 8]\n"

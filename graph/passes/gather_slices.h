@@ -1,0 +1,19 @@
+// Look-ups of activations at positions that are constants: index with tensors, index_select.
+//
+//   %y = aten.index(%x [B, 27, 27], [None, @i [351], @j [351]])      ->      %f = aten.reshape(%x, [B, 729])
+//                                                                            %y = aten.cat(26 slices of %f, dim = 1)
+//
+// Why here: there is no kernel that looks up, but positions of models come in runs (a triangle of products, every other
+// column, halves that change places), and a run is a slice.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace qcg {
+
+bool is_look_up(const Node& node);
+
+// Its result from slices, appended to the graph. Unsupported where positions have no bytes, stand apart or make too many runs.
+Result<ValueId> gather_slices(Graph& graph, const Node& node);
+
+}  // namespace qcg
