@@ -198,7 +198,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     for (size_t i = 0; i < got.size(); ++i)
       trial.push_back(
           compare(loaded.program->manifest().outputs[i].name, "oracle", got[i], want[i].contiguous(), allowed[i]));
-    if (!flags.expected.empty()) QCG_CHECK(compare_expected(flags.expected, *loaded.program, graph, got, allowed, trial));
+    if (!flags.expected.empty())
+      QCG_CHECK(compare_expected(flags.expected, *loaded.program, graph, got, allowed, trial));
     report.add(trial);
     report.trials.push_back(flags.inputs.empty() ? fmt::format("m={}", ms[t]) : flags.inputs);
   }

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kFastMaxM = 128;      // --tune=fast times large buckets here, or where they begin, unless --m says where
+constexpr int64_t kFastMaxM = 128;  // --tune=fast times large buckets here, or where they begin, unless --m says where
 // Reading less takes little longer than waking the threads: what was measured first is the better ceiling.
 constexpr size_t kEnoughToRead = 1 << 20;
 constexpr double kTrialTimeout_s = 20;  // without a sign of life, beside what the work may take at kSlowestGops

@@ -103,7 +103,8 @@ Values stack(OpEmitter& e, const Graph& graph, const Node& node) {
   const size_t axis = *as_axis(node.arg("dim"), part.size());
   part[axis] = Dim(1);
   Values parts;
-  for (ValueId id : *node.arg("tensors").get<Values>()) parts.push_back(e.to(e.reshape(id, part), graph.value(node.outputs[0]).dtype));
+  for (ValueId id : *node.arg("tensors").get<Values>())
+    parts.push_back(e.to(e.reshape(id, part), graph.value(node.outputs[0]).dtype));
   return {e.op("aten.cat.default", {{"tensors", parts}, {"dim", Dim(static_cast<int64_t>(axis))}})};
 }
 

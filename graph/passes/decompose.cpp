@@ -69,8 +69,7 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
-    }
-    else if (const ComposedOp* composed = find_composed(like_.op->name))
+    } else if (const ComposedOp* composed = find_composed(like_.op->name))
       results = composed->write(*this, graph_, like_);
     else return {};
     QCG_CHECK(std::move(error_));

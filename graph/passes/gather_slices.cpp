@@ -92,8 +92,8 @@ Result<ValueId> gather_slices(Graph& graph, const Node& node) {
   const auto axes = indexed_axes(graph, like);
   if (!axes) return refused(like, "the axes that are indexed are not neighbours");
   const auto [begin, end] = *axes;
-  const auto extents = constant_shape(
-      Shape(shape.begin() + static_cast<int64_t>(begin), shape.begin() + static_cast<int64_t>(end)));
+  const auto extents =
+      constant_shape(Shape(shape.begin() + static_cast<int64_t>(begin), shape.begin() + static_cast<int64_t>(end)));
   if (!extents) return refused(like, "an axis that is indexed has a size known only at run time");
   OpEmitter e(graph, like);
   QCG_TRY(positions, flat_positions(graph, e, like, *extents));
@@ -113,8 +113,7 @@ Result<ValueId> gather_slices(Graph& graph, const Node& node) {
                                                {"start", Dim(run.first)},
                                                {"end", Dim(run.first + run.step * (run.count - 1) + (run.count > 0))},
                                                {"step", Dim(run.step)}}));
-  const ValueId joined =
-      parts.size() == 1 ? parts[0] : e.op("aten.cat.default", {{"tensors", parts}, {"dim", axis}});
+  const ValueId joined = parts.size() == 1 ? parts[0] : e.op("aten.cat.default", {{"tensors", parts}, {"dim", axis}});
   const ValueId out = e.reshape(joined, out_shape);
   QCG_CHECK(Status(e.status()));
   return out;

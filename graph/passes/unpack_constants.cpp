@@ -365,7 +365,7 @@ class Unpacker {
   int64_t most_elements_ = kFewElements;
   std::vector<bool> constant_, needed_, repeated_;  // by value, as the pass found them
   std::vector<uint32_t> uses_;
-  std::unordered_set<ValueId> gathers_;  // look-ups of activations
+  std::unordered_set<ValueId> gathers_;          // look-ups of activations
   std::unordered_map<ValueId, ValueId> values_;  // what a node computed
   std::unordered_map<ValueId, Made> made_;
 };

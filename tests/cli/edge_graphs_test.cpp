@@ -83,10 +83,10 @@ TEST_CASE("batched products take operands however they are stored") {
 TEST_CASE("a symbol that no input tells is refused before anything is built") {
   for (const char* extent : {"m*m", "m*q", "m + q"}) {
     const std::string rows(extent);
-    const Run run = run_on("symbol m in [1, 64]\nsymbol q in [1, 5]\ngraph(%x: f32[" + rows +
-                               ", 8], %z: f32[q]) {\n  %y = aten.relu.default(self = %x) : f32[" + rows +
-                               ", 8]\n  return %y\n}\n",
-                           {"compile", "--tune=off", "--json"});
+    const Run run =
+        run_on("symbol m in [1, 64]\nsymbol q in [1, 5]\ngraph(%x: f32[" + rows +
+                   ", 8], %z: f32[q]) {\n  %y = aten.relu.default(self = %x) : f32[" + rows + ", 8]\n  return %y\n}\n",
+               {"compile", "--tune=off", "--json"});
     INFO(rows, run.out, run.err);
     CHECK(run.status == 1);
     CHECK(run.json()["error"]["where"] == "symbol 'm'");

@@ -143,10 +143,10 @@ TEST_CASE("activations looked up at constant positions are slices") {
     return graph;
   };
   // A triangle without its diagonal: rows of 1, 2 and 3.
-  std::string text = compiled(
-      with("symbol m in [1, 9]\nparam @i: i64[6]\nparam @j: i64[6]\ngraph(%x: f32[m, 4, 4]) {\n"
-           "  %y = aten.index.Tensor(%x, [none, @i, @j]) : f32[m, 6]\n  return %y\n}\n",
-           {{1, 2, 2, 3, 3, 3}, {0, 0, 1, 0, 1, 2}}));
+  std::string text =
+      compiled(with("symbol m in [1, 9]\nparam @i: i64[6]\nparam @j: i64[6]\ngraph(%x: f32[m, 4, 4]) {\n"
+                    "  %y = aten.index.Tensor(%x, [none, @i, @j]) : f32[m, 6]\n  return %y\n}\n",
+                    {{1, 2, 2, 3, 3, 3}, {0, 0, 1, 0, 1, 2}}));
   has(text, "aten.cat.default");
   has(text, "start = 4, end = 5");
   has(text, "start = 8, end = 10");

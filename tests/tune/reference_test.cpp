@@ -113,7 +113,8 @@ TEST_CASE("true kernels are right where weights are denormal, and where many gro
       jobs.push_back({p, tensors, candidate});
     }
   };
-  for (const auto& [scheme, weight] : {std::pair(Scheme::dense, DType::bf16), {Scheme::w8, DType::i8}, {Scheme::w4, DType::i8}}) {
+  for (const auto& [scheme, weight] :
+       {std::pair(Scheme::dense, DType::bf16), {Scheme::w8, DType::i8}, {Scheme::w4, DType::i8}}) {
     const Problem p = problem_of(scheme, DType::bf16, weight, scheme == Scheme::w4 ? 64 : 0, {512}, {40}, DType::bf16);
     std::vector<SegmentTensors> tensors = random_tensors(p, 5);
     Tensor& small = scheme == Scheme::dense ? tensors[0].weight : tensors[0].scales;
