@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "base/cancel.h"
 #include "cache/compile_cache.h"
@@ -21,7 +20,6 @@
 #include "codegen/origin.h"
 #include "codegen/program_cache.h"
 #include "graph/read/read_graph.h"
-#include "runtime/arena.h"
 
 namespace qcg {
 

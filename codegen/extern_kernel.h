@@ -4,10 +4,10 @@
 // oracle agrees with, the tuner times what the program runs. The kernel is the module libqcodegen_onednn.so itself: its
 // bytes go into the program, oneDNN stays outside. It reads a plain copy of the weights, which lies beside the packed one.
 //
-//   ExternOffer offer = find_extern_kernel(problem);
+//   ExternOffer offer = find_extern_kernel(problem, m);
 //   if (!offer.kernel) return offer.why_not;                       // "oneDNN leaves out part of its epilogue"
 //   offer.kernel->write_weights(problem, tensors, threads, weights);
-//   built.push_back(offer.kernel->built(weights));                    // and tune: the candidate without a microkernel
+//   built.push_back(offer.kernel->built(weights, isa));               // and tune: the candidate without a microkernel
 #pragma once
 
 #include <optional>

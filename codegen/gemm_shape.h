@@ -1,6 +1,6 @@
 // GemmShape: the numbers of one GEMM kernel that more than one part of its source depends on.
 //
-// Why here: render_packing.cpp, render_tile.cpp and render_outputs.cpp each print a part of one source, and the parts must
+// Why here: render_packing.cpp, render_tile.cpp, render_multiply.cpp and render_outputs.cpp each print a part of one source, and the parts must
 // agree on how K is padded, blocked and iterated over.
 //
 //   const GemmShape shape(problem, candidate);
@@ -53,8 +53,9 @@ struct GemmShape {
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
+  bool has_blocks() const { return block_k() < panel.k_padded; }
   // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its blocks.
-  bool blocks_outside() const { return block_k() < panel.k_padded && candidate.ahead_bytes == 0; }
+  bool blocks_outside() const { return has_blocks() && candidate.ahead_bytes == 0; }
   // Units of the longest block, every group padded as activations are.
   int64_t block_units() const;
   // Lines of the next block that one iteration fetches: its share of what the fewest rows of an item take.

@@ -4,7 +4,7 @@
 // weights.bin, so a compile never holds two copies of them.
 //
 //   QCG_TRY(writer, ProgramWriter::create("mlp.qcg", plan));
-//   QCG_TRY(packed, writer.pack_constants(plan));       // spans into weights.bin, one per plan.constants
+//   QCG_CHECK(writer.pack_constants(plan, threads));
 //   writer.add_kernel(problem, bucket.m_max, built);
 //   QCG_CHECK(writer.finish(plan, tune_log, origin));
 #pragma once

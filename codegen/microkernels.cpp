@@ -17,7 +17,6 @@
 //     mr   | acc   | acc   |   += weight unit (one vector each, unpacked in registers) x broadcast activation unit
 //          +-------+-------+
 #include <algorithm>
-#include <array>
 
 #include "codegen/cuda.h"
 #include "codegen/gemm_layout.h"

@@ -56,15 +56,6 @@ std::string with_paths(json origin, const CompileOptions& options) {
   return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-// Every gate by name: one list for writing and reading.
-template <class Gates, class F>
-void for_each_gate(Gates& g, F&& f) {
-  f("cat_max_parts", g.cat_max_parts), f("cat_min_piece_width", g.cat_min_piece_width),
-      f("cat_max_total_width", g.cat_max_total_width);
-  f("merge_max_siblings", g.merge_max_siblings), f("epilogue_max_operands", g.epilogue_max_operands);
-  f("epilogue_max_nodes", g.epilogue_max_nodes), f("constant_max_elements", g.constant_max_elements);
-}
-
 }  // namespace
 
 Result<std::string> origin_json(const CompileOptions& options) {
@@ -108,7 +99,7 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     const auto* packing =
         std::find(std::begin(kInt4Packings), std::end(kInt4Packings), origin.value("int4_packing", "auto"));
     if (packing != std::end(kInt4Packings)) options.int4_packing = static_cast<Int4Packing>(packing - kInt4Packings);
-    for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").at(name); });
+    for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").value(name, value); });
   } catch (const json::exception&) {
     return Error::bad_input(path, "not as qcodegen writes it", help);
   }

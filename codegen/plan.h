@@ -1,4 +1,4 @@
-// Plan: the lowered graph as a list of kernel launches over buffers. What compile.cpp builds and link_program writes.
+// Plan: the lowered graph as a list of kernel launches over buffers. What compile.cpp builds and ProgramWriter writes.
 //
 // Why here: the only place where values become bytes: buffers, row strides, concatenations written in place, and which
 // Problem each step runs. Pure: no compiler, no clock, no files.

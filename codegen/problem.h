@@ -115,9 +115,9 @@ Status pack_segment(const Problem& problem, const PackedLayout& layout, const Se
 
 // A row of the microkernel table: which template serves which scheme, dtypes and ISA, and which tiles it may have.
 struct Microkernel {
-  std::string_view name;        // "avx512_f32fma", "avx512_vnni", …: in kernel names and logs
+  std::string_view name;        // "avx512_fma", "avx512_vnni", …: in kernel names and logs
   Isa isa;
-  std::string_view source;      // templates/cpu/<source>
+  std::string_view source;      // "cpu/gemm.cpp.j2", in templates/
   Scheme scheme;
   DType activation;
   DType weight;                 // dense only; i8 otherwise
@@ -149,7 +149,7 @@ struct Candidate {
   bool unpacks_block =
       false;  // weights of a K block are unpacked to a buffer once for all row tiles, not in registers for each
   bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
-  std::string describe() const;  // "avx512_f32fma 8x32 kc=512 panels=8 prefetch=4096", or kExternCandidate
+  std::string describe() const;  // "avx512_fma 8x32 kc=512 panels=8 prefetch=4096", or kExternCandidate
 };
 
 // Best guess first; candidates(...)[0] is what --tune=off builds. All share layout_for(problem, target).

@@ -23,14 +23,13 @@ using nlohmann::json;
 namespace {
 
 std::string options_text(const CompileOptions& options, int threads) {
-  const PassGates& g = options.passes.gates;
   std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={}",
                                 options.target, static_cast<int>(options.tune), options.extern_auto, options.rounded,
                                 threads, fmt::join(options.m_list, ","), options.passes.emulate_precision_casts,
                                 int4_packing_name(options.int4_packing));
-  out += fmt::format(" disabled=[{}] gates=[{},{},{},{},{},{},{}]", fmt::join(options.passes.disabled, ","),
-                     g.cat_max_parts, g.cat_min_piece_width, g.cat_max_total_width, g.merge_max_siblings,
-                     g.epilogue_max_operands, g.epilogue_max_nodes, g.constant_max_elements);
+  out += fmt::format(" disabled=[{}]", fmt::join(options.passes.disabled, ","));
+  for_each_gate(options.passes.gates,
+                [&](const char* name, int64_t value) { out += fmt::format(" {}={}", name, value); });
   return out;
 }
 

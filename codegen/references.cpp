@@ -87,7 +87,7 @@ class VendorCheck {
       operands_.segments.push_back({t.weight, unscaled ? Tensor() : t.scales, integer ? Tensor() : t.zeros,
                                     with_bias ? t.bias : Tensor(), t.offsets});
     if (unscaled || !scheme_info(problem.scheme).quantized_activation) return;
-    operands_.x_scale = Tensor::zeros(DType::f32, {m_, 1});  // row scales of one: the vendor has none
+    // Row scales of one: the vendor has none.
     const std::vector<float> ones(static_cast<size_t>(m_), 1.f);
     std::vector<std::byte> bytes(ones.size() * sizeof(float));
     std::memcpy(bytes.data(), ones.data(), bytes.size());

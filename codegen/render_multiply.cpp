@@ -18,15 +18,13 @@ struct Parameter {
   std::string declared, passed;
 };
 
-bool has_blocks(const GemmShape& shape) { return shape.block_k() < shape.panel.k_padded; }
-
 // What counts the iterations of a block that is not counted by groups.
 std::string_view counter(const GemmShape& shape) { return shape.compute.tiles ? "int64_t count" : "int64_t steps"; }
 
 // The groups or iterations of a block.
 std::string block_range(const GemmShape& shape) {
   if (!shape.by_groups) return "count";
-  if (!has_blocks(shape)) return "0, count";
+  if (!shape.has_blocks()) return "0, count";
   const int64_t groups = shape.block_k() / shape.panel.group_padded;
   return fmt::format("b * {0}, b * {0} + count", groups);
 }
@@ -37,7 +35,7 @@ std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", 
 std::vector<Parameter> tile_parameters(const GemmShape& shape, const std::string& layer) {
   const bool tails = !shape.candidate.tails.empty();
   std::string x = "x + t * (UNITS * MR)", first = "true";
-  if (has_blocks(shape)) {
+  if (shape.has_blocks()) {
     x += fmt::format(" + kUnitsAt[b] * {}", tails ? "rows_of(call, t0 + t)" : "MR");
     first = "b == 0";
   }

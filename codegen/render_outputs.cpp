@@ -77,6 +77,7 @@ void add_blocks(const GemmShape& shape, V& out) {
     if (shape.by_groups && g + groups_per_block >= panel.groups) break;
   }
   out["blocks_outside"] = shape.blocks_outside();
+  out["has_blocks"] = shape.has_blocks();
   out["k_blocks"] = V::from_items(std::move(weights));
   out["k_units"] = V::from_items(std::move(units));
   out["k_counts"] = V::from_items(std::move(counts));

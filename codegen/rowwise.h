@@ -20,7 +20,7 @@ namespace qcg {
 
 // Pointwise over an output of `rank` axes. args: operands, outputs. params: extents[rank], then for every operand
 // strides[rank] (elements; 0 = broadcast), then for every output strides[rank].
-// inner_contiguous: the last axis has stride 1 in every output and 1 or 0 in every operand (`inner_stride` says which).
+// The last axis has stride 1 in every output.
 struct LoopProblem {
   int rank = 2;
   std::vector<DType> operands;
@@ -33,7 +33,7 @@ struct LoopProblem {
 };
 Result<std::string> render_loop(const LoopProblem& problem, Isa isa, std::string_view symbol);
 
-// qcg.quantize_rows. args: x, q, scale, zero (zero only if asymmetric or with_zero). params: m. Strides from args.
+// qcg.quantize_rows. args: x, q, scale, zero (zero only if asymmetric or writes_zero). params: m. Strides from args.
 // How scale and zero point of a row are chosen, and where it is rounded: torchao's two rules, and those of
 // quantized_decomposed's per-token ops (graph.h). per_token_asymmetric quantizes in f64.
 enum class RowMapping : uint8_t { symmetric, asymmetric, per_token, per_token_asymmetric };

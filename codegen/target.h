@@ -3,7 +3,7 @@
 // Why here: candidates, rendering, cache keys and `doctor` all need the same answer to "what may this kernel use?".
 //
 //   QCG_TRY(target, parse_target("cpu:avx512"));
-//   isa_info(target.isa).flags;      // {"-mavx512f", …}: resolved, never -march=native
+//   isa_info(target.isa).flags;      // "-mavx512f …": resolved, never -march=native
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ const IsaInfo& isa_info(Isa isa);
 
 // CPUID, OS state (XGETBV) and, for AMX, the kernel's permission. Empty string: the host has it; otherwise the reason it has not.
 std::string why_isa_unavailable(Isa isa);
-// An ISA whose code also runs on `host_isa`'s hardware by construction of the table (avx2 on an avx512 host, …).
+// The first of the table that is available.
 Isa best_host_isa();
 
 struct Target {

@@ -18,7 +18,7 @@
 // inheritance, and printing what has no text of its own (a macro, a namespace, a list that holds an undefined value).
 //
 //   TemplateEngine engine([](std::string_view name) { return read_template(name); });
-//   QCG_TRY(source, engine.render("cpu/gemm_block.cpp.j2", TemplateValue::dict({{"mr", 8}, {"nr", 16}})));
+//   QCG_TRY(source, engine.render("cpu/gemm.cpp.j2", TemplateValue::dict({{"mr", 8}, {"nr", 16}})));
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 //
 // Why here: between building (build.h) and linking (link.h); it knows Problems and bytes, not graphs.
 //
-//   for (const Bucket& bucket : buckets_of(problem, options)) {
-//     TuneResult r = tune(problem, tensors, packed, bucket, built, options);
+//   for (const Bucket& bucket : buckets_of(problem, m_list)) {
+//     TuneResult r = tune(problem, tensors, packed, bucket, candidates, built, options);
 //     program uses built[r.winner] for m in [bucket.m_min, bucket.m_max];  log gets r.records
 //   }
 //

@@ -1,7 +1,6 @@
 // The memory plan: where temporaries live in one block, given their sizes and lifetimes.
 //
-// Why here: sizes are symbolic until the inputs are seen, so offsets are chosen at bind time; codegen asks the same
-// function for the peak it prints in the plan.
+// Why here: sizes are symbolic until the inputs are seen, so offsets are chosen at bind time.
 //
 //   auto plan = plan_arena({{100, 50, 100}}, {{{0, 1}, {1, 2}, {2, 3}}});   // the third takes the first's place
 //   plan->offsets == {0, 128, 0};   plan->peak_bytes == 192

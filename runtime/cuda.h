@@ -4,9 +4,9 @@
 // without a driver gets an Error that says so. Source: CUDA Driver API, entry points with their versioned names.
 //
 //   QCG_TRY(driver, CudaDriver::load());
-//   QCG_TRY(module, driver->load_module(cubin, "qcg_kernel_0"));
+//   QCG_TRY(kernel, driver->load_kernel(cubin, "qcg_kernel_0"));
 //   QCG_TRY(x, driver->allocate(bytes));
-//   QCG_CHECK(driver->launch(module, {.grid_x = 4, .grid_y = 2, .threads = 128, .shared_bytes = 49152}, &args, sizeof args));
+//   QCG_CHECK(driver->launch(kernel, {.grid_x = 4, .grid_y = 2, .threads = 128, .shared_bytes = 49152}, &args, sizeof args));
 //
 // All calls use the primary context of device 0 and the default stream; launch() returns when the kernel is done.
 #pragma once

@@ -47,7 +47,7 @@ class Program {
   static Result<std::shared_ptr<const Program>> load(const std::string& directory, const LoadOptions& options = {});
 
   const ProgramManifest& manifest() const { return manifest_; }
-  // Extents of input or output `index`; -1 where the extent is symbolic.
+  // Extents of an input or output; -1 where the extent is symbolic.
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
 
   // Checks count, dtypes, shapes and symbol ranges; messages name the tensor and the axis.

@@ -19,7 +19,7 @@
 
 namespace qcg {
 
-// CPUs this process may run on (sched_getaffinity), at least 1.
+// CPUs this process may run on (sched_getaffinity, quota of the control group), at least 1.
 int usable_cpus();
 
 struct PoolOptions {

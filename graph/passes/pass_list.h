@@ -46,6 +46,15 @@ struct PassGates {
   int64_t constant_max_elements = 1 << 20;
 };
 
+// Every gate by name: what a program remembers of them and what its cache key is made of.
+template <class Gates, class F>
+void for_each_gate(Gates& g, F&& f) {
+  f("cat_max_parts", g.cat_max_parts), f("cat_min_piece_width", g.cat_min_piece_width);
+  f("cat_max_total_width", g.cat_max_total_width), f("merge_max_siblings", g.merge_max_siblings);
+  f("epilogue_max_operands", g.epilogue_max_operands), f("epilogue_max_nodes", g.epilogue_max_nodes);
+  f("epilogue_max_outputs", g.epilogue_max_outputs), f("constant_max_elements", g.constant_max_elements);
+}
+
 struct PassOptions {
   std::set<std::string> disabled;
   std::function<void(std::string_view pass, const Graph&)> after_each;  // --print-after, --print-after-all

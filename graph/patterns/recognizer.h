@@ -1,6 +1,6 @@
 // Recognizer: one spelling of a (quantized) linear, and LinearSpec, what all spellings mean.
 //
-// Why here: recognize_linear (passes/) loops over kRecognizers; each file of this folder defines one row. To teach
+// Why here: recognize_linear (passes/) loops over recognizers(); each file of this folder defines one row. To teach
 // qcodegen a new spelling: write its file, add its row, add a golden and near misses.
 //
 //   Outcome build_dense(Graph& graph, const Match& m);   // fills a LinearSpec, or says what was missing
