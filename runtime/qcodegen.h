@@ -98,7 +98,8 @@ QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltens
                                     int32_t index, int64_t* shape, int32_t* ndim);
 
 typedef struct qcg_context_options {
-  int32_t threads; /* including the caller; 0: the CPUs this process may use; 1: no worker is started */
+  int32_t threads; /* including the caller; 0: the CPUs this process may use; 1: no worker is started;
+                      at most 4096 */
   int32_t spin_us; /* how long idle workers spin before they sleep; 0: 80 us; negative: they sleep at once */
   uint64_t reserved[4];
 } qcg_context_options;

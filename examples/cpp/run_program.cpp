@@ -1,8 +1,9 @@
-// Loads a program that `qcodegen compile` wrote, feeds it a ramp, and prints the first values of every f32 output.
+// Loads a program that `qcodegen compile` wrote, feeds it a ramp, and prints the first values of every f32 and bf16 output.
 //
 //   find_package(qcodegen CONFIG REQUIRED)      target_link_libraries(run_program qcodegen::runtime)
 //   ./run_program mlp.qcg 4          symbolic extents (rows, batch) become 4; 1 without the argument
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -11,16 +12,28 @@
 
 namespace {
 
-bool is_float(qcg_dtype dtype) { return dtype.code == 2 && dtype.bits == 32; }
+bool is_f32(qcg_dtype dtype) { return dtype.code == 2 && dtype.bits == 32; }
+bool is_bf16(qcg_dtype dtype) { return dtype.code == 4; }  // the upper half of an f32
 
-// A ramp for f32; other inputs stay zero (examples/c/run_program.c fills every dtype).
+float read(const qcodegen::Tensor& tensor, int64_t element) {
+  if (is_f32(tensor.dtype())) return tensor.data<float>()[element];
+  return std::bit_cast<float>(uint32_t{tensor.data<uint16_t>()[element]} << 16);
+}
+void write(qcodegen::Tensor& tensor, int64_t element, float value) {
+  if (is_f32(tensor.dtype())) tensor.data<float>()[element] = value;
+  else tensor.data<uint16_t>()[element] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+}
+int64_t readable_elements(const qcodegen::Tensor& tensor) {
+  const bool readable = is_f32(tensor.dtype()) || is_bf16(tensor.dtype());
+  return readable ? static_cast<int64_t>(tensor.bytes()) * 8 / tensor.dtype().bits : 0;
+}
+
+// A ramp for f32 and bf16; other inputs stay zero (examples/c/run_program.c fills every dtype).
 qcodegen::Tensor make_input(const qcg_tensor_info& info, int64_t symbolic) {
   std::vector<int64_t> shape(info.shape, info.shape + info.ndim);
   std::replace(shape.begin(), shape.end(), int64_t{-1}, symbolic);
   qcodegen::Tensor tensor(info.dtype, shape);
-  if (is_float(info.dtype))
-    for (size_t e = 0; e < tensor.bytes() / sizeof(float); ++e)
-      tensor.data<float>()[e] = (static_cast<float>(e % 17) - 8) / 8;
+  for (int64_t e = 0; e < readable_elements(tensor); ++e) write(tensor, e, static_cast<float>(e % 17 - 8) / 8);
   return tensor;
 }
 
@@ -28,9 +41,7 @@ void print(const char* name, const qcodegen::Tensor& tensor) {
   std::cout << name << " [";
   for (size_t axis = 0; axis < tensor.shape().size(); ++axis) std::cout << (axis ? ", " : "") << tensor.shape()[axis];
   std::cout << "]:";
-  if (is_float(tensor.dtype()))
-    for (size_t e = 0; e < std::min<size_t>(8, tensor.bytes() / sizeof(float)); ++e)
-      std::cout << ' ' << tensor.data<float>()[e];
+  for (int64_t e = 0; e < std::min<int64_t>(8, readable_elements(tensor)); ++e) std::cout << ' ' << read(tensor, e);
   std::cout << '\n';
 }
 
