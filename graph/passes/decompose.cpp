@@ -284,7 +284,9 @@ class Decomposer : OpEmitter {
       zero = op("aten.clamp.default", {{"self", zero}, {"min", range.low}, {"max", range.high}});
     } else {
       const double middle = static_cast<double>(static_cast<int64_t>((range.high + range.low + 1) / 2));
-      zero = op("aten.clamp.default", {{"self", scale}, {"min", middle}, {"max", middle}});  // that constant everywhere
+      // Of a row with NaN too: no arithmetic on its scale.
+      zero = op("aten.expand.default", {{"self", add_number(graph_, graph_.value(scale).dtype, middle, {}, "middle")},
+                                        {"size", graph_.value(scale).shape}});
     }
     return {scale, zero};
   }

@@ -65,7 +65,10 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
       const auto refused = run_passes(open);
       REQUIRE_MESSAGE(!refused.ok(), test.title);
       CHECK(refused.error().code == ErrorCode::Unsupported);
-      CHECK_MESSAGE(refused.error().message.find("computed from the inputs") != std::string::npos, test.title);
+      const std::string& message = refused.error().message;
+      CHECK_MESSAGE((message.find("computed from the inputs") != std::string::npos ||
+                     message.find("looks up activations") != std::string::npos),
+                    test.title);
     }
     const std::vector<Tensor> inputs = test.input_tensors(), want = test.output_tensors();
     for (size_t i = 0; i < inputs.size(); ++i) {

@@ -171,7 +171,7 @@ TEST_CASE("activations looked up at constant positions are slices") {
       "a size known only at run time");
   has(refused("graph(%x: f32[3, 4], %k: i64[2]) {\n  %y = aten.index.Tensor(%x, [none, %k]) : f32[3, 2]\n"
               "  return %y\n}\n"),
-      "where is known only at run time");
+      "its positions are computed from the inputs");
 }
 
 TEST_CASE("operands that are no constants, or not in range, are refused by name") {
