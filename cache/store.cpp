@@ -99,17 +99,13 @@ Result<Store> Store::open(StoreOptions options) {
   state->usable = true;
   for (const auto& dir : {state->root, state->temp_dir()}) {
     if (fs.mkdir(dir, options.shared ? 0770 : 0700) && errno != EEXIST) {
-      if (!options.read_only_ok) return io_error(dir, "cannot be made", errno);
       state->warn(io_error(dir, "cannot be made, so nothing new will be kept", errno).to_string());
       state->read_only = true;
       break;
     }
     QCG_CHECK(check_private_dir(dir, fs, options.shared));
   }
-  if (!state->read_only && ::faccessat(AT_FDCWD, state->temp_dir().c_str(), W_OK, AT_EACCESS)) {
-    if (!options.read_only_ok) return io_error(state->temp_dir(), "cannot be written", errno);
-    state->read_only = true;
-  }
+  if (!state->read_only && ::faccessat(AT_FDCWD, state->temp_dir().c_str(), W_OK, AT_EACCESS)) state->read_only = true;
   state->options = std::move(options);
   if (!state->read_only) remove_stale_scratch(state->temp_dir(), &fs);
   return Store(std::move(state));

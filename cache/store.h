@@ -76,7 +76,6 @@ class Entry {
 struct StoreOptions {
   std::string dir;                           // absolute
   uint64_t max_bytes = uint64_t{4} << 30;    // publish removes the least recently used beyond this; 0 = no limit
-  bool read_only_ok = true;                  // a directory that cannot be written still serves hits
   bool shared = false;                       // accept files and directories of other users: only if all are trusted
   uint64_t hold_bytes = uint64_t{16} << 20;  // files up to this size are held in memory by Entry
   FileSystem* fs = nullptr;                  // tests inject faults here; must outlive the store and its entries

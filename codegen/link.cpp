@@ -362,7 +362,6 @@ Status replace_file(const std::string& staging, const std::string& old, const st
   return write_manifest(staging, manifest_text(manifest));
 }
 
-const std::string& ProgramWriter::staging() const { return state_->staging; }
 int64_t ProgramWriter::bytes() const { return state_->total; }
 
 std::string program_name_of(const std::string& path) { return c_identifier(fs::path(path).stem().string()); }

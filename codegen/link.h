@@ -42,7 +42,6 @@ class ProgramWriter {
 
   // Writes kernels, sources, log, header and manifest, syncs, and renames over `path`.
   Status finish(const Plan& plan, const std::string& tune_log, const std::string& origin);
-  const std::string& staging() const;
   int64_t bytes() const;  // of all files, after finish
 
  private:

@@ -86,7 +86,6 @@ Machine detect_machine() {
   Machine m;
   m.cpu = cpu_model();
   m.cores = usable_cpus();
-  m.l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   m.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
   // sysconf counts all of a socket's, of which a virtual machine may have a part.
   m.l3_bytes = l3_bytes_of("/sys/devices/system/cpu");

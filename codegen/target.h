@@ -48,7 +48,7 @@ Result<Target> parse_target(std::string_view text);
 struct Machine {
   std::string cpu;
   int cores = 1;              // usable by this process (affinity, quota of its control group)
-  int64_t l1d_bytes = 0, l2_bytes = 0, l3_bytes = 0;
+  int64_t l2_bytes = 0, l3_bytes = 0;
   std::string fingerprint;    // "<model>/<family.model.stepping>/<isa list>/<cores>"
 };
 const Machine& this_machine();

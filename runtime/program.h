@@ -100,8 +100,6 @@ class Context {
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
-  ThreadPool& pool() { return *pool_; }
-  const Program& program() const { return *program_; }
   int64_t peak_bytes() const { return peak_bytes_; }  // of temporaries, with the shapes of the last run
 
   // Measures every step of the following runs; costs two clock reads per step.
