@@ -36,9 +36,15 @@ struct Session {
 // Set by SIGINT and SIGTERM; long work looks at it.
 const std::atomic<bool>& interrupted();
 
+// Text on stderr. That nobody can read it is no reason to fail.
+void say(std::string_view text);
+
 // Prints a typed error (`error[Code]: where: message` and `help: …` on stderr; with --json one document on stdout too).
 // Returns the exit status that belongs to its code.
 int fail(const Session& session, const Error& error);
+
+// The form on stderr alone, where stdout has its document already.
+int complain(const Error& error);
 
 // One JSON document on stdout.
 void print_json(const nlohmann::json& document);

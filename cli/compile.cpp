@@ -130,7 +130,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   if (!report.ok()) return fail(session, report.error());
   if (session.json) return print_json(report_json(*report)), 0;
   if (session.verbosity < 0) return 0;
-  for (const std::string& warning : report->warnings) fmt::print(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : report->warnings) say("warning: " + warning + "\n");
   if (report->unchanged) {
     fmt::print(
         "{}",

@@ -1,4 +1,5 @@
 // qcodegen: flags and environment in, one subcommand, an exit status out.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -58,19 +59,28 @@ int finish(int status) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && !std::ferror(stdout)) return status;
-  const Error error =
+  return complain(
       Error::io("stdout", fmt::format("cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""),
-                "check the free space of where it goes");
-  fmt::print(stderr, "{}\n", error.to_string());
-  return exit_status(error.code);
+                "check the free space of where it goes"));
+}
+
+// A file that is opened later must not become the stdout or stderr that a caller has closed.
+void fill_standard_descriptors() {
+  int fd;
+  do fd = ::open("/dev/null", O_RDONLY);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  ::close(fd);
 }
 
 }  // namespace
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
 
+void say(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 void print_json(const nlohmann::json& document) {
-  fmt::print("{}\n", document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);  // finish() sees what could not be written
 }
 
 int fail(const Session& session, const Error& error) {
@@ -80,7 +90,11 @@ int fail(const Session& session, const Error& error) {
                   {"where", error.where},
                   {"message", error.message},
                   {"help", error.help}}}});
-  fmt::print(stderr, "{}\n", error.to_string());
+  return complain(error);
+}
+
+int complain(const Error& error) {
+  say(error.to_string() + "\n");
   return exit_status(error.code);
 }
 
@@ -88,6 +102,7 @@ int fail(const Session& session, const Error& error) {
 
 int main(int argc, char** argv) {
   using namespace qcg;
+  fill_standard_descriptors();
   Session session;
   session.cache_dir = default_cache_dir();
   session.env_cxx = environment("QCG_CXX");
@@ -119,7 +134,7 @@ int main(int argc, char** argv) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   if (argc < 2) {
-    fmt::print(stderr, "{}", app.help());
+    say(app.help());
     return 2;
   }
   try {

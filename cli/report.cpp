@@ -89,17 +89,17 @@ std::string labelled(std::string_view label, std::string_view subject, std::stri
 void ProgressLine::show(std::string_view text) {
   if (stays_) {
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin_;
-    fmt::print(stderr, "{:7.2f} s  {}\n", since.count(), text);
+    say(fmt::format("{:7.2f} s  {}\n", since.count(), text));
     return;
   }
   if (!on_) return;
-  fmt::print(stderr, "\r\x1b[K{}", text.substr(0, 99));
-  std::fflush(stderr);
+  say("\r\x1b[K");
+  say(text.substr(0, 99));
   shown_ = true;
 }
 
 void ProgressLine::clear() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  if (shown_) say("\r\x1b[K");
   shown_ = false;
 }
 

@@ -249,6 +249,19 @@ TEST_CASE("a result that cannot be written is an error of the environment") {
   }
 }
 
+TEST_CASE("a stderr that cannot be written changes no exit status") {
+  TempDir dir;
+  const std::string cli = QCG_CLI, graph = source_path("examples/native/linear_w8.json");
+  const std::string compile = cli + " compile " + graph + " --tune=off -v -o " + (dir / "p.qcg");
+  for (const std::string where : {" 2>&-", " 2>/dev/full"})
+    for (const auto& [command, status] :
+         {std::pair{cli + " --bogus", 2}, {cli, 2}, {cli + " log /nowhere --json", 3}, {compile, 0}}) {
+      INFO(command, where);
+      CHECK(run_program({"/bin/sh", "-c", command + where}).status == status);
+    }
+  CHECK(qcodegen({"check", dir / "p.qcg"}).status == 0);
+}
+
 TEST_CASE("a program whose graph moved is explained with --graph, as the error says") {
   TempDir dir;
   const std::string program = dir / "p.qcg", graph = dir / "g.json", moved = dir / "moved.json";
