@@ -18,7 +18,7 @@ namespace qcg {
 
 namespace {
 
-constexpr double kProbeSeconds = 20;
+constexpr int kProbeSeconds = 20;
 const char kInstallCxx[] = "install one with `apt-get install g++`, or name one with --cxx or QCG_CXX";
 const char kInstallCuda[] = "install the CUDA toolkit (nvcc or libnvrtc), or compile for a cpu target";
 
@@ -29,12 +29,18 @@ std::string real_path(const std::string& path) {
   return result;
 }
 
-// What a program says about itself, or an empty string.
-std::string ask(const std::string& program, const std::string& question) {
-  auto answer =
-      run_process({.argv = {program, question}, .environment = tool_environment(), .timeout_s = kProbeSeconds});
-  if (!answer.ok() || answer->exit_status != 0) return {};
-  return answer->output;
+// What a program says about itself, or an empty string; an error if it says nothing at all for too long.
+Result<std::string> ask(const std::string& program, const std::string& question, const ToolchainOptions& options) {
+  auto answer = run_process({.argv = {program, question},
+                             .environment = tool_environment(),
+                             .timeout_s = kProbeSeconds,
+                             .cancel = options.cancel});
+  if (!answer.ok()) return std::string();
+  if (answer->cancelled) return Error::interrupted();
+  if (answer->timed_out)
+    return Error::toolchain(program, "did not answer to " + question + " within " + std::to_string(kProbeSeconds) + " s",
+                            "see what it does, or name another compiler with --cxx or QCG_CXX");
+  return answer->exit_status == 0 ? answer->output : std::string();
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -81,12 +87,13 @@ class Identity {
 };
 
 // The part of the toolchain the driver would start, searched as the driver does.
-std::string part_of(const Toolchain& toolchain, const std::string& part, const std::string& path) {
-  std::string answer = first_line(ask(toolchain.path, "-print-prog-name=" + part));
-  return answer.empty() ? std::string() : find_program(answer, path);
+Result<std::string> part_of(const Toolchain& toolchain, const std::string& part, const ToolchainOptions& options) {
+  QCG_TRY(answer, ask(toolchain.path, "-print-prog-name=" + part, options));
+  answer = first_line(answer);
+  return answer.empty() ? answer : find_program(answer, options.path);
 }
 
-void fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, const std::string& path) {
+Status fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, const ToolchainOptions& options) {
   Identity identity;
   identity.add("version", tool_kind_name(toolchain.kind) + " " + toolchain.version);
   identity.add("version text", "sha256 " + sha256_hex(version_text));
@@ -95,7 +102,7 @@ void fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, cons
   std::vector<std::string> parts = {"as", "ld"};
   if (toolchain.kind == ToolKind::gcc) parts.insert(parts.begin(), {"cc1plus", "collect2"});
   for (const auto& part : parts) {
-    std::string program = part_of(toolchain, part, path);
+    QCG_TRY(program, part_of(toolchain, part, options));
     if (program.empty())
       identity.add(part, "none");
     else
@@ -111,11 +118,12 @@ void fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, cons
         identity.add_library(real_path(lib + "/" + name));
   }
   identity.finish(toolchain);
+  return {};
 }
 
-Result<Toolchain> probe_cxx(const std::string& program, const std::string& path) {
+Result<Toolchain> probe_cxx(const std::string& program, const ToolchainOptions& options) {
   Toolchain toolchain{.path = program};
-  std::string text = ask(program, "-v");
+  QCG_TRY(text, ask(program, "-v", options));
   if (text.empty()) return Error::toolchain(program, "does not answer to -v like a compiler", kInstallCxx);
   if (std::string v = version_after(text, "clang version"); !v.empty()) {
     toolchain.kind = ToolKind::clang;
@@ -130,7 +138,7 @@ Result<Toolchain> probe_cxx(const std::string& program, const std::string& path)
     std::string found = toolchain.version.empty() ? "is neither g++ nor clang++" : "is version " + toolchain.version;
     return Error::toolchain(program, found + "; g++ >= 11 or clang++ >= 14 is needed", kInstallCxx);
   }
-  fingerprint_cxx(toolchain, text, path);
+  QCG_CHECK(fingerprint_cxx(toolchain, text, options));
   return toolchain;
 }
 
@@ -142,33 +150,33 @@ std::vector<std::string> names_to_try() {
   return names;
 }
 
-Result<Toolchain> search_cxx(const ToolchainOptions& options, const std::string& path) {
+Result<Toolchain> search_cxx(const ToolchainOptions& options) {
   const std::string& named = options.cxx.empty() ? options.env_cxx : options.cxx;
   if (!named.empty()) {
-    std::string program = find_program(named, path);
+    std::string program = find_program(named, options.path);
     if (program.empty())
       return Error::toolchain(named,
                               std::string("the compiler named by ") + (options.cxx.empty() ? "QCG_CXX" : "--cxx") +
                                   " is not there or not executable",
                               kInstallCxx);
-    return probe_cxx(program, path);
+    return probe_cxx(program, options);
   }
   std::string refused;
   for (const auto& name : names_to_try()) {
-    std::string program = find_program(name, path);
+    std::string program = find_program(name, options.path);
     if (program.empty()) continue;
-    auto toolchain = probe_cxx(program, path);
-    if (toolchain.ok()) return toolchain;
+    auto toolchain = probe_cxx(program, options);
+    if (toolchain.ok() || toolchain.error().code == ErrorCode::Interrupted) return toolchain;
     refused += (refused.empty() ? "; found but not usable: " : ", ") + program + " " + toolchain.error().message;
   }
   return Error::toolchain("", "no C++ compiler was found on PATH" + refused, kInstallCxx);
 }
 
-Result<Toolchain> search_nvcc(const std::string& path) {
-  std::string program = find_program("nvcc", path);
-  if (program.empty()) program = find_program("/usr/local/cuda/bin/nvcc", path);
+Result<Toolchain> search_nvcc(const ToolchainOptions& options) {
+  std::string program = find_program("nvcc", options.path);
+  if (program.empty()) program = find_program("/usr/local/cuda/bin/nvcc", options.path);
   if (program.empty()) return Error::toolchain("nvcc", "is not on PATH nor in /usr/local/cuda/bin", kInstallCuda);
-  std::string text = ask(program, "--version");
+  QCG_TRY(text, ask(program, "--version", options));
   Toolchain toolchain{.path = program, .kind = ToolKind::nvcc, .version = version_after(text, "release")};
   toolchain.major = std::atoi(toolchain.version.c_str());
   if (!toolchain.major) return Error::toolchain(program, "does not answer to --version like nvcc", kInstallCuda);
@@ -177,14 +185,14 @@ Result<Toolchain> search_nvcc(const std::string& path) {
   identity.add("version text", "sha256 " + sha256_hex(text));  // has the build number, which names cicc and ptxas too
   identity.add_program("driver", real_path(program));
   // nvcc preprocesses with the host compiler.
-  if (std::string host = find_program("g++", path); !host.empty())
+  if (std::string host = find_program("g++", options.path); !host.empty())
     identity.add_program("host compiler", real_path(host));
   identity.finish(toolchain);
   return toolchain;
 }
 
-Result<Toolchain> search_nvrtc(const std::string& path) {
-  std::string nvcc = find_program("nvcc", path);
+Result<Toolchain> search_nvrtc(const ToolchainOptions& options) {
+  std::string nvcc = find_program("nvcc", options.path);
   auto library = find_nvrtc_library(nvcc.empty() ? "" : real_path(nvcc));
   if (!library.ok()) return library.error();
   Toolchain toolchain{.path = library->path, .kind = ToolKind::nvrtc, .version = library->version};
@@ -207,14 +215,14 @@ Result<Toolchain> search_nvrtc(const std::string& path) {
 
 // A process asks once: the answer costs some starts of the compiler and the hash of its programs, about 50 ms.
 template <class Search>
-Result<Toolchain> remember(const std::string& what, const ToolchainOptions& options, Search search) {
+Result<Toolchain> remember(const std::string& what, ToolchainOptions options, Search search) {
   static std::mutex mutex;
   static std::map<std::string, Toolchain> known;
-  const std::string path = options.path.empty() ? search_path() : options.path;
-  const std::string question = what + '\n' + options.cxx + '\n' + options.env_cxx + '\n' + path;
+  if (options.path.empty()) options.path = search_path();
+  const std::string question = what + '\n' + options.cxx + '\n' + options.env_cxx + '\n' + options.path;
   std::lock_guard lock(mutex);
   if (auto found = known.find(question); found != known.end()) return found->second;
-  Result<Toolchain> answer = search(path);
+  Result<Toolchain> answer = search(options);
   if (answer.ok()) known.emplace(question, answer.value());
   return answer;
 }
@@ -231,9 +239,7 @@ std::string tool_kind_name(ToolKind kind) {
   return "unknown";
 }
 
-Result<Toolchain> find_cxx(const ToolchainOptions& options) {
-  return remember("cxx", options, [&](const std::string& path) { return search_cxx(options, path); });
-}
+Result<Toolchain> find_cxx(const ToolchainOptions& options) { return remember("cxx", options, search_cxx); }
 
 Result<Toolchain> find_nvcc(const ToolchainOptions& options) { return remember("nvcc", options, search_nvcc); }
 

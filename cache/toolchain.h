@@ -8,6 +8,7 @@
 //   key.add("toolchain", cxx.fingerprint);
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct ToolchainOptions {
   std::string cxx;      // --cxx: a path or a name on PATH; if set, nothing else is tried
   std::string env_cxx;  // QCG_CXX, read by the caller: likewise
   std::string path;     // where programs are looked up; empty: PATH
+  const std::atomic<bool>* cancel = nullptr;  // set while a program is being asked: it is ended, error Interrupted
 };
 
 std::string tool_kind_name(ToolKind kind);

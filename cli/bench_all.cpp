@@ -56,7 +56,7 @@ class TableBench {
     target_ = target;
     if (auto store = Store::open({.dir = session_.cache_dir}); !session_.cache_dir.empty() && store.ok())
       store_ = std::move(*store);
-    QCG_TRY(cxx, find_compiler(target, {session_.cxx, session_.env_cxx, {}}));
+    QCG_TRY(cxx, find_compiler(target, toolchain_options(session_)));
     cxx_ = std::move(cxx);
     for (int threads : flags_.threads.empty() ? std::vector<int>{this_machine().cores} : flags_.threads)
       for (const SchemeInfo& info : schemes)

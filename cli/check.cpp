@@ -214,7 +214,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
   options.target = flags.target;
   options.tune = TuneMode::off;
   options.cache_dir = session.cache_dir;
-  options.toolchain = {session.cxx, session.env_cxx, {}};
+  options.toolchain = toolchain_options(session);
   options.cancel = &interrupted();
   std::error_code failed;
   std::string dir = (std::filesystem::temp_directory_path(failed) / "qcodegen-check-XXXXXX").string();

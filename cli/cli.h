@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/toolchain.h"
 
 namespace qcg {
 
@@ -35,6 +36,10 @@ struct Session {
 
 // Set by SIGINT and SIGTERM; long work looks at it.
 const std::atomic<bool>& interrupted();
+
+inline ToolchainOptions toolchain_options(const Session& session) {
+  return {session.cxx, session.env_cxx, {}, &interrupted()};
+}
 
 // Text on stderr. That nobody can read it is no reason to fail.
 void say(std::string_view text);

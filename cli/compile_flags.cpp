@@ -49,8 +49,7 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
 Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   CompileOptions out = options;
   out.passes.disabled.insert(disabled.begin(), disabled.end());
-  out.toolchain.cxx = session.cxx;
-  out.toolchain.env_cxx = session.env_cxx;
+  out.toolchain = toolchain_options(session);
   out.cache_dir = no_cache ? "" : session.cache_dir;
   out.cancel = &interrupted();
   // A program from the cache comes without passes.

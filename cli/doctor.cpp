@@ -5,7 +5,6 @@
 
 #include "base/cpu_quota.h"
 #include "cache/store.h"
-#include "cache/toolchain.h"
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/target.h"
@@ -48,7 +47,7 @@ Check check_cache(const Session& session) {
 
 std::vector<Check> run_checks(const Session& session) {
   std::vector<Check> out;
-  const ToolchainOptions options{session.cxx, session.env_cxx, {}};
+  const ToolchainOptions options = toolchain_options(session);
   out.push_back(check_tool("c++ compiler", find_cxx(options), true));
   const Machine& machine = this_machine();
   const int quota = cpu_quota();
@@ -76,6 +75,7 @@ std::vector<Check> run_checks(const Session& session) {
 
 int run_doctor(const Session& session) {
   const std::vector<Check> checks = run_checks(session);
+  if (interrupted()) return fail(session, Error::interrupted());
   bool usable = true;
   nlohmann::json out = nlohmann::json::array();
   std::string text;

@@ -1,6 +1,8 @@
 // Ctrl-C: one error, status 130, nothing published and nothing remembered.
 #include <signal.h>
 
+#include <chrono>
+
 #include "tests/cli_runner.h"
 
 using namespace qcg::test;
@@ -51,7 +53,25 @@ TEST_CASE("an interrupted compile publishes nothing, whatever it was doing") {
   }
 }
 
-TEST_CASE("outputs are written by a run that ran") {
+TEST_CASE("a compiler that is being asked what it is does not hold up the end") {
+  TempDir dir;
+  spit(dir / "g++", "#!/bin/sh\nexec sleep 60\n");
+  fs::permissions(dir / "g++", fs::perms::owner_all);
+  const std::string graph = source_path("examples/native/linear_w8.json");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"compile", graph, "-o", dir / "a.qcg"}, {"check", graph}, {"doctor"}}) {
+    INFO(arguments[0]);
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--cxx", dir / "g++"});
+    const auto begin = std::chrono::steady_clock::now();
+    const Run run = interrupt(all, 1);
+    CHECK(run.status == 130);
+    CHECK(run.err.find("error[Interrupted]: ") != std::string::npos);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  }
+}
+
+TEST_CASE("an interrupted run says what it timed and writes no outputs") {
   TempDir dir;
   const std::string program = dir / "p.qcg", outputs = dir / "out.safetensors";
   REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", program, "--tune=off"}).status ==
