@@ -33,7 +33,8 @@ int run_run(const Session& session, const RunFlags& flags) {
   }
   if (samples.empty()) return fail(session, Error::interrupted());
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!flags.outputs.empty())
+  const bool done = samples.size() == static_cast<size_t>(flags.repeat);
+  if (done && !flags.outputs.empty())
     if (const Status status = io->write_outputs(flags.outputs); !status.ok()) return fail(session, status.error());
   std::sort(samples.begin(), samples.end());
   auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
@@ -45,7 +46,7 @@ int run_run(const Session& session, const RunFlags& flags) {
     fmt::print("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), loaded->context->threads(),
                format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));
   }
-  return 0;
+  return done ? 0 : complain(Error::interrupted());
 }
 
 }  // namespace
