@@ -66,9 +66,10 @@ class TableBench {
           end_table();
         }
     if (session_.json) print_json({{"ceilings", ceilings_}, {"rows", rows_}});
-    if (!wrong_.empty()) return Error::internal("bench", wrong_);
     return {};
   }
+
+  const std::string& wrong() const { return wrong_; }
 
  private:
   static Status require_runnable(const Target& target) {
@@ -174,8 +175,9 @@ class TableBench {
 }  // namespace
 
 int run_bench_all(const Session& session, const BenchFlags& flags) {
-  const Status status = TableBench(session, flags).run();
-  return status.ok() ? 0 : fail(session, status.error());
+  TableBench bench(session, flags);
+  if (const Status status = bench.run(); !status.ok()) return fail(session, status.error());
+  return bench.wrong().empty() ? 0 : complain(Error::internal("bench", bench.wrong()));
 }
 
 }  // namespace qcg

@@ -44,7 +44,8 @@ nlohmann::json report_json(const CompileReport& report) {
           {"build_s", report.build_s},         {"tune_s", report.tune_s},
           {"target", report.target},           {"threads", report.threads},
           {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
-          {"notes", report.notes},             {"warnings", report.warnings}};
+          {"notes", report.notes},             {"warnings", report.warnings},
+          {"passes", passes_json(report.passes)}, {"misses", report.misses}};
 }
 
 void print_header(const CompileOptions& options, const CompileReport& report) {
@@ -121,9 +122,12 @@ int run_compile(const Session& session, CompileFlags& flags) {
   ProgressLine progress(session);
   options->on_step = [&](std::string_view text) { progress.show(text); };
   if (options->emit != Emit::none) {
-    options->on_emit = [](std::string_view text) { fmt::print("{}", text); };
-    const Status emitted = emit_text(*options);
-    return emitted.ok() ? 0 : fail(session, emitted.error());
+    std::string text;
+    options->on_emit = [&](std::string_view piece) { text += piece; };
+    if (const Status emitted = emit_text(*options); !emitted.ok()) return fail(session, emitted.error());
+    if (session.json) print_json({{"emitted", text}});
+    else fmt::print("{}", text);
+    return 0;
   }
   auto report = compile_program(*options);
   progress.clear();

@@ -22,7 +22,7 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   auto* target = sub.add_option("--target", options.target,
                                 "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
   sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
-  sub.add_option("--print-after", print_after, "print the graph after this pass")->check(check_pass_name);
+  sub.add_option("--print-after", print_after, "print the graph after this pass (with --json on stderr)")->check(check_pass_name);
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
   sub.add_flag("--time-passes", time_passes, "print the time each pass took");
   auto* casts = sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
@@ -55,8 +55,12 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   // A program from the cache comes without passes.
   if (explain || time_passes || !print_after.empty() || print_after_all) out.reuse_programs = false;
   if (!print_after.empty() || print_after_all) {
-    out.passes.after_each = [all = print_after_all, only = print_after](std::string_view pass, const Graph& graph) {
-      if (all || pass == only) fmt::print("// after {}\n{}\n", pass, print_graph(graph));
+    out.passes.after_each = [all = print_after_all, only = print_after, json = session.json](std::string_view pass,
+                                                                                             const Graph& graph) {
+      if (!all && pass != only) return;
+      const std::string text = fmt::format("// after {}\n{}\n", pass, print_graph(graph));
+      if (json) say(text);
+      else fmt::print("{}", text);
     };
   }
   return out;

@@ -164,3 +164,23 @@ TEST_CASE("results go where a link leads, and into a pipe, without taking their 
     CHECK(write_to(dir.path()) == 3);
   }
 }
+
+TEST_CASE("--json leaves one document on stdout, whatever is asked beside it") {
+  TempDir dir;
+  const std::string graph = source_path("examples/native/linear_w8.json");
+  for (const char* flag : {"--print-after-all", "--print-after=dce"}) {
+    const Run run = qcodegen({"explain", graph, flag, "--json"});
+    CHECK(run.json()["passes"].is_array());
+    CHECK(run.err.find("// after dce") != std::string::npos);
+  }
+  for (const std::string emit : {"graph", "plan", "source", "asm"}) {
+    INFO(emit);
+    const Run text = qcodegen({"compile", graph, "--emit=" + emit});
+    const Run run = qcodegen({"compile", graph, "--emit=" + emit, "--json"});
+    CHECK(!text.out.empty());
+    CHECK(run.json()["emitted"] == text.out);
+  }
+  const Run compiled = qcodegen({"compile", graph, "-o", dir / "a.qcg", "--tune=off", "--time-passes", "--json"});
+  REQUIRE(!compiled.json()["passes"].empty());
+  CHECK(compiled.json()["passes"][0]["ms"].is_number());
+}
