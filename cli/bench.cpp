@@ -26,6 +26,11 @@ std::string check_against(const std::string& list) {
   return "";
 }
 
+std::string check_budget(const std::string& text) {
+  const double seconds = std::strtod(text.c_str(), nullptr);
+  return seconds >= 0.05 && seconds <= 600 ? "" : text + " is none of 0.05 to 600 seconds";
+}
+
 struct BenchRow {
   std::string step;
   TuneRecord record;
@@ -102,6 +107,9 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       }
     }
   }
+  if (report.rows.empty() && (!flags.kernel.empty() || !flags.m_list.empty()))
+    return Error{ErrorCode::Usage, "bench", "no linear of this program has such a name and takes such an m",
+                 "`qcodegen explain PROGRAM` shows the names, `qcodegen log PROGRAM` the m"};
   return report;
 }
 
@@ -166,28 +174,33 @@ void add_bench_command(CLI::App& app, Session& session) {
   sub->add_option("--m", flags->m_list,
                   "rows, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number<int64_t>(1));
   sub->add_option("--against", flags->against,
                   "onednn: time it beside ours; none (--all times it unless told); cublas: nothing to time on a CPU")
       ->check(check_against);
   sub->add_option("--threads", flags->threads, "thread counts, comma separated")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
-  sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
+  auto* kernel = sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
   sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")
-      ->check(CLI::Range(0.05, 600.0));
-  sub->add_option("--graph", flags->graph, "the graph the program was compiled from, if it moved");
-  sub->add_option("--weights", flags->weights, "its weights, if they moved");
-  sub->add_flag("--all", flags->all, "no program: every scheme on the linears of a Llama-3.1-8B layer, random weights");
-  sub->add_option("--schemes", flags->schemes, "--all: only these, comma separated (`qcodegen list schemes`)")
-      ->delimiter(',');
-  sub->add_option("--shapes", flags->shapes, "--all: only these of qkv, o, gate_up, down, comma separated")
-      ->delimiter(',');
-  sub->add_option("--target", flags->target, "--all: cpu (default), cpu:avx2, …");
+      ->check(check_budget);
+  auto* graph = sub->add_option("--graph", flags->graph, "the graph the program was compiled from, if it moved");
+  auto* weights = sub->add_option("--weights", flags->weights, "its weights, if they moved");
+  auto* all = sub->add_flag("--all", flags->all,
+                            "no program: every scheme on the linears of a Llama-3.1-8B layer, random weights");
+  all->excludes(kernel, graph, weights);
+  sub->add_option("--schemes", flags->schemes, "only these, comma separated (`qcodegen list schemes`)")
+      ->delimiter(',')
+      ->needs(all);
+  sub->add_option("--shapes", flags->shapes, "only these of qkv, o, gate_up, down, comma separated")
+      ->delimiter(',')
+      ->needs(all);
+  sub->add_option("--target", flags->target, "cpu (default), cpu:avx2, …")->needs(all);
   add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
-                       "--all: few or all candidates per m");
-  add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}},
-                   "--all: as `compile` takes it");
+                       "few or all candidates per m")
+      ->needs(all);
+  add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}}, "as `compile` takes it")
+      ->needs(all);
   sub->footer("Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
               "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
   sub->callback([&session, flags] { session.status = run_either(session, *flags); });

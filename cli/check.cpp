@@ -23,9 +23,10 @@ struct CheckFlags {
   std::string path, graph, inputs, expected, target = "cpu";
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
-  int trials = 3;
+  int trials = 0;  // 0: three, or one at each --m
   uint64_t seed = 1;
   int threads = 0;
+  std::vector<const CLI::Option*> of_graph, of_program;  // options that only one of them has a use for
 };
 
 // Whether something in between is rounded to codes: there the last bit of a sum can become a whole step.
@@ -121,6 +122,18 @@ Result<std::vector<Tensor>> random_inputs(const Program& program, int64_t m, uin
   return out;
 }
 
+// One trial each; 0 stands for the rows of given inputs.
+std::vector<int64_t> rows_to_try(const CheckFlags& flags) {
+  if (!flags.inputs.empty()) return {0};
+  const int trials = flags.trials > 0 ? flags.trials : flags.m_list.empty() ? 3 : 1;
+  std::vector<int64_t> out;
+  for (int i = 0; i < trials; ++i) {
+    if (flags.m_list.empty()) out.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
+    else out.insert(out.end(), flags.m_list.begin(), flags.m_list.end());
+  }
+  return out;
+}
+
 // Rows that no symbol can stand for would be tried as others.
 Status require_in_range(const Program& program, const std::vector<int64_t>& ms) {
   const auto& symbols = program.manifest().symbols;
@@ -178,11 +191,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}));
   const std::vector<double> allowed = tolerances(graph);
   CheckReport report;
-  std::vector<int64_t> ms = flags.m_list;
-  for (int i = 0; ms.empty() || (flags.m_list.empty() && i < flags.trials); ++i)
-    ms.push_back(std::array{1, 5, 33, 17, 2, 64}[i % 6]);
-  if (!flags.inputs.empty()) ms = {0};
-  else QCG_CHECK(require_in_range(*loaded.program, flags.m_list));
+  const std::vector<int64_t> ms = rows_to_try(flags);
+  QCG_CHECK(require_in_range(*loaded.program, flags.m_list));
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
     auto from = [&]() -> Result<ProgramIo> {
@@ -234,7 +244,11 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
 int run_check(const Session& session, const CheckFlags& flags) {
   auto work = [&]() -> Result<CheckReport> {
     std::error_code failed;
-    if (!std::filesystem::exists(flags.path + "/manifest.json", failed)) return check_graph(session, flags);
+    if (!std::filesystem::exists(flags.path + "/manifest.json", failed)) {
+      QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
+      return check_graph(session, flags);
+    }
+    QCG_CHECK(refuse_options(flags.of_graph, "a program is checked as it was compiled: only a graph takes this"));
     QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights));
     return check_program(flags.path, options, flags);
   };
@@ -270,12 +284,17 @@ void add_check_command(CLI::App& app, Session& session) {
   auto* inputs = sub->add_option("--inputs", flags->inputs, "safetensors; default: random inputs");
   sub->add_option("--expected", flags->expected, "safetensors with the outputs of these inputs: compare with them too")
       ->needs(inputs);
-  sub->add_option("--graph", flags->graph, "the graph a program was compiled from, if it moved");
+  flags->of_program = {sub->add_option("--graph", flags->graph, "the graph a program was compiled from, if it moved")};
   sub->add_option("--weights", flags->weights, "weights of the graph; may be repeated");
-  sub->add_option("--target", flags->target, "for a graph: the target to compile for");
-  sub->add_option("--trials", flags->trials, "random inputs to try")->check(CLI::Range(1, 1000));
-  sub->add_option("--m", flags->m_list, "rows to try, comma separated")->delimiter(',')->check(CLI::NonNegativeNumber);
-  sub->add_option("--seed", flags->seed, "of the random inputs");
+  flags->of_graph = {sub->add_option("--target", flags->target, "for a graph: the target to compile for")};
+  sub->add_option("--trials", flags->trials, "random inputs to try (default 3, or 1), at each --m")
+      ->check(CLI::Range(1, 1000))
+      ->excludes(inputs);
+  sub->add_option("--m", flags->m_list, "rows to try, comma separated")
+      ->delimiter(',')
+      ->check(whole_number<int64_t>(0))
+      ->excludes(inputs);
+  sub->add_option("--seed", flags->seed, "of the random inputs")->check(whole_number<uint64_t>(0))->excludes(inputs);
   sub->add_option("--threads", flags->threads, "default: all this process may use")->check(CLI::Range(1, 4096));
   sub->footer(
       "Examples:\n  qcodegen check mlp.qcg --trials 10\n  qcodegen check mlp.qcg --inputs in.safetensors --expected "

@@ -10,8 +10,11 @@
 // Exit status: 0 done, 1 the input or the result is bad, 2 usage, 3 environment, 130 interrupted.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -51,6 +54,9 @@ int fail(const Session& session, const Error& error);
 // The form on stderr alone, where stdout has its document already.
 int complain(const Error& error);
 
+// Error Usage for the first of these options that was given: what the command is about leaves them no meaning.
+Status refuse_options(const std::vector<const CLI::Option*>& options, const std::string& why);
+
 // One JSON document on stdout.
 void print_json(const nlohmann::json& document);
 
@@ -69,6 +75,18 @@ CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value,
           flags, [&value, table](const std::string& word) { value = table->at(word); }, help)
       ->check(known)
       ->type_name(type);
+}
+
+// A check of options, short where CLI11's own writes out the largest double.
+template <class T>
+auto whole_number(T least) {
+  return [least](const std::string& text) -> std::string {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= least) return "";
+    return fmt::format("must be a whole number from {}, not '{}'", least, text);
+  };
 }
 
 void add_compile_command(CLI::App& app, Session& session);

@@ -181,7 +181,7 @@ void add_compile_command(CLI::App& app, Session& session) {
       ->check(CLI::Range(1, 4096));
   sub->add_option("--m", o.m_list, "rows to tune at, comma separated (default 1,4,16,64,256,1024)")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number<int64_t>(1));
   sub->add_option("--pin", o.pin, "replay the winners of this tune log");
   add_choice<Emit>(*sub, "--emit", o.emit,
                    {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},

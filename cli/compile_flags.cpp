@@ -22,7 +22,8 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   auto* target = sub.add_option("--target", options.target,
                                 "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
   sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
-  sub.add_option("--print-after", print_after, "print the graph after this pass (with --json on stderr)")->check(check_pass_name);
+  sub.add_option("--print-after", print_after, "print the graph after this pass (with --json on stderr)")
+      ->check(check_pass_name);
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
   sub.add_flag("--time-passes", time_passes, "print the time each pass took");
   auto* casts = sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
@@ -36,13 +37,13 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   auto* parts =
       sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")
           ->capture_default_str()
-          ->check(CLI::NonNegativeNumber);
+          ->check(whole_number<int64_t>(0));
   auto* narrowest = sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")
                         ->capture_default_str()
-                        ->check(CLI::NonNegativeNumber);
+                        ->check(whole_number<int64_t>(0));
   auto* widest = sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")
                      ->capture_default_str()
-                     ->check(CLI::NonNegativeNumber);
+                     ->check(whole_number<int64_t>(0));
   compiled_with = {target, casts, packing, parts, narrowest, widest};
 }
 

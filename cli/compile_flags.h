@@ -19,6 +19,7 @@ struct CompileFlags {
   std::string moved_graph;  // explain: of a program
 
   std::vector<const CLI::Option*> compiled_with;  // flags that a program which exists has its own answer to
+  std::vector<const CLI::Option*> of_program;     // flags that a graph has no use for
 
   void add_pass_flags(CLI::App& sub, const std::string& input = "graph");
   // Options with session and pass flags applied; error Usage for a flag value that means nothing.

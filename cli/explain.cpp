@@ -44,11 +44,11 @@ Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
   QCG_TRY(options, flags.resolve(session));
   const std::string program = options.input;
   std::error_code failed;
-  if (!std::filesystem::exists(program + "/manifest.json", failed)) return Subject{std::move(options), {}};
-  for (const CLI::Option* flag : flags.compiled_with)
-    if (flag->count() > 0)
-      return Error{ErrorCode::Usage, flag->get_name(), "a program is explained as it was compiled",
-                   "leave this flag out, or explain the graph with it"};
+  if (!std::filesystem::exists(program + "/manifest.json", failed)) {
+    QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
+    return Subject{std::move(options), {}};
+  }
+  QCG_CHECK(refuse_options(flags.compiled_with, "a program is explained as it was compiled: only a graph takes this"));
   QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights));
   origin.passes.disabled.merge(options.passes.disabled);
   origin.passes.after_each = options.passes.after_each;
@@ -101,7 +101,8 @@ void add_explain_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("explain", "what fused, what did not and why");
   auto flags = std::make_shared<CompileFlags>();
   flags->add_pass_flags(*sub, "path");
-  sub->add_option("--graph", flags->moved_graph, "the graph a program was compiled from, if it moved");
+  flags->of_program = {
+      sub->add_option("--graph", flags->moved_graph, "the graph a program was compiled from, if it moved")};
   sub->get_option("path")->description(
       "a torch.export JSON, a .pt2, native JSON, or a program: with what its tuning measured of fusions");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");

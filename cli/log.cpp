@@ -19,6 +19,13 @@ struct LogFlags {
   int64_t m = 0;
 };
 
+std::string check_status(const std::string& word) {
+  std::string known = "extern";
+  for (int i = 0; i <= static_cast<int>(TrialStatus::separate); ++i)
+    known += fmt::format(", {}", trial_status_name(static_cast<TrialStatus>(i)));
+  return (", " + known + ",").find(", " + word + ",") != std::string::npos ? "" : word + " is none of " + known;
+}
+
 bool selected(const TuneRecord& r, const LogFlags& flags) {
   if (flags.m > 0 && r.m != flags.m && !(flags.m >= r.m_min && flags.m <= r.m_max)) return false;
   if (!flags.status.empty() && status_of(r) != flags.status) return false;
@@ -154,9 +161,10 @@ void add_log_command(CLI::App& app, Session& session) {
   auto flags = std::make_shared<LogFlags>();
   sub->add_option("path", flags->path, "a program directory or a tune.jsonl")->required();
   sub->add_option("--kernel", flags->kernel, "only steps, kernels or source nodes that match this glob");
-  sub->add_option("--m", flags->m, "only the range that serves this m")->check(CLI::PositiveNumber);
+  sub->add_option("--m", flags->m, "only the range that serves this m")->check(whole_number<int64_t>(1));
   sub->add_option("--status", flags->status,
-                  "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate");
+                  "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate")
+      ->check(check_status);
   add_choice<std::string>(*sub, "--format", flags->format,
                           {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
                           "text (default), or for other programs");

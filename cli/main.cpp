@@ -50,7 +50,9 @@ int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std
     for (const CLI::App* sub : app.get_subcommands({}))
       if (command.empty() && sub->get_name() == argv[i]) command = " " + sub->get_name();
   }
-  if (command.empty() && argv[1][0] != '-') message = fmt::format("there is no command '{}'", argv[1]);
+  const std::vector<std::string> unknown = app.remaining();
+  if (command.empty() && !unknown.empty() && !unknown[0].starts_with("-"))
+    message = fmt::format("there is no command '{}'", unknown[0]);
   return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", command)});
 }
 
@@ -91,6 +93,12 @@ int fail(const Session& session, const Error& error) {
                   {"message", error.message},
                   {"help", error.help}}}});
   return complain(error);
+}
+
+Status refuse_options(const std::vector<const CLI::Option*>& options, const std::string& why) {
+  for (const CLI::Option* option : options)
+    if (option->count() > 0) return Error{ErrorCode::Usage, option->get_name(), why, "leave this option out"};
+  return {};
 }
 
 int complain(const Error& error) {

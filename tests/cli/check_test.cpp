@@ -83,3 +83,14 @@ TEST_CASE("eight-bit floats may be one step away, not two") {
       CHECK(run.status == (steps <= 1 ? 0 : 1));
     }
 }
+
+TEST_CASE("--trials counts with --m too: so many at each") {
+  const std::string graph = source_path("examples/native/linear_w8.json");
+  const auto trials = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"check", graph, "--json"});
+    return qcodegen(more).json()["trials"];
+  };
+  CHECK(trials({}).size() == 3);
+  CHECK(trials({"--m", "2,3"}) == nlohmann::json({"m=2", "m=3"}));
+  CHECK(trials({"--m", "2,3", "--trials", "2"}) == nlohmann::json({"m=2", "m=3", "m=2", "m=3"}));
+}

@@ -58,6 +58,37 @@ TEST_CASE("values that mean nothing are refused, not ignored") {
   check_error({"explain", program, "--target", "cpu:6502"}, 2, "Usage", {"--target", "graph"});
   check_error({"explain", program, "--cat-max-parts", "2"}, 2, "Usage", {"--cat-max-parts"});
   CHECK(qcodegen({"explain", program, "--disable-pass", "cse"}).status == 0);
+  check_error({"explain", linear, "--graph", linear}, 2, "Usage", {"--graph"});
+  check_error({"check", linear, "--graph", linear}, 2, "Usage", {"--graph"});
+  check_error({"check", program, "--target", "cpu:portable"}, 2, "Usage", {"--target", "graph"});
+  for (const char* flag : {"--m", "--trials", "--seed"})
+    check_error({"check", program, "--inputs", "in.safetensors", flag, "2"}, 2, "Usage", {flag, "--inputs"});
+  for (const char* seed : {"-1", "18446744073709551616", "1.5"})
+    check_error({"check", program, "--seed", seed}, 2, "Usage", {"--seed", seed});
+  for (const auto& [flag, value] : {std::pair{"--target", "cpu:portable"}, {"--schemes", "w4"}, {"--shapes", "qkv"},
+                                    {"--dequant", "exact"}, {"--tune", "full"}})
+    check_error({"bench", program, flag, value}, 2, "Usage", {flag, "--all"});
+  for (const char* flag : {"--kernel", "--graph", "--weights"})
+    check_error({"bench", "--all", flag, "x"}, 2, "Usage", {flag, "--all"});
+  check_error({"bench", program, "--budget", "nan"}, 2, "Usage", {"--budget", "nan"});
+  check_error({"bench", program, "--kernel", "zz", "--m", "1"}, 2, "Usage", {"explain"});
+  check_error({"log", program, "--status", "bogus"}, 2, "Usage", {"bogus", "failed to build"});
+  CHECK(qcodegen({"log", program, "--status", "failed to build"}).status == 0);
+}
+
+TEST_CASE("what is no number is said in a line") {
+  for (const std::string value : {"0", "x", "1.5", "99999999999999999999"}) {
+    check_error({"compile", kMlp, "--m", value}, 2, "Usage", {"--m", "a whole number from 1", "'" + value + "'"});
+    CHECK(qcodegen({"compile", kMlp, "--m", value}).err.size() < 150);
+  }
+  check_error({"explain", kMlp, "--cat-max-parts", "x"}, 2, "Usage", {"a whole number from 0"});
+}
+
+TEST_CASE("a command that is not there is named, also after options") {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"foo"}, {"-q", "foo"}, {"--cache-dir", "/tmp", "foo", "--bar"}})
+    check_error(arguments, 2, "Usage", {"there is no command 'foo'"});
+  CHECK(qcodegen({"--json", "foo"}).json()["error"]["message"] == "there is no command 'foo'");
 }
 
 TEST_CASE("a list ends where its option's word ends") {
