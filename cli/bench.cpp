@@ -122,7 +122,7 @@ int run_bench(const Session& session, const BenchFlags& flags) {
     print_json({{"ceilings", ceilings_json(report->ceilings[0])}, {"rows", rows}});
     return 0;
   }
-  for (const Ceilings& c : report->ceilings) fmt::print("{}\n", describe_ceilings(c));
+  for (const Ceilings& c : report->ceilings) show("{}\n", describe_ceilings(c));
   Table table({"kernel", "scheme", "n", "k", "m", "who", "time", "p10-p90", "GB/s", "GF/s", "roofline"});
   ReferenceNotes notes;
   for (const BenchRow& row : report->rows) {
@@ -133,7 +133,7 @@ int run_bench(const Session& session, const BenchFlags& flags) {
                format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps),
                fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
   }
-  fmt::print("{}{}", table.str(), notes.str());
+  show("{}{}", table.str(), notes.str());
   return 0;
 }
 

@@ -87,12 +87,12 @@ class TableBench {
     if (ceilings_.is_null()) ceilings_ = ceilings_json(tuning_.ceilings);
     progress_.clear();
     if (session_.json) return;
-    fmt::print("{} · {} · {}\n", target_.str(), this_machine().cpu, describe_ceilings(tuning_.ceilings));
+    show("{} · {} · {}\n", target_.str(), this_machine().cpu, describe_ceilings(tuning_.ceilings));
     print_row({"scheme", "shape", "m", "time", "spread", "GB/s", "GF/s", "roofline", "kernel", "against"});
   }
 
   void end_table() {
-    if (!session_.json) fmt::print("{}\n", notes_.str());
+    if (!session_.json) show("{}\n", notes_.str());
     notes_ = {};
   }
 
@@ -100,7 +100,7 @@ class TableBench {
     std::string line = fmt::format("{:<10} {:<7} {:>4} {:>9} {:>6} {:>5} {:>5} {:>8}  {:<22} {}", c[0], c[1], c[2],
                                    c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
     while (line.back() == ' ') line.pop_back();
-    fmt::print("{}\n", line);
+    show("{}\n", line);
     std::fflush(stdout);  // rows are minutes apart
   }
 
@@ -136,7 +136,7 @@ class TableBench {
 
   void skip(const SampleScheme& scheme, const LayerShape& shape, const std::string& why) {
     progress_.clear();
-    if (!session_.json) fmt::print("{:<10} {:<7} {}\n", scheme.label(), shape.name, why);
+    if (!session_.json) show("{:<10} {:<7} {}\n", scheme.label(), shape.name, why);
   }
 
   void add_cell(const SampleScheme& scheme, const LayerShape& shape, const TuneResult& result) {

@@ -45,14 +45,14 @@ int with_store(const Session& session, const std::function<int(Store&)>& work) {
 int report(const Session& session, const Status& status, std::string_view done) {
   if (!status.ok()) return fail(session, status.error());
   if (session.json) print_json({{"done", done}});
-  else fmt::print("{}\n", done);
+  else show("{}\n", done);
   return 0;
 }
 
 int show_path(const Session& session) {
   if (session.cache_dir.empty()) return fail_without_cache(session);
   if (session.json) print_json({{"path", session.cache_dir}});
-  else fmt::print("{}\n", session.cache_dir);
+  else show("{}\n", session.cache_dir);
   return 0;
 }
 
@@ -63,8 +63,8 @@ int show_stats(const Session& session, Store& store) {
     print_json({{"entries", stats->entries}, {"bytes", stats->bytes}, {"hits", stats->hits}, {"misses", stats->misses},
                 {"corrupt", stats->corrupt}, {"path", store.dir()}});
   else
-    fmt::print("{}\n{} entries, {} · {} hits, {} misses, {} corrupt entries removed\n", store.dir(), stats->entries,
-               format_bytes(static_cast<double>(stats->bytes)), stats->hits, stats->misses, stats->corrupt);
+    show("{}\n{} entries, {} · {} hits, {} misses, {} corrupt entries removed\n", store.dir(), stats->entries,
+         format_bytes(static_cast<double>(stats->bytes)), stats->hits, stats->misses, stats->corrupt);
   return 0;
 }
 
@@ -79,7 +79,7 @@ int list_entries(const Session& session, Store& store) {
     table.add({entry.key.hex.substr(0, 12), format_bytes(static_cast<double>(entry.bytes)), entry.title});
   }
   if (session.json) print_json(out);
-  else fmt::print("{}", table.str());
+  else put(table.str());
   return 0;
 }
 
@@ -95,7 +95,7 @@ int show_entry(const Session& session, Store& store, const std::string& key) {
                          file.sha256.substr(0, 16));
   }
   if (session.json) print_json({{"key", entry->key.hex}, {"files", files}, {"hashed", dump}});
-  else fmt::print("{}\n{}hashed:\n{}", entry->key.hex, lines, dump);
+  else show("{}\n{}hashed:\n{}", entry->key.hex, lines, dump);
   return 0;
 }
 
@@ -103,7 +103,7 @@ int verify_entries(const Session& session, Store& store) {
   auto result = store.verify_all();
   if (!result.ok()) return fail(session, result.error());
   if (session.json) print_json({{"checked", result->checked}, {"corrupt", result->corrupt}});
-  else fmt::print("{} entries checked, {} corrupt (removed)\n", result->checked, result->corrupt.size());
+  else show("{} entries checked, {} corrupt (removed)\n", result->checked, result->corrupt.size());
   return result->corrupt.empty() ? 0 : 1;
 }
 
@@ -118,9 +118,9 @@ int collect_garbage(const Session& session, Store& store, const std::string& siz
                 {"kept_entries", result->kept_entries},
                 {"kept_bytes", result->kept_bytes}});
   else
-    fmt::print("removed {} entries, {}; kept {}, {}\n", result->removed_entries,
-               format_bytes(static_cast<double>(result->removed_bytes)), result->kept_entries,
-               format_bytes(static_cast<double>(result->kept_bytes)));
+    show("removed {} entries, {}; kept {}, {}\n", result->removed_entries,
+         format_bytes(static_cast<double>(result->removed_bytes)), result->kept_entries,
+         format_bytes(static_cast<double>(result->kept_bytes)));
   return 0;
 }
 

@@ -270,7 +270,7 @@ int run_check(const Session& session, const CheckFlags& flags) {
       table.add({o.name, o.against, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound),
                  fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
     if (session.verbosity >= 0)
-      fmt::print("{}worst of {} runs: {}\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
+      show("{}worst of {} runs: {}\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
   }
   return report->ok() ? 0 : 1;
 }

@@ -44,8 +44,18 @@ inline ToolchainOptions toolchain_options(const Session& session) {
   return {session.cxx, session.env_cxx, {}, &interrupted()};
 }
 
-// Text on stderr. That nobody can read it is no reason to fail.
+// Control characters as `\x1b`, all but `kept`: a name from a file must not drive a terminal.
+std::string printable(std::string_view text, std::string_view kept = "");
+
+// Text on stderr, its lines kept. That nobody can read it is no reason to fail.
 void say(std::string_view text);
+
+// Text on stdout, its lines kept; main() sees what could not be written.
+void put(std::string_view text);
+template <class... T>
+void show(fmt::format_string<T...> format, T&&... values) {
+  put(fmt::format(format, std::forward<T>(values)...));
+}
 
 // Prints a typed error (`error[Code]: where: message` and `help: …` on stderr; with --json one document on stdout too).
 // Returns the exit status that belongs to its code.

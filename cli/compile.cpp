@@ -51,10 +51,10 @@ nlohmann::json report_json(const CompileReport& report) {
 void print_header(const CompileOptions& options, const CompileReport& report) {
   const std::string input = std::filesystem::path(options.input).filename().string();
   const std::string torch = report.torch_version.empty() ? report.format : "torch " + report.torch_version;
-  fmt::print("{}", labelled("read", input,
-                            fmt::format("{} · {} nodes{}{} · {} of packed weights", torch, report.nodes_read,
-                                        report.symbols.empty() ? "" : " · ", report.symbols,
-                                        format_bytes(static_cast<double>(report.weight_bytes)))));
+  put(labelled("read", input,
+               fmt::format("{} · {} nodes{}{} · {} of packed weights", torch, report.nodes_read,
+                           report.symbols.empty() ? "" : " · ", report.symbols,
+                           format_bytes(static_cast<double>(report.weight_bytes)))));
   std::string what;
   for (const auto& group : report.merged)
     what += fmt::format("{}{} siblings merged", what.empty() ? "" : " · ", group.size());
@@ -63,20 +63,17 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
   for (const PassReport& pass : report.passes)
     if (pass.name == "fold_epilogue" && pass.fired > 0)
       what += fmt::format("{}{} operations folded into epilogues", what.empty() ? "" : " · ", pass.fired);
-  fmt::print("{}", labelled("lower", fmt::format("{} → {} steps", report.nodes_read, report.nodes_lowered), what));
+  put(labelled("lower", fmt::format("{} → {} steps", report.nodes_read, report.nodes_lowered), what));
   if (report.ceilings.read_gbps > 0)
-    fmt::print("{}", labelled("target", report.target,
-                              fmt::format("{} · {} threads · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu,
-                                          report.threads, format_rate(report.ceilings.read_gbps),
-                                          format_flops(report.ceilings.peak_gflops_f32),
-                                          format_flops(report.ceilings.peak_gflops_bf16),
-                                          format_flops(report.ceilings.peak_gops_int8))));
-  else
-    fmt::print("{}", labelled("target", report.target, fmt::format("{} threads", report.threads)));
-  fmt::print("{}\n",
-             labelled("tune", fmt::format("{} kernels", report.kernels.size()),
-                      fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
-                                  report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
+    put(labelled(
+        "target", report.target,
+        fmt::format("{} · {} threads · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu, report.threads,
+                    format_rate(report.ceilings.read_gbps), format_flops(report.ceilings.peak_gflops_f32),
+                    format_flops(report.ceilings.peak_gflops_bf16), format_flops(report.ceilings.peak_gops_int8))));
+  else put(labelled("target", report.target, fmt::format("{} threads", report.threads)));
+  show("{}\n", labelled("tune", fmt::format("{} kernels", report.kernels.size()),
+                        fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
+                                    report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
 }
 
 // Not tuned, so there are no times: one line per step.
@@ -89,7 +86,7 @@ void print_untimed(const CompileReport& report) {
       ms += fmt::format("{}{}", ms.empty() ? "" : ", ", report.kernels[i].m_probe);
     table.add({first.step, first.summary, ms});
   }
-  fmt::print("{}", table.str());
+  put(table.str());
 }
 
 void print_kernels(const CompileReport& report) {
@@ -111,7 +108,7 @@ void print_kernels(const CompileReport& report) {
                timed ? fmt::format("{:.0f}", r.gflops) : "-", r.share > 0 ? format_percent(r.share) : "-", against});
     last = k.step;
   }
-  fmt::print("{}{}", table.str(), notes.str());
+  show("{}{}", table.str(), notes.str());
 }
 
 int run_compile(const Session& session, CompileFlags& flags) {
@@ -126,7 +123,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
     options->on_emit = [&](std::string_view piece) { text += piece; };
     if (const Status emitted = emit_text(*options); !emitted.ok()) return fail(session, emitted.error());
     if (session.json) print_json({{"emitted", text}});
-    else fmt::print("{}", text);
+    else put(text);
     return 0;
   }
   auto report = compile_program(*options);
@@ -136,25 +133,22 @@ int run_compile(const Session& session, CompileFlags& flags) {
   if (session.verbosity < 0) return 0;
   for (const std::string& warning : report->warnings) say("warning: " + warning + "\n");
   if (report->unchanged) {
-    fmt::print(
-        "{}",
-        labelled("wrote", report->program,
+    put(labelled("wrote", report->program,
                  fmt::format("unchanged: this graph, these weights and this machine were compiled before ({:.2f} s)",
                              report->wall_s)));
     return 0;
   }
   print_header(*options, *report);
-  for (const std::string& note : report->notes) fmt::print("note: {}\n", note);
-  if (flags.explain || flags.time_passes) fmt::print("{}\n", describe_passes(report->passes, flags.time_passes));
+  for (const std::string& note : report->notes) show("note: {}\n", note);
+  if (flags.explain || flags.time_passes) show("{}\n", describe_passes(report->passes, flags.time_passes));
   for (const auto& [reason, kernels] : report->misses)
-    fmt::print("{} kernel{} not in the cache: {}\n", kernels, kernels == 1 ? "" : "s", reason);
+    show("{} kernel{} not in the cache: {}\n", kernels, kernels == 1 ? "" : "s", reason);
   print_kernels(*report);
-  fmt::print("{}", describe_merges(report->merges));
-  fmt::print("{}",
-             labelled("wrote", report->program,
-                      fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
-                                  format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
-                                  report->cache_hits, report->build_s, report->tune_s, report->wall_s)));
+  put(describe_merges(report->merges));
+  put(labelled("wrote", report->program,
+               fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
+                           format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
+                           report->cache_hits, report->build_s, report->tune_s, report->wall_s)));
   return 0;
 }
 

@@ -61,7 +61,7 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
       if (!all && pass != only) return;
       const std::string text = fmt::format("// after {}\n{}\n", pass, print_graph(graph));
       if (json) say(text);
-      else fmt::print("{}", text);
+      else put(text);
     };
   }
   return out;
@@ -69,6 +69,7 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
 
 std::string describe_passes(const std::vector<PassReport>& passes, bool times) {
   std::string out;
+  const auto line = [&](const std::string& text) { out += "  " + printable(text) + "\n"; };
   for (const PassReport& pass : passes) {
     std::string counters;
     for (const auto& [name, count] : pass.counters)
@@ -77,9 +78,9 @@ std::string describe_passes(const std::vector<PassReport>& passes, bool times) {
     if (times) out += fmt::format(" ({:.2f} ms)", pass.ms);
     while (out.back() == ' ') out.pop_back();
     out += "\n";
-    for (const auto& group : pass.groups) out += fmt::format("  {}\n", fmt::join(group, " + "));
-    for (const std::string& note : pass.notes) out += fmt::format("  {}\n", note);
-    for (const Skipped& skipped : pass.skipped) out += fmt::format("  not {:<18} {}\n", skipped.node, skipped.reason);
+    for (const auto& group : pass.groups) line(fmt::format("{}", fmt::join(group, " + ")));
+    for (const std::string& note : pass.notes) line(note);
+    for (const Skipped& skipped : pass.skipped) line(fmt::format("not {:<18} {}", skipped.node, skipped.reason));
   }
   return out;
 }

@@ -86,7 +86,7 @@ int run_doctor(const Session& session) {
     if (!check.remedy.empty()) text += fmt::format("     {:<18} → {}\n", "", check.remedy);
   }
   if (session.json) print_json({{"checks", out}});
-  else fmt::print("{}", text);
+  else put(text);
   return usable ? 0 : 3;
 }
 

@@ -74,10 +74,10 @@ int run_explain(const Session& session, CompileFlags& flags) {
     return 0;
   }
   if (session.verbosity >= 0) {
-    for (const std::string& note : explanation->read.notes) fmt::print("note: {}\n", note);
-    for (const std::string& warning : explanation->read.warnings) fmt::print("warning: {}\n", warning);
+    for (const std::string& note : explanation->read.notes) show("note: {}\n", note);
+    for (const std::string& warning : explanation->read.warnings) show("warning: {}\n", warning);
   }
-  fmt::print("{}{}\n", describe_passes(explanation->passes, flags.time_passes), describe_merges(merges));
+  show("{}{}\n", describe_passes(explanation->passes, flags.time_passes), describe_merges(merges));
   Table table({"step", "scheme", "n", "k", "segments", "epilogue"});
   for (const PlanStep& step : plan.steps) {
     const auto* gemm = std::get_if<Problem>(&plan.problems[step.problem]);
@@ -91,7 +91,7 @@ int run_explain(const Session& session, CompileFlags& flags) {
                fmt::format("{}", gemm->k), fmt::format("{}", gemm->segments.size()),
                fmt::format("{}", fmt::join(epilogues, " | "))});
   }
-  fmt::print("{}steps that would run: {} (see compile --emit=plan, --emit=source)\n", table.str(), plan.steps.size());
+  show("{}steps that would run: {} (see compile --emit=plan, --emit=source)\n", table.str(), plan.steps.size());
   return 0;
 }
 

@@ -142,9 +142,7 @@ void add_help_command(CLI::App& app, Session& session) {
   sub->add_flag("--bash", flags->bash, "print the bash completion")->excludes(man);
   sub->footer("Example:\n  source <(qcodegen help --bash)");
   sub->callback([&app, &session, flags] {
-    fmt::print("{}", flags->man    ? man_page(app)
-                     : flags->bash ? bash_completion(app)
-                                   : app.help("", CLI::AppFormatMode::Normal));
+    put(flags->man ? man_page(app) : flags->bash ? bash_completion(app) : app.help("", CLI::AppFormatMode::Normal));
     session.status = 0;
   });
 }

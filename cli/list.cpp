@@ -79,8 +79,8 @@ void print_below(const std::string& text) {
   std::istringstream words(text);
   std::string line = "   ";
   for (std::string word; words >> word; line += " " + word)
-    if (line.size() + 1 + word.size() > kWidth) fmt::print("{}\n", std::exchange(line, "   "));
-  if (line.size() > 4) fmt::print("{}\n", line);
+    if (line.size() + 1 + word.size() > kWidth) show("{}\n", std::exchange(line, "   "));
+  if (line.size() > 4) show("{}\n", line);
 }
 
 int run_list(const Session& session, ListRows list_rows) {
@@ -100,7 +100,7 @@ int run_list(const Session& session, ListRows list_rows) {
   const bool fits = std::all_of(lines.begin(), lines.end(), [](const auto& line) { return line.size() <= kWidth; });
   if (!fits) lines = lines_of_table(rows, rows[0].size() - 1);
   for (size_t r = 0; r < lines.size(); ++r) {
-    fmt::print("{}\n", lines[r]);
+    show("{}\n", lines[r]);
     if (!fits && r > 0) print_below(rows[r].back());
   }
   return 0;

@@ -67,9 +67,9 @@ std::string describe_status(const TuneRecord& r) {
 void print_text(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
-    fmt::print("{} {}x{} {}{} · m={} (serves {}) · {} threads\n", first.step, first.n, first.k, first.scheme,
-               first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max),
-               first.threads);
+    show("{} {}x{} {}{} · m={} (serves {}) · {} threads\n", printable(first.step), first.n, first.k, first.scheme,
+         first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max),
+         first.threads);
     Table table({"#", "candidate", "time", "spread", "GB/s", "GF/s", "roofline", "built", "status"});
     for (size_t i = 0; i < group.size(); ++i) {
       const TuneRecord& r = *group[i];
@@ -85,12 +85,12 @@ void print_text(const std::vector<Group>& groups) {
                                : fmt::format("{:.2f} s", r.compile_s),
                  describe_status(r)});
     }
-    fmt::print("{}\n", table.str());
+    show("{}\n", table.str());
   }
   if (groups.empty()) return;
   const TuneRecord& r = *groups[0][0];
-  fmt::print("tuned on {}, {}; this machine: {}\n", r.machine, r.date,
-             r.machine == this_machine().fingerprint ? "same" : this_machine().fingerprint);
+  show("tuned on {}, {}; this machine: {}\n", r.machine, r.date,
+       r.machine == this_machine().fingerprint ? "same" : this_machine().fingerprint);
 }
 
 std::string csv_field(const std::string& text) {
@@ -101,30 +101,30 @@ std::string csv_field(const std::string& text) {
 }
 
 void print_csv(const std::vector<Group>& groups) {
-  fmt::print(
+  show(
       "kernel,candidate,scheme,m,n,k,group,threads,median_us,p10_us,p90_us,gbps,gflops,share,compile_s,status,"
       "reason\n");
   for (const Group& group : groups)
     for (const TuneRecord* r : group)
-      fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n",
-                 csv_field(r->kernel), csv_field(r->candidate), r->scheme, r->m, r->n, r->k, r->group, r->threads,
-                 r->median_s * 1e6, r->p10_s * 1e6, r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s,
-                 status_of(*r), csv_field(r->reason));
+      show("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n", csv_field(r->kernel),
+           csv_field(r->candidate), r->scheme, r->m, r->n, r->k, r->group, r->threads, r->median_s * 1e6,
+           r->p10_s * 1e6, r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s, status_of(*r),
+           csv_field(r->reason));
 }
 
 // The layout of TORCHINDUCTOR max-autotune's own log, for people who compare the two.
 void print_inductor(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
-    fmt::print("AUTOTUNE linear_{}({}x{}, {}x{})\n", first.scheme, first.m, first.k, first.k, first.n);
+    show("AUTOTUNE linear_{}({}x{}, {}x{})\n", first.scheme, first.m, first.k, first.k, first.n);
     double best = 0, tuning = 0;
     for (const TuneRecord* r : group) {
       if (best == 0 && r->median_s > 0) best = r->median_s;
       tuning += r->median_s * r->samples;
       if (r->median_s > 0)
-        fmt::print("  {} {:.4f} ms {:.1f}% {}\n", r->kernel, r->median_s * 1e3, best / r->median_s * 100, r->candidate);
+        show("  {} {:.4f} ms {:.1f}% {}\n", r->kernel, r->median_s * 1e3, best / r->median_s * 100, r->candidate);
     }
-    fmt::print("SingleProcess AUTOTUNE benchmarking takes {:.4f} seconds\n", tuning);
+    show("SingleProcess AUTOTUNE benchmarking takes {:.4f} seconds\n", tuning);
   }
 }
 
@@ -146,8 +146,8 @@ int run_log(const Session& session, const LogFlags& flags) {
   } else if (format == "inductor") {
     print_inductor(groups);
   } else if (groups.empty()) {
-    fmt::print("no records{}\n",
-               flags.kernel.empty() && flags.status.empty() && flags.m == 0 ? ": compiled without tuning" : " match");
+    show("no records{}\n",
+         flags.kernel.empty() && flags.status.empty() && flags.m == 0 ? ": compiled without tuning" : " match");
   } else {
     print_text(groups);
   }

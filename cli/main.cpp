@@ -78,11 +78,36 @@ void fill_standard_descriptors() {
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
 
-void say(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+std::string printable(std::string_view text, std::string_view kept) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    // UTF-8 has a second set of them: 0xc2 and a byte from 0x80 to 0x9f.
+    const bool second = text.substr(i, 1) == "\xc2" && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80;
+    if (second) ++i;
+    const bool control = second || (text[i] & 0xe0) == 0 || text[i] == 0x7f;
+    if (control && kept.find(text[i]) == kept.npos)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
+    else out += text[i];
+  }
+  return out;
+}
+
+namespace {
+
+void write_lines(std::FILE* file, std::string_view text) {
+  const std::string safe = printable(text, "\n\t");
+  std::fwrite(safe.data(), 1, safe.size(), file);
+}
+
+}  // namespace
+
+void say(std::string_view text) { write_lines(stderr, text); }
+
+void put(std::string_view text) { write_lines(stdout, text); }
 
 void print_json(const nlohmann::json& document) {
   const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);  // finish() sees what could not be written
+  std::fwrite(text.data(), 1, text.size(), stdout);  // with JSON's own escapes
 }
 
 int fail(const Session& session, const Error& error) {
@@ -102,7 +127,9 @@ Status refuse_options(const std::vector<const CLI::Option*>& options, const std:
 }
 
 int complain(const Error& error) {
-  say(error.to_string() + "\n");
+  Error shown = error;
+  shown.where = printable(error.where);
+  say(shown.to_string() + "\n");
   return exit_status(error.code);
 }
 

@@ -13,6 +13,8 @@ size_t code_points(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
+void erase_line() { std::fputs("\r\x1b[K", stderr); }
+
 }  // namespace
 
 std::string format_time(double seconds) {
@@ -41,6 +43,11 @@ std::string format_range(int64_t m_min, int64_t m_max) {
 
 std::string_view status_of(const TuneRecord& r) {
   return is_extern(r) && r.status == TrialStatus::won ? "extern" : trial_status_name(r.status);
+}
+
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = printable(cell);
+  rows_.push_back(std::move(row));
 }
 
 std::string Table::str() const {
@@ -81,7 +88,7 @@ std::string format_ratio(double other, double ours) {
 }
 
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail) {
-  std::string line = fmt::format("{:<8} {:<22} {}", label, subject, detail);
+  std::string line = printable(fmt::format("{:<8} {:<22} {}", label, subject, detail));
   while (line.back() == ' ') line.pop_back();
   return line + "\n";
 }
@@ -89,17 +96,17 @@ std::string labelled(std::string_view label, std::string_view subject, std::stri
 void ProgressLine::show(std::string_view text) {
   if (stays_) {
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin_;
-    say(fmt::format("{:7.2f} s  {}\n", since.count(), text));
+    say(fmt::format("{:7.2f} s  {}\n", since.count(), printable(text)));
     return;
   }
   if (!on_) return;
-  say("\r\x1b[K");
-  say(text.substr(0, 99));
+  erase_line();
+  say(printable(text.substr(0, 99)));
   shown_ = true;
 }
 
 void ProgressLine::clear() {
-  if (shown_) say("\r\x1b[K");
+  if (shown_) erase_line();
   shown_ = false;
 }
 

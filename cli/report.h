@@ -4,7 +4,7 @@
 //
 //   Table table({"kernel", "m", "time"});
 //   table.add({"gate_proj", "1", format_time(3.1e-6)});
-//   fmt::print("{}", table.str());
+//   put(table.str());
 #pragma once
 
 #include <chrono>
@@ -30,10 +30,11 @@ std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
 std::string_view status_of(const TuneRecord& record);
 
 // Columns padded to their widest cell, two spaces between; the last column is not padded. Width counts UTF-8 code points.
+// A cell stays on its line.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void add(std::vector<std::string> row);
   std::string str() const;
 
  private:

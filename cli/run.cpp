@@ -43,8 +43,8 @@ int run_run(const Session& session, const RunFlags& flags) {
                 {"p90_us", quantile(.9) * 1e6}, {"threads", loaded->context->threads()}, {"runs", samples.size()},
                 {"outputs", io->describe_outputs()}});
   } else if (session.verbosity >= 0) {
-    fmt::print("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), loaded->context->threads(),
-               format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));
+    show("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), loaded->context->threads(),
+         format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));
   }
   return done ? 0 : complain(Error::interrupted());
 }

@@ -108,6 +108,35 @@ TEST_CASE("hostile names leave the generated tokens unchanged") {
   CHECK(refused < static_cast<int>(strings.size()) / 2);
 }
 
+TEST_CASE("hostile names do not drive the terminal, nor break a table") {
+  TempDir dir;
+  const std::string graph = dir / "graph.json", program = dir / "out.qcg";
+  spit(graph, graph_named("a\x1b[2J\xc2\x9b" "1m\r\nb"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"compile", graph, "--weights", "random:1", "-o", program, "--tune=off", "--explain", "-v"},
+      {"compile", graph, "--weights", "random:1", "--emit=plan"},
+      {"explain", graph},
+      {"explain", program},
+      {"check", program},
+      {"log", program},
+      {"log", program, "--format", "csv"},
+      {"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors")},
+      {"bench", program, "--m", "1", "--budget", "0.05"},
+      {"compile", graph, "-o", dir / "no.qcg"},
+      {"compile", dir / "\x1b[2J"}};
+  for (const auto& command : commands) {
+    INFO(command[0]);
+    const Run run = qcodegen(command);
+    INFO(run.out, run.err);
+    CHECK(!(run.out + run.err).empty());
+    for (const char* raw : {"\x1b", "\xc2\x9b", "\r"}) {
+      CHECK(run.out.find(raw) == std::string::npos);
+      CHECK(run.err.find(raw) == std::string::npos);
+    }
+  }
+  CHECK(qcodegen({"check", program}).out.find("\na\\x1b[2J\\x9b1m\\x0d\\x0ab5  oracle") != std::string::npos);
+}
+
 TEST_CASE("a graph whose every name is hostile compiles to a program that loads and is right") {
   TempDir dir;
   const std::string canary = dir / "canary";
