@@ -54,8 +54,7 @@ class TableBench {
     QCG_TRY(target, parse_target(flags_.target));
     QCG_CHECK(require_runnable(target));
     target_ = target;
-    if (auto store = Store::open({.dir = session_.cache_dir}); !session_.cache_dir.empty() && store.ok())
-      store_ = std::move(*store);
+    if (auto store = Store::open({.dir = session_.cache_dir}); store.ok()) store_ = std::move(*store);
     QCG_TRY(cxx, find_compiler(target, toolchain_options(session_)));
     cxx_ = std::move(cxx);
     for (int threads : flags_.threads.empty() ? std::vector<int>{this_machine().cores} : flags_.threads)

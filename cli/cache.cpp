@@ -31,13 +31,7 @@ uint64_t parse_size(const std::string& text) {
   return value > 0 && scale > 0 && value * scale < 1e18 ? static_cast<uint64_t>(value * scale) : 0;
 }
 
-int fail_without_cache(const Session& session) {
-  return fail(session, Error::io("cache", "there is no place for it: HOME is not set",
-                                 "set QCG_CACHE_DIR, or say --cache-dir, to a directory from / on"));
-}
-
 int with_store(const Session& session, const std::function<int(Store&)>& work) {
-  if (session.cache_dir.empty()) return fail_without_cache(session);
   auto store = Store::open({.dir = session.cache_dir});
   return store.ok() ? work(*store) : fail(session, store.error());
 }
@@ -49,10 +43,9 @@ int report(const Session& session, const Status& status, std::string_view done) 
   return 0;
 }
 
-int show_path(const Session& session) {
-  if (session.cache_dir.empty()) return fail_without_cache(session);
-  if (session.json) print_json({{"path", session.cache_dir}});
-  else show("{}\n", session.cache_dir);
+int show_path(const Session& session, Store& store) {
+  if (session.json) print_json({{"path", store.dir()}});
+  else show("{}\n", store.dir());
   return 0;
 }
 
@@ -135,7 +128,7 @@ void add_cache_command(CLI::App& app, Session& session) {
     command->callback([&session, flags, work] { session.status = with_store(session, work); });
     return command;
   };
-  sub->add_subcommand("path", "where it is")->callback([&session] { session.status = show_path(session); });
+  add("path", "where it is", [&session](Store& s) { return show_path(session, s); });
   add("stats", "entries, bytes, hits, misses", [&session](Store& s) { return show_stats(session, s); });
   add("ls", "entries, most recently used first", [&session](Store& s) { return list_entries(session, s); });
   add("show", "one entry and what was hashed",

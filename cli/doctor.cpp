@@ -36,11 +36,8 @@ Check check_huge_pages() {
 }
 
 Check check_cache(const Session& session) {
-  if (session.cache_dir.empty())
-    return {"cache directory", false, "none: neither HOME nor XDG_CACHE_HOME nor QCG_CACHE_DIR is set",
-            "set QCG_CACHE_DIR"};
   auto store = Store::open({.dir = session.cache_dir});
-  if (!store.ok()) return {"cache directory", false, store.error().message, store.error().help};
+  if (!store.ok()) return {"cache directory", false, store.error().where + " " + store.error().message, store.error().help};
   return {"cache directory", !store->read_only(), session.cache_dir + (store->read_only() ? " (read-only)" : ""),
           store->read_only() ? "make it writable or set QCG_CACHE_DIR" : ""};
 }

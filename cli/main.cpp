@@ -28,8 +28,8 @@ std::string environment(const char* name) {
 std::string default_cache_dir() {
   if (const std::string dir = environment("QCG_CACHE_DIR"); !dir.empty()) return dir;
   if (const std::string dir = environment("XDG_CACHE_HOME"); dir.starts_with("/")) return dir + "/qcodegen";
-  if (const std::string dir = environment("HOME"); dir.starts_with("/")) return dir + "/.cache/qcodegen";
-  return {};
+  const std::string home = environment("HOME");
+  return (home.empty() ? "$HOME" : home) + "/.cache/qcodegen";  // refused where it does not begin with /
 }
 
 int exit_status(ErrorCode code) {

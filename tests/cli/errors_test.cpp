@@ -303,13 +303,31 @@ TEST_CASE("a program whose graph moved is explained with --graph, as the error s
   CHECK(qcodegen({"explain", program, "--graph", moved}).status == 0);
 }
 
-TEST_CASE("without a home the cache commands name QCG_CACHE_DIR") {
-  for (const char* command : {"path", "stats"}) {
-    const Run run = run_program(
-        {"/usr/bin/env", "-u", "HOME", "-u", "XDG_CACHE_HOME", "-u", "QCG_CACHE_DIR", QCG_CLI, "cache", command});
-    INFO(run.err);
-    CHECK(run.status == 3);
-    CHECK(run.out.empty());
-    CHECK(run.err.find("QCG_CACHE_DIR") != std::string::npos);
+TEST_CASE("a cache directory that is none is refused by cache, and said by compile") {
+  TempDir dir;
+  const std::vector<std::pair<std::vector<std::string>, std::string>> places = {
+      {{"-u", "HOME"}, "$HOME/.cache/qcodegen"}, {{"HOME=rel"}, "rel/.cache/qcodegen"}, {{"QCG_CACHE_DIR=rel"}, "rel"}};
+  for (const auto& [place, named] : places) {
+    INFO(named);
+    std::vector<std::string> cli = {"/usr/bin/env", "-u", "XDG_CACHE_HOME", "-u", "QCG_CACHE_DIR"};
+    cli.insert(cli.end(), place.begin(), place.end());
+    cli.push_back(QCG_CLI);
+    const auto run = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.begin(), cli.begin(), cli.end());
+      return run_program(arguments);
+    };
+    for (const char* command : {"path", "stats"}) {
+      const Run refused = run({"cache", command});
+      INFO(refused.err);
+      CHECK(refused.status == 3);
+      CHECK(refused.out.empty());
+      CHECK(refused.err.find("error[Io]: " + named + ": ") != std::string::npos);
+      CHECK(refused.err.find("QCG_CACHE_DIR") != std::string::npos);
+    }
+    const std::string graph = source_path("examples/native/linear_w8.json");
+    const Run compiled = run({"compile", graph, "-o", dir / "p.qcg", "--tune=off"});
+    CHECK(compiled.status == 0);
+    CHECK(compiled.err.find("warning: working without a cache: error[Io]: " + named + ": ") != std::string::npos);
+    CHECK(run({"compile", graph, "-o", dir / "p.qcg", "--tune=off", "--no-cache"}).err.empty());
   }
 }
