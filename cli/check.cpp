@@ -186,15 +186,18 @@ Status compare_expected(const std::string& path, const Program& program, const G
 }
 
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options,
-                                  const CheckFlags& flags) {
+                                  const CheckFlags& flags, ProgressLine& progress) {
+  progress.show("load " + program_path);
   QCG_TRY(loaded, load_program(program_path, flags.threads, true));
   QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}));
   const std::vector<double> allowed = tolerances(graph);
   CheckReport report;
+  const auto name_of = [&](int64_t m) { return flags.inputs.empty() ? fmt::format("m={}", m) : flags.inputs; };
   const std::vector<int64_t> ms = rows_to_try(flags);
   QCG_CHECK(require_in_range(*loaded.program, flags.m_list));
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
+    progress.show(fmt::format("check {}", name_of(ms[t])));
     auto from = [&]() -> Result<ProgramIo> {
       if (!flags.inputs.empty()) return ProgramIo::from_file(*loaded.program, flags.inputs);
       QCG_TRY(tensors, random_inputs(*loaded.program, ms[t], flags.seed + t));
@@ -211,13 +214,13 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     if (!flags.expected.empty())
       QCG_CHECK(compare_expected(flags.expected, *loaded.program, graph, got, allowed, trial));
     report.add(trial);
-    report.trials.push_back(flags.inputs.empty() ? fmt::format("m={}", ms[t]) : flags.inputs);
+    report.trials.push_back(name_of(ms[t]));
   }
   return report;
 }
 
 // A graph is compiled first, untuned, to a place that goes away again.
-Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags) {
+Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags, ProgressLine& progress) {
   CompileOptions options;
   options.input = flags.path;
   options.weights = flags.weights;
@@ -226,6 +229,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
   options.cache_dir = session.cache_dir;
   options.toolchain = toolchain_options(session);
   options.cancel = &interrupted();
+  options.on_step = [&](std::string_view text) { progress.show(text); };
   std::error_code failed;
   std::string dir = (std::filesystem::temp_directory_path(failed) / "qcodegen-check-XXXXXX").string();
   if (failed || !::mkdtemp(dir.data()))
@@ -233,7 +237,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
   options.output = dir + "/program.qcg";
   auto work = [&]() -> Result<CheckReport> {
     QCG_TRY(compiled, compile_program(options));
-    return check_program(compiled.program, options, flags);
+    return check_program(compiled.program, options, flags, progress);
   };
   auto report = work();
   std::error_code ignored;
@@ -242,17 +246,19 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags)
 }
 
 int run_check(const Session& session, const CheckFlags& flags) {
+  ProgressLine progress(session);
   auto work = [&]() -> Result<CheckReport> {
     std::error_code failed;
     if (!std::filesystem::exists(flags.path + "/manifest.json", failed)) {
       QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
-      return check_graph(session, flags);
+      return check_graph(session, flags, progress);
     }
     QCG_CHECK(refuse_options(flags.of_graph, "a program is checked as it was compiled: only a graph takes this"));
     QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights));
-    return check_program(flags.path, options, flags);
+    return check_program(flags.path, options, flags, progress);
   };
   const auto report = work();
+  progress.clear();
   if (!report.ok()) return fail(session, report.error());
   if (session.json) {
     nlohmann::json outputs = nlohmann::json::array();

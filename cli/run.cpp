@@ -19,18 +19,23 @@ struct RunFlags {
 };
 
 int run_run(const Session& session, const RunFlags& flags) {
+  ProgressLine progress(session);
+  progress.show("load " + flags.program);
   auto loaded = load_program(flags.program, flags.threads);
+  progress.clear();
   if (!loaded.ok()) return fail(session, loaded.error());
   auto io = ProgramIo::from_file(*loaded->program, flags.inputs);
   if (!io.ok()) return fail(session, io.error());
+  progress.show(fmt::format("run {} times on {} threads", flags.repeat, loaded->context->threads()));
   std::vector<double> samples;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < flags.repeat && !interrupted(); ++i) {
     const auto start = std::chrono::steady_clock::now();
     if (const Status status = loaded->context->run(io->inputs(), io->outputs()); !status.ok())
-      return fail(session, status.error());
+      return progress.clear(), fail(session, status.error());
     samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
+  progress.clear();
   if (samples.empty()) return fail(session, Error::interrupted());
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const bool done = samples.size() == static_cast<size_t>(flags.repeat);

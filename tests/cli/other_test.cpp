@@ -138,6 +138,17 @@ TEST_CASE("-v says each step on stderr, and changes nothing else") {
   CHECK(run.out.find("wrote") != std::string::npos);
 }
 
+TEST_CASE("-v says the steps of check and run too") {
+  TempDir dir;
+  const std::string program = dir / "p.qcg";
+  REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", program, "--tune=off"}).status ==
+          0);
+  CHECK(qcodegen({"check", program, "--m", "3", "-v"}).err.find(" s  check m=3\n") != std::string::npos);
+  const Run run = qcodegen(
+      {"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors"), "--repeat", "2", "-v"});
+  CHECK(run.err.find(" s  run 2 times on ") != std::string::npos);
+}
+
 TEST_CASE("results go where a link leads, and into a pipe, without taking their place") {
   TempDir dir;
   const std::string program = dir / "p.qcg", inputs = source_path("examples/llama_mlp_int8/m5.inputs.safetensors");
