@@ -124,7 +124,7 @@ Status Store::export_to(const std::string& file) {
   if (!target.in_place) ::unlink(part.c_str());
   const int how = target.in_place ? O_TRUNC : O_CREAT | O_EXCL | O_NOFOLLOW;
   OwnedFd out(fs.open_at(AT_FDCWD, part, O_WRONLY | O_CLOEXEC | how, 0600));
-  if (!out) return io_error(part, "cannot be made", errno);
+  if (!out) return io_error(file, "cannot be made", errno);
   ArchiveWriter writer(fs, out.get());
   auto write_all = [&]() -> Status {
     uint64_t written = 0;
@@ -136,8 +136,12 @@ Status Store::export_to(const std::string& file) {
       if (!error) error = writer.put("entry " + std::to_string(manifest.size()) + "\n");
       if (!error) error = writer.put(manifest);
       if (error) break;
-      for (const auto& record : loaded.entry->files())
-        QCG_CHECK(loaded.entry->stream(record.name, [&](std::string_view piece) { return writer.put(piece); }));
+      for (const auto& record : loaded.entry->files()) {
+        Status copied =
+            loaded.entry->stream(record.name, [&](std::string_view piece) { return error = writer.put(piece); });
+        if (error) break;
+        QCG_CHECK(std::move(copied));
+      }
       ++written;
     }
     if (!error) error = writer.finish(written);

@@ -157,7 +157,8 @@ Error io_error(const std::string& where, const std::string& what, int error_numb
   const char* help = "check that the file system works and that the path is yours";
   switch (error_number) {
     case ENOSPC:
-    case EDQUOT: help = "free some space, or shrink the cache with `qcodegen cache gc --max-size …`"; break;
+    case EDQUOT: help = "free some space there; where that is the cache, with `qcodegen cache gc --max-size …`"; break;
+    case EFBIG: help = "raise the limit of a file's size with `ulimit -f`"; break;
     case EROFS: help = "the file system is read-only: choose another directory with QCG_CACHE_DIR"; break;
     case EACCES:
     case EPERM: help = "permission denied: choose a directory that you own, for the cache with QCG_CACHE_DIR"; break;

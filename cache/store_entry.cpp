@@ -82,7 +82,9 @@ Status Entry::copy_verified(const std::string& name, const std::string& destinat
   OwnedFd out(
       fs_->open_at(AT_FDCWD, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file ? file->mode : 0600));
   if (!out) return io_error(part, "cannot be made", errno);
-  Status copied = stream(name, [&](std::string_view piece) { return fs_->write_all(out.get(), piece); });
+  int error = 0;
+  Status copied = stream(name, [&](std::string_view piece) { return error = fs_->write_all(out.get(), piece); });
+  if (error) copied = io_error(destination, "cannot be written", error);
   // Under its own name only once it is whole.
   if (copied.ok() && fs_->rename(part, destination)) copied = io_error(destination, "cannot be put in place", errno);
   if (!copied.ok()) ::unlink(part.c_str());

@@ -42,6 +42,17 @@ int exit_status(ErrorCode code) {
   }
 }
 
+// What holds for the options of every command.
+void set_rules(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    // `--weights a.safetensors graph.json`: a list ends with its option's word, commas and repetition make it longer.
+    if (option->get_items_expected_max() > 1) option->allow_extra_args(false);
+    if (option->get_items_expected_max() > 0)
+      option->check([](const std::string& value) { return value.empty() ? "must not be empty" : ""; });
+  }
+  for (CLI::App* sub : app.get_subcommands({})) set_rules(*sub);
+}
+
 // The parser stops at the first mistake, so --json may not have been seen yet.
 int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std::string message) {
   std::string command;
@@ -161,13 +172,11 @@ int main(int argc, char** argv) {
                     add_log_command, add_cache_command, add_list_command, add_doctor_command, add_help_command})
     add(app, session);
 
-  // `--weights a.safetensors graph.json`: a list ends with its option's word, commas and repetition make it longer.
-  for (CLI::App* sub : app.get_subcommands({}))
-    for (CLI::Option* option : sub->get_options([](CLI::Option* o) { return o->get_items_expected_max() > 1; }))
-      option->allow_extra_args(false);
+  set_rules(app);
 
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write
   if (argc < 2) {
     say(app.help());
     return 2;

@@ -280,6 +280,33 @@ TEST_CASE("a result that cannot be written is an error of the environment") {
   }
 }
 
+TEST_CASE("what has no room is named as it was asked for, with what helps there") {
+  TempDir dir;
+  const std::string program = dir / "p.qcg", inputs = source_path("examples/llama_mlp_int8/m5.inputs.safetensors");
+  REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", program, "--tune=off"}).status ==
+          0);
+  const std::string file = dir / "none/out";
+  check_error({"run", program, "--inputs", inputs, "--outputs", file}, 3, "Io", {"error[Io]: " + file + ": "});
+  check_error({"cache", "export", "/dev/full"}, 3, "Io", {"/dev/full", "free some space there"});
+  const std::string run_to = " run " + program + " --inputs " + inputs + " --outputs ";
+  for (const std::string& command : {run_to, std::string(" cache export ")}) {
+    const Run run = run_program({"/bin/sh", "-c", "ulimit -f 1; exec " QCG_CLI + command + (dir / "out")});
+    INFO(command, run.err);
+    CHECK(run.status == 3);
+    CHECK(run.err.find("error[Io]: " + (dir / "out")) != std::string::npos);
+    CHECK(!fs::exists(dir / "out"));
+  }
+}
+
+TEST_CASE("an empty word names nothing") {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"run", "", "--inputs", "x"},
+                                                    {"run", "p.qcg", "--inputs", "x", "--outputs", ""},
+                                                    {"compile", kMlp, "-o", ""},
+                                                    {"cache", "export", ""},
+                                                    {"cache", "stats", "--cache-dir", ""}})
+    check_error(arguments, 2, "Usage", {"must not be empty"});
+}
+
 TEST_CASE("a stderr that cannot be written changes no exit status") {
   TempDir dir;
   const std::string cli = QCG_CLI, graph = source_path("examples/native/linear_w8.json");
