@@ -173,7 +173,8 @@ void add_compile_command(CLI::App& app, Session& session) {
       ->check(CLI::Range(1, 4096));
   sub->add_option("--jobs", o.jobs, "compiler processes at once (default: cores, bounded by memory)")
       ->check(CLI::Range(1, 4096));
-  sub->add_option("--m", o.m_list, "rows to tune at, comma separated (default 1,4,16,64,256,1024)")
+  sub->add_option("--m", o.m_list,
+                  "rows to tune at, comma separated (default 1,4,16,64,128,257; with --tune=full 256 and 1024 at the end)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
   sub->add_option("--pin", o.pin, "replay the winners of this tune log");
