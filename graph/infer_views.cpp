@@ -298,6 +298,16 @@ Result<Types> infer_chunk(const OpArgs& a) {
   return split_evenly(a, "chunks", axis, size == 0 ? 0 : (size - 1) / chunks + 1);
 }
 
+// One part without that axis per element of it.
+Result<Types> infer_unbind(const OpArgs& a) {
+  QCG_TRY(axis, constant_axis(a));
+  const Value& self = a.tensor("self");
+  if (self.shape[axis].constant() > kMaxParts) return a.fail("dim", "too many parts");
+  Shape shape = self.shape;
+  shape.erase(shape.begin() + static_cast<ptrdiff_t>(axis));
+  return Types(static_cast<size_t>(self.shape[axis].constant()), {self.dtype, shape});
+}
+
 Result<Types> infer_split_with_sizes(const OpArgs& a) {
   const Value& self = a.tensor("self");
   if (self.shape.empty()) return a.fail("self", "a tensor without axes cannot be split");
@@ -404,6 +414,7 @@ constexpr InferRow kRules[] = {
     {"aten.split.Tensor", infer_split},
     {"aten.split_with_sizes.default", infer_split_with_sizes},
     {"aten.chunk.default", infer_chunk},
+    {"aten.unbind.int", infer_unbind},
     {"aten.cat.default", infer_cat},
     {"aten.concat.default", infer_cat},
     {"aten.stack.default", infer_stack},

@@ -198,6 +198,7 @@ constexpr Row kRows[] = {
     {"aten.split.Tensor", "(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", OpRole::view},
     {"aten.split_with_sizes.default", "(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", OpRole::view},
     {"aten.chunk.default", "(Tensor self, int chunks, int dim=0) -> Tensor[]", OpRole::view},
+    {"aten.unbind.int", "(Tensor self, int dim=0) -> Tensor[]", OpRole::view},
     {"aten.sym_size.int", "(Tensor self, int dim) -> SymInt", OpRole::view},
     // pointwise, two operands or parameters; the plain one-operand ones are in kUnary
     {"aten.add.Tensor", "(Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor", OpRole::pointwise},

@@ -110,6 +110,17 @@ Result<Tensors> run_split(const RefContext& c) {
   return parts;
 }
 
+Result<Tensors> run_unbind(const RefContext& c) {
+  const Tensor& t = first_tensor(c).data;
+  const size_t axis = c.axis("dim", t.shape.size());
+  Tensors parts;
+  for (size_t i = 0; i < c.node.outputs.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i);
+    parts.push_back(t.slice(axis, at, at + 1).reshape(c.sizes(i)));
+  }
+  return parts;
+}
+
 template <class T, class Read>
 std::vector<T> concatenate(const RefContext& c, size_t axis, const std::vector<int64_t>& shape, Read&& read) {
   int64_t outer = 1, inner = 1, total = 1;
@@ -196,6 +207,7 @@ constexpr RefRow kRules[] = {
     {"aten.split.Tensor", run_split},
     {"aten.split_with_sizes.default", run_split},
     {"aten.chunk.default", run_split},
+    {"aten.unbind.int", run_unbind},
     {"aten.cat.default", run_cat},
     {"aten.concat.default", run_cat},
     {"aten.stack.default", run_cat},  // the parts lie as slices of size 1 would

@@ -114,10 +114,8 @@ class NoopFolder {
 
   void fold(NodeId id) {
     fold_in_place(id);
-    if (is_any(graph_.nodes[id], kSplits)) {
-      fold_split(id);
-      return;
-    }
+    if (is_any(graph_.nodes[id], kSplits)) return fold_split(id);
+    if (is_op(graph_.nodes[id], "aten.unbind.int")) return fold_unbind(id);
     if (graph_.nodes[id].outputs.size() != 1 || graph_.nodes[id].args.empty()) return;
     canonicalize_cast(id);
     canonicalize_fill(id);
@@ -392,7 +390,7 @@ class NoopFolder {
     count_change("repeats into expanded axes");
   }
 
-  // split and chunk with known widths: one slice per piece (views of parameters if it is one).
+  // split and chunk with known widths: one slice per piece (views of parameters if it is one); unbind: one select.
   void fold_split(NodeId id) {
     const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
     const ValueId x = node.tensor("self");
@@ -400,19 +398,32 @@ class NoopFolder {
     if (!axis) return;
     Dim start(0);
     for (ValueId out : node.outputs) {
-      const ValueType type = type_of(out);
-      const Dim end = start + type.shape[*axis];
-      const OpSchema* slice = find_op("aten.slice.Tensor");
-      std::vector<Arg> args = make_args(
-          *slice, {{"self", x}, {"dim", Dim(static_cast<int64_t>(*axis))}, {"start", start}, {"end", end}});
-      const ValueId piece = emit(graph_, slice->name, std::move(args), type, node, graph_.value(out).name);
-      const NodeId piece_id = graph_.value(piece).producer;
-      graph_.nodes[piece_id].origins = node.origins;
-      alias_[out] = piece;
-      fold_parameter_view(piece_id);
+      const Dim end = start + graph_.value(out).shape[*axis];
+      emit_piece(node, out, "aten.slice.Tensor",
+                 {{"self", x}, {"dim", Dim(static_cast<int64_t>(*axis))}, {"start", start}, {"end", end}});
       start = end;
     }
     count_change("splits into slices");
+  }
+
+  void fold_unbind(NodeId id) {
+    const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
+    Dim index(0);
+    for (ValueId out : node.outputs) {
+      emit_piece(node, out, "aten.select.int",
+                 {{"self", node.tensor("self")}, {"dim", node.arg("dim")}, {"index", index}});
+      index = index + Dim(1);
+    }
+    count_change("splits into slices");
+  }
+
+  void emit_piece(const Node& whole, ValueId out, std::string_view name, std::vector<NamedArg> args) {
+    const ValueId piece = emit(graph_, name, make_args(*find_op(name), std::move(args)), type_of(out), whole,
+                               graph_.value(out).name);
+    const NodeId id = graph_.value(piece).producer;
+    graph_.nodes[id].origins = whole.origins;
+    alias_[out] = piece;
+    fold_parameter_view(id);
   }
 
   Graph& graph_;

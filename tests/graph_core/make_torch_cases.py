@@ -585,6 +585,12 @@ def program(title, function, x):
     print("out", values_of(function(x)))
 
 
+def parts():
+    x = real(2, 3, 4)
+    case("aten.unbind.int", x)
+    case("aten.unbind.int", x, -1)
+
+
 products()
 moves()
 pointwise()
@@ -604,3 +610,4 @@ for title, function, x in torch_quantizations.programs():
 fp8_scales()
 constants()
 far_ends()
+parts()
