@@ -262,10 +262,34 @@ class TorchExportReader {
     return std::string("node");
   }
 
+  // out_dtype(the op, the dtype of its result, its operands)
+  Result<std::vector<Arg>> read_out_dtype(const JsonCursor& inputs) const {
+    std::vector<JsonCursor> given;
+    for (JsonCursor input : inputs) {
+      QCG_TRY(argument, input.at("arg"));
+      QCG_TRY(value, read_union(argument));
+      given.push_back(value);
+    }
+    const auto holds = [&](size_t i, std::string_view kind) { return i < given.size() && given[i].key() == kind; };
+    if (!holds(0, "as_operator") || !holds(1, "as_scalar_type"))
+      return inputs.bad("out_dtype lacks its operator or its dtype", kReexport);
+    QCG_TRY(name, given[0].string());
+    QCG_TRY(dtype, read_export_dtype(given[1]));
+    if (name != "torch.ops.aten.mm.default" || dtype != DType::i32)
+      return given[0].unsupported("out_dtype of " + quote(name) + " with results of " + std::string(dtype_name(dtype)),
+                                  "out_dtype is read where it is aten.mm with results of i32, which is aten._int_mm");
+    if (given.size() != 4 || !holds(2, "as_tensor") || !holds(3, "as_tensor"))
+      return inputs.bad("aten.mm takes two tensors", kReexport);
+    QCG_TRY(self, read_tensor_name(given[2], scope_));
+    QCG_TRY(mat2, read_tensor_name(given[3], scope_));
+    return std::vector<Arg>{self, mat2};
+  }
+
   // `swapped`: self and other changed places.
   Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) const {
     QCG_TRY(inputs, node.array_at("inputs"));
     if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kReexport);
+    if (*node.string_at("target") == kOutDtype) return read_out_dtype(inputs);
     std::vector<Arg> args(op.args.size());
     std::vector<bool> given(op.args.size());
     for (JsonCursor input : inputs) {

@@ -28,7 +28,6 @@ constexpr Remedy kRemedies[] = {
      "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
     {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
     {"aten.copy_.", "write slices as values: exported = exported.run_decompositions() before torch.export.save"},
-    {"higher_order.out_dtype", "out_dtype is not supported: use torchao's quantize_, which writes _int_mm"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
@@ -95,6 +94,7 @@ std::string remedies_for(const std::vector<Missing>& missing) {
 const OpSchema* find_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (!target.starts_with(kPrefix)) return nullptr;
+  if (target == kOutDtype) return find_op("aten._int_mm.default");
   const OpSchema* op = find_op(target.substr(kPrefix.size()));
   return op && op->role != OpRole::internal ? op : nullptr;
 }

@@ -23,6 +23,9 @@ enum class TorchTarget {
 TorchTarget classify_target(std::string_view target);
 const OpSchema* find_torch_op(std::string_view target);  // nullptr unless TorchTarget::op
 
+// out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
+inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";
+
 // sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with self
 // and other swapped; nullptr where self is a tensor, or no op does.
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op);

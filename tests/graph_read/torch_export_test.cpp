@@ -178,6 +178,35 @@ TEST_CASE("torch.export: operators that may not come from a file") {
   CHECK(classify_target("torch.ops.aten.linear.default") == TorchTarget::op);
 }
 
+TEST_CASE("torch.export: out_dtype of an integer mm is _int_mm") {
+  Json j = small_export();
+  auto argument = [](const char* kind, Json value) { return Json{{"name", ""}, {"arg", {{kind, value}}}, {"kind", 1}}; };
+  Json hop = node_of(j, 1);
+  hop["target"] = "torch.ops.higher_order.out_dtype";
+  const Json x = {{"name", "x"}};
+  hop["inputs"] = {argument("as_operator", "torch.ops.aten.bmm.default"), argument("as_scalar_type", 4),
+                   argument("as_tensor", x), argument("as_tensor", x)};
+  graph_of(j)["nodes"] = Json::array({hop});
+  SUBCASE("another operator") {
+    Error e = error_of(j);
+    CHECK(e.code == ErrorCode::Unsupported);
+    CHECK(contains(e.message, "out_dtype of 'torch.ops.aten.bmm.default'"));
+  }
+  SUBCASE("no dtype") {
+    graph_of(j)["nodes"][0]["inputs"].erase(1);
+    CHECK(contains(error_of(j).message, "lacks its operator or its dtype"));
+  }
+  SUBCASE("one operand") {
+    graph_of(j)["nodes"][0]["inputs"][0]["arg"]["as_operator"] = "torch.ops.aten.mm.default";
+    graph_of(j)["nodes"][0]["inputs"].erase(3);
+    CHECK(contains(error_of(j).message, "two tensors"));
+  }
+  SUBCASE("operands that are not i8") {  // they are read, and are those of _int_mm
+    graph_of(j)["nodes"][0]["inputs"][0]["arg"]["as_operator"] = "torch.ops.aten.mm.default";
+    CHECK(contains(error_of(j).message, "_int_mm"));
+  }
+}
+
 TEST_CASE("torch.export: source lines") {
   CHECK(source_from_stack_trace("File \"a/b/model.py\", line 7, in forward") == "model.py:7");
   CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f") == "x.py:1");
