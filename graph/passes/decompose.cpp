@@ -8,6 +8,7 @@
 //   matmul of vectors                 reshape + matmul
 //   select                            slice + reshape
 //   cat of unlike parts               cat of the same, cast, without those of shape [0]
+//   x + a size known at run time      a sum of ones, see size_operand.h
 //   softmax, layer_norm, …            see composed_ops.h
 //
 // So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
@@ -22,6 +23,7 @@
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
+#include "graph/passes/size_operand.h"
 #include "graph/patterns/gemm.h"
 
 namespace qcg {
@@ -66,6 +68,7 @@ class Decomposer : OpEmitter {
     else if (is_scaled_product(like_.op->name)) results = {scaled_product()};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
+    else if (computes_with_size(like_)) results = {sizes_.put_into(*this, graph_, like_)};
     else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
@@ -402,6 +405,7 @@ class Decomposer : OpEmitter {
   }
 
   PassContext& context_;
+  SizeTensors sizes_;
 };
 
 }  // namespace

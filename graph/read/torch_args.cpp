@@ -156,6 +156,11 @@ Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, cons
   if (auto arg = read_tensors(value, spec.kind, scope)) return std::move(*arg);
   if (auto arg = read_numbers(value, spec.kind, scope)) return std::move(*arg);
   if (auto arg = read_words(value, spec.kind)) return std::move(*arg);
+  if (value.key() == "as_sym_float")
+    return argument.unsupported(
+        "argument " + quote(spec.name) + " is a fraction or a power of a size that is known only at run time",
+        "export with that axis static, compute with tensors (x.sum() / x.shape[0], not x.sum() * (1 / x.shape[0])), or "
+        "make the number an input");
   std::string_view wanted = "something else";
   for (const KindText& row : kKindTexts)
     if (row.kind == spec.kind) wanted = row.text;

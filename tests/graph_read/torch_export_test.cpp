@@ -207,6 +207,17 @@ TEST_CASE("torch.export: out_dtype of an integer mm is _int_mm") {
   }
 }
 
+TEST_CASE("torch.export: a fraction of a size says what it is") {
+  Json j = small_export();
+  Json scale = node_of(j, 1);
+  scale["target"] = "torch.ops.aten.mul.Tensor";
+  scale["inputs"].push_back({{"name", "other"}, {"arg", {{"as_sym_float", {{"as_name", "pow_1"}}}}}, {"kind", 1}});
+  graph_of(j)["nodes"][1] = scale;
+  Error e = error_of(j);
+  CHECK(e.code == ErrorCode::Unsupported);
+  CHECK(contains(e.message, "known only at run time"));
+}
+
 TEST_CASE("torch.export: source lines") {
   CHECK(source_from_stack_trace("File \"a/b/model.py\", line 7, in forward") == "model.py:7");
   CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f") == "x.py:1");

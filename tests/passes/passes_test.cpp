@@ -329,6 +329,19 @@ graph(%x: f32[4, 4]) {
   }
 }
 
+TEST_CASE("a size as a number is an error where no operator takes it as a tensor") {
+  Graph graph = parse(R"(symbol s0 in [1, 64]
+graph(%x: f32[s0, 16]) {
+  %y = aten.clamp.default(%x, max = s0) : f32[s0, 16]
+  return %y
+}
+)");
+  const auto reports = run_passes(graph);
+  REQUIRE(!reports.ok());
+  CHECK(reports.error().code == ErrorCode::Unsupported);
+  CHECK(reports.error().message.find("size known only at run time") != std::string::npos);
+}
+
 TEST_CASE("tied weights are found by their bytes") {
   Graph graph = parse(R"(symbol s0 in [1, 8]
 param @a: f32[8, 16]
