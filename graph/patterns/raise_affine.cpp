@@ -210,16 +210,25 @@ class Raiser {
     static const Pattern kPattern = dequantized();
     auto m = match(kPattern, id);
     const Node* quantize = m ? producer_if(graph_, m->value("q"), "torchao.quantize_affine.default") : nullptr;
-    if (!quantize || quantize->tensor("scale") != m->value("scale") ||
-        quantize->tensor("zero_point") != m->value("zero"))
+    if (!quantize || quantize->tensor("scale") != m->value("scale") || !is_zero_point(*quantize, m->value("zero")))
       return false;
     const Node q = *quantize;
     const ValueId out = graph_.nodes[id].outputs[0];
     if (graph_.value(out).shape != graph_.value(m->value("q")).shape || !is_floating(graph_.value(out).dtype))
       return false;
-    dequantize(id, m->value("q"), q.arg("block_size"), m->value("scale"), m->value("zero"), q.arg("quant_min"),
+    dequantize(id, m->value("q"), q.arg("block_size"), m->value("scale"), q.tensor("zero_point"), q.arg("quant_min"),
                q.arg("quant_max"));
     return true;
+  }
+
+  // The quantization's own, or the 0 in whose place a symmetric one was given the zero point that it chose.
+  bool is_zero_point(const Node& quantize, ValueId zero) const {
+    const ValueId own = quantize.tensor("zero_point");
+    if (own == zero) return true;
+    const Node* choice = producer_if(graph_, own, "torchao.choose_qparams_affine.default");
+    const auto low = as_integer(quantize.arg("quant_min")), high = as_integer(quantize.arg("quant_max"));
+    return choice && *choice->arg("mapping_type").get<std::string>() == "SYMMETRIC" && low && high &&
+           *low + *high + 1 == 0 && is_zero(zero);
   }
 
   void dequantize(NodeId id, ValueId input, Arg block, ValueId scale, ValueId zero, Arg low, Arg high) {
