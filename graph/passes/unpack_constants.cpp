@@ -11,6 +11,7 @@
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), a cast in which integers may
 //     wrap, and arithmetic whose result is repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
+// What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
 // A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp becomes
 // a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
 //
@@ -42,6 +43,20 @@ bool needs_constants(const Graph& graph, const Node& node) {
          graph.value(node.outputs[0]).dtype != DType::boolean;
 }
 
+// What linears that come with packed weights unpack when they are recognized.
+bool is_packed(const Node& node, std::string_view arg) {
+  if (node.op->name.starts_with("aten._weight_int4pack_mm")) return arg == "mat2" || arg == "qScaleAndZeros";
+  return node.op->name == "torchao.da8w4_linear_cpu.default" && (arg == "compensation" || arg.starts_with("weight"));
+}
+
+template <class F>
+void for_each_packed(const Graph& graph, const Node& node, F&& f) {
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const ValueId* id = node.args[i].get<ValueId>();
+    if (id && *id != kNoValue && !is_parameter(graph, *id) && is_packed(node, node.op->args[i].name)) f(*id);
+  }
+}
+
 bool has_symbols(const Arg& arg) {
   const Dim* one = arg.get<Dim>();
   const auto* many = arg.get<std::vector<Dim>>();
@@ -59,8 +74,11 @@ class Unpacker {
   Unpacker(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
 
   Status run() {
-    if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
-                     [&](const Node& node) { return needs_constants(graph_, node); }))
+    if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
+          bool packed = false;
+          for_each_packed(graph_, node, [&](ValueId) { packed = true; });
+          return packed || needs_constants(graph_, node);
+        }))
       return {};
     graph_.remove_dead();  // assertions read what is of no use any more
     find_constants();
@@ -114,6 +132,7 @@ class Unpacker {
         continue;
       }
       if (needed) QCG_CHECK(check_constant(*node));
+      for_each_packed(graph_, *node, [&](ValueId id) { needed_[id] = constant_[id]; });
       for (ValueId out : node->outputs) needed = needed || needed_[out];
       if (needed) for_each_input(*node, [&](ValueId id) { needed_[id] = true; });
     }
