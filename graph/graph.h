@@ -16,7 +16,7 @@
 //       N segments weights[j] [Nj, K] (parameters; scales[j], zeros[j], offsets[j] [Nj, G]; biases[j] [Nj] or none), see
 //       scheme.h.
 //       scales, zeros, offsets and biases have one entry per weight, kNoValue where absent (add_node fills in lists left empty).
-//       x_scale, x_zero: [..., 1] or one element, float and integer, of a quantized activation; else none. x_zero none = symmetric.
+//       x_scale, x_zero: [..., 1] or one element, f32 and i32, of a quantized activation; else none. x_zero none = symmetric.
 //       epilogue[i] is output i's expression over accJ (segment J incl. bias) and inI (operands[I], broadcast).
 //       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
 //   qcg.loop(operands, exprs, integers) -> outputs pointwise: output i = exprs[i] over broadcast operands; in f32, or, with

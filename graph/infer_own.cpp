@@ -59,6 +59,9 @@ Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& scheme) {
     if (v && !scheme.quantized_activation) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
     if (v && v->shape != per_row && !product(v->shape).is_constant(1))
       return a.fail(name, fmt::format("expected {}, got {}", to_string(per_row), describe(*v)));
+    const DType read_as = name == "x_scale" ? DType::f32 : DType::i32;  // by kernels
+    if (v && v->dtype != read_as)
+      return a.fail(name, fmt::format("expected {}, got {}", dtype_name(read_as), describe(*v)));
   }
   if (scheme.quantized_activation && !a.optional_tensor("x_scale"))
     return a.fail("x_scale", fmt::format("scheme {} needs it", scheme.name));

@@ -80,6 +80,9 @@ Result<Types> infer_da8w4(const OpArgs& a) {
   for (std::string_view name : {"input_scales", "input_qzeros"})
     if (const Value& v = a.tensor(name); !(product(v.shape) == product(shape)))
       return a.fail(name, fmt::format("{} for rows {}", describe(v), to_string(shape)), "one value per row");
+  const bool has_zeros = x.dtype == DType::u8;  // others are not read
+  if (a.tensor("input_scales").dtype != DType::f32 || (has_zeros && a.tensor("input_qzeros").dtype != DType::i32))
+    return a.fail("input_scales", "expected scales in f32 and zero points in i32");
   if (const Value* bias = a.optional_tensor("bias"); bias && bias->shape != Shape{Dim(n)})
     return a.fail("bias", fmt::format("expected [{}], got {}", n, describe(*bias)));
   if (!is_floating(*a.dtype("output_dtype"))) return a.fail("output_dtype", "expected a floating dtype");

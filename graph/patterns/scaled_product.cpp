@@ -143,14 +143,15 @@ class Builder {
   Missing take_integer_rows() {
     spec_.scheme = *scheme_info(spec_.scheme).under_int8;
     spec_.x = p_.x.value;
-    spec_.x_scale = p_.x.scale.value == kNoValue ? add_one() : per_row(p_.x.scale);
+    spec_.x_scale = p_.x.scale.value == kNoValue ? add_one() : cast_to(per_row(p_.x.scale), DType::f32);
     if (p_.x.zero.value == kNoValue || (is_parameter(graph_, p_.x.zero.value) && is_all_zero(graph_, p_.x.zero.value)))
       return std::nullopt;
-    spec_.x_zero = e_.to(per_row(p_.x.zero), DType::i32);
-    if (const Node* cast = producer_if(graph_, spec_.x_zero, "aten.to.dtype");
-        cast && is_parameter(graph_, cast->tensor("self")))
-      spec_.x_zero = cast_parameter(graph_, cast->tensor("self"), DType::i32);
+    spec_.x_zero = cast_to(per_row(p_.x.zero), DType::i32);
     return std::nullopt;
+  }
+
+  ValueId cast_to(ValueId id, DType dtype) {
+    return is_parameter(graph_, id) ? cast_parameter(graph_, id, dtype) : e_.to(id, dtype);
   }
 
   ValueId add_one() {

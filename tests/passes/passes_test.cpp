@@ -329,6 +329,24 @@ graph(%x: f32[4, 4]) {
   }
 }
 
+TEST_CASE("the scale of integer rows is f32, however it is stored") {
+  Graph before = parse(R"(param @w: i8[16, 24]
+param @s: f32[24]
+param @sx: bf16[]
+graph(%x: i8[4, 16], %sy: bf16[4, 1]) {
+  %y = tensor_cast.static_quant_linear.default(%x, @w, @s, none, @sx, none, none, out_dtype = bf16) : bf16[4, 24]
+  %z = tensor_cast.static_quant_linear.default(%x, @w, @s, none, %sy, none, none, out_dtype = bf16) : bf16[4, 24]
+  return %y, %z
+}
+)");
+  bind_random(before, 1);
+  Graph after = before;
+  REQUIRE(run_passes(after).ok());
+  for (const Node& node : after.nodes)
+    if (node.op->name == "qcg.linear") CHECK(after.value(node.tensor("x_scale")).dtype == DType::f32);
+  check_same_values(before, after, 2);
+}
+
 TEST_CASE("a size as a number is an error where no operator takes it as a tensor") {
   Graph graph = parse(R"(symbol s0 in [1, 64]
 graph(%x: f32[s0, 16]) {
