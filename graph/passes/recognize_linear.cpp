@@ -264,7 +264,7 @@ class LinearFinder {
           why += (why.empty() ? "" : "; ") + std::string(miss.pattern) + ": " + miss.missing;
       if (why.empty()) why = "no pattern for a quantized linear looks like this";
       report_.skipped.push_back({node_name(graph_, node), why});
-      report_.notes.push_back(node_name(graph_, node) + " is not a linear with constant weights (" + why + ")");
+      report_.notes.push_back(node_name(graph_, node) + " is not a quantized or dense linear (" + why + ")");
     }
   }
 

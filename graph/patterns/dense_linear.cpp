@@ -16,7 +16,7 @@ Outcome build_dense(Graph& graph, const Match& m) {
   if (is_parameter(graph, gemm.x))
     return Outcome::miss("the left operand is a weight; only x times weight is a linear");
   const ValueId weight = constant_of(graph, gemm.w);
-  if (weight == kNoValue) return Outcome::miss("the right operand is computed at run time, not a weight");
+  if (weight == kNoValue) return Outcome::miss("the right operand" + how_computed(graph, gemm.w));
   const DType x = graph.value(gemm.x).dtype, w = graph.value(weight).dtype;
   if (!is_float_activation(x) || x != w)
     return Outcome::miss("activation " + std::string(dtype_name(x)) + " times weight " + std::string(dtype_name(w)) +

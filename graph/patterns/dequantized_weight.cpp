@@ -150,7 +150,7 @@ bool is_row_block(const Graph& graph, const Node& node) {
 std::optional<std::string> take_dequantized_weight(Graph& graph, NodeId dequantize, bool weight_kn, LinearSpec& spec) {
   const Node node = graph.nodes[dequantize];
   const ValueId w = node.tensor("input");
-  if (!is_parameter(graph, w)) return "the quantized weight is computed at run time";
+  if (!is_parameter(graph, w)) return "the quantized weight" + how_computed(graph, w);
   const Tensor data = graph.value(w).data;
   if (data.dtype != DType::i8 && data.dtype != DType::u8)
     return "the quantized weight is stored as " + std::string(dtype_name(data.dtype)) + ", not int8";

@@ -17,7 +17,7 @@ Outcome build_int_mm(Graph& graph, const Match& m) {
     w = permute->tensor("self");
     weight_kn = false;
   }
-  if (!is_parameter(graph, w)) return Outcome::miss("the right operand is computed at run time, not a weight");
+  if (!is_parameter(graph, w)) return Outcome::miss("the right operand" + how_computed(graph, w));
   const DType x = graph.value(m.value("x")).dtype;
   if (graph.value(w).dtype != DType::i8 || (x != DType::i8 && x != DType::u8))
     return Outcome::miss("the exact integer product is s8 or u8 times s8");

@@ -25,6 +25,19 @@ ValueId constant_of(Graph& graph, ValueId id) {
   return cast_parameter(graph, parameter, graph.value(id).dtype);
 }
 
+std::string how_computed(const Graph& graph, ValueId id) {
+  std::vector<ValueId> values = {id};
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (graph.value(values[i]).kind == ValueKind::input) return " is computed at run time";
+    const Node* node = producer_of(graph, values[i]);
+    if (!node) continue;
+    for_each_input(*node, [&](ValueId input) {
+      if (std::find(values.begin(), values.end(), input) == values.end()) values.push_back(input);
+    });
+  }
+  return " is computed from constants, in no way that a scheme is known by";
+}
+
 ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn) {
   if (!is_parameter(graph, weight)) return kNoValue;
   Tensor view = graph.value(weight).data;

@@ -67,6 +67,8 @@ extern const Recognizer kScaledProduct, kDynamicDequantized, kStaticDequantized,
 
 // Casts of parameters are parameters: the value itself, or its cast evaluated; kNoValue if `id` is neither.
 ValueId constant_of(Graph& graph, ValueId id);
+// " is computed at run time", or from constants alone: of an operand that is no parameter.
+std::string how_computed(const Graph& graph, ValueId id);
 // A weight operand as [N, K]: rank 2 in either orientation, rank 1 as [1, K], rank 3 whose batches are all the same.
 ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn);
 // A constant with `size` elements ([N], [N, 1], [1, N] …) as a view of this shape; kNoValue if it is something else.

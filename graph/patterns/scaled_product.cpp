@@ -54,7 +54,7 @@ class Builder {
     bool weight_kn = true;
     if (const Node* permute = producer_if(graph_, w, "aten.permute.default"))
       w = permute->tensor("self"), weight_kn = false;
-    if (!is_parameter(graph_, w)) return "the weight is computed at run time";
+    if (!is_parameter(graph_, w)) return "the weight" + how_computed(graph_, w);
     w = weight_matrix(graph_, w, weight_kn);
     const Tensor stored = graph_.value(w).data;
     switch (p_.w.coding) {
@@ -82,9 +82,9 @@ class Builder {
   // f32 [N, G], G from whichever of scale and zero point changes along K.
   Missing take_scales() {
     const BlockNumbers &scale = p_.w.scale, &zero = p_.w.zero;
-    if (!is_parameter(graph_, scale.value)) return "the scales of the weight are computed at run time";
+    if (!is_parameter(graph_, scale.value)) return "the scale of the weight" + how_computed(graph_, scale.value);
     if (zero.value != kNoValue && !is_parameter(graph_, zero.value))
-      return "the zero points of the weight are computed at run time";
+      return "the zero point of the weight" + how_computed(graph_, zero.value);
     if (zero.value != kNoValue && scale.group > 0 && zero.group > 0 && scale.group != zero.group)
       return "the scales and zero points of the weight have other groups";
     spec_.group = std::max(scale.group, zero.value == kNoValue ? 0 : zero.group);

@@ -14,7 +14,7 @@ Pattern int8pack_pattern() {
 
 Outcome build_int8pack(Graph& graph, const Match& m) {
   const ValueId w = m.value("w");
-  if (!is_parameter(graph, w)) return Outcome::miss("the int8 weight is computed at run time");
+  if (!is_parameter(graph, w)) return Outcome::miss("the int8 weight" + how_computed(graph, w));
   if (graph.value(w).dtype != DType::i8 || graph.value(w).shape.size() != 2)
     return Outcome::miss("the weight is not an int8 matrix");
   if (!is_float_activation(graph.value(m.value("x")).dtype))
