@@ -65,7 +65,7 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "quantized_decomposed.choose_qparams_per_token.default")) results = choose_symmetric_rows();
     else if (like_.op->name.find("choose_qparams_per_token_asymmetric") != std::string::npos)
       results = choose_asymmetric_rows();
-    else if (is_scaled_product(like_.op->name)) results = {scaled_product()};
+    else if (is_scaled_product(like_.op->name)) results = {write_scaled_product(*this, graph_, like_)};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
     else if (computes_with_size(like_)) results = {sizes_.put_into(*this, graph_, like_)};
@@ -147,20 +147,6 @@ class Decomposer : OpEmitter {
     const ValueId w = to(like_.tensor("mat2"), graph_.value(x).dtype);
     const ValueId wt = op("aten.permute.default", {{"self", w}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}});
     return binary("aten.mul.Tensor", op("aten.matmul.default", {{"self", x}, {"other", wt}}), like_.tensor("scales"));
-  }
-
-  ValueId scaled_product() {
-    auto p = read_scaled_product(graph_, like_);
-    if (!p.ok()) {
-      error_ = p.error();
-      return 0;
-    }
-    const Dim rows = product(p->lead);
-    const ValueId x = dequantize_x(*this, graph_, p->x, rows, p->k), w = dequantize_w(*this, graph_, p->w, p->n, p->k);
-    ValueId y = op("aten.matmul.default", {{"self", x}, {"other", transpose(w)}});
-    if (p->bias != kNoValue) y = binary("aten.add.Tensor", y, to(p->bias, DType::f32));
-    if (p->result_scale != kNoValue) y = binary("aten.div.Tensor", y, p->result_scale);
-    return y;
   }
 
   // Constants were folded before, so this one is computed at run time, or too large to be blown up.

@@ -91,4 +91,17 @@ ValueId dequantize_w(OpEmitter& e, const Graph& graph, const ScaledOperand& w, c
   return Dequantizer(e, graph, rows, k).run(e.transpose(w.value), w);
 }
 
+ValueId write_scaled_product(OpEmitter& e, const Graph& graph, const Node& node) {
+  auto p = read_scaled_product(graph, node);
+  if (!p.ok()) {
+    e.fail(p.error());
+    return 0;
+  }
+  const ValueId x = dequantize_x(e, graph, p->x, product(p->lead), p->k), w = dequantize_w(e, graph, p->w, p->n, p->k);
+  ValueId y = e.op("aten.matmul.default", {{"self", x}, {"other", e.transpose(w)}});
+  if (p->bias != kNoValue) y = e.binary("aten.add.Tensor", y, e.to(p->bias, DType::f32));
+  if (p->result_scale != kNoValue) y = e.binary("aten.div.Tensor", y, p->result_scale);
+  return y;
+}
+
 }  // namespace qcg

@@ -1,14 +1,17 @@
 // fold_constants: what depends on bound parameters alone is evaluated now, by the oracle, if it is small.
 //
-// Gate: constant_max_elements (default 1,048,576) elements of result, so that a weight that was stored quantized is never
-// blown up; larger results stay operations, unless they take no more bytes than what they are computed from. A product
-// whose weight became a constant this way is a dense linear.
+// Gate: constant_max_elements (default 1,048,576) elements of result; larger results stay operations, unless they take no
+// more bytes than what they are computed from, or are the weight of a product: then each run would make all of it again.
+// A product whose weight became a constant this way is a dense linear; that of two quantized matrices whose weight no
+// scheme took (fractional zero points, say) is written in small operations first.
 //
 // Why here: after recognize_linear, because `@w.to(bf16) * @scale` is the *definition* of a quantized weight and must not
 // be turned into a dense one first; before fold_epilogue, which wants biases and scales as plain parameters.
 #include <algorithm>
+#include <array>
 #include <set>
 
+#include "graph/passes/dequantize_operand.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/rewrite.h"
 
@@ -24,20 +27,66 @@ int64_t stored_bytes(const Tensor& data) {
   return elements * static_cast<int64_t>(dtype_bytes(data.dtype));
 }
 
-// Only parameters with bytes go in, and everything that comes out has a constant, small shape.
-bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements) {
+// A weight of four bits becomes f32.
+constexpr int64_t kMostGrowth = 8;
+
+// Computed from parameters with bytes alone, and multiplied by.
+std::vector<bool> find_weights(const Graph& graph) {
+  std::vector<bool> constant(graph.values.size()), weight(graph.values.size());
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    constant[id] = is_parameter(graph, id) && graph.value(id).data.bound();
+  for (const Node& node : graph.nodes) {
+    bool all = true;
+    for_each_input(node, [&](ValueId id) { all = all && constant[id]; });
+    for (ValueId out : node.outputs) constant[out] = all;
+  }
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    const bool multiplied =
+        node->op->role == OpRole::matmul || std::ranges::any_of(node->outputs, [&](ValueId id) { return weight[id]; });
+    if (multiplied) for_each_input(*node, [&](ValueId id) { weight[id] = constant[id]; });
+  }
+  return weight;
+}
+
+// Only parameters with bytes go in, and everything that comes out has a constant shape, small if it is no weight.
+bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements, const std::vector<bool>& weights) {
   if (node.outputs.empty() || node.op->role == OpRole::internal) return false;
   if (!reads_constants(graph, node)) return false;
-  int64_t bytes = 0;  // of what is read, less what is made
-  for_each_input(node, [&](ValueId id) { bytes += stored_bytes(graph.value(id).data); });
-  bool small = true;
+  int64_t read = 0, made = 0;  // bytes
+  for_each_input(node, [&](ValueId id) { read += stored_bytes(graph.value(id).data); });
+  bool small = true, weight = false;
   for (ValueId out : node.outputs) {
     const Dim elements = product(graph.value(out).shape);
     if (!elements.valid() || !elements.is_constant()) return false;
     small = small && elements.constant() <= max_elements;
-    bytes -= elements.constant() * static_cast<int64_t>(dtype_bytes(graph.value(out).dtype));
+    weight = weight || weights[out];
+    made += elements.constant() * static_cast<int64_t>(dtype_bytes(graph.value(out).dtype));
   }
-  return small || bytes >= 0;
+  return small || made <= (weight ? kMostGrowth : 1) * read;
+}
+
+bool has_constant_weight(const Graph& graph, const Node& node) {
+  auto p = is_scaled_product(node.op->name) ? read_scaled_product(graph, node) : Result<ScaledProduct>(ScaledProduct{});
+  if (!p.ok() || p->w.value == kNoValue) return false;
+  return std::ranges::all_of(std::array{p->w.value, p->w.scale.value, p->w.zero.value}, [&](ValueId id) {
+    return id == kNoValue || (is_parameter(graph, id) && graph.value(id).data.bound());
+  });
+}
+
+// What cannot be written is left to decompose, which says why.
+Status write_scaled_products(Graph& graph) {
+  for (NodeId id = 0, count = static_cast<NodeId>(graph.nodes.size()); id < count; ++id) {
+    if (!has_constant_weight(graph, graph.nodes[id])) continue;
+    const Node node = graph.nodes[id];
+    const ValueId out = node.outputs[0];
+    const Value type = graph.value(out);
+    OpEmitter e(graph, node);
+    const ValueId y = e.reshape(e.to(write_scaled_product(e, graph, node), type.dtype), type.shape);
+    if (e.status().ok()) graph.replace_uses(out, y);
+  }
+  QCG_CHECK(sort_nodes(graph));
+  graph.remove_dead();
+  return {};
 }
 
 bool multiplies_by(const Graph& graph, const std::set<ValueId>& made) {
@@ -52,9 +101,11 @@ bool multiplies_by(const Graph& graph, const std::set<ValueId>& made) {
 
 Status fold_constants(Graph& graph, PassContext& context) {
   std::set<ValueId> made;
+  QCG_CHECK(write_scaled_products(graph));
+  const std::vector<bool> weights = find_weights(graph);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
-    if (!is_foldable(graph, node, context.options.gates.constant_max_elements)) continue;
+    if (!is_foldable(graph, node, context.options.gates.constant_max_elements, weights)) continue;
     auto results = evaluate_node(graph, node);
     if (!results.ok()) {
       context.skip(node.origins.empty() ? node.op->name : node.origins.back(), results.error().message);

@@ -329,6 +329,44 @@ graph(%x: f32[4, 4]) {
   }
 }
 
+TEST_CASE("a weight that is computed from constants is evaluated, however large") {
+  Graph before = parse(R"(param @a: i8[24, 16]
+param @b: i8[8, 16]
+graph(%x: f32[4, 16]) {
+  %c = aten.cat.default([@a, @b]) : i8[32, 16]
+  %f = aten.to.dtype(%c, dtype = f32) : f32[32, 16]
+  %s = aten.sin.default(%f) : f32[32, 16]
+  %y = aten.linear.default(%x, %s) : f32[4, 32]
+  return %y
+}
+)");
+  bind_random(before, 1);
+  Graph after = before;
+  PassOptions small;
+  small.gates.constant_max_elements = 15;
+  REQUIRE(run_pass("fold_constants", after, small).ok());
+  REQUIRE(after.nodes.size() == 1);
+  CHECK(after.nodes[0].op->name == "qcg.linear");
+  check_same_values(before, after, 2);
+}
+
+TEST_CASE("a quantized product whose weight no scheme takes multiplies by the evaluated weight") {
+  Graph before = parse(R"(param @w: i8[16, 24]
+param @s: f32[24]
+param @z: f32[24]
+graph(%x: f32[4, 16]) {
+  %y = tensor_cast.static_quant_linear.default(%x, @w, @s, @z, none, none, none, out_dtype = none) : f32[4, 24]
+  return %y
+}
+)");
+  bind_random(before, 1);
+  Graph after = before;
+  REQUIRE(run_passes(after).ok());
+  REQUIRE(after.nodes.size() == 1);
+  CHECK(after.nodes[0].op->name == "qcg.linear");
+  check_same_values(before, after, 2);
+}
+
 TEST_CASE("the scale of integer rows is f32, however it is stored") {
   Graph before = parse(R"(param @w: i8[16, 24]
 param @s: f32[24]
