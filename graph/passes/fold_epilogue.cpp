@@ -12,14 +12,16 @@
 // is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/steps.h), and everywhere with
 // --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns
 // the last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of constant
-// parameters folds as well, so that between two linears only int8 is stored; its dequantization is one multiplication
-// more.
+// parameters folds as well, in one op or written by hand, so that between two linears only int8 is stored; its
+// dequantization is one multiplication more.
 //
 // Gates: epilogue_max_operands (6), epilogue_max_nodes (64) in one expression, epilogue_max_outputs (16).
 //
 // Why here: after merge_sibling_linears, so that silu(gate) * up sees both segments; after decompose, so that nothing
 // pointwise hides in a larger op; before lower_loops, which takes what is left.
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "graph/infer.h"
 #include "graph/passes/linear_node.h"
@@ -35,8 +37,28 @@ namespace {
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-// A quantization clamps before it stores, so that its codes are in range and whole.
-bool is_quantized_result(const Node& node, DType dtype) { return is_byte(dtype) && node.op->role == OpRole::quantize; }
+bool is_call(const Expr& expr, std::string_view function) {
+  return expr.kind == ExprKind::call && expr.function == function;
+}
+
+// Whole numbers, which stay that in every float.
+bool is_whole(const Expr& expr) {
+  if (expr.kind == ExprKind::number) return expr.value == std::nearbyint(expr.value);
+  if (expr.kind == ExprKind::cast) return is_float(expr.dtype) && is_whole(expr.args[0]);
+  if (is_call(expr, "round_even") || is_call(expr, "floor")) return true;
+  constexpr std::array kKeep = {"add", "sub", "clamp", "min", "max"};
+  return std::ranges::any_of(kKeep, [&](const char* keep) { return is_call(expr, keep); }) &&
+         std::ranges::all_of(expr.args, is_whole);
+}
+
+// Whole numbers that this byte holds, clamped to its range or to less: a quantization written by hand.
+bool is_code_of(DType dtype, const Expr& expr) {
+  if (expr.kind == ExprKind::cast) return is_float(expr.dtype) && is_code_of(dtype, expr.args[0]);
+  const double least = dtype == DType::u8 ? 0 : -128, greatest = dtype == DType::u8 ? 255 : 127;
+  if (!is_call(expr, "clamp") || !is_whole(expr)) return false;
+  const Expr &low = expr.args[1], &high = expr.args[2];
+  return low.kind == ExprKind::number && low.value >= least && high.kind == ExprKind::number && high.value <= greatest;
+}
 
 class EpilogueFolder {
  public:
@@ -147,10 +169,10 @@ class EpilogueFolder {
   std::optional<std::string> why_not(NodeId id, const LinearNode& linear, const Node& node, const Pointwise& pointwise,
                                      const std::vector<Operand>& operands) const {
     const Value& out = graph_.value(node.outputs[0]);
-    if (!is_float(out.dtype) && !is_quantized_result(node, out.dtype))
-      return "its result is " + std::string(dtype_name(out.dtype)) + ", not floating point";
     const Operand& own =
         *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
+    if (!is_float(out.dtype) && !gives_codes(linear, node, own))
+      return "its result is " + std::string(dtype_name(out.dtype)) + ", not floating point";
     const Shape& shape = graph_.value(linear.outputs[static_cast<size_t>(own.output)]).shape;
     const Shape& seen = own.viewed ? graph_.value(own.view).shape : shape;
     if (out.shape != seen)
@@ -170,6 +192,13 @@ class EpilogueFolder {
         return "operand " + value.name + " " + to_string(value.shape) + " does not broadcast over the linear's rows";
     }
     return check_gates(linear, pointwise, operands);
+  }
+
+  // A quantization clamps before it stores, so that its codes are in range and whole; a cast needs to be given such.
+  bool gives_codes(const LinearNode& linear, const Node& node, const Operand& own) const {
+    const DType dtype = graph_.value(node.outputs[0]).dtype;
+    if (!is_byte(dtype) || node.op->role == OpRole::quantize) return is_byte(dtype);
+    return is_op(node, "aten.to.dtype") && is_code_of(dtype, linear.epilogue[static_cast<size_t>(own.output)]);
   }
 
   // Behind a row view: the same for every row, or one per element.
