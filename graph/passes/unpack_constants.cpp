@@ -132,7 +132,7 @@ class Unpacker {
         continue;
       }
       if (needed) QCG_CHECK(check_constant(*node));
-      for_each_packed(graph_, *node, [&](ValueId id) { needed_[id] = constant_[id]; });
+      for_each_packed(graph_, *node, [&](ValueId id) { needed_[id] = needed_[id] || constant_[id]; });
       for (ValueId out : node->outputs) needed = needed || needed_[out];
       if (needed) for_each_input(*node, [&](ValueId id) { needed_[id] = true; });
     }
