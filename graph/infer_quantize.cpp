@@ -90,11 +90,26 @@ Result<Types> infer_dequantize(const OpArgs& a) {
   return one(*a.dtype("output_dtype"), x.shape);
 }
 
+// tensor_cast's: scale and offset broadcast.
+Result<Types> infer_quantize_by(const OpArgs& a) {
+  const Value& x = a.tensor("x");
+  if (!is_floating(x.dtype)) return a.fail("x", "expected a floating dtype, got " + describe(x));
+  if (!is_floating(a.tensor("scale").dtype))
+    return a.fail("scale", "expected a floating dtype, got " + describe(a.tensor("scale")));
+  for (std::string_view name : {"scale", "offset"})
+    if (const Value* v = a.optional_tensor(name); v && broadcast(x.shape, v->shape) != x.shape)
+      return a.fail(name, fmt::format("{} does not broadcast to {}", describe(*v), to_string(x.shape)));
+  if (!is_byte(*a.dtype("out_dtype")))
+    return a.unsupported("out_dtype", fmt::format("quantization to {}", dtype_name(*a.dtype("out_dtype"))), "use i8 or u8");
+  return one(*a.dtype("out_dtype"), x.shape);
+}
+
 constexpr InferRow kRules[] = {
     {"torchao.choose_qparams_affine.default", infer_choose_qparams},
     {"torchao.choose_scale_float8.default", infer_choose_scale_float8},
     {"torchao.quantize_affine.default", infer_quantize},
     {"torchao.dequantize_affine.default", infer_dequantize},
+    {"tensor_cast.quantize.default", infer_quantize_by},
 };
 
 }  // namespace

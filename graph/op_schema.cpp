@@ -79,6 +79,8 @@ constexpr Row kRows[] = {
      "(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, "
      "Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=f32) -> Tensor",
      OpRole::quantize},
+    {"tensor_cast.quantize.default", "(Tensor x, Tensor scale, Tensor? offset, ScalarType out_dtype=i8) -> Tensor",
+     OpRole::quantize},
     // quantized_decomposed: PyTorch 2 Export's own quantization (torch.ao.quantization.fx._decomposed)
     {"quantized_decomposed.quantize_per_tensor.default",
      "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",

@@ -254,11 +254,30 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
                  make_ints(row_shape, std::move(zeros))};
 }
 
+// In f32, as decompose.cpp writes it.
+Result<Tensors> run_quantize_by(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  const std::vector<double> x = read_doubles(c.tensor("x").data),
+                            scales = read_doubles(broadcast_to(c.tensor("scale").data, shape));
+  const RefValue* offset = c.optional_tensor("offset");
+  const std::vector<double> offsets =
+      offset ? read_doubles(broadcast_to(offset->data, shape)) : std::vector<double>(x.size(), 0);
+  const bool is_signed = c.dtype(0) == DType::i8;
+  std::vector<int64_t> q(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float steps = std::nearbyint(static_cast<float>(x[i]) / static_cast<float>(scales[i]));
+    const double code = steps + static_cast<float>(offsets[i]);
+    q[i] = to_integer(c.dtype(0), is_signed ? std::clamp(code, -128.0, 127.0) : std::clamp(code, 0.0, 255.0));
+  }
+  return Tensors{make_ints(shape, std::move(q))};
+}
+
 constexpr RefRow kRules[] = {
     {"torchao.choose_qparams_affine.default", run_choose_qparams},
     {"torchao.choose_scale_float8.default", run_choose_scale_float8},
     {"torchao.quantize_affine.default", run_quantize},
     {"torchao.dequantize_affine.default", run_dequantize},
+    {"tensor_cast.quantize.default", run_quantize_by},
     {"qcg.quantize_rows", run_quantize_rows},
 };
 

@@ -108,13 +108,24 @@ Values stack(OpEmitter& e, const Graph& graph, const Node& node) {
   return {e.op("aten.cat.default", {{"tensors", parts}, {"dim", Dim(static_cast<int64_t>(axis))}})};
 }
 
+// clamp(round(x / scale) + offset), in f32. A number is written as one, so that an epilogue sees whether it is whole.
+Values quantize(OpEmitter& e, const Graph& graph, const Node& node) {
+  const bool is_signed = graph.value(node.outputs[0]).dtype == DType::i8;
+  const ValueId x = e.to(node.tensor("x"), DType::f32), offset = node.tensor("offset");
+  ValueId q = e.unary("aten.round.default", e.binary("aten.div.Tensor", x, node.tensor("scale")));
+  const auto number = offset == kNoValue ? std::optional(0.0) : constant_number(graph, offset);
+  if (number != 0) q = sum(e, q, number ? Arg(*number) : Arg(e.to(offset, DType::f32)));
+  return {e.op("aten.clamp.default",
+               {{"self", q}, {"min", is_signed ? -128.0 : 0.0}, {"max", is_signed ? 127.0 : 255.0}})};
+}
+
 constexpr ComposedOp kRows[] = {
     {"aten.softmax.int", softmax},           {"aten._softmax.default", softmax},
     {"aten.log_softmax.int", log_softmax},   {"aten._log_softmax.default", log_softmax},
     {"aten.layer_norm.default", layer_norm}, {"aten.native_layer_norm.default", native_layer_norm},
     {"aten.rms_norm.default", rms_norm},     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},           {"aten.baddbmm.default", baddbmm},
-    {"aten.stack.default", stack},
+    {"aten.stack.default", stack},           {"tensor_cast.quantize.default", quantize},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   layer_norm, rms_norm     means over the last axes, pointwise
 //   glu, prelu, baddbmm      slices, products and sums
 //   stack                    cat of reshapes
+//   tensor_cast.quantize     clamp(round(x / scale) + offset)
 //
 // As torch's kernels do, what is bf16 or f16 is computed in f32 and rounded once, at the end.
 #pragma once

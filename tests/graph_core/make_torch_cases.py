@@ -591,6 +591,13 @@ def parts():
     case("aten.unbind.int", x, -1)
 
 
+def quantized_inputs():
+    x, scale = real(3, 4, scale=90.0), real(3, 1).abs() + 0.3
+    case("tensor_cast.quantize.default", x, torch.tensor(0.5), None)
+    case("tensor_cast.quantize.default", x.to(torch.bfloat16), scale, torch.tensor([3], dtype=torch.int32), torch.uint8)
+    case("tensor_cast.quantize.default", x, scale.to(torch.bfloat16), torch.tensor(-7.0), torch.int8)
+
+
 products()
 moves()
 pointwise()
@@ -611,3 +618,4 @@ fp8_scales()
 constants()
 far_ends()
 parts()
+quantized_inputs()

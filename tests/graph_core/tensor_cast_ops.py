@@ -1,4 +1,5 @@
-"""The quantized linears of tensor_cast (Ascend/msmodeling), from its docstrings; upstream they have shapes only.
+"""The quantized linears of tensor_cast (Ascend/msmodeling) and the quantization of what they read, from its docstrings;
+upstream they have shapes only.
 
     import tensor_cast_ops          # registers torch.ops.tensor_cast.*; torch.export then writes graphs with those targets
 
@@ -33,6 +34,12 @@ def dequantize_mxfp4(rows, scale):
     return values * scale.float().repeat_interleave(32, 1)
 
 
+def quantize(x: Tensor, scale: Tensor, offset: Optional[Tensor], out_dtype: torch.dtype = torch.int8) -> Tensor:
+    q = torch.round(x.float() / scale.float())
+    limits = torch.iinfo(out_dtype)
+    return torch.clamp(q if offset is None else q + offset.float(), limits.min, limits.max).to(out_dtype)
+
+
 def register(function, dtype_of):
     op = torch.library.custom_op(f"tensor_cast::{function.__name__}", mutates_args=())(function)
     op.register_fake(lambda x, w, *rest: torch.empty((x.shape[0], w.shape[1]), dtype=dtype_of(x, rest[-1])))
@@ -61,3 +68,5 @@ for f in (static_quant_linear, static_quant_linear_int4):
     register(f, lambda x, out: out or x.dtype)
 for f in (fp8_linear, mxfp4_linear):
     register(f, lambda x, out: out or torch.float16)
+torch.library.custom_op("tensor_cast::quantize", mutates_args=())(quantize).register_fake(
+    lambda x, scale, offset, out_dtype=torch.int8: torch.empty_like(x, dtype=out_dtype))
