@@ -88,9 +88,10 @@ Status Planner::lower(const Node& node) {
   if (node.op->role == OpRole::matmul) return lower_matmul(node);
   if (node.op->role == OpRole::view) return lower_view(node);
   const std::string source = node.source.empty() ? "" : " (" + node.source + ")";
-  return Error::unsupported(node.where, op + source + " has no lowering",
-                            "`qcodegen list ops` shows what is supported; exported.run_decompositions() may replace this "
-                            "operator by such ones, or cut the graph before it");
+  return Error::unsupported(
+      node.where, op + source + " has no lowering",
+      "`qcodegen list ops` shows what is supported; exported.run_decompositions() may replace this "
+      "operator by such ones, or cut the graph before it");
 }
 
 int Planner::intern(const KernelProblem& problem) {

@@ -100,7 +100,8 @@ Result<Types> infer_quantize_by(const OpArgs& a) {
     if (const Value* v = a.optional_tensor(name); v && broadcast(x.shape, v->shape) != x.shape)
       return a.fail(name, fmt::format("{} does not broadcast to {}", describe(*v), to_string(x.shape)));
   if (!is_byte(*a.dtype("out_dtype")))
-    return a.unsupported("out_dtype", fmt::format("quantization to {}", dtype_name(*a.dtype("out_dtype"))), "use i8 or u8");
+    return a.unsupported("out_dtype", fmt::format("quantization to {}", dtype_name(*a.dtype("out_dtype"))),
+                         "use i8 or u8");
   return one(*a.dtype("out_dtype"), x.shape);
 }
 

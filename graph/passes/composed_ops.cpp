@@ -115,8 +115,8 @@ Values quantize(OpEmitter& e, const Graph& graph, const Node& node) {
   ValueId q = e.unary("aten.round.default", e.binary("aten.div.Tensor", x, node.tensor("scale")));
   const auto number = offset == kNoValue ? std::optional(0.0) : constant_number(graph, offset);
   if (number != 0) q = sum(e, q, number ? Arg(*number) : Arg(e.to(offset, DType::f32)));
-  return {e.op("aten.clamp.default",
-               {{"self", q}, {"min", is_signed ? -128.0 : 0.0}, {"max", is_signed ? 127.0 : 255.0}})};
+  return {
+      e.op("aten.clamp.default", {{"self", q}, {"min", is_signed ? -128.0 : 0.0}, {"max", is_signed ? 127.0 : 255.0}})};
 }
 
 constexpr ComposedOp kRows[] = {

@@ -418,8 +418,8 @@ class NoopFolder {
   }
 
   void emit_piece(const Node& whole, ValueId out, std::string_view name, std::vector<NamedArg> args) {
-    const ValueId piece = emit(graph_, name, make_args(*find_op(name), std::move(args)), type_of(out), whole,
-                               graph_.value(out).name);
+    const ValueId piece =
+        emit(graph_, name, make_args(*find_op(name), std::move(args)), type_of(out), whole, graph_.value(out).name);
     const NodeId id = graph_.value(piece).producer;
     graph_.nodes[id].origins = whole.origins;
     alias_[out] = piece;

@@ -27,12 +27,14 @@ ValueId constant_of(Graph& graph, ValueId id) {
 
 std::string how_computed(const Graph& graph, ValueId id) {
   std::vector<ValueId> values = {id};
+  std::vector<bool> seen(graph.values.size(), false);
   for (size_t i = 0; i < values.size(); ++i) {
     if (graph.value(values[i]).kind == ValueKind::input) return " is computed at run time";
     const Node* node = producer_of(graph, values[i]);
     if (!node) continue;
     for_each_input(*node, [&](ValueId input) {
-      if (std::find(values.begin(), values.end(), input) == values.end()) values.push_back(input);
+      if (!seen[input]) values.push_back(input);
+      seen[input] = true;
     });
   }
   return " is computed from constants, in no way that a scheme is known by";
