@@ -3,9 +3,9 @@
 //   find_package(qcodegen CONFIG REQUIRED)      target_link_libraries(run_program qcodegen::runtime)
 //   ./run_program mlp.qcg 4          symbolic extents (rows, batch) become 4; 1 without the argument
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <qcodegen.hpp>
 #include <vector>
@@ -17,11 +17,16 @@ bool is_bf16(qcg_dtype dtype) { return dtype.code == 4; }  // the upper half of 
 
 float read(const qcodegen::Tensor& tensor, int64_t element) {
   if (is_f32(tensor.dtype())) return tensor.data<float>()[element];
-  return std::bit_cast<float>(uint32_t{tensor.data<uint16_t>()[element]} << 16);
+  const uint32_t bits = uint32_t{tensor.data<uint16_t>()[element]} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 void write(qcodegen::Tensor& tensor, int64_t element, float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
   if (is_f32(tensor.dtype())) tensor.data<float>()[element] = value;
-  else tensor.data<uint16_t>()[element] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  else tensor.data<uint16_t>()[element] = static_cast<uint16_t>(bits >> 16);
 }
 int64_t readable_elements(const qcodegen::Tensor& tensor) {
   const bool readable = is_f32(tensor.dtype()) || is_bf16(tensor.dtype());
