@@ -145,6 +145,7 @@ class Compiler {
     QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, tune_options_));
     report_.tune_s += now_s() - start;
     report_.merges = merges.reports;
+    report_.warnings.insert(report_.warnings.end(), merges.warnings.begin(), merges.warnings.end());
     for (const TuneRecord& record : merges.records) log_ += to_json_line(record) + "\n";
     if (!merges.any_lost()) return {};
     options_.passes.keep_apart.insert(merges.keep_apart.begin(), merges.keep_apart.end());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/cancel.h"
 #include "codegen/merge_trial.h"
 
 namespace qcg {
@@ -105,8 +106,14 @@ class MergeJudge {
     for (size_t c = 0; c < contest.choices.size(); ++c) {
       const Choice& choice = *contest.choices[c];
       auto timing = time_choice(contest, c, copies);
+      if (!timing.ok()) timing = time_choice(contest, c, copies);  // what a process ran short of may be there again
+      if (!timing.ok() && is_cancelled(options_.cancel)) return timing.error();
       add_record(contest.fusion, choice, timing);
-      if (!timing.ok()) continue;  // the merge stays where it cannot be judged
+      if (!timing.ok()) {  // the merge stays where it cannot be judged
+        out_.warnings.push_back(
+            fmt::format("{} could not be timed apart at m={}: {}", report.step, choice.won.m, timing.error().message));
+        continue;
+      }
       timings.push_back(*timing);
       report.timings.push_back({choice.won.m, timing->merged.median_s, timing->separate.median_s});
     }

@@ -19,6 +19,7 @@ namespace qcg {
 struct MergeChoice {
   std::vector<MergeReport> reports;   // per fusion of a problem
   std::vector<TuneRecord> records;    // TrialStatus::separate, one per bucket that was timed
+  std::vector<std::string> warnings;  // what could not be timed, and why
   std::set<std::string> keep_apart;   // source nodes of the steps whose merge lost
   std::set<std::string> keep_cats;    // and of those that are faster over the concatenation
   bool any_lost() const { return !keep_apart.empty() || !keep_cats.empty(); }

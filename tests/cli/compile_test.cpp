@@ -322,6 +322,7 @@ TEST_CASE("merged linears are timed one by one, and a log that says they lost ta
   TempDir dir;
   const json first = compile(kMlp, dir / "a.qcg", {"--m", "1"}, "fast");
   REQUIRE(first["merge_trials"].size() == 1);
+  INFO(first["warnings"].dump());
   const json trial = first["merge_trials"][0];
   check_fields(trial, {"step", "fusion", "kept", "timings"});
   CHECK(trial["fusion"] == "siblings");
@@ -343,6 +344,7 @@ TEST_CASE("a concatenation read in place is timed against copying it first, and 
   const std::string graph = source_path("examples/recsys_cat_linear/graph.pt2");
   const json first = compile(graph, dir / "a.qcg", {"--m", "1"}, "fast");
   REQUIRE(first["merge_trials"].size() == 1);
+  INFO(first["warnings"].dump());
   CHECK(first["merge_trials"][0]["fusion"] == "cat");
   REQUIRE(first["merge_trials"][0]["timings"].size() == 1);
   CHECK(first["merge_trials"][0]["timings"][0]["separate_us"].get<double>() > 0);
