@@ -59,6 +59,22 @@ constexpr bool is_floating(DType d) { return dtype_info(d).kind == DTypeKind::fl
 // Storing one of these is a quantization, not a loss of precision: no pass may leave its rounding out.
 constexpr bool is_float8(DType d) { return is_floating(d) && dtype_bytes(d) == 1; }
 
+constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+// What linears take and kernels compute with.
+constexpr bool is_compute_float(DType d) { return d == DType::f32 || is_half(d); }
+constexpr bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
+
+struct IntegerRange {
+  int64_t low, high;
+  friend bool operator==(const IntegerRange&, const IntegerRange&) = default;
+};
+// The numbers that an integer of at most four bytes holds.
+constexpr IntegerRange integer_range(DType d) {
+  const int64_t count = int64_t{1} << (8 * dtype_bytes(d));
+  const int64_t low = dtype_info(d).kind == DTypeKind::signed_int ? -count / 2 : 0;
+  return {low, low + count - 1};
+}
+
 constexpr std::optional<DType> dtype_from_name(std::string_view name) {
   for (const auto& row : kDTypes)
     if (row.name == name) return row.dtype;

@@ -1,7 +1,6 @@
 #include "cache/compile.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +10,8 @@
 #include <set>
 #include <thread>
 
+#include "base/affinity.h"
 #include "base/cancel.h"
-#include "base/cpu_quota.h"
 #include "cache/nvrtc.h"
 #include "cache/process.h"
 #include "cache/scratch.h"
@@ -214,10 +213,7 @@ std::vector<std::string> compile_arguments(const Toolchain& toolchain, const Com
 }
 
 int parallel_jobs(const CompileLimits& limits) {
-  cpu_set_t set;
-  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  if (const int quota = cpu_quota(); quota > 0) cores = std::min(cores, quota);
-  int jobs = limits.jobs > 0 ? limits.jobs : cores;
+  int jobs = limits.jobs > 0 ? limits.jobs : usable_cpus();
   long memory_mb = available_memory_mb();
   if (memory_mb >= 0 && limits.need_mb > 0) jobs = static_cast<int>(std::min<long>(jobs, memory_mb / limits.need_mb));
   return std::max(jobs, 1);

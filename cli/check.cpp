@@ -59,7 +59,7 @@ std::vector<double> tolerances(const Graph& graph) {
     for_each_input(node, [&](ValueId id) { widest = std::max(widest, rounded[id]); });
     for (ValueId id : node.outputs) {
       const DType dtype = graph.value(id).dtype;
-      const bool rounds = dtype == DType::f16 || dtype == DType::bf16;
+      const bool rounds = is_half(dtype);
       const bool moves = node.op->role == OpRole::view || node.op->role == OpRole::copy;
       rounded[id] = rounds && !moves ? std::max(widest, tolerance(dtype, steps)) : widest;
     }

@@ -58,9 +58,7 @@ Status ProgramIo::write_outputs(const std::string& path) const {
   std::vector<std::pair<std::string, Tensor>> named;
   const std::vector<Tensor> tensors = output_tensors();
   for (size_t i = 0; i < tensors.size(); ++i) named.emplace_back(program_->manifest().outputs[i].name, tensors[i]);
-  Status status = write_safetensors(path, named);
-  if (!status.ok()) status.error().where = path;  // not the file beside it that is written first
-  return status;
+  return write_safetensors(path, named);
 }
 
 nlohmann::json ProgramIo::describe_outputs() const {

@@ -27,15 +27,13 @@ size_t add_source(Batch& batch, KernelSource source) {
   return batch.sources.size() - 1;
 }
 
-constexpr const char* kPrefixes[] = {"", "loop", "quantize_rows", "reduce", "matmul"};
-
 // Only dense GEMMs have a template for devices.
 Error no_device_kernel(const Plan& plan, size_t problem) {
   const auto step = std::find_if(plan.steps.begin(), plan.steps.end(),
                                  [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
   return Error::unsupported(
       step == plan.steps.end() ? "" : step->name,
-      fmt::format("the step is a {} kernel, and {} has dense GEMMs only", kPrefixes[plan.problems[problem].index()],
+      fmt::format("the step is a {} kernel, and {} has dense GEMMs only", kind_of(plan.problems[problem]),
                   plan.target.str()),
       "compile for --target=cpu, or export a graph of linears whose other operations fold into them "
       "(`qcodegen explain` shows what did not)");
@@ -45,8 +43,7 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
   const std::string signature = problem_signature(problem);
   KernelSource out;
   out.isa = isa;
-  out.name =
-      fmt::format("{}_{}_{}", kPrefixes[problem.index()], sha256_hex(signature).substr(0, 8), isa_info(isa).name);
+  out.name = fmt::format("{}_{}_{}", kind_of(problem), sha256_hex(signature).substr(0, 8), isa_info(isa).name);
   out.symbol = symbol_of(out.name, signature);
   Result<std::string> text = Error::internal("render", "a GEMM has candidates");
   if (auto* loop = std::get_if<LoopProblem>(&problem)) text = render_loop(*loop, isa, out.symbol);

@@ -184,7 +184,7 @@ bool runs_on(Isa isa, Isa target) {
 bool serves(const Microkernel& row, const Problem& problem) {
   const DType x = problem.activation;
   if (row.scheme != problem.scheme || row.weight != problem.weight || (row.rounds && !problem.may_round)) return false;
-  if (slices_of(row) > 1) return can_slice(problem) && (x == DType::bf16 || x == DType::f16);
+  if (slices_of(row) > 1) return can_slice(problem) && is_half(x);
   const bool any_float = row.activation == DType::f32 && is_floating(x);
   const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
   const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);

@@ -228,16 +228,20 @@ Ceilings measure_ceilings(Isa isa, int threads) {
   return it->second;
 }
 
+double bytes_moved(const Problem& problem, int64_t m, int64_t packed) {
+  double bytes = static_cast<double>(packed);
+  bytes += static_cast<double>(m * problem.k) * static_cast<double>(dtype_bytes(problem.activation));
+  for (const Output& output : problem.outputs)
+    bytes += static_cast<double>(m * output.n) * static_cast<double>(dtype_bytes(output.dtype));
+  return bytes;
+}
+
 namespace {
 
 // Streaming what is read and written once, and multiplying at `gflops`.
 Floors floors(const Problem& problem, int64_t m, const Ceilings& c, double gflops) {
-  double bytes = static_cast<double>(packed_bytes(problem, layout_for(problem, {Device::cpu, c.isa})));
-  bytes += static_cast<double>(m * problem.k) * static_cast<double>(dtype_bytes(problem.activation));
-  for (const Output& output : problem.outputs)
-    bytes += static_cast<double>(m * output.n) * static_cast<double>(dtype_bytes(output.dtype));
-  const double operations = 2.0 * static_cast<double>(m * problem.k) * static_cast<double>(problem.n_total());
-  return {bytes / (c.read_gbps * 1e9), gflops > 0 ? operations / (gflops * 1e9) : 0};
+  const double bytes = bytes_moved(problem, m, packed_bytes(problem, layout_for(problem, {Device::cpu, c.isa})));
+  return {bytes / (c.read_gbps * 1e9), gflops > 0 ? problem.operations(m) / (gflops * 1e9) : 0};
 }
 
 }  // namespace

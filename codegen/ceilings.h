@@ -45,6 +45,8 @@ struct Fastest {
   double gflops = 0;
 };
 Fastest fastest_compute(const Problem& problem, const Ceilings& ceilings);
+// What is read and written once: weights (`packed` bytes), activations, outputs.
+double bytes_moved(const Problem& problem, int64_t m, int64_t packed);
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
 
 // What no kernel is faster than: reading what is read once, and the multiplications. They overlap, but not wholly.

@@ -73,8 +73,6 @@ std::vector<Place> places_of(const Problem& p, int64_t& total) {
   return places;
 }
 
-bool is_float16_or_32(DType d) { return d == f32 || d == bf16 || d == f16; }
-
 }  // namespace
 
 Status check_cuda_support(const Problem& p) {
@@ -91,20 +89,15 @@ Status check_cuda_support(const Problem& p) {
     return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)),
               "use --disable-pass=fold_epilogue");
   for (const Output& o : p.outputs)
-    if (!is_float16_or_32(o.dtype))
+    if (!is_compute_float(o.dtype))
       return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
   for (const Operand& o : p.operands)
-    if (!is_float16_or_32(o.dtype))
+    if (!is_compute_float(o.dtype))
       return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
   return {};
 }
 
 namespace {
-
-void collect_operands(const Expr& e, std::vector<bool>& used) {
-  if (e.kind == ExprKind::in) used[static_cast<size_t>(e.index)] = true;
-  for (const Expr& arg : e.args) collect_operands(arg, used);
-}
 
 std::string operand_offset(Broadcast broadcast, size_t arg) {
   switch (broadcast) {
@@ -125,13 +118,13 @@ V output_context(const Problem& p, const Output& o, const std::vector<Place>& pl
     segments.push_back(V::dict({{"index", j}, {"weight_at", place.weight}, {"bias_at", place.bias},
                                 {"has_bias", p.segments[static_cast<size_t>(j)].has_bias}}));
   }
-  std::vector<bool> used(p.operands.size());
-  collect_operands(o.expr, used);
-  for (size_t i = 0; i < p.operands.size(); ++i) {
-    in_names.push_back(fmt::format("in{}", i));
-    if (used[i])
-      operands.push_back(V::dict({{"index", i}, {"arg", 1 + i}, {"dtype", dtype_name(p.operands[i].dtype)},
-                                  {"offset", operand_offset(p.operands[i].broadcast, 1 + i)}}));
+  for (size_t i = 0; i < p.operands.size(); ++i) in_names.push_back(fmt::format("in{}", i));
+  for (const int i : o.expr.leaves(ExprKind::in)) {
+    const Operand& operand = p.operands[static_cast<size_t>(i)];
+    operands.push_back(V::dict({{"index", i},
+                                {"arg", 1 + i},
+                                {"dtype", dtype_name(operand.dtype)},
+                                {"offset", operand_offset(operand.broadcast, static_cast<size_t>(1 + i))}}));
   }
   V v;
   v["text"] = sanitize_comment(o.expr.str());

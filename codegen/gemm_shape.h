@@ -1,7 +1,7 @@
 // GemmShape: the numbers of one GEMM kernel that more than one part of its source depends on.
 //
-// Why here: render_packing.cpp, render_tile.cpp, render_multiply.cpp and render_outputs.cpp each print a part of one source, and the parts must
-// agree on how K is padded, blocked and iterated over.
+// Why here: render_packing.cpp, render_tile.cpp, render_multiply.cpp and render_outputs.cpp each print a part of one
+// source, and the parts must agree on how K is padded, blocked and iterated over.
 //
 //   const GemmShape shape(problem, candidate);
 //   shape.mr, shape.nv       // 8 rows x 2 vectors
@@ -70,6 +70,8 @@ struct GemmShape {
   int x_words() const;
   // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their headers.
   bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
+  bool has_panel_zeros() const { return has_zeros() && !grouped; }
+  bool has_group_zeros() const { return has_zeros() && grouped; }
   // Whether a tile knows them: not where a block was unpacked without them.
   bool zeros_in_tile() const { return has_zeros() && !(unpacks_block && slices == 1); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.

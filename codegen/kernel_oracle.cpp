@@ -7,6 +7,8 @@
 #include <cstring>
 #include <set>
 
+#include "graph/float_format.h"
+
 namespace qcg {
 
 namespace {
@@ -48,19 +50,10 @@ Tensor thin_rows(const Tensor& dense, std::mt19937_64& rng) {
 
 double half_ulp(DType dtype, double v) {
   if (!is_floating(dtype)) return 0.5;
-  const int digits = dtype == DType::f32      ? 24
-                     : dtype == DType::bf16   ? 8
-                     : dtype == DType::f16    ? 11
-                     : dtype == DType::f8e4m3 ? 4
-                     : dtype == DType::f8e5m2 ? 3
-                                              : 53;
-  const int smallest = dtype == DType::bf16     ? -134
-                       : dtype == DType::f16    ? -25
-                       : dtype == DType::f8e4m3 ? -10
-                       : dtype == DType::f8e5m2 ? -17
-                                                : -150;
-  const double exponent = v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest);
-  return std::ldexp(1.001, static_cast<int>(exponent));
+  const FloatFormat format = *float_format(dtype);
+  const int digits = format.mantissa_bits + 1;
+  const int smallest = std::max(format.min_exponent() - digits, -150);  // f64 is computed in f32
+  return std::ldexp(1.001, v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest));
 }
 
 struct Bounded {
@@ -69,8 +62,9 @@ struct Bounded {
 
 // What is too large for its dtype is infinite, e4m3 saturates; near the largest number either may come out.
 Bounded within_range(DType dtype, double want, double bound) {
-  if (dtype == DType::f8e4m3) return {std::clamp(want, -448.0, 448.0), bound};
   if (!is_floating(dtype)) return {want, bound};
+  if (const FloatFormat f = *float_format(dtype); !f.has_infinity)
+    return {std::clamp(want, -f.max_finite(), f.max_finite()), bound};
   const double low = round_to_dtype(dtype, want - bound), high = round_to_dtype(dtype, want + bound);
   if (std::isinf(low) && low == high) return {low, bound};
   return {want, std::isinf(low) || std::isinf(high) ? HUGE_VAL : bound};

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "codegen/kernel_oracle.h"
 #include "codegen/trial.h"
@@ -21,15 +20,6 @@ constexpr double kMinSample_s = 500e-6;
 constexpr double kTimeout_s = 60;
 constexpr double kMargin = 0.03;
 constexpr FusionInfo kFusions[] = {{"siblings", "merged", "apart", "one by one"}, {"cat", "split", "cat", "cat first"}};
-
-// `expr` with accs and operands replaced.
-Expr replace(const Expr& expr, const std::function<Expr(int)>& acc, const std::function<Expr(int)>& in) {
-  if (expr.kind == ExprKind::acc) return acc(expr.index);
-  if (expr.kind == ExprKind::in) return in(expr.index);
-  Expr out = expr;
-  for (Expr& arg : out.args) arg = replace(arg, acc, in);
-  return out;
-}
 
 // The merged problem with one segment, without operands and outputs.
 Problem one_segment(const Problem& merged, int segment) {
@@ -67,7 +57,9 @@ std::vector<Member> split_siblings(const Problem& merged) {
       }
       return Expr::in(static_cast<int>(stored.size() + static_cast<size_t>(it - kept.begin())));
     };
-    closing.outputs.push_back({replace(output.expr, acc, in), output.dtype, output.n, {0}});
+    const Expr expr = output.expr.map_leaves(
+        [&](const Expr& leaf) { return leaf.kind == ExprKind::acc ? acc(leaf.index) : in(leaf.index); });
+    closing.outputs.push_back({expr, output.dtype, output.n, {0}});
     out.push_back({std::move(closing), {static_cast<size_t>(last)}});
   }
   return out;

@@ -13,6 +13,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -71,6 +72,7 @@ struct Plan {
 // Error Unsupported names the node that has no lowering.
 Result<Plan> plan_kernels(const Graph& graph, const Target& target);
 std::string print_plan(const Plan& plan);
+std::string_view kind_of(const KernelProblem& problem);  // "gemm", "loop", "quantize_rows", "reduce", "matmul"
 std::string problem_signature(const KernelProblem& problem);
 
 }  // namespace qcg

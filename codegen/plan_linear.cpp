@@ -30,19 +30,6 @@ DType scale_dtype(const std::vector<SegmentTensors>& tensors) {
   return all ? DType::bf16 : DType::f32;
 }
 
-void collect_segments(const Expr& expr, std::vector<int>& out) {
-  if (expr.kind == ExprKind::acc && std::find(out.begin(), out.end(), expr.index) == out.end()) {
-    out.push_back(expr.index);
-    std::sort(out.begin(), out.end());
-  }
-  for (const Expr& arg : expr.args) collect_segments(arg, out);
-}
-
-bool reads_operand(const Expr& expr, int index) {
-  if (expr.kind == ExprKind::in && expr.index == index) return true;
-  return std::any_of(expr.args.begin(), expr.args.end(), [&](const Expr& arg) { return reads_operand(arg, index); });
-}
-
 }  // namespace
 
 Status Planner::lower_linear(const Node& node) {
@@ -89,10 +76,8 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
   problem.scale = scale_dtype(tensors);
   const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
   for (size_t i = 0; i < exprs.size(); ++i) {
-    Output out{
-        exprs[i], graph_.value(node.outputs[i]).dtype, graph_.value(node.outputs[i]).shape.back().constant(), {}};
-    collect_segments(out.expr, out.segments);
-    problem.outputs.push_back(std::move(out));
+    const Value& out = graph_.value(node.outputs[i]);
+    problem.outputs.push_back({exprs[i], out.dtype, out.shape.back().constant(), exprs[i].leaves(ExprKind::acc)});
   }
   const Shape& out_shape = graph_.value(node.outputs[0]).shape;
   for (ValueId id : *node.arg("operands").get<std::vector<ValueId>>())
@@ -110,8 +95,8 @@ Broadcast Planner::classify(const Shape& shape, Shape out, const Node& node, Val
   const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
   const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
   for (size_t i = 0; i < exprs.size(); ++i)
-    for (size_t o = 0; o < operands.size(); ++o)
-      if (operands[o] == id && reads_operand(exprs[i], static_cast<int>(o))) out = graph_.value(node.outputs[i]).shape;
+    for (int o : exprs[i].leaves(ExprKind::in))
+      if (operands[static_cast<size_t>(o)] == id) out = graph_.value(node.outputs[i]).shape;
   if (product(shape).is_constant(1)) return Broadcast::scalar;
   if (product(shape) == shape.back() && shape.back() == out.back()) return Broadcast::row;
   if (shape.back().is_constant(1) && !out.back().is_constant(1)) return Broadcast::column;

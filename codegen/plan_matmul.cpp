@@ -7,7 +7,7 @@ namespace qcg {
 namespace {
 
 Status check_product_dtype(const Node& node, DType dtype) {
-  if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) return {};
+  if (is_compute_float(dtype)) return {};
   return Error::unsupported(node.where,
                             fmt::format("{} ({}) multiplies matrices of {}, which has no kernel",
                                         join_names(node.origins), node.op->name, dtype_name(dtype)),

@@ -5,10 +5,14 @@
 
 namespace qcg {
 
+std::string_view kind_of(const KernelProblem& problem) {
+  static constexpr std::string_view kKinds[] = {"gemm", "loop", "quantize_rows", "reduce", "matmul"};
+  static_assert(std::size(kKinds) == std::variant_size_v<KernelProblem>);
+  return kKinds[problem.index()];
+}
+
 std::string problem_signature(const KernelProblem& problem) {
-  static constexpr const char* kKinds[] = {"gemm", "loop", "quantize_rows", "reduce", "matmul"};
-  return std::visit([&](const auto& p) { return fmt::format("{}|{}", kKinds[problem.index()], p.signature()); },
-                    problem);
+  return std::visit([&](const auto& p) { return fmt::format("{}|{}", kind_of(problem), p.signature()); }, problem);
 }
 
 std::string print_plan(const Plan& plan) {

@@ -28,6 +28,10 @@ int64_t Problem::n_total() const {
   return n;
 }
 
+double Problem::operations(int64_t m) const {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n_total());
+}
+
 std::string Problem::signature() const {
   static constexpr std::string_view kBroadcasts[] = {"full", "row", "column", "scalar"};
   std::string s =

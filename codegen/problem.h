@@ -70,6 +70,7 @@ struct Problem {
 
   int64_t groups() const { return group == 0 ? 1 : (k + group - 1) / group; }
   int64_t n_total() const;
+  double operations(int64_t m) const;  // multiplications and additions
   std::string label() const;  // for people: "gate_proj+up_proj"
   // Identity of the mathematics (everything but provenance), as canonical text: part of the cache key.
   std::string signature() const;

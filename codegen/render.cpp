@@ -94,8 +94,8 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["group_bytes"] = panel.group_at(1) - panel.group_at(0);
   out["block_bytes"] = shape.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
-  out["zeros_per_panel"] = shape.has_zeros() && !shape.grouped;
-  out["zeros_per_group"] = shape.has_zeros() && shape.grouped;
+  out["zeros_per_panel"] = shape.has_panel_zeros();
+  out["zeros_per_group"] = shape.has_group_zeros();
   out["zeros_in_tile"] = !shape.zeros_in_tile() ? "" : shape.grouped ? "group" : "panel";
   std::vector<V> vectors;
   for (int v = 0; v < shape.nv; ++v) {

@@ -63,7 +63,7 @@ std::vector<Parameter> unpack_parameters(const GemmShape& shape) {
   std::vector<Parameter> out = {{shape.compute.tiles ? "uint8_t* to" : "uint8_t* __restrict to", "block"},
                                 {"const uint8_t* w", "w"}};
   out.push_back({std::string(shape.by_groups ? "int64_t g0, int64_t g1" : counter(shape)), block_range(shape)});
-  if (shape.has_zeros() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  if (shape.has_panel_zeros()) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   return out;
 }
 
@@ -72,7 +72,7 @@ std::vector<Parameter> rests_parameters(const GemmShape& shape) {
   std::vector<Parameter> out = {{"const qcg_call* call, int64_t tile", "call, t0 + t"},
                                 {"const uint8_t* w", std::string(kWeights)},
                                 {"uint8_t* c", std::string(kTile)}};
-  if (shape.has_zeros() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  if (shape.has_panel_zeros()) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   return out;
 }
 

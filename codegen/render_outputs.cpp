@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/render_gemm.h"
 #include "codegen/rowwise.h"
@@ -11,11 +10,6 @@ namespace qcg {
 namespace {
 
 using V = TemplateValue;
-
-void collect_operands(const Expr& expr, std::set<int>& used) {
-  if (expr.kind == ExprKind::in) used.insert(expr.index);
-  for (const Expr& arg : expr.args) collect_operands(arg, used);
-}
 
 V describe_output(const GemmShape& shape, const Output& output, int index) {
   const PanelLayout& panel = shape.panel;
@@ -38,9 +32,7 @@ V describe_output(const GemmShape& shape, const Output& output, int index) {
                                 {"column_sum_at", at + panel.column_sum_at},
                                 {"bias_at", at + panel.bias_at}}));
   }
-  std::set<int> used;
-  collect_operands(output.expr, used);
-  for (int i : used) {
+  for (int i : output.expr.leaves(ExprKind::in)) {
     const Operand& operand = problem.operands[size_t(i)];
     const bool splat = operand.broadcast == Broadcast::column || operand.broadcast == Broadcast::scalar;
     V v = V::dict({{"name", fmt::format("in{}", i)},

@@ -31,7 +31,7 @@ Status need_lanes(std::string_view kernel, DType d) {
 }
 
 Status need_float(std::string_view kernel, DType d) {
-  if (d == DType::f32 || d == DType::bf16 || d == DType::f16) return {};
+  if (is_compute_float(d)) return {};
   return Error::unsupported(std::string(kernel), fmt::format("{} of {} is not supported", kernel, dtype_name(d)),
                             "cast to f32, bf16 or f16 before it");
 }
@@ -70,11 +70,6 @@ bool is_move(const LoopProblem& p, size_t output) {
   return e.kind == ExprKind::in && p.operands[static_cast<size_t>(e.index)] == p.outputs[output];
 }
 
-void mark_used(const Expr& e, std::vector<bool>& used) {
-  if (e.kind == ExprKind::in) used[static_cast<size_t>(e.index)] = true;
-  for (const Expr& arg : e.args) mark_used(arg, used);
-}
-
 // u64 alone does not fit the 64 bits that loops over integers compute in.
 Status need_integer(DType d) {
   if (!is_floating(d) && d != DType::u64) return {};
@@ -101,10 +96,9 @@ Status check_loop(const LoopProblem& p) {
     }
     QCG_CHECK(need_lanes("loop", p.outputs[i]));
     QCG_CHECK(check_casts(p.exprs[i]));
-    std::vector<bool> used(p.operands.size());
-    mark_used(p.exprs[i], used);
-    for (size_t j = 0; j < used.size(); ++j)
-      if (used[j] && p.operands[j] != DType::f8e8m0) QCG_CHECK(need_lanes("loop", p.operands[j]));  // loads only
+    for (int j : p.exprs[i].leaves(ExprKind::in))
+      if (const DType d = p.operands[static_cast<size_t>(j)]; d != DType::f8e8m0)  // loads only
+        QCG_CHECK(need_lanes("loop", d));
   }
   return {};
 }
@@ -136,7 +130,8 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   std::vector<std::string> names;
   std::vector<V> operands, outputs, moves;
   for (size_t i = 0; i < p.outputs.size(); ++i)
-    if (!is_move(p, i)) mark_used(p.exprs[i], used);
+    for (int operand : is_move(p, i) ? std::vector<int>() : p.exprs[i].leaves(ExprKind::in))
+      used[static_cast<size_t>(operand)] = true;
   for (size_t i = 0; i < p.operands.size(); ++i) {
     names.push_back(fmt::format("in{}", i));
     if (!used[i]) continue;

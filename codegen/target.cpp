@@ -13,8 +13,8 @@
 #include <cpuid.h>
 #endif
 
+#include "base/affinity.h"
 #include "runtime/host_isa.h"
-#include "runtime/threads.h"
 
 namespace qcg {
 namespace {

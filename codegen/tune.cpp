@@ -63,14 +63,6 @@ std::vector<int64_t> awkward_m(const Problem& problem, const Bucket& bucket) {
   return out;
 }
 
-double bytes_moved(const Problem& problem, int64_t m, int64_t packed) {
-  double bytes = static_cast<double>(packed);
-  bytes += static_cast<double>(m * problem.k) * static_cast<double>(dtype_bytes(problem.activation));
-  for (const Output& output : problem.outputs)
-    bytes += static_cast<double>(m * output.n) * static_cast<double>(dtype_bytes(output.dtype));
-  return bytes;
-}
-
 // One tuning of one problem in one bucket.
 class Tuning {
  public:
@@ -189,10 +181,8 @@ class Tuning {
 
   // How long one execution at m may go without a sign of life.
   double trial_timeout_s(int64_t m) const {
-    const double operations =
-        2.0 * static_cast<double>(m) * static_cast<double>(problem_.k) * static_cast<double>(problem_.n_total());
     return options_.trial_timeout_s > 0 ? options_.trial_timeout_s
-                                        : kTrialTimeout_s + operations / (kSlowestGops * 1e9);
+                                        : kTrialTimeout_s + problem_.operations(m) / (kSlowestGops * 1e9);
   }
 
   // Times the alive candidates and the references in one child; a crash drops the culprit and starts again.
@@ -261,7 +251,7 @@ class Tuning {
     r.samples = m["samples"];
     if (r.median_s <= 0) return;
     r.gbps = bytes_moved(problem_, m_, static_cast<int64_t>(packed_.size())) / r.median_s / 1e9;
-    r.gflops = 2.0 * static_cast<double>(m_ * problem_.k) * static_cast<double>(problem_.n_total()) / r.median_s / 1e9;
+    r.gflops = problem_.operations(m_) / r.median_s / 1e9;
     r.share = roofline_seconds(problem_, m_, ceilings_) / r.median_s;
     if (i < built_.size() && m["dropped"] == true) set(i, TrialStatus::too_slow, "dropped early");
   }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "graph/tensor.h"
 
@@ -303,6 +304,21 @@ int Expr::count_nodes() const {
   int n = 1;
   for (const Expr& arg : args) n += arg.count_nodes();
   return n;
+}
+
+std::vector<int> Expr::leaves(ExprKind leaf) const {
+  if (kind == leaf) return {index};
+  std::set<int> out;
+  for (const Expr& arg : args)
+    for (int i : arg.leaves(leaf)) out.insert(i);
+  return {out.begin(), out.end()};
+}
+
+Expr Expr::map_leaves(const std::function<Expr(const Expr&)>& f) const {
+  if (kind == ExprKind::acc || kind == ExprKind::in) return f(*this);
+  Expr out = *this;
+  for (Expr& arg : out.args) arg = arg.map_leaves(f);
+  return out;
 }
 
 }  // namespace qcg

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +89,10 @@ struct Expr {
   int64_t evaluate_integers(std::span<const int64_t> ins) const;
   bool is_integer() const;  // functions that integers have, whole numbers, casts to integers
   int count_nodes() const;
+  // The indices of the accs or ins that are read, each once, ascending.
+  std::vector<int> leaves(ExprKind kind) const;
+  // With f(leaf) in the place of every acc and in.
+  Expr map_leaves(const std::function<Expr(const Expr& leaf)>& f) const;
   double ulps() const;  // of a call, as in the table; a cast has none of its own
 };
 

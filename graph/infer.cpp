@@ -62,8 +62,6 @@ Types one(DType dtype, Shape shape) { return {ValueType{dtype, std::move(shape)}
 
 std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
 
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w) {
   if (x == w) return {};
   return a.fail(arg, fmt::format("contracts {} elements with {}", x.str(), w.str()),

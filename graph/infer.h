@@ -51,7 +51,6 @@ struct OpArgs {
 
 Types one(DType dtype, Shape shape);     // a single result
 std::string describe(const Value& v);    // "i8[704, 256]"
-bool is_byte(DType dtype);
 // Both sides of a product contract as many elements.
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w);
 

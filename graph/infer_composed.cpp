@@ -8,8 +8,6 @@
 namespace qcg {
 namespace {
 
-bool is_half(DType d) { return d == DType::bf16 || d == DType::f16; }
-
 Status need_float(const OpArgs& a, std::string_view arg) {
   if (is_floating(a.tensor(arg).dtype)) return {};
   return a.fail(arg, "expected a floating dtype, got " + describe(a.tensor(arg)));

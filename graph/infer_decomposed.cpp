@@ -11,7 +11,7 @@ namespace {
 
 Result<const Value*> float_input(const OpArgs& a) {
   const Value& x = a.tensor("input");
-  if (x.dtype == DType::f32 || x.dtype == DType::bf16 || x.dtype == DType::f16) return &x;
+  if (is_compute_float(x.dtype)) return &x;
   return a.fail("input", "expected f32, bf16 or f16, got " + describe(x), "cast it to f32 first");
 }
 

@@ -12,20 +12,11 @@ DType declared(const OpArgs& a, size_t output, DType otherwise) {
   return output < a.node.outputs.size() ? a.graph.value(a.node.outputs[output]).dtype : otherwise;
 }
 
-// The leaves an expression reads.
-void collect_leaves(const Expr& e, ExprKind kind, std::vector<int>& out) {
-  if (e.kind == kind) out.push_back(e.index);
-  for (const Expr& arg : e.args) collect_leaves(arg, kind, out);
-}
-
 Status check_indices(const OpArgs& a, std::string_view arg, const Expr& e, size_t accs, size_t ins) {
-  std::vector<int> acc, in;
-  collect_leaves(e, ExprKind::acc, acc);
-  collect_leaves(e, ExprKind::in, in);
-  for (int i : acc)
+  for (int i : e.leaves(ExprKind::acc))
     if (static_cast<size_t>(i) >= accs)
       return a.fail(arg, fmt::format("acc{} in {} but {} segments", i, e.str().substr(0, 200), accs));
-  for (int i : in)
+  for (int i : e.leaves(ExprKind::in))
     if (static_cast<size_t>(i) >= ins)
       return a.fail(arg, fmt::format("in{} in {} but {} operands", i, e.str().substr(0, 200), ins));
   return {};
@@ -113,9 +104,7 @@ Result<Types> infer_qcg_linear(const OpArgs& a) {
   Types types;
   for (const Expr& e : a.exprs("epilogue")) {
     QCG_CHECK(check_indices(a, "epilogue", e, weights.size(), a.tensors("operands").size()));
-    std::vector<int> read, ins;
-    collect_leaves(e, ExprKind::acc, read);
-    collect_leaves(e, ExprKind::in, ins);
+    const std::vector<int> read = e.leaves(ExprKind::acc);
     if (read.empty()) return a.fail("epilogue", fmt::format("{} reads no segment", e.str().substr(0, 200)));
     const Dim& n = a.graph.value(weights[read[0]]).shape[0];
     for (int j : read)
@@ -123,7 +112,7 @@ Result<Types> infer_qcg_linear(const OpArgs& a) {
         return a.fail("epilogue", fmt::format("{} reads segments of different width", e.str().substr(0, 200)));
     Shape shape = dims.lead;
     shape.push_back(n);
-    for (int i : ins) {
+    for (int i : e.leaves(ExprKind::in)) {
       const Value& v = a.graph.value(a.tensors("operands")[i]);
       auto fitted = broadcast(shape, v.shape);
       if (!fitted || *fitted != shape)

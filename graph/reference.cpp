@@ -140,7 +140,7 @@ std::vector<bool> find_widened(const Graph& graph) {
 bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool matters, bool emulate_casts) {
   if (op.role == OpRole::view) return false;
   if (emulate_casts || is_float8(dtype)) return true;
-  if (matters && (dtype == DType::bf16 || dtype == DType::f16)) return true;
+  if (matters && is_half(dtype)) return true;
   return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction ||
                       op.role == OpRole::matmul || op.role == OpRole::constant);
 }
@@ -338,7 +338,7 @@ Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape) {
 }
 
 double round_as_eager(DType dtype, double v) {
-  if (dtype == DType::bf16 || dtype == DType::f16) v = static_cast<float>(v);
+  if (is_half(dtype)) v = static_cast<float>(v);
   return round_to_dtype(dtype, v);
 }
 

@@ -289,11 +289,7 @@ Tensor apply_epilogue(const RefContext& c, size_t output, const std::vector<Line
   std::vector<std::vector<double>> operands;
   auto tensors = c.tensors("operands");
   std::vector<bool> read(tensors.size());
-  auto mark = [&](auto&& self, const Expr& x) -> void {
-    if (x.kind == ExprKind::in) read[x.index] = true;
-    for (const Expr& arg : x.args) self(self, arg);
-  };
-  mark(mark, e);
+  for (int i : e.leaves(ExprKind::in)) read[i] = true;
   for (size_t k = 0; k < tensors.size(); ++k)  // operands of other outputs need not fit this one
     operands.push_back(read[k] ? read_doubles(broadcast_to(tensors[k]->data, shape)) : std::vector<double>());
   std::vector<double> accs(segments.size()), ins(operands.size()), out(count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/float_format.h"
 #include "graph/infer.h"
 #include "graph/reference_ops.h"
 
@@ -24,10 +25,8 @@ struct QuantRange {
   double lo, hi;
 };
 QuantRange quant_range(const RefContext& c, DType dtype) {
-  QuantRange r{-128, 127};
-  if (dtype == DType::u8) r = {0, 255};
-  if (dtype == DType::i16) r = {-32768, 32767};
-  if (dtype == DType::i32) r = {-2147483648.0, 2147483647.0};
+  const IntegerRange all = integer_range(dtype);
+  QuantRange r{static_cast<double>(all.low), static_cast<double>(all.high)};
   if (c.has("quant_min")) r.lo = c.number("quant_min");
   if (c.has("quant_max")) r.hi = c.number("quant_max");
   return r;
@@ -124,7 +123,7 @@ Result<Tensors> run_choose_scale_float8(const RefContext& c) {
   int64_t blocks = 1;
   for (int64_t size : out_shape) blocks *= size;
   const Extremes e = find_extremes(read_rounded(x), x.data.shape, block_sizes(c), blocks);
-  const double largest = *c.node.arg("float8_dtype").get<DType>() == DType::f8e4m3 ? 448 : 57344;
+  const double largest = float_format(*c.node.arg("float8_dtype").get<DType>())->max_finite();
   std::vector<double> scales(blocks);
   for (int64_t b = 0; b < blocks; ++b) {
     double widest = max_nan(-e.low[b], e.high[b]);
@@ -262,12 +261,12 @@ Result<Tensors> run_quantize_by(const RefContext& c) {
   const RefValue* offset = c.optional_tensor("offset");
   const std::vector<double> offsets =
       offset ? read_doubles(broadcast_to(offset->data, shape)) : std::vector<double>(x.size(), 0);
-  const bool is_signed = c.dtype(0) == DType::i8;
+  const QuantRange all = quant_range(c, c.dtype(0));
   std::vector<int64_t> q(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const float steps = std::nearbyint(static_cast<float>(x[i]) / static_cast<float>(scales[i]));
     const double code = steps + static_cast<float>(offsets[i]);
-    q[i] = to_integer(c.dtype(0), is_signed ? std::clamp(code, -128.0, 127.0) : std::clamp(code, 0.0, 255.0));
+    q[i] = to_integer(c.dtype(0), std::clamp(code, all.lo, all.hi));
   }
   return Tensors{make_ints(shape, std::move(q))};
 }

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "graph/float_format.h"
+
 namespace qcg {
 namespace {
 
@@ -58,23 +60,10 @@ void copy_dense(const Tensor& t, size_t axis, const std::byte* from, std::byte*&
     copy_dense(t, axis + 1, from + i * t.strides[axis] * static_cast<int64_t>(size), to);
 }
 
-// A small binary floating format: sign, exponent, mantissa.
-struct FloatFormat {
-  int exponent_bits;
-  int mantissa_bits;
-  bool has_infinity;  // else the top exponent holds numbers, all ones is NaN, and overflow saturates (f8e4m3)
-
-  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  int min_exponent() const { return 1 - bias(); }
-  double max_finite() const {
-    if (!has_infinity) return std::ldexp(2.0 - std::ldexp(2.0, -mantissa_bits), bias() + 1);
-    return std::ldexp(2.0 - std::ldexp(1.0, -mantissa_bits), bias());
-  }
-};
-constexpr FloatFormat kF16{5, 10, true};
-constexpr FloatFormat kBf16{8, 7, true};
-constexpr FloatFormat kF8e4m3{4, 3, false};
-constexpr FloatFormat kF8e5m2{5, 2, true};
+constexpr FloatFormat kF16 = *float_format(DType::f16);
+constexpr FloatFormat kBf16 = *float_format(DType::bf16);
+constexpr FloatFormat kF8e4m3 = *float_format(DType::f8e4m3);
+constexpr FloatFormat kF8e5m2 = *float_format(DType::f8e5m2);
 
 // Rounds once, from double, to nearest even; scaling by powers of two around nearbyint is exact.
 double round_to_format(const FloatFormat& f, double v) {

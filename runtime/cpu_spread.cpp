@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "runtime/affinity.h"
+#include "base/affinity.h"
 
 namespace qcg {
 namespace {

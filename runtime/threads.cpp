@@ -12,8 +12,7 @@
 #include <climits>
 #include <system_error>
 
-#include "base/cpu_quota.h"
-#include "runtime/affinity.h"
+#include "base/affinity.h"
 #include "runtime/cpu_spread.h"
 #include "runtime/default_floats.h"
 
@@ -65,11 +64,6 @@ constexpr int64_t kMaxJobItems = int64_t{1} << 31;
 constexpr uint64_t kClosed = UINT32_MAX;  // a `next` no job reaches
 
 }  // namespace
-
-int usable_cpus() {
-  const int mask = std::max(1, Affinity().count()), quota = cpu_quota();
-  return quota > 0 ? std::min(mask, quota) : mask;
-}
 
 // A job is (epoch, next item) in one word, so that taking a chunk and checking that the job is still the same one is
 // one compare-exchange. A worker that slept through a job cannot touch the next one:

@@ -19,9 +19,6 @@
 
 namespace qcg {
 
-// CPUs this process may run on (sched_getaffinity, quota of the control group), at least 1.
-int usable_cpus();
-
 struct PoolOptions {
   int threads = 0;   // including the caller; 0 = usable_cpus()
   int spin_us = 80;  // how long an idle worker, or a waiting caller, spins before it sleeps; 0 = sleeps at once

@@ -11,7 +11,7 @@ using Values = std::vector<ValueId>;
 
 ValueId widened(OpEmitter& e, const Graph& graph, ValueId x) {
   const DType dtype = graph.value(x).dtype;
-  return dtype == DType::bf16 || dtype == DType::f16 ? e.to(x, DType::f32) : x;
+  return is_half(dtype) ? e.to(x, DType::f32) : x;
 }
 ValueId over(OpEmitter& e, std::string_view reduction, ValueId x, const std::vector<Dim>& axes) {
   return e.op(reduction, {{"self", x}, {"dim", axes}, {"keepdim", true}});
@@ -110,13 +110,13 @@ Values stack(OpEmitter& e, const Graph& graph, const Node& node) {
 
 // clamp(round(x / scale) + offset), in f32. A number is written as one, so that an epilogue sees whether it is whole.
 Values quantize(OpEmitter& e, const Graph& graph, const Node& node) {
-  const bool is_signed = graph.value(node.outputs[0]).dtype == DType::i8;
+  const IntegerRange codes = integer_range(graph.value(node.outputs[0]).dtype);
   const ValueId x = e.to(node.tensor("x"), DType::f32), offset = node.tensor("offset");
   ValueId q = e.unary("aten.round.default", e.binary("aten.div.Tensor", x, node.tensor("scale")));
   const auto number = offset == kNoValue ? std::optional(0.0) : constant_number(graph, offset);
   if (number != 0) q = sum(e, q, number ? Arg(*number) : Arg(e.to(offset, DType::f32)));
-  return {
-      e.op("aten.clamp.default", {{"self", q}, {"min", is_signed ? -128.0 : 0.0}, {"max", is_signed ? 127.0 : 255.0}})};
+  return {e.op("aten.clamp.default",
+               {{"self", q}, {"min", static_cast<double>(codes.low)}, {"max", static_cast<double>(codes.high)}})};
 }
 
 constexpr ComposedOp kRows[] = {

@@ -17,6 +17,7 @@
 // Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
 #include <algorithm>
 
+#include "graph/float_format.h"
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/passes/op_emitter.h"
@@ -213,7 +214,8 @@ class Decomposer : OpEmitter {
     double low, high;
   };
   Limits limits(DType dtype) const {
-    Limits out = dtype == DType::u8 ? Limits{0, 255} : Limits{-128, 127};
+    const IntegerRange all = integer_range(dtype);
+    Limits out{static_cast<double>(all.low), static_cast<double>(all.high)};
     if (auto low = as_number(like_.arg("quant_min"))) out.low = *low;
     if (auto high = as_number(like_.arg("quant_max"))) out.high = *high;
     return out;
@@ -249,8 +251,8 @@ class Decomposer : OpEmitter {
     ValueId widest = op("aten.amax.default", {{"self", sizes}, {"dim", b->reduced}, {"keepdim", true}});
     if (!like_.arg("hp_value_lb").is_none() || !like_.arg("hp_value_ub").is_none())
       widest = clamp(widest, like_.arg("hp_value_lb"), like_.arg("hp_value_ub"));
-    const bool e4m3 = *like_.arg("float8_dtype").get<DType>() == DType::f8e4m3;
-    return binary("aten.div.Tensor", widest, e4m3 ? 448.0 : 57344.0);
+    const DType dtype = *like_.arg("float8_dtype").get<DType>();
+    return binary("aten.div.Tensor", widest, float_format(dtype)->max_finite());
   }
 
   std::vector<ValueId> choose_qparams() {

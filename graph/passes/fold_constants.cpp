@@ -66,7 +66,8 @@ bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements, con
 }
 
 bool has_constant_weight(const Graph& graph, const Node& node) {
-  auto p = is_scaled_product(node.op->name) ? read_scaled_product(graph, node) : Result<ScaledProduct>(ScaledProduct{});
+  if (!is_scaled_product(node.op->name)) return false;
+  const auto p = read_scaled_product(graph, node);
   if (!p.ok() || p->w.value == kNoValue) return false;
   return std::ranges::all_of(std::array{p->w.value, p->w.scale.value, p->w.zero.value}, [&](ValueId id) {
     return id == kNoValue || (is_parameter(graph, id) && graph.value(id).data.bound());
@@ -75,6 +76,7 @@ bool has_constant_weight(const Graph& graph, const Node& node) {
 
 // What cannot be written is left to decompose, which says why.
 Status write_scaled_products(Graph& graph) {
+  bool changed = false;
   for (NodeId id = 0, count = static_cast<NodeId>(graph.nodes.size()); id < count; ++id) {
     if (!has_constant_weight(graph, graph.nodes[id])) continue;
     const Node node = graph.nodes[id];
@@ -82,8 +84,11 @@ Status write_scaled_products(Graph& graph) {
     const Value type = graph.value(out);
     OpEmitter e(graph, node);
     const ValueId y = e.reshape(e.to(write_scaled_product(e, graph, node), type.dtype), type.shape);
-    if (e.status().ok()) graph.replace_uses(out, y);
+    if (!e.status().ok()) continue;
+    graph.replace_uses(out, y);
+    changed = true;
   }
+  if (!changed) return {};
   QCG_CHECK(sort_nodes(graph));
   graph.remove_dead();
   return {};

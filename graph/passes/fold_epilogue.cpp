@@ -35,8 +35,6 @@ namespace qcg {
 
 namespace {
 
-bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
-
 bool is_call(const Expr& expr, std::string_view function) {
   return expr.kind == ExprKind::call && expr.function == function;
 }
@@ -44,7 +42,7 @@ bool is_call(const Expr& expr, std::string_view function) {
 // Whole numbers, which stay that in every float.
 bool is_whole(const Expr& expr) {
   if (expr.kind == ExprKind::number) return expr.value == std::nearbyint(expr.value);
-  if (expr.kind == ExprKind::cast) return is_float(expr.dtype) && is_whole(expr.args[0]);
+  if (expr.kind == ExprKind::cast) return is_compute_float(expr.dtype) && is_whole(expr.args[0]);
   if (is_call(expr, "round_even") || is_call(expr, "floor")) return true;
   constexpr std::array kKeep = {"add", "sub", "clamp", "min", "max"};
   return std::ranges::any_of(kKeep, [&](const char* keep) { return is_call(expr, keep); }) &&
@@ -53,11 +51,12 @@ bool is_whole(const Expr& expr) {
 
 // Whole numbers that this byte holds, clamped to its range or to less: a quantization written by hand.
 bool is_code_of(DType dtype, const Expr& expr) {
-  if (expr.kind == ExprKind::cast) return is_float(expr.dtype) && is_code_of(dtype, expr.args[0]);
-  const double least = dtype == DType::u8 ? 0 : -128, greatest = dtype == DType::u8 ? 255 : 127;
+  if (expr.kind == ExprKind::cast) return is_compute_float(expr.dtype) && is_code_of(dtype, expr.args[0]);
   if (!is_call(expr, "clamp") || !is_whole(expr)) return false;
+  const IntegerRange codes = integer_range(dtype);
   const Expr &low = expr.args[1], &high = expr.args[2];
-  return low.kind == ExprKind::number && low.value >= least && high.kind == ExprKind::number && high.value <= greatest;
+  return low.kind == ExprKind::number && low.value >= static_cast<double>(codes.low) && high.kind == ExprKind::number &&
+         high.value <= static_cast<double>(codes.high);
 }
 
 class EpilogueFolder {
@@ -171,7 +170,7 @@ class EpilogueFolder {
     const Value& out = graph_.value(node.outputs[0]);
     const Operand& own =
         *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
-    if (!is_float(out.dtype) && !gives_codes(linear, node, own))
+    if (!is_compute_float(out.dtype) && !gives_codes(linear, node, own))
       return "its result is " + std::string(dtype_name(out.dtype)) + ", not floating point";
     const Shape& shape = graph_.value(linear.outputs[static_cast<size_t>(own.output)]).shape;
     const Shape& seen = own.viewed ? graph_.value(own.view).shape : shape;
@@ -186,7 +185,8 @@ class EpilogueFolder {
           return "it combines outputs of different shapes";
         continue;
       }
-      if (!is_float(value.dtype)) return "operand " + value.name + " is " + std::string(dtype_name(value.dtype));
+      if (!is_compute_float(value.dtype))
+        return "operand " + value.name + " is " + std::string(dtype_name(value.dtype));
       if (depends_on(graph_, operand, id)) return "operand " + value.name + " depends on the linear itself";
       if (own.viewed ? !fits_viewed(value.shape, seen) : !broadcasts_to(value.shape, shape))
         return "operand " + value.name + " " + to_string(value.shape) + " does not broadcast over the linear's rows";
@@ -230,7 +230,7 @@ class EpilogueFolder {
   Expr output_expr(const LinearNode& linear, int output) const {
     const Expr& expr = linear.epilogue[static_cast<size_t>(output)];
     const DType dtype = graph_.value(linear.outputs[static_cast<size_t>(output)]).dtype;
-    const bool narrow = is_byte(dtype) || is_float8(dtype) || dtype == DType::bf16 || dtype == DType::f16;
+    const bool narrow = is_byte(dtype) || is_float8(dtype) || is_half(dtype);
     return narrow ? Expr::cast(dtype, expr) : expr;
   }
 
@@ -312,7 +312,7 @@ class EpilogueFolder {
       const ValueId bias =
           bias_vector(linear.operands[static_cast<size_t>(in.index)], graph_.value(linear.weights[j]).shape[0]);
       const auto readers = std::count_if(linear.epilogue.begin(), linear.epilogue.end(), [&](const Expr& e) {
-        const auto accs = leaves(e, ExprKind::acc);
+        const auto accs = e.leaves(ExprKind::acc);
         return std::find(accs.begin(), accs.end(), acc.index) != accs.end();
       });
       if (bias == kNoValue || linear.biases[j] != kNoValue || readers != 1) continue;

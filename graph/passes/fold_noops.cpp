@@ -61,16 +61,13 @@ constexpr WholeReduction kWholeReductions[] = {{"aten.max.default", "aten.amax.d
 // Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
 bool widens(DType narrow, DType wide) {
   if (narrow == wide) return true;
-  if (is_float8(narrow))
-    return narrow != DType::f8e8m0 && (wide == DType::f32 || wide == DType::bf16 || wide == DType::f16);
+  if (is_float8(narrow)) return narrow != DType::f8e8m0 && is_compute_float(wide);
   switch (wide) {
-    case DType::f32:
-      return narrow == DType::bf16 || narrow == DType::f16 || narrow == DType::i8 || narrow == DType::u8 ||
-             narrow == DType::i16 || narrow == DType::u16;
+    case DType::f32: return is_half(narrow) || is_byte(narrow) || narrow == DType::i16 || narrow == DType::u16;
     case DType::f64: return narrow != DType::i64 && narrow != DType::u64;
     case DType::i64: return !is_floating(narrow) && narrow != DType::u64;
-    case DType::i32: return narrow == DType::i8 || narrow == DType::u8 || narrow == DType::i16 || narrow == DType::u16;
-    case DType::i16: return narrow == DType::i8 || narrow == DType::u8;
+    case DType::i32: return is_byte(narrow) || narrow == DType::i16 || narrow == DType::u16;
+    case DType::i16: return is_byte(narrow);
     default: return false;
   }
 }

@@ -1,6 +1,7 @@
 #include "graph/passes/linear_node.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
@@ -17,12 +18,10 @@ void keep_only(std::vector<ValueId>& list, const std::vector<int>& kept) {
 }
 
 std::vector<int> used_leaves(const std::vector<Expr>& exprs, ExprKind kind) {
-  std::vector<int> all;
+  std::set<int> all;
   for (const Expr& expr : exprs)
-    for (int index : leaves(expr, kind)) all.push_back(index);
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
+    for (int index : expr.leaves(kind)) all.insert(index);
+  return {all.begin(), all.end()};
 }
 
 std::vector<int> inverse(const std::vector<int>& kept, size_t size) {

@@ -173,11 +173,8 @@ class SiblingMerger {
   }
 
   static Expr replace_leaves(const Expr& expr, const std::vector<Expr>& accs, const std::vector<Expr>& ins) {
-    if (expr.kind == ExprKind::acc) return accs[static_cast<size_t>(expr.index)];
-    if (expr.kind == ExprKind::in) return ins[static_cast<size_t>(expr.index)];
-    Expr out = expr;
-    for (Expr& arg : out.args) arg = replace_leaves(arg, accs, ins);
-    return out;
+    return expr.map_leaves(
+        [&](const Expr& leaf) { return (leaf.kind == ExprKind::acc ? accs : ins)[static_cast<size_t>(leaf.index)]; });
   }
 
   Graph& graph_;

@@ -225,19 +225,6 @@ class Builder {
   bool peeled_ = false, keep_expanded_ = false;  // one number everywhere: written as that number
 };
 
-template <class F>
-Expr map_leaves(const Expr& expr, F&& f) {
-  if (expr.kind == ExprKind::acc || expr.kind == ExprKind::in) return f(expr);
-  Expr out = expr;
-  for (Expr& arg : out.args) arg = map_leaves(arg, f);
-  return out;
-}
-
-void collect(const Expr& expr, ExprKind kind, std::vector<int>& out) {
-  if (expr.kind == kind) out.push_back(expr.index);
-  for (const Expr& arg : expr.args) collect(arg, kind, out);
-}
-
 bool is_call(const Expr& expr, std::string_view function) {
   return expr.kind == ExprKind::call && expr.function == function;
 }
@@ -250,13 +237,12 @@ std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node) {
 }
 
 Expr substitute_inputs(const Expr& expr, std::span<const Expr> with) {
-  return map_leaves(expr, [&](const Expr& leaf) {
-    return leaf.kind == ExprKind::in ? with[static_cast<size_t>(leaf.index)] : leaf;
-  });
+  return expr.map_leaves(
+      [&](const Expr& leaf) { return leaf.kind == ExprKind::in ? with[static_cast<size_t>(leaf.index)] : leaf; });
 }
 
 Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const int> in_map) {
-  return map_leaves(expr, [&](Expr leaf) {
+  return expr.map_leaves([&](Expr leaf) {
     const auto& map = leaf.kind == ExprKind::acc ? acc_map : in_map;
     leaf.index = map[static_cast<size_t>(leaf.index)];
     return leaf;
@@ -277,14 +263,6 @@ Expr simplify(const Expr& expr, DType result, bool keep_casts) {
     if (is_call(b, "sigmoid") && b.args[0] == a) return Expr::call("silu", {a});
     if (is_call(a, "sigmoid") && a.args[0] == b) return Expr::call("silu", {b});
   }
-  return out;
-}
-
-std::vector<int> leaves(const Expr& expr, ExprKind kind) {
-  std::vector<int> out;
-  collect(expr, kind, out);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

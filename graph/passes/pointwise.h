@@ -31,7 +31,4 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
 // 8 bits or to fewer than `result` has, which would show it.
 Expr simplify(const Expr& expr, DType result, bool keep_casts);
 
-// Which accs and ins an expression reads, sorted.
-std::vector<int> leaves(const Expr& expr, ExprKind kind);
-
 }  // namespace qcg

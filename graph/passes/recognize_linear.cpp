@@ -143,7 +143,7 @@ class LinearFinder {
     if (!spec.note.empty()) report_.notes.push_back(node_name(graph_, graph_.nodes[m.gemm_node()]) + ": " + spec.note);
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
-    const bool rounds_product = spec.product == DType::bf16 || spec.product == DType::f16;
+    const bool rounds_product = is_half(spec.product);
     if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts || shows(spec.product, out)))
       scale_in_epilogue(root, spec);
     // Kernels store an offset beside its scale, in one dtype.

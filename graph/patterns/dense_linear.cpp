@@ -18,7 +18,7 @@ Outcome build_dense(Graph& graph, const Match& m) {
   const ValueId weight = constant_of(graph, gemm.w);
   if (weight == kNoValue) return Outcome::miss("the right operand" + how_computed(graph, gemm.w));
   const DType x = graph.value(gemm.x).dtype, w = graph.value(weight).dtype;
-  if (!is_float_activation(x) || x != w)
+  if (!is_compute_float(x) || x != w)
     return Outcome::miss("activation " + std::string(dtype_name(x)) + " times weight " + std::string(dtype_name(w)) +
                          " has no dense kernel (f32, bf16 and f16 of one kind have)");
   LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, weight, gemm.weight_kn)};

@@ -145,8 +145,7 @@ class Mover {
   // No code of q lies outside [low, high]: by its dtype, or because it was clamped so.
   bool is_within(ValueId q, double low, double high) const {
     const DType dtype = graph_.value(q).dtype;
-    if (dtype == DType::i8 && low <= -128 && high >= 127) return true;
-    if (dtype == DType::u8 && low <= 0 && high >= 255) return true;
+    if (is_byte(dtype) && low <= integer_range(dtype).low && high >= integer_range(dtype).high) return true;
     const Node* node = producer_of(graph_, q);
     if (!node) return false;
     if (is_op(*node, kQuantize))

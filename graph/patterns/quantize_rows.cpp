@@ -12,16 +12,9 @@ namespace qcg {
 
 namespace {
 
-struct Range {
-  int64_t low, high;
-  friend bool operator==(const Range&, const Range&) = default;
-};
-
-Range all_codes(DType dtype) { return dtype == DType::i8 ? Range{-128, 127} : Range{0, 255}; }
-
-std::optional<Range> quantized_range(const Node& node, DType dtype) {
-  if (dtype != DType::i8 && dtype != DType::u8) return std::nullopt;
-  Range range = all_codes(dtype);
+std::optional<IntegerRange> quantized_range(const Node& node, DType dtype) {
+  if (!is_byte(dtype)) return std::nullopt;
+  IntegerRange range = integer_range(dtype);
   if (!node.arg("quant_min").is_none()) {
     auto low = as_number(node.arg("quant_min"));
     if (!low) return std::nullopt;
@@ -52,7 +45,7 @@ std::optional<std::string> check_pair(const Graph& graph, const Node& choose, co
   auto range = quantized_range(quantize, out);
   if (!range) return "the quantized dtype is " + std::string(dtype_name(out)) + ", not an 8-bit integer";
   if (quantized_range(choose, out) != range) return "the scale was chosen for another range";
-  const Range codes = all_codes(out);
+  const IntegerRange codes = integer_range(out);
   if (range->low < codes.low || range->high > codes.high) return "the range is wider than the codes";
   const DType scale = graph.value(quantize.tensor("scale")).dtype;
   if (scale != DType::f32 && scale != graph.value(x).dtype)
@@ -102,7 +95,7 @@ class RowsLifter {
 
   void replace(const Node& choose, const Node& quantize) {
     const ValueId x = quantize.tensor("input"), q = quantize.outputs[0];
-    const Range range = *quantized_range(quantize, graph_.value(q).dtype);
+    const IntegerRange range = *quantized_range(quantize, graph_.value(q).dtype);
     Shape rows = graph_.value(x).shape;
     rows.back() = Dim(1);
     const OpSchema* op = find_op("qcg.quantize_rows");

@@ -84,8 +84,6 @@ bool is_all_zero(const Graph& graph, ValueId id) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-bool is_float_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
-
 std::optional<Scheme> stored_scheme(DType dtype) {
   if (dtype == DType::i8) return Scheme::w8;
   if (dtype == DType::f8e4m3 || dtype == DType::f8e5m2) return Scheme::f8;

@@ -77,7 +77,6 @@ ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape);
 ValueId add_constant(Graph& graph, ValueId like, Tensor data);
 // Bytes are there and all are zero.
 bool is_all_zero(const Graph& graph, ValueId id);
-bool is_float_activation(DType dtype);  // f32, bf16, f16
 // The weight-only scheme of a weight that is stored in this dtype: i8 is w8, e4m3 and e5m2 are f8; nullopt: no scheme's.
 std::optional<Scheme> stored_scheme(DType dtype);
 // A constant with one number per output channel, or one for all of them, as [N, 1]; kNoValue if it is something else.

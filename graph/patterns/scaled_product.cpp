@@ -124,7 +124,7 @@ class Builder {
         p_.x.coding == Coding::plain && p_.x.scale.group == 0 && (p_.x.zero.value == kNoValue || p_.x.zero.group == 0);
     if (by_rows && is_byte(dtype) && scheme_info(spec_.scheme).under_int8 && has_whole_zero())
       return take_integer_rows();
-    const bool float_rows = is_float_activation(dtype) || (is_fp8(dtype) && spec_.scheme == Scheme::f8);
+    const bool float_rows = is_compute_float(dtype) || (is_fp8(dtype) && spec_.scheme == Scheme::f8);
     if (by_rows && float_rows && p_.x.zero.value == kNoValue) {
       spec_.x = p_.x.value;
       factor_ = p_.x.scale;

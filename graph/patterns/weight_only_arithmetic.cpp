@@ -68,7 +68,7 @@ class ArithmeticReader {
   // Rounding to a float is an intermediate like any other; to an integer it is not.
   bool keeps_numbers(const Node& cast) const {
     const DType from = graph_.value(cast.tensor("self")).dtype, to = graph_.value(cast.outputs[0]).dtype;
-    return is_float_activation(to) || to == DType::f64 ||
+    return is_compute_float(to) || to == DType::f64 ||
            (!is_floating(from) && dtype_bytes(to) > dtype_bytes(from) && is_wide(to));
   }
 
@@ -143,12 +143,14 @@ class ArithmeticReader {
 
   // Bytes wrap, unless the codes that are there stay far enough from the ends; those that are not there are taken to.
   bool fits_byte(const Arg& inner, const Arg& outer, bool difference, DType dtype) const {
-    if ((dtype == DType::i8 || dtype == DType::u8) && (is_declared_only(inner) || is_declared_only(outer))) return true;
+    if (!is_byte(dtype)) return false;
+    if (is_declared_only(inner) || is_declared_only(outer)) return true;
     const auto a = range(inner), b = range(outer);
     if (!a || !b || std::max(std::abs(b->first), std::abs(b->second)) > 1 << 16) return false;
     const int64_t low = difference ? a->first - b->second : a->first + b->first;
     const int64_t high = difference ? a->second - b->first : a->second + b->second;
-    return dtype == DType::i8 ? low >= -128 && high <= 127 : dtype == DType::u8 && low >= 0 && high <= 255;
+    const IntegerRange codes = integer_range(dtype);
+    return low >= codes.low && high <= codes.high;
   }
 
   bool take_operation(const Node& node, Arithmetic& out, ValueId& next) const {
@@ -305,7 +307,7 @@ namespace {
 
 Outcome build_arithmetic(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
-  if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("");
+  if (!is_compute_float(graph.value(gemm.x).dtype)) return Outcome::miss("");
   LinearSpec spec{.x = gemm.x};
   if (auto missing = take_arithmetic_weight(graph, gemm.w, gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);

@@ -19,7 +19,7 @@ Pattern dequantized_pattern() {
 Outcome build_dequantized(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
   LinearSpec spec{.x = gemm.x};
-  if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
+  if (!is_compute_float(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
   if (auto missing = take_weight(graph, m.value("w_dequantized"), gemm.weight_kn, spec)) return Outcome::miss(*missing);
   if (auto missing = add_gemm_bias(graph, gemm, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));

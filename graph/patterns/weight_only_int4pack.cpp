@@ -25,8 +25,7 @@ Outcome build_int4pack(Graph& graph, const Match& m) {
     return Outcome::fail(
         Error::unsupported(node.where, node.op->name + ": the packed weight or its scales are computed at run time",
                            "make them parameters or buffers of the module"));
-  if (!is_float_activation(graph.value(m.value("x")).dtype))
-    return Outcome::miss("the activation is not floating point");
+  if (!is_compute_float(graph.value(m.value("x")).dtype)) return Outcome::miss("the activation is not floating point");
   Int4Weight weight =
       read_int4pack(graph.value(w).data, static_cast<int64_t>(m.number("group")), graph.value(scales).data);
   LinearSpec spec{.x = m.value("x"), .scheme = Scheme::w4, .group = weight.group};

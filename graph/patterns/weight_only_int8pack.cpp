@@ -17,8 +17,7 @@ Outcome build_int8pack(Graph& graph, const Match& m) {
   if (!is_parameter(graph, w)) return Outcome::miss("the int8 weight" + how_computed(graph, w));
   if (graph.value(w).dtype != DType::i8 || graph.value(w).shape.size() != 2)
     return Outcome::miss("the weight is not an int8 matrix");
-  if (!is_float_activation(graph.value(m.value("x")).dtype))
-    return Outcome::miss("the activation is not floating point");
+  if (!is_compute_float(graph.value(m.value("x")).dtype)) return Outcome::miss("the activation is not floating point");
   LinearSpec spec{.x = m.value("x"), .weight = w, .scheme = Scheme::w8};
   spec.scale = constant_as_shape(graph, m.value("scale"), {graph.value(w).data.shape[0], 1});
   if (spec.scale == kNoValue) return Outcome::miss("the scales are not a constant of N elements");

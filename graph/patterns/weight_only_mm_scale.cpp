@@ -22,7 +22,7 @@ Outcome build_mm_scale(Graph& graph, const Match& m) {
   if (!scheme) return {};  // a dense weight in another dtype: dense_linear
   if (gemm.bias != kNoValue || gemm.alpha != 1) return Outcome::miss("a bias is added before the scale");
   LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = *scheme};
-  if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
+  if (!is_compute_float(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
   if (spec.weight == kNoValue) return Outcome::miss("the weight is not one matrix");
   const int64_t n = graph.value(spec.weight).data.shape[0];
   const Shape& shape = graph.value(m.value("scale")).shape;

@@ -27,7 +27,7 @@ Outcome build_scaled_weight(Graph& graph, const Match& m) {
   const ValueId w = m.value("w");
   const auto scheme = stored_scheme(graph.value(w).dtype);
   if (!scheme) return {};
-  if (!is_float_activation(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
+  if (!is_compute_float(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
   LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, w, gemm.weight_kn), .scheme = *scheme};
   if (spec.weight == kNoValue || graph.value(w).shape.size() != 2) return Outcome::miss("the weight is not one matrix");
   const auto& nk = graph.value(spec.weight).data.shape;

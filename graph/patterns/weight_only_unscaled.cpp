@@ -24,7 +24,7 @@ Outcome build_unscaled(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);
   const auto scheme = stored_scheme(graph.value(m.value("w")).dtype);
   if (!scheme) return {};
-  if (!is_float_activation(graph.value(gemm.x).dtype)) return {};
+  if (!is_compute_float(graph.value(gemm.x).dtype)) return {};
   LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = *scheme};
   if (spec.weight == kNoValue) return Outcome::miss("the weight is not one matrix");
   spec.scale = add_ones(graph, graph.value(spec.weight).data.shape[0]);

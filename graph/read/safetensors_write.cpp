@@ -41,7 +41,7 @@ Status write_safetensors(const std::string& path, const std::vector<std::pair<st
   const std::string written = target.in_place ? target.path : target.path + ".tmp" + std::to_string(getpid());
   std::FILE* file = std::fopen(written.c_str(), target.in_place ? "wb" : "wbx");
   if (!file)
-    return Error::io(written, std::string("cannot create: ") + std::strerror(errno),
+    return Error::io(path, std::string("cannot create: ") + std::strerror(errno),
                      "check the folder and its permissions");
   uint64_t length = header.size();
   bool good = std::fwrite(&length, sizeof length, 1, file) == 1 &&

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "runtime/affinity.h"
+#include "base/affinity.h"
 #include "runtime/threads.h"
 
 using namespace qcg;

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/affinity.h"
+
 using namespace qcg;
 
 namespace {

@@ -1,7 +1,7 @@
-// Affinity: the CPUs that the calling thread may run on.
+// Affinity: the CPUs that the calling thread may run on; usable_cpus: how many of them there is time for.
 //
-// Why here: the mask may be larger than cpu_set_t on big machines, and both who counts its CPUs (threads.cpp) and who takes
-// some out for a moment (cpu_spread.cpp) need all of it.
+// Why here: the mask may be larger than cpu_set_t on big machines. Who counts its CPUs (threads of kernels, processes of
+// compilers) and who takes some out for a moment (runtime/cpu_spread.h) need all of it.
 //
 //   Affinity cpus;            // sched_getaffinity
 //   cpus.count();             // 0 where the system does not say
@@ -10,8 +10,11 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <span>
 #include <vector>
+
+#include "base/cpu_quota.h"
 
 namespace qcg {
 
@@ -40,5 +43,11 @@ class Affinity {
 
   std::vector<cpu_set_t> sets_;
 };
+
+// CPUs this process may run on (sched_getaffinity, quota of the control group), at least 1.
+inline int usable_cpus() {
+  const int mask = std::max(1, Affinity().count()), quota = cpu_quota();
+  return quota > 0 ? std::min(mask, quota) : mask;
+}
 
 }  // namespace qcg
