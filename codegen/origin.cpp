@@ -99,7 +99,8 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     const auto* packing =
         std::find(std::begin(kInt4Packings), std::end(kInt4Packings), origin.value("int4_packing", "auto"));
     if (packing != std::end(kInt4Packings)) options.int4_packing = static_cast<Int4Packing>(packing - kInt4Packings);
-    for_each_gate(options.passes.gates, [&](const char* name, int64_t& value) { value = origin.at("gates").value(name, value); });
+    for_each_gate(options.passes.gates,
+                  [&](const char* name, int64_t& value) { value = origin.at("gates").value(name, value); });
   } catch (const json::exception&) {
     return Error::bad_input(path, "not as qcodegen writes it", help);
   }

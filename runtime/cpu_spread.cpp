@@ -33,7 +33,8 @@ void CpuSpread::step_aside(int thread) {
   if (now - seat.left < kRest) return;
   seat.left = now;
   std::vector<int> taken;
-  for (int t = 0; t < threads_; ++t) taken.push_back(seats_[static_cast<size_t>(t)].cpu.load(std::memory_order_relaxed));
+  for (int t = 0; t < threads_; ++t)
+    taken.push_back(seats_[static_cast<size_t>(t)].cpu.load(std::memory_order_relaxed));
   const Affinity all;
   const Affinity free = all.without(taken);
   if (free.count() == 0 || !free.set()) return;

@@ -74,7 +74,8 @@ Result<std::vector<int64_t>> flat_positions(Graph& graph, OpEmitter& e, const No
   const ValueId found = e.op(node.op->name, std::move(named));
   QCG_CHECK(Status(e.status()));
   const Node look_up = *producer_of(graph, found);
-  if (!reads_constants(graph, look_up)) return refused(node, "its positions are computed from the inputs of the graph, or have no bytes");
+  if (!reads_constants(graph, look_up))
+    return refused(node, "its positions are computed from the inputs of the graph, or have no bytes");
   QCG_TRY(positions, evaluate_node(graph, look_up));
   return *read_elements<int64_t>(positions[0]);
 }
