@@ -81,27 +81,44 @@ TEST_CASE("separate must be ahead by more than 3 % and the noise, in the mean") 
   CHECK_FALSE(faster({timing(1, 0.5), timing(0, 0.5)}));      // not timed
 }
 
-TEST_CASE("a segment's packed weights are those it has alone, whether they can be copied or not") {
-  const Target target{Device::cpu, best_host_isa()};
-  Problem p = problem_of(Scheme::w8, DType::f32, DType::i8, 0, {40}, {72, 72, 33}, DType::f32);
-  p.outputs = {{Expr::call("mul", {Expr::acc(0), Expr::acc(1)}), DType::f32, 72, {0, 1}},
-               {Expr::acc(2), DType::f32, 33, {2}}};
-  for (const bool zero : {false, true}) {  // a zero point of one segment changes the layout of them all
-    CAPTURE(zero);
-    p.segments[0].has_zero = zero;
-    const auto tensors = random_tensors(p, 7);
-    const PackedLayout layout = layout_for(p, target);
-    const auto whole = pack(p, layout, tensors);
-    for (const Member& member : take_apart(p, Fusion::siblings)) {
-      const PackedLayout own = layout_for(member.problem, target);
-      const auto alone = pack(member.problem, own, {tensors[member.segments[0]]});
-      std::vector<std::byte> out(alone.size(), std::byte{0x5a});
-      REQUIRE(pack_segment(member.problem, own, tensors[member.segments[0]], p, layout, whole,
-                           static_cast<int>(member.segments[0]), out)
-                  .ok());
-      CHECK(out == alone);
-    }
-  }
+TEST_CASE("a segment's packed weights are those it has alone on every ISA, whether they can be copied or not") {
+  struct Weights {
+    Scheme scheme;
+    DType x, stored;
+    int64_t group;
+    bool may_have_zero;
+  };
+  constexpr Weights kWeights[] = {{Scheme::w8, DType::f32, DType::i8, 0, true},
+                                  {Scheme::w8, DType::bf16, DType::i8, 0, true},
+                                  {Scheme::w4, DType::bf16, DType::i8, 32, true},
+                                  {Scheme::da8w8, DType::i8, DType::i8, 0, false},
+                                  {Scheme::da8w4, DType::i8, DType::i8, 32, true},
+                                  {Scheme::dense, DType::bf16, DType::bf16, 0, false}};
+  for (const IsaInfo& isa : isa_table())
+    for (const Weights& w : kWeights)
+      for (const bool zero : {false, true}) {  // a zero point of one segment changes the layout of them all
+        if (isa.device != Device::cpu || (zero && !w.may_have_zero)) continue;
+        CAPTURE(isa.name);
+        CAPTURE(scheme_name(w.scheme));
+        CAPTURE(zero);
+        Problem p = problem_of(w.scheme, w.x, w.stored, w.group, {40}, {72, 72, 33}, DType::f32);
+        p.outputs = {{Expr::call("mul", {Expr::acc(0), Expr::acc(1)}), DType::f32, 72, {0, 1}},
+                     {Expr::acc(2), DType::f32, 33, {2}}};
+        p.segments[0].has_zero = zero;
+        const Target target{Device::cpu, isa.isa};
+        const auto tensors = random_tensors(p, 7);
+        const PackedLayout layout = layout_for(p, target);
+        const auto whole = pack(p, layout, tensors);
+        for (const Member& member : take_apart(p, Fusion::siblings)) {
+          const PackedLayout own = layout_for(member.problem, target);
+          const auto alone = pack(member.problem, own, {tensors[member.segments[0]]});
+          std::vector<std::byte> out(alone.size(), std::byte{0x5a});
+          REQUIRE(pack_segment(member.problem, own, tensors[member.segments[0]], p, layout, whole,
+                               static_cast<int>(member.segments[0]), out)
+                      .ok());
+          CHECK(out == alone);
+        }
+      }
 }
 
 TEST_CASE("both ways run and are timed on real kernels") {
