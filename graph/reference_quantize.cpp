@@ -261,12 +261,12 @@ Result<Tensors> run_quantize_by(const RefContext& c) {
   const RefValue* offset = c.optional_tensor("offset");
   const std::vector<double> offsets =
       offset ? read_doubles(broadcast_to(offset->data, shape)) : std::vector<double>(x.size(), 0);
-  const QuantRange all = quant_range(c, c.dtype(0));
+  const IntegerRange codes = integer_range(c.dtype(0));
   std::vector<int64_t> q(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const float steps = std::nearbyint(static_cast<float>(x[i]) / static_cast<float>(scales[i]));
     const double code = steps + static_cast<float>(offsets[i]);
-    q[i] = to_integer(c.dtype(0), std::clamp(code, all.lo, all.hi));
+    q[i] = to_integer(c.dtype(0), std::clamp(code, static_cast<double>(codes.low), static_cast<double>(codes.high)));
   }
   return Tensors{make_ints(shape, std::move(q))};
 }
