@@ -367,6 +367,21 @@ graph(%x: f32[4, 16]) {
   check_same_values(before, after, 2);
 }
 
+TEST_CASE("codes of two bytes have the range of two bytes, without limits of their own") {
+  Graph before = parse(R"(param @s: f32[4, 1]
+graph(%x: f32[4, 8]) {
+  %large = aten.mul.Scalar(%x, 1000) : f32[4, 8]
+  %q = torchao.quantize_affine.default(%large, block_size = [1, 8], scale = @s, zero_point = none, output_dtype = i16) : i16[4, 8]
+  %y = aten.to.dtype(%q, dtype = f32) : f32[4, 8]
+  return %y
+}
+)");
+  bind_random(before, 1);
+  Graph after = before;
+  REQUIRE(run_passes(after).ok());
+  check_same_values(before, after, 2);
+}
+
 TEST_CASE("the scale of integer rows is f32, however it is stored") {
   Graph before = parse(R"(param @w: i8[16, 24]
 param @s: f32[24]
