@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "codegen/compile.h"
 #include "codegen/origin.h"
+#include "codegen/staging.h"
 #include "graph/graph.h"
 #include "graph/read/safetensors.h"
 #include "graph/steps.h"
@@ -248,8 +249,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags,
 int run_check(const Session& session, const CheckFlags& flags) {
   ProgressLine progress(session);
   auto work = [&]() -> Result<CheckReport> {
-    std::error_code failed;
-    if (!std::filesystem::exists(flags.path + "/manifest.json", failed)) {
+    if (!is_program(flags.path)) {
       QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
       return check_graph(session, flags, progress);
     }

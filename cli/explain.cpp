@@ -2,13 +2,12 @@
 // program also what its tuning measured of fusions.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
 #include "codegen/merge_choice.h"
 #include "codegen/origin.h"
+#include "codegen/staging.h"
 
 namespace qcg {
 
@@ -43,8 +42,7 @@ struct Subject {
 Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
   QCG_TRY(options, flags.resolve(session));
   const std::string program = options.input;
-  std::error_code failed;
-  if (!std::filesystem::exists(program + "/manifest.json", failed)) {
+  if (!is_program(program)) {
     QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
     return Subject{std::move(options), {}};
   }

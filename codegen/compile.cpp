@@ -1,11 +1,7 @@
 #include "codegen/compile.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +15,7 @@
 #include "codegen/merge_choice.h"
 #include "codegen/origin.h"
 #include "codegen/program_cache.h"
+#include "codegen/staging.h"
 #include "graph/read/read_graph.h"
 
 namespace qcg {
@@ -40,17 +37,6 @@ Status require_weights(const Graph& graph, const Plan& plan) {
                             "pass --weights model.safetensors, or --weights random:1 to work with shapes only");
   }
   return {};
-}
-
-// Said before kernels are built and tuned for nothing; what changes until the end is noticed there.
-Status check_destination(const std::string& path) {
-  std::error_code failed;
-  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(path, failed));
-  if (exists && !std::filesystem::exists(path + "/manifest.json", failed))
-    return Error::io(path, "exists and is not a program", "remove it or choose another name with -o");
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  if (::access(parent.empty() ? "." : (parent + "/.").c_str(), W_OK | X_OK) == 0) return {};
-  return Error::io(path, fmt::format("cannot be made: {}", std::strerror(errno)), "choose a writable place with -o");
 }
 
 class Compiler {
@@ -111,7 +97,7 @@ class Compiler {
     QCG_TRY(explanation, explain_graph(options_));
     const Plan& plan = explanation.plan;
     QCG_CHECK(require_weights(explanation.graph, plan));
-    QCG_CHECK(check_destination(options_.output));
+    QCG_CHECK(check_destination(options_.output));  // before kernels are built and tuned for nothing
     if (options_.tune != TuneMode::off) {  // check_tunable: it runs here
       step("measure this machine");
       report_.ceilings = measure_ceilings(plan.target.isa, threads_);

@@ -24,6 +24,16 @@ Error cannot(const std::string& path, const char* what) {
   return Error::io(path, fmt::format("cannot {}: {}", what, std::strerror(errno)), kRemedy);
 }
 
+bool is_there(const std::string& path) {
+  std::error_code failed;
+  return fs::exists(fs::symlink_status(path, failed));
+}
+
+Status check_replaceable(const std::string& path) {
+  if (!is_there(path) || is_program(path)) return {};
+  return Error::io(path, "exists and is not a program", "remove it or choose another name with -o");
+}
+
 int open_directory(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
@@ -60,6 +70,17 @@ void remove_stale(const std::string& target) {
 
 }  // namespace
 
+bool is_program(const std::string& path) {
+  std::error_code failed;
+  return fs::exists(path + "/manifest.json", failed);
+}
+
+Status check_destination(const std::string& path) {
+  QCG_CHECK(check_replaceable(path));
+  if (::access((parent_of(path) / ".").c_str(), W_OK | X_OK) == 0) return {};
+  return cannot(path, "be made");
+}
+
 Result<StagingDir> StagingDir::create(const std::string& target) {
   remove_stale(target);
   for (int attempt = 0; attempt < 16; ++attempt) {
@@ -95,10 +116,8 @@ Status StagingDir::publish() {
   for (fs::recursive_directory_iterator at(path_, failed), end; !failed && at != end; at.increment(failed))
     if (at->is_directory(failed)) sync_directory(at->path().string());
   sync_directory(path_);
-  const bool replaces = fs::exists(fs::symlink_status(target_, failed));
-  if (replaces && !fs::exists(target_ + "/manifest.json", failed))
-    return Error::io(target_, "exists and is not a program", "remove it or choose another name with -o");
-  if (!replaces) {
+  QCG_CHECK(check_replaceable(target_));
+  if (!is_there(target_)) {
     if (::rename(path_.c_str(), target_.c_str()) != 0) return cannot(target_, "put the program in place");
   } else if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
     if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return cannot(target_, "put the program in place");

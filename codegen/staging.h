@@ -14,6 +14,11 @@
 
 namespace qcg {
 
+// Whether a directory holds a program, sound or damaged.
+bool is_program(const std::string& path);
+// Error Io where something that is no program is there, or the folder around it cannot be written.
+Status check_destination(const std::string& path);
+
 class StagingDir {
  public:
   // Error Io: no directory can be made beside `target`.
