@@ -79,7 +79,7 @@ class Compiler {
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
-    memory.remember(options_.output, report_);
+    if (merges_timed_) memory.remember(options_.output, report_);  // else the next compile tries again
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
     report_.wall_s = now_s() - start;
     return std::move(report_);
@@ -130,6 +130,7 @@ class Compiler {
     step("time fused linears apart");
     QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, tune_options_));
     report_.tune_s += now_s() - start;
+    merges_timed_ = merges.warnings.empty();
     report_.merges = merges.reports;
     report_.warnings.insert(report_.warnings.end(), merges.warnings.begin(), merges.warnings.end());
     for (const TuneRecord& record : merges.records) log_ += to_json_line(record) + "\n";
@@ -355,6 +356,7 @@ class Compiler {
   std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed
   ExternChoices externs_{1};
   std::set<std::string> extern_refused_;     // keys of tuned_ whose pinned vendor's kernel was wrong
+  bool merges_timed_ = true;                 // all of them, or there was none to time
   CompileReport report_;
   std::string log_;
 };
