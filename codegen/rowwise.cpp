@@ -130,8 +130,8 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   std::vector<std::string> names;
   std::vector<V> operands, outputs, moves;
   for (size_t i = 0; i < p.outputs.size(); ++i)
-    for (int operand : is_move(p, i) ? std::vector<int>() : p.exprs[i].leaves(ExprKind::in))
-      used[static_cast<size_t>(operand)] = true;
+    if (!is_move(p, i))
+      for (int operand : p.exprs[i].leaves(ExprKind::in)) used[static_cast<size_t>(operand)] = true;
   for (size_t i = 0; i < p.operands.size(); ++i) {
     names.push_back(fmt::format("in{}", i));
     if (!used[i]) continue;

@@ -253,7 +253,7 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
                  make_ints(row_shape, std::move(zeros))};
 }
 
-// In f32, as decompose.cpp writes it.
+// In f32, as composed_ops.cpp writes it.
 Result<Tensors> run_quantize_by(const RefContext& c) {
   const std::vector<int64_t> shape = c.sizes(0);
   const std::vector<double> x = read_doubles(c.tensor("x").data),

@@ -35,10 +35,6 @@ namespace qcg {
 
 namespace {
 
-bool is_call(const Expr& expr, std::string_view function) {
-  return expr.kind == ExprKind::call && expr.function == function;
-}
-
 // Whole numbers, which stay that in every float.
 bool is_whole(const Expr& expr) {
   if (expr.kind == ExprKind::number) return expr.value == std::nearbyint(expr.value);

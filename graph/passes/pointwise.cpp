@@ -225,11 +225,11 @@ class Builder {
   bool peeled_ = false, keep_expanded_ = false;  // one number everywhere: written as that number
 };
 
+}  // namespace
+
 bool is_call(const Expr& expr, std::string_view function) {
   return expr.kind == ExprKind::call && expr.function == function;
 }
-
-}  // namespace
 
 std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node) {
   if (node.outputs.size() != 1) return std::nullopt;

@@ -26,6 +26,8 @@ Expr substitute_inputs(const Expr& expr, std::span<const Expr> with);
 // The expression with accI / inI renumbered: index -> map[index].
 Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const int> in_map);
 
+bool is_call(const Expr& expr, std::string_view function);
+
 // x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
 // false, casts to a floating type are dropped but below a step (graph/steps.h): an intermediate is not rounded, unless to
 // 8 bits or to fewer than `result` has, which would show it.

@@ -33,8 +33,8 @@ constexpr Remedy kRemedies[] = {
 };
 constexpr std::string_view kHelp =
     "`qcodegen list ops` shows what is supported; exported = exported.run_decompositions() before torch.export.save "
-    "may "
-    "replace these by such operators; else cut the graph before them, or open an issue with `qcodegen explain --json`";
+    "may replace these by such operators; else cut the graph before them, or open an issue with "
+    "`qcodegen explain --json`";
 
 struct Missing {
   std::string target;
