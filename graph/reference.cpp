@@ -405,21 +405,23 @@ ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> ac
     args[i] = arg.value, tolerances[i] = arg.tolerance;
   }
   const std::span<const double> values(args.data(), e.args.size());
-  ToleranceValue out{e.apply(values), 0};
-  out.tolerance = own_error(e, out.value);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (tolerances[i] == 0) continue;
-    const double arg = args[i];
-    double largest = 0;
-    for (const double sign : {-1.0, 1.0}) {
-      args[i] = arg + sign * tolerances[i];
-      const double moved = std::abs(e.apply(values) - out.value);
-      largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
+  const ToleranceValue exact{e.apply(values), 0};
+  // Arguments are off together, each above or below or not at all: a product is also off by the product of their errors.
+  const std::array<double, 3> centres = args;
+  size_t places = 1;
+  for (size_t i = 0; i < values.size(); ++i) places *= tolerances[i] == 0 ? 1 : 3;
+  double largest = 0;
+  for (size_t place = 1; place < places; ++place) {
+    for (size_t i = 0, rest = place; i < values.size(); ++i) {
+      if (tolerances[i] == 0) continue;
+      const double by[] = {0, -tolerances[i], tolerances[i]};
+      args[i] = centres[i] + by[rest % 3];
+      rest /= 3;
     }
-    args[i] = arg;
-    out.tolerance += largest;
+    const double moved = std::abs(e.apply(values) - exact.value);
+    largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
   }
-  return out;
+  return {exact.value, own_error(e, exact.value) + largest};
 }
 
 Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,

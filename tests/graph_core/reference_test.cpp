@@ -200,12 +200,18 @@ TEST_CASE("chosen rows and columns of a linear, with magnitudes") {
   const Expr product = *Expr::parse("mul(acc0, acc1)");
   const ToleranceValue moved = evaluate_with_tolerance(product, accs, tolerances, {});
   CHECK(moved.value == 6);
-  CHECK(moved.tolerance == 0.5 * 3 + 0.25 * 2 + 6 * 0x1p-22);
+  CHECK(moved.tolerance == 0.5 * 3 + 0.25 * 2 + 0.5 * 0.25 + 6 * 0x1p-22);
   // 2 + 2^-7 lies in the middle of two bf16 numbers: the cast may go either way, unlike that of 2.
   const Expr rounded = *Expr::parse("cast_bf16(mul(acc0, acc1))");
   const double tie[] = {1, 2 + 0x1p-7}, exact[] = {1, 2}, none[] = {0, 0};
   CHECK(evaluate_with_tolerance(rounded, tie, none, {}).tolerance == 0x1p-6);
   CHECK(evaluate_with_tolerance(rounded, exact, none, {}).tolerance == 0);
+  // The square of a rounded number, as of f16 in a norm, is off by the square of the rounding too.
+  const Expr square = *Expr::parse("mul(cast_f16(acc0), cast_f16(acc0))");
+  const double near_tie[] = {1 + 0x1p-11, 0}, little[] = {0x1p-30, 0};
+  const ToleranceValue squared = evaluate_with_tolerance(square, near_tie, little, {});
+  CHECK(squared.value == 1);
+  CHECK(squared.tolerance >= (1 + 0x1p-10) * (1 + 0x1p-10) - 1);
   // What cancels is as wrong as what it was the difference of.
   const Expr cancels = *Expr::parse("add(1, tanh(acc0))");
   const double far_left[] = {-9, 0};
