@@ -131,20 +131,19 @@ void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candid
 //
 // Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and what
 // lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
-void add_blocks(const PanelLayout& p, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
+void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
     int panels;
     bool unpacked = false, rounded = false;
     int ahead = 0;
   };
+  const PanelLayout& p = shape.panel;
+  const Compute& compute = shape.compute;
   const int64_t k_of_8kib = k_of(p, 8 << 10);
-  const Compute& compute = compute_info(c.microkernel->compute);
   const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
-  // Twelve accumulators leave four of 16 registers: too few to unpack several k of some columns in.
-  const bool crowded = isa_info(c.microkernel->isa).vector_bytes == 32 && c.mr > 4 && p.kind->columns > 1;
-  const bool registers = !block || !crowded, streams = m <= kManyM, few = integer || m <= kMiddleM;
+  const bool registers = !block || !shape.is_crowded(), streams = m <= kManyM, few = integer || m <= kMiddleM;
   const int streamed = panels_per_item(p, kStreamedPanels);
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))
@@ -231,7 +230,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
-      else add_blocks(shape.panel, problem.may_round && shape.grouped, m, c, r.variants);
+      else add_blocks(shape, problem.may_round && shape.grouped, m, c, r.variants);
       if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
   }

@@ -104,8 +104,7 @@ int GemmShape::splits(int rows) const {
 bool GemmShape::keeps_sums(int rows) const {
   // A broadcast, the table or mask of unpacking, one to work in; the weights of a dot of several units.
   const int operands = 3 + (units > 1 ? units : 0);
-  const int registers = vl == 16 ? 32 : 16;
-  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + operands <= registers;
+  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + operands <= registers();
 }
 
 std::string GemmShape::group_steps() const {

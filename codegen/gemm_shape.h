@@ -66,14 +66,21 @@ struct GemmShape {
   // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs
   // a group of 32 a fifth of its time.
   bool keeps_sums(int rows) const;
+  // Whether sums leave too few registers to unpack several k of some columns in: a quarter.
+  bool is_crowded() const {
+    return !compute.tiles && panel.kind->columns > 1 && mr * slices * nv * 4 >= registers() * 3;
+  }
+  // Whether a block is unpacked by its first row tile while that multiplies, which costs less than a pass of its own.
+  bool first_tile_unpacks() const { return unpacks_block && !rounded && !is_crowded(); }
   // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
   int x_words() const;
+  int registers() const { return vl == 16 ? 32 : 16; }
   // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their headers.
   bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
   bool has_panel_zeros() const { return has_zeros() && !grouped; }
   bool has_group_zeros() const { return has_zeros() && grouped; }
-  // Whether a tile knows them: not where a block was unpacked without them.
-  bool zeros_in_tile() const { return has_zeros() && !(unpacks_block && slices == 1); }
+  // Whether a tile knows them, reading weights as they are packed or a block that was unpacked without them.
+  bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && slices == 1); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
   bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
   // What weights have become larger by when an unsigned operand of an instruction holds them.

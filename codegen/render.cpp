@@ -90,13 +90,13 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["comment"] = comment(shape);
   add_packing(shape, out);
   out["tile_registers"] = shape.compute.tiles;
-  out["unpacked_block"] = shape.unpacks_block;
+  out["unpacked_block"] = shape.unpacks_block, out["first_tile_unpacks"] = shape.first_tile_unpacks();
   out["group_bytes"] = panel.group_at(1) - panel.group_at(0);
   out["block_bytes"] = shape.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
+  out["has_zeros"] = shape.has_zeros();
   out["zeros_per_panel"] = shape.has_panel_zeros();
   out["zeros_per_group"] = shape.has_group_zeros();
-  out["zeros_in_tile"] = !shape.zeros_in_tile() ? "" : shape.grouped ? "group" : "panel";
   std::vector<V> vectors;
   for (int v = 0; v < shape.nv; ++v) {
     if (shape.subtracts_zeros()) vectors.push_back(V(fmt::format("z{}", v)));

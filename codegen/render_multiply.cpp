@@ -31,22 +31,25 @@ std::string block_range(const GemmShape& shape) {
 
 std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", kWeights, shape.panel.zero_at); }
 
-// `layer`: of slices, where those of what the first ones left over begin.
-std::vector<Parameter> tile_parameters(const GemmShape& shape, const std::string& layer) {
+// `unpacks`: of the first tile, where it leaves a block for the others. `layer`: of slices, where those of what the first ones left
+// over begin.
+std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, const std::string& layer) {
+  const bool reads_block = shape.unpacks_block && !unpacks;
   const bool tails = !shape.candidate.tails.empty();
   std::string x = "x + t * (UNITS * MR)", first = "true";
   if (shape.has_blocks()) {
     x += fmt::format(" + kUnitsAt[b] * {}", tails ? "rows_of(call, t0 + t)" : "MR");
     first = "b == 0";
   }
-  std::vector<Parameter> out = {{"const uint8_t* w", shape.unpacks_block ? "block" : "w"},
+  std::vector<Parameter> out = {{"const uint8_t* w", reads_block ? "block" : "w"},
                                 {"const qcg_unit* x", x + layer},
                                 {"uint8_t* c", std::string(kTile)}};
+  if (unpacks) out.insert(out.begin(), {"uint8_t* to", "block"});
   if (shape.sums_groups) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
   else out.push_back({std::string(counter(shape)), shape.rounded ? "block_steps" : block_range(shape)});
   out.push_back({"bool first", layer.empty() ? first : "false"});
-  if (shape.zeros_in_tile() && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
-  if (shape.unpacks_block && shape.sums_groups) out.push_back({"const uint8_t* header", "w"});
+  if (shape.zeros_in_tile(reads_block) && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  if (reads_block && shape.sums_groups) out.push_back({"const uint8_t* header", "w"});
   if (shape.x_words() > 0) out.push_back({"const qcg_unit* x_sums", "sums_of(call, t0 + t)" + layer});
   if (shape.compute.tiles && shape.sums_groups) out.push_back({"int64_t rows", "rows_of(call, t0 + t)"});
   out.push_back({"const uint8_t* next, int64_t next_step", "next + t * fetches * next_step, next_step"});
@@ -80,14 +83,17 @@ std::vector<Parameter> rests_parameters(const GemmShape& shape) {
 
 void add_multiply(const GemmShape& shape, V& out) {
   const std::string function = shape.candidate.tails.empty() ? "multiply_tile" : "multiply_of(rows_of(call, t0 + t))";
-  const auto call = [&](const std::string& layer) {
-    return fmt::format("{}({})", function, joined(tile_parameters(shape, layer), &Parameter::passed));
+  const auto call = [&](std::string_view callee, bool unpacks, const std::string& layer) {
+    return fmt::format("{}({});", callee, joined(tile_parameters(shape, unpacks, layer), &Parameter::passed));
   };
   std::vector<V> calls;
-  calls.emplace_back(call(""));
-  if (shape.slices > 1) calls.emplace_back("if (is_deep(call, t0 + t)) " + call(" + deep_at(call)"));
+  const bool first = shape.first_tile_unpacks();
+  if (first) calls.emplace_back("if (t == 0) " + call("unpack_and_multiply", true, ""));
+  calls.emplace_back((first ? "else " : "") + call(function, false, ""));
+  if (shape.slices > 1) calls.emplace_back("if (is_deep(call, t0 + t)) " + call(function, false, " + deep_at(call)"));
   out["tile_calls"] = V::from_items(std::move(calls));
-  out["tile_parameters"] = joined(tile_parameters(shape, ""), &Parameter::declared);
+  out["tile_parameters"] = joined(tile_parameters(shape, false, ""), &Parameter::declared);
+  out["first_tile_parameters"] = joined(tile_parameters(shape, true, ""), &Parameter::declared);
   out["block_parameters"] = joined(unpack_parameters(shape), &Parameter::declared);
   out["block_arguments"] = joined(unpack_parameters(shape), &Parameter::passed);
   out["rests_parameters"] = joined(rests_parameters(shape), &Parameter::declared);

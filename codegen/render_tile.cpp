@@ -61,6 +61,10 @@ std::string_view unpacked_kind(const GemmShape& shape) {
   return shape.compute.kd == 1 ? "f32" : shape.compute.integer ? "u8x4" : "bf16x2";
 }
 
+int64_t unpacked_step_bytes(const GemmShape& shape) {
+  return int64_t{shape.k_iteration / shape.compute.kd} * shape.panel.nr * 4;
+}
+
 // Far ahead into L2, then just ahead into L1: unpacking is long enough to stall on what one level alone leaves late.
 void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
   const Candidate& candidate = shape.candidate;
@@ -76,25 +80,38 @@ std::string operand(const GemmShape& shape, const std::vector<std::string>& unit
   return units.size() == 1 ? units[0] : fmt::format("{}_units{{{}}}", shape.compute.name, fmt::join(units, ", "));
 }
 
+// The kernel of a row tile with so many rows: whether it leaves its weights unpacked for those after it.
+struct Tile {
+  int rows;
+  bool unpacks = false;
+};
+
+bool reads_block(const GemmShape& shape, const Tile& tile) { return shape.unpacks_block && !tile.unpacks; }
+
+std::string function_of(const GemmShape& shape, const Tile& tile) {
+  if (tile.unpacks) return "unpack_and_multiply";
+  return tile.rows == shape.mr ? "multiply_tile" : fmt::format("multiply_tile_{}", tile.rows);
+}
+
 // The units of dot `index` of an iteration, for the vectors [v0, v1).
-V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
+V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
   const PanelLayout& panel = shape.panel;
   const int per_step = shape.used_step / shape.compute.kd, first = index * shape.units, last = first + shape.units,
-            x_rows = tile_rows * shape.slices;
+            x_rows = tile.rows * shape.slices;
   std::vector<V> weights, unpacked, rows;
   for (int v = v0; v < v1; ++v) {
     std::vector<std::string> units;
     for (int u = first; u < last; ++u) {
       const int64_t at =
           u / per_step * (shape.used_step / panel.kind->k_step) * panel.step_bytes() + v * shape.vector_bytes();
-      std::string text = weight(shape, shape.compute.name, u % per_step, fmt::format("w + {}", at), v);
-      const int buffer_at = (u * shape.nv + v) * shape.vl * 4;
-      if (shape.unpacks_block) {
-        std::string of_block =
-            fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), buffer_at);
-        unpacked.push_back(V::dict({{"code", std::exchange(text, std::move(of_block))}, {"to", buffer_at}}));
-      }
-      units.push_back(std::move(text));
+      const std::string code = weight(shape, shape.compute.name, u % per_step, fmt::format("w + {}", at), v),
+                        name = fmt::format("u{}_{}", u - first, v);
+      const int block_at = (u * shape.nv + v) * shape.vl * 4;
+      unpacked.push_back(V::dict({{"name", name}, {"code", code}, {"to", block_at}}));
+      units.push_back(tile.unpacks ? name
+                      : shape.unpacks_block
+                          ? fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), block_at)
+                          : code);
     }
     weights.push_back(V(operand(shape, units)));
   }
@@ -103,7 +120,7 @@ V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
     for (int u = first; u < last; ++u)
       units.push_back(fmt::format("{}_broadcast(x + {})", shape.compute.name, u * x_rows + r));
     std::vector<V> accs;
-    for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile_rows), r, v)));
+    for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile.rows), r, v)));
     rows.push_back(V::dict(
         {{"name", fmt::format("x{}", r)}, {"value", operand(shape, units)}, {"accs", V::from_items(std::move(accs))}}));
   }
@@ -134,15 +151,15 @@ V dot(const GemmShape& shape, int tile_rows, int index, int v0, int v1) {
 
 // The dots of one iteration in their order. Unpacking bytes that lie in rows of columns has half a step in its hands at a time,
 // dots of several units have several weights: one vector after the other, so that it fits beside the sums.
-std::vector<V> dots_of(const GemmShape& shape, int tile_rows) {
+std::vector<V> dots_of(const GemmShape& shape, const Tile& tile) {
   std::vector<V> out;
   const int count = shape.dots_of_iteration();
-  const bool looks_up = shape.panel.kind->looks_up_codes() && shape.compute.kd == 1 && !shape.unpacks_block;
+  const bool looks_up = shape.panel.kind->looks_up_codes() && shape.compute.kd == 1 && !reads_block(shape, tile);
   const int together = looks_up ? shape.panel.kind->k_step / 2 : 1,
             vectors = looks_up || shape.units > 1 ? 1 : shape.nv;
   for (int first = 0; first < count; first += together)
     for (int v = 0; v < shape.nv; v += vectors)
-      for (int d = first; d < first + together; ++d) out.push_back(dot(shape, tile_rows, d, v, v + vectors));
+      for (int d = first; d < first + together; ++d) out.push_back(dot(shape, tile, d, v, v + vectors));
   return out;
 }
 
@@ -155,9 +172,9 @@ std::string sum_of(const GemmShape& shape, int r, int v) {
                      acc(0, r * 3 + 1, v), acc(0, r * 3 + 2, v), r, r);
 }
 
-// The kernel of a row tile with so many rows.
-V tile(const GemmShape& shape, int rows) {
+V tile_dict(const GemmShape& shape, const Tile& tile) {
   std::vector<V> accs, sums, stores;
+  const int rows = tile.rows;
   const int x_rows = rows * shape.slices;
   for (int set = 0; set < shape.splits(rows); ++set)
     for (int r = 0; r < x_rows; ++r)
@@ -179,13 +196,18 @@ V tile(const GemmShape& shape, int rows) {
                                 {"at", (r * shape.panel.nr + v * shape.vl) * 4},
                                 {"x_sum", shape.slices > 1 ? fmt::format("5 * MR + {}", r) : std::to_string(r)},
                                 {"v", v}}));
+  const bool of_block = reads_block(shape, tile);
   return V::dict({{"rows", rows},
-                  {"suffix", rows == shape.mr ? std::string() : fmt::format("_{}", rows)},
+                  {"function", function_of(shape, tile)},
+                  {"unpacks", tile.unpacks},
+                  {"reads_block", of_block},
+                  {"knows_zeros", shape.zeros_in_tile(of_block)},
+                  {"step_bytes", of_block ? unpacked_step_bytes(shape) : shape.iteration_bytes()},
                   {"keeps_sums", shape.keeps_sums(rows)},
                   {"accs", V::from_items(std::move(accs))},
                   {"sums", V::from_items(std::move(sums))},
                   {"stores", V::from_items(std::move(stores))},
-                  {"dots", V::from_items(dots_of(shape, rows))}});
+                  {"dots", V::from_items(dots_of(shape, tile))}});
 }
 
 // How weights that a tile cannot hold as they are packed become rows of tiles: one store for each unit and tile.
@@ -208,12 +230,12 @@ V unpacked_rows(const GemmShape& shape) {
 }  // namespace
 
 void add_vector_tiles(const GemmShape& shape, V& out) {
-  std::vector<V> tiles{tile(shape, shape.mr)};
-  for (int rows : shape.candidate.tails) tiles.push_back(tile(shape, rows));
+  std::vector<V> tiles{tile_dict(shape, {shape.mr})};
+  if (shape.first_tile_unpacks()) tiles.push_back(tile_dict(shape, {shape.mr, true}));
+  for (int rows : shape.candidate.tails) tiles.push_back(tile_dict(shape, {rows}));
   out["tiles"] = V::from_items(std::move(tiles));
   out["packed_step_bytes"] = shape.iteration_bytes();
-  out["step_bytes"] =
-      shape.unpacks_block ? shape.k_iteration / shape.compute.kd * shape.panel.nr * 4 : shape.iteration_bytes();
+  out["unpacked_step_bytes"] = unpacked_step_bytes(shape);
   out["step_units"] = shape.x_units(shape.k_iteration);
 }
 
@@ -238,7 +260,17 @@ void add_tile_registers(const GemmShape& shape, V& out) {
   out["has_tail"] = panel.group_padded % step != 0 || last % step != 0;
   out["units_per_count"] = shape.k_iteration / shape.compute.kd;
   out["packed_unit_bytes"] = panel.k_bytes(step) / 16;
-  out["step_bytes"] = shape.unpacks_block ? 16 * panel.nr * 4 : panel.k_bytes(step);
+  std::vector<V> tiles;
+  for (const bool unpacks : {false, true}) {
+    if (unpacks && !shape.first_tile_unpacks()) continue;
+    const Tile tile{shape.mr, unpacks};
+    const bool of_block = reads_block(shape, tile);
+    tiles.push_back(V::dict({{"function", function_of(shape, tile)},
+                             {"unpacks", unpacks},
+                             {"reads_block", of_block},
+                             {"step_bytes", of_block ? 16 * panel.nr * 4 : panel.k_bytes(step)}}));
+  }
+  out["tiles"] = V::from_items(std::move(tiles));
   out["fetches_per_step"] = shape.next_lines() * (step / shape.k_iteration);
 }
 

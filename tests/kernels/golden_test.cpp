@@ -1,13 +1,15 @@
-// Rendered source of the smallest tile of every microkernel row: a diff here is a change of every kernel of that row.
+// Rendered source of the smallest tile of every microkernel row: a diff here is a change of every kernel of that row. And of
+// some kernels whose first row tile unpacks a block for the others: with groups, without, of tiles.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
+#include "codegen/gemm_layout.h"
 #include "codegen/problem.h"
 
 using namespace qcg;
@@ -41,21 +43,29 @@ TEST_CASE("rendered source is as recorded") {
   const bool update = std::getenv("QCG_UPDATE_GOLDENS") != nullptr;
   if (update) fs::create_directories(folder);
   std::set<std::string> known;
+  const auto check = [&](const std::string& name, const Problem& p, const Candidate& c) {
+    auto source = render_gemm(p, c, "golden");
+    REQUIRE(source.ok());
+    known.insert(name);
+    if (update) std::ofstream(folder / name, std::ios::binary) << *source;
+    CHECK_MESSAGE(fs::exists(folder / name), "missing golden ", name, "; QCG_UPDATE_GOLDENS=1 writes it");
+    CHECK_MESSAGE(read(folder / name) == *source, name, " differs; QCG_UPDATE_GOLDENS=1 rewrites it");
+  };
   for (const Microkernel& row : microkernel_table()) {
     const Problem p = smallest(row);
+    const std::string name = fmt::format("{}_{}_{}", row.name, scheme_name(row.scheme), dtype_name(row.weight));
     Candidate c;
     c.microkernel = &row;
     c.layout = layout_for(p, {Device::cpu, row.isa});
     c.prefetch_bytes = 2048;
     if (row.compute.starts_with("amx")) c.mr = 16, c.prefetch_bytes = 0;
     c.rounded = c.unpacks_block = row.rounds;
-    auto source = render_gemm(p, c, "golden");
-    REQUIRE(source.ok());
-    const std::string name = fmt::format("{}_{}_{}.cpp", row.name, scheme_name(row.scheme), dtype_name(row.weight));
-    known.insert(name);
-    if (update) std::ofstream(folder / name, std::ios::binary) << *source;
-    CHECK_MESSAGE(fs::exists(folder / name), "missing golden ", name, "; QCG_UPDATE_GOLDENS=1 writes it");
-    CHECK_MESSAGE(read(folder / name) == *source, name, " differs; QCG_UPDATE_GOLDENS=1 rewrites it");
+    check(name + ".cpp", p, c);
+    static const std::set<std::string> kWithBlock = {"avx512bf16_dot_w8_i8", "avx512_fma_w4_i8", "amx_bf16_w4_i8"};
+    if (!kWithBlock.contains(name)) continue;
+    c.prefetch_bytes = 0, c.kc = 32, c.unpacks_block = true;
+    if (!compute_info(row.compute).tiles) c.mr = 2, c.tails = {1};
+    check(name + "_block.cpp", p, c);
   }
   for (const auto& entry : fs::directory_iterator(folder))
     CHECK_MESSAGE(known.count(entry.path().filename().string()) == 1, "orphaned golden ", entry.path().filename().string());

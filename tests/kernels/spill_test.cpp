@@ -1,5 +1,6 @@
 // No spills where it counts: every vector microkernel's tiles are compiled to assembly. The innermost loop that holds the dot
 // products may hardly store a vector register on the stack, and may read few: constants that found no register.
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +9,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
-
-#include <doctest/doctest.h>
+#include <tuple>
 
 #include "codegen/gemm_layout.h"
 #include "codegen/sample_problem.h"
@@ -83,9 +83,12 @@ bool has_frame_pointer(const Function& f) {
 struct Hot {
   int dots = 0, stores = 0, reads = 0;
   std::string first_store;
+  bool is_hotter(const Hot& than) const {
+    return std::tuple(dots, stores + reads) > std::tuple(than.dots, than.stores + than.reads);
+  }
 };
 
-// The innermost loop with the most dot products.
+// The innermost loop with the most dot products; the one of them that spills most.
 std::optional<Hot> hottest_loop(const std::string& listing, std::string_view compute) {
   static const std::regex kStack(R"(\(%rsp[,)])"), kFrame(R"(\(%rbp[,)])"), kVector(R"(%[xyz]mm\d)");
   std::optional<Hot> best;
@@ -102,7 +105,7 @@ std::optional<Hot> hottest_loop(const std::string& listing, std::string_view com
         ++(store ? hot.stores : hot.reads);
         if (store && hot.first_store.empty()) hot.first_store = f.name + ": " + line;
       }
-      if (hot.dots > 0 && (!best || hot.dots > best->dots)) best = hot;
+      if (hot.dots > 0 && (!best || hot.is_hotter(*best))) best = hot;
     }
   }
   return best;

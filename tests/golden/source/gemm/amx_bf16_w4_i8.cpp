@@ -97,14 +97,15 @@ __attribute__((noinline)) void add_sums(const uint8_t* sums, const uint8_t* head
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
 // Groups [g0, g1): the sums of one are scaled into c while tiles multiply the next, which takes about as long.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, int64_t rows, const uint8_t* next, int64_t next_step) {
-  // The next step is unpacked while the tiles of this one multiply.
   alignas(64) uint8_t buffers[2][16 * 128];
   int turn = 0;
+  // The next step is unpacked while the tiles of this one multiply.
   const auto unpack_next = [&](const uint8_t* step, int64_t units) {
-    turn ^= 1;
-    unpack_rows(buffers[turn], step, units < 16 ? units : 16);
+    uint8_t* const at = buffers[turn ^= 1];
+    unpack_rows(at, step, units < 16 ? units : 16);
+    return (const uint8_t*)at;
   };
-  unpack_next(w + 128, units_of(g0));
+  const uint8_t* b = unpack_next(w + 128, units_of(g0));
   alignas(64) uint8_t sums[TILE * 4];
   const uint8_t* before = nullptr;  // header of the group whose sums these are
   for (int64_t g = g0; g < g1; ++g) {
@@ -117,7 +118,6 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       for (int f = 0; f < 8; ++f, next += next_step) {
         __builtin_prefetch(next);
       }
-      const uint8_t* const b = buffers[turn];
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
       tile_load<7>(b + 64, 128);
@@ -125,10 +125,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_bf16<1, 4, 7>();
       x += 16 * MR;
       w += 512;
-      if (u + 16 < units) unpack_next(w, units - u - 16);
+      if (u + 16 < units) b = unpack_next(w, units - u - 16);
     }
     w -= ((units + 15) / 16 * 16 - units) * 32;  // a last step may be a part
-    if (g + 1 < g1) unpack_next(w + 128, units_of(g + 1));
+    if (g + 1 < g1) b = unpack_next(w + 128, units_of(g + 1));
     if (g > g0) add_sums(sums, before, c, rows, first && g == g0 + 1);
     tile_store<0>(sums + 0, NR * 4);
     tile_store<1>(sums + 64, NR * 4);

@@ -57,14 +57,15 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
 
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t count, bool first, const uint8_t* next, int64_t next_step) {
-  // The next step is unpacked while the tiles of this one multiply.
   alignas(64) uint8_t buffers[2][16 * 128];
   int turn = 0;
+  // The next step is unpacked while the tiles of this one multiply.
   const auto unpack_next = [&](const uint8_t* step, int64_t units) {
-    turn ^= 1;
-    unpack_rows(buffers[turn], step, units < 16 ? units : 16);
+    uint8_t* const at = buffers[turn ^= 1];
+    unpack_rows(at, step, units < 16 ? units : 16);
+    return (const uint8_t*)at;
   };
-  unpack_next(w, count * 4);
+  const uint8_t* b = unpack_next(w, count * 4);
   {
     const int64_t units = count * 4;
     if (first) {
@@ -78,7 +79,6 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       for (int f = 0; f < 16; ++f, next += next_step) {
         __builtin_prefetch(next);
       }
-      const uint8_t* const b = buffers[turn];
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
       tile_load<7>(b + 64, 128);
@@ -86,7 +86,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       tile_dp_bf16<1, 4, 7>();
       x += 16 * MR;
       w += 1024;
-      if (u + 16 < units) unpack_next(w, units - u - 16);
+      if (u + 16 < units) b = unpack_next(w, units - u - 16);
     }
     tile_store<0>(c + 0, NR * 4);
     tile_store<1>(c + 64, NR * 4);

@@ -1,0 +1,581 @@
+// qgemm_f32_w4_g32_f32_n32_k64_2x32x8_avx512_fma
+//
+// gemm w4 x=f32 w=i8 k=64 group=32 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
+// candidate: avx512_fma 2x32 kc=32 tails=1 unpacked block
+// weights: w4 packed as [K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
+//
+//            32 columns = 2 vectors
+//          +--------+--------+
+//   2 rows |  acc   |  acc   |  += fma weight units x broadcast activation units of 1 k
+//          +--------+--------+
+//
+// nodes:
+//   linear
+//
+// %y = qcg.linear([%x], weights = [@proj.weight])
+#include "abi.h"
+#include "gemm_avx512.h"
+#include "quant/scale.h"
+#include "quant/int4.h"
+
+namespace {
+
+constexpr int MR = 2, NR = 32;
+constexpr int64_t UNITS = 64;  // of packed activations per row; 1 k each
+constexpr int64_t TILE = MR * NR;
+
+inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+
+// Rows of a tile: the last one has only as many as there is a kernel for, unless it is also the first of its item.
+inline int64_t tiles_per_block(const qcg_call* call);
+inline int rows_of(const qcg_call* call, int64_t tile) {
+  if (tile % tiles_per_block(call) == 0) return MR;
+  const int64_t left = call->params[0] - tile * MR;
+  if (left <= 1) return 1;
+  return MR;
+}
+
+// Rows of UNITS as they were filled become [unit][row]: one stream of stores, many of loads.
+template <int ROWS>
+void interleave(qcg_unit* dst, const qcg_unit* from) {
+  for (int64_t u = 0; u < UNITS; u += 8, dst += 8 * ROWS)
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) {
+      const float* const row = (const float*)(from + r * UNITS);
+      dst[0 * ROWS + r] = ((const qcg_unit*)row)[u + 0];
+      dst[1 * ROWS + r] = ((const qcg_unit*)row)[u + 4];
+      dst[2 * ROWS + r] = ((const qcg_unit*)row)[u + 1];
+      dst[3 * ROWS + r] = ((const qcg_unit*)row)[u + 5];
+      dst[4 * ROWS + r] = ((const qcg_unit*)row)[u + 2];
+      dst[5 * ROWS + r] = ((const qcg_unit*)row)[u + 6];
+      dst[6 * ROWS + r] = ((const qcg_unit*)row)[u + 3];
+      dst[7 * ROWS + r] = ((const qcg_unit*)row)[u + 7];
+    }
+}
+
+// Phase 0: activations of one row tile.
+void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
+  const int64_t m = call->params[0];
+  qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
+  qcg_unit* const filled = (qcg_unit*)scratch;
+  const int rows = rows_of(call, tile);
+  for (int r = 0; r < rows; ++r) {
+    const int64_t i = tile * MR + r;
+    if (i >= m) {
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
+      continue;
+    }
+    float* const row = (float*)(filled + r * UNITS);
+    {
+      const float* x = (const float*)call->args[0].data + i * call->args[0].stride;
+      pack_f32_f32(row + 0, x, 64);
+    }
+  }
+  if (rows == 1) {
+    interleave<1>(dst, filled);
+    return;
+  }
+  interleave<MR>(dst, filled);
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
+// Groups [g0, g1): the integers of a group are summed exactly, then scaled into c.
+__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* header, const uint8_t* next, int64_t next_step) {
+  (void)next, (void)next_step;
+  vf c0_0 = first ? v_zero() : fma_load(c + 0);
+  vf c0_1 = first ? v_zero() : fma_load(c + 64);
+  vf c1_0 = first ? v_zero() : fma_load(c + 128);
+  vf c1_1 = first ? v_zero() : fma_load(c + 192);
+  for (int64_t g = g0; g < g1; ++g) {
+  vf a0_0 = fma_zero();
+    vf a0_1 = fma_zero();
+    vf a1_0 = fma_zero();
+    vf a1_1 = fma_zero();
+    vf a0_0_1 = fma_zero();
+    vf a0_1_1 = fma_zero();
+    vf a1_0_1 = fma_zero();
+    vf a1_1_1 = fma_zero();
+    for (int64_t i = 0; i < 4; ++i) {
+      {
+        const auto w0 = fma_weight_f32<0>(w + 0);
+        const auto w1 = fma_weight_f32<0>(w + 64);
+        const auto x0 = fma_broadcast(x + 0);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 1);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 128);
+        const auto w1 = fma_weight_f32<0>(w + 192);
+        const auto x0 = fma_broadcast(x + 2);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 3);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 256);
+        const auto w1 = fma_weight_f32<0>(w + 320);
+        const auto x0 = fma_broadcast(x + 4);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 5);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        __builtin_prefetch(next);
+        next += next_step;
+        const auto w0 = fma_weight_f32<0>(w + 384);
+        const auto w1 = fma_weight_f32<0>(w + 448);
+        const auto x0 = fma_broadcast(x + 6);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 7);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 512);
+        const auto w1 = fma_weight_f32<0>(w + 576);
+        const auto x0 = fma_broadcast(x + 8);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 9);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 640);
+        const auto w1 = fma_weight_f32<0>(w + 704);
+        const auto x0 = fma_broadcast(x + 10);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 11);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 768);
+        const auto w1 = fma_weight_f32<0>(w + 832);
+        const auto x0 = fma_broadcast(x + 12);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 13);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        __builtin_prefetch(next);
+        next += next_step;
+        const auto w0 = fma_weight_f32<0>(w + 896);
+        const auto w1 = fma_weight_f32<0>(w + 960);
+        const auto x0 = fma_broadcast(x + 14);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 15);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      w += 1024;
+      x += 8 * MR;
+    }
+    keep(a0_0);
+    keep(a0_1);
+    keep(a1_0);
+    keep(a1_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
+    keep(a1_0_1);
+    keep(a1_1_1);
+    a0_0 = fma_add(a0_0, a0_0_1);
+    a0_1 = fma_add(a0_1, a0_1_1);
+    a1_0 = fma_add(a1_0, a1_0_1);
+    a1_1 = fma_add(a1_1, a1_1_1);
+
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    c0_0 = add_group(c0_0, a0_0, s0);
+    c0_1 = add_group(c0_1, a0_1, s1);
+    c1_0 = add_group(c1_0, a1_0, s0);
+    c1_1 = add_group(c1_1, a1_1, s1);
+    header += 640;
+  }
+  fma_store(c + 0, c0_0);
+  fma_store(c + 64, c0_1);
+  fma_store(c + 128, c1_0);
+  fma_store(c + 192, c1_1);
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations. Weights are left unpacked in `to`.
+// Groups [g0, g1): the integers of a group are summed exactly, then scaled into c.
+__attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+  (void)next, (void)next_step;
+  vf c0_0 = first ? v_zero() : fma_load(c + 0);
+  vf c0_1 = first ? v_zero() : fma_load(c + 64);
+  vf c1_0 = first ? v_zero() : fma_load(c + 128);
+  vf c1_1 = first ? v_zero() : fma_load(c + 192);
+  for (int64_t g = g0; g < g1; ++g) {
+    const uint8_t* const header = w;
+    w += 128;
+  vf a0_0 = fma_zero();
+    vf a0_1 = fma_zero();
+    vf a1_0 = fma_zero();
+    vf a1_1 = fma_zero();
+    vf a0_0_1 = fma_zero();
+    vf a0_1_1 = fma_zero();
+    vf a1_0_1 = fma_zero();
+    vf a1_1_1 = fma_zero();
+    for (int64_t i = 0; i < 4; ++i) {
+      {
+        const auto u0_0 = fma_weight_i4x8u<0>(w + 0);
+        fma_store(to + 0, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<0>(w + 64);
+        fma_store(to + 64, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 0);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 1);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        const auto u0_0 = fma_weight_i4x8u<1>(w + 0);
+        fma_store(to + 128, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<1>(w + 64);
+        fma_store(to + 192, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 2);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 3);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      {
+        const auto u0_0 = fma_weight_i4x8u<2>(w + 0);
+        fma_store(to + 256, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<2>(w + 64);
+        fma_store(to + 320, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 4);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 5);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        __builtin_prefetch(next);
+        next += next_step;
+        const auto u0_0 = fma_weight_i4x8u<3>(w + 0);
+        fma_store(to + 384, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<3>(w + 64);
+        fma_store(to + 448, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 6);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 7);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      {
+        const auto u0_0 = fma_weight_i4x8u<4>(w + 0);
+        fma_store(to + 512, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<4>(w + 64);
+        fma_store(to + 576, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 8);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 9);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        const auto u0_0 = fma_weight_i4x8u<5>(w + 0);
+        fma_store(to + 640, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<5>(w + 64);
+        fma_store(to + 704, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 10);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 11);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      {
+        const auto u0_0 = fma_weight_i4x8u<6>(w + 0);
+        fma_store(to + 768, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<6>(w + 64);
+        fma_store(to + 832, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 12);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 13);
+        a1_0 = fma_dot(a1_0, w0, x1);
+        a1_1 = fma_dot(a1_1, w1, x1);
+      }
+      {
+        __builtin_prefetch(next);
+        next += next_step;
+        const auto u0_0 = fma_weight_i4x8u<7>(w + 0);
+        fma_store(to + 896, u0_0);
+        const auto u0_1 = fma_weight_i4x8u<7>(w + 64);
+        fma_store(to + 960, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = fma_broadcast(x + 14);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+        const auto x1 = fma_broadcast(x + 15);
+        a1_0_1 = fma_dot(a1_0_1, w0, x1);
+        a1_1_1 = fma_dot(a1_1_1, w1, x1);
+      }
+      w += 128;
+      to += 1024;
+      x += 8 * MR;
+    }
+    keep(a0_0);
+    keep(a0_1);
+    keep(a1_0);
+    keep(a1_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
+    keep(a1_0_1);
+    keep(a1_1_1);
+    a0_0 = fma_add(a0_0, a0_0_1);
+    a0_1 = fma_add(a0_1, a0_1_1);
+    a1_0 = fma_add(a1_0, a1_0_1);
+    a1_1 = fma_add(a1_1, a1_1_1);
+
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    c0_0 = add_group(c0_0, a0_0, s0);
+    c0_1 = add_group(c0_1, a0_1, s1);
+    c1_0 = add_group(c1_0, a1_0, s0);
+    c1_1 = add_group(c1_1, a1_1, s1);
+  }
+  fma_store(c + 0, c0_0);
+  fma_store(c + 64, c0_1);
+  fma_store(c + 128, c1_0);
+  fma_store(c + 192, c1_1);
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
+// Groups [g0, g1): the integers of a group are summed exactly, then scaled into c.
+__attribute__((noinline)) void multiply_tile_1(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* header, const uint8_t* next, int64_t next_step) {
+  constexpr int MR = 1;
+  (void)next, (void)next_step;
+  vf c0_0 = first ? v_zero() : fma_load(c + 0);
+  vf c0_1 = first ? v_zero() : fma_load(c + 64);
+  for (int64_t g = g0; g < g1; ++g) {
+  vf a0_0 = fma_zero();
+    vf a0_1 = fma_zero();
+    vf a0_0_1 = fma_zero();
+    vf a0_1_1 = fma_zero();
+    vf a0_0_2 = fma_zero();
+    vf a0_1_2 = fma_zero();
+    vf a0_0_3 = fma_zero();
+    vf a0_1_3 = fma_zero();
+    for (int64_t i = 0; i < 4; ++i) {
+      {
+        const auto w0 = fma_weight_f32<0>(w + 0);
+        const auto w1 = fma_weight_f32<0>(w + 64);
+        const auto x0 = fma_broadcast(x + 0);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 128);
+        const auto w1 = fma_weight_f32<0>(w + 192);
+        const auto x0 = fma_broadcast(x + 1);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 256);
+        const auto w1 = fma_weight_f32<0>(w + 320);
+        const auto x0 = fma_broadcast(x + 2);
+        a0_0_2 = fma_dot(a0_0_2, w0, x0);
+        a0_1_2 = fma_dot(a0_1_2, w1, x0);
+      }
+      {
+        __builtin_prefetch(next);
+        next += next_step;
+        const auto w0 = fma_weight_f32<0>(w + 384);
+        const auto w1 = fma_weight_f32<0>(w + 448);
+        const auto x0 = fma_broadcast(x + 3);
+        a0_0_3 = fma_dot(a0_0_3, w0, x0);
+        a0_1_3 = fma_dot(a0_1_3, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 512);
+        const auto w1 = fma_weight_f32<0>(w + 576);
+        const auto x0 = fma_broadcast(x + 4);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 640);
+        const auto w1 = fma_weight_f32<0>(w + 704);
+        const auto x0 = fma_broadcast(x + 5);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_f32<0>(w + 768);
+        const auto w1 = fma_weight_f32<0>(w + 832);
+        const auto x0 = fma_broadcast(x + 6);
+        a0_0_2 = fma_dot(a0_0_2, w0, x0);
+        a0_1_2 = fma_dot(a0_1_2, w1, x0);
+      }
+      {
+        __builtin_prefetch(next);
+        next += next_step;
+        const auto w0 = fma_weight_f32<0>(w + 896);
+        const auto w1 = fma_weight_f32<0>(w + 960);
+        const auto x0 = fma_broadcast(x + 7);
+        a0_0_3 = fma_dot(a0_0_3, w0, x0);
+        a0_1_3 = fma_dot(a0_1_3, w1, x0);
+      }
+      w += 1024;
+      x += 8 * MR;
+    }
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
+    keep(a0_0_2);
+    keep(a0_1_2);
+    keep(a0_0_3);
+    keep(a0_1_3);
+    a0_0 = fma_add(a0_0, a0_0_2);
+    a0_1 = fma_add(a0_1, a0_1_2);
+    a0_0_1 = fma_add(a0_0_1, a0_0_3);
+    a0_1_1 = fma_add(a0_1_1, a0_1_3);
+    a0_0 = fma_add(a0_0, a0_0_1);
+    a0_1 = fma_add(a0_1, a0_1_1);
+
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    c0_0 = add_group(c0_0, a0_0, s0);
+    c0_1 = add_group(c0_1, a0_1, s1);
+    header += 640;
+  }
+  fma_store(c + 0, c0_0);
+  fma_store(c + 64, c0_1);
+}
+
+inline decltype(&multiply_tile) multiply_of(int rows) {
+  switch (rows) {
+    case 1: return multiply_tile_1;
+    default: return multiply_tile;
+  }
+}
+
+// Output 0: acc0
+void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int64_t tiles, int64_t row0, int64_t col0) {
+  const int64_t m = call->params[0];
+  const int64_t rows = row0 + tiles * MR < m ? tiles * MR : m - row0;
+  const qcg_arg y = call->args[2];
+  (void)panel;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int v = 0; v < 2; ++v) {
+      const int64_t column = col0 + v * VL;
+      if (column >= 32) break;
+      const int n = 32 - column < VL ? (int)(32 - column) : VL;
+      const int64_t at = v * VL;
+      // segment 0: proj
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
+      float* const out = (float*)y.data + (row0 + r) * y.stride + column;
+      const vf result = acc0;
+      if (n == VL) v_store_f32(out, result);
+      else v_store_f32_n(out, result, n);
+    }
+  }
+}
+
+// Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
+void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
+  constexpr int64_t SEGMENTS = 1, SEGMENT = 1920, PANEL = SEGMENTS * SEGMENT;
+  const uint8_t* const weights = (const uint8_t*)call->args[1].data + 0;
+  const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
+  constexpr int64_t kWeightsAt[] = {0, 640}, kUnitsAt[] = {0, 32};
+  constexpr int64_t kCount[] = {1, 1}, BLOCKS = 2;
+  for (int64_t b = 0; b < BLOCKS; ++b)
+    for (int64_t p = p0; p < p1; ++p) {
+      uint8_t* const panel_c = c + (p - p0) * SEGMENTS * tiles * TILE * 4;
+      for (int64_t j = 0; j < SEGMENTS; ++j) {
+        const uint8_t* const w = weights + p * PANEL + j * SEGMENT + kWeightsAt[b];
+        const bool last_of_block = p + 1 == p1 && j + 1 == SEGMENTS;
+        const uint8_t* const next = !last_of_block ? w + SEGMENT : b + 1 < BLOCKS ? weights + p0 * PANEL + kWeightsAt[b + 1] : w + SEGMENT;
+        const int64_t count = kCount[b];
+        // Each row tile fetches its share of the next block of weights.
+        const int64_t fetches = count * 8;
+        const int64_t next_step = (640 * count + tiles * fetches - 1) / (tiles * fetches);
+        uint8_t* const block = c + tiles * TILE * 4 * 1;
+        for (int64_t t = 0; t < tiles; ++t)
+          if (t == 0) unpack_and_multiply(block, w, x + t * (UNITS * MR) + kUnitsAt[b] * rows_of(call, t0 + t), panel_c + (j * tiles + t) * TILE * 4, b * 1, b * 1 + count, b == 0, next + t * fetches * next_step, next_step);
+          else multiply_of(rows_of(call, t0 + t))(block, x + t * (UNITS * MR) + kUnitsAt[b] * rows_of(call, t0 + t), panel_c + (j * tiles + t) * TILE * 4, b * 1, b * 1 + count, b == 0, w, next + t * fetches * next_step, next_step);
+      }
+      if (b + 1 == BLOCKS) finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
+    }
+}
+
+// Items of phase 1: row blocks of all tiles x chunks of 1 panels.
+constexpr int64_t CHUNKS = 1;
+inline int64_t tiles_per_block(const qcg_call* call) {
+  const int64_t tiles = tiles_of(call);
+  return tiles;
+}
+int64_t items(const qcg_call* call, uint32_t phase) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  return phase == 0 ? tiles : (tiles + block - 1) / block * CHUNKS;
+}
+int64_t shared_bytes(const qcg_call* call) {
+  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (UNITS + 1) * 4;
+}
+int64_t scratch_bytes(const qcg_call* call) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t product = tiles_per_block(call) * TILE * 4 * 1 + 4096;
+  return product > MR * UNITS * 4 ? product : MR * UNITS * 4;
+}
+void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  if (phase == 0) {
+    for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, tile, scratch);
+    return;
+  }
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
+    const int64_t count = tiles - t0 < block ? tiles - t0 : block;
+    {
+      const int64_t p0 = (chunk - 0) * 1;
+      const int64_t p1 = p0 + 1 < 1 ? p0 + 1 : 1;
+      run_output_0(call, t0, count, p0, p1, (uint8_t*)scratch);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+extern const qcg_kernel golden __attribute__((visibility("default")));
+const qcg_kernel golden = {QCG_KERNEL_ABI, 2, items, shared_bytes, scratch_bytes, run};
+}
