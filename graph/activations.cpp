@@ -19,6 +19,7 @@ Expr times(Expr e, double factor) { return factor == 1 ? e : call("mul", std::mo
 using Parameters = std::vector<double>;
 
 Expr square(const Parameters&) { return call("mul", x(), x()); }
+Expr sign(const Parameters&) { return call("sub", call("gt", x(), number(0)), call("gt", number(0), x())); }
 Expr relu6_of_3_more() { return Expr::call("clamp", {call("add", x(), number(3)), number(0), number(6)}); }
 Expr hardsigmoid(const Parameters&) { return call("div", relu6_of_3_more(), number(6)); }
 Expr hardswish(const Parameters&) { return call("div", call("mul", x(), relu6_of_3_more()), number(6)); }
@@ -46,6 +47,7 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"aten.square.default", square},
+    {"aten.sign.default", sign},
     {"aten.hardsigmoid.default", hardsigmoid},
     {"aten.hardswish.default", hardswish},
     {"aten.mish.default", mish},

@@ -64,8 +64,9 @@ Result<Types> infer_ldexp(const OpArgs& a) {
 
 Status check_index(const OpArgs& a, std::string_view arg, const Value& index) {
   if (index.dtype == DType::i32 || index.dtype == DType::i64) return {};
-  return a.unsupported(arg, "expected an index of i32 or i64, got " + describe(index),
-                       "cast the index; masks are not supported");
+  return a.unsupported(
+      arg, "expected an index of i32 or i64, got " + describe(index),
+      "in place of a mask pass the positions that are true, computed before the export; cast other integers");
 }
 
 Result<Types> infer_index(const OpArgs& a) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/infer.h"
 
@@ -17,6 +18,7 @@ Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list
       p.dtype.add(arg);
       continue;
     }
+    if (*id == kNoValue) continue;
     const Value& v = a.graph.value(*id);
     p.dtype.add(v);
     auto shape = broadcast(p.shape, v.shape);
@@ -32,6 +34,12 @@ Result<Types> finish(const OpArgs& a, PromotedOperands p, bool to_float) {
   DType dtype = p.dtype.result();
   if (!p.dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   return one(to_float && !is_floating(dtype) ? DType::f32 : dtype, std::move(p.shape));
+}
+
+Result<Types> finish_float(const OpArgs& a, PromotedOperands p) {
+  if (p.dtype.defined && !is_floating(p.dtype.result()))
+    return a.unsupported("self", "integers have no kernel here", "cast the operands to floats first");
+  return finish(a, std::move(p), false);
 }
 
 Result<Types> infer_binary(const OpArgs& a) {
@@ -53,6 +61,15 @@ Result<Types> infer_clamp(const OpArgs& a) {
   if (a.node.arg("min").is_none() && a.node.arg("max").is_none()) return a.fail("min", "one of min and max is needed");
   QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));
   return finish(a, std::move(p), false);
+}
+Result<Types> infer_clamp_of_tensors(const OpArgs& a) {
+  if (!a.optional_tensor("min") && !a.optional_tensor("max")) return a.fail("min", "one of min and max is needed");
+  QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));
+  return finish_float(a, std::move(p));
+}
+Result<Types> infer_addcmul(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "tensor1", "tensor2"}));
+  return finish_float(a, std::move(p));
 }
 Result<Types> infer_clamp_min(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self", "min"}));
@@ -157,6 +174,16 @@ Result<Types> infer_mean(const OpArgs& a) {
   return one(dtype, std::move(shape));
 }
 
+Result<Types> infer_vector_norm(const OpArgs& a) {
+  const Arg& order = a.node.arg("ord");
+  const double* real = order.get<double>();
+  const Dim* whole = order.get<Dim>();
+  const bool known =
+      real ? *real == 1 || *real == 2 || *real == INFINITY : whole && (whole->is_constant(1) || whole->is_constant(2));
+  if (!known) return a.unsupported("ord", "a norm that is not 1, 2 or the largest", "write it with abs, pow and sum");
+  return infer_mean(a);
+}
+
 Result<Types> infer_extreme(const OpArgs& a) {
   QCG_TRY(shape, reduced_shape(a));
   if (product(a.tensor("self").shape).is_constant(0) && !product(shape).is_constant(0))
@@ -165,42 +192,94 @@ Result<Types> infer_extreme(const OpArgs& a) {
 }
 
 constexpr InferRow kRules[] = {
-    {"aten.add.Tensor", infer_binary}, {"aten.add.Scalar", infer_binary}, {"aten.sub.Tensor", infer_binary},
-    {"aten.sub.Scalar", infer_binary}, {"aten.rsub.Tensor", infer_binary}, {"aten.rsub.Scalar", infer_binary},
-    {"aten.mul.Tensor", infer_binary}, {"aten.mul.Scalar", infer_binary}, {"aten.div.Tensor", infer_div},
-    {"aten.div.Scalar", infer_div}, {"aten.maximum.default", infer_binary}, {"aten.minimum.default", infer_binary},
-    {"aten.pow.Tensor_Scalar", infer_pow}, {"aten.clamp.default", infer_clamp},
-    {"aten.clamp_min.default", infer_clamp_min}, {"aten.clamp_max.default", infer_clamp_max},
-    {"aten.hardtanh.default", infer_unary}, {"aten.relu6.default", infer_unary}, {"aten.neg.default", infer_unary},
-    {"aten.abs.default", infer_unary}, {"aten.relu.default", infer_unary}, {"aten.round.default", infer_unary},
-    {"aten.floor.default", infer_unary}, {"aten.gelu.default", infer_activation},
-    {"aten.silu.default", infer_activation}, {"aten.reciprocal.default", infer_float_unary},
-    {"aten.exp.default", infer_float_unary}, {"aten.log.default", infer_float_unary},
-    {"aten.sqrt.default", infer_float_unary}, {"aten.rsqrt.default", infer_float_unary},
-    {"aten.sin.default", infer_float_unary}, {"aten.cos.default", infer_float_unary},
-    {"aten.erf.default", infer_float_unary}, {"aten.tanh.default", infer_float_unary},
-    {"aten.sigmoid.default", infer_float_unary}, {"aten.sum.dim_IntList", infer_sum}, {"aten.mean.dim", infer_mean},
-    {"aten.log1p.default", infer_float_unary}, {"aten.expm1.default", infer_float_unary},
-    {"aten.square.default", infer_square}, {"aten.selu.default", infer_activation},
-    {"aten.mish.default", infer_activation}, {"aten.hardswish.default", infer_activation},
-    {"aten.hardsigmoid.default", infer_activation}, {"aten.log_sigmoid.default", infer_activation},
-    {"aten.leaky_relu.default", infer_activation}, {"aten.elu.default", infer_activation},
-    {"aten.celu.default", infer_activation}, {"aten.softplus.default", infer_activation},
-    {"aten.gt.Scalar", infer_compare}, {"aten.gt.Tensor", infer_compare}, {"aten.ge.Scalar", infer_compare},
-    {"aten.ge.Tensor", infer_compare}, {"aten.lt.Scalar", infer_compare}, {"aten.lt.Tensor", infer_compare},
-    {"aten.le.Scalar", infer_compare}, {"aten.le.Tensor", infer_compare}, {"aten.eq.Scalar", infer_compare},
-    {"aten.eq.Tensor", infer_compare}, {"aten.ne.Scalar", infer_compare}, {"aten.ne.Tensor", infer_compare},
-    {"aten.logical_and.default", infer_compare}, {"aten.logical_or.default", infer_compare},
-    {"aten.logical_xor.default", infer_compare}, {"aten.logical_not.default", infer_logical_not},
+    {"aten.add.Tensor", infer_binary},
+    {"aten.add.Scalar", infer_binary},
+    {"aten.sub.Tensor", infer_binary},
+    {"aten.sub.Scalar", infer_binary},
+    {"aten.rsub.Tensor", infer_binary},
+    {"aten.rsub.Scalar", infer_binary},
+    {"aten.mul.Tensor", infer_binary},
+    {"aten.mul.Scalar", infer_binary},
+    {"aten.div.Tensor", infer_div},
+    {"aten.div.Scalar", infer_div},
+    {"aten.maximum.default", infer_binary},
+    {"aten.minimum.default", infer_binary},
+    {"aten.pow.Tensor_Scalar", infer_pow},
+    {"aten.clamp.default", infer_clamp},
+    {"aten.clamp.Tensor", infer_clamp_of_tensors},
+    {"aten.addcmul.default", infer_addcmul},
+    {"aten.sign.default", infer_unary},
+    {"aten.clamp_min.default", infer_clamp_min},
+    {"aten.clamp_max.default", infer_clamp_max},
+    {"aten.hardtanh.default", infer_unary},
+    {"aten.relu6.default", infer_unary},
+    {"aten.neg.default", infer_unary},
+    {"aten.abs.default", infer_unary},
+    {"aten.relu.default", infer_unary},
+    {"aten.round.default", infer_unary},
+    {"aten.floor.default", infer_unary},
+    {"aten.gelu.default", infer_activation},
+    {"aten.silu.default", infer_activation},
+    {"aten.reciprocal.default", infer_float_unary},
+    {"aten.exp.default", infer_float_unary},
+    {"aten.log.default", infer_float_unary},
+    {"aten.sqrt.default", infer_float_unary},
+    {"aten.rsqrt.default", infer_float_unary},
+    {"aten.sin.default", infer_float_unary},
+    {"aten.cos.default", infer_float_unary},
+    {"aten.erf.default", infer_float_unary},
+    {"aten.tanh.default", infer_float_unary},
+    {"aten.sigmoid.default", infer_float_unary},
+    {"aten.sum.dim_IntList", infer_sum},
+    {"aten.mean.dim", infer_mean},
+    {"aten.linalg_vector_norm.default", infer_vector_norm},
+    {"aten.log1p.default", infer_float_unary},
+    {"aten.expm1.default", infer_float_unary},
+    {"aten.square.default", infer_square},
+    {"aten.selu.default", infer_activation},
+    {"aten.mish.default", infer_activation},
+    {"aten.hardswish.default", infer_activation},
+    {"aten.hardsigmoid.default", infer_activation},
+    {"aten.log_sigmoid.default", infer_activation},
+    {"aten.leaky_relu.default", infer_activation},
+    {"aten.elu.default", infer_activation},
+    {"aten.celu.default", infer_activation},
+    {"aten.softplus.default", infer_activation},
+    {"aten.gt.Scalar", infer_compare},
+    {"aten.gt.Tensor", infer_compare},
+    {"aten.ge.Scalar", infer_compare},
+    {"aten.ge.Tensor", infer_compare},
+    {"aten.lt.Scalar", infer_compare},
+    {"aten.lt.Tensor", infer_compare},
+    {"aten.le.Scalar", infer_compare},
+    {"aten.le.Tensor", infer_compare},
+    {"aten.eq.Scalar", infer_compare},
+    {"aten.eq.Tensor", infer_compare},
+    {"aten.ne.Scalar", infer_compare},
+    {"aten.ne.Tensor", infer_compare},
+    {"aten.logical_and.default", infer_compare},
+    {"aten.logical_or.default", infer_compare},
+    {"aten.logical_xor.default", infer_compare},
+    {"aten.logical_not.default", infer_logical_not},
     {"aten.masked_fill.Scalar", infer_masked_fill},
-    {"aten.masked_fill.Tensor", infer_masked_fill}, {"aten.where.self", infer_where},
-    {"aten.where.ScalarSelf", infer_where}, {"aten.where.ScalarOther", infer_where},
-    {"aten.where.Scalar", infer_where}, {"aten.full.default", infer_fill}, {"aten.zeros.default", infer_fill},
-    {"aten.ones.default", infer_fill}, {"aten.scalar_tensor.default", infer_fill},
-    {"aten.full_like.default", infer_like}, {"aten.zeros_like.default", infer_like},
-    {"aten.ones_like.default", infer_like}, {"aten.amax.default", infer_extreme},
-    {"aten.amin.default", infer_extreme}, {"aten.max.default", infer_extreme},
-    {"aten.min.default", infer_extreme}, {"aten.sum.default", infer_sum}, {"aten.mean.default", infer_mean},
+    {"aten.masked_fill.Tensor", infer_masked_fill},
+    {"aten.where.self", infer_where},
+    {"aten.where.ScalarSelf", infer_where},
+    {"aten.where.ScalarOther", infer_where},
+    {"aten.where.Scalar", infer_where},
+    {"aten.full.default", infer_fill},
+    {"aten.zeros.default", infer_fill},
+    {"aten.ones.default", infer_fill},
+    {"aten.scalar_tensor.default", infer_fill},
+    {"aten.full_like.default", infer_like},
+    {"aten.zeros_like.default", infer_like},
+    {"aten.ones_like.default", infer_like},
+    {"aten.amax.default", infer_extreme},
+    {"aten.amin.default", infer_extreme},
+    {"aten.max.default", infer_extreme},
+    {"aten.min.default", infer_extreme},
+    {"aten.sum.default", infer_sum},
+    {"aten.mean.default", infer_mean},
 };
 
 }  // namespace

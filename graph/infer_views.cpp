@@ -94,6 +94,14 @@ Result<Types> infer_reverse(const OpArgs& a) {
   return one(self.dtype, Shape(self.shape.rbegin(), self.shape.rend()));
 }
 
+Result<Types> infer_last_two(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  Shape shape = self.shape;
+  if (shape.size() < 2) return a.fail("self", "a matrix has two axes, got " + describe(self));
+  std::swap(shape.back(), shape[shape.size() - 2]);
+  return one(self.dtype, std::move(shape));
+}
+
 Result<Types> infer_transpose(const OpArgs& a) {
   const Value& self = a.tensor("self");
   QCG_TRY(d0, a.axis("dim0", self.shape.size()));
@@ -164,6 +172,23 @@ Result<Types> infer_expand(const OpArgs& a) {
     if (shape[i].is_constant(-1)) shape[i] = from;
     else if (!(shape[i] == from) && !from.is_constant(1))
       return a.fail("size", fmt::format("{} cannot expand to {}", from.str(), shape[i].str()));
+  }
+  return one(self.dtype, std::move(shape));
+}
+
+// Missing repeats of leading axes are 1 for tile, and an error for repeat.
+Result<Types> infer_repeat(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  const std::string_view arg = a.node.op->arg_index("dims") >= 0 ? "dims" : "repeats";
+  Shape shape = a.dims(arg), from = self.shape;
+  if (arg == "repeats" && shape.size() < from.size()) return a.fail(arg, "fewer repeats than the tensor has axes");
+  const size_t rank = std::max(shape.size(), from.size());
+  shape.insert(shape.begin(), rank - shape.size(), Dim(1));
+  from.insert(from.begin(), rank - from.size(), Dim(1));
+  for (size_t i = 0; i < rank; ++i) {
+    if (shape[i].is_constant() && shape[i].constant() < 1)
+      return a.unsupported(arg, "repeats that are not positive", "leave out what is empty");
+    shape[i] = shape[i] * from[i];
   }
   return one(self.dtype, std::move(shape));
 }
@@ -399,6 +424,7 @@ constexpr InferRow kRules[] = {
     {"aten.unflatten.int", infer_unflatten},
     {"aten.t.default", infer_t},
     {"aten.numpy_T.default", infer_reverse},
+    {"aten.mT.default", infer_last_two},
     {"aten.transpose.int", infer_transpose},
     {"aten.permute.default", infer_permute},
     {"aten.squeeze.default", infer_squeeze},
@@ -407,6 +433,8 @@ constexpr InferRow kRules[] = {
     {"aten.unsqueeze.default", infer_unsqueeze},
     {"aten.expand.default", infer_expand},
     {"aten.expand_as.default", infer_expand_as},
+    {"aten.repeat.default", infer_repeat},
+    {"aten.tile.default", infer_repeat},
     {"aten.repeat_interleave.self_int", infer_repeat_interleave},
     {"aten.slice.Tensor", infer_slice},
     {"aten.select.int", infer_select},

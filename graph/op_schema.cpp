@@ -183,6 +183,7 @@ constexpr Row kRows[] = {
     {"aten.unflatten.int", "(Tensor self, int dim, SymInt[] sizes) -> Tensor", OpRole::view},
     {"aten.t.default", "(Tensor self) -> Tensor", OpRole::view},
     {"aten.numpy_T.default", "(Tensor self) -> Tensor", OpRole::view},
+    {"aten.mT.default", "(Tensor self) -> Tensor", OpRole::view},
     {"aten.transpose.int", "(Tensor self, int dim0, int dim1) -> Tensor", OpRole::view},
     {"aten.permute.default", "(Tensor self, int[] dims) -> Tensor", OpRole::view},
     {"aten.squeeze.default", "(Tensor self) -> Tensor", OpRole::view},
@@ -191,6 +192,8 @@ constexpr Row kRows[] = {
     {"aten.unsqueeze.default", "(Tensor self, int dim) -> Tensor", OpRole::view},
     {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", OpRole::view},
     {"aten.expand_as.default", "(Tensor self, Tensor other) -> Tensor", OpRole::view},
+    {"aten.repeat.default", "(Tensor self, SymInt[] repeats) -> Tensor", OpRole::view},
+    {"aten.tile.default", "(Tensor self, SymInt[] dims) -> Tensor", OpRole::view},
     {"aten.repeat_interleave.self_int",
      "(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", OpRole::view},
     {"aten.slice.Tensor", "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
@@ -216,10 +219,13 @@ constexpr Row kRows[] = {
     {"aten.maximum.default", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::pointwise},
     {"aten.minimum.default", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::pointwise},
     {"aten.pow.Tensor_Scalar", "(Tensor self, Scalar exponent) -> Tensor", OpRole::pointwise},
+    {"aten.addcmul.default", "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+     OpRole::pointwise},
     {"aten.gelu.default", "(Tensor self, *, str approximate='none') -> Tensor", OpRole::pointwise},
     {"aten.relu6.default", "(Tensor self) -> Tensor", OpRole::pointwise},
     {"aten.hardtanh.default", "(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", OpRole::pointwise},
     {"aten.clamp.default", "(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", OpRole::pointwise},
+    {"aten.clamp.Tensor", "(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", OpRole::pointwise},
     {"aten.clamp_min.default", "(Tensor self, Scalar min) -> Tensor", OpRole::pointwise},
     {"aten.clamp_max.default", "(Tensor self, Scalar max) -> Tensor", OpRole::pointwise},
     {"aten.log_sigmoid.default", "(Tensor self) -> Tensor", OpRole::pointwise},
@@ -280,6 +286,9 @@ constexpr Row kRows[] = {
      "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", OpRole::pointwise},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", OpRole::pointwise},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", OpRole::pointwise},
+    {"aten.linalg_vector_norm.default",
+     "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     OpRole::pointwise},
     // reductions
     {"aten.max.default", "(Tensor self) -> Tensor", OpRole::reduction},
     {"aten.min.default", "(Tensor self) -> Tensor", OpRole::reduction},
@@ -345,9 +354,10 @@ constexpr Row kRows[] = {
      OpRole::internal},
 };
 
-constexpr std::string_view kUnary[] = {"neg",  "abs",     "reciprocal", "exp",  "log",  "sqrt",  "rsqrt", "sin", "cos",
-                                       "erf",  "tanh",    "sigmoid",    "relu", "silu", "round", "floor",
-                                       "log1p", "expm1",  "square",     "selu", "mish", "hardswish", "hardsigmoid"};
+constexpr std::string_view kUnary[] = {"neg",    "abs",  "reciprocal", "exp",   "log",       "sqrt",
+                                       "rsqrt",  "sin",  "cos",        "erf",   "tanh",      "sigmoid",
+                                       "relu",   "silu", "round",      "floor", "log1p",     "expm1",
+                                       "square", "sign", "selu",       "mish",  "hardswish", "hardsigmoid"};
 
 // Of two tensors, or of one and a number; logical ones of two tensors only.
 constexpr std::string_view kComparisons[] = {"gt", "ge", "lt", "le", "eq", "ne"};

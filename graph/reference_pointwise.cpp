@@ -105,6 +105,7 @@ int64_t apply_integer(std::string_view name, int64_t a, int64_t b, int64_t alpha
   if (name == "neg") return sub_wrap(0, a);
   if (name == "abs") return a < 0 ? sub_wrap(0, a) : a;
   if (name == "relu") return std::max<int64_t>(a, 0);
+  if (name == "sign") return (a > 0) - (a < 0);
   if (name == "round" || name == "floor") return a;
   return std::min(std::max(a, limits.lo), limits.hi);  // clamp and its kin; torch's order, for lo > hi
 }
@@ -142,6 +143,30 @@ Result<Tensors> run_pointwise(const RefContext& c) {
       operands.push_back(operand_doubles(c, c.tensor(name), shape));
   size_t count = operands[0].size();
   return Tensors{make_doubles(shape, evaluate_all(expression_of(c), operands, count))};
+}
+
+Result<Tensors> run_addcmul(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  std::vector<double> y = operand_doubles(c, c.tensor("self"), shape);
+  const std::vector<double> a = operand_doubles(c, c.tensor("tensor1"), shape),
+                            b = operand_doubles(c, c.tensor("tensor2"), shape);
+  for (size_t i = 0; i < y.size(); ++i) y[i] += c.number("value") * a[i] * b[i];
+  return Tensors{make_doubles(shape, std::move(y))};
+}
+
+Result<Tensors> run_clamp_of_tensors(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  std::vector<double> y = operand_doubles(c, c.tensor("self"), shape);
+  for (const bool low : {true, false}) {
+    const RefValue* limit = c.optional_tensor(low ? "min" : "max");
+    if (!limit) continue;
+    const std::vector<double> limits = operand_doubles(c, *limit, shape);
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] = std::isnan(y[i]) || std::isnan(limits[i]) ? NAN
+             : low                                     ? std::max(y[i], limits[i])
+                                                       : std::min(y[i], limits[i]);
+  }
+  return Tensors{make_doubles(shape, std::move(y))};
 }
 
 template <class T>
@@ -317,6 +342,20 @@ Result<Tensors> run_mean(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
+Result<Tensors> run_vector_norm(const RefContext& c) {
+  const Reduction r = arrange(c);
+  const double order = c.number("ord");
+  auto out = fold_rows<double>(r, read_doubles(r.view), 0, [&](double sum, double x) {
+    return order == 2            ? sum + x * x
+           : order == 1          ? sum + std::abs(x)
+           : std::isnan(sum + x) ? NAN
+                                 : std::max(sum, std::abs(x));
+  });
+  if (order == 2)
+    for (double& v : out) v = std::sqrt(v);
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
 Result<Tensors> run_extreme(const RefContext& c) {
   Reduction r = arrange(c);
   if (r.reduced == 0 && r.kept > 0)
@@ -368,10 +407,14 @@ constexpr RefRow kRules[] = {
     {"aten.hardtanh.default", run_pointwise},
     {"aten.relu6.default", run_pointwise},
     {"aten.clamp.default", run_pointwise},
+    {"aten.clamp.Tensor", run_clamp_of_tensors},
+    {"aten.addcmul.default", run_addcmul},
+    {"aten.sign.default", run_pointwise},
     {"aten.clamp_min.default", run_pointwise},
     {"aten.clamp_max.default", run_pointwise},
     {"aten.sum.dim_IntList", run_sum},
     {"aten.mean.dim", run_mean},
+    {"aten.linalg_vector_norm.default", run_vector_norm},
     {"aten.log1p.default", run_pointwise},
     {"aten.expm1.default", run_pointwise},
     {"aten.square.default", run_pointwise},

@@ -40,6 +40,11 @@ Result<Tensors> run_reverse(const RefContext& c) {
   return Tensors{t};
 }
 
+Result<Tensors> run_last_two(const RefContext& c) {
+  const Tensor& t = first_tensor(c).data;
+  return Tensors{t.transpose(t.shape.size() - 2, t.shape.size() - 1)};
+}
+
 Result<Tensors> run_transpose(const RefContext& c) {
   const Tensor& t = first_tensor(c).data;
   if (t.shape.empty()) return Tensors{t};
@@ -57,6 +62,19 @@ Result<Tensors> run_permute(const RefContext& c) {
 }
 
 Result<Tensors> run_expand(const RefContext& c) { return Tensors{broadcast_to(first_tensor(c).data, c.sizes(0))}; }
+
+// Every axis behind one of as many repeats.
+Result<Tensors> run_repeat(const RefContext& c) {
+  const Tensor& t = first_tensor(c).data;
+  const std::vector<int64_t> out = c.sizes(0);
+  std::vector<int64_t> thin, wide;
+  for (size_t i = 0, lead = out.size() - t.shape.size(); i < out.size(); ++i) {
+    const int64_t size = i < lead ? 1 : t.shape[i - lead];
+    thin.insert(thin.end(), {1, size});
+    wide.insert(wide.end(), {size == 0 ? 1 : out[i] / size, size});
+  }
+  return Tensors{broadcast_to(t.reshape(thin), wide).reshape(out)};
+}
 
 Result<Tensors> run_repeat_interleave(const RefContext& c) {
   const Tensor& t = first_tensor(c).data;
@@ -192,6 +210,7 @@ constexpr RefRow kRules[] = {
     {"aten.unflatten.int", run_reshape},
     {"aten.t.default", run_reverse},
     {"aten.numpy_T.default", run_reverse},
+    {"aten.mT.default", run_last_two},
     {"aten.transpose.int", run_transpose},
     {"aten.permute.default", run_permute},
     {"aten.squeeze.default", run_reshape},
@@ -200,6 +219,8 @@ constexpr RefRow kRules[] = {
     {"aten.unsqueeze.default", run_reshape},
     {"aten.expand.default", run_expand},
     {"aten.expand_as.default", run_expand},
+    {"aten.repeat.default", run_repeat},
+    {"aten.tile.default", run_repeat},
     {"aten.repeat_interleave.self_int", run_repeat_interleave},
     {"aten.slice.Tensor", run_slice},
     {"aten.select.int", run_select},

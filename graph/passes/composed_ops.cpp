@@ -1,6 +1,7 @@
 #include "graph/passes/composed_ops.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/infer.h"
 
@@ -98,6 +99,21 @@ Values baddbmm(OpEmitter& e, const Graph&, const Node& node) {
   return {sum(e, y, beta == 1 ? self : times(e, self, beta))};
 }
 
+// sqrt(sum(x * x)), sum(|x|) or max(|x|).
+Values vector_norm(OpEmitter& e, const Graph& graph, const Node& node) {
+  const double order = *as_number(node.arg("ord"));
+  const ValueId x = widened(e, graph, e.to(node.tensor("self"), graph.value(node.outputs[0]).dtype));
+  std::vector<Dim> axes;
+  const auto* given = node.arg("dim").get<std::vector<Dim>>();
+  if (given && !given->empty()) axes = *given;
+  else
+    for (size_t i = 0; i < graph.value(x).shape.size(); ++i) axes.push_back(Dim(static_cast<int64_t>(i)));
+  const ValueId sizes = order == 2 ? times(e, x, x) : e.unary("aten.abs.default", x);
+  const ValueId total = e.op(order == INFINITY ? "aten.amax.default" : "aten.sum.dim_IntList",
+                             {{"self", sizes}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
+  return {order == 2 ? e.unary("aten.sqrt.default", total) : total};
+}
+
 Values stack(OpEmitter& e, const Graph& graph, const Node& node) {
   Shape part = graph.value(node.outputs[0]).shape;
   const size_t axis = *as_axis(node.arg("dim"), part.size());
@@ -120,12 +136,19 @@ Values quantize(OpEmitter& e, const Graph& graph, const Node& node) {
 }
 
 constexpr ComposedOp kRows[] = {
-    {"aten.softmax.int", softmax},           {"aten._softmax.default", softmax},
-    {"aten.log_softmax.int", log_softmax},   {"aten._log_softmax.default", log_softmax},
-    {"aten.layer_norm.default", layer_norm}, {"aten.native_layer_norm.default", native_layer_norm},
-    {"aten.rms_norm.default", rms_norm},     {"aten.glu.default", glu},
-    {"aten.prelu.default", prelu},           {"aten.baddbmm.default", baddbmm},
-    {"aten.stack.default", stack},           {"tensor_cast.quantize.default", quantize},
+    {"aten.softmax.int", softmax},
+    {"aten._softmax.default", softmax},
+    {"aten.log_softmax.int", log_softmax},
+    {"aten._log_softmax.default", log_softmax},
+    {"aten.layer_norm.default", layer_norm},
+    {"aten.native_layer_norm.default", native_layer_norm},
+    {"aten.rms_norm.default", rms_norm},
+    {"aten.glu.default", glu},
+    {"aten.prelu.default", prelu},
+    {"aten.baddbmm.default", baddbmm},
+    {"aten.linalg_vector_norm.default", vector_norm},
+    {"aten.stack.default", stack},
+    {"tensor_cast.quantize.default", quantize},
 };
 
 }  // namespace

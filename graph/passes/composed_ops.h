@@ -5,6 +5,7 @@
 //   softmax, log_softmax     amax and sum over the axis, pointwise
 //   layer_norm, rms_norm     means over the last axes, pointwise
 //   glu, prelu, baddbmm      slices, products and sums
+//   linalg_vector_norm       sum of squares or sizes, or the largest
 //   stack                    cat of reshapes
 //   tensor_cast.quantize     clamp(round(x / scale) + offset)
 //

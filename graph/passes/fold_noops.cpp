@@ -6,8 +6,8 @@
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
 //   - composes reshape of reshape and permute of permute;
-//   - makes full, full_like and their kin, and products over no elements, an expanded number, repeat_interleave a
-//     reshape of an expanded axis;
+//   - makes full, full_like and their kin, and products over no elements, an expanded number, repeats a
+//     reshape of expanded axes;
 //   - writes a reduction of the whole tensor as one over all axes;
 //   - gives every view, cast and concatenation one name (aten.reshape, aten.permute, aten.slice, aten.to.dtype, aten.cat)
 //     and every leftover in-place op its functional twin, with the cast back that writing into a narrower tensor is.
@@ -34,8 +34,8 @@ constexpr std::string_view kReshapes[] = {
     "aten.reshape.default",   "aten.view.default",  "aten._unsafe_view.default", "aten.flatten.using_ints",
     "aten.unsqueeze.default", "aten.unflatten.int", "aten.squeeze.default",      "aten.squeeze.dim",
     "aten.squeeze.dims"};
-constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.transpose.int",
-                                          "aten.permute.default"};
+constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.mT.default",
+                                          "aten.transpose.int", "aten.permute.default"};
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
                                        "aten._to_copy.default", "aten.type_as.default",
                                        "quantized_decomposed.convert_element_type.no_fuse",
@@ -49,6 +49,7 @@ constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_lik
 constexpr std::string_view kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default",
                                           "aten.matmul.default"};
 constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
+constexpr std::string_view kRepeats[] = {"aten.repeat.default", "aten.tile.default", "aten.repeat_interleave.self_int"};
 
 struct WholeReduction {
   std::string_view whole, over_axes;
@@ -120,7 +121,7 @@ class NoopFolder {
     canonicalize_dropout_and_cat(id);
     canonicalize_reduction(id);
     canonicalize_expand_as(id);
-    if (is_op(graph_.nodes[id], "aten.repeat_interleave.self_int")) unfold_repeat(id);
+    if (is_any(graph_.nodes[id], kRepeats)) unfold_repeat(id);
     const Node& node = graph_.nodes[id];
     const ValueId* input = node.args[0].get<ValueId>();
     if (!input || *input == kNoValue) return;
@@ -316,6 +317,10 @@ class NoopFolder {
       std::reverse(order.begin(), order.end());
       return order;
     }
+    if (is_op(node, "aten.mT.default")) {
+      std::swap(order.back(), order[rank - 2]);
+      return order;
+    }
     if (is_op(node, "aten.transpose.int")) {
       auto a = as_axis(node.arg("dim0"), rank), b = as_axis(node.arg("dim1"), rank);
       if (!a || !b) return std::nullopt;
@@ -364,24 +369,39 @@ class NoopFolder {
     count_change("no-op casts, views and copies");
   }
 
-  // reshape(expand(reshape(x, [.., n, 1, ..]), [.., n, repeats, ..]), [.., n * repeats, ..])
+  // reshape(expand(reshape(x, [.., n, 1, ..]), [.., n, repeats, ..]), [.., n * repeats, ..]); of repeat and tile, whose axes all
+  // have repeats, those lie before n.
   void unfold_repeat(NodeId id) {
     const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
     ValueId x = node.tensor("self");
-    ValueType type = type_of(x);
-    const auto axis = as_axis(node.arg("dim"), type.shape.size());
-    if (!axis) return;
+    const ValueType type = type_of(x);
+    Shape thin, wide;
+    const auto add = [&](const Dim& size, const Dim& repeats) { thin.push_back(size), wide.push_back(size * repeats); };
+    if (is_op(node, "aten.repeat_interleave.self_int")) {
+      const auto axis = as_axis(node.arg("dim"), type.shape.size());
+      if (!axis) return;
+      for (size_t i = 0; i < type.shape.size(); ++i) {
+        add(type.shape[i], Dim(1));
+        if (i == *axis) add(Dim(1), *node.arg("repeats").get<Dim>());
+      }
+    } else {
+      const Shape repeats = *node.args[1].get<std::vector<Dim>>();
+      const size_t rank = std::max(repeats.size(), type.shape.size());
+      for (size_t i = 0; i < rank; ++i) {
+        const Dim times = i + repeats.size() < rank ? Dim(1) : repeats[i + repeats.size() - rank];
+        if (!times.is_constant(1)) add(Dim(1), times);
+        if (i + type.shape.size() >= rank) add(type.shape[i + type.shape.size() - rank], Dim(1));
+      }
+    }
     const OpSchema *reshape = find_op("aten.reshape.default"), *expand = find_op("aten.expand.default");
-    auto view = [&](const OpSchema* op, std::string_view sizes) {
-      const ValueId out = emit(graph_, op->name, make_args(*op, {{"self", x}, {sizes, type.shape}}), type, node,
-                               graph_.value(x).name + ".repeated");
+    auto view = [&](const OpSchema* op, std::string_view sizes, const Shape& shape) {
+      const ValueId out = emit(graph_, op->name, make_args(*op, {{"self", x}, {sizes, shape}}), {type.dtype, shape},
+                               node, graph_.value(x).name + ".repeated");
       fold_parameter_view(graph_.value(out).producer);
       x = resolve(out);
     };
-    type.shape.insert(type.shape.begin() + static_cast<int64_t>(*axis) + 1, Dim(1));
-    view(reshape, "shape");
-    type.shape[*axis + 1] = *node.arg("repeats").get<Dim>();
-    view(expand, "size");
+    if (thin != type.shape) view(reshape, "shape", thin);
+    if (wide != thin) view(expand, "size", wide);
     graph_.nodes[id].op = reshape;
     graph_.nodes[id].args = make_args(*reshape, {{"self", x}, {"shape", graph_.value(node.outputs[0]).shape}});
     count_change("repeats into expanded axes");

@@ -95,7 +95,8 @@ class Builder {
     }
     if (is("aten.relu6.default")) return Expr::call("clamp", {operand("self"), Expr::number(0), Expr::number(6)});
     if (is("aten.hardtanh.default")) return clamp("min_val", "max_val");
-    if (is("aten.clamp.default")) return clamp("min", "max");
+    if (is("aten.clamp.default") || is("aten.clamp.Tensor")) return clamp("min", "max");
+    if (is("aten.addcmul.default")) return sum_of_product();
     if (is("aten.clamp_min.default")) return Expr::call("max", {operand("self"), operand("min")});
     if (is("aten.clamp_max.default")) return Expr::call("min", {operand("self"), operand("max")});
     if (node_.op->name.starts_with("aten.where."))
@@ -175,6 +176,14 @@ class Builder {
     return Expr::call(name, {std::move(a), std::move(b)});
   }
 
+  Expr sum_of_product() {
+    Expr self = operand("self"), product = operand("tensor1");
+    const auto factor = as_number(node_.arg("value"));
+    if (!factor) failed_ = true;
+    if (factor && *factor != 1) product = Expr::call("mul", {Expr::number(*factor), std::move(product)});
+    return Expr::call("add", {std::move(self), Expr::call("mul", {std::move(product), operand("tensor2")})});
+  }
+
   Expr power() {
     Expr x = operand("self"), exponent = operand("exponent");
     if (exponent.kind == ExprKind::number && exponent.value == 2) return Expr::call("mul", {x, x});
@@ -188,7 +197,11 @@ class Builder {
   }
 
   Expr clamp(std::string_view low, std::string_view high) {
-    const bool has_low = !node_.arg(low).is_none(), has_high = !node_.arg(high).is_none();
+    const auto given = [&](std::string_view name) {
+      const ValueId* id = node_.arg(name).get<ValueId>();
+      return id ? *id != kNoValue : !node_.arg(name).is_none();
+    };
+    const bool has_low = given(low), has_high = given(high);
     Expr x = operand("self");
     if (has_low && has_high) return Expr::call("clamp", {std::move(x), operand(low), operand(high)});
     if (has_low) return Expr::call("max", {std::move(x), operand(low)});

@@ -17,6 +17,27 @@ constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.defau
                                             "torch.ops.aten.sym_constrain_range_for_size.default"};
 constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch.ops.aten.sym_"};
 
+// Other names that torch exports for ops of the same arguments.
+struct Synonym {
+  std::string_view other, name;  // with a dot at the end: of all overloads
+};
+constexpr Synonym kSynonyms[] = {
+    {"aten.clip.", "aten.clamp."},
+    {"aten.multiply.", "aten.mul."},
+    {"aten.subtract.", "aten.sub."},
+    {"aten.divide.", "aten.div."},
+    {"aten.negative.", "aten.neg."},
+    {"aten.absolute.", "aten.abs."},
+    {"aten.greater.", "aten.gt."},
+    {"aten.greater_equal.", "aten.ge."},
+    {"aten.less.", "aten.lt."},
+    {"aten.less_equal.", "aten.le."},
+    {"aten.not_equal.", "aten.ne."},
+    {"aten.concatenate.", "aten.cat."},
+    {"aten.max.other", "aten.maximum.default"},
+    {"aten.min.other", "aten.minimum.default"},
+};
+
 struct Remedy {
   std::string_view part_of_target;
   std::string_view help;
@@ -96,7 +117,10 @@ const OpSchema* find_torch_op(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (!target.starts_with(kPrefix)) return nullptr;
   if (target == kOutDtype) return find_op("aten._int_mm.default");
-  const OpSchema* op = find_op(target.substr(kPrefix.size()));
+  std::string name(target.substr(kPrefix.size()));
+  for (const Synonym& synonym : kSynonyms)
+    if (name.starts_with(synonym.other)) name.replace(0, synonym.other.size(), synonym.name);
+  const OpSchema* op = find_op(name);
   return op && op->role != OpRole::internal ? op : nullptr;
 }
 

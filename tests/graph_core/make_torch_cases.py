@@ -598,6 +598,30 @@ def quantized_inputs():
     case("tensor_cast.quantize.default", x, scale.to(torch.bfloat16), torch.tensor(-7.0), torch.int8)
 
 
+def repeats_of_axes():
+    x = torch.arange(12.0).reshape(2, 3, 2)
+    case("aten.repeat.default", x, [2, 1, 3])
+    case("aten.repeat.default", x.to(torch.bfloat16), [3, 1, 1, 1, 2])
+    case("aten.repeat.default", x, [1, 1, 1])
+    case("aten.tile.default", x, [2])
+    case("aten.tile.default", x, [2, 1, 1, 3])
+
+
+def of_rankings():
+    x, y = real(2, 3, 5), real(3, 5)
+    case("aten.mT.default", x)
+    case("aten.addcmul.default", x, y, real(5), value=0.5)
+    case("aten.addcmul.default", x.to(torch.bfloat16), y.to(torch.bfloat16), real(5).to(torch.bfloat16))
+    case("aten.clamp.Tensor", x, y, None)
+    case("aten.clamp.Tensor", x, y - 1, y.abs())
+    case("aten.sign.default", torch.tensor([-2.5, -0.0, 0.0, 7.0, math.nan]))
+    case("aten.sign.default", torch.tensor([-3, 0, 9]))
+    for order in (2, 1, math.inf):
+        case("aten.linalg_vector_norm.default", x, order, [-1], True)
+    case("aten.linalg_vector_norm.default", x)
+    case("aten.linalg_vector_norm.default", x.to(torch.bfloat16), 2, [0, 2])
+
+
 products()
 moves()
 pointwise()
@@ -619,3 +643,5 @@ constants()
 far_ends()
 parts()
 quantized_inputs()
+repeats_of_axes()
+of_rankings()

@@ -178,6 +178,20 @@ TEST_CASE("torch.export: operators that may not come from a file") {
   CHECK(classify_target("torch.ops.aten.linear.default") == TorchTarget::op);
 }
 
+TEST_CASE("torch.export: other names of an operator are that operator") {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"clip.default", "clamp.default"},         {"multiply.Tensor", "mul.Tensor"},
+      {"divide.Tensor_mode", "div.Tensor_mode"}, {"max.other", "maximum.default"},
+      {"greater.Scalar", "gt.Scalar"},           {"greater_equal.Tensor", "ge.Tensor"},
+      {"concatenate.default", "cat.default"}};
+  for (const auto& [other, name] : kNames) {
+    const OpSchema* op = find_torch_op(std::string("torch.ops.aten.") + other);
+    REQUIRE_MESSAGE(op, other);
+    CHECK(op->name == std::string("aten.") + name);
+  }
+  CHECK(find_torch_op("torch.ops.aten.divide") == nullptr);
+}
+
 TEST_CASE("torch.export: out_dtype of an integer mm is _int_mm") {
   Json j = small_export();
   auto argument = [](const char* kind, Json value) { return Json{{"name", ""}, {"arg", {{kind, value}}}, {"kind", 1}}; };
