@@ -141,6 +141,9 @@ Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node)
 // what decides a step (steps.h) is rounded to its graph dtype.
 struct ReferenceOptions {
   bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
+  // Other than 0, a seed: results are moved at random by as much as sums in f32 and roundings to their dtypes may be off. How far
+  // outputs follow is what a program cannot be asked to do better.
+  uint64_t disturbed = 0;
 };
 Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
                                            ReferenceOptions = {});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <random>
 #include <unordered_map>
 
 #include "graph/reference_ops.h"
@@ -152,6 +153,18 @@ Tensor round_values(DType dtype, const Tensor& t) {
   return make_doubles(t.shape, std::move(values));
 }
 
+// Moved at random: by as much as the last bits of a sum in f32 may be off, and by what rounding to `dtype` takes from each.
+Tensor disturb(DType dtype, const Tensor& t, std::mt19937_64& rng) {
+  const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+  std::vector<double> values = read_doubles(t);
+  double largest = 0;
+  for (double v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  std::uniform_real_distribution<double> share(-1, 1);
+  for (double& v : values) v += share(rng) * (0x1p-21 * largest + rounding * std::abs(v));
+  return make_doubles(t.shape, std::move(values));
+}
+
 class Evaluator {
  public:
   Evaluator(const Graph& graph, ReferenceOptions options)
@@ -159,7 +172,8 @@ class Evaluator {
         options_(options),
         decides_step_(find_step_inputs(graph)),
         widened_(find_widened(graph)),
-        values_(graph.values.size()) {}
+        values_(graph.values.size()),
+        disturbance_(options.disturbed) {}
 
   Result<Tensors> run(const std::vector<Tensor>& inputs) {
     QCG_CHECK(bind(inputs));
@@ -222,7 +236,9 @@ class Evaluator {
       DType dtype = context.dtype(i);
       const ValueId id = node.outputs[i];
       const bool matters = decides_step_[id] || (widened_[id] && !constant);
-      bool round = rounds_now(*node.op, dtype, constant, matters, options_.emulate_casts);
+      const bool round = rounds_now(*node.op, dtype, constant, matters, options_.emulate_casts);
+      if (options_.disturbed != 0 && !constant && is_floating(dtype) && node.op->role != OpRole::view)
+        results[i] = disturb(round ? DType::f32 : dtype, results[i], disturbance_);
       values_[node.outputs[i]] = {round ? round_values(dtype, results[i]) : results[i], dtype, constant};
     }
     release(node);
@@ -242,6 +258,7 @@ class Evaluator {
   std::vector<RefValue> values_;
   std::vector<uint32_t> uses_;
   SymbolValues symbols_;
+  std::mt19937_64 disturbance_;
 };
 
 }  // namespace

@@ -94,3 +94,28 @@ TEST_CASE("--trials counts with --m too: so many at each") {
   CHECK(trials({"--m", "2,3"}) == nlohmann::json({"m=2", "m=3"}));
   CHECK(trials({"--m", "2,3", "--trials", "2"}) == nlohmann::json({"m=2", "m=3", "m=2", "m=3"}));
 }
+
+TEST_CASE("a single result that cancels may be off by what the roundings before it are, and no more") {
+  TempDir dir;
+  spit(dir / "g.json", R"({"format": "qcodegen", "version": 1,
+    "inputs": [{"name": "x", "dtype": "bf16", "shape": [1, 2]}],
+    "parameters": [{"name": "w", "dtype": "bf16", "shape": [2, 2], "data": [[1, 0], [0, 1]]},
+                   {"name": "v", "dtype": "bf16", "shape": [1, 2], "data": [[1, -1]]}],
+    "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w"}, "outputs": ["h"]},
+              {"op": "linear", "inputs": {"input": "h", "weight": "v"}, "outputs": ["y"]}],
+    "outputs": ["y"]})");
+  const auto bf16 = [](const std::vector<float>& values) {
+    std::string out;
+    for (float v : values) out += floats({v}).substr(2);
+    return out;
+  };
+  write_tensor(dir / "x", "x", "BF16", "[1,2]",
+               bf16({1, 1 - 0x1p-8f}));  // y = 2^-8, of numbers that roundings may move by as much
+  const auto check = [&](float expected) {
+    write_tensor(dir / "y", "y", "BF16", "[1,1]", bf16({expected}));
+    return qcodegen({"check", dir / "g.json", "--inputs", dir / "x", "--expected", dir / "y"}).status;
+  };
+  CHECK(check(0x1p-8f) == 0);
+  CHECK(check(0x1p-8f + 0x1p-9f) == 0);
+  CHECK(check(0x1p-5f) == 1);
+}
