@@ -20,6 +20,12 @@ using Parameters = std::vector<double>;
 
 Expr square(const Parameters&) { return call("mul", x(), x()); }
 Expr sign(const Parameters&) { return call("sub", call("gt", x(), number(0)), call("gt", number(0), x())); }
+Expr ceil(const Parameters&) { return call("neg", call("floor", call("neg", x()))); }
+Expr trunc(const Parameters& p) {
+  return Expr::call("where", {call("gt", number(0), x()), ceil(p), call("floor", x())});
+}
+Expr log2(const Parameters&) { return call("mul", call("log", x()), number(1.4426950408889634074)); }
+Expr log10(const Parameters&) { return call("mul", call("log", x()), number(0.43429448190325182765)); }
 Expr relu6_of_3_more() { return Expr::call("clamp", {call("add", x(), number(3)), number(0), number(6)}); }
 Expr hardsigmoid(const Parameters&) { return call("div", relu6_of_3_more(), number(6)); }
 Expr hardswish(const Parameters&) { return call("div", call("mul", x(), relu6_of_3_more()), number(6)); }
@@ -48,6 +54,10 @@ struct Row {
 constexpr Row kRows[] = {
     {"aten.square.default", square},
     {"aten.sign.default", sign},
+    {"aten.ceil.default", ceil},
+    {"aten.trunc.default", trunc},
+    {"aten.log2.default", log2},
+    {"aten.log10.default", log10},
     {"aten.hardsigmoid.default", hardsigmoid},
     {"aten.hardswish.default", hardswish},
     {"aten.mish.default", mish},

@@ -1,4 +1,5 @@
-// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, the norms, glu, prelu, baddbmm.
+// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, the norms, extremes of an axis, glu, prelu,
+// baddbmm.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,6 +56,39 @@ Result<Types> infer_native_layer_norm(const OpArgs& a) {
   return Types{{input.dtype, input.shape}, {dtype, rows}, {dtype, rows}};
 }
 
+// Channels are axis 1; statistics are those that training left.
+Result<Types> infer_batch_norm(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "input"));
+  const Value& input = a.tensor("input");
+  if (input.shape.size() < 2) return a.fail("input", "channels are axis 1, which " + describe(input) + " has not");
+  if (a.node.op->arg_index("training") >= 0 && a.boolean("training"))
+    return a.unsupported("training", "statistics of the batch itself", "call model.eval() before the export");
+  for (std::string_view name : {"running_mean", "running_var", "weight", "bias"}) {
+    const Value* v = a.optional_tensor(name);
+    if (!v && name.starts_with("running"))
+      return a.unsupported(name, "statistics of the batch itself", "export it with track_running_stats=True");
+    if (!v) continue;
+    if (!is_floating(v->dtype) || v->shape != Shape{input.shape[1]})
+      return a.fail(name, fmt::format("{} is not one float per channel of {}", describe(*v), describe(input)));
+  }
+  const ValueType y{input.dtype, input.shape};
+  const ValueType none{is_half(input.dtype) ? a.tensor("running_mean").dtype : input.dtype, Shape{Dim(0)}};
+  return a.node.op->outputs == 1 ? Types{y} : Types{y, none, none};
+}
+
+// Values, and where they are.
+Result<Types> infer_extreme_of_axis(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  Shape shape = self.shape;
+  if (!shape.empty()) {
+    if (shape[axis].is_constant(0)) return a.fail("self", "the extreme of no elements, of " + describe(self));
+    if (a.boolean("keepdim")) shape[axis] = Dim(1);
+    else shape.erase(shape.begin() + static_cast<int64_t>(axis));
+  }
+  return Types{{self.dtype, shape}, {DType::i64, shape}};
+}
+
 Result<Types> infer_glu(const OpArgs& a) {
   QCG_CHECK(need_float(a, "self"));
   Shape shape = a.tensor("self").shape;
@@ -92,11 +126,20 @@ Result<Types> infer_baddbmm(const OpArgs& a) {
 }
 
 constexpr InferRow kRules[] = {
-    {"aten.softmax.int", infer_softmax},      {"aten.log_softmax.int", infer_softmax},
-    {"aten._softmax.default", infer_softmax}, {"aten._log_softmax.default", infer_softmax},
-    {"aten.layer_norm.default", infer_norm},  {"aten.native_layer_norm.default", infer_native_layer_norm},
-    {"aten.rms_norm.default", infer_norm},    {"aten.glu.default", infer_glu},
-    {"aten.prelu.default", infer_prelu},      {"aten.baddbmm.default", infer_baddbmm},
+    {"aten.softmax.int", infer_softmax},
+    {"aten.log_softmax.int", infer_softmax},
+    {"aten._softmax.default", infer_softmax},
+    {"aten._log_softmax.default", infer_softmax},
+    {"aten.layer_norm.default", infer_norm},
+    {"aten.native_layer_norm.default", infer_native_layer_norm},
+    {"aten.rms_norm.default", infer_norm},
+    {"aten.glu.default", infer_glu},
+    {"aten.prelu.default", infer_prelu},
+    {"aten.baddbmm.default", infer_baddbmm},
+    {"aten.max.dim", infer_extreme_of_axis},
+    {"aten.min.dim", infer_extreme_of_axis},
+    {"aten.batch_norm.default", infer_batch_norm},
+    {"aten._native_batch_norm_legit_no_training.default", infer_batch_norm},
 };
 
 }  // namespace

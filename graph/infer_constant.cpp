@@ -17,7 +17,8 @@ Result<Types> infer_integers(const OpArgs& a) {
   const DType dtype = p->dtype.result();
   if (!p->dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   if (is_floating(dtype))
-    return a.unsupported("self", "expected integers, got " + describe(a.tensor("self")), "cast to integers before it");
+    return a.unsupported("self", "expected integers, got " + describe(a.tensor("self")),
+                         "of floats write torch.floor(x / y), and x - y * torch.floor(x / y) in place of x % y");
   return one(dtype, std::move(p->shape));
 }
 

@@ -128,6 +128,12 @@ Result<Types> infer_fill(const OpArgs& a) {
 
 Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
 
+Result<Types> infer_nan_to_num(const OpArgs& a) {
+  if (!is_compute_float(a.tensor("self").dtype))
+    return a.unsupported("self", "expected f32, f16 or bf16, got " + describe(a.tensor("self")), "cast to one of them");
+  return infer_unary(a);
+}
+
 Result<Types> infer_square(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self"}));
   p.dtype.add(Arg(Dim(2)));
@@ -168,9 +174,10 @@ Result<Types> infer_sum(const OpArgs& a) {
 
 Result<Types> infer_mean(const OpArgs& a) {
   QCG_TRY(shape, reduced_shape(a));
-  DType dtype = a.dtype("dtype").value_or(a.tensor("self").dtype);
+  DType dtype = a.tensor("self").dtype;
+  if (a.node.op->arg_index("dtype") >= 0) dtype = a.dtype("dtype").value_or(dtype);
   if (!is_floating(dtype))
-    return a.fail("self", "a mean needs a floating dtype, got " + describe(a.tensor("self")), "pass dtype=");
+    return a.fail("self", "expected a floating dtype, got " + describe(a.tensor("self")), "cast it before");
   return one(dtype, std::move(shape));
 }
 
@@ -181,6 +188,16 @@ Result<Types> infer_vector_norm(const OpArgs& a) {
   const bool known =
       real ? *real == 1 || *real == 2 || *real == INFINITY : whole && (whole->is_constant(1) || whole->is_constant(2));
   if (!known) return a.unsupported("ord", "a norm that is not 1, 2 or the largest", "write it with abs, pow and sum");
+  return infer_mean(a);
+}
+
+Result<Types> infer_variance(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axes, a.axes("dim", self.shape.size()));
+  for (size_t axis : axes)
+    if (!self.shape[axis].is_constant())
+      return a.unsupported("dim", "a variance over an axis whose size is known only at run time",
+                           "write it with mean, or export that axis with a size");
   return infer_mean(a);
 }
 
@@ -209,6 +226,13 @@ constexpr InferRow kRules[] = {
     {"aten.clamp.Tensor", infer_clamp_of_tensors},
     {"aten.addcmul.default", infer_addcmul},
     {"aten.sign.default", infer_unary},
+    {"aten.ceil.default", infer_unary},
+    {"aten.trunc.default", infer_unary},
+    {"aten.log2.default", infer_float_unary},
+    {"aten.log10.default", infer_float_unary},
+    {"aten.isnan.default", infer_logical_not},
+    {"aten.isinf.default", infer_logical_not},
+    {"aten.nan_to_num.default", infer_nan_to_num},
     {"aten.clamp_min.default", infer_clamp_min},
     {"aten.clamp_max.default", infer_clamp_max},
     {"aten.hardtanh.default", infer_unary},
@@ -233,6 +257,8 @@ constexpr InferRow kRules[] = {
     {"aten.sum.dim_IntList", infer_sum},
     {"aten.mean.dim", infer_mean},
     {"aten.linalg_vector_norm.default", infer_vector_norm},
+    {"aten.var.correction", infer_variance},
+    {"aten.std.correction", infer_variance},
     {"aten.log1p.default", infer_float_unary},
     {"aten.expm1.default", infer_float_unary},
     {"aten.square.default", infer_square},

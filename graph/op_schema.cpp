@@ -234,6 +234,10 @@ constexpr Row kRows[] = {
      OpRole::pointwise},
     {"aten.celu.default", "(Tensor self, Scalar alpha=1.0) -> Tensor", OpRole::pointwise},
     {"aten.softplus.default", "(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", OpRole::pointwise},
+    {"aten.isnan.default", "(Tensor self) -> Tensor", OpRole::pointwise},
+    {"aten.isinf.default", "(Tensor self) -> Tensor", OpRole::pointwise},
+    {"aten.nan_to_num.default", "(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+     OpRole::pointwise},
     {"aten.where.self", "(Tensor condition, Tensor self, Tensor other) -> Tensor", OpRole::pointwise},
     {"aten.where.ScalarSelf", "(Tensor condition, Scalar self, Tensor other) -> Tensor", OpRole::pointwise},
     {"aten.where.ScalarOther", "(Tensor condition, Tensor self, Scalar other) -> Tensor", OpRole::pointwise},
@@ -284,6 +288,20 @@ constexpr Row kRows[] = {
      OpRole::pointwise},
     {"aten.rms_norm.default",
      "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", OpRole::pointwise},
+    {"aten.batch_norm.default",
+     "(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float "
+     "momentum, float eps, bool cudnn_enabled) -> Tensor",
+     OpRole::pointwise},
+    {"aten._native_batch_norm_legit_no_training.default",
+     "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) "
+     "-> (Tensor, Tensor, Tensor)",
+     OpRole::pointwise},
+    {"aten.var.correction", "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+     OpRole::pointwise},
+    {"aten.std.correction", "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+     OpRole::pointwise},
+    {"aten.max.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)", OpRole::pointwise},
+    {"aten.min.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)", OpRole::pointwise},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", OpRole::pointwise},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", OpRole::pointwise},
     {"aten.linalg_vector_norm.default",
@@ -319,7 +337,7 @@ constexpr Row kRows[] = {
     {"aten.div.Scalar_mode", "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", OpRole::constant},
     {"aten.remainder.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", OpRole::constant},
     {"aten.remainder.Scalar", "(Tensor self, Scalar other) -> Tensor", OpRole::constant},
-    {"aten.exp2.default", "(Tensor self) -> Tensor", OpRole::constant},
+    {"aten.exp2.default", "(Tensor self) -> Tensor", OpRole::constant},  // these two have kernels where they are floats
     {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", OpRole::constant},
     {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", OpRole::constant},
     {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", OpRole::constant},
@@ -354,10 +372,10 @@ constexpr Row kRows[] = {
      OpRole::internal},
 };
 
-constexpr std::string_view kUnary[] = {"neg",    "abs",  "reciprocal", "exp",   "log",       "sqrt",
-                                       "rsqrt",  "sin",  "cos",        "erf",   "tanh",      "sigmoid",
-                                       "relu",   "silu", "round",      "floor", "log1p",     "expm1",
-                                       "square", "sign", "selu",       "mish",  "hardswish", "hardsigmoid"};
+constexpr std::string_view kUnary[] = {"neg",   "abs",       "reciprocal",  "exp",   "log",     "sqrt", "rsqrt",
+                                       "sin",   "cos",       "erf",         "tanh",  "sigmoid", "relu", "silu",
+                                       "round", "floor",     "log1p",       "expm1", "square",  "sign", "selu",
+                                       "mish",  "hardswish", "hardsigmoid", "ceil",  "trunc",   "log2", "log10"};
 
 // Of two tensors, or of one and a number; logical ones of two tensors only.
 constexpr std::string_view kComparisons[] = {"gt", "ge", "lt", "le", "eq", "ne"};

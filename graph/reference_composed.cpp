@@ -1,4 +1,4 @@
-// The oracle's rules for softmax, the norms, glu, prelu and baddbmm: in double, rounded once, from their formulas and
+// The oracle's rules for softmax, the norms, extremes of an axis, glu, prelu and baddbmm: in double, rounded once, from their formulas and
 // not from what decompose.cpp makes of them.
 #include <algorithm>
 #include <cmath>
@@ -90,6 +90,48 @@ Result<Tensors> run_rms_norm(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(y))};
 }
 
+Result<Tensors> run_batch_norm(const RefContext& c) {
+  std::vector<double> y = read_doubles(c.tensor("input").data);
+  const std::vector<double> mean = parameter(c, "running_mean"), variance = parameter(c, "running_var"),
+                            weight = parameter(c, "weight"), bias = parameter(c, "bias");
+  const Axis a = split_at(c.sizes(0), 1);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t channel = i / static_cast<size_t>(a.inner) % static_cast<size_t>(a.size);
+    y[i] = (y[i] - mean[channel]) / std::sqrt(variance[channel] + c.number("eps")) *
+               (weight.empty() ? 1 : weight[channel]) +
+           (bias.empty() ? 0 : bias[channel]);
+  }
+  Tensors out{make_doubles(c.sizes(0), std::move(y))};
+  for (size_t i = 1; i < c.node.outputs.size(); ++i) out.push_back(make_doubles(c.sizes(i), {}));
+  return out;
+}
+
+// NaN is the extreme of what it is in; of equals the first.
+Result<Tensors> run_extreme_of_axis(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const bool largest = c.node.op->name.starts_with("aten.max");
+  const Axis a = split_at(self.shape, self.shape.empty() ? 0 : c.axis("dim", self.shape.size()));
+  std::vector<int64_t> positions;
+  const auto pick = [&]<class T>(const std::vector<T>& x) {
+    std::vector<T> out;
+    for (int64_t row = 0; row < a.outer * a.inner; ++row) {
+      const T* first = x.data() + row / a.inner * a.size * a.inner + row % a.inner;
+      int64_t best = 0;
+      for (int64_t i = 1; i < a.size; ++i) {
+        const T v = first[i * a.inner], b = first[best * a.inner];
+        if (b == b && (v != v || (largest ? v > b : v < b))) best = i;
+      }
+      out.push_back(first[best * a.inner]);
+      positions.push_back(best);
+    }
+    return out;
+  };
+  const auto sizes = c.sizes(0);
+  Tensor values =
+      is_floating(c.dtype(0)) ? make_doubles(sizes, pick(read_doubles(self))) : make_ints(sizes, pick(read_ints(self)));
+  return Tensors{std::move(values), make_ints(c.sizes(1), std::move(positions))};
+}
+
 Result<Tensors> run_glu(const RefContext& c) {
   const std::vector<double> x = read_doubles(c.tensor("self").data);
   const std::vector<int64_t> shape = c.sizes(0);
@@ -133,6 +175,8 @@ constexpr RefRow kRules[] = {
     {"aten.layer_norm.default", run_layer_norm}, {"aten.native_layer_norm.default", run_layer_norm},
     {"aten.rms_norm.default", run_rms_norm},     {"aten.glu.default", run_glu},
     {"aten.prelu.default", run_prelu},           {"aten.baddbmm.default", run_baddbmm},
+    {"aten.max.dim", run_extreme_of_axis},       {"aten.min.dim", run_extreme_of_axis},
+    {"aten.batch_norm.default", run_batch_norm}, {"aten._native_batch_norm_legit_no_training.default", run_batch_norm},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // integer results are computed in integers and wrap to their dtype.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "graph/activations.h"
 #include "graph/infer.h"
@@ -73,7 +74,7 @@ std::vector<double> evaluate_all(const Expr& e, const std::vector<std::vector<do
 }
 
 // Rounding ops turn a small difference into a whole one, so that their operand is rounded to its own dtype first.
-bool is_step(std::string_view name) { return name == "round" || name == "floor"; }
+bool is_step(std::string_view name) { return name == "round" || name == "floor" || name == "ceil" || name == "trunc"; }
 
 std::vector<double> operand_doubles(const RefContext& c, const RefValue& v, const std::vector<int64_t>& shape) {
   std::vector<double> values = read_doubles(broadcast_to(v.data, shape));
@@ -106,7 +107,7 @@ int64_t apply_integer(std::string_view name, int64_t a, int64_t b, int64_t alpha
   if (name == "abs") return a < 0 ? sub_wrap(0, a) : a;
   if (name == "relu") return std::max<int64_t>(a, 0);
   if (name == "sign") return (a > 0) - (a < 0);
-  if (name == "round" || name == "floor") return a;
+  if (is_step(name)) return a;
   return std::min(std::max(a, limits.lo), limits.hi);  // clamp and its kin; torch's order, for lo > hi
 }
 
@@ -167,6 +168,29 @@ Result<Tensors> run_clamp_of_tensors(const RefContext& c) {
                                                        : std::min(y[i], limits[i]);
   }
   return Tensors{make_doubles(shape, std::move(y))};
+}
+
+// isnan and isinf.
+Result<Tensors> run_classify(const RefContext& c) {
+  const bool nan = base_name(c) == "isnan";
+  std::vector<int64_t> out;
+  for (double x : read_doubles(c.tensor("self").data)) {
+    const double v = round_as_eager(c.tensor("self").dtype, x);
+    out.push_back(nan ? std::isnan(v) : std::isinf(v));
+  }
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_nan_to_num(const RefContext& c) {
+  const double largest = c.dtype(0) == DType::f16 ? 65504 : c.dtype(0) == DType::bf16 ? 0x1.fep127 : 0x1.fffffep127;
+  std::vector<double> y = read_doubles(c.tensor("self").data);
+  for (double& v : y) {
+    v = round_as_eager(c.tensor("self").dtype, v);
+    if (std::isnan(v)) v = c.has("nan") ? c.number("nan") : 0;
+    else if (v == INFINITY) v = c.has("posinf") ? c.number("posinf") : largest;
+    else if (v == -INFINITY) v = c.has("neginf") ? c.number("neginf") : -largest;
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(y))};
 }
 
 template <class T>
@@ -356,6 +380,21 @@ Result<Tensors> run_vector_norm(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
+Result<Tensors> run_variance(const RefContext& c) {
+  const Reduction r = arrange(c);
+  const std::vector<double> x = read_doubles(r.view);
+  const double count = static_cast<double>(r.reduced), correction = c.has("correction") ? c.number("correction") : 1;
+  std::vector<double> out;
+  for (auto row = x.begin(); static_cast<int64_t>(out.size()) < r.kept; row += r.reduced) {
+    const double mean = std::accumulate(row, row + r.reduced, 0.0) / count;
+    double squares = 0;
+    for (auto it = row; it != row + r.reduced; ++it) squares += (*it - mean) * (*it - mean);
+    const double variance = squares / std::max(count - correction, 0.0);
+    out.push_back(c.node.op->name.starts_with("aten.std") ? std::sqrt(variance) : variance);
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
 Result<Tensors> run_extreme(const RefContext& c) {
   Reduction r = arrange(c);
   if (r.reduced == 0 && r.kept > 0)
@@ -410,11 +449,20 @@ constexpr RefRow kRules[] = {
     {"aten.clamp.Tensor", run_clamp_of_tensors},
     {"aten.addcmul.default", run_addcmul},
     {"aten.sign.default", run_pointwise},
+    {"aten.ceil.default", run_pointwise},
+    {"aten.trunc.default", run_pointwise},
+    {"aten.log2.default", run_pointwise},
+    {"aten.log10.default", run_pointwise},
+    {"aten.isnan.default", run_classify},
+    {"aten.isinf.default", run_classify},
+    {"aten.nan_to_num.default", run_nan_to_num},
     {"aten.clamp_min.default", run_pointwise},
     {"aten.clamp_max.default", run_pointwise},
     {"aten.sum.dim_IntList", run_sum},
     {"aten.mean.dim", run_mean},
     {"aten.linalg_vector_norm.default", run_vector_norm},
+    {"aten.var.correction", run_variance},
+    {"aten.std.correction", run_variance},
     {"aten.log1p.default", run_pointwise},
     {"aten.expm1.default", run_pointwise},
     {"aten.square.default", run_pointwise},

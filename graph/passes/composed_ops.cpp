@@ -66,6 +66,55 @@ Values rms_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   return {weight == kNoValue ? y : times(e, y, widened(e, graph, weight))};
 }
 
+// x * scale + shift, of channels: constants, unless what they are made from is no constant.
+Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  Shape channels(graph.value(x).shape.size(), Dim(1));
+  channels[1] = graph.value(x).shape[1];
+  const auto of_channels = [&](ValueId id) { return e.reshape(e.to(id, DType::f32), channels); };
+  const ValueId variance = of_channels(node.tensor("running_var"));
+  ValueId scale = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
+  if (weight != kNoValue) scale = times(e, scale, of_channels(weight));
+  ValueId shift = e.unary("aten.neg.default", times(e, of_channels(node.tensor("running_mean")), scale));
+  if (bias != kNoValue) shift = sum(e, shift, of_channels(bias));
+  return {sum(e, times(e, x, scale), shift)};
+}
+
+std::vector<Dim> axes_or_all(const Graph& graph, const Node& node) {
+  const auto* given = node.arg("dim").get<std::vector<Dim>>();
+  if (given && !given->empty()) return *given;
+  std::vector<Dim> axes;
+  for (size_t i = 0; i < graph.value(node.tensor("self")).shape.size(); ++i)
+    axes.push_back(Dim(static_cast<int64_t>(i)));
+  return axes;
+}
+
+// sum((x - mean)^2) / (n - correction).
+Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = widened(e, graph, node.tensor("self"));
+  const std::vector<Dim> axes = axes_or_all(graph, node);
+  Dim count(1);
+  for (const Dim& axis : axes) count = count * graph.value(x).shape[*as_axis(Arg(axis), graph.value(x).shape.size())];
+  const ValueId centred = difference(e, x, over(e, "aten.mean.dim", x, axes));
+  const ValueId squares =
+      e.op("aten.sum.dim_IntList",
+           {{"self", times(e, centred, centred)}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
+  const double divisor = static_cast<double>(count.constant()) - as_number(node.arg("correction")).value_or(1);
+  const ValueId y = e.binary("aten.div.Tensor", squares, std::max(divisor, 0.0));
+  return {node.op->name.starts_with("aten.std") ? e.unary("aten.sqrt.default", y) : y};
+}
+
+// The values alone: positions have no kernel.
+Values extreme_of_axis(OpEmitter& e, const Graph& graph, const Node& node) {
+  if (graph.count_uses()[node.outputs[1]] > 0)
+    e.fail(Error::unsupported(node.where, "the positions that " + node.op->name + " gives are read",
+                              "return the values that they are positions in, and look for the largest of them"));
+  std::vector<Dim> axis;
+  if (!graph.value(node.tensor("self")).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
+  return {e.op(node.op->name.starts_with("aten.max") ? "aten.amax.default" : "aten.amin.default",
+               {{"self", node.tensor("self")}, {"dim", axis}, {"keepdim", *node.arg("keepdim").get<bool>()}})};
+}
+
 Values glu(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = node.tensor("self");
   const size_t axis = *as_axis(node.arg("dim"), graph.value(x).shape.size());
@@ -103,11 +152,7 @@ Values baddbmm(OpEmitter& e, const Graph&, const Node& node) {
 Values vector_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const double order = *as_number(node.arg("ord"));
   const ValueId x = widened(e, graph, e.to(node.tensor("self"), graph.value(node.outputs[0]).dtype));
-  std::vector<Dim> axes;
-  const auto* given = node.arg("dim").get<std::vector<Dim>>();
-  if (given && !given->empty()) axes = *given;
-  else
-    for (size_t i = 0; i < graph.value(x).shape.size(); ++i) axes.push_back(Dim(static_cast<int64_t>(i)));
+  const std::vector<Dim> axes = axes_or_all(graph, node);
   const ValueId sizes = order == 2 ? times(e, x, x) : e.unary("aten.abs.default", x);
   const ValueId total = e.op(order == INFINITY ? "aten.amax.default" : "aten.sum.dim_IntList",
                              {{"self", sizes}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
@@ -143,6 +188,12 @@ constexpr ComposedOp kRows[] = {
     {"aten.layer_norm.default", layer_norm},
     {"aten.native_layer_norm.default", native_layer_norm},
     {"aten.rms_norm.default", rms_norm},
+    {"aten.batch_norm.default", batch_norm},
+    {"aten._native_batch_norm_legit_no_training.default", batch_norm},
+    {"aten.var.correction", variance},
+    {"aten.std.correction", variance},
+    {"aten.max.dim", extreme_of_axis},
+    {"aten.min.dim", extreme_of_axis},
     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},
     {"aten.baddbmm.default", baddbmm},

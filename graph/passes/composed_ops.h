@@ -4,6 +4,9 @@
 //
 //   softmax, log_softmax     amax and sum over the axis, pointwise
 //   layer_norm, rms_norm     means over the last axes, pointwise
+//   batch_norm               a product and a sum by channels
+//   var, std                 sum of squares of what is left of the mean
+//   max, min over an axis    amax, amin
 //   glu, prelu, baddbmm      slices, products and sums
 //   linalg_vector_norm       sum of squares or sizes, or the largest
 //   stack                    cat of reshapes

@@ -3,7 +3,8 @@
 // Gate: constant_max_elements (default 1,048,576) elements of result; larger results stay operations, unless they take no
 // more bytes than what they are computed from, or are the weight of a product: then each run would make all of it again.
 // A product whose weight became a constant this way is a dense linear; that of two quantized matrices whose weight no
-// scheme took (fractional zero points, say) is written in small operations first.
+// scheme took (fractional zero points, say) is written in small operations first, and so is a batch_norm, of whose four
+// parameters two are left.
 //
 // Why here: after recognize_linear, because `@w.to(bf16) * @scale` is the *definition* of a quantized weight and must not
 // be turned into a dense one first; before fold_epilogue, which wants biases and scales as plain parameters.
@@ -11,6 +12,7 @@
 #include <array>
 #include <set>
 
+#include "graph/passes/composed_ops.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/rewrite.h"
@@ -74,16 +76,20 @@ bool has_constant_weight(const Graph& graph, const Node& node) {
   });
 }
 
+bool is_batch_norm(const Node& node) { return node.op->name.find("batch_norm") != std::string_view::npos; }
+
 // What cannot be written is left to decompose, which says why.
-Status write_scaled_products(Graph& graph) {
+Status write_half_constant(Graph& graph) {
   bool changed = false;
   for (NodeId id = 0, count = static_cast<NodeId>(graph.nodes.size()); id < count; ++id) {
-    if (!has_constant_weight(graph, graph.nodes[id])) continue;
     const Node node = graph.nodes[id];
+    if (!has_constant_weight(graph, node) && !is_batch_norm(node)) continue;
     const ValueId out = node.outputs[0];
     const Value type = graph.value(out);
     OpEmitter e(graph, node);
-    const ValueId y = e.reshape(e.to(write_scaled_product(e, graph, node), type.dtype), type.shape);
+    const ValueId result = is_batch_norm(node) ? find_composed(node.op->name)->write(e, graph, node)[0]
+                                               : write_scaled_product(e, graph, node);
+    const ValueId y = e.reshape(e.to(result, type.dtype), type.shape);
     if (!e.status().ok()) continue;
     graph.replace_uses(out, y);
     changed = true;
@@ -106,7 +112,7 @@ bool multiplies_by(const Graph& graph, const std::set<ValueId>& made) {
 
 Status fold_constants(Graph& graph, PassContext& context) {
   std::set<ValueId> made;
-  QCG_CHECK(write_scaled_products(graph));
+  QCG_CHECK(write_half_constant(graph));
   const std::vector<bool> weights = find_weights(graph);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];

@@ -55,6 +55,12 @@ constexpr Relation kConnectives[] = {
     {"aten.logical_xor.", unequal}, {"aten.bitwise_xor.", unequal}, {"aten.__xor__.", unequal},
 };
 
+// Of f32, and of what is computed in it.
+constexpr double kLargest = std::numeric_limits<float>::max();
+double largest_finite(DType dtype) {
+  return dtype == DType::f16 ? 65504 : dtype == DType::bf16 ? 0x1.fep127 : kLargest;
+}
+
 class Builder {
  public:
   Builder(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -88,6 +94,11 @@ class Builder {
     if (is("aten.sub.Tensor") || is("aten.sub.Scalar")) return sum("sub", "self", "other");
     if (is("aten.rsub.Tensor") || is("aten.rsub.Scalar")) return sum("sub", "other", "self");
     if (is("aten.pow.Tensor_Scalar")) return power();
+    if (is("aten.pow.Scalar")) return Expr::call("pow", {operand("self"), operand("exponent")});
+    if (is("aten.exp2.default")) return Expr::call("pow", {Expr::number(2), operand("self")});
+    if (is("aten.isnan.default")) return unequal(operand("self"), operand("self"));
+    if (is("aten.isinf.default")) return greater(Expr::call("abs", {operand("self")}), Expr::number(kLargest));
+    if (is("aten.nan_to_num.default")) return finite();
     if (is("aten.gelu.default")) {
       const auto* how = node_.arg("approximate").get<std::string>();
       if (!how || (*how != "none" && *how != "tanh")) return std::nullopt;
@@ -194,6 +205,22 @@ class Builder {
       return Expr::call("mul", {power, times == 3 ? x : power});
     }
     return Expr::call("pow", {std::move(x), std::move(exponent)});
+  }
+
+  // Numbers in the place of NaN and infinities: 0 and the largest of the dtype unless given.
+  Expr finite() {
+    const DType dtype = graph_.value(node_.outputs[0]).dtype;
+    const double largest = largest_finite(dtype);
+    const auto given = [&](std::string_view name, double otherwise) {
+      return Expr::number(round_to_dtype(dtype, as_number(node_.arg(name)).value_or(otherwise)));
+    };
+    const auto where = [](Expr condition, Expr yes, Expr no) {
+      return Expr::call("where", {std::move(condition), std::move(yes), std::move(no)});
+    };
+    const Expr x = operand("self");
+    const Expr number = where(equal(x, x), x, given("nan", 0));
+    return where(greater(x, Expr::number(kLargest)), given("posinf", largest),
+                 where(greater(Expr::number(-kLargest), x), given("neginf", -largest), number));
   }
 
   Expr clamp(std::string_view low, std::string_view high) {

@@ -25,6 +25,7 @@
 #include "graph/passes/gather_slices.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/pass_list.h"
+#include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
 
 namespace qcg {
@@ -33,6 +34,11 @@ namespace {
 
 // A small file must not ask for all memory there is: as many elements as that, or so many per byte of the parameters.
 constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 64;
+
+// Of what depends on an input; a constant is evaluated all the same.
+bool has_kernel(const Graph& graph, const Node& node) {
+  return is_floating(graph.value(node.outputs[0]).dtype) && as_pointwise(graph, node);
+}
 
 bool needs_constants(const Graph& graph, const Node& node) {
   if (node.op->role == OpRole::constant) return true;
@@ -131,6 +137,7 @@ class Unpacker {
         for_each_input(*node, [&](ValueId id) { needed_[id] = needed_[id] || constant_[id]; });
         continue;
       }
+      if (needed && !constant_[node->outputs[0]] && has_kernel(graph_, *node)) continue;
       if (needed) QCG_CHECK(check_constant(*node));
       for_each_packed(graph_, *node, [&](ValueId id) { needed_[id] = needed_[id] || constant_[id]; });
       for (ValueId out : node->outputs) needed = needed || needed_[out];
@@ -188,7 +195,8 @@ class Unpacker {
     }
     bool needed = false;
     for (ValueId out : node.outputs) needed = needed || needed_[out];
-    if (!needed && !needs_constants(graph_, node) && !follows(node)) return {};
+    const bool constant = constant_[node.outputs[0]] || !has_kernel(graph_, node);
+    if (!needed && !(needs_constants(graph_, node) && constant) && !follows(node)) return {};
     if (!needed && (repeat_instead(id) || multiply_instead(id))) return {};
     return evaluate(id);
   }

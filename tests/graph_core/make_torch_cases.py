@@ -622,6 +622,41 @@ def of_rankings():
     case("aten.linalg_vector_norm.default", x.to(torch.bfloat16), 2, [0, 2])
 
 
+def more_of_rankings():
+    x = real(4, 3)
+    mean, variance, weight, bias = real(3), real(3).abs() + 0.1, real(3), real(3)
+    case("aten.batch_norm.default", x, weight, bias, mean, variance, False, 0.1, 1e-5, True)
+    case("aten.batch_norm.default", real(2, 3, 4, dtype=torch.bfloat16), None, None, mean, variance, False, 0.1, 1e-3, True)
+    case("aten._native_batch_norm_legit_no_training.default", x, weight, bias, mean, variance, 0.1, 1e-5)
+    for op in ("aten.var.correction", "aten.std.correction"):
+        case(op, real(2, 3, 5), [-1], correction=0, keepdim=True)
+        case(op, real(2, 3, 5), [0, 2])
+        case(op, real(2, 5, dtype=torch.bfloat16))
+    values = torch.tensor([[1.0, 7.0, 7.0], [math.nan, 2.0, math.nan], [-1.0, -5.0, -2.0]])
+    for op in ("aten.max.dim", "aten.min.dim"):
+        case(op, values, -1)
+        case(op, values.to(torch.bfloat16), 0, True)
+        case(op, torch.tensor([[3, 9, 9], [5, 1, 1]]), 1)
+    edges = torch.tensor([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 3.0, -7.0])
+    for op in ("aten.ceil.default", "aten.trunc.default"):
+        case(op, edges)
+        case(op, real(2, 3, scale=90.0).to(torch.bfloat16))
+        case(op, torch.tensor([-3, 0, 9]))
+    for op in ("aten.log2.default", "aten.log10.default"):
+        case(op, torch.tensor([0.0, 1e-30, 0.5, 1.0, 8.0, 1000.0, 3e38, math.inf, -1.0, math.nan]))
+        case(op, torch.tensor([1, 8, 100]))
+    odd = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -2.5, 3e38])
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        case("aten.isnan.default", odd.to(dtype))
+        case("aten.isinf.default", odd.to(dtype))
+        case("aten.nan_to_num.default", odd.to(dtype))
+        case("aten.nan_to_num.default", odd.to(dtype), 7.0, 50.0, -50.0)
+    case("aten.isnan.default", torch.tensor([1, 2]))
+    case("aten.exp2.default", real(2, 3))
+    case("aten.pow.Scalar", 10.0, real(2, 3).to(torch.bfloat16))
+    case("aten.pow.Scalar", 2, real(5))
+
+
 products()
 moves()
 pointwise()
@@ -645,3 +680,4 @@ parts()
 quantized_inputs()
 repeats_of_axes()
 of_rankings()
+more_of_rankings()

@@ -350,6 +350,38 @@ graph(%x: f32[4, 16]) {
   check_same_values(before, after, 2);
 }
 
+TEST_CASE("a batch_norm after a linear is a product and a sum of its epilogue") {
+  Graph before = parse(R"(param @w: f32[32, 16]
+param @scale: f32[32]
+param @shift: f32[32]
+param @mean: f32[32]
+param @log_var: f32[32]
+graph(%x: f32[4, 16]) {
+  %h = aten.linear.default(%x, @w) : f32[4, 32]
+  %var = aten.exp.default(@log_var) : f32[32]
+  %n = aten.batch_norm.default(%h, @scale, @shift, @mean, %var, false, 0.1, 0.001, true) : f32[4, 32]
+  %y = aten.relu.default(%n) : f32[4, 32]
+  return %y
+}
+)");
+  bind_random(before, 1);
+  Graph after = before;
+  REQUIRE(run_passes(after).ok());
+  REQUIRE(after.nodes.size() == 1);
+  CHECK(after.nodes[0].op->name == "qcg.linear");
+  check_same_values(before, after, 2);
+}
+
+TEST_CASE("the positions of extremes are refused, their values are not") {
+  const std::string head = "graph(%x: f32[4, 16]) {\n  %v, %at = aten.max.dim(%x, -1, false) : f32[4], i64[4]\n";
+  Graph values = parse(head + "  return %v\n}\n"), positions = parse(head + "  return %at\n}\n");
+  CHECK(run_passes(values).ok());
+  const auto refused = run_passes(positions);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::Unsupported);
+  CHECK(refused.error().message.find("positions that aten.max.dim gives") != std::string::npos);
+}
+
 TEST_CASE("a quantized product whose weight no scheme takes multiplies by the evaluated weight") {
   Graph before = parse(R"(param @w: i8[16, 24]
 param @s: f32[24]
