@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kDropFactor = 1.5;      // a candidate this much slower after kDropRounds is not measured further
 constexpr double kDropAtOnce = 2;        // or this much slower already when it ran for the first times
+constexpr double kFarBehind = 3;         // of a vendor's kernel
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
 constexpr double kMinSample_s =
     3e-3;  // shorter kernels are repeated within a sample: threads are awake as in a program
@@ -36,14 +37,15 @@ void warm_up(std::vector<Contender>& contenders, double budget_s, ChildReport& r
     first.push_back(time_run(c));  // first touch
     if (first.back() > dear) c.samples.push_back(first.back());  // too dear to throw away
     else first.back() = time_run(c);
-    if (c.is_ours) best = std::min(best, first.back());
+    if (c.is_candidate()) best = std::min(best, first.back());
   }
   for (size_t i = 0; i < contenders.size(); ++i) {
     Contender& c = contenders[i];
-    const auto is_out = [&] { return c.is_ours && first[i] > kDropAtOnce * best; };
+    const auto is_out = [&] { return c.is_candidate() && first[i] > kDropAtOnce * best; };
     report.begin(c.index);
     if (is_out() && first[i] <= dear) first[i] = std::min(first[i], time_run(c));
     if (is_out()) c.samples = {first[i]}, c.dropped = true;
+    if (c.role == Role::vendor && first[i] > dear && first[i] > kFarBehind * best) c.dropped = true;
     c.repeats = static_cast<int>(std::clamp(std::ceil(kMinSample_s / std::max(first[i], 1e-7)), 1.0, 200.0));
   }
 }
@@ -92,11 +94,11 @@ void time_in_rounds(std::vector<Contender>& contenders, double budget_s, ChildRe
       const double begin = now_s();
       for (int repeat = 0; repeat < c.repeats; ++repeat) c.run();
       c.samples.push_back((now_s() - begin) / c.repeats);
-      if (c.is_ours) best = std::min(best, fastest(c));
+      if (c.is_candidate()) best = std::min(best, fastest(c));
     }
     if (round + 1 < kDropRounds) continue;
     for (Contender& c : contenders)
-      if (!c.dropped && c.is_ours) c.dropped = fastest(c) > kDropFactor * best;
+      if (!c.dropped && c.is_candidate()) c.dropped = fastest(c) > kDropFactor * best;
   }
 }
 

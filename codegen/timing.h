@@ -6,6 +6,7 @@
 //   const int winner = choose_winner(timings);               // timing_of(contender.samples) of each
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -29,14 +30,19 @@ int choose_winner(std::span<const Timing> timings);
 
 double now_s();
 
+// Candidates are measured by each other. A vendor's kernel is measured to the end, unless it is far behind and its runs take
+// long; a ceiling always is.
+enum class Role : uint8_t { candidate, vendor, ceiling };
+
 struct Contender {
   size_t index = 0;      // what the report names while it runs
   std::string name;
-  bool is_ours = true;   // false: a vendor's kernel, never dropped and no measure for others
+  Role role = Role::candidate;
   std::function<void()> run;
   int repeats = 1;       // runs in a sample
   std::vector<double> samples;
   bool dropped = false;  // so slow that it was not measured to the end
+  bool is_candidate() const { return role == Role::candidate; }
 };
 
 // A slow contest gets fewer rounds than it should rather than more than this many budgets.

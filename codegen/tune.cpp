@@ -266,7 +266,7 @@ class Tuning {
   void add_ceilings(ThreadPool& pool, const Copies& copies, int64_t cold_bytes, double& operations,
                     std::vector<Contender>& contenders) const {
     const auto add = [&](const char* name, std::function<void()> run) {
-      contenders.push_back({built_.size(), name, false, std::move(run), 1, {}, false});
+      contenders.push_back({built_.size(), name, Role::ceiling, std::move(run), 1, {}, false});
     };
     if (ceilings_.read_gbps > 0 && cold_bytes > 0 && packed_.size() >= kEnoughToRead)
       add(kReads, [&pool, &copies, turn = size_t{0}]() mutable {
@@ -285,7 +285,7 @@ class Tuning {
     if (options_.references) {
       report.begin(built_.size());
       for (Reference& r : references_for(problem_, tensors_, inputs, options_.threads, cold_bytes))
-        contenders.push_back({built_.size() + contenders.size(), r.name, false, std::move(r.run), 1, {}, false});
+        contenders.push_back({built_.size() + contenders.size(), r.name, Role::vendor, std::move(r.run), 1, {}, false});
     }
     ThreadPool pool({.threads = options_.threads});
     Workspace workspace;
@@ -307,7 +307,7 @@ class Tuning {
       };
       if (vendor_of(i) && !prepare_vendor(i, *loaded.back().kernel, inputs, outputs, copies, report)) continue;
       if (vendor_of(i)) run();
-      contenders.push_back({i, built_[i].source.name, true, run, 1, {}, false});
+      contenders.push_back({i, built_[i].source.name, Role::candidate, run, 1, {}, false});
     }
     const size_t kernels = contenders.size();
     double operations = 0;  // of what multiplies, in one run

@@ -70,6 +70,19 @@ TEST_CASE("one disturbed run drops nobody, two slow ones do") {
   CHECK(contenders[2].samples.size() == 1);
 }
 
+TEST_CASE("a vendor's kernel that is far behind runs once if a run takes long, a ceiling always to the end") {
+  volatile int64_t current = -1;
+  const int fd = ::open("/dev/null", O_WRONLY);
+  ChildReport report(fd, &current);
+  std::vector<Contender> contenders = {sleeper(0, {5}), sleeper(1, {60}), sleeper(2, {14}), sleeper(3, {60})};
+  contenders[1].role = contenders[2].role = Role::vendor, contenders[3].role = Role::ceiling;
+  time_in_rounds(contenders, 0.5, report);
+  ::close(fd);
+  CHECK(contenders[1].samples.size() == 1);
+  CHECK(contenders[2].samples.size() == contenders[0].samples.size());
+  CHECK(contenders[3].samples.size() > 1);
+}
+
 TEST_CASE("an incumbent is only beaten by more than the noise") {
   CHECK(choose({}) == -1);
   CHECK(choose({timing(0)}) == -1);
