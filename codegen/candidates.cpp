@@ -26,7 +26,7 @@ int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
   if (is_sliced(row)) return vector_bytes == 32 ? 2 : 4;  // three slices of each
   if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
-  if (vector_bytes == 32) return compute_info(row.compute).integer && row.compute != "vnni" ? 4 : 6;
+  if (vector_bytes == 32) return row.compute == "maddubs" ? 4 : 6;
   // What four k of fp8 share while they are unpacked wants registers.
   if (row.scheme == Scheme::f8 && row.compute == "fma") return 8;
   return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight.bits == 8) ? 14 : 12;

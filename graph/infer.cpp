@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/verify.h"
 
@@ -204,6 +205,15 @@ DType Promotion::result() {
     return both ? both : higher;
   };
   return combine(tensors, combine(scalar_tensors, numbers)).value_or(DType::f32);
+}
+
+double correction_of(const Node& variance) {
+  if (variance.op->name.ends_with(".dim")) return *variance.arg("unbiased").get<bool>() ? 1 : 0;
+  const Arg& given = variance.arg("correction");
+  if (given.is_none()) return 1;
+  if (const auto* number = given.get<double>()) return *number;
+  const auto* size = given.get<Dim>();
+  return size && size->is_constant() ? static_cast<double>(size->constant()) : NAN;
 }
 
 Shape BlockShape::reduced_shape() const {

@@ -88,6 +88,9 @@ Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list
 // rms_norm's eps where none is given: that of the dtype torch computes in.
 inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
 
+// What a variance takes from the number of its elements: `correction`, or `unbiased` as 1 or 0; NaN where a size decides.
+double correction_of(const Node& variance);
+
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {
   Shape split;                 // the input's shape with every cut axis in two

@@ -198,6 +198,8 @@ Result<Types> infer_variance(const OpArgs& a) {
     if (!self.shape[axis].is_constant())
       return a.unsupported("dim", "a variance over an axis whose size is known only at run time",
                            "write it with mean, or export that axis with a size");
+  if (!std::isfinite(correction_of(a.node)))
+    return a.unsupported("correction", "a correction known only at run time", "export that size as a constant");
   return infer_mean(a);
 }
 
@@ -259,6 +261,8 @@ constexpr InferRow kRules[] = {
     {"aten.linalg_vector_norm.default", infer_vector_norm},
     {"aten.var.correction", infer_variance},
     {"aten.std.correction", infer_variance},
+    {"aten.var.dim", infer_variance},
+    {"aten.std.dim", infer_variance},
     {"aten.log1p.default", infer_float_unary},
     {"aten.expm1.default", infer_float_unary},
     {"aten.square.default", infer_square},

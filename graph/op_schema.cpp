@@ -300,6 +300,8 @@ constexpr Row kRows[] = {
      OpRole::pointwise},
     {"aten.std.correction", "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
      OpRole::pointwise},
+    {"aten.var.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", OpRole::pointwise},
+    {"aten.std.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", OpRole::pointwise},
     {"aten.max.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)", OpRole::pointwise},
     {"aten.min.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)", OpRole::pointwise},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", OpRole::pointwise},

@@ -383,7 +383,7 @@ Result<Tensors> run_vector_norm(const RefContext& c) {
 Result<Tensors> run_variance(const RefContext& c) {
   const Reduction r = arrange(c);
   const std::vector<double> x = read_doubles(r.view);
-  const double count = static_cast<double>(r.reduced), correction = c.has("correction") ? c.number("correction") : 1;
+  const double count = static_cast<double>(r.reduced), correction = correction_of(c.node);
   std::vector<double> out;
   for (auto row = x.begin(); static_cast<int64_t>(out.size()) < r.kept; row += r.reduced) {
     const double mean = std::accumulate(row, row + r.reduced, 0.0) / count;
@@ -463,6 +463,8 @@ constexpr RefRow kRules[] = {
     {"aten.linalg_vector_norm.default", run_vector_norm},
     {"aten.var.correction", run_variance},
     {"aten.std.correction", run_variance},
+    {"aten.var.dim", run_variance},
+    {"aten.std.dim", run_variance},
     {"aten.log1p.default", run_pointwise},
     {"aten.expm1.default", run_pointwise},
     {"aten.square.default", run_pointwise},

@@ -99,7 +99,7 @@ Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId squares =
       e.op("aten.sum.dim_IntList",
            {{"self", times(e, centred, centred)}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
-  const double divisor = static_cast<double>(count.constant()) - as_number(node.arg("correction")).value_or(1);
+  const double divisor = static_cast<double>(count.constant()) - correction_of(node);
   const ValueId y = e.binary("aten.div.Tensor", squares, std::max(divisor, 0.0));
   return {node.op->name.starts_with("aten.std") ? e.unary("aten.sqrt.default", y) : y};
 }
@@ -192,6 +192,8 @@ constexpr ComposedOp kRows[] = {
     {"aten._native_batch_norm_legit_no_training.default", batch_norm},
     {"aten.var.correction", variance},
     {"aten.std.correction", variance},
+    {"aten.var.dim", variance},
+    {"aten.std.dim", variance},
     {"aten.max.dim", extreme_of_axis},
     {"aten.min.dim", extreme_of_axis},
     {"aten.glu.default", glu},

@@ -657,6 +657,13 @@ def more_of_rankings():
     case("aten.pow.Scalar", 2, real(5))
 
 
+def variances_by_axis():
+    for op in ("aten.var.dim", "aten.std.dim"):
+        case(op, real(2, 3, 5), [-1])
+        case(op, real(2, 3, 5), [0, 2], False, True)
+        case(op, real(2, 5, dtype=torch.bfloat16), None, False)
+
+
 products()
 moves()
 pointwise()
@@ -681,3 +688,4 @@ quantized_inputs()
 repeats_of_axes()
 of_rankings()
 more_of_rankings()
+variances_by_axis()
