@@ -230,7 +230,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
-      else add_blocks(shape, problem.may_round && shape.grouped, m, c, r.variants);
+      else add_blocks(shape, problem.may_round && shape.sums_groups && shape.grouped, m, c, r.variants);
       if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
   }

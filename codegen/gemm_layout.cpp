@@ -26,7 +26,8 @@ void add_group_header(const Problem& problem, PanelLayout& p) {
   if (p.has_offset) p.zeros_in_header += scale_row;
   if (p.corrections == Corrections::pairs) p.zeros_in_header += p.nr * 4;
   if (p.corrections == Corrections::wide) p.zeros_in_header += p.nr * 8;
-  p.header_bytes = round_up(p.zeros_in_header + (p.has_zero && !is_integer(problem) ? p.nr : 0), p.nr * 2);
+  p.header_bytes = round_up(p.zeros_in_header + (p.has_zero && !is_integer(problem) ? p.nr : 0),
+                            std::min<int64_t>(scale_row, p.nr * 2));
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
 bool same_segments(const PanelLayout& a, const PanelLayout& b) {
   auto fields = [](const PanelLayout& p) {
     return std::tuple(p.kind, p.nr, p.groups, p.group, p.k_padded, p.grouped, p.has_zero, p.has_offset, p.corrections,
-                      p.segment_bytes);
+                      p.offsets_in_header, p.segment_bytes);
   };
   return fields(a) == fields(b);
 }

@@ -10,6 +10,9 @@ namespace {
 // The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
 constexpr int64_t kLongestSliced = 256;
 
+// Unpacked for so many rows, weights are too many to scale each: their sums are fewer (10 % at M = 4 on Zen 4).
+constexpr int kFewRows = 4;
+
 // Slices have an exponent for each group; where weights have no groups, sums are finished every so many k: half as many
 // where zero points of a channel, which reach 255, make sums larger.
 void cut_groups(PanelLayout& panel) {
@@ -50,7 +53,10 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       by_groups(grouped || slices > 1),
       unpacks_block(c.unpacks_block),
       rounded(c.rounded),
-      sums_groups(by_groups && !rounded) {
+      takes_powers(p.scale == DType::f8e8m0 && !panel.has_zero && panel.kind->takes_powers &&
+                   compute.element == "bf16" && (compute.tiles || unpacks_block || mr > kFewRows)),
+      scales_weights(rounded || takes_powers),
+      sums_groups(by_groups && !scales_weights) {
   if (by_groups && !grouped) cut_groups(panel);
   used_step = std::max(panel.kind->k_step, compute.kd);
   units = compute.units;

@@ -40,7 +40,9 @@ struct GemmShape {
   bool grouped;                // weights have scales by groups
   bool by_groups;              // sums are finished by groups: also where only slices want it
   bool unpacks_block, rounded;
-  bool sums_groups;            // each group's sum is finished on its own: exact weights
+  bool takes_powers;           // scales are powers of two that weights take as they are unpacked, which rounds nothing
+  bool scales_weights;         // … or take any scale and are rounded
+  bool sums_groups;            // each group's sum is finished on its own
   bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;           // k of one step of weights, at least those of one instruction
   int units = 1;               // of one dot: the instruction's, or as many as divide every group
@@ -71,7 +73,7 @@ struct GemmShape {
     return !compute.tiles && panel.kind->columns > 1 && mr * slices * nv * 4 >= registers() * 3;
   }
   // Whether a block is unpacked by its first row tile while that multiplies, which costs less than a pass of its own.
-  bool first_tile_unpacks() const { return unpacks_block && !rounded && !is_crowded(); }
+  bool first_tile_unpacks() const { return unpacks_block && !is_crowded(); }
   // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
   int x_words() const;
   int registers() const { return vl == 16 ? 32 : 16; }
@@ -79,6 +81,8 @@ struct GemmShape {
   bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
   bool has_panel_zeros() const { return has_zeros() && !grouped; }
   bool has_group_zeros() const { return has_zeros() && grouped; }
+  // Whether a tile goes through its weights group by group; what reads a block that was unpacked scaled does not.
+  bool loops_over_groups(bool of_block) const { return sums_groups || (scales_weights && !of_block); }
   // Whether a tile knows them, reading weights as they are packed or a block that was unpacked without them.
   bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && slices == 1); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.

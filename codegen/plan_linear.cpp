@@ -1,8 +1,9 @@
-#include "codegen/planner.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "codegen/planner.h"
 
 namespace qcg {
 
@@ -13,21 +14,32 @@ ValueId list_value(const Node& node, std::string_view arg, size_t j) {
   return list && j < list->size() ? (*list)[j] : kNoValue;
 }
 
-// What group scales and offsets are stored as: half the bytes where that changes no value (bf16 checkpoints, powers of two).
-DType scale_dtype(const std::vector<SegmentTensors>& tensors) {
-  auto exact = [](const Tensor& t) {
-    if (!t.bound() || t.dtype == DType::bf16) return true;
-    const Tensor all = t.contiguous();
-    const size_t size = dtype_bytes(all.dtype);
-    for (size_t at = 0; at < all.bytes().size(); at += size)
-      if (const double v = element_to_double(all.dtype, all.bytes().data() + at); round_to_dtype(DType::bf16, v) != v)
-        return false;
-    return true;
+template <class Predicate>
+bool all_elements(const Tensor& t, Predicate holds) {
+  if (!t.bound()) return true;
+  const Tensor all = t.contiguous();
+  const size_t size = dtype_bytes(all.dtype);
+  for (size_t at = 0; at < all.bytes().size(); at += size)
+    if (!holds(element_to_double(all.dtype, all.bytes().data() + at))) return false;
+  return true;
+}
+
+// What weights of four bits take without leaving the range of bf16 (templates/quant/e2m1.h).
+bool is_power_of_two(double v) {
+  int exponent = 0;
+  return std::frexp(v, &exponent) == 0.5 && std::abs(exponent - 1) <= kLargestPower;
+}
+
+// What group scales and offsets are stored as: half the bytes, or a quarter, where that changes no value (bf16 checkpoints;
+// mxfp4, for which alone powers of two are looked for).
+DType scale_dtype(Scheme scheme, const std::vector<SegmentTensors>& tensors) {
+  const auto all = [&](auto holds) {
+    return std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) {
+      return t.scales.bound() && all_elements(t.scales, holds) && all_elements(t.offsets, holds);
+    });
   };
-  const bool all = std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) {
-    return t.scales.bound() && exact(t.scales) && exact(t.offsets);
-  });
-  return all ? DType::bf16 : DType::f32;
+  if (scheme_info(scheme).weight.usual_scale == DType::f8e8m0 && all(is_power_of_two)) return DType::f8e8m0;
+  return all([](double v) { return round_to_dtype(DType::bf16, v) == v; }) ? DType::bf16 : DType::f32;
 }
 
 }  // namespace
@@ -73,7 +85,7 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
     problem.segments.push_back(
         {tensors[j].weight.shape[0], has("zeros"), has("biases"), graph_.value(weights[j]).name, has("offsets")});
   }
-  problem.scale = scale_dtype(tensors);
+  problem.scale = scale_dtype(problem.scheme, tensors);
   const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
   for (size_t i = 0; i < exprs.size(); ++i) {
     const Value& out = graph_.value(node.outputs[i]);

@@ -24,6 +24,9 @@
 
 namespace qcg {
 
+// Scales of e8m0 are from 2^-kLargestPower to 2^kLargestPower: there e2m1 times them is a normal bf16.
+inline constexpr int kLargestPower = 120;
+
 // One weight of the problem. Its tensors are logical, unpacked: weight [n, k], scales, zeros and offsets [n, G], bias [n].
 struct Segment {
   int64_t n = 0;
@@ -57,7 +60,7 @@ struct Problem {
   DType weight = DType::f32;           // dense and f8: its dtype; other schemes: i8, see graph/scheme.h
   int64_t k = 0;
   int64_t group = 0;                   // along K; 0 = one scale per output channel
-  DType scale = DType::f32;            // of grouped scales: bf16 if every segment's are, else f32
+  DType scale = DType::f32;  // of grouped scales: f8e8m0 or bf16 if that holds those of every segment, else f32
   bool x_has_zero = false;             // asymmetric quantized activations
   std::vector<int64_t> k_segments;     // widths of the x tensors, sum = k
   std::vector<Segment> segments;

@@ -45,8 +45,8 @@ std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, con
                                 {"const qcg_unit* x", x + layer},
                                 {"uint8_t* c", std::string(kTile)}};
   if (unpacks) out.insert(out.begin(), {"uint8_t* to", "block"});
-  if (shape.sums_groups) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
-  else out.push_back({std::string(counter(shape)), shape.rounded ? "block_steps" : block_range(shape)});
+  if (shape.loops_over_groups(reads_block)) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
+  else out.push_back({std::string(counter(shape)), shape.scales_weights ? "block_steps" : block_range(shape)});
   out.push_back({"bool first", layer.empty() ? first : "false"});
   if (shape.zeros_in_tile(reads_block) && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   if (reads_block && shape.sums_groups) out.push_back({"const uint8_t* header", "w"});
@@ -92,6 +92,7 @@ void add_multiply(const GemmShape& shape, V& out) {
   calls.emplace_back((first ? "else " : "") + call(function, false, ""));
   if (shape.slices > 1) calls.emplace_back("if (is_deep(call, t0 + t)) " + call(function, false, " + deep_at(call)"));
   out["tile_calls"] = V::from_items(std::move(calls));
+  out["block_range"] = shape.unpacks_block && shape.scales_weights ? block_range(shape) : "";
   out["tile_parameters"] = joined(tile_parameters(shape, false, ""), &Parameter::declared);
   out["first_tile_parameters"] = joined(tile_parameters(shape, true, ""), &Parameter::declared);
   out["block_parameters"] = joined(unpack_parameters(shape), &Parameter::declared);

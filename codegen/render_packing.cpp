@@ -21,7 +21,11 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["raised"] = shape.raised();
   out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
-  out["scale_dtype"] = dtype_name(shape.problem.scale), out["scale_type"] = dtype_info(shape.problem.scale).cpp;
+  out["load_scale"] = shape.takes_powers ? "exponents_load"
+                      : shape.problem.scale == DType::f8e8m0
+                          ? "power_load"
+                          : fmt::format("v_load_{}", dtype_name(shape.problem.scale));
+  out["scale_type"] = dtype_info(shape.problem.scale).cpp;
   out["offsets_in_header"] = panel.offsets_in_header;
 }
 

@@ -50,6 +50,7 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
     return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v)
                                   : fmt::format("v_mul({}, s{})", text, v);
   };
+  if (shape.takes_powers) return fmt::format("bf16dot_scaled_{}<{}>({}, s{})", shape.panel.kind->kind, u, address, v);
   if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
   const bool codes = shape.panel.kind->bits < 8;
   return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair",
@@ -201,6 +202,7 @@ V tile_dict(const GemmShape& shape, const Tile& tile) {
                   {"function", function_of(shape, tile)},
                   {"unpacks", tile.unpacks},
                   {"reads_block", of_block},
+                  {"by_groups", shape.loops_over_groups(of_block)},
                   {"knows_zeros", shape.zeros_in_tile(of_block)},
                   {"step_bytes", of_block ? unpacked_step_bytes(shape) : shape.iteration_bytes()},
                   {"keeps_sums", shape.keeps_sums(rows)},
@@ -268,6 +270,7 @@ void add_tile_registers(const GemmShape& shape, V& out) {
     tiles.push_back(V::dict({{"function", function_of(shape, tile)},
                              {"unpacks", unpacks},
                              {"reads_block", of_block},
+                             {"by_groups", shape.loops_over_groups(of_block)},
                              {"step_bytes", of_block ? 16 * panel.nr * 4 : panel.k_bytes(step)}}));
   }
   out["tiles"] = V::from_items(std::move(tiles));

@@ -53,7 +53,13 @@ inline constexpr WeightInfo kFloats{.is_float = true};
 inline constexpr WeightInfo kFloat8{.bits = 8, .is_float = true};
 inline constexpr WeightInfo kInt8{.bits = 8, .low = -128, .high = 127, .has_zeros = true};
 inline constexpr WeightInfo kInt4{.bits = 4, .low = -8, .high = 7, .has_zeros = true, .has_offsets = true, .usual_group = 128, .usual_scale = DType::bf16};
-inline constexpr WeightInfo kE2m1{.bits = 4, .low = -12, .high = 12, .numbers = &kE2m1Twice, .has_zeros = true, .usual_group = 32, .usual_scale = DType::bf16};
+inline constexpr WeightInfo kE2m1{.bits = 4,
+                                  .low = -12,
+                                  .high = 12,
+                                  .numbers = &kE2m1Twice,
+                                  .has_zeros = true,
+                                  .usual_group = 32,
+                                  .usual_scale = DType::f8e8m0};
 inline constexpr WeightInfo kNormal4{.bits = 4, .low = 0, .high = 15, .values = &kNf4Values, .usual_group = 64};
 
 enum class Scheme : uint8_t { dense, w8, w4, f8, f4, nf4, da8w8, da8w4, da8f4, s8s8 };

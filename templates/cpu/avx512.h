@@ -110,6 +110,7 @@ QCG_INLINE vf v_load_f16(const qcg_f16* p) { return v_from_f16(v_raw16(p)); }
 QCG_INLINE vf v_load_f16_n(const qcg_f16* p, int n) { return v_from_f16(v_raw16_n(p, n)); }
 QCG_INLINE vf v_load_i8(const int8_t* p) { return v_from_i8(v_raw8(p)); }
 QCG_INLINE vf v_load_i8_n(const int8_t* p, int n) { return v_from_i8(v_raw8_n(p, n)); }
+QCG_INLINE vi vi_load_u8(const uint8_t* p) { return _mm512_cvtepu8_epi32(v_raw8(p)); }
 QCG_INLINE vf v_load_u8(const uint8_t* p) { return v_from_u8(v_raw8(p)); }
 QCG_INLINE vf v_load_u8_n(const uint8_t* p, int n) { return v_from_u8(v_raw8_n(p, n)); }
 QCG_INLINE vf v_load_bool(const uint8_t* p) { return v_from_bool(v_raw8(p)); }

@@ -194,6 +194,7 @@ QCG_INLINE vf v_load_f16(const qcg_f16* p) { return v_from_f16(load_as<vi>(p)); 
 QCG_INLINE vf v_load_f16_n(const qcg_f16* p, int n) { return v_from_f16(load_as_n<vi>(p, n)); }
 QCG_INLINE vf v_load_i8(const int8_t* p) { return vi_to_f(load_as<vi>(p)); }
 QCG_INLINE vf v_load_i8_n(const int8_t* p, int n) { return vi_to_f(load_as_n<vi>(p, n)); }
+QCG_INLINE vi vi_load_u8(const uint8_t* p) { return load_as<vi>(p); }
 QCG_INLINE vf v_load_u8(const uint8_t* p) { return vi_to_f(load_as<vi>(p)); }
 QCG_INLINE vf v_load_u8_n(const uint8_t* p, int n) { return vi_to_f(load_as_n<vi>(p, n)); }
 QCG_INLINE vf v_load_bool(const uint8_t* p) { return v_from_bool(load_as<vi>(p)); }

@@ -60,4 +60,18 @@ QCG_INLINE vi bf16dot_weight_f4x8u(const uint8_t* p) {
   const vi w = dword_load(p);
   return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
 }
+// Times 2^e, -120 <= e <= 120: times 2^120 by the table, then 120 - e off the exponents, where zeros saturate.
+QCG_INLINE vi exponents_load(const uint8_t* p) {  // of bytes e + 127: 120 - e in the place of both exponents
+  const vi e = vi_sub(vi_set1(120 + 127), vi_load_u8(p));
+  return _mm512_or_si512(_mm512_slli_epi32(e, 7), _mm512_slli_epi32(e, 23));
+}
+template <int U>
+QCG_INLINE vi bf16dot_scaled_f4x8u(const uint8_t* p, vi exponents) {
+  const __m256i half =
+      _mm256_setr_epi16(0, 0x7b80, 0x7c00, 0x7c40, 0x7c80, 0x7cc0, 0x7d00, 0x7d40, 0, (int16_t)0xfb80, (int16_t)0xfc00,
+                        (int16_t)0xfc40, (int16_t)0xfc80, (int16_t)0xfcc0, (int16_t)0xfd00, (int16_t)0xfd40);
+  const vi w = dword_load(p);
+  const vi large = _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
+  return _mm512_subs_epu16(large, exponents);
+}
 #endif

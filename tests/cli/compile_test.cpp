@@ -300,6 +300,28 @@ TEST_CASE("emit prints the graph, the plan, the source and the assembly, and wri
   }
 }
 
+TEST_CASE("scales of mxfp4 are a byte each, where all are ordinary powers of two") {
+  TempDir dir;
+  const auto scale_in_plan = [&](const std::string& exponent) {
+    std::string graph = slurp(std::string(QCG_SOURCE_DIR) + "/examples/native/linear_mxfp4.json");
+    const std::string last = "130]";
+    REQUIRE(graph.find(last) != std::string::npos);
+    graph.replace(graph.find(last), last.size(), exponent + "]");
+    spit(dir / "g.json", graph);
+    const Run run = qcodegen({"compile", dir / "g.json", "--emit=plan"});
+    INFO(run.err);
+    const size_t at = run.out.find(" scale=");
+    return at == std::string::npos ? "f32" : run.out.substr(at + 7, run.out.find(' ', at + 7) - at - 7);
+  };
+  CHECK(scale_in_plan("130") == "f8e8m0");
+  // Numbers are stored twice as large, scales half: of 2^-120 and 2^120 these.
+  CHECK(scale_in_plan("8") == "f8e8m0");
+  CHECK(scale_in_plan("7") == "bf16");
+  CHECK(scale_in_plan("248") == "f8e8m0");
+  CHECK(scale_in_plan("249") == "bf16");
+  CHECK(scale_in_plan("255") == "f32");  // NaN
+}
+
 TEST_CASE("a pinned log replays its winners, whatever would be chosen without") {
   TempDir dir;
   const json untuned = compile(kMlp, dir / "untuned.qcg", {"--m", "1"});

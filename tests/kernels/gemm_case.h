@@ -103,7 +103,9 @@ inline Tensor fp8_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_6
 inline Tensor make_scales(const Case& c, int64_t n, std::mt19937_64& rng) {
   const Problem& p = c.problem;
   if (c.powers) return power_tensor(p.scale, {n, p.groups()}, rng);
-  const auto [low, high] = c.numbers == Numbers::tiny_scales   ? std::pair(1e-40, 1e-38)
+  const bool powers = p.scale == DType::f8e8m0;  // none below 2^-kLargestPower
+  const auto [low, high] = c.numbers == Numbers::tiny_scales
+                               ? powers ? std::pair(1e-36, 1e-34) : std::pair(1e-40, 1e-38)
                            : c.numbers == Numbers::huge_scales ? std::pair(1e26, 1e28)
                                                                : std::pair(0.001, 0.03);
   return random_tensor(p.scale, {n, p.groups()}, rng, low, high, false);

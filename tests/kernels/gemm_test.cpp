@@ -51,6 +51,9 @@ constexpr SchemeCase kSchemeCases[] = {
     {Scheme::f8, DType::f8e5m2, DType::f8e4m3, 128, DType::f32},
     {Scheme::f4, DType::bf16, DType::i8, 32, DType::bf16, DType::bf16},
     {Scheme::f4, DType::f32, DType::i8, 16, DType::f32},
+    {Scheme::f4, DType::bf16, DType::i8, 32, DType::bf16, DType::f8e8m0},
+    {Scheme::f4, DType::f32, DType::i8, 16, DType::f32, DType::f8e8m0},
+    {Scheme::da8f4, DType::i8, DType::i8, 32, DType::bf16, DType::f8e8m0},
     {Scheme::nf4, DType::bf16, DType::i8, 64, DType::bf16},
     {Scheme::nf4, DType::f32, DType::i8, 0, DType::f32},
 };

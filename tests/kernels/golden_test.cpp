@@ -45,7 +45,7 @@ TEST_CASE("rendered source is as recorded") {
   std::set<std::string> known;
   const auto check = [&](const std::string& name, const Problem& p, const Candidate& c) {
     auto source = render_gemm(p, c, "golden");
-    REQUIRE(source.ok());
+    REQUIRE_MESSAGE(source.ok(), source.error().message);
     known.insert(name);
     if (update) std::ofstream(folder / name, std::ios::binary) << *source;
     CHECK_MESSAGE(fs::exists(folder / name), "missing golden ", name, "; QCG_UPDATE_GOLDENS=1 writes it");
@@ -61,6 +61,13 @@ TEST_CASE("rendered source is as recorded") {
     if (row.compute.starts_with("amx")) c.mr = 16, c.prefetch_bytes = 0;
     c.rounded = c.unpacks_block = row.rounds;
     check(name + ".cpp", p, c);
+    if (name == "avx512bf16_dot_f4_i8" || name == "amx_bf16_f4_i8") {
+      Problem powers = p;
+      powers.scale = DType::f8e8m0;
+      Candidate taking = c;
+      taking.unpacks_block = !compute_info(row.compute).tiles;
+      check(name + "_powers.cpp", powers, taking);
+    }
     static const std::set<std::string> kWithBlock = {"avx512bf16_dot_w8_i8", "avx512_fma_w4_i8", "amx_bf16_w4_i8"};
     if (!kWithBlock.contains(name)) continue;
     c.prefetch_bytes = 0, c.kc = 32, c.unpacks_block = true;

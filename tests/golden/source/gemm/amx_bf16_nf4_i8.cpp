@@ -26,6 +26,7 @@ constexpr int64_t TILE = MR * NR;
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 
+
 // Phase 0: activations of one row tile, [unit / 16][row][unit % 16]: every 16 rows of it are an A tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
@@ -70,35 +71,24 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, vf s0, v
   tile_clear_rows(b, rows);
 }
 
-// One block of K, as tiles: every group padded with zeros to whole tiles. Counts are of 8 k, also the one returned.
-__attribute__((noinline)) int64_t unpack_block(uint8_t* to, const uint8_t* w, int64_t g0, int64_t g1) {
-  const uint8_t* const begin = to;
-  for (int64_t g = g0; g < g1; ++g) {
-    const uint8_t* const header = w;
-    const vf s0 = v_load_f32((const float*)header + 0 * VL);
-    const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    const int64_t units = units_of(g);
-    w += 128;
-    for (int64_t u = 0; u < units; u += 16, to += 16 * 128) {
-      const int64_t rows = units - u < 16 ? units - u : 16;
-      unpack_rows(to, w, rows, s0, s1);
-      w += rows * 32;
-    }
-  }
-  return (to - begin) / (4 * 128);
+// Counts of 8 k that the groups [g0, g1) of an unpacked block have together, each padded with zeros to whole tiles.
+inline int64_t steps_of(int64_t g0, int64_t g1) {
+  int64_t units = 0;
+  for (int64_t g = g0; g < g1; ++g) units += (units_of(g) + 15) / 16 * 16;
+  return units / 4;
 }
 
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t count, bool first, const uint8_t* next, int64_t next_step) {
+  if (first) {
+    tile_zero<0>();
+    tile_zero<1>();
+  } else {
+    tile_load<0>(c + 0, NR * 4);
+    tile_load<1>(c + 64, NR * 4);
+  }
   {
     const int64_t units = count * 4;
-    if (first) {
-      tile_zero<0>();
-      tile_zero<1>();
-    } else {
-      tile_load<0>(c + 0, NR * 4);
-      tile_load<1>(c + 64, NR * 4);
-    }
     for (int64_t u = 0; u < units; u += 16) {
       for (int f = 0; f < 8; ++f, next += next_step) {
         __builtin_prefetch(next);
@@ -112,9 +102,53 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       x += 16 * MR;
       w += 2048;
     }
-    tile_store<0>(c + 0, NR * 4);
-    tile_store<1>(c + 64, NR * 4);
   }
+  tile_store<0>(c + 0, NR * 4);
+  tile_store<1>(c + 64, NR * 4);
+}
+
+// One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k. Weights are left unpacked in `to`.
+// Groups [g0, g1): weights are scaled as they are unpacked.
+__attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+  // The next step is unpacked while the tiles of this one multiply.
+  const auto unpack_next = [&](const uint8_t* step, int64_t units, const uint8_t* header) {
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    uint8_t* const at = to;
+    to += 16 * 128;
+    unpack_rows(at, step, units < 16 ? units : 16, s0, s1);
+    return (const uint8_t*)at;
+  };
+  const uint8_t* b = unpack_next(w + 128, units_of(g0), w);
+  if (first) {
+    tile_zero<0>();
+    tile_zero<1>();
+  } else {
+    tile_load<0>(c + 0, NR * 4);
+    tile_load<1>(c + 64, NR * 4);
+  }
+  for (int64_t g = g0; g < g1; ++g) {
+    const uint8_t* const header = w;
+    w += 128;
+    const int64_t units = units_of(g);
+    for (int64_t u = 0; u < units; u += 16) {
+      for (int f = 0; f < 8; ++f, next += next_step) {
+        __builtin_prefetch(next);
+      }
+      tile_load<4>(x + 0, 64);
+      tile_load<6>(b, 128);
+      tile_load<7>(b + 64, 128);
+      tile_dp_bf16<0, 4, 6>();
+      tile_dp_bf16<1, 4, 7>();
+      x += 16 * MR;
+      w += 512;
+      if (u + 16 < units) b = unpack_next(w, units - u - 16, header);
+    }
+    w -= ((units + 15) / 16 * 16 - units) * 32;  // a last step may be a part
+    if (g + 1 < g1) b = unpack_next(w + 128, units_of(g + 1), w);
+  }
+  tile_store<0>(c + 0, NR * 4);
+  tile_store<1>(c + 64, NR * 4);
 }
 
 // Output 0: acc0
@@ -154,9 +188,10 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         const int64_t fetches = count * 8;
         const int64_t next_step = (640 * count + tiles * fetches - 1) / (tiles * fetches);
         uint8_t* const block = c + tiles * TILE * 4 * 1;
-        const int64_t block_steps = unpack_block(block, w, 0, count);
+        const int64_t block_steps = steps_of(0, count);
         for (int64_t t = 0; t < tiles; ++t)
-          multiply_tile(block, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, block_steps, true, next + t * fetches * next_step, next_step);
+          if (t == 0) unpack_and_multiply(block, w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
+          else multiply_tile(block, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, block_steps, true, next + t * fetches * next_step, next_step);
       }
       finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
     }

@@ -25,6 +25,7 @@ constexpr int64_t UNITS = 32;  // of packed activations per row; 2 k each, a mul
 constexpr int64_t TILE = MR * NR;
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+
 inline int64_t rows_of(const qcg_call* call, int64_t tile) {
   const int64_t left = call->params[0] - tile * MR;
   return left < MR ? left : MR;

@@ -25,6 +25,7 @@ constexpr int64_t TILE = MR * NR;
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 
+
 // Phase 0: activations of one row tile, [unit / 16][row][unit % 16]: every 16 rows of it are an A tile.
 void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   const int64_t m = call->params[0];
@@ -66,15 +67,15 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     return (const uint8_t*)at;
   };
   const uint8_t* b = unpack_next(w, count * 4);
+  if (first) {
+    tile_zero<0>();
+    tile_zero<1>();
+  } else {
+    tile_load<0>(c + 0, NR * 4);
+    tile_load<1>(c + 64, NR * 4);
+  }
   {
     const int64_t units = count * 4;
-    if (first) {
-      tile_zero<0>();
-      tile_zero<1>();
-    } else {
-      tile_load<0>(c + 0, NR * 4);
-      tile_load<1>(c + 64, NR * 4);
-    }
     for (int64_t u = 0; u < units; u += 16) {
       for (int f = 0; f < 16; ++f, next += next_step) {
         __builtin_prefetch(next);
@@ -88,9 +89,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
       w += 1024;
       if (u + 16 < units) b = unpack_next(w, units - u - 16);
     }
-    tile_store<0>(c + 0, NR * 4);
-    tile_store<1>(c + 64, NR * 4);
   }
+  tile_store<0>(c + 0, NR * 4);
+  tile_store<1>(c + 64, NR * 4);
 }
 
 // Output 0: acc0

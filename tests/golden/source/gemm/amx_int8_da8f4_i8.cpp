@@ -30,6 +30,7 @@ inline int64_t group_length(int64_t g) { return g + 1 < GROUPS ? 64 : 64; }
 inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
   return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
 }
+
 inline int64_t rows_of(const qcg_call* call, int64_t tile) {
   const int64_t left = call->params[0] - tile * MR;
   return left < MR ? left : MR;

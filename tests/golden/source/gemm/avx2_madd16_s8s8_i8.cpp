@@ -59,6 +59,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   vi a0_1_2 = madd16_zero();
   vi a0_0_3 = madd16_zero();
   vi a0_1_3 = madd16_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(w + 2048, 0, 3);

@@ -69,8 +69,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
     w += 64;
-  vi a0_0 = maddubs_zero();
+    vi a0_0 = maddubs_zero();
     vi a0_1 = maddubs_zero();
+
     for (int64_t i = 0; i < 2; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);

@@ -25,7 +25,6 @@ constexpr int MR = 1, NR = 16;
 constexpr int64_t UNITS = 48;  // of packed activations per row; 4 k each
 constexpr int64_t TILE = MR * NR;
 constexpr int64_t GROUPS = 2, WORDS = 5;  // per group and row: units of slices, and what its zero points and offsets add to sums
-constexpr int SLICES = 3, RESTS = 16;  // of a row: more are not listed but sliced again
 
 inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
 inline int64_t group_length(int64_t g) { return g + 1 < GROUPS ? 32 : 32; }
@@ -33,22 +32,14 @@ inline qcg_unit* sums_of(const qcg_call* call, int64_t tile) {
   return (qcg_unit*)call->shared + tiles_of(call) * ((UNITS + 1) * MR) + tile * (GROUPS * WORDS * MR);
 }
 
+constexpr int SLICES = 3, RESTS = 16;  // of a row: more are not listed but sliced again
+
 // Slices of rests, in tiles of which a row has too many: units and sums once more. Then whether a tile has them, and the rests
 // of each row: how many, then k and value of each.
 inline int64_t deep_at(const qcg_call* call) { return tiles_of(call) * (MR * (UNITS + 1 + GROUPS * WORDS)); }
 inline qcg_unit& is_deep(const qcg_call* call, int64_t tile) { return ((qcg_unit*)call->shared)[2 * deep_at(call) + tile * MR]; }
 inline qcg_unit* rests_of(const qcg_call* call, int64_t row) {
   return (qcg_unit*)call->shared + 2 * deep_at(call) + tiles_of(call) * MR + row * (1 + 2 * RESTS);
-}
-
-// Rows of UNITS as they were filled become [unit][row][slice]: one stream of stores, many of loads.
-template <int ROWS>
-void interleave(qcg_unit* dst, const qcg_unit* from) {
-  constexpr int STREAMS = ROWS * SLICES;
-  constexpr int64_t STREAM = UNITS / SLICES;
-  for (int64_t u = 0; u < STREAM; ++u, dst += STREAMS)
-#pragma GCC unroll 16
-    for (int r = 0; r < STREAMS; ++r) dst[r] = from[r * STREAM + u];
 }
 
 // One row as slices, and the words of its groups, `rows` apart. Returns how many rests there are, listed or not.
@@ -78,6 +69,16 @@ void forget_row(qcg_unit* slices, qcg_unit* x_sums, int rows) {
   __builtin_memset(slices, 0, UNITS * 4);
   for (int64_t g = 0; g < GROUPS; ++g)
     for (int s = 0; s < SLICES; ++s) x_sums[(g * WORDS + s) * rows] = 0;
+}
+
+// Slices of rows as they were filled become [unit][row][slice]: one stream of stores, many of loads.
+template <int ROWS>
+void interleave(qcg_unit* dst, const qcg_unit* from) {
+  constexpr int STREAMS = ROWS * SLICES;
+  constexpr int64_t STREAM = UNITS / SLICES;
+  for (int64_t u = 0; u < STREAM; ++u, dst += STREAMS)
+#pragma GCC unroll 16
+    for (int r = 0; r < STREAMS; ++r) dst[r] = from[r * STREAM + u];
 }
 
 // Phase 0: activations of one row tile.
@@ -134,12 +135,13 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
     w += 64;
-  vi a0_0 = vi_set1((int32_t)x_sums[0 * MR + 0]);
+    vi a0_0 = vi_set1((int32_t)x_sums[0 * MR + 0]);
     vi a0_1 = vi_set1((int32_t)x_sums[0 * MR + 0]);
     vi a1_0 = vi_set1((int32_t)x_sums[1 * MR + 0]);
     vi a1_1 = vi_set1((int32_t)x_sums[1 * MR + 0]);
     vi a2_0 = vi_set1((int32_t)x_sums[2 * MR + 0]);
     vi a2_1 = vi_set1((int32_t)x_sums[2 * MR + 0]);
+
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);

@@ -55,6 +55,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   vi a0_1 = vnni_zero();
   vi a0_0_1 = vnni_zero();
   vi a0_1_1 = vnni_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(w + 2048, 0, 3);

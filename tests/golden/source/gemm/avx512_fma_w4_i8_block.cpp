@@ -71,10 +71,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       pack_f32_f32(row + 0, x, 64);
     }
   }
-  if (rows == 1) {
-    interleave<1>(dst, filled);
-    return;
-  }
+  if (rows == 1) return interleave<1>(dst, filled);
   interleave<MR>(dst, filled);
 }
 
@@ -87,7 +84,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   vf c1_0 = first ? v_zero() : fma_load(c + 128);
   vf c1_1 = first ? v_zero() : fma_load(c + 192);
   for (int64_t g = g0; g < g1; ++g) {
-  vf a0_0 = fma_zero();
+    vf a0_0 = fma_zero();
     vf a0_1 = fma_zero();
     vf a1_0 = fma_zero();
     vf a1_1 = fma_zero();
@@ -95,6 +92,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     vf a0_1_1 = fma_zero();
     vf a1_0_1 = fma_zero();
     vf a1_1_1 = fma_zero();
+
     for (int64_t i = 0; i < 4; ++i) {
       {
         const auto w0 = fma_weight_f32<0>(w + 0);
@@ -221,7 +219,7 @@ __attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w
   for (int64_t g = g0; g < g1; ++g) {
     const uint8_t* const header = w;
     w += 128;
-  vf a0_0 = fma_zero();
+    vf a0_0 = fma_zero();
     vf a0_1 = fma_zero();
     vf a1_0 = fma_zero();
     vf a1_1 = fma_zero();
@@ -229,6 +227,7 @@ __attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w
     vf a0_1_1 = fma_zero();
     vf a1_0_1 = fma_zero();
     vf a1_1_1 = fma_zero();
+
     for (int64_t i = 0; i < 4; ++i) {
       {
         const auto u0_0 = fma_weight_i4x8u<0>(w + 0);
@@ -384,7 +383,7 @@ __attribute__((noinline)) void multiply_tile_1(const uint8_t* w, const qcg_unit*
   vf c0_0 = first ? v_zero() : fma_load(c + 0);
   vf c0_1 = first ? v_zero() : fma_load(c + 64);
   for (int64_t g = g0; g < g1; ++g) {
-  vf a0_0 = fma_zero();
+    vf a0_0 = fma_zero();
     vf a0_1 = fma_zero();
     vf a0_0_1 = fma_zero();
     vf a0_1_1 = fma_zero();
@@ -392,6 +391,7 @@ __attribute__((noinline)) void multiply_tile_1(const uint8_t* w, const qcg_unit*
     vf a0_1_2 = fma_zero();
     vf a0_0_3 = fma_zero();
     vf a0_1_3 = fma_zero();
+
     for (int64_t i = 0; i < 4; ++i) {
       {
         const auto w0 = fma_weight_f32<0>(w + 0);

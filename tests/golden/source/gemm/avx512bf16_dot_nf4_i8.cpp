@@ -60,29 +60,11 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   interleave<MR>(dst, filled);
 }
 
-// One block of K: [unit][NR] of 4 bytes, for all row tiles; returns its steps.
-__attribute__((noinline)) int64_t unpack_block(uint8_t* __restrict to, const uint8_t* w, int64_t g0, int64_t g1) {
-  const uint8_t* const begin = to;
-  for (int64_t g = g0; g < g1; ++g) {
-    const uint8_t* const header = w;
-    const vf s0 = v_load_f32((const float*)header + 0 * VL);
-    const vf s1 = v_load_f32((const float*)header + 1 * VL);
-    w += 128;
-    const int64_t steps = 4;
-    for (int64_t i = 0; i < steps; ++i) {
-      int_store(to + 0, bf16dot_round(v_mul(fma_weight_n4x8<0>(w + 0), s0), v_mul(fma_weight_n4x8<4>(w + 0), s0)));
-      int_store(to + 64, bf16dot_round(v_mul(fma_weight_n4x8<0>(w + 64), s1), v_mul(fma_weight_n4x8<4>(w + 64), s1)));
-      int_store(to + 128, bf16dot_round(v_mul(fma_weight_n4x8<1>(w + 0), s0), v_mul(fma_weight_n4x8<5>(w + 0), s0)));
-      int_store(to + 192, bf16dot_round(v_mul(fma_weight_n4x8<1>(w + 64), s1), v_mul(fma_weight_n4x8<5>(w + 64), s1)));
-      int_store(to + 256, bf16dot_round(v_mul(fma_weight_n4x8<2>(w + 0), s0), v_mul(fma_weight_n4x8<6>(w + 0), s0)));
-      int_store(to + 320, bf16dot_round(v_mul(fma_weight_n4x8<2>(w + 64), s1), v_mul(fma_weight_n4x8<6>(w + 64), s1)));
-      int_store(to + 384, bf16dot_round(v_mul(fma_weight_n4x8<3>(w + 0), s0), v_mul(fma_weight_n4x8<7>(w + 0), s0)));
-      int_store(to + 448, bf16dot_round(v_mul(fma_weight_n4x8<3>(w + 64), s1), v_mul(fma_weight_n4x8<7>(w + 64), s1)));
-      w += 128;
-      to += 512;
-    }
-  }
-  return (to - begin) / 512;
+// Iterations that the groups [g0, g1) of an unpacked block have together.
+inline int64_t steps_of(int64_t g0, int64_t g1) {
+  int64_t steps = 0;
+  for (int64_t g = g0; g < g1; ++g) steps += 4;
+  return steps;
 }
 
 // One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
@@ -96,6 +78,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   vf a0_1_2 = bf16dot_zero();
   vf a0_0_3 = bf16dot_zero();
   vf a0_1_3 = bf16dot_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(w + 2048, 0, 3);
@@ -129,6 +112,101 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     }
     w += 512;
     x += 4 * MR;
+  }
+  keep(a0_0);
+  keep(a0_1);
+  keep(a0_0_1);
+  keep(a0_1_1);
+  keep(a0_0_2);
+  keep(a0_1_2);
+  keep(a0_0_3);
+  keep(a0_1_3);
+  a0_0 = bf16dot_add(a0_0, a0_0_2);
+  a0_1 = bf16dot_add(a0_1, a0_1_2);
+  a0_0_1 = bf16dot_add(a0_0_1, a0_0_3);
+  a0_1_1 = bf16dot_add(a0_1_1, a0_1_3);
+  a0_0 = bf16dot_add(a0_0, a0_0_1);
+  a0_1 = bf16dot_add(a0_1, a0_1_1);
+
+  if (!first) {
+    a0_0 = bf16dot_add(a0_0, bf16dot_load(c + 0));
+    a0_1 = bf16dot_add(a0_1, bf16dot_load(c + 64));
+  }
+  bf16dot_store(c + 0, a0_0);
+  bf16dot_store(c + 64, a0_1);
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations. Weights are left unpacked in `to`.
+// Groups [g0, g1): weights are scaled as they are unpacked.
+__attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+  (void)next, (void)next_step;
+  vf a0_0 = bf16dot_zero();
+  vf a0_1 = bf16dot_zero();
+  vf a0_0_1 = bf16dot_zero();
+  vf a0_1_1 = bf16dot_zero();
+  vf a0_0_2 = bf16dot_zero();
+  vf a0_1_2 = bf16dot_zero();
+  vf a0_0_3 = bf16dot_zero();
+  vf a0_1_3 = bf16dot_zero();
+
+  for (int64_t g = g0; g < g1; ++g) {
+    const uint8_t* const header = w;
+    __builtin_prefetch(w + 2048, 0, 3);
+    __builtin_prefetch(w + 2112, 0, 3);
+    const vf s0 = v_load_f32((const float*)header + 0 * VL);
+    const vf s1 = v_load_f32((const float*)header + 1 * VL);
+    w += 128;
+    for (int64_t i = 0; i < 4; ++i) {
+      {
+        __builtin_prefetch(w + 2048, 0, 3);
+        const auto u0_0 = bf16dot_round(v_mul(fma_weight_n4x8<0>(w + 0), s0), v_mul(fma_weight_n4x8<4>(w + 0), s0));
+        int_store(to + 0, u0_0);
+        const auto u0_1 = bf16dot_round(v_mul(fma_weight_n4x8<0>(w + 64), s1), v_mul(fma_weight_n4x8<4>(w + 64), s1));
+        int_store(to + 64, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 0);
+        a0_0 = bf16dot_dot(a0_0, w0, x0);
+        a0_1 = bf16dot_dot(a0_1, w1, x0);
+      }
+      {
+        const auto u0_0 = bf16dot_round(v_mul(fma_weight_n4x8<1>(w + 0), s0), v_mul(fma_weight_n4x8<5>(w + 0), s0));
+        int_store(to + 128, u0_0);
+        const auto u0_1 = bf16dot_round(v_mul(fma_weight_n4x8<1>(w + 64), s1), v_mul(fma_weight_n4x8<5>(w + 64), s1));
+        int_store(to + 192, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 1);
+        a0_0_1 = bf16dot_dot(a0_0_1, w0, x0);
+        a0_1_1 = bf16dot_dot(a0_1_1, w1, x0);
+      }
+      {
+        __builtin_prefetch(w + 2112, 0, 3);
+        const auto u0_0 = bf16dot_round(v_mul(fma_weight_n4x8<2>(w + 0), s0), v_mul(fma_weight_n4x8<6>(w + 0), s0));
+        int_store(to + 256, u0_0);
+        const auto u0_1 = bf16dot_round(v_mul(fma_weight_n4x8<2>(w + 64), s1), v_mul(fma_weight_n4x8<6>(w + 64), s1));
+        int_store(to + 320, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 2);
+        a0_0_2 = bf16dot_dot(a0_0_2, w0, x0);
+        a0_1_2 = bf16dot_dot(a0_1_2, w1, x0);
+      }
+      {
+        const auto u0_0 = bf16dot_round(v_mul(fma_weight_n4x8<3>(w + 0), s0), v_mul(fma_weight_n4x8<7>(w + 0), s0));
+        int_store(to + 384, u0_0);
+        const auto u0_1 = bf16dot_round(v_mul(fma_weight_n4x8<3>(w + 64), s1), v_mul(fma_weight_n4x8<7>(w + 64), s1));
+        int_store(to + 448, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 3);
+        a0_0_3 = bf16dot_dot(a0_0_3, w0, x0);
+        a0_1_3 = bf16dot_dot(a0_1_3, w1, x0);
+      }
+      w += 128;
+      to += 512;
+      x += 4 * MR;
+    }
   }
   keep(a0_0);
   keep(a0_1);
@@ -190,9 +268,10 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
         const int64_t fetches = count * 8;
         const int64_t next_step = (640 * count + tiles * fetches - 1) / (tiles * fetches);
         uint8_t* const block = c + tiles * TILE * 4 * 1;
-        const int64_t block_steps = unpack_block(block, w, 0, count);
+        const int64_t block_steps = steps_of(0, count);
         for (int64_t t = 0; t < tiles; ++t)
-          multiply_tile(block, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, block_steps, true, next + t * fetches * next_step, next_step);
+          if (t == 0) unpack_and_multiply(block, w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
+          else multiply_tile(block, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, block_steps, true, next + t * fetches * next_step, next_step);
       }
       finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
     }

@@ -71,7 +71,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     __builtin_prefetch(w + 2048, 0, 3);
     __builtin_prefetch(w + 2112, 0, 3);
     w += 128;
-  vf a0_0 = bf16dot_zero();
+    vf a0_0 = bf16dot_zero();
     vf a0_1 = bf16dot_zero();
     vf a0_0_1 = bf16dot_zero();
     vf a0_1_1 = bf16dot_zero();
@@ -79,6 +79,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     vf a0_1_2 = bf16dot_zero();
     vf a0_0_3 = bf16dot_zero();
     vf a0_1_3 = bf16dot_zero();
+
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);

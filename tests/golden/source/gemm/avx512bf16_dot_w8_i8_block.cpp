@@ -37,11 +37,9 @@ inline int rows_of(const qcg_call* call, int64_t tile) {
 // Rows of UNITS as they were filled become [unit][row]: one stream of stores, many of loads.
 template <int ROWS>
 void interleave(qcg_unit* dst, const qcg_unit* from) {
-  constexpr int STREAMS = ROWS;
-  constexpr int64_t STREAM = UNITS;
-  for (int64_t u = 0; u < STREAM; ++u, dst += STREAMS)
+  for (int64_t u = 0; u < UNITS; ++u, dst += ROWS)
 #pragma GCC unroll 16
-    for (int r = 0; r < STREAMS; ++r) dst[r] = from[r * STREAM + u];
+    for (int r = 0; r < ROWS; ++r) dst[r] = from[r * UNITS + u];
 }
 
 // Phase 0: activations of one row tile.
@@ -62,10 +60,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
       pack_bf16_bf16(row + 0, x, 64);
     }
   }
-  if (rows == 1) {
-    interleave<1>(dst, filled);
-    return;
-  }
+  if (rows == 1) return interleave<1>(dst, filled);
   interleave<MR>(dst, filled);
 }
 
@@ -80,6 +75,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   vf a0_1_1 = bf16dot_zero();
   vf a1_0_1 = bf16dot_zero();
   vf a1_1_1 = bf16dot_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(next);
@@ -168,6 +164,7 @@ __attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w
   vf a0_1_1 = bf16dot_zero();
   vf a1_0_1 = bf16dot_zero();
   vf a1_1_1 = bf16dot_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(next);
@@ -274,6 +271,7 @@ __attribute__((noinline)) void multiply_tile_1(const uint8_t* w, const qcg_unit*
   vf a0_1_2 = bf16dot_zero();
   vf a0_0_3 = bf16dot_zero();
   vf a0_1_3 = bf16dot_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(next);

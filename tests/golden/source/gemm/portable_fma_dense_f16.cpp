@@ -56,6 +56,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   vf a0_1_2 = fma_zero();
   vf a0_0_3 = fma_zero();
   vf a0_1_3 = fma_zero();
+
   for (int64_t i = 0; i < steps; ++i) {
     {
       __builtin_prefetch(w + 2048, 0, 3);

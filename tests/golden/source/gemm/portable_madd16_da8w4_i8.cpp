@@ -70,7 +70,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const uint8_t* const header = w;
     __builtin_prefetch(w + 2048, 0, 3);
     w += 64;
-  vi a0_0 = madd16_zero();
+    vi a0_0 = madd16_zero();
     vi a0_1 = madd16_zero();
     vi a0_0_1 = madd16_zero();
     vi a0_1_1 = madd16_zero();
@@ -78,6 +78,7 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     vi a0_1_2 = madd16_zero();
     vi a0_0_3 = madd16_zero();
     vi a0_1_3 = madd16_zero();
+
     for (int64_t i = 0; i < 4; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
