@@ -109,6 +109,15 @@ int panels_per_item(const PanelLayout& p, int64_t wanted) {
 // K of so many bytes of packed weights of a panel.
 int64_t k_of(const PanelLayout& p, int64_t bytes) { return bytes * 8 / (int64_t{p.nr} * p.kind->bits); }
 
+// Whether weights are better scaled as they are unpacked, one instruction each, than sums at the end of every group. For few
+// rows at a time they are not (10 % at M = 4 on Zen 4); in f32, which takes them longer, a block for many rows is.
+bool is_worth_scaling(const GemmShape& shape, int64_t m, bool block) {
+  constexpr int kFewRows = 4;
+  if (!shape.can_scale()) return false;
+  if (shape.compute.element == "f32") return block && 3 * m >= shape.panel.group;
+  return shape.compute.tiles || block || shape.mr > kFewRows;
+}
+
 constexpr int kAhead = 4096, kStreamedPanels = 8;
 
 // One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several rows make
@@ -161,6 +170,7 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, 
   for (const Blocking& b : blockings) {
     if (c.microkernel->rounds && !b.rounded) continue;
     c.unpacks_block = b.unpacked, c.rounded = b.rounded, c.ahead_bytes = b.ahead;
+    c.scaled = !b.rounded && is_worth_scaling(shape, m, b.unpacked);
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
     const auto same = [&](const Candidate& o) {
@@ -201,6 +211,7 @@ std::string Candidate::describe() const {
   if (!tails.empty()) s += fmt::format(" tails={}", fmt::join(tails, ","));
   if (fetches_rows) s += " fetched rows";
   if (unpacks_block) s += rounded ? " rounded block" : " unpacked block";
+  if (scaled) s += " scaled";
   return s;
 }
 
@@ -224,13 +235,14 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       c.mr = mr;
       c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
+      c.scaled = is_worth_scaling(GemmShape(problem, c), m, false);
       const GemmShape shape(problem, c);
       c.fetches_rows =
           !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
-      else add_blocks(shape, problem.may_round && shape.sums_groups && shape.grouped, m, c, r.variants);
+      else add_blocks(shape, problem.may_round && shape.grouped && !c.scaled, m, c, r.variants);
       if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
   }

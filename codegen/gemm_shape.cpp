@@ -10,9 +10,6 @@ namespace {
 // The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
 constexpr int64_t kLongestSliced = 256;
 
-// Unpacked for so many rows, weights are too many to scale each: their sums are fewer (10 % at M = 4 on Zen 4).
-constexpr int kFewRows = 4;
-
 // Slices have an exponent for each group; where weights have no groups, sums are finished every so many k: half as many
 // where zero points of a channel, which reach 255, make sums larger.
 void cut_groups(PanelLayout& panel) {
@@ -53,9 +50,8 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       by_groups(grouped || slices > 1),
       unpacks_block(c.unpacks_block),
       rounded(c.rounded),
-      takes_powers(p.scale == DType::f8e8m0 && !panel.has_zero && panel.kind->takes_powers &&
-                   compute.element == "bf16" && (compute.tiles || unpacks_block || mr > kFewRows)),
-      scales_weights(rounded || takes_powers),
+      takes_powers(c.scaled && compute.element == "bf16"),
+      scales_weights(c.rounded || c.scaled),
       sums_groups(by_groups && !scales_weights) {
   if (by_groups && !grouped) cut_groups(panel);
   used_step = std::max(panel.kind->k_step, compute.kd);
@@ -72,6 +68,14 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
 int64_t GemmShape::pad_activations(int64_t k) const {
   const int64_t step = compute.tiles ? 16 * compute.kd : 1;
   return (k + step - 1) / step * step;
+}
+
+bool GemmShape::can_scale() const {
+  const DType scale = problem.scale;
+  if (compute.element == "bf16") return scale == DType::f8e8m0 && panel.kind->takes_powers && !panel.has_zero;
+  // f32 holds products of at most 9 bits of a weight and 8 of a scale.
+  return compute.element == "f32" && grouped && scale != DType::f32 && !panel.has_offset &&
+         !scheme_info(problem.scheme).weight.values;
 }
 
 int64_t GemmShape::block_k() const {

@@ -40,8 +40,8 @@ struct GemmShape {
   bool grouped;                // weights have scales by groups
   bool by_groups;              // sums are finished by groups: also where only slices want it
   bool unpacks_block, rounded;
-  bool takes_powers;           // scales are powers of two that weights take as they are unpacked, which rounds nothing
-  bool scales_weights;         // … or take any scale and are rounded
+  bool takes_powers;           // scales are powers of two that weights take as they are unpacked to bf16
+  bool scales_weights;         // weights are scaled as they are unpacked
   bool sums_groups;            // each group's sum is finished on its own
   bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;           // k of one step of weights, at least those of one instruction
@@ -53,6 +53,8 @@ struct GemmShape {
   int64_t pad_activations(int64_t k) const;
   // Units that so many k of a row are packed to.
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
+  // Whether the scales of weights round nothing if weights take them as they are unpacked.
+  bool can_scale() const;
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
   bool has_blocks() const { return block_k() < panel.k_padded; }

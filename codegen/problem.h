@@ -152,6 +152,7 @@ struct Candidate {
   bool fetches_rows = false;   // each row tile fetches the activations of the next one, where L2 does not hold an item's
   bool unpacks_block = false;  // weights of a K block are unpacked once for all row tiles, not in registers for each
   bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
+  bool scaled = false;         // weights are scaled as they are unpacked, where that is exact: likewise
   std::string describe() const;  // "avx512_fma 8x32 kc=512 panels=8 prefetch=4096", or kExternCandidate
 };
 

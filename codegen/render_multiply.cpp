@@ -63,8 +63,7 @@ std::string joined(const std::vector<Parameter>& parameters, std::string Paramet
 }
 
 std::vector<Parameter> unpack_parameters(const GemmShape& shape) {
-  std::vector<Parameter> out = {{shape.compute.tiles ? "uint8_t* to" : "uint8_t* __restrict to", "block"},
-                                {"const uint8_t* w", "w"}};
+  std::vector<Parameter> out = {{"uint8_t* __restrict to", "block"}, {"const uint8_t* w", "w"}};
   out.push_back({std::string(shape.by_groups ? "int64_t g0, int64_t g1" : counter(shape)), block_range(shape)});
   if (shape.has_panel_zeros()) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   return out;

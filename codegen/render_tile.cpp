@@ -46,7 +46,7 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
   };
   const auto finished = [&](std::string text) {
     if (shape.subtracts_zeros()) text = fmt::format("v_sub({}, z{})", text, v);
-    if (!shape.rounded) return text;
+    if (!shape.scales_weights) return text;
     return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v)
                                   : fmt::format("v_mul({}, s{})", text, v);
   };

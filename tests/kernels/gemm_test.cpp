@@ -94,7 +94,7 @@ class Coverage {
     const bool as_code =
         seen_
             .insert(fmt::format("{} {} {} {}{}{}{}", scheme_name(s.scheme), isa_info(isa).name, c.microkernel->name,
-                                c.unpacks_block, c.rounded, !c.tails.empty(), c.ahead_bytes > 0))
+                                c.unpacks_block, c.rounded ? 2 : int(c.scaled), !c.tails.empty(), c.ahead_bytes > 0))
             .second;
     return as_row || as_tile || as_code;
   }
@@ -126,6 +126,7 @@ std::vector<Case> make_cases() {
           c.problem = problem_of(s, kKs[at % kKs.size()], kNs[at % kNs.size()], unsigned(at / 10));
           c.isa = isa;
           c.candidate = candidate;
+          c.candidate.scaled = candidate.scaled && GemmShape(c.problem, candidate).can_scale();
           if (at % 3) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
           if (at % 4 == 1) c.candidate.rows_per_item = 2 * c.candidate.mr;
           if (at % 4 != 3) c.candidate.fetches_rows = candidate.prefetch_bytes == 0;
@@ -172,6 +173,7 @@ TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
         c.problem = problem_of(s, {k - 5, 5}, {40, 23}, serial);
         c.isa = Isa::amx;
         c.candidate = candidate;
+        c.candidate.scaled = candidate.scaled && GemmShape(c.problem, candidate).can_scale();
         if (++serial % 4 == 0) c.candidate.kc = 64;
         c.powers = serial % 3 == 0 && s.scheme == Scheme::dense;
         c.seed = 7000 + serial;
@@ -208,6 +210,7 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
         c.problem = problem_of(s, {190, 71}, {40, 23}, serial);
         c.isa = isa;
         c.candidate = candidate;
+        c.candidate.scaled = candidate.scaled && GemmShape(c.problem, candidate).can_scale();
         if (++serial % 2) c.candidate.kc = 64;
         c.seed = 9000 + serial;
         c.what = name_of(s, isa, candidate, c.problem);

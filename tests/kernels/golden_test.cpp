@@ -65,6 +65,7 @@ TEST_CASE("rendered source is as recorded") {
       Problem powers = p;
       powers.scale = DType::f8e8m0;
       Candidate taking = c;
+      taking.scaled = true;
       taking.unpacks_block = !compute_info(row.compute).tiles;
       check(name + "_powers.cpp", powers, taking);
     }

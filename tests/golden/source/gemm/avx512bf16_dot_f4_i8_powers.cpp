@@ -1,7 +1,7 @@
 // qgemm_bf16_f4_g32_f32_n32_k64_1x32x8_avx512bf16_dot
 //
 // gemm f4 x=bf16 w=i8 k=64 group=32 scale=f8e8m0 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
-// candidate: avx512bf16_dot 1x32 prefetch=2048 unpacked block
+// candidate: avx512bf16_dot 1x32 prefetch=2048 unpacked block scaled
 // weights: f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
 //
 //            32 columns = 2 vectors
