@@ -29,35 +29,29 @@ constexpr std::string_view kGemm = "cpu/gemm.cpp.j2", kTiles = "cpu/gemm_amx.cpp
 using enum DType;
 using enum Isa;
 
+// The columns of these tables are kept in line by hand.
+// clang-format off
 constexpr LayoutKind kForms[] = {
     // kind  k bits  unpacked for                   bytes, header of templates/quant, raised by, factor, columns side by side, bytes of each, multiplied rounded by, times powers of two
-    {"f32", 1, 32, "fma", "[K][nr] f32"},
-    {"f16", 1, 16, "fma", "[K][nr] f16"},
-    {"bf16x2", 2, 16, "fma bf16dot amx_bf16", "[K/2][nr][2] bf16"},
-    {"i8", 1, 8, "fma", "[K][nr] s8"},
-    {"i8x4r", 4, 8, "fma bf16dot amx_bf16 vnni", "[K/4][nr/16][4][16] s8", "", 0, 1, 16},
-    {"i8x2", 2, 8, "madd16", "[K/2][nr][2] s8"},
-    {"u8x4", 4, 8, "fma vnni amx_int8", "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
-    {"e4m3", 1, 8, "fma", "[K][nr] e4m3", "fp8.h", 0, 256},
-    {"e4m3x4r", 4, 8, "fma bf16dot amx_bf16", "[K/4][nr/4][2][4][2] e4m3", "fp8.h", 0, 256, 4, 2},
-    {"e5m2", 1, 8, "fma", "[K][nr] e5m2", "fp8.h"},
-    {"e5m2x4r", 4, 8, "fma bf16dot amx_bf16", "[K/4][nr/4][2][4][2] e5m2", "fp8.h", 0, 1, 4, 2},
-    {"i4x8", 8, 4, "fma madd16", "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)",
-     "int4.h"},
-    {"i4x8u", 8, 4, "fma bf16dot amx_bf16 maddubs vnni amx_int8",
-     "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
-    {"i4x8r", 8, 4, "fma maddubs vnni",
-     "[K/8][nr/4][4][4][2] u4 = s4 + 8: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 8, 1, 4},
-    {"f4x8", 8, 4, "fma madd16", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)",
-     "e2m1.h"},
-    {"f4x8u", 8, 4, "fma bf16dot amx_bf16 maddubs vnni amx_int8",
-     "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 1, 1, "", true},
-    {"f4x8r", 8, 4, "fma maddubs vnni",
-     "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 4},
-    {"n4x8", 8, 4, "fma", "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1,
-     1, 1, "bf16dot amx_bf16"},
-    {"n4x8r", 8, 4, "fma", "[K/8][nr/4][4][4][2] nf4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)",
-     "nf4.h", 0, 1, 4},
+    {"f32",    1, 32, "fma",                         "[K][nr] f32"},
+    {"f16",    1, 16, "fma",                         "[K][nr] f16"},
+    {"bf16x2", 2, 16, "fma bf16dot amx_bf16",        "[K/2][nr][2] bf16"},
+    {"i8",     1, 8,  "fma",                         "[K][nr] s8"},
+    {"i8x4r",  4, 8,  "fma bf16dot amx_bf16 vnni",   "[K/4][nr/16][4][16] s8", "", 0, 1, 16},
+    {"i8x2",   2, 8,  "madd16",                      "[K/2][nr][2] s8"},
+    {"u8x4",   4, 8,  "fma vnni amx_int8",           "[K/4][nr][4] u8 = s8 xor 0x80", "", 128},
+    {"e4m3",   1, 8,  "fma",                         "[K][nr] e4m3", "fp8.h", 0, 256},
+    {"e4m3x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e4m3", "fp8.h", 0, 256, 4, 2},
+    {"e5m2",   1, 8,  "fma",                         "[K][nr] e5m2", "fp8.h"},
+    {"e5m2x4r", 4, 8, "fma bf16dot amx_bf16",        "[K/4][nr/4][2][4][2] e5m2", "fp8.h", 0, 1, 4, 2},
+    {"i4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] s4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h"},
+    {"i4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] u4 = s4 + 8: byte j of a dword has k = j (low nibble) and 4 + j (high)", "int4.h", 8},
+    {"i4x8r",  8, 4,  "fma maddubs vnni",            "[K/8][nr/4][4][4][2] u4 = s4 + 8: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "int4.h", 8, 1, 4},
+    {"f4x8",   8, 4,  "fma madd16",                  "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h"},
+    {"f4x8u",  8, 4,  "fma bf16dot amx_bf16 maddubs vnni amx_int8", "[K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 1, 1, "", true},
+    {"f4x8r",  8, 4,  "fma maddubs vnni",            "[K/8][nr/4][4][4][2] e2m1: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "e2m1.h", 12, 1, 4},
+    {"n4x8",   8, 4,  "fma",                         "[K/8][nr][8] nf4: byte j of a dword has k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 1, 1, "bf16dot amx_bf16"},
+    {"n4x8r",  8, 4,  "fma",                         "[K/8][nr/4][4][4][2] nf4: byte j of 4 columns, k = j (low nibble) and 4 + j (high)", "nf4.h", 0, 1, 4},
 };
 
 constexpr Compute kComputes[] = {
@@ -121,6 +115,7 @@ constexpr Weight kWeights[] = {
     {Scheme::da8f4,   i8,     "f4x8",    "f4x8u",   "f4x8u",   "f4x8u"},
     {Scheme::s8s8,    i8,     "i8x2",    "i8x2",    "u8x4",    "u8x4"},
 };
+// clang-format on
 
 std::string_view form_on(const Weight& weight, Isa isa) { return isa == portable ? weight.portable : isa == avx2 ? weight.avx2 : isa == avx2vnni ? weight.avx2vnni : weight.wide; }
 

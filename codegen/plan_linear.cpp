@@ -1,9 +1,9 @@
+#include "codegen/planner.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "codegen/planner.h"
 
 namespace qcg {
 

@@ -49,17 +49,12 @@ struct WeightInfo {
   DType usual_scale = DType::f32;
 };
 
+// clang-format off
 inline constexpr WeightInfo kFloats{.is_float = true};
 inline constexpr WeightInfo kFloat8{.bits = 8, .is_float = true};
 inline constexpr WeightInfo kInt8{.bits = 8, .low = -128, .high = 127, .has_zeros = true};
 inline constexpr WeightInfo kInt4{.bits = 4, .low = -8, .high = 7, .has_zeros = true, .has_offsets = true, .usual_group = 128, .usual_scale = DType::bf16};
-inline constexpr WeightInfo kE2m1{.bits = 4,
-                                  .low = -12,
-                                  .high = 12,
-                                  .numbers = &kE2m1Twice,
-                                  .has_zeros = true,
-                                  .usual_group = 32,
-                                  .usual_scale = DType::f8e8m0};
+inline constexpr WeightInfo kE2m1{.bits = 4, .low = -12, .high = 12, .numbers = &kE2m1Twice, .has_zeros = true, .usual_group = 32, .usual_scale = DType::f8e8m0};
 inline constexpr WeightInfo kNormal4{.bits = 4, .low = 0, .high = 15, .values = &kNf4Values, .usual_group = 64};
 
 enum class Scheme : uint8_t { dense, w8, w4, f8, f4, nf4, da8w8, da8w4, da8f4, s8s8 };
@@ -86,6 +81,7 @@ inline constexpr auto kSchemes = std::to_array<SchemeInfo>({
     {Scheme::da8f4, "da8f4", kE2m1, true, true, {}, "int8 activation, e2m1 weight per group along K"},
     {Scheme::s8s8, "s8s8", kInt8, false, false, {}, "int8 activation and weight, exact int32 result"},
 });
+// clang-format on
 
 constexpr bool may_have_zeros(const SchemeInfo& s) { return s.has_scales && s.weight.has_zeros; }
 constexpr bool may_have_offsets(const SchemeInfo& s) { return s.weight.has_offsets && !s.quantized_activation; }
