@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/passes/rewrite.h"
 #include "graph/verify.h"
 
 namespace qcg {
@@ -208,12 +209,8 @@ DType Promotion::result() {
 }
 
 double correction_of(const Node& variance) {
-  if (variance.op->name.ends_with(".dim")) return *variance.arg("unbiased").get<bool>() ? 1 : 0;
-  const Arg& given = variance.arg("correction");
-  if (given.is_none()) return 1;
-  if (const auto* number = given.get<double>()) return *number;
-  const auto* size = given.get<Dim>();
-  return size && size->is_constant() ? static_cast<double>(size->constant()) : NAN;
+  const Arg& given = variance.arg(variance.op->name.ends_with(".dim") ? "unbiased" : "correction");
+  return given.is_none() ? 1 : as_number(given).value_or(NAN);
 }
 
 Shape BlockShape::reduced_shape() const {

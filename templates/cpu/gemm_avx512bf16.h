@@ -19,6 +19,13 @@ QCG_INLINE vf bf16dot_dot(vf acc, vi w, vi x) {
 }
 template <int U>
 QCG_INLINE vi bf16dot_weight_bf16x2(const uint8_t* p) { return dword_load(p); }
+// What 4-bit codes stand for: nibble U of both words of every column, its k and k + 2. The permute looks at 5 bits, so the table
+// is there twice.
+template <int U>
+QCG_INLINE vi bf16dot_look_up(const uint8_t* p, __m256i table) {
+  const vi w = dword_load(p);
+  return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(table));
+}
 // The upper halves of two f32 that bf16 holds exactly, as it does integers up to 256: `even` in the low words.
 QCG_INLINE vi bf16dot_pair(vf even, vf odd) {
   return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(v_bits(even), 16), v_bits(odd));

@@ -54,11 +54,10 @@ QCG_INLINE madd16_pairs madd16_weight_f4x8(const uint8_t* p) {
 #if defined(QCG_BF16DOT)
 template <int U>
 QCG_INLINE vi bf16dot_weight_f4x8u(const uint8_t* p) {
-  const __m256i half =
+  const __m256i table =
       _mm256_setr_epi16(0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40c0, 0x4100, 0x4140, 0, (int16_t)0xbf80, (int16_t)0xc000,
                         (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0c0, (int16_t)0xc100, (int16_t)0xc140);
-  const vi w = dword_load(p);
-  return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
+  return bf16dot_look_up<U>(p, table);
 }
 // Times 2^e, -120 <= e <= 120: times 2^120 by the table, then 120 - e off the exponents, where zeros saturate.
 QCG_INLINE vi exponents_load(const uint8_t* p) {  // of bytes e + 127: 120 - e in the place of both exponents
@@ -67,11 +66,9 @@ QCG_INLINE vi exponents_load(const uint8_t* p) {  // of bytes e + 127: 120 - e i
 }
 template <int U>
 QCG_INLINE vi bf16dot_scaled_f4x8u(const uint8_t* p, vi exponents) {
-  const __m256i half =
+  const __m256i table =
       _mm256_setr_epi16(0, 0x7b80, 0x7c00, 0x7c40, 0x7c80, 0x7cc0, 0x7d00, 0x7d40, 0, (int16_t)0xfb80, (int16_t)0xfc00,
                         (int16_t)0xfc40, (int16_t)0xfc80, (int16_t)0xfcc0, (int16_t)0xfd00, (int16_t)0xfd40);
-  const vi w = dword_load(p);
-  const vi large = _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
-  return _mm512_subs_epu16(large, exponents);
+  return _mm512_subs_epu16(bf16dot_look_up<U>(p, table), exponents);
 }
 #endif

@@ -44,14 +44,12 @@ QCG_INLINE madd16_pairs madd16_weight_i4x8(const uint8_t* p) {
 #endif
 
 #if defined(QCG_BF16DOT)
-// One word permute makes the bf16 of k and k + 2 of every column; it looks at 5 bits, so the table has every entry twice.
 template <int U>
 QCG_INLINE vi bf16dot_weight_i4x8u(const uint8_t* p) {
-  const __m256i half =
+  const __m256i table =
       _mm256_setr_epi16((int16_t)0xc100, (int16_t)0xc0e0, (int16_t)0xc0c0, (int16_t)0xc0a0, (int16_t)0xc080,
                         (int16_t)0xc040, (int16_t)0xc000, (int16_t)0xbf80, 0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0,
                         0x40c0, 0x40e0);
-  const vi w = dword_load(p);
-  return _mm512_permutexvar_epi16(U == 0 ? w : _mm512_srli_epi32(w, 4 * U), _mm512_broadcast_i64x4(half));
+  return bf16dot_look_up<U>(p, table);
 }
 #endif

@@ -79,6 +79,12 @@ Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::ve
   return p;
 }
 
+// A candidate of another problem of the scheme, which may have had scales that weights can take where this one's cannot.
+Candidate fitted(Candidate candidate, const Problem& problem) {
+  candidate.scaled = candidate.scaled && GemmShape(problem, candidate).can_scale();
+  return candidate;
+}
+
 std::string name_of(const SchemeCase& s, Isa isa, const Candidate& c, const Problem& p) {
   return fmt::format("{} {} {} | {} | {}", isa_info(isa).name, scheme_name(s.scheme), dtype_name(s.activation),
                      c.describe(), p.signature());
@@ -125,8 +131,7 @@ std::vector<Case> make_cases() {
           Case c;
           c.problem = problem_of(s, kKs[at % kKs.size()], kNs[at % kNs.size()], unsigned(at / 10));
           c.isa = isa;
-          c.candidate = candidate;
-          c.candidate.scaled = candidate.scaled && GemmShape(c.problem, candidate).can_scale();
+          c.candidate = fitted(candidate, c.problem);
           if (at % 3) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
           if (at % 4 == 1) c.candidate.rows_per_item = 2 * c.candidate.mr;
           if (at % 4 != 3) c.candidate.fetches_rows = candidate.prefetch_bytes == 0;
@@ -172,8 +177,7 @@ TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
         Case c;
         c.problem = problem_of(s, {k - 5, 5}, {40, 23}, serial);
         c.isa = Isa::amx;
-        c.candidate = candidate;
-        c.candidate.scaled = candidate.scaled && GemmShape(c.problem, candidate).can_scale();
+        c.candidate = fitted(candidate, c.problem);
         if (++serial % 4 == 0) c.candidate.kc = 64;
         c.powers = serial % 3 == 0 && s.scheme == Scheme::dense;
         c.seed = 7000 + serial;
@@ -209,8 +213,7 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
         Case c;
         c.problem = problem_of(s, {190, 71}, {40, 23}, serial);
         c.isa = isa;
-        c.candidate = candidate;
-        c.candidate.scaled = candidate.scaled && GemmShape(c.problem, candidate).can_scale();
+        c.candidate = fitted(candidate, c.problem);
         if (++serial % 2) c.candidate.kc = 64;
         c.seed = 9000 + serial;
         c.what = name_of(s, isa, candidate, c.problem);
