@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/passes/rewrite.h"
 
 namespace qcg {
 namespace {

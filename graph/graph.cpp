@@ -34,6 +34,19 @@ const Arg& require_arg(const OpSchema* op, const std::vector<Arg>& args, std::st
 
 }  // namespace
 
+std::optional<double> as_number(const Arg& arg) {
+  if (const auto* real = arg.get<double>()) return *real;
+  if (const auto* flag = arg.get<bool>()) return *flag ? 1.0 : 0.0;
+  if (const auto* dim = arg.get<Dim>(); dim && dim->is_constant()) return static_cast<double>(dim->constant());
+  return std::nullopt;
+}
+
+std::optional<int64_t> as_integer(const Arg& arg) {
+  if (const auto* flag = arg.get<bool>()) return *flag ? 1 : 0;
+  if (const auto* dim = arg.get<Dim>(); dim && dim->is_constant()) return dim->constant();
+  return std::nullopt;
+}
+
 const Arg& Node::arg(std::string_view name) const { return require_arg(op, args, name); }
 Arg& Node::arg(std::string_view name) { return const_cast<Arg&>(require_arg(op, args, name)); }
 

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -59,6 +60,10 @@ struct Arg {
   const T* get() const { return std::get_if<T>(&v); }
   friend bool operator==(const Arg&, const Arg&) = default;
 };
+
+// Scalars, whatever spelling the exporter chose (1, 1.0, true); nullopt for anything else.
+std::optional<double> as_number(const Arg& arg);
+std::optional<int64_t> as_integer(const Arg& arg);
 
 enum class ValueKind : uint8_t { input, parameter, node };
 

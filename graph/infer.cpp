@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/passes/rewrite.h"
 #include "graph/verify.h"
 
 namespace qcg {

@@ -22,19 +22,6 @@ bool is_parameter(const Graph& graph, ValueId id) {
   return id != kNoValue && graph.value(id).kind == ValueKind::parameter;
 }
 
-std::optional<double> as_number(const Arg& arg) {
-  if (const auto* real = arg.get<double>()) return *real;
-  if (const auto* flag = arg.get<bool>()) return *flag ? 1.0 : 0.0;
-  if (const auto* dim = arg.get<Dim>(); dim && dim->is_constant()) return static_cast<double>(dim->constant());
-  return std::nullopt;
-}
-
-std::optional<int64_t> as_integer(const Arg& arg) {
-  if (const auto* flag = arg.get<bool>()) return *flag ? 1 : 0;
-  if (const auto* dim = arg.get<Dim>(); dim && dim->is_constant()) return dim->constant();
-  return std::nullopt;
-}
-
 std::optional<size_t> as_axis(const Arg& arg, size_t rank) {
   auto axis = as_integer(arg);
   if (!axis) return std::nullopt;

@@ -24,9 +24,6 @@ const Node* producer_if(const Graph& graph, ValueId id, std::string_view op);
 bool is_op(const Node& node, std::string_view op);
 bool is_parameter(const Graph& graph, ValueId id);
 
-// Scalars, whatever spelling the exporter chose (1, 1.0, true).
-std::optional<double> as_number(const Arg& arg);
-std::optional<int64_t> as_integer(const Arg& arg);
 // An axis argument in [0, rank), negative axes counted from the end; nullopt when it is out of range.
 std::optional<size_t> as_axis(const Arg& arg, size_t rank);
 std::optional<std::vector<int64_t>> constant_shape(const Shape& shape);

@@ -1,5 +1,4 @@
 // Reads what PyTorch and torchao really wrote. Skips, and says so, where the collection is not beside the checkout.
-#include <cmath>
 #include <set>
 
 #include "graph/read/safetensors.h"
@@ -99,30 +98,6 @@ TEST_CASE("shared graphs: inputs and expected outputs are named as the graph nam
       }
       for (const auto& [key, tensor] : tensors->tensors) found.insert(key);
       CHECK(wanted == found);
-    }
-  }
-}
-
-TEST_CASE("shared graphs: random weights give finite outputs of order one") {
-  if (absent()) return;
-  for (const char* name :
-       {"llama_mlp_int8wo", "llama_mlp_int4wo_g32", "llama_mlp_da8w8", "llama_mlp_f32", "int8pack_siblings_bf16"}) {
-    INFO(std::string(name));
-    fs::path folder = kGraphs / name;
-    auto graph = read_graph((folder / "graph.json").string(), {{"random:1"}});
-    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
-    auto inputs = read_safetensors((folder / "m1.inputs.safetensors").string());
-    REQUIRE(inputs.ok());
-    std::vector<Tensor> ordered;
-    for (ValueId id : graph->inputs) ordered.push_back(inputs->tensors[graph->value(id).name]);
-    auto outputs = evaluate_graph(*graph, ordered);
-    REQUIRE_MESSAGE(outputs.ok(), outputs.error().to_string());
-    for (const Tensor& output : *outputs) {
-      double square = 0;
-      std::vector<double> values = elements(output);
-      for (double v : values) square += v * v / values.size();
-      CHECK(std::sqrt(square) > 0.02);
-      CHECK(std::sqrt(square) < 5);
     }
   }
 }
