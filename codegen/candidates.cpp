@@ -111,12 +111,14 @@ int64_t k_of(const PanelLayout& p, int64_t bytes) { return bytes * 8 / (int64_t{
 
 // Whether weights are better scaled as they are unpacked, one instruction each, than sums at the end of every group. For few
 // rows at a time they are not (10 % at M = 4 on Zen 4). In f32 they are where a block serves so many tiles that the sums of a
-// group, which AVX2 loads and stores, cost more: about 36 instructions per tile of 6 rows against 2 per k.
+// group, which AVX2 loads and stores, cost more: about 36 instructions per tile of 6 rows against 2 per k. Numbers of e4m3 take
+// two instructions and groups of 16 a dozen: they need a block for some tiles (M = 16 10 % slower, 64 and 256 10 % faster).
 bool is_worth_scaling(const GemmShape& shape, int64_t m, bool block) {
-  constexpr int kFewRows = 4;
+  constexpr int kFewRows = 4, kSomeRows = 16;
   if (!shape.can_scale()) return false;
   if (shape.compute.element == "f32") return block && 3 * m >= shape.panel.group;
-  return shape.compute.tiles || block || shape.mr > kFewRows;
+  if (shape.compute.tiles) return true;
+  return shape.problem.scale == DType::f8e8m0 ? block || shape.mr > kFewRows : block && m > kSomeRows;
 }
 
 constexpr int kAhead = 4096, kStreamedPanels = 8;
@@ -243,7 +245,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
-      else add_blocks(shape, problem.may_round && shape.grouped && !c.scaled, m, c, r.variants);
+      else add_blocks(shape, problem.may_round && shape.grouped && !is_worth_scaling(shape, m, true), m, c, r.variants);
       if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
   }

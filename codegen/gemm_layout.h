@@ -44,7 +44,7 @@ struct LayoutKind {
   int columns = 1;
   int run = 1;      // bytes
   std::string_view rounded_computes = {};  // instructions that multiply it once it is rounded to bf16, not as it is
-  bool takes_powers = false;  // <compute>_scaled_<kind>: unpacked to bf16 times a power of two, exactly
+  bool takes_scales = false;               // <compute>_scaled_<kind>: unpacked to bf16 times a scale of a byte, exactly
   bool looks_up_codes() const { return bits < 8 && columns > 1; }
   // Whether codes are unpacked to floats in the order in which they lie: k = 0 4 1 5 2 6 3 7.
   bool is_shuffled() const { return bits < 8 && columns == 1; }

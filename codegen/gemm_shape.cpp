@@ -50,7 +50,6 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       by_groups(grouped || slices > 1),
       unpacks_block(c.unpacks_block),
       rounded(c.rounded),
-      takes_powers(c.scaled && compute.element == "bf16"),
       scales_weights(c.rounded || c.scaled),
       sums_groups(by_groups && !scales_weights) {
   if (by_groups && !grouped) cut_groups(panel);
@@ -72,7 +71,7 @@ int64_t GemmShape::pad_activations(int64_t k) const {
 
 bool GemmShape::can_scale() const {
   const DType scale = problem.scale;
-  if (compute.element == "bf16") return scale == DType::f8e8m0 && panel.kind->takes_powers && !panel.has_zero;
+  if (compute.element == "bf16") return is_float8(scale) && panel.kind->takes_scales && !panel.has_zero;
   // f32 holds products of at most 9 bits of a weight and 8 of a scale.
   return compute.element == "f32" && grouped && scale != DType::f32 && !panel.has_offset &&
          !scheme_info(problem.scheme).weight.values;

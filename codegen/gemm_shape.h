@@ -40,7 +40,6 @@ struct GemmShape {
   bool grouped;                // weights have scales by groups
   bool by_groups;              // sums are finished by groups: also where only slices want it
   bool unpacks_block, rounded;
-  bool takes_powers;           // scales are powers of two that weights take as they are unpacked to bf16
   bool scales_weights;         // weights are scaled as they are unpacked
   bool sums_groups;            // each group's sum is finished on its own
   bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
@@ -55,6 +54,8 @@ struct GemmShape {
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
   // Whether the scales of weights round nothing if weights take them as they are unpacked.
   bool can_scale() const;
+  // Whether weights take them as they are looked up, as numbers of bf16.
+  bool looks_up_scaled() const { return candidate.scaled && compute.element == "bf16"; }
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
   bool has_blocks() const { return block_k() < panel.k_padded; }

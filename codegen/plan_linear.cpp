@@ -30,16 +30,21 @@ bool is_power_of_two(double v) {
   return std::frexp(v, &exponent) == 0.5 && std::abs(exponent - 1) <= kLargestPower;
 }
 
+bool is_in(DType dtype, double v) { return round_to_dtype(dtype, v) == v; }
+
 // What group scales and offsets are stored as: half the bytes, or a quarter, where that changes no value (bf16 checkpoints;
-// mxfp4, for which alone powers of two are looked for).
+// mxfp4 and nvfp4, whose are of a byte).
 DType scale_dtype(Scheme scheme, const std::vector<SegmentTensors>& tensors) {
   const auto all = [&](auto holds) {
     return std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) {
       return t.scales.bound() && all_elements(t.scales, holds) && all_elements(t.offsets, holds);
     });
   };
-  if (scheme_info(scheme).weight.usual_scale == DType::f8e8m0 && all(is_power_of_two)) return DType::f8e8m0;
-  return all([](double v) { return round_to_dtype(DType::bf16, v) == v; }) ? DType::bf16 : DType::f32;
+  if (is_float8(scheme_info(scheme).weight.usual_scale)) {
+    if (all(is_power_of_two)) return DType::f8e8m0;
+    if (all([](double v) { return is_in(DType::f8e4m3, v) && !std::signbit(v); })) return DType::f8e4m3;
+  }
+  return all([](double v) { return is_in(DType::bf16, v); }) ? DType::bf16 : DType::f32;
 }
 
 }  // namespace

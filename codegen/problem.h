@@ -60,7 +60,7 @@ struct Problem {
   DType weight = DType::f32;           // dense and f8: its dtype; other schemes: i8, see graph/scheme.h
   int64_t k = 0;
   int64_t group = 0;                   // along K; 0 = one scale per output channel
-  DType scale = DType::f32;            // of grouped scales: f8e8m0 or bf16 if that holds those of every segment, else f32
+  DType scale = DType::f32;  // of grouped scales: f8e8m0, f8e4m3 or bf16 if that holds those of every segment, else f32
   bool x_has_zero = false;             // asymmetric quantized activations
   std::vector<int64_t> k_segments;     // widths of the x tensors, sum = k
   std::vector<Segment> segments;

@@ -78,7 +78,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   out["whole_integer"] = shape.compute.integer && !shape.by_groups;
   out["grouped"] = shape.grouped, out["by_groups"] = shape.by_groups;
   out["sums_groups"] = shape.sums_groups;
-  out["scales_weights"] = shape.scales_weights, out["takes_powers"] = shape.takes_powers;
+  out["scales_weights"] = shape.scales_weights;
   out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.grouped;
   out["factor"] = panel.kind->factor == 1 ? "" : fmt::format("{:.1f}f", panel.kind->factor);
   out["mr"] = shape.mr, out["nr"] = panel.nr, out["nv"] = shape.nv, out["kd"] = shape.compute.kd;
@@ -105,7 +105,7 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
     if (shape.rounded && panel.has_offset) vectors.push_back(V(fmt::format("o{}", v)));
   }
   out["unpack_vectors"] = V::from_items(std::move(vectors));
-  out["unpack_vector_type"] = shape.takes_powers ? "vi" : "vf";
+  out["unpack_vector_type"] = shape.looks_up_scaled() ? out["scale_vector"] : V("vf");
   out["zeros_in_header"] = panel.zeros_in_header;
   out["header_bytes"] = panel.header_bytes;
   out["group_steps"] = shape.group_steps();

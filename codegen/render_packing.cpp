@@ -10,6 +10,21 @@ namespace {
 
 using V = TemplateValue;
 
+// How a kernel holds the scales of a group, a vector of columns (templates/quant/e2m1.h).
+struct ScaleForm {
+  std::string load;
+  std::string_view vector = "vf";
+};
+
+ScaleForm scale_form(const GemmShape& shape) {
+  const bool looked_up = shape.looks_up_scaled();
+  switch (shape.problem.scale) {
+    case DType::f8e8m0: return looked_up ? ScaleForm{"exponents_load", "vi"} : ScaleForm{"power_load"};
+    case DType::f8e4m3: return looked_up ? ScaleForm{"e4m3_scales_load", "e4m3_scales"} : ScaleForm{"e4m3_load"};
+    default: return {fmt::format("v_load_{}", dtype_name(shape.problem.scale))};
+  }
+}
+
 // What a group adds to sums that depends on the row: x_sums[group][word][row], made when activations are packed.
 void add_group_sums(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
@@ -21,10 +36,8 @@ void add_group_sums(const GemmShape& shape, V& out) {
   out["raised"] = shape.raised();
   out["x_zero_of_row"] = shape.compute.integer ? x_zero(shape, "i") : "";
   out["last_group"] = shape.pad_activations(panel.group_k(panel.groups - 1));
-  out["load_scale"] = shape.takes_powers ? "exponents_load"
-                      : shape.problem.scale == DType::f8e8m0
-                          ? "power_load"
-                          : fmt::format("v_load_{}", dtype_name(shape.problem.scale));
+  const ScaleForm scale = scale_form(shape);
+  out["load_scale"] = scale.load, out["scale_vector"] = scale.vector;
   out["scale_type"] = dtype_info(shape.problem.scale).cpp;
   out["offsets_in_header"] = panel.offsets_in_header;
 }

@@ -50,7 +50,8 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
     return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v)
                                   : fmt::format("v_mul({}, s{})", text, v);
   };
-  if (shape.takes_powers) return fmt::format("bf16dot_scaled_{}<{}>({}, s{})", shape.panel.kind->kind, u, address, v);
+  if (shape.looks_up_scaled())
+    return fmt::format("bf16dot_scaled_{}<{}>({}, s{})", shape.panel.kind->kind, u, address, v);
   if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
   const bool codes = shape.panel.kind->bits < 8;
   return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair",

@@ -43,14 +43,18 @@ std::vector<SampleScheme> sample_schemes(const SchemeInfo& info) {
   if (info.scheme == Scheme::dense)
     return {{info.scheme, DType::bf16, DType::bf16}, {info.scheme, DType::f32, DType::f32}};
   const bool integer = info.quantized_activation || !info.has_scales;
-  return {{info.scheme, integer ? DType::i8 : DType::bf16, info.weight.is_float ? DType::f8e4m3 : DType::i8,
-           info.weight.usual_group}};
+  const SampleScheme usual = {info.scheme, integer ? DType::i8 : DType::bf16,
+                              info.weight.is_float ? DType::f8e4m3 : DType::i8, info.weight.usual_group,
+                              info.weight.usual_scale};
+  if (info.weight.usual_scale != DType::f8e8m0) return {usual};
+  SampleScheme nvfp4 = usual;
+  nvfp4.group = 16, nvfp4.scale = DType::f8e4m3;
+  return {usual, nvfp4};
 }
 
 Problem sample_problem(const SampleScheme& s, const LayerShape& shape) {
   Problem p;
-  p.scheme = s.scheme, p.activation = s.activation, p.weight = s.weight, p.group = s.group;
-  p.scale = scheme_info(s.scheme).weight.usual_scale;
+  p.scheme = s.scheme, p.activation = s.activation, p.weight = s.weight, p.group = s.group, p.scale = s.scale;
   p.k = shape.k;
   p.k_segments = {shape.k};
   p.nodes = {std::string(shape.name)};
@@ -85,8 +89,9 @@ std::vector<SegmentTensors> sample_tensors(const Problem& problem, uint64_t seed
     const std::vector<int64_t> shape = {segment.n, problem.k};
     if (is_floating(problem.weight)) t.weight = repeat(problem.weight, shape, number);
     else t.weight = repeat(problem.weight, shape, integer);
+    const double unit = problem.scale == DType::f8e4m3 ? 1 : 1.0 / 64;  // numbers of e4m3 that are normal
     if (scheme_info(problem.scheme).has_scales)
-      t.scales = repeat(problem.scale, {segment.n, problem.groups()}, [&] { return magnitude(rng) / 64; });
+      t.scales = repeat(problem.scale, {segment.n, problem.groups()}, [&] { return magnitude(rng) * unit; });
     out.push_back(std::move(t));
   }
   return out;

@@ -36,6 +36,7 @@ struct SampleScheme {
   Scheme scheme;
   DType activation, weight;
   int64_t group = 0;
+  DType scale = DType::f32;
   std::string label() const;  // "w4 g128", "dense f32"
 };
 std::vector<SampleScheme> sample_schemes(const SchemeInfo& scheme);

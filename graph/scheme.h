@@ -14,7 +14,8 @@
 //   f4     value = w, TWICE an e2m1 number, see kE2m1Twice     da8f4  f4 under an int8 activation
 //   nf4    value = kNf4Values[w]
 //
-// mxfp4 is f4 with group 32 and nvfp4 is f4 with group 16: whoever reads them halves the scales and evaluates them to f32.
+// mxfp4 is f4 with group 32 and nvfp4 is f4 with group 16: whoever reads them evaluates the scales to f32, and halves
+// them or what sums are multiplied by.
 #pragma once
 
 #include <algorithm>

@@ -75,19 +75,17 @@ class LinearFinder {
   // are taken off as the graph does it: sub(cast_bf16(acc0), cast_bf16(mul(in0, in1))) is rounded.
   void scale_in_epilogue(NodeId root, LinearSpec& spec) {
     const int64_t n = graph_.value(spec.weight).data.shape[0];
-    auto operand = [&](ValueId id) {
-      spec.operands.push_back(id);
-      return Expr::in(static_cast<int>(spec.operands.size()) - 1);
-    };
     auto rounded = [&](Expr e) { return Expr::cast(spec.product, std::move(e)); };
     spec.epilogue = rounded(std::move(spec.epilogue));
     if (spec.zero_rows != kNoValue) {
-      Expr rows = operand(one_per_row(root, spec.zero_rows, spec.x)), columns = operand(spec.zero_columns);
+      Expr rows = spec.add_operand(one_per_row(root, spec.zero_rows, spec.x)),
+           columns = spec.add_operand(spec.zero_columns);
       Expr zeros = rounded(Expr::call("mul", {std::move(rows), std::move(columns)}));
       spec.epilogue = rounded(Expr::call("sub", {std::move(spec.epilogue), std::move(zeros)}));
       spec.x_zero = kNoValue;
     }
-    spec.epilogue = Expr::call("mul", {std::move(spec.epilogue), operand(constant_as_shape(graph_, spec.scale, {n}))});
+    spec.epilogue =
+        Expr::call("mul", {std::move(spec.epilogue), spec.add_operand(constant_as_shape(graph_, spec.scale, {n}))});
     spec.scale = add_computed(graph_, {spec.scale}, "one", DType::f32, {n, 1},
                               [&] { return make_matrix(n, 1, [](int64_t, int64_t) { return 1.0; }); });
   }

@@ -132,14 +132,13 @@ std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearS
   // [N] and [1, N] are one number per column; [N, 1] would be one per row.
   const bool per_column = !shape.empty() && shape.back().is_constant(n);
   const ValueId bias = per_column ? constant_as_shape(graph, gemm.bias, {n}) : kNoValue;
-  if (bias != kNoValue && gemm.alpha == 1 && gemm.beta == 1) {
+  if (bias != kNoValue && spec.epilogue == Expr::acc(0) && gemm.beta == 1) {
     spec.bias = bias;
     return std::nullopt;
   }
   if (!shape.empty() && !shape.back().is_constant(n) && !shape.back().is_constant(1))
     return "a bias of shape " + to_string(shape) + " does not fit N = " + std::to_string(n);
-  spec.operands.push_back(gemm.bias);
-  Expr scaled = Expr::in(0);
+  Expr scaled = spec.add_operand(gemm.bias);
   if (gemm.beta != 1) scaled = Expr::call("mul", {Expr::number(gemm.beta), std::move(scaled)});
   spec.epilogue = Expr::call("add", {std::move(spec.epilogue), std::move(scaled)});
   return std::nullopt;

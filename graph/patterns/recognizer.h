@@ -35,6 +35,11 @@ struct LinearSpec {
   ValueId zero_rows = kNoValue;  // with such a rounding and x_zero: what the graph takes off is the rounded product of
   ValueId zero_columns = kNoValue;  // one number per row and one per column
   std::string note;              // for explain: what the numbers of the weight told
+
+  Expr add_operand(ValueId id) {
+    operands.push_back(id);
+    return Expr::in(static_cast<int>(operands.size()) - 1);
+  }
 };
 
 // A linear; or nothing, and why (empty: this pattern has nothing to say about the node); or a typed error.

@@ -4,6 +4,11 @@
 //   f4x8r  in rows of 4 columns, for AVX2: see look_up_codes
 #pragma once
 
+// Scales. Powers of two that are neither denormal nor NaN, of bytes e + 127.
+QCG_INLINE vf power_load(const uint8_t* p) { return v_from_bits(vi_shl(vi_load_u8(p), 23)); }
+// Of e4m3, neither negative nor NaN: exponent and fraction in their places are the number times 2^-120, subnormals included.
+QCG_INLINE vf e4m3_load(const uint8_t* p) { return v_mul(v_from_bits(vi_shl(vi_load_u8(p), 20)), v_set1(0x1p120f)); }
+
 #if defined(QCG_AVX512)
 template <int U>
 QCG_INLINE vf fma_weight_f4x8u(const uint8_t* p) {
@@ -59,16 +64,40 @@ QCG_INLINE vi bf16dot_weight_f4x8u(const uint8_t* p) {
                         (int16_t)0xc040, (int16_t)0xc080, (int16_t)0xc0c0, (int16_t)0xc100, (int16_t)0xc140);
   return bf16dot_look_up<U>(p, table);
 }
-// Times 2^e, -120 <= e <= 120: times 2^120 by the table, then 120 - e off the exponents, where zeros saturate.
-QCG_INLINE vi exponents_load(const uint8_t* p) {  // of bytes e + 127: 120 - e in the place of both exponents
-  const vi e = vi_sub(vi_set1(120 + 127), vi_load_u8(p));
-  return _mm512_or_si512(_mm512_slli_epi32(e, 7), _mm512_slli_epi32(e, 23));
+// Scaled: the number times 2^120, whose bits are then lowered. Zeros saturate. ONE_HALF: the fraction of 3, 6 and 12.
+template <int U, int ONE_HALF>
+QCG_INLINE vi raised_e2m1_pairs(const uint8_t* p) {
+  constexpr int16_t two = 0x7c00, four = 0x7c80, eight = 0x7d00, sign = (int16_t)0x8000;
+  const __m256i table = _mm256_setr_epi16(0, 0x7b80, two, two | ONE_HALF, four, four | ONE_HALF, eight,
+                                          eight | ONE_HALF, 0, sign | 0x7b80, sign | two, sign | two | ONE_HALF,
+                                          sign | four, sign | four | ONE_HALF, sign | eight, sign | eight | ONE_HALF);
+  return bf16dot_look_up<U>(p, table);
+}
+QCG_INLINE vi in_both_halves(vi upper) { return _mm512_or_si512(upper, _mm512_srli_epi32(upper, 16)); }
+
+// By 2^e, -120 <= e <= 120: 120 - e off the exponents.
+QCG_INLINE vi exponents_load(const uint8_t* p) {  // of bytes e + 127
+  return in_both_halves(_mm512_slli_epi32(vi_sub(vi_set1(120 + 127), vi_load_u8(p)), 23));
 }
 template <int U>
-QCG_INLINE vi bf16dot_scaled_f4x8u(const uint8_t* p, vi exponents) {
-  const __m256i table =
-      _mm256_setr_epi16(0, 0x7b80, 0x7c00, 0x7c40, 0x7c80, 0x7cc0, 0x7d00, 0x7d40, 0, (int16_t)0xfb80, (int16_t)0xfc00,
-                        (int16_t)0xfc40, (int16_t)0xfc80, (int16_t)0xfcc0, (int16_t)0xfd00, (int16_t)0xfd40);
-  return _mm512_subs_epu16(bf16dot_look_up<U>(p, table), exponents);
+QCG_INLINE vi bf16dot_scaled_f4x8u(const uint8_t* p, vi lowered) {
+  return _mm512_subs_epu16(raised_e2m1_pairs<U, 0x40>(p), lowered);
+}
+
+// By numbers of e4m3, neither negative nor NaN, whose fraction is half of what is left: 1.5 s is not 1.5 and s in one sum of bits.
+// What its bits are above those of s is kept of a fraction of ones.
+struct e4m3_scales {
+  vi lowered, kept;
+};
+QCG_INLINE e4m3_scales e4m3_scales_load(const uint8_t* p) {
+  const vf scale = e4m3_load(p);
+  const vi bits = v_bits(scale), half_more = vi_sub(v_bits(v_mul(scale, v_set1(1.5f))), bits);
+  const __mmask16 positive = _mm512_test_epi32_mask(bits, bits);
+  return {in_both_halves(_mm512_mask_sub_epi32(vi_set1((int32_t)0xffff0000), positive, vi_set1(0x7b800000), bits)),
+          _mm512_or_si512(in_both_halves(half_more), vi_set1((int32_t)0xff80ff80))};
+}
+template <int U>
+QCG_INLINE vi bf16dot_scaled_f4x8u(const uint8_t* p, const e4m3_scales& scales) {
+  return _mm512_subs_epu16(_mm512_and_si512(raised_e2m1_pairs<U, 0x7f>(p), scales.kept), scales.lowered);
 }
 #endif

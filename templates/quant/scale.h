@@ -13,8 +13,6 @@
 // registers: exact, where correcting the sum afterwards would cancel.
 #pragma once
 QCG_INLINE vf scale_channel(vf acc, const float* scale) { return v_mul(acc, v_load_f32(scale)); }
-// Powers of two that are neither denormal nor NaN, of bytes e + 127.
-QCG_INLINE vf power_load(const uint8_t* p) { return v_from_bits(vi_shl(vi_load_u8(p), 23)); }
 QCG_INLINE vf add_group(vf total, vf sum, vf scale) { return v_fma(sum, scale, total); }
 QCG_INLINE vf add_group(vf total, vi sum, vf scale) { return v_fma(vi_to_f(sum), scale, total); }
 QCG_INLINE vf add_offset(vf total, vf offset, float x_sum) { return v_fma(offset, v_set1(x_sum), total); }

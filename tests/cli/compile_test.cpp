@@ -300,13 +300,22 @@ TEST_CASE("emit prints the graph, the plan, the source and the assembly, and wri
   }
 }
 
-TEST_CASE("scales of mxfp4 are a byte each, where all are ordinary powers of two") {
+TEST_CASE("scales of mxfp4 and nvfp4 are a byte each, where mxfp4's are ordinary powers of two") {
   TempDir dir;
-  const auto scale_in_plan = [&](const std::string& exponent) {
+  const auto scale_in_plan = [&](const std::string& exponent, bool nvfp4 = false) {
     std::string graph = slurp(std::string(QCG_SOURCE_DIR) + "/examples/native/linear_mxfp4.json");
-    const std::string last = "130]";
-    REQUIRE(graph.find(last) != std::string::npos);
-    graph.replace(graph.find(last), last.size(), exponent + "]");
+    const auto replace = [&](const std::string& from, const std::string& to) {
+      REQUIRE(graph.find(from) != std::string::npos);
+      graph.replace(graph.find(from), from.size(), to);
+    };
+    replace("130]", exponent + "]");
+    if (nvfp4) {
+      replace("\"u8\", \"shape\": [4, 1]", "\"f8e4m3\", \"shape\": [4, 1]");
+      replace("[127, 126, 127,", "[448, 0, 0.001953125,");
+      replace("}\n  ],\n  \"nodes\"",
+              "},\n    {\"name\": \"g\", \"dtype\": \"f32\", \"shape\": [1], \"data\": [0.1]}\n  ],\n  \"nodes\"");
+      replace("\"format\": \"mxfp4\"", "\"format\": \"nvfp4\", \"group\": 32, \"global_scale\": \"g\"");
+    }
     spit(dir / "g.json", graph);
     const Run run = qcodegen({"compile", dir / "g.json", "--emit=plan"});
     INFO(run.err);
@@ -320,6 +329,9 @@ TEST_CASE("scales of mxfp4 are a byte each, where all are ordinary powers of two
   CHECK(scale_in_plan("248") == "f8e8m0");
   CHECK(scale_in_plan("249") == "bf16");
   CHECK(scale_in_plan("255") == "f32");  // NaN
+  CHECK(scale_in_plan("1.75", true) == "f8e4m3");
+  CHECK(scale_in_plan("-1.75", true) == "bf16");
+  CHECK(scale_in_plan("\"NaN\"", true) == "f32");
 }
 
 TEST_CASE("a pinned log replays its winners, whatever would be chosen without") {

@@ -24,6 +24,7 @@ constexpr Row kRows[] = {
     {Scheme::f8, DType::f8e5m2, DType::f8e5m2, 128, DType::f32},
     {Scheme::f4, DType::bf16, DType::i8, 32, DType::f32},
     {Scheme::f4, DType::bf16, DType::i8, 32, DType::f32, DType::f8e8m0},
+    {Scheme::f4, DType::bf16, DType::i8, 16, DType::f32, DType::f8e4m3},
     {Scheme::nf4, DType::f32, DType::i8, 64, DType::f32},
     {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},
     {Scheme::da8w8, DType::i8, DType::i8, 64, DType::f32},

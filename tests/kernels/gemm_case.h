@@ -92,18 +92,19 @@ inline Tensor e2m1_tensor(std::vector<int64_t> shape, std::mt19937_64& rng) {
 
 inline double largest(DType dtype) { return dtype == DType::f8e4m3 ? 448 : dtype == DType::f8e5m2 ? 57344 : 1; }
 
-// Every finite fp8 number as often as any other.
-inline Tensor fp8_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng) {
+// Every finite fp8 number, of both signs (0x80) or none, as often as any other.
+inline Tensor fp8_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, unsigned sign = 0x80) {
   const int finite = dtype == DType::f8e4m3 ? 0x7f : 0x7c;
   std::vector<std::byte> bytes(size_t(shape[0] * shape[1]));
-  for (std::byte& b : bytes) b = std::byte(rng() % finite | (rng() & 0x80));
+  for (std::byte& b : bytes) b = std::byte(rng() % finite | (rng() & sign));
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
 inline Tensor make_scales(const Case& c, int64_t n, std::mt19937_64& rng) {
   const Problem& p = c.problem;
   if (c.powers) return power_tensor(p.scale, {n, p.groups()}, rng);
-  const bool powers = p.scale == DType::f8e8m0;  // none below 2^-kLargestPower
+  if (p.scale == DType::f8e4m3) return fp8_tensor(p.scale, {n, p.groups()}, rng, 0);  // its range is not long
+  const bool powers = p.scale == DType::f8e8m0;                                       // none below 2^-kLargestPower
   const auto [low, high] = c.numbers == Numbers::tiny_scales
                                ? powers ? std::pair(1e-36, 1e-34) : std::pair(1e-40, 1e-38)
                            : c.numbers == Numbers::huge_scales ? std::pair(1e26, 1e28)

@@ -54,6 +54,9 @@ constexpr SchemeCase kSchemeCases[] = {
     {Scheme::f4, DType::bf16, DType::i8, 32, DType::bf16, DType::f8e8m0},
     {Scheme::f4, DType::f32, DType::i8, 16, DType::f32, DType::f8e8m0},
     {Scheme::da8f4, DType::i8, DType::i8, 32, DType::bf16, DType::f8e8m0},
+    {Scheme::f4, DType::bf16, DType::i8, 16, DType::bf16, DType::f8e4m3},
+    {Scheme::f4, DType::f16, DType::i8, 16, DType::f32, DType::f8e4m3},
+    {Scheme::da8f4, DType::i8, DType::i8, 16, DType::bf16, DType::f8e4m3},
     {Scheme::nf4, DType::bf16, DType::i8, 64, DType::bf16},
     {Scheme::nf4, DType::f32, DType::i8, 0, DType::f32},
 };
@@ -206,8 +209,9 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
   for (Isa isa : {Isa::avx512bf16, Isa::amx})
     for (const SchemeCase& s : kSchemeCases) {
       Problem p = problem_of(s, {200}, {40, 23}, serial);
-      size_t rounded = 0;
+      size_t rounded = 0, scaled = 0;
       for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) {
+        scaled += candidate.scaled && compute_info(candidate.microkernel->compute).element == "bf16";
         if (!candidate.rounded) continue;
         ++rounded;
         Case c;
@@ -220,8 +224,9 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
         cases.push_back(std::move(c));
       }
       const bool grouped = s.group > 0 || scheme_info(s.scheme).weight.usual_group > 0;
-      CHECK_MESSAGE((rounded > 0) == (grouped && s.activation != DType::f32 && s.activation != DType::f16 &&
-                                      is_floating(s.activation)),
+      // What is scaled exactly leaves nothing to gain.
+      CHECK_MESSAGE((rounded > 0) == (grouped && scaled == 0 && s.activation != DType::f32 &&
+                                      s.activation != DType::f16 && is_floating(s.activation)),
                     name_of(s, isa, candidates(p, {Device::cpu, isa}, 17, 64)[0], p));
       p.may_round = false;
       for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) CHECK_FALSE(candidate.rounded);

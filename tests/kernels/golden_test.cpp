@@ -62,12 +62,14 @@ TEST_CASE("rendered source is as recorded") {
     c.rounded = c.unpacks_block = row.rounds;
     check(name + ".cpp", p, c);
     if (name == "avx512bf16_dot_f4_i8" || name == "amx_bf16_f4_i8") {
-      Problem powers = p;
-      powers.scale = DType::f8e8m0;
       Candidate taking = c;
       taking.scaled = true;
       taking.unpacks_block = !compute_info(row.compute).tiles;
-      check(name + "_powers.cpp", powers, taking);
+      for (const auto& [scale, suffix] : {std::pair{DType::f8e8m0, "_powers.cpp"}, {DType::f8e4m3, "_e4m3.cpp"}}) {
+        Problem scaled = p;
+        scaled.scale = scale;
+        check(name + suffix, scaled, taking);
+      }
     }
     static const std::set<std::string> kWithBlock = {"avx512bf16_dot_w8_i8", "avx512_fma_w4_i8", "amx_bf16_w4_i8"};
     if (!kWithBlock.contains(name)) continue;

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "codegen/gemm_layout.h"
+#include "codegen/gemm_shape.h"
 #include "codegen/sample_problem.h"
 #include "isa_job.h"
 
@@ -124,19 +125,23 @@ std::vector<Tile> all_tiles() {
     // Tiles are not the compiler's to spill; portable code has whatever registers its machine has.
     if (isa_info(row.isa).device != Device::cpu || compute_info(row.compute).tiles || row.isa == Isa::portable)
       continue;
-    SampleScheme scheme = sample_schemes(scheme_info(row.scheme))[0];
-    scheme.activation = row.activation, scheme.weight = row.weight;
-    Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});
-    problem.may_round = row.rounds;
-    std::set<std::pair<int, bool>> seen;
-    for (int64_t m : {1, 4, 16, 64, 256})
-      for (const Candidate& c : candidates(problem, {Device::cpu, row.isa}, m, m)) {
-        if (c.microkernel != &row || !seen.insert({c.mr, c.prefetch_bytes > 0 || c.unpacks_block}).second) continue;
-        auto text = render_gemm(problem, c, fmt::format("kernel_{}", out.size()));
-        REQUIRE_MESSAGE(text.ok(), text.error().to_string());
-        out.push_back(
-            {fmt::format("{} {} {}", scheme_name(row.scheme), dtype_name(row.weight), c.describe()), &row, *text, {}});
-      }
+    std::set<std::tuple<DType, int, bool>> seen;
+    for (SampleScheme scheme : sample_schemes(scheme_info(row.scheme))) {
+      // A group of 16 is unrolled whole: what is left as a loop goes from group to group, which keeps less in registers.
+      if (scheme.group == 16 && slices_of(row) > 1) continue;
+      scheme.activation = row.activation, scheme.weight = row.weight;
+      Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});
+      problem.may_round = row.rounds;
+      for (int64_t m : {1, 4, 16, 64, 256})
+        for (const Candidate& c : candidates(problem, {Device::cpu, row.isa}, m, m)) {
+          const bool other_loop = c.prefetch_bytes > 0 || c.unpacks_block;
+          if (c.microkernel != &row || !seen.insert({scheme.scale, c.mr, other_loop}).second) continue;
+          auto text = render_gemm(problem, c, fmt::format("kernel_{}", out.size()));
+          REQUIRE_MESSAGE(text.ok(), text.error().to_string());
+          out.push_back(
+              {fmt::format("{} {} {}", scheme.label(), dtype_name(row.weight), c.describe()), &row, *text, {}});
+        }
+    }
     CHECK_MESSAGE(!seen.empty(), row.name << " " << scheme_name(row.scheme) << " has no candidate");
   }
   return out;

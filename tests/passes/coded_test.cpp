@@ -1,5 +1,6 @@
 // Weights that are codes with scales, where the bytes matter: 4-bit floats from native JSON's op, zero points that are not
 // whole, one weight used twice.
+#include "graph/elements.h"
 #include "tests/passes/passes_test_util.h"
 
 using namespace qcg;
@@ -66,6 +67,35 @@ TEST_CASE("mxfp4 under a dynamically quantized activation is da8f4") {
       "  %y = aten.linear.default(%d, %w) : f32[3, 24]\n  return %y\n}\n");
   bind_random(graph, 3);
   recognized(std::move(graph), "da8f4");
+}
+
+TEST_CASE(
+    "the global scale of nvfp4 multiplies sums: scales stay numbers of e4m3, siblings merge, biases are added behind "
+    "it") {
+  Graph graph = parse(
+      "param @p: u8[24, 32]\nparam @s: f8e4m3[24, 4]\nparam @g: f32[1]\nparam @h: f32[]\nparam @b: f32[24]\n"
+      "graph(%x: f32[3, 64]) {\n"
+      "  %v = qcg.dequantize_4bit(@p, @s, format = \"nvfp4\", shape = [24, 64], global_scale = @g) : f32[24, 64]\n"
+      "  %w = qcg.dequantize_4bit(@p, @s, format = \"nvfp4\", shape = [24, 64], global_scale = @h) : f32[24, 64]\n"
+      "  %y = aten.linear.default(%x, %v, @b) : f32[3, 24]\n  %z = aten.linear.default(%x, %w) : f32[3, 24]\n"
+      "  return %y, %z\n}\n");
+  bind_random(graph, 3);
+  parameter(graph, "g").data = numbers(DType::f32, {1}, {0.0123});
+  parameter(graph, "h").data = numbers(DType::f32, {}, {3.21});
+  Graph after = graph;
+  for (const char* pass : {"recognize_linear", "merge_sibling_linears"}) REQUIRE(run_pass(pass, after).ok());
+  check_same_values(graph, after, 5);
+  int linears = 0;
+  for (const Node& node : after.nodes) {
+    if (node.op->name != "qcg.linear") continue;
+    ++linears;
+    for (ValueId id : *node.arg("scales").get<std::vector<ValueId>>()) {
+      const auto scales = read_elements<double>(after.value(id).data);
+      REQUIRE(scales);
+      for (double v : *scales) CHECK(round_to_dtype(DType::f8e4m3, v) == v);
+    }
+  }
+  CHECK(linears == 1);
 }
 
 TEST_CASE("codes of a weight dequantized by hand under a dynamically quantized activation: as wide as they are") {

@@ -1,0 +1,205 @@
+// qgemm_bf16_f4_g32_f32_n32_k64_16x32x8_amx_bf16
+//
+// gemm f4 x=bf16 w=i8 k=64 group=32 scale=f8e4m3 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
+// candidate: amx_bf16 16x32 scaled
+// weights: f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
+//
+//            32 columns = 2 tiles
+//          +--------+--------+
+//  16 rows |  C 0   |  C 1   |  += A 4 x B 6, B 7: 32 k a step
+//          +--------+--------+
+//
+// nodes:
+//   linear
+//
+// %y = qcg.linear([%x], weights = [@proj.weight])
+#include "abi.h"
+#include "gemm_amx.h"
+#include "quant/scale.h"
+#include "quant/e2m1.h"
+
+namespace {
+
+constexpr int MR = 16, NR = 32;
+constexpr int64_t UNITS = 32;  // of packed activations per row; 2 k each, a multiple of 16
+constexpr int64_t TILE = MR * NR;
+
+inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+
+
+// Phase 0: activations of one row tile, [unit / 16][row][unit % 16]: every 16 rows of it are an A tile.
+void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
+  const int64_t m = call->params[0];
+  qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
+  qcg_bf16* const row = (qcg_bf16*)scratch;
+  for (int r = 0; r < MR; ++r) {
+    const int64_t i = tile * MR + r;
+    if (i >= m) {
+      for (int64_t u = 0; u < UNITS; u += 16) __builtin_memset(dst + u * MR + r * 16, 0, 64);
+      continue;
+    }
+    {
+      const qcg_bf16* x = (const qcg_bf16*)call->args[0].data + i * call->args[0].stride;
+      pack_bf16_bf16(row + 0, x, 64);
+    }
+    for (int64_t u = 0; u < UNITS; u += 4) {
+      qcg_unit* const to = dst + u / 16 * 16 * MR + r * 16 + u % 16;
+      to[0] = pack_pair(row[u * 2 + 0], row[u * 2 + 2]);
+      to[1] = pack_pair(row[u * 2 + 4], row[u * 2 + 6]);
+      to[2] = pack_pair(row[u * 2 + 1], row[u * 2 + 3]);
+      to[3] = pack_pair(row[u * 2 + 5], row[u * 2 + 7]);
+    }
+  }
+}
+
+inline int64_t units_of(int64_t g) {
+  (void)g;
+  return 4 * 4;
+}
+// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, e4m3_scales s0, e4m3_scales s1) {
+  for (int64_t r = 0; r < rows; r += 4) {
+    vi_store((int32_t*)(b + r * 128 + 0), bf16dot_scaled_f4x8u<0>(w + r * 32 + 0, s0));
+    vi_store((int32_t*)(b + r * 128 + 64), bf16dot_scaled_f4x8u<0>(w + r * 32 + 64, s1));
+    vi_store((int32_t*)(b + r * 128 + 128), bf16dot_scaled_f4x8u<1>(w + r * 32 + 0, s0));
+    vi_store((int32_t*)(b + r * 128 + 192), bf16dot_scaled_f4x8u<1>(w + r * 32 + 64, s1));
+    vi_store((int32_t*)(b + r * 128 + 256), bf16dot_scaled_f4x8u<2>(w + r * 32 + 0, s0));
+    vi_store((int32_t*)(b + r * 128 + 320), bf16dot_scaled_f4x8u<2>(w + r * 32 + 64, s1));
+    vi_store((int32_t*)(b + r * 128 + 384), bf16dot_scaled_f4x8u<3>(w + r * 32 + 0, s0));
+    vi_store((int32_t*)(b + r * 128 + 448), bf16dot_scaled_f4x8u<3>(w + r * 32 + 64, s1));
+  }
+  tile_clear_rows(b, rows);
+}
+
+// One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
+// Groups [g0, g1): weights are scaled as they are unpacked.
+__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+  alignas(64) uint8_t buffers[2][16 * 128];
+  int turn = 0;
+  // The next step is unpacked while the tiles of this one multiply.
+  const auto unpack_next = [&](const uint8_t* step, int64_t units, const uint8_t* header) {
+    const e4m3_scales s0 = e4m3_scales_load((const uint8_t*)header + 0 * VL);
+    const e4m3_scales s1 = e4m3_scales_load((const uint8_t*)header + 1 * VL);
+    uint8_t* const at = buffers[turn ^= 1];
+    unpack_rows(at, step, units < 16 ? units : 16, s0, s1);
+    return (const uint8_t*)at;
+  };
+  const uint8_t* b = unpack_next(w + 32, units_of(g0), w);
+  if (first) {
+    tile_zero<0>();
+    tile_zero<1>();
+  } else {
+    tile_load<0>(c + 0, NR * 4);
+    tile_load<1>(c + 64, NR * 4);
+  }
+  for (int64_t g = g0; g < g1; ++g) {
+    const uint8_t* const header = w;
+    w += 32;
+    const int64_t units = units_of(g);
+    for (int64_t u = 0; u < units; u += 16) {
+      for (int f = 0; f < 8; ++f, next += next_step) {
+        __builtin_prefetch(next);
+      }
+      tile_load<4>(x + 0, 64);
+      tile_load<6>(b, 128);
+      tile_load<7>(b + 64, 128);
+      tile_dp_bf16<0, 4, 6>();
+      tile_dp_bf16<1, 4, 7>();
+      x += 16 * MR;
+      w += 512;
+      if (u + 16 < units) b = unpack_next(w, units - u - 16, header);
+    }
+    w -= ((units + 15) / 16 * 16 - units) * 32;  // a last step may be a part
+    if (g + 1 < g1) b = unpack_next(w + 32, units_of(g + 1), w);
+  }
+  tile_store<0>(c + 0, NR * 4);
+  tile_store<1>(c + 64, NR * 4);
+}
+
+// Output 0: acc0
+void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int64_t tiles, int64_t row0, int64_t col0) {
+  const int64_t m = call->params[0];
+  const int64_t rows = row0 + tiles * MR < m ? tiles * MR : m - row0;
+  const qcg_arg y = call->args[2];
+  (void)panel;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int v = 0; v < 2; ++v) {
+      const int64_t column = col0 + v * VL;
+      if (column >= 32) break;
+      const int n = 32 - column < VL ? (int)(32 - column) : VL;
+      const int64_t at = v * VL;
+      // segment 0: proj
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
+      float* const out = (float*)y.data + (row0 + r) * y.stride + column;
+      const vf result = acc0;
+      if (n == VL) v_store_f32(out, result);
+      else v_store_f32_n(out, result, n);
+    }
+  }
+}
+
+// Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
+void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
+  constexpr int64_t SEGMENTS = 1, SEGMENT = 1728, PANEL = SEGMENTS * SEGMENT;
+  const uint8_t* const weights = (const uint8_t*)call->args[1].data + 0;
+  const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
+    for (int64_t p = p0; p < p1; ++p) {
+      uint8_t* const panel_c = c;
+      for (int64_t j = 0; j < SEGMENTS; ++j) {
+        const uint8_t* const w = weights + p * PANEL + j * SEGMENT;
+        const uint8_t* const next = w + SEGMENT;
+        constexpr int64_t count = 2;
+        // Each row tile fetches its share of the next block of weights.
+        const int64_t fetches = count * 8;
+        const int64_t next_step = (544 * count + tiles * fetches - 1) / (tiles * fetches);
+        for (int64_t t = 0; t < tiles; ++t)
+          multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
+      }
+      finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
+    }
+}
+
+// Items of phase 1: row blocks of all tiles x chunks of 1 panels.
+constexpr int64_t CHUNKS = 1;
+inline int64_t tiles_per_block(const qcg_call* call) {
+  const int64_t tiles = tiles_of(call);
+  return tiles;
+}
+int64_t items(const qcg_call* call, uint32_t phase) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  return phase == 0 ? tiles : (tiles + block - 1) / block * CHUNKS;
+}
+int64_t shared_bytes(const qcg_call* call) {
+  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (UNITS + 1) * 4;
+}
+int64_t scratch_bytes(const qcg_call* call) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t product = tiles_per_block(call) * TILE * 4 * 1;
+  return product > UNITS * 4 ? product : UNITS * 4;
+}
+void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  if (phase == 0) {
+    for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, tile, scratch);
+    return;
+  }
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  tile_config(call->params[0]);
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
+    const int64_t count = tiles - t0 < block ? tiles - t0 : block;
+    {
+      const int64_t p0 = (chunk - 0) * 1;
+      const int64_t p1 = p0 + 1 < 1 ? p0 + 1 : 1;
+      run_output_0(call, t0, count, p0, p1, (uint8_t*)scratch);
+    }
+  }
+  tile_release();
+}
+
+}  // namespace
+
+extern "C" {
+extern const qcg_kernel golden __attribute__((visibility("default")));
+const qcg_kernel golden = {QCG_KERNEL_ABI, 2, items, shared_bytes, scratch_bytes, run};
+}

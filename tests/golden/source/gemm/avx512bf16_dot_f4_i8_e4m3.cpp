@@ -1,0 +1,320 @@
+// qgemm_bf16_f4_g32_f32_n32_k64_1x32x8_avx512bf16_dot
+//
+// gemm f4 x=bf16 w=i8 k=64 group=32 scale=f8e4m3 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
+// candidate: avx512bf16_dot 1x32 prefetch=2048 unpacked block scaled
+// weights: f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
+//
+//            32 columns = 2 vectors
+//          +--------+--------+
+//   1 rows |  acc   |  acc   |  += bf16dot weight units x broadcast activation units of 2 k
+//          +--------+--------+
+//
+// nodes:
+//   linear
+//
+// %y = qcg.linear([%x], weights = [@proj.weight])
+#include "abi.h"
+#include "gemm_avx512bf16.h"
+#include "quant/scale.h"
+#include "quant/e2m1.h"
+
+namespace {
+
+constexpr int MR = 1, NR = 32;
+constexpr int64_t UNITS = 32;  // of packed activations per row; 2 k each
+constexpr int64_t TILE = MR * NR;
+
+inline int64_t tiles_of(const qcg_call* call) { return (call->params[0] + MR - 1) / MR; }
+
+// Rows of UNITS as they were filled become [unit][row]: one stream of stores, many of loads.
+template <int ROWS>
+void interleave(qcg_unit* dst, const qcg_unit* from) {
+  for (int64_t u = 0; u < UNITS; u += 4, dst += 4 * ROWS)
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) {
+      const qcg_bf16* const row = (const qcg_bf16*)(from + r * UNITS);
+      dst[0 * ROWS + r] = pack_pair(row[u * 2 + 0], row[u * 2 + 2]);
+      dst[1 * ROWS + r] = pack_pair(row[u * 2 + 4], row[u * 2 + 6]);
+      dst[2 * ROWS + r] = pack_pair(row[u * 2 + 1], row[u * 2 + 3]);
+      dst[3 * ROWS + r] = pack_pair(row[u * 2 + 5], row[u * 2 + 7]);
+    }
+}
+
+// Phase 0: activations of one row tile.
+void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
+  const int64_t m = call->params[0];
+  qcg_unit* const dst = (qcg_unit*)call->shared + tile * (UNITS * MR);
+  qcg_unit* const filled = (qcg_unit*)scratch;
+  for (int r = 0; r < MR; ++r) {
+    const int64_t i = tile * MR + r;
+    if (i >= m) {
+      __builtin_memset(filled + r * UNITS, 0, UNITS * 4);
+      continue;
+    }
+    qcg_bf16* const row = (qcg_bf16*)(filled + r * UNITS);
+    {
+      const qcg_bf16* x = (const qcg_bf16*)call->args[0].data + i * call->args[0].stride;
+      pack_bf16_bf16(row + 0, x, 64);
+    }
+  }
+  interleave<MR>(dst, filled);
+}
+
+// Iterations that the groups [g0, g1) of an unpacked block have together.
+inline int64_t steps_of(int64_t g0, int64_t g1) {
+  int64_t steps = 0;
+  for (int64_t g = g0; g < g1; ++g) steps += 4;
+  return steps;
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
+__attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t steps, bool first, const uint8_t* next, int64_t next_step) {
+  (void)next, (void)next_step;
+  vf a0_0 = bf16dot_zero();
+  vf a0_1 = bf16dot_zero();
+  vf a0_0_1 = bf16dot_zero();
+  vf a0_1_1 = bf16dot_zero();
+  vf a0_0_2 = bf16dot_zero();
+  vf a0_1_2 = bf16dot_zero();
+  vf a0_0_3 = bf16dot_zero();
+  vf a0_1_3 = bf16dot_zero();
+
+  for (int64_t i = 0; i < steps; ++i) {
+    {
+      __builtin_prefetch(w + 2048, 0, 3);
+      const auto w0 = bf16dot_weight_bf16x2<0>(w + 0);
+      const auto w1 = bf16dot_weight_bf16x2<0>(w + 64);
+      const auto x0 = bf16dot_broadcast(x + 0);
+      a0_0 = bf16dot_dot(a0_0, w0, x0);
+      a0_1 = bf16dot_dot(a0_1, w1, x0);
+    }
+    {
+      const auto w0 = bf16dot_weight_bf16x2<0>(w + 128);
+      const auto w1 = bf16dot_weight_bf16x2<0>(w + 192);
+      const auto x0 = bf16dot_broadcast(x + 1);
+      a0_0_1 = bf16dot_dot(a0_0_1, w0, x0);
+      a0_1_1 = bf16dot_dot(a0_1_1, w1, x0);
+    }
+    {
+      __builtin_prefetch(w + 2112, 0, 3);
+      const auto w0 = bf16dot_weight_bf16x2<0>(w + 256);
+      const auto w1 = bf16dot_weight_bf16x2<0>(w + 320);
+      const auto x0 = bf16dot_broadcast(x + 2);
+      a0_0_2 = bf16dot_dot(a0_0_2, w0, x0);
+      a0_1_2 = bf16dot_dot(a0_1_2, w1, x0);
+    }
+    {
+      const auto w0 = bf16dot_weight_bf16x2<0>(w + 384);
+      const auto w1 = bf16dot_weight_bf16x2<0>(w + 448);
+      const auto x0 = bf16dot_broadcast(x + 3);
+      a0_0_3 = bf16dot_dot(a0_0_3, w0, x0);
+      a0_1_3 = bf16dot_dot(a0_1_3, w1, x0);
+    }
+    w += 512;
+    x += 4 * MR;
+  }
+  keep(a0_0);
+  keep(a0_1);
+  keep(a0_0_1);
+  keep(a0_1_1);
+  keep(a0_0_2);
+  keep(a0_1_2);
+  keep(a0_0_3);
+  keep(a0_1_3);
+  a0_0 = bf16dot_add(a0_0, a0_0_2);
+  a0_1 = bf16dot_add(a0_1, a0_1_2);
+  a0_0_1 = bf16dot_add(a0_0_1, a0_0_3);
+  a0_1_1 = bf16dot_add(a0_1_1, a0_1_3);
+  a0_0 = bf16dot_add(a0_0, a0_0_1);
+  a0_1 = bf16dot_add(a0_1, a0_1_1);
+
+  if (!first) {
+    a0_0 = bf16dot_add(a0_0, bf16dot_load(c + 0));
+    a0_1 = bf16dot_add(a0_1, bf16dot_load(c + 64));
+  }
+  bf16dot_store(c + 0, a0_0);
+  bf16dot_store(c + 64, a0_1);
+}
+
+// One register tile: c[MR][NR] (+)= weights of one block of K x packed activations. Weights are left unpacked in `to`.
+// Groups [g0, g1): weights are scaled as they are unpacked.
+__attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
+  (void)next, (void)next_step;
+  vf a0_0 = bf16dot_zero();
+  vf a0_1 = bf16dot_zero();
+  vf a0_0_1 = bf16dot_zero();
+  vf a0_1_1 = bf16dot_zero();
+  vf a0_0_2 = bf16dot_zero();
+  vf a0_1_2 = bf16dot_zero();
+  vf a0_0_3 = bf16dot_zero();
+  vf a0_1_3 = bf16dot_zero();
+
+  for (int64_t g = g0; g < g1; ++g) {
+    const uint8_t* const header = w;
+    __builtin_prefetch(w + 2048, 0, 3);
+    const e4m3_scales s0 = e4m3_scales_load((const uint8_t*)header + 0 * VL);
+    const e4m3_scales s1 = e4m3_scales_load((const uint8_t*)header + 1 * VL);
+    w += 32;
+    for (int64_t i = 0; i < 4; ++i) {
+      {
+        __builtin_prefetch(w + 2048, 0, 3);
+        const auto u0_0 = bf16dot_scaled_f4x8u<0>(w + 0, s0);
+        int_store(to + 0, u0_0);
+        const auto u0_1 = bf16dot_scaled_f4x8u<0>(w + 64, s1);
+        int_store(to + 64, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 0);
+        a0_0 = bf16dot_dot(a0_0, w0, x0);
+        a0_1 = bf16dot_dot(a0_1, w1, x0);
+      }
+      {
+        const auto u0_0 = bf16dot_scaled_f4x8u<1>(w + 0, s0);
+        int_store(to + 128, u0_0);
+        const auto u0_1 = bf16dot_scaled_f4x8u<1>(w + 64, s1);
+        int_store(to + 192, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 1);
+        a0_0_1 = bf16dot_dot(a0_0_1, w0, x0);
+        a0_1_1 = bf16dot_dot(a0_1_1, w1, x0);
+      }
+      {
+        __builtin_prefetch(w + 2112, 0, 3);
+        const auto u0_0 = bf16dot_scaled_f4x8u<2>(w + 0, s0);
+        int_store(to + 256, u0_0);
+        const auto u0_1 = bf16dot_scaled_f4x8u<2>(w + 64, s1);
+        int_store(to + 320, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 2);
+        a0_0_2 = bf16dot_dot(a0_0_2, w0, x0);
+        a0_1_2 = bf16dot_dot(a0_1_2, w1, x0);
+      }
+      {
+        const auto u0_0 = bf16dot_scaled_f4x8u<3>(w + 0, s0);
+        int_store(to + 384, u0_0);
+        const auto u0_1 = bf16dot_scaled_f4x8u<3>(w + 64, s1);
+        int_store(to + 448, u0_1);
+        const auto w0 = u0_0;
+        const auto w1 = u0_1;
+        const auto x0 = bf16dot_broadcast(x + 3);
+        a0_0_3 = bf16dot_dot(a0_0_3, w0, x0);
+        a0_1_3 = bf16dot_dot(a0_1_3, w1, x0);
+      }
+      w += 128;
+      to += 512;
+      x += 4 * MR;
+    }
+  }
+  keep(a0_0);
+  keep(a0_1);
+  keep(a0_0_1);
+  keep(a0_1_1);
+  keep(a0_0_2);
+  keep(a0_1_2);
+  keep(a0_0_3);
+  keep(a0_1_3);
+  a0_0 = bf16dot_add(a0_0, a0_0_2);
+  a0_1 = bf16dot_add(a0_1, a0_1_2);
+  a0_0_1 = bf16dot_add(a0_0_1, a0_0_3);
+  a0_1_1 = bf16dot_add(a0_1_1, a0_1_3);
+  a0_0 = bf16dot_add(a0_0, a0_0_1);
+  a0_1 = bf16dot_add(a0_1, a0_1_1);
+
+  if (!first) {
+    a0_0 = bf16dot_add(a0_0, bf16dot_load(c + 0));
+    a0_1 = bf16dot_add(a0_1, bf16dot_load(c + 64));
+  }
+  bf16dot_store(c + 0, a0_0);
+  bf16dot_store(c + 64, a0_1);
+}
+
+// Output 0: acc0
+void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int64_t tiles, int64_t row0, int64_t col0) {
+  const int64_t m = call->params[0];
+  const int64_t rows = row0 + tiles * MR < m ? tiles * MR : m - row0;
+  const qcg_arg y = call->args[2];
+  (void)panel;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int v = 0; v < 2; ++v) {
+      const int64_t column = col0 + v * VL;
+      if (column >= 32) break;
+      const int n = 32 - column < VL ? (int)(32 - column) : VL;
+      const int64_t at = v * VL;
+      // segment 0: proj
+      vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
+      float* const out = (float*)y.data + (row0 + r) * y.stride + column;
+      const vf result = acc0;
+      if (n == VL) v_store_f32(out, result);
+      else v_store_f32_n(out, result, n);
+    }
+  }
+}
+
+// Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
+void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
+  constexpr int64_t SEGMENTS = 1, SEGMENT = 1728, PANEL = SEGMENTS * SEGMENT;
+  const uint8_t* const weights = (const uint8_t*)call->args[1].data + 0;
+  const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
+    for (int64_t p = p0; p < p1; ++p) {
+      uint8_t* const panel_c = c;
+      for (int64_t j = 0; j < SEGMENTS; ++j) {
+        const uint8_t* const w = weights + p * PANEL + j * SEGMENT;
+        const uint8_t* const next = w + SEGMENT;
+        constexpr int64_t count = 2;
+        // Each row tile fetches its share of the next block of weights.
+        const int64_t fetches = count * 8;
+        const int64_t next_step = (544 * count + tiles * fetches - 1) / (tiles * fetches);
+        uint8_t* const block = c + tiles * TILE * 4 * 1;
+        const int64_t block_steps = steps_of(0, count);
+        for (int64_t t = 0; t < tiles; ++t)
+          if (t == 0) unpack_and_multiply(block, w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
+          else multiply_tile(block, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, block_steps, true, next + t * fetches * next_step, next_step);
+      }
+      finish_0(call, weights + p * PANEL, panel_c, tiles, t0 * MR, p * NR);
+    }
+}
+
+// Items of phase 1: row blocks of all tiles x chunks of 1 panels.
+constexpr int64_t CHUNKS = 1;
+inline int64_t tiles_per_block(const qcg_call* call) {
+  const int64_t tiles = tiles_of(call);
+  return tiles;
+}
+int64_t items(const qcg_call* call, uint32_t phase) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  return phase == 0 ? tiles : (tiles + block - 1) / block * CHUNKS;
+}
+int64_t shared_bytes(const qcg_call* call) {
+  return call->params[0] <= 0 ? 0 : tiles_of(call) * MR * (UNITS + 1) * 4;
+}
+int64_t scratch_bytes(const qcg_call* call) {
+  if (call->params[0] <= 0) return 0;
+  const int64_t product = tiles_per_block(call) * TILE * 4 * 1 + 4096;
+  return product > MR * UNITS * 4 ? product : MR * UNITS * 4;
+}
+void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  if (phase == 0) {
+    for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, tile, scratch);
+    return;
+  }
+  const int64_t tiles = tiles_of(call), block = tiles_per_block(call);
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t t0 = item / CHUNKS * block, chunk = item % CHUNKS;
+    const int64_t count = tiles - t0 < block ? tiles - t0 : block;
+    {
+      const int64_t p0 = (chunk - 0) * 1;
+      const int64_t p1 = p0 + 1 < 1 ? p0 + 1 : 1;
+      run_output_0(call, t0, count, p0, p1, (uint8_t*)scratch);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+extern const qcg_kernel golden __attribute__((visibility("default")));
+const qcg_kernel golden = {QCG_KERNEL_ABI, 2, items, shared_bytes, scratch_bytes, run};
+}
