@@ -60,8 +60,10 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
   k_iteration = !compute.tiles && mr * slices * nv > 8 && used_step <= 4 ? 4 : 8;
   k_iteration = std::max(k_iteration, units * compute.kd);
   ordered = panel.kind->is_shuffled() && compute.kd < 4;
-  x_group = pad_activations(panel.group_padded);
-  x_k = (panel.groups - 1) * x_group + pad_activations(panel.group_k(panel.groups - 1));
+  const int64_t step = pad_activations(1);
+  if (grouped && scales_weights && step % panel.group_padded == 0) groups_per_step = int(step / panel.group_padded);
+  x_group = groups_per_step > 1 ? panel.group_padded : pad_activations(panel.group_padded);
+  x_k = pad_activations((panel.groups - 1) * x_group + panel.group_k(panel.groups - 1));
 }
 
 int64_t GemmShape::pad_activations(int64_t k) const {
@@ -79,13 +81,13 @@ bool GemmShape::can_scale() const {
 
 int64_t GemmShape::block_k() const {
   if (candidate.kc <= 0 || candidate.kc >= panel.k_padded) return panel.k_padded;
-  const int64_t unit = by_groups ? panel.group_padded : pad_activations(kPadK);
+  const int64_t unit = by_groups ? panel.group_padded * groups_per_step : pad_activations(kPadK);
   return std::min(panel.k_padded, std::max(unit, candidate.kc / unit * unit));
 }
 
 int64_t GemmShape::block_units() const {
   const int64_t block = block_k();
-  return (by_groups ? (block + panel.group_padded - 1) / panel.group_padded * x_group : pad_activations(block)) /
+  return pad_activations(by_groups ? (block + panel.group_padded - 1) / panel.group_padded * x_group : block) /
          compute.kd;
 }
 

@@ -46,9 +46,10 @@ struct GemmShape {
   int used_step = 1;           // k of one step of weights, at least those of one instruction
   int units = 1;               // of one dot: the instruction's, or as many as divide every group
   int k_iteration = 8;         // k of one iteration of the inner loop
+  int groups_per_step = 1;     // of weights that are scaled before tiles multiply 16 units of them: these need not be of one group
   int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
 
-  // Tiles multiply 16 units at a time: activations of a group are padded to that with zeros, weights are not.
+  // Tiles multiply 16 units at a time: activations of groups that do not share them are padded to that with zeros, weights are not.
   int64_t pad_activations(int64_t k) const;
   // Units that so many k of a row are packed to.
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }

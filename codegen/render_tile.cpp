@@ -262,6 +262,7 @@ void add_tile_registers(const GemmShape& shape, V& out) {
   out["unpack"] = unpacked_rows(shape);
   out["has_tail"] = panel.group_padded % step != 0 || last % step != 0;
   out["units_per_count"] = shape.k_iteration / shape.compute.kd;
+  out["groups_per_step"] = shape.groups_per_step;
   out["packed_unit_bytes"] = panel.k_bytes(step) / 16;
   std::vector<V> tiles;
   for (const bool unpacks : {false, true}) {

@@ -84,8 +84,8 @@ QCG_INLINE vi bf16dot_scaled_f4x8u(const uint8_t* p, vi lowered) {
   return _mm512_subs_epu16(raised_e2m1_pairs<U, 0x40>(p), lowered);
 }
 
-// By numbers of e4m3, neither negative nor NaN, whose fraction is half of what is left: 1.5 s is not 1.5 and s in one sum of bits.
-// What its bits are above those of s is kept of a fraction of ones.
+// By s of e4m3, neither negative nor NaN. The bits of 1.5 s are not those of s and the fraction of 1.5 together: the table has
+// ones for that fraction, of which is kept what the bits of 1.5 s are above those of s.
 struct e4m3_scales {
   vi lowered, kept;
 };

@@ -31,6 +31,7 @@ constexpr SchemeCase kSchemeCases[] = {
     {Scheme::w4, DType::f32, DType::i8, 0, DType::f32},
     {Scheme::w4, DType::f32, DType::i8, 20, DType::f32},
     {Scheme::w4, DType::f16, DType::i8, 16, DType::f32},
+    {Scheme::w4, DType::bf16, DType::i8, 8, DType::bf16},
     {Scheme::da8w8, DType::i8, DType::i8, 0, DType::f32},
     {Scheme::da8w8, DType::u8, DType::i8, 0, DType::bf16},
     {Scheme::s8s8, DType::i8, DType::i8, 0, DType::i32},

@@ -60,7 +60,7 @@ inline int64_t units_of(int64_t g) {
   (void)g;
   return 4 * 4;
 }
-// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+// Weight units [0, rows) as rows of two B tiles.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
   for (int64_t r = 0; r < rows; r += 4) {
     vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_f4x8u<0>(w + r * 32 + 0));
@@ -72,7 +72,6 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
     vi_store((int32_t*)(b + r * 128 + 384), bf16dot_weight_f4x8u<3>(w + r * 32 + 0));
     vi_store((int32_t*)(b + r * 128 + 448), bf16dot_weight_f4x8u<3>(w + r * 32 + 64));
   }
-  tile_clear_rows(b, rows);
 }
 
 // The sums of one group, scaled, into c.
@@ -103,7 +102,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   // The next step is unpacked while the tiles of this one multiply.
   const auto unpack_next = [&](const uint8_t* step, int64_t units) {
     uint8_t* const at = buffers[turn ^= 1];
-    unpack_rows(at, step, units < 16 ? units : 16);
+    const int64_t rows = units < 16 ? units : 16;
+    unpack_rows(at, step, rows);
+    tile_clear_rows(at, rows);
     return (const uint8_t*)at;
   };
   const uint8_t* b = unpack_next(w + 128, units_of(g0));

@@ -1,6 +1,6 @@
-// qgemm_bf16_f4_g32_f32_n32_k64_16x32x8_amx_bf16
+// qgemm_bf16_f4_g16_f32_n32_k64_16x32x8_amx_bf16
 //
-// gemm f4 x=bf16 w=i8 k=64 group=32 scale=f8e4m3 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
+// gemm f4 x=bf16 w=i8 k=64 group=16 scale=f8e4m3 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
 // candidate: amx_bf16 16x32 scaled
 // weights: f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
 //
@@ -54,9 +54,9 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 
 inline int64_t units_of(int64_t g) {
   (void)g;
-  return 4 * 4;
+  return 2 * 4;
 }
-// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+// Weight units [0, rows) as rows of two B tiles.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, e4m3_scales s0, e4m3_scales s1) {
   for (int64_t r = 0; r < rows; r += 4) {
     vi_store((int32_t*)(b + r * 128 + 0), bf16dot_scaled_f4x8u<0>(w + r * 32 + 0, s0));
@@ -68,7 +68,6 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, e4m3_sca
     vi_store((int32_t*)(b + r * 128 + 384), bf16dot_scaled_f4x8u<3>(w + r * 32 + 0, s0));
     vi_store((int32_t*)(b + r * 128 + 448), bf16dot_scaled_f4x8u<3>(w + r * 32 + 64, s1));
   }
-  tile_clear_rows(b, rows);
 }
 
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
@@ -76,15 +75,25 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, e4m3_sca
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t g0, int64_t g1, bool first, const uint8_t* next, int64_t next_step) {
   alignas(64) uint8_t buffers[2][16 * 128];
   int turn = 0;
-  // The next step is unpacked while the tiles of this one multiply.
-  const auto unpack_next = [&](const uint8_t* step, int64_t units, const uint8_t* header) {
+  const auto unpack_group = [&](uint8_t* at, int64_t units) {
+    const uint8_t* const header = w;
     const e4m3_scales s0 = e4m3_scales_load((const uint8_t*)header + 0 * VL);
     const e4m3_scales s1 = e4m3_scales_load((const uint8_t*)header + 1 * VL);
+    unpack_rows(at, w + 32, units, s0, s1);
+    w += 32 + units * 32;
+  };
+  // The next step, of 2 groups, is unpacked while the tiles of this one multiply.
+  const auto unpack_next = [&](int64_t g) {
     uint8_t* const at = buffers[turn ^= 1];
-    unpack_rows(at, step, units < 16 ? units : 16, s0, s1);
+    int64_t rows = 0;
+    for (const int64_t end = g + 2 < g1 ? g + 2 : g1; g < end; ++g) {
+      unpack_group(at + rows * 128, units_of(g));
+      rows += units_of(g);
+    }
+    tile_clear_rows(at, rows);
     return (const uint8_t*)at;
   };
-  const uint8_t* b = unpack_next(w + 32, units_of(g0), w);
+  const uint8_t* b = unpack_next(g0);
   if (first) {
     tile_zero<0>();
     tile_zero<1>();
@@ -92,25 +101,17 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     tile_load<0>(c + 0, NR * 4);
     tile_load<1>(c + 64, NR * 4);
   }
-  for (int64_t g = g0; g < g1; ++g) {
-    const uint8_t* const header = w;
-    w += 32;
-    const int64_t units = units_of(g);
-    for (int64_t u = 0; u < units; u += 16) {
-      for (int f = 0; f < 8; ++f, next += next_step) {
-        __builtin_prefetch(next);
-      }
-      tile_load<4>(x + 0, 64);
-      tile_load<6>(b, 128);
-      tile_load<7>(b + 64, 128);
-      tile_dp_bf16<0, 4, 6>();
-      tile_dp_bf16<1, 4, 7>();
-      x += 16 * MR;
-      w += 512;
-      if (u + 16 < units) b = unpack_next(w, units - u - 16, header);
+  for (int64_t g = g0; g < g1; g += 2) {
+    for (int f = 0; f < 8; ++f, next += next_step) {
+      __builtin_prefetch(next);
     }
-    w -= ((units + 15) / 16 * 16 - units) * 32;  // a last step may be a part
-    if (g + 1 < g1) b = unpack_next(w + 32, units_of(g + 1), w);
+    tile_load<4>(x + 0, 64);
+    tile_load<6>(b, 128);
+    tile_load<7>(b + 64, 128);
+    tile_dp_bf16<0, 4, 6>();
+    tile_dp_bf16<1, 4, 7>();
+    x += 16 * MR;
+    if (g + 2 < g1) b = unpack_next(g + 2);
   }
   tile_store<0>(c + 0, NR * 4);
   tile_store<1>(c + 64, NR * 4);
@@ -140,7 +141,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
 
 // Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
 void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
-  constexpr int64_t SEGMENTS = 1, SEGMENT = 1728, PANEL = SEGMENTS * SEGMENT;
+  constexpr int64_t SEGMENTS = 1, SEGMENT = 1792, PANEL = SEGMENTS * SEGMENT;
   const uint8_t* const weights = (const uint8_t*)call->args[1].data + 0;
   const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
     for (int64_t p = p0; p < p1; ++p) {
@@ -148,10 +149,10 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
       for (int64_t j = 0; j < SEGMENTS; ++j) {
         const uint8_t* const w = weights + p * PANEL + j * SEGMENT;
         const uint8_t* const next = w + SEGMENT;
-        constexpr int64_t count = 2;
+        constexpr int64_t count = 4;
         // Each row tile fetches its share of the next block of weights.
-        const int64_t fetches = count * 8;
-        const int64_t next_step = (544 * count + tiles * fetches - 1) / (tiles * fetches);
+        const int64_t fetches = count * 4;
+        const int64_t next_step = (288 * count + tiles * fetches - 1) / (tiles * fetches);
         for (int64_t t = 0; t < tiles; ++t)
           multiply_tile(w, x + t * (UNITS * MR), panel_c + (j * tiles + t) * TILE * 4, 0, count, true, next + t * fetches * next_step, next_step);
       }

@@ -56,7 +56,7 @@ inline int64_t units_of(int64_t g) {
   (void)g;
   return 4 * 4;
 }
-// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+// Weight units [0, rows) as rows of two B tiles.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, vi s0, vi s1) {
   for (int64_t r = 0; r < rows; r += 4) {
     vi_store((int32_t*)(b + r * 128 + 0), bf16dot_scaled_f4x8u<0>(w + r * 32 + 0, s0));
@@ -68,7 +68,6 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, vi s0, v
     vi_store((int32_t*)(b + r * 128 + 384), bf16dot_scaled_f4x8u<3>(w + r * 32 + 0, s0));
     vi_store((int32_t*)(b + r * 128 + 448), bf16dot_scaled_f4x8u<3>(w + r * 32 + 64, s1));
   }
-  tile_clear_rows(b, rows);
 }
 
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
@@ -81,7 +80,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
     const vi s0 = exponents_load((const uint8_t*)header + 0 * VL);
     const vi s1 = exponents_load((const uint8_t*)header + 1 * VL);
     uint8_t* const at = buffers[turn ^= 1];
-    unpack_rows(at, step, units < 16 ? units : 16, s0, s1);
+    const int64_t rows = units < 16 ? units : 16;
+    unpack_rows(at, step, rows, s0, s1);
+    tile_clear_rows(at, rows);
     return (const uint8_t*)at;
   };
   const uint8_t* b = unpack_next(w + 32, units_of(g0), w);

@@ -46,7 +46,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
   }
 }
 
-// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+// Weight units [0, rows) as rows of two B tiles.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
   for (int64_t r = 0; r < rows; r += 2) {
     vi_store((int32_t*)(b + r * 128 + 0), bf16dot_weight_e4m3x4r<0>(w + r * 64 + 0));
@@ -54,7 +54,6 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows) {
     vi_store((int32_t*)(b + r * 128 + 128), bf16dot_weight_e4m3x4r<1>(w + r * 64 + 0));
     vi_store((int32_t*)(b + r * 128 + 192), bf16dot_weight_e4m3x4r<1>(w + r * 64 + 64));
   }
-  tile_clear_rows(b, rows);
 }
 
 // One tile of results: c[MR][NR] (+)= weights of one block of K x packed activations. Counts are of 8 k.
@@ -64,7 +63,9 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   // The next step is unpacked while the tiles of this one multiply.
   const auto unpack_next = [&](const uint8_t* step, int64_t units) {
     uint8_t* const at = buffers[turn ^= 1];
-    unpack_rows(at, step, units < 16 ? units : 16);
+    const int64_t rows = units < 16 ? units : 16;
+    unpack_rows(at, step, rows);
+    tile_clear_rows(at, rows);
     return (const uint8_t*)at;
   };
   const uint8_t* b = unpack_next(w, count * 4);

@@ -56,7 +56,7 @@ inline int64_t units_of(int64_t g) {
   (void)g;
   return 4 * 4;
 }
-// Weight units [0, rows) as rows of two B tiles, zeros behind them.
+// Weight units [0, rows) as rows of two B tiles.
 QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, vf s0, vf s1) {
   for (int64_t r = 0; r < rows; r += 4) {
     vi_store((int32_t*)(b + r * 128 + 0), bf16dot_round(v_mul(fma_weight_n4x8<0>(w + r * 32 + 0), s0), v_mul(fma_weight_n4x8<4>(w + r * 32 + 0), s0)));
@@ -68,7 +68,6 @@ QCG_INLINE void unpack_rows(uint8_t* b, const uint8_t* w, int64_t rows, vf s0, v
     vi_store((int32_t*)(b + r * 128 + 384), bf16dot_round(v_mul(fma_weight_n4x8<3>(w + r * 32 + 0), s0), v_mul(fma_weight_n4x8<7>(w + r * 32 + 0), s0)));
     vi_store((int32_t*)(b + r * 128 + 448), bf16dot_round(v_mul(fma_weight_n4x8<3>(w + r * 32 + 64), s1), v_mul(fma_weight_n4x8<7>(w + r * 32 + 64), s1)));
   }
-  tile_clear_rows(b, rows);
 }
 
 // Counts of 8 k that the groups [g0, g1) of an unpacked block have together, each padded with zeros to whole tiles.
@@ -90,10 +89,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   {
     const int64_t units = count * 4;
     for (int64_t u = 0; u < units; u += 16) {
+      const uint8_t* const b = w;
       for (int f = 0; f < 8; ++f, next += next_step) {
         __builtin_prefetch(next);
       }
-      const uint8_t* const b = w;
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
       tile_load<7>(b + 64, 128);
@@ -116,7 +115,9 @@ __attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w
     const vf s1 = v_load_f32((const float*)header + 1 * VL);
     uint8_t* const at = to;
     to += 16 * 128;
-    unpack_rows(at, step, units < 16 ? units : 16, s0, s1);
+    const int64_t rows = units < 16 ? units : 16;
+    unpack_rows(at, step, rows, s0, s1);
+    tile_clear_rows(at, rows);
     return (const uint8_t*)at;
   };
   const uint8_t* b = unpack_next(w + 128, units_of(g0), w);

@@ -60,10 +60,10 @@ __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x
   {
     const int64_t units = count * 2;
     for (int64_t u = 0; u < units; u += 16) {
+      const uint8_t* const b = w;
       for (int f = 0; f < 16; ++f, next += next_step) {
         __builtin_prefetch(next);
       }
-      const uint8_t* const b = w;
       tile_load<4>(x + 0, 64);
       tile_load<6>(b, 128);
       tile_load<7>(b + 64, 128);

@@ -1,6 +1,6 @@
-// qgemm_bf16_f4_g32_f32_n32_k64_1x32x8_avx512bf16_dot
+// qgemm_bf16_f4_g16_f32_n32_k64_1x32x8_avx512bf16_dot
 //
-// gemm f4 x=bf16 w=i8 k=64 group=32 scale=f8e4m3 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
+// gemm f4 x=bf16 w=i8 k=64 group=16 scale=f8e4m3 k_segments=64 segment(32) output(f32 32 = acc0) m=0..
 // candidate: avx512bf16_dot 1x32 prefetch=2048 unpacked block scaled
 // weights: f4 packed as [K/8][nr][8] e2m1: byte j of a dword has k = j (low nibble) and 4 + j (high), panels of 32 columns
 //
@@ -63,7 +63,7 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 // Iterations that the groups [g0, g1) of an unpacked block have together.
 inline int64_t steps_of(int64_t g0, int64_t g1) {
   int64_t steps = 0;
-  for (int64_t g = g0; g < g1; ++g) steps += 4;
+  for (int64_t g = g0; g < g1; ++g) steps += 2;
   return steps;
 }
 
@@ -155,7 +155,7 @@ __attribute__((noinline)) void unpack_and_multiply(uint8_t* to, const uint8_t* w
     const e4m3_scales s0 = e4m3_scales_load((const uint8_t*)header + 0 * VL);
     const e4m3_scales s1 = e4m3_scales_load((const uint8_t*)header + 1 * VL);
     w += 32;
-    for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < 2; ++i) {
       {
         __builtin_prefetch(w + 2048, 0, 3);
         const auto u0_0 = bf16dot_scaled_f4x8u<0>(w + 0, s0);
@@ -254,7 +254,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
 
 // Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
 void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
-  constexpr int64_t SEGMENTS = 1, SEGMENT = 1728, PANEL = SEGMENTS * SEGMENT;
+  constexpr int64_t SEGMENTS = 1, SEGMENT = 1792, PANEL = SEGMENTS * SEGMENT;
   const uint8_t* const weights = (const uint8_t*)call->args[1].data + 0;
   const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
     for (int64_t p = p0; p < p1; ++p) {
@@ -262,10 +262,10 @@ void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, i
       for (int64_t j = 0; j < SEGMENTS; ++j) {
         const uint8_t* const w = weights + p * PANEL + j * SEGMENT;
         const uint8_t* const next = w + SEGMENT;
-        constexpr int64_t count = 2;
+        constexpr int64_t count = 4;
         // Each row tile fetches its share of the next block of weights.
-        const int64_t fetches = count * 8;
-        const int64_t next_step = (544 * count + tiles * fetches - 1) / (tiles * fetches);
+        const int64_t fetches = count * 4;
+        const int64_t next_step = (288 * count + tiles * fetches - 1) / (tiles * fetches);
         uint8_t* const block = c + tiles * TILE * 4 * 1;
         const int64_t block_steps = steps_of(0, count);
         for (int64_t t = 0; t < tiles; ++t)
