@@ -14,6 +14,9 @@ Status check_product_dtype(const Node& node, DType dtype) {
                             "convert the model and its inputs to f32, bf16 or f16 (model.float()) and export it again");
 }
 
+// Products of int8 that int32 holds the sum of, whatever they are: 2^31 / 128 / 128 less one.
+constexpr int64_t kLongestIntegerSum = 131071;
+
 }  // namespace
 
 // mm, bmm, matmul and linear of two activations: neither side is a constant that could be packed.
@@ -23,6 +26,12 @@ Status Planner::lower_matmul(const Node& node) {
   const ValueId a = node.tensor(linear ? "input" : "self");
   const ValueId b = node.tensor(linear ? "weight" : op == "aten.matmul.default" ? "other" : "mat2");
   const size_t rank = graph_.value(a).shape.size();
+  if (const Dim& k = graph_.value(a).shape.back();
+      op == "aten._int_mm.default" && k.is_constant() && k.constant() > kLongestIntegerSum)
+    return Error::unsupported(
+        node.where,
+        fmt::format("{} ({}): sums of {} products could overflow int32", join_names(node.origins), op, k.constant()),
+        fmt::format("split it along K into products of at most {}, and add those", kLongestIntegerSum));
   if (!(linear || mm || bmm || op == "aten.matmul.default") || graph_.value(b).shape.size() < 2 || rank < 2 ||
       (linear && node.tensor("bias") != kNoValue))
     return Error::unsupported(node.where, fmt::format("{} of these operands has no lowering", op),

@@ -118,6 +118,21 @@ TEST_CASE("a product over no elements is its bias, or zero") {
   CHECK_MESSAGE(product.status == 0, product.out << product.err);
 }
 
+TEST_CASE("a product of integers whose sums could overflow is refused for that") {
+  const auto run = [](int k) {
+    const std::string size = std::to_string(k);
+    return run_on("param @w: i8[" + size + ", 2]\ngraph(%x: i8[17, " + size +
+                      "]) {\n  %y = aten._int_mm.default(%x, @w) : i32[17, 2]\n  return %y\n}\n",
+                  {"check", "--weights", "random:1"});
+  };
+  const Run refused = run(131072);
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("sums of 131072 products could overflow int32") != std::string::npos, refused.err);
+  CHECK(refused.err.find("at most 131071") != std::string::npos);
+  const Run taken = run(131071);
+  CHECK_MESSAGE(taken.status == 0, taken.err);
+}
+
 TEST_CASE("the extreme of no elements is refused, or not read where only the run knows") {
   const Run refused =
       run_on("graph(%x: i32[4, 0]) {\n  %y = aten.amax.default(%x, dim = [1]) : i32[4]\n  return %y\n}\n", {"check"});

@@ -53,20 +53,27 @@ TEST_CASE("4-bit floats become f4 and nf4") {
   }
 }
 
-TEST_CASE("mxfp4 under a dynamically quantized activation is da8f4") {
-  Graph graph = parse(
-      "param @p: u8[24, 32]\nparam @s: u8[24, 2]\ngraph(%x: f32[3, 64]) {\n"
-      "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], "
-      "target_dtype = i8, "
-      "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[3, 1], i8[3, 1]\n"
-      "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype = "
-      "i8) : i8[3, 64]\n"
-      "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype = "
-      "i8) : f32[3, 64]\n"
-      "  %w = qcg.dequantize_4bit(@p, @s, format = \"mxfp4\", shape = [24, 64]) : f32[24, 64]\n"
-      "  %y = aten.linear.default(%d, %w) : f32[3, 24]\n  return %y\n}\n");
-  bind_random(graph, 3);
-  recognized(std::move(graph), "da8f4");
+TEST_CASE("mxfp4 and nvfp4 under a dynamically quantized activation are da8f4") {
+  const std::pair<std::string, std::string> formats[] = {
+      {"u8[24, 2]", "format = \"mxfp4\", shape = [24, 64]"},
+      {"f8e4m3[24, 4]", "format = \"nvfp4\", shape = [24, 64], global_scale = @g"}};
+  for (const auto& [scales, arguments] : formats) {
+    Graph graph = parse(
+        "param @p: u8[24, 32]\nparam @s: " + scales +
+        "\nparam @g: f32[1]\nparam @b: f32[24]\ngraph(%x: f32[3, 64]) {\n"
+        "  %s0, %z0 = torchao.choose_qparams_affine.default(%x, mapping_type = \"ASYMMETRIC\", block_size = [1, 64], "
+        "target_dtype = i8, "
+        "scale_dtype = f32, zero_point_dtype = i8, keepdim = true) : f32[3, 1], i8[3, 1]\n"
+        "  %q = torchao.quantize_affine.default(%x, block_size = [1, 64], scale = %s0, zero_point = %z0, output_dtype "
+        "= i8) : i8[3, 64]\n"
+        "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 64], scale = %s0, zero_point = %z0, input_dtype "
+        "= i8) : f32[3, 64]\n"
+        "  %w = qcg.dequantize_4bit(@p, @s, " +
+        arguments + ") : f32[24, 64]\n  %y = aten.linear.default(%d, %w, @b) : f32[3, 24]\n  return %y\n}\n");
+    bind_random(graph, 3);
+    INFO(arguments);
+    recognized(std::move(graph), "da8f4");
+  }
 }
 
 TEST_CASE(
