@@ -105,7 +105,6 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
     if (shape.rounded && panel.has_offset) vectors.push_back(V(fmt::format("o{}", v)));
   }
   out["unpack_vectors"] = V::from_items(std::move(vectors));
-  out["unpack_vector_type"] = shape.looks_up_scaled() ? out["scale_vector"] : V("vf");
   out["zeros_in_header"] = panel.zeros_in_header;
   out["header_bytes"] = panel.header_bytes;
   out["group_steps"] = shape.group_steps();
