@@ -210,6 +210,11 @@ class Decomposer : OpEmitter {
     return out;
   }
 
+  // Over each block; blocks of one element are their own extremes (an empty list of axes means all of them).
+  ValueId reduce(std::string_view name, ValueId x, const Blocks& b) {
+    return b.reduced.empty() ? x : op(name, {{"self", x}, {"dim", b.reduced}, {"keepdim", true}});
+  }
+
   struct Limits {
     double low, high;
   };
@@ -248,7 +253,7 @@ class Decomposer : OpEmitter {
     auto b = blocks("tensor");
     if (!b) return 0;
     const ValueId sizes = unary("aten.abs.default", reshape(like_.tensor("tensor"), b->cut));
-    ValueId widest = op("aten.amax.default", {{"self", sizes}, {"dim", b->reduced}, {"keepdim", true}});
+    ValueId widest = reduce("aten.amax.default", sizes, *b);
     if (!like_.arg("hp_value_lb").is_none() || !like_.arg("hp_value_ub").is_none())
       widest = clamp(widest, like_.arg("hp_value_lb"), like_.arg("hp_value_ub"));
     const DType dtype = *like_.arg("float8_dtype").get<DType>();
@@ -262,9 +267,7 @@ class Decomposer : OpEmitter {
     const DType* target = like_.arg("target_dtype").get<DType>();
     const Limits range = limits(target ? *target : DType::i8);
     const ValueId x = reshape(like_.tensor("input"), b->cut);
-    auto extreme = [&](std::string_view name) {
-      return op(name, {{"self", x}, {"dim", b->reduced}, {"keepdim", true}});
-    };
+    auto extreme = [&](std::string_view name) { return reduce(name, x, *b); };
     const ValueId low = op("aten.clamp_max.default", {{"self", extreme("aten.amin.default")}, {"max", 0.0}});
     const ValueId high = op("aten.clamp_min.default", {{"self", extreme("aten.amax.default")}, {"min", 0.0}});
     const ValueId scale = clamp_to_eps(choose_scale(mapping ? *mapping : "", low, high, range));

@@ -38,7 +38,9 @@ Pattern shifted_int_mm_pattern() {
 // The exact product, shifted or not, times the scales of rows.
 Pattern scaled_int_mm() {
   Pattern product = either(once(shifted_int_mm_pattern()), int_mm_of(any("q")));
-  return maybe_rows(once(mul(maybe_rows(std::move(product)), any("first"))));
+  Pattern scaled = once(mul(maybe_rows(std::move(product)), any("first")));
+  scaled.name = "scaled";
+  return maybe_rows(std::move(scaled));
 }
 
 Pattern dynamic_int_mm_pattern() { return mul(scaled_int_mm(), any("second")); }
@@ -56,6 +58,20 @@ Pattern with_zero_points_pattern() {
 DType dtype_of_other(const Graph& graph, const Node& mul, ValueId factor) {
   const ValueId self = mul.tensor("self");
   return graph.value(self == factor ? mul.tensor("other") : self).dtype;
+}
+
+// Whether the exact sum is rounded, or wraps, before it is scaled.
+bool rounds_sum(const Graph& graph, const Match& m) {
+  const Node& scaled = *producer_of(graph, m.value("scaled"));
+  const ValueId self = scaled.tensor("self");
+  ValueId sum = self == m.value("first") ? scaled.tensor("other") : self;
+  for (const Node* node = producer_of(graph, sum); node && node->op->role != OpRole::matmul;
+       node = producer_of(graph, sum)) {
+    if (dtype_bytes(graph.value(sum).dtype) < sizeof(int32_t)) return true;
+    if (!is_op(*node, "aten.to.dtype") && !is_row_view(graph, *node)) return false;
+    sum = node->tensor("self");
+  }
+  return false;
 }
 
 // Is this the sum over K of the weight [N, K], exact, whatever it was cast to?
@@ -100,6 +116,7 @@ Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
   if (!take_quantized_rows(graph, m.value("q"), spec)) return Outcome::miss("the activation is not quantized per row");
   if (spec.x_zero != kNoValue) return Outcome::miss("the activation has zero points, but nothing compensates for them");
   if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
+  if (rounds_sum(graph, m)) return Outcome::miss("the integer product is rounded before it is scaled");
   ValueId first = m.value("first"), second = m.value("second");
   if (under_rows(graph, first) != spec.x_scale) std::swap(first, second);
   else spec.product = dtype_of_other(graph, graph.nodes[m.nodes().back()], second);
@@ -113,6 +130,7 @@ Outcome build_with_zero_points(Graph& graph, const Match& m) {
   LinearSpec spec{.scheme = Scheme::da8w8};
   if (!take_quantized_rows(graph, m.value("q"), spec)) return Outcome::miss("the activation is not quantized per row");
   if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
+  if (rounds_sum(graph, m)) return Outcome::miss("the integer product is rounded before it is scaled");
   ValueId zero = m.value("zero"), zero_scale = m.value("zero_scale");
   if (under_rows(graph, zero) == spec.x_scale) std::swap(zero, zero_scale);
   if (under_rows(graph, m.value("first")) != spec.x_scale || under_rows(graph, zero_scale) != spec.x_scale)

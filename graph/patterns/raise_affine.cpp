@@ -210,7 +210,8 @@ class Raiser {
     static const Pattern kPattern = dequantized();
     auto m = match(kPattern, id);
     const Node* quantize = m ? producer_if(graph_, m->value("q"), "torchao.quantize_affine.default") : nullptr;
-    if (!quantize || quantize->tensor("scale") != m->value("scale") || !is_zero_point(*quantize, m->value("zero")))
+    if (!quantize || quantize->tensor("scale") != m->value("scale") || !is_zero_point(*quantize, m->value("zero")) ||
+        !broadcasts_over_blocks(*quantize, m->value("scale")) || !broadcasts_over_blocks(*quantize, m->value("zero")))
       return false;
     const Node q = *quantize;
     const ValueId out = graph_.nodes[id].outputs[0];
@@ -219,6 +220,16 @@ class Raiser {
     dequantize(id, m->value("q"), q.arg("block_size"), m->value("scale"), q.tensor("zero_point"), q.arg("quant_min"),
                q.arg("quant_max"));
     return true;
+  }
+
+  // Arithmetic gives each block its own number: [M, 1] beside blocks [1, K] of [M, K]; [M] would be one per column.
+  bool broadcasts_over_blocks(const Node& quantize, ValueId numbers) const {
+    const Shape &shape = graph_.value(quantize.tensor("input")).shape, &have = graph_.value(numbers).shape;
+    if (product(have).is_constant(1)) return true;
+    const auto& block = *quantize.arg("block_size").get<std::vector<Dim>>();
+    Shape want;
+    for (size_t i = 0; i < shape.size(); ++i) want.push_back(block[i] == shape[i] ? Dim(1) : shape[i]);
+    return have == want;
   }
 
   // The quantization's own, or the 0 in whose place a symmetric one was given the zero point that it chose.

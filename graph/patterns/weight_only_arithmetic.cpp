@@ -163,6 +163,7 @@ class ArithmeticReader {
     if (!difference && !quotient && !(is_constant(outer) && elements(outer) <= elements(inner)))
       std::swap(inner, outer);
     if (!inner.get<ValueId>() || (!is_wide(dtype) && !fits_byte(inner, outer, difference, dtype))) return false;
+    if (graph_.value(*inner.get<ValueId>()).shape != graph_.value(node.outputs[0]).shape) return false;  // repeated codes
     auto term = read_term(outer, node);
     if (!term) return false;
     next = *inner.get<ValueId>();

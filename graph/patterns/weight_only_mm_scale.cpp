@@ -6,7 +6,8 @@
 //   %mul = aten.mul.Tensor(%mm, %scale)   %scale: flatten(to(@s [N, 1], bf16))
 //
 // An e4m3 or e5m2 weight is scheme f8 in the same way, and one scale for all channels is N equal ones.
-// The rounding of %mm to bf16 is not kept: s_n * sum x*w is the meaning (one rounding, at the end).
+// s_n * sum x*w is the meaning, rounded once, at the end. The rounding of %mm to bf16 is kept where it decides a step, or
+// where a wider result shows it.
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
@@ -22,6 +23,7 @@ Outcome build_mm_scale(Graph& graph, const Match& m) {
   if (!scheme) return {};  // a dense weight in another dtype: dense_linear
   if (gemm.bias != kNoValue || gemm.alpha != 1) return Outcome::miss("a bias is added before the scale");
   LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, m.value("w"), gemm.weight_kn), .scheme = *scheme};
+  spec.product = graph.value(gemm.x).dtype;
   if (!is_compute_float(graph.value(gemm.x).dtype)) return Outcome::miss("the activation is not floating point");
   if (spec.weight == kNoValue) return Outcome::miss("the weight is not one matrix");
   const int64_t n = graph.value(spec.weight).data.shape[0];
