@@ -36,10 +36,10 @@ inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, uint64_t se
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
-// Every symbol is 3, or the nearest value its range allows.
-inline std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed) {
+// Every symbol is `size`, or the nearest value its range allows.
+inline std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed, int64_t size = 3) {
   SymbolValues values;
-  for (const Symbol& s : graph.symbols) values[s.name] = std::clamp<int64_t>(3, s.min, s.max);
+  for (const Symbol& s : graph.symbols) values[s.name] = std::clamp(size, s.min, s.max);
   std::vector<Tensor> inputs;
   for (ValueId id : graph.inputs) {
     auto shape = evaluate(graph.value(id).shape, values);
