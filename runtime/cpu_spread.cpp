@@ -1,44 +1,54 @@
 #include "runtime/cpu_spread.h"
 
-#include <vector>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/affinity.h"
 
 namespace qcg {
-namespace {
 
-// Moving costs some 50 us, and where the other CPUs are busy the system may undo it.
-constexpr std::chrono::milliseconds kRest{10};
+CpuSpread::CpuSpread(int threads)
+    : threads_(threads),
+      cpus_(static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)))),
+      seats_(std::make_unique<Seat[]>(static_cast<size_t>(threads))),
+      first_(std::make_unique<std::atomic<int>[]>(static_cast<size_t>(cpus_))) {
+  for (int cpu = 0; cpu < cpus_; ++cpu) first_[static_cast<size_t>(cpu)] = 0;
+}
 
-}  // namespace
-
-CpuSpread::CpuSpread(int threads) : threads_(threads), seats_(std::make_unique<Seat[]>(static_cast<size_t>(threads))) {}
-
-bool CpuSpread::is_taken(int cpu, int thread) const {
-  for (int t = 0; t < thread; ++t)
-    if (seats_[static_cast<size_t>(t)].cpu.load(std::memory_order_relaxed) == cpu) return true;
+bool CpuSpread::shares(int thread, int cpu) {
+  if (cpu < 0 || cpu >= cpus_) return false;
+  std::atomic<int>& seat = seats_[static_cast<size_t>(thread)].cpu;
+  if (seat.load(std::memory_order_relaxed) != cpu) seat.store(cpu, std::memory_order_relaxed);
+  std::atomic<int>& first = first_[static_cast<size_t>(cpu)];
+  const int before = first.load(std::memory_order_relaxed);
+  if (before == thread) return false;
+  if (before < thread && seats_[static_cast<size_t>(before)].cpu.load(std::memory_order_relaxed) == cpu) return true;
+  first.store(thread, std::memory_order_relaxed);
   return false;
 }
 
-void CpuSpread::arrive(int thread) {
+bool CpuSpread::leaves(int thread, Clock::time_point now) {
+  constexpr std::chrono::milliseconds kRest{10};
   Seat& seat = seats_[static_cast<size_t>(thread)];
-  const int cpu = sched_getcpu();
-  if (seat.cpu.load(std::memory_order_relaxed) != cpu) seat.cpu.store(cpu, std::memory_order_relaxed);
-  if (is_taken(cpu, thread)) step_aside(thread);
+  if (now - seat.left < kRest) return false;
+  seat.left = now;
+  return true;
 }
 
-void CpuSpread::step_aside(int thread) {
-  Seat& seat = seats_[static_cast<size_t>(thread)];
-  const auto now = std::chrono::steady_clock::now();
-  if (now - seat.left < kRest) return;
-  seat.left = now;
-  std::vector<int> taken;
-  for (int t = 0; t < threads_; ++t)
-    taken.push_back(seats_[static_cast<size_t>(t)].cpu.load(std::memory_order_relaxed));
+std::vector<int> CpuSpread::taken() const {
+  std::vector<int> cpus;
+  for (int t = 0; t < threads_; ++t) cpus.push_back(seats_[static_cast<size_t>(t)].cpu.load(std::memory_order_relaxed));
+  return cpus;
+}
+
+void CpuSpread::arrive(int thread) {
+  if (!shares(thread, sched_getcpu()) || !leaves(thread, Clock::now())) return;
   const Affinity all;
-  const Affinity free = all.without(taken);
+  const Affinity free = all.without(taken());
   if (free.count() == 0 || !free.set()) return;
-  seat.cpu.store(sched_getcpu(), std::memory_order_relaxed);
+  shares(thread, sched_getcpu());
   all.set();
 }
 

@@ -41,6 +41,30 @@ bool is_alone(const char* what) {
 
 }  // namespace
 
+TEST_CASE("of threads on one CPU those after the first should leave, and not twice within 10 ms") {
+  if (is_alone("all threads are on it")) return;
+  CpuSpread spread(4);
+  CHECK(!spread.shares(0, 0));
+  CHECK(!spread.shares(1, 1));
+  CHECK(spread.shares(2, 0));
+  CHECK(spread.shares(3, 0));
+  CHECK(spread.taken() == std::vector<int>{0, 1, 0, 0});
+  CHECK(!spread.shares(0, 1));  // it goes before thread 1, who was there
+  CHECK(spread.shares(1, 1));
+  CHECK(!spread.shares(2, 0));  // which thread 0 has left
+  CHECK(spread.shares(3, 0));
+  CHECK(!spread.shares(1, 0));
+  CHECK(spread.shares(2, 0));
+  CHECK(!spread.shares(2, -1));       // the system did not say
+  CHECK(!spread.shares(2, 1 << 20));  // a CPU that came later
+
+  const auto start = CpuSpread::Clock::time_point() + std::chrono::hours(1);
+  CHECK(spread.leaves(1, start));
+  CHECK(!spread.leaves(1, start + std::chrono::milliseconds(9)));
+  CHECK(spread.leaves(2, start));
+  CHECK(spread.leaves(1, start + std::chrono::milliseconds(10)));
+}
+
 TEST_CASE("a thread leaves the CPU where one of smaller index was seen, its mask does not change") {
   if (is_alone("nowhere to step aside to")) return;
   std::thread([] {
