@@ -7,6 +7,8 @@
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
+#include "runtime/memory.h"
+#include "runtime/program.h"
 
 namespace qcg {
 
@@ -18,6 +20,22 @@ std::string default_output(const std::string& input) {
 
 // --tune=fast times the widest ranges below their probe: the m that was timed is what a figure belongs to.
 int64_t timed_m(const KernelReport& k) { return k.record.median_s > 0 && k.record.m > 0 ? k.record.m : k.m_probe; }
+
+// What a run's temporaries take where every symbol has its least, and where it has its greatest value; null: more than
+// there can be.
+nlohmann::json arena_json(const std::string& program) {
+  const auto text = read_program_file(program + "/manifest.json");
+  const auto manifest = text.ok() ? parse_program_manifest(*text) : Result<ProgramManifest>(text.error());
+  if (!manifest.ok()) return nullptr;
+  std::vector<int64_t> least, most;
+  for (const ProgramManifest::Symbol& symbol : manifest->symbols)
+    least.push_back(symbol.min), most.push_back(symbol.max);
+  const auto bytes = [&](const std::vector<int64_t>& values) {
+    const auto found = arena_bytes(*manifest, values);
+    return found.ok() ? nlohmann::json(*found) : nlohmann::json();
+  };
+  return {{"least", bytes(least)}, {"most", bytes(most)}};
+}
 
 nlohmann::json report_json(const CompileReport& report) {
   nlohmann::json kernels = nlohmann::json::array();
@@ -44,6 +62,7 @@ nlohmann::json report_json(const CompileReport& report) {
           {"build_s", report.build_s},         {"tune_s", report.tune_s},
           {"target", report.target},           {"threads", report.threads},
           {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
+          {"arena_bytes", arena_json(report.program)},
           {"notes", report.notes},             {"warnings", report.warnings},
           {"passes", passes_json(report.passes)}, {"misses", report.misses}};
 }

@@ -46,7 +46,7 @@ int run_run(const Session& session, const RunFlags& flags) {
   if (session.json) {
     print_json({{"wall_s", wall}, {"median_us", quantile(.5) * 1e6}, {"p10_us", quantile(.1) * 1e6},
                 {"p90_us", quantile(.9) * 1e6}, {"threads", loaded->context->threads()}, {"runs", samples.size()},
-                {"outputs", io->describe_outputs()}});
+                {"arena_bytes", loaded->context->arena_bytes()}, {"outputs", io->describe_outputs()}});
   } else if (session.verbosity >= 0) {
     show("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), loaded->context->threads(),
          format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));

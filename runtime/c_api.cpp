@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include <cstddef>
 #include <cstdio>
 #include <memory>
@@ -16,6 +18,7 @@ struct qcg_program {
 };
 
 struct qcg_context {
+  std::shared_ptr<const Program> program;
   std::unique_ptr<Context> context;
   std::vector<TensorView> inputs, outputs;  // kept between runs: no allocation per call
 };
@@ -45,7 +48,7 @@ qcg_status status_of(ErrorCode code) {
 
 // Runs a function that returns Status; nothing it throws gets out.
 template <class Fn>
-qcg_status guard(Fn fn) noexcept {
+qcg_status to_status(Fn& fn) noexcept {
   try {
     const Status status = fn();
     if (status.ok()) return QCG_OK;
@@ -58,6 +61,29 @@ qcg_status guard(Fn fn) noexcept {
     std::snprintf(last_error, sizeof last_error, "error[Internal]: unexpected exception");
     return QCG_ERROR_INTERNAL;
   }
+}
+
+// Runs `fn` while the calling thread cannot be cancelled: a cancellation is an exception that must not be caught, and the
+// locks of the pool would stay taken. A cancellation that was asked for meanwhile takes effect after the call: with
+// asynchronous cancellation in the last line, so this function must have nothing to destroy and must not be noexcept.
+template <class Fn>
+auto without_cancellation(Fn fn) {
+  int before = PTHREAD_CANCEL_ENABLE;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  const auto result = fn();
+  pthread_setcancelstate(before, nullptr);
+  return result;
+}
+
+template <class Fn>
+qcg_status guard(Fn fn) {
+  return without_cancellation([&] { return to_status(fn); });
+}
+
+// Destructors join threads and unload libraries.
+template <class T>
+void free_handle(T* handle) {
+  without_cancellation([&] { return delete handle, 0; });
 }
 
 Error bad_argument(const char* name, const char* message) { return Error::bad_input(name, message, "see qcodegen.h"); }
@@ -76,9 +102,12 @@ Result<DType> from_c(qcg_dtype dtype, const std::string& where) {
                             "see qcg_input_info for the dtypes of this program");
 }
 
-Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, std::vector<TensorView>& views) {
+// Reads no tensor unless their number is right: a caller with another number may have another array in mind.
+Status to_views(const qcg_dltensor* tensors, int32_t count, size_t wanted, const char* what,
+                std::vector<TensorView>& views) {
   constexpr int32_t kCpu = 1, kCudaHost = 3;
   if (count < 0 || (count > 0 && tensors == nullptr)) return bad_argument(what, "is NULL or has a negative count");
+  QCG_CHECK(check_count(what, count, wanted));
   views.clear();
   for (int32_t i = 0; i < count; ++i) {
     const qcg_dltensor& t = tensors[i];
@@ -96,6 +125,11 @@ Status to_views(const qcg_dltensor* tensors, int32_t count, const char* what, st
     views.push_back(view);
   }
   return {};
+}
+
+Status inputs_to_views(const qcg_program* program, const qcg_dltensor* inputs, int32_t count,
+                       std::vector<TensorView>& views) {
+  return to_views(inputs, count, program->input_shapes.size(), "inputs", views);
 }
 
 Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std::vector<std::vector<int64_t>>& shapes,
@@ -135,7 +169,7 @@ qcg_status qcg_program_load(const char* path, const qcg_load_options* options, q
   });
 }
 
-void qcg_program_free(qcg_program* program) { delete program; }
+void qcg_program_free(qcg_program* program) { free_handle(program); }
 
 int32_t qcg_n_inputs(const qcg_program* program) {
   return program == nullptr ? 0 : static_cast<int32_t>(program->input_shapes.size());
@@ -164,7 +198,7 @@ qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inpu
     if (program == nullptr || ndim == nullptr) return bad_argument(program == nullptr ? "program" : "ndim", "is NULL");
     if (index < 0 || index >= qcg_n_outputs(program)) return bad_argument("index", "is out of range");
     std::vector<TensorView> views;
-    QCG_CHECK(to_views(inputs, n_inputs, "inputs", views));
+    QCG_CHECK(inputs_to_views(program, inputs, n_inputs, views));
     QCG_TRY(shapes, program->program->output_shapes(views));
     const auto& found = shapes[static_cast<size_t>(index)];
     const int32_t room = *ndim;
@@ -172,6 +206,37 @@ qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inpu
     if (room < *ndim || (shape == nullptr && *ndim > 0))
       return bad_argument("shape", "has too little room: *ndim is what it needs");
     std::copy(found.begin(), found.end(), shape);
+    return {};
+  });
+}
+
+int32_t qcg_n_symbols(const qcg_program* program) {
+  return program == nullptr ? 0 : static_cast<int32_t>(program->program->manifest().symbols.size());
+}
+
+qcg_status qcg_symbol_info(const qcg_program* program, int32_t index, qcg_symbol* out) {
+  return guard([&]() -> Status {
+    if (program == nullptr || out == nullptr) return bad_argument(program == nullptr ? "program" : "out", "is NULL");
+    if (index < 0 || index >= qcg_n_symbols(program)) return bad_argument("index", "is out of range");
+    const ProgramManifest& manifest = program->program->manifest();
+    const ProgramManifest::Symbol& symbol = manifest.symbols[static_cast<size_t>(index)];
+    *out = {symbol.name.c_str(), symbol.min, symbol.max, -1, -1, 0, 0};
+    for (const ProgramManifest::Binding& b : manifest.bindings)
+      if (b.symbol == index)
+        *out = {symbol.name.c_str(), symbol.min, symbol.max, b.input, b.axis, b.coefficient, b.constant};
+    return {};
+  });
+}
+
+qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs, int64_t* bytes) {
+  return guard([&]() -> Status {
+    if (program == nullptr || bytes == nullptr)
+      return bad_argument(program == nullptr ? "program" : "bytes", "is NULL");
+    std::vector<TensorView> views;
+    QCG_CHECK(inputs_to_views(program, inputs, n_inputs, views));
+    QCG_TRY(values, program->program->bind_symbols(views));
+    QCG_TRY(found, arena_bytes(program->program->manifest(), values));
+    *bytes = found;
     return {};
   });
 }
@@ -187,12 +252,12 @@ qcg_status qcg_context_create(const qcg_program* program, const qcg_context_opti
       if (options->spin_us != 0) create.spin_us = options->spin_us < 0 ? 0 : options->spin_us;
     }
     QCG_TRY(context, Context::create(program->program, create));
-    *out = new qcg_context{std::move(context), {}, {}};
+    *out = new qcg_context{program->program, std::move(context), {}, {}};
     return {};
   });
 }
 
-void qcg_context_free(qcg_context* context) { delete context; }
+void qcg_context_free(qcg_context* context) { free_handle(context); }
 
 qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
                    int32_t n_outputs, void* stream) {
@@ -201,8 +266,9 @@ qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_i
     if (stream != nullptr)
       return Error::unsupported("stream", "is not NULL: work cannot be queued on a stream of the caller",
                                 "pass NULL; outputs are complete on return");
-    QCG_CHECK(to_views(inputs, n_inputs, "inputs", context->inputs));
-    QCG_CHECK(to_views(outputs, n_outputs, "outputs", context->outputs));
+    const ProgramManifest& manifest = context->program->manifest();
+    QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", context->inputs));
+    QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", context->outputs));
     return context->context->run(context->inputs, context->outputs);
   });
 }

@@ -72,10 +72,10 @@ bool has_plain_rows(const TensorView& view) {
 
 }  // namespace
 
-Result<int64_t> Program::peak_bytes(std::span<const int64_t> symbol_values) const {
-  if (symbol_values.size() != manifest_.symbols.size())
-    return Error::internal("peak_bytes", "one value per symbol is needed");
-  QCG_TRY(temps, list_temporaries(manifest_, symbol_values));
+Result<int64_t> arena_bytes(const ProgramManifest& manifest, std::span<const int64_t> symbol_values) {
+  if (symbol_values.size() != manifest.symbols.size())
+    return Error::internal("arena_bytes", "one value per symbol is needed");
+  QCG_TRY(temps, list_temporaries(manifest, symbol_values));
   QCG_TRY(plan, plan_arena(temps.sizes, temps.lifetimes));
   return plan.peak_bytes;
 }
@@ -119,11 +119,7 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
     symbol_values_ = std::move(values);
     bound_ = true;
   }
-  if (outputs.size() != m.outputs.size())
-    return Error::bad_input("outputs",
-                            std::to_string(outputs.size()) + " tensors given, the program has " +
-                                std::to_string(m.outputs.size()) + " outputs",
-                            "pass one tensor per output, in the program's order");
+  QCG_CHECK(check_count("outputs", std::ssize(outputs), m.outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(check_output(i, outputs[i]));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].data == nullptr && *byte_count(inputs[i].shape, inputs[i].dtype) > 0)
@@ -182,7 +178,7 @@ Status Context::bind_buffers(std::span<const int64_t> symbol_values) {
     buffer_bytes_[temps.buffers[t]] = temps.sizes[t];
     arena_offsets_[temps.buffers[t]] = plan.offsets[t];
   }
-  peak_bytes_ = plan.peak_bytes;
+  arena_bytes_ = plan.peak_bytes;
   return device_ ? device_->reserve_arena(plan.peak_bytes) : arena_.reserve(plan.peak_bytes);
 }
 

@@ -171,11 +171,7 @@ std::vector<int64_t> Program::static_shape(const ProgramManifest::Tensor& tensor
 
 Result<std::vector<int64_t>> Program::bind_symbols(std::span<const TensorView> inputs) const {
   const ProgramManifest& m = manifest_;
-  if (inputs.size() != m.inputs.size())
-    return Error::bad_input("inputs",
-                            std::to_string(inputs.size()) + " tensors given, the program has " +
-                                std::to_string(m.inputs.size()) + " inputs",
-                            "pass one tensor per input, in the program's order");
+  QCG_CHECK(check_count("inputs", std::ssize(inputs), m.inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].shape.size() != m.inputs[i].shape.size())
       return wrong_input(m.inputs[i].name, "has " + std::to_string(inputs[i].shape.size()) +

@@ -42,6 +42,9 @@ struct LoadOptions {
   bool verify_weights = false;  // check weights.bin's sha256 too (about 1 s per GB)
 };
 
+// Bytes of the block that holds the temporaries of a run with these symbol values.
+Result<int64_t> arena_bytes(const ProgramManifest& manifest, std::span<const int64_t> symbol_values);
+
 class Program {
  public:
   static Result<std::shared_ptr<const Program>> load(const std::string& directory, const LoadOptions& options = {});
@@ -54,8 +57,6 @@ class Program {
   Result<std::vector<int64_t>> bind_symbols(std::span<const TensorView> inputs) const;
   // Looks at shapes and dtypes only, never at data.
   Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const TensorView> inputs) const;
-  // Bytes of temporaries a run with these symbol values needs.
-  Result<int64_t> peak_bytes(std::span<const int64_t> symbol_values) const;
 
   const std::byte* weights() const { return weights_; }
   int64_t weights_bytes() const { return weights_bytes_; }
@@ -100,7 +101,7 @@ class Context {
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
-  int64_t peak_bytes() const { return peak_bytes_; }  // of temporaries, with the shapes of the last run
+  int64_t arena_bytes() const { return arena_bytes_; }  // of temporaries, with the shapes of the last run
 
   // Measures every step of the following runs; costs two clock reads per step.
   void set_profile(bool on) { profile_ = on; }
@@ -148,7 +149,7 @@ class Context {
   Workspace workspace_;
   std::shared_ptr<CudaRun> device_;  // targets cuda:* only: the arena and the copies of inputs and outputs are there
   AlignedBuffer arena_;
-  int64_t peak_bytes_ = 0;
+  int64_t arena_bytes_ = 0;
   bool bound_ = false;
   std::vector<int64_t> symbol_values_;
   std::vector<std::vector<int64_t>> output_shapes_;

@@ -10,7 +10,8 @@
  *
  * A program is immutable and may be used by any number of threads; a context belongs to one thread at a time and has
  * worker threads of its own. Tensors are borrowed for the call. No function throws, aborts, or changes global thread
- * settings. A program directory is code: load only what you would also execute.
+ * settings. A thread that is cancelled (pthread_cancel) during a call ends after it, not in it: what it holds has still
+ * to be freed. A program directory is code: load only what you would also execute.
  */
 #ifndef QCODEGEN_H
 #define QCODEGEN_H
@@ -96,6 +97,22 @@ QCG_API qcg_status qcg_output_info(const qcg_program* program, int32_t index, qc
  * in `shape` before the call and the rank after it. */
 QCG_API qcg_status qcg_output_shape(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs,
                                     int32_t index, int64_t* shape, int32_t* ndim);
+
+/* The bytes of memory that hold a run's temporaries with these inputs; only their dtypes and shapes are looked at. */
+QCG_API qcg_status qcg_arena_bytes(const qcg_program* program, const qcg_dltensor* inputs, int32_t n_inputs,
+                                   int64_t* bytes);
+
+/* A size that is known when the program runs, from `min` to `max`. Inputs determine it: extent `axis` of input `input`
+ * is coefficient * symbol + constant. `name` lives as long as the program. */
+typedef struct qcg_symbol {
+  const char* name;
+  int64_t min, max;
+  int32_t input, axis; /* -1: no input determines it; it is then `min` */
+  int64_t coefficient, constant;
+} qcg_symbol;
+
+QCG_API int32_t qcg_n_symbols(const qcg_program* program); /* 0 for NULL */
+QCG_API qcg_status qcg_symbol_info(const qcg_program* program, int32_t index, qcg_symbol* out);
 
 typedef struct qcg_context_options {
   int32_t threads; /* including the caller; 0: the CPUs this process may use; 1: no worker is started;

@@ -4,9 +4,8 @@
 //
 //   qcodegen::Program program("mlp.qcg");
 //   qcodegen::Context context(program, /*threads=*/4);
-//   qcodegen::Tensor x(qcodegen::dtype_of<float>(), {2, 256});
-//   qcodegen::Tensor y(qcodegen::dtype_of<float>(), program.output_shape({x}, 0));
-//   context.run({x}, {y});
+//   qcodegen::Tensor x(qcodegen::dtypes::bf16, {2, 256});
+//   qcodegen::Tensor y = context.run({x})[program.output_index("y")];
 #pragma once
 
 #include <cstddef>
@@ -19,6 +18,12 @@
 #include <vector>
 
 #include "qcodegen.h"
+
+// Beside the type, where the compiler looks for them.
+inline bool operator==(const qcg_dtype& a, const qcg_dtype& b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+inline bool operator!=(const qcg_dtype& a, const qcg_dtype& b) { return !(a == b); }
 
 namespace qcodegen {
 
@@ -35,6 +40,14 @@ class Error : public std::runtime_error {
 inline void check(qcg_status status) {
   if (status != QCG_OK) throw Error(status);
 }
+
+// All dtypes a program may have.
+namespace dtypes {
+inline constexpr qcg_dtype f32{2, 32, 1}, f16{2, 16, 1}, bf16{4, 16, 1}, f64{2, 64, 1};
+inline constexpr qcg_dtype i8{0, 8, 1}, i16{0, 16, 1}, i32{0, 32, 1}, i64{0, 64, 1};
+inline constexpr qcg_dtype u8{1, 8, 1}, u16{1, 16, 1}, u32{1, 32, 1}, u64{1, 64, 1}, boolean{6, 8, 1};
+inline constexpr qcg_dtype f8e4m3{10, 8, 1}, f8e5m2{12, 8, 1}, f8e8m0{14, 8, 1};
+}  // namespace dtypes
 
 template <class T>
 constexpr qcg_dtype dtype_of() {
@@ -96,6 +109,7 @@ class Program {
   const qcg_program* handle() const { return handle_.get(); }
   int32_t n_inputs() const { return qcg_n_inputs(handle()); }
   int32_t n_outputs() const { return qcg_n_outputs(handle()); }
+  int32_t n_symbols() const { return qcg_n_symbols(handle()); }
   qcg_tensor_info input(int32_t index) const {
     qcg_tensor_info info;
     check(qcg_input_info(handle(), index, &info));
@@ -106,6 +120,23 @@ class Program {
     check(qcg_output_info(handle(), index, &info));
     return info;
   }
+  qcg_symbol symbol(int32_t index) const {
+    qcg_symbol info;
+    check(qcg_symbol_info(handle(), index, &info));
+    return info;
+  }
+  // By the names of the graph. Error BAD_INPUT lists the names there are.
+  int32_t input_index(const std::string& name) const {
+    return find("input", name, n_inputs(), [&](int32_t i) { return input(i).name; });
+  }
+  int32_t output_index(const std::string& name) const {
+    return find("output", name, n_outputs(), [&](int32_t i) { return output(i).name; });
+  }
+  qcg_tensor_info input(const std::string& name) const { return input(input_index(name)); }
+  qcg_tensor_info output(const std::string& name) const { return output(output_index(name)); }
+  qcg_symbol symbol(const std::string& name) const {
+    return symbol(find("symbol", name, n_symbols(), [&](int32_t i) { return symbol(i).name; }));
+  }
   std::vector<int64_t> output_shape(const std::vector<Tensor>& inputs, int32_t index) const {
     const std::vector<qcg_dltensor> in = views(inputs);
     int32_t ndim = output(index).ndim;
@@ -113,15 +144,39 @@ class Program {
     check(qcg_output_shape(handle(), in.data(), static_cast<int32_t>(in.size()), index, shape.data(), &ndim));
     return shape;
   }
+  // Zeros, of the shapes that a run on `inputs` writes.
+  std::vector<Tensor> make_outputs(const std::vector<Tensor>& inputs) const {
+    std::vector<Tensor> out;
+    for (int32_t i = 0; i < n_outputs(); ++i) out.emplace_back(output(i).dtype, output_shape(inputs, i));
+    return out;
+  }
+  // Memory that a run on `inputs` takes for temporaries.
+  int64_t arena_bytes(const std::vector<Tensor>& inputs) const {
+    const std::vector<qcg_dltensor> in = views(inputs);
+    int64_t bytes = 0;
+    check(qcg_arena_bytes(handle(), in.data(), static_cast<int32_t>(in.size()), &bytes));
+    return bytes;
+  }
 
  private:
+  template <class NameOf>
+  static int32_t find(const char* kind, const std::string& name, int32_t count, NameOf name_of) {
+    std::string names;
+    for (int32_t i = 0; i < count; ++i) {
+      if (name == name_of(i)) return i;
+      names += std::string(i == 0 ? "" : ", ") + name_of(i);
+    }
+    throw Error(QCG_ERROR_BAD_INPUT, std::string("the program has no ") + kind + " '" + name + "', it has " +
+                                         (names.empty() ? "none" : names));
+  }
+
   std::shared_ptr<qcg_program> handle_;
 };
 
 // For one thread at a time. Keeps what it needs of the program alive.
 class Context {
  public:
-  explicit Context(const Program& program, int32_t threads = 0) {
+  explicit Context(const Program& program, int32_t threads = 0) : program_(program) {
     qcg_context_options options = {};
     options.threads = threads;
     qcg_context* handle = nullptr;
@@ -135,8 +190,15 @@ class Context {
   void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     run(views(inputs), views(outputs));
   }
+  // Allocates the outputs: for calls in a loop, pass those of the last one again.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+    const std::vector<Tensor> outputs = program_.make_outputs(inputs);
+    run(inputs, outputs);
+    return outputs;
+  }
 
  private:
+  Program program_;
   std::unique_ptr<qcg_context, void (*)(qcg_context*)> handle_{nullptr, qcg_context_free};
 };
 

@@ -69,6 +69,14 @@ void copy_from_dense(const void* from, const TensorView& to) {
   copy_view<false>(to, static_cast<std::byte*>(const_cast<void*>(from)));
 }
 
+Status check_count(const char* what, int64_t given, size_t wanted) {
+  if (given == static_cast<int64_t>(wanted)) return {};
+  const std::string name = what;
+  return Error::bad_input(
+      name, std::to_string(given) + " tensors given, the program has " + std::to_string(wanted) + " " + name,
+      "pass one tensor per " + name.substr(0, name.size() - 1) + ", in the program's order");
+}
+
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "base/result.h"
 
 namespace qcg {
 
@@ -31,6 +32,9 @@ bool is_aligned(const TensorView& view);  // data is a multiple of the element s
 // Copies between a strided tensor and dense row-major bytes.
 void copy_to_dense(const TensorView& from, void* to);
 void copy_from_dense(const void* from, const TensorView& to);
+
+// Error BadInput unless `given` tensors are as many as the program's `what` ("inputs", "outputs").
+Status check_count(const char* what, int64_t given, size_t wanted);
 
 std::string shape_text(std::span<const int64_t> shape);  // "[2, 8]"
 

@@ -12,11 +12,11 @@
 
 namespace {
 
-bool is_f32(qcg_dtype dtype) { return dtype.code == 2 && dtype.bits == 32; }
-bool is_bf16(qcg_dtype dtype) { return dtype.code == 4; }  // the upper half of an f32
+namespace dtypes = qcodegen::dtypes;
 
+// bf16 is the upper half of an f32.
 float read(const qcodegen::Tensor& tensor, int64_t element) {
-  if (is_f32(tensor.dtype())) return tensor.data<float>()[element];
+  if (tensor.dtype() == dtypes::f32) return tensor.data<float>()[element];
   const uint32_t bits = uint32_t{tensor.data<uint16_t>()[element]} << 16;
   float value;
   std::memcpy(&value, &bits, sizeof value);
@@ -25,11 +25,11 @@ float read(const qcodegen::Tensor& tensor, int64_t element) {
 void write(qcodegen::Tensor& tensor, int64_t element, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
-  if (is_f32(tensor.dtype())) tensor.data<float>()[element] = value;
+  if (tensor.dtype() == dtypes::f32) tensor.data<float>()[element] = value;
   else tensor.data<uint16_t>()[element] = static_cast<uint16_t>(bits >> 16);
 }
 int64_t readable_elements(const qcodegen::Tensor& tensor) {
-  const bool readable = is_f32(tensor.dtype()) || is_bf16(tensor.dtype());
+  const bool readable = tensor.dtype() == dtypes::f32 || tensor.dtype() == dtypes::bf16;
   return readable ? static_cast<int64_t>(tensor.bytes()) * 8 / tensor.dtype().bits : 0;
 }
 
@@ -57,13 +57,10 @@ int main(int argc, char** argv) try {
   qcodegen::Program program(argv[1]);
   qcodegen::Context context(program);
 
-  std::vector<qcodegen::Tensor> inputs, outputs;
+  std::vector<qcodegen::Tensor> inputs;
   for (int32_t i = 0; i < program.n_inputs(); ++i)
     inputs.push_back(make_input(program.input(i), argc > 2 ? std::atoll(argv[2]) : 1));
-  for (int32_t i = 0; i < program.n_outputs(); ++i)
-    outputs.emplace_back(program.output(i).dtype, program.output_shape(inputs, i));
-
-  context.run(inputs, outputs);
+  const std::vector<qcodegen::Tensor> outputs = context.run(inputs);
   for (int32_t i = 0; i < program.n_outputs(); ++i) print(program.output(i).name, outputs[static_cast<size_t>(i)]);
 } catch (const std::exception& e) {
   std::cerr << e.what() << '\n';

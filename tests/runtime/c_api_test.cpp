@@ -1,9 +1,13 @@
 #include <doctest/doctest.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
 #include <thread>
 
+#include "base/dtype.h"
 #include "runtime/qcodegen.h"
 #include "runtime/qcodegen.hpp"
 #include "tests/runtime/sample_program.h"
@@ -139,6 +143,186 @@ TEST_CASE("C: mistakes are codes with a message") {
   CHECK(qcg_run(loaded.context, inputs, 1, outputs, 3, nullptr) == QCG_ERROR_BAD_INPUT);
 
   std::thread([] { CHECK(std::string(qcg_last_error()).empty()); }).join();  // errors belong to their thread
+}
+
+TEST_CASE("C: as many tensors as the program has, or none is read") {
+  const SampleProgram sample;
+  Loaded loaded(sample);
+  SampleRun run(6);
+  // The only tensor ends where memory ends: to look at a second one is a crash.
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto* pages =
+      static_cast<std::byte*>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(pages != MAP_FAILED);
+  REQUIRE(mprotect(pages + page, page, PROT_NONE) == 0);
+  auto* last = reinterpret_cast<qcg_dltensor*>(pages + page) - 1;
+  *last = tensor(run.x, run.rows);
+  qcg_dltensor outputs[] = {tensor(run.y, run.rows), tensor(run.z, run.flat), tensor(run.v, run.eight)};
+  int64_t shape[2], bytes;
+  int32_t ndim = 2;
+  CHECK(qcg_run(loaded.context, last, 1, outputs, 3, nullptr) == QCG_OK);
+  CHECK(qcg_run(loaded.context, last, 1000, outputs, 3, nullptr) == QCG_ERROR_BAD_INPUT);
+  CHECK(says("1000 tensors given, the program has 1 inputs"));
+  CHECK(qcg_run(loaded.context, last, 1, last, 1000, nullptr) == QCG_ERROR_BAD_INPUT);
+  CHECK(says("1000 tensors given, the program has 3 outputs"));
+  CHECK(qcg_output_shape(loaded.program, last, 1000, 0, shape, &ndim) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_arena_bytes(loaded.program, last, 1000, &bytes) == QCG_ERROR_BAD_INPUT);
+  munmap(pages, 2 * page);
+}
+
+TEST_CASE("C: symbols with their ranges, and the memory of temporaries") {
+  const SampleProgram sample;
+  Loaded loaded(sample);
+  REQUIRE(qcg_n_symbols(loaded.program) == 1);
+  qcg_symbol symbol;
+  REQUIRE(qcg_symbol_info(loaded.program, 0, &symbol) == QCG_OK);
+  CHECK(std::string(symbol.name) == "s0");
+  CHECK(symbol.min == 0);
+  CHECK(symbol.max == 1000);
+  CHECK(symbol.input == 0);
+  CHECK(symbol.axis == 0);
+  CHECK(symbol.coefficient == 1);
+  CHECK(symbol.constant == 0);
+  CHECK(qcg_symbol_info(loaded.program, 1, &symbol) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_symbol_info(loaded.program, 0, nullptr) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_n_symbols(nullptr) == 0);
+
+  for (const int64_t rows : {0, 6, 1000}) {
+    SampleRun run(rows);
+    qcg_dltensor input = tensor(run.x, run.rows);
+    int64_t bytes = -1;
+    REQUIRE(qcg_arena_bytes(loaded.program, &input, 1, &bytes) == QCG_OK);
+    CHECK(bytes == (32 * rows + 63) / 64 * 64);  // the only temporary: 2x
+  }
+  SampleRun run(1001);
+  qcg_dltensor input = tensor(run.x, run.rows);
+  int64_t bytes;
+  CHECK(qcg_arena_bytes(loaded.program, &input, 1, &bytes) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_arena_bytes(loaded.program, &input, 1, nullptr) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_arena_bytes(nullptr, &input, 1, &bytes) == QCG_ERROR_BAD_INPUT);
+}
+
+namespace {
+
+// A thread of a host that is cancelled while it loads and runs a program.
+struct CancelledHost {
+  const SampleProgram& sample;
+  bool at_once;  // asynchronously, as soon as it may be
+  SampleRun run{6};
+  qcg_program* program = nullptr;
+  qcg_context* context = nullptr;
+  qcg_status loaded = QCG_ERROR_INTERNAL, created = QCG_ERROR_INTERNAL, ran = QCG_ERROR_INTERNAL;
+  bool freed = false;
+
+  void use() {
+    // From here on a cancellation waits, and loading has many points where it would happen.
+    if (!at_once) pthread_cancel(pthread_self());
+    loaded = qcg_program_load(sample.dir().c_str(), nullptr, &program);
+    const qcg_context_options options = {1, 0, {}};
+    if (loaded == QCG_OK) created = qcg_context_create(program, &options, &context);
+    qcg_dltensor input = tensor(run.x, run.rows);
+    qcg_dltensor outputs[] = {tensor(run.y, run.rows), tensor(run.z, run.flat), tensor(run.v, run.eight)};
+    if (at_once) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
+    if (created == QCG_OK) ran = qcg_run(context, &input, 1, outputs, 3, nullptr);
+    free();
+    pthread_testcancel();
+  }
+  void free() {
+    qcg_context_free(context);
+    qcg_program_free(program);
+    freed = true;
+  }
+  // Whether the thread ended by being cancelled.
+  bool end() {
+    pthread_t thread;
+    REQUIRE(pthread_create(
+                &thread, nullptr,
+                [](void* host) -> void* {
+                  static_cast<CancelledHost*>(host)->use();
+                  return nullptr;
+                },
+                this) == 0);
+    void* result = nullptr;
+    REQUIRE(pthread_join(thread, &result) == 0);
+    return result == PTHREAD_CANCELED;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("C: a thread that is cancelled ends after the call, not in it") {
+  SampleProgram sample;
+  sample.manifest["steps"][2]["kernels"][0]["symbol"] = "test_cancel";  // z = x
+  sample.sign();
+  CancelledHost patient{sample, false};
+  CHECK(patient.end());
+  CHECK(patient.loaded == QCG_OK);
+  CHECK(patient.created == QCG_OK);
+  CHECK(patient.ran == QCG_OK);
+  CHECK(patient.run.is_right());
+  CHECK(patient.freed);
+
+  CancelledHost hasty{sample, true};
+  CHECK(hasty.end());
+  CHECK(hasty.created == QCG_OK);
+  CHECK(hasty.ran == QCG_ERROR_INTERNAL);  // the call did its work, but it never got to say so
+  CHECK(hasty.run.is_right());
+  CHECK(!hasty.freed);
+  hasty.free();
+}
+
+TEST_CASE("C++: dtype constants are the dtypes of programs") {
+  namespace dtypes = qcodegen::dtypes;
+  const std::pair<qcg::DType, qcg_dtype> all[] = {
+      {qcg::DType::f32, dtypes::f32},       {qcg::DType::f16, dtypes::f16},
+      {qcg::DType::bf16, dtypes::bf16},     {qcg::DType::f64, dtypes::f64},
+      {qcg::DType::u8, dtypes::u8},         {qcg::DType::i8, dtypes::i8},
+      {qcg::DType::i16, dtypes::i16},       {qcg::DType::i32, dtypes::i32},
+      {qcg::DType::i64, dtypes::i64},       {qcg::DType::boolean, dtypes::boolean},
+      {qcg::DType::u16, dtypes::u16},       {qcg::DType::u32, dtypes::u32},
+      {qcg::DType::u64, dtypes::u64},       {qcg::DType::f8e4m3, dtypes::f8e4m3},
+      {qcg::DType::f8e5m2, dtypes::f8e5m2}, {qcg::DType::f8e8m0, dtypes::f8e8m0}};
+  REQUIRE(std::size(all) == qcg::kDTypes.size());
+  for (size_t i = 0; i < std::size(all); ++i) {
+    const qcg::DTypeInfo& row = qcg::kDTypes[i];
+    CAPTURE(row.name);
+    CHECK(row.dtype == all[i].first);
+    CHECK(all[i].second == qcg_dtype{row.dlpack_code, static_cast<uint8_t>(row.bytes * 8), 1});
+  }
+  CHECK(qcodegen::dtype_of<float>() == dtypes::f32);
+  CHECK(qcodegen::dtype_of<bool>() == dtypes::boolean);
+  CHECK(qcodegen::dtype_of<int8_t>() != dtypes::u8);
+}
+
+TEST_CASE("C++: inputs, outputs and symbols by name; outputs made by the run") {
+  const SampleProgram sample;
+  qcodegen::Program program(sample.dir());
+  CHECK(program.input_index("x") == 0);
+  CHECK(program.output_index("v") == 2);
+  CHECK(program.output("z").ndim == 1);
+  CHECK(program.input("x").dtype == qcodegen::dtypes::f32);
+  CHECK(program.n_symbols() == 1);
+  CHECK(program.symbol("s0").max == 1000);
+  try {
+    program.output_index("w");
+    FAIL("found what is not there");
+  } catch (const qcodegen::Error& e) {
+    CHECK(e.status() == QCG_ERROR_BAD_INPUT);
+    CHECK(std::string(e.what()) == "the program has no output 'w', it has y, z, v");
+  }
+  qcodegen::Context context(program, 2);
+  for (const int64_t rows : {5, 0, 3}) {
+    qcodegen::Tensor x(qcodegen::dtypes::f32, {rows, 8});
+    const std::vector<float> ramp = SampleProgram::ramp(rows), expected = SampleProgram::expected(ramp);
+    std::copy(ramp.begin(), ramp.end(), x.data<float>());
+    const std::vector<qcodegen::Tensor> outputs = context.run({x});
+    REQUIRE(outputs.size() == 3);
+    CHECK(outputs[0].shape() == std::vector<int64_t>{rows, 8});
+    CHECK(outputs[1].shape() == std::vector<int64_t>{rows * 8});
+    CHECK(std::equal(expected.begin(), expected.end(), outputs[0].data<float>()));
+    CHECK(program.arena_bytes({x}) == (32 * rows + 63) / 64 * 64);
+  }
+  CHECK_THROWS_AS(context.run(std::vector<qcodegen::Tensor>{}), qcodegen::Error);
 }
 
 TEST_CASE("C++: handles and exceptions") {

@@ -283,11 +283,11 @@ TEST_CASE("shapes, peak and profile are reported") {
   REQUIRE(shapes.ok());
   CHECK(*shapes == std::vector<std::vector<int64_t>>{{10, 8}, {80}, {8}});
   CHECK(Program::static_shape(program->manifest().outputs[0]) == std::vector<int64_t>{-1, 8});
-  CHECK(*program->peak_bytes(std::vector<int64_t>{10}) == 320);
-  CHECK(!program->peak_bytes({}).ok());
+  CHECK(*arena_bytes(program->manifest(), std::vector<int64_t>{10}) == 320);
+  CHECK(!arena_bytes(program->manifest(), {}).ok());
   auto context = make_context(program);
   REQUIRE(context->run(run.inputs, run.outputs).ok());
-  CHECK(context->peak_bytes() == 320);
+  CHECK(context->arena_bytes() == 320);
   CHECK(context->last_step_us().empty());
   context->set_profile(true);
   REQUIRE(context->run(run.inputs, run.outputs).ok());

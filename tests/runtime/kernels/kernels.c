@@ -1,4 +1,6 @@
 /* Kernels for the runtime's tests, written by hand against the ABI. Built as a module when the tests are built. */
+#include <pthread.h>
+
 #include "runtime/abi.h"
 
 static int64_t rows(const qcg_call* call, uint32_t phase) { return (void)phase, call->params[0]; }
@@ -28,6 +30,14 @@ static void run_copy(const qcg_call* call, uint32_t phase, int64_t begin, int64_
     for (int64_t j = 0; j < call->params[1]; ++j) row(&call->args[1], i)[j] = row(&call->args[0], i)[j];
 }
 const qcg_kernel test_copy = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_copy};
+
+/* The same, and asks that its thread be cancelled, at a point where that would happen. */
+static void run_cancel(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  run_copy(call, phase, begin, end, scratch);
+  pthread_cancel(pthread_self());
+  pthread_testcancel();
+}
+const qcg_kernel test_cancel = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_cancel};
 
 /* args: x, weights[n], y. params: m, n. Phase 0: row sums of x to shared, through scratch. Phase 1: y = x + w + sum of
  * the sums of all rows, so that a phase that starts early is seen. */
