@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -139,8 +140,11 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
   result.cancelled = process->cancelled;
   result.max_rss_kb = process->max_rss_kb;
   if (result.exit_status == 0 && !result.timed_out && !result.cancelled) {
-    OwnedFd fd(fs.open_at(AT_FDCWD, folder + "/out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    int error = fd ? fs.read_all(fd.get(), result.bytes, kMaxOutputBytes) : errno;
+    // O_NONBLOCK: a FIFO would wait for a writer. What is no regular file is no output.
+    OwnedFd fd(fs.open_at(AT_FDCWD, folder + "/out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat info {};
+    int error = !fd || fs.fstat(fd.get(), &info) ? errno : 0;
+    if (!error && S_ISREG(info.st_mode)) error = fs.read_all(fd.get(), result.bytes, kMaxOutputBytes);
     if (error && error != ENOENT) return io_error(folder + "/out", "cannot be read", error);
     if (job.language == Language::cuda) result.cuda = parse_cuda_usage(result.log);
   }
@@ -175,6 +179,84 @@ long available_memory_mb() {
   }
   return mb;
 }
+
+// The jobs of one call. A job that is not done within its time has lost to others, ours or somebody else's, or never ends:
+// it is started once more when none of ours runs.
+class Batch {
+ public:
+  Batch(const Toolchain& toolchain, std::span<const CompileJob> jobs, const CompileLimits& limits, std::string folder)
+      : toolchain_(toolchain),
+        jobs_(jobs),
+        limits_(limits),
+        folder_(std::move(folder)),
+        results_(jobs.size()),
+        ended_(jobs.size(), 0) {}
+
+  void run_together(size_t most) {
+    const size_t count = std::min(most, jobs_.size());
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      for (size_t i; !stop_ && (i = next++) < jobs_.size();) {
+        run(i, "");
+        std::lock_guard lock(mutex_);
+        results_[i].timed_out ? ++late_ : ++in_time_;
+        // A compiler that has finished nothing yet is not given all jobs to lose time with, one after the other.
+        if (in_time_ == 0 && late_ >= count) stop_ = true;
+      }
+    };
+    std::vector<std::thread> helpers;
+    for (size_t t = 1; t < count; ++t) helpers.emplace_back(work);
+    work();
+    for (auto& helper : helpers) helper.join();
+  }
+
+  // Those that were late, and those that were not started because of them. The first that is late again is the last: what
+  // is slow is not our own compilers beside it.
+  void run_late_ones_alone() {
+    bool give_up = false;
+    for (size_t i = 0; i < jobs_.size() && !first_error_ && !is_cancelled(limits_.cancel); ++i) {
+      if (ended_[i] && !results_[i].timed_out) continue;
+      if (!give_up) run(i, ".again");
+      results_[i].timed_out = results_[i].timed_out || give_up;
+      give_up = give_up || results_[i].timed_out;
+    }
+  }
+
+  Result<std::vector<CompileResult>> take_results() {
+    if (first_error_) return *first_error_;
+    if (is_cancelled(limits_.cancel))
+      for (auto& result : results_)
+        if (result.bytes.empty()) result.cancelled = true;
+    return std::move(results_);
+  }
+
+ private:
+  void run(size_t i, const char* attempt) {
+    auto result = compile_one(toolchain_, jobs_[i], folder_ + "/" + std::to_string(i) + attempt, limits_);
+    std::lock_guard lock(mutex_);
+    if (!result.ok()) {
+      if (!first_error_) first_error_ = result.error();
+      stop_ = true;
+      return;
+    }
+    const int starts = results_[i].starts + 1;
+    results_[i] = std::move(result).value();
+    results_[i].starts = starts;
+    ended_[i] = 1;
+    if (results_[i].cancelled) stop_ = true;
+  }
+
+  const Toolchain& toolchain_;
+  std::span<const CompileJob> jobs_;
+  const CompileLimits& limits_;
+  const std::string folder_;
+  std::vector<CompileResult> results_;
+  std::vector<char> ended_;
+  std::mutex mutex_;
+  std::atomic<bool> stop_{false};
+  size_t late_ = 0, in_time_ = 0;
+  std::optional<Error> first_error_;
+};
 
 // What earlier processes left when they were killed; looked for once per process and place.
 void clean_up_once(const std::string& root) {
@@ -212,6 +294,12 @@ std::vector<std::string> compile_arguments(const Toolchain& toolchain, const Com
   return arguments;
 }
 
+std::string late_message(const Toolchain& toolchain, const CompileLimits& limits) {
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%g", limits.timeout_s);
+  return toolchain.path.substr(toolchain.path.rfind('/') + 1) + " did not finish within " + limit + " s";
+}
+
 int parallel_jobs(const CompileLimits& limits) {
   int jobs = limits.jobs > 0 ? limits.jobs : usable_cpus();
   long memory_mb = available_memory_mb();
@@ -226,33 +314,10 @@ Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::
   clean_up_once(root);
   QCG_TRY(scratch, ScratchDir::create(root));
 
-  std::vector<CompileResult> results(jobs.size());
-  std::atomic<size_t> next{0};
-  std::atomic<bool> stop{false};
-  std::mutex mutex;
-  std::optional<Error> first_error;
-  auto work = [&] {
-    for (size_t i; !stop && (i = next++) < jobs.size();) {
-      auto result = compile_one(toolchain, jobs[i], scratch.path() + "/" + std::to_string(i), limits);
-      if (result.ok()) {
-        results[i] = std::move(result).value();
-        if (!results[i].cancelled) continue;
-      }
-      std::lock_guard lock(mutex);
-      if (!result.ok() && !first_error) first_error = result.error();
-      stop = true;
-    }
-  };
-  std::vector<std::thread> helpers;
-  const size_t count = std::min<size_t>(static_cast<size_t>(parallel_jobs(limits)), jobs.size());
-  for (size_t t = 1; t < count; ++t) helpers.emplace_back(work);
-  work();
-  for (auto& helper : helpers) helper.join();
-  if (first_error) return *first_error;
-  if (is_cancelled(limits.cancel))
-    for (auto& result : results)
-      if (result.bytes.empty()) result.cancelled = true;
-  return results;
+  Batch batch(toolchain, jobs, limits, scratch.path());
+  batch.run_together(static_cast<size_t>(parallel_jobs(limits)));
+  batch.run_late_ones_alone();
+  return batch.take_results();
 }
 
 std::vector<CudaUsage> parse_cuda_usage(const std::string& log) {

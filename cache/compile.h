@@ -66,7 +66,8 @@ struct CompileResult {
   std::string log;    // what the compiler said, warnings too
   double seconds = 0;
   int exit_status = 0;
-  bool timed_out = false;
+  int starts = 0;          // of the compiler: 2 where it was late once
+  bool timed_out = false;  // also alone; or not started any more, because another one was late alone
   bool cancelled = false;
   long max_rss_kb = 0;
   std::vector<CudaUsage> cuda;
@@ -75,13 +76,17 @@ struct CompileResult {
 };
 
 struct CompileLimits {
-  double timeout_s = 120;
+  double timeout_s = 120;  // of one compiler; one that is late beside others is started once more, alone
   long memory_mb = 4096;  // address space of one compiler process
   int jobs = 0;           // 0: as many as cores and memory allow
   long need_mb = 500;     // memory one job is expected to need: bounds the number of jobs
   std::string temp_root;  // empty: default_temp_root()
   const std::atomic<bool>* cancel = nullptr;
 };
+
+// "g++ did not finish within 120 s": of a result that timed out.
+std::string late_message(const Toolchain& toolchain, const CompileLimits& limits);
+inline constexpr const char* kLateHelp = "use fewer --jobs, or compile while the machine has less to do";
 
 // One result per job, in order. Errors: Toolchain if the compiler cannot be started or a flag is refused
 // (-ffast-math and its parts, -march=native: they would make results or keys lie), Io if there is no room to work.

@@ -50,6 +50,7 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
     QCG_TRY(results, compile_all(toolchain, {&job, 1}, limits));
     CompileResult& result = results[0];
     pch.seconds = result.seconds;
+    if (result.timed_out) return Error::toolchain(toolchain.path, late_message(toolchain, limits), kLateHelp);
     if (!result.ok()) return pch;  // the kernels' own logs will tell what is wrong with the header
     EntryFile file{.name = kPchName, .bytes = std::move(result.bytes)};
     if (int error = fs.create_file(compiled, file.bytes, 0600)) return io_error(compiled, "cannot be written", error);

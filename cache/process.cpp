@@ -16,9 +16,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/cancel.h"
 #include "cache/file_system.h"
+#include "cache/group_watch.h"
 
 namespace qcg {
 
@@ -63,9 +65,7 @@ void prepare_child(const ChildSetup& setup) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  for (int sig : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) signal(sig, SIG_DFL);
   rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (setup.memory_bytes) {
@@ -109,6 +109,7 @@ bool drain(int fd, std::string& output, size_t limit) {
 
 // Waits for the child, collecting output, until it ends, runs out of time or is cancelled.
 void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::time_point start, ProcessResult& result) {
+  std::optional<GroupWatch> watch(std::in_place, pid);
   OwnedFd pid_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   bool open = true;
   for (;;) {
@@ -130,6 +131,7 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
     if (open && (fds[0].revents & (POLLIN | POLLHUP))) open = drain(output_fd, result.output, spec.output_limit);
   }
   kill(-pid, SIGKILL);  // grandchildren that outlive the driver would write into a directory that is going away
+  watch.reset();        // before the number may become another group's
   rusage usage{};
   int status = 0;
   while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {

@@ -1,8 +1,8 @@
 // run_process: starts a program by argv, never through a shell, and never waits longer than allowed.
 //
 // Why here: compilers hang, eat memory and get killed; every start of one goes through these limits. The child leads
-// its own process group, which is killed as a whole, reads /dev/null, writes to one capped log, and sees only the
-// environment given here.
+// its own process group, which is killed as a whole, also when this process is killed (group_watch.h). It reads
+// /dev/null, writes to one capped log, and sees only the environment given here.
 //
 //   QCG_TRY(r, run_process({.argv = {"/usr/bin/g++", "--version"}, .timeout_s = 5}));
 //   if (r.exit_status == 0) use(r.output);

@@ -37,7 +37,7 @@ struct Session {
   int status = 0;            // what main returns
 };
 
-// Set by SIGINT and SIGTERM; long work looks at it.
+// Set by SIGINT, SIGTERM and SIGHUP; long work looks at it.
 const std::atomic<bool>& interrupted();
 
 inline ToolchainOptions toolchain_options(const Session& session) {

@@ -176,6 +176,7 @@ int main(int argc, char** argv) {
 
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as nohup wants it
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write
   if (argc < 2) {
     say(app.help());

@@ -73,8 +73,8 @@ std::string resources_text(const KernelSource& kernel, const CompileResult& resu
 }
 
 // The first line of a compiler log that says what is wrong.
-std::string first_error(const CompileResult& result) {
-  if (result.timed_out) return "the compiler ran out of time";
+std::string first_error(const CompileResult& result, const Toolchain& cxx, const CompileLimits& limits) {
+  if (result.timed_out) return late_message(cxx, limits);
   if (result.cancelled) return "cancelled";
   size_t at = result.log.find("error:");
   if (at == std::string::npos) at = 0;
@@ -152,11 +152,13 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
   QCG_TRY(results, compile_all(cxx_, jobs, limits_));
   for (size_t r = 0; r < results.size(); ++r) {
     BuiltKernel& kernel = kernels[missing[r]];
-    ++counters_.compiler_runs;
+    counters_.compiler_runs += results[r].starts;
     counters_.compiler_s += results[r].seconds;
     kernel.compile_s = results[r].seconds;
     if (!results[r].ok()) {
-      kernel.failure = first_error(results[r]);
+      kernel.failure = first_error(results[r], cxx_, limits_);
+      kernel.late = results[r].timed_out;
+      if (kernel.late) ++counters_.late, counters_.late_why = kernel.failure;
       continue;
     }
     kernel.bytes = std::move(results[r].bytes);
@@ -167,6 +169,11 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
     (void)store_.publish({kernel.key}, files, dumps[missing[r]]);  // a full or read-only cache only costs a recompile
   }
   return {};
+}
+
+Error build_error(const BuiltKernel& kernel) {
+  return Error::toolchain(kernel.source.name, kernel.failure,
+                          kernel.late ? kLateHelp : "this is a bug in qcodegen: please report it");
 }
 
 Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vector<KernelSource>& sources,
@@ -182,8 +189,8 @@ Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vecto
   std::vector<std::string> listings;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].ok())
-      return Error::toolchain(sources[i].name, first_error(results[i]),
-                              "`qcodegen doctor` shows the compiler that was used");
+      return Error::toolchain(sources[i].name, first_error(results[i], cxx, limits),
+                              results[i].timed_out ? kLateHelp : "`qcodegen doctor` shows the compiler that was used");
     listings.push_back(std::move(results[i].bytes));
   }
   return listings;

@@ -43,6 +43,7 @@ struct BuiltKernel {
   bool hit = false;
   double compile_s = 0;
   std::string failure;               // why it did not build: the compiler's first error line; empty if it did
+  bool late = false;                 // it did not build because the compiler was not done in time
   std::optional<VendorCall> vendor;  // of a vendor's kernel (extern_kernel.h), which no compiler has built
 
   bool ok() const { return failure.empty() && !bytes.empty(); }
@@ -51,6 +52,8 @@ struct BuiltKernel {
 struct BuildCounters {
   int compiler_runs = 0;
   int cache_hits = 0;
+  int late = 0;           // kernels whose compiler was not done in time
+  std::string late_why;   // of the last of them
   double compiler_s = 0;  // sum over processes
   std::map<std::string, int> misses;  // what differs from the nearest entry, and for how many kernels; if asked for
 };
@@ -80,6 +83,9 @@ class KernelBuilder {
   bool explain_misses_;
   BuildCounters counters_;
 };
+
+// Error Toolchain: why a kernel that has no other candidate did not build.
+Error build_error(const BuiltKernel& kernel);
 
 // The compiler's listing of every source. Error Toolchain if one does not compile.
 Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vector<KernelSource>& sources,

@@ -73,13 +73,17 @@ class Compiler {
     report_.compiler_runs = builder.counters().compiler_runs;
     report_.cache_hits = builder.counters().cache_hits;
     report_.misses = builder.counters().misses;
+    const int late = builder.counters().late;
+    if (late > 0)
+      report_.warnings.push_back(fmt::format("{} kernel{} left out: {}; {}", late, late == 1 ? " was" : "s were",
+                                             builder.counters().late_why, kLateHelp));
     ProgramWriter& writer = attempt->writer;
     QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(options_));
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
-    if (merges_timed_) memory.remember(options_.output, report_);  // else the next compile tries again
+    if (merges_timed_ && late == 0) memory.remember(options_.output, report_);  // else the next compile tries again
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
     report_.wall_s = now_s() - start;
     return std::move(report_);
@@ -205,8 +209,7 @@ class Compiler {
       if (is_cancelled(options_.cancel)) return Error::interrupted();
       if (choice.candidates.empty()) {
         const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
-        if (!kernel.ok())
-          return Error::toolchain(kernel.source.name, kernel.failure, "this is a bug in qcodegen: please report it");
+        if (!kernel.ok()) return build_error(kernel);
         continue;
       }
       QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
@@ -300,7 +303,7 @@ class Compiler {
                                 fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
                                             choice.bucket.m_max, why),
                                 "`qcodegen doctor` shows the compiler that was used; --cxx names another; fewer --jobs "
-                                "leave each more time and memory");
+                                "and a quieter machine leave each more time and memory");
       return Error::internal(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] was right: {}",
                                                                    choice.bucket.m_min, choice.bucket.m_max, why));
     }

@@ -37,13 +37,14 @@ bool write_all(int fd, const void* data, size_t bytes) {
 
 [[noreturn]] void run_child(int fd, volatile int64_t* current, pid_t parent,
                             const std::function<void(ChildReport&)>& work) {
+  ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   for (int sig : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(sig, SIG_DFL);
-  // A group of processes gets these together; one that died of them would look like a crash of what it tried.
-  for (int sig : {SIGTERM, SIGINT}) ::signal(sig, SIG_IGN);
+  // Who ends us may signal our children too; one that died of it would look like a crash of what it tried.
+  for (int sig : {SIGTERM, SIGINT, SIGHUP}) ::signal(sig, SIG_IGN);
   ChildReport report(fd, current);
   work(report);
   ::_exit(0);  // no destructors, no atexit: they belong to the parent
@@ -122,8 +123,13 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   ::close(fds[1]);
   ChildResult result;
   if (child > 0) {
+    ::setpgid(child, child);  // also here, so that the kill below finds the group
     const bool ended = read_messages(fds[0], timeout_s, cancel, result.messages);
     if (!ended) ::kill(child, SIGKILL);
+    siginfo_t end{};
+    while (::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    ::kill(-child, SIGKILL);  // what it started; until it is reaped, no other group has its number
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

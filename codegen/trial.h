@@ -8,7 +8,7 @@
 //   if (!r.failure.empty()) blame(r.current, r.failure);     // "SIGILL (illegal instruction)", "no answer in 10 s"
 //
 // The child shares the parent's memory copy-on-write (packed weights are not copied), has no threads of the parent, leaves
-// no core file and dies with the parent. Ctrl-C, which a terminal sends to both, is the parent's to answer.
+// no core file and dies with the parent. What it starts is killed when it ends. Ctrl-C is the parent's to answer.
 #pragma once
 
 #include <atomic>

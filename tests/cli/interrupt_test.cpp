@@ -9,12 +9,11 @@ using namespace qcg::test;
 
 namespace {
 
-// Starts qcodegen in a group of its own and sends the whole group SIGINT, as a terminal does.
-Run interrupt(std::vector<std::string> arguments, double after_s) {
+// Starts a program in a group of its own and sends the whole group a signal, as a terminal does.
+Run interrupt_program(std::vector<std::string> arguments, double after_s, int signal) {
   use_test_cache();
   TempDir dir;
   const std::string out = dir / "out", err = dir / "err";
-  arguments.insert(arguments.begin(), QCG_CLI);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -30,10 +29,15 @@ Run interrupt(std::vector<std::string> arguments, double after_s) {
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   ::usleep(static_cast<useconds_t>(after_s * 1e6));
-  ::kill(-pid, SIGINT);
+  ::kill(-pid, signal);
   int status = 0;
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), slurp(out), slurp(err)};
+}
+
+Run interrupt(std::vector<std::string> arguments, double after_s, int signal = SIGINT) {
+  arguments.insert(arguments.begin(), QCG_CLI);
+  return interrupt_program(std::move(arguments), after_s, signal);
 }
 
 }  // namespace
@@ -51,6 +55,26 @@ TEST_CASE("an interrupted compile publishes nothing, whatever it was doing") {
     CHECK(run.err.find("crashed") == std::string::npos);
     CHECK(fs::is_empty(dir.path()));
   }
+}
+
+TEST_CASE("the end of the terminal or of the service is an interruption as well; with nohup it is none") {
+  const std::string graph = source_path("examples/llama_mlp_int8/graph.pt2");
+  for (const int signal : {SIGHUP, SIGTERM}) {
+    CAPTURE(signal);
+    TempDir dir;
+    const Run run = interrupt({"compile", graph, "-o", dir / "a.qcg", "--tune=full", "--no-cache"}, 1.5, signal);
+    INFO(run.err);
+    CHECK(run.status == 130);
+    CHECK(run.err.find("error[Interrupted]: ") != std::string::npos);
+    CHECK(fs::is_empty(dir.path()));
+  }
+  TempDir dir;
+  const Run kept = interrupt_program(
+      {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\"", QCG_CLI, "compile", graph, "-o", dir / "a.qcg", "--tune=off"},
+      0.3, SIGHUP);
+  INFO(kept.err);
+  CHECK(kept.status == 0);
+  CHECK(fs::exists(dir / "a.qcg"));
 }
 
 TEST_CASE("a compiler that is being asked what it is does not hold up the end") {

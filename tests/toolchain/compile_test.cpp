@@ -264,6 +264,67 @@ TEST_CASE("a compiler that hangs is killed with all it started") {
   CHECK(count_files(temp) == 0);
 }
 
+TEST_CASE("a compiler that is late beside others is started once more, alone") {
+  TestDir dir;
+  // Is done in time only where no other one runs.
+  write_program(dir.path() + "/shy", "#!/bin/sh\nmarks='" + dir.path() + R"('
+touch $marks/mark.$$
+sleep 1
+for mark in $marks/mark.*; do
+  [ $mark = $marks/mark.$$ ] || ! kill -0 ${mark##*.} 2>/dev/null || exec sleep 300
+done
+echo object > ../out
+)");
+  std::vector<CompileJob> jobs(2, CompileJob{.sources = {{"k.cpp", ""}}});
+  auto results = compile_all({.path = dir.path() + "/shy"}, jobs, {.timeout_s = 5, .jobs = 2});
+  REQUIRE(results.ok());
+  int starts = 0;
+  for (const auto& result : *results) {
+    CHECK(result.ok());
+    CHECK(result.bytes == "object\n");
+    starts += result.starts;
+  }
+  CHECK(starts > 2);
+}
+
+TEST_CASE("a compiler that never ends is not given every job to lose time with, and is called late") {
+  TestDir dir;
+  const std::string starts = dir.path() + "/starts";
+  write_program(dir.path() + "/slow++", "#!/bin/sh\necho start >> '" + starts + "'\nsleep 300\n");
+  const Toolchain slow{.path = dir.path() + "/slow++"};
+  std::vector<CompileJob> jobs(12, CompileJob{.sources = {{"k.cpp", ""}}});
+  const CompileLimits limits{.timeout_s = 0.5, .jobs = 2};
+  auto results = compile_all(slow, jobs, limits);
+  REQUIRE(results.ok());
+  for (const auto& result : *results) {
+    CHECK(result.timed_out);
+    CHECK(!result.ok());
+  }
+  CHECK(files::file_size(starts) <= 4 * std::string("start\n").size());  // two at once, perhaps one more, one alone
+  CHECK(late_message(slow, limits) == "slow++ did not finish within 0.5 s");
+}
+
+TEST_CASE("a compiler that stops itself, or leaves a pipe where its output should be, does not hold us up") {
+  TestDir dir;
+  CompileJob job{.sources = {{"k.cpp", ""}}};
+  write_program(dir.path() + "/stopped", "#!/bin/sh\nkill -STOP $$\n");
+  CHECK(compile({.path = dir.path() + "/stopped"}, job, {.timeout_s = 0.5}).timed_out);
+  write_program(dir.path() + "/piper", "#!/bin/sh\nmkfifo ../out\n");
+  CompileResult piped = compile({.path = dir.path() + "/piper"}, job, {.timeout_s = 20});
+  CHECK(!piped.ok());
+  CHECK(!piped.timed_out);
+  // Parts of a toolchain are read to know it.
+  for (const char* folder : {"/bin", "/lib"}) files::create_directory(dir.path() + folder);
+  write_program(dir.path() + "/bin/clang++",
+                "#!/bin/sh\ncase $1 in -v) echo 'clang version 15.0.7';; *) echo none;; esac\n");
+  REQUIRE(::mkfifo((dir.path() + "/lib/libLLVM-15.so").c_str(), 0600) == 0);
+  auto clang = find_cxx({.cxx = dir.path() + "/bin/clang++"});
+  REQUIRE(clang.ok());
+  CHECK(clang->kind == ToolKind::clang);
+  REQUIRE(::mkfifo((dir.path() + "/pipe++").c_str(), 0700) == 0);
+  CHECK(!find_cxx({.cxx = dir.path() + "/pipe++"}).ok());
+}
+
 TEST_CASE("a compile can be cancelled from another thread") {
   TestDir dir;
   write_program(dir.path() + "/slow", "#!/bin/sh\nsleep 300\n");
@@ -283,13 +344,15 @@ TEST_CASE("a compile can be cancelled from another thread") {
   CHECK(count_files(temp) == 0);
 }
 
-TEST_CASE("after Ctrl-C or a kill the compiler is gone and the next compile cleans up") {
+TEST_CASE("after Ctrl-C or a kill the compiler and what it started are gone, and the next compile cleans up") {
   for (int signal : {SIGINT, SIGKILL}) {
     CAPTURE(signal);
     TestDir dir;
     const std::string temp = dir.path() + "/temp", pid_file = dir.path() + "/pid";
     files::create_directory(temp);
-    write_program(dir.path() + "/slow", "#!/bin/sh\necho $$ > '" + pid_file + "'\nsleep 300\n");
+    // The driver starts the compiler proper.
+    write_program(dir.path() + "/slow", "#!/bin/sh\nsleep 300 &\necho $$ $! > '" + pid_file + ".new'\nmv '" + pid_file +
+                                            ".new' '" + pid_file + "'\nwait\n");
     CompileJob job{.sources = {{"k.cpp", ""}}};
     const pid_t pid = ::fork();
     REQUIRE(pid >= 0);
@@ -303,13 +366,17 @@ TEST_CASE("after Ctrl-C or a kill the compiler is gone and the next compile clea
       return done();
     };
     REQUIRE(wait_for([&] { return !read_text(pid_file).empty(); }));
-    const pid_t compiler = std::stoi(read_text(pid_file));
+    std::istringstream pids(read_text(pid_file));
+    pid_t driver = 0, compiler = 0;
+    pids >> driver >> compiler;
+    REQUIRE(compiler > 0);
     ::kill(pid, signal);
     ::waitpid(pid, nullptr, 0);
-    CHECK(wait_for([&] {
-      return ::kill(compiler, 0) != 0 ||
-             read_text("/proc/" + std::to_string(compiler) + "/stat").find(") Z") != std::string::npos;
-    }));
+    for (const pid_t gone : {driver, compiler})
+      CHECK(wait_for([&] {
+        return ::kill(gone, 0) != 0 ||
+               read_text("/proc/" + std::to_string(gone) + "/stat").find(") Z") != std::string::npos;
+      }));
     CHECK(count_files(temp) == 2);
     write_program(dir.path() + "/quick", "#!/bin/sh\nexit 1\n");
     REQUIRE(compile_all({.path = dir.path() + "/quick"}, {&job, 1}, {.temp_root = temp}).ok());

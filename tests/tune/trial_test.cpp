@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tune_harness.h"
@@ -61,6 +63,61 @@ TEST_CASE("a cancelled child is gone at once, and the signals of a terminal are 
   signal.join();
   REQUIRE(!cancelled.ok());
   CHECK(cancelled.error().code == ErrorCode::Interrupted);
+}
+
+TEST_CASE("what a child has started goes with it") {
+  for (const bool hangs : {true, false}) {
+    CAPTURE(hangs);
+    auto result = run_in_child(hangs ? 0.5 : 20, [&](ChildReport& report) {
+      const pid_t started = ::fork();
+      if (started == 0) {
+        if (!hangs) ::close_range(0, ~0u, 0);  // or its copy of the pipe keeps the parent waiting
+        for (;;) ::pause();
+      }
+      report.send(std::to_string(started));
+      while (hangs) ::pause();
+    });
+    REQUIRE(result.ok());
+    CHECK(result->failure == (hangs ? "no answer in 0.5 s" : ""));
+    REQUIRE(result->messages.size() == 1);
+    const std::string stat = "/proc/" + result->messages[0] + "/stat";
+    const auto is_gone = [&] {
+      std::ifstream in(stat);
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      return text.empty() || text.find(") Z") != std::string::npos;
+    };
+    for (int i = 0; i < 500 && !is_gone(); ++i) ::usleep(10'000);
+    CHECK(is_gone());
+  }
+}
+
+TEST_CASE("a kernel whose compiler is late is called that, with the limit and what helps") {
+  std::string folder = (std::filesystem::temp_directory_path() / "qcg-late-XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()));
+  const std::string slow = folder + "/g++-99";
+  std::ofstream(slow) << "#!/bin/sh\nexec sleep 300\n";
+  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
+  Store store = Store::none();
+  KernelBuilder builder(Toolchain{.path = slow}, store, {.timeout_s = 0.25});
+  auto built = builder.build({hand_written("late", {})});
+  REQUIRE(built.ok());
+  const BuiltKernel& kernel = built->at(0);
+  CHECK(!kernel.ok());
+  CHECK(kernel.late);
+  CHECK(kernel.failure == "g++-99 did not finish within 0.25 s");
+  CHECK(builder.counters().late == 1);
+  CHECK(builder.counters().compiler_runs == 2);
+  CHECK(build_error(kernel).to_string() ==
+        "error[Toolchain]: late: g++-99 did not finish within 0.25 s\n"
+        "help: use fewer --jobs, or compile while the machine has less to do");
+  // So is a header that many kernels would share: without it each of them would take longer still.
+  std::vector<KernelSource> many;
+  for (const char* name : {"a", "b", "c", "d"}) many.push_back(hand_written(name, {}));
+  auto none = builder.build(many);
+  REQUIRE(!none.ok());
+  CHECK(none.error().code == ErrorCode::Toolchain);
+  CHECK(none.error().message == kernel.failure);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("bad candidates cost themselves only") {
