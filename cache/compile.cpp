@@ -180,8 +180,8 @@ long available_memory_mb() {
   return mb;
 }
 
-// The jobs of one call. A job that is not done within its time has lost to others, ours or somebody else's, or never ends:
-// it is started once more when none of ours runs.
+// The jobs of one call. A job that is late may have lost its time to other processes, ours among them: it is started once
+// more when no compiler of ours runs.
 class Batch {
  public:
   Batch(const Toolchain& toolchain, std::span<const CompileJob> jobs, const CompileLimits& limits, std::string folder)
@@ -210,8 +210,8 @@ class Batch {
     for (auto& helper : helpers) helper.join();
   }
 
-  // Those that were late, and those that were not started because of them. The first that is late again is the last: what
-  // is slow is not our own compilers beside it.
+  // Those that were late, and those that were not started because of them. The first that is late again is the last: fewer
+  // compilers of ours at once would not help.
   void run_late_ones_alone() {
     bool give_up = false;
     for (size_t i = 0; i < jobs_.size() && !first_error_ && !is_cancelled(limits_.cancel); ++i) {

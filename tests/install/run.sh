@@ -19,6 +19,14 @@ size=$(stat -c %s "$tmp/stripped.so")
 echo "stripped runtime: $size bytes"
 [ "$size" -lt 1048576 ] || fail "the stripped runtime has $size bytes, more than 1 MiB"
 
+# What it needs of a system is what the package and the guide say, beside the C library.
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^libm\.so\|^ld-linux')
+stated=$(sed -n 's/^set(qcodegen_RUNTIME_NEEDS \(.*\))/\1/p' "$(find "$tmp/prefix" -name qcodegen-config.cmake)")
+for name in $needed; do
+  case " $stated " in *" $name "*) ;; *) fail "the runtime needs $name, the package states: $stated" ;; esac
+  grep -q "\`${name%%.so*}\`" "$source_dir/docs/guide.md" || fail "docs/guide.md does not say that the runtime needs $name"
+done
+
 # A program: y = x + [0, 1, 2, 3] with x [s0, 4].
 program=$tmp/add.qcg
 mkdir -p "$program/kernels"
