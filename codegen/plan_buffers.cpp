@@ -50,7 +50,8 @@ PlanArg Planner::row_arg(View v, DType dtype) {
   const Shape* own = kind == BufferKind::input    ? &plan_.input_types[plan_.buffers[v.buffer].index].shape
                      : kind == BufferKind::output ? &plan_.output_types[plan_.buffers[v.buffer].index].shape
                                                   : nullptr;
-  if (own && own->size() == 2 && *own == v.shape && v.offset.is_constant(0)) return {v.buffer, 0, std::nullopt};
+  if (own && own->size() == 2 && *own == v.shape && v.offset.is_constant(0) && is_dense(v))
+    return {v.buffer, 0, std::nullopt};
   return {v.buffer, offset_bytes(v, dtype), stride};
 }
 

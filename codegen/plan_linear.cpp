@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/infer.h"
+
 namespace qcg {
 
 namespace {
@@ -96,28 +98,22 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
     const Value& out = graph_.value(node.outputs[i]);
     problem.outputs.push_back({exprs[i], out.dtype, out.shape.back().constant(), exprs[i].leaves(ExprKind::acc)});
   }
-  const Shape& out_shape = graph_.value(node.outputs[0]).shape;
   for (ValueId id : *node.arg("operands").get<std::vector<ValueId>>())
-    problem.operands.push_back({graph_.value(id).dtype, classify(graph_.value(id).shape, out_shape, node, id)});
-  const auto range = range_of(leading(graph_.value(xs[0]).shape));
-  problem.m_min = range.first;
-  problem.m_max = range.second;
+    problem.operands.push_back({graph_.value(id).dtype, classify(graph_.value(id).shape)});
+  const DimRange rows = range_of(leading(graph_.value(xs[0]).shape), graph_.symbols);
+  problem.m_min = rows.min;
+  problem.m_max = rows.max;
   problem.nodes = node.origins;
   problem.graph_fragment = print_node(graph_, node);
   return {};
 }
 
-// Operands are classified against the output that reads them; outputs of one problem share leading axes.
-Broadcast Planner::classify(const Shape& shape, Shape out, const Node& node, ValueId id) const {
-  const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
-  const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
-  for (size_t i = 0; i < exprs.size(); ++i)
-    for (int o : exprs[i].leaves(ExprKind::in))
-      if (operands[static_cast<size_t>(o)] == id) out = graph_.value(node.outputs[i]).shape;
+// An operand broadcasts to every output that reads it, and those may differ in N. One number per row serves any N, so
+// that is decided first: beside an output of N = 1 alone it would look like a matrix.
+Broadcast Planner::classify(const Shape& shape) {
   if (product(shape).is_constant(1)) return Broadcast::scalar;
-  if (product(shape) == shape.back() && shape.back() == out.back()) return Broadcast::row;
-  if (shape.back().is_constant(1) && !out.back().is_constant(1)) return Broadcast::column;
-  return Broadcast::full;
+  if (shape.back().is_constant(1)) return Broadcast::column;
+  return product(shape) == shape.back() ? Broadcast::row : Broadcast::full;
 }
 
 PlanArg Planner::operand_arg(const Node& node, ValueId id, const Operand& operand) {
@@ -142,12 +138,6 @@ std::vector<SegmentTensors> Planner::segment_tensors(const Node& node) const {
     out.push_back({data("weights"), data("scales"), data("zeros"), data("biases"), data("offsets")});
   }
   return out;
-}
-
-std::pair<int64_t, int64_t> Planner::range_of(const Dim& dim) const {
-  SymbolValues low, high;
-  for (const Symbol& symbol : graph_.symbols) low[symbol.name] = symbol.min, high[symbol.name] = symbol.max;
-  return {dim.evaluate(low).value_or(0), dim.evaluate(high).value_or(INT64_MAX)};
 }
 
 }  // namespace qcg

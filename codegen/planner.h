@@ -51,10 +51,9 @@ class Planner {
   // plan_linear.cpp
   Status lower_linear(const Node& node);
   Status describe_linear(const Node& node, Problem& problem);
-  Broadcast classify(const Shape& shape, Shape out, const Node& node, ValueId id) const;
+  static Broadcast classify(const Shape& shape);
   PlanArg operand_arg(const Node& node, ValueId id, const Operand& operand);
   std::vector<SegmentTensors> segment_tensors(const Node& node) const;
-  std::pair<int64_t, int64_t> range_of(const Dim& dim) const;
 
   // plan_matmul.cpp
   Status lower_matmul(const Node& node);

@@ -203,9 +203,10 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
     for (const auto& arg : step.args) {
       const auto offset = arg.offset.evaluate(symbol_values);
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
-      if (!offset || !stride || *offset < 0 || *offset > buffer_bytes_[static_cast<size_t>(arg.buffer)])
-        return impossible_size(where + ".args");
-      bound.offsets.push_back(*offset);
+      const int64_t bytes = buffer_bytes_[static_cast<size_t>(arg.buffer)];
+      // An empty buffer has no columns to point at: of no rows, each slice is where the buffer is.
+      if (!offset || !stride || *offset < 0 || (*offset > bytes && bytes > 0)) return impossible_size(where + ".args");
+      bound.offsets.push_back(bytes == 0 ? 0 : *offset);
       bound.args.push_back({nullptr, *stride});
     }
   }

@@ -51,6 +51,74 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
+TEST_CASE("one row given to every row is read as that") {
+  // A class token, or what is known of a user, beside rows of their own.
+  const std::string first = "  %r = aten.slice.Tensor(self = %x, dim = 0, start = 0, end = 1) : f32[1, 40]\n"
+                            "  %e = aten.expand_as.default(self = %r, other = %x) : f32[m, 40]\n";
+  check_right(first + "  %y = aten.linear.default(input = %e, weight = @w) : f32[m, 16]\n", "f32[m, 16]", 40);
+  const std::string text =
+      "symbol m in [1, 64]\nparam @w: f32[16, 40]\nparam @v: f32[16, 80]\nparam @q: i8[16, 40]\nparam @s: f32[16, 1]\n"
+      "graph(%x: f32[m, 40], %z: f32[m, 16], %c: i8[m, 40], %xs: f32[m, 1]) {\n" +
+      first +
+      "  %l = aten.linear.default(input = %x, weight = @w) : f32[m, 16]\n"
+      "  %zr = aten.slice.Tensor(self = %z, dim = 0, start = 0, end = 1) : f32[1, 16]\n"
+      "  %ze = aten.expand_as.default(self = %zr, other = %z) : f32[m, 16]\n"
+      "  %a = aten.add.Tensor(self = %l, other = %ze) : f32[m, 16]\n"
+      "  %both = aten.cat.default(tensors = [%x, %e], dim = -1) : f32[m, 80]\n"
+      "  %b = aten.linear.default(input = %both, weight = @v) : f32[m, 16]\n"
+      "  %h = aten.relu.default(self = %x) : f32[m, 40]\n"
+      "  %hr = aten.slice.Tensor(self = %h, dim = 0, start = 0, end = 1) : f32[1, 40]\n"
+      "  %he = aten.expand_as.default(self = %hr, other = %h) : f32[m, 40]\n"
+      "  %d = aten.linear.default(input = %he, weight = @w) : f32[m, 16]\n"
+      "  %sr = aten.slice.Tensor(self = %xs, dim = 0, start = 0, end = 1) : f32[1, 1]\n"
+      "  %se = aten.expand_as.default(self = %sr, other = %xs) : f32[m, 1]\n"
+      "  %cd = torchao.dequantize_affine.default(%c, block_size = [1, 40], scale = %se, zero_point = none, "
+      "input_dtype = i8, output_dtype = f32) : f32[m, 40]\n"
+      "  %qf = aten.to.dtype(self = @q, dtype = f32) : f32[16, 40]\n"
+      "  %qd = aten.mul.Tensor(self = %qf, other = @s) : f32[16, 40]\n"
+      "  %i = aten.linear.default(input = %cd, weight = %qd) : f32[m, 16]\n  return %a, %b, %h, %d, %i\n}\n";
+  const Run run = run_on(text, {"check", "--weights", "random:1", "--m", "1,3,17", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+  const Run fixed = run_on(
+      "param @w: f32[16, 40]\ngraph(%x: f32[7, 40]) {\n"
+      "  %r = aten.slice.Tensor(self = %x, dim = 0, start = 0, end = 1) : f32[1, 40]\n"
+      "  %e = aten.expand.default(self = %r, size = [7, 40]) : f32[7, 40]\n"
+      "  %y = aten.linear.default(input = %e, weight = @w) : f32[7, 16]\n  return %y\n}\n",
+      {"check", "--weights", "random:1", "--json"});
+  INFO(fixed.out, fixed.err);
+  CHECK(fixed.status == 0);
+}
+
+TEST_CASE("one number per row serves siblings of any width, one column among them") {
+  for (const char* wide : {"8", "70000"}) {
+    const std::string n(wide);
+    const Run run = run_on(
+        "symbol m in [1, 64]\nparam @b: f32[" + n + ", 8]\nparam @a: f32[1, 8]\n"
+        "graph(%x: f32[m, 8], %g: f32[m, 1]) {\n  %p = aten.linear.default(input = %x, weight = @b) : f32[m, " + n +
+            "]\n  %q = aten.linear.default(input = %x, weight = @a) : f32[m, 1]\n"
+            "  %y = aten.mul.Tensor(self = %p, other = %g) : f32[m, " + n +
+            "]\n  %z = aten.mul.Tensor(self = %q, other = %g) : f32[m, 1]\n  return %y, %z\n}\n",
+        {"check", "--weights", "random:1", "--m", "1,3,17", "--json"});
+    INFO(n, run.out, run.err);
+    CHECK(run.status == 0);
+  }
+}
+
+TEST_CASE("no rows at all have columns like any number of rows") {
+  const Run run = run_on(
+      "symbol m in [0, 64]\nparam @w: f32[4, 8]\ngraph(%x: f32[m, 16]) {\n"
+      "  %r = aten.relu.default(self = %x) : f32[m, 16]\n"
+      "  %a, %b = aten.chunk.default(self = %r, chunks = 2, dim = 1) : f32[m, 8], f32[m, 8]\n"
+      "  %p = aten.linear.default(input = %b, weight = @w) : f32[m, 4]\n"
+      "  %s = aten.slice.Tensor(self = %x, dim = 1, start = 4, end = 8) : f32[m, 4]\n"
+      "  %c = aten.cat.default(tensors = [%s, %p, %a], dim = 1) : f32[m, 16]\n"
+      "  %k = aten.stack.default(tensors = [%a, %b], dim = 1) : f32[m, 2, 8]\n  return %c, %k\n}\n",
+      {"check", "--weights", "random:1", "--m", "0,1,3", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("parts of a concatenation take its dtype, and empty lists vanish") {
   const std::string small = "  %h = aten.to.dtype(self = %x, dtype = f16) : f16[m, 8]\n",
                     codes = "  %i = aten.to.dtype(self = %x, dtype = i64) : i64[m, 8]\n",
