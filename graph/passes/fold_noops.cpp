@@ -59,20 +59,6 @@ constexpr WholeReduction kWholeReductions[] = {{"aten.max.default", "aten.amax.d
                                                {"aten.sum.default", "aten.sum.dim_IntList"},
                                                {"aten.mean.default", "aten.mean.dim"}};
 
-// Every value of `narrow` is a value of `wide`: a cast there and back changes nothing.
-bool widens(DType narrow, DType wide) {
-  if (narrow == wide) return true;
-  if (is_float8(narrow)) return narrow != DType::f8e8m0 && is_compute_float(wide);
-  switch (wide) {
-    case DType::f32: return is_half(narrow) || is_byte(narrow) || narrow == DType::i16 || narrow == DType::u16;
-    case DType::f64: return narrow != DType::i64 && narrow != DType::u64;
-    case DType::i64: return !is_floating(narrow) && narrow != DType::u64;
-    case DType::i32: return is_byte(narrow) || narrow == DType::i16 || narrow == DType::u16;
-    case DType::i16: return is_byte(narrow);
-    default: return false;
-  }
-}
-
 class NoopFolder {
  public:
   NoopFolder(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}

@@ -40,6 +40,32 @@ std::optional<std::vector<int64_t>> constant_shape(const Shape& shape) {
   return sizes;
 }
 
+bool widens(DType narrow, DType wide) {
+  if (narrow == wide) return true;
+  if (is_float8(narrow)) return narrow != DType::f8e8m0 && is_compute_float(wide);
+  switch (wide) {
+    case DType::f32: return is_half(narrow) || is_byte(narrow) || narrow == DType::i16 || narrow == DType::u16;
+    case DType::f64: return narrow != DType::i64 && narrow != DType::u64;
+    case DType::i64: return !is_floating(narrow) && narrow != DType::u64;
+    case DType::i32: return is_byte(narrow) || narrow == DType::i16 || narrow == DType::u16;
+    case DType::i16: return is_byte(narrow);
+    default: return false;
+  }
+}
+
+bool keeps_numbers(DType from, DType to) { return is_compute_float(to) || to == DType::f64 || widens(from, to); }
+
+bool keeps_numbers(const Graph& graph, const Node& cast) {
+  return keeps_numbers(graph.value(cast.tensor("self")).dtype, graph.value(cast.outputs[0]).dtype);
+}
+
+bool has_symbols(const Arg& arg) {
+  const Dim* one = arg.get<Dim>();
+  const auto* many = arg.get<std::vector<Dim>>();
+  return (one && !one->is_constant()) ||
+         (many && !std::all_of(many->begin(), many->end(), [](const Dim& d) { return d.is_constant(); }));
+}
+
 ValueId emit(Graph& graph, std::string_view op, std::vector<Arg> args, ValueType type, const Node& like,
              std::string_view name_hint) {
   std::string where = like.where, source = like.source;  // `like` may live in graph.nodes, which is about to grow
@@ -156,7 +182,7 @@ std::optional<double> constant_number(const Graph& graph, ValueId id) {
 }
 
 bool reads_constants(const Graph& graph, const Node& node) {
-  bool constant = true, any = false;
+  bool constant = std::none_of(node.args.begin(), node.args.end(), has_symbols), any = false;
   for_each_input(node, [&](ValueId id) {
     any = true;
     constant = constant && is_parameter(graph, id) && graph.value(id).data.bound();

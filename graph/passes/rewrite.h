@@ -28,6 +28,15 @@ bool is_parameter(const Graph& graph, ValueId id);
 std::optional<size_t> as_axis(const Arg& arg, size_t rank);
 std::optional<std::vector<int64_t>> constant_shape(const Shape& shape);
 
+// Every number of `narrow` is one of `wide`: a cast there and back changes nothing.
+bool widens(DType narrow, DType wide);
+// A cast that patterns look through. Rounding to a float of 16 bits or more is an intermediate rounding like others; a
+// cast to an integer, a truth value or an 8-bit float changes what is computed unless it keeps every number.
+bool keeps_numbers(DType from, DType to);
+bool keeps_numbers(const Graph& graph, const Node& cast);
+// Sizes known only at run time among the numbers of an argument.
+bool has_symbols(const Arg& arg);
+
 // Appends a node with one output. `like` lends where, source and (if keep_origins) its origins.
 ValueId emit(Graph& graph, std::string_view op, std::vector<Arg> args, ValueType type, const Node& like,
              std::string_view name_hint);
@@ -48,7 +57,7 @@ ValueId cast_parameter(Graph& graph, ValueId parameter, DType dtype);
 ValueId add_number(Graph& graph, DType dtype, double value, std::vector<int64_t> shape, std::string_view name_hint);
 // The one element of a parameter whose bytes are there.
 std::optional<double> constant_number(const Graph& graph, ValueId id);
-// Every tensor the node reads is a parameter with bytes.
+// Every tensor the node reads is a parameter with bytes, and every number is known.
 bool reads_constants(const Graph& graph, const Node& node);
 // The outputs of such a node, as eager execution gives them.
 Result<std::vector<Tensor>> evaluate_node(const Graph& graph, const Node& node);

@@ -39,8 +39,12 @@ Outcome build_da8w4_linear(Graph& graph, const Match& m) {
                 "pack the weight again with da8w4_linear_prepack_cpu, or export the unpacked da8w4 graph");
   LinearSpec spec{.x = m.value("x"), .scheme = Scheme::da8w4, .group = weight->group};
   // Siblings merge when they read the same values, whatever shapes the exporter gave them.
-  spec.x_scale = under_rows(graph, node.tensor("input_scales"));
-  if (graph.value(spec.x).dtype == DType::u8) spec.x_zero = under_rows(graph, node.tensor("input_qzeros"));
+  auto of_rows = [&](const char* name) {
+    const ValueId given = node.tensor(name), source = under_rows(graph, given);
+    return graph.value(source).dtype == graph.value(given).dtype ? source : given;
+  };
+  spec.x_scale = of_rows("input_scales");
+  if (graph.value(spec.x).dtype == DType::u8) spec.x_zero = of_rows("input_qzeros");
   spec.weight = add_constant(graph, parts[0], std::move(weight->codes));
   spec.scale = add_constant(graph, parts[1], std::move(weight->scales));
   spec.zero = add_constant(graph, parts[2], std::move(weight->zeros));

@@ -174,7 +174,7 @@ Pattern dequantized_weight() {
 
 std::optional<std::string> take_weight(Graph& graph, ValueId w, bool weight_kn, LinearSpec& spec) {
   const Node* node = producer_of(graph, w);
-  while (node && is_op(*node, "aten.to.dtype")) {
+  while (node && is_op(*node, "aten.to.dtype") && keeps_numbers(graph, *node)) {
     w = node->tensor("self");
     node = producer_of(graph, w);
   }

@@ -31,7 +31,10 @@ Pattern int_mm_of(Pattern x) {
 }
 
 Pattern shifted_int_mm_pattern() {
-  return sub(int_mm_of(maybe_cast(add(any("q"), number("shift")))),
+  // i8 + 128 is a number of u8, so that the cast to it keeps what a cast to bytes need not.
+  Pattern shifted = add(any("q"), number("shift"));
+  Pattern stored = either(op({"aten.to.dtype"}, {{"self", maybe_cast(shifted)}}), shifted);
+  return sub(int_mm_of(std::move(stored)),
              mul(op({"aten.sum.dim_IntList"}, {{"self", any("w")}}, "sum"), number("taken_off")));
 }
 
@@ -77,7 +80,8 @@ bool rounds_sum(const Graph& graph, const Match& m) {
 // Is this the sum over K of the weight [N, K], exact, whatever it was cast to?
 bool is_column_sum(Graph& graph, ValueId sums, ValueId weight) {
   const Node* node = producer_of(graph, sums);
-  while (node && is_op(*node, "aten.to.dtype")) node = producer_of(graph, node->tensor("self"));
+  while (node && is_op(*node, "aten.to.dtype") && keeps_numbers(graph, *node))
+    node = producer_of(graph, node->tensor("self"));
   if (!node || !is_op(*node, "aten.sum.dim_IntList")) return false;
   const ValueId summed = node->tensor("self");
   const DType dtype = graph.value(node->outputs[0]).dtype;
@@ -99,7 +103,14 @@ std::optional<std::string> take_int_mm(Graph& graph, const Match& m, LinearSpec&
   if (m.number("shift") != 128 || m.number("taken_off") != 128 || !is_column_sum(graph, m.value("sum"), spec.weight))
     return "the shift of the activation is not the one that sum(w) over K takes off (128)";
   if (graph.value(product.tensor("self")).dtype != DType::u8) return "the shifted activation is not uint8";
+  if (graph.value(under_rows(graph, m.value("q"))).dtype != DType::i8) return "what is shifted is not int8";
   return std::nullopt;
+}
+
+// The scale that was chosen for the rows of x, and a multiplication by it that multiplies rows: [M] of a product [M, M]
+// multiplies columns.
+bool scales_rows(const Graph& graph, ValueId scale, const LinearSpec& spec, ValueId result) {
+  return under_rows(graph, scale) == spec.x_scale && is_per_row(graph, scale, graph.value(result).shape);
 }
 
 std::optional<std::string> take_weight_scale(Graph& graph, ValueId scale, LinearSpec& spec) {
@@ -117,12 +128,13 @@ Outcome build_dynamic_int_mm(Graph& graph, const Match& m) {
   if (spec.x_zero != kNoValue) return Outcome::miss("the activation has zero points, but nothing compensates for them");
   if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
   if (rounds_sum(graph, m)) return Outcome::miss("the integer product is rounded before it is scaled");
-  ValueId first = m.value("first"), second = m.value("second");
-  if (under_rows(graph, first) != spec.x_scale) std::swap(first, second);
-  else spec.product = dtype_of_other(graph, graph.nodes[m.nodes().back()], second);
-  if (under_rows(graph, first) != spec.x_scale)
-    return Outcome::miss("the product is not scaled by the activation's own scale");
-  if (auto missing = take_weight_scale(graph, second, spec)) return Outcome::miss(*missing);
+  const ValueId first = m.value("first"), second = m.value("second");
+  const Node& root = graph.nodes[m.nodes().back()];
+  const bool rows_first = scales_rows(graph, first, spec, m.value("scaled"));
+  if (rows_first) spec.product = dtype_of_other(graph, root, second);
+  else if (!scales_rows(graph, second, spec, root.outputs[0]))
+    return Outcome::miss("the rows of the product are not scaled by the activation's own scale");
+  if (auto missing = take_weight_scale(graph, rows_first ? second : first, spec)) return Outcome::miss(*missing);
   return Outcome::match(std::move(spec));
 }
 
@@ -133,10 +145,12 @@ Outcome build_with_zero_points(Graph& graph, const Match& m) {
   if (rounds_sum(graph, m)) return Outcome::miss("the integer product is rounded before it is scaled");
   ValueId zero = m.value("zero"), zero_scale = m.value("zero_scale");
   if (under_rows(graph, zero) == spec.x_scale) std::swap(zero, zero_scale);
-  if (under_rows(graph, m.value("first")) != spec.x_scale || under_rows(graph, zero_scale) != spec.x_scale)
-    return Outcome::miss("the product is not scaled by the activation's own scale");
+  const Shape result = graph.value(m.value("difference")).shape;
+  if (!scales_rows(graph, m.value("first"), spec, m.value("scaled")) || under_rows(graph, zero_scale) != spec.x_scale)
+    return Outcome::miss("the rows of the product are not scaled by the activation's own scale");
   if (spec.x_zero == kNoValue || under_rows(graph, zero) != spec.x_zero ||
-      !is_column_sum(graph, m.value("sums"), spec.weight))
+      !is_per_row(graph, m.value("zero_rows"), result) || !is_column_sum(graph, m.value("sums"), spec.weight) ||
+      !is_per_column(graph, m.value("sums"), result))
     return Outcome::miss("what is taken off is not the activation's zero point times sum(w) over K");
   if (auto missing = take_weight_scale(graph, m.value("second"), spec)) return Outcome::miss(*missing);
   const Node& difference = *producer_of(graph, m.value("difference"));
@@ -154,7 +168,7 @@ Outcome build_shifted_int_mm(Graph& graph, const Match& m) {
   if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
   for (spec.x = m.value("q"); graph.value(spec.x).dtype != DType::i8;) {
     const Node* cast = producer_if(graph, spec.x, "aten.to.dtype");
-    if (!cast || is_floating(graph.value(spec.x).dtype)) return Outcome::miss("what is shifted is not int8");
+    if (!cast || !keeps_numbers(graph, *cast)) return Outcome::miss("what is shifted is not int8");
     spec.x = cast->tensor("self");
   }
   return Outcome::match(std::move(spec));

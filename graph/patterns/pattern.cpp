@@ -113,7 +113,7 @@ class Matcher {
     m = before;
     const Node* node = producer_of(graph_, id);
     if (!node) return false;
-    const bool is_cast = is_op(*node, "aten.to.dtype");
+    const bool is_cast = is_op(*node, "aten.to.dtype") && keeps_numbers(graph_, *node);
     if (!(is_cast && p.optional_cast) && !(p.optional_row_view && is_row_view(graph_, *node))) return false;
     if (p.single_use && uses_[id] > 1) return false;
     if (!match_value(p, node->tensor("self"), m, seen_cast || is_cast)) return false;

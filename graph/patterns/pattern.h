@@ -27,8 +27,8 @@ struct Pattern {
   std::vector<NamedPattern> args;     // op: by argument name; gemm: "x", "w"; either: the choices
   int output = -1;                    // op: which output of the node; -1: any
   bool commutes = false;              // op: args[0] and args[1] may change places
-  bool optional_cast = false;         // casts in front are looked through
-  bool required_cast = false;         // at least one cast in front
+  bool optional_cast = false;         // casts in front that keep the numbers (rewrite.h) are looked through
+  bool required_cast = false;         // at least one such cast in front
   bool optional_row_view = false;     // row views (rewrite.h) in front are looked through
   bool single_use = false;            // op, gemm: nobody else reads it, or the match would compute it twice
 };

@@ -10,6 +10,7 @@
 #include "graph/patterns/raise_affine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/rewrite.h"
@@ -83,17 +84,39 @@ class Raiser {
     return match(pattern, graph_.value(id).producer);
   }
 
-  // Under casts and reshapes: one number per row stays that, whatever its shape.
+  // Under reshapes, and casts that keep every number: one number per row stays that, whatever its shape.
   ValueId under(ValueId id) const {
     while (const Node* node = producer_of(graph_, id)) {
-      if (!is_op(*node, "aten.to.dtype") && !is_op(*node, "aten.reshape.default")) break;
+      const bool cast =
+          is_op(*node, "aten.to.dtype") && widens(graph_.value(node->tensor("self")).dtype, graph_.value(id).dtype);
+      if (!cast && !is_op(*node, "aten.reshape.default")) break;
+      id = node->tensor("self");
+    }
+    return id;
+  }
+
+  // The scale in the dtype it was computed in: torchao rounds it once more, to scale_dtype.
+  ValueId under_scale(ValueId id) const {
+    id = under(id);
+    const Node* cast = producer_if(graph_, id, "aten.to.dtype");
+    return cast && is_compute_float(graph_.value(id).dtype) ? under(cast->tensor("self")) : id;
+  }
+
+  // A zero point is a code: casts to dtypes that hold low..high keep it.
+  ValueId under_zero(ValueId id, double low, double high) const {
+    while (const Node* node = producer_if(graph_, id = under(id), "aten.to.dtype")) {
+      const DType to = graph_.value(id).dtype;
+      const bool holds = is_floating(to) ? !is_float8(to)
+                                         : is_byte(to) && low >= static_cast<double>(integer_range(to).low) &&
+                                               high <= static_cast<double>(integer_range(to).high);
+      if (!holds && !widens(DType::i16, to)) break;
       id = node->tensor("self");
     }
     return id;
   }
 
   bool is_zero(ValueId id) const {
-    id = under(id);
+    id = under_zero(id, 0, 0);  // 0 in any dtype
     const Node* expand = producer_if(graph_, id, "aten.expand.default");
     const auto value = constant_number(graph_, expand ? expand->tensor("self") : id);
     return value && *value == 0;
@@ -113,7 +136,8 @@ class Raiser {
   // How %s and %z were chosen from %x for this range; nullopt when they were not.
   std::optional<Choice> find_choice(ValueId x, ValueId scale, ValueId zero, double low, double high) const {
     static const Pattern kSymmetric = symmetric_scale(), kAsymmetric = asymmetric_scale(), kZero = asymmetric_zero();
-    const ValueId source = under(scale);
+    const ValueId source = under_scale(scale);
+    if (graph_.value(source).dtype != graph_.value(x).dtype) return std::nullopt;  // torchao computes in that of x
     auto m = match_value(kSymmetric, source);
     const bool symmetric = m.has_value();
     if (!m) m = match_value(kAsymmetric, source);
@@ -124,7 +148,7 @@ class Raiser {
       const bool fits = m->number("divisor") == (high - low) / 2 && low + high + 1 == 0 && is_zero(zero);
       return fits ? std::optional(Choice{"SYMMETRIC", m->number("eps")}) : std::nullopt;
     }
-    auto z = match_value(kZero, under(zero));
+    auto z = match_value(kZero, under_zero(zero, low, high));
     const bool fits = z && m->number("divisor") == high - low && z->value("lowest") == m->value("lowest") &&
                       under(z->value("scale")) == source && z->number("from") == low && z->number("min") == low &&
                       z->number("max") == high;
@@ -138,6 +162,7 @@ class Raiser {
     if (!m || graph_.value(out).dtype != DType::i8 || (producer_has_number(*m) && m->number("one") != 1)) return false;
     const ValueId x = m->value("x"), scale = m->value("scale"), zero = m->value("zero");
     const double low = m->number("min"), high = m->number("max");
+    if (low != std::floor(low) || high != std::floor(high)) return false;
     Shape rows = graph_.value(x).shape, block(rows.size(), Dim(1));
     if (rows.empty() || graph_.value(x).kind == ValueKind::parameter) return false;
     block.back() = rows.back();

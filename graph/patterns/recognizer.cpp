@@ -100,28 +100,53 @@ ValueId channel_numbers(Graph& graph, ValueId id, int64_t n) {
   return add_parameter_view(graph, constant, std::move(view));
 }
 
+namespace {
+
+// Does a cast to `dtype` keep what was chosen? qcg.quantize_rows gives scales in f32, but they were rounded to the
+// dtype of x or to scale_dtype; its zero points are codes, which any dtype holds that is as wide.
+bool keeps_chosen(const Graph& graph, ValueId chosen, DType dtype) {
+  if (graph.value(chosen).dtype == dtype) return true;
+  const Node* quantize = producer_if(graph, chosen, "qcg.quantize_rows");
+  if (!quantize) return false;
+  if (quantize->outputs[1] == chosen) {
+    const bool by_torchao = !quantize->arg("mapping").get<std::string>()->starts_with("PER_TOKEN");
+    return widens(DType::f32, dtype) || *quantize->arg("scale_dtype").get<DType>() == dtype ||
+           (by_torchao && graph.value(quantize->tensor("x")).dtype == dtype);
+  }
+  const DType codes = graph.value(quantize->outputs[0]).dtype;
+  return quantize->outputs[2] == chosen && keeps_numbers(codes, dtype);
+}
+
+}  // namespace
+
 ValueId under_rows(const Graph& graph, ValueId id) {
   while (true) {
     const Node* node = producer_of(graph, id);
     if (!node) return id;
-    const bool row_view = is_row_view(graph, *node);
-    const bool integer_cast = is_op(*node, "aten.to.dtype") && !is_floating(graph.value(id).dtype);
-    // The per-row scale may be [M], [M, 1] or [B, S, 1]: any reshape of it is the same list of rows.
-    const bool reshape = is_op(*node, "aten.reshape.default");
-    if (is_op(*node, "aten.to.dtype") && !integer_cast) {
-      // The scale of a row of bf16 is a bf16 number: rounding it to bf16 changes nothing. Nor does any float lose a zero
-      // point, which is a code of 8 bits.
-      const ValueId source = under_rows(graph, node->tensor("self"));
-      const Node* quantize = producer_if(graph, source, "qcg.quantize_rows");
-      const DType dtype = graph.value(id).dtype;
-      const bool exact =
-          quantize && (quantize->outputs[1] == source ? graph.value(quantize->tensor("x")).dtype == dtype
-                                                      : quantize->outputs[2] == source && !is_float8(dtype));
-      return exact ? source : id;
+    if (is_op(*node, "aten.to.dtype")) {
+      const ValueId source = node->tensor("self");
+      const DType from = graph.value(source).dtype, to = graph.value(id).dtype;
+      if (is_floating(to) || !widens(from, to)) {
+        const ValueId chosen = under_rows(graph, source);
+        return keeps_chosen(graph, chosen, to) ? chosen : id;
+      }
+    } else if (!is_row_view(graph, *node) && !is_op(*node, "aten.reshape.default")) {
+      return id;  // a scale per row may be [M], [M, 1] or [B, S, 1]: any reshape of it is the same list of rows
     }
-    if (!row_view && !integer_cast && !reshape) return id;
     id = node->tensor("self");
   }
+}
+
+bool is_per_row(const Graph& graph, ValueId operand, const Shape& result) {
+  Shape rows = result, shape = graph.value(operand).shape;
+  rows.back() = Dim(1);
+  while (shape.size() < rows.size()) shape.insert(shape.begin(), Dim(1));
+  return shape == rows || product(shape).is_constant(1);
+}
+
+bool is_per_column(const Graph& graph, ValueId operand, const Shape& result) {
+  const Shape& shape = graph.value(operand).shape;
+  return product(shape).is_constant(1) || (shape.back() == result.back() && product(shape) == shape.back());
 }
 
 std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearSpec& spec) {

@@ -27,7 +27,7 @@ struct LinearSpec {
   ValueId zero = kNoValue;       // [N, G] integer
   ValueId offset = kNoValue;     // [N, G] float, added after scaling: w4 only
   ValueId bias = kNoValue;       // [N]
-  std::vector<ValueId> operands;
+  std::vector<ValueId> operands;  // broadcast to the result of the product that was recognized, whatever the shape of x
   Scheme scheme = Scheme::dense;
   int64_t group = 0;
   Expr epilogue = Expr::acc(0);
@@ -89,6 +89,10 @@ ValueId channel_numbers(Graph& graph, ValueId id, int64_t n);
 
 // The value under reshapes and casts that keep every number: what was quantized, whatever the exporter did to its shape.
 ValueId under_rows(const Graph& graph, ValueId id);
+// Does this operand of a pointwise op with a result of this shape hold one number per row of the last axis (per
+// column), or one for all? Its axes decide, because M and N may be equal.
+bool is_per_row(const Graph& graph, ValueId operand, const Shape& result);
+bool is_per_column(const Graph& graph, ValueId operand, const Shape& result);
 // Adds gemm's bias, alpha and beta to the spec; says what is missing when they do not fit [.., N].
 std::optional<std::string> add_gemm_bias(Graph& graph, const Gemm& gemm, LinearSpec& spec);
 // x is output 0 of a qcg.quantize_rows node (looked for under row views): fills x, x_scale, x_zero. False if it is not.

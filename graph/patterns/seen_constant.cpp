@@ -16,9 +16,6 @@ int64_t count(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// A whole number stays what it is in a float, or in wider integers.
-bool keeps_integers(DType from, DType to) { return is_floating(to) || dtype_bytes(to) > dtype_bytes(from); }
-
 }  // namespace
 
 // Where in `axes` each axis of `shape` begins, and where the last one ends.
@@ -128,8 +125,8 @@ std::optional<SeenConstant> see_constant(const Graph& graph, ValueId id) {
       continue;
     }
     const DType to = graph.value((*node)->outputs[0]).dtype;
-    if (!is_floating(dtype) && keeps_integers(dtype, to)) continue;
-    if (!is_floating(dtype)) return std::nullopt;  // it would wrap
+    if (!is_floating(dtype) && keeps_numbers(dtype, to)) continue;
+    if (!is_floating(dtype) && !is_floating(to)) return std::nullopt;  // it would wrap
     seen.casts.push_back(to);
     dtype = to;
   }

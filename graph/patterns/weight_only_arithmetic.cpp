@@ -54,7 +54,7 @@ class ArithmeticReader {
     while (!is_parameter(graph_, id)) {
       const Node* node = producer_of(graph_, id);
       if (!node) return std::nullopt;
-      if (is_op(*node, "aten.to.dtype") && keeps_numbers(*node)) id = node->tensor("self");
+      if (is_op(*node, "aten.to.dtype") && keeps_numbers(graph_, *node)) id = node->tensor("self");
       else if (is_op(*node, "aten.reshape.default") || is_op(*node, "aten.permute.default")) id = pass_view(*node);
       else if (!take_operation(*node, out, id)) return std::nullopt;
     }
@@ -65,13 +65,6 @@ class ArithmeticReader {
   }
 
  private:
-  // Rounding to a float is an intermediate like any other; to an integer it is not.
-  bool keeps_numbers(const Node& cast) const {
-    const DType from = graph_.value(cast.tensor("self")).dtype, to = graph_.value(cast.outputs[0]).dtype;
-    return is_compute_float(to) || to == DType::f64 ||
-           (!is_floating(from) && dtype_bytes(to) > dtype_bytes(from) && is_wide(to));
-  }
-
   ValueId pass_view(const Node& node) {
     views_.push_back(&node);
     return node.tensor("self");

@@ -1,0 +1,158 @@
+// What looks like a linear, a scale or a constant and is none: casts that change numbers, numbers along the other axis
+// where extents coincide, sizes known only at run time.
+#include <algorithm>
+
+#include "tests/passes/passes_test_util.h"
+
+using namespace qcg;
+
+namespace {
+
+void check_values(const std::string& text) {
+  INFO(text);
+  Graph before = parse(text);
+  bind_random(before, 5);
+  Graph after = before;
+  const auto reports = run_passes(after, {.verify_after_each = true});
+  REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+  check_same_values(before, after, 6);
+}
+
+// A linear of %x: f32[m, 8] whose weight @w: stored[16, 8] is cast to each of these in turn.
+std::string linear_of_casts(const std::string& stored, const std::vector<std::string>& casts) {
+  std::string text = "symbol m in [1, 9]\nparam @w: " + stored +
+                     "[16, 8]\ngraph(%x: f32[m, 8]) {\n  %c0 = aten.to.dtype(@w, dtype = " + casts[0] +
+                     ") : " + casts[0] + "[16, 8]\n";
+  for (size_t i = 1; i < casts.size(); ++i)
+    text += "  %c" + std::to_string(i) + " = aten.to.dtype(%c" + std::to_string(i - 1) + ", dtype = " + casts[i] +
+            ") : " + casts[i] + "[16, 8]\n";
+  return text + "  %y = aten.linear.default(%x, %c" + std::to_string(casts.size() - 1) +
+         ") : f32[m, 16]\n  return %y\n}\n";
+}
+
+// torchao's quantization of %x: dtype[rows, 8], and the exact product of the codes with @w: i8[8, n].
+std::string int_mm(const std::string& dtype, const std::string& rows, int n, const std::string& mapping) {
+  const std::string m = "[" + rows + ", ", columns = std::to_string(n) + "]";
+  return "param @w: i8[8, " + columns + " strides [1, 8]\nparam @sw: f32[" + columns + "\ngraph(%x: " + dtype + m +
+         "8]) {\n  %s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"" + mapping +
+         "\", block_size = [1, 8], target_dtype = i8, quant_min = -128, quant_max = 127, eps = 1e-05, scale_dtype = "
+         "f32, "
+         "zero_point_dtype = i8, keepdim = true) : f32" +
+         m + "1], i8" + m +
+         "1]\n"
+         "  %q = torchao.quantize_affine.default(%x, block_size = [1, 8], scale = %s, zero_point = %z, output_dtype = "
+         "i8, "
+         "quant_min = -128, quant_max = 127) : i8" +
+         m + "8]\n  %p = aten._int_mm.default(%q, @w) : i32" + m + columns + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("casts of weights that truncate, wrap or round are computed") {
+  for (const auto& [stored, casts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"i8", {"bool", "f32"}},
+           {"i8", {"u8", "f32"}},
+           {"i8", {"u8", "i32", "f32"}},
+           {"i32", {"i8", "f32"}},
+           {"f8e4m3", {"i32", "f32"}},
+           {"f8e4m3", {"f8e5m2", "f32"}},
+           {"f32", {"f8e4m3", "f32"}},
+           {"f32", {"i8", "f32"}},
+       })
+    check_values(linear_of_casts(stored, casts));
+}
+
+TEST_CASE("casts of scales and zero points of weights that wrap or round are computed") {
+  // Codes [16, 2, 4] in groups of 4: (codes - zeros) * scales, one of the two cast to `by` on its way.
+  const auto weight = [](const std::string& zero, const std::string& zero_by, const std::string& scale_by) {
+    const auto cast = [](const std::string& from, const std::string& to, const std::string& by) {
+      return "  %" + to + "c = aten.to.dtype(" + from + ", dtype = " + by + ") : " + by + "[16, 2, 1]\n  %" + to +
+             " = aten.to.dtype(%" + to + "c, dtype = f32) : f32[16, 2, 1]\n";
+    };
+    return "symbol m in [1, 9]\nparam @w: i8[16, 2, 4]\nparam @zero: " + zero +
+           "[16, 2, 1]\nparam @s: f32[16, 2, 1]\ngraph(%x: f32[m, 8]) {\n" + cast("@zero", "z", zero_by) +
+           cast("@s", "k", scale_by) +
+           "  %f = aten.to.dtype(@w, dtype = f32) : f32[16, 2, 4]\n  %o = aten.sub.Tensor(%f, %z) : f32[16, 2, 4]\n"
+           "  %d = aten.mul.Tensor(%o, %k) : f32[16, 2, 4]\n"
+           "  %v = aten.reshape.default(%d, shape = [16, 8]) : f32[16, 8]\n"
+           "  %y = aten.linear.default(%x, %v) : f32[m, 16]\n  return %y\n}\n";
+  };
+  for (const char* by : {"u16", "u8", "f8e4m3", "bool"}) check_values(weight("i8", by, "f64"));
+  for (const char* by : {"i16", "f8e4m3", "bool"}) check_values(weight("f32", by, "f64"));
+  for (const char* by : {"i32", "f8e4m3", "bool"}) check_values(weight("i8", "i32", by));
+}
+
+TEST_CASE("a product that is cast to integers before it is scaled is cast") {
+  check_values(
+      "symbol m in [1, 9]\nparam @w: i8[16, 8]\nparam @s: f32[16]\ngraph(%x: f32[m, 8]) {\n"
+      "  %f = aten.to.dtype(@w, dtype = f32) : f32[16, 8]\n  %t = aten.permute.default(%f, dims = [1, 0]) : f32[8, "
+      "16]\n"
+      "  %p = aten.mm.default(%x, %t) : f32[m, 16]\n  %i = aten.to.dtype(%p, dtype = i32) : i32[m, 16]\n"
+      "  %y = aten.mul.Tensor(%i, @s) : f32[m, 16]\n  return %y\n}\n");
+  for (const char* dtype : {"i8", "i16", "f8e4m3"})
+    check_values("symbol m in [1, 9]\n" + int_mm("f32", "m", 16, "SYMMETRIC") +
+                 "  %i = aten.to.dtype(%p, dtype = " + dtype + ") : " + dtype +
+                 "[m, 16]\n  %f = aten.to.dtype(%i, dtype = f32) : f32[m, 16]\n"
+                 "  %a = aten.mul.Tensor(%f, %s) : f32[m, 16]\n  %y = aten.mul.Tensor(%a, @sw) : f32[m, 16]\n"
+                 "  return %y\n}\n");
+}
+
+TEST_CASE("a scale of rows that is truncated or rounded is another scale") {
+  for (const char* dtype : {"i32", "f16", "f8e4m3"}) {
+    const std::string scale = std::string("  %c = aten.to.dtype(%s, dtype = ") + dtype + ") : " + dtype +
+                              "[m, 1]\n  %t = aten.to.dtype(%c, dtype = f32) : f32[m, 1]\n";
+    check_values("symbol m in [1, 9]\n" + int_mm("f32", "m", 16, "SYMMETRIC") + scale +
+                 "  %f = aten.to.dtype(%p, dtype = f32) : f32[m, 16]\n  %a = aten.mul.Tensor(%f, %t) : f32[m, 16]\n"
+                 "  %y = aten.mul.Tensor(%a, @sw) : f32[m, 16]\n  return %y\n}\n");
+  }
+  // Taken apart by run_decompositions, with a scale that is truncated on its way.
+  check_values(
+      "symbol m in [1, 9]\nparam @zero: f32[]\ngraph(%x: f32[m, 8]) {\n"
+      "  %big = aten.mul.Tensor(%x, other = 1000.0) : f32[m, 8]\n"
+      "  %low = aten.amin.default(%big, dim = [1], keepdim = true) : f32[m, 1]\n"
+      "  %high = aten.amax.default(%big, dim = [1], keepdim = true) : f32[m, 1]\n"
+      "  %a = aten.minimum.default(%low, @zero) : f32[m, 1]\n  %b = aten.maximum.default(%high, @zero) : f32[m, 1]\n"
+      "  %n = aten.neg.default(%a) : f32[m, 1]\n  %c = aten.maximum.default(%n, %b) : f32[m, 1]\n"
+      "  %d = aten.div.Tensor(%c, other = 127.5) : f32[m, 1]\n  %s0 = aten.clamp.default(%d, min = 1e-05) : f32[m, 1]\n"
+      "  %si = aten.to.dtype(%s0, dtype = i32) : i32[m, 1]\n  %s = aten.to.dtype(%si, dtype = f32) : f32[m, 1]\n"
+      "  %r = aten.reciprocal.default(%s) : f32[m, 1]\n  %e = aten.mul.Tensor(%big, %r) : f32[m, 8]\n"
+      "  %k = aten.round.default(%e) : f32[m, 8]\n  %z = aten.expand.default(@zero, size = [m, 1]) : f32[m, 1]\n"
+      "  %o = aten.add.Tensor(%k, %z) : f32[m, 8]\n"
+      "  %l = aten.clamp.default(%o, min = -128, max = 127) : f32[m, 8]\n"
+      "  %q = aten.to.dtype(%l, dtype = i8) : i8[m, 8]\n  return %q\n}\n");
+}
+
+TEST_CASE("scales of rows that are turned into columns scale columns, though M is N") {
+  const std::string turned = "  %t = aten.reshape.default(%s, shape = [1, 8]) : f32[1, 8]\n";
+  const std::string floats = "  %f = aten.to.dtype(%p, dtype = f32) : f32[8, 8]\n";
+  for (const char* order :
+       {"  %a = aten.mul.Tensor(%f, %t) : f32[8, 8]\n  %y = aten.mul.Tensor(%a, @sw) : f32[8, 8]\n",
+        "  %a = aten.mul.Tensor(%f, @sw) : f32[8, 8]\n  %y = aten.mul.Tensor(%a, %t) : f32[8, 8]\n"})
+    check_values(int_mm("f32", "8", 8, "SYMMETRIC") + turned + floats + order + "  return %y\n}\n");
+  // With zero points: of the scale, of the zero points' own scale, and of the sums.
+  for (const auto& [scale, zero_scale, sums] : {std::tuple("%t", "%s", "[1, 8]"), std::tuple("%s", "%t", "[1, 8]"),
+                                                std::tuple("%s", "%s", "[8, 1]"), std::tuple("%t", "%t", "[1, 8]")}) {
+    const std::string s(scale), zs(zero_scale), k(sums);
+    const std::string rows = zs == "%s" ? "[8, 1]" : "[8, 8]", taken_off = rows == k ? "[8, 1]" : "[8, 8]";
+    check_values(int_mm("f32", "8", 8, "ASYMMETRIC") + turned + floats + "  %g = aten.mul.Tensor(%f, " + s +
+                 ") : f32[8, 8]\n  %zf = aten.to.dtype(%z, dtype = f32) : f32[8, 1]\n"
+                 "  %zs = aten.mul.Tensor(%zf, " +
+                 zs + ") : f32" + rows +
+                 "\n  %k0 = aten.sum.dim_IntList(@w, dim = [0]) : i64[8]\n"
+                 "  %k = aten.reshape.default(%k0, shape = " +
+                 k + ") : i64" + k + "\n  %kf = aten.to.dtype(%k, dtype = f32) : f32" + k +
+                 "\n  %o = aten.mul.Tensor(%zs, %kf) : f32" + taken_off +
+                 "\n  %h = aten.sub.Tensor(%g, %o) : f32[8, 8]\n"
+                 "  %y = aten.mul.Tensor(%h, @sw) : f32[8, 8]\n  return %y\n}\n");
+  }
+  // Chosen without keepdim and multiplied by hand.
+  check_values(
+      "graph(%x: f32[8, 8]) {\n"
+      "  %s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 8], "
+      "target_dtype = i8, quant_min = -128, quant_max = 127, eps = 1e-05, scale_dtype = f32, zero_point_dtype = i8) : "
+      "f32[8], i8[8]\n"
+      "  %q = torchao.quantize_affine.default(%x, block_size = [1, 8], scale = %s, zero_point = %z, output_dtype = i8, "
+      "quant_min = -128, quant_max = 127) : i8[8, 8]\n  %qf = aten.to.dtype(%q, dtype = f32) : f32[8, 8]\n"
+      "  %zf = aten.to.dtype(%z, dtype = f32) : f32[8]\n  %c = aten.sub.Tensor(%qf, %zf) : f32[8, 8]\n"
+      "  %y = aten.mul.Tensor(%c, %s) : f32[8, 8]\n  return %y\n}\n");
+}
