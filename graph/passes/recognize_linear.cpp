@@ -141,6 +141,7 @@ class LinearFinder {
     if (!spec.note.empty()) report_.notes.push_back(node_name(graph_, graph_.nodes[m.gemm_node()]) + ": " + spec.note);
     taken_.insert(m.gemm_node());
     take_row_view_off(root, spec);
+    give_operands_rows_of_x(m.gemm_node(), spec);
     const bool rounds_product = is_half(spec.product);
     if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts || shows(spec.product, out)))
       scale_in_epilogue(root, spec);
@@ -187,6 +188,30 @@ class LinearFinder {
     const OpSchema* reshape = find_op("aten.reshape.default");
     spec.x = emit(graph_, reshape->name, make_args(*reshape, {{"self", spec.x}, {"shape", row}}),
                   {graph_.value(spec.x).dtype, row}, like, graph_.value(spec.x).name + ".row");
+  }
+
+  // Operands broadcast to the product as the graph has it, whose rows may be those of x in another shape:
+  // what is one per row there is reshaped to the rows of x.
+  void give_operands_rows_of_x(NodeId gemm, LinearSpec& spec) {
+    const Node like = graph_.nodes[gemm];
+    const Shape seen = graph_.value(like.outputs[0]).shape;
+    Shape rows = graph_.value(spec.x).shape;
+    rows.back() = graph_.value(spec.weight).shape[0];
+    if (rows == seen) return;
+    for (ValueId& operand : spec.operands) {
+      const Shape from = graph_.value(operand).shape;
+      if (product(from).is_constant(1) || product(from) == from.back()) continue;
+      Shape wide = seen, to = rows;
+      wide.back() = to.back() = from.back();
+      operand = reshaped("aten.expand.default", "size", operand, wide, like);
+      operand = reshaped("aten.reshape.default", "shape", operand, to, like);
+    }
+  }
+
+  ValueId reshaped(std::string_view op, std::string_view sizes, ValueId id, const Shape& shape, const Node& like) {
+    if (graph_.value(id).shape == shape) return id;
+    return emit(graph_, op, make_args(*find_op(op), {{"self", id}, {sizes, shape}}), {graph_.value(id).dtype, shape},
+                like, graph_.value(id).name + ".rows");
   }
 
   // [M] for rows [M, K] becomes [M, 1]; siblings get the same value.

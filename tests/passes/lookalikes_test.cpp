@@ -156,3 +156,31 @@ TEST_CASE("scales of rows that are turned into columns scale columns, though M i
       "  %zf = aten.to.dtype(%z, dtype = f32) : f32[8]\n  %c = aten.sub.Tensor(%qf, %zf) : f32[8, 8]\n"
       "  %y = aten.mul.Tensor(%c, %s) : f32[8, 8]\n  return %y\n}\n");
 }
+
+TEST_CASE("an operand written for reshaped rows is read by the rows of the activation") {
+  const std::string
+      weight =
+          "  %wf = aten.to.dtype(@w, dtype = f32) : f32[16, 8]\n  %wd = aten.mul.Tensor(%wf, @sw) : f32[16, 8]\n"
+          "  %t = aten.permute.default(%wd, dims = [1, 0]) : f32[8, 16]\n",
+      parameters = "symbol m in [1, 9]\nparam @w: i8[16, 8]\nparam @sw: f32[16, 1]\n",
+      product =
+          "  %v = aten.reshape.default(%d, shape = [3*m, 8]) : f32[3*m, 8]\n"
+          "  %y = aten.addmm.default(%r, %v, %t, beta = 0.5) : f32[3*m, 16]\n  return %y\n}\n";
+  for (const char* shape : {"[3*m, 16]", "[3*m, 1]", "[1, 16]", "[16]", "[1]"}) {
+    const std::string r = std::string("%r: f32") + shape;
+    check_values(parameters + "graph(%q: i8[m, 3, 8], %s: f32[m, 3, 1], " + r + ") {\n" + weight +
+                 "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 1, 8], scale = %s, zero_point = none, "
+                 "input_dtype = i8, output_dtype = f32) : f32[m, 3, 8]\n" +
+                 product);
+    check_values(
+        parameters + "graph(%x: f32[m, 3, 8], " + r + ") {\n" + weight +
+        "  %s, %z = torchao.choose_qparams_affine.default(%x, mapping_type = \"SYMMETRIC\", block_size = [1, 1, "
+        "8], target_dtype = i8, quant_min = -128, quant_max = 127, eps = 1e-05, scale_dtype = f32, "
+        "zero_point_dtype = i8, keepdim = true) : f32[m, 3, 1], i8[m, 3, 1]\n"
+        "  %q = torchao.quantize_affine.default(%x, block_size = [1, 1, 8], scale = %s, zero_point = %z, "
+        "output_dtype = i8, quant_min = -128, quant_max = 127) : i8[m, 3, 8]\n"
+        "  %d = torchao.dequantize_affine.default(%q, block_size = [1, 1, 8], scale = %s, zero_point = %z, "
+        "input_dtype = i8, output_dtype = f32) : f32[m, 3, 8]\n" +
+        product);
+  }
+}
