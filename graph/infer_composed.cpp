@@ -119,6 +119,9 @@ Result<Types> infer_baddbmm(const OpArgs& a) {
   QCG_CHECK(same_k(a, "batch2", x.shape[2], w.shape[1]));
   for (const auto& [name, v] : {std::pair{"batch2", &w}, std::pair{"self", &self}})
     if (v->dtype != x.dtype) return a.fail(name, fmt::format("{} is not {}", describe(*v), dtype_name(x.dtype)));
+  for (std::string_view name : {"alpha", "beta"})
+    if (!as_number(a.node.arg(name)))
+      return a.unsupported(name, "a factor known only at run time", "export that size as a constant");
   const Shape shape = {x.shape[0], x.shape[1], w.shape[2]};
   if (auto fitted = broadcast(shape, self.shape); !fitted || *fitted != shape)
     return a.fail("self", fmt::format("{} does not fit a result of shape {}", describe(self), to_string(shape)));

@@ -19,7 +19,7 @@ Status check_quantized(const OpArgs& a) {
   const DType dtype = *a.dtype("dtype");
   if (dtype != DType::i8 && dtype != DType::u8 && dtype != DType::i16 && dtype != DType::i32)
     return a.unsupported("dtype", fmt::format("quantization to {}", dtype_name(dtype)), "use i8 or u8");
-  for (std::string_view name : {"quant_min", "quant_max"})
+  for (std::string_view name : {"quant_min", "quant_max", "zero_point"})
     if (const int at = a.node.op->arg_index(name); at >= 0 && a.node.arg(name).get<Dim>()) QCG_CHECK(a.constant(name));
   return {};
 }

@@ -222,6 +222,7 @@ class Evaluator {
     if (missing != kNoValue)
       return Error::bad_input("@" + graph_.value(missing).name, "its data was not given",
                               "pass the weights, or --weights random:SEED");
+    QCG_CHECK(check_sizes(node));
     RefContext context{graph_, node, symbols_, values_, options_.emulate_casts};
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       int64_t elements = 1;
@@ -243,6 +244,25 @@ class Evaluator {
     }
     release(node);
     return {};
+  }
+
+  // Rules take sizes for numbers: all of them have to be known.
+  Status check_sizes(const Node& node) const {
+    const Dim* unknown = nullptr;
+    const auto look_at = [&](const Dim& size) {
+      if (!size.evaluate(symbols_)) unknown = &size;
+    };
+    for (const Arg& arg : node.args) {
+      if (const Dim* size = arg.get<Dim>()) look_at(*size);
+      if (const auto* sizes = arg.get<std::vector<Dim>>()) std::for_each(sizes->begin(), sizes->end(), look_at);
+    }
+    for (ValueId out : node.outputs)
+      std::for_each(graph_.value(out).shape.begin(), graph_.value(out).shape.end(), look_at);
+    if (!unknown) return {};
+    return Error::unsupported(
+        node.where,
+        fmt::format("the size {} of {} is not known here, or is no 64-bit number", unknown->str(), node.op->name),
+        "give inputs whose shapes tell it");
   }
 
   // Frees what nobody reads any more: a dequantized weight is eight times its bytes.

@@ -38,7 +38,7 @@ std::vector<bool> find_weights(const Graph& graph) {
   for (ValueId id = 0; id < graph.values.size(); ++id)
     constant[id] = is_parameter(graph, id) && graph.value(id).data.bound();
   for (const Node& node : graph.nodes) {
-    bool all = true;
+    bool all = std::ranges::none_of(node.args, has_symbols);
     for_each_input(node, [&](ValueId id) { all = all && constant[id]; });
     for (ValueId out : node.outputs) constant[out] = all;
   }
@@ -50,7 +50,7 @@ std::vector<bool> find_weights(const Graph& graph) {
   return weight;
 }
 
-// Only parameters with bytes go in, and everything that comes out has a constant shape, small if it is no weight.
+// Only parameters with bytes and known numbers go in. What comes out has a constant shape, small if it is no weight.
 bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements, const std::vector<bool>& weights) {
   if (node.outputs.empty() || node.op->role == OpRole::internal) return false;
   if (!reads_constants(graph, node)) return false;

@@ -63,13 +63,6 @@ void for_each_packed(const Graph& graph, const Node& node, F&& f) {
   }
 }
 
-bool has_symbols(const Arg& arg) {
-  const Dim* one = arg.get<Dim>();
-  const auto* many = arg.get<std::vector<Dim>>();
-  return (one && !one->is_constant()) ||
-         (many && !std::all_of(many->begin(), many->end(), [](const Dim& d) { return d.is_constant(); }));
-}
-
 int64_t count_elements(const Shape& shape) {
   const Dim count = product(shape);
   return count.valid() && count.is_constant() ? count.constant() : INT64_MAX;
@@ -154,10 +147,13 @@ class Unpacker {
     });
     if (what.empty() && !constant_[out]) what = "its size is known only at run time";
     if (what.empty()) return {};
+    const bool writes_slice = is_op(node, "aten.slice_scatter.default") || is_op(node, "aten.copy.default");
     return Error::unsupported(
         node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
-        "bit operations, whole quotients, look-ups and ranges need constants: cut the graph there "
-        "and pass their result as an input");
+        writes_slice ? "in place of y[:, 2:4] = t write y = torch.cat([y[:, :2], t, y[:, 4:]], dim=1) in the model and "
+                       "export again"
+                     : "bit operations, whole quotients, look-ups and ranges need constants: cut the graph there "
+                       "and pass their result as an input");
   }
 
   std::string title(const Node& node) const {
@@ -202,7 +198,7 @@ class Unpacker {
   }
 
   bool reads_made(const Node& node) const {
-    bool parameters = true, made = false;
+    bool parameters = std::none_of(node.args.begin(), node.args.end(), has_symbols), made = false;
     for_each_input(node, [&](ValueId id) {
       parameters = parameters && is_parameter(graph_, id);
       made = made || made_.contains(id);

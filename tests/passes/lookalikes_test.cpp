@@ -184,3 +184,38 @@ TEST_CASE("an operand written for reshaped rows is read by the rows of the activ
         product);
   }
 }
+
+TEST_CASE("constants computed with a size known only at run time are computed at run time") {
+  check_values(
+      "symbol m in [1, 9]\nparam @b: f32[8]\ngraph(%x: f32[m, 8]) {\n"
+      "  %c = aten.mul.Tensor(@b, other = m) : f32[8]\n  %y = aten.add.Tensor(%x, %c) : f32[m, 8]\n  return %y\n}\n");
+  check_values(
+      "symbol m in [1, 9]\nsymbol p in [2, 9]\ngraph(%x: f32[m, 8], %past: f32[p, 8]) {\n"
+      "  %i = aten.arange.default(end = 8) : i64[8]\n  %j = aten.add.Tensor(%i, other = p) : i64[8]\n"
+      "  %f = aten.to.dtype(%j, dtype = f32) : f32[8]\n  %y = aten.mul.Tensor(%x, %f) : f32[m, 8]\n"
+      "  %z = aten.add.Tensor(%past, other = 1.0) : f32[p, 8]\n  return %y, %z\n}\n");
+  check_values(
+      "symbol m in [1, 9]\nparam @w: i8[16, 8]\nparam @s: f32[16, 1]\ngraph(%x: f32[m, 8]) {\n"
+      "  %t = aten.div.Tensor(@s, other = m) : f32[16, 1]\n  %f = aten.to.dtype(@w, dtype = f32) : f32[16, 8]\n"
+      "  %d = aten.mul.Tensor(%f, %t) : f32[16, 8]\n  %y = aten.linear.default(%x, %d) : f32[m, 16]\n  return %y\n}\n");
+}
+
+TEST_CASE("the oracle refuses a node whose sizes it cannot know") {
+  const Graph graph = parse(
+      "symbol m in [1, 9]\nparam @b: f32[8]\ngraph() {\n  %c = aten.mul.Tensor(@b, other = m) : f32[8]\n  return "
+      "%c\n}\n");
+  Graph bound = graph;
+  bind_random(bound, 1);
+  const auto result = evaluate_graph(bound, {});
+  REQUIRE(!result.ok());
+  CHECK(result.error().message.find("the size m of aten.mul.Tensor") != std::string::npos);
+}
+
+TEST_CASE("a factor of baddbmm that is known only at run time is refused") {
+  const Graph graph = parse(
+      "symbol m in [1, 9]\ngraph(%x: f32[2, m, 8], %w: f32[2, 8, 4], %b: f32[2, 1, 4]) {\n"
+      "  %y = aten.baddbmm.default(%b, %x, %w, beta = m) : f32[2, m, 4]\n  return %y\n}\n");
+  const Status status = verify_graph(graph);
+  REQUIRE(!status.ok());
+  CHECK(status.error().message.find("known only at run time") != std::string::npos);
+}
