@@ -290,9 +290,14 @@ class Decomposer : OpEmitter {
       const ValueId widest = binary("aten.maximum.default", unary("aten.neg.default", low), high);
       return binary("aten.div.Tensor", widest, (range.high - range.low) / 2);
     }
-    if (mapping == "SYMMETRIC_NO_CLIPPING_ERR")
-      return binary("aten.maximum.default", binary("aten.div.Tensor", low, range.low),
-                    binary("aten.div.Tensor", high, range.high));
+    if (mapping == "SYMMETRIC_NO_CLIPPING_ERR") {
+      // Of a range that begins at 0, what `low` asks for is -inf or NaN, and a maximum would keep the NaN.
+      const ValueId from_low = binary("aten.div.Tensor", low, range.low),
+                    from_high = binary("aten.div.Tensor", high, range.high);
+      return op(
+          "aten.where.self",
+          {{"condition", binary("aten.gt.Tensor", from_low, from_high)}, {"self", from_low}, {"other", from_high}});
+    }
     return binary("aten.div.Tensor", binary("aten.sub.Tensor", high, low), range.high - range.low);
   }
 

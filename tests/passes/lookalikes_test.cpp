@@ -219,3 +219,16 @@ TEST_CASE("a factor of baddbmm that is known only at run time is refused") {
   REQUIRE(!status.ok());
   CHECK(status.error().message.find("known only at run time") != std::string::npos);
 }
+
+TEST_CASE("scales without clipping of a range that begins at 0 or above it come from the other end") {
+  for (const auto& [low, dtype] : {std::pair(0, "u8"), std::pair(3, "u8"), std::pair(-8, "i8")}) {
+    const std::string range = "target_dtype = " + std::string(dtype) + ", quant_min = " + std::to_string(low) +
+                              ", quant_max = 15, eps = 1e-05, scale_dtype = f32, zero_point_dtype = i32";
+    for (const char* rectify :
+         {"  %r = aten.relu.default(%x) : f32[m, 8]\n", "  %r = aten.neg.default(%x) : f32[m, 8]\n"})
+      check_values(std::string("symbol m in [1, 9]\ngraph(%x: f32[m, 8]) {\n") + rectify +
+                   "  %s, %z = torchao.choose_qparams_affine.default(%r, mapping_type = \"SYMMETRIC_NO_CLIPPING_ERR\", "
+                   "block_size = [1, 8], " +
+                   range + ", keepdim = true) : f32[m, 1], i32[m, 1]\n  return %s, %z\n}\n");
+  }
+}
