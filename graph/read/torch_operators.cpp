@@ -48,7 +48,9 @@ constexpr Remedy kRemedies[] = {
     {"higher_order.wrap_with_autocast",
      "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
     {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
-    {"aten.copy_.", "write slices as values: exported = exported.run_decompositions() before torch.export.save"},
+    {"aten.copy_.",
+     "it writes into a slice: in place of y[:, 2:4] = t write y = torch.cat([y[:, :2], t, y[:, 4:]], dim=1) in the "
+     "model and export again"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };

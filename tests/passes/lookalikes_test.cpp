@@ -232,3 +232,12 @@ TEST_CASE("scales without clipping of a range that begins at 0 or above it come 
                    range + ", keepdim = true) : f32[m, 1], i32[m, 1]\n  return %s, %z\n}\n");
   }
 }
+
+TEST_CASE("an assignment into a slice of an activation is refused with what to write") {
+  Graph graph = parse(
+      "symbol m in [1, 9]\ngraph(%x: f32[m, 8], %t: f32[m, 2]) {\n"
+      "  %y = aten.slice_scatter.default(%x, %t, dim = 1, start = 2, end = 4) : f32[m, 8]\n  return %y\n}\n");
+  const auto reports = run_passes(graph);
+  REQUIRE(!reports.ok());
+  CHECK(reports.error().help.find("torch.cat([y[:, :2], t, y[:, 4:]], dim=1)") != std::string::npos);
+}
