@@ -173,7 +173,9 @@ class Reader {
     for (std::string_view name : {scale, zero}) {
       if (name.empty() || a_.node.tensor(name) == kNoValue) continue;
       const Shape& shape = a_.tensor(name).shape;
-      const int64_t groups = shape.size() == 2 && shape[1].is_constant() ? shape[1].constant() : 0;
+      // [1, N] is one number per output channel, though N may be a number of groups, too.
+      const bool by_rows = shape.size() == 2 && shape[0] == outer && shape[1].is_constant();
+      const int64_t groups = by_rows ? shape[1].constant() : 0;
       const int64_t block = groups > 1 && p_.k % groups == 0 ? p_.k / groups : 0;
       QCG_TRY(located, locate(name, a_.node.tensor(name), outer, block, false));
       (name == scale ? operand.scale : operand.zero) = located;

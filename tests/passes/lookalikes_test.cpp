@@ -241,3 +241,17 @@ TEST_CASE("an assignment into a slice of an activation is refused with what to w
   REQUIRE(!reports.ok());
   CHECK(reports.error().help.find("torch.cat([y[:, :2], t, y[:, 4:]], dim=1)") != std::string::npos);
 }
+
+TEST_CASE("numbers of output channels are told from those of groups by their axis") {
+  // Of 8 channels and K = 16: [1, 8] could be 8 groups of 2.
+  Graph graph = parse(
+      "param @w: i8[16, 8]\nparam @ws: f32[8]\nparam @xs: f32[1]\ngraph(%x: i8[5, 16]) {\n"
+      "  %flat = tensor_cast.static_quant_linear.default(%x, @w, @ws, x_scale = @xs, out_dtype = f32) : f32[5, 8]\n"
+      "  %r = aten.reshape.default(@ws, shape = [1, 8]) : f32[1, 8]\n"
+      "  %row = tensor_cast.static_quant_linear.default(%x, @w, %r, x_scale = @xs, out_dtype = f32) : f32[5, 8]\n"
+      "  return %flat, %row\n}\n");
+  bind_random(graph, 1);
+  const auto results = evaluate_graph(graph, random_inputs(graph, 2));
+  REQUIRE_MESSAGE(results.ok(), results.error().to_string());
+  CHECK(std::ranges::equal((*results)[0].bytes(), (*results)[1].bytes()));
+}
