@@ -48,6 +48,7 @@ QCG_INLINE vf v_copysign(vf magnitude, vf sign) {
 QCG_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 QCG_INLINE vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 QCG_INLINE vm v_isnan(vf x) { return _mm256_cmp_ps(x, x, _CMP_UNORD_Q); }
+QCG_INLINE bool v_any(vm m) { return _mm256_movemask_ps(m) != 0; }
 QCG_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
 // The instruction returns its second operand if either is NaN; a NaN in the first is put back.
 QCG_INLINE vf v_max(vf a, vf b) { return v_select(v_isnan(a), a, _mm256_max_ps(a, b)); }

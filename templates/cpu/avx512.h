@@ -48,6 +48,7 @@ QCG_INLINE vf v_copysign(vf magnitude, vf sign) {
 QCG_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 QCG_INLINE vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 QCG_INLINE vm v_isnan(vf x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+QCG_INLINE bool v_any(vm m) { return m != 0; }
 QCG_INLINE vf v_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
 // The instruction returns its second operand if either is NaN; a NaN in the first is put back.
 QCG_INLINE vf v_max(vf a, vf b) { return v_select(v_isnan(a), a, _mm512_max_ps(a, b)); }

@@ -86,6 +86,10 @@ QCG_INLINE vf v_trunc(vf x) { return {f4_trunc(x.lo), f4_trunc(x.hi)}; }
 QCG_INLINE vm v_lt(vf a, vf b) { return {a.lo < b.lo, a.hi < b.hi}; }
 QCG_INLINE vm v_eq(vf a, vf b) { return {a.lo == b.lo, a.hi == b.hi}; }
 QCG_INLINE vm v_isnan(vf x) { return {x.lo != x.lo, x.hi != x.hi}; }
+QCG_INLINE bool v_any(vm m) {
+  qcg_i4 both = m.lo | m.hi;
+  return (both[0] | both[1] | both[2] | both[3]) != 0;
+}
 QCG_INLINE vf v_select(vm m, vf yes, vf no) { return {f4_select(m.lo, yes.lo, no.lo), f4_select(m.hi, yes.hi, no.hi)}; }
 // False for an unordered pair, so b is kept unless a is larger or a is the NaN.
 QCG_INLINE qcg_f4 f4_max(qcg_f4 a, qcg_f4 b) { return f4_select((a > b) | (a != a), a, b); }

@@ -8,7 +8,7 @@
 //
 // Largest error against double libm, in ulp of the f32 result (tests/isa_headers asserts these):
 //
-//   exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2 for |x| <= 1e6; beyond: bounded, not accurate     pow 4
+//   exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2     pow 4
 //   log1p expm1 tanh erf 2    sigmoid silu 3 down to -88; below, where exp(-x) overflows, they are 0 (|error| <= 3e-37)
 //   gelu 6 for x >= 0, 8 down to -13       gelu_tanh 8 down to -2, 40 down to -5      below: |error| <= 1e-8 * |x|
 //
@@ -182,14 +182,43 @@ QCG_INLINE vf v_gelu_tanh(vf x) {
   return v_mul(x, v_sigmoid(v_mul(x, p)));
 }
 
-// Quadrant and remainder of x by pi/2 in three parts of pi/2; the first subtraction is exact, so x may be large.
+// Quadrant (mod 4) and remainder of every x beyond `limit` by pi/2, after Payne and Hanek: of 2/pi only the 96 bits are
+// multiplied that say something about x * 2/pi mod 4. One lane at a time, because so large an x is rare.
+__attribute__((noinline, unused)) static void reduce_large(const float* x, float limit, float* n, float* r) {
+  static const uint32_t two_over_pi[8] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                          0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};  // behind 32 zeros
+  for (int i = 0; i < VL; ++i) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, x + i, 4);
+    const int exponent = (int)(bits >> 23 & 255) - 127;
+    if (!(__builtin_fabsf(x[i]) > limit) || exponent == 128) continue;
+    const uint64_t m = (bits & 0x7fffff) | 0x800000;  // |x| = m * 2^(exponent - 23)
+    const uint32_t* words = two_over_pi + (exponent + 7) / 32;
+    const int shift = (exponent + 7) % 32;
+    uint64_t w[3];
+    for (int k = 0; k < 3; ++k) w[k] = (((uint64_t)words[k] << 32 | words[k + 1]) << shift) >> 32;
+    const uint64_t product = (m * w[0] << 32) + m * w[1] + (m * w[2] >> 32);  // |x| * 2/pi mod 4, in units of 2^-62
+    const uint64_t quadrant = (product + ((uint64_t)1 << 61)) >> 62;
+    const double rest = (double)(int64_t)(product - (quadrant << 62)) * (1.5707963267948966 / 4611686018427387904.0);
+    n[i] = x[i] < 0 ? -(float)quadrant : (float)quadrant;
+    r[i] = (float)(x[i] < 0 ? -rest : rest);
+  }
+}
+
+// Quadrant and remainder of x by pi/2 in three parts of pi/2; the first subtraction is exact up to the limit.
 QCG_INLINE vf v_sin_shifted(vf x, int quadrant_shift) {
+  const float limit = 1e6f;
   vf n = v_round_even(v_mul(x, v_set1(0.636619772f)));
   vf minus_n = v_neg(n);
   vf r = v_fused(minus_n, v_set1(1.570796371e+00f), x);
   r = v_fused(minus_n, v_set1(-4.371138829e-08f), r);
   r = v_fused(minus_n, v_set1(-1.715124510e-15f), r);
-  r = v_clamp(r, v_set1(-1.0f), v_set1(1.0f));  // only where x is too large for the three parts
+  if (__builtin_expect(v_any(v_lt(v_set1(limit), v_abs(x))), 0)) {
+    float of_x[VL], of_n[VL], of_r[VL];
+    v_store_f32(of_x, x), v_store_f32(of_n, n), v_store_f32(of_r, r);
+    reduce_large(of_x, limit, of_n, of_r);
+    n = v_load_f32(of_n), r = v_load_f32(of_r);
+  }
   vf z = v_mul(r, r);
   vf s = v_set1(-1.951202721e-04f);
   s = v_fma(s, z, v_set1(8.332137018e-03f));
