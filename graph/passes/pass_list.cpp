@@ -35,6 +35,12 @@ Status check_disabled(const PassOptions& options) {
   return {};
 }
 
+Status verify_after(const std::string& passes, const Graph& graph) {
+  const Status status = verify_graph(graph);
+  if (status.ok()) return {};
+  return Error::internal(passes, "left a broken graph: " + status.error().to_string() + "\n" + print_graph(graph));
+}
+
 Result<PassReport> run_one(const PassInfo& pass, Graph& graph, const PassOptions& options) {
   PassReport report;
   report.name = pass.name;
@@ -42,11 +48,7 @@ Result<PassReport> run_one(const PassInfo& pass, Graph& graph, const PassOptions
   auto start = std::chrono::steady_clock::now();
   QCG_CHECK(pass.run(graph, context));
   report.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  if (options.verify_after_each || kAlwaysVerify) {
-    if (Status status = verify_graph(graph); !status.ok())
-      return Error::internal(std::string("pass ") + report.name,
-                             "left a broken graph: " + status.error().to_string() + "\n" + print_graph(graph));
-  }
+  if (options.verify_after_each || kAlwaysVerify) QCG_CHECK(verify_after("pass " + report.name, graph));
   if (options.after_each) options.after_each(report.name, graph);
   return report;
 }
@@ -71,6 +73,8 @@ Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& opti
     QCG_TRY(report, run_one(pass, graph, options));
     reports.push_back(std::move(report));
   }
+  // Always, because what is planned and run is what a broken graph says.
+  QCG_CHECK(verify_after("the passes", graph));
   return reports;
 }
 

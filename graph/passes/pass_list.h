@@ -112,7 +112,7 @@ inline constexpr PassInfo kPasses[] = {
 };
 
 // Runs kPasses in order. Errors: Usage for an unknown or required name in `disabled`; Unsupported from recognition
-// (for example a da8w4 linear); Internal when verify_after_each finds that a pass broke the graph (names the pass).
+// (for example a da8w4 linear); Internal when the passes broke the graph: with verify_after_each it names the pass.
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options = {});
 
 // One pass alone: for tests and for goldens.

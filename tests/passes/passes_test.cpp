@@ -50,6 +50,14 @@ TEST_CASE("passes can be disabled by name, required ones cannot") {
   }
 }
 
+TEST_CASE("what the passes leave is verified, whatever the build") {
+  Graph graph = parse(kQkv);
+  graph.value(graph.outputs[1]).shape[1] = Dim(9);  // relu of [s0, 8]
+  const auto reports = run_passes(graph);
+  REQUIRE(!reports.ok());
+  CHECK(reports.error().message.find("left a broken graph") != std::string::npos);
+}
+
 TEST_CASE("every pass can be left out and the values stay") {
   for (const PassInfo& pass : kPasses) {
     if (pass.required) continue;
