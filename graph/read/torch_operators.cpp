@@ -50,7 +50,8 @@ constexpr Remedy kRemedies[] = {
     {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
     {"aten.copy_.",
      "it writes into a slice: in place of y[:, 2:4] = t write y = torch.cat([y[:, :2], t, y[:, 4:]], dim=1) in the "
-     "model and export again"},
+     "model and export again; where weights alone are written, exported = exported.run_decompositions() before "
+     "torch.export.save will do"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };

@@ -171,6 +171,12 @@ TEST_CASE("torch.export: all unsupported operators at once, with count, place an
   CHECK(contains(e.help, "qcodegen list ops"));
 }
 
+TEST_CASE("torch.export: a write into a slice names what to write instead") {
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.copy_.default";
+  CHECK(contains(error_of(j).help, "torch.cat([y[:, :2], t, y[:, 4:]], dim=1)"));
+}
+
 TEST_CASE("torch.export: operators that may not come from a file") {
   CHECK(find_torch_op("torch.ops.qcg.linear") == nullptr);
   CHECK(classify_target("torch.ops.qcg.linear") == TorchTarget::unsupported);
