@@ -12,6 +12,27 @@
 
 namespace qcg {
 
+namespace {
+
+// Closes `dir`. Returns 0 or an errno value.
+int read_names(DIR* dir, std::vector<std::string>& names) {
+  int error = 0;
+  for (;;) {
+    errno = 0;
+    const dirent* item = ::readdir(dir);
+    if (!item) {
+      error = errno;
+      break;
+    }
+    if (std::strcmp(item->d_name, ".") && std::strcmp(item->d_name, "..")) names.emplace_back(item->d_name);
+  }
+  ::closedir(dir);
+  std::sort(names.begin(), names.end());
+  return error;
+}
+
+}  // namespace
+
 void OwnedFd::reset() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
@@ -82,20 +103,17 @@ int FileSystem::list_dir(const std::string& path, std::vector<std::string>& name
   names.clear();
   if (refuses(FileOp::list, path)) return errno;
   DIR* dir = ::opendir(path.c_str());
+  return dir ? read_names(dir, names) : errno;
+}
+
+int FileSystem::list_open_dir(int dir_fd, std::vector<std::string>& names) {
+  names.clear();
+  if (refuses(FileOp::list, "")) return errno;
+  OwnedFd own(::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));  // with a position of its own
+  DIR* dir = own ? ::fdopendir(own.get()) : nullptr;
   if (!dir) return errno;
-  int error = 0;
-  for (;;) {
-    errno = 0;
-    const dirent* item = ::readdir(dir);
-    if (!item) {
-      error = errno;
-      break;
-    }
-    if (std::strcmp(item->d_name, ".") && std::strcmp(item->d_name, "..")) names.emplace_back(item->d_name);
-  }
-  ::closedir(dir);
-  std::sort(names.begin(), names.end());
-  return error;
+  own.release();
+  return read_names(dir, names);
 }
 
 int FileSystem::write_all(int fd, std::string_view bytes) {
@@ -132,14 +150,29 @@ int FileSystem::sync_dir(const std::string& path) {
   return fsync(fd.get()) ? errno : 0;
 }
 
-int FileSystem::remove_tree(const std::string& path) {
-  if (remove_at(AT_FDCWD, path) == 0 || errno == ENOENT) return 0;
-  if (errno != EISDIR && errno != EPERM) return errno;
+int FileSystem::remove_tree(const std::string& path, const RemoveRules& rules) {
+  if (!rules.inode && (remove_at(AT_FDCWD, path) == 0 || errno == ENOENT)) return 0;
+  if (!rules.inode && errno != EISDIR && errno != EPERM) return errno;
+  return remove_directory(AT_FDCWD, path, rules, nullptr);
+}
+
+// The directory is entered through its descriptor, so that nobody can put another one or a link in its place meanwhile.
+int FileSystem::remove_directory(int parent, const std::string& name, const RemoveRules& rules,
+                                 const struct stat* top) {
+  struct stat info;
+  OwnedFd dir(open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!dir || fstat(dir.get(), &info)) return errno == ENOENT ? 0 : errno;
+  if (!top && rules.inode && info.st_ino != rules.inode) return ESTALE;
+  if (top && (info.st_dev != top->st_dev || (!rules.any_owner && info.st_uid != top->st_uid))) return EPERM;
   std::vector<std::string> names;
-  int first = list_dir(path, names);
-  for (const auto& name : names)
-    if (int error = remove_tree(path + "/" + name); error && !first) first = error;
-  if (remove_at(AT_FDCWD, path, AT_REMOVEDIR) && !first && errno != ENOENT) first = errno;
+  int first = list_open_dir(dir.get(), names);
+  for (const auto& item : names) {
+    if (remove_at(dir.get(), item) == 0 || errno == ENOENT) continue;
+    int error = errno;
+    if (error == EISDIR || error == EPERM) error = remove_directory(dir.get(), item, rules, top ? top : &info);
+    if (error && !first) first = error;
+  }
+  if (remove_at(parent, name, AT_REMOVEDIR) && !first && errno != ENOENT) first = errno;
   return first;
 }
 

@@ -36,9 +36,16 @@ class OwnedFd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void reset();
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
+};
+
+// What remove_tree may remove. Links are never followed, and a directory on another file system is never entered.
+struct RemoveRules {
+  ino_t inode = 0;         // the directory must be this one; 0: whatever has the name
+  bool any_owner = false;  // enter directories of other users than the outermost one's, too
 };
 
 class FileSystem {
@@ -63,13 +70,15 @@ class FileSystem {
 
   // The rest are built from the above; each returns 0 or an errno value.
   int list_dir(const std::string& path, std::vector<std::string>& names);
+  int list_open_dir(int dir_fd, std::vector<std::string>& names);
   int write_all(int fd, std::string_view bytes);
   int create_file(const std::string& path, std::string_view bytes, mode_t mode);  // must not exist; synced
   int read_all(int fd, std::string& bytes, size_t limit);                         // EFBIG beyond limit
   int sync_dir(const std::string& path);
-  int remove_tree(const std::string& path);  // never follows links; goes on after an error, returns the first
+  int remove_tree(const std::string& path, const RemoveRules& rules = {});  // goes on after an error, returns the first
 
  private:
+  int remove_directory(int parent, const std::string& name, const RemoveRules& rules, const struct stat* top);
   bool refuses(FileOp op, const std::string& path);
   Hook hook_;
 };

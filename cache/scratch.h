@@ -4,8 +4,10 @@
 // rename; both need a place that nobody takes for a finished thing. A lock file beside the directory is held as long as
 // its owner lives, so "stale" is decided by the kernel and not by process numbers or times:
 //
-//   root/qcg-1234-8f3a….lock     held with flock by the owner
+//   root/qcg-1234-8f3a….lock     held with flock by the owner; says which directory is meant, by its inode
 //   root/qcg-1234-8f3a…/         the directory
+//
+// A cleaner removes that directory and no other: root may be a folder where other users can rename things.
 //
 //   QCG_TRY(scratch, ScratchDir::create(default_temp_root()));
 //   write_to(scratch.path() + "/kernel.cpp");
@@ -28,11 +30,12 @@ class ScratchDir {
   const std::string& path() const { return path_; }
 
  private:
-  ScratchDir(std::string path, OwnedFd lock, FileSystem* fs)
-      : path_(std::move(path)), lock_(std::move(lock)), fs_(fs) {}
+  ScratchDir(std::string path, OwnedFd lock, ino_t inode, FileSystem* fs)
+      : path_(std::move(path)), lock_(std::move(lock)), inode_(inode), fs_(fs) {}
 
   std::string path_;
   OwnedFd lock_;
+  ino_t inode_;
   FileSystem* fs_;
 };
 

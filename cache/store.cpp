@@ -172,11 +172,21 @@ Loaded Store::State::load(const Key& key, const std::string& path) {
 Status Store::State::remove_entry(const Key& key) {
   const std::string path = entry_dir(key);
   auto scratch = ScratchDir::create(temp_dir(), fs);
-  if (scratch.ok() && (fs->rename(path, scratch->path() + "/removed") == 0 || errno == ENOENT)) return {};
+  if (scratch.ok() && (fs->rename(path, scratch->path() + "/removed") == 0 || errno == ENOENT)) {
+    (void)fs->remove_tree(scratch->path() + "/removed", {.any_owner = options.shared});
+    return {};
+  }
   // No room even for that: without its MANIFEST nothing can be loaded from it.
   fs->remove_at(AT_FDCWD, path + "/" + kManifestName);
-  if (int error = fs->remove_tree(path)) return io_error(path, "cannot be removed", error);
+  if (int error = fs->remove_tree(path, {.any_owner = options.shared}))
+    return io_error(path, "cannot be removed", error);
   return {};
+}
+
+Status Store::remove(const Key& key) {
+  if (!is_sha256_hex(key.hex)) return not_a_key(key);
+  if (!state_->usable || state_->read_only) return {};
+  return state_->remove_entry(key);
 }
 
 Result<std::optional<Entry>> Store::find(const Key& key) {

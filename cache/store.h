@@ -122,6 +122,9 @@ class Store {
   // as it was, and the caller goes on with the bytes it has.
   Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump);
 
+  // For an entry whose bytes are those that were published, and wrong all the same.
+  Status remove(const Key& key);
+
   // Why `key_dump` was not found: differences to the entry that differs least among those with the same first line, as
   // far as they were there when this store was first asked.
   std::vector<std::string> explain_miss(const std::string& key_dump);

@@ -83,7 +83,8 @@ class Compiler {
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
-    if (merges_timed_ && late == 0) memory.remember(options_.output, report_);  // else the next compile tries again
+    if (merges_timed_ && late == 0) memory.remember(writer.directory(), report_);  // else the next compile tries again
+    QCG_CHECK(writer.publish());
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
     report_.wall_s = now_s() - start;
     return std::move(report_);

@@ -346,8 +346,7 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   const std::string text = manifest_text(manifest);
   QCG_CHECK(write_manifest(s.staging, text));
   s.total += static_cast<int64_t>(weights.size() + text.size());
-
-  return s.directory.publish();
+  return {};
 }
 
 Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
@@ -362,7 +361,11 @@ Status replace_file(const std::string& staging, const std::string& old, const st
   return write_manifest(staging, manifest_text(manifest));
 }
 
+const std::string& ProgramWriter::directory() const { return state_->staging; }
+
 int64_t ProgramWriter::bytes() const { return state_->total; }
+
+Status ProgramWriter::publish() { return state_->directory.publish(); }
 
 std::string program_name_of(const std::string& path) { return c_identifier(fs::path(path).stem().string()); }
 

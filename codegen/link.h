@@ -7,6 +7,7 @@
 //   QCG_CHECK(writer.pack_constants(plan, threads));
 //   writer.add_kernel(problem, bucket.m_max, built);
 //   QCG_CHECK(writer.finish(plan, tune_log, origin));
+//   QCG_CHECK(writer.publish());
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ namespace qcg {
 
 class ProgramWriter {
  public:
-  // Makes a private directory beside `path`; it disappears unless finish() succeeds. Error Io: cannot be written.
+  // Makes a private directory beside `path`; it disappears unless publish() succeeds. Error Io: cannot be written.
   static Result<ProgramWriter> create(const std::string& path, const Plan& plan);
   ProgramWriter(ProgramWriter&&) noexcept;
   ~ProgramWriter();
@@ -40,9 +41,12 @@ class ProgramWriter {
   // returned is void then.
   Status add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads);
 
-  // Writes kernels, sources, log, header and manifest, syncs, and renames over `path`.
+  // Writes kernels, sources, log, header and manifest, and syncs: directory() is a whole program then.
   Status finish(const Plan& plan, const std::string& tune_log, const std::string& origin);
+  const std::string& directory() const;
   int64_t bytes() const;  // of all files, after finish
+  // Renames it over `path`.
+  Status publish();
 
  private:
   struct State;

@@ -13,7 +13,7 @@
 #include "codegen/vendor_module.h"
 #include "graph/read/safetensors.h"
 #include "runtime/memory.h"
-#include "runtime/program.h"
+#include "runtime/program_directory.h"
 
 namespace qcg {
 
@@ -147,16 +147,15 @@ void restore_report(const json& in, CompileReport& report) {
   report.cache_hits = static_cast<int>(report.kernels.size());
 }
 
-// Whether every file of a program holds what its manifest says; loading has looked at the weights.
+// Whether every file of a program holds what its manifest says.
 bool is_intact(const std::string& path) {
-  const json manifest = json::parse(read_text(path + "/manifest.json"), nullptr, false);
-  if (manifest.is_discarded() || !manifest.contains("files")) return false;
-  for (const auto& [name, file] : manifest["files"].items()) {
-    if (name == kWeightsFile) continue;
-    auto digest = sha256_file(path + "/" + name);
-    if (!digest.ok() || *digest != file["sha256"]) return false;
-  }
-  return true;
+  auto verify = [&]() -> Status {
+    QCG_TRY(directory, ProgramDirectory::open(path));
+    QCG_TRY(text, directory.read_manifest());
+    QCG_TRY(manifest, parse_program_manifest(text));
+    return directory.verify(manifest);
+  };
+  return verify().ok();
 }
 
 }  // namespace
@@ -202,18 +201,18 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
   auto found = CompileCache(*store_).find(key_);
   if (!found.ok() || !*found) return false;
   const CompileRecord& record = **found;
+  // Parts that do not belong together: nothing will make them fit.
+  auto give_up = [&] { return (void)store_->remove(key_), false; };
   const json guards = json::parse(record.guards_json, nullptr, false);
-  if (guards.is_discarded() || !guards.contains("manifest")) return false;
+  if (guards.is_discarded() || !guards.contains("manifest")) return give_up();
   const std::string& path = options.output;
   const std::string old_name = guards.value("name", ""), name = program_name_of(path);
   auto origin = record.read(std::string(kOriginFile)), header = record.read(header_of(old_name));
-  if (!origin.ok() || !header.ok()) return false;
+  if (!origin.ok() || !header.ok()) return give_up();
   *origin = moved_origin(*origin, options);
   *header = rename_program_header(*header, old_name, name);
-  LoadOptions check;
-  check.verify_weights = true;
   if (manifest_guard(path) == guards["manifest"] && read_text(path + "/" + std::string(kOriginFile)) == *origin &&
-      read_text(path + "/" + header_of(name)) == *header && Program::load(path, check).ok() && is_intact(path)) {
+      read_text(path + "/" + header_of(name)) == *header && is_intact(path)) {
     report.unchanged = true;
   } else {
     auto directory = StagingDir::create(path);
@@ -221,8 +220,10 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
     const std::string& staging = directory->path();
     if (!record.write_to(staging).ok() || !restore_weights(guards.value("weights", ""), staging) ||
         !replace_file(staging, std::string(kOriginFile), std::string(kOriginFile), *origin).ok() ||
-        !replace_file(staging, header_of(old_name), header_of(name), *header).ok() || !directory->publish().ok())
+        !replace_file(staging, header_of(old_name), header_of(name), *header).ok())
       return false;
+    if (manifest_guard(staging) != guards["manifest"] || !is_intact(staging)) return give_up();
+    if (!directory->publish().ok()) return false;
   }
   restore_report(guards.at("report"), report);
   return true;
@@ -235,25 +236,25 @@ bool ProgramCache::restore_weights(const std::string& digest, const std::string&
   return found.ok() && *found && (*found)->copy_verified(kWeightsFile, directory + "/" + kWeightsFile).ok();
 }
 
-void ProgramCache::remember(const std::string& path, const CompileReport& report) {
+void ProgramCache::remember(const std::string& staging, const CompileReport& report) {
   if (!enabled_) return;
-  const json manifest = json::parse(read_text(path + "/manifest.json"), nullptr, false);
+  const json manifest = json::parse(read_text(staging + "/manifest.json"), nullptr, false);
   if (manifest.is_discarded()) return;
   const std::string digest = manifest["files"][kWeightsFile]["sha256"];
   std::vector<EntryFile> files;
-  for (const auto& item : fs::recursive_directory_iterator(path)) {
-    const std::string name = fs::relative(item.path(), path).string();
+  for (const auto& item : fs::recursive_directory_iterator(staging)) {
+    const std::string name = fs::relative(item.path(), staging).string();
     if (item.is_regular_file() && name != kWeightsFile) files.push_back({name, {}, 0644, item.path().string()});
   }
   const KeyBuilder weights = weights_key(digest);
-  const EntryFile weights_file{kWeightsFile, {}, 0644, path + "/" + kWeightsFile};
+  const EntryFile weights_file{kWeightsFile, {}, 0644, staging + "/" + kWeightsFile};
   // Weights that would push out half the cache stay out: the program itself is then the only copy, found unchanged where
   // it lies.
   const bool fits = max_bytes_ == 0 || static_cast<uint64_t>(report.program_bytes) <= max_bytes_ / 2;
   if (fits && !store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
-  const json guards = {{"manifest", manifest_guard(path)},
+  const json guards = {{"manifest", manifest_guard(staging)},
                        {"weights", digest},
-                       {"name", program_name_of(path)},
+                       {"name", program_name_of(staging)},
                        {"report", report_json(report)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }

@@ -7,7 +7,7 @@
 //   QCG_TRY(memory, ProgramCache::open(options, threads, cxx, store));
 //   if (memory.try_restore(options, report)) return report;      // no pass, no render, no tuning
 //   …
-//   memory.remember(path, report);
+//   memory.remember(staging, report);                            // before it is published: others publish there, too
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ class ProgramCache {
   // True: options.output now holds the program, with these options' own paths in origin.json, and `report` what was said of
   // it then.
   bool try_restore(const CompileOptions& options, CompileReport& report);
-  // Never fails: a cache without room only costs the next compile.
-  void remember(const std::string& path, const CompileReport& report);
+  // Keeps a program that nobody else can see yet. Never fails: a cache without room only costs the next compile.
+  void remember(const std::string& staging, const CompileReport& report);
 
  private:
   ProgramCache(Store& store, uint64_t max_bytes) : store_(&store), max_bytes_(max_bytes) {}

@@ -2,14 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "runtime/memory.h"
 
 namespace qcg {
 
@@ -17,8 +19,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kMark = ".tmp-", kPattern = "XXXXXX";
 constexpr const char* kRemedy = "choose a writable place with -o";
+constexpr int64_t kMaxManifestBytes = int64_t{16} << 20;
+constexpr int kAttempts = 16;  // others may publish to the same place
 
 Error cannot(const std::string& path, const char* what) {
   return Error::io(path, fmt::format("cannot {}: {}", what, std::strerror(errno)), kRemedy);
@@ -29,13 +32,43 @@ bool is_there(const std::string& path) {
   return fs::exists(fs::symlink_status(path, failed));
 }
 
-Status check_replaceable(const std::string& path) {
-  if (!is_there(path) || is_program(path)) return {};
-  return Error::io(path, "exists and is not a program", "remove it or choose another name with -o");
+std::string follow_links(const std::string& path) {
+  std::error_code failed;
+  if (!fs::is_symlink(fs::symlink_status(path, failed))) return path;
+  const fs::path real = fs::weakly_canonical(path, failed);
+  return failed ? path : real.string();
 }
 
-int open_directory(const std::string& path) {
-  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+// The manifest of a program of any version; null where there is none.
+nlohmann::json manifest_at(const std::string& path) {
+  auto file = open_program_file(path + "/manifest.json");
+  if (!file.ok() || file->bytes > kMaxManifestBytes) return {};
+  const auto text = read_program_file(*file, path);
+  auto manifest = nlohmann::json::parse(text.ok() ? *text : "", nullptr, false);
+  const bool ours = manifest.is_object() && manifest.contains("format") && manifest["format"] == "qcodegen-program" &&
+                    manifest.contains("files") && manifest["files"].is_object();
+  return ours ? manifest : nlohmann::json();
+}
+
+// What lies at `path` may go if it is a program in every part; `shown` is what messages call it.
+Status check_replaceable(const std::string& path, const std::string& shown) {
+  if (!is_there(path)) return {};
+  const char* help = "remove it or choose another name with -o";
+  std::error_code failed;
+  if (!fs::is_directory(fs::symlink_status(path, failed))) return Error::io(shown, "exists and is not a program", help);
+  const nlohmann::json manifest = manifest_at(path);
+  if (manifest.is_null())
+    return Error::io(shown, "exists and is not a program: it has no manifest.json that qcodegen wrote", help);
+  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    const std::string name = fs::path(at->path()).lexically_relative(path).string();
+    const fs::file_status status = at->symlink_status(failed);
+    if (failed || fs::is_directory(status) || name == "manifest.json" || name == "manifest.sha256") continue;
+    if (!fs::is_regular_file(status) || !manifest["files"].contains(name))
+      return Error::io(shown + "/" + name, "lies in a program and is no part of it: the program is not replaced",
+                       "move it away, or choose another name with -o");
+  }
+  if (failed) return Error::io(shown, "cannot be looked through: " + failed.message(), help);
+  return {};
 }
 
 // File systems that cannot sync a directory say so; there is nothing else to do about it then.
@@ -51,22 +84,11 @@ fs::path parent_of(const std::string& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-// Directories that a killed process left for the same target: nobody holds their lock.
-void remove_stale(const std::string& target) {
-  const std::string prefix = fs::path(target).filename().string() + std::string(kMark);
-  std::error_code failed;
-  for (fs::directory_iterator at(parent_of(target), failed), end; !failed && at != end; at.increment(failed)) {
-    const std::string name = at->path().filename().string();
-    if (!name.starts_with(prefix) || name.size() != prefix.size() + kPattern.size()) continue;
-    const int fd = open_directory(at->path().string());
-    if (fd < 0) continue;
-    struct stat info;
-    std::error_code ignored;
-    if (::fstat(fd, &info) == 0 && info.st_uid == ::geteuid() && ::flock(fd, LOCK_EX | LOCK_NB) == 0)
-      fs::remove_all(at->path(), ignored);
-    ::close(fd);
-  }
+bool rename_with(const std::string& from, const std::string& to, unsigned flags) {
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
 }
+
+bool is_unknown_flag(int error) { return error == EINVAL || error == ENOSYS || error == ENOTSUP; }
 
 }  // namespace
 
@@ -76,39 +98,21 @@ bool is_program(const std::string& path) {
 }
 
 Status check_destination(const std::string& path) {
-  QCG_CHECK(check_replaceable(path));
-  if (::access((parent_of(path) / ".").c_str(), W_OK | X_OK) == 0) return {};
+  const std::string target = follow_links(path);
+  QCG_CHECK(check_replaceable(target, path));
+  if (::access((parent_of(target) / ".").c_str(), W_OK | X_OK) == 0) return {};
   return cannot(path, "be made");
 }
 
-Result<StagingDir> StagingDir::create(const std::string& target) {
-  remove_stale(target);
-  for (int attempt = 0; attempt < 16; ++attempt) {
-    std::string path = target + std::string(kMark) + std::string(kPattern);
-    if (!::mkdtemp(path.data())) return cannot(target, "create a directory beside it");
-    const int fd = open_directory(path);
-    if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      ::close(fd);  // another compile came between and is removing it
-      continue;
-    }
-    struct stat info;
-    if (fd < 0 || ::stat(path.c_str(), &info) != 0) {
-      if (fd >= 0) ::close(fd);
-      continue;
-    }
-    ::chmod(path.c_str(), 0755);
-    return StagingDir(target, std::move(path), fd);
-  }
-  return Error::io(target, "no directory beside it stays: another process removes them", kRemedy);
-}
-
-StagingDir::StagingDir(StagingDir&& other) noexcept
-    : target_(std::move(other.target_)), path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
-
-StagingDir::~StagingDir() {
-  std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+Result<StagingDir> StagingDir::create(const std::string& path) {
+  std::string target = follow_links(path);
+  const std::string folder = parent_of(target).string();
+  remove_stale_scratch(folder);
+  QCG_TRY(scratch, ScratchDir::create(folder));
+  std::string staging = scratch.path() + "/" + fs::path(target).filename().string();
+  if (::mkdir(staging.c_str(), 0755) != 0 || ::chmod(staging.c_str(), 0755) != 0)
+    return cannot(path, "create a directory beside it");
+  return StagingDir(std::move(target), std::move(staging), std::move(scratch));
 }
 
 Status StagingDir::publish() {
@@ -116,22 +120,50 @@ Status StagingDir::publish() {
   for (fs::recursive_directory_iterator at(path_, failed), end; !failed && at != end; at.increment(failed))
     if (at->is_directory(failed)) sync_directory(at->path().string());
   sync_directory(path_);
-  QCG_CHECK(check_replaceable(target_));
-  if (!is_there(target_)) {
-    if (::rename(path_.c_str(), target_.c_str()) != 0) return cannot(target_, "put the program in place");
-  } else if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return cannot(target_, "put the program in place");
-    const std::string old = path_ + ".old";  // a file system without exchange: for an instant there is no program
-    if (::rename(target_.c_str(), old.c_str()) != 0) return cannot(target_, "move the old program away");
-    if (::rename(path_.c_str(), target_.c_str()) != 0) {
-      const Error error = cannot(target_, "put the program in place");
-      (void)::rename(old.c_str(), target_.c_str());
-      return error;
-    }
-    fs::remove_all(old, failed);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    QCG_CHECK(check_replaceable(target_, target_));
+    QCG_TRY(done, exchange());
+    if (!done) continue;
+    sync_directory(parent_of(target_).string());
+    return {};
   }
-  sync_directory(parent_of(target_).string());
-  return {};
+  return Error::io(target_, "other compiles keep replacing it", "give each compile a place of its own with -o");
+}
+
+// False: another compile published there, or took away what was there. Afterwards the scratch directory holds what was
+// replaced.
+Result<bool> StagingDir::exchange() {
+  const unsigned flag = is_there(target_) ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+  if (!rename_with(path_, target_, flag)) {
+    if (is_unknown_flag(errno)) return flag == RENAME_EXCHANGE ? replace_in_two_steps() : move_in();
+    if (errno == EEXIST || errno == ENOENT) return false;
+    return cannot(target_, "put the program in place");
+  }
+  if (flag == RENAME_NOREPLACE) return true;
+  // What was looked at is not always what was taken.
+  const Status replaced = check_replaceable(path_, target_);
+  if (replaced.ok()) return true;
+  if (!rename_with(path_, target_, RENAME_EXCHANGE)) (void)::rename(path_.c_str(), target_.c_str());
+  return replaced.error();
+}
+
+Result<bool> StagingDir::move_in() {
+  if (::rename(path_.c_str(), target_.c_str()) == 0) return true;
+  if (errno == EEXIST || errno == ENOTEMPTY) return false;
+  return cannot(target_, "put the program in place");
+}
+
+// Where two directories cannot change places: for an instant there is no program.
+Result<bool> StagingDir::replace_in_two_steps() {
+  const std::string old = fmt::format("{}/replaced.{}", scratch_.path(), replaced_++);
+  if (::rename(target_.c_str(), old.c_str()) != 0) {
+    if (errno == ENOENT) return false;
+    return cannot(target_, "move the old program away");
+  }
+  const Status replaced = check_replaceable(old, target_);
+  Result<bool> moved = replaced.ok() ? move_in() : Result<bool>(replaced.error());
+  if (!moved.ok()) (void)::rename(old.c_str(), target_.c_str());
+  return moved;
 }
 
 }  // namespace qcg

@@ -116,9 +116,17 @@ FileHandle::~FileHandle() {
 
 int FileHandle::release() { return std::exchange(fd_, -1); }
 
-Result<OpenedFile> open_program_file(const std::string& path) {
+Result<FileHandle> open_program_directory(const std::string& path) {
+  FileHandle fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return io_failure(path, "cannot open it");
+  return fd;
+}
+
+Result<OpenedFile> open_program_file(const std::string& path) { return open_program_file(AT_FDCWD, path, path); }
+
+Result<OpenedFile> open_program_file(int directory, const std::string& name, const std::string& path) {
   // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
-  OpenedFile file{FileHandle(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  OpenedFile file{FileHandle(openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (file.fd.get() < 0) return io_failure(path, "cannot open it");
   struct stat info;
   if (fstat(file.fd.get(), &info) != 0) return io_failure(path, "cannot read its size");
@@ -126,15 +134,6 @@ Result<OpenedFile> open_program_file(const std::string& path) {
     return Error::bad_input(path, "is not a regular file",
                             "give a program directory as `qcodegen compile -o` writes it");
   file.bytes = info.st_size;
-  return file;
-}
-
-Result<OpenedFile> open_program_file(const std::string& path, int64_t bytes) {
-  QCG_TRY(file, open_program_file(path));
-  if (file.bytes != bytes)
-    return Error::bad_input(path,
-                            "has " + std::to_string(file.bytes) + " bytes, the manifest says " + std::to_string(bytes),
-                            "the program is damaged or was changed: copy or compile it again");
   return file;
 }
 
@@ -166,11 +165,15 @@ std::string digest_hex(std::span<const std::byte> bytes) {
   unsigned length = 0;
   // An empty result equals no checksum, so a failing library refuses everything instead of accepting it.
   if (EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr) != 1) return {};
+  return hex_digits({digest, length});
+}
+
+std::string hex_digits(std::span<const unsigned char> bytes) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string hex;
-  for (unsigned i = 0; i < length; ++i) {
-    hex += kHex[digest[i] >> 4];
-    hex += kHex[digest[i] & 15];
+  for (unsigned char byte : bytes) {
+    hex += kHex[byte >> 4];
+    hex += kHex[byte & 15];
   }
   return hex;
 }

@@ -75,17 +75,19 @@ struct OpenedFile {
   int64_t bytes = 0;
 };
 
+Result<FileHandle> open_program_directory(const std::string& path);
 // Opens a regular file for reading; anything else (a FIFO, a directory) is an error and never blocks.
 Result<OpenedFile> open_program_file(const std::string& path);
-// The same, and its size must be `bytes`.
-Result<OpenedFile> open_program_file(const std::string& path, int64_t bytes);
+// The same of a file below an open directory; `path` is for messages.
+Result<OpenedFile> open_program_file(int directory, const std::string& name, const std::string& path);
 // Reads all of it; fewer bytes than it had when opened is an error.
 Result<std::string> read_program_file(const OpenedFile& file, const std::string& path);
 Result<std::string> read_program_file(const std::string& path);
 // Fills `out` from byte `offset` on.
 Status read_file_range(int fd, int64_t offset, std::span<std::byte> out, const std::string& path);
 
-// 64 lower-case hex digits.
+// 64 lower-case hex digits, or nothing, which equals no checksum, where the library fails.
 std::string digest_hex(std::span<const std::byte> bytes);
+std::string hex_digits(std::span<const unsigned char> bytes);
 
 }  // namespace qcg

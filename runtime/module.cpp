@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "runtime/kernel_runner.h"
-#include "runtime/memory.h"
 
 namespace qcg {
 namespace {
@@ -62,8 +61,7 @@ Result<std::string> read_whole(const std::string& path, const OpenedFile& file) 
 
 }  // namespace
 
-Result<std::string> read_module(const std::string& path, int64_t bytes, const std::string& sha256) {
-  QCG_TRY(file, open_program_file(path, bytes));
+Result<std::string> read_module(const OpenedFile& file, const std::string& path, const std::string& sha256) {
   QCG_TRY(content, read_whole(path, file));
   if (digest_hex(std::as_bytes(std::span(content))) != sha256)
     return Error::bad_input(path, "does not have the checksum in the manifest",
@@ -84,10 +82,10 @@ Module::~Module() {
   if (handle_ != nullptr) dlclose(handle_);
 }
 
-Result<Module> Module::load(const std::string& path, int64_t bytes, const std::string& sha256) {
-  QCG_TRY(content, read_module(path, bytes, sha256));
+Result<Module> Module::load(const OpenedFile& file, const std::string& path, const std::string& sha256) {
+  QCG_TRY(content, read_module(file, path, sha256));
   void* handle = open_bytes(content);
-  if (handle == nullptr) handle = open_library(path);
+  if (handle == nullptr) handle = open_library(unique_fd_path(file.fd.get()));
   if (handle == nullptr) return cannot_load(path);
   return Module(handle, path);
 }

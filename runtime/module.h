@@ -3,7 +3,7 @@
 // Why here: dlopen of a damaged file is a SIGBUS or silently wrong code, so the hash comes first, and what was hashed
 // is what is loaded: the verified bytes go to a sealed memory file and that is opened, never the path again.
 //
-//   QCG_TRY(module, Module::load(path, bytes, sha256));
+//   QCG_TRY(module, Module::load(file, path, sha256));
 //   QCG_TRY(kernel, module.find_kernel("qcg_kernel_0"));
 #pragma once
 
@@ -13,11 +13,12 @@
 
 #include "base/result.h"
 #include "runtime/abi.h"
+#include "runtime/memory.h"
 
 namespace qcg {
 
-// The bytes of a module whose size and checksum are those of the manifest.
-Result<std::string> read_module(const std::string& path, int64_t bytes, const std::string& sha256);
+// The bytes of a module whose checksum is that of the manifest; `path` is for messages.
+Result<std::string> read_module(const OpenedFile& file, const std::string& path, const std::string& sha256);
 
 class Module {
  public:
@@ -25,8 +26,8 @@ class Module {
   Module& operator=(Module&& other) noexcept;
   ~Module();
 
-  // The path itself is opened only where the system has no memory files or forbids running them.
-  static Result<Module> load(const std::string& path, int64_t bytes, const std::string& sha256);
+  // The file itself is loaded only where the system has no memory files or forbids running them.
+  static Result<Module> load(const OpenedFile& file, const std::string& path, const std::string& sha256);
   // Without a checksum, for code this process has just built. `name` is for messages. A second load of the same path or
   // the same bytes is a module of its own, which plain dlopen does not promise.
   static Result<Module> load_bytes(std::string_view bytes, const std::string& name);

@@ -13,24 +13,8 @@
 namespace qcg {
 namespace {
 
-constexpr int64_t kMaxManifestBytes = int64_t{16} << 20;
 constexpr int64_t kCopyBlock = int64_t{8} << 20;
-
-Result<std::string> read_manifest(const std::string& directory) {
-  const std::string path = directory + "/manifest.json";
-  QCG_TRY(file, open_program_file(path));
-  if (file.bytes > kMaxManifestBytes)
-    return Error::bad_input(path, "is larger than 16 MiB", "this is not a program directory");
-  QCG_TRY(text, read_program_file(file, path));
-  QCG_TRY(digest_file, open_program_file(directory + "/manifest.sha256"));
-  digest_file.bytes =
-      std::min<int64_t>(digest_file.bytes, 64);  // what follows may be a file name, as sha256sum writes it
-  QCG_TRY(digest, read_program_file(digest_file, directory + "/manifest.sha256"));
-  if (digest != digest_hex(std::as_bytes(std::span(text))))
-    return Error::bad_input(path, "does not have the checksum in manifest.sha256",
-                            "the program is damaged or was changed: copy or compile it again");
-  return text;
-}
+constexpr int kAttempts = 100;  // to load a program that others keep replacing
 
 // Reads the whole file into huge pages, in blocks on all CPUs: one thread cannot keep up with a fast disk.
 Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::string& path) {
@@ -71,38 +55,45 @@ Error missing_library(const ProgramManifest::KernelChoice& choice, Error error) 
 
 }  // namespace
 
+// A directory that was replaced meanwhile may have lost files already: whatever went wrong, the next attempt reads the
+// program that has the name now.
 Result<std::shared_ptr<const Program>> Program::load(const std::string& directory, const LoadOptions& options) {
   try {
-    std::shared_ptr<Program> program(new Program());
-    QCG_CHECK(program->load_directory(directory, options));
-    return std::shared_ptr<const Program>(std::move(program));
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      QCG_TRY(opened, ProgramDirectory::open(directory));
+      std::shared_ptr<Program> program(new Program());
+      const Status status = program->load_directory(opened, options);
+      if (status.ok()) return std::shared_ptr<const Program>(std::move(program));
+      if (!opened.is_replaced()) return status.error();
+    }
+    return Error::io(directory, "was replaced each time it was being loaded", "load it when its compiles are done");
   } catch (const std::exception& e) {
     return Error::io(directory, std::string("cannot be loaded: ") + e.what(), "free memory");
   }
 }
 
-Status Program::load_directory(const std::string& directory, const LoadOptions& options) {
-  QCG_TRY(text, read_manifest(directory));
+Status Program::load_directory(const ProgramDirectory& directory, const LoadOptions& options) {
+  QCG_TRY(text, directory.read_manifest());
   QCG_TRY(manifest, parse_program_manifest(text));
   manifest_ = std::move(manifest);
   if (manifest_.on_device()) return load_on_device(directory, options);
   if (!manifest_.target.starts_with("cpu:"))
-    return Error::unsupported(directory,
+    return Error::unsupported(directory.path(),
                               "was compiled for '" + manifest_.target + "', this runtime runs cpu and cuda programs",
                               "compile the program with --target=cpu");
   if (const std::string missing = why_host_lacks(manifest_.isa); !missing.empty())
-    return Error::unsupported(directory, "needs " + manifest_.isa + ": " + missing,
+    return Error::unsupported(directory.path(), "needs " + manifest_.isa + ": " + missing,
                               "compile the program with --target=cpu on this machine");
   QCG_CHECK(check_files(directory));
   QCG_CHECK(load_modules(directory));
   return load_weights(directory, options);
 }
 
-Status Program::load_on_device(const std::string& directory, const LoadOptions& options) {
+Status Program::load_on_device(const ProgramDirectory& directory, const LoadOptions& options) {
   auto driver = CudaDriver::load();
   if (!driver.ok()) {
     Error error = std::move(driver.error());
-    error.where = directory;
+    error.where = directory.path();
     error.message = "was compiled for " + manifest_.target + ", but " + error.message;
     return error;
   }
@@ -114,15 +105,15 @@ Status Program::load_on_device(const std::string& directory, const LoadOptions& 
   return {};
 }
 
-Status Program::check_files(const std::string& directory) const {
+Status Program::check_files(const ProgramDirectory& directory) const {
   for (const auto& [name, file] : manifest_.files) {
-    const auto opened = open_program_file(directory + "/" + name, file.bytes);
+    const auto opened = directory.open_file(name, file.bytes);
     if (!opened.ok()) return opened.error();
   }
   return {};
 }
 
-Status Program::load_modules(const std::string& directory) {
+Status Program::load_modules(const ProgramDirectory& directory) {
   std::map<std::string, size_t> loaded;
   for (const auto& step : manifest_.steps) {
     LoadedStep& out = steps_.emplace_back();
@@ -130,7 +121,8 @@ Status Program::load_modules(const std::string& directory) {
       const auto [at, is_new] = loaded.try_emplace(choice.module, modules_.size());
       if (is_new) {
         const auto& file = manifest_.files.at(choice.module);  // parse_program_manifest made sure it is there
-        auto module = Module::load(directory + "/" + choice.module, file.bytes, file.sha256);
+        QCG_TRY(opened, directory.open_file(choice.module, file.bytes));
+        auto module = Module::load(opened, directory.path_of(choice.module), file.sha256);
         if (!module.ok()) return choice.library.empty() ? module.error() : missing_library(choice, module.error());
         modules_.push_back(std::move(*module));
       }
@@ -141,11 +133,11 @@ Status Program::load_modules(const std::string& directory) {
   return {};
 }
 
-Status Program::load_weights(const std::string& directory, const LoadOptions& options) {
+Status Program::load_weights(const ProgramDirectory& directory, const LoadOptions& options) {
   const auto file = manifest_.files.find("weights.bin");
   if (file == manifest_.files.end()) return {};
-  const std::string path = directory + "/weights.bin";
-  QCG_TRY(opened, open_program_file(path, file->second.bytes));
+  const std::string path = directory.path_of("weights.bin");
+  QCG_TRY(opened, directory.open_file("weights.bin", file->second.bytes));
   if (options.weights == WeightsMode::huge_pages) {
     QCG_TRY(copy, copy_to_huge_pages(opened, path));
     weights_copy_ = std::move(copy);

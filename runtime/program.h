@@ -23,6 +23,7 @@
 #include "runtime/kernel_runner.h"
 #include "runtime/memory.h"
 #include "runtime/module.h"
+#include "runtime/program_directory.h"
 #include "runtime/program_manifest.h"
 #include "runtime/tensor_view.h"
 #include "runtime/threads.h"
@@ -68,11 +69,11 @@ class Program {
   };
 
   Program() = default;
-  Status load_directory(const std::string& directory, const LoadOptions& options);
-  Status load_on_device(const std::string& directory, const LoadOptions& options);
-  Status check_files(const std::string& directory) const;
-  Status load_modules(const std::string& directory);
-  Status load_weights(const std::string& directory, const LoadOptions& options);
+  Status load_directory(const ProgramDirectory& directory, const LoadOptions& options);
+  Status load_on_device(const ProgramDirectory& directory, const LoadOptions& options);
+  Status check_files(const ProgramDirectory& directory) const;
+  Status load_modules(const ProgramDirectory& directory);
+  Status load_weights(const ProgramDirectory& directory, const LoadOptions& options);
   Status check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const;
 
   ProgramManifest manifest_;

@@ -13,7 +13,7 @@ constexpr int64_t kMaxGridX = INT32_MAX;
 }  // namespace
 
 Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<CudaDriver> driver,
-                                                             const std::string& directory,
+                                                             const ProgramDirectory& directory,
                                                              const ProgramManifest& manifest,
                                                              std::span<const std::byte> weights) {
   auto program = std::make_shared<CudaProgram>();
@@ -25,7 +25,8 @@ Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<Cud
       const auto [at, is_new] = loaded.try_emplace({choice.module, choice.symbol});
       if (is_new) {
         const ProgramManifest::File& file = manifest.files.at(choice.module);
-        QCG_TRY(cubin, read_module(directory + "/" + choice.module, file.bytes, file.sha256));
+        QCG_TRY(opened, directory.open_file(choice.module, file.bytes));
+        QCG_TRY(cubin, read_module(opened, directory.path_of(choice.module), file.sha256));
         QCG_TRY(kernel, program->driver_->load_kernel(cubin, choice.symbol));
         at->second = std::move(kernel);
       }

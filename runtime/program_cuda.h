@@ -14,6 +14,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/cuda.h"
+#include "runtime/program_directory.h"
 #include "runtime/program_manifest.h"
 
 namespace qcg {
@@ -22,7 +23,8 @@ class CudaProgram {
  public:
   // Loads every cubin whose checksum is right and copies the weights.
   static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver,
-                                                         const std::string& directory, const ProgramManifest& manifest,
+                                                         const ProgramDirectory& directory,
+                                                         const ProgramManifest& manifest,
                                                          std::span<const std::byte> weights);
 
  private:

@@ -1,5 +1,4 @@
 // compile, run, check, bench, log on shipped graphs: the fields scripts rely on, repetition, replay, emission.
-#include <sys/file.h>
 
 #include <map>
 #include <set>
@@ -251,28 +250,6 @@ TEST_CASE("a compile from the cache reports what the first one measured") {
       CHECK(cached["kernels"][i][field] == first["kernels"][i][field]);
   const Run text = qcodegen({"compile", kMlp, "-o", dir / "b.qcg", "--m", "1,1024", "--tune=fast"});
   CHECK_MESSAGE(text.out.find(" 0 candidates") == std::string::npos, text.out);
-}
-
-TEST_CASE("what a killed compile left beside the program goes with the next one, and what a living one fills stays") {
-  TempDir dir;
-  fs::create_directories(dir / "a.qcg.tmp-dead00");
-  spit(dir / "a.qcg.tmp-dead00/weights.bin", "left behind");
-  fs::create_directories(dir / "a.qcg.tmp-alive0");
-  fs::create_directories(dir / "b.qcg.tmp-dead00");
-  const int lock = ::open((dir / "a.qcg.tmp-alive0").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  REQUIRE(::flock(lock, LOCK_EX | LOCK_NB) == 0);
-  const std::string graph = source_path("examples/native/linear_w8.json");
-  compile(graph, dir / "a.qcg");
-  CHECK(!fs::exists(dir / "a.qcg.tmp-dead00"));
-  CHECK(fs::exists(dir / "a.qcg.tmp-alive0"));
-  CHECK(fs::exists(dir / "b.qcg.tmp-dead00"));  // of another program
-  ::close(lock);
-  compile(graph, dir / "a.qcg", {"--threads", "3"});  // replaces
-  size_t left = 0;
-  for (const auto& item : fs::directory_iterator(dir.path()))
-    left += item.path().filename().string().starts_with("a.qcg");
-  CHECK(left == 1);
-  CHECK(qcodegen({"check", dir / "a.qcg"}).status == 0);
 }
 
 TEST_CASE("without merge_sibling_linears nothing is merged and the results stay the same") {
