@@ -40,10 +40,4 @@ class CompileCache {
   Store& store_;
 };
 
-// What identifies a weight file: the SHA-256 of its contents up to 256 MiB.
-// Beyond that, hashing everything would cost more than a compile: size, device, inode, modification time and the
-// SHA-256 of 64 pieces of 64 KiB spread evenly, first and last included. That is the one place where a time is looked
-// at, and only to notice a change that the pieces missed, never to call two files equal whose sampled bytes differ.
-Result<std::string> weights_identity(const std::string& path);
-
 }  // namespace qcg

@@ -176,6 +176,15 @@ int FileSystem::remove_directory(int parent, const std::string& name, const Remo
   return first;
 }
 
+Result<OwnedFd> open_regular_file(const std::string& path) {
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not wait for a writer
+  struct stat info;
+  if (!fd || ::fstat(fd.get(), &info)) return io_error(path, "cannot be opened", errno);
+  if (!S_ISREG(info.st_mode))
+    return Error::bad_input(path, "not a regular file", "name a file, not a directory, pipe or device");
+  return fd;
+}
+
 bool is_plain_path(std::string_view path) {
   for (;;) {
     const size_t end = std::min(path.find('/'), path.size());

@@ -83,6 +83,9 @@ class FileSystem {
   Hook hook_;
 };
 
+// A file of which every byte can be read. Error Io: it cannot be opened; BadInput: a pipe or a device may have no end.
+Result<OwnedFd> open_regular_file(const std::string& path);
+
 // Stays below the directory it is joined to: relative, and no part of it is empty, "." or "..".
 bool is_plain_path(std::string_view path);
 

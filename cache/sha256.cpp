@@ -1,6 +1,5 @@
 #include "cache/sha256.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -48,11 +47,7 @@ std::string sha256_hex(std::string_view bytes) {
 
 Result<std::string> sha256_file(const std::string& path) {
   FileSystem fs;
-  OwnedFd fd(fs.open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not wait for a writer
-  struct stat info;
-  if (!fd || fs.fstat(fd.get(), &info)) return io_error(path, "cannot be opened", errno);
-  if (!S_ISREG(info.st_mode))
-    return Error::bad_input(path, "not a regular file", "name a file, not a directory, pipe or device");
+  QCG_TRY(fd, open_regular_file(path));
   Sha256 hash;
   std::vector<char> buffer(1 << 18);
   for (;;) {

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "codegen/build.h"
+#include "graph/read/mapped_file.h"
 
 namespace qcg {
 
@@ -177,6 +178,7 @@ int main(int argc, char** argv) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as nohup wants it
+  guard_mapped_files();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write
   if (argc < 2) {
     say(app.help());
@@ -193,5 +195,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {  // out of memory and the like: say so instead of aborting
     if (!std::ferror(stdout)) session.status = fail(session, Error::internal("qcodegen", error.what()));
   }
+  if (const Status mapped = check_mapped_files(); !mapped.ok() && session.status == 0)
+    session.status = complain(mapped.error());
   return finish(session.status);
 }

@@ -11,11 +11,13 @@
 #include "codegen/batch.h"
 #include "codegen/extern_choice.h"
 #include "codegen/gemm_layout.h"
+#include "codegen/input_files.h"
 #include "codegen/link.h"
 #include "codegen/merge_choice.h"
 #include "codegen/origin.h"
 #include "codegen/program_cache.h"
 #include "codegen/staging.h"
+#include "graph/read/mapped_file.h"
 #include "graph/read/read_graph.h"
 
 namespace qcg {
@@ -56,7 +58,16 @@ class Compiler {
     report_.target = target.str();
     report_.threads = threads_;
     report_.program = options_.output;
-    QCG_TRY(memory, ProgramCache::open(options_, threads_, cxx, store));
+    QCG_TRY(inputs, InputFiles::read(options_));
+    Result<CompileReport> report = compile(cxx, store, inputs, start);
+    // Of files that were changed under it nothing is known, least of all that they are bad.
+    if (!report.ok() && report.error().code != ErrorCode::Interrupted) QCG_CHECK(inputs.check_unchanged({}));
+    return report;
+  }
+
+ private:
+  Result<CompileReport> compile(const Toolchain& cxx, Store& store, const InputFiles& inputs, double start) {
+    QCG_TRY(memory, ProgramCache::open(options_, inputs, threads_, cxx, store));
     if (memory.try_restore(options_, report_)) {
       report_.wall_s = now_s() - start;
       return std::move(report_);
@@ -83,6 +94,8 @@ class Compiler {
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
+    QCG_CHECK(inputs.check_unchanged(attempt->explanation.read.files));
+    QCG_CHECK(check_mapped_files());
     if (merges_timed_ && late == 0) memory.remember(writer.directory(), report_);  // else the next compile tries again
     QCG_CHECK(writer.publish());
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
@@ -90,7 +103,6 @@ class Compiler {
     return std::move(report_);
   }
 
- private:
   // Everything up to the program's directory, which is not published yet.
   struct Attempt {
     Explanation explanation;

@@ -11,7 +11,6 @@
 #include "codegen/origin.h"
 #include "codegen/staging.h"
 #include "codegen/vendor_module.h"
-#include "graph/read/safetensors.h"
 #include "runtime/memory.h"
 #include "runtime/program_directory.h"
 
@@ -160,26 +159,13 @@ bool is_intact(const std::string& path) {
 
 }  // namespace
 
-Result<ProgramCache> ProgramCache::open(const CompileOptions& options, int threads, const Toolchain& cxx,
-                                        Store& store) {
+Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const InputFiles& inputs, int threads,
+                                        const Toolchain& cxx, Store& store) {
   ProgramCache out(store, options.cache_max_bytes);
   if (options.cache_dir.empty() || !options.reuse_programs) return out;
   KeyBuilder key;
   key.add("program", "whole compile");
-  QCG_CHECK(key.add_file("graph", options.input));
-  for (const std::string& weights : options.weights) {
-    if (weights.starts_with("random:")) {
-      key.add("weights", weights);
-      continue;
-    }
-    // An index says nothing of what its shards hold: each file counts.
-    QCG_TRY(files, safetensors_files(weights));
-    for (const std::string& file : files) {
-      QCG_TRY(identity, weights_identity(file));
-      key.add("weights", identity);
-    }
-  }
-  if (!options.pin.empty()) QCG_CHECK(key.add_file("pin", options.pin));
+  for (const InputFile& file : inputs.files()) key.add(file.role, file.identity);
   key.add("options", options_text(options, threads));
   // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
   QCG_CHECK(key.add_file("generator", "/proc/self/exe"));

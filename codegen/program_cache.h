@@ -1,10 +1,10 @@
 // ProgramCache: a compile that was done before, with the same everything, is a copy of files.
 //
 // Why here: it sits between the pipeline (which knows what a compile depends on) and cache/ (which knows bytes and names).
-// The key holds the graph's bytes, the weights' identity, every option that changes the result, the compiler and the
+// The key holds the bytes of the graph and the weights, every option that changes the result, the compiler and the
 // machine. A program that is still where it was written, unchanged, is not even copied.
 //
-//   QCG_TRY(memory, ProgramCache::open(options, threads, cxx, store));
+//   QCG_TRY(memory, ProgramCache::open(options, inputs, threads, cxx, store));
 //   if (memory.try_restore(options, report)) return report;      // no pass, no render, no tuning
 //   …
 //   memory.remember(staging, report);                            // before it is published: others publish there, too
@@ -14,13 +14,15 @@
 
 #include "cache/compile_cache.h"
 #include "codegen/compile.h"
+#include "codegen/input_files.h"
 
 namespace qcg {
 
 class ProgramCache {
  public:
-  // Error Io or BadInput: the graph or a weight file cannot be read.
-  static Result<ProgramCache> open(const CompileOptions& options, int threads, const Toolchain& cxx, Store& store);
+  // Error Io or BadInput: a file that belongs to qcodegen itself cannot be read.
+  static Result<ProgramCache> open(const CompileOptions& options, const InputFiles& inputs, int threads,
+                                   const Toolchain& cxx, Store& store);
 
   // True: options.output now holds the program, with these options' own paths in origin.json, and `report` what was said of
   // it then.

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/cancel.h"
+#include "graph/read/mapped_file.h"
 
 namespace qcg {
 
@@ -42,7 +43,8 @@ bool write_all(int fd, const void* data, size_t bytes) {
   if (::getppid() != parent) ::_exit(1);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  for (int sig : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(sig, SIG_DFL);
+  for (int sig : {SIGSEGV, SIGILL, SIGFPE, SIGABRT}) ::signal(sig, SIG_DFL);
+  if (!are_mapped_files_guarded()) ::signal(SIGBUS, SIG_DFL);
   // Who ends us may signal our children too; one that died of it would look like a crash of what it tried.
   for (int sig : {SIGTERM, SIGINT, SIGHUP}) ::signal(sig, SIG_IGN);
   ChildReport report(fd, current);

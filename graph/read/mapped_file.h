@@ -7,7 +7,8 @@
 //   storage->bytes = file->bytes().subspan(begin, size);
 //   storage->owner = file;
 //
-// Hazard: a file that another process truncates while it is mapped raises SIGBUS on access, as with every mapping.
+// Hazard: a file that another process truncates while it is mapped raises SIGBUS on access, as with every mapping. A program
+// that calls guard_mapped_files() reads zeros instead and is told so by check_mapped_files().
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,14 @@ class MappedFile {
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  int guard_ = -1;
 };
+
+// Handles SIGBUS from now on: memory that a mapped file lost becomes zeros. What else raises it ends the process, as before.
+void guard_mapped_files();
+bool are_mapped_files_guarded();
+// Error Io names a file that was cut off while it was mapped, once: what was made of it is worth nothing.
+Status check_mapped_files();
 
 // Private zeroed memory, given by pages on first touch; nullptr when the system has none. Freed with the last holder.
 std::shared_ptr<std::byte> map_anonymous(size_t size);

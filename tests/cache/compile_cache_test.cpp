@@ -1,4 +1,4 @@
-// CompileCache: whole compiles, and what weights are known by.
+// CompileCache: whole compiles.
 #include "cache/compile_cache.h"
 
 #include "cache_test_util.h"
@@ -26,27 +26,4 @@ TEST_CASE("whole compiles come back as they were") {
   CHECK(read_text(out + "/weights.bin") == bytes_of(9, 500000));
   must_publish(store, 2);
   CHECK(!cache.find(key_of(2))->has_value());  // an entry, but no compile
-}
-
-TEST_CASE("weights are known by their contents, huge ones by samples and their inode") {
-  TestDir dir(TestDir::in_memory);
-  const std::string a = dir.path() + "/a", b = dir.path() + "/b";
-  write_text(a, "weights");
-  write_text(b, "weights");
-  CHECK(weights_identity(a).value() == weights_identity(b).value());
-  write_text(b, "weight5");
-  CHECK(weights_identity(a).value() != weights_identity(b).value());
-  CHECK(!weights_identity(dir.path() + "/none").ok());
-  CHECK(!weights_identity(dir.path()).ok());
-  const std::string big = dir.path() + "/big";
-  write_text(big, "x");
-  files::resize_file(big, uint64_t{300} << 20);
-  const std::string before = weights_identity(big).value();
-  CHECK(before == weights_identity(big).value());
-  {
-    std::fstream out(big, std::ios::in | std::ios::out | std::ios::binary);
-    out.seekp((300 << 20) - 1);
-    out << "y";
-  }
-  CHECK(before != weights_identity(big).value());
 }
