@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -74,9 +75,10 @@ bool read_messages(int fd, double timeout_s, const std::atomic<bool>* cancel, st
   char chunk[65536];
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0 || is_cancelled(cancel)) return false;
+    if (is_cancelled(cancel)) return false;
     pollfd poll_fd{fd, POLLIN, 0};
-    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left, kPoll_ms)));
+    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, kPoll_ms)));
+    if (ready <= 0 && left <= 0) return false;  // what is there in time counts, also where nobody looked in time
     if (ready <= 0) continue;
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;

@@ -2,6 +2,7 @@
 #include "codegen/trial.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -63,6 +64,23 @@ TEST_CASE("a cancelled child is gone at once, and the signals of a terminal are 
   signal.join();
   REQUIRE(!cancelled.ok());
   CHECK(cancelled.error().code == ErrorCode::Interrupted);
+}
+
+TEST_CASE("what a child said in time counts, also where its parent was stopped meanwhile") {
+  const pid_t parent = ::fork();
+  REQUIRE(parent >= 0);
+  if (parent == 0) {
+    auto told = run_in_child(2, [](ChildReport& report) { ::kill(::getppid(), SIGSTOP), report.send("done"); });
+    ::_exit(told.ok() && told->failure.empty() && told->messages.size() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(parent, &status, WUNTRACED) == parent);
+  REQUIRE(WIFSTOPPED(status));
+  ::usleep(2'500'000);
+  ::kill(parent, SIGCONT);
+  REQUIRE(::waitpid(parent, &status, 0) == parent);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("what a child has started goes with it") {
