@@ -185,12 +185,7 @@ long available_memory_mb() {
 class Batch {
  public:
   Batch(const Toolchain& toolchain, std::span<const CompileJob> jobs, const CompileLimits& limits, std::string folder)
-      : toolchain_(toolchain),
-        jobs_(jobs),
-        limits_(limits),
-        folder_(std::move(folder)),
-        results_(jobs.size()),
-        ended_(jobs.size(), 0) {}
+      : toolchain_(toolchain), jobs_(jobs), limits_(limits), folder_(std::move(folder)), results_(jobs.size()) {}
 
   void run_together(size_t most) {
     const size_t count = std::min(most, jobs_.size());
@@ -210,15 +205,23 @@ class Batch {
     for (auto& helper : helpers) helper.join();
   }
 
-  // Those that were late, and those that were not started because of them. The first that is late again is the last: fewer
-  // compilers of ours at once would not help.
+  // Those that were not started because others were late, then those that were late. A compiler that has finished nothing by
+  // the second time alone is given up. One that finishes others is not, but sources it is late with are: after the first of
+  // them that is late alone too, fewer compilers of ours at once would not help.
   void run_late_ones_alone() {
-    bool give_up = false;
-    for (size_t i = 0; i < jobs_.size() && !first_error_ && !is_cancelled(limits_.cancel); ++i) {
-      if (ended_[i] && !results_[i].timed_out) continue;
-      if (!give_up) run(i, ".again");
-      results_[i].timed_out = results_[i].timed_out || give_up;
-      give_up = give_up || results_[i].timed_out;
+    std::vector<size_t> order, late;
+    for (size_t i = 0; i < jobs_.size(); ++i) {
+      if (results_[i].starts == 0) order.push_back(i);
+      else if (results_[i].timed_out) late.push_back(i);
+    }
+    order.insert(order.end(), late.begin(), late.end());
+    int late_alone = 0;
+    for (const size_t i : order) {
+      if (first_error_ || is_cancelled(limits_.cancel)) return;
+      const bool hopeless = in_time_ == 0 ? late_alone >= 2 : results_[i].starts > 0 && late_alone >= 1;
+      if (!hopeless) run(i, ".again");
+      results_[i].timed_out = results_[i].timed_out || hopeless;
+      results_[i].timed_out ? ++late_alone : ++in_time_;
     }
   }
 
@@ -242,7 +245,6 @@ class Batch {
     const int starts = results_[i].starts + 1;
     results_[i] = std::move(result).value();
     results_[i].starts = starts;
-    ended_[i] = 1;
     if (results_[i].cancelled) stop_ = true;
   }
 
@@ -251,10 +253,9 @@ class Batch {
   const CompileLimits& limits_;
   const std::string folder_;
   std::vector<CompileResult> results_;
-  std::vector<char> ended_;
   std::mutex mutex_;
   std::atomic<bool> stop_{false};
-  size_t late_ = 0, in_time_ = 0;
+  size_t late_ = 0, in_time_ = 0;  // jobs
   std::optional<Error> first_error_;
 };
 

@@ -67,7 +67,7 @@ struct CompileResult {
   double seconds = 0;
   int exit_status = 0;
   int starts = 0;          // of the compiler: 2 where it was late once
-  bool timed_out = false;  // also alone; or not started any more, because another one was late alone
+  bool timed_out = false;  // also alone; or not started any more, because the compiler was late with others alone
   bool cancelled = false;
   long max_rss_kb = 0;
   std::vector<CudaUsage> cuda;

@@ -72,7 +72,8 @@ class Compiler {
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
-    KernelBuilder builder(cxx, store, {.jobs = options_.jobs, .cancel = options_.cancel}, options_.explain_misses);
+    const CompileLimits limits{.timeout_s = options_.compiler_s, .jobs = options_.jobs, .cancel = options_.cancel};
+    KernelBuilder builder(cxx, store, limits, options_.explain_misses);
     QCG_TRY(pins, Pins::read(options_.pin));
     std::optional<Attempt> attempt;
     QCG_CHECK(build_and_tune(builder, pins, attempt));

@@ -32,6 +32,7 @@ struct CompileOptions {
   bool rounded = false;                // --dequant=rounded
   int threads = 0;                     // to tune for; 0: all this process may use
   int jobs = 0;                        // compiler processes; 0: cores and memory
+  double compiler_s = CompileLimits().timeout_s;  // one of them may take
   std::vector<int64_t> m_list;
   std::string pin;                     // a tune log whose winners are replayed
   Int4Packing int4_packing = Int4Packing::automatic;  // byte order of torch's packed CPU weights
