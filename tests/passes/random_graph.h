@@ -54,13 +54,14 @@ class RandomGraph {
   }
 
   void step() {
-    switch (random_() % 10) {
+    switch (random_() % 11) {
       case 0: case 1: return add_siblings();
       case 2: return add_cat();
       case 3: case 4: return add_unary();
       case 5: case 6: return add_binary();
       case 7: return add_dynamic();
       case 8: return add_static_chain();
+      case 9: return add_row_and_column();
       default: return add_residual();
     }
   }
@@ -173,6 +174,19 @@ class RandomGraph {
     if (width(a) != width(b)) return;
     values_.push_back(random_() % 2 ? node("aten.mul.Tensor", {a, b}, width(a))
                                     : node("aten.sub.Tensor", {a, b}, width(a)));
+  }
+
+  // The first row beside every row, and one number per row beside siblings of which one has a single column.
+  void add_row_and_column() {
+    const ValueId x = pick();
+    const int64_t k = width(x), n = widths_[random_() % widths_.size()];
+    const ValueId row = node("aten.slice.Tensor", {x, Dim(0), Dim(0), Dim(1)}, k, DType::f32, {Dim(1), Dim(k)});
+    const ValueId every = node("aten.expand.default", {row, Shape{Dim::symbol("s0"), Dim(k)}}, k);
+    values_.push_back(random_() % 2 ? node("aten.add.Tensor", {x, every}, k) : every);
+    const ValueId g = node("aten.slice.Tensor", {values_[random_() % 3], Dim(1), Dim(0), Dim(1)}, 1);
+    const ValueId wide = node("aten.mul.Tensor", {add_linear(x, 0, n), g}, n),
+                  column = node("aten.mul.Tensor", {add_linear(x, 0, 1), g}, 1);
+    values_.push_back(node("aten.add.Tensor", {wide, column}, n));
   }
 
   void add_residual() {
