@@ -389,6 +389,8 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   QCG_TRY(passes, run_passes(out.graph, options.passes));
   out.passes = std::move(passes);
+  for (PassReport& pass : out.passes)
+    out.read.warnings.insert(out.read.warnings.end(), pass.warnings.begin(), pass.warnings.end());
   QCG_TRY(plan, plan_kernels(out.graph, target));
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)

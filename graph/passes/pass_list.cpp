@@ -1,6 +1,9 @@
 #include "graph/passes/pass_list.h"
 
+#include <algorithm>
 #include <chrono>
+
+#include "graph/passes/integer_weights.h"
 
 namespace qcg {
 
@@ -61,6 +64,7 @@ void PassContext::skip(std::string node, std::string reason) {
 
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options) {
   QCG_CHECK(check_disabled(options));
+  const IntegerWeights integer_weights(graph);
   std::vector<PassReport> reports;
   for (const PassInfo& pass : kPasses) {
     if (options.disabled.count(std::string(pass.name))) {
@@ -75,6 +79,8 @@ Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& opti
   }
   // Always, because what is planned and run is what a broken graph says.
   QCG_CHECK(verify_after("the passes", graph));
+  const auto recognition = std::ranges::find(reports, "recognize_linear", &PassReport::name);
+  recognition->warnings = integer_weights.find_dense(graph, *recognition);
   return reports;
 }
 

@@ -30,6 +30,7 @@ struct PassReport {
   std::map<std::string, int64_t> counters;         // what it did, by kind
   std::vector<Skipped> skipped;
   std::vector<std::string> notes;                  // near misses and other remarks
+  std::vector<std::string> warnings;               // what costs more than a user may expect
   std::vector<std::vector<std::string>> groups;    // merged siblings; linears whose concatenation was split
   double ms = 0;
 };

@@ -8,9 +8,11 @@
 // Bit operations, whole quotients, look-ups and ranges (OpRole::constant) have no kernels: their operands are evaluated
 // with them, and one that depends on an input is an error, but for look-ups of activations at constant positions: those
 // become slices (gather_slices.h). Of what reads the results
-//   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), a cast in which integers may
-//     wrap, and arithmetic whose result is repeated over others: that is a scale or a zero point, not a weight;
+//   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), and arithmetic whose result is
+//     repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
+// A cast of constants to integers that may not hold them (to(sub(@codes : i32, 8), i8)) makes codes: it is evaluated with
+// all that it reads, unless that takes zero points off and nothing wraps.
 // What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
 // A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp becomes
 // a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
@@ -27,6 +29,7 @@
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
+#include "graph/patterns/integer_bounds.h"
 
 namespace qcg {
 
@@ -73,17 +76,19 @@ class Unpacker {
   Unpacker(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
 
   Status run() {
+    find_constants();
     if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
           bool packed = false;
           for_each_packed(graph_, node, [&](ValueId) { packed = true; });
-          return packed || needs_constants(graph_, node);
+          return packed || needs_constants(graph_, node) || makes_codes(node);
         }))
       return {};
     graph_.remove_dead();  // assertions read what is of no use any more
     find_constants();
     QCG_CHECK(find_needed());
     find_repeated();
-    for (NodeId id = 0, count = static_cast<NodeId>(graph_.nodes.size()); id < count; ++id) {
+    count_ = static_cast<NodeId>(graph_.nodes.size());
+    for (NodeId id = 0; id < count_; ++id) {
       resolve_inputs(graph_.nodes[id]);
       QCG_CHECK(visit(id));
     }
@@ -117,6 +122,50 @@ class Unpacker {
       for (ValueId out : node.outputs)
         constant_[out] = constant && count_elements(graph_.value(out).shape) != INT64_MAX;
     }
+  }
+
+  // A cast of constants to integers that may not hold what they are cast from.
+  bool makes_codes(const Node& node) const {
+    if (!is_any_cast(node) || !constant_[node.outputs[0]]) return false;
+    const DType from = graph_.value(*node.args[0].get<ValueId>()).dtype, to = graph_.value(node.outputs[0]).dtype;
+    return from != to && !is_floating(to) && to != DType::boolean &&
+           (is_floating(from) || (from != DType::boolean && may_wrap(from, to)));
+  }
+  static bool is_any_cast(const Node& node) {
+    return node.op->role == OpRole::copy && node.outputs.size() == 1 && !node.args.empty() &&
+           node.args[0].get<ValueId>();
+  }
+
+  // A difference of two tensors in which nothing wraps: zero points, which stay what they are.
+  bool takes_zeros_off(const Node& cast) const {
+    const ValueId codes = *cast.args[0].get<ValueId>();
+    const Node* node = producer_of(graph_, codes);
+    if (!node || (!is_op(*node, "aten.sub.Tensor") && !is_op(*node, "aten.add.Tensor"))) return false;
+    if (!node->arg("other").get<ValueId>()) return false;
+    const auto range = integer_bounds(graph_, codes);
+    return range && fits(*range, graph_.value(cast.outputs[0]).dtype);
+  }
+
+  // A constant and all that it is computed from. Left alone where that was rewritten on the way.
+  Status evaluate_chain(NodeId last) {
+    std::vector<NodeId> open = {last}, chain;
+    std::unordered_set<NodeId> seen = {last};
+    while (!open.empty()) {
+      chain.push_back(open.back());
+      open.pop_back();
+      if (chain.back() >= count_) return {};
+      for_each_input(graph_.nodes[chain.back()], [&](ValueId input) {
+        const Value& value = graph_.value(input);
+        if (value.kind == ValueKind::node && !values_.contains(input) && seen.insert(value.producer).second)
+          open.push_back(value.producer);
+      });
+    }
+    std::ranges::sort(chain);
+    for (NodeId id : chain) {
+      resolve_inputs(graph_.nodes[id]);
+      QCG_CHECK(evaluate(id));
+    }
+    return {};
   }
 
   // From the last node to the first: what has no kernel, and what is evaluated on the way to it.
@@ -189,6 +238,7 @@ class Unpacker {
       count_change("look-ups of activations");
       return {};
     }
+    if (makes_codes(node) && !takes_zeros_off(node)) return evaluate_chain(id);
     bool needed = false;
     for (ValueId out : node.outputs) needed = needed || needed_[out];
     const bool constant = constant_[node.outputs[0]] || !has_kernel(graph_, node);
@@ -386,6 +436,7 @@ class Unpacker {
   Graph& graph_;
   PassReport& report_;
   int64_t most_elements_ = kFewElements;
+  NodeId count_ = 0;                             // of nodes, as the pass found them
   std::vector<bool> constant_, needed_, repeated_;  // by value, as the pass found them
   std::vector<uint32_t> uses_;
   std::unordered_set<ValueId> gathers_;          // look-ups of activations

@@ -17,6 +17,7 @@
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/patterns/integer_bounds.h"
 #include "graph/patterns/number_codes.h"
 #include "graph/patterns/seen_constant.h"
 
@@ -54,7 +55,7 @@ class ArithmeticReader {
     while (!is_parameter(graph_, id)) {
       const Node* node = producer_of(graph_, id);
       if (!node) return std::nullopt;
-      if (is_op(*node, "aten.to.dtype") && keeps_numbers(graph_, *node)) id = node->tensor("self");
+      if (is_op(*node, "aten.to.dtype") && (keeps_numbers(graph_, *node) || keeps_codes(*node))) id = node->tensor("self");
       else if (is_op(*node, "aten.reshape.default") || is_op(*node, "aten.permute.default")) id = pass_view(*node);
       else if (!take_operation(*node, out, id)) return std::nullopt;
     }
@@ -65,6 +66,14 @@ class ArithmeticReader {
   }
 
  private:
+  // Integers that fit a narrower dtype: zero points were taken off in a wider one.
+  bool keeps_codes(const Node& cast) const {
+    const DType to = graph_.value(cast.outputs[0]).dtype;
+    if (is_floating(to) || to == DType::boolean) return false;
+    const auto range = integer_bounds(graph_, cast.tensor("self"));
+    return range && fits(*range, to);
+  }
+
   ValueId pass_view(const Node& node) {
     views_.push_back(&node);
     return node.tensor("self");
@@ -105,27 +114,11 @@ class ArithmeticReader {
     return id ? see_constant(graph_, *id).has_value() : as_number(arg).has_value();
   }
 
-  // The least and the greatest element; a number that is not whole makes no bytes.
-  std::optional<std::pair<int64_t, int64_t>> range(const Arg& arg) const {
-    const ValueId* id = arg.get<ValueId>();
-    if (!id) {
-      const auto whole = as_integer(arg);
-      return whole ? std::optional(std::pair(*whole, *whole)) : std::nullopt;
-    }
-    const auto seen = see_constant(graph_, *id);
-    if (!seen || is_floating(graph_.value(seen->parameter).dtype)) return std::nullopt;
-    const Tensor& data = graph_.value(seen->parameter).data;
-    if (data.dtype == DType::i8) return range_of_elements<int8_t>(data);  // a whole weight need not grow eightfold
-    if (data.dtype == DType::u8) return range_of_elements<uint8_t>(data);
-    return range_of_elements<int64_t>(data);
-  }
-
-  template <class T>
-  static std::optional<std::pair<int64_t, int64_t>> range_of_elements(const Tensor& data) {
-    const auto values = read_elements<T>(data);
-    if (!values || values->empty()) return std::nullopt;
-    const auto [low, high] = std::minmax_element(values->begin(), values->end());
-    return std::pair<int64_t, int64_t>(*low, *high);
+  // A number that is not whole makes no bytes.
+  std::optional<IntegerRange> range(const Arg& arg) const {
+    if (const ValueId* id = arg.get<ValueId>()) return integer_bounds(graph_, *id);
+    const auto whole = as_integer(arg);
+    return whole ? std::optional(IntegerRange{*whole, *whole}) : std::nullopt;
   }
 
   bool is_declared_only(const Arg& arg) const {
@@ -139,11 +132,10 @@ class ArithmeticReader {
     if (!is_byte(dtype)) return false;
     if (is_declared_only(inner) || is_declared_only(outer)) return true;
     const auto a = range(inner), b = range(outer);
-    if (!a || !b || std::max(std::abs(b->first), std::abs(b->second)) > 1 << 16) return false;
-    const int64_t low = difference ? a->first - b->second : a->first + b->first;
-    const int64_t high = difference ? a->second - b->first : a->second + b->second;
-    const IntegerRange codes = integer_range(dtype);
-    return low >= codes.low && high <= codes.high;
+    if (!a || !b || std::max(std::abs(b->low), std::abs(b->high)) > 1 << 16) return false;
+    return fits(difference ? IntegerRange{a->low - b->high, a->high - b->low}
+                           : IntegerRange{a->low + b->low, a->high + b->high},
+                dtype);
   }
 
   bool take_operation(const Node& node, Arithmetic& out, ValueId& next) const {

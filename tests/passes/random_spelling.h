@@ -113,7 +113,7 @@ class RandomSpelling : SpellingOperands {
   }
   // One number per column, or of any shape that fits the result.
   ValueId bias(DType dtype, const Shape& result) {
-    if (!kRowOperands || one_in(2)) return reals(dtype, {result.back().constant()}, 1);
+    if (one_in(2)) return reals(dtype, {result.back().constant()}, 1);
     return operand(dtype, result, 1, one_in(2) && constant_shape(result));
   }
   ValueId addmm(ValueId rows, ValueId w) {
@@ -190,9 +190,9 @@ class RandomSpelling : SpellingOperands {
     Quantized a = quantize_rows();
     const Shape rows = {product(Shape(shape_of(a.q).begin(), shape_of(a.q).end() - 1)), Dim(k_)};
     const ValueId q = shape_of(a.q) == rows ? a.q : view(a.q, rows);
-    const ValueId scale = one_in(2) || !kRowsAsColumns ? view(a.scale, {rows[0], Dim(1)}) : maybe(a.scale);
-    const ValueId sum = to(one_in(3) ? shifted_int_mm(q, w) : int_mm(q, w),
-                           one_of({DType::f32, DType::f32, exact_ ? half_ : DType::f32}));
+    const ValueId scale = one_in(2) ? view(a.scale, {rows[0], Dim(1)}) : maybe(a.scale);
+    const ValueId sum =
+        to(one_in(3) ? shifted_int_mm(q, w) : int_mm(q, w), one_in(3) && dtype_of(scale) == half_ ? half_ : DType::f32);
     ValueId y = one_in(4) ? scaled(sum, n) : to(commuted("aten.mul.Tensor", sum, scale), one_of({dtype_, DType::f32}));
     if (one_in(3)) {
       const ValueId sums =

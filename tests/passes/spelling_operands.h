@@ -103,7 +103,7 @@ class SpellingOperands : protected SpellingWriter {
                                   {"eps", one_of<Arg>({Arg(), Arg(0x1p-23)})},
                                   {"scale_dtype", one_of({DType::f32, dtype_})},
                                   {"zero_point_dtype", zero},
-                                  {"keepdim", !kRowsAsColumns || !one_in(4)}});
+                                  {"keepdim", !one_in(4)}});
     const ValueId q = call("torchao.quantize_affine.default", {{"input", x},
                                                                {"block_size", block},
                                                                {"scale", chosen[0]},
@@ -292,7 +292,7 @@ class SpellingOperands : protected SpellingWriter {
   }
   // Usually a number per output channel or group, at times any that broadcast, and now and then with a size in it.
   ValueId weight_term(const Shape& shape, bool turned, int64_t group, DType dtype, double unit) {
-    if (kSizesInWeights && symbolic_ && one_in(30))
+    if (symbolic_ && one_in(30))
       return binary("aten.mul.Tensor", operand(dtype, shape, unit / 16, true), Arg(m()));
     if (one_in(5)) return operand(dtype, shape, unit, true);
     if (shape.size() == 3) return spelled(dtype, {shape[0], one_in(4) ? Dim(1) : shape[1], Dim(1)}, unit, true);

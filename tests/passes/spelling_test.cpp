@@ -132,14 +132,16 @@ TEST_CASE("random spellings keep their values") {
   }
   const uint64_t first = seconds ? std::random_device()() : 1, last = seconds ? UINT64_MAX : 600;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds ? std::atoi(seconds) : 3600);
+  if (seconds) std::cout << "seeds from " << first << std::endl;
   int failures = 0;
   uint64_t seed = first;
   for (; seed <= last && failures < 5 && std::chrono::steady_clock::now() < end; ++seed) {
+    INFO("QCG_SEED=", seed);  // of a crash
     const std::string wrong = check_spelling(seed, tally);
     failures += wrong.empty() ? 0 : 1;
     CHECK_MESSAGE(wrong.empty(), wrong);
   }
-  if (seconds) std::cout << "seeds " << first << " to " << seed - 1 << "\n";
+  if (seconds) std::cout << "to " << seed - 1 << "\n";
   if (failures > 0) return;
   CHECK_MESSAGE(tally.refused * 20 < tally.seeds, tally.refused, " of ", tally.seeds, " graphs are refused");
   // The spellings must reach what they are there to test.

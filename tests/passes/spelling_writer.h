@@ -25,13 +25,6 @@ class SpellingWriter {
   struct Refused {};
   using Args = std::vector<NamedArg>;
 
-  // Known to go wrong, and left out until it is right.
-  static constexpr bool kNarrowingCasts =
-      false;  // of floats to integers, truth values and 8-bit floats, inside a weight
-  static constexpr bool kSizesInWeights = false;  // symbolic sizes as numbers in the arithmetic of constants
-  static constexpr bool kRowOperands = false;     // a bias per row, behind rows that were reshaped
-  static constexpr bool kRowsAsColumns = false;   // scales of rows, broadcast over columns because M = N
-
   explicit SpellingWriter(uint64_t seed)
       : random_(seed), exact_(one_in(2)), half_(one_in(2) ? DType::bf16 : DType::f16) {}
 
@@ -148,7 +141,7 @@ class SpellingWriter {
                                 : view(leaf(dtype, swapped(shape), unit, constant), shape);
       case 4: {
         if (!is_floating(dtype))
-          return to(leaf(kNarrowingCasts ? DType::f32 : DType::i8, shape, unit, constant), dtype);
+          return to(leaf(DType::f32, shape, unit, constant), dtype);
         const DType other = one_of({DType::f32, DType::f64, DType::i32, DType::i8, DType::u8});
         return to(leaf(unit >= 1 ? other : DType::f32, shape, unit, constant), dtype);
       }
@@ -231,9 +224,8 @@ class SpellingWriter {
     return swapped(shape);
   }
   DType other_dtype(DType dtype) {
-    if (is_floating(dtype) && (one_in(2) || !kNarrowingCasts))
+    if (is_floating(dtype) && one_in(2))
       return exact_ ? one_of({DType::f32, half_, DType::f64}) : one_of({DType::f32, DType::f64});
-    if (!kNarrowingCasts) return one_of({DType::i32, DType::i64, DType::f32, DType::f64});
     return one_of({DType::f32, DType::i32, DType::i64, DType::i8, DType::u8, DType::boolean, DType::i16, DType::f8e4m3,
                    DType::f8e5m2, DType::f64});
   }
