@@ -37,9 +37,8 @@ Result<Types> infer_int4pack(const OpArgs& a, int64_t n, int64_t k) {
   QCG_TRY(group, a.constant("qGroupSize"));
   if (group < 1 || k % group != 0)
     return a.fail("qGroupSize", fmt::format("groups of {} do not divide K = {}", group, k), std::string(kRepack));
-  const Value& sz = a.tensor("qScaleAndZeros");
-  if (!is_floating(sz.dtype)) return a.fail("qScaleAndZeros", "expected a floating dtype, got " + describe(sz));
-  QCG_CHECK(has_type(a, "qScaleAndZeros", sz.dtype, {k / group, n, 2}));
+  QCG_CHECK(
+      has_type(a, "qScaleAndZeros", x.dtype, {k / group, n, 2}));  // torch: "expected scalar type Float but found …"
   return Types{ValueType{x.dtype, {x.shape[0], Dim(n)}}};
 }
 
@@ -52,6 +51,9 @@ Result<Types> infer_int4pack_cpu(const OpArgs& a) {
 Result<Types> infer_int4pack_cuda(const OpArgs& a) {
   QCG_CHECK(has_type(a, "mat2", DType::i32, {-1, -1, 32, -1}));
   const Shape& packed = a.tensor("mat2").shape;
+  if (a.tensor("self").dtype != DType::bf16)  // torch: "expect A to be bfloat16 tensor"
+    return a.fail("self", "expected bf16, in which CUDA multiplies these bytes, got " + describe(a.tensor("self")),
+                  "cast the activation and qScaleAndZeros to bf16, or pack the weight for the CPU");
   const int64_t tiles = packed[3].constant() * 2;
   if (tiles != 2 && tiles != 4 && tiles != 8)
     return a.fail("mat2", fmt::format("{} inner tiles of K, not 2, 4 or 8", tiles), std::string(kRepack));

@@ -125,6 +125,17 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused(packed,
           "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 64, qScaleAndZeros = %z) : bf16[s0, 48]",
           "expected bf16[1, 48, 2]");
+  refused("%x: f32[s0, 64], %w: u8[48, 32], %z: bf16[2, 48, 2]",
+          "%y = aten._weight_int4pack_mm_for_cpu.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : f32[s0, 48]",
+          "expected f32[2, 48, 2]");
+  refused("%x: f32[s0, 64], %w: i32[6, 2, 32, 1], %z: f32[2, 48, 2]",
+          "%y = aten._weight_int4pack_mm.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : f32[s0, 48]",
+          "expected bf16, in which CUDA multiplies");
+  refused("%x: bf16[s0, 64], %w: i32[6, 2, 32, 1], %z: f32[2, 48, 2]",
+          "%y = aten._weight_int4pack_mm.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : bf16[s0, 48]",
+          "expected bf16[2, 48, 2]");
+  refused("%x: f32[4, 2], %z: bf16[4, 3]", "%y = tensor_cast.cat.default([%x, %z], dim = 1) : f32[4, 5]",
+          "the same dtype");
   refused("%x: bf16[s0, 64], %w: i32[6, 1, 32, 3], %z: bf16[2, 48, 2]",
           "%y = aten._weight_int4pack_mm.default(%x, %w, qGroupSize = 32, qScaleAndZeros = %z) : bf16[s0, 48]",
           "inner tiles");
