@@ -93,6 +93,8 @@ class RecipeFinder {
 
   static Recipe fallback(const Value& value) {
     if (value.dtype == DType::boolean) return Recipe::integers(0, 1);
+    // Codes of a weight: fewer of them would be another scheme. Wider integers may be positions.
+    if (is_byte(value.dtype)) return Recipe::integers(integer_range(value.dtype).low, integer_range(value.dtype).high);
     if (!is_floating(value.dtype)) return {};
     return Recipe::normal(0, value.shape.size() < 2 ? 0.1 : 1 / std::sqrt(std::max(size_from_back(value, 1), 1.0)));
   }
@@ -110,10 +112,21 @@ class RecipeFinder {
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
     if (node.op->role == OpRole::constant && is_integer(parameter.dtype) && node.op->arg_index("other") >= 0)
       return Recipe{Draw::bits};  // a word of codes
+    if (is_byte(parameter.dtype) && takes_off(use, parameter)) return Recipe::integers(0, 4);  // a zero point
     if (!is_floating(parameter.dtype) || node.op->role != OpRole::pointwise) return std::nullopt;
     if (op.starts_with("aten.mul")) return multiplier(node, use.arg);
     if (op.starts_with("aten.add") || op.starts_with("aten.sub")) return Recipe::normal(0, 0.1);
     return std::nullopt;
+  }
+
+  // Whether it is added to more numbers than it has, or taken off them.
+  bool takes_off(const Use& use, const Value& parameter) const {
+    const Node& node = *use.node;
+    if (node.op->name != "aten.sub.Tensor" && node.op->name != "aten.add.Tensor") return false;
+    const ValueId* other = node.args[1 - std::min<size_t>(use.arg, 1)].get<ValueId>();
+    if (use.arg > 1 || !other) return false;
+    const Dim elements = product(graph_.value(*other).shape);
+    return elements.is_constant() && elements.constant() > parameter.data.numel();
   }
 
   std::optional<Recipe> quantized(const Node& node, std::string_view arg, const Value& parameter) const {
@@ -181,11 +194,12 @@ class RecipeFinder {
     return std::max(size_from_back(graph_.value(node.tensor(arg)), rows_are_outputs ? 1 : 2), 1.0);
   }
 
-  // A factor of the product of an integer weight is that weight's scale; any other one is a norm's weight.
+  // A factor of an integer weight, or of its product, is that weight's scale; any other one is a norm's weight.
   Recipe multiplier(const Node& node, size_t arg) const {
     const ValueId* other = node.args[1 - std::min<size_t>(arg, 1)].get<ValueId>();
     std::vector<ValueId> behind;
     if (other && *other != kNoValue) behind.push_back(*other);
+    if (!behind.empty() && holds_integers(*other)) return Recipe::scale(size_from_back(graph_.value(*other), 1), 127);
     constexpr size_t kMaxBehind = 64;
     for (size_t i = 0; i < behind.size() && behind.size() < kMaxBehind; ++i) {
       const Value& value = graph_.value(behind[i]);

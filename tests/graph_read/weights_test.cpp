@@ -121,6 +121,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("weights: bytes of which nothing says a range take all of theirs, so that a weight of 8 bits stays one") {
+  for (const char* type : {"i8", "u8"}) {
+    INFO(std::string(type));
+    const std::string t = type;
+    Graph graph = with_random("param @w: " + t + "[64, 256]\nparam @z: " + t + "[64, 1]\nparam @s: f32[64, 1]\n" +
+                              "graph(%x: f32[3, 256]) {\n  %d = aten.sub.Tensor(@w, @z) : " + t + "[64, 256]\n" +
+                              "  %f = aten.to.dtype(%d, dtype = f32) : f32[64, 256]\n"
+                              "  %m = aten.mul.Tensor(%f, @s) : f32[64, 256]\n"
+                              "  %y = aten.linear.default(%x, %m) : f32[3, 64]\n  return %y\n}\n");
+    const Stats w = stats_of(graph, "w"), z = stats_of(graph, "z"), s = stats_of(graph, "s");
+    CHECK(w.min == (t == "i8" ? -128 : 0));
+    CHECK(w.max == (t == "i8" ? 127 : 255));
+    CHECK(z.min >= 0);
+    CHECK(z.max <= 4);
+    CHECK(s.min > 0);
+    CHECK(s.max < 0.1);
+  }
+}
+
 TEST_CASE("weights: no dtype ever gets a denormal or a NaN") {
   for (const char* type : {"f32", "f16", "bf16", "f8e4m3", "f8e5m2"}) {
     INFO(std::string(type));
