@@ -18,7 +18,7 @@ namespace qcg {
 
 class RandomSpelling : SpellingOperands {
  public:
-  explicit RandomSpelling(uint64_t seed) : SpellingOperands(seed) {}
+  explicit RandomSpelling(uint64_t seed, int64_t most_rows = 64) : SpellingOperands(seed, most_rows) {}
 
   Graph build() {
     for (int i = 0, count = one_in(4) ? 2 : 1; i < count; ++i) add_linears();
@@ -28,7 +28,11 @@ class RandomSpelling : SpellingOperands {
   }
 
   // Of s0, if there is one.
-  std::set<int64_t> rows() const { return symbolic_ ? std::set<int64_t>{1, 3, m_, n_, k_} : std::set<int64_t>{m_}; }
+  std::set<int64_t> rows() const {
+    if (!symbolic_) return {m_};
+    return {1, std::min<int64_t>(3, most_rows_), std::min(m_, most_rows_), std::min(n_, most_rows_),
+            std::min(k_, most_rows_)};
+  }
 
  private:
   // ---- the whole ----

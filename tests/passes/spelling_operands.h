@@ -12,14 +12,14 @@ namespace qcg {
 
 class SpellingOperands : protected SpellingWriter {
  protected:
-  explicit SpellingOperands(uint64_t seed) : SpellingWriter(seed) {
+  SpellingOperands(uint64_t seed, int64_t most_rows) : SpellingWriter(seed), most_rows_(most_rows) {
     const int64_t base = one_of<int64_t>({1, 2, 4, 8, 8, 16, 32});
     k_ = one_of<int64_t>({base, base, base, 2 * base, 1, 6});
     n_ = one_of<int64_t>({base, base, base, k_, 2 * base, 1, 7});
     m_ = one_of<int64_t>({base, base, n_, k_, 1, 3, 5});
     symbolic_ = one_in(2);
     dtype_ = exact_ && !one_in(4) ? half_ : DType::f32;
-    if (symbolic_) graph_.symbols.push_back({"s0", 1, 64});
+    if (symbolic_) graph_.symbols.push_back({"s0", 1, most_rows_});
   }
 
   Dim m() const { return symbolic_ ? Dim::symbol("s0") : Dim(m_); }
@@ -319,6 +319,7 @@ class SpellingOperands : protected SpellingWriter {
                                         {"dtype", d}});
   }
 
+  const int64_t most_rows_;  // that s0 stands for
   int64_t m_, n_, k_;
   bool symbolic_;
   DType dtype_;  // of activations

@@ -1,11 +1,14 @@
 // Random graphs, compiled for several targets and run, give what the oracle gives. The passes' own random graphs: siblings,
-// concatenations, tied inputs, epilogues and loops in combinations that no export has. QCG_SEED=N runs one seed alone.
+// concatenations, tied inputs, epilogues and loops in combinations that no export has, and spellings of quantized linears.
+// QCG_SEED=N runs one seed alone.
 #include <algorithm>
 #include <cstdlib>
 
+#include "graph/read/safetensors.h"
 #include "runtime/host_isa.h"
 #include "tests/cli_runner.h"
 #include "tests/passes/random_graph.h"
+#include "tests/passes/random_spelling.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -34,7 +37,31 @@ void check_seed(uint64_t seed, const std::string& isa) {
   CHECK_MESSAGE(run.status == 0, run.out << run.err << print_graph(graph));
 }
 
+// Up to four rows: one or two kernels per linear.
+void check_spelling(uint64_t seed) {
+  INFO("QCG_SEED=", seed);
+  RandomSpelling spelling(seed, 4);
+  Graph graph = spelling.build();
+  graph.remove_dead();
+  TempDir dir;
+  std::vector<std::pair<std::string, Tensor>> weights;
+  for (const Value& value : graph.values)
+    if (value.kind == ValueKind::parameter) weights.emplace_back(value.name, value.data);
+  REQUIRE(write_safetensors(dir / "weights.safetensors", weights).ok());
+  spit(dir / "graph.txt", print_graph(graph));
+  std::string rows;
+  for (int64_t m : spelling.rows()) rows += (rows.empty() ? "" : ",") + std::to_string(m);
+  const Run run = qcodegen({"check", dir / "graph.txt", "--weights", dir / "weights.safetensors", "--m", rows, "--seed",
+                            std::to_string(seed), "--json"});
+  CHECK_MESSAGE(run.status == 0, run.out << run.err << print_graph(graph));
+}
+
 }  // namespace
+
+TEST_CASE("compiled random spellings give the oracle's values") {
+  if (const char* seed = std::getenv("QCG_SEED")) return check_spelling(std::strtoull(seed, nullptr, 10));
+  for (uint64_t seed = 1; seed <= 24; ++seed) check_spelling(seed);
+}
 
 TEST_CASE("compiled random graphs give the oracle's values") {
   if (const char* seed = std::getenv("QCG_SEED")) {
