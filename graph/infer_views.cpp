@@ -395,6 +395,15 @@ Result<Types> infer_cat(const OpArgs& a) {
   return one(result, first ? shape : Shape{Dim(0)});
 }
 
+// tensor_cast's does not convert.
+Result<Types> infer_cat_of_one_dtype(const OpArgs& a) {
+  for (ValueId id : a.tensors("tensors"))
+    if (const Value& v = a.graph.value(id), &first = a.graph.value(a.tensors("tensors")[0]); v.dtype != first.dtype)
+      return a.fail("tensors", fmt::format("expected the same dtype everywhere, got {} and {}", dtype_name(first.dtype),
+                                           dtype_name(v.dtype)));
+  return infer_cat(a);
+}
+
 Result<Types> infer_sym_size(const OpArgs& a) {
   const Value& self = a.tensor("self");
   if (self.shape.empty()) return a.fail("self", "a tensor without axes has no sizes");
@@ -445,6 +454,7 @@ constexpr InferRow kRules[] = {
     {"aten.unbind.int", infer_unbind},
     {"aten.cat.default", infer_cat},
     {"aten.concat.default", infer_cat},
+    {"tensor_cast.cat.default", infer_cat_of_one_dtype},
     {"aten.stack.default", infer_stack},
     {"aten.sym_size.int", infer_sym_size},
 };

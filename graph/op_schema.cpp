@@ -166,6 +166,7 @@ constexpr Row kRows[] = {
     {"aten.dropout.default", "(Tensor input, float p, bool train) -> Tensor", OpRole::copy},
     {"aten.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},
     {"aten.concat.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},
+    {"tensor_cast.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},  // of one dtype
     {"aten.stack.default", "(Tensor[] tensors, int dim=0) -> Tensor", OpRole::copy},
     {"prims.convert_element_type.default", "(Tensor a, ScalarType dtype) -> Tensor", OpRole::copy},
     {"aten._assert_tensor_metadata.default",

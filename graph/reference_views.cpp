@@ -231,6 +231,7 @@ constexpr RefRow kRules[] = {
     {"aten.unbind.int", run_unbind},
     {"aten.cat.default", run_cat},
     {"aten.concat.default", run_cat},
+    {"tensor_cast.cat.default", run_cat},
     {"aten.stack.default", run_cat},  // the parts lie as slices of size 1 would
     {"aten.sym_size.int", run_sym_size},
 };

@@ -227,7 +227,8 @@ class NoopFolder {
 
   void canonicalize_dropout_and_cat(NodeId id) {
     Node& node = graph_.nodes[id];
-    if (is_op(node, "aten.concat.default")) node.op = find_op("aten.cat.default");
+    if (is_op(node, "aten.concat.default") || is_op(node, "tensor_cast.cat.default"))
+      node.op = find_op("aten.cat.default");
     if (is_op(node, "aten.dropout.default")) {
       const bool* train = node.arg("train").get<bool>();
       if (train && !*train) {

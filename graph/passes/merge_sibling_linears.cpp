@@ -32,6 +32,7 @@ class SiblingMerger {
     std::vector<std::vector<ValueId>> order;
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!is_linear(graph_.nodes[id])) continue;
+      by_source_[source_of(graph_.nodes[id])].push_back(id);
       auto [it, fresh] = readers.try_emplace(read_linear(graph_.nodes[id]).xs);
       if (fresh) order.push_back(it->first);
       it->second.push_back(id);
@@ -44,15 +45,7 @@ class SiblingMerger {
 
  private:
   void merge_readers(const std::vector<NodeId>& linears) {
-    if (linears.size() == 1) {
-      const Node& node = graph_.nodes[linears[0]];
-      ValueId x = read_linear(node).xs[0];
-      if (const Node* quantize = producer_if(graph_, x, "qcg.quantize_rows")) x = quantize->tensor("x");
-      const std::string input = graph_.value(x).name;
-      if (read_linear(node).weights.size() == 1)
-        context_.skip(linear_name(graph_, node), "only linear that reads " + input);
-      return;
-    }
+    if (linears.size() == 1) return report_single(linears[0]);
     std::vector<std::vector<NodeId>> groups;
     for (NodeId id : linears) {
       if (is_kept_apart(graph_.nodes[id])) {
@@ -74,6 +67,30 @@ class SiblingMerger {
     }
     for (const auto& members : groups)
       if (members.size() > 1) merge(members);
+  }
+
+  // What is read, before it is quantized.
+  ValueId source_of(const Node& linear) const {
+    const ValueId x = read_linear(linear).xs[0];
+    const Node* quantize = producer_if(graph_, x, "qcg.quantize_rows");
+    return quantize ? quantize->tensor("x") : x;
+  }
+
+  void report_single(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    const LinearNode linear = read_linear(node);
+    if (linear.weights.size() != 1) return;
+    const ValueId source = source_of(node);
+    const std::string input = graph_.value(source).name;
+    for (NodeId other : by_source_[source]) {
+      const LinearNode that = read_linear(graph_.nodes[other]);
+      if (that.xs == linear.xs) continue;
+      return context_.skip(linear_name(graph_, node), "reads " + input + " as " +
+                                                          linear_name(graph_, graph_.nodes[other]) +
+                                                          " does, but quantized in another way: its scheme is " +
+                                                          linear.scheme + ", beside " + that.scheme);
+    }
+    context_.skip(linear_name(graph_, node), "only linear that reads " + input);
   }
 
   bool is_kept_apart(const Node& node) const {
@@ -179,6 +196,7 @@ class SiblingMerger {
 
   Graph& graph_;
   PassContext& context_;
+  std::map<ValueId, std::vector<NodeId>> by_source_;  // linears
 };
 
 }  // namespace

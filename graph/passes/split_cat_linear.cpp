@@ -32,6 +32,12 @@ const Node* last_axis_cat(const Graph& graph, ValueId id) {
   return axis && *axis + 1 == rank ? cat : nullptr;
 }
 
+// The axis of a cat that joins something else than K: rows, say.
+std::optional<size_t> other_axis(const Graph& graph, ValueId id) {
+  const Node* cat = producer_if(graph, id, "aten.cat.default");
+  return cat && !last_axis_cat(graph, id) ? as_axis(cat->arg("dim"), graph.value(id).shape.size()) : std::nullopt;
+}
+
 class CatSplitter {
  public:
   CatSplitter(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
@@ -56,6 +62,10 @@ class CatSplitter {
                "the activation is quantized per row, which needs the whole concatenation");
       if (quantize) return;
     }
+    if (const auto axis = other_axis(graph_, linear.xs[0]); axis && linear.xs.size() == 1)
+      return refuse(name, "axis",
+                    "the concatenation is on axis " + std::to_string(*axis) +
+                        ", which joins rows: only one on the last axis has pieces of K to read in place");
     std::vector<ValueId> pieces;
     std::vector<std::string> cats;
     std::string why;

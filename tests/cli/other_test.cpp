@@ -199,3 +199,28 @@ TEST_CASE("--json leaves one document on stdout, whatever is asked beside it") {
   REQUIRE(!compiled.json()["passes"].empty());
   CHECK(compiled.json()["passes"][0]["ms"].is_number());
 }
+
+TEST_CASE(
+    "compile and explain warn of a weight of integers that is stored as floats, by name and with what was missing") {
+  TempDir dir;
+  spit(dir / "graph.txt",
+       "param @codes: i8[8, 16]\nparam @s: f32[1, 16]\ngraph(%x: f32[3, 16]) {\n"
+       "  %f = aten.to.dtype(@codes, dtype = f32) : f32[8, 16]\n  %w = aten.mul.Tensor(%f, @s) : f32[8, 16]\n"
+       "  %fc = aten.linear.default(%x, %w) : f32[3, 8]\n  return %fc\n}\n");
+  const std::vector<std::string> input = {dir / "graph.txt", "--weights", "random:1"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin() + 1, input.begin(), input.end());
+    return qcodegen(arguments);
+  };
+  const std::string about = "fc: its weight is computed from the integers of @codes and is compiled as floats: ";
+  for (const Run& run : {with({"explain", "--json"}), with({"compile", "-o", dir / "a.qcg", "--tune=off", "--json"})}) {
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    const json warnings = run.json()["warnings"];
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].get<std::string>().find(about) == 0);
+    CHECK(warnings[0].get<std::string>().find("not one scale per output channel or group") != std::string::npos);
+  }
+  CHECK(with({"explain"}).out.find("warning: " + about) != std::string::npos);
+  const Run compiled = with({"compile", "-o", dir / "b.qcg", "--tune=off"});
+  CHECK((compiled.out + compiled.err).find("warning: " + about) != std::string::npos);
+}
