@@ -124,16 +124,28 @@ void Store::State::warn(std::string text) {
   if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(text));
 }
 
+// Absent is good. A link or another user's directory must not be followed, neither to load from nor to remove in.
+Status Store::State::check_bucket(const std::string& path) {
+  struct stat info;
+  if (fs->lstat(path, &info) && errno == ENOENT) return {};
+  return check_private_dir(path, *fs, options.shared);
+}
+
 // The directory is opened once and its files are reached through it, so that all of them are of one entry even if
 // another process replaces or removes the entry meanwhile.
 Loaded Store::State::load(const Key& key, const std::string& path) {
   if (!usable) return {};
+  const std::string bucket = path.substr(0, path.rfind('/'));
+  if (const Status refused = check_bucket(bucket); !refused.ok())
+    return {Loaded::failed, refused.error().to_string(), {}};
   OwnedFd dir(fs->open_at(AT_FDCWD, path, kOpenEntry));
   if (!dir) {
     if (errno == ENOENT) return {};
     if (errno == ENOTDIR || errno == ELOOP) return {Loaded::corrupt, "is not a directory", {}};
     return {Loaded::failed, io_error(path, "cannot be opened", errno).to_string(), {}};
   }
+  if (const Status refused = check_private_dir(path, *fs, options.shared); !refused.ok() && errno != ENOENT)
+    return {Loaded::failed, refused.error().to_string(), {}};
   // A file that is missing is damage, unless the whole entry has been taken away while it was being read.
   auto outcome_of = [&](const FileCheck& check, const std::string& name) -> Loaded {
     struct stat here, there;
@@ -171,6 +183,7 @@ Loaded Store::State::load(const Key& key, const std::string& path) {
 // Renamed away first: an entry is whole or gone, also if this process dies in the middle.
 Status Store::State::remove_entry(const Key& key) {
   const std::string path = entry_dir(key);
+  QCG_CHECK(check_bucket(bucket_dir(key)));
   auto scratch = ScratchDir::create(temp_dir(), fs);
   if (scratch.ok() && (fs->rename(path, scratch->path() + "/removed") == 0 || errno == ENOENT)) {
     (void)fs->remove_tree(scratch->path() + "/removed", {.any_owner = options.shared});
@@ -226,6 +239,7 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
   } else if (errno != EEXIST) {
     return io_error(bucket, "cannot be made", errno);
   }
+  QCG_CHECK(s.check_bucket(bucket));
   for (int attempt = 0; attempt < 8; ++attempt) {
     if (fs.rename(stage, path) == 0) {
       if (int error = fs.sync_dir(bucket)) s.warn(io_error(bucket, "cannot be synced", error).to_string());

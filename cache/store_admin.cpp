@@ -103,6 +103,10 @@ Result<std::vector<EntryInfo>> Store::State::scan() {
   }
   for (const auto& bucket : buckets) {
     if (!is_bucket(bucket)) continue;
+    if (const Status refused = check_bucket(root + "/" + bucket); !refused.ok()) {
+      warn(refused.error().to_string());
+      continue;
+    }
     if (int error = fs->list_dir(root + "/" + bucket, keys))
       return io_error(root + "/" + bucket, "cannot be listed", error);
     for (const auto& key : keys)

@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <vector>
 
 namespace qcg {
 
 namespace {
 
+constexpr int kMaxLinks = 40;
 const char kHelp[] = "choose a directory that only you can write with QCG_CACHE_DIR, or `chmod go-w` this one";
 
 Error refused(const std::string& path, const std::string& why) {
@@ -23,14 +26,46 @@ bool others_may_write(const struct stat& info) {
 
 bool is_trusted(uid_t owner) { return owner == 0 || owner == geteuid(); }
 
-Status check_parent(const std::string& path, const struct stat& info) {
-  if (S_ISLNK(info.st_mode)) {
-    if (!is_trusted(info.st_uid)) return refused(path, "this symbolic link belongs to another user");
-    return {};
-  }
+Status check_folder(const std::string& path, const struct stat& info) {
   if (!S_ISDIR(info.st_mode)) return refused(path, "not a directory");
+  if (!is_trusted(info.st_uid))
+    return refused(path, "this folder on the way belongs to another user, who may replace what is below it");
   if (others_may_write(info) && !(info.st_mode & S_ISVTX))
     return refused(path, "others may write to this folder on the way, and replace what is below it");
+  return {};
+}
+
+// The parts of a path, the last one first.
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (const auto& part : std::filesystem::path(path)) parts.push_back(part.string());
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+// Whoever may change a folder between / and `path`, or a link on the way, chooses what lies there: each is looked at, where
+// links lead too.
+Status check_way(const std::string& path, FileSystem& fs) {
+  std::vector<std::string> rest = parts_of(path);
+  std::string at = "/";
+  for (int links = 0; !rest.empty();) {
+    const std::string part = rest.back();
+    rest.pop_back();
+    const std::string next = part == "/" ? "/" : part == ".." ? std::filesystem::path(at).parent_path().string()
+                                                              : (std::filesystem::path(at) / part).string();
+    struct stat info;
+    if (fs.lstat(next, &info)) return io_error(next, "cannot be examined", errno);
+    if (!S_ISLNK(info.st_mode)) {
+      QCG_CHECK(check_folder(next, info));
+      at = next;
+      continue;
+    }
+    if (!is_trusted(info.st_uid)) return refused(next, "this symbolic link belongs to another user");
+    std::error_code failed;
+    const auto target = std::filesystem::read_symlink(next, failed);
+    if (failed || ++links > kMaxLinks) return refused(next, "this symbolic link leads nowhere");
+    for (std::string& more : parts_of(target.string())) rest.insert(rest.end(), std::move(more));
+  }
   return {};
 }
 
@@ -64,10 +99,8 @@ Status make_private_dir(const std::string& path, FileSystem& fs, bool shared) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
   for (size_t end = dir.find('/', 1); end != std::string::npos; end = dir.find('/', end + 1)) {
     std::string parent = dir.substr(0, end);
-    struct stat info;
     QCG_CHECK(make_missing(parent, 0700, fs));
-    if (fs.lstat(parent, &info)) return io_error(parent, "cannot be examined", errno);
-    if (!shared) QCG_CHECK(check_parent(parent, info));
+    if (!shared) QCG_CHECK(check_way(parent, fs));
   }
   QCG_CHECK(make_missing(dir, shared ? 0770 : 0700, fs));
   return check_private_dir(dir, fs, shared);

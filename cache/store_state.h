@@ -58,6 +58,7 @@ struct Store::State {
   std::string entry_dir(const Key& key) const { return bucket_dir(key) + "/" + key.hex; }
 
   void warn(std::string text);
+  Status check_bucket(const std::string& path);
   Loaded load(const Key& key, const std::string& path);
   Status remove_entry(const Key& key);
   Result<std::vector<EntryInfo>> scan();

@@ -72,6 +72,61 @@ TEST_CASE("a directory that others can change is refused") {
   }
 }
 
+TEST_CASE("a way to the directory that others can change is refused, also where links lead") {
+  TestDir dir(TestDir::in_memory);
+  auto refused = [&](const std::string& path) { return !Store::open({.dir = dir.path() + path}).ok(); };
+  files::create_directories(dir.path() + "/open/real");
+  files::create_directories(dir.path() + "/safe");
+  ::chmod((dir.path() + "/open").c_str(), 0777);
+  files::create_directory_symlink("open/real", dir.path() + "/into_open");
+  files::create_directory_symlink(dir.path() + "/safe", dir.path() + "/open/through");
+  files::create_directory_symlink("../open/through", dir.path() + "/safe/through_open");
+  files::create_directory_symlink(dir.path() + "/safe", dir.path() + "/good");
+  files::create_directory_symlink("round", dir.path() + "/round");
+  files::create_directory_symlink("nowhere", dir.path() + "/lost");
+  CHECK(refused("/into_open/cache"));
+  CHECK(refused("/safe/through_open/cache"));
+  CHECK(refused("/round/cache"));
+  CHECK(refused("/lost/cache"));
+  CHECK(!refused("/good/cache"));
+  CHECK(!files::exists(dir.path() + "/open/real/cache"));
+  if (::geteuid() != 0) return;
+  files::create_directories(dir.path() + "/theirs/cache");
+  REQUIRE(::chown((dir.path() + "/theirs").c_str(), 12345, 12345) == 0);
+  CHECK(refused("/theirs/cache"));
+  CHECK(Store::open({.dir = dir.path() + "/theirs/cache", .shared = true}).ok());
+}
+
+TEST_CASE("a bucket or an entry that is a link or another user's is neither read nor removed") {
+  for (const std::string part : {"bucket", "entry"})
+    for (const std::string trick : {"link", "owner", "mode"}) {
+      CAPTURE(part);
+      CAPTURE(trick);
+      TestDir dir(TestDir::in_memory);
+      Store store = open_store(dir.path());
+      must_publish(store, 1);
+      const std::string entry = entry_path(dir, 1), bucket = files::path(entry).parent_path();
+      const std::string path = part == "bucket" ? bucket : entry, outside = dir.path() + "/outside";
+      if (trick == "link") {
+        files::rename(path, outside);
+        files::create_directory_symlink(outside, path);
+      } else if (trick == "mode" || ::chown(path.c_str(), 12345, 12345) != 0) {
+        ::chmod(path.c_str(), 0777);
+      }
+      const size_t before = count_files(trick == "link" ? outside : path);
+      CHECK(!hits(store, 1));
+      if (trick == "link" && part == "entry") continue;  // a link is no entry: it goes, what it leads to stays
+      CHECK(!store.publish(key_of(1), files_of(1), dump_of(1)).ok());
+      CHECK(!hits(store, 1));
+      if (part == "bucket") {
+        CHECK(store.gc(0).ok());
+        CHECK(store.clear().ok());
+      }
+      CHECK(count_files(trick == "link" ? outside : path) == before);
+      CHECK(!store.take_warnings().empty());
+    }
+}
+
 TEST_CASE("links, pipes and files of others inside an entry are never loaded") {
   TestDir dir(TestDir::in_memory);
   Store store = open_store(dir.path());

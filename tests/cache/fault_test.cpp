@@ -214,3 +214,103 @@ TEST_CASE("a scratch directory lives as long as its owner and no longer") {
   CHECK(remove_stale_scratch(dir.path()) == 1);
   CHECK(count_files(dir.path()) == 0);
 }
+
+namespace {
+
+// A folder whose loss would be a loss.
+std::string make_precious(const TestDir& dir) {
+  const std::string path = dir.path() + "/precious";
+  files::create_directories(path + "/deep");
+  for (const char* name : {"/a", "/b", "/deep/c"}) write_text(path + name, "precious");
+  return path;
+}
+
+bool is_whole(const std::string& precious) {
+  return read_text(precious + "/a") == "precious" && read_text(precious + "/b") == "precious" &&
+         read_text(precious + "/deep/c") == "precious";
+}
+
+}  // namespace
+
+TEST_CASE("a directory that is swapped for a link or another directory while it is removed takes nothing else with it") {
+  for (const bool with_link : {true, false})
+    for (int at = 1; at < 60; ++at) {
+      CAPTURE(with_link);
+      CAPTURE(at);
+      TestDir dir(TestDir::in_memory);
+      const std::string precious = make_precious(dir), tree = dir.path() + "/tree", victim = tree + "/sub";
+      files::create_directories(victim + "/more");
+      write_text(victim + "/x", "x");
+      int calls = 0;
+      FileSystem fs([&](FileOp, const std::string&) {
+        if (++calls != at || !files::exists(victim)) return 0;
+        files::rename(victim, dir.path() + "/away");
+        if (with_link) files::create_directory_symlink(precious, victim);
+        return 0;
+      });
+      (void)fs.remove_tree(tree);
+      CHECK(is_whole(precious));
+      if (calls < at) break;
+    }
+}
+
+TEST_CASE("a cleaner removes the directory that was made, not what has its name now") {
+  TestDir dir(TestDir::in_memory);
+  for (const std::string trick : {"link", "directory", "lock is a link", "lock of another", "empty lock"}) {
+    CAPTURE(trick);
+    const std::string precious = make_precious(dir), root = dir.path() + "/tmp";
+    files::remove_all(root);
+    files::create_directory(root);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      auto scratch = ScratchDir::create(root);
+      if (scratch.ok()) write_text(scratch->path() + "/x", "x");
+      ::_exit(0);  // no destructor
+    }
+    ::waitpid(pid, nullptr, 0);
+    std::string path;
+    for (const auto& item : files::directory_iterator(root))
+      if (item.is_directory()) path = item.path();
+    REQUIRE(!path.empty());
+    files::remove_all(path);
+    if (trick == "link") files::create_directory_symlink(precious, path);
+    else files::rename(precious, path);
+    if (trick == "lock is a link") {
+      files::rename(path + ".lock", root + "/lock");
+      files::create_symlink(root + "/lock", path + ".lock");
+    }
+    if (trick == "lock of another" && ::chown((path + ".lock").c_str(), 12345, 12345) != 0)
+      write_text(path + ".lock", "of another");
+    if (trick == "empty lock") write_text(path + ".lock", "");
+    CHECK(remove_stale_scratch(root) == 0);
+    CHECK(is_whole(path));
+    files::remove_all(precious);
+  }
+}
+
+TEST_CASE("a scratch directory that was exchanged under its owner is left alone") {
+  TestDir dir(TestDir::in_memory);
+  const std::string precious = make_precious(dir);
+  std::string path;
+  {
+    auto scratch = ScratchDir::create(dir.path());
+    REQUIRE(scratch.ok());
+    path = scratch->path();
+    files::rename(path, dir.path() + "/away");
+    files::rename(precious, path);
+  }
+  CHECK(is_whole(path));
+}
+
+TEST_CASE("a directory of another user is not entered, unless all are trusted") {
+  if (::geteuid() != 0) return;
+  TestDir dir(TestDir::in_memory);
+  const std::string precious = make_precious(dir), tree = dir.path() + "/tree";
+  files::create_directory(tree);
+  files::rename(precious, tree + "/theirs");
+  REQUIRE(::chown((tree + "/theirs").c_str(), 12345, 12345) == 0);
+  CHECK(real_file_system().remove_tree(tree) == EPERM);
+  CHECK(is_whole(tree + "/theirs"));
+  CHECK(real_file_system().remove_tree(tree, {.any_owner = true}) == 0);
+  CHECK(!files::exists(tree));
+}
