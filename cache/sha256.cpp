@@ -25,6 +25,12 @@ void Sha256::update(std::string_view bytes) {
   EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), bytes.data(), bytes.size());
 }
 
+std::string Sha256::so_far() const {
+  Sha256 copy;
+  EVP_MD_CTX_copy_ex(static_cast<EVP_MD_CTX*>(copy.context_), static_cast<const EVP_MD_CTX*>(context_));
+  return copy.finish();
+}
+
 std::string Sha256::finish() {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;

@@ -22,7 +22,8 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void update(std::string_view bytes);
-  std::string finish();  // 64 lower-case hex digits; the object is spent afterwards
+  std::string so_far() const;  // 64 lower-case hex digits of what there is by now
+  std::string finish();        // the same; the object is spent afterwards
 
  private:
   void* context_;  // EVP_MD_CTX

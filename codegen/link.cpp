@@ -22,6 +22,7 @@
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 #include "runtime/piece_digests.h"
+#include "runtime/program_directory.h"
 
 namespace qcg {
 
@@ -130,6 +131,21 @@ struct ProgramWriter::State {
     weights = static_cast<std::byte*>(map);
     weights_bytes = bytes;
     return {};
+  }
+
+  // Writes at their end which content they have, and returns what the manifest says of weights.bin.
+  Result<json> end_weights() {
+    const size_t end = weights_bytes;
+    Sha256 hash;
+    hash.update({reinterpret_cast<const char*>(weights), end});
+    const std::string content = hash.so_far(), mark = weights_mark(content);
+    QCG_CHECK(grow_weights(end + mark.size()));
+    std::memcpy(weights + end, mark.data(), mark.size());
+    hash.update(mark);
+    if (::msync(weights, weights_bytes, MS_SYNC) != 0) return io_error(staging + "/weights.bin", "cannot write").error();
+    json out = {{"bytes", weights_bytes}, {"sha256", hash.finish()}, {"content", content}};
+    if (static_cast<int64_t>(weights_bytes) > kDigestPiece) out["pieces"] = piece_digests({weights, weights_bytes});
+    return out;
   }
 
   ~State() {
@@ -338,14 +354,11 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
     QCG_CHECK(add_file(s.staging, name, bytes, manifest));
     s.total += static_cast<int64_t>(bytes.size());
   }
-  if (::msync(s.weights, s.weights_bytes, MS_SYNC) != 0) return io_error(s.staging + "/weights.bin", "cannot write");
-  const std::string_view weights(reinterpret_cast<const char*>(s.weights), s.weights_bytes);
-  manifest["files"]["weights.bin"] = {{"bytes", weights.size()}, {"sha256", sha256_hex(weights)}};
-  if (std::ssize(weights) > kDigestPiece)
-    manifest["files"]["weights.bin"]["pieces"] = piece_digests({s.weights, s.weights_bytes});
+  QCG_TRY(described, s.end_weights());
+  manifest["files"]["weights.bin"] = std::move(described);
   const std::string text = manifest_text(manifest);
   QCG_CHECK(write_manifest(s.staging, text));
-  s.total += static_cast<int64_t>(weights.size() + text.size());
+  s.total += static_cast<int64_t>(s.weights_bytes + text.size());
   return {};
 }
 

@@ -137,7 +137,7 @@ Status Program::load_weights(const ProgramDirectory& directory, const LoadOption
   const auto file = manifest_.files.find("weights.bin");
   if (file == manifest_.files.end()) return {};
   const std::string path = directory.path_of("weights.bin");
-  QCG_TRY(opened, directory.open_file("weights.bin", file->second.bytes));
+  QCG_TRY(opened, directory.open_weights(file->second));
   if (options.weights == WeightsMode::huge_pages) {
     QCG_TRY(copy, copy_to_huge_pages(opened, path));
     weights_copy_ = std::move(copy);

@@ -33,6 +33,21 @@ Result<OpenedFile> ProgramDirectory::open_file(const std::string& name, int64_t 
   return file;
 }
 
+std::string weights_mark(const std::string& content) { return "qcodegen weights " + content + "\n"; }
+
+Result<OpenedFile> ProgramDirectory::open_weights(const ProgramManifest::File& file) const {
+  const std::string name = "weights.bin", mark = weights_mark(file.content);
+  QCG_TRY(opened, open_file(name, file.bytes));
+  if (file.content.empty()) return opened;  // as programs were before they had a mark
+  std::string found(mark.size(), '\0');
+  const int64_t at = file.bytes - std::ssize(mark);
+  if (at >= 0) QCG_CHECK(read_file_range(opened.fd.get(), at, std::as_writable_bytes(std::span(found)), path_of(name)));
+  if (found != mark)
+    return Error::bad_input(path_of(name), "has the weights of another program",
+                            "copy all files of a program together, or compile it again");
+  return opened;
+}
+
 Result<std::string> ProgramDirectory::read_manifest() const {
   const std::string path = path_of("manifest.json");
   QCG_TRY(file, open_file("manifest.json"));

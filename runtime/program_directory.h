@@ -17,6 +17,10 @@
 
 namespace qcg {
 
+// What weights.bin ends with: the SHA-256 of all before it, which the manifest names too. So the loader can tell weights of
+// another program without reading them.
+std::string weights_mark(const std::string& content);
+
 class ProgramDirectory {
  public:
   static Result<ProgramDirectory> open(const std::string& path);
@@ -27,6 +31,9 @@ class ProgramDirectory {
   Result<OpenedFile> open_file(const std::string& name) const;
   // The same, and its size must be `bytes`.
   Result<OpenedFile> open_file(const std::string& name, int64_t bytes) const;
+
+  // weights.bin, of the size and with the mark that the manifest says.
+  Result<OpenedFile> open_weights(const ProgramManifest::File& file) const;
 
   // manifest.json, whose checksum is that of manifest.sha256.
   Result<std::string> read_manifest() const;

@@ -162,6 +162,10 @@ void Reader::read_files(const Json& files) {
     file.bytes = integer(field(item.value(), "bytes"), at + ".bytes", 0, INT64_MAX);
     file.sha256 = text(field(item.value(), "sha256"), at + ".sha256");
     check(is_sha256(file.sha256), at + ".sha256", "is not 64 lower-case hex digits");
+    if (item.value().contains("content")) {
+      file.content = text(item.value()["content"], at + ".content");
+      check(is_sha256(file.content), at + ".content", "is not 64 lower-case hex digits");
+    }
     if (item.value().contains("pieces")) read_pieces(item.value()["pieces"], at + ".pieces", file);
     out_.files.emplace(item.key(), std::move(file));
   }

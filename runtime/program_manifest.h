@@ -35,6 +35,7 @@ struct ProgramManifest {
   struct File {
     int64_t bytes = 0;
     std::string sha256;
+    std::string content;              // what weights.bin ends with (program_directory.h); may be empty
     std::vector<std::string> pieces;  // of kDigestPiece bytes each (piece_digests.h); may be empty
   };
   struct Symbol {
