@@ -69,6 +69,7 @@ class Compiler {
   Result<CompileReport> compile(const Toolchain& cxx, Store& store, const InputFiles& inputs, double start) {
     QCG_TRY(memory, ProgramCache::open(options_, inputs, threads_, cxx, store));
     if (memory.try_restore(options_, report_)) {
+      for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
@@ -95,6 +96,7 @@ class Compiler {
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
     report_.program_bytes = writer.bytes();
+    report_.wall_s = now_s() - start;
     QCG_CHECK(inputs.check_unchanged(attempt->explanation.read.files));
     QCG_CHECK(check_mapped_files());
     if (merges_timed_ && late == 0) memory.remember(writer.directory(), report_);  // else the next compile tries again

@@ -74,8 +74,16 @@ struct MergeReport {
   std::vector<Timed> timings;
 };
 
+// The compile that a report's figures are of, where this one was served by the second-level cache.
+struct EarlierCompile {
+  int64_t at = 0;                      // seconds since 1970; 0: there was none, all figures are of this compile
+  double wall_s = 0, build_s = 0, tune_s = 0;
+  int compiler_runs = 0, cache_hits = 0;
+};
+
 struct CompileReport {
   std::string program;
+  EarlierCompile earlier;              // then kernels, passes, merges, ceilings, candidates and notes are of it
   bool unchanged = false;              // served by the second-level cache
   double wall_s = 0, build_s = 0, tune_s = 0;
   int compiler_runs = 0, cache_hits = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,25 @@ std::string manifest_guard(const std::string& directory) {
   return sha256_hex(manifest.dump());
 }
 
+// What a report shows; what single instructions reach is the tuner's alone.
+json ceilings_json(const Ceilings& ceilings) {
+  return {{"threads", ceilings.threads},      {"read_gbps", ceilings.read_gbps},
+          {"f32", ceilings.peak_gflops_f32},  {"bf16", ceilings.peak_gflops_bf16},
+          {"int8", ceilings.peak_gops_int8},  {"isa", isa_info(ceilings.isa).name}};
+}
+
+Ceilings restore_ceilings(const json& in) {
+  Ceilings out;
+  out.threads = in.at("threads");
+  out.read_gbps = in.at("read_gbps");
+  out.peak_gflops_f32 = in.at("f32");
+  out.peak_gflops_bf16 = in.at("bf16");
+  out.peak_gops_int8 = in.at("int8");
+  for (const IsaInfo& info : isa_table())
+    if (info.name == in.at("isa").get<std::string>()) out.isa = info.isa;
+  return out;
+}
+
 json report_json(const CompileReport& report) {
   json out = {{"format", report.format},
               {"torch_version", report.torch_version},
@@ -72,8 +92,28 @@ json report_json(const CompileReport& report) {
               {"correct", report.candidates_correct},
               {"failed", report.candidates_failed},
               {"wrong", report.candidates_wrong},
+              {"misses", report.misses},
+              {"ceilings", ceilings_json(report.ceilings)},
+              {"earlier",
+               {{"at", std::time(nullptr)},
+                {"wall_s", report.wall_s},
+                {"build_s", report.build_s},
+                {"tune_s", report.tune_s},
+                {"compiler_runs", report.compiler_runs},
+                {"cache_hits", report.cache_hits}}},
+              {"passes", json::array()},
               {"merges", json::array()},
               {"kernels", json::array()}};
+  for (const PassReport& pass : report.passes) {
+    json& to = out["passes"].emplace_back(json{{"name", pass.name},
+                                               {"fired", pass.fired},
+                                               {"counters", pass.counters},
+                                               {"notes", pass.notes},
+                                               {"groups", pass.groups},
+                                               {"ms", pass.ms}});
+    to["skipped"] = json::array();
+    for (const Skipped& skipped : pass.skipped) to["skipped"].push_back({skipped.node, skipped.reason});
+  }
   for (const MergeReport& merge : report.merges) {
     json& to = out["merges"].emplace_back(
         json{{"step", merge.step}, {"fusion", static_cast<int>(merge.fusion)}, {"kept", merge.kept}});
@@ -90,17 +130,29 @@ json report_json(const CompileReport& report) {
                               {"m_max", k.m_max},
                               {"m_probe", k.m_probe},
                               {"summary", k.summary},
-                              {"m", k.record.m},
-                              {"median_s", k.record.median_s},
-                              {"gbps", k.record.gbps},
-                              {"gflops", k.record.gflops},
-                              {"share", k.record.share},
+                              {"record", to_json_line(k.record)},
                               {"reference", k.best_reference},
                               {"ratio", k.reference_ratio}});
   return out;
 }
 
-void restore_report(const json& in, CompileReport& report) {
+// Error Internal, or an exception: not what report_json wrote.
+Status restore_report(const json& in, CompileReport& report) {
+  const json& earlier = in.at("earlier");
+  report.earlier = {earlier.at("at"),     earlier.at("wall_s"),        earlier.at("build_s"),
+                    earlier.at("tune_s"), earlier.at("compiler_runs"), earlier.at("cache_hits")};
+  report.misses = in.at("misses").get<std::map<std::string, int>>();
+  report.ceilings = restore_ceilings(in.at("ceilings"));
+  for (const json& pass : in.at("passes")) {
+    PassReport& out = report.passes.emplace_back();
+    out.name = pass.at("name");
+    out.fired = pass.at("fired");
+    out.counters = pass.at("counters").get<std::map<std::string, int64_t>>();
+    out.notes = pass.at("notes").get<std::vector<std::string>>();
+    out.groups = pass.at("groups").get<std::vector<std::vector<std::string>>>();
+    out.ms = pass.at("ms");
+    for (const json& skipped : pass.at("skipped")) out.skipped.push_back({skipped.at(0), skipped.at(1)});
+  }
   report.format = in.at("format");
   report.torch_version = in.at("torch_version");
   report.nodes_read = in.at("nodes_read");
@@ -134,16 +186,15 @@ void restore_report(const json& in, CompileReport& report) {
     out.m_max = k.at("m_max");
     out.m_probe = k.at("m_probe");
     out.summary = k.at("summary");
-    out.record.m = k.at("m");
-    out.record.median_s = k.at("median_s");
-    out.record.gbps = k.at("gbps");
-    out.record.gflops = k.at("gflops");
-    out.record.share = k.at("share");
+    auto record = from_json_line(k.at("record").get<std::string>(), "cache");
+    if (!record.ok()) return record.error();
+    out.record = std::move(*record);
     out.best_reference = k.at("reference");
     out.reference_ratio = k.at("ratio");
     report.kernels.push_back(std::move(out));
   }
   report.cache_hits = static_cast<int>(report.kernels.size());
+  return {};
 }
 
 // Whether every file of a program holds what its manifest says.
@@ -195,11 +246,17 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
   const std::string old_name = guards.value("name", ""), name = program_name_of(path);
   auto origin = record.read(std::string(kOriginFile)), header = record.read(header_of(old_name));
   if (!origin.ok() || !header.ok()) return give_up();
+  CompileReport told = report;
+  try {
+    if (!restore_report(guards.at("report"), told).ok()) return give_up();
+  } catch (const json::exception&) {
+    return give_up();
+  }
   *origin = moved_origin(*origin, options);
   *header = rename_program_header(*header, old_name, name);
   if (manifest_guard(path) == guards["manifest"] && read_text(path + "/" + std::string(kOriginFile)) == *origin &&
       read_text(path + "/" + header_of(name)) == *header && is_intact(path)) {
-    report.unchanged = true;
+    told.unchanged = true;
   } else {
     auto directory = StagingDir::create(path);
     if (!directory.ok()) return false;
@@ -211,7 +268,7 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
     if (manifest_guard(staging) != guards["manifest"] || !is_intact(staging)) return give_up();
     if (!directory->publish().ok()) return false;
   }
-  restore_report(guards.at("report"), report);
+  report = std::move(told);
   return true;
 }
 

@@ -74,6 +74,7 @@ inline bool is_extern(const TuneRecord& r) {
   return r.candidate == kExternCandidate;
 }  // a vendor's kernel that a program may call
 std::string to_json_line(const TuneRecord& record);                  // one object, no newline
+Result<TuneRecord> from_json_line(std::string_view line, const std::string& where);  // `where` is for messages
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
 
 struct TuneOptions {

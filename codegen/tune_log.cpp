@@ -75,6 +75,23 @@ std::string to_json_line(const TuneRecord& record) {
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+Result<TuneRecord> from_json_line(std::string_view line, const std::string& where) {
+  const char* help = "every line is a JSON object as `compile` writes it";
+  const json parsed = json::parse(line, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status") || !parsed["status"].is_string())
+    return Error::bad_input(where, "not a tune record", help);
+  TuneRecord record;
+  const char* wrong = nullptr;
+  for_each_field(record, [&](const char* name, auto& value) {
+    if (parsed.contains(name) && !read_field(parsed[name], value) && !wrong) wrong = name;
+  });
+  const auto status = status_from_name(parsed["status"].get<std::string>());
+  if (!status) wrong = "status";
+  if (wrong) return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong), help);
+  record.status = *status;
+  return record;
+}
+
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
   std::error_code ec;
   std::ifstream in;
@@ -90,21 +107,7 @@ Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
     // What getline counts includes the newline it took off.
     const std::string_view text(line.data(), static_cast<size_t>(in.gcount()) - (in.eof() ? 0 : 1));
     if (text.empty()) continue;
-    const json parsed = json::parse(text, nullptr, false);
-    if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status") ||
-        !parsed["status"].is_string())
-      return Error::bad_input(where, "not a tune record", "every line is a JSON object as `compile` writes it");
-    TuneRecord record;
-    const char* wrong = nullptr;
-    for_each_field(record, [&](const char* name, auto& value) {
-      if (parsed.contains(name) && !read_field(parsed[name], value) && !wrong) wrong = name;
-    });
-    const auto status = status_from_name(parsed["status"].get<std::string>());
-    if (!status) wrong = "status";
-    if (wrong)
-      return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong),
-                              "every line is a JSON object as `compile` writes it");
-    record.status = *status;
+    QCG_TRY(record, from_json_line(text, where));
     records.push_back(std::move(record));
   }
   return records;
