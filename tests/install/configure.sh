@@ -47,13 +47,15 @@ for file in include/qcodegen.h include/qcodegen.hpp 'lib*/libqcodegen_runtime.a'
 done
 [ ! -d "$tmp/prefix/bin" ] || fail "the runtime alone installs programs"
 
-# Programs with the static runtime need no library of ours.
-configure consumer -S "$source_dir/tests/install/consumer" -DCMAKE_PREFIX_PATH="$tmp/prefix" \
-  -DEXAMPLES="$source_dir/examples" -DRUNTIME=qcodegen::runtime_static
-quietly "$cmake" --build "$tmp/consumer"
-for program in run_c run_cpp; do
-  if readelf -d "$tmp/consumer/$program" | grep -q qcodegen; then fail "$program loads the shared runtime"; fi
-  if "$tmp/consumer/$program" "$tmp/nowhere" 2>"$tmp/log"; then fail "$program loads nothing"; fi
+# Programs with the static runtime need no library of ours; those in C no C++ compiler.
+for with_cxx in ON OFF; do
+  configure consumer_$with_cxx -S "$source_dir/tests/install/consumer" -DCMAKE_PREFIX_PATH="$tmp/prefix" \
+    -DEXAMPLES="$source_dir/examples" -DRUNTIME=qcodegen::runtime_static -DWITH_CXX=$with_cxx
+  quietly "$cmake" --build "$tmp/consumer_$with_cxx"
+done
+for program in consumer_OFF/run_c consumer_ON/run_c consumer_ON/run_cpp; do
+  if readelf -d "$tmp/$program" | grep -q qcodegen; then fail "$program loads the shared runtime"; fi
+  if "$tmp/$program" "$tmp/nowhere" 2>"$tmp/log"; then fail "$program loads nothing"; fi
   grep -q nowhere "$tmp/log" || fail "$program does not say what is missing"
 done
 
