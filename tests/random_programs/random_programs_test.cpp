@@ -1,8 +1,11 @@
 // Random graphs, compiled for several targets and run, give what the oracle gives. The passes' own random graphs: siblings,
 // concatenations, tied inputs, epilogues and loops in combinations that no export has, and spellings of quantized linears.
-// QCG_SEED=N runs one seed alone.
+// QCG_SEED=N runs one seed alone, QCG_SECONDS=N takes fresh spellings for so long.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <iostream>
+#include <random>
 
 #include "graph/read/safetensors.h"
 #include "runtime/host_isa.h"
@@ -60,6 +63,13 @@ void check_spelling(uint64_t seed) {
 
 TEST_CASE("compiled random spellings give the oracle's values") {
   if (const char* seed = std::getenv("QCG_SEED")) return check_spelling(std::strtoull(seed, nullptr, 10));
+  if (const char* seconds = std::getenv("QCG_SECONDS")) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(seconds));
+    const uint64_t first = std::random_device()();
+    std::cout << "seeds from " << first << std::endl;
+    for (uint64_t seed = first; std::chrono::steady_clock::now() < end; ++seed) check_spelling(seed);
+    return;
+  }
   for (uint64_t seed = 1; seed <= 24; ++seed) check_spelling(seed);
 }
 
