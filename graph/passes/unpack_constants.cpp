@@ -11,7 +11,7 @@
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), and arithmetic whose result is
 //     repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
-// A cast of constants to integers that may not hold them (to(sub(@codes : i32, 8), i8)) makes codes: it is evaluated with
+// Parameters that are concatenated are one. A cast of constants to integers that may not hold them (to(sub(@codes : i32, 8), i8)) makes codes: it is evaluated with
 // all that it reads, unless that takes zero points off and nothing wraps.
 // What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
 // A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp becomes
@@ -80,7 +80,7 @@ class Unpacker {
     if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
           bool packed = false;
           for_each_packed(graph_, node, [&](ValueId) { packed = true; });
-          return packed || needs_constants(graph_, node) || makes_codes(node);
+          return packed || needs_constants(graph_, node) || makes_codes(node) || joins_parameters(node);
         }))
       return {};
     graph_.remove_dead();  // assertions read what is of no use any more
@@ -122,6 +122,15 @@ class Unpacker {
       for (ValueId out : node.outputs)
         constant_[out] = constant && count_elements(graph_.value(out).shape) != INT64_MAX;
     }
+  }
+
+  // Weights and their scales, of which each is stored in parts: as they are, or seen in another shape.
+  bool joins_parameters(const Node& node) const {
+    const auto* parts = node.args.empty() ? nullptr : node.args[0].get<std::vector<ValueId>>();
+    return parts && node.op->role == OpRole::copy && std::ranges::all_of(*parts, [&](ValueId part) {
+             const Node* view = producer_of(graph_, part);
+             return is_parameter(graph_, view && view->op->role == OpRole::view ? *view->args[0].get<ValueId>() : part);
+           });
   }
 
   // A cast of constants to integers that may not hold what they are cast from.
@@ -238,7 +247,7 @@ class Unpacker {
       count_change("look-ups of activations");
       return {};
     }
-    if (makes_codes(node) && !takes_zeros_off(node)) return evaluate_chain(id);
+    if (joins_parameters(node) || (makes_codes(node) && !takes_zeros_off(node))) return evaluate_chain(id);
     bool needed = false;
     for (ValueId out : node.outputs) needed = needed || needed_[out];
     const bool constant = constant_[node.outputs[0]] || !has_kernel(graph_, node);

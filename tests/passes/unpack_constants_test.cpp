@@ -273,6 +273,22 @@ TEST_CASE("codes unpacked in a loop are codes: slices of an empty weight that ar
   has(compiled(graph), "scheme = \"w4\"");
 }
 
+TEST_CASE("weights and scales in parts are those of one linear") {
+  Graph graph = parse(R"(param @a: i8[32, 8]
+param @b: i8[16, 32]
+param @s: f32[8]
+param @t: f32[16]
+graph(%x: i8[3, 32], %xs: f32[3, 1]) {
+  %p = aten.permute.default(@b, [1, 0]) : i8[32, 16]
+  %w = tensor_cast.cat.default([@a, %p], 1) : i8[32, 24]
+  %u = aten.cat.default([@s, @t], 0) : f32[24]
+  %y = tensor_cast.static_quant_linear.default(%x, %w, %u, none, %xs, none, none, f32) : f32[3, 24]
+  return %y
+})");
+  bind_random(graph, 1);
+  has(compiled(graph), "scheme = \"da8w8\"");
+}
+
 TEST_CASE("a weight of integers that becomes one of floats is warned of by name") {
   const auto warnings = [](Graph graph) {
     const auto reports = run_passes(graph);
