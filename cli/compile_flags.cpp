@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 namespace qcg {
 
@@ -14,6 +16,25 @@ std::string check_pass_name(const std::string& name) {
   return known ? "" : name + " is no pass: `qcodegen list passes` shows them";
 }
 
+constexpr size_t kMostBytes = 1 << 16;
+
+Result<std::vector<std::string>> read_pass_list(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.gcount() == 0) return Error::io(path, "no list of passes can be read here", "name a file that holds one");
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMostBytes) return Error::bad_input(path, "the list of passes is longer than 64 KiB", "shorten it");
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    for (std::string name; words >> name;) names.push_back(name);
+  }
+  if (names.empty()) return Error::bad_input(path, "the list of passes is empty", "`qcodegen list passes` shows them");
+  return names;
+}
+
 }  // namespace
 
 void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
@@ -22,6 +43,9 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   auto* target = sub.add_option("--target", options.target,
                                 "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
   sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
+  auto* list = sub.add_option("--pass", options.passes.order,
+                              "run this pass next, instead of the usual list; repeated, in this order");
+  sub.add_option("--passes", passes_file, "the same from a file: names of passes, # begins a comment")->excludes(list);
   sub.add_option("--print-after", print_after, "print the graph after this pass (with --json on stderr)")
       ->check(check_pass_name);
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
@@ -50,6 +74,10 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
 Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   CompileOptions out = options;
   out.passes.disabled.insert(disabled.begin(), disabled.end());
+  if (!passes_file.empty()) {
+    QCG_TRY(names, read_pass_list(passes_file));
+    out.passes.order = std::move(names);
+  }
   out.toolchain = toolchain_options(session);
   out.cache_dir = no_cache ? "" : session.cache_dir;
   out.cancel = &interrupted();

@@ -49,6 +49,7 @@ Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
   QCG_CHECK(refuse_options(flags.compiled_with, "a program is explained as it was compiled: only a graph takes this"));
   QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights));
   origin.passes.disabled.merge(options.passes.disabled);
+  if (!options.passes.order.empty()) origin.passes.order = options.passes.order;
   origin.passes.after_each = options.passes.after_each;
   QCG_TRY(records, read_tune_log(program + "/tune.jsonl"));
   return Subject{std::move(origin), std::move(records)};

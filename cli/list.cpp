@@ -119,7 +119,10 @@ void add_list_command(CLI::App& app, Session& session) {
                         {"ops", list_ops}},
                        "the table to print")
       ->required();
-  sub->footer("Example:\n  qcodegen list schemes");
+  sub->footer(
+      "passes are listed in the order they run. A list of one's own (--pass NAME, repeated, or --passes FILE) may leave out\n"
+      "those that may be disabled, repeat passes and reorder them; the graph is verified after it.\n\n"
+      "Example:\n  qcodegen list schemes");
   sub->callback([&session, what] { session.status = run_list(session, *what); });
 }
 

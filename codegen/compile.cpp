@@ -190,7 +190,7 @@ class Compiler {
           fmt::format("{}{} in [{}, {}]", report_.symbols.empty() ? "" : ", ", symbol.name, symbol.min, symbol.max);
     for (const PlanConstant& constant : explanation.plan.constants) report_.weight_bytes += constant.bytes;
     for (const PassReport& pass : explanation.passes) {
-      if (pass.name == "merge_sibling_linears") report_.merged = pass.groups;
+      if (pass.name == "merge_sibling_linears") report_.merged.insert(report_.merged.end(), pass.groups.begin(), pass.groups.end());
       if (pass.name == "split_cat_linear")
         for (const auto& group : pass.groups)
           report_.cat_split.insert(report_.cat_split.end(), group.begin(), group.end());

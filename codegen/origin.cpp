@@ -62,6 +62,7 @@ Result<std::string> origin_json(const CompileOptions& options) {
   QCG_TRY(digest, sha256_file(options.input));
   json out = {{"sha256", digest},
               {"target", options.target},
+              {"passes", options.passes.order},
               {"disabled", options.passes.disabled},
               {"keep_apart", options.passes.keep_apart},
               {"keep_cats", options.passes.keep_cats},
@@ -91,6 +92,7 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     digest = origin.at("sha256");
     for (const json& w : origin.at("weights")) options.weights.push_back(path_from_text(w));
     options.target = origin.at("target");
+    options.passes.order = origin.value("passes", std::vector<std::string>());  // not in older programs
     options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();
     options.passes.keep_apart = origin.at("keep_apart").get<std::set<std::string>>();
     options.passes.keep_cats = origin.value("keep_cats", std::set<std::string>());  // not in older programs

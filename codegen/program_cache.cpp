@@ -27,7 +27,8 @@ std::string options_text(const CompileOptions& options, int threads) {
                                 options.target, static_cast<int>(options.tune), options.extern_auto, options.rounded,
                                 threads, fmt::join(options.m_list, ","), options.passes.emulate_precision_casts,
                                 int4_packing_name(options.int4_packing));
-  out += fmt::format(" disabled=[{}]", fmt::join(options.passes.disabled, ","));
+  out += fmt::format(" passes=[{}] disabled=[{}]", fmt::join(options.passes.order, ","),
+                     fmt::join(options.passes.disabled, ","));
   for_each_gate(options.passes.gates,
                 [&](const char* name, int64_t value) { out += fmt::format(" {}={}", name, value); });
   return out;

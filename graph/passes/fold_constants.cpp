@@ -132,7 +132,7 @@ Status fold_constants(Graph& graph, PassContext& context) {
     ++context.report.fired;
   }
   graph.remove_dead();
-  if (!multiplies_by(graph, made) || context.options.disabled.contains("recognize_linear")) return {};
+  if (!multiplies_by(graph, made) || !runs_pass(context.options, "recognize_linear")) return {};
   PassReport again;
   PassContext quiet{context.options, again};
   return recognize_linear(graph, quiet);

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "graph/passes/integer_weights.h"
+#include "graph/passes/rewrite.h"
 
 namespace qcg {
 
@@ -25,6 +26,19 @@ Error unknown_pass(std::string_view name) {
   std::string names;
   for (const PassInfo& pass : kPasses) names += (names.empty() ? "" : ", ") + std::string(pass.name);
   return {ErrorCode::Usage, std::string(name), "there is no such pass", "the passes are: " + names};
+}
+
+Status check_order(const PassOptions& options) {
+  if (options.order.size() > kMostPasses)
+    return Error{ErrorCode::Usage, "passes", "a list of " + std::to_string(options.order.size()) + " passes",
+                 "at most " + std::to_string(kMostPasses) + " are run"};
+  for (const std::string& name : options.order)
+    if (!find_pass(name)) return unknown_pass(name);
+  for (const PassInfo& pass : kPasses)
+    if (pass.required && !options.order.empty() && std::ranges::count(options.order, pass.name) == 0)
+      return Error{ErrorCode::Usage, std::string(pass.name), "the list of passes lacks this one, which is required",
+                   "`qcodegen list passes` shows which passes may be left out"};
+  return {};
 }
 
 Status check_disabled(const PassOptions& options) {
@@ -56,30 +70,56 @@ Result<PassReport> run_one(const PassInfo& pass, Graph& graph, const PassOptions
   return report;
 }
 
+std::vector<const PassInfo*> passes_in_order(const PassOptions& options) {
+  std::vector<const PassInfo*> out;
+  for (const std::string& name : options.order) out.push_back(find_pass(name));
+  for (const PassInfo& pass : kPasses)
+    if (options.order.empty()) out.push_back(&pass);
+  return out;
+}
+
+// Of a list of one's own, which may lower before it decomposes: the first operation that the planner has no step for.
+Status check_lowered(const Graph& graph, const PassOptions& options) {
+  if (options.order.empty()) return {};
+  for (const Node& node : graph.nodes)
+    if (node.op->role == OpRole::pointwise || node.op->role == OpRole::quantize)
+      return Error::unsupported(node.where, node.op->name + " is left over behind the passes of the list",
+                                "decompose and lower_loops must come after everything that makes operations");
+  return {};
+}
+
 }  // namespace
+
+bool runs_pass(const PassOptions& options, std::string_view name) {
+  return !options.disabled.contains(std::string(name)) &&
+         (options.order.empty() || std::ranges::count(options.order, name) > 0);
+}
 
 void PassContext::skip(std::string node, std::string reason) {
   report.skipped.push_back({std::move(node), std::move(reason)});
 }
 
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options) {
+  QCG_CHECK(check_order(options));
   QCG_CHECK(check_disabled(options));
   const IntegerWeights integer_weights(graph);
   std::vector<PassReport> reports;
-  for (const PassInfo& pass : kPasses) {
-    if (options.disabled.count(std::string(pass.name))) {
+  for (const PassInfo* pass : passes_in_order(options)) {
+    if (options.disabled.count(std::string(pass->name))) {
       PassReport off;
-      off.name = pass.name;
+      off.name = pass->name;
       off.notes.push_back("disabled by --disable-pass=" + off.name);
       reports.push_back(std::move(off));
       continue;
     }
-    QCG_TRY(report, run_one(pass, graph, options));
+    QCG_TRY(report, run_one(*pass, graph, options));
     reports.push_back(std::move(report));
   }
   // Always, because what is planned and run is what a broken graph says.
   QCG_CHECK(verify_after("the passes", graph));
-  const auto recognition = std::ranges::find(reports, "recognize_linear", &PassReport::name);
+  QCG_CHECK(check_lowered(graph, options));
+  auto recognition = std::ranges::find(reports, "recognize_linear", &PassReport::name);
+  if (recognition == reports.end()) --recognition;
   recognition->warnings = integer_weights.find_dense(graph, *recognition);
   return reports;
 }

@@ -57,6 +57,7 @@ void for_each_gate(Gates& g, F&& f) {
 }
 
 struct PassOptions {
+  std::vector<std::string> order;  // names, to be run as they stand here, perhaps repeatedly; empty: kPasses
   std::set<std::string> disabled;
   std::function<void(std::string_view pass, const Graph&)> after_each;  // --print-after, --print-after-all
   bool verify_after_each = false;                                      // debug builds: always
@@ -112,7 +113,14 @@ inline constexpr PassInfo kPasses[] = {
     {"dce", dce, true, "drop what nobody reads"},
 };
 
-// Runs kPasses in order. Errors: Usage for an unknown or required name in `disabled`; Unsupported from recognition
+// A list of passes holds so many names at most.
+inline constexpr size_t kMostPasses = 256;
+
+// Whether the options leave this pass in.
+bool runs_pass(const PassOptions& options, std::string_view name);
+
+// Runs options.order, or kPasses. Errors: Usage for an unknown name, and for a required one that is disabled or that `order`
+// lacks; Unsupported when what is left cannot be planned, as `order` may cause; Unsupported from recognition
 // (for example a da8w4 linear); Internal when the passes broke the graph: with verify_after_each it names the pass.
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options = {});
 

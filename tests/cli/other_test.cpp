@@ -224,3 +224,49 @@ TEST_CASE(
   const Run compiled = with({"compile", "-o", dir / "b.qcg", "--tune=off"});
   CHECK((compiled.out + compiled.err).find("warning: " + about) != std::string::npos);
 }
+
+TEST_CASE("a list of passes of one's own comes from flags or a file, and makes another program") {
+  TempDir dir;
+  const std::string graph = source_path("examples/native/linear_w8.json");
+  std::vector<std::string> usual, own = {"unpack_constants", "fold_noops", "decompose", "lower_loops", "dce"};
+  for (const json& pass : qcodegen({"list", "passes", "--json"}).json()) usual.push_back(pass["name"]);
+  const auto names_of = [](const Run& run) {
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    std::vector<std::string> names;
+    const json report = run.json();
+    for (const json& pass : report["passes"]) names.push_back(pass["name"]);
+    return names;
+  };
+  spit(dir / "passes.txt", "unpack_constants fold_noops  # the first two\n\n# nothing\ndecompose\nlower_loops\ndce\n");
+  std::vector<std::string> flags = {"explain", graph, "--json"};
+  CHECK(names_of(qcodegen(flags)) == usual);
+  CHECK(names_of(qcodegen({"explain", graph, "--json", "--passes", dir / "passes.txt"})) == own);
+  for (const std::string& name : own) flags.insert(flags.end(), {"--pass", name});
+  CHECK(names_of(qcodegen(flags)) == own);
+
+  // Another list is another compile; a program remembers its own.
+  const auto compile = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"compile", graph, "-o", dir / "a.qcg", "--tune=off", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Run run = qcodegen(arguments);
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    return run.json();
+  };
+  compile({});
+  CHECK(compile({})["unchanged"] == true);
+  CHECK(compile({"--passes", dir / "passes.txt"})["unchanged"] == false);
+  CHECK(names_of(qcodegen({"explain", dir / "a.qcg", "--json"})) == own);
+  CHECK(qcodegen({"check", dir / "a.qcg"}).status == 0);
+
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    spit(dir / "passes.txt", text);
+    const Run run = qcodegen({"explain", graph, "--passes", dir / "passes.txt"});
+    CHECK(run.status != 0);
+    CHECK_MESSAGE(run.err.find(why) != std::string::npos, run.err);
+  };
+  refused("# nothing\n", "is empty");
+  refused("make_coffee\n", "there is no such pass");
+  refused("unpack_constants fold_noops decompose dce\n", "lacks this one");
+  refused(std::string(1 << 17, 'x'), "longer than 64 KiB");
+  CHECK(qcodegen({"explain", graph, "--passes", dir / "none.txt"}).status != 0);
+}

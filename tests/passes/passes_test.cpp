@@ -34,6 +34,42 @@ void fill(Graph& graph, const std::string& name, double value) {
 
 }  // namespace
 
+TEST_CASE("a list of passes is run as it stands: it may lack, repeat and reorder what is not required") {
+  const auto run_list = [](std::vector<std::string> order, std::vector<std::string>* ran = nullptr) {
+    Graph before = parse(read_text(std::string(QCG_SOURCE_DIR) + "/tests/golden/passes/merge_sibling_linears/qkv.in"));
+    bind_random(before, 1);
+    Graph after = before;
+    auto reports = run_passes(after, {.order = std::move(order)});
+    if (reports.ok()) check_same_values(before, after, 2);
+    for (size_t i = 0; ran && reports.ok() && i < reports->size(); ++i) ran->push_back((*reports)[i].name);
+    return reports.ok() ? Status() : Status(reports.error());
+  };
+  std::vector<std::string> all, ran;
+  for (const PassInfo& pass : kPasses) all.emplace_back(pass.name);
+  REQUIRE(run_list(all).ok());
+  const std::vector<std::string> own = {"unpack_constants", "cse",         "fold_noops", "cse", "recognize_linear",
+                                        "decompose",        "lower_loops", "dce",        "dce"};
+  REQUIRE(run_list(own, &ran).ok());
+  CHECK(ran == own);
+  Status status = run_list({"unpack_constants", "fold_noops", "decompose", "dce"});
+  REQUIRE(!status.ok());
+  CHECK(status.error().code == ErrorCode::Usage);
+  CHECK(status.error().where == "lower_loops");
+  status = run_list({"make_coffee"});
+  REQUIRE(!status.ok());
+  CHECK(status.error().message.find("no such pass") != std::string::npos);
+  CHECK(!run_list(std::vector<std::string>(300, "cse")).ok());
+}
+
+TEST_CASE("a list that lowers too early is refused by the operation that is left over") {
+  Graph graph = parse("graph(%x: f32[4, 8]) {\n  %y = aten.softmax.int(%x, -1) : f32[4, 8]\n  return %y\n}\n");
+  const auto reports =
+      run_passes(graph, {.order = {"unpack_constants", "fold_noops", "lower_loops", "decompose", "dce"}});
+  REQUIRE(!reports.ok());
+  CHECK(reports.error().code == ErrorCode::Unsupported);
+  CHECK(reports.error().message.find("left over behind the passes") != std::string::npos);
+}
+
 TEST_CASE("passes can be disabled by name, required ones cannot") {
   Graph graph = parse(kQkv);
   auto reports = run_passes(graph, {.disabled = {"merge_sibling_linears", "fold_epilogue"}});
