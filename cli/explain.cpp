@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
+#include "cli/signature.h"
 #include "codegen/merge_choice.h"
 #include "codegen/origin.h"
 #include "codegen/staging.h"
@@ -31,6 +32,37 @@ nlohmann::json problems_json(const Plan& plan) {
                    {"epilogue", epilogue}});
   }
   return out;
+}
+
+// What a step does, as `kind`: its scheme, or what else than a linear it is.
+std::string kind_for_people(const KernelProblem& problem) {
+  const auto* gemm = std::get_if<Problem>(&problem);
+  return std::string(gemm ? scheme_name(gemm->scheme) : kind_of(problem));
+}
+
+nlohmann::json steps_json(const Explanation& explanation) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const PlanStep& step : explanation.plan.steps) {
+    const KernelProblem& problem = explanation.plan.problems[static_cast<size_t>(step.problem)];
+    out.push_back({{"name", step.name},
+                   {"kind", kind_for_people(problem)},
+                   {"module", explanation.source.module_of(step.nodes)},
+                   {"nodes", step.nodes},
+                   {"formula", formula_of(problem)}});
+  }
+  return out;
+}
+
+std::vector<std::vector<std::string>> step_rows(const Explanation& explanation) {
+  std::vector<std::vector<std::string>> rows = {{"step", "kind", "n", "k", "segments", "module", "formula"}};
+  for (const PlanStep& step : explanation.plan.steps) {
+    const KernelProblem& problem = explanation.plan.problems[static_cast<size_t>(step.problem)];
+    const auto* gemm = std::get_if<Problem>(&problem);
+    rows.push_back({step.name, kind_for_people(problem), gemm ? fmt::format("{}", gemm->n_total()) : "",
+                    gemm ? fmt::format("{}", gemm->k) : "", gemm ? fmt::format("{}", gemm->segments.size()) : "",
+                    explanation.source.module_of(step.nodes), formula_of(problem)});
+  }
+  return rows;
 }
 
 struct Subject {
@@ -63,47 +95,35 @@ int run_explain(const Session& session, CompileFlags& flags) {
   const Plan& plan = explanation->plan;
   const std::vector<MergeReport> merges = logged_merges(subject->log, plan);
   if (session.json) {
-    print_json({{"passes", passes_json(explanation->passes)},
-                {"problems", problems_json(plan)},
-                {"merge_trials", merges_json(merges)},
-                {"steps", plan.steps.size()},
-                {"nodes_read", explanation->nodes_read},
-                {"notes", explanation->read.notes},
-                {"warnings", explanation->read.warnings}});
+    nlohmann::json out = {{"passes", passes_json(explanation->passes)}, {"problems", problems_json(plan)},
+                          {"merge_trials", merges_json(merges)},        {"steps", plan.steps.size()},
+                          {"step_list", steps_json(*explanation)},      {"nodes_read", explanation->nodes_read},
+                          {"notes", explanation->read.notes},           {"warnings", explanation->read.warnings}};
+    add_signature(signature_of(explanation->graph), out);
+    print_json(out);
     return 0;
   }
   if (session.verbosity >= 0) {
     for (const std::string& note : explanation->read.notes) show("note: {}\n", note);
     for (const std::string& warning : explanation->read.warnings) show("warning: {}\n", warning);
   }
+  show("{}\n", describe_signature(signature_of(explanation->graph)));
   show("{}{}\n", describe_passes(explanation->passes, flags.time_passes), describe_merges(merges));
-  Table table({"step", "scheme", "n", "k", "segments", "epilogue"});
-  for (const PlanStep& step : plan.steps) {
-    const auto* gemm = std::get_if<Problem>(&plan.problems[step.problem]);
-    if (!gemm) {
-      table.add({step.name, problem_signature(plan.problems[step.problem]).substr(0, 48)});
-      continue;
-    }
-    std::vector<std::string> epilogues;
-    for (const Output& o : gemm->outputs) epilogues.push_back(o.expr.str());
-    table.add({step.name, std::string(scheme_name(gemm->scheme)), fmt::format("{}", gemm->n_total()),
-               fmt::format("{}", gemm->k), fmt::format("{}", gemm->segments.size()),
-               fmt::format("{}", fmt::join(epilogues, " | "))});
-  }
-  show("{}steps that would run: {} (see compile --emit=plan, --emit=source)\n", table.str(), plan.steps.size());
+  show("{}{} steps would run (compile --emit=plan and --emit=source show more)\n", print_rows(step_rows(*explanation)),
+       plan.steps.size());
   return 0;
 }
 
 }  // namespace
 
 void add_explain_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("explain", "what fused, what did not and why");
+  auto* sub = app.add_subcommand("explain", "print what fuses, what does not and why, and the steps that run");
   auto flags = std::make_shared<CompileFlags>();
   flags->add_pass_flags(*sub, "path");
-  flags->of_program = {
-      sub->add_option("--graph", flags->moved_graph, "the graph a program was compiled from, if it moved")};
+  flags->of_program = {sub->add_option("--graph", flags->moved_graph,
+                                       "the graph that a program was compiled from (default: where it lay then)")};
   sub->get_option("path")->description(
-      "a torch.export JSON, a .pt2, native JSON, or a program: with what its tuning measured of fusions");
+      "a torch.export JSON, a .pt2, native JSON, or a program, of which it also prints what its fusions are worth");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });
 }

@@ -22,7 +22,7 @@ Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string
     const auto found = file.tensors.find(input.name);
     if (found == file.tensors.end())
       return Error::bad_input(input.name, fmt::format("{} has no tensor of this name", path),
-                              "name the tensors as the graph's inputs are named (`qcodegen explain`)");
+                              "give the tensors the names of the inputs (`qcodegen inspect PROGRAM` shows them)");
     inputs.push_back(found->second.contiguous());
   }
   return from_tensors(program, std::move(inputs));

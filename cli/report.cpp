@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
+#include <utility>
 
 namespace qcg {
 
@@ -66,6 +68,42 @@ std::string Table::str() const {
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     out += line + "\n";
+  }
+  return out;
+}
+
+namespace {
+
+constexpr size_t kWidth = 100;
+
+// Indented, broken between words.
+std::string wrap_below(const std::string& text) {
+  std::istringstream words(printable(text));
+  std::string out, line = "   ";
+  for (std::string word; words >> word; line += " " + word)
+    if (code_points(line) + 1 + code_points(word) > kWidth && line.size() > 4) out += std::exchange(line, "   ") + "\n";
+  return line.size() > 4 ? out + line + "\n" : out;
+}
+
+}  // namespace
+
+std::string print_rows(const std::vector<std::vector<std::string>>& rows) {
+  const auto lines_of = [&](size_t columns) {
+    Table table(std::vector<std::string>(rows[0].begin(), rows[0].begin() + static_cast<ptrdiff_t>(columns)));
+    for (size_t r = 1; r < rows.size(); ++r)
+      table.add({rows[r].begin(), rows[r].begin() + static_cast<ptrdiff_t>(columns)});
+    std::istringstream text(table.str());
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  };
+  std::vector<std::string> lines = lines_of(rows[0].size());
+  const bool fits = std::ranges::all_of(lines, [](const std::string& line) { return code_points(line) <= kWidth; });
+  if (!fits) lines = lines_of(rows[0].size() - 1);
+  std::string out;
+  for (size_t r = 0; r < lines.size(); ++r) {
+    out += lines[r] + "\n";
+    if (!fits && r > 0) out += wrap_below(rows[r].back());
   }
   return out;
 }

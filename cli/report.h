@@ -41,6 +41,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// A table, the first row its header. What would make lines longer than 100 columns comes below them: the last column.
+std::string print_rows(const std::vector<std::vector<std::string>>& rows);
+
 // References have long names that say what they compute: a table shows a mark, the lines after it say what the mark stands for.
 class ReferenceNotes {
  public:

@@ -77,7 +77,7 @@ Status check_rows(const Plan& plan, const std::vector<int64_t>& m_list) {
     };
     if (std::none_of(plan.problems.begin(), plan.problems.end(), takes))
       return Error{ErrorCode::Usage, "--m", fmt::format("no linear of this graph takes m={}", m),
-                   "`qcodegen explain` shows the ranges of its symbols; leave --m out to tune at the usual rows"};
+                   "`qcodegen inspect GRAPH` shows the ranges of its symbols; leave --m out to tune at the usual rows"};
   }
   return {};
 }

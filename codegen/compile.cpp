@@ -255,7 +255,7 @@ class Compiler {
     while (plan.constants[constant].problem != choice.problem) ++constant;
     std::vector<BuiltKernel> built;
     for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
-    step("tune {} m={}", problem.segments[0].name, choice.bucket.m_probe);
+    step("tune {} m={}", problem.label(), choice.bucket.m_probe);
     if (!untried.empty()) return pick_untried(problem, choice, built, untried);
     return tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
                 choice.candidates, built, tune_options_);
@@ -315,13 +315,13 @@ class Compiler {
       const std::string why = result.records.empty() ? "no candidate" : result.records[0].reason;
       if (std::all_of(result.records.begin(), result.records.end(),
                       [](const TuneRecord& r) { return r.status == TrialStatus::failed_to_build; }))
-        return Error::toolchain(problem.segments[0].name,
+        return Error::toolchain(problem.label(),
                                 fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
                                             choice.bucket.m_max, why),
                                 "`qcodegen doctor` shows the compiler that was used; --cxx names another; fewer --jobs "
                                 "and a quieter machine leave each more time and memory");
-      return Error::internal(problem.segments[0].name, fmt::format("no kernel for m in [{}, {}] was right: {}",
-                                                                   choice.bucket.m_min, choice.bucket.m_max, why));
+      return Error::internal(problem.label(), fmt::format("no kernel for m in [{}, {}] was right: {}",
+                                                          choice.bucket.m_min, choice.bucket.m_max, why));
     }
     choice.winner = result.winner;
     choice.won = result.records[static_cast<size_t>(result.winner)];
@@ -389,11 +389,12 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
           read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}, &out.read));
   out.graph = std::move(graph);
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
+  out.source = SourceGraph(out.graph, std::move(out.read.modules));
   QCG_TRY(passes, run_passes(out.graph, options.passes));
   out.passes = std::move(passes);
   for (PassReport& pass : out.passes)
     out.read.warnings.insert(out.read.warnings.end(), pass.warnings.begin(), pass.warnings.end());
-  QCG_TRY(plan, plan_kernels(out.graph, target));
+  QCG_TRY(plan, plan_kernels(out.graph, target, out.source));
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)
     if (auto* gemm = std::get_if<Problem>(&problem))

@@ -107,6 +107,7 @@ Result<CompileReport> compile_program(const CompileOptions& options);
 // Reads and runs the passes only: what `explain` shows. Weights are optional.
 struct Explanation {
   Graph graph;                         // after the passes
+  SourceGraph source;                  // before them
   Plan plan;
   std::vector<PassReport> passes;
   ReadInfo read;

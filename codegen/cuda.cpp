@@ -215,9 +215,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const Candidate& c, std::
   v["symbol"] = symbol;
   v["name"] = kernel_name(p, c);
   v["signature"] = sanitize_comment(p.signature());
-  std::vector<V> lines;
-  for (const std::string& node : p.nodes) lines.push_back(V(sanitize_comment("node: " + node)));
-  v["comment"] = V::from_items(std::move(lines));
+  v["comment"] = comment_lines(p.comment);
   v["dtype"] = dtype_name(p.weight);
   v["bm"] = tile.bm, v["bn"] = tile.bn, v["bk"] = kDepth;
   v["warps_m"] = tile.warps_m, v["warps_n"] = tile.warps_n;

@@ -79,7 +79,7 @@ std::string print_expr_integers(const Expr& expr, const std::vector<std::string>
 
 std::string sanitize_comment(std::string_view text) {
   std::string out;
-  for (const char c : text) out += c >= ' ' && c <= '~' ? c : '?';
+  for (const char c : text) out += c < ' ' || c > '~' || (c == '/' && out.ends_with('*')) ? '?' : c;
   // A backslash before the newline would pull the next line of code into the comment.
   while (!out.empty() && (out.back() == '\\' || out.back() == ' ')) out.pop_back();
   return out;

@@ -242,7 +242,7 @@ std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, c
     if (is_new) {
       const auto label = labels.find(r.problem);
       const bool kept = label != labels.end();
-      out.push_back({kept ? label->second : fmt::format("{}", fmt::join(r.nodes, "+")), fusion, kept, {}});
+      out.push_back({kept ? label->second : r.step, fusion, kept, {}});
     }
     out[at->second].timings.push_back({r.m, r.merged_s, r.median_s});
   }

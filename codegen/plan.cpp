@@ -22,7 +22,7 @@ Dim offset_bytes(const View& v, DType dtype) { return v.offset * Dim(static_cast
 
 Dim leading(const Shape& shape) { return product(Shape(shape.begin(), shape.end() - 1)); }
 
-Planner::Planner(const Graph& graph, const Target& target) : graph_(graph) {
+Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& source) : graph_(graph), source_(source) {
   plan_.target = target;
   plan_.symbols = graph.symbols;
   views_.resize(graph.values.size());
@@ -33,12 +33,18 @@ Result<Plan> Planner::run() {
   QCG_CHECK(check_symbols());
   add_signature();
   place_outputs();
-  for (const Node& node : graph_.nodes) QCG_CHECK(lower(node));
-  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    const View target = dense_view(output_buffers_[i], graph_.value(graph_.outputs[i]).shape);
-    const View source = view(graph_.outputs[i]);
-    if (source.buffer != target.buffer) add_copy(source, target, graph_.value(graph_.outputs[i]).dtype, "output");
+  for (const Node& node : graph_.nodes) {
+    current_ = &node;
+    QCG_CHECK(lower(node));
   }
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const Value& value = graph_.value(graph_.outputs[i]);
+    const View target = dense_view(output_buffers_[i], value.shape);
+    const View source = view(graph_.outputs[i]);
+    current_ = value.kind == ValueKind::node ? &graph_.nodes[value.producer] : nullptr;
+    if (source.buffer != target.buffer) add_copy(source, target, value.dtype, "to output " + graph_.output_names[i]);
+  }
+  list_other_steps();
   set_lifetimes();
   return std::move(plan_);
 }
@@ -125,6 +131,8 @@ void Planner::set_lifetimes() {
   }
 }
 
-Result<Plan> plan_kernels(const Graph& graph, const Target& target) { return Planner(graph, target).run(); }
+Result<Plan> plan_kernels(const Graph& graph, const Target& target, const SourceGraph& source) {
+  return Planner(graph, target, source).run();
+}
 
 }  // namespace qcg

@@ -19,6 +19,7 @@
 
 #include "codegen/problem.h"
 #include "codegen/rowwise.h"
+#include "codegen/source_graph.h"
 #include "graph/graph.h"
 
 namespace qcg {
@@ -41,7 +42,7 @@ struct PlanArg {
 using KernelProblem = std::variant<Problem, LoopProblem, QuantizeRowsProblem, ReduceProblem, MatmulProblem>;
 
 struct PlanStep {
-  std::string name;           // for people: "gate_proj+up_proj"
+  std::string name;           // for people: "gate_proj+up_proj", "silu·mul"
   int problem = 0;            // into Plan::problems; equal problems are shared
   std::vector<PlanArg> args;
   std::vector<Dim> params;
@@ -69,10 +70,11 @@ struct Plan {
   std::vector<PlanConstant> constants;
 };
 
-// Error Unsupported names the node that has no lowering.
-Result<Plan> plan_kernels(const Graph& graph, const Target& target);
+// Error Unsupported names the node that has no lowering. `source`: what steps are named after, and kernels' comments list.
+Result<Plan> plan_kernels(const Graph& graph, const Target& target, const SourceGraph& source = {});
 std::string print_plan(const Plan& plan);
 std::string_view kind_of(const KernelProblem& problem);  // "gemm", "loop", "quantize_rows", "reduce", "matmul"
 std::string problem_signature(const KernelProblem& problem);
+std::string formula_of(const KernelProblem& problem);  // for people: "mul(silu(acc0), acc1)", "mean(in0)"
 
 }  // namespace qcg

@@ -30,7 +30,8 @@ View Planner::dense(ValueId id) {
 
 int Planner::copy_to_temp(const View& v, DType dtype) {
   const int buffer = add_temp(v.shape, dtype);
-  add_copy(v, dense_view(buffer, v.shape), dtype, "to rows");
+  const bool named = current_ && !current_->origins.empty();
+  add_copy(v, dense_view(buffer, v.shape), dtype, named ? "for " + current_->origins.front() : "to rows");
   return buffer;
 }
 

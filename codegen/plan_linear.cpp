@@ -89,8 +89,8 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
                               "its result is its bias, or zero: export that instead");
   for (size_t j = 0; j < tensors.size(); ++j) {
     auto has = [&](const char* list) { return list_value(node, list, j) != kNoValue; };
-    problem.segments.push_back(
-        {tensors[j].weight.shape[0], has("zeros"), has("biases"), graph_.value(weights[j]).name, has("offsets")});
+    problem.segments.push_back({tensors[j].weight.shape[0], has("zeros"), has("biases"),
+                                source_.weight_path(graph_.value(weights[j]).name), has("offsets")});
   }
   problem.scale = scale_dtype(problem.scheme, tensors);
   const auto& exprs = *node.arg("epilogue").get<std::vector<Expr>>();
@@ -104,7 +104,7 @@ Status Planner::describe_linear(const Node& node, Problem& problem) {
   problem.m_min = rows.min;
   problem.m_max = rows.max;
   problem.nodes = node.origins;
-  problem.graph_fragment = print_node(graph_, node);
+  problem.comment = comment_of(node);
   return {};
 }
 

@@ -9,7 +9,7 @@ Status Planner::lower_loop(const Node& node) {
   LoopProblem problem;
   problem.exprs = *node.arg("exprs").get<std::vector<Expr>>();
   problem.integers = *node.arg("integers").get<bool>();
-  problem.comment = join_names(node.origins);
+  problem.comment = comment_of(node);
   const Shape& shape = graph_.value(node.outputs[0]).shape;
   std::vector<View> views;
   for (ValueId id : operands) {
@@ -21,7 +21,8 @@ Status Planner::lower_loop(const Node& node) {
     views_[id] = placed_[id] ? *placed_[id] : dense_view(add_temp(shape, graph_.value(id).dtype), shape);
     views.push_back(views_[id]);
   }
-  add_loop(std::move(problem), views, join_names(node.origins), node.origins);
+  std::string name = name_of(node, problem.label());
+  add_loop(std::move(problem), views, std::move(name), node.origins);
   return {};
 }
 
@@ -43,11 +44,12 @@ void Planner::add_loop(LoopProblem problem, std::vector<View> views, std::string
   plan_.steps.push_back(std::move(step));
 }
 
-void Planner::add_copy(const View& from, const View& to, DType dtype, std::string name) {
+void Planner::add_copy(const View& from, const View& to, DType dtype, const std::string& what) {
   LoopProblem problem;
   problem.operands = problem.outputs = {dtype};
   problem.exprs = {Expr::in(0)};
-  add_loop(std::move(problem), {from, to}, "copy " + name, {});
+  if (current_) problem.comment = "a copy made for\n\n" + comment_of(*current_);
+  add_loop(std::move(problem), {from, to}, "copy " + what, current_ ? current_->origins : std::vector<std::string>());
 }
 
 Status Planner::lower_quantize_rows(const Node& node) {
@@ -62,7 +64,7 @@ Status Planner::lower_quantize_rows(const Node& node) {
   problem.eps = eps ? *eps : 0;  // 0: torchao's default
   problem.output = graph_.value(node.outputs[0]).dtype;
   problem.scale = *node.arg("scale_dtype").get<DType>();
-  problem.comment = join_names(node.origins);
+  problem.comment = comment_of(node);
   const bool zero_used = uses()[node.outputs[2]] > 0;
   problem.writes_zero = zero_used;
   PlanStep step{"quantize " + graph_.value(x).name,
@@ -101,9 +103,9 @@ Status Planner::lower_reduction(const Node& node) {
     if (node.op->name.find(fmt::format(".{}", op)) != std::string::npos) problem.op = op;
   problem.input = dtype;
   problem.output = graph_.value(node.outputs[0]).dtype;
-  problem.comment = join_names(node.origins);
+  problem.comment = comment_of(node);
   const View out = output_view(node.outputs[0], is_dense);
-  PlanStep step{join_names(node.origins), intern(problem), {}, {outer, extent, Dim(1)}, node.origins};
+  PlanStep step{name_of(node, std::string(problem.op)), intern(problem), {}, {outer, extent, Dim(1)}, node.origins};
   step.args = {{ordered.buffer, offset_bytes(ordered, dtype), Dim(0)},
                {out.buffer, offset_bytes(out, problem.output), Dim(0)}};
   plan_.steps.push_back(std::move(step));

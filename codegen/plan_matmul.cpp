@@ -51,10 +51,10 @@ Status Planner::lower_matmul(const Node& node) {
     y = as_batches(y, lead, graph_.value(node.outputs[0]).dtype);  // dense: no copy
   }
   MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(node.outputs[0]).dtype,
-                        join_names(node.origins)};
+                        comment_of(node)};
   const size_t r = x.shape.size(), rw = w.shape.size(), ry = y.shape.size();
   auto batch_stride = [](const View& v) { return v.shape.size() > 2 ? v.strides[0] : Dim(0); };
-  PlanStep step{join_names(node.origins), intern(problem), {}, {}, node.origins};
+  PlanStep step{node.origins.size() == 1 ? node.origins[0] : "matmul", intern(problem), {}, {}, node.origins};
   step.params = {batched ? y.shape[0] : Dim(1), y.shape[ry - 2], y.shape[ry - 1], x.shape[r - 1],
                  batch_stride(x), x.strides[r - 2], x.strides[r - 1],
                  batch_stride(w), w.strides[rw - 1], w.strides[rw - 2],

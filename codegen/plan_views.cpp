@@ -99,7 +99,7 @@ Status Planner::lower_concat(const Node& node) {
   for_each_slice(node, [&](ValueId source, const View& slice) {
     const View from = view(source);
     if (from.buffer == slice.buffer && from.offset == slice.offset && from.strides == slice.strides) return;
-    add_copy(from, slice, graph_.value(source).dtype, "cat");
+    add_copy(from, slice, graph_.value(source).dtype, "into " + graph_.value(node.outputs[0]).name);
   });
   return {};
 }

@@ -4,7 +4,7 @@
 //
 //   Planner(graph, target).run();
 //
-//   plan.cpp          the walk, problems, lifetimes
+//   plan.cpp          the walk, problems, lifetimes        plan_names.cpp  names of steps, comments of kernels
 //   plan_views.cpp    values that are another view of the same bytes; concatenations written in place
 //   plan_buffers.cpp  buffers, and arguments and outputs of steps within them
 //   plan_linear.cpp   qcg.linear                  plan_matmul.cpp  products of two activations
@@ -27,7 +27,7 @@ namespace qcg {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const Target& target);
+  Planner(const Graph& graph, const Target& target, const SourceGraph& source);
   Result<Plan> run();
 
  private:
@@ -38,6 +38,11 @@ class Planner {
   int intern(const KernelProblem& problem);
   void set_lifetimes();
   const std::vector<uint32_t>& uses();
+
+  // plan_names.cpp
+  std::string comment_of(const Node& node) const;
+  std::string name_of(const Node& node, const std::string& label) const;
+  void list_other_steps();
 
   // plan_views.cpp
   void place_outputs();
@@ -63,7 +68,7 @@ class Planner {
   // plan_loops.cpp
   Status lower_loop(const Node& node);
   void add_loop(LoopProblem problem, std::vector<View> views, std::string name, std::vector<std::string> nodes);
-  void add_copy(const View& from, const View& to, DType dtype, std::string name);
+  void add_copy(const View& from, const View& to, DType dtype, const std::string& what);
   Status lower_quantize_rows(const Node& node);
   Status lower_reduction(const Node& node);
 
@@ -81,6 +86,8 @@ class Planner {
   void add_row_step(PlanStep step, const std::vector<ValueId>& outputs);
 
   const Graph& graph_;
+  const SourceGraph& source_;
+  const Node* current_ = nullptr;  // being lowered: what a copy is made for
   Plan plan_;
   std::vector<View> views_;
   std::vector<std::optional<View>> placed_;

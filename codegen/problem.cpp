@@ -2,23 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "codegen/source_graph.h"
+
 namespace qcg {
-
-namespace {
-
-// "model.layers.0.mlp.gate_proj.parametrizations.weight.original0" -> "gate_proj"
-std::string short_name(std::string name) {
-  for (const char* tail : {".unpacked", ".parametrizations.", ".weight", ".qweight"})
-    if (const size_t at = name.find(tail); at != std::string::npos) name.resize(at);
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? name : name.substr(dot + 1);
-}
-
-}  // namespace
 
 std::string Problem::label() const {
   std::string out;
-  for (const Segment& segment : segments) out += (out.empty() ? "" : "+") + short_name(segment.name);
+  for (const Segment& segment : segments) out += (out.empty() ? "" : "+") + short_label(module_of_weight(segment.name));
   return out;
 }
 

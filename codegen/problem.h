@@ -32,7 +32,7 @@ struct Segment {
   int64_t n = 0;
   bool has_zero = false;   // integer zero points (any dtype convertible to int)
   bool has_bias = false;
-  std::string name;        // provenance for comments and logs: "gate_proj"
+  std::string name;        // for people, comments and logs: "layers.0.mlp.gate_proj"
   bool has_offset = false; // real-domain zero points
   friend bool operator==(const Segment&, const Segment&) = default;
 };
@@ -69,7 +69,7 @@ struct Problem {
   int64_t m_min = 0, m_max = INT64_MAX;
   bool may_round = false;  // grouped weights may be rounded to bf16 before the product, where that is faster
   std::vector<std::string> nodes;      // provenance: source nodes in topological order
-  std::string graph_fragment;          // provenance: the IR text this came from, for the header comment
+  std::string comment;                 // provenance: lines for the head of the source, sanitized by the renderer
 
   int64_t groups() const { return group == 0 ? 1 : (k + group - 1) / group; }
   int64_t n_total() const;

@@ -47,20 +47,11 @@ V comment(const GemmShape& shape) {
   add("");
   if (shape.compute.tiles) add_tile_picture(shape, add);
   else add_vector_picture(shape, add);
-  if (!problem.nodes.empty()) {
-    add("");
-    add("nodes:");
-    for (const std::string& node : problem.nodes) add("  " + node);
-  }
-  if (!problem.graph_fragment.empty()) {
-    add("");
-    size_t begin = 0;
-    while (begin < problem.graph_fragment.size()) {
-      const size_t end = std::min(problem.graph_fragment.find('\n', begin), problem.graph_fragment.size());
-      add(std::string_view(problem.graph_fragment).substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
+  if (problem.segments.size() > 1) add("");
+  for (size_t i = 0; problem.segments.size() > 1 && i < problem.segments.size(); ++i)
+    add(fmt::format("segment {}: {}", i, problem.segments[i].name));
+  const V provenance = comment_lines(problem.comment);
+  for (const V& line : provenance.items()) lines.push_back(line);
   return V::from_items(std::move(lines));
 }
 

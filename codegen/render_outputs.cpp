@@ -25,7 +25,6 @@ V describe_output(const GemmShape& shape, const Output& output, int index) {
     biased |= segment.has_bias;
     segments.push_back(V::dict({{"index", s},
                                 {"slot", slot},
-                                {"name", sanitize_comment(segment.name)},
                                 {"bias", segment.has_bias},
                                 {"scale_at", at + panel.scale_at},
                                 {"offset_at", at + panel.offset_at},

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "codegen/embedded.h"
+#include "codegen/rowwise.h"
 #include "codegen/template_engine.h"
 
 namespace qcg {
@@ -15,6 +17,17 @@ Result<std::string> render_template(std::string_view name, const TemplateValue& 
     return Error::internal(std::string(file), "no such template");
   });
   return engine.render(name, context);
+}
+
+TemplateValue comment_lines(std::string_view text) {
+  std::vector<TemplateValue> lines;
+  if (!text.empty()) lines.emplace_back("");
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(sanitize_comment(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return TemplateValue::from_items(std::move(lines));
 }
 
 std::string float_literal(double value) {

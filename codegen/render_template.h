@@ -17,5 +17,7 @@ Result<std::string> render_template(std::string_view name, const TemplateValue& 
 
 // A float as C++ and CUDA source, shortest text that reads back the same: "1.5f", "1e-05f", "__builtin_inff()".
 std::string float_literal(double value);
+// The lines of a text, each made safe for a // comment; an empty line comes before them, if there are any.
+TemplateValue comment_lines(std::string_view text);
 
 }  // namespace qcg

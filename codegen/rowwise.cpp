@@ -47,7 +47,7 @@ V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::s
   v["header"] = isa_info(isa).header;
   v["what"] = what;
   v["signature"] = sanitize_comment(signature);
-  v["comment"] = sanitize_comment(comment);
+  v["comment"] = comment_lines(comment);
   return v;
 }
 
@@ -115,10 +115,41 @@ std::string_view bytes_type(DType d) {
 }  // namespace
 
 std::string LoopProblem::signature() const {
+  return fmt::format("loop{} rank={} in={} inner={} out={} expr=[{}]", integers ? " integers" : "", rank,
+                     list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), formula());
+}
+
+std::string LoopProblem::formula() const {
   std::vector<std::string> texts;
   for (const Expr& e : exprs) texts.push_back(e.str());
-  return fmt::format("loop{} rank={} in={} inner={} out={} expr=[{}]", integers ? " integers" : "", rank,
-                     list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), fmt::join(texts, "; "));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+namespace {
+
+// Functions in the order they are computed in; casts, which are everywhere, only if `casts`.
+void collect_functions(const Expr& e, bool casts, std::vector<std::string>& out) {
+  for (const Expr& arg : e.args) collect_functions(arg, casts, out);
+  std::string name;
+  if (e.kind == ExprKind::call) name = e.function;
+  if (e.kind == ExprKind::cast && casts) name = "to_" + std::string(dtype_name(e.dtype));
+  if (!name.empty() && (out.empty() || out.back() != name)) out.push_back(std::move(name));
+}
+
+}  // namespace
+
+std::string LoopProblem::label() const {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> functions;
+  for (bool casts : {false, true})
+    for (size_t i = 0; i < exprs.size() && (!casts || functions.empty()); ++i)
+      collect_functions(exprs[i], casts, functions);
+  if (functions.empty()) {
+    const bool same = exprs.size() == 1 && !operands.empty() && !outputs.empty() && operands[0] == outputs[0];
+    return same || outputs.empty() ? "copy" : "to_" + std::string(dtype_name(outputs[0]));
+  }
+  if (functions.size() > kMost) functions = {functions[0], functions[1], "…", *(functions.end() - 2), functions.back()};
+  return fmt::format("{}", fmt::join(functions, "·"));
 }
 
 Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view symbol) {

@@ -27,9 +27,11 @@ struct LoopProblem {
   std::vector<int> operand_inner_stride;  // 0, 1, or -1 = any (from params)
   std::vector<DType> outputs;
   std::vector<Expr> exprs;                // one per output
-  std::string comment;                    // provenance, sanitized by the renderer
+  std::string comment;                    // provenance: lines, sanitized by the renderer
   bool integers = false;                  // computed in 64 bits; every dtype is an integer's
   std::string signature() const;
+  std::string label() const;    // for people: "silu·mul", "copy"
+  std::string formula() const;  // "mul(silu(in0), in1)"
 };
 Result<std::string> render_loop(const LoopProblem& problem, Isa isa, std::string_view symbol);
 
@@ -80,7 +82,7 @@ std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_nam
 // The same on int64_t, with the functions of templates/cpu/vector_math.h (i_add, …).
 std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names);
 
-// Makes file-supplied text safe inside a // comment: no newline, no trailing backslash, printable ASCII only.
+// Makes file-supplied text safe inside a comment: printable ASCII on one line, no "*/", no backslash at the end.
 std::string sanitize_comment(std::string_view text);
 
 }  // namespace qcg

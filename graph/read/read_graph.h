@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ struct ReadInfo {
   std::string torch_version;       // empty unless written by torch
   size_t node_count = 0;           // as in the file
   uint64_t weight_bytes = 0;       // of all parameters
+  std::map<std::string, std::string> modules;  // by a node's name: the path of its module, as the exporter told
   std::vector<std::string> files;  // every file read: with the options, what the graph depends on
   std::vector<std::string> notes;     // what the file did not say and its numbers did
   std::vector<std::string> warnings;  // what neither said, and was assumed

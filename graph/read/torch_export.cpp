@@ -252,8 +252,17 @@ class TorchExportReader {
     }
     for (size_t i = 0; i < names.size(); ++i) scope_.tensors.emplace(names[i], made.outputs[i]);
     QCG_TRY(origin, node_name(node, names));
+    read_module(node, origin);
     made.origins.push_back(std::move(origin));
     return {};
+  }
+
+  void read_module(const JsonCursor& node, const std::string& name) {
+    auto metadata = node.find("metadata");
+    auto stack = metadata ? metadata->find("nn_module_stack") : std::nullopt;
+    if (!stack || !stack->is(JsonKind::string)) return;
+    std::string module = module_from_stack(*stack->string());
+    if (!module.empty()) out_.modules.emplace(name, std::move(module));
   }
 
   static Result<std::string> node_name(const JsonCursor& node, const std::vector<std::string_view>& outputs) {

@@ -21,6 +21,8 @@ struct TorchExport {
   Graph graph;
   // By fully qualified name. A parameter's Value carries the same name, unless an input has it (then its placeholder's).
   std::map<std::string, ValueId, std::less<>> weights;
+  std::map<std::string, std::string>
+      modules;  // by a node's name: the path of the module it belongs to, if that is known
   std::string torch_version;
   size_t node_count = 0;  // as in the file, before sym_size and the like became Dims
 };

@@ -58,7 +58,7 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   CHECK(first->find("#error") != std::string::npos);
   CHECK(first->find("\n#error") == std::string::npos);
   Problem renamed = p;
-  renamed.nodes = {"other"};
+  renamed.comment = "other";
   renamed.segments[0].name = "x y z";
   auto second = render_gemm_cuda(renamed, all[0], "k");
   auto code = [](const std::string& text) { return text.substr(text.find("#include")); };

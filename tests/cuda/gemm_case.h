@@ -34,7 +34,7 @@ inline std::vector<Problem> gemm_problems() {
     p.segments = std::move(segments);
     p.operands = std::move(operands);
     p.outputs = std::move(outputs);
-    p.nodes = {"node\\\n#error"};
+    p.comment = "node\\\n#error";
     problems.push_back(std::move(p));
   };
   add(DType::bf16, 100, {{70, false, false, "plain"}}, {}, {{Expr::acc(0), DType::bf16, 70, {0}}});

@@ -241,6 +241,17 @@ TEST_CASE("torch.export: a fraction of a size says what it is") {
 TEST_CASE("torch.export: source lines") {
   CHECK(source_from_stack_trace("File \"a/b/model.py\", line 7, in forward") == "model.py:7");
   CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f") == "x.py:1");
+  CHECK(source_from_stack_trace("File \"functional_export.py\", line 1, in f\nFile \"m.py\", line 2, in g") ==
+        "m.py:2");
+  CHECK(module_from_stack("L__self__,,my.MLP;L__self___gate,layers.0.gate,torch.nn.modules.linear.Linear") ==
+        "layers.0.gate");
+  CHECK(module_from_stack("L__self__,,my.MLP") == "");
+  CHECK(module_from_stack("L__self__norm@1,norm@1,torch.nn.LayerNorm") == "norm");  // called twice
+  CHECK(module_from_stack("_empty_nn_module_stack_from_metadata_hook,_empty_nn_module_stack_from_metadata_hook,x") ==
+        "");
+  CHECK(module_from_stack("a;") == "");
+  CHECK(module_from_stack("") == "");
+  CHECK(module_from_stack("a,b\nc,d") == "b\\x0ac");
   CHECK(source_from_stack_trace("File \"site-packages/torch/x.py\", line 1, in f\nFile \"m.py\", line 2, in g") ==
         "m.py:2");
   CHECK(source_from_stack_trace("File \"evil\n\x01.py\", line 3") == "evil\\x0a\\x01.py:3");

@@ -24,8 +24,9 @@ Problem smallest(const Microkernel& row) {
   if (scheme_info(p.scheme).weight.usual_group > 0) p.group = 32;
   p.segments = {{isa_info(row.isa).vector_bytes / 2, false, false, "proj"}};
   p.outputs = {{Expr::acc(0), p.scheme == Scheme::s8s8 ? DType::i32 : DType::f32, p.segments[0].n, {0}}};
-  p.nodes = {"linear"};
-  p.graph_fragment = "%y = qcg.linear([%x], weights = [@proj.weight])";
+  p.comment =
+      "source nodes, in program order:\n  %y = aten.linear.default(%x, @proj.weight)  model.py:41\n\n"
+      "lowered to:\n  %y = qcg.linear([%x], weights = [@proj.weight])\n";
   return p;
 }
 

@@ -9,10 +9,11 @@
 //   1 rows |  acc   |  acc   |  += maddubs weight units x broadcast activation units of 4 k
 //          +--------+--------+
 //
-// nodes:
-//   linear
+// source nodes, in program order:
+//   %y = aten.linear.default(%x, @proj.weight)  model.py:41
 //
-// %y = qcg.linear([%x], weights = [@proj.weight])
+// lowered to:
+//   %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_avx2.h"
 #include "quant/scale.h"
@@ -115,7 +116,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       if (column >= 16) break;
       const int n = 16 - column < VL ? (int)(16 - column) : VL;
       const int64_t at = v * VL;
-      // segment 0: proj
+      // segment 0
       vf acc0 = fma_load(c + (0 * tiles * TILE + r * NR + at) * 4);
       acc0 = v_mul(acc0, v_set1(x_scale));
       float* const out = (float*)y.data + (row0 + r) * y.stride + column;

@@ -9,10 +9,11 @@
 //   1 rows |  acc   |  acc   |  += madd16 weight units x broadcast activation units of 2 k
 //          +--------+--------+
 //
-// nodes:
-//   linear
+// source nodes, in program order:
+//   %y = aten.linear.default(%x, @proj.weight)  model.py:41
 //
-// %y = qcg.linear([%x], weights = [@proj.weight])
+// lowered to:
+//   %y = qcg.linear([%x], weights = [@proj.weight])
 #include "abi.h"
 #include "gemm_portable.h"
 #include "quant/scale.h"
@@ -131,7 +132,7 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
       if (column >= 16) break;
       const int n = 16 - column < VL ? (int)(16 - column) : VL;
       const int64_t at = v * VL;
-      // segment 0: proj
+      // segment 0
       vi sum0 = int_load(c + (0 * tiles * TILE + r * NR + at) * 4);
       sum0 = correct_rows(sum0, (const int32_t*)(panel + 1152) + at, row_sums[r]);
       vf acc0 = scale_int(sum0, (const float*)(panel + 1024) + at, x_scale);

@@ -1,0 +1,83 @@
+#include "cli/signature.h"
+
+#include <fmt/format.h>
+
+#include "cli/report.h"
+
+namespace qcg {
+
+namespace {
+
+Dim size_of(const SizeExpr& size, const std::vector<ProgramManifest::Symbol>& symbols) {
+  Dim out = 0;
+  for (const SizeExpr::Term& term : size.terms) {
+    Dim product = term.coefficient;
+    for (int symbol : term.symbols) product = product * Dim::symbol(symbols[static_cast<size_t>(symbol)].name);
+    out = out + product;
+  }
+  return out;
+}
+
+nlohmann::json tensors_json(const std::vector<Signature::Tensor>& tensors) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& tensor : tensors) {
+    nlohmann::json shape = nlohmann::json::array();
+    for (const Dim& size : tensor.shape)
+      shape.push_back(size.is_constant() ? nlohmann::json(size.constant()) : nlohmann::json(size.str()));
+    out.push_back({{"name", tensor.name}, {"dtype", dtype_name(tensor.dtype)}, {"shape", std::move(shape)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Signature signature_of(const Graph& graph) {
+  Signature out;
+  out.symbols = graph.symbols;
+  for (ValueId id : graph.inputs) {
+    const Value& value = graph.value(id);
+    out.inputs.push_back({value.name, value.dtype, value.shape});
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Value& value = graph.value(graph.outputs[i]);
+    out.outputs.push_back({graph.output_names[i], value.dtype, value.shape});
+  }
+  return out;
+}
+
+Signature signature_of(const ProgramManifest& manifest) {
+  Signature out;
+  for (const auto& symbol : manifest.symbols) out.symbols.push_back({symbol.name, symbol.min, symbol.max});
+  const auto list = [&](const std::vector<ProgramManifest::Tensor>& from, std::vector<Signature::Tensor>& to) {
+    for (const auto& tensor : from) {
+      to.push_back({tensor.name, tensor.dtype, {}});
+      for (const SizeExpr& size : tensor.shape) to.back().shape.push_back(size_of(size, manifest.symbols));
+    }
+  };
+  list(manifest.inputs, out.inputs);
+  list(manifest.outputs, out.outputs);
+  return out;
+}
+
+std::string describe_signature(const Signature& signature) {
+  Table table({});
+  for (const auto& t : signature.inputs)
+    table.add({"input", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
+  for (const auto& t : signature.outputs)
+    table.add({"output", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
+  for (const Symbol& s : signature.symbols)
+    table.add({"symbol", s.name,
+               s.max == INT64_MAX ? fmt::format("{} or more", s.min) : fmt::format("{} to {}", s.min, s.max)});
+  return table.str().substr(1);  // without the line of the header, which is empty
+}
+
+void add_signature(const Signature& signature, nlohmann::json& out) {
+  out["inputs"] = tensors_json(signature.inputs);
+  out["outputs"] = tensors_json(signature.outputs);
+  out["symbols"] = nlohmann::json::array();
+  for (const Symbol& s : signature.symbols)
+    out["symbols"].push_back(
+        {{"name", s.name}, {"min", s.min}, {"max", s.max == INT64_MAX ? nlohmann::json() : nlohmann::json(s.max)}});
+}
+
+}  // namespace qcg

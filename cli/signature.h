@@ -1,0 +1,38 @@
+// Signature: inputs, outputs and symbols of a graph or a program, as `inspect` and `explain` print them.
+//
+// Why here: both commands show it of both, and people copy names and shapes from it into the files that `run` reads.
+//
+//   put(describe_signature(signature_of(graph)));
+//   // input   x   bf16  [m, 256]
+//   // output  y   bf16  [m, 704]
+//   // symbol  m   1 to 4096
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/program_manifest.h"
+
+namespace qcg {
+
+struct Signature {
+  struct Tensor {
+    std::string name;
+    DType dtype;
+    Shape shape;
+  };
+  std::vector<Tensor> inputs, outputs;
+  std::vector<Symbol> symbols;
+};
+
+Signature signature_of(const Graph& graph);
+Signature signature_of(const ProgramManifest& manifest);
+
+std::string describe_signature(const Signature& signature);
+// Adds `inputs`[] {name, dtype, shape[]}, `outputs`[] and `symbols`[] {name, min, max}; a size of a shape is a number, or
+// text where it has symbols; a maximum is null where there is none.
+void add_signature(const Signature& signature, nlohmann::json& out);
+
+}  // namespace qcg
