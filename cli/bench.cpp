@@ -1,14 +1,16 @@
 // qcodegen bench: a program's kernels, one by one, cold and interleaved with a vendor's, beside the ceilings of the same run.
+#include "cli/bench.h"
+
 #include <fmt/format.h>
 
 #include <set>
 #include <sstream>
 
-#include "cli/bench.h"
 #include "cli/program_io.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
 #include "codegen/origin.h"
+#include "codegen/vendor_module.h"
 #include "runtime/memory.h"
 
 namespace qcg {
@@ -113,13 +115,24 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   return report;
 }
 
+// Said once, before anything is timed. Empty where oneDNN is not asked for, or is there.
+std::string why_no_onednn(const BenchFlags& flags) {
+  if (flags.against.find("onednn") == std::string::npos) return "";
+  const VendorStatus onednn = onednn_status();
+  return onednn.found ? "" : fmt::format("oneDNN is not timed: {}; {}", onednn.detail, onednn.remedy);
+}
+
 int run_bench(const Session& session, const BenchFlags& flags) {
+  const std::string missing = why_no_onednn(flags);
+  if (!missing.empty()) say("warning: " + missing + "\n");
   auto report = bench_program(session, flags);
   if (!report.ok()) return fail(session, report.error());
   if (session.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const BenchRow& row : report->rows) rows.push_back(bench_row_json(row.step, row.record));
-    print_json({{"ceilings", ceilings_json(report->ceilings[0])}, {"rows", rows}});
+    std::vector<std::string> warnings;
+    if (!missing.empty()) warnings.push_back(missing);
+    print_json({{"ceilings", ceilings_json(report->ceilings[0])}, {"rows", rows}, {"warnings", warnings}});
     return 0;
   }
   for (const Ceilings& c : report->ceilings) show("{}\n", describe_ceilings(c));
@@ -167,8 +180,8 @@ std::string describe_ceilings(const Ceilings& c) {
 }
 
 void add_bench_command(CLI::App& app, Session& session) {
-  auto* sub =
-      app.add_subcommand("bench", "time a program's kernels, cold, beside the machine's ceilings and vendor kernels");
+  auto* sub = app.add_subcommand(
+      "bench", "time a program's kernels, cold, beside the machine's ceilings and a vendor's kernels");
   auto flags = std::make_shared<BenchFlags>();
   sub->add_option("program", flags->program, "a program directory");
   sub->add_option("--m", flags->m_list,
@@ -176,18 +189,21 @@ void add_bench_command(CLI::App& app, Session& session) {
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
   sub->add_option("--against", flags->against,
-                  "onednn: time it beside ours; none (--all times it unless told); cublas: nothing to time on a CPU")
+                  "onednn: time its kernels beside ours; none (default; with --all: onednn); cublas: nothing on a CPU")
       ->check(check_against);
-  sub->add_option("--threads", flags->threads, "thread counts, comma separated")
+  sub->add_option("--threads", flags->threads,
+                  "thread counts, comma separated (default: all that this process may use)")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   auto* kernel = sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
   sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")
       ->check(check_budget);
-  auto* graph = sub->add_option("--graph", flags->graph, "the graph the program was compiled from, if it moved");
-  auto* weights = sub->add_option("--weights", flags->weights, "its weights, if they moved");
+  auto* graph = sub->add_option("--graph", flags->graph,
+                                "the graph that the program was compiled from (default: where it lay then)");
+  auto* weights =
+      sub->add_option("--weights", flags->weights, "the weights of that graph (default: where they lay then)");
   auto* all = sub->add_flag("--all", flags->all,
-                            "no program: every scheme on the linears of a Llama-3.1-8B layer, random weights");
+                            "time every scheme on the linears of a Llama-3.1-8B layer, with random weights");
   all->excludes(kernel, graph, weights);
   sub->add_option("--schemes", flags->schemes, "only these, comma separated (`qcodegen list schemes`)")
       ->delimiter(',')
@@ -195,11 +211,12 @@ void add_bench_command(CLI::App& app, Session& session) {
   sub->add_option("--shapes", flags->shapes, "only these of qkv, o, gate_up, down, comma separated")
       ->delimiter(',')
       ->needs(all);
-  sub->add_option("--target", flags->target, "cpu (default), cpu:avx2, …")->needs(all);
+  sub->add_option("--target", flags->target, "a name of `qcodegen list targets` (default cpu)")->needs(all);
   add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
-                       "few or all candidates per m")
+                       "fast (default): few candidates per m; full: all")
       ->needs(all);
-  add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}}, "as `compile` takes it")
+  add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}},
+                   "exact (default) or rounded, as `compile` takes it")
       ->needs(all);
   sub->footer("Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
               "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");

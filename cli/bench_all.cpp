@@ -21,7 +21,7 @@ constexpr int64_t kTableMs[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
 constexpr double kTableBudget_s = 0.5;
 
 Error unknown_word(std::string_view flag, std::string_view word, const std::vector<std::string>& known) {
-  return {ErrorCode::Usage, std::string(flag), fmt::format("there is no '{}'", word),
+  return {ErrorCode::Usage, std::string(flag), fmt::format("there is no '{}'{}", word, did_you_mean(word, known)),
           fmt::format("there are: {}", fmt::join(known, ", "))};
 }
 

@@ -311,21 +311,28 @@ void add_check_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("check", "compare a program, or a graph compiled on the spot, with the oracle");
   auto flags = std::make_shared<CheckFlags>();
   sub->add_option("path", flags->path, "a program directory or a graph")->required();
-  auto* inputs = sub->add_option("--inputs", flags->inputs, "safetensors; default: random inputs");
-  sub->add_option("--expected", flags->expected, "safetensors with the outputs of these inputs: compare with them too")
+  auto* inputs = sub->add_option("--inputs", flags->inputs,
+                                 "a safetensors file with one tensor per input (default: random inputs)");
+  sub->add_option("--expected", flags->expected,
+                  "a safetensors file with the outputs of these inputs, to compare with them too")
       ->needs(inputs);
-  flags->of_program = {sub->add_option("--graph", flags->graph, "the graph a program was compiled from, if it moved")};
-  sub->add_option("--weights", flags->weights, "weights of the graph; may be repeated");
-  flags->of_graph = {sub->add_option("--target", flags->target, "for a graph: the target to compile for")};
-  sub->add_option("--trials", flags->trials, "random inputs to try (default 3, or 1), at each --m")
+  flags->of_program = {sub->add_option("--graph", flags->graph,
+                                       "the graph that a program was compiled from (default: where it lay then)")};
+  sub->add_option("--weights", flags->weights,
+                  "the weights of the graph; may be repeated (default: those it was compiled with)");
+  flags->of_graph = {sub->add_option("--target", flags->target, "the target to compile a graph for (default cpu)")};
+  sub->add_option("--trials", flags->trials, "random inputs to try (default 3; with --m 1 at each)")
       ->check(CLI::Range(1, 1000))
       ->excludes(inputs);
-  sub->add_option("--m", flags->m_list, "rows to try, comma separated")
+  sub->add_option("--m", flags->m_list, "rows to try, comma separated (default: 1, 5, 33 and so on, one per trial)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(0))
       ->excludes(inputs);
-  sub->add_option("--seed", flags->seed, "of the random inputs")->check(whole_number<uint64_t>(0))->excludes(inputs);
-  sub->add_option("--threads", flags->threads, "default: all this process may use")->check(CLI::Range(1, 4096));
+  sub->add_option("--seed", flags->seed, "the seed of the random inputs (default 1)")
+      ->check(whole_number<uint64_t>(0))
+      ->excludes(inputs);
+  sub->add_option("--threads", flags->threads, "threads to run on (default: all that this process may use)")
+      ->check(CLI::Range(1, 4096));
   sub->footer(
       "Examples:\n  qcodegen check mlp.qcg --trials 10\n  qcodegen check mlp.qcg --inputs in.safetensors --expected "
       "eager.safetensors");

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <map>
@@ -23,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/closest.h"
 #include "base/result.h"
 #include "cache/toolchain.h"
 
@@ -77,8 +79,11 @@ CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value,
   std::string type;
   for (const auto& word : words) type += (type.empty() ? "" : "|") + word.first;
   const auto table = std::make_shared<const std::map<std::string, T>>(words.begin(), words.end());
-  auto known = [table, type](const std::string& word) {
-    return table->contains(word) ? "" : word + " is none of " + type;
+  std::vector<std::string> known_words;
+  for (const auto& word : words) known_words.push_back(word.first);
+  auto known = [known_words, type](const std::string& word) {
+    const bool found = std::find(known_words.begin(), known_words.end(), word) != known_words.end();
+    return found ? "" : fmt::format("{} is none of {}{}", word, type, did_you_mean(word, known_words));
   };
   return sub
       .add_option_function<std::string>(
@@ -104,6 +109,7 @@ void add_run_command(CLI::App& app, Session& session);
 void add_check_command(CLI::App& app, Session& session);
 void add_bench_command(CLI::App& app, Session& session);
 void add_explain_command(CLI::App& app, Session& session);
+void add_inspect_command(CLI::App& app, Session& session);
 void add_log_command(CLI::App& app, Session& session);
 void add_cache_command(CLI::App& app, Session& session);
 void add_list_command(CLI::App& app, Session& session);

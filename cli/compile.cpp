@@ -174,34 +174,35 @@ int run_compile(const Session& session, CompileFlags& flags) {
 }  // namespace
 
 void add_compile_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("compile", "graph → tuned, checked, self-contained program directory");
+  auto* sub = app.add_subcommand("compile", "compile a graph to a program directory: tuned, checked, self-contained");
   auto flags = std::make_shared<CompileFlags>();
   CompileOptions& o = flags->options;
   flags->add_pass_flags(*sub);
   sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
-  add_choice<TuneMode>(*sub, "--tune", o.tune,
-                       {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
-                       "off: best guess, verified; fast: seconds per kernel; full: minutes");
-  add_choice<bool>(*sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
-                   "never: self-contained (default); auto: ranges of m where oneDNN is faster call it, and the program "
-                   "needs it to load");
+  add_choice<TuneMode>(
+      *sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
+      "fast (default) takes seconds per kernel, full takes minutes; off builds the best guess and verifies it");
+  add_choice<bool>(
+      *sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
+      "never (default): the program is self-contained; auto: it calls oneDNN for ranges of m where that is "
+      "faster, and needs it to load");
   add_choice<bool>(
       *sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
-      "dequantization of grouped weights: integer part exact (default), or rounded to bf16 before the product");
-  sub->add_option("--threads", o.threads, "threads to tune for (default: all this process may use)")
+      "exact (default): codes are multiplied as they are; rounded: grouped weights may be rounded to bf16 first");
+  sub->add_option("--threads", o.threads, "threads to tune for (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
-  sub->add_option("--jobs", o.jobs, "compiler processes at once (default: cores, bounded by memory)")
+  sub->add_option("--jobs", o.jobs, "compiler processes at once (default: one per core, fewer where memory is short)")
       ->check(CLI::Range(1, 4096));
   sub->add_option("--m", o.m_list,
-                  "rows to tune at, comma separated (default 1,4,16,64,128,257; with --tune=full 256 and 1024 at the end)")
+                  "rows to tune at, comma separated (default 1,4,16,64,128,257; --tune=full: …,64,256,1024)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
   sub->add_option("--pin", o.pin, "replay the winners of this tune log");
   add_choice<Emit>(*sub, "--emit", o.emit,
                    {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},
-                   "print this instead of compiling");
+                   "print this, and compile nothing");
   sub->add_flag("--explain", flags->explain,
-                "say which passes fired, why the others did not, and why kernels had to be built");
+                "print which passes fired, why the others did not, and why kernels and program had to be built");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
   sub->footer(
       "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");

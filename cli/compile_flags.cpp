@@ -11,9 +11,10 @@ namespace qcg {
 namespace {
 
 std::string check_pass_name(const std::string& name) {
-  const bool known =
-      std::any_of(std::begin(kPasses), std::end(kPasses), [&](const PassInfo& p) { return p.name == name; });
-  return known ? "" : name + " is no pass: `qcodegen list passes` shows them";
+  std::vector<std::string> names;
+  for (const PassInfo& pass : kPasses) names.emplace_back(pass.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return "";
+  return name + " is no pass" + did_you_mean(name, names) + ": `qcodegen list passes` shows them";
 }
 
 constexpr size_t kMostBytes = 1 << 16;
@@ -39,14 +40,15 @@ Result<std::vector<std::string>> read_pass_list(const std::string& path) {
 
 void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   sub.add_option(input, options.input, "a torch.export JSON, a .pt2, or native JSON")->required();
-  sub.add_option("--weights", options.weights, "safetensors file or directory, or random:SEED; may be repeated");
+  sub.add_option("--weights", options.weights,
+                 "a safetensors file or directory, or random:SEED; may be repeated (default: those in the .pt2)");
   auto* target = sub.add_option("--target", options.target,
-                                "cpu, cpu:portable|avx2|avx2vnni|avx512|avx512bf16|amx, cuda:sm_80|sm_90a");
-  sub.add_option("--disable-pass", disabled, "leave a pass out (`qcodegen list passes`); may be repeated");
+                                "a name of `qcodegen list targets`; cpu (default): the best that this host has");
+  sub.add_option("--disable-pass", disabled, "leave a pass of `qcodegen list passes` out; may be repeated");
   auto* list = sub.add_option("--pass", options.passes.order,
-                              "run this pass next, instead of the usual list; repeated, in this order");
+                              "run this pass next; repeated, in this order (default: all of `qcodegen list passes`)");
   sub.add_option("--passes", passes_file, "the same from a file: names of passes, # begins a comment")->excludes(list);
-  sub.add_option("--print-after", print_after, "print the graph after this pass (with --json on stderr)")
+  sub.add_option("--print-after", print_after, "print the graph after this pass; with --json it goes to stderr")
       ->check(check_pass_name);
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
   sub.add_flag("--time-passes", time_passes, "print the time each pass took");
@@ -55,17 +57,19 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   auto* packing = add_choice<Int4Packing>(
       sub, "--int4-packing", options.int4_packing,
       {{"auto", Int4Packing::automatic}, {"avx512", Int4Packing::avx512}, {"avx2", Int4Packing::avx2}},
-      "which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: told from their numbers where they "
-      "tell)");
+      "the byte order in which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: what their "
+      "numbers tell)");
   PassGates& gates = options.passes.gates;
-  auto* parts =
-      sub.add_option("--cat-max-parts", gates.cat_max_parts, "split_cat_linear: most sources of one concatenation")
-          ->capture_default_str()
-          ->check(whole_number<int64_t>(0));
-  auto* narrowest = sub.add_option("--cat-min-width", gates.cat_min_piece_width, "split_cat_linear: narrowest source")
+  auto* parts = sub.add_option("--cat-max-parts", gates.cat_max_parts,
+                               "split_cat_linear takes concatenations of at most this many sources")
+                    ->capture_default_str()
+                    ->check(whole_number<int64_t>(0));
+  auto* narrowest = sub.add_option("--cat-min-width", gates.cat_min_piece_width,
+                                   "split_cat_linear takes sources of at least this width")
                         ->capture_default_str()
                         ->check(whole_number<int64_t>(0));
-  auto* widest = sub.add_option("--cat-max-width", gates.cat_max_total_width, "split_cat_linear: widest concatenation")
+  auto* widest = sub.add_option("--cat-max-width", gates.cat_max_total_width,
+                                "split_cat_linear takes concatenations of at most this width")
                      ->capture_default_str()
                      ->check(whole_number<int64_t>(0));
   compiled_with = {target, casts, packing, parts, narrowest, widest};

@@ -90,7 +90,7 @@ int run_doctor(const Session& session) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("doctor", "what works on this machine and what to do about the rest");
+  auto* sub = app.add_subcommand("doctor", "print what works on this machine, and what to do about the rest");
   sub->footer("Example:\n  qcodegen doctor --json");
   sub->callback([&session] { session.status = run_doctor(session); });
 }

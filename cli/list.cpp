@@ -1,14 +1,13 @@
 // qcodegen list: the tables the project is made of.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <sstream>
-#include <utility>
+#include <iterator>
 
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/cuda.h"
 #include "codegen/problem.h"
+#include "graph/op_names.h"
 #include "graph/op_schema.h"
 #include "graph/passes/pass_list.h"
 #include "graph/scheme.h"
@@ -62,46 +61,67 @@ Rows list_ops() {
   return rows;
 }
 
-constexpr size_t kWidth = 100;
-
-std::vector<std::string> lines_of_table(const Rows& rows, size_t columns) {
-  const auto cells = [&](size_t r) { return std::vector<std::string>(rows[r].begin(), rows[r].begin() + columns); };
-  Table table(cells(0));
-  for (size_t r = 1; r < rows.size(); ++r) table.add(cells(r));
-  std::istringstream text(table.str());
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
-  return lines;
+// Aten's own notation, by ArgKind.
+std::string_view type_of(ArgKind kind) {
+  static constexpr std::string_view kTypes[] = {
+      "Tensor", "Tensor?", "Tensor[]", "Tensor?[]",     "int",    "int?",   "int[]", "int[]?",
+      "float",  "float?",  "float[]",  "bool",          "bool?",  "str",    "str?",  "dtype",
+      "dtype?", "Scalar",  "Scalar?",  "Tensor|Scalar", "Expr[]", "ignored"};
+  static_assert(std::size(kTypes) == static_cast<size_t>(ArgKind::ignored) + 1);
+  return kTypes[static_cast<size_t>(kind)];
 }
 
-// Indented, broken between words.
-void print_below(const std::string& text) {
-  std::istringstream words(text);
-  std::string line = "   ";
-  for (std::string word; words >> word; line += " " + word)
-    if (line.size() + 1 + word.size() > kWidth) show("{}\n", std::exchange(line, "   "));
-  if (line.size() > 4) show("{}\n", line);
+nlohmann::json arguments_json(const OpSchema& op) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const ArgSpec& arg : op.args)
+    out.push_back({{"name", arg.name},
+                   {"type", type_of(arg.kind)},
+                   {"keyword_only", arg.keyword_only},
+                   {"default", arg.has_default ? nlohmann::json(arg.default_text) : nlohmann::json()}});
+  return out;
 }
 
-int run_list(const Session& session, ListRows list_rows) {
-  const Rows rows = list_rows();
+std::string describe_arguments(const OpSchema& op) {
+  Table table({"   argument", "type", "default"});
+  for (const ArgSpec& arg : op.args)
+    table.add({"   " + arg.name, std::string(type_of(arg.kind)), arg.has_default ? arg.default_text : "must be given"});
+  return fmt::format("{}\n   {}\n{}", op.name, op.signature, table.str());
+}
+
+// Rows of this name; of ops the short name stands for all overloads. Where there are none, those that contain it.
+Rows select_rows(const Rows& rows, const std::string& name) {
+  Rows exact = {rows[0]}, containing = {rows[0]};
+  for (size_t r = 1; r < rows.size(); ++r) {
+    const std::string& own = rows[r][0];
+    if (own == name || (name.find('.') == name.npos && short_op_name(own) == name)) exact.push_back(rows[r]);
+    if (own.find(name) != own.npos) containing.push_back(rows[r]);
+  }
+  return exact.size() > 1 ? exact : containing;
+}
+
+int run_list(const Session& session, ListRows list_rows, const std::string& name) {
+  const bool ops = list_rows == list_ops;
+  const Rows all = list_rows(), rows = name.empty() ? all : select_rows(all, name);
+  if (rows.size() == 1) {
+    std::vector<std::string> names;
+    for (const auto& row : all) names.push_back(row[0]);
+    return fail(session, {ErrorCode::Usage, name,
+                          "nothing in this list has such a name" + (ops ? similar_op(name) : did_you_mean(name, names)),
+                          "leave the name out to see all"});
+  }
   if (session.json) {
     nlohmann::json out = nlohmann::json::array();
     for (size_t r = 1; r < rows.size(); ++r) {
       nlohmann::json row;
       for (size_t c = 0; c < rows[r].size(); ++c) row[rows[0][c]] = rows[r][c];
+      if (ops) row["arguments"] = arguments_json(*find_op(rows[r][0]));
       out.push_back(std::move(row));
     }
     print_json(out);
-    return 0;
-  }
-  // What would make lines longer than kWidth comes below them: flags, signatures.
-  std::vector<std::string> lines = lines_of_table(rows, rows[0].size());
-  const bool fits = std::all_of(lines.begin(), lines.end(), [](const auto& line) { return line.size() <= kWidth; });
-  if (!fits) lines = lines_of_table(rows, rows[0].size() - 1);
-  for (size_t r = 0; r < lines.size(); ++r) {
-    show("{}\n", lines[r]);
-    if (!fits && r > 0) print_below(rows[r].back());
+  } else if (ops && !name.empty()) {
+    for (size_t r = 1; r < rows.size(); ++r) put(describe_arguments(*find_op(rows[r][0])));
+  } else {
+    put(print_rows(rows));
   }
   return 0;
 }
@@ -109,8 +129,9 @@ int run_list(const Session& session, ListRows list_rows) {
 }  // namespace
 
 void add_list_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("list", "targets, schemes, microkernels, passes or ops");
+  auto* sub = app.add_subcommand("list", "print the tables of targets, schemes, microkernels, passes or ops");
   auto what = std::make_shared<ListRows>(nullptr);
+  auto name = std::make_shared<std::string>();
   add_choice<ListRows>(*sub, "what", *what,
                        {{"targets", list_targets},
                         {"schemes", list_schemes},
@@ -119,11 +140,13 @@ void add_list_command(CLI::App& app, Session& session) {
                         {"ops", list_ops}},
                        "the table to print")
       ->required();
+  sub->add_option("name", *name,
+                  "only this row, or the rows whose names contain this; an op with its arguments (default: all)");
   sub->footer(
       "passes are listed in the order they run. A list of one's own (--pass NAME, repeated, or --passes FILE) may leave out\n"
       "those that may be disabled, repeat passes and reorder them; the graph is verified after it.\n\n"
-      "Example:\n  qcodegen list schemes");
-  sub->callback([&session, what] { session.status = run_list(session, *what); });
+      "Examples:\n  qcodegen list schemes\n  qcodegen list ops linear");
+  sub->callback([&session, what, name] { session.status = run_list(session, *what, *name); });
 }
 
 }  // namespace qcg

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -43,9 +44,21 @@ int exit_status(ErrorCode code) {
   }
 }
 
+// Help and man page name the default of every option that takes a value.
+void name_default(CLI::Option& option) {
+  const std::string text = option.get_description(), value = option.get_default_str();
+  if (option.get_items_expected_max() == 0 || option.get_required() || text.find("default") != text.npos) return;
+  option.description(fmt::format("{} (default{})", text,
+                                 !value.empty()             ? " " + value
+                                 : text.starts_with("only") ? ": all"
+                                                            : ": none"));
+  option.default_str("");  // which would be shown a second time
+}
+
 // What holds for the options of every command.
 void set_rules(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
+    name_default(*option);
     // `--weights a.safetensors graph.json`: a list ends with its option's word, commas and repetition make it longer.
     if (option->get_items_expected_max() > 1) option->allow_extra_args(false);
     if (option->get_items_expected_max() > 0)
@@ -54,18 +67,46 @@ void set_rules(CLI::App& app) {
   for (CLI::App* sub : app.get_subcommands({})) set_rules(*sub);
 }
 
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) out.push_back("--" + name);
+  return out;
+}
+
+// The commands that were named, outermost first, and the app itself.
+std::vector<const CLI::App*> named_commands(const CLI::App& app, int argc, char** argv) {
+  std::vector<const CLI::App*> out = {&app};
+  for (int i = 1; i < argc; ++i)
+    for (const CLI::App* sub : out.back()->get_subcommands({}))
+      if (sub->get_name() == argv[i]) {
+        out.push_back(sub);
+        break;
+      }
+  return out;
+}
+
 // The parser stops at the first mistake, so --json may not have been seen yet.
 int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std::string message) {
-  std::string command;
-  for (int i = 1; i < argc; ++i) {
-    session.json = session.json || std::string_view(argv[i]) == "--json";
-    for (const CLI::App* sub : app.get_subcommands({}))
-      if (command.empty() && sub->get_name() == argv[i]) command = " " + sub->get_name();
+  for (int i = 1; i < argc; ++i) session.json = session.json || std::string_view(argv[i]) == "--json";
+  const std::vector<const CLI::App*> commands = named_commands(app, argc, argv);
+  std::string path;
+  std::vector<std::string> options, subcommands;
+  for (const CLI::App* command : commands) {
+    if (command != &app) path += " " + command->get_name();
+    for (std::string& name : option_names(*command)) options.push_back(std::move(name));
   }
-  const std::vector<std::string> unknown = app.remaining();
-  if (command.empty() && !unknown.empty() && !unknown[0].starts_with("-"))
-    message = fmt::format("there is no command '{}'", unknown[0]);
-  return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", command)});
+  for (const CLI::App* sub : commands.back()->get_subcommands({})) subcommands.push_back(sub->get_name());
+  const std::vector<std::string> unknown = app.remaining(true);
+  const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& word) { return word.starts_with("-") && word.size() > 1; });
+  if (option != unknown.end()) {
+    const std::string name = option->substr(0, option->find('='));
+    message = fmt::format("there is no option '{}'{}", name, did_you_mean(name, options));
+  } else if (!subcommands.empty() && !unknown.empty()) {
+    message = fmt::format("there is no command '{}'{}", unknown[0], did_you_mean(unknown[0], subcommands));
+  }
+  return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", path)});
 }
 
 // A result that its reader did not get is none.
@@ -155,22 +196,25 @@ int main(int argc, char** argv) {
   session.env_cxx = environment("QCG_CXX");
   if (const std::string debug = environment("QCG_DEBUG"); !debug.empty()) session.verbosity = std::atoi(debug.c_str());
 
-  CLI::App app{"Quantized linear layers to tuned native kernels: no Python, no Triton", "qcodegen"};
+  CLI::App app{"Compiles graphs of quantized linear layers to tuned native kernels, without Python and Triton",
+               "qcodegen"};
   app.set_version_flag("--version", std::string(kGeneratorVersion));
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_flag("--json", session.json, "one JSON document on stdout instead of text");
+  app.add_flag("--json", session.json, "print one JSON document on stdout instead of text");
   app.add_flag_callback(
-      "-q,--quiet", [&] { session.verbosity = -1; }, "errors only, and what was asked to be shown");
+      "-q,--quiet", [&] { session.verbosity = -1; }, "print errors only, and what a command was asked to show");
   app.add_flag_callback(
-      "-v,--verbose", [&] { session.verbosity = 1; }, "say each step on stderr, with its time");
-  app.add_option("--cache-dir", session.cache_dir, "where kernels and programs are kept (QCG_CACHE_DIR)");
-  app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (QCG_CXX; default: g++ or clang++ on PATH)");
+      "-v,--verbose", [&] { session.verbosity = 1; }, "print each step on stderr, with its time");
+  app.add_option("--cache-dir", session.cache_dir,
+                 "where kernels and programs are kept (default: QCG_CACHE_DIR, or ~/.cache/qcodegen)");
+  app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (default: QCG_CXX, or g++ or clang++ on PATH)");
   app.parse_complete_callback([&] {
     session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json;
   });
   for (auto* add : {add_compile_command, add_run_command, add_check_command, add_bench_command, add_explain_command,
-                    add_log_command, add_cache_command, add_list_command, add_doctor_command, add_help_command})
+                    add_inspect_command, add_log_command, add_cache_command, add_list_command, add_doctor_command,
+                    add_help_command})
     add(app, session);
 
   set_rules(app);

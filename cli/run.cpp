@@ -60,10 +60,14 @@ void add_run_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("run", "run a program on inputs from a safetensors file");
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("program", flags->program, "a program directory")->required();
-  sub->add_option("--inputs", flags->inputs, "safetensors, one tensor per graph input")->required();
-  sub->add_option("--outputs", flags->outputs, "where the outputs are written (safetensors)");
-  sub->add_option("--threads", flags->threads, "default: all this process may use")->check(CLI::Range(1, 4096));
-  sub->add_option("--repeat", flags->repeat, "run this often and report the median")->check(CLI::Range(1, 100000000));
+  sub->add_option("--inputs", flags->inputs,
+                  "a safetensors file with one tensor per input (`qcodegen inspect` shows them)")
+      ->required();
+  sub->add_option("--outputs", flags->outputs, "the safetensors file to write the outputs to");
+  sub->add_option("--threads", flags->threads, "threads to run on (default: all that this process may use)")
+      ->check(CLI::Range(1, 4096));
+  sub->add_option("--repeat", flags->repeat, "run this often and print the median time (default 1)")
+      ->check(CLI::Range(1, 100000000));
   sub->footer("Example:\n  qcodegen run mlp.qcg --inputs in.safetensors --outputs out.safetensors");
   sub->callback([&session, flags] { session.status = run_run(session, *flags); });
 }

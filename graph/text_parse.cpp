@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "graph/graph.h"
+#include "graph/op_names.h"
 #include "graph/text_scanner.h"
 
 namespace qcg {
@@ -133,7 +134,7 @@ class Parser : private TextScanner {
     }
     std::string_view op_name = take_word();
     const OpSchema* op = find_op(op_name);
-    if (!op) return fail(fmt::format("unknown op '{}'", op_name.substr(0, 80)));
+    if (!op) return fail(fmt::format("unknown op '{}'{}", op_name.substr(0, 80), similar_op(op_name)));
     QCG_TRY(args, parse_args(*op));
     for (size_t i = 0; i < outputs.size(); ++i) {
       QCG_CHECK(expect(i ? ',' : ':'));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/closest.h"
 #include "graph/passes/integer_weights.h"
 #include "graph/passes/rewrite.h"
 
@@ -24,8 +25,13 @@ const PassInfo* find_pass(std::string_view name) {
 
 Error unknown_pass(std::string_view name) {
   std::string names;
-  for (const PassInfo& pass : kPasses) names += (names.empty() ? "" : ", ") + std::string(pass.name);
-  return {ErrorCode::Usage, std::string(name), "there is no such pass", "the passes are: " + names};
+  std::vector<std::string> words;
+  for (const PassInfo& pass : kPasses) {
+    names += (names.empty() ? "" : ", ") + std::string(pass.name);
+    words.emplace_back(pass.name);
+  }
+  return {ErrorCode::Usage, std::string(name), "there is no such pass" + did_you_mean(name, words),
+          "the passes are: " + names};
 }
 
 Status check_order(const PassOptions& options) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "graph/op_names.h"
 #include "graph/read/torch_meta.h"
 #include "graph/verify.h"
 
@@ -212,7 +213,8 @@ class NativeReader {
     QCG_TRY(op_name, op_at.string());
     const OpSchema* op = find_op_by_short_name(op_name);
     if (!op)
-      return op_at.unsupported("there is no operator " + quote(op_name), "`qcodegen list ops` shows what is supported");
+      return op_at.unsupported("there is no operator " + quote(op_name) + similar_op(op_name),
+                               "`qcodegen list ops` shows what is supported");
     QCG_TRY(args, read_arguments(node, *op));
     QCG_TRY(names, read_output_names(node));
     Node made;

@@ -1,6 +1,7 @@
 #include "graph/read/read_graph.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "graph/read/in_place.h"
@@ -31,6 +32,7 @@ Source from_export(TorchExport exported, std::string format) {
   source.info.format = std::move(format);
   source.info.torch_version = std::move(exported.torch_version);
   source.info.node_count = exported.node_count;
+  source.info.modules = std::move(exported.modules);
   source.graph = std::move(exported.graph);
   source.weights = std::move(exported.weights);
   return source;
@@ -64,6 +66,25 @@ Result<Source> read_json(std::string_view text, const std::string& path) {
                             "pass it with --weights, and a graph first");
   return Error::bad_input(path, "this JSON is not a graph: it has neither graph_module nor \"format\": \"qcodegen\"",
                           kFormats);
+}
+
+bool holds_weights(const std::filesystem::path& folder) {
+  std::error_code failed;
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+    if (std::filesystem::exists(folder / name, failed)) return true;
+  return false;
+}
+
+Error folder_is_no_graph(const std::string& path) {
+  if (!holds_weights(path)) return Error::bad_input(path, "this is a folder, not a regular file", kFormats);
+  return Error::bad_input(
+      path, "this is a checkpoint (a Hugging Face folder): weights without a graph",
+      "export the graph once, then compile it with `--weights` and this folder:\n"
+      "  python3 -c \"import sys, torch, transformers\n"
+      "  model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], use_cache=False).eval()\n"
+      "  ids = torch.zeros(1, 8, dtype=torch.long)\n"
+      "  torch.export.save(torch.export.export(model, (ids,)).run_decompositions(), 'model.pt2')\" FOLDER\n"
+      "  qcodegen compile model.pt2");
 }
 
 bool looks_like_text(std::string_view text) {
@@ -129,6 +150,7 @@ uint64_t weight_bytes(const Graph& graph) {
 }  // namespace
 
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options, ReadInfo* info) {
+  if (std::error_code failed; std::filesystem::is_directory(path, failed)) return folder_is_no_graph(path);
   QCG_TRY(file, MappedFile::open(path));
   QCG_TRY(source, read_source(file, options));
   source.info.files.push_back(path);

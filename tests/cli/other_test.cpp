@@ -17,14 +17,18 @@ TEST_CASE("cache export, clear and import bring entries back") {
   TempDir dir;
   const std::string graph = source_path("examples/native/linear_w8.json"), cache = dir / "cache";
   REQUIRE(qcodegen({"compile", graph, "-o", dir / "a.qcg", "--tune=off", "--cache-dir", cache}).status == 0);
-  auto entries = [&] {
-    return qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json()["entries"].get<int>();
+  auto entries = [&] {  // that an export holds
+    int count = 0;
+    for (const auto& [kind, held] :
+         qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json()["kinds"].items())
+      if (kind != "precompiled headers") count += held["entries"].get<int>();
+    return count;
   };
   const int before = entries();
   CHECK(before > 0);
   CHECK(qcodegen({"cache", "verify", "--cache-dir", cache}).status == 0);
   const json listed = qcodegen({"cache", "ls", "--json", "--cache-dir", cache}).json();
-  REQUIRE(static_cast<int>(listed.size()) == before);
+  REQUIRE(static_cast<int>(listed.size()) >= before);
   CHECK(qcodegen({"cache", "show", listed[0]["key"], "--cache-dir", cache}).status == 0);
   REQUIRE(qcodegen({"cache", "export", dir / "all.qcache", "--cache-dir", cache}).status == 0);
   REQUIRE(qcodegen({"cache", "clear", "--cache-dir", cache}).status == 0);
@@ -72,7 +76,8 @@ TEST_CASE("every command has a help with an example, and is in man page and comp
   const Run man = qcodegen({"help", "--man"}), bash = qcodegen({"help", "--bash"});
   CHECK(man.status == 0);
   CHECK(bash.status == 0);
-  for (const std::string command : {"compile", "run", "check", "bench", "explain", "log", "cache", "list", "doctor"}) {
+  for (const std::string command :
+       {"compile", "run", "check", "bench", "explain", "inspect", "log", "cache", "list", "doctor"}) {
     INFO(command);
     const Run help = qcodegen({command, "--help"});
     CHECK(help.status == 0);
