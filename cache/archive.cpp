@@ -1,4 +1,5 @@
-// Store::export_to and import_from: entries one after the other in one file.
+// Store::export_to and import_from: entries one after the other in one file. Precompiled headers stay out: they are many
+// times the size of everything else, and are made again within seconds.
 //
 //   qcg-cache 1
 //   entry 412          length of the manifest that follows, then its files' bytes in the manifest's order
@@ -12,6 +13,7 @@
 #include <cstdlib>
 
 #include "base/output_file.h"
+#include "cache/compile.h"
 #include "cache/store_state.h"
 
 namespace qcg {
@@ -130,6 +132,7 @@ Status Store::export_to(const std::string& file) {
     uint64_t written = 0;
     int error = writer.put(kFirstLine);
     for (const auto& info : entries) {
+      if (info.title.starts_with(kPchTitle)) continue;
       Loaded loaded = state_->load(info.key, state_->entry_dir(info.key));
       if (loaded.outcome != Loaded::found) continue;  // what is damaged is not worth exporting
       const std::string manifest = print_manifest({info.key, loaded.entry->files()});

@@ -13,7 +13,7 @@ constexpr char kHeaderName[] = "qcg_pch.h";
 constexpr char kPchName[] = "qcg_pch.h.gch";
 
 Key pch_key(const Toolchain& toolchain, const CompileJob& job, KeyBuilder& builder) {
-  builder.add("precompiled header", kPchName);
+  builder.add(kPchTitle, kPchName);
   builder.add("toolchain", toolchain.fingerprint);
   builder.add_list("arguments", compile_arguments(toolchain, job));
   for (const auto* list : {&job.sources, &job.headers})

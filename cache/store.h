@@ -135,7 +135,7 @@ class Store {
   Result<GcResult> gc(uint64_t max_bytes);
   Result<VerifyResult> verify_all();
   Status clear();
-  Status export_to(const std::string& file);
+  Status export_to(const std::string& file);              // all but precompiled headers
   Result<uint64_t> import_from(const std::string& file);  // entries added; each is verified before it is published
 
   const std::string& dir() const;

@@ -1,6 +1,11 @@
 // qcodegen cache: look into, check, trim and move the kernel cache.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ctime>
+#include <map>
+
+#include "cache/compile.h"
 #include "cache/store.h"
 #include "cli/cli.h"
 #include "cli/report.h"
@@ -49,15 +54,68 @@ int show_path(const Session& session, Store& store) {
   return 0;
 }
 
+// What an entry is, by the first ingredient of its key.
+std::string kind_of(const EntryInfo& entry) {
+  const std::string word = entry.title.substr(0, entry.title.find(" = "));
+  for (const auto& [ingredient, kind] : {std::pair("kernel", "kernels"),
+                                         {kPchTitle.data(), "precompiled headers"},
+                                         {"program", "programs"},
+                                         {"packed weights", "weights"}})
+    if (word == ingredient) return kind;
+  return "other";
+}
+
+// "3 h ago", of a time in seconds since 1970.
+std::string format_age(int64_t time) {
+  const int64_t s = std::max<int64_t>(0, std::time(nullptr) - time);
+  if (s < 60) return fmt::format("{} s ago", s);
+  if (s < 3600) return fmt::format("{} min ago", s / 60);
+  return s < 2 * 86400 ? fmt::format("{} h ago", s / 3600) : fmt::format("{} days ago", s / 86400);
+}
+
 int show_stats(const Session& session, Store& store) {
   auto stats = store.stats();
   if (!stats.ok()) return fail(session, stats.error());
-  if (session.json)
-    print_json({{"entries", stats->entries}, {"bytes", stats->bytes}, {"hits", stats->hits}, {"misses", stats->misses},
-                {"corrupt", stats->corrupt}, {"path", store.dir()}});
-  else
-    show("{}\n{} entries, {} · {} hits, {} misses, {} corrupt entries removed\n", store.dir(), stats->entries,
-         format_bytes(static_cast<double>(stats->bytes)), stats->hits, stats->misses, stats->corrupt);
+  auto entries = store.list();
+  if (!entries.ok()) return fail(session, entries.error());
+  struct Kind {
+    uint64_t entries = 0, bytes = 0;
+    int64_t oldest = INT64_MAX, newest = 0;  // last uses
+  };
+  std::map<std::string, Kind> kinds;
+  for (const EntryInfo& entry : *entries) {
+    Kind& kind = kinds[kind_of(entry)];
+    ++kind.entries, kind.bytes += entry.bytes;
+    kind.oldest = std::min(kind.oldest, entry.last_used), kind.newest = std::max(kind.newest, entry.last_used);
+  }
+  const uint64_t looked_up = stats->hits + stats->misses, limit = StoreOptions{}.max_bytes;
+  const double hit_rate = looked_up ? static_cast<double>(stats->hits) / static_cast<double>(looked_up) : 0;
+  if (session.json) {
+    nlohmann::json by_kind = nlohmann::json::object();
+    for (const auto& [name, kind] : kinds)
+      by_kind[name] = {
+          {"entries", kind.entries}, {"bytes", kind.bytes}, {"oldest_use", kind.oldest}, {"newest_use", kind.newest}};
+    print_json({{"entries", stats->entries},
+                {"bytes", stats->bytes},
+                {"hits", stats->hits},
+                {"misses", stats->misses},
+                {"hit_rate", hit_rate},
+                {"corrupt", stats->corrupt},
+                {"path", store.dir()},
+                {"limit_bytes", limit},
+                {"kinds", by_kind}});
+    return 0;
+  }
+  const auto size = [](uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  show("{}\n{} entries, {} of at most {}\n", store.dir(), stats->entries, size(stats->bytes), size(limit));
+  show("{} hits, {} misses{}; {} corrupt entries removed\n", stats->hits, stats->misses,
+       looked_up ? fmt::format(" ({} hits)", format_percent(hit_rate)) : "", stats->corrupt);
+  if (kinds.empty()) return 0;
+  Table table({"kind", "entries", "size", "last use", "oldest"});
+  for (const auto& [name, kind] : kinds)
+    table.add(
+        {name, fmt::format("{}", kind.entries), size(kind.bytes), format_age(kind.newest), format_age(kind.oldest)});
+  put(table.str());
   return 0;
 }
 
@@ -65,11 +123,15 @@ int list_entries(const Session& session, Store& store) {
   auto entries = store.list();
   if (!entries.ok()) return fail(session, entries.error());
   nlohmann::json out = nlohmann::json::array();
-  Table table({"key", "size", "what"});
+  Table table({"key", "size", "last use", "what"});
   for (const EntryInfo& entry : *entries) {
-    out.push_back(
-        {{"key", entry.key.hex}, {"bytes", entry.bytes}, {"title", entry.title}, {"last_used", entry.last_used}});
-    table.add({entry.key.hex.substr(0, 12), format_bytes(static_cast<double>(entry.bytes)), entry.title});
+    out.push_back({{"key", entry.key.hex},
+                   {"bytes", entry.bytes},
+                   {"title", entry.title},
+                   {"kind", kind_of(entry)},
+                   {"last_used", entry.last_used}});
+    table.add({entry.key.hex.substr(0, 12), format_bytes(static_cast<double>(entry.bytes)), format_age(entry.last_used),
+               entry.title});
   }
   if (session.json) print_json(out);
   else put(table.str());
@@ -120,7 +182,7 @@ int collect_garbage(const Session& session, Store& store, const std::string& siz
 }  // namespace
 
 void add_cache_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("cache", "the kernel cache: path, stats, ls, show, verify, gc, clear, export, import");
+  auto* sub = app.add_subcommand("cache", "look into the cache of kernels and programs, check, trim and move it");
   sub->require_subcommand(1);
   auto flags = std::make_shared<CacheFlags>();
   auto add = [&](const char* name, const char* help, std::function<int(Store&)> work) {
@@ -128,21 +190,23 @@ void add_cache_command(CLI::App& app, Session& session) {
     command->callback([&session, flags, work] { session.status = with_store(session, work); });
     return command;
   };
-  add("path", "where it is", [&session](Store& s) { return show_path(session, s); });
-  add("stats", "entries, bytes, hits, misses", [&session](Store& s) { return show_stats(session, s); });
-  add("ls", "entries, most recently used first", [&session](Store& s) { return list_entries(session, s); });
-  add("show", "one entry and what was hashed",
+  add("path", "print where it is", [&session](Store& s) { return show_path(session, s); });
+  add("stats", "print what it holds by kind, its hits and misses, its limit",
+      [&session](Store& s) { return show_stats(session, s); });
+  add("ls", "print its entries, the most recently used first",
+      [&session](Store& s) { return list_entries(session, s); });
+  add("show", "print an entry's files and what was hashed",
       [&session, flags](Store& s) { return show_entry(session, s, flags->key); })
       ->add_option("key", flags->key, "the key or its beginning")
       ->required();
-  add("verify", "check every byte, remove what is corrupt",
+  add("verify", "check every byte, and remove corrupt entries",
       [&session](Store& s) { return verify_entries(session, s); });
-  add("gc", "remove the least recently used",
+  add("gc", "remove the least recently used entries",
       [&session, flags](Store& s) { return collect_garbage(session, s, flags->max_size); })
       ->add_option("--max-size", flags->max_size, "keep at most this much: 500M, 4G")
       ->capture_default_str();
-  add("clear", "remove everything", [&session](Store& s) { return report(session, s.clear(), "cleared"); });
-  add("export", "all entries into one file",
+  add("clear", "remove all entries", [&session](Store& s) { return report(session, s.clear(), "cleared"); });
+  add("export", "write all entries but precompiled headers into one file",
       [&session, flags](Store& s) { return report(session, s.export_to(flags->file), "exported"); })
       ->add_option("file", flags->file, "the file to write")
       ->required();
