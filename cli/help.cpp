@@ -160,7 +160,7 @@ _qcodegen() {{
 {}  esac
   COMPREPLY=($(compgen -W "$words" -- "$begin$cur"))
   COMPREPLY=("${{COMPREPLY[@]#"$begin"}}")
-  [[ $cur == -* || ${{#COMPREPLY[@]}} -gt 0 && -n $cur ]] || COMPREPLY+=($(compgen -f -- "$cur"))
+  [[ $cur == -* || ${{#COMPREPLY[@]}} -gt 0 && -n $begin$cur ]] || COMPREPLY+=($(compgen -f -- "$cur"))
 }}
 complete -o filenames -F _qcodegen qcodegen
 )",

@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "cache/file_system.h"
 #include "cache/sha256.h"
+#include "graph/read/read_graph.h"
 #include "graph/read/safetensors.h"
 #include "runtime/piece_digests.h"
 
@@ -43,6 +44,7 @@ Result<InputFile> read_file(const std::string& role, const std::string& path) {
 
 Result<InputFiles> InputFiles::read(const CompileOptions& options) {
   InputFiles out;
+  QCG_CHECK(refuse_folder(options.input));
   QCG_TRY(graph, read_file("graph", options.input));
   out.files_.push_back(std::move(graph));
   for (const std::string& weights : options.weights) {

@@ -75,18 +75,6 @@ bool holds_weights(const std::filesystem::path& folder) {
   return false;
 }
 
-Error folder_is_no_graph(const std::string& path) {
-  if (!holds_weights(path)) return Error::bad_input(path, "this is a folder, not a regular file", kFormats);
-  return Error::bad_input(
-      path, "this is a checkpoint (a Hugging Face folder): weights without a graph",
-      "export the graph once, then compile it with `--weights` and this folder:\n"
-      "  python3 -c \"import sys, torch, transformers\n"
-      "  model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], use_cache=False).eval()\n"
-      "  ids = torch.zeros(1, 8, dtype=torch.long)\n"
-      "  torch.export.save(torch.export.export(model, (ids,)).run_decompositions(), 'model.pt2')\" FOLDER\n"
-      "  qcodegen compile model.pt2");
-}
-
 bool looks_like_text(std::string_view text) {
   for (std::string_view word : {"graph", "symbol", "param"})
     if (text.starts_with(word)) return true;
@@ -149,8 +137,21 @@ uint64_t weight_bytes(const Graph& graph) {
 
 }  // namespace
 
+Status refuse_folder(const std::string& path) {
+  if (std::error_code failed; !std::filesystem::is_directory(path, failed)) return {};
+  if (!holds_weights(path)) return Error::bad_input(path, "this is a folder, not a regular file", kFormats);
+  return Error::bad_input(
+      path, "this is a checkpoint (a Hugging Face folder): weights without a graph",
+      "export the graph once, then compile it with `--weights` and this folder:\n"
+      "  python3 -c \"import sys, torch, transformers\n"
+      "  model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], use_cache=False).eval()\n"
+      "  ids = torch.zeros(1, 8, dtype=torch.long)\n"
+      "  torch.export.save(torch.export.export(model, (ids,)).run_decompositions(), 'model.pt2')\" FOLDER\n"
+      "  qcodegen compile model.pt2");
+}
+
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options, ReadInfo* info) {
-  if (std::error_code failed; std::filesystem::is_directory(path, failed)) return folder_is_no_graph(path);
+  QCG_CHECK(refuse_folder(path));
   QCG_TRY(file, MappedFile::open(path));
   QCG_TRY(source, read_source(file, options));
   source.info.files.push_back(path);

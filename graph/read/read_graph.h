@@ -42,6 +42,9 @@ struct ReadInfo {
   std::vector<std::string> warnings;  // what neither said, and was assumed
 };
 
+// Error BadInput where the path is a folder: the remedy for one that holds a checkpoint is to export its graph.
+Status refuse_folder(const std::string& path);
+
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options = {}, ReadInfo* info = nullptr);
 
 }  // namespace qcg
