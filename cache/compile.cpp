@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -149,6 +150,9 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
     if (job.language == Language::cuda) result.cuda = parse_cuda_usage(result.log);
   }
   (void)fs.remove_tree(folder);
+  if (result.exit_status != 0 && result.log.find(std::strerror(ENOSPC)) != std::string::npos)
+    return Error::io(folder, "the compiler or its linker has no space left here",
+                     "free some space, or set TMPDIR to a folder that has more");
   return result;
 }
 

@@ -219,41 +219,48 @@ Result<std::optional<Entry>> Store::find(const Key& key) {
 
 Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump) {
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
-  State& s = *state_;
-  if (!s.usable || s.read_only)
+  if (!state_->usable || state_->read_only)
     return Error::io(dir(), "the cache keeps nothing new: it is read-only or switched off",
                      "choose another with QCG_CACHE_DIR");
-  FileSystem& fs = *s.fs;
-  QCG_TRY(scratch, ScratchDir::create(s.temp_dir(), &fs));
+  auto entry = state_->publish(key, files, key_dump);
+  // Once: a full disk fails each of a hundred kernels.
+  if (!entry.ok() && entry.error().code == ErrorCode::Io && !state_->said_unkept.exchange(true))
+    state_->warn("not everything is kept in the cache: " + entry.error().to_string());
+  return entry;
+}
+
+Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump) {
+  FileSystem& fs = *this->fs;
+  QCG_TRY(scratch, ScratchDir::create(temp_dir(), &fs));
   const std::string stage = scratch.path() + "/entry";
   QCG_CHECK(stage_entry(fs, stage, key, files, key_dump));
 
   // Read back before anybody else can see it: what is put in place is known to be whole, and is what is returned.
-  Loaded staged = s.load(key, stage);
+  Loaded staged = load(key, stage);
   if (staged.outcome != Loaded::found)
     return Error::io(stage, "reads back otherwise than written", "check the file system");
 
-  const std::string bucket = s.bucket_dir(key), path = s.entry_dir(key);
-  if (fs.mkdir(bucket, s.options.shared ? 0770 : 0700) == 0) {
-    if (int error = fs.sync_dir(s.root)) return io_error(s.root, "cannot be synced", error);
+  const std::string bucket = bucket_dir(key), path = entry_dir(key);
+  if (fs.mkdir(bucket, options.shared ? 0770 : 0700) == 0) {
+    if (int error = fs.sync_dir(root)) return io_error(root, "cannot be synced", error);
   } else if (errno != EEXIST) {
     return io_error(bucket, "cannot be made", errno);
   }
-  QCG_CHECK(s.check_bucket(bucket));
+  QCG_CHECK(check_bucket(bucket));
   for (int attempt = 0; attempt < 8; ++attempt) {
     if (fs.rename(stage, path) == 0) {
-      if (int error = fs.sync_dir(bucket)) s.warn(io_error(bucket, "cannot be synced", error).to_string());
-      s.enforce_limit(s.describe(key).bytes);
+      if (int error = fs.sync_dir(bucket)) warn(io_error(bucket, "cannot be synced", error).to_string());
+      enforce_limit(describe(key).bytes);
       staged.entry->dir_ = path;
       return std::move(*staged.entry);
     }
     if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
       return io_error(path, "cannot be put in place", errno);
     // Somebody was first: theirs is as good as ours, if it is whole.
-    Loaded existing = s.load(key, path);
+    Loaded existing = load(key, path);
     if (existing.outcome == Loaded::found) return std::move(*existing.entry);
     if (existing.outcome == Loaded::failed) return Error::io(path, existing.reason, "check the file system");
-    if (existing.outcome == Loaded::corrupt) QCG_CHECK(s.remove_entry(key));
+    if (existing.outcome == Loaded::corrupt) QCG_CHECK(remove_entry(key));
   }
   return Error::io(path, "others keep replacing this entry by damaged ones",
                    "check the file system and who uses this cache");

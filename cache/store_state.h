@@ -6,6 +6,7 @@
 //   if (got.outcome == Loaded::corrupt) state.remove_entry(key);
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -48,6 +49,7 @@ struct Store::State {
   std::mutex mutex;
   std::vector<std::string> warnings;
   uint64_t new_hits = 0, new_misses = 0, new_corrupt = 0;  // not yet in the counters file
+  std::atomic<bool> said_unkept{false};
   std::optional<uint64_t> bytes_estimate;                  // of the whole store, for the size limit
 
   std::mutex title_mutex;
@@ -61,6 +63,7 @@ struct Store::State {
   Status check_bucket(const std::string& path);
   Loaded load(const Key& key, const std::string& path);
   Status remove_entry(const Key& key);
+  Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump);
   Result<std::vector<EntryInfo>> scan();
   EntryInfo describe(const Key& key);
   std::string read_key_dump(const Key& key);  // unverified, to explain with

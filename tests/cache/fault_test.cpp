@@ -314,3 +314,15 @@ TEST_CASE("a directory of another user is not entered, unless all are trusted") 
   CHECK(real_file_system().remove_tree(tree, {.any_owner = true}) == 0);
   CHECK(!files::exists(tree));
 }
+
+TEST_CASE("a cache without room says so, once") {
+  TestDir dir(TestDir::in_memory);
+  FileSystem full([](FileOp op, const std::string&) { return op == FileOp::write ? ENOSPC : 0; });
+  Store store = open_store(dir.path(), &full);
+  for (int number = 0; number < 3; ++number)
+    CHECK(!store.publish(key_of(number), files_of(number), dump_of(number)).ok());
+  const auto warnings = store.take_warnings();
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("No space left on device") != std::string::npos);
+  CHECK(warnings[0].find("qcodegen cache gc") != std::string::npos);
+}
