@@ -18,6 +18,7 @@
 
 #include "cache/sha256.h"
 #include "codegen/origin.h"
+#include "codegen/reach.h"
 #include "codegen/staging.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
@@ -254,6 +255,21 @@ json kernel_json(const LinkedKernel& kernel) {
   return out;
 }
 
+json reach_json(const Reach& reach) {
+  auto number = [](const Reach::Number& n) -> json {
+    if (n.kind == Reach::Number::constant) return n.value;
+    return n.kind == Reach::Number::stride ? "s" : fmt::format("p{}", n.value);
+  };
+  json axes = json::array();
+  for (const Reach::Axis& axis : reach.axes) {
+    json& to = axes.emplace_back(json::array({number(axis.extent)}));
+    if (axis.stride) to.push_back(number(*axis.stride));
+  }
+  json out = {{"item", reach.item}, {"axes", std::move(axes)}};
+  if (reach.writes) out["writes"] = true;
+  return out;
+}
+
 // The buffer and the numbers come after what all kernels of the step read.
 void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map<size_t, LinkedVendor>& vendors,
                           json& out) {
@@ -263,7 +279,9 @@ void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map
         std::any_of(step.args.begin(), step.args.end(),
                     [&, at = plan.constants[constant].buffer](const PlanArg& arg) { return arg.buffer == at; });
     if (reads && plan.constants[constant].problem == step.problem) {
-      out["args"].push_back({{"buffer", buffer}, {"offset", 0}, {"stride", 0}});
+      Reach all;
+      all.axes.push_back({{Reach::Number::constant, vendor.bytes}, std::nullopt});
+      out["args"].push_back({{"buffer", buffer}, {"offset", 0}, {"stride", 0}, {"reach", reach_json(all)}});
       for (int64_t param : vendor.params) out["params"].push_back(param);
     }
     ++buffer;
@@ -274,10 +292,14 @@ json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedK
   json out = {{"name", step.name}, {"kernels", json::array()}, {"args", json::array()}, {"params", json::array()}};
   for (const LinkedKernel& kernel : kernels)
     if (kernel.problem == step.problem) out["kernels"].push_back(kernel_json(kernel));
-  for (const PlanArg& arg : step.args)
+  const std::vector<Reach> reaches = reaches_of(plan, step);
+  for (size_t i = 0; i < step.args.size(); ++i) {
+    const PlanArg& arg = step.args[i];
     out["args"].push_back({{"buffer", arg.buffer},
                            {"offset", size_json(arg.offset_bytes, plan.symbols)},
-                           {"stride", arg.stride ? size_json(*arg.stride, plan.symbols) : json(nullptr)}});
+                           {"stride", arg.stride ? size_json(*arg.stride, plan.symbols) : json(nullptr)},
+                           {"reach", reach_json(reaches[i])}});
+  }
   for (const Dim& dim : step.params) out["params"].push_back(size_json(dim, plan.symbols));
   return out;
 }

@@ -63,6 +63,14 @@ Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<
   return t;
 }
 
+// From one row of the caller's tensor to the next, where it is dense.
+int64_t row_elements(const ProgramManifest& manifest, const ProgramManifest::Arg& arg,
+                     std::span<const int64_t> values) {
+  const auto& buffer = manifest.buffers[static_cast<size_t>(arg.buffer)];
+  const auto& tensors = buffer.kind == BufferKind::input ? manifest.inputs : manifest.outputs;
+  return tensors[static_cast<size_t>(buffer.index)].shape[1].evaluate(values).value_or(0);
+}
+
 // A kernel can walk it in place: rows of consecutive elements, any distance apart.
 bool has_plain_rows(const TensorView& view) {
   if (view.shape.size() != 2) return false;
@@ -206,6 +214,9 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       const int64_t bytes = buffer_bytes_[static_cast<size_t>(arg.buffer)];
       // An empty buffer has no columns to point at: of no rows, each slice is where the buffer is.
       if (!offset || !stride || *offset < 0 || (*offset > bytes && bytes > 0)) return impossible_size(where + ".args");
+      if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
+                                  bytes == 0 ? 0 : *offset, bytes))
+        return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");
       bound.offsets.push_back(bytes == 0 ? 0 : *offset);
       bound.args.push_back({nullptr, *stride});
     }

@@ -1,6 +1,7 @@
 #include "runtime/program_manifest.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "runtime/abi.h"
@@ -113,6 +114,8 @@ class Reader {
   void read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file);
   ProgramManifest::Tensor tensor(const Json& value, const std::string& path);
   ProgramManifest::Buffer buffer(const Json& value, const std::string& path, size_t steps);
+  Reach reach(const Json& value, const std::string& path);
+  Reach::Number reach_number(const Json& value, const std::string& path);
   ProgramManifest::Arg arg(const Json& value, const std::string& path);
   ProgramManifest::Launch launch(const Json& value, const std::string& path);
   ProgramManifest::Step step(const Json& value, const std::string& path);
@@ -219,12 +222,39 @@ ProgramManifest::Buffer Reader::buffer(const Json& value, const std::string& pat
   return b;
 }
 
+Reach::Number Reader::reach_number(const Json& value, const std::string& path) {
+  if (value.is_number_integer()) return {Reach::Number::constant, integer(value, path, 0, INT64_MAX)};
+  const std::string name = text(value, path);
+  if (name == "s") return {Reach::Number::stride, 0};
+  int64_t index = -1;
+  const char* end = name.data() + name.size();
+  const bool good = name.starts_with("p") && std::from_chars(name.data() + 1, end, index).ptr == end && index >= 0;
+  check(good, path, "is not a size, \"s\" or \"p\" and the number of a param");
+  return {Reach::Number::param, index};  // check_step knows how many there are
+}
+
+Reach Reader::reach(const Json& value, const std::string& path) {
+  Reach out;
+  out.item = integer(field(value, "item"), path + ".item", 1, 16);
+  out.writes = field(value, "writes") == Json(true);
+  each(field(value, "axes"), path + ".axes", [&](const Json& axis, const std::string& at) {
+    if (!check(axis.is_array() && (axis.size() == 1 || axis.size() == 2), at, "is not [extent] or [extent, stride]"))
+      return;
+    Reach::Axis& to = out.axes.emplace_back();
+    to.extent = reach_number(axis[0], at + "[0]");
+    if (axis.size() == 2) to.stride = reach_number(axis[1], at + "[1]");
+  });
+  check(out.axes.size() <= kMaxAxes, path + ".axes", "has more than 16 axes");
+  return out;
+}
+
 ProgramManifest::Arg Reader::arg(const Json& value, const std::string& path) {
   ProgramManifest::Arg a;
   a.buffer = index(field(value, "buffer"), path + ".buffer", out_.buffers.size());
   a.offset = size(field(value, "offset"), path + ".offset");
   const Json& stride = field(value, "stride");
   if (!stride.is_null()) a.stride = size(stride, path + ".stride");
+  if (const Json& r = field(value, "reach"); !r.is_null()) a.reach = reach(r, path + ".reach");
   return a;
 }
 
@@ -281,6 +311,14 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
   for (size_t i = 0; i < step.args.size(); ++i) {
     const std::string at = path + ".args[" + std::to_string(i) + "]";
     const auto& b = out_.buffers[static_cast<size_t>(step.args[i].buffer)];
+    auto there = [&](const Reach::Number& n) {
+      return n.kind != Reach::Number::param || n.value < std::ssize(step.params);
+    };
+    if (step.args[i].reach)
+      for (const Reach::Axis& axis : step.args[i].reach->axes)
+        check(there(axis.extent) && (!axis.stride || there(*axis.stride)), at + ".reach", "names no param of the step");
+    if (step.args[i].reach && step.args[i].reach->writes)
+      check(b.kind == Kind::output || b.kind == Kind::temp, at, "is written to, and is an input or weights");
     if (b.kind == Kind::temp)
       check(b.first <= number && number <= b.last, at, "is a temporary that is not alive in this step");
     if (step.args[i].stride) {

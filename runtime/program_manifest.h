@@ -16,6 +16,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "runtime/reach.h"
 
 namespace qcg {
 
@@ -59,6 +60,7 @@ struct ProgramManifest {
     int buffer = 0;
     SizeExpr offset;                 // bytes
     std::optional<SizeExpr> stride;  // elements; nullopt: the row stride of the caller's tensor
+    std::optional<Reach> reach;      // nullopt: not said, as before programs said it
   };
   // The grid of a kernel on a device: (ceil(params[0] / rows), column_tiles) blocks.
   struct Launch {
