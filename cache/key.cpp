@@ -20,6 +20,11 @@ std::string shown(std::string_view value) {
   return "sha256 " + sha256_hex(value) + ", " + std::to_string(value.size()) + " bytes";
 }
 
+// Digests say nothing to people.
+bool is_digest(std::string_view value) {
+  return value.starts_with("sha256 ") || value.starts_with("file sha256 ") || is_sha256_hex(value);
+}
+
 struct DumpLine {
   std::string name;
   std::string value;
@@ -87,7 +92,9 @@ std::vector<std::string> explain_difference(std::string_view now, std::string_vi
       out.push_back(line.name + ": " + line.value + " is new");
       continue;
     }
-    if (found->second != line.value) out.push_back(line.name + ": " + line.value + " was " + found->second);
+    if (found->second != line.value)
+      out.push_back(is_digest(line.value) ? line.name + " is not the same"
+                                          : line.name + ": " + line.value + " was " + found->second);
     before_values.erase(found);
   }
   for (const auto& [name, value] : before_values) out.push_back(name + ": " + value + " is gone");

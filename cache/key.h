@@ -42,7 +42,7 @@ class KeyBuilder {
 };
 
 // What differs between two dumps, one sentence per ingredient, in the order of the first: `flags[2]: -O3 was -O2`.
-// `now` is the key that was looked for, `before` the entry that was there. Empty if they are the same.
+// `now` was looked for, `before` is the entry that was there. Empty if they are equal; a digest `is not the same`.
 std::vector<std::string> explain_difference(std::string_view now, std::string_view before);
 
 }  // namespace qcg

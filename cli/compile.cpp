@@ -134,7 +134,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   auto options = flags.resolve(session);
   if (!options.ok()) return fail(session, options.error());
   if (options->output.empty()) options->output = default_output(options->input);
-  options->explain_misses = flags.explain;
+  options->explain_misses = flags.explain || session.verbosity > 0;
   ProgressLine progress(session);
   options->on_step = [&](std::string_view text) { progress.show(text); };
   if (options->emit != Emit::none) {

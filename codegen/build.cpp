@@ -84,12 +84,6 @@ std::string first_error(const CompileResult& result, const Toolchain& cxx, const
   return line.empty() ? fmt::format("the compiler exited with status {}", result.exit_status) : line;
 }
 
-// Hashes say nothing to people, and would list kernels one by one that were built for the same reason.
-std::string without_hashes(const std::string& reason) {
-  const size_t at = reason.find(": sha256 ");
-  return at == std::string::npos ? reason : reason.substr(0, at) + " is not the same";
-}
-
 }  // namespace
 
 Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options) {
@@ -146,8 +140,7 @@ Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const s
     }
     jobs.push_back(std::move(job));
     if (explain_misses_)
-      if (const auto reasons = store_.explain_miss(dumps[i]); !reasons.empty())
-        ++counters_.misses[without_hashes(reasons[0])];
+      if (const auto reasons = store_.explain_miss(dumps[i]); !reasons.empty()) ++counters_.misses[reasons[0]];
   }
   QCG_TRY(results, compile_all(cxx_, jobs, limits_));
   for (size_t r = 0; r < results.size(); ++r) {

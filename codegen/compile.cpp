@@ -73,6 +73,7 @@ class Compiler {
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
+    const std::vector<std::string> changed = options_.explain_misses ? memory.why_missed() : std::vector<std::string>();
     const CompileLimits limits{.timeout_s = options_.compiler_s, .jobs = options_.jobs, .cancel = options_.cancel};
     KernelBuilder builder(cxx, store, limits, options_.explain_misses);
     QCG_TRY(pins, Pins::read(options_.pin));
@@ -102,6 +103,7 @@ class Compiler {
     if (merges_timed_ && late == 0) memory.remember(writer.directory(), report_);  // else the next compile tries again
     QCG_CHECK(writer.publish());
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
+    for (const std::string& what : changed) report_.notes.push_back("compiled anew: " + what);
     report_.wall_s = now_s() - start;
     return std::move(report_);
   }

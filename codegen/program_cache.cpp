@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cache/key.h"
 #include "cache/sha256.h"
@@ -22,16 +24,27 @@ using nlohmann::json;
 
 namespace {
 
+constexpr std::string_view kTuneModes[] = {"off", "fast", "full"};
+
 std::string options_text(const CompileOptions& options, int threads) {
   std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={}",
-                                options.target, static_cast<int>(options.tune), options.extern_auto, options.rounded,
-                                threads, fmt::join(options.m_list, ","), options.passes.emulate_precision_casts,
-                                int4_packing_name(options.int4_packing));
+                                options.target, kTuneModes[static_cast<size_t>(options.tune)], options.extern_auto,
+                                options.rounded, threads, fmt::join(options.m_list, ","),
+                                options.passes.emulate_precision_casts, int4_packing_name(options.int4_packing));
   out += fmt::format(" passes=[{}] disabled=[{}]", fmt::join(options.passes.order, ","),
                      fmt::join(options.passes.disabled, ","));
   for_each_gate(options.passes.gates,
                 [&](const char* name, int64_t value) { out += fmt::format(" {}={}", name, value); });
   return out;
+}
+
+// An ingredient of its own for each: a miss then names the option that changed.
+void add_options(KeyBuilder& key, const std::string& text) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const size_t equals = std::min(word.find('='), word.size());
+    key.add("option " + word.substr(0, equals), word.substr(std::min(equals + 1, word.size())));
+  }
 }
 
 constexpr const char* kWeightsFile = "weights.bin";
@@ -214,11 +227,11 @@ bool is_intact(const std::string& path) {
 Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const InputFiles& inputs, int threads,
                                         const Toolchain& cxx, Store& store) {
   ProgramCache out(store, options.cache_max_bytes);
-  if (options.cache_dir.empty() || !options.reuse_programs) return out;
+  if (options.cache_dir.empty() || !(options.reuse_programs || options.explain_misses)) return out;
   KeyBuilder key;
   key.add("program", "whole compile");
   for (const InputFile& file : inputs.files()) key.add(file.role, file.identity);
-  key.add("options", options_text(options, threads));
+  add_options(key, options_text(options, threads));
   // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
   QCG_CHECK(key.add_file("generator", "/proc/self/exe"));
   if (options.extern_auto) {
@@ -230,8 +243,12 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const Inp
   key.add("machine", this_machine().fingerprint);
   out.key_ = key.finish();
   out.dump_ = key.dump();
-  out.enabled_ = true;
+  out.enabled_ = options.reuse_programs;
   return out;
+}
+
+std::vector<std::string> ProgramCache::why_missed() const {
+  return dump_.empty() ? std::vector<std::string>() : store_->explain_miss(dump_);
 }
 
 bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& report) {

@@ -27,6 +27,8 @@ class ProgramCache {
   // True: options.output now holds the program, with these options' own paths in origin.json, and `report` what was said of
   // it then.
   bool try_restore(const CompileOptions& options, CompileReport& report);
+  // What differs from the nearest compile that the cache knows; empty where nothing does, or no cache was asked.
+  std::vector<std::string> why_missed() const;
   // Keeps a program that nobody else can see yet. Never fails: a cache without room only costs the next compile.
   void remember(const std::string& staging, const CompileReport& report);
 

@@ -167,3 +167,24 @@ TEST_CASE("cache stats say what it holds by kind, and exports leave precompiled 
   CHECK(!after["kinds"].contains("precompiled headers"));
   CHECK(after["kinds"]["kernels"]["entries"] == before["kinds"]["kernels"]["entries"]);
 }
+
+TEST_CASE("a compile that the cache does not know names what changed") {
+  TempDir dir;
+  const std::string graph = dir / "g.json";
+  fs::copy_file(source_path("examples/native/linear_w8.json"), graph);
+  const auto notes = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"compile",    graph,    "-o",          dir / "p.qcg",
+                                    "--tune=off", "--json", "--cache-dir", dir / "cache"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Run run = qcodegen(all);
+    REQUIRE_MESSAGE(run.status == 0, run.err);
+    return run.json()["notes"].dump();
+  };
+  CHECK(has(notes({"-v"}), "compiled anew: nothing like it was built before"));
+  CHECK(!has(notes({"-v"}), "compiled anew"));  // it is known now
+  CHECK(has(notes({"-v", "--dequant=rounded"}), "compiled anew: option rounded: true was false"));
+  CHECK(has(notes({"--explain", "--threads=1", "--emulate-precision-casts"}), "compiled anew: option "));
+  CHECK(!has(notes({"--cat-max-parts=5"}), "compiled anew"));  // nobody asked
+  spit(graph, slurp(graph) + " ");
+  CHECK(has(notes({"-v"}), "compiled anew: graph is not the same"));
+}
