@@ -32,17 +32,28 @@ constexpr const char* error_code_name(ErrorCode c) {
   return "Internal";
 }
 
+// The start of a text. What quotes an input may be as long as the input; nobody reads on that far.
+inline std::string shorten(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;  // within a character of UTF-8
+  text.resize(most);
+  return text + " …";
+}
+
 struct Error {
   ErrorCode code = ErrorCode::Internal;
   std::string where;    // JSON path, file:line:column, or the name of the thing; may be empty
   std::string message;  // what is wrong
   std::string help;     // what to do about it
 
+  static constexpr size_t kMostWhere = 600, kMostMessage = 4000;  // bytes, where an input is to blame
   static Error bad_input(std::string where, std::string message, std::string help) {
-    return {ErrorCode::BadInput, std::move(where), std::move(message), std::move(help)};
+    return {ErrorCode::BadInput, shorten(std::move(where), kMostWhere), shorten(std::move(message), kMostMessage),
+            shorten(std::move(help), kMostMessage)};
   }
   static Error unsupported(std::string where, std::string message, std::string help) {
-    return {ErrorCode::Unsupported, std::move(where), std::move(message), std::move(help)};
+    return {ErrorCode::Unsupported, shorten(std::move(where), kMostWhere), shorten(std::move(message), kMostMessage),
+            shorten(std::move(help), kMostMessage)};
   }
   static Error toolchain(std::string where, std::string message, std::string help) {
     return {ErrorCode::Toolchain, std::move(where), std::move(message), std::move(help)};

@@ -55,8 +55,7 @@ Status Planner::check_symbols() const {
   for (ValueId input : graph_.inputs)
     for (const Dim& extent : graph_.value(input).shape) {
       const auto symbols = extent.symbols();
-      const bool linear = std::all_of(extent.terms().begin(), extent.terms().end(),
-                                      [](const auto& term) { return term.first.size() <= 1; });
+      const bool linear = std::ranges::all_of(extent.terms(), [](const auto& term) { return term.first.size() <= 1; });
       if (linear && symbols.size() == 1) found.insert(symbols[0]);
     }
   for (const Symbol& symbol : graph_.symbols)

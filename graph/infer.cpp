@@ -61,7 +61,9 @@ Status settle_in_place(const OpArgs& a, Types& types) {
 
 Types one(DType dtype, Shape shape) { return {ValueType{dtype, std::move(shape)}}; }
 
-std::string describe(const Value& v) { return fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)); }
+std::string describe(const Value& v) {
+  return shorten(fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)), 300);
+}
 
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w) {
   if (x == w) return {};
@@ -142,15 +144,21 @@ Error OpArgs::unsupported(std::string_view arg, std::string message, std::string
 }
 
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
+  const std::vector<std::string> names = d.symbols();
+  // Sizes are not negative, whatever a file claims; that keeps products monotonic.
+  std::vector<DimRange> ranges(names.size(), DimRange{0, INT64_MAX});
+  for (const Symbol& s : symbols) {
+    const auto it = std::lower_bound(names.begin(), names.end(), s.name);
+    if (it != names.end() && *it == s.name)
+      ranges[static_cast<size_t>(it - names.begin())] = {std::max<int64_t>(s.min, 0), std::max<int64_t>(s.max, 0)};
+  }
   DimRange sum{0, 0};
   for (const auto& [monomial, coefficient] : d.terms()) {
     DimRange term{1, 1};
     for (const std::string& name : monomial) {
-      auto it = std::find_if(symbols.begin(), symbols.end(), [&](const Symbol& s) { return s.name == name; });
-      // Sizes are not negative, whatever a file claims; that keeps products monotonic.
-      int64_t lo = it == symbols.end() ? 0 : std::max<int64_t>(it->min, 0);
-      int64_t hi = it == symbols.end() ? INT64_MAX : std::max<int64_t>(it->max, 0);
-      term = {saturate(static_cast<__int128>(term.min) * lo), saturate(static_cast<__int128>(term.max) * hi)};
+      const DimRange& own =
+          ranges[static_cast<size_t>(std::lower_bound(names.begin(), names.end(), name) - names.begin())];
+      term = {saturate(static_cast<__int128>(term.min) * own.min), saturate(static_cast<__int128>(term.max) * own.max)};
     }
     int64_t low = coefficient > 0 ? term.min : term.max;
     int64_t high = coefficient > 0 ? term.max : term.min;
@@ -249,7 +257,8 @@ Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node)
   for (const ValueType& type : types)
     for (const Dim& d : type.shape)
       if (!d.valid())
-        return args.fail(node.op->args[0].name, "the size of the result does not fit 64 bits", "use smaller tensors");
+        return args.fail(node.op->args[0].name, std::string("the size of the result ") + kInvalidSize,
+                         "use smaller tensors");
   return types;
 }
 

@@ -7,9 +7,8 @@
 namespace qcg {
 namespace {
 
-// Products of sums grow fast; no shape of a real model comes near these, hostile input would.
-constexpr size_t kMaxTerms = 256;
-constexpr size_t kMaxDegree = 32;
+constexpr size_t kMaxName = 256;   // bytes of a symbol's name
+constexpr size_t kMaxPairs = 512;  // products of two terms that a product or a division computes
 
 // Higher degree first, then by symbol names: the printing order and, as an admissible monomial order, the order in which
 // division proceeds.
@@ -18,9 +17,24 @@ bool prints_before(const Dim::Monomial& a, const Dim::Monomial& b) {
   return a < b;
 }
 
-const std::pair<const Dim::Monomial, int64_t>& leading_term(const std::map<Dim::Monomial, int64_t>& terms) {
-  return *std::min_element(terms.begin(), terms.end(),
-                           [](const auto& a, const auto& b) { return prints_before(a.first, b.first); });
+struct PrintsBefore {
+  bool operator()(const Dim::Monomial& a, const Dim::Monomial& b) const { return prints_before(a, b); }
+};
+
+// Adds to one term; false on overflow.
+template <class Terms>
+bool add_term(Terms& terms, const Dim::Monomial& monomial, int64_t coefficient) {
+  auto [it, fresh] = terms.try_emplace(monomial, 0);
+  if (__builtin_add_overflow(it->second, coefficient, &it->second)) return false;
+  if (it->second == 0) terms.erase(it);
+  return true;
+}
+
+Dim::Monomial multiply_monomials(const Dim::Monomial& a, const Dim::Monomial& b) {
+  Dim::Monomial out;
+  out.reserve(a.size() + b.size());
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(out));
+  return out;
 }
 
 // a / b for sorted symbol lists; nullopt when b is not contained in a.
@@ -36,25 +50,32 @@ bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) |
 
 }  // namespace
 
-Dim::Dim(int64_t constant) {
-  if (constant != 0) terms_[{}] = constant;
-}
-
-Dim Dim::symbol(std::string name) {
+Dim Dim::of(Terms terms) {
+  if (terms.size() > kMaxTerms) return invalid();
+  const bool number = terms.empty() || (terms.size() == 1 && terms.begin()->first.empty());
+  if (number) return terms.empty() ? Dim() : Dim(terms.begin()->second);
   Dim d;
-  d.terms_[{std::move(name)}] = 1;
+  d.terms_ = std::make_shared<const Terms>(std::move(terms));
   return d;
 }
 
-bool Dim::is_constant() const {
-  return valid_ && (terms_.empty() || (terms_.size() == 1 && terms_.begin()->first.empty()));
+Dim Dim::invalid() {
+  Dim d;
+  d.valid_ = false;
+  return d;
 }
 
-int64_t Dim::constant() const { return terms_.empty() ? 0 : terms_.begin()->second; }
+Dim Dim::symbol(std::string name) { return of({{{std::move(name)}, 1}}); }
+
+Dim::Terms Dim::terms() const {
+  if (terms_) return *terms_;
+  return constant_ == 0 ? Terms() : Terms{{{}, constant_}};
+}
 
 std::vector<std::string> Dim::symbols() const {
   std::vector<std::string> names;
-  for (const auto& [monomial, coefficient] : terms_) names.insert(names.end(), monomial.begin(), monomial.end());
+  if (!terms_) return names;
+  for (const auto& [monomial, coefficient] : *terms_) names.insert(names.end(), monomial.begin(), monomial.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -62,8 +83,9 @@ std::vector<std::string> Dim::symbols() const {
 
 std::optional<int64_t> Dim::evaluate(const SymbolValues& values) const {
   if (!valid_) return std::nullopt;
+  if (!terms_) return constant_;
   int64_t sum = 0;
-  for (const auto& [monomial, coefficient] : terms_) {
+  for (const auto& [monomial, coefficient] : *terms_) {
     int64_t term = coefficient;
     for (const auto& name : monomial) {
       auto it = values.find(name);
@@ -75,61 +97,81 @@ std::optional<int64_t> Dim::evaluate(const SymbolValues& values) const {
 }
 
 std::optional<Dim> Dim::divide_exactly(const Dim& divisor) const {
-  if (!valid_ || !divisor.valid_ || divisor.terms_.empty()) return std::nullopt;
-  const auto& lead = leading_term(divisor.terms_);
-  Dim quotient;
-  Dim rest = *this;
-  for (size_t step = 0; !rest.terms_.empty(); ++step) {
-    if (step == kMaxTerms) return std::nullopt;
-    const auto& term = leading_term(rest.terms_);
-    auto monomial = divide_monomial(term.first, lead.first);
-    bool overflows = lead.second == -1 && term.second == std::numeric_limits<int64_t>::min();
+  if (!valid_ || !divisor.valid_ || divisor.is_constant(0)) return std::nullopt;
+  const Terms by = divisor.terms(), own = terms();
+  const auto& lead = *std::min_element(by.begin(), by.end(),
+                                       [](const auto& a, const auto& b) { return prints_before(a.first, b.first); });
+  std::map<Monomial, int64_t, PrintsBefore> rest(own.begin(), own.end());
+  Terms quotient;
+  for (size_t pairs = 0; !rest.empty(); pairs += by.size()) {
+    if (pairs > kMaxPairs) return std::nullopt;
+    const auto term = *rest.begin();
+    const auto monomial = divide_monomial(term.first, lead.first);
+    const bool overflows = lead.second == -1 && term.second == std::numeric_limits<int64_t>::min();
     if (!monomial || overflows || term.second % lead.second != 0) return std::nullopt;
-    Dim part;
-    part.terms_[*monomial] = term.second / lead.second;
-    quotient = quotient + part;
-    rest = rest - part * divisor;
-    if (!rest.valid_ || !quotient.valid_) return std::nullopt;
+    const int64_t part = term.second / lead.second;
+    if (!add_term(quotient, *monomial, part)) return std::nullopt;
+    for (const auto& [factor, coefficient] : by) {
+      int64_t taken;
+      if (__builtin_mul_overflow(part, coefficient, &taken) || __builtin_sub_overflow(0, taken, &taken) ||
+          !add_term(rest, multiply_monomials(*monomial, factor), taken))
+        return std::nullopt;
+    }
   }
-  return quotient;
+  return of(std::move(quotient));
+}
+
+bool operator==(const Dim& a, const Dim& b) {
+  if (a.valid_ != b.valid_ || a.constant_ != b.constant_ || !a.terms_ != !b.terms_) return false;
+  return a.terms_ == b.terms_ || *a.terms_ == *b.terms_;
+}
+
+Dim Dim::sum(const std::vector<Dim>& dims) {
+  int64_t number = 0;
+  Terms terms;
+  for (const Dim& d : dims) {
+    if (!d.valid_ || __builtin_add_overflow(number, d.constant_, &number)) return invalid();
+    if (!d.terms_) continue;
+    for (const auto& [monomial, coefficient] : *d.terms_)
+      if (!add_term(terms, monomial, coefficient)) return invalid();
+    if (terms.size() > 2 * kMaxTerms) return invalid();
+  }
+  if (number != 0 && !add_term(terms, {}, number)) return invalid();
+  return of(std::move(terms));
 }
 
 Dim operator+(const Dim& a, const Dim& b) {
-  Dim sum = a;
-  sum.valid_ = a.valid_ && b.valid_;
-  for (const auto& [monomial, coefficient] : b.terms_) {
-    int64_t& c = sum.terms_[monomial];
-    if (__builtin_add_overflow(c, coefficient, &c)) sum.valid_ = false;
-    if (c == 0) sum.terms_.erase(monomial);
-  }
-  if (sum.terms_.size() > kMaxTerms) sum.valid_ = false;
-  return sum;
+  if (b.is_constant(0)) return a;
+  return Dim::sum({a, b});
 }
 
 Dim operator-(const Dim& a, const Dim& b) { return a + Dim(-1) * b; }
 
 Dim operator*(const Dim& a, const Dim& b) {
-  Dim out;
-  out.valid_ = a.valid_ && b.valid_;
-  for (const auto& [ma, ca] : a.terms_) {
-    for (const auto& [mb, cb] : b.terms_) {
-      if (!out.valid_) return out;
-      Dim::Monomial monomial;
-      std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(monomial));
-      int64_t term;
-      int64_t& c = out.terms_[monomial];
-      if (__builtin_mul_overflow(ca, cb, &term) || __builtin_add_overflow(c, term, &c)) out.valid_ = false;
-      if (c == 0) out.terms_.erase(monomial);
-      if (out.terms_.size() > kMaxTerms || monomial.size() > kMaxDegree) out.valid_ = false;
-    }
+  if (!a.valid_ || !b.valid_) return Dim::invalid();
+  if (!a.terms_ && !b.terms_) {
+    int64_t number;
+    return __builtin_mul_overflow(a.constant_, b.constant_, &number) ? Dim::invalid() : Dim(number);
   }
-  return out;
+  if (a.is_constant(1)) return b;
+  if (b.is_constant(1)) return a;
+  if (a.count_terms() * b.count_terms() > kMaxPairs) return Dim::invalid();
+  const Dim::Terms number = (a.terms_ ? b : a).terms();  // read where one of them is a number
+  Dim::Terms out;
+  for (const auto& [ma, ca] : a.terms_ ? *a.terms_ : number)
+    for (const auto& [mb, cb] : b.terms_ ? *b.terms_ : number) {
+      int64_t term;
+      if (ma.size() + mb.size() > Dim::kMaxDegree || __builtin_mul_overflow(ca, cb, &term) ||
+          !add_term(out, multiply_monomials(ma, mb), term))
+        return Dim::invalid();
+    }
+  return Dim::of(std::move(out));
 }
 
 std::string Dim::str() const {
   if (!valid_) return "<overflow>";
-  if (terms_.empty()) return "0";
-  std::vector<std::pair<Monomial, int64_t>> sorted(terms_.begin(), terms_.end());
+  if (!terms_) return std::to_string(constant_);
+  std::vector<std::pair<Monomial, int64_t>> sorted(terms_->begin(), terms_->end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return prints_before(a.first, b.first); });
   std::string s;
   for (const auto& [monomial, coefficient] : sorted) {
@@ -153,22 +195,21 @@ class DimParser {
   explicit DimParser(std::string_view text) : text_(text) {}
 
   Result<Dim> parse() {
-    Dim sum;
-    bool first = true;
+    std::vector<Dim> terms;
     do {
       bool negative = take('-');
-      if (!negative && !take('+') && !first) return fail("expected + or -");
+      if (!negative && !take('+') && !terms.empty()) return fail("expected + or -");
       Dim term = 1;
       do {
         QCG_TRY(factor, parse_factor(negative));
         term = term * factor;
         negative = false;
       } while (take('*'));
-      sum = sum + term;
-      first = false;
+      terms.push_back(std::move(term));
       skip_space();
     } while (at_ < text_.size());
-    if (!sum.valid()) return fail("the size does not fit 64 bits");
+    Dim sum = Dim::sum(terms);
+    if (!sum.valid()) return fail(std::string("the size ") + kInvalidSize);
     return sum;
   }
 
@@ -179,6 +220,7 @@ class DimParser {
     size_t begin = at_;
     if (at_ < text_.size() && is_name_start(text_[at_])) {
       while (at_ < text_.size() && is_name_char(text_[at_])) ++at_;
+      if (at_ - begin > kMaxName) return fail("the symbol's name is too long");
       return Dim(negative ? -1 : 1) * Dim::symbol(std::string(text_.substr(begin, at_ - begin)));
     }
     uint64_t value = 0;
@@ -215,9 +257,16 @@ class DimParser {
 
 Result<Dim> Dim::parse(std::string_view text) { return DimParser(text).parse(); }
 
+// Numbers and symbols first, so that a sum among them is multiplied once.
 Dim product(const Shape& shape) {
-  Dim p = 1;
-  for (const Dim& d : shape) p = p * d;
+  Dim number = 1, single = 1;
+  for (const Dim& d : shape) {
+    if (d.is_constant()) number = number * d;
+    else if (d.count_terms() == 1) single = single * d;
+  }
+  Dim p = number * single;
+  for (const Dim& d : shape)
+    if (d.count_terms() > 1) p = p * d;
   return p;
 }
 

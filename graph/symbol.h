@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,21 +29,30 @@ struct Symbol {
 using SymbolValues = std::map<std::string, int64_t, std::less<>>;
 
 // A polynomial with integer coefficients in normal form: equal values of Dim are equal polynomials.
-// Arithmetic saturates to an invalid Dim on int64 overflow: check valid() after building from hostile input.
+// Arithmetic saturates to an invalid Dim where a number overflows int64, a polynomial has more than kMaxTerms terms or a
+// term more than kMaxDegree factors: check valid() after building from hostile input.
+// The terms are shared: the values of a graph repeat a few sizes, and a copy of a long one costs no more than of a number.
 class Dim {
  public:
   using Monomial = std::vector<std::string>;  // sorted symbol names, repeated for powers; empty for the constant term
+  using Terms = std::map<Monomial, int64_t>;  // no zero coefficients
+
+  // Products of sums grow fast; no shape of a real model comes near these, hostile input would.
+  static constexpr size_t kMaxTerms = 128;
+  static constexpr size_t kMaxDegree = 16;
 
   Dim() = default;  // 0
-  Dim(int64_t constant);  // NOLINT: a size is a size
+  Dim(int64_t constant) : constant_(constant) {}  // NOLINT: a size is a size
   static Dim symbol(std::string name);
+  static Dim sum(const std::vector<Dim>& dims);  // in one go: adding one by one copies the terms each time
 
-  bool is_constant() const;
+  bool is_constant() const { return valid_ && !terms_; }
   bool valid() const { return valid_; }
-  int64_t constant() const;                 // precondition: is_constant()
-  bool is_constant(int64_t value) const { return is_constant() && constant() == value; }
-  const std::map<Monomial, int64_t>& terms() const { return terms_; }
-  std::vector<std::string> symbols() const;  // sorted, unique
+  int64_t constant() const { return constant_; }  // precondition: is_constant()
+  bool is_constant(int64_t value) const { return is_constant() && constant_ == value; }
+  Terms terms() const;
+  size_t count_terms() const { return terms_ ? terms_->size() : 1; }  // of a number one, and be it 0
+  std::vector<std::string> symbols() const;                           // sorted, unique
 
   // nullopt when a symbol is missing or the value overflows int64.
   std::optional<int64_t> evaluate(const SymbolValues& values) const;
@@ -52,15 +62,22 @@ class Dim {
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
   friend Dim operator*(const Dim& a, const Dim& b);
-  friend bool operator==(const Dim& a, const Dim& b) = default;
+  friend bool operator==(const Dim& a, const Dim& b);
 
   std::string str() const;                         // "2*s0*s1+3"
   static Result<Dim> parse(std::string_view text);  // inverse of str()
 
  private:
-  std::map<Monomial, int64_t> terms_;  // no zero coefficients
+  static Dim of(Terms terms);
+  static Dim invalid();
+
+  int64_t constant_ = 0;                // of a number
+  std::shared_ptr<const Terms> terms_;  // null: a number
   bool valid_ = true;
 };
+
+// What is wrong with a size that is not valid().
+inline constexpr const char* kInvalidSize = "does not fit 64 bits, or is a sum or product of too many symbols";
 
 using Shape = std::vector<Dim>;
 

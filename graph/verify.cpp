@@ -68,8 +68,9 @@ class Verifier {
     QCG_CHECK(check_symbols());
     QCG_CHECK(check_names());
     QCG_CHECK(check_signature());
-    for (const Value& v : graph_.values) QCG_CHECK(check_value(v));
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) QCG_CHECK(check_node_shape(id));
+    QCG_CHECK(check_budget());
+    for (const Value& v : graph_.values) QCG_CHECK(check_value(v));
     QCG_CHECK(check_order());
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) QCG_CHECK(check_node_types(id));
     return {};
@@ -119,11 +120,18 @@ class Verifier {
     return {};
   }
 
+  Status check_budget() {
+    SizeBudget budget;
+    for (const Node& node : graph_.nodes)
+      if (!budget.spend(graph_, node)) return budget.exceeded(graph_, node);
+    return {};
+  }
+
   Status check_value(const Value& v) {
     if (is_ghost(v)) return {};
     std::string where = (v.kind == ValueKind::parameter ? "@" : "%") + v.name;
     for (const Dim& d : v.shape) {
-      if (!d.valid()) return broken(4, where, "a size does not fit 64 bits");
+      if (!d.valid()) return broken(4, where, std::string("a size ") + kInvalidSize);
       if (d.is_constant() && d.constant() < 0)
         return broken(4, where, fmt::format("the size {} is negative", d.constant()));
       for (const std::string& name : d.symbols())
@@ -218,6 +226,24 @@ Status check_arguments(const Graph& graph, const Node& node) {
                     fmt::format("argument '{}' of {} is missing or of another kind; the op is {}",
                                 node.op->args[i].name, node.op->name, node.op->signature));
   return {};
+}
+
+bool SizeBudget::spend(const Graph& graph, const Node& node) {
+  left_ += kPerNode;
+  const auto read = [&](ValueId id) {
+    for (const Dim& d : graph.value(id).shape)
+      if (d.count_terms() > 1) left_ -= static_cast<int64_t>(d.count_terms());
+  };
+  for_each_input(node, read);
+  for (ValueId id : node.outputs) read(id);
+  return left_ >= 0;
+}
+
+Error SizeBudget::exceeded(const Graph& graph, const Node& node) const {
+  return broken(
+      4, place_of(graph, node),
+      fmt::format("the sizes that nodes read are sums of too many symbols: more than {} terms, and {} per node", kFree,
+                  kPerNode));
 }
 
 Status verify_node(const Graph& graph, NodeId id) { return Verifier(graph).verify_one(id); }

@@ -5,11 +5,11 @@
 //
 //   QCG_CHECK(verify_graph(graph));      // declared in graph.h
 //
-// Rules, in the order they are checked; messages begin with the rule's number ("rule 7: …"):
+// Rules, in the order they are checked (4 and 5 behind 8); messages begin with the rule's number ("rule 7: …"):
 //    1  symbols have distinct names and a range 0 <= min <= max
 //    2  value names are not empty and unique (values without a producer, left by dead code, are exempt)
 //    3  inputs are distinct values of kind input, outputs are defined values, one output name per output
-//    4  every size is a valid polynomial of declared symbols
+//    4  every size is a valid polynomial of declared symbols; those that nodes read have few terms (SizeBudget)
 //    5  a parameter's shape and dtype are its data's; sizes are not negative; bound data lies inside its storage
 //    6  nodes have an op of the table and one argument per schema argument
 //    7  arguments have the kind the schema says; tensor ids are in range; what may not be absent is not
@@ -30,5 +30,18 @@ Status check_arguments(const Graph& graph, const Node& node);
 
 // Rules 4, 6 to 8, 10 and 11 for one node and its outputs: what a reader or a pass asks about a node it has just made.
 Status verify_node(const Graph& graph, NodeId id);
+
+// Inferring the type of a node computes with the sizes that it reads, and sums of symbols cost what they are long: of a
+// hostile file of a megabyte, minutes. The sums that all nodes of a graph read share one budget, which grows with the nodes.
+class SizeBudget {
+ public:
+  // False once the nodes so far have read more terms than a graph may. A size of one term is free.
+  bool spend(const Graph& graph, const Node& node);
+  Error exceeded(const Graph& graph, const Node& node) const;
+
+ private:
+  static constexpr int64_t kFree = 1 << 16, kPerNode = 32;
+  int64_t left_ = kFree;
+};
 
 }  // namespace qcg

@@ -31,7 +31,8 @@ bool computes_with_size(const Node& node) {
 
 ValueId SizeTensors::tensor_of(OpEmitter& e, Graph& graph, const Dim& size, DType dtype) {
   ValueId sum = kNoValue;
-  for (const auto& [symbols, coefficient] : size.terms()) {
+  const Dim::Terms terms = size.terms();
+  for (const auto& [symbols, coefficient] : terms) {
     if (symbols.empty()) continue;  // the constant, added at the end
     ValueId term = kNoValue;
     for (const std::string& symbol : symbols) {
@@ -42,8 +43,8 @@ ValueId SizeTensors::tensor_of(OpEmitter& e, Graph& graph, const Dim& size, DTyp
     if (coefficient != 1) term = e.binary("aten.mul.Tensor", term, Dim(coefficient));
     sum = sum == kNoValue ? term : e.binary("aten.add.Tensor", sum, term);
   }
-  const auto constant = size.terms().find({});
-  return constant == size.terms().end() ? sum : e.binary("aten.add.Tensor", sum, Dim(constant->second));
+  const auto constant = terms.find({});
+  return constant == terms.end() ? sum : e.binary("aten.add.Tensor", sum, Dim(constant->second));
 }
 
 ValueId SizeTensors::put_into(OpEmitter& e, Graph& graph, const Node& node) {

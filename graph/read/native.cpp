@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/op_names.h"
 #include "graph/read/torch_meta.h"
@@ -74,6 +75,7 @@ class NativeReader {
       if (bounds.size() != 2 || bounds[0] < 0 || bounds[1] < bounds[0])
         return range.bad("expected [min, max] with 0 <= min <= max", kDocs);
       graph_.symbols.push_back({std::string(range.key()), bounds[0], bounds[1]});
+      symbols_.insert(graph_.symbols.back().name);
     }
     return {};
   }
@@ -117,9 +119,7 @@ class NativeReader {
     if (!dim.ok()) dim.error().where = at.path();
     if (!dim.ok()) return dim;
     for (const std::string& name : dim->symbols()) {
-      bool known =
-          std::any_of(graph_.symbols.begin(), graph_.symbols.end(), [&](const Symbol& s) { return s.name == name; });
-      if (!known)
+      if (!symbols_.contains(name))
         return at.bad("the symbol " + quote(name) + " is not declared", "add it to \"symbols\" with its range");
     }
     return dim;
@@ -222,6 +222,7 @@ class NativeReader {
     made.args = args;
     made.where = where;
     QCG_CHECK(check_arguments(graph_, made));
+    if (!budget_.spend(graph_, made)) return budget_.exceeded(graph_, made);
     QCG_TRY(types, infer_types(graph_, made));
     if (types.size() != names.size()) {
       return node.bad(op->name + " has " + std::to_string(types.size()) + " outputs, the node names " +
@@ -244,10 +245,11 @@ class NativeReader {
   Result<std::vector<std::string>> read_output_names(const JsonCursor& node) const {
     QCG_TRY(list, node.array_at("outputs"));
     std::vector<std::string> names;
+    std::unordered_set<std::string> own;
     for (JsonCursor item : list) {
       QCG_TRY(name, item.name());
-      bool taken = values_.contains(name) || std::find(names.begin(), names.end(), name) != names.end();
-      if (taken) return item.bad(quote(name) + " is defined twice", "give every value a name of its own");
+      if (values_.contains(name) || !own.insert(name).second)
+        return item.bad(quote(name) + " is defined twice", "give every value a name of its own");
       names.push_back(std::move(name));
       if (names.size() > 4096) return list.bad("the node has too many outputs", kDocs);
     }
@@ -352,6 +354,8 @@ class NativeReader {
   JsonCursor root_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> values_;
+  std::unordered_set<std::string> symbols_;
+  SizeBudget budget_;
 };
 
 }  // namespace

@@ -57,10 +57,12 @@ class SreprParser {
       }
       result = Dim(1);
       for (int64_t i = 0; i < power.constant(); ++i) result = result * operands[0];
+    } else if (name == "Add") {
+      result = Dim::sum(operands);
     } else {
-      for (size_t i = 1; i < operands.size(); ++i) result = name == "Add" ? result + operands[i] : result * operands[i];
+      for (size_t i = 1; i < operands.size(); ++i) result = result * operands[i];
     }
-    if (!result.valid()) return Error::bad_input("", "the size expression overflows", kExprHelp);
+    if (!result.valid()) return Error::bad_input("", std::string("the size expression ") + kInvalidSize, kExprHelp);
     return result;
   }
 

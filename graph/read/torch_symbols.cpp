@@ -1,6 +1,7 @@
 #include "graph/read/torch_symbols.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace qcg {
@@ -38,14 +39,16 @@ Result<std::vector<Symbol>> read_symbol_ranges(const JsonCursor& root) {
 }
 
 void declare_symbols(Graph& graph, const std::vector<Symbol>& ranges) {
+  std::unordered_map<std::string_view, const Symbol*> known;
+  for (const Symbol& range : ranges) known.emplace(range.name, &range);
   std::unordered_set<std::string> seen;
   for (const Value& value : graph.values) {
     for (const Dim& dim : value.shape) {
       if (dim.is_constant()) continue;
       for (std::string& name : dim.symbols()) {
         if (!seen.insert(name).second) continue;
-        auto range = std::find_if(ranges.begin(), ranges.end(), [&](const Symbol& s) { return s.name == name; });
-        graph.symbols.push_back(range != ranges.end() ? *range : Symbol{std::move(name)});
+        const auto range = known.find(name);
+        graph.symbols.push_back(range != known.end() ? *range->second : Symbol{std::move(name)});
       }
     }
   }

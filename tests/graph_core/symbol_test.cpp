@@ -6,6 +6,28 @@
 
 using namespace qcg;
 
+TEST_CASE("long sums: refused beyond the limits, added up in one go, shared by copies") {
+  std::vector<Dim> symbols;
+  for (size_t i = 0; i < Dim::kMaxTerms; ++i) symbols.push_back(Dim::symbol("s" + std::to_string(i)));
+  const Dim sum = Dim::sum(symbols);
+  REQUIRE(sum.valid());
+  CHECK(sum.count_terms() == Dim::kMaxTerms);
+  CHECK(sum.symbols().size() == Dim::kMaxTerms);
+  CHECK_FALSE((sum + Dim::symbol("t")).valid());
+  CHECK((sum - symbols[0]).count_terms() == Dim::kMaxTerms - 1);
+  CHECK((sum * Dim::symbol("t")).count_terms() == Dim::kMaxTerms);
+  CHECK_FALSE((sum * sum).valid());
+  CHECK(*(sum * Dim(6)).divide_exactly(Dim(3)) == sum + sum);
+  CHECK(*(sum * Dim::symbol("t")).divide_exactly(sum) == Dim::symbol("t"));
+  Dim power = 1;
+  for (size_t i = 0; i < Dim::kMaxDegree; ++i) power = power * symbols[0];
+  CHECK(power.valid());
+  CHECK_FALSE((power * symbols[0]).valid());
+  CHECK(sum == Dim::sum({Dim(1), sum, Dim(-1)}));
+  CHECK(Dim::sum({}) == Dim(0));
+  CHECK_FALSE(Dim::sum({Dim(INT64_MAX), Dim(1), Dim(-1)}).valid());
+}
+
 TEST_CASE("a size is a polynomial in normal form") {
   Dim s0 = Dim::symbol("s0"), s1 = Dim::symbol("s1");
   CHECK((s0 * s1 + s1 * s0).str() == "2*s0*s1");
