@@ -21,8 +21,10 @@ std::string symbol_of(std::string_view name, std::string_view identity) {
 }
 
 size_t add_source(Batch& batch, KernelSource source) {
-  for (size_t i = 0; i < batch.sources.size(); ++i)
-    if (batch.sources[i].symbol == source.symbol && batch.sources[i].source == source.source) return i;
+  const auto [first, last] = batch.by_symbol.equal_range(source.symbol);
+  for (auto it = first; it != last; ++it)
+    if (batch.sources[it->second].source == source.source) return it->second;
+  batch.by_symbol.emplace(source.symbol, batch.sources.size());
   batch.sources.push_back(std::move(source));
   return batch.sources.size() - 1;
 }
@@ -89,14 +91,15 @@ Result<Pins> Pins::read(const std::string& path) {
   if (path.empty()) return pins;
   QCG_TRY(records, read_tune_log(path));
   for (TuneRecord& record : records)
-    if (record.status == TrialStatus::won) pins.won_.push_back(std::move(record));
+    if (record.status == TrialStatus::won) pins.won_[record.problem].push_back(record);
     else if (record.status == TrialStatus::separate) pins.separate_.push_back(std::move(record));
   return pins;
 }
 
 const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket) const {
-  for (const TuneRecord& record : won_)
-    if (record.problem == signature && record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
+  if (const auto records = won_.find(signature); records != won_.end())
+    for (const TuneRecord& record : records->second)
+      if (record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
   return nullptr;
 }
 

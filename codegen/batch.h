@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/compile.h"
@@ -30,6 +31,7 @@ struct Batch {
   std::vector<Choice> choices;        // by problem, then by bucket
   std::vector<KernelSource> sources;
   std::vector<BuiltKernel> kernels;   // parallel to sources once built
+  std::unordered_multimap<std::string, size_t> by_symbol;  // into sources: what was rendered, to find it again
 };
 
 // The winners of an earlier log, by problem and bucket: --pin.
@@ -41,7 +43,8 @@ class Pins {
   std::optional<MergeTiming> find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const;
 
  private:
-  std::vector<TuneRecord> won_, separate_;
+  std::vector<TuneRecord> separate_;
+  std::unordered_map<std::string, std::vector<TuneRecord>> won_;  // by problem
 };
 
 // Adds one GEMM in one range of M with these candidates: their sources, each once, and the choice between them.

@@ -37,7 +37,6 @@ constexpr int64_t kSectionAlign = 4096;
 int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
 
 struct LinkedKernel {
-  int problem;
   int64_t m_max;
   std::string module;  // path in the program
   std::string symbol;
@@ -115,7 +114,7 @@ struct ProgramWriter::State {
   std::byte* weights = nullptr;
   size_t weights_bytes = 0;
   std::vector<int64_t> offsets;          // per plan.constants
-  std::vector<LinkedKernel> kernels;
+  std::map<int, std::vector<LinkedKernel>> kernels;  // by problem
   std::map<size_t, LinkedVendor> vendors;      // by plan.constants; their buffers come after the plan's, in this order
   std::map<std::string, std::string> modules;  // path -> bytes
   std::map<std::string, std::string> sources;
@@ -212,8 +211,8 @@ void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& ke
   state_->modules[module] = kernel.bytes;
   if (!is_vendor)
     state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
-  state_->kernels.push_back(
-      {problem, m_max, module, kernel.source.symbol, kernel.source.launch, is_vendor ? kExternLibrary : ""});
+  state_->kernels[problem].push_back(
+      {m_max, module, kernel.source.symbol, kernel.source.launch, is_vendor ? kExternLibrary : ""});
 }
 
 Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads) {
@@ -290,8 +289,7 @@ void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map
 
 json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedKernel>& kernels) {
   json out = {{"name", step.name}, {"kernels", json::array()}, {"args", json::array()}, {"params", json::array()}};
-  for (const LinkedKernel& kernel : kernels)
-    if (kernel.problem == step.problem) out["kernels"].push_back(kernel_json(kernel));
+  for (const LinkedKernel& kernel : kernels) out["kernels"].push_back(kernel_json(kernel));
   const std::vector<Reach> reaches = reaches_of(plan, step);
   for (size_t i = 0; i < step.args.size(); ++i) {
     const PlanArg& arg = step.args[i];
@@ -327,12 +325,12 @@ std::vector<std::string> unique_identifiers(const std::vector<std::string>& name
   std::vector<std::string> out;
   std::set<std::string> taken;
   for (const std::string& name : names) taken.insert(c_identifier(name));
-  std::set<std::string> used;
+  std::map<std::string, int> used;  // the last number given to a name
   for (const std::string& name : names) {
     const std::string plain = c_identifier(name);
+    const auto [it, fresh] = used.try_emplace(plain, 0);
     std::string unique = plain;
-    if (!used.insert(plain).second)
-      for (int i = 1; !taken.insert(unique = fmt::format("{}_{}", plain, i)).second;) ++i;
+    while (!fresh && !taken.insert(unique).second) unique = fmt::format("{}_{}", plain, ++it->second);
     out.push_back(std::move(unique));
   }
   return out;
@@ -362,7 +360,7 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
   for (const auto& [constant, vendor] : s.vendors)
     manifest["buffers"].push_back({{"kind", "weights"}, {"offset", vendor.offset}, {"bytes", vendor.bytes}});
   for (const PlanStep& step : plan.steps) {
-    json& out = manifest["steps"].emplace_back(step_json(plan, step, s.kernels));
+    json& out = manifest["steps"].emplace_back(step_json(plan, step, s.kernels[step.problem]));
     add_vendor_arguments(plan, step, s.vendors, out);
   }
 

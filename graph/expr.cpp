@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <set>
 
 #include "graph/tensor.h"
 
@@ -306,18 +305,36 @@ int Expr::count_nodes() const {
   return n;
 }
 
-std::vector<int> Expr::leaves(ExprKind leaf) const {
-  if (kind == leaf) return {index};
-  std::set<int> out;
-  for (const Expr& arg : args)
-    for (int i : arg.leaves(leaf)) out.insert(i);
-  return {out.begin(), out.end()};
+namespace {
+
+void collect_leaves(const Expr& expr, ExprKind leaf, std::vector<int>& out) {
+  if (expr.kind == leaf) out.push_back(expr.index);
+  for (const Expr& arg : expr.args) collect_leaves(arg, leaf, out);
 }
 
+}  // namespace
+
+std::vector<int> Expr::leaves(ExprKind leaf) const {
+  std::vector<int> out;
+  collect_leaves(*this, leaf, out);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+namespace {
+
+void replace_leaves(Expr& expr, const std::function<Expr(const Expr&)>& f) {
+  if (expr.kind == ExprKind::acc || expr.kind == ExprKind::in) expr = f(expr);
+  else
+    for (Expr& arg : expr.args) replace_leaves(arg, f);
+}
+
+}  // namespace
+
 Expr Expr::map_leaves(const std::function<Expr(const Expr&)>& f) const {
-  if (kind == ExprKind::acc || kind == ExprKind::in) return f(*this);
   Expr out = *this;
-  for (Expr& arg : out.args) arg = arg.map_leaves(f);
+  replace_leaves(out, f);
   return out;
 }
 

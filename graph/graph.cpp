@@ -1,7 +1,7 @@
 #include "graph/graph.h"
 
 #include <cstdlib>
-#include <unordered_set>
+#include <functional>
 
 namespace qcg {
 namespace {
@@ -30,6 +30,21 @@ const Arg& require_arg(const OpSchema* op, const std::vector<Arg>& args, std::st
   if (index < 0 || static_cast<size_t>(index) >= args.size())
     std::abort();  // the caller named an argument the op lacks
   return args[index];
+}
+
+bool same_geometry(const Tensor& a, const Tensor& b) {
+  return a.dtype == b.dtype && a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+}
+
+size_t hash_view(const Tensor& view, std::string_view root) {
+  size_t hash =
+      view.bound() ? std::hash<const void*>()(view.storage->bytes.data()) : std::hash<std::string_view>()(root);
+  const auto mix = [&](int64_t v) { hash = (hash ^ std::hash<int64_t>()(v)) * 0x9E3779B97F4A7C15; };
+  mix(static_cast<int64_t>(view.dtype));
+  mix(view.offset);
+  for (int64_t size : view.shape) mix(size);
+  for (int64_t stride : view.strides) mix(stride);
+  return hash;
 }
 
 }  // namespace
@@ -101,14 +116,6 @@ std::vector<uint32_t> Graph::count_uses() const {
   return uses;
 }
 
-void Graph::replace_uses(ValueId from, ValueId to) {
-  auto replace = [&](ValueId& id) {
-    if (id == from) id = to;
-  };
-  for (Node& node : nodes) for_each_input(node, replace);
-  for (ValueId& id : outputs) replace(id);
-}
-
 void Graph::remove_dead() {
   std::vector<uint32_t> uses = count_uses();
   std::vector<bool> keep(nodes.size());
@@ -126,12 +133,56 @@ void Graph::remove_dead() {
   nodes = std::move(live);
 }
 
-std::string Graph::unique_name(std::string_view base) const {
-  std::unordered_set<std::string_view> taken;
-  for (const Value& v : values) taken.insert(v.name);
+std::string Graph::unique_name(std::string_view base) {
+  index_values();
   std::string name(base);
-  for (size_t i = 1; taken.contains(name); ++i) name = std::string(base) + "_" + std::to_string(i);
-  return name;
+  if (!index_.names.contains(name)) return name;
+  size_t& suffix = index_.suffixes.try_emplace(name, 1).first->second;
+  for (;; ++suffix) {
+    name.resize(base.size());
+    name += "_" + std::to_string(suffix);
+    if (!index_.names.contains(name)) return name;
+  }
+}
+
+ValueId Graph::find_value(std::string_view name) {
+  const Index& index = index_values();
+  const auto it = index.names.find(std::string(name));
+  return it == index.names.end() ? kNoValue : it->second;
+}
+
+void Graph::swap_names(ValueId a, ValueId b) {
+  index_values();
+  std::swap(values[a].name, values[b].name);
+  for (ValueId id : {a, b}) index_.names[values[id].name] = id;
+}
+
+ValueId Graph::find_view(const Tensor& view, std::string_view root) {
+  const Index& index = index_values();
+  const auto candidates = index.views.find(hash_view(view, root));
+  if (candidates == index.views.end()) return kNoValue;
+  for (ValueId id : candidates->second) {
+    const Tensor& data = values[id].data;
+    if (!same_geometry(data, view) || data.bound() != view.bound()) continue;
+    if (view.bound() ? data.storage->bytes.data() == view.storage->bytes.data() : root_name(values[id].name) == root)
+      return id;
+  }
+  return kNoValue;
+}
+
+const Graph::Index& Graph::index_values() {
+  for (; index_.seen < values.size(); ++index_.seen) {
+    const Value& v = values[index_.seen];
+    const auto id = static_cast<ValueId>(index_.seen);
+    index_.names.try_emplace(v.name, id);
+    if (v.kind == ValueKind::parameter) index_.views[hash_view(v.data, root_name(v.name))].push_back(id);
+  }
+  return index_;
+}
+
+std::string_view root_name(std::string_view name) {
+  const size_t at = name.rfind(".view");
+  return at != std::string_view::npos && name.find('.', at + 1) == std::string_view::npos ? name.substr(0, at) : name;
 }
 
 }  // namespace qcg

@@ -30,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -68,7 +69,7 @@ std::optional<int64_t> as_integer(const Arg& arg);
 enum class ValueKind : uint8_t { input, parameter, node };
 
 struct Value {
-  std::string name;   // unique in the graph; printed as %name, parameters as @name
+  std::string name;  // unique in the graph; printed as %name, parameters as @name; exchanged by swap_names alone
   ValueKind kind = ValueKind::node;
   DType dtype = DType::f32;
   Shape shape;
@@ -109,10 +110,29 @@ class Graph {
   NodeId add_node(const OpSchema* op, std::vector<Arg> args, std::vector<Value> outputs);
 
   std::vector<uint32_t> count_uses() const;          // per value; graph outputs count
-  void replace_uses(ValueId from, ValueId to);       // in node arguments and graph outputs
   void remove_dead();                                // drops nodes whose outputs nobody uses; keeps value ids stable
-  std::string unique_name(std::string_view base) const;
+
+  std::string unique_name(std::string_view base);  // base, or base_1, base_2, …: the first that no value has
+  ValueId find_value(std::string_view name);       // the first of this name, or kNoValue
+  void swap_names(ValueId a, ValueId b);
+  // The first parameter that is this view of the same bytes; without bytes, of the weight of that root name.
+  ValueId find_view(const Tensor& view, std::string_view root);
+
+ private:
+  // Of the values up to `seen`; those behind are added when somebody asks, so that asking for each of n values costs n.
+  struct Index {
+    std::unordered_map<std::string, ValueId> names;
+    std::unordered_map<std::string, size_t> suffixes;        // by base: no smaller one is free
+    std::unordered_map<size_t, std::vector<ValueId>> views;  // by hash
+    size_t seen = 0;
+  };
+  const Index& index_values();
+
+  Index index_;
 };
+
+// "w" for "w", "w.view" and "w.view_1".
+std::string_view root_name(std::string_view name);
 
 // Calls f(ValueId&) for every tensor an argument refers to (absent ones are skipped).
 template <class NodeT, class F>

@@ -106,9 +106,6 @@ Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
 
 // The values alone: positions have no kernel.
 Values extreme_of_axis(OpEmitter& e, const Graph& graph, const Node& node) {
-  if (graph.count_uses()[node.outputs[1]] > 0)
-    e.fail(Error::unsupported(node.where, "the positions that " + node.op->name + " gives are read",
-                              "return the values that they are positions in, and look for the largest of them"));
   std::vector<Dim> axis;
   if (!graph.value(node.tensor("self")).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
   return {e.op(node.op->name.starts_with("aten.max") ? "aten.amax.default" : "aten.amin.default",
@@ -194,8 +191,8 @@ constexpr ComposedOp kRows[] = {
     {"aten.std.correction", variance},
     {"aten.var.dim", variance},
     {"aten.std.dim", variance},
-    {"aten.max.dim", extreme_of_axis},
-    {"aten.min.dim", extreme_of_axis},
+    {"aten.max.dim", extreme_of_axis, /*first_output_alone=*/true},
+    {"aten.min.dim", extreme_of_axis, /*first_output_alone=*/true},
     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},
     {"aten.baddbmm.default", baddbmm},

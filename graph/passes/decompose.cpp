@@ -33,7 +33,7 @@ namespace {
 
 class Decomposer : OpEmitter {
  public:
-  Decomposer(Graph& graph, PassContext& context) : OpEmitter(graph, {}), context_(context) {}
+  Decomposer(Graph& graph, PassContext& context) : OpEmitter(graph, {}), context_(context), readers_(graph) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -73,9 +73,12 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
-    } else if (const ComposedOp* composed = find_composed(like_.op->name))
+    } else if (const ComposedOp* composed = find_composed(like_.op->name)) {
+      QCG_CHECK(check_readers(*composed));
       results = composed->write(*this, graph_, like_);
-    else return {};
+    } else {
+      return {};
+    }
     QCG_CHECK(std::move(error_));
     for (size_t i = 0; i < results.size(); ++i) {
       const ValueId out = like_.outputs[i];
@@ -83,11 +86,17 @@ class Decomposer : OpEmitter {
       if (graph_.value(result).dtype != graph_.value(out).dtype) result = to(result, graph_.value(out).dtype);
       if (graph_.value(result).shape != graph_.value(out).shape) result = reshape(result, graph_.value(out).shape);
       QCG_CHECK(std::move(error_));
-      graph_.replace_uses(out, result);
+      readers_.replace(out, result);
     }
     ++context_.report.fired;
     ++context_.report.counters[like_.op->name];
     return {};
+  }
+
+  Status check_readers(const ComposedOp& composed) const {
+    if (!composed.first_output_alone || readers_.uses()[like_.outputs[1]] == 0) return {};
+    return Error::unsupported(like_.where, "the positions that " + like_.op->name + " gives are read",
+                              "return the values that they are positions in, and look for the largest of them");
   }
 
   // matmul as kernels know it: at least two axes on both sides.
@@ -401,6 +410,7 @@ class Decomposer : OpEmitter {
   }
 
   PassContext& context_;
+  Readers readers_;
   SizeTensors sizes_;
 };
 

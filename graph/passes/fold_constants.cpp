@@ -81,9 +81,10 @@ bool is_batch_norm(const Node& node) { return node.op->name.find("batch_norm") !
 // What cannot be written is left to decompose, which says why.
 Status write_half_constant(Graph& graph) {
   bool changed = false;
+  Readers readers(graph);
   for (NodeId id = 0, count = static_cast<NodeId>(graph.nodes.size()); id < count; ++id) {
-    const Node node = graph.nodes[id];
-    if (!has_constant_weight(graph, node) && !is_batch_norm(node)) continue;
+    if (!has_constant_weight(graph, graph.nodes[id]) && !is_batch_norm(graph.nodes[id])) continue;
+    const Node node = graph.nodes[id];  // a copy: new nodes move the old
     const ValueId out = node.outputs[0];
     const Value type = graph.value(out);
     OpEmitter e(graph, node);
@@ -91,7 +92,7 @@ Status write_half_constant(Graph& graph) {
                                                : write_scaled_product(e, graph, node);
     const ValueId y = e.reshape(e.to(result, type.dtype), type.shape);
     if (!e.status().ok()) continue;
-    graph.replace_uses(out, y);
+    readers.replace(out, y);
     changed = true;
   }
   if (!changed) return {};
@@ -114,6 +115,7 @@ Status fold_constants(Graph& graph, PassContext& context) {
   std::set<ValueId> made;
   QCG_CHECK(write_half_constant(graph));
   const std::vector<bool> weights = find_weights(graph);
+  Readers readers(graph);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
     if (!is_foldable(graph, node, context.options.gates.constant_max_elements, weights)) continue;
@@ -126,7 +128,7 @@ Status fold_constants(Graph& graph, PassContext& context) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const ValueId value =
           graph.add_parameter(graph.unique_name(graph.value(outputs[i]).name + ".value"), (*results)[i]);
-      graph.replace_uses(outputs[i], value);
+      readers.replace(outputs[i], value);
       made.insert(value);
     }
     ++context.report.fired;

@@ -58,7 +58,11 @@ bool is_code_of(DType dtype, const Expr& expr) {
 class EpilogueFolder {
  public:
   EpilogueFolder(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), decides_step_(find_step_inputs(graph)) {}
+      : graph_(graph),
+        context_(context),
+        decides_step_(find_step_inputs(graph)),
+        readers_(graph),
+        depths_(graph, readers_) {}
 
   Status run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
@@ -88,14 +92,12 @@ class EpilogueFolder {
   // One user of one output, the earliest that fits.
   bool absorb_one(NodeId id) {
     refused_.clear();
-    users_ = users_of(graph_);
-    uses_ = graph_.count_uses();
     std::vector<NodeId> candidates;
     for (ValueId out : graph_.nodes[id].outputs) {
-      for (NodeId user : users_[out]) {
+      for (NodeId user : readers_.of(out)) {
         candidates.push_back(user);
         if (!is_row_view(graph_, graph_.nodes[user])) continue;
-        const auto& behind = users_[graph_.nodes[user].outputs[0]];
+        const auto& behind = readers_.of(graph_.nodes[user].outputs[0]);
         candidates.insert(candidates.end(), behind.begin(), behind.end());
       }
     }
@@ -135,6 +137,7 @@ class EpilogueFolder {
       refused_.push_back({user, {name, "not folded into " + linear_name(graph_, graph_.nodes[id]) + ": " + *why}});
       return false;
     }
+    const Node before = graph_.nodes[id];
     const Operand& own =
         *std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.output >= 0; });
     const Shape shape = graph_.value(linear.outputs[static_cast<size_t>(own.output)]).shape;
@@ -155,6 +158,10 @@ class EpilogueFolder {
       graph_.nodes[user].args.clear();
     }
     write_linear(graph_, id, std::move(linear));
+    readers_.catch_up();
+    readers_.exchange(user, node);
+    readers_.exchange(id, before);
+    for (NodeId changed : {id, user}) depths_.update(changed);
     graph_.nodes[id].origins = join_origins(std::move(graph_.nodes[id].origins), node.origins);
     ++context_.report.fired;
     ++context_.report.counters[node.op->name];
@@ -183,7 +190,7 @@ class EpilogueFolder {
       }
       if (!is_compute_float(value.dtype))
         return "operand " + value.name + " is " + std::string(dtype_name(value.dtype));
-      if (depends_on(graph_, operand, id)) return "operand " + value.name + " depends on the linear itself";
+      if (depths_.depends_on(operand, id)) return "operand " + value.name + " depends on the linear itself";
       if (own.viewed ? !fits_viewed(value.shape, seen) : !broadcasts_to(value.shape, shape))
         return "operand " + value.name + " " + to_string(value.shape) + " does not broadcast over the linear's rows";
     }
@@ -267,7 +274,7 @@ class EpilogueFolder {
     std::vector<uint32_t> taken;  // how many of each output's uses go away
     for (ValueId out : linear.outputs) taken.push_back(count_inputs(node, out));
     for (const Operand& operand : operands)  // a view that only this user reads dies with it
-      if (operand.viewed && uses_[operand.view] == count_inputs(node, operand.view))
+      if (operand.viewed && readers_.uses()[operand.view] == count_inputs(node, operand.view))
         ++taken[static_cast<size_t>(operand.output)];
     std::vector<ValueId> outputs;
     std::vector<Expr> epilogue;
@@ -278,7 +285,7 @@ class EpilogueFolder {
       placed = true;
     };
     for (size_t i = 0; i < linear.outputs.size(); ++i) {
-      if (taken[i] > 0 && uses_[linear.outputs[i]] == taken[i]) {
+      if (taken[i] > 0 && readers_.uses()[linear.outputs[i]] == taken[i]) {
         if (!placed) place();
         continue;
       }
@@ -331,8 +338,8 @@ class EpilogueFolder {
   PassContext& context_;
   const std::vector<bool> decides_step_;  // by value; those that folding adds are no linear's when it is reached
   bool keep_casts_ = false;               // of the linear at hand
-  std::vector<std::vector<NodeId>> users_;
-  std::vector<uint32_t> uses_;
+  Readers readers_;
+  Depths depths_;
   std::vector<Refused> refused_, all_refused_;
 };
 

@@ -26,7 +26,7 @@ using Exprs = std::vector<Expr>;
 class LoopFuser {
  public:
   LoopFuser(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), decides_step_(find_step_inputs(graph)) {}
+      : graph_(graph), context_(context), decides_step_(find_step_inputs(graph)), readers_(graph) {}
 
   Status run() {
     // Forward: when a loop is reached, the loops before it hold their chains already.
@@ -45,12 +45,13 @@ class LoopFuser {
   }
 
   bool fuse_one(NodeId id) {
-    const auto uses = graph_.count_uses();
     const Node& loop = graph_.nodes[id];
     const Ids operands = *loop.arg("operands").get<Ids>();
+    // Fusing takes one operand away at most.
+    if (static_cast<int64_t>(operands.size()) > context_.options.gates.epilogue_max_operands + 1) return false;
     for (size_t i = 0; i < operands.size(); ++i) {
       const Node* inner = producer_if(graph_, operands[i], "qcg.loop");
-      if (!inner || inner->outputs.size() != 1 || uses[operands[i]] != 1) continue;
+      if (!inner || inner->outputs.size() != 1 || readers_.uses()[operands[i]] != 1) continue;
       if (!(inner->arg("integers") == loop.arg("integers"))) continue;
       if (graph_.value(operands[i]).shape != graph_.value(loop.outputs[0]).shape) continue;
       if (fuse(id, i, *inner)) return true;
@@ -85,9 +86,12 @@ class LoopFuser {
     for (const Expr& expr : exprs)
       if (expr.count_nodes() > gates.epilogue_max_nodes) return false;
     loop.origins = join_origins(inner.origins, loop.origins);
+    const NodeId gone = graph_.value(outer_operands[position]).producer;
+    readers_.remove(id);
+    readers_.remove(gone);
     loop.arg("operands") = std::move(operands);
-    Node& gone = graph_.nodes[graph_.value(outer_operands[position]).producer];
-    gone.arg("operands") = Ids{};  // dead: it must not count as a reader of its operands
+    graph_.nodes[gone].arg("operands") = Ids{};  // dead: it must not count as a reader of its operands
+    readers_.add(id);
     loop.arg("exprs") = std::move(exprs);
     ++context_.report.fired;
     return true;
@@ -96,6 +100,7 @@ class LoopFuser {
   Graph& graph_;
   PassContext& context_;
   const std::vector<bool> decides_step_;  // by value
+  Readers readers_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "graph/elements.h"
@@ -57,9 +58,11 @@ std::optional<std::pair<size_t, size_t>> indexed_axes(const Graph& graph, const 
 
 // The same look-up in the axes' own positions says where each element lies.
 Result<std::vector<int64_t>> flat_positions(Graph& graph, OpEmitter& e, const Node& node,
-                                            const std::vector<int64_t>& extents) {
+                                            const std::vector<int64_t>& extents, int64_t& elements_left) {
   const Dim count = product(Shape(extents.begin(), extents.end()));
-  if (!count.valid() || count.constant() > kMostPositions) return refused(node, "has too many to choose from");
+  if (!count.valid() || count.constant() > std::min(kMostPositions, elements_left))
+    return refused(node, "has too many to choose from");
+  elements_left -= count.constant();
   Elements<int64_t> own(std::in_place, static_cast<size_t>(count.constant()));
   std::iota(own->begin(), own->end(), 0);
   const ValueId all = graph.add_parameter(graph.unique_name("positions"), make_tensor(DType::i64, extents, own));
@@ -77,6 +80,7 @@ Result<std::vector<int64_t>> flat_positions(Graph& graph, OpEmitter& e, const No
   if (!reads_constants(graph, look_up))
     return refused(node, "its positions are computed from the inputs of the graph, or have no bytes");
   QCG_TRY(positions, evaluate_node(graph, look_up));
+  graph.value(all).data.storage.reset();  // as large as the axis, and read by nobody any more
   return *read_elements<int64_t>(positions[0]);
 }
 
@@ -86,7 +90,7 @@ bool is_look_up(const Node& node) {
   return is_op(node, "aten.index.Tensor") || is_op(node, "aten.index_select.default");
 }
 
-Result<ValueId> gather_slices(Graph& graph, const Node& node) {
+Result<ValueId> gather_slices(Graph& graph, const Node& node, int64_t& elements_left) {
   const Node like = node;  // new nodes move the old
   const ValueId self = like.tensor("self");
   const Shape shape = graph.value(self).shape, out_shape = graph.value(like.outputs[0]).shape;
@@ -97,7 +101,7 @@ Result<ValueId> gather_slices(Graph& graph, const Node& node) {
       constant_shape(Shape(shape.begin() + static_cast<int64_t>(begin), shape.begin() + static_cast<int64_t>(end)));
   if (!extents) return refused(like, "an axis that is indexed has a size known only at run time");
   OpEmitter e(graph, like);
-  QCG_TRY(positions, flat_positions(graph, e, like, *extents));
+  QCG_TRY(positions, flat_positions(graph, e, like, *extents, elements_left));
   const std::vector<Run> runs = runs_of(positions);
   if (runs.size() > kMostRuns)
     return refused(like, fmt::format("its positions are {} runs (at most {})", runs.size(), kMostRuns));

@@ -14,6 +14,7 @@
 // concatenation still have one input; before fold_epilogue, which hangs different things on each sibling.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "graph/passes/linear_node.h"
 #include "graph/passes/pass_list.h"
@@ -46,27 +47,51 @@ class SiblingMerger {
  private:
   void merge_readers(const std::vector<NodeId>& linears) {
     if (linears.size() == 1) return report_single(linears[0]);
-    std::vector<std::vector<NodeId>> groups;
+    std::vector<Group> groups;
+    std::map<Likeness, std::vector<size_t>> open;  // groups that have room
     for (NodeId id : linears) {
       if (is_kept_apart(graph_.nodes[id])) {
         context_.skip(linear_name(graph_, graph_.nodes[id]), "was measured to be faster by itself");
         continue;
       }
-      std::string why;
-      auto group = std::find_if(groups.begin(), groups.end(), [&](const std::vector<NodeId>& members) {
-        auto reason = why_not(members, id);
-        if (reason) why = *reason;
-        return !reason;
-      });
-      if (group != groups.end()) {
-        group->push_back(id);
+      std::vector<size_t>& alike = open[likeness(id)];
+      const auto fits =
+          std::find_if(alike.begin(), alike.end(), [&](size_t group) { return !why_not(groups[group], id); });
+      if (fits == alike.end()) {
+        if (!groups.empty())
+          context_.skip(linear_name(graph_, graph_.nodes[id]), why_not(groups.back(), id).value_or("stands alone"));
+        if (count_segments(id) < max_segments()) alike.push_back(groups.size());
+        groups.push_back({{id}, count_segments(id)});
         continue;
       }
-      if (!why.empty()) context_.skip(linear_name(graph_, graph_.nodes[id]), why);
-      groups.push_back({id});
+      Group& group = groups[*fits];
+      group.members.push_back(id);
+      group.segments += count_segments(id);
+      if (group.segments >= max_segments()) alike.erase(fits);
     }
-    for (const auto& members : groups)
-      if (members.size() > 1) merge(members);
+    for (const Group& group : groups)
+      if (group.members.size() > 1) merge(group.members);
+  }
+
+  struct Group {
+    std::vector<NodeId> members;
+    int64_t segments;
+  };
+  int64_t max_segments() const { return context_.options.gates.merge_max_siblings; }
+  int64_t count_segments(NodeId id) const {
+    return static_cast<int64_t>(graph_.nodes[id].arg("weights").get<std::vector<ValueId>>()->size());
+  }
+
+  // What members of a group agree in: linears with nothing in common are not compared one by one.
+  using Likeness = std::tuple<std::string, int64_t, DType, ValueId, ValueId>;
+  Likeness likeness(NodeId id) const {
+    const LinearNode linear = read_linear(graph_.nodes[id]);
+    const auto first_same = [&](ValueId v) {
+      const bool bound = is_parameter(graph_, v) && graph_.value(v).data.bound();
+      return bound ? graph_.find_view(graph_.value(v).data, {}) : v;
+    };
+    return {linear.scheme, linear.group, graph_.value(linear.weights[0]).dtype, first_same(linear.x_scale),
+            first_same(linear.x_zero)};
   }
 
   // What is read, before it is quantized.
@@ -98,7 +123,8 @@ class SiblingMerger {
                        [&](const std::string& origin) { return context_.options.keep_apart.contains(origin); });
   }
 
-  std::optional<std::string> why_not(const std::vector<NodeId>& members, NodeId id) const {
+  std::optional<std::string> why_not(const Group& group, NodeId id) const {
+    const std::vector<NodeId>& members = group.members;
     const LinearNode a = read_linear(graph_.nodes[members[0]]), b = read_linear(graph_.nodes[id]);
     const std::string other = linear_name(graph_, graph_.nodes[members[0]]);
     auto differs = [&](const std::string& what, const std::string& mine, const std::string& theirs) {
@@ -110,11 +136,10 @@ class SiblingMerger {
     if (wa != wb) return differs("weight dtype", std::string(dtype_name(wb)), std::string(dtype_name(wa)));
     if (!same_parameter(graph_, a.x_scale, b.x_scale) || !same_parameter(graph_, a.x_zero, b.x_zero))
       return "reads the same input as " + other + ", but quantized with other parameters";
-    size_t segments = b.weights.size();
-    for (NodeId member : members) segments += read_linear(graph_.nodes[member]).weights.size();
-    if (static_cast<int64_t>(segments) > context_.options.gates.merge_max_siblings)
+    const int64_t segments = group.segments + static_cast<int64_t>(b.weights.size());
+    if (segments > max_segments())
       return "would be segment " + std::to_string(segments) + " of " + other + " (merge_max_siblings is " +
-             std::to_string(context_.options.gates.merge_max_siblings) + ")";
+             std::to_string(max_segments()) + ")";
     for (NodeId member : members) {
       // Only operands can lie between two linears of one input.
       const LinearNode m = read_linear(graph_.nodes[member]);

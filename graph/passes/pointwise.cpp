@@ -289,14 +289,14 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
   });
 }
 
-Expr simplify(const Expr& expr, DType result, bool keep_casts) {
-  Expr out = expr;
-  for (Expr& arg : out.args) arg = simplify(arg, result, keep_casts || is_step(expr));
+Expr simplify(Expr out, DType result, bool keep_casts) {
+  const bool step = is_step(out);
+  for (Expr& arg : out.args) arg = simplify(std::move(arg), result, keep_casts || step);
   if (out.kind == ExprKind::cast) {
-    const Expr& inner = out.args[0];
-    if (inner.kind == ExprKind::cast && inner.dtype == out.dtype) return inner;
+    Expr& inner = out.args[0];
+    if (inner.kind == ExprKind::cast && inner.dtype == out.dtype) return Expr(std::move(inner));
     const bool shows = is_floating(result) && dtype_bytes(out.dtype) < dtype_bytes(result);
-    if (!keep_casts && !shows && is_floating(out.dtype) && !is_float8(out.dtype)) return inner;
+    if (!keep_casts && !shows && is_floating(out.dtype) && !is_float8(out.dtype)) return Expr(std::move(inner));
   }
   if (is_call(out, "mul")) {
     const Expr &a = out.args[0], &b = out.args[1];

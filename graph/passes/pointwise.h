@@ -31,6 +31,6 @@ bool is_call(const Expr& expr, std::string_view function);
 // x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
 // false, casts to a floating type are dropped but below a step (graph/steps.h): an intermediate is not rounded, unless to
 // 8 bits or to fewer than `result` has, which would show it.
-Expr simplify(const Expr& expr, DType result, bool keep_casts);
+Expr simplify(Expr expr, DType result, bool keep_casts);
 
 }  // namespace qcg

@@ -33,7 +33,11 @@ std::string node_name(const Graph& graph, const Node& node) {
 class LinearFinder {
  public:
   LinearFinder(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), report_(context.report), decides_step_(find_step_inputs(graph)) {}
+      : graph_(graph),
+        context_(context),
+        report_(context.report),
+        decides_step_(find_step_inputs(graph)),
+        readers_(graph) {}
 
   Status run() {
     for (const Recognizer& recognizer : recognizers()) QCG_CHECK(try_recognizer(recognizer));
@@ -46,10 +50,10 @@ class LinearFinder {
  private:
   Status try_recognizer(const Recognizer& recognizer) {
     const Pattern pattern = recognizer.pattern();
-    std::vector<uint32_t> uses = graph_.count_uses();
+    readers_.catch_up();
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
     for (NodeId id = 0; id < count; ++id) {
-      auto match = match_pattern(graph_, uses, pattern, id);
+      auto match = match_pattern(graph_, readers_.uses(), pattern, id);
       if (!match || is_replaced(*match)) continue;
       Outcome outcome = recognizer.build(graph_, *match);
       if (outcome.error) return std::move(*outcome.error);
@@ -66,7 +70,6 @@ class LinearFinder {
       make_linear(id, *match, std::move(*outcome.linear));
       ++report_.fired;
       ++report_.counters[std::string(recognizer.name)];
-      uses = graph_.count_uses();
     }
     return {};
   }
@@ -94,10 +97,9 @@ class LinearFinder {
   bool shows(DType product, ValueId out) const {
     const auto wider = [&](ValueId id) { return dtype_bytes(product) < dtype_bytes(graph_.value(id).dtype); };
     if (!wider(out)) return false;
-    bool seen = std::count(graph_.outputs.begin(), graph_.outputs.end(), out) > 0;
-    for (const Node& node : graph_.nodes)
-      for_each_input(node, [&](ValueId id) { seen = seen || (id == out && std::ranges::any_of(node.outputs, wider)); });
-    return seen;
+    return readers_.is_returned(out) || std::ranges::any_of(readers_.of(out), [&](NodeId id) {
+             return std::ranges::any_of(graph_.nodes[id].outputs, wider);
+           });
   }
 
   // Broadcasting over batches of the weight would need the rows several times.
@@ -136,7 +138,9 @@ class LinearFinder {
   bool is_replaced(const Match& m) const { return taken_.count(m.gemm_node()) > 0; }
 
   void make_linear(NodeId root, const Match& m, LinearSpec spec) {
-    const ValueId out = graph_.nodes[root].outputs[0], product = product_of(m);
+    readers_.catch_up();
+    const Node before = graph_.nodes[root];
+    const ValueId out = before.outputs[0], product = product_of(m);
     std::vector<std::string> origins = activation_origins(m);
     if (!spec.note.empty()) report_.notes.push_back(node_name(graph_, graph_.nodes[m.gemm_node()]) + ": " + spec.note);
     taken_.insert(m.gemm_node());
@@ -168,7 +172,9 @@ class LinearFinder {
       graph_.nodes[root].origins.clear();
     }
     graph_.nodes[graph_.value(result).producer].origins = std::move(origins);
-    if (result != product) std::swap(graph_.value(result).name, graph_.value(product).name);
+    if (result != product) graph_.swap_names(result, product);
+    readers_.catch_up();
+    readers_.exchange(root, before);
   }
 
   // x reshaped to [M, K] and back is x: the rows are the same. Keeps at least two axes, and does nothing when an epilogue
@@ -220,10 +226,13 @@ class LinearFinder {
     Shape shape = graph_.value(x).shape;
     shape.back() = Dim(1);
     if (graph_.value(id).shape == shape) return id;
-    for (const Node& node : graph_.nodes)
-      if (is_op(node, "aten.reshape.default") && node.tensor("self") == id &&
-          graph_.value(node.outputs[0]).shape == shape)
-        return node.outputs[0];
+    readers_.catch_up();
+    NodeId there = UINT32_MAX;
+    for (NodeId reader : readers_.of(id))
+      if (const Node& node = graph_.nodes[reader];
+          is_op(node, "aten.reshape.default") && graph_.value(node.outputs[0]).shape == shape)
+        there = std::min(there, reader);
+    if (there != UINT32_MAX) return graph_.nodes[there].outputs[0];
     const Node like = graph_.nodes[root];
     const ValueType type = {graph_.value(id).dtype, shape};
     return emit(graph_, "aten.reshape.default",
@@ -248,26 +257,20 @@ class LinearFinder {
   }
 
   // Does the node see an input of the graph, or only weights?
-  bool is_activation(NodeId id) const {
-    std::vector<NodeId> stack = {id}, seen;
-    while (!stack.empty()) {
-      const Node& node = graph_.nodes[stack.back()];
-      stack.pop_back();
-      bool found = false;
-      for_each_input(node, [&](ValueId input) {
+  bool is_activation(NodeId id) {
+    for (auto next = static_cast<NodeId>(activation_.size()); next < graph_.nodes.size(); ++next) {
+      bool activation = false;  // what a node reads lies before it, also where it was added
+      for_each_input(graph_.nodes[next], [&](ValueId input) {
         const Value& value = graph_.value(input);
-        if (value.kind == ValueKind::input) found = true;
-        if (value.kind != ValueKind::node) return;
-        if (std::find(seen.begin(), seen.end(), value.producer) != seen.end()) return;
-        seen.push_back(value.producer);
-        stack.push_back(value.producer);
+        activation = activation || value.kind == ValueKind::input ||
+                     (value.kind == ValueKind::node && activation_[value.producer]);
       });
-      if (found) return true;
+      activation_.push_back(activation);
     }
-    return false;
+    return activation_[id];
   }
 
-  std::vector<std::string> activation_origins(const Match& m) const {
+  std::vector<std::string> activation_origins(const Match& m) {
     std::vector<NodeId> ids = m.nodes();
     std::sort(ids.begin(), ids.end());
     std::vector<std::string> origins;
@@ -299,6 +302,8 @@ class LinearFinder {
   PassContext& context_;
   PassReport& report_;
   const std::vector<bool> decides_step_;  // by value
+  Readers readers_;
+  std::vector<bool> activation_;  // by node
   std::set<NodeId> taken_;
   std::map<ValueId, std::vector<NearMiss>> misses_;
 };

@@ -96,36 +96,16 @@ void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg>
 
 namespace {
 
-// "w" for "w", "w.view" and "w.view_1".
-std::string root_name(const std::string& name) {
-  const size_t at = name.rfind(".view");
-  return at != std::string::npos && name.find('.', at + 1) == std::string::npos ? name.substr(0, at) : name;
-}
-
-std::string derived_name(const Graph& graph, ValueId base, std::string_view suffix) {
-  return graph.unique_name(root_name(graph.value(base).name) + std::string(suffix));
-}
-
-bool same_geometry(const Tensor& a, const Tensor& b) {
-  return a.dtype == b.dtype && a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+std::string derived_name(Graph& graph, ValueId base, std::string_view suffix) {
+  return graph.unique_name(std::string(root_name(graph.value(base).name)) + std::string(suffix));
 }
 
 }  // namespace
 
+// The view may be there already: w transposed twice is w, and tied weights must stay one value.
 ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view) {
-  // The view may be there already: w transposed twice is w, and tied weights must stay one value. Without bytes, the name
-  // tells which weight a view is of.
-  const std::string root = root_name(graph.value(base).name);
-  for (ValueId id = 0; id < graph.values.size(); ++id) {
-    if (!is_parameter(graph, id) || !same_geometry(graph.value(id).data, view)) continue;
-    const Tensor& data = graph.value(id).data;
-    if (data.bound() != view.bound()) continue;
-    if (view.bound() ? data.storage->bytes.data() == view.storage->bytes.data()
-                     : root_name(graph.value(id).name) == root)
-      return id;
-  }
-  std::string name = derived_name(graph, base, ".view");
-  return graph.add_parameter(std::move(name), std::move(view));
+  const ValueId there = graph.find_view(view, root_name(graph.value(base).name));
+  return there != kNoValue ? there : graph.add_parameter(derived_name(graph, base, ".view"), std::move(view));
 }
 
 namespace {
@@ -211,7 +191,8 @@ bool same_parameter(const Graph& graph, ValueId a, ValueId b) {
   if (!is_parameter(graph, a) || !is_parameter(graph, b)) return false;
   const Tensor& x = graph.value(a).data;
   const Tensor& y = graph.value(b).data;
-  return x.bound() && y.bound() && x.storage->bytes.data() == y.storage->bytes.data() && same_geometry(x, y);
+  return x.bound() && y.bound() && x.storage->bytes.data() == y.storage->bytes.data() && x.dtype == y.dtype &&
+         x.offset == y.offset && x.shape == y.shape && x.strides == y.strides;
 }
 
 Status sort_nodes(Graph& graph) {
@@ -272,11 +253,97 @@ bool depends_on(const Graph& graph, ValueId value, NodeId node) {
   return false;
 }
 
-std::vector<std::vector<NodeId>> users_of(const Graph& graph) {
-  std::vector<std::vector<NodeId>> users(graph.values.size());
-  for (NodeId id = 0; id < graph.nodes.size(); ++id)
-    for_each_input(graph.nodes[id], [&](ValueId input) { users[input].push_back(id); });
-  return users;
+Readers::Readers(Graph& graph) : graph_(graph) {
+  for (size_t i = 0; i < graph.outputs.size(); ++i) outputs_[graph.outputs[i]].push_back(i);
+  catch_up();
+}
+
+void Readers::catch_up() {
+  nodes_.resize(graph_.values.size());
+  uses_.resize(graph_.values.size());
+  if (seen_ == 0)
+    for (ValueId id : graph_.outputs) ++uses_[id];
+  for (; seen_ < graph_.nodes.size(); ++seen_) add(static_cast<NodeId>(seen_));
+}
+
+void Readers::add(NodeId id) {
+  nodes_.resize(graph_.values.size());
+  uses_.resize(graph_.values.size());
+  for_each_input(graph_.nodes[id], [&](ValueId input) {
+    nodes_[input].push_back(id);
+    ++uses_[input];
+  });
+}
+
+void Readers::remove(NodeId id, const Node& as) {
+  for_each_input(as, [&](ValueId input) {
+    auto& readers = nodes_[input];
+    readers.erase(std::find(readers.begin(), readers.end(), id));
+    --uses_[input];
+  });
+}
+
+void Readers::replace(ValueId from, ValueId to) {
+  catch_up();
+  if (from == to) return;
+  for (NodeId id : nodes_[from])
+    for_each_input(graph_.nodes[id], [&](ValueId& input) {
+      if (input == from) input = to;
+    });
+  nodes_[to].insert(nodes_[to].end(), nodes_[from].begin(), nodes_[from].end());
+  uses_[to] += uses_[from];
+  nodes_[from].clear();
+  uses_[from] = 0;
+  const auto returned = outputs_.find(from);
+  if (returned == outputs_.end()) return;
+  std::vector<size_t> places = std::move(returned->second);
+  outputs_.erase(returned);
+  for (size_t i : places) graph_.outputs[i] = to;
+  auto& merged = outputs_[to];
+  merged.insert(merged.end(), places.begin(), places.end());
+}
+
+uint32_t Depths::least_depth(NodeId id) const {
+  uint32_t depth = 0;
+  for_each_input(graph_.nodes[id], [&](ValueId input) {
+    const Value& value = graph_.value(input);
+    if (value.kind == ValueKind::node && value.producer < depth_.size())
+      depth = std::max(depth, depth_[value.producer] + 1);
+  });
+  return depth;
+}
+
+void Depths::catch_up() {
+  while (depth_.size() < graph_.nodes.size()) depth_.push_back(least_depth(static_cast<NodeId>(depth_.size())));
+}
+
+void Depths::update(NodeId id) {
+  catch_up();
+  std::vector<NodeId> stack = {id};
+  while (!stack.empty()) {
+    const NodeId at = stack.back();
+    stack.pop_back();
+    const uint32_t depth = least_depth(at);
+    if (depth <= depth_[at]) continue;
+    depth_[at] = depth;
+    for (ValueId out : graph_.nodes[at].outputs)
+      stack.insert(stack.end(), readers_.of(out).begin(), readers_.of(out).end());
+  }
+}
+
+bool Depths::depends_on(ValueId value, NodeId node) const {
+  std::vector<ValueId> stack = {value};
+  std::unordered_set<NodeId> seen;
+  while (!stack.empty()) {
+    const ValueId id = stack.back();
+    stack.pop_back();
+    if (id == kNoValue || graph_.value(id).kind != ValueKind::node) continue;
+    const NodeId from = graph_.value(id).producer;
+    if (from == node) return true;
+    if (depth_[from] <= depth_[node] || !seen.insert(from).second) continue;
+    for_each_input(graph_.nodes[from], [&](ValueId input) { stack.push_back(input); });
+  }
+  return false;
 }
 
 std::vector<std::string> join_origins(std::vector<std::string> a, const std::vector<std::string>& b) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -70,8 +71,57 @@ Status sort_nodes(Graph& graph);
 // Does `from` (any output of these nodes) reach node `to`? Walks backwards from `to`.
 bool depends_on(const Graph& graph, ValueId value, NodeId node);
 
-// Nodes that read each value, once per use.
-std::vector<std::vector<NodeId>> users_of(const Graph& graph);
+// Which nodes read each value, kept while a pass edits the graph: asking all nodes after each edit costs n * n.
+//
+//   Readers readers(graph);
+//   readers.replace(old, made);                                   // in node arguments and graph outputs
+//   const Node before = graph.nodes[id];
+//   replace_node(graph, id, …);
+//   readers.exchange(id, before);                                 // or remove(id) before and add(id) behind the change
+class Readers {
+ public:
+  explicit Readers(Graph& graph);
+
+  const std::vector<NodeId>& of(ValueId id) const { return nodes_[id]; }  // once per use
+  const std::vector<uint32_t>& uses() const { return uses_; }             // as Graph::count_uses
+  bool is_returned(ValueId id) const { return outputs_.contains(id); }
+
+  void catch_up();                                          // with nodes and values that were added since
+  void add(NodeId id);                                      // after its arguments changed
+  void remove(NodeId id) { remove(id, graph_.nodes[id]); }  // before they change, or it goes
+  void exchange(NodeId id, const Node& before) { remove(id, before), add(id); }
+  void replace(ValueId from, ValueId to);
+
+ private:
+  void remove(NodeId id, const Node& as);
+
+  Graph& graph_;
+  std::vector<std::vector<NodeId>> nodes_;                    // by value
+  std::vector<uint32_t> uses_;                                // by value
+  std::unordered_map<ValueId, std::vector<size_t>> outputs_;  // by value: its places among the graph's outputs
+  size_t seen_ = 0;                                           // nodes
+};
+
+// How deep each node lies below the inputs. What depends on a node lies deeper than it, so that most questions whether
+// something does need no walk.
+//
+//   Depths depths(graph, readers);                                // of sorted nodes
+//   depths.update(id);                                            // the node reads something else now
+class Depths {
+ public:
+  Depths(const Graph& graph, const Readers& readers) : graph_(graph), readers_(readers) { catch_up(); }
+
+  bool depends_on(ValueId value, NodeId node) const;  // as the function above
+  void update(NodeId id);                             // readers must know of the change
+
+ private:
+  void catch_up();
+  uint32_t least_depth(NodeId id) const;
+
+  const Graph& graph_;
+  const Readers& readers_;
+  std::vector<uint32_t> depth_;  // by node: more than of any that it reads
+};
 
 // Concatenation without repeats, order kept.
 std::vector<std::string> join_origins(std::vector<std::string> a, const std::vector<std::string>& b);

@@ -23,6 +23,9 @@ namespace qcg {
 
 namespace {
 
+// Of one linear. Concatenations of the same concatenation double, and each is a level of recursion.
+constexpr size_t kMostFlattened = 1024;
+
 // The cat on the last axis that makes `id`, or nullptr.
 const Node* last_axis_cat(const Graph& graph, ValueId id) {
   const Node* cat = producer_if(graph, id, "aten.cat.default");
@@ -69,6 +72,7 @@ class CatSplitter {
     std::vector<ValueId> pieces;
     std::vector<std::string> cats;
     std::string why;
+    flattened_ = 0;
     for (ValueId x : linear.xs) flatten(x, pieces, cats, why);
     if (cats.empty() && why.empty()) return;
     if (why.empty()) why = check_gates(linear, pieces);
@@ -92,6 +96,11 @@ class CatSplitter {
       if (!graph_.value(x).shape.back().is_constant(0)) pieces.push_back(x);
       return;
     }
+    if (++flattened_ > kMostFlattened || pieces.size() > kMostFlattened) {
+      gate_ = "cat_max_parts";
+      why = "more than " + std::to_string(kMostFlattened) + " parts and concatenations of them";
+      return;
+    }
     cats = join_origins(std::move(cats), cat->origins);
     if (cat->origins.empty()) cats.push_back(graph_.value(x).name);
     const Shape& whole = graph_.value(x).shape;
@@ -102,8 +111,8 @@ class CatSplitter {
       else if (!value.shape.back().is_constant()) why = "the width of part " + value.name + " is symbolic";
       else if (value.dtype != graph_.value(x).dtype) why = "part " + value.name + " has another dtype";
       else if (value.kind == ValueKind::parameter) why = "part " + value.name + " is a weight";
+      if (why.empty()) flatten(piece, pieces, cats, why);
       if (!why.empty()) return;
-      flatten(piece, pieces, cats, why);
     }
   }
 
@@ -156,6 +165,7 @@ class CatSplitter {
   Graph& graph_;
   PassContext& context_;
   std::string gate_;
+  size_t flattened_ = 0;  // concatenations
   bool seen_ = false;
 };
 

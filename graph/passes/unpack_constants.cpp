@@ -35,8 +35,9 @@ namespace qcg {
 
 namespace {
 
-// A small file must not ask for all memory there is: as many elements as that, or so many per byte of the parameters.
-constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 64;
+// A small file must not ask for all memory there is: what all nodes make has as many elements as that, or so many per byte of
+// the parameters.
+constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
 // Of what depends on an input; a constant is evaluated all the same.
 bool has_kernel(const Graph& graph, const Node& node) {
@@ -64,6 +65,12 @@ void for_each_packed(const Graph& graph, const Node& node, F&& f) {
     const ValueId* id = node.args[i].get<ValueId>();
     if (id && *id != kNoValue && !is_parameter(graph, *id) && is_packed(node, node.op->args[i].name)) f(*id);
   }
+}
+
+// Its own part of the storage, which may be a whole file's.
+int64_t bytes_of(const Tensor& data) {
+  return std::min(data.numel() * static_cast<int64_t>(dtype_bytes(data.dtype)),
+                  static_cast<int64_t>(data.storage->bytes.size()));
 }
 
 int64_t count_elements(const Shape& shape) {
@@ -113,7 +120,7 @@ class Unpacker {
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       constant_[id] = is_parameter(graph_, id);
       if (constant_[id] && graph_.value(id).data.bound())
-        most_elements_ += kElementsPerByte * static_cast<int64_t>(graph_.value(id).data.storage->bytes.size());
+        elements_left_ += kElementsPerByte * bytes_of(graph_.value(id).data);
     }
     for (const Node& node : graph_.nodes) {
       bool constant =
@@ -242,7 +249,7 @@ class Unpacker {
     const Node& node = graph_.nodes[id];
     if (node.outputs.empty()) return {};
     if (const ValueId out = node.outputs[0]; gathers_.contains(out)) {
-      QCG_TRY(gathered, gather_slices(graph_, node));
+      QCG_TRY(gathered, gather_slices(graph_, node, elements_left_));
       values_[out] = gathered;
       count_change("look-ups of activations");
       return {};
@@ -371,10 +378,13 @@ class Unpacker {
     if (auto view = view_of_parameter(node)) {
       results.push_back(std::move(*view));
     } else if (is_bound(node)) {
-      if (count_elements(graph_.value(node.outputs[0]).shape) > most_elements_)
-        return Error::unsupported(node.where,
-                                  title(node) + " makes more elements than the weights of the graph account for",
-                                  "compute it when the weights are stored");
+      elements_left_ -= std::min(count_elements(graph_.value(node.outputs[0]).shape), elements_left_ + 1);
+      if (elements_left_ < 0)
+        return Error::unsupported(
+            node.where,
+            title(node) +
+                " makes more elements than the weights of the graph account for, those of other such nodes included",
+            "compute it when the weights are stored");
       auto values = evaluate_node(graph_, node);
       if (!values.ok()) {
         values.error().where = node.where;
@@ -444,8 +454,8 @@ class Unpacker {
   };
   Graph& graph_;
   PassReport& report_;
-  int64_t most_elements_ = kFewElements;
-  NodeId count_ = 0;                             // of nodes, as the pass found them
+  int64_t elements_left_ = kFewElements;
+  NodeId count_ = 0;                                // of nodes, as the pass found them
   std::vector<bool> constant_, needed_, repeated_;  // by value, as the pass found them
   std::vector<uint32_t> uses_;
   std::unordered_set<ValueId> gathers_;          // look-ups of activations

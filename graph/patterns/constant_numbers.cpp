@@ -21,9 +21,10 @@ ValueId add_computed(Graph& graph, const std::vector<ValueId>& sources, std::str
   }
   const std::string name = graph.value(sources[0]).name + "." + std::string(suffix);
   // Tied weights stay one: the same numbers made of the same source are the same parameter.
-  for (ValueId id = 0; bound && id < graph.values.size(); ++id) {
+  ValueId id = bound ? graph.find_value(name) : kNoValue;
+  for (size_t i = 1; id != kNoValue; id = graph.find_value(name + "_" + std::to_string(i++))) {
     const Value& value = graph.value(id);
-    if (value.kind != ValueKind::parameter || !value.name.starts_with(name) || !value.data.bound()) continue;
+    if (value.kind != ValueKind::parameter || !value.data.bound()) continue;
     const bool same = value.dtype == tensor.dtype && value.data.shape == tensor.shape && value.data.is_contiguous() &&
                       std::ranges::equal(value.data.bytes(), tensor.bytes());
     if (same) return id;

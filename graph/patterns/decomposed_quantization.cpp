@@ -31,7 +31,7 @@ std::string_view decomposed_name(const Node& node) {
 
 class Lifter {
  public:
-  Lifter(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+  Lifter(Graph& graph, PassReport& report) : graph_(graph), report_(report), readers_(graph) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -63,6 +63,13 @@ class Lifter {
     if (name == "dequantize_per_token") return dequantize_by(id, row_block(), parameters_of_rows());
     if (name == "dequantize_per_channel_group") return lift_dequantize_group(id);
     return false;
+  }
+
+  void become(NodeId id, std::string_view op, std::vector<Arg> args) {
+    readers_.catch_up();
+    readers_.remove(id);
+    replace_node(graph_, id, op, std::move(args));
+    readers_.add(id);
   }
 
   // ---- blocks: what shares one scale ----
@@ -130,7 +137,7 @@ class Lifter {
     auto results = evaluate_node(graph_, like_);
     if (!results.ok()) return false;
     const std::string name = graph_.unique_name(graph_.value(like_.outputs[0]).name + ".value");
-    graph_.replace_uses(like_.outputs[0], graph_.add_parameter(name, (*results)[0]));
+    readers_.replace(like_.outputs[0], graph_.add_parameter(name, (*results)[0]));
     return true;
   }
 
@@ -138,15 +145,15 @@ class Lifter {
     if (p.scale == kNoValue) return false;
     const auto low = number("quant_min"), high = number("quant_max");
     const OpSchema* op = find_op("torchao.dequantize_affine.default");
-    replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", like_.tensor("input")},
-                                 {"block_size", std::move(block)},
-                                 {"scale", p.scale},
-                                 {"zero_point", p.zero},
-                                 {"input_dtype", like_.arg("dtype")},
-                                 {"quant_min", limit(low)},
-                                 {"quant_max", limit(high)},
-                                 {"output_dtype", graph_.value(like_.outputs[0]).dtype}}));
+    become(id, op->name,
+           make_args(*op, {{"input", like_.tensor("input")},
+                           {"block_size", std::move(block)},
+                           {"scale", p.scale},
+                           {"zero_point", p.zero},
+                           {"input_dtype", like_.arg("dtype")},
+                           {"quant_min", limit(low)},
+                           {"quant_max", limit(high)},
+                           {"output_dtype", graph_.value(like_.outputs[0]).dtype}}));
     return true;
   }
 
@@ -164,8 +171,7 @@ class Lifter {
     const ValueId rows =
         emit(graph_, same->name, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
     const OpSchema* permute = find_op("aten.permute.default");
-    replace_node(graph_, id, permute->name,
-                 make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
+    become(id, permute->name, make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
     return dequantize_by(graph_.value(rows).producer, channel_block(), p);
   }
 
@@ -183,14 +189,14 @@ class Lifter {
     const auto low = number("quant_min"), high = number("quant_max");
     if (p.scale == kNoValue || !low || !high) return false;
     const OpSchema* op = find_op("torchao.quantize_affine.default");
-    replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", input},
-                                 {"block_size", std::move(block)},
-                                 {"scale", p.scale},
-                                 {"zero_point", p.zero},
-                                 {"output_dtype", like_.arg("dtype")},
-                                 {"quant_min", limit(low)},
-                                 {"quant_max", limit(high)}}));
+    become(id, op->name,
+           make_args(*op, {{"input", input},
+                           {"block_size", std::move(block)},
+                           {"scale", p.scale},
+                           {"zero_point", p.zero},
+                           {"output_dtype", like_.arg("dtype")},
+                           {"quant_min", limit(low)},
+                           {"quant_max", limit(high)}}));
     return true;
   }
 
@@ -200,13 +206,13 @@ class Lifter {
                high = number("quant_max");
     if (!scale || !zero || !low || !high) return quantize_by(id, whole_block(), parameters_of_tensor(), as_f32());
     const OpSchema* op = find_op("quantized_decomposed.quantize_per_tensor.default");
-    replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", like_.tensor("input")},
-                                 {"scale", *scale},
-                                 {"zero_point", limit(zero)},
-                                 {"quant_min", limit(low)},
-                                 {"quant_max", limit(high)},
-                                 {"dtype", like_.arg("dtype")}}));
+    become(id, op->name,
+           make_args(*op, {{"input", like_.tensor("input")},
+                           {"scale", *scale},
+                           {"zero_point", limit(zero)},
+                           {"quant_min", limit(low)},
+                           {"quant_max", limit(high)},
+                           {"dtype", like_.arg("dtype")}}));
     return true;
   }
 
@@ -253,18 +259,19 @@ class Lifter {
     graph_.nodes[made].source = like_.source;
     graph_.nodes[made].origins = join_origins(choose.origins, like_.origins);
     const std::vector<ValueId> outputs = graph_.nodes[made].outputs;
-    graph_.replace_uses(like_.outputs[0], outputs[0]);
+    readers_.replace(like_.outputs[0], outputs[0]);
     // Readers get the dtypes they were promised; dequantize_per_token finds the pair behind them.
     const ValueId scale = cast(outputs[1], graph_.value(choose.outputs[0]).dtype),
                   zero = cast(outputs[2], graph_.value(choose.outputs[1]).dtype);
-    graph_.replace_uses(choose.outputs[0], scale);
-    graph_.replace_uses(choose.outputs[1], zero);
+    readers_.replace(choose.outputs[0], scale);
+    readers_.replace(choose.outputs[1], zero);
     rows_[{scale, zero}] = {outputs[1], outputs[2]};
     return true;
   }
 
   Graph& graph_;
   PassReport& report_;
+  Readers readers_;
   Node like_;
   std::map<std::pair<DType, uint64_t>, ValueId> constants_;  // by dtype and bits
   std::map<std::pair<ValueId, DType>, ValueId> casts_;

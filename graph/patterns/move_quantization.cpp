@@ -34,6 +34,7 @@ class Mover {
   Status run() {
     for (bool moved = true; moved;) {
       moved = false;
+      readers_.emplace(graph_);
       const NodeId count = static_cast<NodeId>(graph_.nodes.size());
       for (NodeId id = 0; id < count; ++id) moved = move(id) || moved;
       QCG_CHECK(sort_nodes(graph_));
@@ -65,12 +66,18 @@ class Mover {
     return node.args;
   }
 
+  void become(NodeId id, std::string_view op, std::vector<Arg> args) {
+    readers_->remove(id);
+    replace_node(graph_, id, op, std::move(args));
+    readers_->add(id);
+  }
+
   // The node becomes dequantize(input), with the parameters of `like`.
   void become_dequantize(NodeId id, const Node& like, ValueId input) {
     Node made = like;
     made.arg("input") = input;
     made.arg("block_size") = graph_.value(input).shape;
-    replace_node(graph_, id, kDequantize, std::move(made.args));
+    become(id, kDequantize, std::move(made.args));
     graph_.nodes[id].origins = join_origins(like.origins, graph_.nodes[id].origins);
   }
 
@@ -122,7 +129,7 @@ class Mover {
           emit(graph_, kQuantize, with_input(node, "input", piece), type, node, graph_.value(piece).name + ".q"));
       graph_.nodes[graph_.value(codes.back()).producer].origins = node.origins;
     }
-    replace_node(graph_, id, cat.op->name, with_input(cat, "tensors", codes));
+    become(id, cat.op->name, with_input(cat, "tensors", codes));
     graph_.nodes[id].origins = cat.origins;
     return true;
   }
@@ -138,7 +145,7 @@ class Mover {
     if (std::abs(wanted) < 1e-30 || std::abs(wanted) > 1e30) return false;  // 1 / s is no exact inverse at the ends
     if (graph_.value(q).dtype != graph_.value(node.outputs[0]).dtype) return false;
     if (!is_within(q, *as_number(node.arg("quant_min")), *as_number(node.arg("quant_max")))) return false;
-    graph_.replace_uses(node.outputs[0], q);
+    readers_->replace(node.outputs[0], q);
     return true;
   }
 
@@ -155,6 +162,7 @@ class Mover {
 
   Graph& graph_;
   PassReport& report_;
+  std::optional<Readers> readers_;
 };
 
 }  // namespace

@@ -56,7 +56,7 @@ std::optional<std::string> check_pair(const Graph& graph, const Node& choose, co
 
 class RowsLifter {
  public:
-  RowsLifter(Graph& graph, PassContext& context) : graph_(graph), report_(context.report) {}
+  RowsLifter(Graph& graph, PassContext& context) : graph_(graph), report_(context.report), readers_(graph) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -119,9 +119,9 @@ class RowsLifter {
     graph_.nodes[id].source = quantize.source;
     graph_.nodes[id].origins = join_origins(choose.origins, quantize.origins);
     const std::vector<ValueId> outputs = graph_.nodes[id].outputs;
-    graph_.replace_uses(q, outputs[0]);
-    graph_.replace_uses(choose.outputs[0], in_form_of(outputs[1], choose.outputs[0], choose));
-    graph_.replace_uses(choose.outputs[1], in_form_of(outputs[2], choose.outputs[1], choose));
+    readers_.replace(q, outputs[0]);
+    readers_.replace(choose.outputs[0], in_form_of(outputs[1], choose.outputs[0], choose));
+    readers_.replace(choose.outputs[1], in_form_of(outputs[2], choose.outputs[1], choose));
   }
 
   // `value` with the shape and dtype of `like`.
@@ -144,6 +144,7 @@ class RowsLifter {
 
   Graph& graph_;
   PassReport& report_;
+  Readers readers_;
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ Pattern dequantized_symmetric_weight() { return mul(cast(parameter("w")), maybe_
 
 class Raiser {
  public:
-  Raiser(Graph& graph, PassReport& report) : graph_(graph), report_(report) {}
+  Raiser(Graph& graph, PassReport& report) : graph_(graph), report_(report), readers_(graph) {}
 
   Status run() {
     const NodeId count = static_cast<NodeId>(graph_.nodes.size());
@@ -176,14 +176,14 @@ class Raiser {
     const auto [new_scale, new_zero] =
         emit_choice(graph_.nodes[id], x, *choice, {scale, zero}, block, {least, greatest});
     const OpSchema* op = find_op("torchao.quantize_affine.default");
-    replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", x},
-                                 {"block_size", block},
-                                 {"scale", new_scale},
-                                 {"zero_point", new_zero},
-                                 {"output_dtype", DType::i8},
-                                 {"quant_min", least},
-                                 {"quant_max", greatest}}));
+    become(id, op->name,
+           make_args(*op, {{"input", x},
+                           {"block_size", block},
+                           {"scale", new_scale},
+                           {"zero_point", new_zero},
+                           {"output_dtype", DType::i8},
+                           {"quant_min", least},
+                           {"quant_max", greatest}}));
     return true;
   }
 
@@ -193,6 +193,12 @@ class Raiser {
       const Node& node = graph_.nodes[id];
       return is_op(node, "aten.mul.Tensor") && as_number(node.arg("other"));
     });
+  }
+
+  void become(NodeId id, std::string_view op, std::vector<Arg> args) {
+    readers_.remove(id);
+    replace_node(graph_, id, op, std::move(args));
+    readers_.add(id);
   }
 
   struct Parameters {
@@ -224,10 +230,10 @@ class Raiser {
     graph_.nodes[id].source = like.source;
     graph_.nodes[id].origins = like.origins;
     const Parameters made = {graph_.nodes[id].outputs[0], graph_.nodes[id].outputs[1]};
-    graph_.replace_uses(old.scale, made.scale);
+    readers_.replace(old.scale, made.scale);
     // A zero that is 0 everywhere depends on nothing, and others may read it, even to make %x.
     if (choice.mapping == "ASYMMETRIC" && zero.dtype == graph_.value(old.zero).dtype)
-      graph_.replace_uses(old.zero, made.zero);
+      readers_.replace(old.zero, made.zero);
     return made;
   }
 
@@ -270,15 +276,15 @@ class Raiser {
   void dequantize(NodeId id, ValueId input, Arg block, ValueId scale, ValueId zero, Arg low, Arg high) {
     const OpSchema* op = find_op("torchao.dequantize_affine.default");
     const DType out = graph_.value(graph_.nodes[id].outputs[0]).dtype;
-    replace_node(graph_, id, op->name,
-                 make_args(*op, {{"input", input},
-                                 {"block_size", std::move(block)},
-                                 {"scale", scale},
-                                 {"zero_point", zero},
-                                 {"input_dtype", graph_.value(input).dtype},
-                                 {"quant_min", std::move(low)},
-                                 {"quant_max", std::move(high)},
-                                 {"output_dtype", out}}));
+    become(id, op->name,
+           make_args(*op, {{"input", input},
+                           {"block_size", std::move(block)},
+                           {"scale", scale},
+                           {"zero_point", zero},
+                           {"input_dtype", graph_.value(input).dtype},
+                           {"quant_min", std::move(low)},
+                           {"quant_max", std::move(high)},
+                           {"output_dtype", out}}));
   }
 
   // ---- weights ----
@@ -317,6 +323,7 @@ class Raiser {
 
   Graph& graph_;
   PassReport& report_;
+  Readers readers_;
 };
 
 }  // namespace

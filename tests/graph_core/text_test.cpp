@@ -164,8 +164,36 @@ TEST_CASE("dead nodes go, value ids stay") {
   CHECK(g->nodes.size() == 2);
   CHECK(g->outputs[0] == c);
   CHECK(g->value(c).producer == 1);
-  g->replace_uses(g->nodes[0].outputs[0], g->inputs[0]);
+  for_each_input(g->nodes[1], [&](ValueId& id) { id = g->inputs[0]; });
   g->remove_dead();
   CHECK(print_graph(*g) == "graph(%x: f32[2]) {\n  %c = aten.exp.default(%x) : f32[2]\n  return %c\n}\n");
-  CHECK(g->unique_name("x") == "x_1");
+}
+
+TEST_CASE("names and views of values are found, those that were added since too") {
+  Graph g;
+  const auto input = [&](const std::string& name) { return g.add_input(name, DType::f32, {Dim(2)}); };
+  const ValueId x = input("x");
+  CHECK(g.unique_name("x") == "x_1");
+  CHECK(g.unique_name("y") == "y");
+  const ValueId x1 = input("x_1");
+  CHECK(g.unique_name("x") == "x_2");
+  CHECK(g.unique_name("x_1") == "x_1_1");
+  CHECK(g.find_value("x_1") == x1);
+  CHECK(g.find_value("z") == kNoValue);
+  g.swap_names(x, x1);
+  CHECK(g.value(x).name == "x_1");
+  CHECK(g.find_value("x_1") == x);
+  CHECK(g.find_value("x") == x1);
+
+  const Tensor data = Tensor::zeros(DType::f32, {2, 3});
+  const ValueId w = g.add_parameter("w", data);
+  CHECK(g.find_view(data.transpose(0, 1).transpose(0, 1), "other") == w);  // the same bytes, whatever the name
+  CHECK(g.find_view(data.transpose(0, 1), "w") == kNoValue);
+  CHECK(g.find_view(Tensor::zeros(DType::f32, {2, 3}), "w") == kNoValue);
+  Tensor unbound = data;
+  unbound.storage.reset();
+  CHECK(g.find_view(unbound, "w") == kNoValue);
+  const ValueId v = g.add_parameter("v.view_1", unbound);
+  CHECK(g.find_view(unbound, "v") == v);
+  CHECK(g.find_view(unbound, "w") == kNoValue);
 }

@@ -539,6 +539,25 @@ graph(%a: f32[s0, 16], %b: f32[s0, 16]) {
   CHECK(mentions(report([](PassGates& g) { g.cat_max_total_width = 31; }), "cat_max_total_width is 31"));
 }
 
+TEST_CASE("concatenations of concatenations are not followed without end") {
+  constexpr int kDoublings = 40;
+  std::string text = "graph(%v0: f32[4, 8]) {\n";
+  int64_t width = 8;
+  for (int i = 0; i < kDoublings; ++i) {
+    const std::string part = "%v" + std::to_string(i);
+    width *= 2;
+    text += "  %v" + std::to_string(i + 1) + " = aten.cat.default([" + part + ", " + part + "], dim = -1) : f32[4, " +
+            std::to_string(width) + "]\n";
+  }
+  text = "param @w: f32[2, " + std::to_string(width) + "]\n" + text + "  %y = qcg.linear([%v" +
+         std::to_string(kDoublings) + "], weights = [@w], epilogue = [acc0]) : f32[4, 2]\n  return %y\n}\n";
+  Graph graph = parse(text);
+  auto report = run_pass("split_cat_linear", graph);
+  REQUIRE(report.ok());
+  CHECK(report->fired == 0);
+  CHECK(mentions(*report, "more than 1024 parts"));
+}
+
 TEST_CASE("gates of merge_sibling_linears and fold_epilogue") {
   Graph graph = parse(kQkv);
   PassOptions options;

@@ -206,6 +206,11 @@ TEST_CASE("a small file does not make large constants") {
       "  %y = aten.bitwise_and.Scalar(%k, other = 1) : i64[40000000]\n  return %y\n}\n");
   CHECK(e.code == ErrorCode::Unsupported);
   has(e.message, "aten.arange.default (k) makes more elements");
+  // Nor many that are each within the limit.
+  const Error sum = error_of(
+      "graph(%x: f32[3]) {\n  %k = aten.arange.default(end = 9000000) : i64[9000000]\n"
+      "  %y = aten.bitwise_and.Scalar(%k, other = 1) : i64[9000000]\n  return %y\n}\n");
+  has(sum.message, "aten.bitwise_and.Scalar (y) makes more elements");
 }
 
 TEST_CASE("without bytes constants are declared") {
