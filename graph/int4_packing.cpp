@@ -118,15 +118,14 @@ std::vector<std::byte> pack_int4pack_cpu(std::span<const uint8_t> codes, int64_t
 }
 
 Int4Evidence find_cpu_order(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros) {
-  constexpr int64_t kRows = 512;  // the first rows, whole blocks, tell as well as all
   constexpr double kSure = 8;
-  const int64_t k = packed.shape[1] * 2, rows = std::min(packed.shape[0], kRows);
-  const Tensor dense = packed.contiguous();
+  const int64_t k = packed.shape[1] * 2, rows = std::min(packed.shape[0], kOrderRows);
+  const Tensor dense = packed.slice(0, 0, rows).contiguous();
   const auto bytes = dense.bytes().first(static_cast<size_t>(rows * k / 2));
   const Groups avx512 = look_at_groups(unpack_int4pack_cpu(bytes, rows, k, Int4CpuOrder::avx512), group);
   const Groups avx2 = look_at_groups(unpack_int4pack_cpu(bytes, rows, k, Int4CpuOrder::avx2), group);
   auto only_full = [](const Groups& a, const Groups& b) { return b.partial >= 16 && b.partial > 20 * a.partial; };
-  const double closer = closeness(avx512, avx2, codes_of_zero(scales_and_zeros, rows));
+  const double closer = closeness(avx512, avx2, codes_of_zero(scales_and_zeros.slice(1, 0, rows), rows));
   if (only_full(avx2, avx512) || closer > kSure) return Int4Evidence::avx2;
   return only_full(avx512, avx2) || closer < -kSure ? Int4Evidence::avx512 : Int4Evidence::none;
 }

@@ -31,6 +31,7 @@ inline constexpr int64_t kLeastOrderedRows = 32;  // with fewer, both orders are
 // that the mean code of a group follows the code of zero; and a quantizer that scales by extremes uses codes 0 and 15 in
 // every group. What only one order shows is evidence for it. `packed` u8 [n, k / 2], scales_and_zeros [groups, n, 2].
 enum class Int4Evidence { none, avx512, avx2 };
+inline constexpr int64_t kOrderRows = 512;  // the first rows, whole blocks, tell as well as all
 Int4Evidence find_cpu_order(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros);
 
 // aten._convert_weight_to_int4pack (CUDA): int32 [n / 8][k / (16 tiles)][32 lanes][tiles / 2], the order of mma.m16n8k16.

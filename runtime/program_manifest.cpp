@@ -16,6 +16,9 @@ using Json = nlohmann::json;
 constexpr size_t kMaxBytes = size_t{16} << 20;
 constexpr int kMaxDepth = 16;
 constexpr size_t kMaxBuffers = 1 << 16;
+// What the values of a file may take in memory: lists of nothing take thirty times their text.
+constexpr size_t kMaxParsedBytes = size_t{200} << 20;
+constexpr size_t kNodeBytes = 96, kStringBytes = 48, kNumberBytes = 24;  // a list, an object, a member; per value
 // What every CUDA device since sm_80 can launch; shared memory is the largest block of any.
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
@@ -54,6 +57,25 @@ bool is_plain_path(std::string_view path) {
     begin = end + 1;
   }
   return true;
+}
+
+size_t bytes_of(Json::parse_event_t event, const Json& value) {
+  const bool container = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+  if (container || event == Json::parse_event_t::key) return kNodeBytes;
+  return value.is_string() ? kStringBytes + value.get_ref<const std::string&>().size() : kNumberBytes;
+}
+
+// Null, and too_large, where the values are more than any program has.
+Json parse_within_budget(std::string_view text, bool& too_large) {
+  size_t parsed = 0;
+  const auto count = [&](int, Json::parse_event_t event, Json& value) {
+    if (event != Json::parse_event_t::object_end && event != Json::parse_event_t::array_end)
+      parsed += bytes_of(event, value);
+    return parsed <= kMaxParsedBytes;
+  };
+  Json root = Json::parse(text, count, /*allow_exceptions=*/false);
+  too_large = parsed > kMaxParsedBytes;
+  return root;
 }
 
 bool is_sha256(std::string_view text) {
@@ -411,7 +433,9 @@ Result<ProgramManifest> parse_program_manifest(std::string_view text) {
   if (text.size() > kMaxBytes) return Error::bad_input("manifest.json", "is larger than 16 MiB", std::string(kHelp));
   if (is_too_deep(text))
     return Error::bad_input("manifest.json", "is nested deeper than 16 levels", std::string(kHelp));
-  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  bool too_large = false;
+  const Json root = parse_within_budget(text, too_large);
+  if (too_large) return Error::bad_input("manifest.json", "holds more values than any program has", std::string(kHelp));
   if (root.is_discarded()) return Error::bad_input("manifest.json", "is not JSON", std::string(kHelp));
   ProgramManifest manifest;
   QCG_CHECK(Reader(manifest).read(root));

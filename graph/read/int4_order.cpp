@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "graph/elements.h"
 #include "graph/int4_packing.h"
@@ -11,6 +12,8 @@ namespace qcg {
 namespace {
 
 constexpr std::string_view kOp = "aten._weight_int4pack_mm_for_cpu.default";
+// That are looked at: of the first weights as many as dozens of large ones have.
+constexpr int64_t kMostCodes = int64_t{1} << 27;
 
 const Tensor* bound_parameter(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
@@ -26,6 +29,8 @@ struct PackedWeight {
 // Every packed weight whose bytes are there and would mean something else in the other order.
 std::vector<PackedWeight> find_packed_weights(const Graph& graph, bool look) {
   std::vector<PackedWeight> out;
+  std::map<std::tuple<ValueId, ValueId, int64_t>, Int4Evidence> seen;  // by weight, scales and group
+  int64_t codes_left = kMostCodes;
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
     if (node.op->name != kOp) continue;
@@ -34,7 +39,17 @@ std::vector<PackedWeight> find_packed_weights(const Graph& graph, bool look) {
     if (!packed || !group || packed->shape[0] < kLeastOrderedRows) continue;
     PackedWeight weight = {id, packed->shape[0], packed->shape[1] * 2, Int4Evidence::none};
     const Tensor* scales = bound_parameter(graph, node.tensor("qScaleAndZeros"));
-    if (look && scales) weight.evidence = find_cpu_order(*packed, group->constant(), *scales);
+    if (look && scales) {
+      const auto [it, fresh] =
+          seen.try_emplace({node.tensor("mat2"), node.tensor("qScaleAndZeros"), group->constant()}, Int4Evidence::none);
+      // An expanded weight has more of them than bytes.
+      const int64_t codes = std::min(weight.n, kOrderRows) * weight.k * (1 + 16 / group->constant());
+      if (fresh && codes <= codes_left) {
+        codes_left -= codes;
+        it->second = find_cpu_order(*packed, group->constant(), *scales);
+      }
+      weight.evidence = it->second;
+    }
     out.push_back(weight);
   }
   return out;

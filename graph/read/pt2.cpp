@@ -51,7 +51,7 @@ class Pt2Reader {
     return bad("", "the zip file is not a .pt2 archive: it has no archive_format", kReexport);
   }
 
-  Status check_byte_order() const {
+  Status check_byte_order() {
     const ZipEntry* entry = zip_.find(root_ + "byteorder");
     if (!entry) return bad("", "the archive does not say its byte order", kReexport);
     QCG_TRY(order, zip_.checked_storage(*entry, 64));
@@ -78,7 +78,7 @@ class Pt2Reader {
     return std::string("model");
   }
 
-  Result<TorchExport> read_model(const std::string& model) const {
+  Result<TorchExport> read_model(const std::string& model) {
     QCG_TRY(text, zip_.checked_storage(*zip_.find(root_ + "models/" + model + ".json"), kMaxJsonBytes));
     auto parsed = JsonDocument::parse(view(*text), "");
     if (!parsed.ok())

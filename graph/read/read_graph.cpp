@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "graph/read/in_place.h"
@@ -116,12 +117,15 @@ Status settle_signature(Graph& graph) {
             graph.value(id).name, "an input or output of " + std::to_string(graph.value(id).shape.size()) + " axes",
             "at most " + std::to_string(kMaxAxes) + " are supported: reshape it outside of the graph");
   std::set<std::string> taken(graph.output_names.begin(), graph.output_names.end()), seen;
+  std::map<std::string, size_t> suffixes;  // by name: none that is smaller is free
   for (std::string& name : graph.output_names) {
-    const std::string given = name;
-    for (int i = 1; !seen.insert(name).second; ++i) {
-      const std::string next = given + "_" + std::to_string(i);
-      if (taken.insert(next).second) name = next;
-    }
+    if (seen.insert(name).second) continue;
+    size_t& suffix = suffixes[name];
+    std::string next;
+    do next = name + "_" + std::to_string(++suffix);
+    while (!taken.insert(next).second);
+    seen.insert(next);
+    name = std::move(next);
   }
   return {};
 }

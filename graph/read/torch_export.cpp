@@ -327,6 +327,7 @@ class TorchExportReader {
   Result<std::vector<Value>> read_results(const JsonCursor& node, const OpSchema& op) {
     QCG_TRY(outputs, node.array_at("outputs"));
     result_names_.clear();
+    own_names_.clear();
     std::vector<Value> results;
     for (JsonCursor output : outputs) {
       QCG_TRY(value, read_union(output));
@@ -352,7 +353,7 @@ class TorchExportReader {
   Status add_result(const JsonCursor& argument, std::vector<Value>& results) {
     QCG_TRY(name, new_tensor_name(argument));
     std::string_view key = stored(argument);
-    if (std::find(result_names_.begin(), result_names_.end(), key) != result_names_.end()) {
+    if (!own_names_.insert(key).second) {
       return argument.bad("the tensor " + quote(name) + " is defined twice", kReexport);
     }
     QCG_TRY(meta_at, find_meta(argument, name));
@@ -415,7 +416,8 @@ class TorchExportReader {
   std::unordered_map<std::string_view, JsonCursor> metas_;
   std::unordered_map<std::string_view, JsonCursor> sizes_;
   std::unordered_set<std::string> names_;
-  std::vector<std::string_view> result_names_;
+  std::vector<std::string_view> result_names_;  // of the node at hand
+  std::unordered_set<std::string_view> own_names_;
 };
 
 }  // namespace

@@ -13,18 +13,19 @@ namespace {
 constexpr std::string_view kRandom = "random:";
 constexpr size_t kListed = 10;
 
-// Levenshtein distance, given up beyond limit.
+// Levenshtein distance, given up beyond limit: what is further from the diagonal is not computed.
 size_t distance(std::string_view a, std::string_view b, size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  std::vector<size_t> row(b.size() + 1, limit + 1);
+  for (size_t j = 0; j <= std::min(b.size(), limit); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0]++, best = row[0];
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t up = row[j];
-      row[j] = std::min({row[j - 1] + 1, up + 1, diagonal + (a[i - 1] != b[j - 1])});
+    const size_t first = i > limit ? i - limit : 0, last = std::min(b.size(), i + limit);
+    size_t diagonal = first > 0 ? row[first - 1] : 0, left = limit + 1, best = limit + 1;
+    for (size_t j = first; j <= last; ++j) {
+      const size_t up = row[j], changed = j == 0 ? i : diagonal + (a[i - 1] != b[j - 1]);
       diagonal = up;
-      best = std::min(best, row[j]);
+      row[j] = left = std::min({left + 1, up + 1, changed, limit + 1});
+      best = std::min(best, left);
     }
     if (best > limit) return limit + 1;
   }

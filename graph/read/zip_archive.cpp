@@ -14,8 +14,9 @@ constexpr uint32_t kLocalHeader = 0x04034b50, kCentralHeader = 0x02014b50, kEnd 
 constexpr uint32_t kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50;
 constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
 constexpr uint64_t kMaxEntries = 200'000;
-// Deflate reaches 1032:1 on zeros; weights come nowhere near. Small entries may be anything.
-constexpr uint64_t kFreeInflation = uint64_t{64} << 20;
+// Deflate reaches 1032:1 on zeros; a model and its weights come nowhere near. What all entries unpack to is bounded by the
+// file's size, and by something that small files may have whatever they hold.
+constexpr uint64_t kFreeInflation = uint64_t{8} << 20;
 constexpr uint64_t kMaxRatio = 20;
 constexpr const char* kRewrite = "the file is damaged or was cut off: copy or export it again";
 
@@ -30,6 +31,7 @@ Result<ZipArchive> ZipArchive::open(std::string_view bytes, std::shared_ptr<cons
   zip.bytes_ = bytes;
   zip.owner_ = std::move(owner);
   zip.name_ = std::move(name);
+  zip.inflation_left_ = kFreeInflation + kMaxRatio * bytes.size();
   QCG_CHECK(zip.read_directory());
   QCG_CHECK(zip.open_libzip());
   return zip;
@@ -82,6 +84,28 @@ Status ZipArchive::read_directory() {
       return bad(entry, "the zip file holds this entry twice", kRewrite);
     entries_.push_back(std::move(entry));
   }
+  return refuse_overlaps();
+}
+
+// Entries that share their data would let a small file unpack to any size.
+Status ZipArchive::refuse_overlaps() const {
+  struct Extent {
+    uint64_t begin, end;
+    const ZipEntry* entry;
+  };
+  std::vector<Extent> extents;
+  for (const ZipEntry& entry : entries_) {
+    uint16_t name = 0, extra = 0;
+    load(entry.header_offset + 26, name);
+    load(entry.header_offset + 28, extra);
+    const uint64_t header = entry.header_offset + kLocalBytes + name + extra;
+    if (header > bytes_.size() || entry.compressed_size > bytes_.size() - header) continue;  // refused where it is read
+    extents.push_back({entry.header_offset, header + entry.compressed_size, &entry});
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < extents.size(); ++i)
+    if (extents[i].begin < extents[i - 1].end)
+      return bad(*extents[i].entry, "the entry overlaps " + quote(extents[i - 1].entry->name), kRewrite);
   return {};
 }
 
@@ -134,12 +158,12 @@ Status ZipArchive::check_size(const ZipEntry& entry) const {
                               "store the entries, as torch.export.save does");
   }
   if (entry.compressed_size > bytes_.size()) return bad(entry, "the entry is longer than the file", kRewrite);
-  if (entry.size > kFreeInflation && entry.size / kMaxRatio > entry.compressed_size) {
+  if (entry.method == 8 && entry.size > inflation_left_)
     return bad(entry,
-               "the entry unpacks to " + std::to_string(entry.size) + " bytes, more than " + std::to_string(kMaxRatio) +
-                   " times its size in the file",
+               "the entry unpacks to " + std::to_string(entry.size) + " bytes; all entries together may to " +
+                   std::to_string(kMaxRatio) + " times the size of the file and " +
+                   std::to_string(kFreeInflation >> 20) + " MiB",
                "store the entries uncompressed, as torch.export.save does");
-  }
   return {};
 }
 
@@ -187,7 +211,7 @@ Status ZipArchive::unpack(const ZipEntry& entry, std::byte* out) const {
               : Status(bad(entry, "the entry's data is damaged (it does not unpack, or its CRC differs)", kRewrite));
 }
 
-Result<std::shared_ptr<const Storage>> ZipArchive::checked_storage(const ZipEntry& entry, size_t max_bytes) const {
+Result<std::shared_ptr<const Storage>> ZipArchive::checked_storage(const ZipEntry& entry, size_t max_bytes) {
   if (entry.size > max_bytes) {
     return bad(
         entry,
@@ -199,7 +223,7 @@ Result<std::shared_ptr<const Storage>> ZipArchive::checked_storage(const ZipEntr
   return bytes;
 }
 
-Result<std::shared_ptr<const Storage>> ZipArchive::storage(const ZipEntry& entry) const {
+Result<std::shared_ptr<const Storage>> ZipArchive::storage(const ZipEntry& entry) {
   QCG_CHECK(check_size(entry));
   auto storage = std::make_shared<Storage>();
   if (entry.method == 0) {
@@ -207,6 +231,7 @@ Result<std::shared_ptr<const Storage>> ZipArchive::storage(const ZipEntry& entry
     storage->bytes = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
     storage->owner = owner_;
   } else {
+    inflation_left_ -= entry.size;
     auto memory = map_anonymous(entry.size);
     if (!memory)
       return Error::io(name_, "no memory for " + std::to_string(entry.size) + " bytes",

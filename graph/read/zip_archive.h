@@ -41,11 +41,13 @@ class ZipArchive {
   const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(const std::string& name) const;
 
-  Result<std::shared_ptr<const Storage>> storage(const ZipEntry& entry) const;
-  Result<std::shared_ptr<const Storage>> checked_storage(const ZipEntry& entry, size_t max_bytes) const;
+  // What is unpacked counts against what the archive may unpack to.
+  Result<std::shared_ptr<const Storage>> storage(const ZipEntry& entry);
+  Result<std::shared_ptr<const Storage>> checked_storage(const ZipEntry& entry, size_t max_bytes);
 
  private:
   Status read_directory();
+  Status refuse_overlaps() const;
   Status find_directory(uint64_t& offset, uint64_t& count) const;
   Result<ZipEntry> read_entry(uint64_t& at) const;
   Result<std::string_view> stored_bytes(const ZipEntry& entry) const;
@@ -64,6 +66,7 @@ class ZipArchive {
   std::string name_;
   std::vector<ZipEntry> entries_;
   std::unordered_map<std::string, size_t> by_name_;
+  uint64_t inflation_left_ = 0;  // bytes
 };
 
 }  // namespace qcg

@@ -200,5 +200,5 @@ TEST_CASE("pt2: a zip that unpacks to more than reason is refused by its declare
   std::memcpy(bytes.data() + directory + 24, &huge, 4);
   auto exported = read_pt2(bytes, nullptr, "bomb");
   REQUIRE_FALSE(exported.ok());
-  CHECK(contains(exported.error().message, "times its size"));
+  CHECK(contains(exported.error().message, "times the size of the file"));
 }

@@ -1,13 +1,9 @@
 // Bombs: input that is small or cheap to make and would be expensive to believe. Each is read in a child process, whose time
 // and peak memory are then known. Memory is only checked without AddressSanitizer, the second only in optimized builds.
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-
-#include <chrono>
-#include <functional>
 
 #include "graph/read/safetensors.h"
+#include "tests/child_cost.h"
 #include "tests/graph_read/read_test_util.h"
 
 using namespace qcg;
@@ -15,45 +11,12 @@ using namespace qcg::test;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-#ifdef NDEBUG
-constexpr bool kOptimized = true;
-#else
-constexpr bool kOptimized = false;
-#endif
-
-struct Cost {
-  int status = -1;  // 0: refused with a typed error, 1: read, other: crashed
-  double seconds = 0;
-  long kib = 0;
-};
-
-// Runs read in a child; seconds are of processor time, so that a busy machine does not fail the test.
-Cost cost_of(const std::function<bool()>& read) {
-  pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) _exit(read() ? 1 : 0);
-  int status = 0;
-  rusage used{};
-  REQUIRE(wait4(child, &status, 0, &used) == child);
-  Cost cost;
-  cost.status = WIFEXITED(status) ? WEXITSTATUS(status) : 99;
-  cost.seconds = used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1e-6 * (used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-  cost.kib = used.ru_maxrss;
-  return cost;
-}
-
 void expect_cheap_refusal(const std::string& what, const std::string& path,
                           const std::vector<std::string>& weights = {}) {
   INFO(what);
-  Cost cost = cost_of([&] { return read_graph(path, {weights}).ok(); });
+  const ChildCost cost = cost_of([&] { return read_graph(path, {weights}).ok(); });
   MESSAGE(what << ": " << cost.seconds << " s, " << cost.kib / 1024 << " MiB");
-  CHECK(cost.status == 0);
+  CHECK(cost.outcome == ChildCost::no);
   CHECK(cost.seconds < (kOptimized && !kSanitized ? 1 : 15));
   if (!kSanitized) CHECK(cost.kib < 256 * 1024);
 }

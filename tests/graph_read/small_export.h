@@ -69,10 +69,18 @@ class ZipBuilder {
   uint16_t flags = 2056;   // as PyTorch writes: names are UTF-8, sizes only in the directory
 
   void add(const std::string& name, const std::string& content) {
-    std::string data = method == 8 ? deflate_stored(content) : content;
-    entries_.push_back({name, crc32_of(content), data.size(), content.size(), body_.size()});
-    body_ += u32(0x04034b50) + u16(45) + u16(flags) + u16(method) + u32(0) + u32(0) + u32(0) + u32(0) +
-             u16(name.size()) + u16(3) + name + "pad" + data;
+    const std::string data = method == 8 ? deflate_stored(content) : content;
+    add_entry({name, crc32_of(content), data.size(), content.size(), body_.size(), method}, data);
+  }
+  // Of deflated data as it lies in the file.
+  void add_deflated(const std::string& name, const std::string& data, uint64_t size, uint32_t crc) {
+    add_entry({name, crc, data.size(), size, body_.size(), 8}, data);
+  }
+  // The entry before, under another name.
+  void add_alias(const std::string& name) {
+    Entry same = entries_.back();
+    same.name = name;
+    entries_.push_back(same);
   }
 
   std::string finish() const {
@@ -80,7 +88,7 @@ class ZipBuilder {
     for (const Entry& e : entries_) {
       std::string extra = zip64 ? u16(1) + u16(24) + u64(e.size) + u64(e.compressed) + u64(e.offset) : "";
       auto narrow = [&](uint64_t v) { return u32(zip64 ? UINT32_MAX : static_cast<uint32_t>(v)); };
-      directory += u32(0x02014b50) + u16(45) + u16(45) + u16(flags) + u16(method) + u32(0) + u32(e.crc) +
+      directory += u32(0x02014b50) + u16(45) + u16(45) + u16(flags) + u16(e.method) + u32(0) + u32(e.crc) +
                    narrow(e.compressed) + narrow(e.size) + u16(e.name.size()) + u16(extra.size()) + u16(0) + u16(0) +
                    u16(0) + u32(0) + narrow(e.offset) + e.name + extra;
     }
@@ -100,7 +108,13 @@ class ZipBuilder {
     std::string name;
     uint32_t crc;
     uint64_t compressed, size, offset;
+    uint16_t method;
   };
+  void add_entry(const Entry& e, const std::string& data) {
+    entries_.push_back(e);
+    body_ += u32(0x04034b50) + u16(45) + u16(flags) + u16(e.method) + u32(0) + u32(0) + u32(0) + u32(0) +
+             u16(e.name.size()) + u16(3) + e.name + "pad" + data;
+  }
   template <class T>
   static std::string raw(T v) {
     std::string s(sizeof v, '\0');

@@ -5,9 +5,11 @@
 #include <random>
 
 #include "runtime/program_manifest.h"
+#include "tests/child_cost.h"
 #include "tests/runtime/sample_program.h"
 
 using namespace qcg;
+using namespace qcg::test;
 using nlohmann::json;
 
 namespace {
@@ -210,6 +212,51 @@ TEST_CASE("bombs are refused at once") {
   CHECK(!parse_program_manifest(std::string("{\"format\": \"\xff\xfe\"}")).ok());
   CHECK(!parse_program_manifest("{\"a\": \"\\").ok());
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+}
+
+TEST_CASE("generated: any megabyte is read or refused in a second and 256 MiB, and sixteen within 256 MiB") {
+  const std::string sample = SampleProgram().manifest.dump();
+  // The sample with more of one unit in one of its lists, or in place of a value.
+  const auto padded = [&](const std::string& after, const std::string& unit, size_t bytes) {
+    std::string more;
+    while (more.size() + unit.size() + sample.size() + 64 < bytes) more += (more.empty() ? "" : ",") + unit;
+    std::string text = sample;
+    const size_t at = text.find(after);
+    REQUIRE(at != std::string::npos);
+    return text.insert(at + after.size(), more + ",");
+  };
+  struct Excess {
+    const char *after, *unit;
+  };
+  constexpr Excess kExcesses[] = {
+      {"\"symbols\":[", "[]"},
+      {"\"symbols\":[", "{}"},
+      {"\"symbols\":[", "{\"name\":\"a\",\"min\":0,\"max\":0}"},
+      {"\"steps\":[", "{\"name\":\"a\",\"kernels\":[],\"args\":[],\"params\":[[[1,0]]]}"},
+      {"\"buffers\":[", "{\"kind\":\"temp\",\"bytes\":[[1]],\"first\":0,\"last\":0}"},
+      {"\"shape\":[", "[[1,0,0,0,0]]"},
+      {"\"shape\":[", "0"},
+      {"\"files\":{", "\"a\":{\"bytes\":0}"},
+      {"\"generator\":", "[[[],[]]]"},
+  };
+  for (const Excess& excess : kExcesses)
+    for (size_t bytes : {size_t{1} << 12, size_t{1} << 20, size_t{16} << 20}) {
+      const std::string text = padded(excess.after, excess.unit, bytes);
+      INFO(excess.after, excess.unit, " of ", bytes, " bytes");
+      const ChildCost cost = cost_of([&] { return parse_program_manifest(text).ok(); });
+      CHECK(cost.outcome != ChildCost::died);
+      const double seconds = static_cast<double>(std::max<size_t>(bytes >> 20, 1));
+      CHECK(cost.seconds < (kOptimized && !kSanitized ? seconds : 5 * seconds));
+      if (!kSanitized) CHECK(cost.kib < 256 * 1024);
+    }
+}
+
+TEST_CASE("a long name is not repeated in the error") {
+  SampleProgram sample;
+  sample.manifest["files"]["/" + std::string(1 << 20, 'x')] = sample.manifest["files"]["weights.bin"];
+  const auto parsed = parse_program_manifest(sample.manifest.dump());
+  REQUIRE(!parsed.ok());
+  CHECK(parsed.error().to_string().size() < 10'000);
 }
 
 TEST_CASE("sizes are exact or refused") {
