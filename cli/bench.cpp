@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "cli/program_io.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
 #include "codegen/origin.h"
+#include "codegen/program_io.h"
 #include "codegen/vendor_module.h"
 #include "runtime/memory.h"
 

@@ -2,19 +2,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
-#include <random>
 
 #include "cli/cli.h"
-#include "cli/program_io.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
 #include "codegen/origin.h"
+#include "codegen/program_io.h"
+#include "codegen/program_oracle.h"
 #include "codegen/staging.h"
 #include "graph/graph.h"
 #include "graph/read/safetensors.h"
-#include "graph/steps.h"
 
 namespace qcg {
 
@@ -29,120 +27,6 @@ struct CheckFlags {
   int threads = 0;
   std::vector<const CLI::Option*> of_graph, of_program;  // options that only one of them has a use for
 };
-
-// Whether something in between is rounded to codes: there the last bit of a sum can become a whole step.
-bool has_steps(const Graph& graph) {
-  const std::vector<bool> decides = find_step_inputs(graph);
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return decides[id]; });
-  });
-}
-
-// Largest error relative to the largest output that rounding of intermediates to their dtypes, or to codes, explains.
-double tolerance(DType dtype, bool steps) {
-  if (steps && dtype == DType::f32) return 1e-2;
-  switch (dtype) {
-    case DType::f32: return 2e-4;
-    case DType::f16: return 1e-2;
-    case DType::bf16: return 4e-2;
-    case DType::f8e4m3: return 0.125;  // one step of three and of two bits of mantissa
-    case DType::f8e5m2: return 0.25;
-    default: return 0;
-  }
-}
-
-// Of each output: as of its dtype, or of the narrower one that something it is computed from was rounded to.
-std::vector<double> tolerances(const Graph& graph) {
-  const bool steps = has_steps(graph);
-  std::vector<double> rounded(graph.values.size(), 0);  // by value
-  for (const Node& node : graph.nodes) {
-    double widest = 0;
-    for_each_input(node, [&](ValueId id) { widest = std::max(widest, rounded[id]); });
-    for (ValueId id : node.outputs) {
-      const DType dtype = graph.value(id).dtype;
-      const bool rounds = is_half(dtype);
-      const bool moves = node.op->role == OpRole::view || node.op->role == OpRole::copy;
-      rounded[id] = rounds && !moves ? std::max(widest, tolerance(dtype, steps)) : widest;
-    }
-  }
-  std::vector<double> out;
-  for (ValueId id : graph.outputs) {
-    const DType dtype = graph.value(id).dtype;
-    out.push_back(is_floating(dtype) ? std::max(tolerance(dtype, steps), rounded[id]) : tolerance(dtype, steps));
-  }
-  return out;
-}
-
-struct OutputCheck {
-  std::string name;
-  std::string against;  // "oracle" or "expected"
-  double max_err = 0, bound = 0, snr_db = 0;
-  bool ok = true;
-};
-
-OutputCheck compare(const std::string& name, const std::string& against, const Tensor& got, const Tensor& want,
-                    double tolerance) {
-  OutputCheck out{name, against, 0, 0, 0, true};
-  double largest = 0, signal = 0, noise = 0;
-  const size_t size = dtype_bytes(got.dtype);
-  for (int64_t i = 0; i < got.numel(); ++i) {
-    const double g = element_to_double(got.dtype, got.bytes().data() + static_cast<size_t>(i) * size);
-    const double w = element_to_double(want.dtype, want.bytes().data() + static_cast<size_t>(i) * size);
-    if (std::isfinite(w)) largest = std::max(largest, std::fabs(w)), signal += w * w;
-    if (g == w || (std::isnan(g) && std::isnan(w))) continue;
-    const double error = std::isfinite(g) && std::isfinite(w) ? std::fabs(g - w) : HUGE_VAL;
-    out.max_err = std::max(out.max_err, error);
-    noise += error * error;
-  }
-  out.bound = tolerance * largest;
-  out.snr_db = noise == 0 ? 999 : 10 * std::log10(signal / noise);
-  out.ok = std::isfinite(out.max_err) && out.max_err <= out.bound;
-  return out;
-}
-
-// Where sums cancel, or steps follow, an output may be off by more than its tolerance: by as much as the oracle's is when what
-// it is computed from is disturbed. `outputs`: against the oracle, then against what was expected.
-constexpr int kDisturbances = 8;
-constexpr double kBeyondDisturbance = 2;
-Status widen_bounds(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions options,
-                    const std::vector<Tensor>& want, std::vector<OutputCheck>& outputs) {
-  for (int seed = 1; seed <= kDisturbances; ++seed) {
-    options.disturbed = uint64_t(seed);
-    QCG_TRY(moved, evaluate_graph(graph, inputs, options));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      OutputCheck& o = outputs[i];
-      const Tensor& from = want[i % want.size()];
-      if (!is_floating(from.dtype)) continue;
-      const double by = compare(o.name, o.against, moved[i % want.size()].contiguous(), from.contiguous(), 0).max_err;
-      if (std::isfinite(by)) o.bound = std::max(o.bound, kBeyondDisturbance * by);
-      o.ok = std::isfinite(o.max_err) && o.max_err <= o.bound;
-    }
-  }
-  return {};
-}
-
-// Tensors for the program's inputs with every symbol at a value of its range that is no multiple of anything.
-Result<std::vector<Tensor>> random_inputs(const Program& program, int64_t m, uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  std::vector<int64_t> symbols;
-  for (const auto& symbol : program.manifest().symbols) symbols.push_back(std::clamp(m, symbol.min, symbol.max));
-  std::vector<Tensor> out;
-  for (const auto& input : program.manifest().inputs) {
-    std::vector<int64_t> shape;
-    for (const SizeExpr& dim : input.shape) shape.push_back(dim.evaluate(symbols).value_or(0));
-    Tensor zeros = Tensor::zeros(input.dtype, shape);
-    std::vector<std::byte> bytes(zeros.bytes().begin(), zeros.bytes().end());
-    std::normal_distribution<double> normal;
-    std::uniform_int_distribution<int64_t> integers(input.dtype == DType::u8 ? 0 : -100, 100);
-    for (int64_t i = 0; i < zeros.numel(); ++i) {
-      std::byte* p = bytes.data() + static_cast<size_t>(i) * dtype_bytes(input.dtype);
-      if (is_floating(input.dtype)) double_to_element(input.dtype, normal(rng), p);
-      else int_to_element(input.dtype, integers(rng), p);
-    }
-    out.push_back(Tensor::from_bytes(input.dtype, shape, std::move(bytes)));
-  }
-  return out;
-}
 
 // One trial each; 0 stands for the rows of given inputs.
 std::vector<int64_t> rows_to_try(const CheckFlags& flags) {
@@ -169,6 +53,7 @@ Status require_in_range(const Program& program, const std::vector<int64_t>& ms) 
 
 struct CheckReport {
   std::vector<OutputCheck> outputs;
+  std::vector<OutputCheck> of_expected;  // with --expected: those tensors against the oracle, output by output
   std::vector<std::string> trials;  // "m=3"
   bool ok() const {
     return std::all_of(outputs.begin(), outputs.end(), [](const OutputCheck& o) { return o.ok; });
@@ -182,10 +67,11 @@ struct CheckReport {
   }
 };
 
-// Adds a comparison with the tensors of a file, say what PyTorch computed from the same inputs.
+// Adds a comparison with the tensors of a file, say what PyTorch computed from the same inputs, and of these with the oracle.
 Status compare_expected(const std::string& path, const Program& program, const Graph& graph,
-                        const std::vector<Tensor>& got, const std::vector<double>& tolerances,
-                        std::vector<OutputCheck>& out) {
+                        const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                        const std::vector<double>& tolerances, std::vector<OutputCheck>& out,
+                        std::vector<OutputCheck>& of_expected) {
   QCG_TRY(file, read_safetensors(path));
   for (size_t i = 0; i < got.size(); ++i) {
     const std::string& name = program.manifest().outputs[i].name;
@@ -202,7 +88,9 @@ Status compare_expected(const std::string& path, const Program& program, const G
           fmt::format("{} holds {} [{}], the program gives {} [{}]", path, dtype_name(found->second.dtype),
                       fmt::join(found->second.shape, ", "), dtype_name(got[i].dtype), fmt::join(got[i].shape, ", ")),
           "take the outputs that belong to these inputs");
-    out.push_back(compare(name, "expected", got[i], found->second.contiguous(), tolerances[i]));
+    const Tensor expected = found->second.contiguous();
+    out.push_back(compare_output(name, "expected", got[i], expected, tolerances[i]));
+    of_expected.push_back(compare_output(name, "oracle", expected, want[i].contiguous(), tolerances[i]));
   }
   return {};
 }
@@ -212,7 +100,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   progress.show("load " + program_path);
   QCG_TRY(loaded, load_program(program_path, flags.threads, true));
   QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}));
-  const std::vector<double> allowed = tolerances(graph);
+  const std::vector<double> allowed = output_tolerances(graph);
   CheckReport report;
   const auto name_of = [&](int64_t m) { return flags.inputs.empty() ? fmt::format("m={}", m) : flags.inputs; };
   const std::vector<int64_t> ms = rows_to_try(flags);
@@ -222,8 +110,9 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     progress.show(fmt::format("check {}", name_of(ms[t])));
     auto from = [&]() -> Result<ProgramIo> {
       if (!flags.inputs.empty()) return ProgramIo::from_file(*loaded.program, flags.inputs);
-      QCG_TRY(tensors, random_inputs(*loaded.program, ms[t], flags.seed + t));
-      return ProgramIo::from_tensors(*loaded.program, std::move(tensors));
+      std::vector<int64_t> symbols;
+      for (const auto& s : loaded.program->manifest().symbols) symbols.push_back(std::clamp(ms[t], s.min, s.max));
+      return ProgramIo::from_tensors(*loaded.program, random_inputs(*loaded.program, symbols, flags.seed + t));
     };
     QCG_TRY(io, from());
     QCG_CHECK(loaded.context->run(io.inputs(), io.outputs()));
@@ -232,10 +121,11 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     const std::vector<Tensor> got = io.output_tensors();
     std::vector<OutputCheck> trial;
     for (size_t i = 0; i < got.size(); ++i)
-      trial.push_back(
-          compare(loaded.program->manifest().outputs[i].name, "oracle", got[i], want[i].contiguous(), allowed[i]));
+      trial.push_back(compare_output(loaded.program->manifest().outputs[i].name, "oracle", got[i], want[i].contiguous(),
+                                     allowed[i]));
     if (!flags.expected.empty())
-      QCG_CHECK(compare_expected(flags.expected, *loaded.program, graph, got, allowed, trial));
+      QCG_CHECK(
+          compare_expected(flags.expected, *loaded.program, graph, got, want, allowed, trial, report.of_expected));
     if (std::any_of(trial.begin(), trial.end(), [](const OutputCheck& o) { return !o.ok; }))
       QCG_CHECK(widen_bounds(graph, io.input_tensors(), oracle, want, trial));
     report.add(trial);
@@ -251,6 +141,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags,
   options.weights = flags.weights;
   options.target = flags.target;
   options.tune = TuneMode::off;
+  options.verify = Verify::kernels;  // the whole is what is checked below
   options.cache_dir = session.cache_dir;
   options.toolchain = toolchain_options(session);
   options.cancel = &interrupted();
@@ -270,6 +161,53 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags,
   return report;
 }
 
+// The row of --expected's own distance to the oracle that stands beside output i's.
+const OutputCheck* expected_beside(const CheckReport& report, size_t i) {
+  return report.outputs[i].against == "oracle" && i < report.of_expected.size() ? &report.of_expected[i] : nullptr;
+}
+
+nlohmann::json check_json(const CheckReport& report) {
+  nlohmann::json outputs = nlohmann::json::array();
+  for (size_t i = 0; i < report.outputs.size(); ++i) {
+    const OutputCheck& o = report.outputs[i];
+    outputs.push_back({{"name", o.name},
+                       {"against", o.against},
+                       {"max_err", o.max_err},
+                       {"bound", o.bound},
+                       {"snr_db", o.snr_db},
+                       {"ok", o.ok}});
+    if (!o.ok) outputs.back()["how"] = o.describe();
+    if (const OutputCheck* expected = expected_beside(report, i)) {
+      outputs.back()["expected_err"] = expected->max_err;
+      outputs.back()["expected_snr_db"] = expected->snr_db;
+    }
+  }
+  return {{"ok", report.ok()}, {"outputs", outputs}, {"trials", report.trials}};
+}
+
+void print_check(const CheckReport& report) {
+  const bool beside = !report.of_expected.empty();
+  std::vector<std::string> header = {"output", "against", "max error", "bound", "SNR", ""};
+  if (beside) header.insert(header.end() - 1, "expected's error, SNR");
+  Table table(header);
+  for (size_t i = 0; i < report.outputs.size(); ++i) {
+    const OutputCheck& o = report.outputs[i];
+    std::vector<std::string> row = {o.name,
+                                    o.against,
+                                    fmt::format("{:.3g}", o.max_err),
+                                    fmt::format("{:.3g}", o.bound),
+                                    fmt::format("{:.1f} dB", o.snr_db),
+                                    o.ok ? "ok" : "WRONG"};
+    const OutputCheck* expected = expected_beside(report, i);
+    if (beside)
+      row.insert(row.end() - 1, expected ? fmt::format("{:.3g}, {:.1f} dB", expected->max_err, expected->snr_db) : "");
+    table.add(row);
+  }
+  show("{}worst of {} runs: {}\n", table.str(), report.trials.size(), fmt::join(report.trials, ", "));
+  for (const OutputCheck& o : report.outputs)
+    if (!o.ok) show("{}\n", o.describe());
+}
+
 int run_check(const Session& session, const CheckFlags& flags) {
   ProgressLine progress(session);
   auto work = [&]() -> Result<CheckReport> {
@@ -284,24 +222,8 @@ int run_check(const Session& session, const CheckFlags& flags) {
   const auto report = work();
   progress.clear();
   if (!report.ok()) return fail(session, report.error());
-  if (session.json) {
-    nlohmann::json outputs = nlohmann::json::array();
-    for (const OutputCheck& o : report->outputs)
-      outputs.push_back({{"name", o.name},
-                         {"against", o.against},
-                         {"max_err", o.max_err},
-                         {"bound", o.bound},
-                         {"snr_db", o.snr_db},
-                         {"ok", o.ok}});
-    print_json({{"ok", report->ok()}, {"outputs", outputs}, {"trials", report->trials}});
-  } else {
-    Table table({"output", "against", "max error", "bound", "SNR", ""});
-    for (const OutputCheck& o : report->outputs)
-      table.add({o.name, o.against, fmt::format("{:.3g}", o.max_err), fmt::format("{:.3g}", o.bound),
-                 fmt::format("{:.1f} dB", o.snr_db), o.ok ? "ok" : "WRONG"});
-    if (session.verbosity >= 0)
-      show("{}worst of {} runs: {}\n", table.str(), report->trials.size(), fmt::join(report->trials, ", "));
-  }
+  if (session.json) print_json(check_json(*report));
+  else if (session.verbosity >= 0) print_check(*report);
   return report->ok() ? 0 : 1;
 }
 

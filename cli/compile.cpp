@@ -64,7 +64,8 @@ nlohmann::json report_json(const CompileReport& report) {
           {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
           {"arena_bytes", arena_json(report.program)},
           {"notes", report.notes},             {"warnings", report.warnings},
-          {"passes", passes_json(report.passes)}, {"misses", report.misses}};
+          {"passes", passes_json(report.passes)}, {"misses", report.misses},
+          {"verified", to_json(report.verdict)}};
 }
 
 void print_header(const CompileOptions& options, const CompileReport& report) {
@@ -164,6 +165,8 @@ int run_compile(const Session& session, CompileFlags& flags) {
     show("{} kernel{} not in the cache: {}\n", kernels, kernels == 1 ? "" : "s", reason);
   print_kernels(*report);
   put(describe_merges(report->merges));
+  put(labelled("verify", report->verdict.scope, report->verdict.describe()));
+  for (const std::string& line : report->verdict.unchecked) put(labelled("", "not compared", line));
   put(labelled("wrote", report->program,
                fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
                            format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
@@ -198,6 +201,9 @@ void add_compile_command(CLI::App& app, Session& session) {
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
   sub->add_option("--pin", o.pin, "replay the winners of this tune log");
+  add_choice<Verify>(*sub, "--verify", o.verify, {{"program", Verify::program}, {"kernels", Verify::kernels}},
+                     "what must agree with the oracle before a program is published: all of it, run once (default), or "
+                     "each kernel");
   add_choice<Emit>(*sub, "--emit", o.emit,
                    {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},
                    "print this, and compile nothing");

@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "cli/cli.h"
-#include "cli/program_io.h"
 #include "cli/report.h"
+#include "codegen/program_io.h"
 
 namespace qcg {
 

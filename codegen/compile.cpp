@@ -96,10 +96,12 @@ class Compiler {
     QCG_TRY(origin, origin_json(options_));
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
+    Status verified = verify(attempt->explanation, writer);
     report_.program_bytes = writer.bytes();
     report_.wall_s = now_s() - start;
     QCG_CHECK(inputs.check_unchanged(attempt->explanation.read.files));
     QCG_CHECK(check_mapped_files());
+    QCG_CHECK(std::move(verified));  // last: of a graph that changed meanwhile the program must be wrong
     if (merges_timed_ && late == 0) memory.remember(writer.directory(), report_);  // else the next compile tries again
     QCG_CHECK(writer.publish());
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
@@ -165,6 +167,23 @@ class Compiler {
     return build_and_tune(builder, pins, attempt);
   }
 
+  // What is published is what was run: the directory as it lies there.
+  Status verify(const Explanation& explanation, const ProgramWriter& writer) {
+    ProgramVerdict& out = report_.verdict;
+    out.why = untunable(explanation.plan.target);
+    if (!out.why.empty()) return {};
+    out.scope = "kernels";
+    out.why = "one by one; the program was not run as a whole (--verify=kernels)";
+    if (options_.verify != Verify::program) return {};
+    step("verify the program");
+    QCG_TRY(verdict, verify_program(writer.directory(), explanation.as_read,
+                                    {.emulate_casts = options_.passes.emulate_precision_casts,
+                                     .threads = threads_,
+                                     .cancel = options_.cancel}));
+    out = std::move(verdict);
+    return {};
+  }
+
   template <class... Args>
   void step(fmt::format_string<Args...> format, Args&&... args) {
     if (options_.on_step) options_.on_step(fmt::format(format, std::forward<Args>(args)...));
@@ -216,7 +235,7 @@ class Compiler {
 
   Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer, const Pins& pins) {
     const std::string missing = untunable(plan.target);
-    if (!missing.empty()) report_.warnings.push_back("kernels were not verified: " + missing);
+    if (!missing.empty()) report_.warnings.push_back("neither kernels nor the program were verified: " + missing);
     tune_options_.mode = options_.tune;
     tune_options_.threads = threads_;
     tune_options_.budget_s = options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s;
@@ -389,6 +408,7 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
   QCG_TRY(target, parse_target(options.target));
   QCG_TRY(graph,
           read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}, &out.read));
+  out.as_read = graph;
   out.graph = std::move(graph);
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   out.source = SourceGraph(out.graph, std::move(out.read.modules));

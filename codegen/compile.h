@@ -15,10 +15,14 @@
 #include "codegen/merge_trial.h"
 #include "codegen/plan.h"
 #include "codegen/tune.h"
+#include "codegen/verify_program.h"
 #include "graph/passes/pass_list.h"
 #include "graph/read/read_graph.h"
 
 namespace qcg {
+
+// What is run and compared with the oracle before a program is published: each kernel, or the program as a whole too.
+enum class Verify : uint8_t { kernels, program };
 
 enum class Emit : uint8_t { none, graph, plan, source, assembly };
 
@@ -33,6 +37,7 @@ struct CompileOptions {
   int threads = 0;                     // to tune for; 0: all this process may use
   int jobs = 0;                        // compiler processes; 0: cores and memory
   double compiler_s = CompileLimits().timeout_s;  // one of them may take
+  Verify verify = Verify::program;
   std::vector<int64_t> m_list;
   std::string pin;                     // a tune log whose winners are replayed
   Int4Packing int4_packing = Int4Packing::automatic;  // byte order of torch's packed CPU weights
@@ -98,6 +103,7 @@ struct CompileReport {
   std::vector<KernelReport> kernels;
   std::vector<std::vector<std::string>> merged;   // node names of merged siblings
   std::vector<std::string> cat_split;             // node names
+  ProgramVerdict verdict;
   std::vector<MergeReport> merges;                // what fusing was measured to be worth
   int candidates = 0, candidates_correct = 0, candidates_failed = 0, candidates_wrong = 0;
   std::vector<std::string> notes, warnings;
@@ -106,7 +112,7 @@ Result<CompileReport> compile_program(const CompileOptions& options);
 
 // Reads and runs the passes only: what `explain` shows. Weights are optional.
 struct Explanation {
-  Graph graph;                         // after the passes
+  Graph as_read, graph;                // before and after the passes
   SourceGraph source;                  // before them
   Plan plan;
   std::vector<PassReport> passes;

@@ -27,10 +27,11 @@ namespace {
 constexpr std::string_view kTuneModes[] = {"off", "fast", "full"};
 
 std::string options_text(const CompileOptions& options, int threads) {
-  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={}",
+  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={} verify={}",
                                 options.target, kTuneModes[static_cast<size_t>(options.tune)], options.extern_auto,
                                 options.rounded, threads, fmt::join(options.m_list, ","),
-                                options.passes.emulate_precision_casts, int4_packing_name(options.int4_packing));
+                                options.passes.emulate_precision_casts, int4_packing_name(options.int4_packing),
+                                options.verify == Verify::program ? "program" : "kernels");
   out += fmt::format(" passes=[{}] disabled=[{}]", fmt::join(options.passes.order, ","),
                      fmt::join(options.passes.disabled, ","));
   for_each_gate(options.passes.gates,
@@ -116,6 +117,7 @@ json report_json(const CompileReport& report) {
                 {"compiler_runs", report.compiler_runs},
                 {"cache_hits", report.cache_hits}}},
               {"passes", json::array()},
+              {"verified", to_json(report.verdict)},
               {"merges", json::array()},
               {"kernels", json::array()}};
   for (const PassReport& pass : report.passes) {
@@ -182,6 +184,7 @@ Status restore_report(const json& in, CompileReport& report) {
   report.candidates_correct = in.at("correct");
   report.candidates_failed = in.at("failed");
   report.candidates_wrong = in.at("wrong");
+  report.verdict = verdict_from_json(in.at("verified"));
   for (const json& merge : in.at("merges")) {
     MergeReport& out = report.merges.emplace_back();
     out.step = merge.at("step");

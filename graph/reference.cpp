@@ -8,7 +8,9 @@
 #include <random>
 #include <unordered_map>
 
+#include "graph/reference_disturb.h"
 #include "graph/reference_ops.h"
+#include "graph/reference_order.h"
 #include "graph/steps.h"
 
 namespace qcg {
@@ -153,17 +155,7 @@ Tensor round_values(DType dtype, const Tensor& t) {
   return make_doubles(t.shape, std::move(values));
 }
 
-// Moved at random: by as much as the last bits of a sum in f32 may be off, and by what rounding to `dtype` takes from each.
-Tensor disturb(DType dtype, const Tensor& t, std::mt19937_64& rng) {
-  const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
-  std::vector<double> values = read_doubles(t);
-  double largest = 0;
-  for (double v : values)
-    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
-  std::uniform_real_distribution<double> share(-1, 1);
-  for (double& v : values) v += share(rng) * (0x1p-21 * largest + rounding * std::abs(v));
-  return make_doubles(t.shape, std::move(values));
-}
+using Clock = std::chrono::steady_clock;
 
 class Evaluator {
  public:
@@ -173,22 +165,44 @@ class Evaluator {
         decides_step_(find_step_inputs(graph)),
         widened_(find_widened(graph)),
         values_(graph.values.size()),
-        disturbance_(options.disturbed) {}
+        disturbance_(options.disturbed),
+        quantizations_(options.disturbed != 0 ? count_quantizations(graph) : 0) {}
 
   Result<Tensors> run(const std::vector<Tensor>& inputs) {
     QCG_CHECK(bind(inputs));
-    uses_ = graph_.count_uses();
     for (const Node& node : graph_.nodes) QCG_CHECK(run_node(node));
     Tensors outputs;
     for (ValueId id : graph_.outputs) {
-      if (!values_[id].data.bound())
-        return Error::bad_input("@" + graph_.value(id).name, "its data was not given", "pass the weights");
-      outputs.push_back(held_as(graph_.value(id).dtype, values_[id].data));
+      QCG_TRY(output, output_of(id));
+      outputs.push_back(std::move(output));
+    }
+    return outputs;
+  }
+
+  Result<Tensors> run_until(const std::vector<Tensor>& inputs, Clock::time_point deadline) {
+    QCG_CHECK(bind(inputs));
+    std::vector<bool> done(graph_.nodes.size(), false);
+    Tensors outputs(graph_.outputs.size());
+    for (const size_t i : cheapest_outputs_first(graph_, symbols_)) {
+      for (const NodeId n : nodes_behind(graph_, graph_.outputs[i])) {
+        if (done[n]) continue;
+        if (Clock::now() > deadline) return outputs;
+        QCG_CHECK(run_node(graph_.nodes[n]));
+        done[n] = true;
+      }
+      QCG_TRY(output, output_of(graph_.outputs[i]));
+      outputs[i] = std::move(output);
     }
     return outputs;
   }
 
  private:
+  Result<Tensor> output_of(ValueId id) const {
+    if (!values_[id].data.bound())
+      return Error::bad_input("@" + graph_.value(id).name, "its data was not given", "pass the weights");
+    return held_as(graph_.value(id).dtype, values_[id].data);
+  }
+
   Status bind(const std::vector<Tensor>& inputs) {
     if (inputs.size() != graph_.inputs.size())
       return Error::bad_input(graph_.name,
@@ -208,6 +222,7 @@ class Evaluator {
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (graph_.value(id).kind == ValueKind::parameter)
         values_[id] = {graph_.value(id).data, graph_.value(id).dtype, true};
+    uses_ = graph_.count_uses();
     return {};
   }
 
@@ -233,6 +248,7 @@ class Evaluator {
     auto rule = rule_table().find(functional_name(node.op->name));
     if (rule == rule_table().end()) return Error::internal(node.where, node.op->name + " has no rule in the oracle");
     QCG_TRY(results, rule->second(context));
+    const bool flips = options_.disturbed != 0 && !constant && rounds_to_codes(context);
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);
       const ValueId id = node.outputs[i];
@@ -240,7 +256,9 @@ class Evaluator {
       const bool round = rounds_now(*node.op, dtype, constant, matters, options_.emulate_casts);
       if (options_.disturbed != 0 && !constant && is_floating(dtype) && node.op->role != OpRole::view)
         results[i] = disturb(round ? DType::f32 : dtype, results[i], disturbance_);
-      values_[node.outputs[i]] = {round ? round_values(dtype, results[i]) : results[i], dtype, constant};
+      if (round) results[i] = round_values(dtype, results[i]);
+      if (flips && i == 0) results[i] = flip_codes(dtype, results[i], 1.0 / quantizations_, disturbance_);
+      values_[id] = {results[i], dtype, constant};
     }
     release(node);
     return {};
@@ -279,6 +297,7 @@ class Evaluator {
   std::vector<uint32_t> uses_;
   SymbolValues symbols_;
   std::mt19937_64 disturbance_;
+  int quantizations_;
 };
 
 }  // namespace
@@ -421,50 +440,16 @@ Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vec
   return known;
 }
 
-namespace {
-
-// What one operation adds to the errors of its arguments. A result of a function that is close to 0 may be off by more of itself.
-double own_error(const Expr& e, double value) {
-  constexpr double kUlp = 0x1p-23, kLeastResult = 1e-6;
-  const double ulps = e.ulps();
-  return ulps * kUlp * (std::abs(value) + (ulps > kArithmeticUlps ? kLeastResult : 0));
-}
-
-}  // namespace
-
-ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> accs,
-                                       std::span<const double> acc_tolerances, std::span<const double> ins) {
-  if (e.kind == ExprKind::acc) return {accs[e.index], acc_tolerances[e.index]};
-  if (e.args.empty()) return {e.evaluate(accs, ins), 0};
-  std::array<double, 3> args{}, tolerances{};
-  for (size_t i = 0; i < e.args.size(); ++i) {
-    const ToleranceValue arg = evaluate_with_tolerance(e.args[i], accs, acc_tolerances, ins);
-    args[i] = arg.value, tolerances[i] = arg.tolerance;
-  }
-  const std::span<const double> values(args.data(), e.args.size());
-  const ToleranceValue exact{e.apply(values), 0};
-  // Arguments are off together, each above or below or not at all: a product is also off by the product of their errors.
-  const std::array<double, 3> centres = args;
-  size_t places = 1;
-  for (size_t i = 0; i < values.size(); ++i) places *= tolerances[i] == 0 ? 1 : 3;
-  double largest = 0;
-  for (size_t place = 1; place < places; ++place) {
-    for (size_t i = 0, rest = place; i < values.size(); ++i) {
-      if (tolerances[i] == 0) continue;
-      const double by[] = {0, -tolerances[i], tolerances[i]};
-      args[i] = centres[i] + by[rest % 3];
-      rest /= 3;
-    }
-    const double moved = std::abs(e.apply(values) - exact.value);
-    largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
-  }
-  return {exact.value, own_error(e, exact.value) + largest};
-}
-
 Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
                                            ReferenceOptions options) {
   QCG_CHECK(verify_graph(graph));
   return Evaluator(graph, options).run(inputs);
+}
+
+Result<std::vector<Tensor>> evaluate_until(const Graph& graph, const std::vector<Tensor>& inputs,
+                                           ReferenceOptions options, std::chrono::steady_clock::time_point deadline) {
+  QCG_CHECK(verify_graph(graph));
+  return Evaluator(graph, options).run_until(inputs, deadline);
 }
 
 }  // namespace qcg

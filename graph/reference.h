@@ -9,6 +9,7 @@
 // Everything is float64, integers exact; nothing is shared with kernels, packing or templates.
 #pragma once
 
+#include <chrono>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,11 @@ namespace qcg {
 // The values of the graph's symbols, from the shapes of its inputs in order. Errors: a shape that no values explain, a
 // value outside its symbol's range, a symbol that no input shows.
 Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes);
+
+// evaluate_graph for a while: no operation is begun after `deadline`. Outputs that cost little come first; those that were not
+// reached are unbound.
+Result<std::vector<Tensor>> evaluate_until(const Graph& graph, const std::vector<Tensor>& inputs,
+                                           ReferenceOptions options, std::chrono::steady_clock::time_point deadline);
 
 // One weight of a linear; unbound tensors are absent. weight [N, K], scales, zeros and offsets [N, G] or [N], bias [N].
 struct LinearSegment {

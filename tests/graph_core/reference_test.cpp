@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "graph/reference_order.h"
 #include "graph/verify.h"
 #include "tests/torch_cases.h"
 
@@ -241,4 +242,56 @@ TEST_CASE("bad calls are errors") {
   CHECK_FALSE(evaluate_graph(g, {}).ok());
   CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::bf16, {3, 4})}).ok());
   CHECK_FALSE(evaluate_graph(g, {Tensor::zeros(DType::f32, {4, 4})}).ok());
+}
+
+TEST_CASE(
+    "a disturbed evaluation flips codes of some rows, and leaves whole numbers and what follows from them alone") {
+  const Graph g = parse(R"(graph(%x: f32[4, 64]) {
+  %h = aten.mul.Tensor(%x, 37.3) : f32[4, 64]
+  %r = aten.round.default(%h) : f32[4, 64]
+  %c = aten.clamp.default(%r, -128, 127) : f32[4, 64]
+  %q = aten.to.dtype(%c, i8) : i8[4, 64]
+  %p = aten.relu.default(%x) : f32[4, 64]
+  %m = aten.gt.Scalar(%p, 0) : bool[4, 64]
+  return %q, %m
+}
+)");
+  std::mt19937_64 rng(3);
+  std::vector<double> x(4 * 64);
+  for (double& v : x) v = std::normal_distribution<double>()(rng);
+  const std::vector<Tensor> inputs = {tensor_of(DType::f32, {4, 64}, x)};
+  const auto exact = evaluate(g, inputs);
+  int flipped = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    auto moved = evaluate_graph(g, inputs, {.disturbed = seed});
+    REQUIRE(moved.ok());
+    const std::vector<double> before = values_of(exact[0]), after = values_of((*moved)[0]);
+    for (size_t i = 0; i < before.size(); ++i) {
+      flipped += before[i] != after[i];
+      CHECK(std::abs(before[i] - after[i]) <= 1);
+    }
+    CHECK(values_of(exact[1]) == values_of((*moved)[1]));
+  }
+  CHECK(flipped >= 1);
+  CHECK(flipped <= 4 * 4);
+}
+
+TEST_CASE("with a deadline, what costs little comes first and what is not reached is unbound") {
+  const Graph g = parse(R"(graph(%x: f32[512, 512]) {
+  %a = aten.mm.default(%x, %x) : f32[512, 512]
+  %b = aten.mm.default(%a, %x) : f32[512, 512]
+  %c = aten.neg.default(%x) : f32[512, 512]
+  return %b, %c
+}
+)");
+  const std::vector<Tensor> inputs = {Tensor::zeros(DType::f32, {512, 512})};
+  using Clock = std::chrono::steady_clock;
+  const auto late = evaluate_until(g, inputs, {}, Clock::now() - std::chrono::seconds(1));
+  const auto whole = evaluate_until(g, inputs, {}, Clock::now() + std::chrono::hours(1));
+  REQUIRE(late.ok());
+  REQUIRE(whole.ok());
+  CHECK(!(*late)[0].bound());
+  CHECK(!(*late)[1].bound());
+  CHECK(cheapest_outputs_first(g, {}) == std::vector<size_t>{1, 0});
+  CHECK(values_of((*whole)[0]) == values_of(evaluate(g, inputs)[0]));
 }
