@@ -250,6 +250,7 @@ class Batch {
     results_[i] = std::move(result).value();
     results_[i].starts = starts;
     if (results_[i].cancelled) stop_ = true;
+    else if (!results_[i].timed_out && limits_.on_done) limits_.on_done(++done_, jobs_.size());
   }
 
   const Toolchain& toolchain_;
@@ -259,7 +260,7 @@ class Batch {
   std::vector<CompileResult> results_;
   std::mutex mutex_;
   std::atomic<bool> stop_{false};
-  size_t late_ = 0, in_time_ = 0;  // jobs
+  size_t late_ = 0, in_time_ = 0, done_ = 0;  // jobs
   std::optional<Error> first_error_;
 };
 

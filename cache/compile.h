@@ -18,6 +18,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -82,6 +83,7 @@ struct CompileLimits {
   long need_mb = 500;     // memory one job is expected to need: bounds the number of jobs
   std::string temp_root;  // empty: default_temp_root()
   const std::atomic<bool>* cancel = nullptr;
+  std::function<void(size_t done, size_t of)> on_done;  // after each job, by one thread at a time
 };
 
 // "g++ did not finish within 120 s": of a result that timed out.

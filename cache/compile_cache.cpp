@@ -40,7 +40,7 @@ Status CompileCache::publish(const Key& key, std::span<const EntryFile> files, c
     all.back().name = kFilesPrefix + file.name;
   }
   all.push_back({kGuardsName, guards_json, 0600, {}});
-  auto entry = store_.publish(key, all, key_dump);
+  auto entry = store_.publish(key, all, key_dump, Store::Wins::newest);
   if (!entry.ok()) return entry.error();
   return {};
 }

@@ -32,7 +32,7 @@ class CompileCache {
   explicit CompileCache(Store& store) : store_(store) {}
 
   Result<std::optional<CompileRecord>> find(const Key& key);
-  // An error leaves the cache as it was; the caller has its program anyway.
+  // In the place of an older result of the key. An error costs the next compile; the caller has its program anyway.
   Status publish(const Key& key, std::span<const EntryFile> files, const std::string& guards_json,
                  const std::string& key_dump);
 

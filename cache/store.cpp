@@ -217,19 +217,20 @@ Result<std::optional<Entry>> Store::find(const Key& key) {
   return std::move(loaded.entry);
 }
 
-Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump) {
+Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins) {
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
   if (!state_->usable || state_->read_only)
     return Error::io(dir(), "the cache keeps nothing new: it is read-only or switched off",
                      "choose another with QCG_CACHE_DIR");
-  auto entry = state_->publish(key, files, key_dump);
+  auto entry = state_->publish(key, files, key_dump, wins);
   // Once: a full disk fails each of a hundred kernels.
   if (!entry.ok() && entry.error().code == ErrorCode::Io && !state_->said_unkept.exchange(true))
     state_->warn("not everything is kept in the cache: " + entry.error().to_string());
   return entry;
 }
 
-Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump) {
+Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump,
+                                    Wins wins) {
   FileSystem& fs = *this->fs;
   QCG_TRY(scratch, ScratchDir::create(temp_dir(), &fs));
   const std::string stage = scratch.path() + "/entry";
@@ -256,6 +257,10 @@ Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> f
     }
     if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
       return io_error(path, "cannot be put in place", errno);
+    if (wins == Wins::newest) {
+      QCG_CHECK(remove_entry(key));
+      continue;
+    }
     // Somebody was first: theirs is as good as ours, if it is whole.
     Loaded existing = load(key, path);
     if (existing.outcome == Loaded::found) return std::move(*existing.entry);

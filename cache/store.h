@@ -118,9 +118,11 @@ class Store {
   // A verified entry, or nothing: absent, vanished, unreadable or corrupt (then removed, with a warning).
   Result<std::optional<Entry>> find(const Key& key);
 
-  // Makes the entry durable. If another process was first, its entry is verified and returned. On an error the cache is
-  // as it was, and the caller goes on with the bytes it has.
-  Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump);
+  // Makes the entry durable. If there is one already, it is verified and returned, or replaced where the newest is to
+  // win. On an error the caller goes on with the bytes it has.
+  enum class Wins : uint8_t { first, newest };
+  Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump,
+                        Wins wins = Wins::first);
 
   // For an entry whose bytes are those that were published, and wrong all the same.
   Status remove(const Key& key);

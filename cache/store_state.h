@@ -63,7 +63,7 @@ struct Store::State {
   Status check_bucket(const std::string& path);
   Loaded load(const Key& key, const std::string& path);
   Status remove_entry(const Key& key);
-  Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump);
+  Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins);
   Result<std::vector<EntryInfo>> scan();
   EntryInfo describe(const Key& key);
   std::string read_key_dump(const Key& key);  // unverified, to explain with

@@ -122,6 +122,13 @@ std::string why_no_onednn(const BenchFlags& flags) {
   return onednn.found ? "" : fmt::format("oneDNN is not timed: {}; {}", onednn.detail, onednn.remedy);
 }
 
+std::vector<const TuneRecord*> winners_of(const std::vector<BenchRow>& rows) {
+  std::vector<const TuneRecord*> out;
+  for (const BenchRow& row : rows)
+    if (row.record.status != TrialStatus::reference) out.push_back(&row.record);
+  return out;
+}
+
 int run_bench(const Session& session, const BenchFlags& flags) {
   const std::string missing = why_no_onednn(flags);
   if (!missing.empty()) say("warning: " + missing + "\n");
@@ -132,21 +139,26 @@ int run_bench(const Session& session, const BenchFlags& flags) {
     for (const BenchRow& row : report->rows) rows.push_back(bench_row_json(row.step, row.record));
     std::vector<std::string> warnings;
     if (!missing.empty()) warnings.push_back(missing);
-    print_json({{"ceilings", ceilings_json(report->ceilings[0])}, {"rows", rows}, {"warnings", warnings}});
+    print_json({{"ceilings", ceilings_json(report->ceilings[0])},
+                {"rows", rows},
+                {"summary", winners_json(winners_of(report->rows))},
+                {"warnings", warnings}});
     return 0;
   }
   for (const Ceilings& c : report->ceilings) show("{}\n", describe_ceilings(c));
-  Table table({"kernel", "scheme", "n", "k", "m", "who", "time", "p10-p90", "GB/s", "GF/s", "roofline"});
+  Table table({"kernel", "scheme", "n", "k", "m", "who", "time", "spread", "GB/s", "GF/s", "roofline"});
   ReferenceNotes notes;
+  MarkNotes marks;
   for (const BenchRow& row : report->rows) {
     const TuneRecord& r = row.record;
     const bool ours = r.status != TrialStatus::reference;
     table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m),
-               ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel), format_time(r.median_s),
-               format_time(r.p10_s) + "-" + format_time(r.p90_s), fmt::format("{:.1f}", r.gbps),
-               fmt::format("{:.0f}", r.gflops), format_percent(r.share)});
+               ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel), format_time(r),
+               format_spread(r), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops),
+               format_share(r.share)});
+    marks.see(r);
   }
-  show("{}{}", table.str(), notes.str());
+  show("{}{}{}\n{}", table.str(), notes.str(), marks.str(), describe_winners(winners_of(report->rows)));
   return 0;
 }
 
@@ -162,10 +174,25 @@ int run_either(const Session& session, const BenchFlags& flags) {
 std::string who_of(const TuneRecord& r) { return r.status == TrialStatus::reference ? r.kernel : "qcodegen"; }
 
 nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
-  return {{"kernel", step},           {"n", r.n},       {"k", r.k},           {"m", r.m},
-          {"scheme", r.scheme},       {"group", r.group}, {"who", who_of(r)},   {"median_us", r.median_s * 1e6},
-          {"p10_us", r.p10_s * 1e6},  {"p90_us", r.p90_s * 1e6}, {"gbps", r.gbps}, {"gflops", r.gflops},
-          {"share", r.share},         {"threads", r.threads}, {"candidate", r.candidate}, {"status", status_of(r)}};
+  return {{"kernel", step},
+          {"n", r.n},
+          {"k", r.k},
+          {"m", r.m},
+          {"scheme", r.scheme},
+          {"group", r.group},
+          {"who", who_of(r)},
+          {"median_us", r.median_s * 1e6},
+          {"p10_us", r.p10_s * 1e6},
+          {"p90_us", r.p90_s * 1e6},
+          {"gbps", r.gbps},
+          {"gflops", r.gflops},
+          {"share", r.share},
+          {"threads", r.threads},
+          {"candidate", r.candidate},
+          {"status", status_of(r)},
+          {"samples", r.samples},
+          {"disturbed", is_disturbed(timing_of(r))},
+          {"share_doubtful", is_doubtful_share(r.share)}};
 }
 
 nlohmann::json ceilings_json(const Ceilings& c) {
@@ -174,7 +201,7 @@ nlohmann::json ceilings_json(const Ceilings& c) {
 }
 
 std::string describe_ceilings(const Ceilings& c) {
-  return fmt::format("ceilings on {} threads: read {} · f32 {} · bf16 {} · int8 {}", c.threads,
+  return fmt::format("ceilings on {}: read {} · f32 {} · bf16 {} · int8 {}", count_of(c.threads, "thread"),
                      format_rate(c.read_gbps), format_flops(c.peak_gflops_f32), format_flops(c.peak_gflops_bf16),
                      format_flops(c.peak_gops_int8));
 }

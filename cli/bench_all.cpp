@@ -91,8 +91,10 @@ class TableBench {
   }
 
   void end_table() {
-    if (!session_.json) show("{}\n", notes_.str());
-    notes_ = {};
+    std::vector<const TuneRecord*> winners;
+    for (const TuneRecord& r : won_) winners.push_back(&r);
+    if (!session_.json) show("{}{}\n{}\n", notes_.str(), marks_.str(), describe_winners(winners));
+    notes_ = {}, marks_ = {}, won_.clear();
   }
 
   static void print_row(const std::array<std::string, 10>& c) {
@@ -114,7 +116,8 @@ class TableBench {
       limit_candidates(problem, m, some, flags_.tune, tuning_.ceilings);
       QCG_CHECK(add_gemm(batch, 0, problem, target_, {m, m, m}, std::move(some)));
     }
-    progress_.show(fmt::format("{} {}: build {} kernels", scheme.label(), shape.name, batch.sources.size()));
+    progress_.show(
+        fmt::format("{} {}: build {}", scheme.label(), shape.name, count_of(std::ssize(batch.sources), "kernel")));
     KernelBuilder builder(cxx_, store_, {.jobs = 0, .cancel = &interrupted()});
     QCG_TRY(built, builder.build(batch.sources));
     progress_.show(fmt::format("{} {}: pack weights", scheme.label(), shape.name));
@@ -153,10 +156,12 @@ class TableBench {
     progress_.clear();
     if (session_.json) return;
     const std::string kernel = r.candidate.substr(0, r.candidate.find(' ', r.candidate.find(' ') + 1));
-    print_row({scheme.label(), std::string(shape.name), fmt::format("{}", r.m), format_time(r.median_s),
-               fmt::format("±{:.0f} %", (r.p90_s - r.p10_s) / 2 / r.median_s * 100), fmt::format("{:.1f}", r.gbps),
-               fmt::format("{:.0f}", r.gflops), format_percent(r.share), kernel,
-               best ? notes_.mark(best->kernel) + " " + format_ratio(best->median_s, r.median_s) : ""});
+    marks_.see(r);
+    won_.push_back(r), won_.back().step = shape.name;
+    if (best) marks_.see(*best);
+    print_row({scheme.label(), std::string(shape.name), fmt::format("{}", r.m), format_time(r), format_spread(r),
+               fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops), format_share(r.share), kernel,
+               best ? notes_.mark(best->kernel) + " " + format_ratio(*best, r) : ""});
   }
 
   const Session& session_;
@@ -167,6 +172,8 @@ class TableBench {
   Target target_;
   TuneOptions tuning_;
   ReferenceNotes notes_;
+  MarkNotes marks_;
+  std::vector<TuneRecord> won_;  // of this table
   nlohmann::json ceilings_, rows_ = nlohmann::json::array();
   std::string wrong_;
 };

@@ -185,6 +185,8 @@ nlohmann::json check_json(const CheckReport& report) {
   return {{"ok", report.ok()}, {"outputs", outputs}, {"trials", report.trials}};
 }
 
+std::string snr_text(double snr_db) { return snr_db == kExact_dB ? "exact" : fmt::format("{:.1f} dB", snr_db); }
+
 void print_check(const CheckReport& report) {
   const bool beside = !report.of_expected.empty();
   std::vector<std::string> header = {"output", "against", "max error", "bound", "SNR", ""};
@@ -196,11 +198,11 @@ void print_check(const CheckReport& report) {
                                     o.against,
                                     fmt::format("{:.3g}", o.max_err),
                                     fmt::format("{:.3g}", o.bound),
-                                    fmt::format("{:.1f} dB", o.snr_db),
+                                    snr_text(o.snr_db),
                                     o.ok ? "ok" : "WRONG"};
     const OutputCheck* expected = expected_beside(report, i);
     if (beside)
-      row.insert(row.end() - 1, expected ? fmt::format("{:.3g}, {:.1f} dB", expected->max_err, expected->snr_db) : "");
+      row.insert(row.end() - 1, expected ? fmt::format("{:.3g}, {}", expected->max_err, snr_text(expected->snr_db)) : "");
     table.add(row);
   }
   show("{}worst of {} runs: {}\n", table.str(), report.trials.size(), fmt::join(report.trials, ", "));

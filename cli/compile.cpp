@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
@@ -37,7 +38,17 @@ nlohmann::json arena_json(const std::string& program) {
   return {{"least", bytes(least)}, {"most", bytes(most)}};
 }
 
-nlohmann::json report_json(const CompileReport& report) {
+// Of this compile, or of an earlier one.
+template <class Report>
+nlohmann::json cost_json(const Report& c) {
+  return {{"wall_s", c.wall_s},
+          {"compiler_runs", c.compiler_runs},
+          {"cache_hits", c.cache_hits},
+          {"build_s", c.build_s},
+          {"tune_s", c.tune_s}};
+}
+
+nlohmann::json kernels_json(const CompileReport& report) {
   nlohmann::json kernels = nlohmann::json::array();
   for (const KernelReport& k : report.kernels)
     kernels.push_back({{"name", k.name},
@@ -52,27 +63,57 @@ nlohmann::json report_json(const CompileReport& report) {
                        {"gbps", k.record.gbps},
                        {"gflops", k.record.gflops},
                        {"share", k.record.share},
-                       {"reference", k.best_reference},
-                       {"reference_ratio", k.reference_ratio}});
-  return {{"program", report.program},         {"wall_s", report.wall_s},
-          {"compiler_runs", report.compiler_runs}, {"cache_hits", report.cache_hits},
-          {"kernels", kernels},                {"merged", report.merged},
-          {"cat_split", report.cat_split},     {"merge_trials", merges_json(report.merges)},
-          {"unchanged", report.unchanged},
-          {"build_s", report.build_s},         {"tune_s", report.tune_s},
-          {"target", report.target},           {"threads", report.threads},
-          {"weight_bytes", report.weight_bytes}, {"program_bytes", report.program_bytes},
-          {"arena_bytes", arena_json(report.program)},
-          {"notes", report.notes},             {"warnings", report.warnings},
-          {"passes", passes_json(report.passes)}, {"misses", report.misses},
-          {"verified", to_json(report.verdict)}};
+                       {"share_doubtful", is_doubtful_share(k.record.share)},
+                       {"samples", k.record.samples},
+                       {"disturbed", is_disturbed(timing_of(k.record))},
+                       {"reference", k.reference.kernel},
+                       {"reference_samples", k.reference.samples},
+                       {"reference_ratio", ratio_of(k.reference, k.record)}});
+  return kernels;
+}
+
+nlohmann::json report_json(const CompileReport& report) {
+  nlohmann::json out = cost_json(report);
+  out.update({{"program", report.program},
+              {"kernels", kernels_json(report)},
+              {"merged", report.merged},
+              {"cat_split", report.cat_split},
+              {"merge_trials", merges_json(report.merges)},
+              {"unchanged", report.unchanged},
+              {"tuned", report.tuned},
+              {"target", report.target},
+              {"threads", report.threads},
+              {"weight_bytes", report.weight_bytes},
+              {"program_bytes", report.program_bytes},
+              {"arena_bytes", arena_json(report.program)},
+              {"noise",
+               {{"timings", report.noise.timings},
+                {"disturbed", report.noise.disturbed},
+                {"close_decisions", report.noise.close},
+                {"final", report.is_final()}}},
+              {"notes", report.notes},
+              {"warnings", report.warnings},
+              {"misses", report.misses},
+              {"passes", passes_json(report.passes)},
+              {"verified", to_json(report.verdict)}});
+  if (report.earlier.at > 0) out["earlier"] = cost_json(report.earlier);
+  if (report.ceilings.read_gbps > 0) out["ceilings"] = ceilings_json(report.ceilings);
+  const PinReport& pins = report.pins;
+  if (pins.kernels > 0)
+    out["pins"] = {{"pinned", pins.pinned}, {"kernels", pins.kernels}, {"log", pins.log}, {"machine", pins.machine}};
+  return out;
+}
+
+// What became of the kernels: without tuning they are verified, where the host can run them.
+std::string_view verb_of(const CompileReport& report) {
+  return report.is_tuned() ? "tuned" : report.candidates_correct > 0 ? "verified" : "built";
 }
 
 void print_header(const CompileOptions& options, const CompileReport& report) {
   const std::string input = std::filesystem::path(options.input).filename().string();
   const std::string torch = report.torch_version.empty() ? report.format : "torch " + report.torch_version;
   put(labelled("read", input,
-               fmt::format("{} · {} nodes{}{} · {} of packed weights", torch, report.nodes_read,
+               fmt::format("{} · {}{}{} · {} of packed weights", torch, count_of(report.nodes_read, "node"),
                            report.symbols.empty() ? "" : " · ", report.symbols,
                            format_bytes(static_cast<double>(report.weight_bytes)))));
   std::string what;
@@ -82,18 +123,26 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
     what += fmt::format("{}{} cat-linear", what.empty() ? "" : " · ", report.cat_split.size());
   for (const PassReport& pass : report.passes)
     if (pass.name == "fold_epilogue" && pass.fired > 0)
-      what += fmt::format("{}{} operations folded into epilogues", what.empty() ? "" : " · ", pass.fired);
-  put(labelled("lower", fmt::format("{} → {} steps", report.nodes_read, report.nodes_lowered), what));
+      what += fmt::format("{}{} folded into epilogues", what.empty() ? "" : " · ", count_of(pass.fired, "operation"));
+  put(labelled("lower", fmt::format("{} → {}", report.nodes_read, count_of(report.nodes_lowered, "step")), what));
   if (report.ceilings.read_gbps > 0)
     put(labelled(
         "target", report.target,
-        fmt::format("{} · {} threads · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu, report.threads,
-                    format_rate(report.ceilings.read_gbps), format_flops(report.ceilings.peak_gflops_f32),
-                    format_flops(report.ceilings.peak_gflops_bf16), format_flops(report.ceilings.peak_gops_int8))));
-  else put(labelled("target", report.target, fmt::format("{} threads", report.threads)));
-  show("{}\n", labelled("tune", fmt::format("{} kernels", report.kernels.size()),
-                        fmt::format("{} candidates: {} correct, {} failed to build, {} wrong", report.candidates,
-                                    report.candidates_correct, report.candidates_failed, report.candidates_wrong)));
+        fmt::format("{} · {} · read {} · f32 {} · bf16 {} · int8 {}", this_machine().cpu,
+                    count_of(report.threads, "thread"), format_rate(report.ceilings.read_gbps),
+                    format_flops(report.ceilings.peak_gflops_f32), format_flops(report.ceilings.peak_gflops_bf16),
+                    format_flops(report.ceilings.peak_gops_int8))));
+  else put(labelled("target", report.target, count_of(report.threads, "thread")));
+  std::string tried =
+      fmt::format("{}: {} correct, {} failed to build, {} wrong", count_of(report.candidates, "candidate"),
+                  report.candidates_correct, report.candidates_failed, report.candidates_wrong);
+  if (report.earlier.at > 0)
+    tried += fmt::format(" · {} {}, figures are from then", verb_of(report), format_date(report.tuned));
+  const PinReport& pins = report.pins;
+  if (pins.kernels > 0) tried += fmt::format(" · {} of {} pinned", pins.pinned, count_of(pins.kernels, "kernel"));
+  put(labelled(report.is_tuned() ? "tune" : "verify", count_of(static_cast<int64_t>(report.kernels.size()), "kernel"),
+               tried) +
+      "\n");
 }
 
 // Not tuned, so there are no times: one line per step.
@@ -116,19 +165,29 @@ void print_kernels(const CompileReport& report) {
   Table table({"kernel", "scheme", "m", "time", "GB/s", "GF/s", "roofline", "against"});
   std::string last;
   ReferenceNotes notes;
+  MarkNotes marks;
   for (const KernelReport& k : report.kernels) {
     const TuneRecord& r = k.record;
     const bool timed = r.median_s > 0;
     std::string against = k.status == "extern" ? "extern" : "";
-    if (k.reference_ratio > 0)
-      against +=
-          (against.empty() ? "" : " · ") + notes.mark(k.best_reference) + " " + format_ratio(k.reference_ratio, 1);
+    if (k.reference.median_s > 0)
+      against += (against.empty() ? "" : " · ") + notes.mark(k.reference.kernel) + " " + format_ratio(k.reference, r);
     table.add({k.step == last ? "" : k.step, k.step == last ? "" : k.summary, fmt::format("{}", timed_m(k)),
-               timed ? format_time(r.median_s) : "-", timed ? fmt::format("{:.1f}", r.gbps) : "-",
-               timed ? fmt::format("{:.0f}", r.gflops) : "-", r.share > 0 ? format_percent(r.share) : "-", against});
+               format_time(r), timed ? fmt::format("{:.1f}", r.gbps) : "-",
+               timed ? fmt::format("{:.0f}", r.gflops) : "-", format_share(r.share), against});
+    marks.see(r), marks.see(k.reference);
     last = k.step;
   }
-  show("{}{}", table.str(), notes.str());
+  show("{}{}{}", table.str(), notes.str(), marks.str());
+}
+
+// "955.0 kB · 45 compiler runs, 0 from cache, 6.7 s · tuned in 6.0 s · total 13.1 s"
+std::string describe_cost(const CompileReport& report) {
+  std::string out = format_bytes(static_cast<double>(report.program_bytes));
+  if (report.earlier.at > 0) return out + fmt::format(" · copied from the cache in {:.2f} s", report.wall_s);
+  return out + fmt::format(" · {}, {} from cache, {:.1f} s · {} in {:.1f} s · total {:.1f} s",
+                           count_of(report.compiler_runs, "compiler run"), report.cache_hits, report.build_s,
+                           verb_of(report), report.tune_s, report.wall_s);
 }
 
 int run_compile(const Session& session, CompileFlags& flags) {
@@ -154,23 +213,22 @@ int run_compile(const Session& session, CompileFlags& flags) {
   for (const std::string& warning : report->warnings) say("warning: " + warning + "\n");
   if (report->unchanged) {
     put(labelled("wrote", report->program,
-                 fmt::format("unchanged: this graph, these weights and this machine were compiled before ({:.2f} s)",
-                             report->wall_s)));
+                 fmt::format("unchanged: this graph, these weights and this machine were compiled before, {} {} "
+                             "({:.2f} s)",
+                             verb_of(*report), format_date(report->tuned), report->wall_s)));
     return 0;
   }
   print_header(*options, *report);
   for (const std::string& note : report->notes) show("note: {}\n", note);
   if (flags.explain || flags.time_passes) show("{}\n", describe_passes(report->passes, flags.time_passes));
   for (const auto& [reason, kernels] : report->misses)
-    show("{} kernel{} not in the cache: {}\n", kernels, kernels == 1 ? "" : "s", reason);
+    show("{} not in the cache: {}\n", count_of(kernels, "kernel"), reason);
   print_kernels(*report);
   put(describe_merges(report->merges));
   put(labelled("verify", report->verdict.scope, report->verdict.describe()));
   for (const std::string& line : report->verdict.unchecked) put(labelled("", "not compared", line));
-  put(labelled("wrote", report->program,
-               fmt::format("{} · {} compiler runs, {} from cache, {:.1f} s · tuned in {:.1f} s · total {:.1f} s",
-                           format_bytes(static_cast<double>(report->program_bytes)), report->compiler_runs,
-                           report->cache_hits, report->build_s, report->tune_s, report->wall_s)));
+  put(labelled("wrote", report->program, describe_cost(*report)));
+  put(describe_noise(report->noise));
   return 0;
 }
 
@@ -200,7 +258,9 @@ void add_compile_command(CLI::App& app, Session& session) {
                   "rows to tune at, comma separated (default 1,4,16,64,128,257; --tune=full: …,64,256,1024)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
-  sub->add_option("--pin", o.pin, "replay the winners of this tune log");
+  sub->add_option("--pin", o.pin, "replay the winners of this tune log, or of this program");
+  sub->add_flag("--retune", o.retune,
+                "kernels from the cache, but everything timed again; the cache keeps this result");
   add_choice<Verify>(*sub, "--verify", o.verify, {{"program", Verify::program}, {"kernels", Verify::kernels}},
                      "what must agree with the oracle before a program is published: all of it, run once (default), or "
                      "each kernel");

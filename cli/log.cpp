@@ -1,10 +1,12 @@
 // qcodegen log: what was tried for each kernel, what won, and why each loser lost.
+#include "cli/log.h"
+
 #include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/report.h"
@@ -15,7 +17,7 @@ namespace qcg {
 namespace {
 
 struct LogFlags {
-  std::string path, kernel, status, format = "text";
+  std::string path, other, kernel, status, format = "text";
   int64_t m = 0;
 };
 
@@ -36,9 +38,7 @@ bool selected(const TuneRecord& r, const LogFlags& flags) {
                      [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
 }
 
-// Records of one problem in one M range, winner first, then by time, then the untimed.
-using Group = std::vector<const TuneRecord*>;
-
+// Winner first, then by time, then the untimed, then what was timed in other rounds.
 std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
   std::map<std::tuple<std::string, int64_t, int64_t>, size_t> index;
   std::vector<Group> groups;
@@ -50,7 +50,10 @@ std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
   for (Group& group : groups)
     std::stable_sort(group.begin(), group.end(), [](const TuneRecord* a, const TuneRecord* b) {
       auto rank = [](const TuneRecord* r) {
-        return r->status == TrialStatus::won ? 0.0 : r->median_s > 0 ? r->median_s : 1e30;
+        return r->status == TrialStatus::separate ? 2e30
+               : r->status == TrialStatus::won    ? 0.0
+               : r->median_s > 0                  ? r->median_s
+                                                  : 1e30;
       };
       return rank(a) < rank(b);
     });
@@ -64,77 +67,94 @@ std::string describe_status(const TuneRecord& r) {
   return r.resources.empty() ? text : text + " (" + r.resources + ")";
 }
 
+std::string built_in(const TuneRecord& r) {
+  if (r.status == TrialStatus::reference || is_extern(r)) return "-";
+  return r.cache_hit ? "cached" : fmt::format("{:.2f} s", r.compile_s);
+}
+
+// What competed in the same rounds.
+void print_contest(const Group& group, MarkNotes& marks) {
+  Table table({"#", "candidate", "time", "spread", "GB/s", "GF/s", "roofline", "built", "status"});
+  int place = 0;
+  for (const TuneRecord* r : group) {
+    if (r->status == TrialStatus::separate) continue;
+    const bool timed = r->median_s > 0;
+    marks.see(*r);
+    table.add({fmt::format("{}", ++place), r->candidate.empty() ? r->kernel : r->candidate, format_time(*r),
+               format_spread(*r), timed ? fmt::format("{:.1f}", r->gbps) : "",
+               timed ? fmt::format("{:.0f}", r->gflops) : "", r->share > 0 ? format_share(r->share) : "", built_in(*r),
+               describe_status(*r)});
+  }
+  if (place > 0) put(table.str());
+}
+
+// A fusion and the same work apart, timed in rounds of their own: not to be compared with the times above.
+void print_apart(const Group& group, MarkNotes& marks) {
+  Table table({"in rounds of their own", "apart", "fused", "spread", "verdict"});
+  bool any = false;
+  for (const TuneRecord* r : group) {
+    if (r->status != TrialStatus::separate) continue;
+    any = true;
+    marks.see(*r);
+    table.add({r->candidate, format_time(*r), r->merged_s > 0 ? format_time(r->merged_s) : "-", format_spread(*r),
+               r->reason});
+  }
+  if (any) put(table.str());
+}
+
 void print_text(const std::vector<Group>& groups) {
+  MarkNotes marks;
+  std::vector<const TuneRecord*> winners;
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
-    show("{} {}x{} {}{} · m={} (serves {}) · {} threads\n", printable(first.step), first.n, first.k, first.scheme,
+    if (first.status == TrialStatus::won) winners.push_back(&first);
+    show("{} {}x{} {}{} · m={} (serves {}) · {}\n", printable(first.step), first.n, first.k, first.scheme,
          first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max),
-         first.threads);
-    Table table({"#", "candidate", "time", "spread", "GB/s", "GF/s", "roofline", "built", "status"});
-    for (size_t i = 0; i < group.size(); ++i) {
-      const TuneRecord& r = *group[i];
-      const bool timed = r.median_s > 0;
-      const double spread = timed ? (r.p90_s - r.p10_s) / 2 / r.median_s * 100 : 0;
-      const bool not_built = r.status == TrialStatus::reference || r.status == TrialStatus::separate || is_extern(r);
-      table.add({fmt::format("{}", i + 1), r.candidate.empty() ? r.kernel : r.candidate,
-                 timed ? format_time(r.median_s) : "-", timed ? fmt::format("±{:.1f} %", spread) : "",
-                 timed ? fmt::format("{:.1f}", r.gbps) : "", timed ? fmt::format("{:.0f}", r.gflops) : "",
-                 r.share > 0 ? format_percent(r.share) : "",
-                 not_built     ? "-"
-                 : r.cache_hit ? "cached"
-                               : fmt::format("{:.2f} s", r.compile_s),
-                 describe_status(r)});
-    }
-    show("{}\n", table.str());
+         count_of(first.threads, "thread"));
+    print_contest(group, marks);
+    print_apart(group, marks);
+    show("\n");
   }
-  if (groups.empty()) return;
   const TuneRecord& r = *groups[0][0];
-  show("tuned on {}, {}; this machine: {}\n", r.machine, r.date,
-       r.machine == this_machine().fingerprint ? "same" : this_machine().fingerprint);
+  const std::string here = this_machine().fingerprint;
+  show("{}{}tuned {} on {}\nthis machine: {}\n", marks.str(), describe_winners(winners), format_date(r.date),
+       printable(r.machine), r.machine == here ? "same" : here);
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
+Error nothing_matches(const std::string& path, const std::vector<TuneRecord>& all) {
+  std::set<int64_t> ms;
+  std::set<std::string> steps;
+  for (const TuneRecord& r : all) ms.insert(r.m), steps.insert(r.step);
+  return Error::bad_input(path, "no record matches",
+                          fmt::format("this log has m = {}; steps {}", fmt::join(ms, ", "), fmt::join(steps, ", ")));
 }
 
-void print_csv(const std::vector<Group>& groups) {
-  show(
-      "kernel,candidate,scheme,m,n,k,group,threads,median_us,p10_us,p90_us,gbps,gflops,share,compile_s,status,"
-      "reason\n");
-  for (const Group& group : groups)
-    for (const TuneRecord* r : group)
-      show("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n", csv_field(r->kernel),
-           csv_field(r->candidate), r->scheme, r->m, r->n, r->k, r->group, r->threads, r->median_s * 1e6,
-           r->p10_s * 1e6, r->p90_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s, status_of(*r),
-           csv_field(r->reason));
+// The records that are asked for. Error BadInput: there are others only.
+Result<std::vector<TuneRecord>> read_selected(const std::string& path, const LogFlags& flags) {
+  QCG_TRY(records, read_tune_log(tune_log_of(path)));
+  std::vector<TuneRecord> out;
+  for (const TuneRecord& r : records)
+    if (selected(r, flags)) out.push_back(r);
+  if (out.empty() && !records.empty()) return nothing_matches(path, records);
+  return out;
 }
 
-// The layout of TORCHINDUCTOR max-autotune's own log, for people who compare the two.
-void print_inductor(const std::vector<Group>& groups) {
-  for (const Group& group : groups) {
-    const TuneRecord& first = *group[0];
-    show("AUTOTUNE linear_{}({}x{}, {}x{})\n", first.scheme, first.m, first.k, first.k, first.n);
-    double best = 0, tuning = 0;
-    for (const TuneRecord* r : group) {
-      if (best == 0 && r->median_s > 0) best = r->median_s;
-      tuning += r->median_s * r->samples;
-      if (r->median_s > 0)
-        show("  {} {:.4f} ms {:.1f}% {}\n", r->kernel, r->median_s * 1e3, best / r->median_s * 100, r->candidate);
-    }
-    show("SingleProcess AUTOTUNE benchmarking takes {:.4f} seconds\n", tuning);
-  }
+int compare(const Session& session, const LogFlags& flags, const std::vector<TuneRecord>& records) {
+  auto others = read_selected(flags.other, flags);
+  if (!others.ok()) return fail(session, others.error());
+  const LogComparison comparison = compare_logs(records, *others);
+  if (comparison.pairs.empty())
+    return fail(session, Error::bad_input(flags.other, "no kernel was tuned in both logs",
+                                          "compare programs of the same graph, tuned at the same m"));
+  if (session.json || flags.format == "json") print_json(comparison_json(comparison));
+  else put(describe_comparison(comparison));
+  return 0;
 }
 
 int run_log(const Session& session, const LogFlags& flags) {
-  std::string path = flags.path;
-  std::error_code failed;
-  if (std::filesystem::is_directory(path, failed)) path += "/tune.jsonl";
-  auto records = read_tune_log(path);
+  auto records = read_selected(flags.path, flags);
   if (!records.ok()) return fail(session, records.error());
-  std::erase_if(*records, [&](const TuneRecord& r) { return !selected(r, flags); });
+  if (!flags.other.empty()) return compare(session, flags, *records);
   const std::string format = session.json ? "json" : flags.format;
   const std::vector<Group> groups = group_records(*records);
   if (format == "json") {
@@ -142,12 +162,11 @@ int run_log(const Session& session, const LogFlags& flags) {
     for (const TuneRecord& r : *records) out.push_back(nlohmann::json::parse(to_json_line(r)));
     print_json(out);
   } else if (format == "csv") {
-    print_csv(groups);
+    put(log_csv(groups));
   } else if (format == "inductor") {
-    print_inductor(groups);
+    put(log_inductor(groups));
   } else if (groups.empty()) {
-    show("no records{}\n",
-         flags.kernel.empty() && flags.status.empty() && flags.m == 0 ? ": compiled without tuning" : " match");
+    show("no records: this program has no kernel to choose\n");
   } else {
     print_text(groups);
   }
@@ -165,10 +184,11 @@ void add_log_command(CLI::App& app, Session& session) {
   sub->add_option("--status", flags->status,
                   "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate")
       ->check(check_status);
+  sub->add_option("--compare", flags->other, "another program or log: its winners beside these, and how they differ");
   add_choice<std::string>(*sub, "--format", flags->format,
                           {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
                           "text (default), or for other programs");
-  sub->footer("Example:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16");
+  sub->footer("Examples:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16\n  qcodegen log old.qcg --compare new.qcg");
   sub->callback([&session, flags] { session.status = run_log(session, *flags); });
 }
 

@@ -23,14 +23,39 @@ std::string format_time(double seconds);      // "3.1 µs"
 std::string format_bytes(double bytes);       // "0.52 MB" (1e6 bytes)
 std::string format_rate(double gbps);         // "46.0 GB/s"
 std::string format_flops(double gflops);      // "0.96 TF/s"
-std::string format_percent(double share);     // "97 %"
+std::string format_share(double share);       // "97 %", of a roofline; ">110 %" where it cannot be right
+std::string format_date(std::string_view iso);                // "2026-11-24 07:31 UTC"
+std::string count_of(int64_t number, std::string_view noun);  // "1 kernel", "2 kernels"
 std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
 
 // How a record's status is called: "extern" where a vendor's kernel won and the program calls it.
 std::string_view status_of(const TuneRecord& record);
 
+// More of the roofline than the noise of a quiet machine explains: the ceiling was measured too low.
+constexpr bool is_doubtful_share(double share) { return share > 1.1; }
+// Figures of a record, with a mark where other processes disturbed them.
+std::string format_time(const TuneRecord& record);    // "26.4 µs", "~26.4 µs", "-"
+std::string format_spread(const TuneRecord& record);  // "±1.2 %", "1 run"
+// How many times as long `other` takes as `ours`; 0 where one of them has run only once or not at all.
+double ratio_of(const TuneRecord& other, const TuneRecord& ours);
+std::string format_ratio(const TuneRecord& other, const TuneRecord& ours);  // "~1.4× slower", "slower (1 run)"
+
+// What the marks in a table mean, as far as it has any.
+class MarkNotes {
+ public:
+  void see(const TuneRecord& record);
+  std::string str() const;  // lines, or empty
+
+ private:
+  bool disturbed_ = false, doubtful_ = false;
+};
+
+// "machine busy: 14 of 60 timings disturbed, 3 decisions within the noise; `--retune` repeats them"; empty if it was not.
+std::string describe_noise(const TuneNoise& noise);
+
 // Columns padded to their widest cell, two spaces between; the last column is not padded. Width counts UTF-8 code points.
-// A cell stays on its line.
+// A cell that would make its row longer than kTableWidth goes on in the next line.
+inline constexpr size_t kTableWidth = 100;
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
@@ -53,8 +78,11 @@ class ReferenceNotes {
  private:
   std::vector<std::string> names_;
 };
-// "1.4× slower": how `other` stands beside `ours`, both in seconds.
+// "1.4× slower", "even": how `other` stands beside `ours`, both in seconds.
 std::string format_ratio(double other, double ours);
+// What a table of winners adds up to: the time of every scheme at each m, and where the roofline is missed most.
+std::string describe_winners(const std::vector<const TuneRecord*>& winners);
+nlohmann::json winners_json(const std::vector<const TuneRecord*>& winners);
 
 // "label    value" lines as ux.md draws them.
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail);

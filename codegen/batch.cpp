@@ -57,17 +57,16 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
   return out;
 }
 
-std::vector<Candidate> select_candidates(const Problem& problem, const Target& target, const Bucket& bucket,
-                                         const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
-  std::vector<Candidate> all = candidates(problem, target, bucket.m_min, bucket.m_max);
-  if (const TuneRecord* pin = pins.find(problem.signature(), bucket)) {
-    for (const Candidate& candidate : all)
-      if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
-    if (is_extern(*pin) && options.extern_auto && !all.empty())
-      return {all[0]};  // should the vendor's be missing or wrong
-  }
-  limit_candidates(problem, bucket.m_probe, all, options.tune, ceilings);
-  return all;
+// The one candidate that a pinned log says won; empty where it says nothing of this, or what is no candidate here.
+std::vector<Candidate> pinned_candidate(const Problem& problem, const Bucket& bucket, const CompileOptions& options,
+                                        const Pins& pins, const std::vector<Candidate>& all) {
+  const TuneRecord* pin = pins.find(problem.signature(), bucket);
+  if (!pin) return {};
+  for (const Candidate& candidate : all)
+    if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
+  if (is_extern(*pin) && options.extern_auto && !all.empty())
+    return {all[0]};  // should the vendor's be missing or wrong
+  return {};
 }
 
 // Rows to tune at that no kernel of the plan ever gets are a mistake.
@@ -85,23 +84,6 @@ Status check_rows(const Plan& plan, const std::vector<int64_t>& m_list) {
 }
 
 }  // namespace
-
-Result<Pins> Pins::read(const std::string& path) {
-  Pins pins;
-  if (path.empty()) return pins;
-  QCG_TRY(records, read_tune_log(path));
-  for (TuneRecord& record : records)
-    if (record.status == TrialStatus::won) pins.won_[record.problem].push_back(record);
-    else if (record.status == TrialStatus::separate) pins.separate_.push_back(std::move(record));
-  return pins;
-}
-
-const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket) const {
-  if (const auto records = won_.find(signature); records != won_.end())
-    for (const TuneRecord& record : records->second)
-      if (record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
-  return nullptr;
-}
 
 void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode,
                       const Ceilings& ceilings) {
@@ -124,7 +106,7 @@ void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>&
 
 Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& target, const Bucket& bucket,
                 std::vector<Candidate> candidates) {
-  Choice choice{problem, bucket, std::move(candidates), {}, 0};
+  Choice choice{problem, bucket, std::move(candidates), {}};
   if (choice.candidates.empty())
     return Error::unsupported(gemm.nodes.empty() ? "" : gemm.nodes[0],
                               fmt::format("no microkernel serves {} on {}", scheme_name(gemm.scheme), target.str()),
@@ -143,14 +125,6 @@ Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& ta
 Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Target& target) {
   QCG_TRY(source, render_other(problem, target.isa));
   return add_source(batch, std::move(source));
-}
-
-std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const {
-  for (const TuneRecord& r : separate_)
-    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0 &&
-        r.candidate == fusion_info(fusion).apart_way)
-      return MergeTiming{{r.merged_s, r.merged_s, r.merged_s, r.samples}, {r.median_s, r.p10_s, r.p90_s, r.samples}};
-  return {};
 }
 
 Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
@@ -173,9 +147,14 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
         if (!gemm->nodes.empty()) status.error().where = gemm->nodes[0];
         return status.error();
       }
-    for (const Bucket& bucket : buckets_of(*gemm, options.m_list))
-      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket,
-                         select_candidates(*gemm, plan.target, bucket, options, pins, ceilings)));
+    for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
+      std::vector<Candidate> all = candidates(*gemm, plan.target, bucket.m_min, bucket.m_max);
+      std::vector<Candidate> pinned = pinned_candidate(*gemm, bucket, options, pins, all);
+      const bool is_pinned = !pinned.empty();
+      if (!is_pinned) limit_candidates(*gemm, bucket.m_probe, all, options.tune, ceilings);
+      QCG_CHECK(add_gemm(batch, static_cast<int>(p), *gemm, plan.target, bucket, std::move(is_pinned ? pinned : all)));
+      batch.choices.back().pinned = is_pinned;
+    }
   }
   return batch;
 }

@@ -7,13 +7,12 @@
 //   QCG_TRY(built, builder.build(batch.sources));     // batch.choices say which problem and bucket each belongs to
 #pragma once
 
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "codegen/compile.h"
-#include "codegen/merge_trial.h"
+#include "codegen/pins.h"
 
 namespace qcg {
 
@@ -23,6 +22,7 @@ struct Choice {
   Bucket bucket{1, INT64_MAX, 1};
   std::vector<Candidate> candidates;  // GEMMs only
   std::vector<size_t> builds;         // into Batch::sources, parallel to candidates; one for other kernels
+  bool pinned = false;                // by --pin
   int winner = 0;
   TuneRecord won;                     // the winner's record, once tuned
 };
@@ -32,19 +32,6 @@ struct Batch {
   std::vector<KernelSource> sources;
   std::vector<BuiltKernel> kernels;   // parallel to sources once built
   std::unordered_multimap<std::string, size_t> by_symbol;  // into sources: what was rendered, to find it again
-};
-
-// The winners of an earlier log, by problem and bucket: --pin.
-class Pins {
- public:
-  static Result<Pins> read(const std::string& path);
-  const TuneRecord* find(const std::string& signature, const Bucket& bucket) const;
-  // What a fused problem and the same work apart took.
-  std::optional<MergeTiming> find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const;
-
- private:
-  std::vector<TuneRecord> separate_;
-  std::unordered_map<std::string, std::vector<TuneRecord>> won_;  // by problem
 };
 
 // Adds one GEMM in one range of M with these candidates: their sources, each once, and the choice between them.

@@ -118,7 +118,9 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
 }
 
 Status KernelBuilder::prepare_pch(const CompileJob& job, const std::string& includes, Pch& out) {
-  QCG_TRY(pch, ensure_pch(cxx_, includes, job.headers, job.flags, store_, limits_));
+  CompileLimits limits = limits_;
+  limits.on_done = nullptr;  // it counts kernels
+  QCG_TRY(pch, ensure_pch(cxx_, includes, job.headers, job.flags, store_, limits));
   if (!pch.hit && !pch.flags.empty()) ++counters_.compiler_runs, counters_.compiler_s += pch.seconds;
   out = std::move(pch);
   return {};

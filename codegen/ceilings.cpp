@@ -12,7 +12,6 @@
 
 #include "codegen/gemm_layout.h"
 #include "codegen/gemm_shape.h"
-#include "codegen/timing.h"
 #include "runtime/memory.h"
 
 namespace qcg {
@@ -169,14 +168,11 @@ Ceilings measure(Isa isa, int threads) {
     if (!runs_on(loop.isa, isa)) continue;
     // The median, as kernels are judged: the best of many rounds of a millisecond is a burst of the clock that no kernel lasts
     // for.
-    std::vector<double> seconds;
+    std::vector<Sample> samples;
+    Stopwatch watch;
     double operations = 0;
-    for (int round = 0; round < kPeakRounds; ++round) {
-      const double start = now_s();
-      operations = run(pool, loop);
-      seconds.push_back(now_s() - start);
-    }
-    const double gflops = operations / timing_of(std::move(seconds)).median_s / 1e9;
+    for (int round = 0; round < kPeakRounds; ++round) watch.time([&] { operations = run(pool, loop); }, 1, samples);
+    const double gflops = operations / ceiling_s(timing_of(samples)) / 1e9;
     c.instruction_gflops[loop.compute] = gflops;
     double& best = compute_info(loop.compute).integer ? c.peak_gops_int8 : c.peak_gflops_bf16;
     best = std::max(best, gflops);

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "codegen/problem.h"
+#include "codegen/timing.h"
 #include "runtime/threads.h"
 
 namespace qcg {
@@ -28,6 +29,9 @@ struct Ceilings {
   std::map<std::string_view, double> instruction_gflops;  // of each Compute (gemm_layout.h) that is measured
   Isa isa = Isa::portable;                                // whose instructions these are
 };
+
+// The time of one execution that a ceiling is computed from: where most were disturbed, the fastest are nearer to the truth.
+inline double ceiling_s(const Timing& timing) { return is_disturbed(timing) ? timing.p10_s : timing.median_s; }
 
 Ceilings measure_ceilings(Isa isa, int threads);  // about 0.3 s, once in a process
 // What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how many

@@ -1,7 +1,9 @@
 #include "codegen/compile.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,7 +17,9 @@
 #include "codegen/link.h"
 #include "codegen/merge_choice.h"
 #include "codegen/origin.h"
+#include "codegen/pin_report.h"
 #include "codegen/program_cache.h"
+#include "codegen/progress.h"
 #include "codegen/staging.h"
 #include "graph/read/mapped_file.h"
 #include "graph/read/read_graph.h"
@@ -26,6 +30,13 @@ namespace {
 
 constexpr double kFastBudget_s = 0.6;  // per problem and bucket
 constexpr double kFullBudget_s = 6.0;
+
+// "2026-11-24T07:31:02.417Z"
+std::string utc_now() {
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
+                     now.time_since_epoch().count() % 1000);
+}
 
 Status require_weights(const Graph& graph, const Plan& plan) {
   for (const PlanConstant& constant : plan.constants) {
@@ -43,9 +54,10 @@ Status require_weights(const Graph& graph, const Plan& plan) {
 
 class Compiler {
  public:
-  explicit Compiler(const CompileOptions& options) : options_(options) {
+  explicit Compiler(const CompileOptions& options) : options_(options), progress_(options.on_step) {
     while (options_.output.size() > 1 && options_.output.ends_with('/')) options_.output.pop_back();
     threads_ = options.threads > 0 ? options.threads : this_machine().cores;
+    options_.pin = tune_log_of(options.pin);
     externs_ = ExternChoices(threads_);
   }
 
@@ -68,13 +80,15 @@ class Compiler {
  private:
   Result<CompileReport> compile(const Toolchain& cxx, Store& store, const InputFiles& inputs, double start) {
     QCG_TRY(memory, ProgramCache::open(options_, inputs, threads_, cxx, store));
+    report_.key = memory.key();
     if (memory.try_restore(options_, report_)) {
       for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
     const std::vector<std::string> changed = options_.explain_misses ? memory.why_missed() : std::vector<std::string>();
-    const CompileLimits limits{.timeout_s = options_.compiler_s, .jobs = options_.jobs, .cancel = options_.cancel};
+    CompileLimits limits{.timeout_s = options_.compiler_s, .jobs = options_.jobs, .cancel = options_.cancel};
+    limits.on_done = [this](size_t done, size_t of) { progress_.show_builds(done, of); };
     KernelBuilder builder(cxx, store, limits, options_.explain_misses);
     QCG_TRY(pins, Pins::read(options_.pin));
     std::optional<Attempt> attempt;
@@ -84,6 +98,7 @@ class Compiler {
       report_.warnings.push_back(
           fmt::format("--extern=auto: {}; every kernel is qcodegen's own", externs_.missing_library()));
     describe_input(attempt->explanation);
+    report_.pins = report_pins(attempt->batch, pins, report_.warnings);
     report_.compiler_runs = builder.counters().compiler_runs;
     report_.cache_hits = builder.counters().cache_hits;
     report_.misses = builder.counters().misses;
@@ -95,14 +110,17 @@ class Compiler {
     QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(options_));
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
-    QCG_CHECK(writer.finish(attempt->explanation.plan, log_, origin));
+    report_.tuned = utc_now();
+    QCG_CHECK(writer.finish(attempt->explanation.plan, {log_, origin}));
     Status verified = verify(attempt->explanation, writer);
-    report_.program_bytes = writer.bytes();
     report_.wall_s = now_s() - start;
     QCG_CHECK(inputs.check_unchanged(attempt->explanation.read.files));
     QCG_CHECK(check_mapped_files());
     QCG_CHECK(std::move(verified));  // last: of a graph that changed meanwhile the program must be wrong
-    if (merges_timed_ && late == 0) memory.remember(writer.directory(), report_);  // else the next compile tries again
+    QCG_CHECK(write_record(writer.directory(), kReportFile, report_text(report_)));
+    report_.program_bytes = bytes_of_program(writer.directory());
+    // Else the next compile tries again.
+    if (merges_timed_ && report_.is_final() && late == 0) memory.remember(writer.directory(), report_);
     QCG_CHECK(writer.publish());
     for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
     for (const std::string& what : changed) report_.notes.push_back("compiled anew: " + what);
@@ -123,19 +141,21 @@ class Compiler {
     QCG_CHECK(require_weights(explanation.graph, plan));
     QCG_CHECK(check_destination(options_.output));  // before kernels are built and tuned for nothing
     if (options_.tune != TuneMode::off) {  // check_tunable: it runs here
-      step("measure this machine");
+      progress_.show("measure this machine");
       report_.ceilings = measure_ceilings(plan.target.isa, threads_);
     }
     QCG_TRY(batch, render_all(plan, options_, pins, report_.ceilings));
+    if (tuned_.empty()) QCG_CHECK(require_pins(batch, pins));
     const double build_start = now_s();
-    step("build {} kernels", batch.sources.size());
+    progress_.show("build {} kernels", batch.sources.size());
+    progress_.begin();
     QCG_TRY(built, builder.build(batch.sources));
     batch.kernels = std::move(built);
     report_.build_s += now_s() - build_start;
     QCG_TRY(writer, ProgramWriter::create(options_.output, plan));
     int64_t bytes = 0;
     for (const PlanConstant& constant : plan.constants) bytes += constant.bytes;
-    step("pack {:.1f} MB of weights", static_cast<double>(bytes) / 1e6);
+    progress_.show("pack {:.1f} MB of weights", static_cast<double>(bytes) / 1e6);
     QCG_CHECK(writer.pack_constants(plan, threads_));
     if (is_cancelled(options_.cancel)) return Error::interrupted();
     const double tune_start = now_s();
@@ -151,13 +171,17 @@ class Compiler {
     const Plan& plan = attempt->explanation.plan;
     if (options_.tune == TuneMode::off || !untunable(plan.target).empty()) return {};
     const double start = now_s();
-    step("time fused linears apart");
+    progress_.show("time fused linears apart");
     QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, tune_options_));
     report_.tune_s += now_s() - start;
     merges_timed_ = merges.warnings.empty();
     report_.merges = merges.reports;
     report_.warnings.insert(report_.warnings.end(), merges.warnings.begin(), merges.warnings.end());
-    for (const TuneRecord& record : merges.records) log_ += to_json_line(record) + "\n";
+    for (const TuneRecord& record : merges.records) {
+      log_ += to_json_line(record) + "\n";
+      count_noise(record);
+    }
+    report_.noise.close += merges.close;
     if (!merges.any_lost()) return {};
     options_.passes.keep_apart.insert(merges.keep_apart.begin(), merges.keep_apart.end());
     options_.passes.keep_cats.insert(merges.keep_cats.begin(), merges.keep_cats.end());
@@ -175,18 +199,13 @@ class Compiler {
     out.scope = "kernels";
     out.why = "one by one; the program was not run as a whole (--verify=kernels)";
     if (options_.verify != Verify::program) return {};
-    step("verify the program");
+    progress_.show("verify the program");
     QCG_TRY(verdict, verify_program(writer.directory(), explanation.as_read,
                                     {.emulate_casts = options_.passes.emulate_precision_casts,
                                      .threads = threads_,
                                      .cancel = options_.cancel}));
     out = std::move(verdict);
     return {};
-  }
-
-  template <class... Args>
-  void step(fmt::format_string<Args...> format, Args&&... args) {
-    if (options_.on_step) options_.on_step(fmt::format(format, std::forward<Args>(args)...));
   }
 
   Store open_store() {
@@ -242,6 +261,7 @@ class Compiler {
     tune_options_.references = options_.tune != TuneMode::off;
     tune_options_.ceilings = report_.ceilings;
     tune_options_.cancel = options_.cancel;
+    progress_.begin();
     for (Choice& choice : batch.choices) {
       if (is_cancelled(options_.cancel)) return Error::interrupted();
       if (choice.candidates.empty()) {
@@ -276,15 +296,25 @@ class Compiler {
     while (plan.constants[constant].problem != choice.problem) ++constant;
     std::vector<BuiltKernel> built;
     for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
-    step("tune {} m={}", problem.label(), choice.bucket.m_probe);
+    const size_t done = static_cast<size_t>(&choice - batch.choices.data());
+    progress_.show_part(done + 1, done, batch.choices.size(),
+                        fmt::format("{} {} m={}", options_.tune == TuneMode::off ? "verify" : "tune", problem.label(),
+                                    choice.bucket.m_probe));
     if (!untried.empty()) return pick_untried(problem, choice, built, untried);
     return tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
                 choice.candidates, built, tune_options_);
   }
 
+  void count_noise(const TuneRecord& record) {
+    report_.noise.timings += record.samples > 0;
+    report_.noise.disturbed += is_disturbed(timing_of(record));
+  }
+
   void log_result(const TuneResult& result, bool tried) {
+    report_.noise.close += result.close;
     for (const TuneRecord& record : result.records) {
       log_ += to_json_line(record) + "\n";
+      count_noise(record);
       if (record.status == TrialStatus::reference || is_extern(record)) continue;
       ++report_.candidates;
       if (record.status == TrialStatus::failed_to_build) ++report_.candidates_failed;
@@ -327,6 +357,7 @@ class Compiler {
                                                kExternCandidate, tuned.records[0].reason));
         extern_refused_.insert(key);
         choice = ours;
+        choice.pinned = false;
         return choose(plan, batch, choice, writer, pins, untried);
       }
       tuned_[key] = std::move(tuned);
@@ -364,14 +395,10 @@ class Compiler {
     out.m_probe = choice.bucket.m_probe;
     out.summary = fmt::format("{} {}·{}", scheme_name(problem.scheme), problem.n_total(), problem.k);
     out.record = result.records[static_cast<size_t>(result.winner)];
-    double best = 0;
-    for (const TuneRecord& record : result.records) {
-      if (record.status != TrialStatus::reference || record.median_s <= 0) continue;
-      if (best > 0 && record.median_s >= best) continue;
-      best = record.median_s;
-      out.best_reference = record.kernel;
-    }
-    if (best > 0 && out.record.median_s > 0) out.reference_ratio = best / out.record.median_s;
+    for (const TuneRecord& record : result.records)
+      if (record.status == TrialStatus::reference && record.median_s > 0 &&
+          (out.reference.median_s <= 0 || record.median_s < out.reference.median_s))
+        out.reference = record;
     report_.kernels.push_back(std::move(out));
   }
 
@@ -391,6 +418,7 @@ class Compiler {
   }
 
   CompileOptions options_;  // keep_apart and keep_cats grow when fusions lose
+  Progress progress_;
   int threads_ = 1;
   TuneOptions tune_options_;
   std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed

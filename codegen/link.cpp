@@ -118,7 +118,6 @@ struct ProgramWriter::State {
   std::map<size_t, LinkedVendor> vendors;      // by plan.constants; their buffers come after the plan's, in this order
   std::map<std::string, std::string> modules;  // path -> bytes
   std::map<std::string, std::string> sources;
-  int64_t total = 0;
 
   // Makes weights.bin longer. posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
   Status grow_weights(size_t bytes) {
@@ -338,7 +337,7 @@ std::vector<std::string> unique_identifiers(const std::vector<std::string>& name
 
 }  // namespace
 
-Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, const std::string& origin) {
+Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
   State& s = *state_;
   json manifest = {{"format", "qcodegen-program"},
                    {"version", 1},
@@ -366,20 +365,18 @@ Status ProgramWriter::finish(const Plan& plan, const std::string& tune_log, cons
 
   std::map<std::string, std::string> files = s.modules;
   files.insert(s.sources.begin(), s.sources.end());
-  files["tune.jsonl"] = tune_log;
-  files[std::string(kOriginFile)] = origin;
   const std::string program_name = program_name_of(s.path);
   files[program_name + ".h"] = render_program_header(plan, program_name);
-  for (const auto& [name, bytes] : files) {
-    QCG_CHECK(add_file(s.staging, name, bytes, manifest));
-    s.total += static_cast<int64_t>(bytes.size());
-  }
+  for (const auto& [name, bytes] : files) QCG_CHECK(add_file(s.staging, name, bytes, manifest));
+  QCG_CHECK(write_record(s.staging, kTuneLogFile, records.tune_log));
+  QCG_CHECK(write_record(s.staging, kOriginFile, records.origin));
   QCG_TRY(described, s.end_weights());
   manifest["files"]["weights.bin"] = std::move(described);
-  const std::string text = manifest_text(manifest);
-  QCG_CHECK(write_manifest(s.staging, text));
-  s.total += static_cast<int64_t>(s.weights_bytes + text.size());
-  return {};
+  return write_manifest(s.staging, manifest_text(manifest));
+}
+
+Status write_record(const std::string& staging, std::string_view name, const std::string& bytes) {
+  return write_file(fmt::format("{}/{}", staging, name), bytes);
 }
 
 Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
@@ -396,7 +393,13 @@ Status replace_file(const std::string& staging, const std::string& old, const st
 
 const std::string& ProgramWriter::directory() const { return state_->staging; }
 
-int64_t ProgramWriter::bytes() const { return state_->total; }
+int64_t bytes_of_program(const std::string& path) {
+  int64_t bytes = 0;
+  std::error_code failed;
+  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
+    if (at->is_regular_file(failed)) bytes += static_cast<int64_t>(at->file_size(failed));
+  return bytes;
+}
 
 Status ProgramWriter::publish() { return state_->directory.publish(); }
 

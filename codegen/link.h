@@ -6,7 +6,8 @@
 //   QCG_TRY(writer, ProgramWriter::create("mlp.qcg", plan));
 //   QCG_CHECK(writer.pack_constants(plan, threads));
 //   writer.add_kernel(problem, bucket.m_max, built);
-//   QCG_CHECK(writer.finish(plan, tune_log, origin));
+//   QCG_CHECK(writer.finish(plan, {tune_log, origin}));
+//   QCG_CHECK(write_record(writer.directory(), kReportFile, report_text(report)));
 //   QCG_CHECK(writer.publish());
 #pragma once
 
@@ -22,6 +23,11 @@
 #include "codegen/plan.h"
 
 namespace qcg {
+
+// Files that the manifest does not list (staging.h). The third, the report, is written once the program was verified.
+struct ProgramRecords {
+  std::string tune_log, origin;
+};
 
 class ProgramWriter {
  public:
@@ -41,10 +47,9 @@ class ProgramWriter {
   // returned is void then.
   Status add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads);
 
-  // Writes kernels, sources, log, header and manifest, and syncs: directory() is a whole program then.
-  Status finish(const Plan& plan, const std::string& tune_log, const std::string& origin);
+  // Writes kernels, sources, header, manifest and records, and syncs: directory() is a whole program then.
+  Status finish(const Plan& plan, const ProgramRecords& records);
   const std::string& directory() const;
-  int64_t bytes() const;  // of all files, after finish
   // Renames it over `path`.
   Status publish();
 
@@ -54,10 +59,13 @@ class ProgramWriter {
   std::unique_ptr<State> state_;
 };
 
-// Gives a program that is not published yet a small file in the place of `old`, which may be called so too, and its manifest
-// the checksum.
+// Gives a program that is not published yet one of its records.
+Status write_record(const std::string& staging, std::string_view name, const std::string& bytes);
+// Gives it a small file in the place of `old`, which may be called so too, and its manifest the checksum.
 Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
                     const std::string& bytes);
+
+int64_t bytes_of_program(const std::string& path);  // of all its files
 
 // What a program at `path` is called in C: "mlp" of "out/mlp.qcg".
 std::string program_name_of(const std::string& path);

@@ -115,8 +115,10 @@ class MergeJudge {
         continue;
       }
       timings.push_back(*timing);
-      report.timings.push_back({choice.won.m, timing->merged.median_s, timing->separate.median_s});
+      report.timings.push_back({choice.won.m, timing->merged.median_s, timing->separate.median_s,
+                                is_disturbed(timing->merged) || is_disturbed(timing->separate)});
     }
+    out_.close += is_close_merge(timings);
     if (separate_is_faster(timings)) {
       report.kept = false;
       std::set<std::string>& keep = contest.fusion == Fusion::cat ? out_.keep_cats : out_.keep_apart;
@@ -194,7 +196,7 @@ class MergeJudge {
     r.key.clear();
     r.cache_hit = false;
     r.compile_s = r.max_error = r.error_bound = r.median_s = r.p10_s = r.p90_s = r.gbps = r.gflops = r.share = 0;
-    r.samples = 0;
+    r.samples = r.disturbed = 0;
     if (!timing.ok()) {
       r.reason = timing.error().message;
       out_.records.push_back(std::move(r));
@@ -203,10 +205,10 @@ class MergeJudge {
     const Timing &merged = timing->merged, &separate = timing->separate;
     const double ratio = separate.median_s / merged.median_s;
     r.median_s = separate.median_s, r.p10_s = separate.p10_s, r.p90_s = separate.p90_s, r.samples = separate.samples;
+    r.disturbed = is_disturbed(merged) ? r.samples : separate.disturbed;
     r.merged_s = merged.median_s;
     r.gbps = choice.won.gbps * choice.won.median_s / r.median_s;
     r.gflops = choice.won.gflops * choice.won.median_s / r.median_s;
-    r.share = choice.won.share * choice.won.median_s / r.median_s;
     r.reason = ratio >= 1 ? fmt::format("{:.3f} times slower than {}", ratio, fusion_info(fusion).fused)
                           : fmt::format("{:.3f} times faster than {}", 1 / ratio, fusion_info(fusion).fused);
     out_.records.push_back(std::move(r));
@@ -244,7 +246,7 @@ std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, c
       const bool kept = label != labels.end();
       out.push_back({kept ? label->second : r.step, fusion, kept, {}});
     }
-    out[at->second].timings.push_back({r.m, r.merged_s, r.median_s});
+    out[at->second].timings.push_back({r.m, r.merged_s, r.median_s, is_disturbed(timing_of(r))});
   }
   return out;
 }

@@ -22,6 +22,7 @@ struct MergeChoice {
   std::vector<std::string> warnings;  // what could not be timed, and why
   std::set<std::string> keep_apart;   // source nodes of the steps whose merge lost
   std::set<std::string> keep_cats;    // and of those that are faster over the concatenation
+  int close = 0;                      // decisions that lay within the noise of a busy machine
   bool any_lost() const { return !keep_apart.empty() || !keep_cats.empty(); }
 };
 

@@ -138,7 +138,7 @@ class Sequence {
 void measure(std::span<Sequence* const> ways, const TuneOptions& options, ChildReport& report) {
   ThreadPool pool({.threads = options.threads});
   Workspace workspace;
-  std::vector<double> samples[2];
+  std::vector<Sample> samples[2];
   double longest = 0;
   for (Sequence* way : ways) {
     way->run(pool, workspace);  // first touch
@@ -147,19 +147,26 @@ void measure(std::span<Sequence* const> ways, const TuneOptions& options, ChildR
     longest = std::max(longest, now_s() - begin);
   }
   const int repeats = static_cast<int>(std::clamp(kMinSample_s / std::max(longest, 1e-7), 1.0, 200.0));
+  Stopwatch watch;
   const double start = now_s();
-  for (int round = 0; round < kMaxRounds && (round < kMinRounds || now_s() - start < options.budget_s); ++round) {
+  const auto is_spent = [&] {
+    const double spent = now_s() - start;
+    if (spent <= options.budget_s) return false;
+    return spent > kDisturbedBudget * options.budget_s ||
+           std::none_of(std::begin(samples), std::end(samples),
+                        [](const auto& s) { return is_disturbed(timing_of(s)); });
+  };
+  for (int round = 0; round < kMaxRounds && (round < kMinRounds || !is_spent()); ++round) {
     for (size_t way = 0; way < 2; ++way) {
       report.send("");  // before each of them: the parent that wakes up to read it takes a core for a moment
-      const double begin = now_s();
-      for (int repeat = 0; repeat < repeats; ++repeat) ways[way]->run(pool, workspace);
-      samples[way].push_back((now_s() - begin) / repeats);
+      watch.time([&] { ways[way]->run(pool, workspace); }, repeats, samples[way]);
     }
   }
   for (const auto& s : samples) {
     const Timing t = timing_of(s);
-    report.send(
-        nlohmann::json{{"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s}, {"samples", t.samples}}.dump());
+    report.send(nlohmann::json{
+        {"median", t.median_s}, {"p10", t.p10_s}, {"p90", t.p90_s}, {"samples", t.samples}, {"disturbed", t.disturbed}}
+                    .dump());
   }
 }
 
@@ -173,9 +180,9 @@ std::vector<qcg_arg> shared_args(const Problem& problem, const KernelInputs& inp
 std::optional<Timing> parse_timing(const std::string& message) {
   const nlohmann::json in = nlohmann::json::parse(message, nullptr, false);
   if (!in.is_object()) return {};
-  for (const char* field : {"median", "p10", "p90", "samples"})
+  for (const char* field : {"median", "p10", "p90", "samples", "disturbed"})
     if (!in.contains(field) || !in[field].is_number()) return {};
-  return Timing{in["median"], in["p10"], in["p90"], in["samples"]};
+  return Timing{in["median"], in["p10"], in["p90"], in["samples"], in["disturbed"]};
 }
 
 }  // namespace
@@ -231,17 +238,38 @@ Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apa
   return Error::internal("merge trial", "the timing process said nothing");
 }
 
-bool separate_is_faster(std::span<const MergeTiming> timings) {
-  double gain = 0, variance = 0;  // of the mean over timings, relative to merged
+namespace {
+
+// What separate gains on merged, relative to it and in the mean over timings, with its standard error.
+struct Gain {
+  double mean = 0, error = 0;
+};
+std::optional<Gain> gain_of(std::span<const MergeTiming> timings) {
+  double gain = 0, variance = 0;
   for (const MergeTiming& t : timings) {
-    if (t.merged.median_s <= 0 || t.separate.median_s <= 0) return false;
+    if (t.merged.median_s <= 0 || t.separate.median_s <= 0) return {};
     gain += 1 - t.separate.median_s / t.merged.median_s;
     variance +=
         (std::pow(median_error(t.merged), 2) + std::pow(median_error(t.separate), 2)) / std::pow(t.merged.median_s, 2);
   }
-  if (timings.empty()) return false;
+  if (timings.empty()) return {};
   const double count = static_cast<double>(timings.size());
-  return gain / count > std::max(kMargin, std::sqrt(variance) / count);
+  return Gain{gain / count, std::sqrt(variance) / count};
+}
+
+}  // namespace
+
+bool separate_is_faster(std::span<const MergeTiming> timings) {
+  const auto gain = gain_of(timings);
+  return gain && gain->mean > std::max(kMargin, gain->error);
+}
+
+bool is_close_merge(std::span<const MergeTiming> timings) {
+  const auto gain = gain_of(timings);
+  const bool disturbed = std::any_of(timings.begin(), timings.end(), [](const MergeTiming& t) {
+    return is_disturbed(t.merged) || is_disturbed(t.separate);
+  });
+  return gain && disturbed && std::fabs(gain->mean - kMargin) <= gain->error;
 }
 
 }  // namespace qcg

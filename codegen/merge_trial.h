@@ -72,5 +72,7 @@ Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apa
 
 // Whether separate is ahead by more than 3 % (what figures of one minute differ from the next) and more than the noise, in the mean over what was timed.
 bool separate_is_faster(std::span<const MergeTiming> timings);
+// Whether disturbed timings leave it to the noise.
+bool is_close_merge(std::span<const MergeTiming> timings);
 
 }  // namespace qcg

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/sha256.h"
+#include "codegen/staging.h"
 #include "runtime/memory.h"
 
 namespace qcg {
@@ -80,7 +81,7 @@ std::string moved_origin(const std::string& origin, const CompileOptions& option
 
 Result<CompileOptions> read_origin(const std::string& program, const std::string& graph,
                                    const std::vector<std::string>& weights) {
-  const std::string path = program + "/" + std::string(kOriginFile);
+  const std::string path = program + "/" + kOriginFile;
   const auto text = read_program_file(path);
   const json origin = text.ok() ? json::parse(*text, nullptr, false) : json();
   const char* help = "name the graph with --graph FILE (and --weights)";

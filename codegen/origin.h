@@ -13,8 +13,6 @@
 
 namespace qcg {
 
-inline constexpr std::string_view kOriginFile = "origin.json";
-
 // Paths are made absolute, and file:// URIs where they are not UTF-8; the graph's SHA-256 is kept, so that a changed file is noticed.
 Result<std::string> origin_json(const CompileOptions& options);
 // The same for a program that was compiled before, from the same bytes in files that lay elsewhere.

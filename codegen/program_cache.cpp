@@ -63,155 +63,12 @@ std::string read_text(const std::string& path) {
 
 std::string header_of(const std::string& program_name) { return program_name + ".h"; }
 
-// What the manifest says of everything but origin.json and the header, which hold paths; empty if it is damaged.
+// What the manifest says of everything but the header, which has the program's name; empty if it is damaged.
 std::string manifest_guard(const std::string& directory) {
   json manifest = json::parse(read_text(directory + "/manifest.json"), nullptr, false);
   if (!manifest.is_object() || !manifest["files"].is_object()) return "";
-  manifest["files"].erase(std::string(kOriginFile));
   manifest["files"].erase(header_of(program_name_of(directory)));
   return sha256_hex(manifest.dump());
-}
-
-// What a report shows; what single instructions reach is the tuner's alone.
-json ceilings_json(const Ceilings& ceilings) {
-  return {{"threads", ceilings.threads},      {"read_gbps", ceilings.read_gbps},
-          {"f32", ceilings.peak_gflops_f32},  {"bf16", ceilings.peak_gflops_bf16},
-          {"int8", ceilings.peak_gops_int8},  {"isa", isa_info(ceilings.isa).name}};
-}
-
-Ceilings restore_ceilings(const json& in) {
-  Ceilings out;
-  out.threads = in.at("threads");
-  out.read_gbps = in.at("read_gbps");
-  out.peak_gflops_f32 = in.at("f32");
-  out.peak_gflops_bf16 = in.at("bf16");
-  out.peak_gops_int8 = in.at("int8");
-  for (const IsaInfo& info : isa_table())
-    if (info.name == in.at("isa").get<std::string>()) out.isa = info.isa;
-  return out;
-}
-
-json report_json(const CompileReport& report) {
-  json out = {{"format", report.format},
-              {"torch_version", report.torch_version},
-              {"nodes_read", report.nodes_read},
-              {"nodes_lowered", report.nodes_lowered},
-              {"weight_bytes", report.weight_bytes},
-              {"symbols", report.symbols},
-              {"program_bytes", report.program_bytes},
-              {"merged", report.merged},
-              {"cat_split", report.cat_split},
-              {"notes", report.notes},
-              {"warnings", report.warnings},
-              {"candidates", report.candidates},
-              {"correct", report.candidates_correct},
-              {"failed", report.candidates_failed},
-              {"wrong", report.candidates_wrong},
-              {"misses", report.misses},
-              {"ceilings", ceilings_json(report.ceilings)},
-              {"earlier",
-               {{"at", std::time(nullptr)},
-                {"wall_s", report.wall_s},
-                {"build_s", report.build_s},
-                {"tune_s", report.tune_s},
-                {"compiler_runs", report.compiler_runs},
-                {"cache_hits", report.cache_hits}}},
-              {"passes", json::array()},
-              {"verified", to_json(report.verdict)},
-              {"merges", json::array()},
-              {"kernels", json::array()}};
-  for (const PassReport& pass : report.passes) {
-    json& to = out["passes"].emplace_back(json{{"name", pass.name},
-                                               {"fired", pass.fired},
-                                               {"counters", pass.counters},
-                                               {"notes", pass.notes},
-                                               {"groups", pass.groups},
-                                               {"ms", pass.ms}});
-    to["skipped"] = json::array();
-    for (const Skipped& skipped : pass.skipped) to["skipped"].push_back({skipped.node, skipped.reason});
-  }
-  for (const MergeReport& merge : report.merges) {
-    json& to = out["merges"].emplace_back(
-        json{{"step", merge.step}, {"fusion", static_cast<int>(merge.fusion)}, {"kept", merge.kept}});
-    to["timings"] = json::array();
-    for (const MergeReport::Timed& t : merge.timings) to["timings"].push_back({t.m, t.merged_s, t.separate_s});
-  }
-  for (const KernelReport& k : report.kernels)
-    out["kernels"].push_back({{"step", k.step},
-                              {"name", k.name},
-                              {"nodes", k.nodes},
-                              {"segments", k.segments},
-                              {"extern", k.status == "extern"},
-                              {"m_min", k.m_min},
-                              {"m_max", k.m_max},
-                              {"m_probe", k.m_probe},
-                              {"summary", k.summary},
-                              {"record", to_json_line(k.record)},
-                              {"reference", k.best_reference},
-                              {"ratio", k.reference_ratio}});
-  return out;
-}
-
-// Error Internal, or an exception: not what report_json wrote.
-Status restore_report(const json& in, CompileReport& report) {
-  const json& earlier = in.at("earlier");
-  report.earlier = {earlier.at("at"),     earlier.at("wall_s"),        earlier.at("build_s"),
-                    earlier.at("tune_s"), earlier.at("compiler_runs"), earlier.at("cache_hits")};
-  report.misses = in.at("misses").get<std::map<std::string, int>>();
-  report.ceilings = restore_ceilings(in.at("ceilings"));
-  for (const json& pass : in.at("passes")) {
-    PassReport& out = report.passes.emplace_back();
-    out.name = pass.at("name");
-    out.fired = pass.at("fired");
-    out.counters = pass.at("counters").get<std::map<std::string, int64_t>>();
-    out.notes = pass.at("notes").get<std::vector<std::string>>();
-    out.groups = pass.at("groups").get<std::vector<std::vector<std::string>>>();
-    out.ms = pass.at("ms");
-    for (const json& skipped : pass.at("skipped")) out.skipped.push_back({skipped.at(0), skipped.at(1)});
-  }
-  report.format = in.at("format");
-  report.torch_version = in.at("torch_version");
-  report.nodes_read = in.at("nodes_read");
-  report.nodes_lowered = in.at("nodes_lowered");
-  report.weight_bytes = in.at("weight_bytes");
-  report.program_bytes = in.at("program_bytes");
-  report.symbols = in.at("symbols");
-  report.merged = in.at("merged").get<std::vector<std::vector<std::string>>>();
-  report.cat_split = in.at("cat_split").get<std::vector<std::string>>();
-  report.notes = in.at("notes").get<std::vector<std::string>>();
-  report.warnings = in.at("warnings").get<std::vector<std::string>>();
-  report.candidates = in.at("candidates");
-  report.candidates_correct = in.at("correct");
-  report.candidates_failed = in.at("failed");
-  report.candidates_wrong = in.at("wrong");
-  report.verdict = verdict_from_json(in.at("verified"));
-  for (const json& merge : in.at("merges")) {
-    MergeReport& out = report.merges.emplace_back();
-    out.step = merge.at("step");
-    out.fusion = static_cast<Fusion>(merge.at("fusion").get<int>());
-    out.kept = merge.at("kept");
-    for (const json& t : merge.at("timings")) out.timings.push_back({t.at(0), t.at(1), t.at(2)});
-  }
-  for (const json& k : in.at("kernels")) {
-    KernelReport out;
-    out.step = k.at("step");
-    out.name = k.at("name");
-    out.nodes = k.at("nodes").get<std::vector<std::string>>();
-    out.segments = k.at("segments");
-    out.status = k.at("extern").get<bool>() ? "extern" : "hit";
-    out.m_min = k.at("m_min");
-    out.m_max = k.at("m_max");
-    out.m_probe = k.at("m_probe");
-    out.summary = k.at("summary");
-    auto record = from_json_line(k.at("record").get<std::string>(), "cache");
-    if (!record.ok()) return record.error();
-    out.record = std::move(*record);
-    out.best_reference = k.at("reference");
-    out.reference_ratio = k.at("ratio");
-    report.kernels.push_back(std::move(out));
-  }
-  report.cache_hits = static_cast<int>(report.kernels.size());
-  return {};
 }
 
 // Whether every file of a program holds what its manifest says.
@@ -230,7 +87,6 @@ bool is_intact(const std::string& path) {
 Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const InputFiles& inputs, int threads,
                                         const Toolchain& cxx, Store& store) {
   ProgramCache out(store, options.cache_max_bytes);
-  if (options.cache_dir.empty() || !(options.reuse_programs || options.explain_misses)) return out;
   KeyBuilder key;
   key.add("program", "whole compile");
   for (const InputFile& file : inputs.files()) key.add(file.role, file.identity);
@@ -245,8 +101,8 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const Inp
   key.add("toolchain", cxx.fingerprint);
   key.add("machine", this_machine().fingerprint);
   out.key_ = key.finish();
-  out.dump_ = key.dump();
-  out.enabled_ = options.reuse_programs;
+  if (!options.cache_dir.empty()) out.dump_ = key.dump();
+  out.enabled_ = !options.cache_dir.empty() && options.reuse_programs;
   return out;
 }
 
@@ -254,8 +110,8 @@ std::vector<std::string> ProgramCache::why_missed() const {
   return dump_.empty() ? std::vector<std::string>() : store_->explain_miss(dump_);
 }
 
-bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& report) {
-  if (!enabled_) return false;
+bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& out) {
+  if (!enabled_ || options.retune) return false;
   auto found = CompileCache(*store_).find(key_);
   if (!found.ok() || !*found) return false;
   const CompileRecord& record = **found;
@@ -263,33 +119,64 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& rep
   auto give_up = [&] { return (void)store_->remove(key_), false; };
   const json guards = json::parse(record.guards_json, nullptr, false);
   if (guards.is_discarded() || !guards.contains("manifest")) return give_up();
+  const auto kept = record.read(kReportFile);
+  CompileReport report = out;
+  if (!kept.ok() || !restore_report(*kept, report)) return give_up();
   const std::string& path = options.output;
+  if (keep_newer(options, report)) return out = std::move(report), true;
   const std::string old_name = guards.value("name", ""), name = program_name_of(path);
-  auto origin = record.read(std::string(kOriginFile)), header = record.read(header_of(old_name));
-  if (!origin.ok() || !header.ok()) return give_up();
-  CompileReport told = report;
-  try {
-    if (!restore_report(guards.at("report"), told).ok()) return give_up();
-  } catch (const json::exception&) {
-    return give_up();
-  }
+  auto origin = record.read(kOriginFile), header = record.read(header_of(old_name));
+  const auto log = record.read(kTuneLogFile);
+  if (!origin.ok() || !header.ok() || !log.ok()) return give_up();
   *origin = moved_origin(*origin, options);
   *header = rename_program_header(*header, old_name, name);
-  if (manifest_guard(path) == guards["manifest"] && read_text(path + "/" + std::string(kOriginFile)) == *origin &&
-      read_text(path + "/" + header_of(name)) == *header && is_intact(path)) {
-    told.unchanged = true;
-  } else {
+  const auto holds = [&](std::string_view file, const std::string& text) {
+    return read_text(fmt::format("{}/{}", path, file)) == text;
+  };
+  report.unchanged = manifest_guard(path) == guards["manifest"] && holds(kOriginFile, *origin) &&
+                     holds(kReportFile, *kept) && holds(kTuneLogFile, *log) && holds(header_of(name), *header) &&
+                     is_intact(path);
+  if (!report.unchanged) {
     auto directory = StagingDir::create(path);
     if (!directory.ok()) return false;
     const std::string& staging = directory->path();
     if (!record.write_to(staging).ok() || !restore_weights(guards.value("weights", ""), staging) ||
-        !replace_file(staging, std::string(kOriginFile), std::string(kOriginFile), *origin).ok() ||
+        !write_record(staging, kOriginFile, *origin).ok() ||
         !replace_file(staging, header_of(old_name), header_of(name), *header).ok())
       return false;
     if (manifest_guard(staging) != guards["manifest"] || !is_intact(staging)) return give_up();
     if (!directory->publish().ok()) return false;
   }
-  report = std::move(told);
+  report.program_bytes = bytes_of_program(path);
+  out = std::move(report);
+  return true;
+}
+
+// A compile that kept nothing in the cache, or a cache elsewhere, has left a newer result of the same key where this one
+// goes: it stays. One that was disturbed does not count.
+bool ProgramCache::keep_newer(const CompileOptions& options, CompileReport& report) const {
+  const std::string& path = options.output;
+  CompileReport there = report;
+  const auto opened = ProgramDirectory::open(path);
+  if (!opened.ok() || !restore_report(read_text(fmt::format("{}/{}", path, kReportFile)), there) || there.key != key_.hex ||
+      there.tuned <= report.tuned || !there.is_final() || !is_intact(path))
+    return false;
+  const std::string before = read_text(fmt::format("{}/{}", path, kOriginFile)), origin = moved_origin(before, options);
+  there.unchanged = before == origin;
+  if (!there.unchanged) {  // compiled from the same bytes in files that lay elsewhere
+    auto directory = StagingDir::create(path);
+    std::error_code failed;
+    if (!directory.ok()) return false;
+    fs::copy(path, directory->path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing, failed);
+    // What was read is of one program only if that is still there.
+    if (failed || opened->is_replaced() || !write_record(directory->path(), kOriginFile, origin).ok() ||
+        !directory->publish().ok())
+      return false;
+  } else if (opened->is_replaced()) {
+    return false;
+  }
+  report = std::move(there);
+  report.program_bytes = bytes_of_program(path);
   return true;
 }
 
@@ -316,10 +203,8 @@ void ProgramCache::remember(const std::string& staging, const CompileReport& rep
   // it lies.
   const bool fits = max_bytes_ == 0 || static_cast<uint64_t>(report.program_bytes) <= max_bytes_ / 2;
   if (fits && !store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
-  const json guards = {{"manifest", manifest_guard(staging)},
-                       {"weights", digest},
-                       {"name", program_name_of(staging)},
-                       {"report", report_json(report)}};
+  const json guards = {
+      {"manifest", manifest_guard(staging)}, {"weights", digest}, {"name", program_name_of(staging)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }
 

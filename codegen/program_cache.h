@@ -24,17 +24,21 @@ class ProgramCache {
   static Result<ProgramCache> open(const CompileOptions& options, const InputFiles& inputs, int threads,
                                    const Toolchain& cxx, Store& store);
 
+  const std::string& key() const { return key_.hex; }  // also where nothing is kept
+
   // True: options.output now holds the program, with these options' own paths in origin.json, and `report` what was said of
-  // it then.
+  // it then. The newest result of a key wins, also over the cache's where it lies at options.output.
   bool try_restore(const CompileOptions& options, CompileReport& report);
   // What differs from the nearest compile that the cache knows; empty where nothing does, or no cache was asked.
   std::vector<std::string> why_missed() const;
-  // Keeps a program that nobody else can see yet. Never fails: a cache without room only costs the next compile.
+  // Keeps a program that nobody else can see yet, in the place of an older result. Never fails: a cache without room only
+  // costs the next compile.
   void remember(const std::string& staging, const CompileReport& report);
 
  private:
   ProgramCache(Store& store, uint64_t max_bytes) : store_(&store), max_bytes_(max_bytes) {}
 
+  bool keep_newer(const CompileOptions& options, CompileReport& report) const;
   bool restore_weights(const std::string& digest, const std::string& directory) const;
 
   Store* store_;

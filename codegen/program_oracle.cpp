@@ -92,7 +92,7 @@ OutputCheck compare_output(const std::string& name, const std::string& against, 
   }
   if (worst >= 0) out.element = index_of(got.shape, worst);
   out.bound = tolerance * largest;
-  out.snr_db = noise == 0 ? 999 : 10 * std::log10(signal / noise);
+  out.snr_db = noise == 0 ? kExact_dB : 10 * std::log10(signal / noise);
   out.rms_err = got.numel() > 0 ? std::sqrt(noise / static_cast<double>(got.numel())) : 0;
   out.ok = std::isfinite(out.max_err) && out.max_err <= out.bound;
   return out;

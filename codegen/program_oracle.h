@@ -21,6 +21,8 @@
 
 namespace qcg {
 
+inline constexpr double kExact_dB = 999;  // the SNR of no difference at all
+
 struct OutputCheck {
   std::string name;
   std::string against;  // "oracle" or "expected"

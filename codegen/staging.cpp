@@ -62,8 +62,10 @@ Status check_replaceable(const std::string& path, const std::string& shown) {
   for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = fs::path(at->path()).lexically_relative(path).string();
     const fs::file_status status = at->symlink_status(failed);
-    if (failed || fs::is_directory(status) || name == "manifest.json" || name == "manifest.sha256") continue;
-    if (!fs::is_regular_file(status) || !manifest["files"].contains(name))
+    if (failed || fs::is_directory(status)) continue;
+    const bool unlisted = name == "manifest.json" || name == "manifest.sha256" || name == kTuneLogFile ||
+                          name == kOriginFile || name == kReportFile;
+    if (!fs::is_regular_file(status) || !(unlisted || manifest["files"].contains(name)))
       return Error::io(shown + "/" + name, "lies in a program and is no part of it: the program is not replaced",
                        "move it away, or choose another name with -o");
   }

@@ -2,7 +2,7 @@
 //
 // Why here: the writer of programs and the cache that restores them both fill one. It lies in a ScratchDir, so that the
 // next compile into the same folder removes what a killed one left there. What is replaced was a program in every part:
-// the manifest is one of ours and lists each file that is there.
+// the manifest is one of ours and lists each file that is there, but for the records.
 //
 //   QCG_TRY(staging, StagingDir::create("out/mlp.qcg"));   // out/qcg-1234-8f3a…/mlp.qcg
 //   … files into staging.path() …
@@ -15,6 +15,10 @@
 #include "cache/scratch.h"
 
 namespace qcg {
+
+// What a program says of how it came about. The manifest does not list these: dates, durations and paths are in them, and
+// the same kernels are the same program.
+inline constexpr const char *kTuneLogFile = "tune.jsonl", *kOriginFile = "origin.json", *kReportFile = "report.json";
 
 // Whether a directory holds a program, sound or damaged.
 bool is_program(const std::string& path);

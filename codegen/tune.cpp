@@ -24,6 +24,7 @@ constexpr size_t kEnoughToRead = 1 << 20;
 constexpr double kTrialTimeout_s = 20;  // without a sign of life, beside what the work may take at kSlowestGops
 constexpr double kSlowestGops = 0.25;   // scalar code on a busy machine
 constexpr size_t kMaxReferences = 16;
+constexpr double kDrift = 1.5;  // what the machine can do changed by more within a contest: nothing is certain
 constexpr const char *kReads = "reads", *kMultiplies = "multiplies";  // what is timed that is no kernel
 constexpr uint64_t kSeed = 0x9e3779b97f4a7c15;
 
@@ -229,6 +230,7 @@ class Tuning {
     const json m = json::parse(message, nullptr, false);
     if (!m.is_object() || !m.contains("ceiling") || !m.contains("giga_per_s")) return false;
     const double rate = m["giga_per_s"].is_number() ? m["giga_per_s"].get<double>() : 0;
+    drifted_ = drifted_ || (m.contains("drift") && m["drift"].is_number() && m["drift"].get<double>() > kDrift);
     if (rate > 0 && m["ceiling"] == kReads) ceilings_.read_gbps = rate;
     if (rate > 0 && m["ceiling"] == kMultiplies) {
       const Fastest before = fastest_compute(problem_, ceilings_);
@@ -240,7 +242,8 @@ class Tuning {
 
   void take_timing(const std::string& message) {
     if (take_ceiling(message)) return;
-    const auto parsed = parse_message(message, {"median", "p10", "p90", "samples"}, built_.size() + kMaxReferences);
+    const auto parsed =
+        parse_message(message, {"median", "p10", "p90", "samples", "disturbed"}, built_.size() + kMaxReferences);
     if (!parsed || !parsed->contains("name") || !(*parsed)["name"].is_string() || !parsed->contains("dropped")) return;
     const json& m = *parsed;
     const size_t i = m["i"];
@@ -249,6 +252,7 @@ class Tuning {
     r.p10_s = m["p10"];
     r.p90_s = m["p90"];
     r.samples = m["samples"];
+    r.disturbed = drifted_ ? r.samples : m["disturbed"].get<int>();
     if (r.median_s <= 0) return;
     r.gbps = bytes_moved(problem_, m_, static_cast<int64_t>(packed_.size())) / r.median_s / 1e9;
     r.gflops = problem_.operations(m_) / r.median_s / 1e9;
@@ -315,8 +319,9 @@ class Tuning {
     time_in_rounds(contenders, options_.budget_s, report);
     for (size_t i = kernels; i < contenders.size(); ++i) {
       const double done = contenders[i].name == kReads ? static_cast<double>(packed_.size()) : operations;
-      const double seconds = timing_of(contenders[i].samples).median_s;
-      report.send(json{{"ceiling", contenders[i].name}, {"giga_per_s", done / seconds / 1e9}}.dump());
+      const Timing t = timing_of(contenders[i].samples);
+      const double seconds = ceiling_s(t), drift = drift_of(contenders[i].samples);
+      report.send(json{{"ceiling", contenders[i].name}, {"giga_per_s", done / seconds / 1e9}, {"drift", drift}}.dump());
     }
     contenders.resize(kernels);
     for (const Contender& c : contenders) {
@@ -328,6 +333,7 @@ class Tuning {
           {"p10", t.p10_s},
           {"p90", t.p90_s},
           {"samples", t.samples},
+          {"disturbed", t.disturbed},
           {"dropped",
            c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
     }
@@ -350,32 +356,34 @@ class Tuning {
   void decide() {
     std::vector<size_t> alive = alive_candidates();
     std::vector<Timing> timings;
-    for (size_t i : alive) {
-      const TuneRecord& r = result_.records[i];
-      timings.push_back({r.median_s, r.p10_s, r.p90_s, r.samples});
-    }
+    for (size_t i : alive) timings.push_back(timing_of(result_.records[i]));
     const int chosen = choose_winner(timings);
+    result_.close = is_close(timings, chosen);
     if (chosen < 0) return;  // nothing could be timed: the first right one stays
     result_.winner = static_cast<int>(alive[static_cast<size_t>(chosen)]);
-    const double best = timings[static_cast<size_t>(chosen)].median_s;
+    const Timing& best = timings[static_cast<size_t>(chosen)];
     for (size_t i = 0; i < result_.records.size(); ++i)
       if (TuneRecord& r = result_.records[i]; r.median_s > 0)
         explain_result(r, static_cast<int>(i) == result_.winner, best);
   }
 
-  static void explain_result(TuneRecord& r, bool is_winner, double best) {
-    const double percent = (r.median_s / best - 1) * 100;
+  static void explain_result(TuneRecord& r, bool is_winner, const Timing& best) {
+    const double ratio = r.median_s / best.median_s, percent = (ratio - 1) * 100;
+    const bool once = r.samples == 1 || best.samples == 1;  // too little for a ratio
+    const char* word = percent >= 0 ? "slower" : "faster";
     if (is_winner) {
       r.status = TrialStatus::won;
       if (is_extern(r)) r.reason = "oneDNN serves this range";
     } else if (r.status == TrialStatus::reference) {
-      r.reason = percent >= 0 ? fmt::format("{:.2f} times slower than the winner", r.median_s / best)
-                              : fmt::format("{:.2f} times faster than the winner", best / r.median_s);
+      r.reason = once ? fmt::format("{} than the winner, by one run", word)
+                      : fmt::format("{:.2f} times {} than the winner", std::max(ratio, 1 / ratio), word);
     } else if (r.status == TrialStatus::too_slow) {
-      r.reason = fmt::format("dropped early, {:.0f} % slower", percent);
+      r.reason = once ? "dropped early" : fmt::format("dropped early, {:.0f} % slower", percent);
     } else {
       r.status = TrialStatus::lost;
-      r.reason = percent >= 0 ? fmt::format("lost by {:.1f} %", percent) : "within the noise of the winner";
+      r.reason = percent < 0 ? "within the noise of the winner"
+                 : once      ? "slower, by one run"
+                             : fmt::format("lost by {:.1f} %", percent);
     }
   }
 
@@ -386,6 +394,7 @@ class Tuning {
   const std::vector<Candidate>& candidates_;
   const std::vector<BuiltKernel>& built_;
   TuneOptions options_;
+  bool drifted_ = false;  // the machine became another while it was timed
   Ceilings ceilings_;  // as they were in the rounds that the kernels were timed in
   int64_t m_ = 1;
   TuneResult result_;

@@ -39,7 +39,8 @@ std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> 
 enum class TuneMode : uint8_t { off, fast, full };
 enum class TrialStatus : uint8_t { won, lost, wrong, failed_to_build, too_slow, crashed, reference, untimed, separate };
 
-// One line of tune.jsonl. `separate`: merged siblings timed one by one, against the winner of their range. Units: seconds, bytes, GB/s = 1e9 bytes/s, GFLOP/s = 1e9 operations/s (2 per multiply-add).
+// One line of tune.jsonl. `separate`: a fusion's work apart, timed in rounds of its own beside the fused kernel (merged_s).
+// Units: seconds, bytes, GB/s = 1e9 bytes/s, GFLOP/s = 1e9 operations/s (2 per multiply-add).
 struct TuneRecord {
   std::string kernel;        // kernel_name, or the reference's name ("oneDNN 2.6.3 bf16 matmul")
   std::string problem;       // Problem::signature()
@@ -47,12 +48,12 @@ struct TuneRecord {
   std::vector<std::string> nodes;
   std::string target;
   std::string candidate;     // Candidate::describe()
-  std::string scheme, epilogue;
+  std::string scheme, activation, weight, epilogue;  // names of a scheme and of dtypes
   int64_t m = 0, m_min = 0, m_max = 0, n = 0, k = 0, group = 0;
   int segments = 1;
   int threads = 1;
   double median_s = 0, p10_s = 0, p90_s = 0;
-  int samples = 0;
+  int samples = 0, disturbed = 0;           // as Timing counts them
   double merged_s = 0;                      // separate only: what merged took in the same rounds
   double gbps = 0, gflops = 0,
          share = 0;  // share of the roofline max(bytes / read bandwidth, ops / peak) of the same run
@@ -73,9 +74,12 @@ std::string_view trial_status_name(TrialStatus status);
 inline bool is_extern(const TuneRecord& r) {
   return r.candidate == kExternCandidate;
 }  // a vendor's kernel that a program may call
+inline Timing timing_of(const TuneRecord& r) { return {r.median_s, r.p10_s, r.p90_s, r.samples, r.disturbed}; }
 std::string to_json_line(const TuneRecord& record);                  // one object, no newline
-Result<TuneRecord> from_json_line(std::string_view line, const std::string& where);  // `where` is for messages
-Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);  // hostile until parsed
+// Hostile until parsed; `where` is for errors.
+Result<TuneRecord> from_json_line(std::string_view line, const std::string& where);
+Result<std::vector<TuneRecord>> read_tune_log(const std::string& path);
+std::string tune_log_of(const std::string& path);  // the log in a program directory; any other path itself
 
 struct TuneOptions {
   TuneMode mode = TuneMode::fast;
@@ -92,6 +96,7 @@ struct TuneOptions {
 struct TuneResult {
   int winner = -1;                       // index into the built candidates; -1: none was right
   std::vector<TuneRecord> records;       // built candidates in order, then references
+  bool close = false;                    // is_close(): a busy machine left the decision to the order of preference
 };
 // A vendor's kernel among the built ones is a candidate like the others, the last in order of preference.
 // Verifies every built candidate at awkward M within the bucket, drops wrong ones, times the rest interleaved with the

@@ -55,10 +55,11 @@ template <class Record, class F>
 void for_each_field(Record& r, F&& f) {
   f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target),
       f("candidate", r.candidate);
-  f("scheme", r.scheme), f("epilogue", r.epilogue), f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
+  f("scheme", r.scheme), f("activation", r.activation), f("weight", r.weight), f("epilogue", r.epilogue);
+  f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);
-  f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("merged_s", r.merged_s), f("gbps", r.gbps),
-      f("gflops", r.gflops);
+  f("p10_s", r.p10_s), f("p90_s", r.p90_s), f("samples", r.samples), f("disturbed", r.disturbed);
+  f("merged_s", r.merged_s), f("gbps", r.gbps), f("gflops", r.gflops);
   f("share", r.share), f("compile_s", r.compile_s), f("max_error", r.max_error), f("error_bound", r.error_bound);
   f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key),
       f("machine", r.machine), f("date", r.date);
@@ -90,6 +91,11 @@ Result<TuneRecord> from_json_line(std::string_view line, const std::string& wher
   if (wrong) return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong), help);
   record.status = *status;
   return record;
+}
+
+std::string tune_log_of(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::is_directory(path, failed) ? path + "/tune.jsonl" : path;
 }
 
 Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {

@@ -18,6 +18,8 @@ TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, c
   r.target = std::string(isa_info(kernel.source.isa).name);
   r.candidate = candidate.describe();
   r.scheme = std::string(scheme_name(problem.scheme));
+  r.activation = std::string(dtype_name(problem.activation));
+  r.weight = std::string(dtype_name(problem.weight));
   for (const Output& output : problem.outputs) r.epilogue += (r.epilogue.empty() ? "" : "; ") + output.expr.str();
   r.m = bucket.m_probe;
   r.m_min = bucket.m_min;

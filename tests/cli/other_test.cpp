@@ -138,7 +138,7 @@ TEST_CASE("-v says each step on stderr, and changes nothing else") {
   const Run run = qcodegen(
       {"compile", source_path("examples/native/linear_w8.json"), "-o", dir / "a.qcg", "--tune=off", "--explain", "-v"});
   CHECK(run.status == 0);
-  CHECK(run.err.find(" s  tune ") != std::string::npos);
+  CHECK(run.err.find("] verify ") != std::string::npos);
   CHECK(run.err.find('\x1b') == std::string::npos);
   CHECK(run.out.find("wrote") != std::string::npos);
 }
