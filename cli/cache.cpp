@@ -109,7 +109,7 @@ int show_stats(const Session& session, Store& store) {
   const auto size = [](uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
   show("{}\n{} entries, {} of at most {}\n", store.dir(), stats->entries, size(stats->bytes), size(limit));
   show("{} hits, {} misses{}; {} corrupt entries removed\n", stats->hits, stats->misses,
-       looked_up ? fmt::format(" ({} hits)", format_percent(hit_rate)) : "", stats->corrupt);
+       looked_up ? fmt::format(" ({:.0f} % hits)", 100 * hit_rate) : "", stats->corrupt);
   if (kinds.empty()) return 0;
   Table table({"kind", "entries", "size", "last use", "oldest"});
   for (const auto& [name, kind] : kinds)
