@@ -18,7 +18,7 @@ constexpr int kMaxDepth = 16;
 constexpr size_t kMaxBuffers = 1 << 16;
 // What the values of a file may take in memory: lists of nothing take thirty times their text.
 constexpr size_t kMaxParsedBytes = size_t{200} << 20;
-constexpr size_t kNodeBytes = 96, kStringBytes = 48, kNumberBytes = 24;  // a list, an object, a member; per value
+constexpr size_t kNodeBytes = 96, kStringBytes = 64, kNumberBytes = 40;  // a list, an object, a member; a list that grows
 // What every CUDA device since sm_80 can launch; shared memory is the largest block of any.
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
@@ -59,24 +59,33 @@ bool is_plain_path(std::string_view path) {
   return true;
 }
 
-size_t bytes_of(Json::parse_event_t event, const Json& value) {
-  const bool container = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-  if (container || event == Json::parse_event_t::key) return kNodeBytes;
-  return value.is_string() ? kStringBytes + value.get_ref<const std::string&>().size() : kNumberBytes;
-}
+// Counts what the values of a text would take, and stops where they are more than any program has. (A callback of
+// Json::parse cannot: it keeps parsing, and each object that ends costs a walk over its siblings.)
+class ValueCounter : public nlohmann::json_sax<Json> {
+ public:
+  bool too_large() const { return bytes_ > kMaxParsedBytes; }
 
-// Null, and too_large, where the values are more than any program has.
-Json parse_within_budget(std::string_view text, bool& too_large) {
-  size_t parsed = 0;
-  const auto count = [&](int, Json::parse_event_t event, Json& value) {
-    if (event != Json::parse_event_t::object_end && event != Json::parse_event_t::array_end)
-      parsed += bytes_of(event, value);
-    return parsed <= kMaxParsedBytes;
-  };
-  Json root = Json::parse(text, count, /*allow_exceptions=*/false);
-  too_large = parsed > kMaxParsedBytes;
-  return root;
-}
+  bool null() override { return add(kNumberBytes); }
+  bool boolean(bool) override { return add(kNumberBytes); }
+  bool number_integer(number_integer_t) override { return add(kNumberBytes); }
+  bool number_unsigned(number_unsigned_t) override { return add(kNumberBytes); }
+  bool number_float(number_float_t, const string_t&) override { return add(kNumberBytes); }
+  bool string(string_t& text) override { return add(kStringBytes + text.size()); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return add(kNodeBytes); }
+  bool key(string_t& text) override { return add(kNodeBytes + text.size()); }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return add(kNodeBytes); }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
+
+ private:
+  bool add(size_t bytes) {
+    bytes_ += bytes;
+    return !too_large();
+  }
+  size_t bytes_ = 0;
+};
 
 bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -213,8 +222,8 @@ ProgramManifest::Tensor Reader::tensor(const Json& value, const std::string& pat
   check(dtype.has_value(), path + ".dtype", "is not a dtype this runtime knows");
   t.dtype = dtype.value_or(DType::f32);
   const Json& shape = field(value, "shape");
+  check(shape.size() <= kMaxAxes, path + ".shape", "has more than 16 axes");
   each(shape, path + ".shape", [&](const Json& d, const std::string& at) { t.shape.push_back(size(d, at)); });
-  check(t.shape.size() <= kMaxAxes, path + ".shape", "has more than 16 axes");
   return t;
 }
 
@@ -259,14 +268,15 @@ Reach Reader::reach(const Json& value, const std::string& path) {
   Reach out;
   out.item = integer(field(value, "item"), path + ".item", 1, 16);
   out.writes = field(value, "writes") == Json(true);
-  each(field(value, "axes"), path + ".axes", [&](const Json& axis, const std::string& at) {
+  const Json& axes = field(value, "axes");
+  check(axes.size() <= kMaxAxes, path + ".axes", "has more than 16 axes");
+  each(axes, path + ".axes", [&](const Json& axis, const std::string& at) {
     if (!check(axis.is_array() && (axis.size() == 1 || axis.size() == 2), at, "is not [extent] or [extent, stride]"))
       return;
     Reach::Axis& to = out.axes.emplace_back();
     to.extent = reach_number(axis[0], at + "[0]");
     if (axis.size() == 2) to.stride = reach_number(axis[1], at + "[1]");
   });
-  check(out.axes.size() <= kMaxAxes, path + ".axes", "has more than 16 axes");
   return out;
 }
 
@@ -433,9 +443,11 @@ Result<ProgramManifest> parse_program_manifest(std::string_view text) {
   if (text.size() > kMaxBytes) return Error::bad_input("manifest.json", "is larger than 16 MiB", std::string(kHelp));
   if (is_too_deep(text))
     return Error::bad_input("manifest.json", "is nested deeper than 16 levels", std::string(kHelp));
-  bool too_large = false;
-  const Json root = parse_within_budget(text, too_large);
-  if (too_large) return Error::bad_input("manifest.json", "holds more values than any program has", std::string(kHelp));
+  ValueCounter counter;
+  const bool is_json = Json::sax_parse(text, &counter);
+  if (counter.too_large())
+    return Error::bad_input("manifest.json", "holds more values than any program has", std::string(kHelp));
+  const Json root = Json::parse(is_json ? text : std::string_view(), nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return Error::bad_input("manifest.json", "is not JSON", std::string(kHelp));
   ProgramManifest manifest;
   QCG_CHECK(Reader(manifest).read(root));
