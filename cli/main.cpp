@@ -100,10 +100,11 @@ int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std
   const std::vector<std::string> unknown = app.remaining(true);
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& word) { return word.starts_with("-") && word.size() > 1; });
-  if (option != unknown.end()) {
+  const bool is_command = !subcommands.empty() && !unknown.empty() && option != unknown.begin();
+  if (option != unknown.end() && !is_command) {
     const std::string name = option->substr(0, option->find('='));
     message = fmt::format("there is no option '{}'{}", name, did_you_mean(name, options));
-  } else if (!subcommands.empty() && !unknown.empty()) {
+  } else if (is_command) {
     message = fmt::format("there is no command '{}'{}", unknown[0], did_you_mean(unknown[0], subcommands));
   }
   return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", path)});

@@ -112,16 +112,17 @@ void Table::add(std::vector<std::string> row) {
 
 namespace {
 
-// The widest columns give way until a row fits, none below this.
+// The widest columns give way until a row fits, none below this; the first, which names the row, after all others.
 constexpr size_t kNarrowest = 14;
 
 void fit(std::vector<size_t>& widths) {
   size_t total = 0;
   for (size_t width : widths) total += width + 2;
   while (total > kTableWidth + 2) {
-    size_t& widest = *std::max_element(widths.begin(), widths.end());
-    if (widest <= kNarrowest) return;
-    --widest, --total;
+    auto widest = std::max_element(widths.begin() + (widths.size() > 1), widths.end());
+    if (*widest <= kNarrowest) widest = widths.begin();
+    if (*widest <= kNarrowest) return;
+    --*widest, --total;
   }
 }
 

@@ -9,17 +9,26 @@ namespace qcg {
 
 namespace {
 
-constexpr size_t kMostSteps = 64;
+constexpr size_t kMostSteps = 64, kLongestNode = 4000;
 
 }  // namespace
 
-std::string Planner::comment_of(const Node& node) const {
+// A concatenation is one step for each part, so the text of the node before is kept.
+const std::string& Planner::comment_of(const Node& node) {
+  const ValueId key = node.outputs.empty() ? kNoValue : node.outputs[0];
+  if (key == kNoValue || key != commented_) comment_ = write_comment(node), commented_ = key;
+  return comment_;
+}
+
+std::string Planner::write_comment(const Node& node) const {
   std::string out;
   if (const std::string module = source_.module_of(node.origins); !module.empty()) out += "module " + module + "\n\n";
   std::vector<std::string> lines = source_.lines(node.origins);
   if (lines.empty()) lines = node.origins;
   if (!lines.empty()) out += fmt::format("source nodes, in program order:\n  {}\n\n", fmt::join(lines, "\n  "));
-  return out + "lowered to:\n" + print_node(graph_, node);
+  std::string text = print_node(graph_, node);
+  if (text.size() > kLongestNode) text = text.substr(0, kLongestNode) + " ...\n";
+  return out + "lowered to:\n" + text;
 }
 
 // A node that is one step gives the step its name. Part of a composed operation says of which one: "softmax: sub·exp".

@@ -40,7 +40,8 @@ class Planner {
   const std::vector<uint32_t>& uses();
 
   // plan_names.cpp
-  std::string comment_of(const Node& node) const;
+  const std::string& comment_of(const Node& node);
+  std::string write_comment(const Node& node) const;
   std::string name_of(const Node& node, const std::string& label) const;
   void list_other_steps();
 
@@ -87,6 +88,8 @@ class Planner {
 
   const Graph& graph_;
   const SourceGraph& source_;
+  ValueId commented_ = kNoValue;  // the first output of the node that comment_ is of
+  std::string comment_;
   const Node* current_ = nullptr;  // being lowered: what a copy is made for
   Plan plan_;
   std::vector<View> views_;

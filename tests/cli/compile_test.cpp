@@ -241,13 +241,13 @@ TEST_CASE("a compile from the cache reports what the first one measured") {
   const json first = compile(kMlp, dir / "a.qcg", {"--m", "1,1024"}, "fast");
   REQUIRE(first["unchanged"] == false);
   json cached = compile(kMlp, dir / "b.qcg", {"--m", "1,1024"}, "fast");
-  CHECK(cached["compiler_runs"] == 0);
   CHECK(cached["merge_trials"].size() == 1);
   CHECK(cached.contains("earlier") == first["noise"]["final"].get<bool>());
   if (first["noise"]["final"] == false) {
     MESSAGE("the machine was busy: the first compile was not kept");
     return;
   }
+  CHECK(cached["compiler_runs"] == 0);
   CHECK(cached["merge_trials"] == first["merge_trials"]);
   REQUIRE(cached["kernels"].size() == first["kernels"].size());
   for (size_t i = 0; i < cached["kernels"].size(); ++i)

@@ -102,8 +102,8 @@ TEST_CASE("steps are called what people call them, everywhere alike") {
   CHECK(logged == std::set<std::string>{"layer.0+layer.1", "q"});
   const Run compiled =
       qcodegen({"compile", graph, "-o", dir / "v.qcg", "--tune=off", "--weights", "random:1", "-v", "--no-cache"});
-  CHECK(compiled.err.find("tune layer.0+layer.1 m=1") != std::string::npos);
-  CHECK(compiled.err.find("tune q m=1") != std::string::npos);
+  CHECK(compiled.err.find("verify layer.0+layer.1 m=1") != std::string::npos);
+  CHECK(compiled.err.find("verify q m=1") != std::string::npos);
   for (const json& step :
        qcodegen({"explain", source_path("examples/llama_mlp_int8/graph.pt2"), "--json"}).json()["step_list"])
     if (step["name"] == "down_proj") CHECK(step["module"] == "down_proj");

@@ -19,8 +19,8 @@ TEST_CASE("cache export, clear and import bring entries back") {
   REQUIRE(qcodegen({"compile", graph, "-o", dir / "a.qcg", "--tune=off", "--cache-dir", cache}).status == 0);
   auto entries = [&] {  // that an export holds
     int count = 0;
-    for (const auto& [kind, held] :
-         qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json()["kinds"].items())
+    const json stats = qcodegen({"cache", "stats", "--json", "--cache-dir", cache}).json();
+    for (const auto& [kind, held] : stats["kinds"].items())
       if (kind != "precompiled headers") count += held["entries"].get<int>();
     return count;
   };
