@@ -12,30 +12,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "codegen/compile.h"
 #include "graph/read/safetensors.h"
 #include "runtime/program.h"
+#include "tests/temp_dir.h"
 
 namespace qcg::test {
-
-namespace fs = std::filesystem;
-
-inline std::string slurp(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
-inline void spit(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 // What a program of a Workplace's graph computes of ones: the value its weights are filled with. Errors are exceptions.
 inline float value_of(const std::string& path, bool verify = true) {

@@ -17,26 +17,13 @@
 #include "codegen/link.h"
 #include "codegen/program_oracle.h"
 #include "graph/read/read_graph.h"
+#include "tests/temp_dir.h"
 #include "tests/verify/cascade.h"
 
 using namespace qcg;
 using namespace qcg::test;
-namespace fs = std::filesystem;
 
 namespace {
-
-class TempDir {
- public:
-  TempDir() : path_((fs::temp_directory_path() / "qcodegen-test-XXXXXX").string()) { REQUIRE(::mkdtemp(path_.data())); }
-  ~TempDir() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 std::string write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
