@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace qcg::test {
@@ -55,5 +56,22 @@ inline ChildCost cost_of(const std::function<bool()>& work) {
   cost.kib = used.ru_maxrss;
   return cost;
 }
+
+// How many times longer four times the work takes: 4 where the cost is linear, 16 where it is quadratic.
+//
+// Both sides are the least of several runs, because other programs only ever add time. It measures again until the
+// growth is at most `bound` or six rounds have passed. `seconds_of(n)` is the processor time of n pieces of work.
+inline double growth_of_four_times(int n, double bound, const std::function<double(int)>& seconds_of) {
+  double small = seconds_of(n), large = seconds_of(4 * n);
+  for (int round = 1; round < 6 && large > bound * small; ++round) {
+    small = std::min(small, seconds_of(n));
+    large = std::min(large, seconds_of(4 * n));
+  }
+  MESSAGE(n << " nodes in " << small << " s, " << 4 * n << " in " << large << " s");
+  return large / small;
+}
+
+// Between 16 and the 4 to 6 that is measured: trees and cold caches cost the difference from 4.
+inline constexpr double kLinearGrowth = 8;
 
 }  // namespace qcg::test
