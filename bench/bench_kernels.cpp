@@ -17,11 +17,11 @@
 #include <sstream>
 
 #include "bench/team.h"
-#include "cache/compile.h"
-#include "cache/toolchain.h"
-#include "codegen/ceilings.h"
-#include "codegen/gemm_shape.h"
-#include "codegen/problem.h"
+#include "cache/toolchain/compile.h"
+#include "cache/toolchain/toolchain.h"
+#include "codegen/trial/ceilings.h"
+#include "codegen/gemm/shape.h"
+#include "codegen/gemm/problem.h"
 #include "runtime/abi.h"
 
 using namespace qcg;

@@ -8,9 +8,9 @@
 
 #include "cli/report.h"
 #include "codegen/compile.h"
-#include "codegen/origin.h"
-#include "codegen/program_io.h"
-#include "codegen/vendor_module.h"
+#include "codegen/program/origin.h"
+#include "codegen/program/program_io.h"
+#include "codegen/vendor/vendor_module.h"
 #include "runtime/memory.h"
 
 namespace qcg {

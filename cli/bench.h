@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/cli.h"
-#include "codegen/tune.h"
+#include "codegen/tune/tune.h"
 
 namespace qcg {
 

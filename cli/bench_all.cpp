@@ -10,8 +10,8 @@
 #include "cli/bench.h"
 #include "cli/report.h"
 #include "codegen/batch.h"
-#include "codegen/gemm_layout.h"
-#include "codegen/sample_problem.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/sample_problem.h"
 
 namespace qcg {
 

@@ -7,11 +7,11 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
-#include "codegen/origin.h"
-#include "codegen/program_io.h"
-#include "codegen/program_oracle.h"
-#include "codegen/staging.h"
-#include "graph/graph.h"
+#include "codegen/program/origin.h"
+#include "codegen/program/program_io.h"
+#include "codegen/program/program_oracle.h"
+#include "codegen/program/staging.h"
+#include "graph/ir/graph.h"
 #include "graph/read/safetensors.h"
 
 namespace qcg {

@@ -26,7 +26,7 @@
 
 #include "base/closest.h"
 #include "base/result.h"
-#include "cache/toolchain.h"
+#include "cache/toolchain/toolchain.h"
 
 namespace qcg {
 

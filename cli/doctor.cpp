@@ -4,11 +4,11 @@
 #include <fstream>
 
 #include "base/cpu_quota.h"
-#include "cache/store.h"
+#include "cache/store/store.h"
 #include "cli/cli.h"
 #include "cli/report.h"
-#include "codegen/target.h"
-#include "codegen/vendor_module.h"
+#include "codegen/kernel/target.h"
+#include "codegen/vendor/vendor_module.h"
 
 namespace qcg {
 

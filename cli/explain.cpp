@@ -7,8 +7,8 @@
 #include "cli/report.h"
 #include "cli/signature.h"
 #include "codegen/merge_choice.h"
-#include "codegen/origin.h"
-#include "codegen/staging.h"
+#include "codegen/program/origin.h"
+#include "codegen/program/staging.h"
 
 namespace qcg {
 

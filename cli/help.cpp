@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "cli/cli.h"
-#include "codegen/build.h"
-#include "codegen/tune.h"
+#include "codegen/build/build.h"
+#include "codegen/tune/tune.h"
 #include "graph/passes/pass_list.h"
-#include "graph/scheme.h"
+#include "graph/ir/scheme.h"
 
 namespace qcg {
 

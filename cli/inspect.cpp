@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "cli/signature.h"
-#include "codegen/staging.h"
+#include "codegen/program/staging.h"
 #include "graph/read/read_graph.h"
 #include "runtime/memory.h"
 

@@ -5,12 +5,12 @@
 
 #include "cli/cli.h"
 #include "cli/report.h"
-#include "codegen/cuda.h"
-#include "codegen/problem.h"
-#include "graph/op_names.h"
-#include "graph/op_schema.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/gemm/problem.h"
+#include "graph/ops/op_names.h"
+#include "graph/ops/op_schema.h"
 #include "graph/passes/pass_list.h"
-#include "graph/scheme.h"
+#include "graph/ir/scheme.h"
 
 namespace qcg {
 

@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/report.h"
-#include "codegen/tune.h"
+#include "codegen/tune/tune.h"
 
 namespace qcg {
 

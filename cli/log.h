@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/tune.h"
+#include "codegen/tune/tune.h"
 
 namespace qcg {
 

@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "cli/cli.h"
-#include "codegen/build.h"
+#include "codegen/build/build.h"
 #include "graph/read/mapped_file.h"
 
 namespace qcg {

@@ -15,7 +15,7 @@
 
 #include "cli/cli.h"
 #include "codegen/compile.h"
-#include "codegen/tune.h"
+#include "codegen/tune/tune.h"
 
 namespace qcg {
 

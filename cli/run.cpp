@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/report.h"
-#include "codegen/program_io.h"
+#include "codegen/program/program_io.h"
 
 namespace qcg {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "runtime/program_manifest.h"
 
 namespace qcg {

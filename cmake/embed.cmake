@@ -6,7 +6,7 @@
 file(GLOB_RECURSE names LIST_DIRECTORIES false RELATIVE ${ROOT} ${ROOT}/*)
 list(SORT names)
 
-set(text "#include \"codegen/embedded.h\"\n\nnamespace qcg {\nnamespace {\nconstexpr EmbeddedFile kFiles[] = {\n")
+set(text "#include \"codegen/kernel/embedded.h\"\n\nnamespace qcg {\nnamespace {\nconstexpr EmbeddedFile kFiles[] = {\n")
 function(append_file name path)
   file(READ ${path} content)
   # A literal may be at most 64 KiB in places; pieces of 8000 characters are concatenated by the compiler.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cache/sha256.h"
+#include "cache/store/sha256.h"
 
 namespace qcg {
 

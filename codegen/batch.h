@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "codegen/compile.h"
-#include "codegen/pins.h"
+#include "codegen/tune/pins.h"
 
 namespace qcg {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compile_report.h"
-#include "codegen/plan.h"
-#include "codegen/verify_program.h"
+#include "codegen/program/compile_report.h"
+#include "codegen/plan/plan.h"
+#include "codegen/program/verify_program.h"
 #include "graph/passes/pass_list.h"
 #include "graph/read/read_graph.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "codegen/batch.h"
-#include "codegen/extern_kernel.h"
+#include "codegen/vendor/extern_kernel.h"
 
 namespace qcg {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/cancel.h"
-#include "codegen/merge_trial.h"
+#include "codegen/tune/merge_trial.h"
 
 namespace qcg {
 

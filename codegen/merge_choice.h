@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "codegen/batch.h"
-#include "codegen/link.h"
+#include "codegen/program/program_writer.h"
 
 namespace qcg {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "codegen/timing.h"
+#include "codegen/trial/timing.h"
 
 namespace qcg {
 

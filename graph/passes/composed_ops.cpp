@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/infer.h"
+#include "graph/ops/infer.h"
 
 namespace qcg {
 namespace {

@@ -17,7 +17,7 @@
 // Why here: after everything that recognizes; before fold_epilogue and lower_loops, which want small operations.
 #include <algorithm>
 
-#include "graph/float_format.h"
+#include "graph/ir/float_format.h"
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/passes/op_emitter.h"

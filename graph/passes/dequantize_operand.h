@@ -7,7 +7,7 @@
 #pragma once
 
 #include "graph/passes/op_emitter.h"
-#include "graph/scaled_product.h"
+#include "graph/ops/scaled_product.h"
 
 namespace qcg {
 

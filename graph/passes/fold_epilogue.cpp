@@ -9,7 +9,7 @@
 // through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
 //
 // Rounding: an intermediate is not rounded to its graph dtype, the output is, once; but one of fewer bits than the output
-// is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/steps.h), and everywhere with
+// is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/ops/steps.h), and everywhere with
 // --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns
 // the last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of constant
 // parameters folds as well, in one op or written by hand, so that between two linears only int8 is stored; its
@@ -23,13 +23,13 @@
 #include <array>
 #include <cmath>
 
-#include "graph/infer.h"
+#include "graph/ops/infer.h"
 #include "graph/passes/linear_node.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/passes/rewrite.h"
-#include "graph/steps.h"
+#include "graph/ops/steps.h"
 
 namespace qcg {
 

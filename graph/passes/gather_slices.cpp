@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/elements.h"
+#include "graph/ir/elements.h"
 #include "graph/passes/op_emitter.h"
 
 namespace qcg {

@@ -7,7 +7,7 @@
 // column, halves that change places), and a run is a slice.
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 namespace qcg {
 

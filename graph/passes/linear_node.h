@@ -8,7 +8,7 @@
 //   write_linear(graph, id, linear);
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 namespace qcg {
 

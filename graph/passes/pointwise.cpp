@@ -4,10 +4,10 @@
 #include <array>
 #include <limits>
 
-#include "graph/activations.h"
-#include "graph/infer.h"
+#include "graph/ops/activations.h"
+#include "graph/ops/infer.h"
 #include "graph/passes/rewrite.h"
-#include "graph/steps.h"
+#include "graph/ops/steps.h"
 
 namespace qcg {
 

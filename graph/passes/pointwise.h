@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 namespace qcg {
 
@@ -29,7 +29,7 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
 bool is_call(const Expr& expr, std::string_view function);
 
 // x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
-// false, casts to a floating type are dropped but below a step (graph/steps.h): an intermediate is not rounded, unless to
+// false, casts to a floating type are dropped but below a step (graph/ops/steps.h): an intermediate is not rounded, unless to
 // 8 bits or to fewer than `result` has, which would show it.
 Expr simplify(Expr expr, DType result, bool keep_casts);
 

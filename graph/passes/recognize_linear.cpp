@@ -6,7 +6,7 @@
 //
 // Why here: after fold_noops and cse, which make spellings equal and let siblings share one activation quantization;
 // before fold_constants, which would otherwise dequantize the weights. A rounding between the two scales of a linear
-// is kept where it decides a step (graph/steps.h: most often the result is quantized for the next linear).
+// is kept where it decides a step (graph/ops/steps.h: most often the result is quantized for the next linear).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +19,7 @@
 #include "graph/patterns/quantize_rows.h"
 #include "graph/patterns/raise_affine.h"
 #include "graph/patterns/recognizer.h"
-#include "graph/steps.h"
+#include "graph/ops/steps.h"
 
 namespace qcg {
 

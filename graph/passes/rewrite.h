@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/graph.h"
-#include "graph/scheme.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/scheme.h"
 
 namespace qcg {
 

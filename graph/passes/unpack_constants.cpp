@@ -23,7 +23,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "graph/elements.h"
+#include "graph/ir/elements.h"
 #include "graph/passes/gather_slices.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/pass_list.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/four_bit.h"
-#include "graph/reference_ops.h"
+#include "graph/ops/four_bit.h"
+#include "graph/oracle/ops.h"
 
 namespace qcg {
 

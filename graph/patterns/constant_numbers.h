@@ -9,7 +9,7 @@
 #include <array>
 #include <functional>
 
-#include "graph/scaled_product.h"
+#include "graph/ops/scaled_product.h"
 
 namespace qcg {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/int4_packing.h"
+#include "graph/ops/int4_packing.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
 

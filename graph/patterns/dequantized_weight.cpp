@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/elements.h"
+#include "graph/ir/elements.h"
 #include "graph/passes/rewrite.h"
 
 namespace qcg {

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 namespace qcg {
 

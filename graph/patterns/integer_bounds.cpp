@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/elements.h"
+#include "graph/ir/elements.h"
 #include "graph/passes/rewrite.h"
 
 namespace qcg {

@@ -9,7 +9,7 @@
 
 #include <optional>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 namespace qcg {
 

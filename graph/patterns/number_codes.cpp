@@ -5,7 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "graph/four_bit.h"
+#include "graph/ops/four_bit.h"
 #include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {

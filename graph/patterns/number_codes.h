@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "graph/scheme.h"
-#include "graph/tensor.h"
+#include "graph/ir/scheme.h"
+#include "graph/ir/tensor.h"
 
 namespace qcg {
 

@@ -13,7 +13,7 @@
 
 #include "graph/patterns/gemm.h"
 #include "graph/patterns/pattern.h"
-#include "graph/scheme.h"
+#include "graph/ir/scheme.h"
 
 namespace qcg {
 

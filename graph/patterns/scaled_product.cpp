@@ -10,8 +10,8 @@
 // Where the scales of x change along K (block-wise fp8, mxfp4), x is dequantized to f32 in front of the linear.
 #include <cmath>
 
-#include "graph/four_bit.h"
-#include "graph/infer.h"
+#include "graph/ops/four_bit.h"
+#include "graph/ops/infer.h"
 #include "graph/passes/dequantize_operand.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/recognizer.h"

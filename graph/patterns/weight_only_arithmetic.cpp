@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/elements.h"
+#include "graph/ir/elements.h"
 #include "graph/passes/parameter_views.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"

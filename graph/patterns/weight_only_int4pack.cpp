@@ -4,7 +4,7 @@
 //   %y = aten._weight_int4pack_mm(%x, @w, 32, @sz)            w i32 [N / 8, …] packed for CUDA's tensor cores
 //
 // value = (code - 8) * sz[g, n, 0] + sz[g, n, 1]. The weight is unpacked here, once; int4_packing.h has the byte orders.
-#include "graph/int4_packing.h"
+#include "graph/ops/int4_packing.h"
 #include "graph/passes/rewrite.h"
 #include "graph/patterns/recognizer.h"
 

@@ -7,7 +7,7 @@
 //   %y = sub_(%acc, %b);  relu(%acc)    refused: relu would read the old value
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 namespace qcg {
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "graph/elements.h"
-#include "graph/int4_packing.h"
+#include "graph/ir/elements.h"
+#include "graph/ops/int4_packing.h"
 
 namespace qcg {
 

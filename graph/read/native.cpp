@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "graph/op_names.h"
+#include "graph/ops/op_names.h"
 #include "graph/read/torch_meta.h"
-#include "graph/verify.h"
+#include "graph/ops/verify.h"
 
 namespace qcg {
 namespace {

@@ -9,7 +9,7 @@
 //    "outputs": ["y"]}
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/json.h"
 
 namespace qcg {

@@ -15,7 +15,7 @@
 
 #include "graph/read/mapped_file.h"
 #include "graph/read/weights.h"
-#include "graph/scaled_product.h"
+#include "graph/ops/scaled_product.h"
 
 namespace qcg {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 
 namespace qcg {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/json.h"
 
 namespace qcg {

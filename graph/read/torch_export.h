@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/json.h"
 
 namespace qcg {

@@ -10,8 +10,8 @@
 
 #include "base/dtype.h"
 #include "graph/read/json.h"
-#include "graph/symbol.h"
-#include "graph/tensor.h"
+#include "graph/ir/symbol.h"
+#include "graph/ir/tensor.h"
 
 namespace qcg {
 

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/json.h"
 
 namespace qcg {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/read/mapped_file.h"
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 
 namespace qcg {
 

@@ -1,4 +1,4 @@
-// The functions of graph/expr.h on vectors, written once on the primitives of whichever ISA header includes this file.
+// The functions of graph/ir/expr.h on vectors, written once on the primitives of whichever ISA header includes this file.
 //
 // Why here: an ISA header says what the machine does; how exp is computed is the same everywhere, so it is one text, and
 // two ISAs differ only where v_fma differs (portable rounds twice).

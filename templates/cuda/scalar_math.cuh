@@ -1,4 +1,4 @@
-// The functions of graph/expr.h on one f32, and loads and stores of every dtype an epilogue may touch.
+// The functions of graph/ir/expr.h on one f32, and loads and stores of every dtype an epilogue may touch.
 //
 // Why here: epilogues are printed with these names; they are the CUDA twins of templates/cpu/vector_math.h.
 //

@@ -1,4 +1,4 @@
-// 4-bit NormalFloat: codes into the 16 quantiles of graph/scheme.h. They lie as in int4.h. Not exact in bf16: f32 products only.
+// 4-bit NormalFloat: codes into the 16 quantiles of graph/ir/scheme.h. They lie as in int4.h. Not exact in bf16: f32 products only.
 #pragma once
 alignas(64) static constexpr float kNf4[16] = {
     -1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/store.h"
+#include "cache/store/store.h"
 
 namespace qcg::testing {
 

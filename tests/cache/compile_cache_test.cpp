@@ -1,5 +1,5 @@
 // CompileCache: whole compiles.
-#include "cache/compile_cache.h"
+#include "cache/toolchain/compile_cache.h"
 
 #include "cache_test_util.h"
 

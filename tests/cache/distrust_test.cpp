@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cache/store.h"
+#include "cache/store/store.h"
 #include "cache_test_util.h"
 
 using namespace qcg;

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cache/scratch.h"
+#include "cache/store/scratch.h"
 #include "cache_test_util.h"
 
 using namespace qcg;

@@ -1,5 +1,5 @@
 // Keys: every ingredient counts, nothing is ambiguous, differences can be explained.
-#include "cache/key.h"
+#include "cache/store/key.h"
 
 #include <functional>
 

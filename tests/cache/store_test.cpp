@@ -1,5 +1,5 @@
 // Store: round trips, the size limit, maintenance, exports.
-#include "cache/store.h"
+#include "cache/store/store.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // CUDA kernels through the toolchain: they compile for sm_80 and sm_90a, spill nothing, and fit a block's shared memory.
-#include "cache/compile.h"
+#include "cache/toolchain/compile.h"
 #include "gemm_case.h"
-#include "codegen/rowwise.h"
+#include "codegen/loops/loops.h"
 
 using namespace qcg;
 using namespace qcg::test;

@@ -1,7 +1,7 @@
 // The driver arm of the runtime. Without a driver: its error. With one: every case on the device.
 #include <cstring>
 
-#include "cache/compile.h"
+#include "cache/toolchain/compile.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
 #include "runtime/cuda.h"

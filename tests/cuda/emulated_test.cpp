@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cache/compile.h"
+#include "cache/toolchain/compile.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
 

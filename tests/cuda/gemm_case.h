@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda.h"
+#include "codegen/cuda/cuda.h"
 
 namespace qcg::test {
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "codegen/input_files.h"
+#include "codegen/program/input_files.h"
 #include "graph/read/mapped_file.h"
 #include "tests/files/compile_files.h"
 

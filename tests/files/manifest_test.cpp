@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cache/sha256.h"
+#include "cache/store/sha256.h"
 #include "tests/files/compile_files.h"
 
 using namespace qcg;

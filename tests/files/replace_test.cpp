@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "cache/store.h"
-#include "codegen/staging.h"
+#include "cache/store/store.h"
+#include "codegen/program/staging.h"
 #include "tests/files/compile_files.h"
 
 using namespace qcg;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/in_place.h"
 
 namespace qcg::fuzz {

@@ -1,5 +1,5 @@
 // The template engine: any text is a template.
-#include "codegen/template_engine.h"
+#include "codegen/template_engine/template_engine.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "graph/four_bit.h"
-#include "graph/reference.h"
-#include "graph/verify.h"
+#include "graph/ops/four_bit.h"
+#include "graph/oracle/reference.h"
+#include "graph/ops/verify.h"
 
 using namespace qcg;
 

@@ -1,4 +1,4 @@
-#include "graph/expr.h"
+#include "graph/ir/expr.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "graph/infer.h"
+#include "graph/ops/infer.h"
 
 using namespace qcg;
 

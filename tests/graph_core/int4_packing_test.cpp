@@ -1,5 +1,5 @@
 // Weights packed the way the exporters' own sources do it, in their order of loops, must unpack to the codes they came from.
-#include "graph/int4_packing.h"
+#include "graph/ops/int4_packing.h"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "graph/reference.h"
+#include "graph/oracle/reference.h"
 #include "graph/read/int4_order.h"
-#include "graph/verify.h"
+#include "graph/ops/verify.h"
 
 using namespace qcg;
 

@@ -1,10 +1,10 @@
-#include "graph/op_schema.h"
+#include "graph/ops/op_schema.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 using namespace qcg;
 

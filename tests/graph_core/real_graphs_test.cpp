@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/read_graph.h"
 #include "graph/read/safetensors.h"
 

@@ -1,4 +1,4 @@
-#include "graph/reference.h"
+#include "graph/oracle/reference.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "graph/reference_order.h"
-#include "graph/verify.h"
+#include "graph/oracle/order.h"
+#include "graph/ops/verify.h"
 #include "tests/torch_cases.h"
 
 using namespace qcg;

@@ -1,4 +1,4 @@
-#include "graph/symbol.h"
+#include "graph/ir/symbol.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <random>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 using namespace qcg;
 

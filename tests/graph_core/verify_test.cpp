@@ -1,4 +1,4 @@
-#include "graph/verify.h"
+#include "graph/ops/verify.h"
 
 #include <doctest/doctest.h>
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/read/read_graph.h"
 #include "tests/graph_read/small_export.h"
 

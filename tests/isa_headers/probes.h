@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/target.h"
+#include "codegen/kernel/target.h"
 #include "probe.h"
 #include "reference.h"
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 #include "probes.h"
 
 using namespace qcg_test;

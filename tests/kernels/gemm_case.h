@@ -20,7 +20,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "graph/reference.h"
+#include "graph/oracle/reference.h"
 #include "isa_job.h"
 #include "runtime/abi.h"
 

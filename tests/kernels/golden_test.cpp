@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "codegen/gemm_layout.h"
-#include "codegen/problem.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/problem.h"
 
 using namespace qcg;
 namespace fs = std::filesystem;

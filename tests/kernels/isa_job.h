@@ -13,10 +13,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "cache/compile.h"
-#include "cache/store.h"
-#include "cache/toolchain.h"
-#include "codegen/problem.h"
+#include "cache/toolchain/compile.h"
+#include "cache/store/store.h"
+#include "cache/toolchain/toolchain.h"
+#include "codegen/gemm/problem.h"
 
 namespace qcg::test {
 

@@ -11,9 +11,9 @@
 #include <sstream>
 #include <tuple>
 
-#include "codegen/gemm_layout.h"
-#include "codegen/gemm_shape.h"
-#include "codegen/sample_problem.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/shape.h"
+#include "codegen/gemm/sample_problem.h"
 #include "isa_job.h"
 
 using namespace qcg;

@@ -1,6 +1,6 @@
 // Weights that are codes with scales, where the bytes matter: 4-bit floats from native JSON's op, zero points that are not
 // whole, one weight used twice.
-#include "graph/elements.h"
+#include "graph/ir/elements.h"
 #include "tests/passes/passes_test_util.h"
 
 using namespace qcg;

@@ -12,7 +12,7 @@
 #include <random>
 #include <sstream>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/passes/pass_list.h"
 #include "graph/read/weights.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/passes/rewrite.h"
 
 namespace qcg {

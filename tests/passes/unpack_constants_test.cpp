@@ -1,5 +1,5 @@
 // Weights packed by hand, with their bytes: what they are recognized as, what they are not, and what is refused.
-#include "graph/scheme.h"
+#include "graph/ir/scheme.h"
 #include "tests/passes/passes_test_util.h"
 #include "tests/torch_cases.h"
 

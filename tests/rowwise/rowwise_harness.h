@@ -24,10 +24,10 @@
 #include <string>
 #include <vector>
 
-#include "cache/compile.h"
-#include "cache/toolchain.h"
-#include "codegen/problem.h"
-#include "codegen/rowwise.h"
+#include "cache/toolchain/compile.h"
+#include "cache/toolchain/toolchain.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/loops/loops.h"
 #include "runtime/abi.h"
 
 namespace qcg::test {

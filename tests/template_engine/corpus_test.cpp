@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "codegen/template_engine.h"
+#include "codegen/template_engine/template_engine.h"
 
 using Json = nlohmann::ordered_json;
 using qcg::Error;

@@ -1,5 +1,5 @@
 // The API of the template engine, its error messages, its limits, and what it refuses that jinja2 allows.
-#include "codegen/template_engine.h"
+#include "codegen/template_engine/template_engine.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Toolchain and compile_all with the compilers of this machine: what is found, what is built, what is refused, and that
 // nothing is left behind whatever happens.
-#include "cache/compile.h"
+#include "cache/toolchain/compile.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "../cache/cache_test_util.h"
-#include "cache/process.h"
+#include "cache/toolchain/process.h"
 
 using namespace qcg;
 using namespace qcg::testing;

@@ -1,6 +1,6 @@
 // NVRTC and nvcc behind the same interface; each case is skipped with a reason where the tool is not installed.
 #include "../cache/cache_test_util.h"
-#include "cache/compile.h"
+#include "cache/toolchain/compile.h"
 
 using namespace qcg;
 using namespace qcg::testing;

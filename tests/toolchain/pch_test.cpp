@@ -1,6 +1,6 @@
 // Precompiled headers: made once, then from the store; same code with and without; damage only costs time.
 #include "../cache/cache_test_util.h"
-#include "cache/compile.h"
+#include "cache/toolchain/compile.h"
 
 using namespace qcg;
 using namespace qcg::testing;

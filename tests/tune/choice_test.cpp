@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "codegen/batch.h"
-#include "codegen/trial.h"
+#include "codegen/trial/trial.h"
 #include "tune_harness.h"
 
 using namespace qcg;

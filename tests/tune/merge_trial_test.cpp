@@ -1,5 +1,5 @@
 // Merged siblings taken apart, timed against the whole, and judged.
-#include "codegen/merge_trial.h"
+#include "codegen/tune/merge_trial.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Names of weights and steps for people, and the lines that kernels list.
-#include "codegen/source_graph.h"
+#include "codegen/kernel/source_graph.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

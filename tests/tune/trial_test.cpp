@@ -1,5 +1,5 @@
 // What becomes of candidates that crash, trap, hang, lie or do not compile; and who wins among the others.
-#include "codegen/trial.h"
+#include "codegen/trial/trial.h"
 
 #include <signal.h>
 #include <sys/wait.h>

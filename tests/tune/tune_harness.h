@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "cache/store.h"
-#include "cache/toolchain.h"
-#include "codegen/tune.h"
+#include "cache/store/store.h"
+#include "cache/toolchain/toolchain.h"
+#include "codegen/tune/tune.h"
 
 namespace qcg::test {
 

@@ -1,5 +1,5 @@
 // What stands between a finished program and its publication: right ones pass, whatever is wrong with a wrong one.
-#include "codegen/verify_program.h"
+#include "codegen/program/verify_program.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -10,12 +10,12 @@
 #include <random>
 #include <set>
 
-#include "cache/store.h"
-#include "cache/toolchain.h"
-#include "codegen/build.h"
+#include "cache/store/store.h"
+#include "cache/toolchain/toolchain.h"
+#include "codegen/build/build.h"
 #include "codegen/compile.h"
-#include "codegen/link.h"
-#include "codegen/program_oracle.h"
+#include "codegen/program/program_writer.h"
+#include "codegen/program/program_oracle.h"
 #include "graph/read/read_graph.h"
 #include "tests/temp_dir.h"
 #include "tests/verify/cascade.h"

@@ -1,0 +1,274 @@
+#include "cache/store/store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
+
+#include "cache/store/store_dir.h"
+#include "cache/store/store_state.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr size_t kMaxWarnings = 100;
+constexpr int kOpenEntry = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+Error not_a_key(const Key& key) { return Error::internal("cache", "not a key: '" + key.hex.substr(0, 80) + "'"); }
+
+ByteSink append_to(std::string& bytes) {
+  return [&bytes](std::string_view piece) { return bytes.append(piece), 0; };
+}
+
+// Writes one file of the entry into the stage, synced, and fills in its record.
+Status stage_file(FileSystem& fs, const std::string& stage, const EntryFile& file, FileRecord& record) {
+  const std::string path = stage + "/" + disk_name(file.name);
+  record = {file.name, file.bytes.size(), {}, file.mode & 0777};
+  if (file.source_path.empty()) {
+    record.sha256 = sha256_hex(file.bytes);
+    if (int error = fs.create_file(path, file.bytes, 0600)) return io_error(path, "cannot be written", error);
+    return {};
+  }
+  OwnedFd in(fs.open_at(AT_FDCWD, file.source_path, O_RDONLY | O_CLOEXEC));
+  if (!in) return io_error(file.source_path, "cannot be opened", errno);
+  OwnedFd out(fs.open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!out) return io_error(path, "cannot be made", errno);
+  Sha256 hash;
+  record.size = 0;
+  std::vector<char> buffer(1 << 20);
+  for (;;) {
+    ssize_t n = fs.read(in.get(), buffer.data(), buffer.size());
+    if (n < 0) return io_error(file.source_path, "cannot be read", errno);
+    if (n == 0) break;
+    std::string_view piece(buffer.data(), static_cast<size_t>(n));
+    hash.update(piece);
+    record.size += piece.size();
+    if (int error = fs.write_all(out.get(), piece)) return io_error(path, "cannot be written", error);
+  }
+  record.sha256 = hash.finish();
+  if (fs.fsync(out.get())) return io_error(path, "cannot be synced", errno);
+  return {};
+}
+
+Status stage_entry(FileSystem& fs, const std::string& stage, const Key& key, std::span<const EntryFile> files,
+                   const std::string& key_dump) {
+  if (fs.mkdir(stage, 0700)) return io_error(stage, "cannot be made", errno);
+  Manifest manifest{key, {}};
+  std::set<std::string> names;
+  for (const auto& file : files) {
+    if (!is_entry_file_name(file.name) || !names.insert(file.name).second)
+      return Error::internal("cache", "not a file name for an entry, or given twice: '" + file.name + "'");
+    FileRecord record;
+    QCG_CHECK(stage_file(fs, stage, file, record));
+    manifest.files.push_back(std::move(record));
+  }
+  FileRecord dump_record;
+  QCG_CHECK(stage_file(fs, stage, {kKeyDumpName, key_dump, 0600, {}}, dump_record));
+  manifest.files.push_back(std::move(dump_record));
+  const std::string path = stage + "/" + kManifestName;
+  if (int error = fs.create_file(path, print_manifest(manifest), 0600))
+    return io_error(path, "cannot be written", error);
+  if (int error = fs.sync_dir(stage)) return io_error(stage, "cannot be synced", error);
+  return {};
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+Store::~Store() {
+  if (state_) state_->flush_counters();
+}
+
+Store Store::none() {
+  auto state = std::make_unique<State>();
+  state->fs = &real_file_system();
+  state->read_only = true;
+  return Store(std::move(state));
+}
+
+Result<Store> Store::open(StoreOptions options) {
+  auto state = std::make_unique<State>();
+  state->fs = options.fs ? options.fs : &real_file_system();
+  FileSystem& fs = *state->fs;
+  QCG_CHECK(make_private_dir(options.dir, fs, options.shared));
+  state->root = options.dir + "/v1";
+  state->usable = true;
+  for (const auto& dir : {state->root, state->temp_dir()}) {
+    if (fs.mkdir(dir, options.shared ? 0770 : 0700) && errno != EEXIST) {
+      state->warn(io_error(dir, "cannot be made, so nothing new will be kept", errno).to_string());
+      state->read_only = true;
+      break;
+    }
+    QCG_CHECK(check_private_dir(dir, fs, options.shared));
+  }
+  if (!state->read_only && ::faccessat(AT_FDCWD, state->temp_dir().c_str(), W_OK, AT_EACCESS)) state->read_only = true;
+  state->options = std::move(options);
+  if (!state->read_only) remove_stale_scratch(state->temp_dir(), &fs);
+  return Store(std::move(state));
+}
+
+const std::string& Store::dir() const { return state_->options.dir; }
+bool Store::read_only() const { return state_->read_only; }
+
+std::vector<std::string> Store::take_warnings() {
+  std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->warnings, {});
+}
+
+void Store::State::warn(std::string text) {
+  std::lock_guard lock(mutex);
+  if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(text));
+}
+
+// Absent is good. A link or another user's directory must not be followed, neither to load from nor to remove in.
+Status Store::State::check_bucket(const std::string& path) {
+  struct stat info;
+  if (fs->lstat(path, &info) && errno == ENOENT) return {};
+  return check_private_dir(path, *fs, options.shared);
+}
+
+// The directory is opened once and its files are reached through it, so that all of them are of one entry even if
+// another process replaces or removes the entry meanwhile.
+Loaded Store::State::load(const Key& key, const std::string& path) {
+  if (!usable) return {};
+  const std::string bucket = path.substr(0, path.rfind('/'));
+  if (const Status refused = check_bucket(bucket); !refused.ok())
+    return {Loaded::failed, refused.error().to_string(), {}};
+  OwnedFd dir(fs->open_at(AT_FDCWD, path, kOpenEntry));
+  if (!dir) {
+    if (errno == ENOENT) return {};
+    if (errno == ENOTDIR || errno == ELOOP) return {Loaded::corrupt, "is not a directory", {}};
+    return {Loaded::failed, io_error(path, "cannot be opened", errno).to_string(), {}};
+  }
+  if (const Status refused = check_private_dir(path, *fs, options.shared); !refused.ok() && errno != ENOENT)
+    return {Loaded::failed, refused.error().to_string(), {}};
+  // A file that is missing is damage, unless the whole entry has been taken away while it was being read.
+  auto outcome_of = [&](const FileCheck& check, const std::string& name) -> Loaded {
+    struct stat here, there;
+    bool vanished = fs->fstat(dir.get(), &here) || fs->lstat(path, &there) || here.st_ino != there.st_ino;
+    if (check.outcome == FileCheck::failed)
+      return {Loaded::failed, io_error(path + "/" + name, "cannot be read", check.error).to_string(), {}};
+    if (vanished) return {};
+    return {Loaded::corrupt, name + (check.outcome == FileCheck::missing ? " is missing" : " " + check.reason), {}};
+  };
+
+  std::string text;
+  FileCheck check =
+      check_file(*fs, dir.get(), {kManifestName, kMaxManifestBytes, {}, 0}, options.shared, append_to(text));
+  if (check.outcome != FileCheck::good) return outcome_of(check, kManifestName);
+  auto manifest = parse_manifest(text);
+  if (!manifest) return {Loaded::corrupt, "MANIFEST is damaged", {}};
+  if (manifest->key != key) return {Loaded::corrupt, "MANIFEST is that of another key", {}};
+
+  Entry entry;
+  entry.key_ = key;
+  entry.dir_ = path;
+  entry.fs_ = fs;
+  entry.shared_ = options.shared;
+  for (auto& file : manifest->files) {
+    std::optional<std::string> held;
+    if (file.size <= options.hold_bytes) held.emplace();
+    check = check_file(*fs, dir.get(), file, options.shared, held ? append_to(*held) : ByteSink());
+    if (check.outcome != FileCheck::good) return outcome_of(check, file.name);
+    entry.held_.push_back(std::move(held));
+    entry.files_.push_back(std::move(file));
+  }
+  return {Loaded::found, {}, std::move(entry)};
+}
+
+// Renamed away first: an entry is whole or gone, also if this process dies in the middle.
+Status Store::State::remove_entry(const Key& key) {
+  const std::string path = entry_dir(key);
+  QCG_CHECK(check_bucket(bucket_dir(key)));
+  auto scratch = ScratchDir::create(temp_dir(), fs);
+  if (scratch.ok() && (fs->rename(path, scratch->path() + "/removed") == 0 || errno == ENOENT)) {
+    (void)fs->remove_tree(scratch->path() + "/removed", {.any_owner = options.shared});
+    return {};
+  }
+  // No room even for that: without its MANIFEST nothing can be loaded from it.
+  fs->remove_at(AT_FDCWD, path + "/" + kManifestName);
+  if (int error = fs->remove_tree(path, {.any_owner = options.shared}))
+    return io_error(path, "cannot be removed", error);
+  return {};
+}
+
+Status Store::remove(const Key& key) {
+  if (!is_sha256_hex(key.hex)) return not_a_key(key);
+  if (!state_->usable || state_->read_only) return {};
+  return state_->remove_entry(key);
+}
+
+Result<std::optional<Entry>> Store::find(const Key& key) {
+  if (!is_sha256_hex(key.hex)) return not_a_key(key);
+  Loaded loaded = state_->load(key, state_->entry_dir(key));
+  if (loaded.outcome == Loaded::found) state_->fs->set_used_now(loaded.entry->dir());
+  if (loaded.outcome == Loaded::failed) state_->warn(loaded.reason);
+  if (loaded.outcome == Loaded::corrupt) {
+    state_->warn("cache entry " + key.hex.substr(0, 12) + " was damaged (" + loaded.reason + ") and is made anew");
+    if (!state_->read_only) (void)state_->remove_entry(key);
+  }
+  std::lock_guard lock(state_->mutex);
+  ++(loaded.entry ? state_->new_hits : state_->new_misses);
+  if (loaded.outcome == Loaded::corrupt) ++state_->new_corrupt;
+  return std::move(loaded.entry);
+}
+
+Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins) {
+  if (!is_sha256_hex(key.hex)) return not_a_key(key);
+  if (!state_->usable || state_->read_only)
+    return Error::io(dir(), "the cache keeps nothing new: it is read-only or switched off",
+                     "choose another with QCG_CACHE_DIR");
+  auto entry = state_->publish(key, files, key_dump, wins);
+  // Once: a full disk fails each of a hundred kernels.
+  if (!entry.ok() && entry.error().code == ErrorCode::Io && !state_->said_unkept.exchange(true))
+    state_->warn("not everything is kept in the cache: " + entry.error().to_string());
+  return entry;
+}
+
+Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump,
+                                    Wins wins) {
+  FileSystem& fs = *this->fs;
+  QCG_TRY(scratch, ScratchDir::create(temp_dir(), &fs));
+  const std::string stage = scratch.path() + "/entry";
+  QCG_CHECK(stage_entry(fs, stage, key, files, key_dump));
+
+  // Read back before anybody else can see it: what is put in place is known to be whole, and is what is returned.
+  Loaded staged = load(key, stage);
+  if (staged.outcome != Loaded::found)
+    return Error::io(stage, "reads back otherwise than written", "check the file system");
+
+  const std::string bucket = bucket_dir(key), path = entry_dir(key);
+  if (fs.mkdir(bucket, options.shared ? 0770 : 0700) == 0) {
+    if (int error = fs.sync_dir(root)) return io_error(root, "cannot be synced", error);
+  } else if (errno != EEXIST) {
+    return io_error(bucket, "cannot be made", errno);
+  }
+  QCG_CHECK(check_bucket(bucket));
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    if (fs.rename(stage, path) == 0) {
+      if (int error = fs.sync_dir(bucket)) warn(io_error(bucket, "cannot be synced", error).to_string());
+      enforce_limit(describe(key).bytes);
+      staged.entry->dir_ = path;
+      return std::move(*staged.entry);
+    }
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+      return io_error(path, "cannot be put in place", errno);
+    if (wins == Wins::newest) {
+      QCG_CHECK(remove_entry(key));
+      continue;
+    }
+    // Somebody was first: theirs is as good as ours, if it is whole.
+    Loaded existing = load(key, path);
+    if (existing.outcome == Loaded::found) return std::move(*existing.entry);
+    if (existing.outcome == Loaded::failed) return Error::io(path, existing.reason, "check the file system");
+    if (existing.outcome == Loaded::corrupt) QCG_CHECK(remove_entry(key));
+  }
+  return Error::io(path, "others keep replacing this entry by damaged ones",
+                   "check the file system and who uses this cache");
+}
+
+}  // namespace qcg

@@ -1,0 +1,77 @@
+// What a Store is made of, and the steps that find, publish and the maintenance commands share. Private to cache/.
+//
+// Why here: store.cpp keeps the promises, store_admin.cpp and archive.cpp look after the directory; both need these.
+//
+//   Loaded got = state.load(key, state.entry_dir(key));
+//   if (got.outcome == Loaded::corrupt) state.remove_entry(key);
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/store/manifest.h"
+#include "cache/store/scratch.h"
+#include "cache/store/store.h"
+
+namespace qcg {
+
+// Takes a file's bytes as they are read; returns 0 or the errno with which it could not.
+using ByteSink = std::function<int(std::string_view)>;
+
+// Reads one file of an entry below an open directory and compares size and SHA-256. What `sink` gets is known to be
+// good only once the outcome is.
+struct FileCheck {
+  enum Outcome { good, missing, wrong, failed };
+  Outcome outcome = good;
+  int error = 0;       // errno if failed
+  std::string reason;  // if wrong
+};
+FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool shared, const ByteSink& sink);
+
+struct Loaded {
+  enum Outcome { found, absent, corrupt, failed };
+  Outcome outcome = absent;
+  std::string reason;
+  std::optional<Entry> entry;
+};
+
+struct Store::State {
+  StoreOptions options;
+  FileSystem* fs = nullptr;
+  std::string root;     // dir/v1
+  bool usable = false;  // false: Store::none()
+  bool read_only = false;
+
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  uint64_t new_hits = 0, new_misses = 0, new_corrupt = 0;  // not yet in the counters file
+  std::atomic<bool> said_unkept{false};
+  std::optional<uint64_t> bytes_estimate;                  // of the whole store, for the size limit
+
+  std::mutex title_mutex;
+  std::optional<std::map<std::string, std::vector<Key>>> keys_by_title;  // of explain_miss
+
+  std::string temp_dir() const { return root + "/tmp"; }
+  std::string bucket_dir(const Key& key) const { return root + "/" + key.hex.substr(0, 2); }
+  std::string entry_dir(const Key& key) const { return bucket_dir(key) + "/" + key.hex; }
+
+  void warn(std::string text);
+  Status check_bucket(const std::string& path);
+  Loaded load(const Key& key, const std::string& path);
+  Status remove_entry(const Key& key);
+  Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins);
+  Result<std::vector<EntryInfo>> scan();
+  EntryInfo describe(const Key& key);
+  std::string read_key_dump(const Key& key);  // unverified, to explain with
+  std::vector<Key> keys_titled(const std::string& title);
+  void add_counters(StoreStats& stats);  // the file's plus our own
+  void flush_counters();
+  void enforce_limit(uint64_t added_bytes);
+  Result<GcResult> gc(uint64_t max_bytes);
+};
+
+}  // namespace qcg

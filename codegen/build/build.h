@@ -1,0 +1,94 @@
+// KernelBuilder: from rendered source to verified shared-object or cubin bytes, through the kernel cache.
+//
+// Why here: plan steps, tuner candidates and `--tune=off` all build the same way; this is the only caller of the compiler.
+//
+//   KernelBuilder builder(cxx, store, limits);
+//   std::vector<BuiltKernel> built = builder.build({{name, symbol, source, Isa::avx512}, …});
+//   if (built[0].ok()) load(built[0].bytes);
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/toolchain/compile.h"
+#include "cache/store/store.h"
+#include "cache/toolchain/toolchain.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/gemm/problem.h"
+
+namespace qcg {
+
+// The version that is part of every key: raise it when rendering, packing or the ABI change meaning.
+inline constexpr std::string_view kGeneratorVersion = "0.1.0";
+
+struct KernelSource {
+  std::string name;    // kernel_name(): log, cache listing, file name in the program
+  std::string symbol;  // of the qcg_kernel it defines
+  std::string source;  // one translation unit
+  Isa isa = Isa::portable;
+  CudaLaunch launch{};  // of a kernel for a device
+
+  bool on_device() const { return isa_info(isa).device == Device::cuda; }
+  std::string_view module_suffix() const { return on_device() ? ".cubin" : ".so"; }
+  std::string_view source_suffix() const { return on_device() ? ".cu" : ".cpp"; }
+};
+
+struct BuiltKernel {
+  KernelSource source;
+  std::string key;     // hex, of the cache entry
+  std::string bytes;   // the shared object or cubin; empty if it failed
+  std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
+  bool hit = false;
+  double compile_s = 0;
+  std::string failure;               // why it did not build: the compiler's first error line; empty if it did
+  bool late = false;                 // it did not build because the compiler was not done in time
+  std::optional<VendorCall> vendor;  // of a vendor's kernel (extern_kernel.h), which no compiler has built
+
+  bool ok() const { return failure.empty() && !bytes.empty(); }
+};
+
+struct BuildCounters {
+  int compiler_runs = 0;
+  int cache_hits = 0;
+  int late = 0;           // kernels whose compiler was not done in time
+  std::string late_why;   // of the last of them
+  double compiler_s = 0;  // sum over processes
+  std::map<std::string, int> misses;  // what differs from the nearest entry, and for how many kernels; if asked for
+};
+
+// The compiler of a target's kernels: NVRTC or nvcc for cuda, else g++ or clang.
+Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options);
+
+class KernelBuilder {
+ public:
+  KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits, bool explain_misses = false)
+      : cxx_(std::move(cxx)), store_(store), limits_(limits), explain_misses_(explain_misses) {}
+
+  // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an Error.
+  // Error Interrupted: the limits' `cancel` was set.
+  Result<std::vector<BuiltKernel>> build(std::vector<KernelSource> sources);
+  const BuildCounters& counters() const { return counters_; }
+  const Toolchain& toolchain() const { return cxx_; }
+
+ private:
+  Status prepare_pch(const CompileJob& job, const std::string& includes, Pch& out);
+  Status compile_missing(std::vector<BuiltKernel>& kernels, const std::vector<size_t>& missing,
+                         const std::vector<std::string>& dumps);
+
+  Toolchain cxx_;
+  Store& store_;
+  CompileLimits limits_;
+  bool explain_misses_;
+  BuildCounters counters_;
+};
+
+// Error Toolchain: why a kernel that has no other candidate did not build.
+Error build_error(const BuiltKernel& kernel);
+
+// The compiler's listing of every source. Error Toolchain if one does not compile.
+Result<std::vector<std::string>> assemble(const Toolchain& cxx, const std::vector<KernelSource>& sources,
+                                          const CompileLimits& limits);
+
+}  // namespace qcg

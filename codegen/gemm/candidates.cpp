@@ -1,0 +1,269 @@
+// From the microkernel table to the candidates of one problem and M range, best guess first.
+//
+// The guess is the roofline's: for few rows the weight stream decides, so one row tile holds all rows, K is not blocked
+// and the stream is prefetched a fixed distance ahead. For many rows the multiply rate decides, so tiles are as tall as
+// registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next block.
+// In between, blocks of weights are passed over in the order in which they lie.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/shape.h"
+#include "codegen/gemm/problem.h"
+
+namespace qcg {
+namespace {
+
+bool has_tiles(const Microkernel& row) { return compute_info(row.compute).tiles; }
+
+bool is_sliced(const Microkernel& row) { return slices_of(row) > 1; }
+
+int max_rows(const Microkernel& row) {
+  const int vector_bytes = isa_info(row.isa).vector_bytes;
+  if (is_sliced(row)) return vector_bytes == 32 ? 2 : 4;  // three slices of each
+  if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
+  if (vector_bytes == 32) return row.compute == "maddubs" ? 4 : 6;
+  // What four k of fp8 share while they are unpacked wants registers.
+  if (row.scheme == Scheme::f8 && row.compute == "fma") return 8;
+  return row.weight == DType::f32 || (row.compute == "vnni" && scheme_info(row.scheme).weight.bits == 8) ? 14 : 12;
+}
+
+constexpr int64_t kSmallM = 4, kMiddleM = 16, kManyM = 64;
+
+constexpr int kTileRows[] = {1, 2, 4, 6, 8, 12, 14, 16, 32};
+
+// Whether a tile of mr rows exists, and is not mostly padding where a smaller one would do.
+bool tile_fits(const Microkernel& row, int mr, int64_t m) {
+  if (has_tiles(row)) return mr == 16 || (mr == 32 && m > 16);
+  // The 8-bit multiply-add takes three instructions, which pays where unpacking to floats is most of the work.
+  if (is_sliced(row) && row.compute == "maddubs") return mr == 1 && m == 1;
+  const int most = max_rows(row);
+  // Few rows: one row tile, so that weights pass once.
+  if (m <= kSmallM && (mr > kSmallM || mr < std::min<int64_t>(m, most))) return false;
+  return mr <= most && (mr == 1 || mr < 2 * m);
+}
+
+// Whether packed weights are anything but what the multiply instruction takes, 4 bytes a unit.
+bool unpacks(const Microkernel& row) {
+  if (is_sliced(row)) return true;  // bytes want reordering
+  const int bits = scheme_info(row.scheme).weight.bits;
+  return (bits > 0 ? bits : 8 * int(dtype_bytes(row.weight))) * compute_info(row.compute).kd < 32;
+}
+
+// A block of activations of more rows would not stay in L2 (8 to 20 % for 1024 rows of bf16 where it has 1 MiB).
+constexpr int kRowsPerItem = 256;
+// Above this the activations of an item come from farther away each time they are passed over, too late for the multiplications
+// unless they are fetched (4 % for 256 rows of 28 KiB, 15 % for 1024, where items of two threads differ in their rows).
+constexpr int64_t kStaysInL2 = 2 << 20;
+
+// Rows of the kernels for a last row tile that is not full: quarters of a full one, where tiles are so few that it matters.
+// Only those that some m of the range ends in.
+std::vector<int> tail_rows(const Microkernel& row, int mr, int64_t m_min, int64_t m_max) {
+  std::vector<int> out;
+  if (m_max > kManyM || has_tiles(row)) return out;
+  int below = 0;
+  for (int quarters = 1; quarters < 4; ++quarters) {
+    const int rows = (mr * quarters + 3) / 4;
+    bool wanted = false;
+    for (int64_t m = m_min; m <= m_max; ++m) wanted |= m % mr > below && m % mr <= rows;
+    if (rows < mr && wanted) out.push_back(rows);
+    below = rows;
+  }
+  return out;
+}
+
+// Multiply work per useful row: rows of padding, plus unpacking weights once per tile (worth about 2 rows of products).
+// A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
+// The sums of a group are converted and scaled at its end, and loaded and stored where they find no registers.
+double tile_cost(const GemmShape& shape, int64_t m) {
+  const Microkernel& row = *shape.candidate.microkernel;
+  const int mr = shape.mr;
+  const auto tiles = double((m + mr - 1) / mr);
+  if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
+  const double units = double(shape.panel.group_padded) / shape.compute.kd;
+  // Three products of four k in the place of four, and little to unpack.
+  if (is_sliced(row)) return tiles * (mr * (0.75 + 1.8 / units) + 0.5) / double(m);
+  const double taller = mr > 8 ? 1.05 : 1;  // 16 sums hide any latency: more save loads, which few kernels wait for
+  const double scaling = !shape.sums_groups ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
+  return taller * tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);
+}
+
+// A block of K is a whole number of groups.
+int64_t whole_groups(const PanelLayout& p, int64_t kc) {
+  const int64_t unit = p.header_bytes > 0 || p.groups > 1 ? p.group_padded : kPadK;
+  kc = std::max<int64_t>(unit, kc / unit * unit);
+  return kc < p.k_padded ? kc : 0;
+}
+
+// As many as wanted, as long as there are 64 items, so that a late thread finds work to take over.
+int panels_per_item(const PanelLayout& p, int64_t wanted) {
+  int64_t panels = 0;
+  for (int64_t n : p.panels) panels += n;
+  return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
+}
+
+// K of so many bytes of packed weights of a panel.
+int64_t k_of(const PanelLayout& p, int64_t bytes) { return bytes * 8 / (int64_t{p.nr} * p.kind->bits); }
+
+// Whether weights are better scaled as they are unpacked, one instruction each, than sums at the end of every group. For few
+// rows at a time they are not (10 % at M = 4 on Zen 4). In f32 they are where a block serves so many tiles that the sums of a
+// group, which AVX2 loads and stores, cost more: about 36 instructions per tile of 6 rows against 2 per k. Numbers of e4m3 take
+// two instructions and groups of 16 a dozen: they need a block for some tiles (M = 16 10 % slower, 64 and 256 10 % faster).
+bool is_worth_scaling(const GemmShape& shape, int64_t m, bool block) {
+  constexpr int kFewRows = 4, kSomeRows = 16;
+  if (!shape.can_scale()) return false;
+  if (shape.compute.element == "f32") return block && 3 * m >= shape.panel.group;
+  if (shape.compute.tiles) return true;
+  return shape.problem.scale == DType::f8e8m0 ? block || shape.mr > kFewRows : block && m > kSomeRows;
+}
+
+constexpr int kAhead = 4096, kStreamedPanels = 8;
+
+// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several rows make
+// multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on one host).
+void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candidate>& out) {
+  c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
+  for (int distance : {8192, 4096, 2048}) {
+    c.prefetch_bytes = distance;
+    out.push_back(c);
+  }
+  c.kc = whole_groups(p, k_of(p, 16 << 10));
+  if (m == 1 || c.kc == 0) return;
+  c.panels_per_item = panels_per_item(p, kStreamedPanels), c.prefetch_bytes = 0, c.ahead_bytes = kAhead;
+  out.insert(out.end() - 2, c);
+}
+
+// Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1, so
+// that the only misses in flight are the next block's; for many rows of floats a block of activations stays in L2.
+// Unpacking a block once for all row tiles goes through memory but is paid once: measurement tells which is cheaper.
+//
+// Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and what
+// lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
+void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
+  struct Blocking {
+    int64_t kc;
+    int panels;
+    bool unpacked = false, rounded = false;
+    int ahead = 0;
+  };
+  const PanelLayout& p = shape.panel;
+  const Compute& compute = shape.compute;
+  const int64_t k_of_8kib = k_of(p, 8 << 10);
+  const bool integer = compute.integer, block = unpacks(*c.microkernel) && compute.name != "madd16" && m >= 2 * c.mr;
+  const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
+  const bool registers = !block || !shape.is_crowded(), streams = m <= kManyM, few = integer || m <= kMiddleM;
+  const int streamed = panels_per_item(p, kStreamedPanels);
+  std::vector<Blocking> blockings;
+  if (may_round && compute.element == "bf16" && (block || compute.tiles))
+    blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
+  // Tiles have to be waited for at the end of a block.
+  if (streams && compute.tiles) blockings.push_back({4 * k_of_8kib, streamed, false, false, kAhead});
+  if (streams && block) blockings.push_back({k_of_32kib / 2, streamed, true, false, kAhead});
+  if (streams && registers) blockings.push_back({k_of_8kib, streamed, false, false, kAhead});
+  if (block) blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true});
+  if (registers) {
+    blockings.push_back(few ? Blocking{k_of_8kib, 1} : Blocking{512, 4});
+    blockings.push_back(few ? Blocking{2 * k_of_8kib, 1} : Blocking{256, 8});
+    blockings.push_back({0, 1});
+  }
+  for (const Blocking& b : blockings) {
+    if (c.microkernel->rounds && !b.rounded) continue;
+    c.unpacks_block = b.unpacked, c.rounded = b.rounded, c.ahead_bytes = b.ahead;
+    c.scaled = !b.rounded && is_worth_scaling(shape, m, b.unpacked);
+    c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
+    c.panels_per_item = c.kc == 0 ? 1 : b.panels;
+    const auto same = [&](const Candidate& o) {
+      return o.kc == c.kc && o.ahead_bytes == c.ahead_bytes && o.unpacks_block == c.unpacks_block &&
+             o.rounded == c.rounded;
+    };
+    if (std::none_of(out.begin(), out.end(), same)) out.push_back(c);
+  }
+}
+
+}  // namespace
+
+bool runs_on(Isa isa, Isa target) {
+  if (isa == target) return true;
+  if (target == Isa::avx2vnni) return isa == Isa::avx2;
+  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
+  return target == Isa::avx512bf16 && isa == Isa::avx512;
+}
+
+bool serves(const Microkernel& row, const Problem& problem) {
+  const DType x = problem.activation;
+  if (row.scheme != problem.scheme || row.weight != problem.weight || (row.rounds && !problem.may_round)) return false;
+  if (slices_of(row) > 1) return can_slice(problem) && is_half(x);
+  const bool any_float = row.activation == DType::f32 && is_floating(x);
+  const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
+  const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
+  return any_float || any_fp8 || any_int8 || row.activation == x;
+}
+
+std::string Candidate::describe() const {
+  if (!microkernel) return std::string(kExternCandidate);
+  std::string s = fmt::format("{} {}x{}", microkernel->name, mr, layout.nr);
+  if (kc > 0) s += fmt::format(" kc={}", kc);
+  if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);
+  if (rows_per_item > 0) s += fmt::format(" rows={}", rows_per_item);
+  if (prefetch_bytes > 0) s += fmt::format(" prefetch={}", prefetch_bytes);
+  if (ahead_bytes > 0) s += fmt::format(" ahead={}", ahead_bytes);
+  if (!tails.empty()) s += fmt::format(" tails={}", fmt::join(tails, ","));
+  if (fetches_rows) s += " fetched rows";
+  if (unpacks_block) s += rounded ? " rounded block" : " unpacked block";
+  if (scaled) s += " scaled";
+  return s;
+}
+
+std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
+  if (isa_info(target.isa).device == Device::cuda) return cuda_candidates(problem, target.isa, m_max);
+  const int64_t m = std::clamp<int64_t>(m_max, std::max<int64_t>(m_min, 1), std::max<int64_t>(m_min, 1024));
+  struct Ranked {
+    double cost;
+    std::vector<Candidate> variants;
+    size_t tile = 0;  // among those of its microkernel
+  };
+  std::vector<Ranked> ranked;
+  const PackedLayout layout = layout_for(problem, target);
+  for (const Microkernel& row : microkernel_table()) {
+    if (!runs_on(row.isa, target.isa) || !serves(row, problem) || !unpacks_for(layout_kind(layout.kind), row)) continue;
+    for (int mr : kTileRows) {
+      if (!tile_fits(row, mr, m)) continue;
+      Candidate c;
+      c.microkernel = &row;
+      c.layout = layout;
+      c.mr = mr;
+      c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
+      c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
+      c.scaled = is_worth_scaling(GemmShape(problem, c), m, false);
+      const GemmShape shape(problem, c);
+      c.fetches_rows =
+          !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
+      // fma before bf16dot as a guess; measurement may turn it round.
+      Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
+      if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
+      else add_blocks(shape, problem.may_round && shape.grouped && !is_worth_scaling(shape, m, true), m, c, r.variants);
+      if (!r.variants.empty()) ranked.push_back(std::move(r));
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
+  // The two best tiles of every microkernel with their blockings, diagonally: best tile with best blocking, then the second
+  // blocking of the best tile and the best of the second tile, and so on; measurement picks.
+  constexpr size_t kTiles = 2;
+  constexpr size_t kCandidates = 8, kOfEach = 4;  // in all, or of each microkernel if those are more
+  std::map<const Microkernel*, size_t> kept;
+  std::erase_if(ranked, [&](Ranked& r) { return (r.tile = kept[r.variants.front().microkernel]++) >= kTiles; });
+  const size_t most = std::max(kOfEach, kCandidates / std::max<size_t>(1, kept.size()));
+  std::map<const Microkernel*, size_t> taken;
+  std::vector<Candidate> out;
+  for (size_t diagonal = 0; diagonal < kTiles + 3; ++diagonal)
+    for (const Ranked& r : ranked)
+      if (diagonal >= r.tile && diagonal - r.tile < r.variants.size() && taken[r.variants[0].microkernel]++ < most)
+        out.push_back(r.variants[diagonal - r.tile]);
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,117 @@
+// KernelOracle: whether a kernel's outputs are right, from the problem's logical tensors alone.
+//
+// Why here: no candidate is timed before it matches, so this stands between building and timing. What is right is said by
+// graph/oracle/reference.h (float64, integers exact); this file adds inputs, the points that are looked at, and the bound.
+//
+//   KernelOracle oracle(problem, tensors, {1, 3, 11}, seed);   // each m's inputs random, never zeros; some rows sparse
+//   OracleReport r = oracle.run_and_check(pool, kernel, packed);
+//   if (!r.ok) log(r.reason);                                  // "error 3.1 > 0.02 at output 0, m=3, n=1401"
+//
+// Bound, per element: |y - want| <= what the epilogue's value may be off by (graph/oracle/reference.h) when every acc is by e, + half
+// an ulp of the output dtype,
+// with e = 2^-24 * min(K + 2, 8 sqrt K + 8) * sum_k |x^ w^|  (float accumulation in f32; a random walk, far below the worst
+// case), e = 2^-22 * sum |x^ w^| where the sum over k is an exact integer that is scaled afterwards, and e = 0 for s8s8.
+// Sparse rows make e small, so that a single wrong weight is noticed. Problems above 4 Mi weights are looked at in every
+// panel of 32 columns once and at both edges; smaller ones everywhere.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/gemm/problem.h"
+#include "graph/oracle/reference.h"
+#include "runtime/kernel_runner.h"
+
+namespace qcg {
+
+// Random tensors for one call of a problem's kernel, and the call's argument list.
+class KernelInputs {
+ public:
+  KernelInputs(const Problem& problem, int64_t m, uint64_t seed);
+
+  int64_t m() const { return m_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }  // xs, x_scale, x_zero, operands: the kernel's order
+  // Arguments without packed weights and outputs.
+  std::vector<qcg_arg> args() const;
+
+ private:
+  int64_t m_;
+  std::vector<Tensor> tensors_;
+};
+
+// Output memory: each row followed by a gap, the whole framed; gaps and frame must survive, elements must be written.
+class GuardedOutputs {
+ public:
+  GuardedOutputs(const Problem& problem, int64_t m);
+  void append_args(std::vector<qcg_arg>& args);
+  double value(size_t output, int64_t row, int64_t column) const;
+  // Empty: every write went where it belongs. Otherwise what was written outside, or (floats only) never written.
+  std::string find_stray_write() const;
+  std::string find_unwritten() const;
+
+ private:
+  struct Block {
+    DType dtype;
+    int64_t n, stride;
+    std::vector<std::byte> bytes;
+  };
+  int64_t m_;
+  std::vector<Block> blocks_;
+};
+
+// One call of a problem's kernel; problem.h says what comes when. `vendor` may be null.
+struct KernelCall {
+  KernelCall(const KernelInputs& inputs, std::span<const std::byte> packed, GuardedOutputs& outputs,
+             const VendorCall* vendor);
+  qcg_call call() const { return {args.data(), params.data(), nullptr}; }
+
+  std::vector<qcg_arg> args;
+  std::vector<int64_t> params;
+};
+
+struct OracleReport {
+  bool ok = true;
+  double max_error = 0;  // the largest of error / bound, as an absolute error …
+  double bound = 0;      // … and the bound there
+  std::string reason;
+};
+
+class KernelOracle {
+ public:
+  // All m at once: the weights, most of the work, are read and converted once.
+  KernelOracle(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<const int64_t> ms,
+               uint64_t seed);
+
+  // Runs the kernel at every m and checks it; stops at the first that is wrong.
+  OracleReport run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed,
+                             const VendorCall* vendor = nullptr) const;
+
+ private:
+  // One m: its inputs, the rows that are looked at, and where they begin among all rows of all m.
+  struct Call {
+    KernelInputs inputs;
+    std::vector<int64_t> rows;
+    size_t first_row = 0;
+  };
+  // The points of one output: row-major over (rows of all calls) x columns.
+  struct Expected {
+    std::vector<int64_t> columns;
+    std::vector<double> want, bound;
+  };
+  std::vector<int64_t> choose_rows(int64_t m, std::mt19937_64& rng) const;
+  std::vector<int64_t> choose_columns(const Output& output, std::mt19937_64& rng) const;
+  LinearOperands gather_operands(const std::vector<SegmentTensors>& tensors) const;
+  Status compute(const std::vector<SegmentTensors>& tensors);
+  void add_expected(size_t output, const std::vector<LinearReference>& segments);
+  OracleReport check(const Call& call, const GuardedOutputs& outputs) const;
+
+  const Problem& problem_;
+  std::vector<Call> calls_;
+  std::vector<Expected> expected_;
+  std::string failure_;  // of the reference itself: nothing can be right then
+};
+
+}  // namespace qcg

@@ -1,0 +1,99 @@
+#include "codegen/gemm/layout.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace qcg {
+namespace {
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// Up to here the sums of a group fit two int16: |w - zero| <= 255, |q| <= 128.
+constexpr int64_t kLongestPairs = 128;
+
+Corrections corrections_of(const Problem& problem, const PanelLayout& p) {
+  if (!is_integer(problem)) return Corrections::none;
+  if (p.has_zero || problem.x_has_zero || problem.activation == DType::u8)
+    return p.group <= kLongestPairs ? Corrections::pairs : Corrections::wide;
+  return p.kind->raised != 0 ? Corrections::raised : Corrections::none;
+}
+
+void add_group_header(const Problem& problem, PanelLayout& p) {
+  const int64_t scale_row = p.nr * int64_t(dtype_bytes(problem.scale));
+  p.corrections = corrections_of(problem, p);
+  p.offsets_in_header = scale_row;
+  p.zeros_in_header = p.offsets_in_header;
+  if (p.has_offset) p.zeros_in_header += scale_row;
+  if (p.corrections == Corrections::pairs) p.zeros_in_header += p.nr * 4;
+  if (p.corrections == Corrections::wide) p.zeros_in_header += p.nr * 8;
+  p.header_bytes = round_up(p.zeros_in_header + (p.has_zero && !is_integer(problem) ? p.nr : 0),
+                            std::min<int64_t>(scale_row, p.nr * 2));
+}
+
+}  // namespace
+
+bool is_integer(const Problem& problem) { return !is_floating(problem.activation); }
+
+bool can_round(const Problem& problem) {
+  return !is_integer(problem) && scheme_info(problem.scheme).has_scales;
+}
+
+bool has_zeros(const Problem& problem) {
+  return std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
+}
+
+PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
+  PanelLayout p;
+  p.kind = &layout_kind(layout.kind);
+  p.nr = layout.nr;
+  p.has_zero = has_zeros(problem);
+  p.has_offset =
+      std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_offset; });
+  p.grouped = problem.group > 0 || p.kind->bits < 8;
+  p.group = problem.group > 0 ? std::min(problem.group, problem.k) : problem.k;
+  p.groups = (problem.k + p.group - 1) / p.group;
+  p.group_padded = round_up(p.group, kPadK);
+  p.k_padded = (p.groups - 1) * p.group_padded + round_up(problem.k - (p.groups - 1) * p.group, kPadK);
+  if (p.grouped) add_group_header(problem, p);
+  p.weights_bytes = p.group_at(p.groups - 1) + p.header_bytes + p.k_bytes(p.group_k(p.groups - 1));
+
+  const int64_t row = int64_t{p.nr} * 4;
+  p.scale_at = p.weights_bytes;
+  p.zero_at = p.scale_at + row;
+  p.offset_at = p.zero_at + row;
+  p.column_sum_at = p.offset_at + row;
+  p.bias_at = p.column_sum_at + row;
+  p.segment_bytes = round_up(p.bias_at + row, 64);
+
+  for (const Output& output : problem.outputs) {
+    p.output_at.push_back(p.bytes);
+    p.panels.push_back((output.n + p.nr - 1) / p.nr);
+    p.panel_bytes.push_back(p.segment_bytes * int64_t(output.segments.size()));
+    p.bytes += p.panels.back() * p.panel_bytes.back();
+  }
+  p.bytes += kTrailingBytes;
+  return p;
+}
+
+bool same_segments(const PanelLayout& a, const PanelLayout& b) {
+  auto fields = [](const PanelLayout& p) {
+    return std::tuple(p.kind, p.nr, p.groups, p.group, p.k_padded, p.grouped, p.has_zero, p.has_offset, p.corrections,
+                      p.offsets_in_header, p.segment_bytes);
+  };
+  return fields(a) == fields(b);
+}
+
+Status check_integer_range(const Problem& problem) {
+  if (!is_integer(problem)) return {};
+  const WeightInfo& weight = scheme_info(problem.scheme).weight;
+  const int64_t x = problem.x_has_zero || problem.activation == DType::u8 ? 255 : 128;
+  const int64_t zero_low = has_zeros(problem) ? -128 : 0, zero_high = has_zeros(problem) ? 127 : 0;
+  const int64_t w = std::max(weight.high - zero_low, zero_high - weight.low);
+  const int64_t longest = INT32_MAX / (x * w);
+  if ((problem.group > 0 ? std::min(problem.group, problem.k) : problem.k) <= longest) return {};
+  return Error::unsupported(std::string(scheme_name(problem.scheme)),
+                            "K = " + std::to_string(problem.k) + " could overflow the exact int32 sum",
+                            "split the layer along K into parts of at most " + std::to_string(longest));
+}
+
+}  // namespace qcg

@@ -1,0 +1,112 @@
+// Where the results of a GEMM go: panels and work items of each output, its epilogue.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/gemm/render_gemm.h"
+#include "codegen/loops/loops.h"
+
+namespace qcg {
+namespace {
+
+using V = TemplateValue;
+
+V describe_output(const GemmShape& shape, const Output& output, int index) {
+  const PanelLayout& panel = shape.panel;
+  const Problem& problem = shape.problem;
+  V o = V::dict({{"arg", shape.args.outputs + index}, {"n", output.n}, {"expr", sanitize_comment(output.expr.str())},
+                 {"dtype", dtype_name(output.dtype)}, {"type", dtype_info(output.dtype).cpp}});
+  std::vector<V> segments, row_operands, operands;
+  bool biased = false;
+  for (size_t slot = 0; slot < output.segments.size(); ++slot) {
+    const int s = output.segments[slot];
+    const Segment& segment = problem.segments[size_t(s)];
+    const int64_t at = int64_t(slot) * panel.segment_bytes;
+    biased |= segment.has_bias;
+    segments.push_back(V::dict({{"index", s},
+                                {"slot", slot},
+                                {"bias", segment.has_bias},
+                                {"scale_at", at + panel.scale_at},
+                                {"offset_at", at + panel.offset_at},
+                                {"column_sum_at", at + panel.column_sum_at},
+                                {"bias_at", at + panel.bias_at}}));
+  }
+  for (int i : output.expr.leaves(ExprKind::in)) {
+    const Operand& operand = problem.operands[size_t(i)];
+    const bool splat = operand.broadcast == Broadcast::column || operand.broadcast == Broadcast::scalar;
+    V v = V::dict({{"name", fmt::format("in{}", i)},
+                   {"arg", shape.args.operands + i},
+                   {"dtype", dtype_name(operand.dtype)},
+                   {"type", dtype_info(operand.dtype).cpp},
+                   {"by_row", operand.broadcast == Broadcast::full || operand.broadcast == Broadcast::column}});
+    (splat ? row_operands : operands).push_back(std::move(v));
+  }
+  o["segments"] = V::from_items(std::move(segments));
+  o["row_operands"] = V::from_items(std::move(row_operands));
+  o["operands"] = V::from_items(std::move(operands));
+  o["store_sum"] =
+      problem.scheme == Scheme::s8s8 && output.dtype == DType::i32 && output.expr.kind == ExprKind::acc && !biased;
+  std::vector<std::string> acc_names, in_names;
+  for (size_t i = 0; i < problem.segments.size(); ++i) acc_names.push_back(fmt::format("acc{}", i));
+  for (size_t i = 0; i < problem.operands.size(); ++i) in_names.push_back(fmt::format("in{}", i));
+  o["code"] = print_expr(output.expr, acc_names, in_names);
+  return o;
+}
+
+// Blocks of K: where their weights and units begin, how many groups or iterations they have.
+void add_blocks(const GemmShape& shape, V& out) {
+  const PanelLayout& panel = shape.panel;
+  std::vector<V> weights, units, counts;
+  const int64_t block = shape.block_k(),
+                groups_per_block = block == panel.k_padded ? panel.groups : block / panel.group_padded;
+  for (int64_t k = 0; k < panel.k_padded; k += block) {
+    const int64_t g = shape.by_groups ? k / panel.group_padded : 0;
+    weights.push_back(V(shape.by_groups ? panel.group_at(g) : panel.k_bytes(k)));
+    units.push_back(V(shape.x_units(shape.by_groups ? g * shape.x_group : k)));
+    counts.push_back(V(shape.by_groups ? std::min(groups_per_block, panel.groups - g)
+                                     : std::min(block, panel.k_padded - k) / shape.k_iteration));
+    if (shape.by_groups && g + groups_per_block >= panel.groups) break;
+  }
+  out["blocks_outside"] = shape.blocks_outside();
+  out["has_blocks"] = shape.has_blocks();
+  out["k_blocks"] = V::from_items(std::move(weights));
+  out["k_units"] = V::from_items(std::move(units));
+  out["k_counts"] = V::from_items(std::move(counts));
+  out["fetches_per_count"] = shape.next_lines() * (shape.by_groups ? panel.group_padded / shape.k_iteration : 1);
+  out["bytes_per_count"] =
+      shape.by_groups ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
+}
+
+}  // namespace
+
+void add_outputs(const GemmShape& shape, V& out) {
+  const PanelLayout& panel = shape.panel;
+  const Problem& problem = shape.problem;
+  const Candidate& candidate = shape.candidate;
+  out["x_scale_arg"] = shape.args.x_scale;
+  out["has_x_zero"] =
+      !shape.by_groups && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
+  out["x_zero"] = x_zero(shape, "row0 + r");
+  out["weights_arg"] = shape.args.weights;
+  out["segment_bytes"] = panel.segment_bytes;
+  std::vector<V> outputs;
+  int64_t chunk = 0, most_segments = 1;
+  for (size_t o = 0; o < problem.outputs.size(); ++o) {
+    const int64_t chunks = (panel.panels[o] + candidate.panels_per_item - 1) / candidate.panels_per_item;
+    V output = describe_output(shape, problem.outputs[o], int(o));
+    output["weights_at"] = panel.output_at[o];
+    output["panels"] = panel.panels[o];
+    output["chunk_begin"] = chunk;
+    output["chunk_end"] = chunk += chunks;
+    most_segments = std::max(most_segments, int64_t(problem.outputs[o].segments.size()));
+    outputs.push_back(std::move(output));
+  }
+  out["outputs"] = V::from_items(std::move(outputs));
+  out["chunks"] = chunk;
+  out["panels_per_item"] = candidate.panels_per_item;
+  out["tiles_per_item"] = (candidate.rows_per_item + shape.mr - 1) / shape.mr;
+  out["scratch_tiles"] = most_segments * (shape.blocks_outside() ? candidate.panels_per_item : 1);
+  add_blocks(shape, out);
+}
+
+}  // namespace qcg

@@ -1,0 +1,127 @@
+#include "codegen/gemm/shape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace qcg {
+namespace {
+
+// The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
+constexpr int64_t kLongestSliced = 256;
+
+// Slices have an exponent for each group; where weights have no groups, sums are finished every so many k: half as many
+// where zero points of a channel, which reach 255, make sums larger.
+void cut_groups(PanelLayout& panel) {
+  panel.group = panel.group_padded = std::min(panel.k_padded, panel.has_zero ? kLongestSliced / 2 : kLongestSliced);
+  panel.groups = (panel.k_padded + panel.group - 1) / panel.group;
+}
+
+}  // namespace
+
+int slices_of(const Microkernel& row) {
+  return compute_info(row.compute).integer && is_floating(row.activation) ? 3 : 1;
+}
+
+bool can_slice(const Problem& problem) {
+  return problem.group > 0 ? problem.group <= kLongestSliced : scheme_info(problem.scheme).weight.bits == 8;
+}
+
+ArgumentOrder::ArgumentOrder(const Problem& p) {
+  int next = int(p.k_segments.size());
+  if (scheme_info(p.scheme).quantized_activation) x_scale = next++;
+  if (p.x_has_zero) x_zero = next++;
+  operands = next;
+  weights = operands + int(p.operands.size());
+  outputs = weights + 1;
+}
+
+GemmShape::GemmShape(const Problem& p, const Candidate& c)
+    : problem(p),
+      candidate(c),
+      panel(panel_layout(p, c.layout)),
+      args(p),
+      compute(compute_info(c.microkernel->compute)),
+      mr(c.mr),
+      vl(isa_info(c.microkernel->isa).vector_bytes / 4),
+      nv(c.layout.nr / vl),
+      slices(slices_of(*c.microkernel)),
+      grouped(panel.grouped),
+      by_groups(grouped || slices > 1),
+      unpacks_block(c.unpacks_block),
+      rounded(c.rounded),
+      scales_weights(c.rounded || c.scaled),
+      sums_groups(by_groups && !scales_weights) {
+  if (by_groups && !grouped) cut_groups(panel);
+  used_step = std::max(panel.kind->k_step, compute.kd);
+  units = compute.units;
+  const auto divides = [&](int64_t k) { return k % (units * compute.kd) == 0; };
+  while (units > 1 && !(divides(panel.group_padded) && divides(panel.group_k(panel.groups - 1)))) units /= 2;
+  k_iteration = !compute.tiles && mr * slices * nv > 8 && used_step <= 4 ? 4 : 8;
+  k_iteration = std::max(k_iteration, units * compute.kd);
+  ordered = panel.kind->is_shuffled() && compute.kd < 4;
+  const int64_t step = pad_activations(1);
+  if (grouped && scales_weights && step % panel.group_padded == 0) groups_per_step = int(step / panel.group_padded);
+  x_group = groups_per_step > 1 ? panel.group_padded : pad_activations(panel.group_padded);
+  x_k = pad_activations((panel.groups - 1) * x_group + panel.group_k(panel.groups - 1));
+}
+
+int64_t GemmShape::pad_activations(int64_t k) const {
+  const int64_t step = compute.tiles ? 16 * compute.kd : 1;
+  return (k + step - 1) / step * step;
+}
+
+bool GemmShape::can_scale() const {
+  const DType scale = problem.scale;
+  if (compute.element == "bf16") return is_float8(scale) && panel.kind->takes_scales && !panel.has_zero;
+  // f32 holds products of at most 9 bits of a weight and 8 of a scale.
+  return compute.element == "f32" && grouped && scale != DType::f32 && !panel.has_offset &&
+         !scheme_info(problem.scheme).weight.values;
+}
+
+int64_t GemmShape::block_k() const {
+  if (candidate.kc <= 0 || candidate.kc >= panel.k_padded) return panel.k_padded;
+  const int64_t unit = by_groups ? panel.group_padded * groups_per_step : pad_activations(kPadK);
+  return std::min(panel.k_padded, std::max(unit, candidate.kc / unit * unit));
+}
+
+int64_t GemmShape::block_units() const {
+  const int64_t block = block_k();
+  return pad_activations(by_groups ? (block + panel.group_padded - 1) / panel.group_padded * x_group : block) /
+         compute.kd;
+}
+
+int64_t GemmShape::next_lines() const {
+  const int64_t tiles = std::max(1, candidate.rows_per_item / 2 / mr);
+  return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, dots_of_iteration());
+}
+
+int GemmShape::x_words() const {
+  // A correction of each slice, 2^e, 2^(e + 16), and where there are offsets the sum of activations.
+  if (slices > 1) return slices + 2 + (panel.has_offset ? 1 : 0);
+  if (panel.corrections == Corrections::wide) return 2;
+  return panel.corrections != Corrections::none || (panel.has_offset && !rounded) ? 1 : 0;
+}
+
+int GemmShape::splits(int rows) const {
+  // Two at a time that take four cycles each; dots of bf16 take six, which shows where memory does not hide it. Byte tables of
+  // floats want registers, and take longer than one row.
+  const int chains = compute.name == "bf16dot" && rows > 2                          ? 16
+                     : panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1 ? 4
+                                                                                    : 8;
+  return std::clamp(chains / (rows * slices * nv), 1, dots_of_iteration());
+}
+
+bool GemmShape::keeps_sums(int rows) const {
+  // A broadcast, the table or mask of unpacking, one to work in; the weights of a dot of several units.
+  const int operands = 3 + (units > 1 ? units : 0);
+  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + operands <= registers();
+}
+
+std::string GemmShape::group_steps() const {
+  const int64_t full = panel.group_padded / k_iteration, last = panel.group_k(panel.groups - 1) / k_iteration;
+  return full == last || panel.groups == 1 ? std::to_string(last)
+                                           : fmt::format("(g + 1 == {} ? {} : {})", panel.groups, last, full);
+}
+
+}  // namespace qcg

@@ -1,0 +1,103 @@
+// GemmShape: the numbers of one GEMM kernel that more than one part of its source depends on.
+//
+// Why here: render_packing.cpp, render_tile.cpp, render_multiply.cpp and render_outputs.cpp each print a part of one
+// source, and the parts must agree on how K is padded, blocked and iterated over.
+//
+//   const GemmShape shape(problem, candidate);
+//   shape.mr, shape.nv       // 8 rows x 2 vectors
+//   shape.block_k()          // K of one block: whole groups, whole iterations
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/problem.h"
+
+namespace qcg {
+
+// Integers that stand for one activation: 3 where an instruction of integers multiplies floats (quant/slices.h), else 1.
+int slices_of(const Microkernel& row);
+// Whether groups are short enough for the sums of slices.
+bool can_slice(const Problem& problem);
+
+// Where each kind of argument begins (problem.h states the order).
+struct ArgumentOrder {
+  int x_scale = -1, x_zero = -1, operands = 0, weights = 0, outputs = 0;
+  explicit ArgumentOrder(const Problem& p);
+};
+
+struct GemmShape {
+  GemmShape(const Problem& p, const Candidate& c);
+
+  const Problem& problem;
+  const Candidate& candidate;
+  PanelLayout panel;
+  ArgumentOrder args;
+  const Compute& compute;
+  int mr, vl, nv;              // rows of a tile, floats of a vector, vectors of a panel
+  int slices;                  // integers that stand for one activation
+  bool grouped;                // weights have scales by groups
+  bool by_groups;              // sums are finished by groups: also where only slices want it
+  bool unpacks_block, rounded;
+  bool scales_weights;         // weights are scaled as they are unpacked
+  bool sums_groups;            // each group's sum is finished on its own
+  bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
+  int used_step = 1;           // k of one step of weights, at least those of one instruction
+  int units = 1;               // of one dot: the instruction's, or as many as divide every group
+  int k_iteration = 8;         // k of one iteration of the inner loop
+  int groups_per_step = 1;     // of weights that are scaled before tiles multiply 16 units of them: these need not be of one group
+  int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
+
+  // Tiles multiply 16 units at a time: activations of groups that do not share them are padded to that with zeros, weights are not.
+  int64_t pad_activations(int64_t k) const;
+  // Units that so many k of a row are packed to.
+  int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
+  // Whether the scales of weights round nothing if weights take them as they are unpacked.
+  bool can_scale() const;
+  // Whether weights take them as they are looked up, as numbers of bf16.
+  bool looks_up_scaled() const { return candidate.scaled && compute.element == "bf16"; }
+  // K of one block: whole groups, whole iterations.
+  int64_t block_k() const;
+  bool has_blocks() const { return block_k() < panel.k_padded; }
+  // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its blocks.
+  bool blocks_outside() const { return has_blocks() && candidate.ahead_bytes == 0; }
+  // Units of the longest block, every group padded as activations are.
+  int64_t block_units() const;
+  // Lines of the next block that one iteration fetches: its share of what the fewest rows of an item take.
+  int64_t next_lines() const;
+  int dots_of_iteration() const { return k_iteration / compute.kd / units; }
+  // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
+  int splits(int rows) const;
+  // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs
+  // a group of 32 a fifth of its time.
+  bool keeps_sums(int rows) const;
+  // Whether sums leave too few registers to unpack several k of some columns in: a quarter.
+  bool is_crowded() const {
+    return !compute.tiles && panel.kind->columns > 1 && mr * slices * nv * 4 >= registers() * 3;
+  }
+  // Whether a block is unpacked by its first row tile while that multiplies, which costs less than a pass of its own.
+  bool first_tile_unpacks() const { return unpacks_block && !is_crowded(); }
+  // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
+  int x_words() const;
+  int registers() const { return vl == 16 ? 32 : 16; }
+  // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their headers.
+  bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
+  bool has_panel_zeros() const { return has_zeros() && !grouped; }
+  bool has_group_zeros() const { return has_zeros() && grouped; }
+  // Whether a tile goes through its weights group by group; what reads a block that was unpacked scaled does not.
+  bool loops_over_groups(bool of_block) const { return sums_groups || (scales_weights && !of_block); }
+  // Whether a tile knows them, reading weights as they are packed or a block that was unpacked without them.
+  bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && slices == 1); }
+  // Whether weights lose their zero points as they are unpacked: integers are corrected instead.
+  bool subtracts_zeros() const { return panel.has_zero && !compute.integer; }
+  // What weights have become larger by when an unsigned operand of an instruction holds them.
+  int raised() const { return panel.kind->bits == 8 && slices > 1 ? 128 : panel.kind->raised; }
+  // Iterations of group g, as an expression.
+  std::string group_steps() const;
+  // Of one step of weights, the columns of one vector.
+  int64_t vector_bytes() const { return int64_t{vl} * panel.kind->k_step * panel.kind->bits / 8; }
+  int64_t iteration_bytes() const { return panel.k_bytes(k_iteration); }
+};
+
+}  // namespace qcg

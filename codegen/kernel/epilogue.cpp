@@ -1,0 +1,88 @@
+// Expr -> source: C++ on vectors (templates/cpu/<isa>.h) or CUDA on one f32 (templates/cuda/scalar_math.cuh).
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/kernel/render_template.h"
+#include "codegen/loops/loops.h"
+
+namespace qcg {
+namespace {
+
+// How one language spells the nodes; the functions have the same names after the prefix.
+struct Spelling {
+  std::string_view prefix;
+  std::string (*number)(double);
+};
+
+std::string vector_number(double value) { return fmt::format("v_set1({})", float_literal(value)); }
+std::string cuda_number(double value) {
+  const float x = static_cast<float>(value);
+  if (std::isnan(x)) return "s_nan()";
+  if (std::isinf(x)) return x > 0 ? "s_infinity()" : "-s_infinity()";
+  return float_literal(value);
+}
+std::string integer_number(double value) { return fmt::format("INT64_C({})", static_cast<int64_t>(value)); }
+constexpr Spelling kVectors = {"v_", vector_number}, kCuda = {"s_", cuda_number}, kIntegers = {"i_", integer_number};
+
+// Exponents that torch, too, computes by multiplication or square root: exact powers instead of exp2(y * log2(x)).
+std::string_view special_power(const Expr& exponent) {
+  if (exponent.kind != ExprKind::number) return {};
+  struct Row {
+    double exponent;
+    std::string_view function;
+  };
+  static constexpr Row kRows[] = {{2, "square"},   {3, "cube"},        {0.5, "sqrt"},
+                                  {-0.5, "rsqrt"}, {-1, "reciprocal"}, {1, "cast_f32"}};
+  for (const Row& row : kRows)
+    if (row.exponent == exponent.value) return row.function;
+  return {};
+}
+
+std::string print(const Expr& expr, const Spelling& spelling, const std::vector<std::string>& accs,
+                  const std::vector<std::string>& ins) {
+  auto arg = [&](size_t i) { return print(expr.args[i], spelling, accs, ins); };
+  switch (expr.kind) {
+    case ExprKind::acc: return accs.at(static_cast<size_t>(expr.index));
+    case ExprKind::in: return ins.at(static_cast<size_t>(expr.index));
+    case ExprKind::number: return spelling.number(expr.value);
+    case ExprKind::cast: {
+      const DType dtype = expr.dtype == DType::f64 ? DType::f32 : expr.dtype;  // kernels compute in f32
+      return fmt::format("{}cast_{}({})", spelling.prefix, dtype_name(dtype), arg(0));
+    }
+    case ExprKind::call: break;
+  }
+  if (expr.function == "pow")
+    if (const std::string_view function = special_power(expr.args[1]); !function.empty())
+      return fmt::format("{}{}({})", spelling.prefix, function, arg(0));
+  std::string out = fmt::format("{}{}(", spelling.prefix, expr.function);
+  for (size_t i = 0; i < expr.args.size(); ++i) out += (i ? ", " : "") + arg(i);
+  return out + ")";
+}
+
+}  // namespace
+
+std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names,
+                       const std::vector<std::string>& in_names) {
+  return print(expr, kVectors, acc_names, in_names);
+}
+
+std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& acc_names,
+                            const std::vector<std::string>& in_names) {
+  return print(expr, kCuda, acc_names, in_names);
+}
+
+std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names) {
+  return print(expr, kIntegers, {}, in_names);
+}
+
+std::string sanitize_comment(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c < ' ' || c > '~' || (c == '/' && out.ends_with('*')) ? '?' : c;
+  // A backslash before the newline would pull the next line of code into the comment.
+  while (!out.empty() && (out.back() == '\\' || out.back() == ' ')) out.pop_back();
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,42 @@
+#include "codegen/kernel/render_template.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/kernel/embedded.h"
+#include "codegen/loops/loops.h"
+#include "codegen/template_engine/template_engine.h"
+
+namespace qcg {
+
+Result<std::string> render_template(std::string_view name, const TemplateValue& context) {
+  static TemplateEngine engine([](std::string_view file) -> Result<std::string> {
+    if (auto text = embedded_file(file)) return std::string(*text);
+    return Error::internal(std::string(file), "no such template");
+  });
+  return engine.render(name, context);
+}
+
+TemplateValue comment_lines(std::string_view text) {
+  std::vector<TemplateValue> lines;
+  if (!text.empty()) lines.emplace_back("");
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(sanitize_comment(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return TemplateValue::from_items(std::move(lines));
+}
+
+std::string float_literal(double value) {
+  const float x = static_cast<float>(value);
+  if (std::isnan(x)) return "__builtin_nanf(\"\")";
+  if (std::isinf(x)) return x > 0 ? "__builtin_inff()" : "-__builtin_inff()";
+  std::string text = fmt::format("{}", x);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text + "f";
+}
+
+}  // namespace qcg

@@ -1,0 +1,23 @@
+// render_template: one engine over the embedded templates, shared by every renderer.
+//
+// Why here: render.cpp, rowwise.cpp and cuda.cpp differ in what they compute, not in how text comes out of templates/.
+//
+//   return render_template("cpu/loop.cpp.j2", context);
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "codegen/template_engine/value.h"
+
+namespace qcg {
+
+Result<std::string> render_template(std::string_view name, const TemplateValue& context);
+
+// A float as C++ and CUDA source, shortest text that reads back the same: "1.5f", "1e-05f", "__builtin_inff()".
+std::string float_literal(double value);
+// The lines of a text, each made safe for a // comment; an empty line comes before them, if there are any.
+TemplateValue comment_lines(std::string_view text);
+
+}  // namespace qcg

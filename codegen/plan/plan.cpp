@@ -1,0 +1,137 @@
+#include "codegen/plan/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace qcg {
+
+int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise) {
+  const Dim* dim = node.arg(arg).get<Dim>();
+  return dim && dim->is_constant() ? dim->constant() : otherwise;
+}
+
+size_t normalize_axis(int64_t axis, size_t rank) {
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+}
+
+std::string join_names(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "+")); }
+
+Dim offset_bytes(const View& v, DType dtype) { return v.offset * Dim(static_cast<int64_t>(dtype_bytes(dtype))); }
+
+Dim leading(const Shape& shape) { return product(Shape(shape.begin(), shape.end() - 1)); }
+
+Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& source) : graph_(graph), source_(source) {
+  plan_.target = target;
+  plan_.symbols = graph.symbols;
+  views_.resize(graph.values.size());
+  placed_.resize(graph.values.size());
+}
+
+Result<Plan> Planner::run() {
+  QCG_CHECK(check_symbols());
+  add_signature();
+  place_outputs();
+  for (const Node& node : graph_.nodes) {
+    current_ = &node;
+    QCG_CHECK(lower(node));
+  }
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const Value& value = graph_.value(graph_.outputs[i]);
+    const View target = dense_view(output_buffers_[i], value.shape);
+    const View source = view(graph_.outputs[i]);
+    current_ = value.kind == ValueKind::node ? &graph_.nodes[value.producer] : nullptr;
+    if (source.buffer != target.buffer) add_copy(source, target, value.dtype, "to output " + graph_.output_names[i]);
+  }
+  list_other_steps();
+  set_lifetimes();
+  return std::move(plan_);
+}
+
+// A program finds a symbol's value from an extent of an input that is linear in it alone.
+Status Planner::check_symbols() const {
+  std::set<std::string> found;
+  for (ValueId input : graph_.inputs)
+    for (const Dim& extent : graph_.value(input).shape) {
+      const auto symbols = extent.symbols();
+      const bool linear = std::ranges::all_of(extent.terms(), [](const auto& term) { return term.first.size() <= 1; });
+      if (linear && symbols.size() == 1) found.insert(symbols[0]);
+    }
+  for (const Symbol& symbol : graph_.symbols)
+    if (symbol.min != symbol.max && !found.contains(symbol.name))
+      return Error::bad_input("symbol '" + symbol.name + "'", "no extent of an input determines its value",
+                              "give an input an extent of this symbol alone (m, 2*m+1), or leave the symbol out");
+  return {};
+}
+
+void Planner::add_signature() {
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const Value& value = graph_.value(graph_.inputs[i]);
+    plan_.input_names.push_back(value.name);
+    plan_.input_types.push_back({value.dtype, value.shape});
+    views_[graph_.inputs[i]] =
+        dense_view(add_buffer({BufferKind::input, static_cast<int>(i), {}, -1, -1}), value.shape);
+  }
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const Value& value = graph_.value(graph_.outputs[i]);
+    plan_.output_names.push_back(graph_.output_names[i]);
+    plan_.output_types.push_back({value.dtype, value.shape});
+    output_buffers_.push_back(add_buffer({BufferKind::output, static_cast<int>(i), {}, -1, -1}));
+    if (value.kind == ValueKind::node && !placed_[graph_.outputs[i]])
+      placed_[graph_.outputs[i]] = dense_view(output_buffers_.back(), value.shape);
+  }
+}
+
+Status Planner::lower(const Node& node) {
+  const std::string& op = node.op->name;
+  if (op == "qcg.linear") return lower_linear(node);
+  if (op == "qcg.loop") return lower_loop(node);
+  if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
+  if (op == "aten.cat.default") return lower_concat(node);
+  if (node.op->role == OpRole::reduction) return lower_reduction(node);
+  if (node.op->role == OpRole::matmul) return lower_matmul(node);
+  if (node.op->role == OpRole::view) return lower_view(node);
+  const std::string source = node.source.empty() ? "" : " (" + node.source + ")";
+  return Error::unsupported(
+      node.where, op + source + " has no lowering",
+      "`qcodegen list ops` shows what is supported; exported.run_decompositions() may replace this "
+      "operator by such ones, or cut the graph before it");
+}
+
+int Planner::intern(const KernelProblem& problem) {
+  const std::string key = problem_signature(problem);
+  auto [it, inserted] = problem_index_.emplace(key, static_cast<int>(plan_.problems.size()));
+  if (inserted) {
+    plan_.problems.push_back(problem);
+    const Problem* gemm = std::get_if<Problem>(&problem);
+    plan_.layouts.push_back(gemm ? layout_for(*gemm, plan_.target) : PackedLayout{});
+  }
+  return it->second;
+}
+
+const std::vector<uint32_t>& Planner::uses() {
+  if (uses_.empty()) uses_ = graph_.count_uses();
+  return uses_;
+}
+
+void Planner::set_lifetimes() {
+  for (size_t s = 0; s < plan_.steps.size(); ++s)
+    for (const PlanArg& arg : plan_.steps[s].args) {
+      PlanBuffer& buffer = plan_.buffers[arg.buffer];
+      if (buffer.first < 0) buffer.first = static_cast<int>(s);
+      buffer.last = static_cast<int>(s);
+    }
+  for (PlanConstant& constant : plan_.constants) {
+    if (constant.problem >= 0)
+      constant.bytes =
+          packed_bytes(std::get<Problem>(plan_.problems[constant.problem]), plan_.layouts[constant.problem]);
+    plan_.buffers[constant.buffer].bytes = Dim(constant.bytes);
+  }
+}
+
+Result<Plan> plan_kernels(const Graph& graph, const Target& target, const SourceGraph& source) {
+  return Planner(graph, target, source).run();
+}
+
+}  // namespace qcg

@@ -1,0 +1,80 @@
+// Plan: the lowered graph as a list of kernel launches over buffers. What compile.cpp builds and ProgramWriter writes.
+//
+// Why here: the only place where values become bytes: buffers, row strides, concatenations written in place, and which
+// Problem each step runs. Pure: no compiler, no clock, no files.
+//
+//   QCG_TRY(plan, plan_kernels(graph, target));
+//   print_plan(plan);      // --emit=plan
+//
+// Buffers hold one of: a user input, a user output, constants (packed or plain), a temporary. A value is a view of a
+// buffer: element offset and one stride per axis. Views (reshape, transpose, slice) make no step; a consumer that cannot
+// read the strides it gets makes a copy step first.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "codegen/gemm/problem.h"
+#include "codegen/loops/loops.h"
+#include "codegen/kernel/source_graph.h"
+#include "graph/ir/graph.h"
+
+namespace qcg {
+
+enum class BufferKind : uint8_t { input, output, weights, temp };
+
+struct PlanBuffer {
+  BufferKind kind = BufferKind::temp;
+  int index = 0;        // input, output: position in the signature
+  Dim bytes;            // temp: size; weights: constant
+  int first = -1, last = -1;  // temp: alive from step to step, both included
+};
+
+struct PlanArg {
+  int buffer = 0;
+  Dim offset_bytes;
+  std::optional<Dim> stride;  // elements between rows; nullopt: the row stride of the caller's own tensor
+};
+
+using KernelProblem = std::variant<Problem, LoopProblem, QuantizeRowsProblem, ReduceProblem, MatmulProblem>;
+
+struct PlanStep {
+  std::string name;           // for people: "gate_proj+up_proj", "silu·mul"
+  int problem = 0;            // into Plan::problems; equal problems are shared
+  std::vector<PlanArg> args;
+  std::vector<Dim> params;
+  std::vector<std::string> nodes;  // source nodes, topological order
+};
+
+// Constant bytes of the program: a plain tensor, or one problem's packed weights.
+struct PlanConstant {
+  int buffer = 0;
+  int64_t bytes = 0;
+  Tensor plain;                          // bound: plain row-major bytes
+  int problem = -1;                      // >= 0: packed with this problem's layout …
+  std::vector<SegmentTensors> segments;  // … from these
+};
+
+struct Plan {
+  Target target;
+  std::vector<Symbol> symbols;
+  std::vector<ValueType> input_types, output_types;
+  std::vector<std::string> input_names, output_names;
+  std::vector<PlanBuffer> buffers;
+  std::vector<PlanStep> steps;
+  std::vector<KernelProblem> problems;
+  std::vector<PackedLayout> layouts;     // per problem; meaningful for GEMMs
+  std::vector<PlanConstant> constants;
+};
+
+// Error Unsupported names the node that has no lowering. `source`: what steps are named after, and kernels' comments list.
+Result<Plan> plan_kernels(const Graph& graph, const Target& target, const SourceGraph& source = {});
+std::string print_plan(const Plan& plan);
+std::string_view kind_of(const KernelProblem& problem);  // "gemm", "loop", "quantize_rows", "reduce", "matmul"
+std::string problem_signature(const KernelProblem& problem);
+std::string formula_of(const KernelProblem& problem);  // for people: "mul(silu(acc0), acc1)", "mean(in0)"
+
+}  // namespace qcg

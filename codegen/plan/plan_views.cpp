@@ -1,0 +1,135 @@
+#include "codegen/plan/planner.h"
+
+#include <fmt/format.h>
+
+#include "graph/ops/infer.h"
+
+namespace qcg {
+
+namespace {
+
+bool keeps_order(std::string_view op) {
+  for (std::string_view name : {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
+                                "aten.flatten.using_ints", "aten.unflatten.int", "aten.unsqueeze.default",
+                                "aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default"})
+    if (op == name) return true;
+  return false;
+}
+
+bool is_split(std::string_view op) {
+  return op == "aten.split.Tensor" || op == "aten.split_with_sizes.default" || op == "aten.chunk.default";
+}
+
+Status apply_strided_view(const Graph& graph, const Node& node, const View& in, View& out) {
+  const std::string& op = node.op->name;
+  const size_t rank = in.shape.size();
+  if (op == "aten.t.default" || op == "aten.transpose.int") {
+    const bool t = op == "aten.t.default";
+    if (t && rank < 2) return {};
+    const size_t a = t ? 0 : normalize_axis(constant_int(node, "dim0", 0), rank);
+    const size_t b = t ? 1 : normalize_axis(constant_int(node, "dim1", 1), rank);
+    std::swap(out.strides[a], out.strides[b]);
+  } else if (op == "aten.permute.default") {
+    const auto& order = *node.arg("dims").get<std::vector<Dim>>();
+    for (size_t i = 0; i < rank; ++i) out.strides[i] = in.strides[normalize_axis(order[i].constant(), rank)];
+  } else if (op == "aten.expand.default") {
+    out = broadcast_view(in, out.shape);
+  } else if (op == "aten.slice.Tensor" || op == "aten.select.int" || op == "aten.narrow.default") {
+    const size_t axis = normalize_axis(constant_int(node, "dim", 0), rank);
+    const char* name = op == "aten.select.int" ? "index" : "start";
+    const Dim* start = node.arg(name).get<Dim>();
+    const auto begin = clamp_index(start ? *start : Dim(0), in.shape[axis], graph.symbols);
+    if (!begin) return Error::internal(node.where, fmt::format("{} where inference found no place for it", op));
+    out.offset = in.offset + in.strides[axis] * *begin;
+    if (op == "aten.slice.Tensor") out.strides[axis] = in.strides[axis] * Dim(constant_int(node, "step", 1));
+    if (op == "aten.select.int") out.strides.erase(out.strides.begin() + static_cast<ptrdiff_t>(axis));
+  } else {
+    return Error::unsupported(node.where, fmt::format("view operator {} has no lowering", op),
+                              "add .contiguous() or a reshape before it and export again");
+  }
+  return {};
+}
+
+}  // namespace
+
+// Decides, from the last node to the first, which values can be born where their consumer wants them: in a graph
+// output, in a slice of a concatenation, or under another shape of either.
+void Planner::place_outputs() {
+  for (size_t n = graph_.nodes.size(); n-- > 0;) {
+    const Node& node = graph_.nodes[n];
+    if (node.outputs.size() != 1) continue;
+    const ValueId out = node.outputs[0];
+    if (node.op->name == "aten.cat.default") place_concat(node);
+    if (!placed_[out] || !keeps_order(node.op->name)) continue;
+    const ValueId in = node.tensor("self");
+    if (!is_placeable(in)) continue;
+    placed_[in] = reshape_view(*placed_[out], graph_.value(in).shape);
+  }
+}
+
+bool Planner::is_placeable(ValueId id) const {
+  return id != kNoValue && graph_.value(id).kind == ValueKind::node && !placed_[id];
+}
+
+void Planner::place_concat(const Node& node) {
+  const ValueId out = node.outputs[0];
+  if (!placed_[out]) {
+    const Value& value = graph_.value(out);
+    placed_[out] = dense_view(add_temp(value.shape, value.dtype), value.shape);
+  }
+  for_each_slice(node, [&](ValueId source, const View& slice) {
+    if (is_placeable(source)) placed_[source] = slice;
+  });
+}
+
+// Calls visit(source, its slice of the concatenation's placement) in source order.
+void Planner::for_each_slice(const Node& node, const std::function<void(ValueId, const View&)>& visit) {
+  const View whole = *placed_[node.outputs[0]];
+  const size_t axis = normalize_axis(constant_int(node, "dim", 0), whole.shape.size());
+  View slice = whole;
+  for (ValueId source : *node.arg("tensors").get<std::vector<ValueId>>()) {
+    slice.shape = graph_.value(source).shape;
+    visit(source, slice);
+    slice.offset = slice.offset + whole.strides[axis] * slice.shape[axis];
+  }
+}
+
+Status Planner::lower_concat(const Node& node) {
+  views_[node.outputs[0]] = *placed_[node.outputs[0]];
+  for_each_slice(node, [&](ValueId source, const View& slice) {
+    const View from = view(source);
+    if (from.buffer == slice.buffer && from.offset == slice.offset && from.strides == slice.strides) return;
+    add_copy(from, slice, graph_.value(source).dtype, "into " + graph_.value(node.outputs[0]).name);
+  });
+  return {};
+}
+
+void Planner::lower_split(const Node& node) {
+  const View whole = view(node.tensor("self"));
+  const size_t axis = normalize_axis(constant_int(node, "dim", 0), whole.shape.size());
+  View part = whole;
+  for (ValueId out : node.outputs) {
+    part.shape = graph_.value(out).shape;
+    views_[out] = part;
+    part.offset = part.offset + whole.strides[axis] * part.shape[axis];
+  }
+}
+
+Status Planner::lower_view(const Node& node) {
+  if (is_split(node.op->name)) return lower_split(node), Status{};
+  const View in = view(node.tensor("self"));
+  const Shape& shape = graph_.value(node.outputs[0]).shape;
+  if (keeps_order(node.op->name)) {
+    auto out = reshape_view(in, shape);
+    if (!out) out = dense_view(copy_to_temp(in, graph_.value(node.outputs[0]).dtype), shape);
+    views_[node.outputs[0]] = *out;
+    return {};
+  }
+  View out = in;
+  out.shape = shape;
+  QCG_CHECK(apply_strided_view(graph_, node, in, out));
+  views_[node.outputs[0]] = out;
+  return {};
+}
+
+}  // namespace qcg

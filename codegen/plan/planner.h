@@ -1,0 +1,108 @@
+// Planner: the walk over a graph's nodes that fills a Plan. One source file per kind of step.
+//
+// Why here: internal to plan*.cpp; everybody else calls plan_kernels (plan.h).
+//
+//   Planner(graph, target).run();
+//
+//   plan.cpp          the walk, problems, lifetimes        plan_names.cpp  names of steps, comments of kernels
+//   plan_views.cpp    values that are another view of the same bytes; concatenations written in place
+//   plan_buffers.cpp  buffers, and arguments and outputs of steps within them
+//   plan_linear.cpp   qcg.linear                  plan_matmul.cpp  products of two activations
+//   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
+//
+// Every value gets a View; steps are appended as nodes need them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/plan/plan.h"
+#include "codegen/plan/view.h"
+
+namespace qcg {
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const Target& target, const SourceGraph& source);
+  Result<Plan> run();
+
+ private:
+  // plan.cpp
+  Status check_symbols() const;
+  void add_signature();
+  Status lower(const Node& node);
+  int intern(const KernelProblem& problem);
+  void set_lifetimes();
+  const std::vector<uint32_t>& uses();
+
+  // plan_names.cpp
+  const std::string& comment_of(const Node& node);
+  std::string write_comment(const Node& node) const;
+  std::string name_of(const Node& node, const std::string& label) const;
+  void list_other_steps();
+
+  // plan_views.cpp
+  void place_outputs();
+  bool is_placeable(ValueId id) const;
+  void place_concat(const Node& node);
+  void for_each_slice(const Node& node, const std::function<void(ValueId, const View&)>& visit);
+  Status lower_concat(const Node& node);
+  Status lower_view(const Node& node);
+  void lower_split(const Node& node);
+
+  // plan_linear.cpp
+  Status lower_linear(const Node& node);
+  Status describe_linear(const Node& node, Problem& problem);
+  static Broadcast classify(const Shape& shape);
+  PlanArg operand_arg(const Node& node, ValueId id, const Operand& operand);
+  std::vector<SegmentTensors> segment_tensors(const Node& node) const;
+
+  // plan_matmul.cpp
+  Status lower_matmul(const Node& node);
+  View as_batches(const View& v, const Shape& lead, DType dtype);
+  View as_matrix(const View& v, DType dtype);
+
+  // plan_loops.cpp
+  Status lower_loop(const Node& node);
+  void add_loop(LoopProblem problem, std::vector<View> views, std::string name, std::vector<std::string> nodes);
+  void add_copy(const View& from, const View& to, DType dtype, const std::string& what);
+  Status lower_quantize_rows(const Node& node);
+  Status lower_reduction(const Node& node);
+
+  // plan_buffers.cpp
+  int add_buffer(PlanBuffer buffer);
+  int add_temp(const Shape& shape, DType dtype);
+  View view(ValueId id);
+  View dense(ValueId id);
+  int copy_to_temp(const View& v, DType dtype);
+  PlanArg scale_arg(ValueId id);
+  PlanArg row_arg(ValueId id);
+  PlanArg row_arg(View v, DType dtype);
+  View output_view(ValueId id, bool (*fits)(const View&));
+  void finish_output(ValueId id, const View& written);
+  void add_row_step(PlanStep step, const std::vector<ValueId>& outputs);
+
+  const Graph& graph_;
+  const SourceGraph& source_;
+  ValueId commented_ = kNoValue;  // the first output of the node that comment_ is of
+  std::string comment_;
+  const Node* current_ = nullptr;  // being lowered: what a copy is made for
+  Plan plan_;
+  std::vector<View> views_;
+  std::vector<std::optional<View>> placed_;
+  std::vector<int> output_buffers_;
+  std::map<std::string, int> problem_index_;
+  std::vector<uint32_t> uses_;
+};
+
+int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise);
+size_t normalize_axis(int64_t axis, size_t rank);
+std::string join_names(const std::vector<std::string>& names);   // "gate_proj+up_proj"
+Dim offset_bytes(const View& v, DType dtype);
+Dim leading(const Shape& shape);                                 // rows: everything but the last axis
+
+}  // namespace qcg

@@ -1,0 +1,15 @@
+// reaches_of: what a step's kernels touch through each argument (runtime/reach.h), as the manifest says it.
+//
+// Why here: kernels know it by their kind; the runtime knows no kinds.
+#pragma once
+
+#include <vector>
+
+#include "codegen/plan/plan.h"
+#include "runtime/reach.h"
+
+namespace qcg {
+
+std::vector<Reach> reaches_of(const Plan& plan, const PlanStep& step);  // one per argument
+
+}  // namespace qcg

@@ -1,0 +1,97 @@
+#include "codegen/plan/view.h"
+
+namespace qcg {
+
+namespace {
+
+std::vector<Dim> dense_strides(const Shape& shape) {
+  std::vector<Dim> strides(shape.size());
+  Dim next = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = next;
+    next = next * shape[i];
+  }
+  return strides;
+}
+
+}  // namespace
+
+View dense_view(int buffer, Shape shape) {
+  View view{buffer, 0, std::move(shape), {}};
+  view.strides = dense_strides(view.shape);
+  return view;
+}
+
+bool is_dense(const View& view) {
+  Dim next = 1;
+  for (size_t i = view.shape.size(); i-- > 0;) {
+    if (view.shape[i].is_constant(1)) continue;
+    if (view.strides[i] != next) return false;
+    next = next * view.shape[i];
+  }
+  return true;
+}
+
+std::vector<View> collapse(std::vector<View> views) {
+  const Shape shape = views[0].shape;
+  std::vector<View> out = views;
+  for (auto& view : out) view.shape.clear(), view.strides.clear();
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis].is_constant(1)) continue;
+    bool merges = !out[0].shape.empty();
+    for (size_t v = 0; v < views.size() && merges; ++v)
+      merges = out[v].strides.back() == views[v].strides[axis] * shape[axis];
+    for (size_t v = 0; v < views.size(); ++v) {
+      if (merges) {
+        out[v].shape.back() = out[v].shape.back() * shape[axis];
+        out[v].strides.back() = views[v].strides[axis];
+      } else {
+        out[v].shape.push_back(shape[axis]);
+        out[v].strides.push_back(views[v].strides[axis]);
+      }
+    }
+  }
+  return out;
+}
+
+std::optional<View> reshape_view(const View& view, const Shape& shape) {
+  const View chunks = collapse({view})[0];
+  View out{view.buffer, view.offset, shape, std::vector<Dim>(shape.size(), Dim(1))};
+  size_t axis = shape.size();
+  for (size_t c = chunks.shape.size(); c-- > 0;) {
+    Dim covered = 1;
+    while (covered != chunks.shape[c]) {
+      if (axis == 0) return std::nullopt;
+      --axis;
+      out.strides[axis] = chunks.strides[c] * covered;
+      covered = covered * shape[axis];
+    }
+  }
+  while (axis > 0)
+    if (!shape[--axis].is_constant(1)) return std::nullopt;
+  return out;
+}
+
+View broadcast_view(const View& view, const Shape& shape) {
+  View out{view.buffer, view.offset, shape, std::vector<Dim>(shape.size(), Dim(0))};
+  const size_t lead = shape.size() - view.shape.size();
+  for (size_t i = 0; i < view.shape.size(); ++i)
+    if (view.shape[i] == shape[lead + i]) out.strides[lead + i] = view.strides[i];
+  return out;
+}
+
+std::optional<Rows> rows_of(const View& view) {
+  if (view.shape.empty()) return std::nullopt;
+  const Dim k = view.shape.back();
+  if (!k.is_constant(1) && !view.strides.back().is_constant(1)) return std::nullopt;
+  View lead = view;
+  lead.shape.pop_back();
+  lead.strides.pop_back();
+  if (lead.shape.empty()) return Rows{1, k};
+  const View merged = collapse({lead})[0];
+  if (merged.shape.empty()) return Rows{1, k};
+  if (merged.shape.size() > 1) return std::nullopt;
+  return Rows{merged.shape[0], merged.strides[0]};
+}
+
+}  // namespace qcg

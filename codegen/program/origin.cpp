@@ -1,0 +1,120 @@
+#include "codegen/program/origin.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cache/store/sha256.h"
+#include "codegen/program/staging.h"
+#include "runtime/memory.h"
+
+namespace qcg {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with("random:")) return path;
+  std::error_code failed;
+  const fs::path absolute = fs::absolute(path, failed);
+  return failed ? path : absolute.lexically_normal().string();
+}
+
+// A path is any bytes, JSON is UTF-8: a path that is not becomes a URI. No absolute path begins like one.
+constexpr std::string_view kUri = "file://";
+
+std::string path_to_text(const std::string& path) {
+  const json plain = path;
+  if (json::parse(plain.dump(-1, ' ', false, json::error_handler_t::replace)) == plain) return path;
+  std::string uri(kUri);
+  for (const unsigned char c : path)
+    if (c <= ' ' || c > '~' || c == '%') uri += fmt::format("%{:02X}", c);
+    else uri += static_cast<char>(c);
+  return uri;
+}
+
+std::string path_from_text(const std::string& text) {
+  if (!text.starts_with(kUri)) return text;
+  std::string path;
+  for (size_t i = kUri.size(); i < text.size(); ++i) {
+    unsigned char byte = static_cast<unsigned char>(text[i]);
+    if (byte == '%' && std::from_chars(&text[i] + 1, &text[std::min(i + 3, text.size())], byte, 16).ptr == &text[i] + 3)
+      i += 2;
+    path += static_cast<char>(byte);
+  }
+  return path;
+}
+
+std::string with_paths(json origin, const CompileOptions& options) {
+  origin["graph"] = path_to_text(absolute_path(options.input));
+  origin["weights"] = json::array();
+  for (const std::string& w : options.weights) origin["weights"].push_back(path_to_text(absolute_path(w)));
+  return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<std::string> origin_json(const CompileOptions& options) {
+  QCG_TRY(digest, sha256_file(options.input));
+  json out = {{"sha256", digest},
+              {"target", options.target},
+              {"passes", options.passes.order},
+              {"disabled", options.passes.disabled},
+              {"keep_apart", options.passes.keep_apart},
+              {"keep_cats", options.passes.keep_cats},
+              {"emulate_precision_casts", options.passes.emulate_precision_casts},
+              {"rounded", options.rounded},
+              {"int4_packing", int4_packing_name(options.int4_packing)}};
+  for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
+  return with_paths(out, options);
+}
+
+std::string moved_origin(const std::string& origin, const CompileOptions& options) {
+  const json before = json::parse(origin, nullptr, false);
+  return before.is_object() ? with_paths(before, options) : origin;
+}
+
+Result<CompileOptions> read_origin(const std::string& program, const std::string& graph,
+                                   const std::vector<std::string>& weights) {
+  const std::string path = program + "/" + kOriginFile;
+  const auto text = read_program_file(path);
+  const json origin = text.ok() ? json::parse(*text, nullptr, false) : json();
+  const char* help = "name the graph with --graph FILE (and --weights)";
+  if (!origin.is_object()) return Error::bad_input(path, "the program does not say what it was compiled from", help);
+  CompileOptions options;
+  std::string digest;
+  try {
+    options.input = path_from_text(origin.at("graph"));
+    digest = origin.at("sha256");
+    for (const json& w : origin.at("weights")) options.weights.push_back(path_from_text(w));
+    options.target = origin.at("target");
+    options.passes.order = origin.value("passes", std::vector<std::string>());  // not in older programs
+    options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();
+    options.passes.keep_apart = origin.at("keep_apart").get<std::set<std::string>>();
+    options.passes.keep_cats = origin.value("keep_cats", std::set<std::string>());  // not in older programs
+    options.passes.emulate_precision_casts = origin.at("emulate_precision_casts");
+    options.rounded = origin.at("rounded");
+    const auto* packing =
+        std::find(std::begin(kInt4Packings), std::end(kInt4Packings), origin.value("int4_packing", "auto"));
+    if (packing != std::end(kInt4Packings)) options.int4_packing = static_cast<Int4Packing>(packing - kInt4Packings);
+    for_each_gate(options.passes.gates,
+                  [&](const char* name, int64_t& value) { value = origin.at("gates").value(name, value); });
+  } catch (const json::exception&) {
+    return Error::bad_input(path, "not as qcodegen writes it", help);
+  }
+  if (!graph.empty()) options.input = graph;
+  if (!weights.empty()) options.weights = weights;
+  auto now = sha256_file(options.input);
+  if (!now.ok())
+    return Error::bad_input(options.input, "the graph this program was compiled from cannot be read", help);
+  if (*now != digest)
+    return Error::bad_input(options.input, "this is not the graph the program was compiled from", help);
+  return options;
+}
+
+}  // namespace qcg

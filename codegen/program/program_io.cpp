@@ -1,0 +1,96 @@
+#include "codegen/program/program_io.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "graph/read/safetensors.h"
+
+namespace qcg {
+
+Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights) {
+  LoadOptions options;
+  options.weights = WeightsMode::huge_pages;
+  options.verify_weights = verify_weights;
+  QCG_TRY(program, Program::load(path, options));
+  QCG_TRY(context, Context::create(program, {.threads = threads}));
+  return LoadedProgram{std::move(program), std::move(context)};
+}
+
+std::vector<Tensor> random_inputs(const Program& program, std::span<const int64_t> symbols, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::normal_distribution<double> normal;
+  std::vector<Tensor> out;
+  for (const auto& input : program.manifest().inputs) {
+    std::vector<int64_t> shape;
+    for (const SizeExpr& dim : input.shape) shape.push_back(dim.evaluate(symbols).value_or(0));
+    const Tensor zeros = Tensor::zeros(input.dtype, shape);
+    std::vector<std::byte> bytes(zeros.bytes().begin(), zeros.bytes().end());
+    const bool is_signed = dtype_info(input.dtype).kind == DTypeKind::signed_int;
+    std::uniform_int_distribution<int64_t> integers(is_signed ? -100 : 0, input.dtype == DType::boolean ? 1 : 100);
+    for (int64_t i = 0; i < zeros.numel(); ++i) {
+      std::byte* p = bytes.data() + static_cast<size_t>(i) * dtype_bytes(input.dtype);
+      if (is_floating(input.dtype)) double_to_element(input.dtype, normal(rng), p);
+      else int_to_element(input.dtype, integers(rng), p);
+    }
+    out.push_back(Tensor::from_bytes(input.dtype, shape, std::move(bytes)));
+  }
+  return out;
+}
+
+Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string& path) {
+  QCG_TRY(file, read_safetensors(path));
+  std::vector<Tensor> inputs;
+  for (const auto& input : program.manifest().inputs) {
+    const auto found = file.tensors.find(input.name);
+    if (found == file.tensors.end())
+      return Error::bad_input(input.name, fmt::format("{} has no tensor of this name", path),
+                              "give the tensors the names of the inputs (`qcodegen inspect PROGRAM` shows them)");
+    inputs.push_back(found->second.contiguous());
+  }
+  return from_tensors(program, std::move(inputs));
+}
+
+Result<ProgramIo> ProgramIo::from_tensors(const Program& program, std::vector<Tensor> inputs) {
+  ProgramIo io;
+  io.program_ = &program;
+  io.inputs_ = std::move(inputs);
+  for (const Tensor& input : io.inputs_)
+    io.input_views_.push_back({const_cast<std::byte*>(input.bytes().data()), input.dtype, input.shape, {}});
+  QCG_TRY(shapes, program.output_shapes(io.input_views_));
+  io.output_shapes_ = std::move(shapes);
+  for (size_t i = 0; i < io.output_shapes_.size(); ++i) {
+    const DType dtype = program.manifest().outputs[i].dtype;
+    const auto bytes = byte_count(io.output_shapes_[i], dtype);
+    if (!bytes)
+      return Error::bad_input(program.manifest().outputs[i].name, "this output is too large", "use fewer rows");
+    io.output_bytes_.emplace_back(static_cast<size_t>(*bytes), std::byte{0xff});
+    io.output_views_.push_back({io.output_bytes_.back().data(), dtype, io.output_shapes_[i], {}});
+  }
+  return io;
+}
+
+std::vector<Tensor> ProgramIo::output_tensors() const {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < output_bytes_.size(); ++i)
+    out.push_back(Tensor::from_bytes(program_->manifest().outputs[i].dtype, output_shapes_[i], output_bytes_[i]));
+  return out;
+}
+
+Status ProgramIo::write_outputs(const std::string& path) const {
+  std::vector<std::pair<std::string, Tensor>> named;
+  const std::vector<Tensor> tensors = output_tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) named.emplace_back(program_->manifest().outputs[i].name, tensors[i]);
+  return write_safetensors(path, named);
+}
+
+nlohmann::json ProgramIo::describe_outputs() const {
+  nlohmann::json out = nlohmann::json::array();
+  for (size_t i = 0; i < output_shapes_.size(); ++i)
+    out.push_back({{"name", program_->manifest().outputs[i].name},
+                   {"dtype", dtype_name(program_->manifest().outputs[i].dtype)},
+                   {"shape", output_shapes_[i]}});
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,54 @@
+// ProgramIo: a program's inputs read from safetensors, its outputs allocated, views of both.
+//
+// Why here: run, check, bench and the verification of a compile feed programs the same way.
+//
+//   auto io = ProgramIo::from_file(*program, "in.safetensors");
+//   context->run(io->inputs(), io->outputs());
+//   io->write_outputs("out.safetensors");
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "graph/ir/tensor.h"
+#include "runtime/program.h"
+
+namespace qcg {
+
+struct LoadedProgram {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Context> context;
+};
+// Weights on huge pages: a process that only runs this program wants the bandwidth, not the sharing.
+// verify_weights: their checksum too, about 1 s per GB; the rest is always checked.
+Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights = false);
+
+// Random tensors for the program's inputs, its symbols at these values (in the manifest's order): normal floats, and integers
+// that any operation takes.
+std::vector<Tensor> random_inputs(const Program& program, std::span<const int64_t> symbols, uint64_t seed);
+
+class ProgramIo {
+ public:
+  // Error BadInput names the missing input, or the dtype or axis that does not fit. Inputs the program lacks are ignored.
+  static Result<ProgramIo> from_file(const Program& program, const std::string& path);
+  // Tensors in input order. Outputs begin as bytes of ones, which a kernel that forgets an element leaves behind.
+  static Result<ProgramIo> from_tensors(const Program& program, std::vector<Tensor> inputs);
+
+  std::span<const TensorView> inputs() const { return input_views_; }
+  std::span<const TensorView> outputs() const { return output_views_; }
+  const std::vector<Tensor>& input_tensors() const { return inputs_; }
+  std::vector<Tensor> output_tensors() const;  // copies
+  Status write_outputs(const std::string& path) const;
+  nlohmann::json describe_outputs() const;  // [{name, dtype, shape}]
+
+ private:
+  const Program* program_ = nullptr;
+  std::vector<Tensor> inputs_;
+  std::vector<TensorView> input_views_, output_views_;
+  std::vector<std::vector<int64_t>> output_shapes_;
+  std::vector<std::vector<std::byte>> output_bytes_;
+};
+
+}  // namespace qcg

@@ -1,0 +1,443 @@
+#include "codegen/program/program_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "cache/store/sha256.h"
+#include "codegen/program/origin.h"
+#include "codegen/plan/reach.h"
+#include "codegen/program/staging.h"
+#include "runtime/abi.h"
+#include "runtime/memory.h"
+#include "runtime/piece_digests.h"
+#include "runtime/program_directory.h"
+
+namespace qcg {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t kSectionAlign = 4096;
+
+int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
+
+struct LinkedKernel {
+  int64_t m_max;
+  std::string module;  // path in the program
+  std::string symbol;
+  CudaLaunch launch;  // threads is 0 on the CPU
+  std::string library;  // a vendor's, which the module calls
+};
+
+// What the vendor's kernel of a step reads and is told.
+struct LinkedVendor {
+  int64_t offset = 0, bytes = 0;
+  std::vector<int64_t> params;
+};
+
+// A size as the manifest writes it: an integer, or terms [coefficient, symbol…].
+json size_json(const Dim& dim, const std::vector<Symbol>& symbols) {
+  if (dim.is_constant()) return dim.constant();
+  json terms = json::array();
+  for (const auto& [monomial, coefficient] : dim.terms()) {
+    json term = json::array({coefficient});
+    for (const std::string& name : monomial)
+      for (size_t i = 0; i < symbols.size(); ++i)
+        if (symbols[i].name == name) term.push_back(i);
+    terms.push_back(std::move(term));
+  }
+  return terms;
+}
+
+json tensor_json(const std::string& name, const ValueType& type, const std::vector<Symbol>& symbols) {
+  json shape = json::array();
+  for (const Dim& dim : type.shape) shape.push_back(size_json(dim, symbols));
+  return {{"name", name}, {"dtype", dtype_name(type.dtype)}, {"shape", std::move(shape)}};
+}
+
+Status io_error(const std::string& path, const char* what) {
+  return Error::io(path, fmt::format("{}: {}", what, std::strerror(errno)),
+                   "free some space or write elsewhere with -o");
+}
+
+Status write_file(const std::string& path, std::string_view bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return io_error(path, "cannot create");
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ::close(fd), io_error(path, "cannot write");
+    done += static_cast<size_t>(n);
+  }
+  const bool synced = ::fsync(fd) == 0;
+  ::close(fd);
+  return synced ? Status() : io_error(path, "cannot sync");
+}
+
+Status add_file(const std::string& staging, const std::string& name, const std::string& bytes, json& manifest) {
+  manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_hex(bytes)}};
+  return write_file(staging + "/" + name, bytes);
+}
+
+std::string manifest_text(const json& manifest) { return manifest.dump(1) + "\n"; }
+
+Status write_manifest(const std::string& staging, const std::string& text) {
+  QCG_CHECK(write_file(staging + "/manifest.json", text));
+  return write_file(staging + "/manifest.sha256", sha256_hex(text) + "\n");
+}
+
+}  // namespace
+
+struct ProgramWriter::State {
+  State(std::string where, StagingDir dir) : path(std::move(where)), directory(std::move(dir)) {}
+
+  std::string path;
+  StagingDir directory;
+  const std::string& staging = directory.path();
+  int weights_fd = -1;
+  std::byte* weights = nullptr;
+  size_t weights_bytes = 0;
+  std::vector<int64_t> offsets;          // per plan.constants
+  std::map<int, std::vector<LinkedKernel>> kernels;  // by problem
+  std::map<size_t, LinkedVendor> vendors;      // by plan.constants; their buffers come after the plan's, in this order
+  std::map<std::string, std::string> modules;  // path -> bytes
+  std::map<std::string, std::string> sources;
+
+  // Makes weights.bin longer. posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
+  Status grow_weights(size_t bytes) {
+    const int full = ::posix_fallocate(weights_fd, 0, static_cast<off_t>(bytes));
+    if (full != 0) errno = full;
+    void* map = full != 0 ? MAP_FAILED
+                : weights ? ::mremap(weights, weights_bytes, bytes, MREMAP_MAYMOVE)
+                          : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, weights_fd, 0);
+    if (map == MAP_FAILED) return io_error(staging + "/weights.bin", "cannot reserve");
+    weights = static_cast<std::byte*>(map);
+    weights_bytes = bytes;
+    return {};
+  }
+
+  // Writes at their end which content they have, and returns what the manifest says of weights.bin.
+  Result<json> end_weights() {
+    const size_t end = weights_bytes;
+    Sha256 hash;
+    hash.update({reinterpret_cast<const char*>(weights), end});
+    const std::string content = hash.so_far(), mark = weights_mark(content);
+    QCG_CHECK(grow_weights(end + mark.size()));
+    std::memcpy(weights + end, mark.data(), mark.size());
+    hash.update(mark);
+    if (::msync(weights, weights_bytes, MS_SYNC) != 0) return io_error(staging + "/weights.bin", "cannot write").error();
+    json out = {{"bytes", weights_bytes}, {"sha256", hash.finish()}, {"content", content}};
+    if (static_cast<int64_t>(weights_bytes) > kDigestPiece) out["pieces"] = piece_digests({weights, weights_bytes});
+    return out;
+  }
+
+  ~State() {
+    if (weights) ::munmap(weights, weights_bytes);
+    if (weights_fd >= 0) ::close(weights_fd);
+  }
+};
+
+ProgramWriter::ProgramWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ProgramWriter::ProgramWriter(ProgramWriter&&) noexcept = default;
+ProgramWriter::~ProgramWriter() = default;
+
+Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan& plan) {
+  QCG_TRY(staging, StagingDir::create(path));
+  auto state = std::make_unique<State>(path, std::move(staging));
+  int64_t end = 0;
+  for (const PlanConstant& constant : plan.constants) {
+    state->offsets.push_back(end);
+    end += align_section(constant.bytes);
+  }
+  const std::string file = state->staging + "/weights.bin";
+  state->weights_fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (state->weights_fd < 0) return io_error(file, "cannot create").error();
+  QCG_CHECK(state->grow_weights(static_cast<size_t>(std::max<int64_t>(end, kSectionAlign))));
+  return ProgramWriter(std::move(state));
+}
+
+Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
+  std::atomic<size_t> next{0};
+  std::vector<Status> results(plan.constants.size());
+  auto work = [&] {
+    for (size_t i; (i = next++) < plan.constants.size();) {
+      const PlanConstant& constant = plan.constants[i];
+      const std::span<std::byte> out{state_->weights + state_->offsets[i], static_cast<size_t>(constant.bytes)};
+      if (constant.problem >= 0) {
+        results[i] = pack_weights(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
+                                  constant.segments, out);
+      } else if (!constant.plain.bound()) {
+        results[i] = Error::bad_input("weights", "a constant of the graph has no data",
+                                      "pass --weights FILE or --weights random:1");
+      } else if (!out.empty()) {
+        const Tensor dense = constant.plain.contiguous();
+        std::memcpy(out.data(), dense.bytes().data(), out.size());
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  for (Status& status : results) QCG_CHECK(std::move(status));
+  return {};
+}
+
+std::span<const std::byte> ProgramWriter::packed(const Plan& plan, size_t constant) const {
+  return {state_->weights + state_->offsets[constant], static_cast<size_t>(plan.constants[constant].bytes)};
+}
+
+void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel) {
+  const bool is_vendor = kernel.vendor.has_value();
+  const std::string stem = fmt::format("{}_{}", is_vendor ? "onednn" : kernel.source.name, kernel.key.substr(0, 8));
+  const std::string module = "kernels/" + stem + std::string(kernel.source.module_suffix());
+  state_->modules[module] = kernel.bytes;
+  if (!is_vendor)
+    state_->sources["sources/" + stem + std::string(kernel.source.source_suffix())] = kernel.source.source;
+  state_->kernels[problem].push_back(
+      {m_max, module, kernel.source.symbol, kernel.source.launch, is_vendor ? kExternLibrary : ""});
+}
+
+Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads) {
+  for (size_t c = 0; c < plan.constants.size(); ++c) {
+    if (plan.constants[c].problem != problem) continue;
+    const int64_t at = static_cast<int64_t>(state_->weights_bytes), bytes = kernel.weights_bytes();
+    QCG_CHECK(state_->grow_weights(static_cast<size_t>(at + align_section(bytes))));
+    kernel.write_weights(std::get<Problem>(plan.problems[static_cast<size_t>(problem)]), plan.constants[c].segments,
+                         threads, {state_->weights + at, static_cast<size_t>(bytes)});
+    state_->vendors[c] = {at, bytes, kernel.task.params_after_m()};
+  }
+  return {};
+}
+
+namespace {
+
+json buffer_json(const Plan& plan, const PlanBuffer& buffer, int64_t weights_offset) {
+  switch (buffer.kind) {
+    case BufferKind::input: return {{"kind", "input"}, {"index", buffer.index}};
+    case BufferKind::output: return {{"kind", "output"}, {"index", buffer.index}};
+    case BufferKind::weights:
+      return {{"kind", "weights"}, {"offset", weights_offset}, {"bytes", buffer.bytes.constant()}};
+    case BufferKind::temp: break;
+  }
+  const bool used = buffer.first >= 0;
+  return {{"kind", "temp"},
+          {"bytes", used ? size_json(buffer.bytes, plan.symbols) : json(0)},
+          {"first", used ? buffer.first : 0},
+          {"last", used ? buffer.last : 0}};
+}
+
+json kernel_json(const LinkedKernel& kernel) {
+  json out = {{"m_max", kernel.m_max}, {"module", kernel.module}, {"symbol", kernel.symbol}};
+  if (!kernel.library.empty()) out["library"] = kernel.library;
+  const CudaLaunch& l = kernel.launch;
+  if (l.threads > 0)
+    out["launch"] = {
+        {"threads", l.threads}, {"rows", l.rows}, {"column_tiles", l.column_tiles}, {"shared_bytes", l.shared_bytes}};
+  return out;
+}
+
+json reach_json(const Reach& reach) {
+  auto number = [](const Reach::Number& n) -> json {
+    if (n.kind == Reach::Number::constant) return n.value;
+    return n.kind == Reach::Number::stride ? "s" : fmt::format("p{}", n.value);
+  };
+  json axes = json::array();
+  for (const Reach::Axis& axis : reach.axes) {
+    json& to = axes.emplace_back(json::array({number(axis.extent)}));
+    if (axis.stride) to.push_back(number(*axis.stride));
+  }
+  json out = {{"item", reach.item}, {"axes", std::move(axes)}};
+  if (reach.writes) out["writes"] = true;
+  return out;
+}
+
+// The buffer and the numbers come after what all kernels of the step read.
+void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map<size_t, LinkedVendor>& vendors,
+                          json& out) {
+  size_t buffer = plan.buffers.size();
+  for (const auto& [constant, vendor] : vendors) {
+    const bool reads =
+        std::any_of(step.args.begin(), step.args.end(),
+                    [&, at = plan.constants[constant].buffer](const PlanArg& arg) { return arg.buffer == at; });
+    if (reads && plan.constants[constant].problem == step.problem) {
+      Reach all;
+      all.axes.push_back({{Reach::Number::constant, vendor.bytes}, std::nullopt});
+      out["args"].push_back({{"buffer", buffer}, {"offset", 0}, {"stride", 0}, {"reach", reach_json(all)}});
+      for (int64_t param : vendor.params) out["params"].push_back(param);
+    }
+    ++buffer;
+  }
+}
+
+json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedKernel>& kernels) {
+  json out = {{"name", step.name}, {"kernels", json::array()}, {"args", json::array()}, {"params", json::array()}};
+  for (const LinkedKernel& kernel : kernels) out["kernels"].push_back(kernel_json(kernel));
+  const std::vector<Reach> reaches = reaches_of(plan, step);
+  for (size_t i = 0; i < step.args.size(); ++i) {
+    const PlanArg& arg = step.args[i];
+    out["args"].push_back({{"buffer", arg.buffer},
+                           {"offset", size_json(arg.offset_bytes, plan.symbols)},
+                           {"stride", arg.stride ? size_json(*arg.stride, plan.symbols) : json(nullptr)},
+                           {"reach", reach_json(reaches[i])}});
+  }
+  for (const Dim& dim : step.params) out["params"].push_back(size_json(dim, plan.symbols));
+  return out;
+}
+
+// Shapes contain symbol names from the input: nothing that could end a comment may pass.
+std::string comment_safe(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("[], *+-_", c)) c = '?';
+  return text;
+}
+
+std::string c_identifier(std::string_view text) {
+  std::string out;
+  for (char c : text) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "p_" + out : out;
+}
+
+std::string upper_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Different names of a graph may be one name in C: "a.b" and "a_b".
+std::vector<std::string> unique_identifiers(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  std::set<std::string> taken;
+  for (const std::string& name : names) taken.insert(c_identifier(name));
+  std::map<std::string, int> used;  // the last number given to a name
+  for (const std::string& name : names) {
+    const std::string plain = c_identifier(name);
+    const auto [it, fresh] = used.try_emplace(plain, 0);
+    std::string unique = plain;
+    while (!fresh && !taken.insert(unique).second) unique = fmt::format("{}_{}", plain, ++it->second);
+    out.push_back(std::move(unique));
+  }
+  return out;
+}
+
+}  // namespace
+
+Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
+  State& s = *state_;
+  json manifest = {{"format", "qcodegen-program"},
+                   {"version", 1},
+                   {"generator", kGeneratorVersion},
+                   {"kernel_abi", QCG_KERNEL_ABI},
+                   {"target", plan.target.str()},
+                   {"isa", isa_info(plan.target.isa).name}};
+  for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) manifest[list] = json::array();
+  for (const Symbol& symbol : plan.symbols)
+    manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
+  for (size_t i = 0; i < plan.input_names.size(); ++i)
+    manifest["inputs"].push_back(tensor_json(plan.input_names[i], plan.input_types[i], plan.symbols));
+  for (size_t i = 0; i < plan.output_names.size(); ++i)
+    manifest["outputs"].push_back(tensor_json(plan.output_names[i], plan.output_types[i], plan.symbols));
+  std::vector<int64_t> weight_offsets(plan.buffers.size(), 0);
+  for (size_t c = 0; c < plan.constants.size(); ++c) weight_offsets[plan.constants[c].buffer] = s.offsets[c];
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    manifest["buffers"].push_back(buffer_json(plan, plan.buffers[b], weight_offsets[b]));
+  for (const auto& [constant, vendor] : s.vendors)
+    manifest["buffers"].push_back({{"kind", "weights"}, {"offset", vendor.offset}, {"bytes", vendor.bytes}});
+  for (const PlanStep& step : plan.steps) {
+    json& out = manifest["steps"].emplace_back(step_json(plan, step, s.kernels[step.problem]));
+    add_vendor_arguments(plan, step, s.vendors, out);
+  }
+
+  std::map<std::string, std::string> files = s.modules;
+  files.insert(s.sources.begin(), s.sources.end());
+  const std::string program_name = program_name_of(s.path);
+  files[program_name + ".h"] = render_program_header(plan, program_name);
+  for (const auto& [name, bytes] : files) QCG_CHECK(add_file(s.staging, name, bytes, manifest));
+  QCG_CHECK(write_record(s.staging, kTuneLogFile, records.tune_log));
+  QCG_CHECK(write_record(s.staging, kOriginFile, records.origin));
+  QCG_TRY(described, s.end_weights());
+  manifest["files"]["weights.bin"] = std::move(described);
+  return write_manifest(s.staging, manifest_text(manifest));
+}
+
+Status write_record(const std::string& staging, std::string_view name, const std::string& bytes) {
+  return write_file(fmt::format("{}/{}", staging, name), bytes);
+}
+
+Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
+                    const std::string& bytes) {
+  QCG_TRY(text, read_program_file(staging + "/manifest.json"));
+  json manifest = json::parse(text, nullptr, false);
+  if (!manifest.is_object()) return Error::bad_input(staging, "its manifest is damaged", "compile again");
+  std::error_code ignored;
+  fs::remove(staging + "/" + old, ignored);
+  manifest["files"].erase(old);
+  QCG_CHECK(add_file(staging, name, bytes, manifest));
+  return write_manifest(staging, manifest_text(manifest));
+}
+
+const std::string& ProgramWriter::directory() const { return state_->staging; }
+
+int64_t bytes_of_program(const std::string& path) {
+  int64_t bytes = 0;
+  std::error_code failed;
+  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
+    if (at->is_regular_file(failed)) bytes += static_cast<int64_t>(at->file_size(failed));
+  return bytes;
+}
+
+Status ProgramWriter::publish() { return state_->directory.publish(); }
+
+std::string program_name_of(const std::string& path) { return c_identifier(fs::path(path).stem().string()); }
+
+std::string render_program_header(const Plan& plan, const std::string& program_name) {
+  std::string out =
+      fmt::format("/* {}: inputs and outputs of this program, for use with qcodegen.h. Generated. */\n", program_name);
+  const std::string guard = upper_case(program_name);
+  out += fmt::format("#ifndef {0}_QCG_H\n#define {0}_QCG_H\n\n", guard);
+  auto list = [&](const char* kind, const std::vector<std::string>& names, const std::vector<ValueType>& types) {
+    out += fmt::format("#define {}_{}S {}\n", guard, kind, names.size());
+    const std::vector<std::string> identifiers = unique_identifiers(names);
+    for (size_t i = 0; i < names.size(); ++i)
+      out += fmt::format("#define {}_{}_{} {} /* {} {} */\n", guard, kind, identifiers[i], i,
+                         dtype_name(types[i].dtype), comment_safe(to_string(types[i].shape)));
+  };
+  list("INPUT", plan.input_names, plan.input_types);
+  list("OUTPUT", plan.output_names, plan.output_types);
+  return out + "\n#endif\n";
+}
+
+std::string rename_program_header(const std::string& header, const std::string& from, const std::string& to) {
+  std::string out;
+  for (size_t at = 0; at < header.size();) {
+    const size_t end = std::min(header.find('\n', at), header.size() - 1) + 1;
+    std::string line = header.substr(at, end - at);
+    for (const auto& [before, after] :
+         {std::pair("/* " + from, "/* " + to), std::pair("#ifndef " + upper_case(from), "#ifndef " + upper_case(to)),
+          std::pair("#define " + upper_case(from), "#define " + upper_case(to))})
+      if (line.starts_with(before)) {
+        line.replace(0, before.size(), after);
+        break;
+      }
+    out += line;
+    at = end;
+  }
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,153 @@
+#include "codegen/trial/trial.h"
+
+#include <fmt/format.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/cancel.h"
+#include "graph/read/mapped_file.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr uint32_t kMaxMessage = 16u << 20;
+constexpr int64_t kPoll_ms = 100;  // how long a cancellation may go unseen
+
+bool write_all(int fd, const void* data, size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd, p, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    p += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+[[noreturn]] void run_child(int fd, volatile int64_t* current, pid_t parent,
+                            const std::function<void(ChildReport&)>& work) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  for (int sig : {SIGSEGV, SIGILL, SIGFPE, SIGABRT}) ::signal(sig, SIG_DFL);
+  if (!are_mapped_files_guarded()) ::signal(SIGBUS, SIG_DFL);
+  // Who ends us may signal our children too; one that died of it would look like a crash of what it tried.
+  for (int sig : {SIGTERM, SIGINT, SIGHUP}) ::signal(sig, SIG_IGN);
+  ChildReport report(fd, current);
+  work(report);
+  ::_exit(0);  // no destructors, no atexit: they belong to the parent
+}
+
+// Takes whole messages off the front of `buffer`.
+void take_messages(std::string& buffer, std::vector<std::string>& out) {
+  size_t at = 0;
+  while (buffer.size() - at >= sizeof(uint32_t)) {
+    uint32_t size;
+    std::memcpy(&size, buffer.data() + at, sizeof size);
+    if (size > kMaxMessage || buffer.size() - at - sizeof size < size) break;
+    if (size > 0) out.emplace_back(buffer.substr(at + sizeof size, size));
+    at += sizeof size + size;
+  }
+  buffer.erase(0, at);
+}
+
+// Reads until the child closes the pipe; false when nothing came for `timeout_s`, or once `cancel` is set.
+bool read_messages(int fd, double timeout_s, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
+  using Clock = std::chrono::steady_clock;
+  const auto patience = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
+  auto deadline = Clock::now() + patience;
+  std::string buffer;
+  char chunk[65536];
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (is_cancelled(cancel)) return false;
+    pollfd poll_fd{fd, POLLIN, 0};
+    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, kPoll_ms)));
+    if (ready <= 0 && left <= 0) return false;  // what is there in time counts, also where nobody looked in time
+    if (ready <= 0) continue;
+    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    deadline = Clock::now() + patience;
+    buffer.append(chunk, static_cast<size_t>(n));
+    take_messages(buffer, out);
+  }
+}
+
+std::string describe_end(int status) {
+  if (WIFEXITED(status))
+    return WEXITSTATUS(status) == 0 ? "" : fmt::format("exited with status {}", WEXITSTATUS(status));
+  const int sig = WTERMSIG(status);
+  const char* name = ::sigabbrev_np(sig);
+  return fmt::format("SIG{} ({})", name ? name : "?", ::strsignal(sig));
+}
+
+}  // namespace
+
+void ChildReport::send(const std::string& message) {
+  const uint32_t size = static_cast<uint32_t>(message.size());
+  if (!write_all(fd_, &size, sizeof size) || !write_all(fd_, message.data(), message.size())) ::_exit(1);
+}
+
+Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
+                                 const std::atomic<bool>* cancel) {
+  if (is_cancelled(cancel)) return Error::interrupted();
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0)
+    return Error::io("trial", fmt::format("no pipe: {}", std::strerror(errno)),
+                     "close some files or raise `ulimit -n`");
+  void* page = ::mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) {
+    ::close(fds[0]), ::close(fds[1]);
+    return Error::io("trial", "no shared memory", "free some memory");
+  }
+  auto* current = static_cast<volatile int64_t*>(page);
+  *current = -1;
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(fds[0]);
+    run_child(fds[1], current, parent, work);
+  }
+  ::close(fds[1]);
+  ChildResult result;
+  if (child > 0) {
+    ::setpgid(child, child);  // also here, so that the kill below finds the group
+    const bool ended = read_messages(fds[0], timeout_s, cancel, result.messages);
+    if (!ended) ::kill(child, SIGKILL);
+    siginfo_t end{};
+    while (::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    ::kill(-child, SIGKILL);  // what it started; until it is reaped, no other group has its number
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    result.failure = ended ? describe_end(status) : fmt::format("no answer in {:.3g} s", timeout_s);
+    result.current = *current;
+  }
+  ::close(fds[0]);
+  ::munmap(page, sizeof(int64_t));
+  if (child < 0)
+    return Error::io("trial", fmt::format("no process: {}", std::strerror(errno)),
+                     "raise `ulimit -u` or free some memory");
+  // Whatever it said: it was killed before it was done.
+  if (is_cancelled(cancel)) return Error::interrupted();
+  return result;
+}
+
+}  // namespace qcg

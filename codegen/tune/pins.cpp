@@ -1,0 +1,36 @@
+#include "codegen/tune/pins.h"
+
+namespace qcg {
+
+Result<Pins> Pins::read(const std::string& path) {
+  Pins pins;
+  if (path.empty()) return pins;
+  QCG_TRY(records, read_tune_log(path));
+  for (TuneRecord& record : records)
+    if (record.status == TrialStatus::won) pins.won_[record.problem].push_back(record);
+    else if (record.status == TrialStatus::separate) pins.separate_.push_back(std::move(record));
+  if (pins.won_.empty())
+    return Error::bad_input(path, "there is no winner in this log to pin",
+                            "name the log of a compile with --tune=fast or --tune=full");
+  pins.log_ = path;
+  return pins;
+}
+
+const TuneRecord* Pins::find(const std::string& signature, const Bucket& bucket) const {
+  if (const auto records = won_.find(signature); records != won_.end())
+    for (const TuneRecord& record : records->second)
+      if (record.m_min == bucket.m_min && record.m_max == bucket.m_max) return &record;
+  return nullptr;
+}
+
+std::optional<MergeTiming> Pins::find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const {
+  for (const TuneRecord& r : separate_)
+    if (r.problem == signature && r.m_min == bucket.m_min && r.m_max == bucket.m_max && r.merged_s > 0 &&
+        r.candidate == fusion_info(fusion).apart_way) {
+      const Timing merged{r.merged_s, r.merged_s, r.merged_s, r.samples, r.disturbed};
+      return MergeTiming{merged, timing_of(r)};
+    }
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,341 @@
+#include "graph/ir/expr.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "graph/ir/tensor.h"
+
+namespace qcg {
+namespace {
+
+constexpr int kMaxDepth = 200;
+constexpr int kMaxIndex = 4096;
+
+const ExprFunction* find_function(std::string_view name) {
+  for (const auto& f : kExprFunctions)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+// expr := accN | inN | number | cast_DTYPE '(' expr ')' | function '(' expr (',' expr)* ')'
+class ExprParser {
+ public:
+  explicit ExprParser(std::string_view text) : text_(text) {}
+
+  Result<Expr> parse() {
+    QCG_TRY(expr, parse_expr(0));
+    skip_space();
+    if (at_ != text_.size()) return fail("expected the end of the expression");
+    return expr;
+  }
+
+ private:
+  Result<Expr> parse_expr(int depth) {
+    if (depth > kMaxDepth) return fail("the expression is nested too deeply");
+    skip_space();
+    std::string_view word = take_word();
+    if (word.empty()) return fail("expected an expression");
+    if (at_ < text_.size() && text_[at_] == '(') return parse_call(word, depth);
+    if (auto leaf = parse_leaf(word)) return *leaf;
+    double value;
+    auto [end, ec] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (ec != std::errc() || end != word.data() + word.size())
+      return fail(fmt::format("'{}' is not a number, accN, inN or a function", word.substr(0, 40)));
+    return Expr::number(value);
+  }
+
+  Result<Expr> parse_call(std::string_view word, int depth) {
+    std::vector<Expr> args;
+    do {
+      ++at_;  // ( or ,
+      QCG_TRY(arg, parse_expr(depth + 1));
+      args.push_back(std::move(arg));
+      skip_space();
+    } while (at_ < text_.size() && text_[at_] == ',');
+    if (at_ >= text_.size() || text_[at_] != ')') return fail("expected , or )");
+    ++at_;
+    if (word.starts_with("cast_")) {
+      auto dtype = dtype_from_name(word.substr(5));
+      if (!dtype || args.size() != 1) return fail("expected cast_DTYPE with one argument");
+      return Expr::cast(*dtype, std::move(args[0]));
+    }
+    const ExprFunction* f = find_function(word);
+    if (!f) return fail(fmt::format("unknown function '{}'", word.substr(0, 40)));
+    if (f->arity != static_cast<int>(args.size()))
+      return fail(fmt::format("{} takes {} arguments, not {}", f->name, f->arity, args.size()));
+    return Expr::call(f->name, std::move(args));
+  }
+
+  static std::optional<Expr> parse_leaf(std::string_view word) {
+    for (std::string_view prefix : {"acc", "in"}) {
+      if (!word.starts_with(prefix)) continue;
+      std::string_view digits = word.substr(prefix.size());
+      int index = -1;
+      auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+      if (ec != std::errc() || end != digits.data() + digits.size() || index < 0 || index > kMaxIndex) continue;
+      return prefix == "acc" ? Expr::acc(index) : Expr::in(index);
+    }
+    return std::nullopt;
+  }
+
+  std::string_view take_word() {
+    size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+                                  text_[at_] == '.' || text_[at_] == '-' || text_[at_] == '+'))
+      ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  Error fail(std::string message) const {
+    return Error::bad_input(fmt::format("expression '{}', column {}", text_.substr(0, 80), at_ + 1), std::move(message),
+                            "write calls of the functions in graph/ir/expr.h over accN, inN and numbers");
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// max and min pass NaN on, as torch does; fmax and fmin would hide it.
+double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+
+double gelu_tanh(double x) {
+  const double k = std::sqrt(2.0 / M_PI);
+  return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
+}
+
+using Unary = double (*)(double);
+using Binary = double (*)(double, double);
+struct Implementation {
+  std::string_view name;
+  Unary unary;
+  Binary binary = nullptr;
+};
+constexpr Implementation kImplementations[] = {
+    {"add", nullptr, [](double a, double b) { return a + b; }},
+    {"sub", nullptr, [](double a, double b) { return a - b; }},
+    {"mul", nullptr, [](double a, double b) { return a * b; }},
+    {"div", nullptr, [](double a, double b) { return a / b; }},
+    {"max", nullptr, max_nan},
+    {"min", nullptr, min_nan},
+    {"pow", nullptr, [](double a, double b) { return std::pow(a, b); }},
+    {"neg", [](double x) { return -x; }},
+    {"abs", [](double x) { return std::abs(x); }},
+    {"reciprocal", [](double x) { return 1 / x; }},
+    {"relu", [](double x) { return max_nan(x, 0); }},
+    {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
+    {"gelu", [](double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); }},  // erfc: 1 + erf cancels for negative x
+    {"gelu_tanh", gelu_tanh},
+    {"tanh", [](double x) { return std::tanh(x); }},
+    {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"exp", [](double x) { return std::exp(x); }},
+    {"log", [](double x) { return std::log(x); }},
+    {"sqrt", [](double x) { return std::sqrt(x); }},
+    {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
+    {"round_even", [](double x) { return std::nearbyint(x); }},
+    {"floor", [](double x) { return std::floor(x); }},
+    {"clamp", nullptr},
+    {"sin", [](double x) { return std::sin(x); }},
+    {"cos", [](double x) { return std::cos(x); }},
+    {"erf", [](double x) { return std::erf(x); }},
+    {"gt", nullptr, [](double a, double b) { return a > b ? 1.0 : 0.0; }},
+    {"where", nullptr},
+    {"ge", nullptr, [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
+    {"log1p", [](double x) { return std::log1p(x); }},
+    {"expm1", [](double x) { return std::expm1(x); }},
+};
+
+// Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
+constexpr bool tables_agree() {
+  if (std::size(kImplementations) != std::size(kExprFunctions)) return false;
+  for (size_t i = 0; i < std::size(kExprFunctions); ++i) {
+    int arity = kImplementations[i].unary ? 1 : kImplementations[i].binary ? 2 : 3;
+    if (kImplementations[i].name != kExprFunctions[i].name || arity != kExprFunctions[i].arity) return false;
+  }
+  return true;
+}
+static_assert(tables_agree(), "kImplementations must follow kExprFunctions");
+
+const Implementation& implementation_of(std::string_view function) {
+  size_t i = 0;
+  while (kImplementations[i].name != function) ++i;  // calls name a row of the table
+  return kImplementations[i];
+}
+
+}  // namespace
+
+Expr Expr::acc(int index) {
+  Expr e;
+  e.kind = ExprKind::acc;
+  e.index = index;
+  return e;
+}
+
+Expr Expr::in(int index) {
+  Expr e;
+  e.kind = ExprKind::in;
+  e.index = index;
+  return e;
+}
+
+Expr Expr::number(double value) {
+  Expr e;
+  e.value = value;
+  return e;
+}
+
+Expr Expr::cast(DType dtype, Expr x) {
+  Expr e;
+  e.kind = ExprKind::cast;
+  e.dtype = dtype;
+  e.args.push_back(std::move(x));
+  return e;
+}
+
+Expr Expr::call(std::string_view function, std::vector<Expr> args) {
+  Expr e;
+  e.kind = ExprKind::call;
+  e.function = find_function(function)->name;  // the table's own characters: they outlive the caller's
+  e.args = std::move(args);
+  return e;
+}
+
+std::string Expr::str() const {
+  std::string s;
+  switch (kind) {
+    case ExprKind::acc: return fmt::format("acc{}", index);
+    case ExprKind::in: return fmt::format("in{}", index);
+    case ExprKind::number: return fmt::format("{}", value);
+    case ExprKind::cast: s = fmt::format("cast_{}(", dtype_name(dtype)); break;
+    case ExprKind::call: s = fmt::format("{}(", function); break;
+  }
+  for (size_t i = 0; i < args.size(); ++i) s += (i ? ", " : "") + args[i].str();
+  return s + ")";
+}
+
+Result<Expr> Expr::parse(std::string_view text) { return ExprParser(text).parse(); }
+
+double Expr::apply(std::span<const double> args) const {
+  if (kind == ExprKind::cast) return round_to_dtype(dtype, args[0]);
+  const Implementation& f = implementation_of(function);
+  if (f.unary) return f.unary(args[0]);
+  if (f.binary) return f.binary(args[0], args[1]);
+  if (function == "where") return args[0] != 0 ? args[1] : args[2];
+  return min_nan(max_nan(args[0], args[1]), args[2]);  // clamp
+}
+
+double Expr::evaluate(std::span<const double> accs, std::span<const double> ins) const {
+  if (kind == ExprKind::acc) return accs[index];
+  if (kind == ExprKind::in) return ins[index];
+  if (kind == ExprKind::number) return value;
+  std::array<double, 3> values{};
+  for (size_t i = 0; i < args.size(); ++i) values[i] = args[i].evaluate(accs, ins);
+  return apply(values);
+}
+
+namespace {
+
+using Wrapping = uint64_t (*)(uint64_t, uint64_t);
+struct IntegerFunction {
+  std::string_view name;
+  Wrapping apply;
+};
+int64_t as_signed(uint64_t v) { return static_cast<int64_t>(v); }
+constexpr IntegerFunction kIntegerFunctions[] = {
+    {"add", [](uint64_t a, uint64_t b) { return a + b; }},
+    {"sub", [](uint64_t a, uint64_t b) { return a - b; }},
+    {"mul", [](uint64_t a, uint64_t b) { return a * b; }},
+    {"max", [](uint64_t a, uint64_t b) { return as_signed(a) > as_signed(b) ? a : b; }},
+    {"min", [](uint64_t a, uint64_t b) { return as_signed(a) < as_signed(b) ? a : b; }},
+    {"gt", [](uint64_t a, uint64_t b) { return uint64_t{as_signed(a) > as_signed(b)}; }},
+    {"ge", [](uint64_t a, uint64_t b) { return uint64_t{as_signed(a) >= as_signed(b)}; }},
+    {"neg", [](uint64_t a, uint64_t) { return 0 - a; }},
+    {"abs", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 - a : a; }},
+    {"relu", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 : a; }},
+    {"round_even", [](uint64_t a, uint64_t) { return a; }},
+    {"floor", [](uint64_t a, uint64_t) { return a; }},
+    {"clamp", nullptr},
+    {"where", nullptr},
+};
+
+const IntegerFunction* find_integer_function(std::string_view name) {
+  for (const auto& f : kIntegerFunctions)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+}  // namespace
+
+bool Expr::is_integer() const {
+  if (kind == ExprKind::acc) return false;
+  if (kind == ExprKind::number && (value != std::trunc(value) || std::abs(value) > 0x1p53)) return false;
+  if (kind == ExprKind::cast && (is_floating(dtype) || dtype == DType::u64)) return false;
+  if (kind == ExprKind::call && !find_integer_function(function)) return false;
+  return std::all_of(args.begin(), args.end(), [](const Expr& arg) { return arg.is_integer(); });
+}
+
+int64_t Expr::evaluate_integers(std::span<const int64_t> ins) const {
+  if (kind == ExprKind::in) return ins[index];
+  if (kind == ExprKind::number) return static_cast<int64_t>(value);
+  const int64_t a = args[0].evaluate_integers(ins), b = args.size() > 1 ? args[1].evaluate_integers(ins) : 0;
+  if (kind == ExprKind::cast) {
+    std::byte element[8];
+    int_to_element(dtype, a, element);
+    return element_to_int(dtype, element);
+  }
+  if (function == "where") return a != 0 ? b : args[2].evaluate_integers(ins);
+  if (function == "clamp")
+    return std::min(std::max(a, b), args[2].evaluate_integers(ins));  // torch's order, for lo > hi
+  return as_signed(find_integer_function(function)->apply(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+}
+
+double Expr::ulps() const { return kind == ExprKind::call ? find_function(function)->ulps : 0; }
+
+int Expr::count_nodes() const {
+  int n = 1;
+  for (const Expr& arg : args) n += arg.count_nodes();
+  return n;
+}
+
+namespace {
+
+void collect_leaves(const Expr& expr, ExprKind leaf, std::vector<int>& out) {
+  if (expr.kind == leaf) out.push_back(expr.index);
+  for (const Expr& arg : expr.args) collect_leaves(arg, leaf, out);
+}
+
+}  // namespace
+
+std::vector<int> Expr::leaves(ExprKind leaf) const {
+  std::vector<int> out;
+  collect_leaves(*this, leaf, out);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+namespace {
+
+void replace_leaves(Expr& expr, const std::function<Expr(const Expr&)>& f) {
+  if (expr.kind == ExprKind::acc || expr.kind == ExprKind::in) expr = f(expr);
+  else
+    for (Expr& arg : expr.args) replace_leaves(arg, f);
+}
+
+}  // namespace
+
+Expr Expr::map_leaves(const std::function<Expr(const Expr&)>& f) const {
+  Expr out = *this;
+  replace_leaves(out, f);
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,176 @@
+// Graph: values and nodes, the IR. Everything above (readers) makes one, everything below (passes, oracle, plan) reads one.
+//
+// Why here: the one data structure shared by all of graph/ and by codegen/'s planner.
+//
+//   graph(%x: bf16[s0, 4096]) {
+//     %y = qcg.linear([%x], weights = [@q_proj.weight], scheme = "dense", epilogue = [acc0]) : bf16[s0, 4096]
+//     return %y
+//   }
+//
+// Rules that the verifier (verify.h) checks: nodes are in topological order; every value has one producer; argument
+// kinds are as in the op table; shapes and dtypes follow from the inputs.
+//
+// qcodegen's own nodes (all other ops keep their aten or torchao meaning):
+//   qcg.linear(xs, x_scale, x_zero, weights, scales, zeros, offsets, biases, operands, scheme, group, epilogue) -> outputs
+//       A problem with K segments xs (concatenated along the last axis, same leading shape [..., Ki], sum Ki = K) and
+//       N segments weights[j] [Nj, K] (parameters; scales[j], zeros[j], offsets[j] [Nj, G]; biases[j] [Nj] or none), see
+//       scheme.h.
+//       scales, zeros, offsets and biases have one entry per weight, kNoValue where absent (add_node fills in lists left empty).
+//       x_scale, x_zero: [..., 1] or one element, f32 and i32, of a quantized activation; else none. x_zero none = symmetric.
+//       epilogue[i] is output i's expression over accJ (segment J incl. bias) and inI (operands[I], broadcast).
+//       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
+//   qcg.loop(operands, exprs, integers) -> outputs pointwise: output i = exprs[i] over broadcast operands; in f32, or, with
+//       integers, exactly: operands and outputs are integers and every step wraps as 64 bits do
+//   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps, scale_dtype) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
+//       over the whole last axis, to the bit: torchao.choose_qparams_affine + quantize_affine (mapping SYMMETRIC, ASYMMETRIC), or
+//       quantized_decomposed.choose_qparams_per_token[_asymmetric] + quantize_per_token (PER_TOKEN, PER_TOKEN_ASYMMETRIC).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "graph/ir/expr.h"
+#include "graph/ops/op_schema.h"
+#include "graph/ir/symbol.h"
+#include "graph/ir/tensor.h"
+
+namespace qcg {
+
+using ValueId = uint32_t;
+using NodeId = uint32_t;
+inline constexpr ValueId kNoValue = UINT32_MAX;
+
+// One argument of a node. Tensors that may be absent are kNoValue; absent scalars are monostate.
+struct Arg {
+  using Variant = std::variant<std::monostate, ValueId, std::vector<ValueId>, Dim, std::vector<Dim>, double,
+                               std::vector<double>, bool, std::string, DType, std::vector<Expr>>;
+  Variant v;
+
+  Arg() = default;
+  template <class T>
+  Arg(T value) : v(std::move(value)) {}  // NOLINT: an argument is what it holds
+
+  bool is_none() const { return v.index() == 0; }
+  template <class T>
+  const T* get() const { return std::get_if<T>(&v); }
+  friend bool operator==(const Arg&, const Arg&) = default;
+};
+
+// Scalars, whatever spelling the exporter chose (1, 1.0, true); nullopt for anything else.
+std::optional<double> as_number(const Arg& arg);
+std::optional<int64_t> as_integer(const Arg& arg);
+
+enum class ValueKind : uint8_t { input, parameter, node };
+
+struct Value {
+  std::string name;  // unique in the graph; printed as %name, parameters as @name; exchanged by swap_names alone
+  ValueKind kind = ValueKind::node;
+  DType dtype = DType::f32;
+  Shape shape;
+  NodeId producer = UINT32_MAX;  // kind node
+  uint32_t output = 0;           // which output of the producer
+  Tensor data;                   // kind parameter: constant shape, maybe unbound bytes; name is the weight's own (fqn)
+};
+
+struct Node {
+  const OpSchema* op = nullptr;
+  std::vector<Arg> args;         // one per op->args, defaults filled in
+  std::vector<ValueId> outputs;
+  std::string where;             // "$.graph_module.graph.nodes[17]": for messages
+  std::string source;            // "model.py:41" from the stack trace; may be empty
+  std::vector<std::string> origins;  // names of the input graph's nodes this one stands for, topological order
+
+  const Arg& arg(std::string_view name) const;  // precondition: op has it
+  Arg& arg(std::string_view name);
+  ValueId tensor(std::string_view name) const;  // kNoValue when absent
+};
+
+class Graph {
+ public:
+  std::string name = "graph";
+  std::vector<Symbol> symbols;
+  std::vector<Value> values;
+  std::vector<Node> nodes;          // topological order
+  std::vector<ValueId> inputs;      // user inputs, in signature order
+  std::vector<ValueId> outputs;     // user outputs, in signature order
+  std::vector<std::string> output_names;  // as the exporter named them (survive passes); same length as outputs
+
+  Value& value(ValueId id) { return values[id]; }
+  const Value& value(ValueId id) const { return values[id]; }
+
+  ValueId add_input(std::string name, DType dtype, Shape shape);
+  ValueId add_parameter(std::string name, Tensor data);
+  // Appends a node whose output values are created here; args must fit op's schema (missing trailing ones are defaulted).
+  NodeId add_node(const OpSchema* op, std::vector<Arg> args, std::vector<Value> outputs);
+
+  std::vector<uint32_t> count_uses() const;          // per value; graph outputs count
+  void remove_dead();                                // drops nodes whose outputs nobody uses; keeps value ids stable
+
+  std::string unique_name(std::string_view base);  // base, or base_1, base_2, …: the first that no value has
+  ValueId find_value(std::string_view name);       // the first of this name, or kNoValue
+  void swap_names(ValueId a, ValueId b);
+  // The first parameter that is this view of the same bytes; without bytes, of the weight of that root name.
+  ValueId find_view(const Tensor& view, std::string_view root);
+
+ private:
+  // Of the values up to `seen`; those behind are added when somebody asks, so that asking for each of n values costs n.
+  struct Index {
+    std::unordered_map<std::string, ValueId> names;
+    std::unordered_map<std::string, size_t> suffixes;        // by base: no smaller one is free
+    std::unordered_map<size_t, std::vector<ValueId>> views;  // by hash
+    size_t seen = 0;
+  };
+  const Index& index_values();
+
+  Index index_;
+};
+
+// "w" for "w", "w.view" and "w.view_1".
+std::string_view root_name(std::string_view name);
+
+// Calls f(ValueId&) for every tensor an argument refers to (absent ones are skipped).
+template <class NodeT, class F>
+void for_each_input(NodeT& node, F&& f) {
+  for (auto& arg : node.args) {
+    if (auto* one = std::get_if<ValueId>(&arg.v)) {
+      if (*one != kNoValue) f(*one);
+    } else if (auto* many = std::get_if<std::vector<ValueId>>(&arg.v)) {
+      for (auto& id : *many)
+        if (id != kNoValue) f(id);
+    }
+  }
+}
+
+// text.cpp: the IR text form; parse_graph(print_graph(g)) prints the same again. Parameters print without their bytes.
+std::string print_graph(const Graph& graph);
+std::string print_node(const Graph& graph, const Node& node);  // one indented line, as in print_graph
+Result<Graph> parse_graph(std::string_view text);
+
+// verify.cpp
+Status verify_graph(const Graph& graph);
+
+// infer.cpp: dtype and shape of every output from op and inputs; Error names the offending argument.
+struct ValueType {
+  DType dtype;
+  Shape shape;
+};
+Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node);
+
+// reference.cpp: the oracle. Inputs in graph.inputs order; symbols are bound from their shapes. float64 and exact integers;
+// what decides a step (steps.h) is rounded to its graph dtype.
+struct ReferenceOptions {
+  bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
+  // Other than 0, a seed: results are moved at random by as much as sums in f32 and roundings to their dtypes may be off. How far
+  // outputs follow is what a program cannot be asked to do better.
+  uint64_t disturbed = 0;
+};
+Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
+                                           ReferenceOptions = {});
+
+}  // namespace qcg

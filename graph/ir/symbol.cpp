@@ -1,0 +1,289 @@
+#include "graph/ir/symbol.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace qcg {
+namespace {
+
+constexpr size_t kMaxName = 256;   // bytes of a symbol's name
+constexpr size_t kMaxPairs = 512;  // products of two terms that a product or a division computes
+
+// Higher degree first, then by symbol names: the printing order and, as an admissible monomial order, the order in which
+// division proceeds.
+bool prints_before(const Dim::Monomial& a, const Dim::Monomial& b) {
+  if (a.size() != b.size()) return a.size() > b.size();
+  return a < b;
+}
+
+struct PrintsBefore {
+  bool operator()(const Dim::Monomial& a, const Dim::Monomial& b) const { return prints_before(a, b); }
+};
+
+// Adds to one term; false on overflow.
+template <class Terms>
+bool add_term(Terms& terms, const Dim::Monomial& monomial, int64_t coefficient) {
+  auto [it, fresh] = terms.try_emplace(monomial, 0);
+  if (__builtin_add_overflow(it->second, coefficient, &it->second)) return false;
+  if (it->second == 0) terms.erase(it);
+  return true;
+}
+
+Dim::Monomial multiply_monomials(const Dim::Monomial& a, const Dim::Monomial& b) {
+  Dim::Monomial out;
+  out.reserve(a.size() + b.size());
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(out));
+  return out;
+}
+
+// a / b for sorted symbol lists; nullopt when b is not contained in a.
+std::optional<Dim::Monomial> divide_monomial(const Dim::Monomial& a, const Dim::Monomial& b) {
+  if (!std::includes(a.begin(), a.end(), b.begin(), b.end())) return std::nullopt;
+  Dim::Monomial rest;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest));
+  return rest;
+}
+
+bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+}  // namespace
+
+Dim Dim::of(Terms terms) {
+  if (terms.size() > kMaxTerms) return invalid();
+  const bool number = terms.empty() || (terms.size() == 1 && terms.begin()->first.empty());
+  if (number) return terms.empty() ? Dim() : Dim(terms.begin()->second);
+  Dim d;
+  d.terms_ = std::make_shared<const Terms>(std::move(terms));
+  return d;
+}
+
+Dim Dim::invalid() {
+  Dim d;
+  d.valid_ = false;
+  return d;
+}
+
+Dim Dim::symbol(std::string name) { return of({{{std::move(name)}, 1}}); }
+
+Dim::Terms Dim::terms() const {
+  if (terms_) return *terms_;
+  return constant_ == 0 ? Terms() : Terms{{{}, constant_}};
+}
+
+std::vector<std::string> Dim::symbols() const {
+  std::vector<std::string> names;
+  if (!terms_) return names;
+  for (const auto& [monomial, coefficient] : *terms_) names.insert(names.end(), monomial.begin(), monomial.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::optional<int64_t> Dim::evaluate(const SymbolValues& values) const {
+  if (!valid_) return std::nullopt;
+  if (!terms_) return constant_;
+  int64_t sum = 0;
+  for (const auto& [monomial, coefficient] : *terms_) {
+    int64_t term = coefficient;
+    for (const auto& name : monomial) {
+      auto it = values.find(name);
+      if (it == values.end() || __builtin_mul_overflow(term, it->second, &term)) return std::nullopt;
+    }
+    if (__builtin_add_overflow(sum, term, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+std::optional<Dim> Dim::divide_exactly(const Dim& divisor) const {
+  if (!valid_ || !divisor.valid_ || divisor.is_constant(0)) return std::nullopt;
+  const Terms by = divisor.terms(), own = terms();
+  const auto& lead = *std::min_element(by.begin(), by.end(),
+                                       [](const auto& a, const auto& b) { return prints_before(a.first, b.first); });
+  std::map<Monomial, int64_t, PrintsBefore> rest(own.begin(), own.end());
+  Terms quotient;
+  for (size_t pairs = 0; !rest.empty(); pairs += by.size()) {
+    if (pairs > kMaxPairs) return std::nullopt;
+    const auto term = *rest.begin();
+    const auto monomial = divide_monomial(term.first, lead.first);
+    const bool overflows = lead.second == -1 && term.second == std::numeric_limits<int64_t>::min();
+    if (!monomial || overflows || term.second % lead.second != 0) return std::nullopt;
+    const int64_t part = term.second / lead.second;
+    if (!add_term(quotient, *monomial, part)) return std::nullopt;
+    for (const auto& [factor, coefficient] : by) {
+      int64_t taken;
+      if (__builtin_mul_overflow(part, coefficient, &taken) || __builtin_sub_overflow(0, taken, &taken) ||
+          !add_term(rest, multiply_monomials(*monomial, factor), taken))
+        return std::nullopt;
+    }
+  }
+  return of(std::move(quotient));
+}
+
+bool operator==(const Dim& a, const Dim& b) {
+  if (a.valid_ != b.valid_ || a.constant_ != b.constant_ || !a.terms_ != !b.terms_) return false;
+  return a.terms_ == b.terms_ || *a.terms_ == *b.terms_;
+}
+
+Dim Dim::sum(const std::vector<Dim>& dims) {
+  int64_t number = 0;
+  Terms terms;
+  for (const Dim& d : dims) {
+    if (!d.valid_ || __builtin_add_overflow(number, d.constant_, &number)) return invalid();
+    if (!d.terms_) continue;
+    for (const auto& [monomial, coefficient] : *d.terms_)
+      if (!add_term(terms, monomial, coefficient)) return invalid();
+    if (terms.size() > 2 * kMaxTerms) return invalid();
+  }
+  if (number != 0 && !add_term(terms, {}, number)) return invalid();
+  return of(std::move(terms));
+}
+
+Dim operator+(const Dim& a, const Dim& b) {
+  if (b.is_constant(0)) return a;
+  return Dim::sum({a, b});
+}
+
+Dim operator-(const Dim& a, const Dim& b) { return a + Dim(-1) * b; }
+
+Dim operator*(const Dim& a, const Dim& b) {
+  if (!a.valid_ || !b.valid_) return Dim::invalid();
+  if (!a.terms_ && !b.terms_) {
+    int64_t number;
+    return __builtin_mul_overflow(a.constant_, b.constant_, &number) ? Dim::invalid() : Dim(number);
+  }
+  if (a.is_constant(1)) return b;
+  if (b.is_constant(1)) return a;
+  if (a.count_terms() * b.count_terms() > kMaxPairs) return Dim::invalid();
+  const Dim::Terms number = (a.terms_ ? b : a).terms();  // read where one of them is a number
+  Dim::Terms out;
+  for (const auto& [ma, ca] : a.terms_ ? *a.terms_ : number)
+    for (const auto& [mb, cb] : b.terms_ ? *b.terms_ : number) {
+      int64_t term;
+      if (ma.size() + mb.size() > Dim::kMaxDegree || __builtin_mul_overflow(ca, cb, &term) ||
+          !add_term(out, multiply_monomials(ma, mb), term))
+        return Dim::invalid();
+    }
+  return Dim::of(std::move(out));
+}
+
+std::string Dim::str() const {
+  if (!valid_) return "<overflow>";
+  if (!terms_) return std::to_string(constant_);
+  std::vector<std::pair<Monomial, int64_t>> sorted(terms_->begin(), terms_->end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return prints_before(a.first, b.first); });
+  std::string s;
+  for (const auto& [monomial, coefficient] : sorted) {
+    if (coefficient > 0 && !s.empty()) s += '+';
+    if (monomial.empty()) {
+      s += std::to_string(coefficient);
+      continue;
+    }
+    if (coefficient == -1) s += '-';
+    else if (coefficient != 1) s += std::to_string(coefficient) + "*";
+    for (size_t i = 0; i < monomial.size(); ++i) s += (i ? "*" : "") + monomial[i];
+  }
+  return s;
+}
+
+namespace {
+
+// dim := ['-'|'+'] term (('+'|'-') term)*     term := factor ('*' factor)*     factor := integer | symbol
+class DimParser {
+ public:
+  explicit DimParser(std::string_view text) : text_(text) {}
+
+  Result<Dim> parse() {
+    std::vector<Dim> terms;
+    do {
+      bool negative = take('-');
+      if (!negative && !take('+') && !terms.empty()) return fail("expected + or -");
+      Dim term = 1;
+      do {
+        QCG_TRY(factor, parse_factor(negative));
+        term = term * factor;
+        negative = false;
+      } while (take('*'));
+      terms.push_back(std::move(term));
+      skip_space();
+    } while (at_ < text_.size());
+    Dim sum = Dim::sum(terms);
+    if (!sum.valid()) return fail(std::string("the size ") + kInvalidSize);
+    return sum;
+  }
+
+ private:
+  // The sign belongs to the first factor, because |INT64_MIN| exists only with it.
+  Result<Dim> parse_factor(bool negative) {
+    skip_space();
+    size_t begin = at_;
+    if (at_ < text_.size() && is_name_start(text_[at_])) {
+      while (at_ < text_.size() && is_name_char(text_[at_])) ++at_;
+      if (at_ - begin > kMaxName) return fail("the symbol's name is too long");
+      return Dim(negative ? -1 : 1) * Dim::symbol(std::string(text_.substr(begin, at_ - begin)));
+    }
+    uint64_t value = 0;
+    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
+      if (__builtin_mul_overflow(value, uint64_t{10}, &value) ||
+          __builtin_add_overflow(value, static_cast<uint64_t>(text_[at_] - '0'), &value))
+        return fail("the number does not fit 64 bits");
+      ++at_;
+    }
+    if (at_ == begin) return fail("expected a number or a symbol");
+    if (value > static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0)) return fail("the number does not fit 64 bits");
+    return Dim(static_cast<int64_t>(negative ? 0 - value : value));
+  }
+
+  bool take(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  Error fail(std::string message) const {
+    return Error::bad_input("size '" + std::string(text_.substr(0, 80)) + "', column " + std::to_string(at_ + 1),
+                            std::move(message), "write sums of products of numbers and symbols, as in 2*s0*s1+3");
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Dim> Dim::parse(std::string_view text) { return DimParser(text).parse(); }
+
+// Numbers and symbols first, so that a sum among them is multiplied once.
+Dim product(const Shape& shape) {
+  Dim number = 1, single = 1;
+  for (const Dim& d : shape) {
+    if (d.is_constant()) number = number * d;
+    else if (d.count_terms() == 1) single = single * d;
+  }
+  Dim p = number * single;
+  for (const Dim& d : shape)
+    if (d.count_terms() > 1) p = p * d;
+  return p;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string s = "[";
+  for (size_t i = 0; i < shape.size(); ++i) s += (i ? ", " : "") + shape[i].str();
+  return s + "]";
+}
+
+std::optional<std::vector<int64_t>> evaluate(const Shape& shape, const SymbolValues& values) {
+  std::vector<int64_t> sizes;
+  for (const Dim& d : shape) {
+    auto size = d.evaluate(values);
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+}  // namespace qcg

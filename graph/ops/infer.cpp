@@ -1,0 +1,265 @@
+#include "graph/ops/infer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/verify.h"
+
+namespace qcg {
+namespace {
+
+int float_rank(DType d) { return d == DType::f64 ? 3 : d == DType::f32 ? 2 : 1; }
+int category(DType d) { return d == DType::boolean ? 0 : is_floating(d) ? 2 : 1; }
+
+// torch.promote_types; nullopt where torch has no answer (float8, wide unsigned).
+std::optional<DType> promote(DType a, DType b) {
+  if (a == b) return a;
+  auto is_float8 = [](DType d) { return is_floating(d) && dtype_bytes(d) == 1; };
+  if (is_float8(a) || is_float8(b)) return std::nullopt;
+  if (category(a) != category(b)) return category(a) > category(b) ? a : b;
+  if (is_floating(a)) {
+    if (float_rank(a) == float_rank(b)) return DType::f32;  // f16 with bf16
+    return float_rank(a) > float_rank(b) ? a : b;
+  }
+  auto is_wide_unsigned = [](DType d) { return dtype_info(d).kind == DTypeKind::unsigned_int && dtype_bytes(d) > 1; };
+  if (is_wide_unsigned(a) || is_wide_unsigned(b)) return std::nullopt;
+  if (dtype_bytes(a) == dtype_bytes(b)) return DType::i16;  // u8 with i8
+  return dtype_bytes(a) > dtype_bytes(b) ? a : b;
+}
+
+int64_t saturate(__int128 v) {
+  return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : static_cast<int64_t>(v);
+}
+
+Result<Types> infer_by_rule(const Graph& graph, const Node& node) {
+  std::string name = functional_name(node.op->name);
+  OpArgs args{graph, node};
+  for (auto rules : {view_rules(), product_rules(), pointwise_rules(), quantize_rules(), own_rules(), packed_rules(),
+                     decomposed_rules(), coded_rules(), composed_rules(), constant_rules()})
+    for (const InferRow& row : rules)
+      if (row.op == name) return row.rule(args);
+  return Error::internal(node.where, fmt::format("{} has no shape rule", node.op->name));
+}
+
+// An in-place op writes into its first argument: dtype and shape are that one's, or torch would refuse.
+Status settle_in_place(const OpArgs& a, Types& types) {
+  if (functional_name(a.node.op->name) == a.node.op->name) return {};
+  const Value& self = a.graph.value(*a.node.args[0].get<ValueId>());
+  if (types[0].shape != self.shape)
+    return a.fail("self", fmt::format("an in-place result of shape {} does not fit into {}", to_string(types[0].shape),
+                                      to_string(self.shape)));
+  if (category(types[0].dtype) > category(self.dtype))
+    return a.fail("self", fmt::format("an in-place result of dtype {} does not fit into {}", dtype_name(types[0].dtype),
+                                      dtype_name(self.dtype)));
+  types[0].dtype = self.dtype;
+  return {};
+}
+
+}  // namespace
+
+Types one(DType dtype, Shape shape) { return {ValueType{dtype, std::move(shape)}}; }
+
+std::string describe(const Value& v) {
+  return shorten(fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)), 300);
+}
+
+Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w) {
+  if (x == w) return {};
+  return a.fail(arg, fmt::format("contracts {} elements with {}", x.str(), w.str()),
+                "the contracted axes must have the same size");
+}
+
+const Value* OpArgs::optional_tensor(std::string_view name) const {
+  ValueId id = node.tensor(name);
+  return id == kNoValue ? nullptr : &graph.value(id);
+}
+
+const std::vector<ValueId>& OpArgs::tensors(std::string_view name) const {
+  return *node.arg(name).get<std::vector<ValueId>>();
+}
+const std::vector<Expr>& OpArgs::exprs(std::string_view name) const { return *node.arg(name).get<std::vector<Expr>>(); }
+const std::string& OpArgs::string(std::string_view name) const { return *node.arg(name).get<std::string>(); }
+const Dim& OpArgs::dim(std::string_view name) const { return *node.arg(name).get<Dim>(); }
+
+std::optional<DType> OpArgs::dtype(std::string_view name) const {
+  const DType* d = node.arg(name).get<DType>();
+  return d ? std::optional(*d) : std::nullopt;
+}
+
+bool OpArgs::boolean(std::string_view name) const {
+  const bool* b = node.arg(name).get<bool>();
+  return b && *b;
+}
+
+std::vector<Dim> OpArgs::dims(std::string_view name) const {
+  const auto* list = node.arg(name).get<std::vector<Dim>>();
+  return list ? *list : std::vector<Dim>();
+}
+
+Result<size_t> OpArgs::axis(std::string_view name, size_t rank) const { return axis(name, dim(name), rank); }
+
+Result<size_t> OpArgs::axis(std::string_view name, const Dim& value, size_t rank) const {
+  int64_t n = static_cast<int64_t>(std::max<size_t>(rank, 1));
+  if (!value.is_constant() || value.constant() < -n || value.constant() >= n)
+    return fail(name, fmt::format("axis {} is outside a tensor of rank {}", value.str(), rank),
+                "use an axis from -rank to rank-1");
+  return static_cast<size_t>(value.constant() < 0 ? value.constant() + n : value.constant());
+}
+
+Result<std::vector<size_t>> OpArgs::axes(std::string_view name, size_t rank) const {
+  std::vector<size_t> out;
+  for (const Dim& d : dims(name)) {
+    QCG_TRY(one, axis(name, d, rank));
+    out.push_back(one);
+  }
+  std::sort(out.begin(), out.end());
+  if (std::adjacent_find(out.begin(), out.end()) != out.end()) return fail(name, "an axis is listed twice");
+  if (out.empty())
+    for (size_t i = 0; i < rank; ++i) out.push_back(i);
+  if (rank == 0) out.clear();
+  return out;
+}
+
+Result<int64_t> OpArgs::constant(std::string_view name) const {
+  const Dim& d = dim(name);
+  if (!d.is_constant())
+    return unsupported(name, fmt::format("{} is known only at run time", d.str()), "export with a constant here");
+  return d.constant();
+}
+
+Error OpArgs::fail(std::string_view arg, std::string message, std::string help) const {
+  std::string where =
+      node.where.empty() && !node.outputs.empty() ? "%" + graph.value(node.outputs[0]).name : node.where;
+  return Error::bad_input(
+      std::move(where), fmt::format("{}, argument '{}': {}", node.op->name, arg, message),
+      help.empty() ? "compare the node with the op's signature in `qcodegen list ops`" : std::move(help));
+}
+
+Error OpArgs::unsupported(std::string_view arg, std::string message, std::string help) const {
+  Error e = fail(arg, std::move(message), std::move(help));
+  e.code = ErrorCode::Unsupported;
+  return e;
+}
+
+DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
+  const std::vector<std::string> names = d.symbols();
+  // Sizes are not negative, whatever a file claims; that keeps products monotonic.
+  std::vector<DimRange> ranges(names.size(), DimRange{0, INT64_MAX});
+  for (const Symbol& s : symbols) {
+    const auto it = std::lower_bound(names.begin(), names.end(), s.name);
+    if (it != names.end() && *it == s.name)
+      ranges[static_cast<size_t>(it - names.begin())] = {std::max<int64_t>(s.min, 0), std::max<int64_t>(s.max, 0)};
+  }
+  DimRange sum{0, 0};
+  for (const auto& [monomial, coefficient] : d.terms()) {
+    DimRange term{1, 1};
+    for (const std::string& name : monomial) {
+      const DimRange& own =
+          ranges[static_cast<size_t>(std::lower_bound(names.begin(), names.end(), name) - names.begin())];
+      term = {saturate(static_cast<__int128>(term.min) * own.min), saturate(static_cast<__int128>(term.max) * own.max)};
+    }
+    int64_t low = coefficient > 0 ? term.min : term.max;
+    int64_t high = coefficient > 0 ? term.max : term.min;
+    sum.min = saturate(sum.min + static_cast<__int128>(low) * coefficient);
+    sum.max = saturate(sum.max + static_cast<__int128>(high) * coefficient);
+  }
+  return sum;
+}
+
+std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols) {
+  if (index.is_constant(INT64_MAX)) return size;
+  const DimRange given = range_of(index, symbols);
+  if (given.max < 0) index = size + index;
+  else if (given.min < 0) return std::nullopt;
+  const DimRange at = range_of(index, symbols), room = range_of(size - index, symbols);
+  if (at.max <= 0) return Dim(0);
+  if (room.max <= 0) return size;
+  if (room.min >= 0 && at.min >= 0) return index;
+  return std::nullopt;
+}
+
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape out = longer;
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    Dim& d = out[longer.size() - shorter.size() + i];
+    if (d.is_constant(1)) d = shorter[i];
+    else if (!(d == shorter[i]) && !shorter[i].is_constant(1)) return std::nullopt;
+  }
+  return out;
+}
+
+void Promotion::add(const Value& v) {
+  auto& slot = v.shape.empty() ? scalar_tensors : tensors;
+  auto both = slot ? promote(*slot, v.dtype) : v.dtype;
+  defined = defined && both;
+  if (both) slot = both;
+}
+
+void Promotion::add(const Arg& number) {
+  DType d = number.get<double>() ? DType::f32 : number.get<bool>() ? DType::boolean : DType::i64;
+  numbers = numbers ? promote(*numbers, d) : d;
+}
+
+DType Promotion::result() {
+  auto combine = [&](std::optional<DType> higher, std::optional<DType> lower) -> std::optional<DType> {
+    if (!higher || !lower) return higher ? higher : lower;
+    if (category(*lower) <= category(*higher)) return higher;
+    auto both = promote(*higher, *lower);
+    defined = defined && both;
+    return both ? both : higher;
+  };
+  return combine(tensors, combine(scalar_tensors, numbers)).value_or(DType::f32);
+}
+
+double correction_of(const Node& variance) {
+  const Arg& given = variance.arg(variance.op->name.ends_with(".dim") ? "unbiased" : "correction");
+  return given.is_none() ? 1 : as_number(given).value_or(NAN);
+}
+
+Shape BlockShape::reduced_shape() const {
+  Shape shape;
+  for (size_t i = 0; i < split.size(); ++i)
+    if (!std::count(reduced.begin(), reduced.end(), i)) shape.push_back(split[i]);
+  return shape;
+}
+
+Dim BlockShape::count() const { return product(reduced_shape()); }
+
+Result<BlockShape> block_shape(const OpArgs& a, const Shape& input) {
+  std::vector<Dim> block = a.dims("block_size");
+  if (block.size() != input.size())
+    return a.fail("block_size", fmt::format("{} sizes for a tensor of rank {}", block.size(), input.size()));
+  BlockShape out;
+  for (size_t i = 0; i < input.size(); ++i) {
+    if (block[i].is_constant(1) || block[i] == input[i]) {
+      if (!block[i].is_constant(1)) out.reduced.push_back(out.split.size());
+      out.split.push_back(input[i]);
+      continue;
+    }
+    auto count = input[i].divide_exactly(block[i]);
+    if (!count) return a.fail("block_size", fmt::format("{} does not divide {}", block[i].str(), input[i].str()));
+    out.split.push_back(*count);
+    out.reduced.push_back(out.split.size());
+    out.split.push_back(block[i]);
+  }
+  return out;
+}
+
+Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node) {
+  QCG_CHECK(check_arguments(graph, node));
+  QCG_TRY(types, infer_by_rule(graph, node));
+  OpArgs args{graph, node};
+  QCG_CHECK(settle_in_place(args, types));
+  for (const ValueType& type : types)
+    for (const Dim& d : type.shape)
+      if (!d.valid())
+        return args.fail(node.op->args[0].name, std::string("the size of the result ") + kInvalidSize,
+                         "use smaller tensors");
+  return types;
+}
+
+}  // namespace qcg

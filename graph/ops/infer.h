@@ -1,0 +1,119 @@
+// What the shape and dtype rules share: access to a node's arguments, errors that name them, broadcasting, promotion.
+//
+// Why here: the rules are one small function per op, spread over infer_*.cpp by kind of op; infer.cpp holds the
+// dispatch and what they share.
+//
+//   Result<Types> infer_transpose(const OpArgs& a) {
+//     QCG_TRY(d0, a.axis("dim0", a.tensor("self").shape.size()));
+//     …
+//   }
+//
+// Arguments were checked against the op table (verify.h) before any rule runs: kinds are right and ids are in range.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace qcg {
+
+using Types = std::vector<ValueType>;
+
+struct OpArgs {
+  const Graph& graph;
+  const Node& node;
+
+  const Value& tensor(std::string_view name) const { return graph.value(node.tensor(name)); }
+  const Value* optional_tensor(std::string_view name) const;
+  const std::vector<ValueId>& tensors(std::string_view name) const;
+  const std::vector<Expr>& exprs(std::string_view name) const;
+  std::optional<DType> dtype(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
+  const Dim& dim(std::string_view name) const;
+  std::vector<Dim> dims(std::string_view name) const;  // empty when absent
+
+  // An axis in [-rank, rank) as one in [0, rank); a tensor without axes counts as having one.
+  Result<size_t> axis(std::string_view name, size_t rank) const;
+  Result<size_t> axis(std::string_view name, const Dim& value, size_t rank) const;
+  // Sorted and unique; every axis when the list is absent or empty.
+  Result<std::vector<size_t>> axes(std::string_view name, size_t rank) const;
+  Result<int64_t> constant(std::string_view name) const;
+
+  Error fail(std::string_view arg, std::string message, std::string help = "") const;
+  Error unsupported(std::string_view arg, std::string message, std::string help) const;
+};
+
+Types one(DType dtype, Shape shape);     // a single result
+std::string describe(const Value& v);    // "i8[704, 256]"
+// Both sides of a product contract as many elements.
+Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w);
+
+// The range of values a size can take under the symbols' ranges, saturated to int64.
+struct DimRange {
+  int64_t min, max;
+};
+DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
+// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols' ranges do
+// not settle which.
+std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
+
+// Of self, dim, start, end and step: what a slice is, and what slice_scatter replaces.
+Result<Types> infer_slice(const OpArgs& a);
+
+// numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
+std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+
+// torch.result_type: tensors with axes outrank those without, which outrank Python numbers, inside a category.
+struct Promotion {
+  std::optional<DType> tensors, scalar_tensors, numbers;
+  bool defined = true;  // false: torch refuses the pair
+  void add(const Value& v);
+  void add(const Arg& number);
+  DType result();
+};
+
+// Every tensor is broadcast, every tensor and number takes part in the promotion; absent ones do not.
+struct PromotedOperands {
+  Promotion dtype;
+  Shape shape;
+};
+Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names);
+
+// rms_norm's eps where none is given: that of the dtype torch computes in.
+inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
+
+// What a variance takes from the number of its elements: `correction`, or `unbiased` as 1 or 0; NaN where a size decides.
+double correction_of(const Node& variance);
+
+// How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
+struct BlockShape {
+  Shape split;                 // the input's shape with every cut axis in two
+  std::vector<size_t> reduced; // axes of split that a block spans
+  Shape reduced_shape() const; // without the reduced axes
+  Dim count() const;           // number of blocks
+};
+Result<BlockShape> block_shape(const OpArgs& a, const Shape& input);
+
+using InferRule = Result<Types> (*)(const OpArgs&);
+struct InferRow {
+  std::string_view op;  // functional name
+  InferRule rule;
+};
+std::span<const InferRow> view_rules();        // infer_views.cpp
+std::span<const InferRow> product_rules();     // infer_products.cpp
+std::span<const InferRow> pointwise_rules();   // infer_pointwise.cpp
+std::span<const InferRow> quantize_rules();    // infer_quantize.cpp
+std::span<const InferRow> own_rules();         // infer_own.cpp
+std::span<const InferRow> packed_rules();      // infer_packed.cpp
+std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
+std::span<const InferRow> coded_rules();       // infer_coded.cpp
+std::span<const InferRow> composed_rules();    // infer_composed.cpp
+std::span<const InferRow> constant_rules();    // infer_constant.cpp
+
+}  // namespace qcg

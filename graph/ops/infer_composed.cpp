@@ -1,0 +1,152 @@
+// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, the norms, extremes of an axis, glu, prelu,
+// baddbmm.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+
+namespace qcg {
+namespace {
+
+Status need_float(const OpArgs& a, std::string_view arg) {
+  if (is_floating(a.tensor(arg).dtype)) return {};
+  return a.fail(arg, "expected a floating dtype, got " + describe(a.tensor(arg)));
+}
+
+Result<Types> infer_softmax(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_CHECK(a.axis("dim", self.shape.size()));
+  const bool widened = a.node.op->arg_index("half_to_float") >= 0 && a.boolean("half_to_float");
+  const auto asked = a.node.op->arg_index("dtype") >= 0 ? a.dtype("dtype") : std::nullopt;
+  const DType dtype = asked.value_or(widened ? DType::f32 : self.dtype);
+  if (!is_floating(dtype)) return a.fail("self", "expected a floating dtype, got " + describe(self), "pass dtype=");
+  return one(dtype, self.shape);
+}
+
+// The last axes are normalized; weight and bias, if any, have their shape.
+Status check_norm(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "input"));
+  const Shape &shape = a.tensor("input").shape, normalized = a.dims("normalized_shape");
+  if (normalized.empty() || normalized.size() > shape.size() ||
+      !std::equal(normalized.begin(), normalized.end(), shape.end() - static_cast<int64_t>(normalized.size())))
+    return a.fail("normalized_shape", fmt::format("{} does not end {}", to_string(normalized), to_string(shape)));
+  for (std::string_view name : {"weight", "bias"}) {
+    const Value* v = a.node.op->arg_index(name) >= 0 ? a.optional_tensor(name) : nullptr;
+    if (v && v->shape != normalized)
+      return a.fail(name, fmt::format("expected shape {}, got {}", to_string(normalized), describe(*v)));
+  }
+  return {};
+}
+
+Result<Types> infer_norm(const OpArgs& a) {
+  QCG_CHECK(check_norm(a));
+  return one(a.tensor("input").dtype, a.tensor("input").shape);
+}
+
+// Mean and 1 / deviation as a CPU gives them: of the input's dtype, but f32 where the parameters of half inputs are.
+Result<Types> infer_native_layer_norm(const OpArgs& a) {
+  QCG_CHECK(check_norm(a));
+  const Value& input = a.tensor("input");
+  const Value *weight = a.optional_tensor("weight"), *bias = a.optional_tensor("bias");
+  const Value* parameter = weight ? weight : bias;
+  Shape rows = input.shape;
+  for (size_t i = rows.size() - a.dims("normalized_shape").size(); i < rows.size(); ++i) rows[i] = Dim(1);
+  const DType dtype = parameter && is_half(input.dtype) ? parameter->dtype : input.dtype;
+  return Types{{input.dtype, input.shape}, {dtype, rows}, {dtype, rows}};
+}
+
+// Channels are axis 1; statistics are those that training left.
+Result<Types> infer_batch_norm(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "input"));
+  const Value& input = a.tensor("input");
+  if (input.shape.size() < 2) return a.fail("input", "channels are axis 1, which " + describe(input) + " has not");
+  if (a.node.op->arg_index("training") >= 0 && a.boolean("training"))
+    return a.unsupported("training", "statistics of the batch itself", "call model.eval() before the export");
+  for (std::string_view name : {"running_mean", "running_var", "weight", "bias"}) {
+    const Value* v = a.optional_tensor(name);
+    if (!v && name.starts_with("running"))
+      return a.unsupported(name, "statistics of the batch itself", "export it with track_running_stats=True");
+    if (!v) continue;
+    if (!is_floating(v->dtype) || v->shape != Shape{input.shape[1]})
+      return a.fail(name, fmt::format("{} is not one float per channel of {}", describe(*v), describe(input)));
+  }
+  const ValueType y{input.dtype, input.shape};
+  const ValueType none{is_half(input.dtype) ? a.tensor("running_mean").dtype : input.dtype, Shape{Dim(0)}};
+  return a.node.op->outputs == 1 ? Types{y} : Types{y, none, none};
+}
+
+// Values, and where they are.
+Result<Types> infer_extreme_of_axis(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  Shape shape = self.shape;
+  if (!shape.empty()) {
+    if (shape[axis].is_constant(0)) return a.fail("self", "the extreme of no elements, of " + describe(self));
+    if (a.boolean("keepdim")) shape[axis] = Dim(1);
+    else shape.erase(shape.begin() + static_cast<int64_t>(axis));
+  }
+  return Types{{self.dtype, shape}, {DType::i64, shape}};
+}
+
+Result<Types> infer_glu(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "self"));
+  Shape shape = a.tensor("self").shape;
+  QCG_TRY(axis, a.axis("dim", shape.size()));
+  const auto half = shape.empty() ? std::nullopt : shape[axis].divide_exactly(Dim(2));
+  if (!half) return a.fail("dim", "halves of an axis that is not even in " + describe(a.tensor("self")));
+  shape[axis] = *half;
+  return one(a.tensor("self").dtype, std::move(shape));
+}
+
+// One slope, or one per channel: axis 1.
+Result<Types> infer_prelu(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "self"));
+  const Value &self = a.tensor("self"), &weight = a.tensor("weight");
+  if (weight.dtype != self.dtype)
+    return a.fail("weight", fmt::format("{} is not {}", describe(weight), dtype_name(self.dtype)));
+  const Dim channels = self.shape.size() > 1 ? self.shape[1] : Dim(1);
+  const bool fits = weight.shape.empty() ||
+                    (weight.shape.size() == 1 && (weight.shape[0].is_constant(1) || weight.shape[0] == channels));
+  if (!fits) return a.fail("weight", fmt::format("{} does not fit {}", describe(weight), describe(self)));
+  return one(self.dtype, self.shape);
+}
+
+Result<Types> infer_baddbmm(const OpArgs& a) {
+  const Value &x = a.tensor("batch1"), &w = a.tensor("batch2"), &self = a.tensor("self");
+  if (x.shape.size() != 3 || w.shape.size() != 3 || !(x.shape[0] == w.shape[0]))
+    return a.fail("batch2", fmt::format("{} and {} are no batch of products", describe(x), describe(w)));
+  QCG_CHECK(same_k(a, "batch2", x.shape[2], w.shape[1]));
+  for (const auto& [name, v] : {std::pair{"batch2", &w}, std::pair{"self", &self}})
+    if (v->dtype != x.dtype) return a.fail(name, fmt::format("{} is not {}", describe(*v), dtype_name(x.dtype)));
+  for (std::string_view name : {"alpha", "beta"})
+    if (!as_number(a.node.arg(name)))
+      return a.unsupported(name, "a factor known only at run time", "export that size as a constant");
+  const Shape shape = {x.shape[0], x.shape[1], w.shape[2]};
+  if (auto fitted = broadcast(shape, self.shape); !fitted || *fitted != shape)
+    return a.fail("self", fmt::format("{} does not fit a result of shape {}", describe(self), to_string(shape)));
+  return one(x.dtype, shape);
+}
+
+constexpr InferRow kRules[] = {
+    {"aten.softmax.int", infer_softmax},
+    {"aten.log_softmax.int", infer_softmax},
+    {"aten._softmax.default", infer_softmax},
+    {"aten._log_softmax.default", infer_softmax},
+    {"aten.layer_norm.default", infer_norm},
+    {"aten.native_layer_norm.default", infer_native_layer_norm},
+    {"aten.rms_norm.default", infer_norm},
+    {"aten.glu.default", infer_glu},
+    {"aten.prelu.default", infer_prelu},
+    {"aten.baddbmm.default", infer_baddbmm},
+    {"aten.max.dim", infer_extreme_of_axis},
+    {"aten.min.dim", infer_extreme_of_axis},
+    {"aten.batch_norm.default", infer_batch_norm},
+    {"aten._native_batch_norm_legit_no_training.default", infer_batch_norm},
+};
+
+}  // namespace
+
+std::span<const InferRow> composed_rules() { return kRules; }
+
+}  // namespace qcg

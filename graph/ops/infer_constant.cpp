@@ -1,0 +1,248 @@
+// Shape and dtype rules of the ops that weights packed by hand are unpacked with: bit operations, whole quotients,
+// look-ups, ranges. They are of integers unless it says otherwise, and promote as torch does.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/infer.h"
+
+namespace qcg {
+namespace {
+
+Result<Types> infer_integers(const OpArgs& a) {
+  const bool binary = a.node.op->arg_index("other") >= 0;
+  auto p = binary ? promote_operands(a, {"self", "other"}) : promote_operands(a, {"self"});
+  if (!p.ok()) return std::move(p.error());
+  const DType dtype = p->dtype.result();
+  if (!p->dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
+  if (is_floating(dtype))
+    return a.unsupported("self", "expected integers, got " + describe(a.tensor("self")),
+                         "of floats write torch.floor(x / y), and x - y * torch.floor(x / y) in place of x % y");
+  return one(dtype, std::move(p->shape));
+}
+
+// Those that truth values have no meaning in.
+Result<Types> infer_numbers(const OpArgs& a) {
+  QCG_TRY(types, infer_integers(a));
+  if (types[0].dtype == DType::boolean)
+    return a.unsupported("self", "expected integers, got bool", "cast to integers before it");
+  return types;
+}
+
+Result<Types> infer_quotient(const OpArgs& a) {
+  const std::string* mode = a.node.arg("rounding_mode").get<std::string>();
+  if (!mode || (*mode != "floor" && *mode != "trunc"))
+    return a.unsupported("rounding_mode", "expected 'floor' or 'trunc'", "divide without a rounding mode");
+  return infer_numbers(a);
+}
+
+Result<Types> infer_exp2(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  return one(is_floating(self.dtype) ? self.dtype : DType::f32, self.shape);
+}
+
+Result<Types> infer_pow(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
+  const DType dtype = p.dtype.result();
+  if (!p.dtype.defined || dtype == DType::boolean)
+    return a.unsupported("exponent", "no power of " + describe(a.tensor("exponent")), "cast to integers or f32 first");
+  return one(dtype, std::move(p.shape));
+}
+
+// self * 2^other. Before 2.15 torch multiplied by pow(2.0, other), a float whatever the exponent was: both are taken.
+Result<Types> infer_ldexp(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  DType dtype = p.dtype.result();
+  if (!p.dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
+  if (!is_floating(dtype)) dtype = DType::f32;
+  const bool declared_f32 = !a.node.outputs.empty() && a.graph.value(a.node.outputs[0]).dtype == DType::f32;
+  if (declared_f32 && !is_floating(a.tensor("other").dtype) && dtype != DType::f64) dtype = DType::f32;
+  return one(dtype, std::move(p.shape));
+}
+
+// ---- look-ups
+
+Status check_index(const OpArgs& a, std::string_view arg, const Value& index) {
+  if (index.dtype == DType::i32 || index.dtype == DType::i64) return {};
+  return a.unsupported(
+      arg, "expected an index of i32 or i64, got " + describe(index),
+      "in place of a mask pass the positions that are true, computed before the export; cast other integers");
+}
+
+Result<Types> infer_index(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  const auto& ids = a.tensors("indices");
+  if (ids.size() > self.shape.size())
+    return a.fail("indices", fmt::format("{} indices for {}", ids.size(), describe(self)));
+  Shape all, out;
+  std::vector<size_t> indexed;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == kNoValue) continue;
+    const Value& index = a.graph.value(ids[i]);
+    QCG_CHECK(check_index(a, "indices", index));
+    auto both = broadcast(all, index.shape);
+    if (!both) return a.fail("indices", fmt::format("{} does not broadcast with {}", describe(index), to_string(all)));
+    all = *both;
+    indexed.push_back(i);
+  }
+  if (indexed.empty()) return a.fail("indices", "no axis is indexed");
+  // Where indices stand apart, their axes come first.
+  const bool apart = indexed.back() - indexed.front() + 1 != indexed.size();
+  for (size_t i = 0; i < self.shape.size(); ++i) {
+    if (i == indexed.front() && !apart) out.insert(out.end(), all.begin(), all.end());
+    if (!std::count(indexed.begin(), indexed.end(), i)) out.push_back(self.shape[i]);
+  }
+  if (apart) out.insert(out.begin(), all.begin(), all.end());
+  return one(self.dtype, std::move(out));
+}
+
+Result<Types> infer_index_select(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &index = a.tensor("index");
+  QCG_CHECK(check_index(a, "index", index));
+  if (index.shape.size() > 1) return a.fail("index", "expected a list, got " + describe(index));
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  Shape shape = self.shape;
+  if (!shape.empty()) shape[axis] = product(index.shape);
+  return one(self.dtype, std::move(shape));
+}
+
+Result<Types> infer_embedding(const OpArgs& a) {
+  const Value &weight = a.tensor("weight"), &indices = a.tensor("indices");
+  QCG_CHECK(check_index(a, "indices", indices));
+  if (weight.shape.size() != 2) return a.fail("weight", "expected a matrix, got " + describe(weight));
+  Shape shape = indices.shape;
+  shape.push_back(weight.shape[1]);
+  return one(weight.dtype, std::move(shape));
+}
+
+Result<Types> infer_gather(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &index = a.tensor("index");
+  QCG_CHECK(check_index(a, "index", index));
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  bool fits = self.shape.size() == index.shape.size();
+  for (size_t i = 0; fits && i < self.shape.size(); ++i)
+    fits = i == axis || range_of(self.shape[i] - index.shape[i], a.graph.symbols).min >= 0;
+  if (!fits) return a.fail("index", fmt::format("{} reaches beyond {}", describe(index), describe(self)));
+  return one(self.dtype, index.shape);
+}
+
+Result<Types> infer_take(const OpArgs& a) {
+  if (a.tensor("index").dtype != DType::i64)
+    return a.fail("index", "expected an index of i64, got " + describe(a.tensor("index")));
+  return one(a.tensor("self").dtype, a.tensor("index").shape);
+}
+
+// ---- what is made
+
+struct Bound {
+  bool whole;
+  double number;
+};
+Result<Bound> read_bound(const OpArgs& a, std::string_view name, double otherwise) {
+  if (a.node.op->arg_index(name) < 0) return Bound{true, otherwise};
+  const Arg& arg = a.node.arg(name);
+  if (const double* real = arg.get<double>()) return Bound{false, *real};
+  if (const bool* truth = arg.get<bool>()) return Bound{true, *truth ? 1.0 : 0.0};
+  QCG_TRY(whole, a.constant(name));
+  return Bound{true, static_cast<double>(whole)};
+}
+
+Result<Types> infer_arange(const OpArgs& a) {
+  QCG_TRY(start, read_bound(a, "start", 0));
+  QCG_TRY(end, read_bound(a, "end", 0));
+  QCG_TRY(step, read_bound(a, "step", 1));
+  const bool whole = start.whole && end.whole && step.whole;
+  const DType dtype = a.dtype("dtype").value_or(whole ? DType::i64 : DType::f32);
+  if (dtype == DType::boolean || is_float8(dtype)) return a.fail("dtype", "no range is of this dtype");
+  if (!(step.number != 0 && std::isfinite(start.number) && std::isfinite(end.number) && std::isfinite(step.number)))
+    return a.fail("end", "such a range has no end");
+  const double count = std::ceil((end.number - start.number) / step.number);
+  if (!(count >= 0)) return a.fail("end", "the range ends before it begins");
+  if (count > 0x1p40) return a.unsupported("end", "the range is too long", "use a shorter one");
+  return one(dtype, {Dim(static_cast<int64_t>(count))});
+}
+
+Result<Types> infer_view_dtype(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  const DType to = *a.dtype("dtype");
+  const auto from_bytes = static_cast<int64_t>(dtype_bytes(self.dtype)),
+             to_bytes = static_cast<int64_t>(dtype_bytes(to));
+  Shape shape = self.shape;
+  if (from_bytes == to_bytes) return one(to, std::move(shape));
+  if (shape.empty()) return a.fail("dtype", "a tensor without axes cannot be seen in elements of another size");
+  auto count = (shape.back() * Dim(from_bytes)).divide_exactly(Dim(to_bytes));
+  if (!count) return a.fail("dtype", fmt::format("{} does not divide rows of {}", dtype_name(to), describe(self)));
+  shape.back() = *count;
+  return one(to, std::move(shape));
+}
+
+Result<Types> infer_empty(const OpArgs& a) { return one(a.dtype("dtype").value_or(DType::f32), a.dims("size")); }
+
+Result<Types> infer_copy(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &src = a.tensor("src");
+  if (auto both = broadcast(self.shape, src.shape); !both || *both != self.shape)
+    return a.fail("src", fmt::format("{} does not fit into {}", describe(src), describe(self)));
+  if (is_floating(src.dtype) && !is_floating(self.dtype))
+    return a.unsupported("src", fmt::format("{} is rounded into {}", describe(src), describe(self)), "cast before it");
+  return one(self.dtype, self.shape);
+}
+
+Result<Types> infer_slice_scatter(const OpArgs& a) {
+  QCG_TRY(slice, infer_slice(a));
+  const Value& src = a.tensor("src");
+  if (src.shape != slice[0].shape)
+    return a.fail("src", fmt::format("{} does not fit into {}", describe(src), to_string(slice[0].shape)));
+  return one(a.tensor("self").dtype, a.tensor("self").shape);
+}
+
+constexpr InferRow kRules[] = {
+    {"aten.bitwise_and.Tensor", infer_integers},
+    {"aten.bitwise_or.Tensor", infer_integers},
+    {"aten.bitwise_xor.Tensor", infer_integers},
+    {"aten.bitwise_not.default", infer_integers},
+    {"aten.__and__.Tensor", infer_integers},
+    {"aten.__or__.Tensor", infer_integers},
+    {"aten.__xor__.Tensor", infer_integers},
+    {"aten.bitwise_and.Scalar", infer_integers},
+    {"aten.bitwise_or.Scalar", infer_integers},
+    {"aten.bitwise_xor.Scalar", infer_integers},
+    {"aten.__and__.Scalar", infer_integers},
+    {"aten.__or__.Scalar", infer_integers},
+    {"aten.__xor__.Scalar", infer_integers},
+    {"aten.bitwise_left_shift.Tensor", infer_numbers},
+    {"aten.bitwise_right_shift.Tensor", infer_numbers},
+    {"aten.bitwise_left_shift.Tensor_Scalar", infer_numbers},
+    {"aten.bitwise_right_shift.Tensor_Scalar", infer_numbers},
+    {"aten.__lshift__.Tensor", infer_numbers},
+    {"aten.__rshift__.Tensor", infer_numbers},
+    {"aten.__lshift__.Scalar", infer_numbers},
+    {"aten.__rshift__.Scalar", infer_numbers},
+    {"aten.floor_divide.default", infer_numbers},
+    {"aten.floor_divide.Scalar", infer_numbers},
+    {"aten.div.Tensor_mode", infer_quotient},
+    {"aten.div.Scalar_mode", infer_quotient},
+    {"aten.remainder.Tensor", infer_numbers},
+    {"aten.remainder.Scalar", infer_numbers},
+    {"aten.exp2.default", infer_exp2},
+    {"aten.pow.Scalar", infer_pow},
+    {"aten.ldexp.Tensor", infer_ldexp},
+    {"aten.index.Tensor", infer_index},
+    {"aten.index_select.default", infer_index_select},
+    {"aten.embedding.default", infer_embedding},
+    {"aten.gather.default", infer_gather},
+    {"aten.take.default", infer_take},
+    {"aten.arange.default", infer_arange},
+    {"aten.arange.start", infer_arange},
+    {"aten.arange.start_step", infer_arange},
+    {"aten.view.dtype", infer_view_dtype},
+    {"aten.empty.memory_format", infer_empty},
+    {"aten.copy.default", infer_copy},
+    {"aten.slice_scatter.default", infer_slice_scatter},
+};
+
+}  // namespace
+
+std::span<const InferRow> constant_rules() { return kRules; }
+
+}  // namespace qcg

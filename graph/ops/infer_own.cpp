@@ -1,0 +1,183 @@
+// Shape and dtype rules of qcodegen's own ops (graph.h).
+#include <fmt/format.h>
+
+#include "graph/ops/infer.h"
+#include "graph/ir/scheme.h"
+
+namespace qcg {
+namespace {
+
+// The dtype of a fused output is the choice of the pass that made the node; before there is an output, `otherwise`.
+DType declared(const OpArgs& a, size_t output, DType otherwise) {
+  return output < a.node.outputs.size() ? a.graph.value(a.node.outputs[output]).dtype : otherwise;
+}
+
+Status check_indices(const OpArgs& a, std::string_view arg, const Expr& e, size_t accs, size_t ins) {
+  for (int i : e.leaves(ExprKind::acc))
+    if (static_cast<size_t>(i) >= accs)
+      return a.fail(arg, fmt::format("acc{} in {} but {} segments", i, e.str().substr(0, 200), accs));
+  for (int i : e.leaves(ExprKind::in))
+    if (static_cast<size_t>(i) >= ins)
+      return a.fail(arg, fmt::format("in{} in {} but {} operands", i, e.str().substr(0, 200), ins));
+  return {};
+}
+
+struct LinearDims {
+  Shape lead;
+  Dim k;
+};
+
+Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& scheme) {
+  const auto& xs = a.tensors("xs");
+  if (xs.empty()) return a.fail("xs", "at least one activation");
+  const Value& first = a.graph.value(xs[0]);
+  if (first.shape.empty()) return a.fail("xs", "a tensor without axes has nothing to contract");
+  LinearDims dims{Shape(first.shape.begin(), first.shape.end() - 1), 0};
+  for (ValueId id : xs) {
+    const Value& x = a.graph.value(id);
+    if (x.shape.empty() || Shape(x.shape.begin(), x.shape.end() - 1) != dims.lead || x.dtype != first.dtype)
+      return a.fail("xs", fmt::format("{} does not go with {}", describe(x), describe(first)),
+                    "all sources share dtype and leading shape");
+    dims.k = dims.k + x.shape.back();
+  }
+  bool integer = scheme.quantized_activation || scheme.scheme == Scheme::s8s8;
+  if (integer ? !is_byte(first.dtype) : !is_floating(first.dtype))
+    return a.fail("xs", fmt::format("scheme {} does not take {}", scheme.name, describe(first)));
+  Shape per_row = dims.lead;
+  per_row.emplace_back(1);
+  for (std::string_view name : {"x_scale", "x_zero"}) {
+    const Value* v = a.optional_tensor(name);
+    if (v && !scheme.quantized_activation) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
+    if (v && v->shape != per_row && !product(v->shape).is_constant(1))
+      return a.fail(name, fmt::format("expected {}, got {}", to_string(per_row), describe(*v)));
+    const DType read_as = name == "x_scale" ? DType::f32 : DType::i32;  // by kernels
+    if (v && v->dtype != read_as)
+      return a.fail(name, fmt::format("expected {}, got {}", dtype_name(read_as), describe(*v)));
+  }
+  if (scheme.quantized_activation && !a.optional_tensor("x_scale"))
+    return a.fail("x_scale", fmt::format("scheme {} needs it", scheme.name));
+  return dims;
+}
+
+Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, const Dim& k) {
+  const Value& w = a.graph.value(a.tensors("weights")[segment]);
+  if (w.shape.size() != 2) return a.fail("weights", "expected [N, K], got " + describe(w));
+  QCG_CHECK(same_k(a, "weights", k, w.shape[1]));
+  if (scheme.weight.is_float ? !is_floating(w.dtype) : !is_byte(w.dtype))
+    return a.fail("weights", fmt::format("scheme {} does not take {}", scheme.name, describe(w)));
+  QCG_TRY(group, a.constant("group"));
+  if (group < 0 || (group > 0 && !scheme.has_scales))
+    return a.fail("group", fmt::format("scheme {} with group {}", scheme.name, group));
+  if (!k.is_constant())
+    return a.unsupported("weights", "a contracted axis of dynamic size", "weights have constant shapes");
+  Dim groups = group == 0 ? Dim(1) : Dim((k.constant() + group - 1) / group);
+  for (std::string_view name : {"scales", "zeros", "offsets", "biases"}) {
+    const auto& list = a.tensors(name);
+    if (list.size() != a.tensors("weights").size()) return a.fail(name, "expected one entry per weight");
+    if (list[segment] == kNoValue) {
+      if (name == "scales" && scheme.has_scales)
+        return a.fail(name, fmt::format("scheme {} needs a scale for every weight", scheme.name));
+      continue;
+    }
+    if (name != "biases" && !scheme.has_scales) return a.fail(name, fmt::format("scheme {} has none", scheme.name));
+    if ((name == "zeros" && !may_have_zeros(scheme)) || (name == "offsets" && !may_have_offsets(scheme)))
+      return a.fail(name, fmt::format("scheme {} has none", scheme.name));
+    const Value& v = a.graph.value(list[segment]);
+    bool per_row = v.shape == Shape{w.shape[0]};
+    bool fits = name == "biases" ? per_row : v.shape == Shape{w.shape[0], groups} || (per_row && groups.is_constant(1));
+    if (!fits)
+      return a.fail(name,
+                    fmt::format("{} does not go with weight {} in {} groups", describe(v), describe(w), groups.str()));
+  }
+  return {};
+}
+
+Result<Types> infer_qcg_linear(const OpArgs& a) {
+  auto scheme = scheme_from_name(a.string("scheme"));
+  if (!scheme)
+    return a.fail("scheme", fmt::format("unknown scheme '{}'", a.string("scheme").substr(0, 40)),
+                  "see `qcodegen list schemes`");
+  const SchemeInfo& info = scheme_info(*scheme);
+  QCG_TRY(dims, check_activation(a, info));
+  const auto& weights = a.tensors("weights");
+  for (size_t j = 0; j < weights.size(); ++j) QCG_CHECK(check_segment(a, info, j, dims.k));
+  Types types;
+  for (const Expr& e : a.exprs("epilogue")) {
+    QCG_CHECK(check_indices(a, "epilogue", e, weights.size(), a.tensors("operands").size()));
+    const std::vector<int> read = e.leaves(ExprKind::acc);
+    if (read.empty()) return a.fail("epilogue", fmt::format("{} reads no segment", e.str().substr(0, 200)));
+    const Dim& n = a.graph.value(weights[read[0]]).shape[0];
+    for (int j : read)
+      if (!(a.graph.value(weights[j]).shape[0] == n))
+        return a.fail("epilogue", fmt::format("{} reads segments of different width", e.str().substr(0, 200)));
+    Shape shape = dims.lead;
+    shape.push_back(n);
+    for (int i : e.leaves(ExprKind::in)) {
+      const Value& v = a.graph.value(a.tensors("operands")[i]);
+      auto fitted = broadcast(shape, v.shape);
+      if (!fitted || *fitted != shape)
+        return a.fail("operands", fmt::format("{} does not broadcast to {}", describe(v), to_string(shape)));
+    }
+    DType natural = info.scheme == Scheme::s8s8 ? DType::i32 : a.graph.value(a.tensors("xs")[0]).dtype;
+    types.push_back({declared(a, types.size(), info.quantized_activation ? DType::f32 : natural), std::move(shape)});
+  }
+  return types;
+}
+
+Result<Types> infer_qcg_loop(const OpArgs& a) {
+  const auto& operands = a.tensors("operands");
+  Promotion dtype;
+  Shape shape;
+  for (ValueId id : operands) {
+    const Value& v = a.graph.value(id);
+    dtype.add(v);
+    auto wider = broadcast(shape, v.shape);
+    if (!wider) return a.fail("operands", fmt::format("{} does not broadcast with {}", describe(v), to_string(shape)));
+    shape = *wider;
+  }
+  const bool integers = a.boolean("integers");
+  for (ValueId id : operands)
+    if (integers && is_floating(a.graph.value(id).dtype))
+      return a.fail("operands", describe(a.graph.value(id)) + " in a loop over integers");
+  Types types;
+  for (const Expr& e : a.exprs("exprs")) {
+    QCG_CHECK(check_indices(a, "exprs", e, 0, operands.size()));
+    if (integers && !e.is_integer())
+      return a.fail("exprs", fmt::format("{} in a loop over integers", e.str().substr(0, 200)));
+    types.push_back({declared(a, types.size(), dtype.result()), shape});
+    if (integers && is_floating(types.back().dtype))
+      return a.fail("exprs", "a floating result of a loop over integers");
+  }
+  return types;
+}
+
+Result<Types> infer_quantize_rows(const OpArgs& a) {
+  const Value& x = a.tensor("x");
+  if (x.shape.empty() || !is_floating(x.dtype))
+    return a.fail("x", "expected rows of a floating dtype, got " + describe(x));
+  const std::string& mapping = a.string("mapping");
+  const bool per_token = mapping == "PER_TOKEN" || mapping == "PER_TOKEN_ASYMMETRIC";
+  if (!per_token && mapping != "SYMMETRIC" && mapping != "ASYMMETRIC")
+    return a.fail("mapping", "expected SYMMETRIC, ASYMMETRIC, PER_TOKEN or PER_TOKEN_ASYMMETRIC");
+  QCG_TRY(low, a.constant("quant_min"));
+  QCG_TRY(high, a.constant("quant_max"));
+  if (low >= high || low < -128 || high > (low < 0 ? 127 : 255))
+    return a.fail("quant_min", "expected a range inside i8 or u8");
+  if (per_token && low >= 0) return a.fail("quant_min", "expected a range of i8");
+  const DType scale = *a.dtype("scale_dtype");
+  if (mapping == "PER_TOKEN_ASYMMETRIC" ? scale != DType::f64 : scale != DType::f32 && scale != x.dtype)
+    return a.fail("scale_dtype", "expected f32 or the dtype of x, and f64 for PER_TOKEN_ASYMMETRIC");
+  Shape rows = x.shape;
+  rows.back() = 1;
+  return Types{{low < 0 ? DType::i8 : DType::u8, x.shape}, {DType::f32, rows}, {DType::i32, rows}};
+}
+
+constexpr InferRow kRules[] = {
+    {"qcg.linear", infer_qcg_linear}, {"qcg.loop", infer_qcg_loop}, {"qcg.quantize_rows", infer_quantize_rows},
+};
+
+}  // namespace
+
+std::span<const InferRow> own_rules() { return kRules; }
+
+}  // namespace qcg

@@ -1,0 +1,319 @@
+// Shape and dtype rules of pointwise ops and reductions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/infer.h"
+
+namespace qcg {
+
+Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names) {
+  PromotedOperands p;
+  for (std::string_view name : names) {
+    const Arg& arg = a.node.arg(name);
+    if (arg.is_none()) continue;
+    const ValueId* id = arg.get<ValueId>();
+    if (!id) {
+      p.dtype.add(arg);
+      continue;
+    }
+    if (*id == kNoValue) continue;
+    const Value& v = a.graph.value(*id);
+    p.dtype.add(v);
+    auto shape = broadcast(p.shape, v.shape);
+    if (!shape) return a.fail(name, fmt::format("{} does not broadcast with {}", describe(v), to_string(p.shape)));
+    p.shape = *shape;
+  }
+  return p;
+}
+
+namespace {
+
+Result<Types> finish(const OpArgs& a, PromotedOperands p, bool to_float) {
+  DType dtype = p.dtype.result();
+  if (!p.dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
+  return one(to_float && !is_floating(dtype) ? DType::f32 : dtype, std::move(p.shape));
+}
+
+Result<Types> finish_float(const OpArgs& a, PromotedOperands p) {
+  if (p.dtype.defined && !is_floating(p.dtype.result()))
+    return a.unsupported("self", "integers have no kernel here", "cast the operands to floats first");
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_binary(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_div(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return finish(a, std::move(p), true);
+}
+
+Result<Types> infer_pow(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_clamp(const OpArgs& a) {
+  if (a.node.arg("min").is_none() && a.node.arg("max").is_none()) return a.fail("min", "one of min and max is needed");
+  QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));
+  return finish(a, std::move(p), false);
+}
+Result<Types> infer_clamp_of_tensors(const OpArgs& a) {
+  if (!a.optional_tensor("min") && !a.optional_tensor("max")) return a.fail("min", "one of min and max is needed");
+  QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));
+  return finish_float(a, std::move(p));
+}
+Result<Types> infer_addcmul(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "tensor1", "tensor2"}));
+  return finish_float(a, std::move(p));
+}
+Result<Types> infer_clamp_min(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "min"}));
+  return finish(a, std::move(p), false);
+}
+Result<Types> infer_clamp_max(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "max"}));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_compare(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  return one(DType::boolean, std::move(p.shape));
+}
+
+Result<Types> infer_logical_not(const OpArgs& a) { return one(DType::boolean, a.tensor("self").shape); }
+
+Result<Types> infer_masked_fill(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &mask = a.tensor("mask");
+  if (mask.dtype != DType::boolean) return a.fail("mask", "expected bool, got " + describe(mask));
+  const Arg& value = a.node.arg("value");
+  if (value.get<ValueId>() && !a.tensor("value").shape.empty())
+    return a.fail("value", "expected a tensor without axes, got " + describe(a.tensor("value")));
+  const bool real = value.get<double>() || (value.get<ValueId>() && is_floating(a.tensor("value").dtype));
+  if (real && !is_floating(self.dtype))
+    return a.fail("value", "a real number does not fit into " + describe(self));
+  auto shape = broadcast(self.shape, mask.shape);
+  if (!shape) return a.fail("mask", fmt::format("{} does not broadcast with {}", describe(mask), describe(self)));
+  return one(self.dtype, std::move(*shape));
+}
+
+Result<Types> infer_where(const OpArgs& a) {
+  if (a.tensor("condition").dtype != DType::boolean)
+    return a.fail("condition", "expected bool, got " + describe(a.tensor("condition")));
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  auto shape = broadcast(p.shape, a.tensor("condition").shape);
+  if (!shape)
+    return a.fail("condition",
+                  fmt::format("{} does not broadcast with {}", describe(a.tensor("condition")), to_string(p.shape)));
+  p.shape = *shape;
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_like(const OpArgs& a) {
+  return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.tensor("self").shape);
+}
+
+Result<Types> infer_fill(const OpArgs& a) {
+  DType dtype = DType::f32;
+  if (a.node.op->arg_index("fill_value") >= 0) {
+    const Arg& value = a.node.arg("fill_value");
+    dtype = value.get<double>() ? DType::f32 : value.get<bool>() ? DType::boolean : DType::i64;
+  }
+  return one(a.dtype("dtype").value_or(dtype), a.node.op->arg_index("size") >= 0 ? a.dims("size") : Shape{});
+}
+
+Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
+
+Result<Types> infer_nan_to_num(const OpArgs& a) {
+  if (!is_compute_float(a.tensor("self").dtype))
+    return a.unsupported("self", "expected f32, f16 or bf16, got " + describe(a.tensor("self")), "cast to one of them");
+  return infer_unary(a);
+}
+
+Result<Types> infer_square(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self"}));
+  p.dtype.add(Arg(Dim(2)));
+  return finish(a, std::move(p), false);
+}
+
+Result<Types> infer_float_unary(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  return one(is_floating(self.dtype) ? self.dtype : DType::f32, self.shape);
+}
+
+Result<Types> infer_activation(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (!is_floating(self.dtype)) return a.fail("self", "expected a floating dtype, got " + describe(self));
+  int approximate = a.node.op->arg_index("approximate");
+  if (approximate >= 0 && a.string("approximate") != "none" && a.string("approximate") != "tanh")
+    return a.fail("approximate", "expected 'none' or 'tanh'");
+  return infer_unary(a);
+}
+
+Result<Shape> reduced_shape(const OpArgs& a) {
+  if (a.node.op->arg_index("dim") < 0) return Shape{};  // of the whole tensor
+  const Value& self = a.tensor("self");
+  QCG_TRY(axes, a.axes("dim", self.shape.size()));
+  Shape shape;
+  for (size_t i = 0; i < self.shape.size(); ++i) {
+    if (!std::count(axes.begin(), axes.end(), i)) shape.push_back(self.shape[i]);
+    else if (a.boolean("keepdim")) shape.emplace_back(1);
+  }
+  return shape;
+}
+
+Result<Types> infer_sum(const OpArgs& a) {
+  QCG_TRY(shape, reduced_shape(a));
+  DType self = a.tensor("self").dtype;
+  return one(a.dtype("dtype").value_or(is_floating(self) ? self : DType::i64), std::move(shape));
+}
+
+Result<Types> infer_mean(const OpArgs& a) {
+  QCG_TRY(shape, reduced_shape(a));
+  DType dtype = a.tensor("self").dtype;
+  if (a.node.op->arg_index("dtype") >= 0) dtype = a.dtype("dtype").value_or(dtype);
+  if (!is_floating(dtype))
+    return a.fail("self", "expected a floating dtype, got " + describe(a.tensor("self")), "cast it before");
+  return one(dtype, std::move(shape));
+}
+
+Result<Types> infer_vector_norm(const OpArgs& a) {
+  const Arg& order = a.node.arg("ord");
+  const double* real = order.get<double>();
+  const Dim* whole = order.get<Dim>();
+  const bool known =
+      real ? *real == 1 || *real == 2 || *real == INFINITY : whole && (whole->is_constant(1) || whole->is_constant(2));
+  if (!known) return a.unsupported("ord", "a norm that is not 1, 2 or the largest", "write it with abs, pow and sum");
+  return infer_mean(a);
+}
+
+Result<Types> infer_variance(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axes, a.axes("dim", self.shape.size()));
+  for (size_t axis : axes)
+    if (!self.shape[axis].is_constant())
+      return a.unsupported("dim", "a variance over an axis whose size is known only at run time",
+                           "write it with mean, or export that axis with a size");
+  if (!std::isfinite(correction_of(a.node)))
+    return a.unsupported("correction", "a correction known only at run time", "export that size as a constant");
+  return infer_mean(a);
+}
+
+Result<Types> infer_extreme(const OpArgs& a) {
+  QCG_TRY(shape, reduced_shape(a));
+  if (product(a.tensor("self").shape).is_constant(0) && !product(shape).is_constant(0))
+    return a.fail("self", "the extreme of no elements, of " + describe(a.tensor("self")), "reduce over at least one");
+  return one(a.tensor("self").dtype, std::move(shape));
+}
+
+constexpr InferRow kRules[] = {
+    {"aten.add.Tensor", infer_binary},
+    {"aten.add.Scalar", infer_binary},
+    {"aten.sub.Tensor", infer_binary},
+    {"aten.sub.Scalar", infer_binary},
+    {"aten.rsub.Tensor", infer_binary},
+    {"aten.rsub.Scalar", infer_binary},
+    {"aten.mul.Tensor", infer_binary},
+    {"aten.mul.Scalar", infer_binary},
+    {"aten.div.Tensor", infer_div},
+    {"aten.div.Scalar", infer_div},
+    {"aten.maximum.default", infer_binary},
+    {"aten.minimum.default", infer_binary},
+    {"aten.pow.Tensor_Scalar", infer_pow},
+    {"aten.clamp.default", infer_clamp},
+    {"aten.clamp.Tensor", infer_clamp_of_tensors},
+    {"aten.addcmul.default", infer_addcmul},
+    {"aten.sign.default", infer_unary},
+    {"aten.ceil.default", infer_unary},
+    {"aten.trunc.default", infer_unary},
+    {"aten.log2.default", infer_float_unary},
+    {"aten.log10.default", infer_float_unary},
+    {"aten.isnan.default", infer_logical_not},
+    {"aten.isinf.default", infer_logical_not},
+    {"aten.nan_to_num.default", infer_nan_to_num},
+    {"aten.clamp_min.default", infer_clamp_min},
+    {"aten.clamp_max.default", infer_clamp_max},
+    {"aten.hardtanh.default", infer_unary},
+    {"aten.relu6.default", infer_unary},
+    {"aten.neg.default", infer_unary},
+    {"aten.abs.default", infer_unary},
+    {"aten.relu.default", infer_unary},
+    {"aten.round.default", infer_unary},
+    {"aten.floor.default", infer_unary},
+    {"aten.gelu.default", infer_activation},
+    {"aten.silu.default", infer_activation},
+    {"aten.reciprocal.default", infer_float_unary},
+    {"aten.exp.default", infer_float_unary},
+    {"aten.log.default", infer_float_unary},
+    {"aten.sqrt.default", infer_float_unary},
+    {"aten.rsqrt.default", infer_float_unary},
+    {"aten.sin.default", infer_float_unary},
+    {"aten.cos.default", infer_float_unary},
+    {"aten.erf.default", infer_float_unary},
+    {"aten.tanh.default", infer_float_unary},
+    {"aten.sigmoid.default", infer_float_unary},
+    {"aten.sum.dim_IntList", infer_sum},
+    {"aten.mean.dim", infer_mean},
+    {"aten.linalg_vector_norm.default", infer_vector_norm},
+    {"aten.var.correction", infer_variance},
+    {"aten.std.correction", infer_variance},
+    {"aten.var.dim", infer_variance},
+    {"aten.std.dim", infer_variance},
+    {"aten.log1p.default", infer_float_unary},
+    {"aten.expm1.default", infer_float_unary},
+    {"aten.square.default", infer_square},
+    {"aten.selu.default", infer_activation},
+    {"aten.mish.default", infer_activation},
+    {"aten.hardswish.default", infer_activation},
+    {"aten.hardsigmoid.default", infer_activation},
+    {"aten.log_sigmoid.default", infer_activation},
+    {"aten.leaky_relu.default", infer_activation},
+    {"aten.elu.default", infer_activation},
+    {"aten.celu.default", infer_activation},
+    {"aten.softplus.default", infer_activation},
+    {"aten.gt.Scalar", infer_compare},
+    {"aten.gt.Tensor", infer_compare},
+    {"aten.ge.Scalar", infer_compare},
+    {"aten.ge.Tensor", infer_compare},
+    {"aten.lt.Scalar", infer_compare},
+    {"aten.lt.Tensor", infer_compare},
+    {"aten.le.Scalar", infer_compare},
+    {"aten.le.Tensor", infer_compare},
+    {"aten.eq.Scalar", infer_compare},
+    {"aten.eq.Tensor", infer_compare},
+    {"aten.ne.Scalar", infer_compare},
+    {"aten.ne.Tensor", infer_compare},
+    {"aten.logical_and.default", infer_compare},
+    {"aten.logical_or.default", infer_compare},
+    {"aten.logical_xor.default", infer_compare},
+    {"aten.logical_not.default", infer_logical_not},
+    {"aten.masked_fill.Scalar", infer_masked_fill},
+    {"aten.masked_fill.Tensor", infer_masked_fill},
+    {"aten.where.self", infer_where},
+    {"aten.where.ScalarSelf", infer_where},
+    {"aten.where.ScalarOther", infer_where},
+    {"aten.where.Scalar", infer_where},
+    {"aten.full.default", infer_fill},
+    {"aten.zeros.default", infer_fill},
+    {"aten.ones.default", infer_fill},
+    {"aten.scalar_tensor.default", infer_fill},
+    {"aten.full_like.default", infer_like},
+    {"aten.zeros_like.default", infer_like},
+    {"aten.ones_like.default", infer_like},
+    {"aten.amax.default", infer_extreme},
+    {"aten.amin.default", infer_extreme},
+    {"aten.max.default", infer_extreme},
+    {"aten.min.default", infer_extreme},
+    {"aten.sum.default", infer_sum},
+    {"aten.mean.default", infer_mean},
+};
+
+}  // namespace
+
+std::span<const InferRow> pointwise_rules() { return kRules; }
+
+}  // namespace qcg

@@ -1,0 +1,186 @@
+// The oracle's rules for softmax, the norms, extremes of an axis, glu, prelu and baddbmm: in double, rounded once, from their formulas and
+// not from what decompose.cpp makes of them.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/infer.h"
+#include "graph/oracle/ops.h"
+
+namespace qcg {
+namespace {
+
+// An axis of a dense tensor: `outer` times `size` elements, `inner` apart.
+struct Axis {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+Axis split_at(const std::vector<int64_t>& shape, size_t axis) {
+  Axis a;
+  for (size_t i = 0; i < shape.size(); ++i) (i < axis ? a.outer : i == axis ? a.size : a.inner) *= shape[i];
+  return a;
+}
+
+// The tensor seen as rows of the axes that normalized_shape lists.
+struct Rows {
+  int64_t count = 1, size = 1;
+};
+Rows normalized_rows(const RefContext& c) {
+  const std::vector<int64_t>& shape = c.tensor("input").data.shape;
+  const size_t lead = shape.size() - c.node.arg("normalized_shape").get<std::vector<Dim>>()->size();
+  Rows r;
+  for (size_t i = 0; i < shape.size(); ++i) (i < lead ? r.count : r.size) *= shape[i];
+  return r;
+}
+
+std::vector<double> parameter(const RefContext& c, std::string_view name) {
+  const RefValue* v = c.optional_tensor(name);
+  return v ? read_doubles(v->data) : std::vector<double>();
+}
+
+Result<Tensors> run_softmax(const RefContext& c) {
+  const bool logarithm = c.node.op->name.find("log") != std::string::npos;
+  std::vector<double> y = read_doubles(c.tensor("self").data);
+  const Axis a = split_at(c.sizes(0), c.axis("dim", c.sizes(0).size()));
+  for (int64_t row = 0; row < a.outer * a.inner; ++row) {
+    double* first = y.data() + row / a.inner * a.size * a.inner + row % a.inner;
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < a.size; ++i) largest = std::max(largest, first[i * a.inner]);
+    for (int64_t i = 0; i < a.size; ++i) sum += std::exp(first[i * a.inner] - largest);
+    for (int64_t i = 0; i < a.size; ++i) {
+      double& v = first[i * a.inner];
+      v = logarithm ? v - largest - std::log(sum) : std::exp(v - largest) / sum;
+    }
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(y))};
+}
+
+// Of layer_norm the result alone, of native_layer_norm mean and 1 / deviation too.
+Result<Tensors> run_layer_norm(const RefContext& c) {
+  const Rows rows = normalized_rows(c);
+  std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
+  const std::vector<double> weight = parameter(c, "weight"), bias = parameter(c, "bias");
+  for (int64_t row = 0; row < rows.count; ++row) {
+    double* x = y.data() + row * rows.size;
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < rows.size; ++i) mean += x[i] / static_cast<double>(rows.size);
+    for (int64_t i = 0; i < rows.size; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(rows.size);
+    const double inverse = 1 / std::sqrt(variance + c.number("eps"));
+    for (int64_t i = 0; i < rows.size; ++i)
+      x[i] = (x[i] - mean) * inverse * (weight.empty() ? 1 : weight[i]) + (bias.empty() ? 0 : bias[i]);
+    means.push_back(mean);
+    inverses.push_back(inverse);
+  }
+  Tensors out{make_doubles(c.sizes(0), std::move(y))};
+  if (c.node.outputs.size() == 1) return out;
+  out.push_back(make_doubles(c.sizes(1), std::move(means)));
+  out.push_back(make_doubles(c.sizes(2), std::move(inverses)));
+  return out;
+}
+
+Result<Tensors> run_rms_norm(const RefContext& c) {
+  const Rows rows = normalized_rows(c);
+  std::vector<double> y = read_doubles(c.tensor("input").data);
+  const std::vector<double> weight = parameter(c, "weight");
+  const double eps = c.has("eps") ? c.number("eps") : rms_norm_eps(c.tensor("input").dtype);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    double* x = y.data() + row * rows.size;
+    double mean = 0;
+    for (int64_t i = 0; i < rows.size; ++i) mean += x[i] * x[i] / static_cast<double>(rows.size);
+    for (int64_t i = 0; i < rows.size; ++i) x[i] *= (weight.empty() ? 1 : weight[i]) / std::sqrt(mean + eps);
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(y))};
+}
+
+Result<Tensors> run_batch_norm(const RefContext& c) {
+  std::vector<double> y = read_doubles(c.tensor("input").data);
+  const std::vector<double> mean = parameter(c, "running_mean"), variance = parameter(c, "running_var"),
+                            weight = parameter(c, "weight"), bias = parameter(c, "bias");
+  const Axis a = split_at(c.sizes(0), 1);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t channel = i / static_cast<size_t>(a.inner) % static_cast<size_t>(a.size);
+    y[i] = (y[i] - mean[channel]) / std::sqrt(variance[channel] + c.number("eps")) *
+               (weight.empty() ? 1 : weight[channel]) +
+           (bias.empty() ? 0 : bias[channel]);
+  }
+  Tensors out{make_doubles(c.sizes(0), std::move(y))};
+  for (size_t i = 1; i < c.node.outputs.size(); ++i) out.push_back(make_doubles(c.sizes(i), {}));
+  return out;
+}
+
+// NaN is the extreme of what it is in; of equals the first.
+Result<Tensors> run_extreme_of_axis(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const bool largest = c.node.op->name.starts_with("aten.max");
+  const Axis a = split_at(self.shape, self.shape.empty() ? 0 : c.axis("dim", self.shape.size()));
+  std::vector<int64_t> positions;
+  const auto pick = [&]<class T>(const std::vector<T>& x) {
+    std::vector<T> out;
+    for (int64_t row = 0; row < a.outer * a.inner; ++row) {
+      const T* first = x.data() + row / a.inner * a.size * a.inner + row % a.inner;
+      int64_t best = 0;
+      for (int64_t i = 1; i < a.size; ++i) {
+        const T v = first[i * a.inner], b = first[best * a.inner];
+        if (b == b && (v != v || (largest ? v > b : v < b))) best = i;
+      }
+      out.push_back(first[best * a.inner]);
+      positions.push_back(best);
+    }
+    return out;
+  };
+  const auto sizes = c.sizes(0);
+  Tensor values =
+      is_floating(c.dtype(0)) ? make_doubles(sizes, pick(read_doubles(self))) : make_ints(sizes, pick(read_ints(self)));
+  return Tensors{std::move(values), make_ints(c.sizes(1), std::move(positions))};
+}
+
+Result<Tensors> run_glu(const RefContext& c) {
+  const std::vector<double> x = read_doubles(c.tensor("self").data);
+  const std::vector<int64_t> shape = c.sizes(0);
+  const Axis a = split_at(shape, c.axis("dim", shape.size()));
+  std::vector<double> y;
+  for (int64_t i = 0; i < a.outer * a.size * a.inner; ++i) {
+    const int64_t half = a.size * a.inner, at = i / half * 2 * half + i % half;
+    y.push_back(x[at] / (1 + std::exp(-x[at + half])));
+  }
+  return Tensors{make_doubles(shape, std::move(y))};
+}
+
+Result<Tensors> run_prelu(const RefContext& c) {
+  std::vector<double> y = read_doubles(c.tensor("self").data);
+  const std::vector<double> slopes = read_doubles(c.tensor("weight").data);
+  const std::vector<int64_t> shape = c.sizes(0);
+  const Axis a = split_at(shape, shape.size() > 1 ? 1 : shape.size());
+  for (size_t i = 0; i < y.size(); ++i)
+    if (!(y[i] > 0)) y[i] *= slopes[slopes.size() == 1 ? 0 : static_cast<int64_t>(i) / a.inner % a.size];
+  return Tensors{make_doubles(shape, std::move(y))};
+}
+
+Result<Tensors> run_baddbmm(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  const std::vector<double> x = read_doubles(c.tensor("batch1").data), w = read_doubles(c.tensor("batch2").data);
+  std::vector<double> y = read_doubles(broadcast_to(c.tensor("self").data, shape));
+  const int64_t m = shape[1], n = shape[2], k = c.tensor("batch1").data.shape[2];
+  const double alpha = c.number("alpha"), beta = c.number("beta");
+  for (int64_t i = 0; i < static_cast<int64_t>(y.size()); ++i) {
+    const int64_t batch = i / n / m;
+    double sum = 0;
+    for (int64_t j = 0; j < k; ++j) sum += x[i / n * k + j] * w[(batch * k + j) * n + i % n];
+    y[i] = alpha * sum + (beta == 0 ? 0 : beta * y[i]);  // of beta = 0 torch reads no self, NaN or not
+  }
+  return Tensors{make_doubles(shape, std::move(y))};
+}
+
+constexpr RefRow kRules[] = {
+    {"aten.softmax.int", run_softmax},           {"aten.log_softmax.int", run_softmax},
+    {"aten._softmax.default", run_softmax},      {"aten._log_softmax.default", run_softmax},
+    {"aten.layer_norm.default", run_layer_norm}, {"aten.native_layer_norm.default", run_layer_norm},
+    {"aten.rms_norm.default", run_rms_norm},     {"aten.glu.default", run_glu},
+    {"aten.prelu.default", run_prelu},           {"aten.baddbmm.default", run_baddbmm},
+    {"aten.max.dim", run_extreme_of_axis},       {"aten.min.dim", run_extreme_of_axis},
+    {"aten.batch_norm.default", run_batch_norm}, {"aten._native_batch_norm_legit_no_training.default", run_batch_norm},
+};
+
+}  // namespace
+
+std::span<const RefRow> reference_composed() { return kRules; }
+
+}  // namespace qcg

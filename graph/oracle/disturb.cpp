@@ -1,0 +1,90 @@
+#include "graph/oracle/disturb.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ir/float_format.h"
+
+namespace qcg {
+namespace {
+
+bool is_whole(double v) { return v == std::nearbyint(v); }
+
+// A number for each code of the result.
+bool is_rounded_by(const Graph& graph, const Node& node, ValueId input) {
+  const Value& value = graph.value(input);
+  return is_floating(value.dtype) && value.shape == graph.value(node.outputs[0]).shape;
+}
+
+bool is_quantization(const Graph& graph, const Node& node) {
+  if (node.outputs.empty() || node.op->role == OpRole::view) return false;
+  const DType out = graph.value(node.outputs[0]).dtype;
+  const bool codes = is_byte(out) || (is_float8(out) && float_format(out));
+  if (!codes && functional_name(node.op->name) != "aten.round.default") return false;
+  bool reads = false;
+  for_each_input(node, [&](ValueId id) { reads = reads || is_rounded_by(graph, node, id); });
+  return reads;
+}
+
+// The code beside `code`.
+double step_from(DType dtype, double code, bool up) {
+  const auto format = is_float8(dtype) ? float_format(dtype) : std::nullopt;
+  if (!format) return code + (up ? 1 : -1);
+  const int exponent = std::max(code == 0 ? format->min_exponent() : std::ilogb(code), format->min_exponent());
+  return round_to_dtype(dtype, code + std::ldexp(up ? 1.0 : -1.0, exponent - format->mantissa_bits));
+}
+
+}  // namespace
+
+Tensor disturb(DType dtype, const Tensor& t, std::mt19937_64& rng) {
+  const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+  std::vector<double> values = read_doubles(t);
+  double largest = 0;
+  for (double v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  std::uniform_real_distribution<double> share(-1, 1);
+  for (double& v : values)
+    if (!is_whole(v)) v += share(rng) * (0x1p-21 * largest + rounding * std::abs(v));
+  return make_doubles(t.shape, std::move(values));
+}
+
+int count_quantizations(const Graph& graph) {
+  std::vector<bool> varies(graph.values.size(), false);
+  for (ValueId id : graph.inputs) varies[id] = true;
+  int count = 0;
+  for (const Node& node : graph.nodes) {
+    bool reads = false;
+    for_each_input(node, [&](ValueId id) { reads = reads || varies[id]; });
+    for (ValueId id : node.outputs) varies[id] = reads;
+    count += reads && is_quantization(graph, node);
+  }
+  return count;
+}
+
+bool rounds_to_codes(const RefContext& c) {
+  if (!is_quantization(c.graph, c.node)) return false;
+  bool between = false;
+  for_each_input(c.node, [&](ValueId id) {
+    if (between || !is_rounded_by(c.graph, c.node, id)) return;
+    const std::vector<double> values = read_doubles(c.values[id].data);
+    between = !std::all_of(values.begin(), values.end(), is_whole);
+  });
+  return between;
+}
+
+Tensor flip_codes(DType dtype, const Tensor& t, double share, std::mt19937_64& rng) {
+  if (t.numel() == 0) return t;
+  std::vector<double> values = read_doubles(t);
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double least = *low, most = *high;
+  const size_t width = static_cast<size_t>(t.shape.empty() ? 1 : t.shape.back());
+  std::uniform_real_distribution<double> draw(0, 1);
+  for (size_t row = 0; row < values.size(); row += width) {
+    if (draw(rng) >= share) continue;
+    double& code = values[row + rng() % width];
+    if (std::isfinite(code)) code = std::clamp(step_from(dtype, code, rng() % 2 == 0), least, most);
+  }
+  return store_results(dtype, t.shape, std::move(values));
+}
+
+}  // namespace qcg

@@ -1,0 +1,116 @@
+// What the oracle's rules share: access to the values of a node's arguments, dense reads, making results.
+//
+// Why here: the rules are one small function per op, spread over reference_*.cpp; reference.cpp runs them.
+//
+//   Result<Tensors> run_neg(const RefContext& c) { … read_doubles(c.tensor("self").data) … make_doubles(c.sizes(0), v) … }
+//
+// A value is held as f64 or i64 whatever its dtype, or in its own dtype as parameters and inputs are: reads convert.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "graph/oracle/reference.h"
+
+namespace qcg {
+
+using Tensors = std::vector<Tensor>;
+
+struct RefValue {
+  Tensor data;            // unbound until computed
+  DType dtype = DType::f32;  // the graph's
+  bool constant = false;  // depends on parameters only
+};
+
+struct RefContext {
+  const Graph& graph;
+  const Node& node;
+  const SymbolValues& symbols;
+  const std::vector<RefValue>& values;
+  bool emulate_casts;
+
+  const RefValue& tensor(std::string_view name) const { return values[node.tensor(name)]; }
+  const RefValue* optional_tensor(std::string_view name) const;
+  std::vector<const RefValue*> tensors(std::string_view name) const;  // nullptr where absent
+  int64_t integer(std::string_view name) const { return evaluate(*node.arg(name).get<Dim>()); }
+  int64_t integer_or(std::string_view name, int64_t otherwise) const;
+  double number(std::string_view name) const;  // any scalar
+  bool has(std::string_view name) const { return !node.arg(name).is_none(); }
+  size_t axis(std::string_view name, size_t rank) const;
+  int64_t evaluate(const Dim& d) const { return d.evaluate(symbols).value_or(0); }
+  std::vector<int64_t> sizes(size_t output) const;
+  DType dtype(size_t output) const { return graph.value(node.outputs[output]).dtype; }
+};
+
+// Dense, row-major.
+std::vector<double> read_doubles(const Tensor& t);
+std::vector<int64_t> read_ints(const Tensor& t);
+// `count` elements from element `from` on, `stride` apart, of the tensor's storage.
+void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, double* out);
+void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, int64_t* out);
+
+Tensor make_doubles(std::vector<int64_t> shape, std::vector<double> values);
+Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values);
+
+// Results of an expression: doubles, or integers (truncated, wrapped) when that is what the graph stores.
+Tensor store_results(DType dtype, std::vector<int64_t> shape, std::vector<double> values);
+
+// Dense, held as `dtype` itself: floats are rounded, integers wrap.
+Tensor held_as(DType dtype, const Tensor& t);
+
+// A view under numpy's broadcasting: missing and size-1 axes get stride 0.
+Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape);
+
+// As eager torch does it on a CPU: half types compute in f32 and round once more.
+double round_as_eager(DType dtype, double v);
+int64_t wrap_to_dtype(DType dtype, int64_t v);
+
+// Two's complement arithmetic modulo 2^64; the caller wraps to the dtype.
+inline int64_t add_wrap(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t sub_wrap(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+inline int64_t mul_wrap(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+inline int64_t power_wrap(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  int64_t result = 1;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2) result = mul_wrap(result, base);
+    base = mul_wrap(base, base);
+  }
+  return result;
+}
+
+// quantized_decomposed's rows, choose_qparams_per_token and quantize_per_token: the parameters of one row of `dtype`, and a
+// function that quantizes with them. scale_dtype is what the scale, its inverse and the products are held in.
+struct RowParameters {
+  double scale, zero;
+};
+RowParameters choose_row_parameters(DType dtype, bool symmetric, std::span<const double> row);
+int64_t quantize_per_token(DType dtype, DType scale_dtype, double x, RowParameters p, double low, double high);
+
+using RefRule = Result<Tensors> (*)(const RefContext&);
+struct RefRow {
+  std::string_view op;  // functional name
+  RefRule rule;
+};
+std::span<const RefRow> reference_views();
+std::span<const RefRow> reference_pointwise();
+std::span<const RefRow> reference_composed();
+std::span<const RefRow> reference_linears();
+std::span<const RefRow> reference_packed();
+std::span<const RefRow> reference_quantize();
+std::span<const RefRow> reference_decomposed();
+std::span<const RefRow> reference_coded();
+std::span<const RefRow> reference_constant();
+
+// y[m, n] = sum_k x[m, k] * w[n, k]; x dense, w [N, K].
+std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const Tensor& w);
+
+}  // namespace qcg

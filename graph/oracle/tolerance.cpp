@@ -1,0 +1,49 @@
+// How far from its exact value a kernel's epilogue may be.
+#include <array>
+#include <cmath>
+
+#include "graph/oracle/reference.h"
+
+namespace qcg {
+
+namespace {
+
+// What one operation adds to the errors of its arguments. A result of a function that is close to 0 may be off by more of itself.
+double own_error(const Expr& e, double value) {
+  constexpr double kUlp = 0x1p-23, kLeastResult = 1e-6;
+  const double ulps = e.ulps();
+  return ulps * kUlp * (std::abs(value) + (ulps > kArithmeticUlps ? kLeastResult : 0));
+}
+
+}  // namespace
+
+ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> accs,
+                                       std::span<const double> acc_tolerances, std::span<const double> ins) {
+  if (e.kind == ExprKind::acc) return {accs[e.index], acc_tolerances[e.index]};
+  if (e.args.empty()) return {e.evaluate(accs, ins), 0};
+  std::array<double, 3> args{}, tolerances{};
+  for (size_t i = 0; i < e.args.size(); ++i) {
+    const ToleranceValue arg = evaluate_with_tolerance(e.args[i], accs, acc_tolerances, ins);
+    args[i] = arg.value, tolerances[i] = arg.tolerance;
+  }
+  const std::span<const double> values(args.data(), e.args.size());
+  const ToleranceValue exact{e.apply(values), 0};
+  // Arguments are off together, each above or below or not at all: a product is also off by the product of their errors.
+  const std::array<double, 3> centres = args;
+  size_t places = 1;
+  for (size_t i = 0; i < values.size(); ++i) places *= tolerances[i] == 0 ? 1 : 3;
+  double largest = 0;
+  for (size_t place = 1; place < places; ++place) {
+    for (size_t i = 0, rest = place; i < values.size(); ++i) {
+      if (tolerances[i] == 0) continue;
+      const double by[] = {0, -tolerances[i], tolerances[i]};
+      args[i] = centres[i] + by[rest % 3];
+      rest /= 3;
+    }
+    const double moved = std::abs(e.apply(values) - exact.value);
+    largest = std::isnan(moved) ? HUGE_VAL : std::max(largest, moved);
+  }
+  return {exact.value, own_error(e, exact.value) + largest};
+}
+
+}  // namespace qcg
