@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "tests/temp_dir.h"
 
 namespace qcg::test {
@@ -35,7 +36,7 @@ struct Run {
 };
 
 // The tests' own kernel cache: kept between runs of the same build, so that only the first is slow.
-inline void use_test_cache() { ::setenv("QCG_CACHE_DIR", QCG_BINARY_DIR "/test-cache", 0); }
+inline void use_test_cache() { ::setenv("QCG_CACHE_DIR", (binary_dir() + "/test-cache").c_str(), 0); }
 
 inline Run run_program(std::vector<std::string> argv) {
   use_test_cache();
@@ -58,11 +59,11 @@ inline Run run_program(std::vector<std::string> argv) {
 }
 
 inline Run qcodegen(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), QCG_CLI);
+  arguments.insert(arguments.begin(), cli_path());
   return run_program(std::move(arguments));
 }
 
-inline std::string source_path(const std::string& relative) { return std::string(QCG_SOURCE_DIR) + "/" + relative; }
+inline std::string source_path(const std::string& relative) { return source_dir() + "/" + relative; }
 
 // A graph beside the checkout; empty, and a line that says so, where it is absent.
 inline std::string shared_graph(const std::string& name) {

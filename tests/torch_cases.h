@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "tests/paths.h"
 
 namespace qcg::test {
 
@@ -67,7 +68,7 @@ inline std::vector<double> parse_numbers(const std::string& line) {
 }
 
 inline std::vector<TorchCase> read_torch_cases() {
-  std::ifstream file(std::string(QCG_SOURCE_DIR) + "/tests/graph_core/torch_cases.txt");
+  std::ifstream file(source_dir() + "/tests/graph_core/torch_cases.txt");
   REQUIRE(file.good());
   std::vector<TorchCase> cases;
   for (std::string line; std::getline(file, line);) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/cli_runner.h"
+#include "tests/paths.h"
 
 using namespace qcg::test;
 using nlohmann::json;
@@ -289,7 +290,7 @@ TEST_CASE("emit prints the graph, the plan, the source and the assembly, and wri
 TEST_CASE("scales of mxfp4 and nvfp4 are a byte each, where mxfp4's are ordinary powers of two") {
   TempDir dir;
   const auto scale_in_plan = [&](const std::string& exponent, bool nvfp4 = false) {
-    std::string graph = slurp(std::string(QCG_SOURCE_DIR) + "/examples/native/linear_mxfp4.json");
+    std::string graph = slurp(source_dir() + "/examples/native/linear_mxfp4.json");
     const auto replace = [&](const std::string& from, const std::string& to) {
       REQUIRE(graph.find(from) != std::string::npos);
       graph.replace(graph.find(from), from.size(), to);

@@ -1,5 +1,6 @@
 // Exit status and text of what goes wrong: 1 the input or the result, 2 usage, 3 environment.
 #include "tests/cli_runner.h"
+#include "tests/paths.h"
 
 using namespace qcg::test;
 
@@ -263,14 +264,14 @@ TEST_CASE("paths that cannot be looked at are errors of the environment, not bug
   const std::string graph = source_path("examples/native/linear_w8.json"), too_long(300, 'a');
   check_error({"check", too_long}, 3, "Io", {too_long});
   check_error({"log", too_long}, 3, "Io", {too_long});
-  const Run run = run_program({"/usr/bin/env", "TMPDIR=/nonexistent", QCG_CLI, "check", graph});
+  const Run run = run_program({"/usr/bin/env", "TMPDIR=/nonexistent", cli_path(), "check", graph});
   CHECK(run.status == 3);
   CHECK(run.err.find("error[Io]: ") != std::string::npos);
   CHECK(run.err.find("TMPDIR") != std::string::npos);
 }
 
 TEST_CASE("a result that cannot be written is an error of the environment") {
-  const std::string cli = QCG_CLI, graph = source_path("examples/native/linear_w8.json");
+  const std::string cli = cli_path(), graph = source_path("examples/native/linear_w8.json");
   for (const std::string& command : {cli + " list ops --json", cli + " explain " + graph, cli + " list ops",
                                      cli + " compile --emit=source " + graph, cli + " explain /nowhere --json"}) {
     const Run run = run_program({"/bin/sh", "-c", command + " >/dev/full"});
@@ -290,7 +291,7 @@ TEST_CASE("what has no room is named as it was asked for, with what helps there"
   check_error({"cache", "export", "/dev/full"}, 3, "Io", {"/dev/full", "free some space there"});
   const std::string run_to = " run " + program + " --inputs " + inputs + " --outputs ";
   for (const std::string& command : {run_to, std::string(" cache export ")}) {
-    const Run run = run_program({"/bin/sh", "-c", "ulimit -f 1; exec " QCG_CLI + command + (dir / "out")});
+    const Run run = run_program({"/bin/sh", "-c", "ulimit -f 1; exec " + cli_path() + command + (dir / "out")});
     INFO(command, run.err);
     CHECK(run.status == 3);
     CHECK(run.err.find("error[Io]: " + (dir / "out")) != std::string::npos);
@@ -309,7 +310,7 @@ TEST_CASE("an empty word names nothing") {
 
 TEST_CASE("a stderr that cannot be written changes no exit status") {
   TempDir dir;
-  const std::string cli = QCG_CLI, graph = source_path("examples/native/linear_w8.json");
+  const std::string cli = cli_path(), graph = source_path("examples/native/linear_w8.json");
   const std::string compile = cli + " compile " + graph + " --tune=off -v -o " + (dir / "p.qcg");
   for (const std::string where : {" 2>&-", " 2>/dev/full"})
     for (const auto& [command, status] :
@@ -338,7 +339,7 @@ TEST_CASE("a cache directory that is none is refused by cache, and said by compi
     INFO(named);
     std::vector<std::string> cli = {"/usr/bin/env", "-u", "XDG_CACHE_HOME", "-u", "QCG_CACHE_DIR"};
     cli.insert(cli.end(), place.begin(), place.end());
-    cli.push_back(QCG_CLI);
+    cli.push_back(cli_path());
     const auto run = [&](std::vector<std::string> arguments) {
       arguments.insert(arguments.begin(), cli.begin(), cli.end());
       return run_program(arguments);

@@ -1,5 +1,6 @@
 // --extern=auto: a program that calls oneDNN where a pinned log says that it won, and what happens where there is no oneDNN.
 #include "tests/cli_runner.h"
+#include "tests/paths.h"
 
 using namespace qcg::test;
 using nlohmann::json;
@@ -123,7 +124,7 @@ TEST_CASE("a pinned log lets oneDNN serve its ranges, and the program is right a
     fs::create_directory(other / "deep");
     fs::rename(program, other / "deep/moved.qcg");
     fs::remove(pinned.dir / "graph.json");
-    const std::string run = "cd '" + (other / "deep") + "' && exec '" + QCG_CLI +
+    const std::string run = "cd '" + (other / "deep") + "' && exec '" + cli_path() +
                             "' run moved.qcg --threads 2 --inputs '" + inputs + "' --outputs two.safetensors";
     REQUIRE(run_program({"/bin/sh", "-c", run}).status == 0);
     const std::string one = slurp(pinned.dir / "one.safetensors");
@@ -204,7 +205,7 @@ TEST_CASE("a qcodegen that was built without oneDNN compiles all the same, and s
   Pinned pinned(1);
   const std::string lonely = pinned.dir / "bin/qcodegen";  // where no module is beside it
   fs::create_directory(pinned.dir / "bin");
-  fs::copy_file(QCG_CLI, lonely);
+  fs::copy_file(cli_path(), lonely);
   std::vector<std::string> flags =
       compile_flags(pinned.dir, "p.qcg", {"--tune=off", "--extern=auto", "--pin", pinned.dir / "pin.jsonl"});
   flags.insert(flags.begin(), lonely);

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "tests/cli_runner.h"
+#include "tests/paths.h"
 
 using namespace qcg::test;
 using nlohmann::json;
@@ -122,7 +123,7 @@ TEST_CASE("bench says where oneDNN is missing that it was asked to time") {
   const std::string program = dir / "p.qcg";
   REQUIRE(qcodegen({"compile", source_path("examples/native/linear_w8.json"), "-o", program, "--tune=off"}).status ==
           0);
-  fs::copy_file(QCG_CLI, dir / "qcodegen");  // the module that calls oneDNN lies beside the other one
+  fs::copy_file(cli_path(), dir / "qcodegen");  // the module that calls oneDNN lies beside the other one
   const auto bench = [&](const std::string& against) {
     return run_program(
         {dir / "qcodegen", "bench", program, "--m", "1", "--budget", "0.05", "--against", against, "--json"});

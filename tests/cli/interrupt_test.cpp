@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tests/cli_runner.h"
+#include "tests/paths.h"
 
 using namespace qcg::test;
 
@@ -36,7 +37,7 @@ Run interrupt_program(std::vector<std::string> arguments, double after_s, int si
 }
 
 Run interrupt(std::vector<std::string> arguments, double after_s, int signal = SIGINT) {
-  arguments.insert(arguments.begin(), QCG_CLI);
+  arguments.insert(arguments.begin(), cli_path());
   return interrupt_program(std::move(arguments), after_s, signal);
 }
 
@@ -70,7 +71,7 @@ TEST_CASE("the end of the terminal or of the service is an interruption as well;
   }
   TempDir dir;
   const Run kept = interrupt_program(
-      {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\"", QCG_CLI, "compile", graph, "-o", dir / "a.qcg", "--tune=off"},
+      {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\"", cli_path(), "compile", graph, "-o", dir / "a.qcg", "--tune=off"},
       0.3, SIGHUP);
   INFO(kept.err);
   CHECK(kept.status == 0);

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "tests/cli_runner.h"
+#include "tests/paths.h"
 
 using namespace qcg::test;
 using nlohmann::json;
@@ -120,7 +121,7 @@ TEST_CASE("-q prints nothing, control characters never enter a file") {
   CHECK(quiet.err.empty());
   // A cache that cannot be used is worth a warning, not an error.
   for (const bool loud : {false, true}) {
-    const Run run = run_program({"/usr/bin/env", "QCG_CACHE_DIR=relative", QCG_CLI, "compile",
+    const Run run = run_program({"/usr/bin/env", "QCG_CACHE_DIR=relative", cli_path(), "compile",
                                  source_path("examples/native/linear_w8.json"), "-o", dir / "w.qcg", "--tune=off",
                                  loud ? "--json" : "-q"});
     CHECK(run.status == 0);
@@ -167,7 +168,7 @@ TEST_CASE("results go where a link leads, and into a pipe, without taking their 
   for (const std::string& writer : writers) {
     INFO(writer);
     const auto write_to = [&](const std::string& path) {
-      return run_program({"/bin/sh", "-c", own_cache + QCG_CLI + " " + writer + path}).status;
+      return run_program({"/bin/sh", "-c", own_cache + cli_path() + " " + writer + path}).status;
     };
     spit(dir / "target", "old");
     fs::create_symlink("target", dir / "link");
@@ -177,7 +178,7 @@ TEST_CASE("results go where a link leads, and into a pipe, without taking their 
     CHECK(whole.size() > 100);
     REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
     const Run piped = run_program(
-        {"/bin/sh", "-c", "cat " + (dir / "pipe") + " & " + own_cache + QCG_CLI + " -q " + writer + (dir / "pipe") + " >&2; wait"});
+        {"/bin/sh", "-c", "cat " + (dir / "pipe") + " & " + own_cache + cli_path() + " -q " + writer + (dir / "pipe") + " >&2; wait"});
     CHECK(fs::is_fifo(dir / "pipe"));
     CHECK(piped.out == whole);
     for (const char* name : {"target", "link", "pipe"}) fs::remove(dir / name);

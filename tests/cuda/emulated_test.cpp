@@ -9,6 +9,7 @@
 #include "cache/toolchain/compile.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -16,7 +17,7 @@ using namespace qcg::test;
 namespace {
 
 std::string read_file(const std::string& name) {
-  std::ifstream in(QCG_SOURCE_DIR "/tests/cuda/" + name);
+  std::ifstream in(source_dir() + "/tests/cuda/" + name);
   REQUIRE_MESSAGE(in, name);
   std::stringstream text;
   text << in.rdbuf();

@@ -6,6 +6,7 @@
 
 #include "cache/store/sha256.h"
 #include "tests/files/compile_files.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -114,7 +115,7 @@ constexpr const char* kGraph = R"({"format": "qcodegen", "version": 1, "symbols"
 void mutate_programs(int every) {
   const Workplace place;
   spit(place / "g.json", kGraph);
-  fs::copy_file(std::string(QCG_SOURCE_DIR) + "/examples/native/mlp_f32.json", place / "mlp.json");
+  fs::copy_file(source_dir() + "/examples/native/mlp_f32.json", place / "mlp.json");
   for (const char* graph : {"g.json", "mlp.json"}) {
     CompileOptions options = place.options("", "p.qcg");
     options.input = place / graph;

@@ -8,6 +8,7 @@
 #include "graph/ir/graph.h"
 #include "graph/read/read_graph.h"
 #include "graph/read/safetensors.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 namespace fs = std::filesystem;
@@ -77,7 +78,7 @@ double root_mean_square(const Tensor& t) {
   return std::sqrt(squares / static_cast<double>(t.numel()));
 }
 
-const fs::path kGraphs = fs::path(QCG_SOURCE_DIR).parent_path() / "shared" / "graphs";
+const fs::path kGraphs = fs::path(qcg::test::source_dir()).parent_path() / "shared" / "graphs";
 
 bool absent() {
   if (fs::exists(kGraphs)) return false;

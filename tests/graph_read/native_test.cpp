@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tests/graph_read/read_test_util.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -136,7 +137,7 @@ TEST_CASE("native: hostile files are refused by path and reason") {
 
 TEST_CASE("native: the examples of this project are read") {
   size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(QCG_SOURCE_DIR) + "/examples/native")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/examples/native")) {
     if (entry.path().extension() != ".json") continue;
     INFO(entry.path().string());
     auto graph = read_graph(entry.path().string(), {{"random:1"}});

@@ -3,6 +3,7 @@
 
 #include "graph/read/safetensors.h"
 #include "tests/graph_read/read_test_util.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -10,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kGraphs = fs::path(QCG_SOURCE_DIR) / ".." / "shared" / "graphs";
+const fs::path kGraphs = fs::path(source_dir()) / ".." / "shared" / "graphs";
 
 bool absent() {
   std::error_code ignored;

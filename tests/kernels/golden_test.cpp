@@ -11,6 +11,7 @@
 
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/problem.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 namespace fs = std::filesystem;
@@ -40,7 +41,7 @@ std::string read(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("rendered source is as recorded") {
-  const fs::path folder = fs::path(QCG_SOURCE_DIR) / "tests/golden/source/gemm";
+  const fs::path folder = fs::path(qcg::test::source_dir()) / "tests/golden/source/gemm";
   const bool update = std::getenv("QCG_UPDATE_GOLDENS") != nullptr;
   if (update) fs::create_directories(folder);
   std::set<std::string> known;

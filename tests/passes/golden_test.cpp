@@ -9,13 +9,14 @@
 #include <filesystem>
 
 #include "tests/passes/passes_test_util.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kGoldens = fs::path(QCG_SOURCE_DIR) / "tests/golden/passes";
+const fs::path kGoldens = fs::path(qcg::test::source_dir()) / "tests/golden/passes";
 
 PassReport run(const std::string& pass, Graph& graph, const PassOptions& options) {
   if (pass != "all") {

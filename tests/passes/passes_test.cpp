@@ -1,5 +1,6 @@
 // Options, gates and reports; and the cases a golden cannot hold because they need bytes.
 #include "tests/passes/passes_test_util.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 
@@ -36,7 +37,7 @@ void fill(Graph& graph, const std::string& name, double value) {
 
 TEST_CASE("a list of passes is run as it stands: it may lack, repeat and reorder what is not required") {
   const auto run_list = [](std::vector<std::string> order, std::vector<std::string>* ran = nullptr) {
-    Graph before = parse(read_text(std::string(QCG_SOURCE_DIR) + "/tests/golden/passes/merge_sibling_linears/qkv.in"));
+    Graph before = parse(read_text(qcg::test::source_dir() + "/tests/golden/passes/merge_sibling_linears/qkv.in"));
     bind_random(before, 1);
     Graph after = before;
     auto reports = run_passes(after, {.order = std::move(order)});

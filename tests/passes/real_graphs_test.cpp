@@ -4,13 +4,14 @@
 
 #include "graph/read/read_graph.h"
 #include "tests/passes/passes_test_util.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kGraphs = fs::path(QCG_SOURCE_DIR) / "../shared/graphs";
+const fs::path kGraphs = fs::path(qcg::test::source_dir()) / "../shared/graphs";
 
 struct Expected {
   const char* name;

@@ -1,6 +1,7 @@
 // Weights packed by hand, with their bytes: what they are recognized as, what they are not, and what is refused.
 #include "graph/ir/scheme.h"
 #include "tests/passes/passes_test_util.h"
+#include "tests/paths.h"
 #include "tests/torch_cases.h"
 
 using namespace qcg;
@@ -46,7 +47,7 @@ void has_not(const std::string& text, const std::string& part) {
 // [K, N] in words of eight rows, groups of 16, zero points 1 less than they mean.
 Graph rows_of_words(const std::string& index) {
   Graph graph =
-      parse(read_text(std::string(QCG_SOURCE_DIR) + "/tests/golden/passes/unpack_constants/" + index + ".in"));
+      parse(read_text(source_dir() + "/tests/golden/passes/unpack_constants/" + index + ".in"));
   give(graph, "qweight", made(8 * 16, [](size_t i) { return static_cast<int32_t>(i * 2654435761u); }));
   give(graph, "qzeros", made(4 * 2, [](size_t i) { return static_cast<int32_t>((i + 3) * 2246822519u); }));
   give(graph, "scales", made(4 * 16, [](size_t i) { return 0.25 + static_cast<double>(i) / 64; }));
@@ -215,7 +216,7 @@ TEST_CASE("a small file does not make large constants") {
 
 TEST_CASE("without bytes constants are declared") {
   Graph graph =
-      parse(read_text(std::string(QCG_SOURCE_DIR) + "/tests/golden/passes/unpack_constants/late_zero_point.in"));
+      parse(read_text(source_dir() + "/tests/golden/passes/unpack_constants/late_zero_point.in"));
   REQUIRE(run_passes(graph, {.verify_after_each = true}).ok());
   const std::string text = print_graph(graph);
   has(text, "scheme = \"w8\", group = 16");

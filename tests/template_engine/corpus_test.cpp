@@ -8,6 +8,7 @@
 #include <random>
 
 #include "codegen/template_engine/template_engine.h"
+#include "tests/paths.h"
 
 using Json = nlohmann::ordered_json;
 using qcg::Error;
@@ -19,7 +20,7 @@ using qcg::TemplateValue;
 namespace {
 
 Json read_corpus() {
-  std::ifstream file(QCG_SOURCE_DIR "/tests/template_engine/corpus.json");
+  std::ifstream file(qcg::test::source_dir() + "/tests/template_engine/corpus.json");
   REQUIRE(file.is_open());
   return Json::parse(file);
 }

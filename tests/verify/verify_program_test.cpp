@@ -14,9 +14,10 @@
 #include "cache/toolchain/toolchain.h"
 #include "codegen/build/build.h"
 #include "codegen/compile.h"
-#include "codegen/program/program_writer.h"
 #include "codegen/program/program_oracle.h"
+#include "codegen/program/program_writer.h"
 #include "graph/read/read_graph.h"
+#include "tests/paths.h"
 #include "tests/temp_dir.h"
 #include "tests/verify/cascade.h"
 
@@ -40,7 +41,7 @@ CompileOptions options_for(const std::string& graph, const std::string& program)
   options.input = graph;
   options.output = program;
   options.tune = TuneMode::off;
-  options.cache_dir = QCG_BINARY_DIR "/test-cache";
+  options.cache_dir = binary_dir() + "/test-cache";
   options.reuse_programs = false;
   return options;
 }
@@ -117,7 +118,7 @@ TEST_CASE("right programs of each kind are verified whole, with no rows too") {
   for (const char* example : {"native/mlp_f32.json", "native/linear_w8.json", "native/linear_mxfp4.json",
                               "recsys_cat_linear/graph.pt2", "llama_mlp_int8/graph.pt2"}) {
     INFO(example);
-    CompileOptions options = options_for(std::string(QCG_SOURCE_DIR "/examples/") + example, dir / "p.qcg");
+    CompileOptions options = options_for(source_dir() + "/examples/" + example, dir / "p.qcg");
     if (example == std::string("native/mlp_f32.json")) options.weights = {"random:1"};
     const ProgramVerdict verdict = compiled(options).verdict;
     CHECK(verdict.scope == "program");
