@@ -12,6 +12,7 @@
 #include "codegen/program/program_oracle.h"
 #include "codegen/program/staging.h"
 #include "graph/ir/graph.h"
+#include "graph/oracle/reference.h"
 #include "graph/read/safetensors.h"
 
 namespace qcg {

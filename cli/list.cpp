@@ -8,7 +8,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/gemm/problem.h"
 #include "graph/ops/op_names.h"
-#include "graph/ops/op_schema.h"
+#include "graph/ops/op_table.h"
 #include "graph/passes/pass_list.h"
 #include "graph/ir/scheme.h"
 

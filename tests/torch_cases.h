@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/ops/verify.h"
+#include "graph/read/text.h"
 #include "tests/paths.h"
 
 namespace qcg::test {

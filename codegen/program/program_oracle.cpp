@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "graph/ops/steps.h"
+#include "graph/oracle/reference.h"
 
 namespace qcg {
 

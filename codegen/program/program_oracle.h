@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/oracle/reference.h"
 
 namespace qcg {
 

@@ -7,7 +7,7 @@
 //     return %y
 //   }
 //
-// Rules that the verifier (verify.h) checks: nodes are in topological order; every value has one producer; argument
+// Rules that the verifier (ops/verify.h) checks: nodes are in topological order; every value has one producer; argument
 // kinds are as in the op table; shapes and dtypes follow from the inputs.
 //
 // qcodegen's own nodes (all other ops keep their aten or torchao meaning):
@@ -36,7 +36,7 @@
 
 #include "base/dtype.h"
 #include "graph/ir/expr.h"
-#include "graph/ops/op_schema.h"
+#include "graph/ir/op.h"
 #include "graph/ir/symbol.h"
 #include "graph/ir/tensor.h"
 
@@ -147,30 +147,15 @@ void for_each_input(NodeT& node, F&& f) {
   }
 }
 
-// text.cpp: the IR text form; parse_graph(print_graph(g)) prints the same again. Parameters print without their bytes.
+// text.cpp: the IR text form; parse_graph(print_graph(g)) (read/text.h) prints the same again. Parameters print without
+// their bytes.
 std::string print_graph(const Graph& graph);
 std::string print_node(const Graph& graph, const Node& node);  // one indented line, as in print_graph
-Result<Graph> parse_graph(std::string_view text);
 
-// verify.cpp
-Status verify_graph(const Graph& graph);
-
-// infer.cpp: dtype and shape of every output from op and inputs; Error names the offending argument.
+// Dtype and shape of an output.
 struct ValueType {
   DType dtype;
   Shape shape;
 };
-Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node);
-
-// reference.cpp: the oracle. Inputs in graph.inputs order; symbols are bound from their shapes. float64 and exact integers;
-// what decides a step (steps.h) is rounded to its graph dtype.
-struct ReferenceOptions {
-  bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
-  // Other than 0, a seed: results are moved at random by as much as sums in f32 and roundings to their dtypes may be off. How far
-  // outputs follow is what a program cannot be asked to do better.
-  uint64_t disturbed = 0;
-};
-Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
-                                           ReferenceOptions = {});
 
 }  // namespace qcg

@@ -1,5 +1,7 @@
 #include "graph/ops/activations.h"
 
+#include "graph/ops/op_table.h"
+
 #include <algorithm>
 
 namespace qcg {

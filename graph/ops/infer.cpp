@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
 
 namespace qcg {
@@ -249,7 +250,7 @@ Result<BlockShape> block_shape(const OpArgs& a, const Shape& input) {
   return out;
 }
 
-Result<std::vector<ValueType>> infer_types(const Graph& graph, const Node& node) {
+Result<Types> infer_types(const Graph& graph, const Node& node) {
   QCG_CHECK(check_arguments(graph, node));
   QCG_TRY(types, infer_by_rule(graph, node));
   OpArgs args{graph, node};

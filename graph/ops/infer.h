@@ -24,6 +24,9 @@ namespace qcg {
 
 using Types = std::vector<ValueType>;
 
+// Dtype and shape of every output from op and inputs; the error names the offending argument.
+Result<Types> infer_types(const Graph& graph, const Node& node);
+
 struct OpArgs {
   const Graph& graph;
   const Node& node;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/closest.h"
-#include "graph/ops/op_schema.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 

@@ -1,5 +1,8 @@
 #include "graph/ops/verify.h"
 
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Why here: readers take hostile files, passes have bugs; both are caught by one list of rules. Debug builds run it after
 // every pass.
 //
-//   QCG_CHECK(verify_graph(graph));      // declared in graph.h
+//   QCG_CHECK(verify_graph(graph));
 //
 // Rules, in the order they are checked (4 and 5 behind 8); messages begin with the rule's number ("rule 7: …"):
 //    1  symbols have distinct names and a range 0 <= min <= max
@@ -24,6 +24,8 @@
 #include "graph/ir/graph.h"
 
 namespace qcg {
+
+Status verify_graph(const Graph& graph);
 
 // Rules 6 and 7 for one node. infer_types starts with it, so that no rule meets an argument of another kind.
 Status check_arguments(const Graph& graph, const Node& node);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/ir/float_format.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "graph/ops/activations.h"
 #include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
 #include "graph/oracle/ops.h"
 
 namespace qcg {

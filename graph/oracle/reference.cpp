@@ -8,10 +8,12 @@
 #include <random>
 #include <unordered_map>
 
+#include "graph/ops/op_table.h"
 #include "graph/oracle/disturb.h"
 #include "graph/oracle/ops.h"
 #include "graph/oracle/order.h"
 #include "graph/ops/steps.h"
+#include "graph/ops/verify.h"
 
 namespace qcg {
 namespace {

@@ -1,8 +1,10 @@
-// The oracle's pieces that others use alone: binding symbols to shapes, and one linear of a Problem at chosen rows and
+// The oracle, and its pieces that others use alone: binding symbols to shapes, and one linear of a Problem at chosen rows and
 // columns with the sum of magnitudes that error bounds are made of.
 //
-// Why here: the tuner checks a candidate against single rows of a large linear, where evaluating a graph would be waste.
+// Why here: passes and programs are checked against it. The tuner checks a candidate against single rows of a large linear, where
+// evaluating a graph would be waste.
 //
+//   QCG_TRY(outputs, evaluate_graph(graph, inputs));
 //   QCG_TRY(want, reference_linear(operands, /*segment*/ 0, rows, columns));
 //   |got - want.y[i]| <= c * (gamma_K * want.abs_sum[i] + ulp(want.y[i]))
 //
@@ -17,6 +19,17 @@
 #include "graph/ir/scheme.h"
 
 namespace qcg {
+
+// What decides a step (steps.h) is rounded to its graph dtype.
+struct ReferenceOptions {
+  bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
+  // Other than 0, a seed: results are moved at random by as much as sums in f32 and roundings to their dtypes may be off. How far
+  // outputs follow is what a program cannot be asked to do better.
+  uint64_t disturbed = 0;
+};
+// Inputs in the order of graph.inputs; symbols are bound from their shapes.
+Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs,
+                                           ReferenceOptions = {});
 
 // The values of the graph's symbols, from the shapes of its inputs in order. Errors: a shape that no values explain, a
 // value outside its symbol's range, a symbol that no input shows.

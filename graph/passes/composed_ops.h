@@ -15,7 +15,7 @@
 // As torch's kernels do, what is bf16 or f16 is computed in f32 and rounded once, at the end.
 #pragma once
 
-#include "graph/passes/op_emitter.h"
+#include "graph/rewrite/op_emitter.h"
 
 namespace qcg {
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "graph/passes/pass_list.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

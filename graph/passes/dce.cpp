@@ -2,7 +2,7 @@
 //
 // Why last: every other pass may leave something behind; the planner wants to see only what runs.
 #include "graph/passes/pass_list.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

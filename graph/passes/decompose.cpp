@@ -19,11 +19,11 @@
 
 #include "graph/ir/float_format.h"
 #include "graph/passes/composed_ops.h"
-#include "graph/passes/dequantize_operand.h"
-#include "graph/passes/op_emitter.h"
+#include "graph/rewrite/dequantize_operand.h"
+#include "graph/rewrite/op_emitter.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/passes/size_operand.h"
 #include "graph/patterns/gemm.h"
 

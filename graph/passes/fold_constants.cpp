@@ -13,9 +13,9 @@
 #include <set>
 
 #include "graph/passes/composed_ops.h"
-#include "graph/passes/dequantize_operand.h"
+#include "graph/rewrite/dequantize_operand.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

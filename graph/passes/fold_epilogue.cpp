@@ -24,11 +24,12 @@
 #include <cmath>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
 #include "graph/passes/linear_node.h"
-#include "graph/passes/parameter_views.h"
+#include "graph/rewrite/parameter_views.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/ops/steps.h"
 
 namespace qcg {

@@ -17,9 +17,11 @@
 #include <bit>
 #include <map>
 
-#include "graph/passes/parameter_views.h"
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+#include "graph/rewrite/parameter_views.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

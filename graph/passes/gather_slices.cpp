@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "graph/ir/elements.h"
-#include "graph/passes/op_emitter.h"
+#include "graph/rewrite/op_emitter.h"
 
 namespace qcg {
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/ops/op_table.h"
 #include "graph/passes/pointwise.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -10,7 +10,7 @@
 
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

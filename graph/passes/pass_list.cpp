@@ -4,8 +4,9 @@
 #include <chrono>
 
 #include "base/closest.h"
+#include "graph/ops/verify.h"
 #include "graph/passes/integer_weights.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -99,10 +100,6 @@ Status check_lowered(const Graph& graph, const PassOptions& options) {
 bool runs_pass(const PassOptions& options, std::string_view name) {
   return !options.disabled.contains(std::string(name)) &&
          (options.order.empty() || std::ranges::count(options.order, name) > 0);
-}
-
-void PassContext::skip(std::string node, std::string reason) {
-  report.skipped.push_back({std::move(node), std::move(reason)});
 }
 
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options) {

@@ -6,7 +6,7 @@
 
 #include "graph/ops/activations.h"
 #include "graph/ops/infer.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/ops/steps.h"
 
 namespace qcg {

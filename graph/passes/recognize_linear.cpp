@@ -11,8 +11,9 @@
 #include <map>
 #include <set>
 
+#include "graph/ops/op_table.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/decomposed_quantization.h"
 #include "graph/patterns/move_quantization.h"

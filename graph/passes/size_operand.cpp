@@ -1,5 +1,7 @@
 #include "graph/passes/size_operand.h"
 
+#include "graph/ops/op_table.h"
+
 #include <algorithm>
 #include <array>
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "graph/passes/op_emitter.h"
+#include "graph/rewrite/op_emitter.h"
 
 namespace qcg {
 

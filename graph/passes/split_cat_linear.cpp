@@ -17,7 +17,7 @@
 
 #include "graph/passes/linear_node.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

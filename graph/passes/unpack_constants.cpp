@@ -24,11 +24,12 @@
 #include <unordered_set>
 
 #include "graph/ir/elements.h"
+#include "graph/ops/op_table.h"
 #include "graph/passes/gather_slices.h"
-#include "graph/passes/parameter_views.h"
+#include "graph/rewrite/parameter_views.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/integer_bounds.h"
 
 namespace qcg {

@@ -8,7 +8,7 @@
 #include <array>
 
 #include "graph/ops/int4_packing.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -14,7 +14,8 @@
 #include <cmath>
 #include <map>
 
-#include "graph/passes/rewrite.h"
+#include "graph/ops/op_table.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

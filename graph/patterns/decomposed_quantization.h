@@ -3,7 +3,7 @@
 // Why here: recognize_linear runs it first, so that one set of patterns serves torchao's graphs and PT2E's.
 #pragma once
 
-#include "graph/passes/pass_list.h"
+#include "graph/rewrite/pass.h"
 
 namespace qcg {
 

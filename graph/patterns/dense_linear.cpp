@@ -2,7 +2,7 @@
 //
 //   %linear = aten.linear(%x, @fc.weight, @fc.bias)
 //   %mm     = aten.mm(%x, permute(@w))            also matmul, bmm of one matrix, addmm(@b, %x, @w, beta, alpha)
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "graph/ir/elements.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

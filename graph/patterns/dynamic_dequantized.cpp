@@ -8,7 +8,7 @@
 //
 // With an int8 weight it is da8w8, with an int4 weight da8w4, with an e2m1 one (qcg.dequantize_4bit) da8f4; per channel or
 // per group.
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {

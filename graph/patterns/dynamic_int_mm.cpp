@@ -19,7 +19,7 @@
 //
 // Whatever comes of %i otherwise (a static scale, as in Int8StaticActivationInt8WeightConfig), without the shift it is the
 // exact integer product alone.
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -6,7 +6,7 @@
 #include "graph/ops/four_bit.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/dequantized_weight.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

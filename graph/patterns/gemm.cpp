@@ -1,6 +1,6 @@
 #include "graph/patterns/gemm.h"
 
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -1,7 +1,7 @@
 // int_mm: the exact integer product alone.
 //
 //   %y = aten._int_mm(%x, permute(@w))     x s8 [M, K], w s8 [N, K], y s32
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/ir/elements.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -4,7 +4,7 @@
 // only reshaped or concatenated on its way to a linear arrives there as int8.
 #pragma once
 
-#include "graph/passes/pass_list.h"
+#include "graph/rewrite/pass.h"
 
 namespace qcg {
 

@@ -5,7 +5,8 @@
 // The scale keeps the shape the graph gave it by a reshape, the zero point its dtype by a cast.
 #include "graph/patterns/quantize_rows.h"
 
-#include "graph/passes/rewrite.h"
+#include "graph/ops/op_table.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {

@@ -4,7 +4,7 @@
 // the patterns for linears see one op.
 #pragma once
 
-#include "graph/passes/pass_list.h"
+#include "graph/rewrite/pass.h"
 
 namespace qcg {
 

@@ -12,8 +12,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/passes/parameter_views.h"
-#include "graph/passes/rewrite.h"
+#include "graph/ops/op_table.h"
+#include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/pattern.h"
 
 namespace qcg {

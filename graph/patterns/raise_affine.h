@@ -3,7 +3,7 @@
 // Why here: recognize_linear runs it first, so that decomposed graphs meet the same patterns as whole ones.
 #pragma once
 
-#include "graph/passes/pass_list.h"
+#include "graph/rewrite/pass.h"
 
 namespace qcg {
 

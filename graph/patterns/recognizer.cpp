@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/passes/parameter_views.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <numeric>
 
-#include "graph/passes/parameter_views.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -6,7 +6,7 @@
 //   %linear = aten.linear(%xd, %wd)
 //
 // %xq may come from anywhere. Its scale may also be computed at run time, one element or one per row.
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {

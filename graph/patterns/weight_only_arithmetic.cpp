@@ -14,8 +14,8 @@
 #include <cmath>
 
 #include "graph/ir/elements.h"
-#include "graph/passes/parameter_views.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 #include "graph/patterns/integer_bounds.h"
 #include "graph/patterns/number_codes.h"

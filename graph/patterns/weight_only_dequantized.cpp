@@ -5,7 +5,7 @@
 //
 // block [1, K] is per channel, [1, g] per group; int4 arrives as int8 in [-8, 7] and the range says so. A zero point that
 // is all zero is dropped. The rounding of %dq to bf16 is not kept (numerics: exact mode).
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {

@@ -5,7 +5,7 @@
 //
 // value = (code - 8) * sz[g, n, 0] + sz[g, n, 1]. The weight is unpacked here, once; int4_packing.h has the byte orders.
 #include "graph/ops/int4_packing.h"
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -1,7 +1,7 @@
 // weight_only_int8pack: PyTorch's own int8 weight-only op.
 //
 //   %y = aten._weight_int8pack_mm(%x, @w, @scales)     x [M, K], w i8 [N, K], scales [N]
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

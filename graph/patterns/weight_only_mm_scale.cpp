@@ -8,7 +8,7 @@
 // An e4m3 or e5m2 weight is scheme f8 in the same way, and one scale for all channels is N equal ones.
 // s_n * sum x*w is the meaning, rounded once, at the end. The rounding of %mm to bf16 is kept where it decides a step, or
 // where a wider result shows it.
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

@@ -11,7 +11,7 @@
 //
 // An int8 weight whose codes all lie in [-8, 7] is int4. The rounding of the dequantized weight is not kept (numerics: exact
 // mode).
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 
 namespace qcg {

@@ -5,7 +5,7 @@
 // It is weight-only with every scale 1: half the bytes of a dense weight, and whatever multiplies the result later is
 // an epilogue.
 
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
 
 namespace qcg {

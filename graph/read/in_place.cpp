@@ -1,5 +1,6 @@
 #include "graph/read/in_place.h"
 
+#include "graph/ops/op_table.h"
 #include "graph/read/json.h"
 
 namespace qcg {

@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/ops/infer.h"
 #include "graph/ops/op_names.h"
+#include "graph/ops/op_table.h"
 #include "graph/read/torch_meta.h"
 #include "graph/ops/verify.h"
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/ops/op_table.h"
 #include "graph/read/torch_source.h"
 
 namespace qcg {

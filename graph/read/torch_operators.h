@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "graph/ops/op_schema.h"
+#include "graph/ops/op_table.h"
 #include "graph/read/json.h"
 
 namespace qcg {

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "graph/ir/graph.h"
+#include "graph/ops/verify.h"
 #include "graph/read/in_place.h"
+#include "graph/read/text.h"
 
 namespace qcg::fuzz {
 

@@ -6,6 +6,7 @@
 #include "graph/ops/four_bit.h"
 #include "graph/oracle/reference.h"
 #include "graph/ops/verify.h"
+#include "graph/read/text.h"
 
 using namespace qcg;
 

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/verify.h"
+#include "graph/read/text.h"
 
 using namespace qcg;
 

@@ -11,6 +11,7 @@
 #include "graph/oracle/reference.h"
 #include "graph/read/int4_order.h"
 #include "graph/ops/verify.h"
+#include "graph/read/text.h"
 
 using namespace qcg;
 

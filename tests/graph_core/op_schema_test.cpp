@@ -1,4 +1,4 @@
-#include "graph/ops/op_schema.h"
+#include "graph/ops/op_table.h"
 
 #include <doctest/doctest.h>
 

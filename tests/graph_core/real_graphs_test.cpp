@@ -6,8 +6,10 @@
 #include <filesystem>
 
 #include "graph/ir/graph.h"
+#include "graph/oracle/reference.h"
 #include "graph/read/read_graph.h"
 #include "graph/read/safetensors.h"
+#include "graph/read/text.h"
 #include "tests/paths.h"
 
 using namespace qcg;

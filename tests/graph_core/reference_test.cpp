@@ -1,3 +1,4 @@
+#include "graph/ops/op_table.h"
 #include "graph/oracle/reference.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +9,7 @@
 
 #include "graph/oracle/order.h"
 #include "graph/ops/verify.h"
+#include "graph/read/text.h"
 #include "tests/torch_cases.h"
 
 using namespace qcg;

@@ -4,6 +4,8 @@
 #include <random>
 
 #include "graph/ir/graph.h"
+#include "graph/ops/op_table.h"
+#include "graph/read/text.h"
 
 using namespace qcg;
 

@@ -1,4 +1,5 @@
 #include "graph/ops/verify.h"
+#include "graph/read/text.h"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,11 @@
 // targets under tests/fuzz go further; this runs with every build, and with sanitizers in the development preset.
 #include <cstdlib>
 
+#include "graph/ops/verify.h"
 #include "graph/read/native.h"
 #include "graph/read/pt2.h"
 #include "graph/read/safetensors.h"
+#include "graph/read/text.h"
 #include "tests/graph_read/read_test_util.h"
 
 using namespace qcg;

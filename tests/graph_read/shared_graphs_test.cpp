@@ -2,6 +2,7 @@
 #include <set>
 
 #include "graph/read/safetensors.h"
+#include "graph/read/text.h"
 #include "tests/graph_read/read_test_util.h"
 #include "tests/paths.h"
 

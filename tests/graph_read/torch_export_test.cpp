@@ -1,3 +1,4 @@
+#include "graph/read/text.h"
 #include "graph/read/torch_export.h"
 #include "graph/read/torch_source.h"
 

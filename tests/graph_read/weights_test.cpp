@@ -1,8 +1,10 @@
+#include "graph/ops/verify.h"
 #include "graph/read/weights.h"
 
 #include <cmath>
 
 #include "graph/read/safetensors.h"
+#include "graph/read/text.h"
 #include "tests/graph_read/read_test_util.h"
 
 using namespace qcg;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tests/passes/passes_test_util.h"
+#include "graph/ops/verify.h"
+#include "graph/oracle/reference.h"
 
 using namespace qcg;
 

@@ -1,6 +1,9 @@
 // Options, gates and reports; and the cases a golden cannot hold because they need bytes.
 #include "tests/passes/passes_test_util.h"
 #include "tests/paths.h"
+#include "graph/ops/op_table.h"
+#include "graph/ops/verify.h"
+#include "graph/oracle/reference.h"
 
 using namespace qcg;
 

@@ -13,7 +13,9 @@
 #include <sstream>
 
 #include "graph/ir/graph.h"
+#include "graph/oracle/reference.h"
 #include "graph/passes/pass_list.h"
+#include "graph/read/text.h"
 #include "graph/read/weights.h"
 
 namespace qcg {

@@ -4,6 +4,7 @@
 
 #include "tests/passes/passes_test_util.h"
 #include "tests/passes/random_graph.h"
+#include "graph/ops/verify.h"
 
 using namespace qcg;
 

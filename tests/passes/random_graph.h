@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
-#include "graph/passes/rewrite.h"
+#include "graph/ops/op_table.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

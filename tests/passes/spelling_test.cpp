@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "graph/ops/verify.h"
+#include "graph/oracle/reference.h"
 #include "graph/patterns/recognizer.h"
 #include "tests/passes/passes_test_util.h"
 #include "tests/passes/random_spelling.h"

@@ -4,6 +4,7 @@
 
 #include "tests/passes/passes_test_util.h"
 #include "tests/torch_cases.h"
+#include "graph/oracle/reference.h"
 
 using namespace qcg;
 using namespace qcg::test;

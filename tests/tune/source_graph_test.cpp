@@ -1,5 +1,6 @@
 // Names of weights and steps for people, and the lines that kernels list.
 #include "codegen/kernel/source_graph.h"
+#include "graph/read/text.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

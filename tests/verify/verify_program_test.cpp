@@ -16,6 +16,7 @@
 #include "codegen/compile.h"
 #include "codegen/program/program_oracle.h"
 #include "codegen/program/program_writer.h"
+#include "graph/oracle/reference.h"
 #include "graph/read/read_graph.h"
 #include "tests/paths.h"
 #include "tests/temp_dir.h"

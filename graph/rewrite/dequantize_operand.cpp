@@ -1,4 +1,4 @@
-#include "graph/passes/dequantize_operand.h"
+#include "graph/rewrite/dequantize_operand.h"
 
 namespace qcg {
 

@@ -6,7 +6,7 @@
 //   ValueId x = dequantize_x(e, graph, p.x, product(p.lead), p.k);   // (decoded x - zero) * scale, f32 [M, K]
 #pragma once
 
-#include "graph/passes/op_emitter.h"
+#include "graph/rewrite/op_emitter.h"
 #include "graph/ops/scaled_product.h"
 
 namespace qcg {

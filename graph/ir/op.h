@@ -1,15 +1,10 @@
-// The operator table: every op a graph may hold, its arguments and their defaults, in aten's own schema notation.
+// What an operator is: its name, its arguments and their defaults, in aten's own schema notation.
 //
-// Why here: torch.export omits arguments equal to the default, so a reader cannot fill a node without this table; the
-// verifier checks nodes against it and `qcodegen list ops` prints it.
+// Why here: every node points to one. The table of all operators is ops/op_table.h.
 //
-//   const OpSchema* op = find_op("aten.gelu.default");   // "(Tensor self, *, str approximate='none') -> Tensor"
-//
-// qcg.* rows are qcodegen's own nodes, made by passes (see graph.h); inputs may not contain them unless they are read
-// from the IR text form.
+//   node.op->name == "aten.gelu.default"     node.op->args[1].default_text == "'none'"
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,12 +40,6 @@ struct OpSchema {
   int arg_index(std::string_view arg) const;  // -1 if there is none
 };
 
-std::span<const OpSchema> op_table();               // sorted by name
-const OpSchema* find_op(std::string_view name);     // without "torch.ops."; nullptr if unknown
-Arg default_arg(const ArgSpec& spec);               // precondition: spec.has_default
-
-// "aten.sub_.Tensor" -> "aten.sub.Tensor": in-place twins mean the same here, because graphs are functional.
-// Any other name is returned as it is.
-std::string functional_name(std::string_view name);
+Arg default_arg(const ArgSpec& spec);  // precondition: spec.has_default
 
 }  // namespace qcg

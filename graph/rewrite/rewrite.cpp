@@ -1,4 +1,7 @@
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
+
+#include "graph/ops/op_table.h"
+#include "graph/oracle/reference.h"
 
 #include <algorithm>
 #include <cstring>

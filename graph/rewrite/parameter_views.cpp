@@ -1,9 +1,9 @@
-#include "graph/passes/parameter_views.h"
+#include "graph/rewrite/parameter_views.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

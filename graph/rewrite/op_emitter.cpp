@@ -1,4 +1,7 @@
-#include "graph/passes/op_emitter.h"
+#include "graph/rewrite/op_emitter.h"
+
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 

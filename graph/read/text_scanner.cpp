@@ -1,4 +1,4 @@
-#include "graph/ir/text_scanner.h"
+#include "graph/read/text_scanner.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,6 @@
-#include "graph/ops/op_schema.h"
+#include "graph/ops/op_table.h"
 
 #include <algorithm>
-#include <charconv>
-
-#include "graph/ir/graph.h"
 
 namespace qcg {
 namespace {
@@ -524,25 +521,7 @@ const std::vector<OpSchema>& table() {
   return table;
 }
 
-Arg default_scalar(std::string_view text) {
-  if (text == "True" || text == "False") return text == "True";
-  if (text.find_first_of(".e") != std::string_view::npos) {
-    double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-  }
-  int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return Dim(value);
-}
-
 }  // namespace
-
-int OpSchema::arg_index(std::string_view arg) const {
-  for (size_t i = 0; i < args.size(); ++i)
-    if (args[i].name == arg) return static_cast<int>(i);
-  return -1;
-}
 
 std::span<const OpSchema> op_table() { return table(); }
 
@@ -557,34 +536,6 @@ std::string functional_name(std::string_view name) {
   if (dot == std::string_view::npos || dot == 0 || name[dot - 1] != '_') return std::string(name);
   std::string plain = std::string(name.substr(0, dot - 1)) + std::string(name.substr(dot));
   return find_op(plain) ? plain : std::string(name);
-}
-
-Arg default_arg(const ArgSpec& spec) {
-  std::string_view text = spec.default_text;
-  switch (spec.kind) {
-    case ArgKind::ignored: return Arg();
-    case ArgKind::optional_tensor: return kNoValue;
-    case ArgKind::tensors:
-    case ArgKind::optional_tensors: return std::vector<ValueId>();
-    case ArgKind::exprs: return std::vector<Expr>();
-    default: break;
-  }
-  if (text == "None") return Arg();
-  switch (spec.kind) {
-    case ArgKind::integers:
-    case ArgKind::optional_integers: return std::vector<Dim>();
-    case ArgKind::string:
-    case ArgKind::optional_string: return std::string(text.substr(1, text.size() - 2));
-    case ArgKind::dtype:
-    case ArgKind::optional_dtype: return *dtype_from_name(text);
-    case ArgKind::real:
-    case ArgKind::optional_real: {
-      Arg number = default_scalar(text);
-      const Dim* whole = number.get<Dim>();
-      return whole ? Arg(static_cast<double>(whole->constant())) : number;
-    }
-    default: return default_scalar(text);
-  }
 }
 
 }  // namespace qcg

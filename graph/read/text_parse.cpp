@@ -6,7 +6,9 @@
 
 #include "graph/ir/graph.h"
 #include "graph/ops/op_names.h"
-#include "graph/ir/text_scanner.h"
+#include "graph/ops/op_table.h"
+#include "graph/read/text.h"
+#include "graph/read/text_scanner.h"
 
 namespace qcg {
 namespace {

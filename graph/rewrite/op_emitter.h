@@ -8,7 +8,7 @@
 //   QCG_CHECK(e.status());
 #pragma once
 
-#include "graph/passes/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
