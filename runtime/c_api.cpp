@@ -8,6 +8,7 @@
 
 #include "runtime/program.h"
 #include "runtime/qcodegen.h"
+#include "runtime/state.h"
 
 using namespace qcg;
 
@@ -21,6 +22,11 @@ struct qcg_context {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Context> context;
   std::vector<TensorView> inputs, outputs;  // kept between runs: no allocation per call
+};
+
+struct qcg_state {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<State> state;
 };
 
 namespace {
@@ -139,6 +145,20 @@ Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std:
   const size_t i = static_cast<size_t>(index);
   *out = {tensors[i].name.c_str(), to_c(tensors[i].dtype), static_cast<int32_t>(shapes[i].size()), shapes[i].data()};
   return {};
+}
+
+// A state that was given is used, and none at all is the business of Context::run.
+Status run(qcg_context* context, qcg_state* state, const qcg_dltensor* inputs, int32_t n_inputs,
+           const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
+  if (context == nullptr) return bad_argument("context", "is NULL");
+  if (stream != nullptr)
+    return Error::unsupported("stream", "is not NULL: work cannot be queued on a stream of the caller",
+                              "pass NULL; outputs are complete on return");
+  const ProgramManifest& manifest = context->program->manifest();
+  QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", context->inputs));
+  QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", context->outputs));
+  if (state != nullptr) return context->context->run(*state->state, context->inputs, context->outputs);
+  return context->context->run(context->inputs, context->outputs);
 }
 
 }  // namespace
@@ -261,15 +281,74 @@ void qcg_context_free(qcg_context* context) { free_handle(context); }
 
 qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
                    int32_t n_outputs, void* stream) {
+  return guard([&]() -> Status { return run(context, nullptr, inputs, n_inputs, outputs, n_outputs, stream); });
+}
+
+int32_t qcg_n_states(const qcg_program* program) {
+  return program == nullptr ? 0 : static_cast<int32_t>(program->program->manifest().states.size());
+}
+
+qcg_status qcg_state_info(const qcg_program* program, int32_t index, qcg_tensor_info* out) {
   return guard([&]() -> Status {
-    if (context == nullptr) return bad_argument("context", "is NULL");
-    if (stream != nullptr)
-      return Error::unsupported("stream", "is not NULL: work cannot be queued on a stream of the caller",
-                                "pass NULL; outputs are complete on return");
-    const ProgramManifest& manifest = context->program->manifest();
-    QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", context->inputs));
-    QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", context->outputs));
-    return context->context->run(context->inputs, context->outputs);
+    if (program == nullptr || out == nullptr) return bad_argument(program == nullptr ? "program" : "out", "is NULL");
+    if (index < 0 || index >= qcg_n_states(program)) return bad_argument("index", "is out of range");
+    const auto& state = program->program->manifest().states[static_cast<size_t>(index)];
+    *out = {state.name.c_str(), to_c(state.dtype), static_cast<int32_t>(state.shape.size()), state.shape.data()};
+    return {};
+  });
+}
+
+qcg_status qcg_state_create(const qcg_program* program, qcg_state** out) {
+  return guard([&]() -> Status {
+    if (program == nullptr || out == nullptr) return bad_argument(program == nullptr ? "program" : "out", "is NULL");
+    *out = nullptr;
+    QCG_TRY(state, State::create(program->program));
+    *out = new qcg_state{program->program, std::move(state)};
+    return {};
+  });
+}
+
+qcg_status qcg_state_reset(qcg_state* state) {
+  return guard([&]() -> Status {
+    if (state == nullptr) return bad_argument("state", "is NULL");
+    return state->state->reset();
+  });
+}
+
+qcg_status qcg_state_clone(const qcg_state* state, qcg_state** out) {
+  return guard([&]() -> Status {
+    if (state == nullptr || out == nullptr) return bad_argument(state == nullptr ? "state" : "out", "is NULL");
+    *out = nullptr;
+    QCG_TRY(copy, state->state->clone());
+    *out = new qcg_state{state->program, std::move(copy)};
+    return {};
+  });
+}
+
+void qcg_state_free(qcg_state* state) { free_handle(state); }
+
+qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* view) {
+  return guard([&]() -> Status {
+    if (state == nullptr || name == nullptr || view == nullptr)
+      return bad_argument(state == nullptr ? "state" : name == nullptr ? "name" : "view", "is NULL");
+    QCG_TRY(found, state->state->tensor(name));
+    // DLPack's shape is not const; nobody writes to it.
+    *view = {found.data,
+             {1, 0},
+             static_cast<int32_t>(found.shape.size()),
+             to_c(found.dtype),
+             const_cast<int64_t*>(found.shape.data()),
+             nullptr,
+             0};
+    return {};
+  });
+}
+
+qcg_status qcg_run_state(qcg_context* context, qcg_state* state, const qcg_dltensor* inputs, int32_t n_inputs,
+                         const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
+  return guard([&]() -> Status {
+    if (state == nullptr) return bad_argument("state", "is NULL");
+    return run(context, state, inputs, n_inputs, outputs, n_outputs, stream);
   });
 }
 

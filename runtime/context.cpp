@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <new>
@@ -6,6 +7,7 @@
 #include "runtime/default_floats.h"
 #include "runtime/program.h"
 #include "runtime/program_cuda.h"
+#include "runtime/state.h"
 
 namespace qcg {
 namespace {
@@ -107,6 +109,25 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> 
 }
 
 Status Context::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  if (!program_->manifest().states.empty())
+    return Error::bad_input("run", "the program has state, and none was given",
+                            "create one (qcg_state_create) and pass it to each run (qcg_run_state)");
+  return run_guarded(inputs, outputs);
+}
+
+Status Context::run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  if (state.program_ != program_)
+    return Error::bad_input("state", "belongs to another program",
+                            "create states from the program that the context was created from");
+  QCG_TRY(hold, State::Hold::take(state, true, "this run did not start"));
+  QCG_CHECK(state.check_defined());
+  state_ = &state;
+  Status status = run_guarded(inputs, outputs);
+  state_ = nullptr;
+  return status;
+}
+
+Status Context::run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
   const DefaultFloats floats;
   try {
     return run_checked(inputs, outputs);
@@ -140,7 +161,9 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
     QCG_CHECK(place(outputs[i], device_ || m.output_needs_dense[i], outputs_[i]));
 
   if (device_) QCG_CHECK(copy_to_device());
+  if (state_ != nullptr) state_->defined_ = false;
   QCG_CHECK(run_steps());
+  if (state_ != nullptr) state_->defined_ = true;
   if (device_) QCG_CHECK(copy_from_device());
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
@@ -149,8 +172,14 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
 
 Status Context::check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
   const ProgramManifest& m = program_->manifest();
+  // All of a state's tensors as one.
+  const std::array<int64_t, 1> state_shape = {state_ != nullptr ? state_->block_.bytes() : 0};
+  const TensorView state{state_ != nullptr ? state_->block_.data() : nullptr, DType::u8, state_shape, {}};
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (share_memory(inputs[i], state))
+      return Error::bad_input("input '" + m.inputs[i].name + "'", "overlaps the state of the run", "pass a copy of it");
   for (size_t i = 0; i < outputs.size(); ++i) {
-    std::string other;
+    std::string other = share_memory(outputs[i], state) ? "the state of the run" : "";
     for (size_t j = 0; j < inputs.size(); ++j)
       if (share_memory(outputs[i], inputs[j])) other = "input '" + m.inputs[j].name + "'";
     for (size_t j = 0; j < i; ++j)
@@ -174,6 +203,7 @@ Status Context::bind_buffers(std::span<const int64_t> symbol_values) {
   for (size_t i = 0; i < m.buffers.size(); ++i) {
     const auto& b = m.buffers[i];
     if (b.kind == BufferKind::weights) buffer_bytes_[i] = b.bytes;
+    if (b.kind == BufferKind::state) buffer_bytes_[i] = m.states[static_cast<size_t>(b.index)].bytes;
     if (b.kind != BufferKind::input && b.kind != BufferKind::output) continue;
     const auto& tensors = b.kind == BufferKind::input ? m.inputs : m.outputs;
     const auto bytes = tensor_bytes(tensors[static_cast<size_t>(b.index)], symbol_values);
@@ -269,6 +299,7 @@ std::byte* Context::buffer_data(int buffer) const {
     // Kernels only read weights; the ABI has one pointer type for both directions.
     case BufferKind::weights:
       return const_cast<std::byte*>(program_->weights()) + b.offset;
+    case BufferKind::state: return state_->data(b.index);
     case BufferKind::temp:
       return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
   }

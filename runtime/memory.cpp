@@ -76,6 +76,12 @@ Status AlignedBuffer::reserve(int64_t bytes) {
   return {};
 }
 
+void AlignedBuffer::clear() {
+  if (bytes_ == 0) return;
+  const bool given_back = mapping_ != nullptr && madvise(mapping_, mapping_bytes_, MADV_DONTNEED) == 0;
+  if (!given_back) std::memset(data_, 0, static_cast<size_t>(bytes_));
+}
+
 void AlignedBuffer::make_read_only() {
   if (mapping_ != nullptr) mprotect(mapping_, mapping_bytes_, PROT_READ);
 }

@@ -30,6 +30,8 @@ class AlignedBuffer {
   int64_t bytes() const { return bytes_; }
   // Replaces the block when it is shorter than `bytes`; contents are lost then.
   Status reserve(int64_t bytes);
+  // All bytes are 0 afterwards; a mapped block gives its memory back until it is written again.
+  void clear();
   // From here on the bytes cannot be written (whole-page blocks only; others ignore it).
   void make_read_only();
 

@@ -32,6 +32,7 @@ namespace qcg {
 
 class CudaProgram;
 class CudaRun;
+class State;
 
 enum class WeightsMode : uint8_t {
   map,         // weights.bin is memory-mapped: no copy, shared between processes; the file must not change while loaded
@@ -100,6 +101,9 @@ class Context {
   // Any strides and any alignment are accepted; what a kernel cannot read in place is copied first. Inputs may overlap
   // each other. Outputs must not overlap each other or an input. One run at a time per context.
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  // The same of a program that has state, which is read and written; `state` is of the same program. Neither inputs nor
+  // outputs may overlap it. Errors before the first step leave it as it was, later ones undefined (state.h).
+  Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
   int64_t arena_bytes() const { return arena_bytes_; }  // of temporaries, with the shapes of the last run
@@ -130,6 +134,7 @@ class Context {
   };
 
   Context() = default;
+  Status run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
   Status run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
   Status bind(std::span<const int64_t> symbol_values);
   Status bind_buffers(std::span<const int64_t> symbol_values);
@@ -158,6 +163,7 @@ class Context {
   std::vector<int64_t> arena_offsets_;  // per buffer; temporaries only
   std::vector<BoundStep> steps_;
   std::vector<Slot> inputs_, outputs_;
+  State* state_ = nullptr;  // of the run at hand
   bool profile_ = false;
   std::vector<double> step_us_;
 };

@@ -70,6 +70,7 @@ std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena
     case Kind::output: return at(outputs_[static_cast<size_t>(buffer.index)], 0);
     case Kind::weights: return at(program_->weights_, buffer.offset);
     case Kind::temp: return at(arena_, arena_offset);
+    case Kind::state: break;  // the manifest of a device program has none
   }
   return nullptr;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/abi.h"
 #include "runtime/piece_digests.h"
@@ -22,6 +23,9 @@ constexpr size_t kNodeBytes = 96, kStringBytes = 64, kNumberBytes = 40;  // a li
 // What every CUDA device since sm_80 can launch; shared memory is the largest block of any.
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
+
+constexpr int64_t kVersion = 2, kFirstWithState = 2;
+constexpr int64_t kStateAlignment = 64;
 
 constexpr std::string_view kHelp = "the program is damaged or of another version: compile it again";
 
@@ -144,6 +148,8 @@ class Reader {
   void read_files(const Json& files);
   void read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file);
   ProgramManifest::Tensor tensor(const Json& value, const std::string& path);
+  void read_state(const Json& value, const std::string& path);
+  int64_t weights_bytes() const;
   ProgramManifest::Buffer buffer(const Json& value, const std::string& path, size_t steps);
   Reach reach(const Json& value, const std::string& path);
   Reach::Number reach_number(const Json& value, const std::string& path);
@@ -155,6 +161,8 @@ class Reader {
   void derive_bindings();
 
   ProgramManifest& out_;
+  int64_t version_ = 0;
+  std::set<std::string, std::less<>> state_names_;
   Status status_;
 };
 
@@ -178,8 +186,8 @@ SizeExpr Reader::size(const Json& value, const std::string& path) {
 void Reader::header(const Json& root) {
   check(root.is_object(), "$", "is not an object");
   check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
-  check(integer(field(root, "version"), "$.version", 0, INT32_MAX) == 1, "$.version",
-        "is not 1, the only version this runtime reads");
+  version_ = integer(field(root, "version"), "$.version", 0, INT32_MAX);
+  check(version_ >= 1 && version_ <= kVersion, "$.version", "is neither 1 nor 2, the versions this runtime reads");
   check(integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX) == QCG_KERNEL_ABI, "$.kernel_abi",
         "is not the kernel ABI of this runtime");
   out_.generator = text(field(root, "generator"), "$.generator");
@@ -227,6 +235,39 @@ ProgramManifest::Tensor Reader::tensor(const Json& value, const std::string& pat
   return t;
 }
 
+int64_t Reader::weights_bytes() const {
+  const auto file = out_.files.find("weights.bin");
+  return file == out_.files.end() ? 0 : file->second.bytes;
+}
+
+// {"name": "k_cache", "dtype": "f32", "shape": [1, 8, 64], "init": "zero" or {"offset": 4096, "bytes": 2048}}
+void Reader::read_state(const Json& value, const std::string& path) {
+  ProgramManifest::State& s = out_.states.emplace_back();
+  const ProgramManifest::Tensor t = tensor(value, path);
+  s.name = t.name;
+  s.dtype = t.dtype;
+  s.bytes = static_cast<int64_t>(dtype_bytes(t.dtype));
+  for (size_t axis = 0; axis < t.shape.size(); ++axis) {
+    const std::string at = path + ".shape[" + std::to_string(axis) + "]";
+    const int64_t extent = t.shape[axis].is_constant() ? t.shape[axis].evaluate({}).value_or(-1) : -1;
+    if (!check(extent >= 0, at, "is not a number from 0 to 2^63 - 1: the size of a state is constant")) return;
+    s.shape.push_back(extent);
+    if (__builtin_mul_overflow(s.bytes, extent, &s.bytes)) return fail(path + ".shape", "is too large");
+  }
+  check(state_names_.insert(s.name).second, path + ".name", "is the name of another state");
+  s.place = out_.state_bytes;
+  int64_t rounded = 0;
+  if (__builtin_add_overflow(s.bytes, kStateAlignment - 1, &rounded) ||
+      __builtin_add_overflow(out_.state_bytes, rounded & -kStateAlignment, &out_.state_bytes))
+    return fail(path + ".shape", "makes the states too large together");
+  const Json& init = field(value, "init");
+  if (init == Json("zero")) return;
+  if (!check(init.is_object(), path + ".init", "is neither \"zero\" nor a range of weights.bin")) return;
+  s.initial = integer(field(init, "offset"), path + ".init.offset", 0, weights_bytes());
+  const int64_t bytes = integer(field(init, "bytes"), path + ".init.bytes", 0, weights_bytes() - *s.initial);
+  check(bytes == s.bytes, path + ".init.bytes", "is not the size of the state");
+}
+
 ProgramManifest::Buffer Reader::buffer(const Json& value, const std::string& path, size_t steps) {
   using Kind = ProgramManifest::BufferKind;
   ProgramManifest::Buffer b;
@@ -234,10 +275,12 @@ ProgramManifest::Buffer Reader::buffer(const Json& value, const std::string& pat
   if (kind == "input" || kind == "output") {
     b.kind = kind == "input" ? Kind::input : Kind::output;
     b.index = index(field(value, "index"), path + ".index", (kind == "input" ? out_.inputs : out_.outputs).size());
+  } else if (kind == "state") {
+    b.kind = Kind::state;
+    b.index = index(field(value, "index"), path + ".index", out_.states.size());
   } else if (kind == "weights") {
     b.kind = Kind::weights;
-    const auto file = out_.files.find("weights.bin");
-    const int64_t bytes = file == out_.files.end() ? 0 : file->second.bytes;
+    const int64_t bytes = weights_bytes();
     b.offset = integer(field(value, "offset"), path + ".offset", 0, bytes);
     b.bytes = integer(field(value, "bytes"), path + ".bytes", 0, bytes - b.offset);
     check(b.offset % 64 == 0, path + ".offset", "is not a multiple of 64");
@@ -248,7 +291,7 @@ ProgramManifest::Buffer Reader::buffer(const Json& value, const std::string& pat
     b.last =
         static_cast<int>(integer(field(value, "last"), path + ".last", b.first, std::max<int64_t>(b.first, last_step)));
   } else {
-    fail(path + ".kind", "is not input, output, weights or temp");
+    fail(path + ".kind", "is not input, output, weights, temp or state");
   }
   return b;
 }
@@ -350,7 +393,7 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
       for (const Reach::Axis& axis : step.args[i].reach->axes)
         check(there(axis.extent) && (!axis.stride || there(*axis.stride)), at + ".reach", "names no param of the step");
     if (step.args[i].reach && step.args[i].reach->writes)
-      check(b.kind == Kind::output || b.kind == Kind::temp, at, "is written to, and is an input or weights");
+      check(b.kind != Kind::input && b.kind != Kind::weights, at, "is written to, and is an input or weights");
     if (b.kind == Kind::temp)
       check(b.first <= number && number <= b.last, at, "is a temporary that is not alive in this step");
     if (step.args[i].stride) {
@@ -406,6 +449,9 @@ Status Reader::read(const Json& root) {
        [&](const Json& v, const std::string& at) { out_.inputs.push_back(tensor(v, at)); });
   each(field(root, "outputs"), "$.outputs",
        [&](const Json& v, const std::string& at) { out_.outputs.push_back(tensor(v, at)); });
+  if (version_ >= kFirstWithState)
+    each(field(root, "states"), "$.states", [&](const Json& v, const std::string& at) { read_state(v, at); });
+  check(out_.states.empty() || !out_.on_device(), "$.states", "is not empty, and devices keep no state");
   const Json& steps = field(root, "steps");
   const Json& buffers = field(root, "buffers");
   check(buffers.size() <= kMaxBuffers && steps.size() <= kMaxBuffers, "$.buffers", "has more than 65536 rows");

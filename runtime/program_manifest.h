@@ -48,10 +48,19 @@ struct ProgramManifest {
     DType dtype = DType::f32;
     std::vector<SizeExpr> shape;
   };
-  enum class BufferKind : uint8_t { input, output, weights, temp };
+  // A tensor that a program keeps between runs (state.h).
+  struct State {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<int64_t> shape;
+    int64_t bytes = 0;               // derived
+    std::optional<int64_t> initial;  // where weights.bin has the first value; nullopt: zeros
+    int64_t place = 0;               // derived: where it lies in the block of all states
+  };
+  enum class BufferKind : uint8_t { input, output, weights, temp, state };
   struct Buffer {
     BufferKind kind = BufferKind::temp;
-    int index = 0;                  // input, output
+    int index = 0;                  // input, output, state
     int64_t offset = 0, bytes = 0;  // weights: inside weights.bin
     SizeExpr size;                  // temp
     int first = 0, last = 0;        // temp: steps it is alive in
@@ -90,6 +99,8 @@ struct ProgramManifest {
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
   std::vector<Tensor> inputs, outputs;
+  std::vector<State> states;
+  int64_t state_bytes = 0;  // derived: of the block
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<Binding> bindings;        // derived: one per symbol that inputs determine

@@ -133,6 +133,37 @@ QCG_API void qcg_context_free(qcg_context* context);
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 
+/* State: the tensors that a program keeps between runs (KV caches, running sums), of one sequence. A context has the
+ * threads, a state has the memory, so that one context serves many sequences:
+ *
+ *   qcg_state* state;
+ *   if (qcg_state_create(program, &state) != QCG_OK) return fail(qcg_last_error());
+ *   if (qcg_run_state(context, state, inputs, 1, outputs, 1, NULL) != QCG_OK) return fail(qcg_last_error());
+ *
+ * Any thread may use a state, one run at a time: a call on a state that is running, being reset or (to write) being read is
+ * QCG_ERROR_BAD_INPUT. A run that fails before it starts, because a tensor is wrong, leaves the state as it was. One that
+ * fails later leaves it undefined: all calls but qcg_state_reset and qcg_state_free are then QCG_ERROR_BAD_INPUT. */
+typedef struct qcg_state qcg_state;
+
+QCG_API int32_t qcg_n_states(const qcg_program* program); /* tensors; 0 for NULL and for programs without state */
+QCG_API qcg_status qcg_state_info(const qcg_program* program, int32_t index, qcg_tensor_info* out);
+
+/* Holds the initial values. A program without state has an empty one. States stay valid when the program is freed. */
+QCG_API qcg_status qcg_state_create(const qcg_program* program, qcg_state** out);
+/* The initial values again. */
+QCG_API qcg_status qcg_state_reset(qcg_state* state);
+/* Another state with the same values: of two sequences with one prefix. Clones may be made side by side. */
+QCG_API qcg_status qcg_state_clone(const qcg_state* state, qcg_state** out);
+QCG_API void qcg_state_free(qcg_state* state); /* NULL is accepted; not during a run */
+/* Fills `*view` with the state's own memory of a tensor, dense, to save it or to write another value into it while no run
+ * uses it. `data` and `shape` are the same, and valid, until the state is freed. */
+QCG_API qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* view);
+
+/* As qcg_run, of which a program with state is QCG_ERROR_BAD_INPUT. `state` is of the same program, and is updated in
+ * place. Inputs and outputs must not overlap it. */
+QCG_API qcg_status qcg_run_state(qcg_context* context, qcg_state* state, const qcg_dltensor* inputs, int32_t n_inputs,
+                                 const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
+
 #ifdef __cplusplus
 }
 #endif

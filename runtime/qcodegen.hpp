@@ -110,6 +110,7 @@ class Program {
   int32_t n_inputs() const { return qcg_n_inputs(handle()); }
   int32_t n_outputs() const { return qcg_n_outputs(handle()); }
   int32_t n_symbols() const { return qcg_n_symbols(handle()); }
+  int32_t n_states() const { return qcg_n_states(handle()); }
   qcg_tensor_info input(int32_t index) const {
     qcg_tensor_info info;
     check(qcg_input_info(handle(), index, &info));
@@ -118,6 +119,11 @@ class Program {
   qcg_tensor_info output(int32_t index) const {
     qcg_tensor_info info;
     check(qcg_output_info(handle(), index, &info));
+    return info;
+  }
+  qcg_tensor_info state(int32_t index) const {
+    qcg_tensor_info info;
+    check(qcg_state_info(handle(), index, &info));
     return info;
   }
   qcg_symbol symbol(int32_t index) const {
@@ -173,6 +179,34 @@ class Program {
   std::shared_ptr<qcg_program> handle_;
 };
 
+// What a program keeps between runs, of one sequence. For one run at a time; copies are made by clone() alone.
+class State {
+ public:
+  explicit State(const Program& program) {
+    qcg_state* handle = nullptr;
+    check(qcg_state_create(program.handle(), &handle));
+    handle_.reset(handle);
+  }
+  void reset() { check(qcg_state_reset(handle())); }
+  State clone() const {
+    qcg_state* copy = nullptr;
+    check(qcg_state_clone(handle(), &copy));
+    return State(copy);
+  }
+  // The state's own memory, valid as long as the state. Error BAD_INPUT: a run is using it, one has failed on it, or it has no
+  // such tensor.
+  qcg_dltensor tensor(const std::string& name) const {
+    qcg_dltensor view;
+    check(qcg_state_tensor(handle(), name.c_str(), &view));
+    return view;
+  }
+  qcg_state* handle() const { return handle_.get(); }
+
+ private:
+  explicit State(qcg_state* handle) { handle_.reset(handle); }
+  std::unique_ptr<qcg_state, void (*)(qcg_state*)> handle_{nullptr, qcg_state_free};
+};
+
 // For one thread at a time. Keeps what it needs of the program alive.
 class Context {
  public:
@@ -186,6 +220,19 @@ class Context {
   void run(const std::vector<qcg_dltensor>& inputs, const std::vector<qcg_dltensor>& outputs, void* stream = nullptr) {
     check(qcg_run(handle_.get(), inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
                   static_cast<int32_t>(outputs.size()), stream));
+  }
+  void run(State& state, const std::vector<qcg_dltensor>& inputs, const std::vector<qcg_dltensor>& outputs,
+           void* stream = nullptr) {
+    check(qcg_run_state(handle_.get(), state.handle(), inputs.data(), static_cast<int32_t>(inputs.size()),
+                        outputs.data(), static_cast<int32_t>(outputs.size()), stream));
+  }
+  void run(State& state, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+    run(state, views(inputs), views(outputs));
+  }
+  std::vector<Tensor> run(State& state, const std::vector<Tensor>& inputs) {
+    const std::vector<Tensor> outputs = program_.make_outputs(inputs);
+    run(state, inputs, outputs);
+    return outputs;
   }
   void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     run(views(inputs), views(outputs));

@@ -27,6 +27,14 @@ Damage bad_launch(const char* where, const char* field, json value) {
           }};
 }
 
+// A program of version 2 with one state, with a mistake in it.
+Damage bad_state(const char* where, std::function<void(json&)> apply) {
+  return {where, [apply](json& m) {
+            SampleProgram::add_state(m);
+            apply(m);
+          }};
+}
+
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> list = {
       {"$.steps[0].kernels[0].launch", [](json& m) { m["target"] = "cuda:sm_80"; }},
@@ -38,19 +46,62 @@ const std::vector<Damage>& damages() {
       bad_launch("$.steps[0].kernels[0].launch.column_tiles", "column_tiles", "1"),
       bad_launch("$.steps[0].kernels[0].launch.shared_bytes", "shared_bytes", -1),
       bad_launch("$.steps[0].kernels[0].launch.shared_bytes", "shared_bytes", 1 << 20),
-      {"$.steps[0].params", [](json& m) {
+      {"$.steps[0].params",
+       [](json& m) {
          SampleProgram::put_on_device(m);
          m["steps"][0]["kernels"].erase(1);
          m["steps"][0]["params"] = json::array();
        }},
-      {"$.steps[0].args", [](json& m) {
+      {"$.steps[0].args",
+       [](json& m) {
          SampleProgram::put_on_device(m);
          const json arg = m["steps"][0]["args"][0];
          for (int i = 0; i < 256; ++i) m["steps"][0]["args"].push_back(arg);
        }},
       {"$.format", [](json& m) { m["format"] = "zip"; }},
       {"$.format", [](json& m) { m.erase("format"); }},
-      {"$.version", [](json& m) { m["version"] = 2; }},
+      {"$.version", [](json& m) { m["version"] = 3; }},
+      {"$.version", [](json& m) { m["version"] = 0; }},
+      bad_state("$.states", [](json& m) { m["states"] = nullptr; }),
+      bad_state("$.states", [](json& m) { SampleProgram::put_on_device(m); }),
+      bad_state("$.states[0].name", [](json& m) { m["states"][0]["name"] = 3; }),
+      bad_state("$.states[1].name", [](json& m) { m["states"].push_back(m["states"][0]); }),
+      bad_state("$.states[0].dtype", [](json& m) { m["states"][0]["dtype"] = "f31"; }),
+      bad_state("$.states[0].shape[0]", [](json& m) { m["states"][0]["shape"] = {-1}; }),
+      bad_state("$.states[0].shape[0]", [](json& m) { m["states"][0]["shape"] = json::parse("[[[1, 0]]]"); }),
+      bad_state("$.states[0].shape",
+                [](json& m) {
+                  m["states"][0]["shape"] = {INT64_MAX, 2};
+                }),
+      bad_state("$.states[0].shape", [](json& m) { m["states"][0]["shape"] = {INT64_MAX / 4 - 1}; }),
+      bad_state(
+          "$.states[1].shape",
+          [](json& m) {
+            m["states"][0]["shape"] = {INT64_MAX / 8};
+            m["states"].push_back({{"name", "b"}, {"dtype", "f64"}, {"shape", {INT64_MAX / 16}}, {"init", "zero"}});
+          }),
+      bad_state("$.states[0].init", [](json& m) { m["states"][0].erase("init"); }),
+      bad_state("$.states[0].init", [](json& m) { m["states"][0]["init"] = "one"; }),
+      bad_state("$.states[0].init.offset",
+                [](json& m) {
+                  m["states"][0]["init"] = {{"offset", 5000}, {"bytes", 16}};
+                }),
+      bad_state("$.states[0].init.bytes",
+                [](json& m) {
+                  m["states"][0]["init"] = {{"offset", 4090}, {"bytes", 16}};
+                }),
+      bad_state("$.states[0].init.bytes",
+                [](json& m) {
+                  m["states"][0]["init"] = {{"offset", 0}, {"bytes", 17}};
+                }),
+      bad_state("$.buffers[6].index", [](json& m) { m["buffers"][6]["index"] = 1; }),
+      bad_state("$.buffers[6].index", [](json& m) { m["states"] = json::array(); }),
+      bad_state("$.buffers[6].index", [](json& m) { m["version"] = 1; }),
+      bad_state("$.steps[2].args[0].stride",
+                [](json& m) {
+                  m["steps"][2]["args"][0]["buffer"] = 6;
+                  m["steps"][2]["args"][0]["stride"] = nullptr;
+                }),
       {"$.version", [](json& m) { m["version"] = "1"; }},
       {"$.kernel_abi", [](json& m) { m["kernel_abi"] = 2; }},
       {"$.isa", [](json& m) { m["isa"] = nullptr; }},
@@ -164,6 +215,21 @@ TEST_CASE("the sample manifest is read") {
   CHECK(manifest->output_needs_dense[1]);
 }
 
+TEST_CASE("states are read, and their places do not overlap") {
+  SampleProgram sample;
+  SampleProgram::add_state(sample.manifest);
+  sample.manifest["states"].push_back(
+      {{"name", "b"}, {"dtype", "i64"}, {"shape", json::array()}, {"init", {{"offset", 8}, {"bytes", 8}}}});
+  const auto manifest = parse_program_manifest(sample.manifest.dump());
+  REQUIRE(manifest.ok());
+  REQUIRE(manifest->states.size() == 2);
+  CHECK(manifest->states[0].bytes == 16);
+  CHECK(!manifest->states[0].initial);
+  CHECK(manifest->states[1].place == 64);
+  CHECK(manifest->states[1].initial == 8);
+  CHECK(manifest->state_bytes == 128);
+}
+
 TEST_CASE("every damage is an error that names the place") {
   const SampleProgram sample;
   for (const Damage& damage : damages()) {
@@ -186,6 +252,7 @@ TEST_CASE("random changes and random bytes never crash the reader") {
     CAPTURE(seed);
     std::mt19937_64 rng(seed);
     json manifest = sample.manifest;
+    if (seed % 2 == 0) SampleProgram::add_state(manifest);
     for (uint64_t changes = 1 + rng() % 3; changes > 0; --changes) mutate(manifest, rng);
     std::string text = manifest.dump();
     if (seed % 3 == 0) text[rng() % text.size()] = static_cast<char>(rng());

@@ -100,6 +100,12 @@ class SampleProgram {
         kernel["launch"] = {{"threads", 128}, {"rows", 16}, {"column_tiles", 1}, {"shared_bytes", 49152}};
   }
   void put_on_device() { put_on_device(manifest); }
+  // Version 2, with one state that no step uses.
+  static void add_state(nlohmann::json& manifest) {
+    manifest["version"] = 2;
+    manifest["states"] = {{{"name", "a"}, {"dtype", "f32"}, {"shape", {4}}, {"init", "zero"}}};
+    manifest["buffers"].push_back({{"kind", "state"}, {"index", 0}});
+  }
   void sign() {
     write_file(dir() + "/manifest.json", manifest.dump());
     write_file(dir() + "/manifest.sha256", sha256_of(manifest.dump()) + "  manifest.json\n");

@@ -31,6 +31,10 @@ static void run_copy(const qcg_call* call, uint32_t phase, int64_t begin, int64_
 }
 const qcg_kernel test_copy = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_copy};
 
+/* The same, and refuses where the first number is negative. */
+static int64_t refuse_negative(const qcg_call* call) { return row(&call->args[0], 0)[0] < 0 ? -1 : 0; }
+const qcg_kernel test_refuse_negative = {QCG_KERNEL_ABI, 1, rows, refuse_negative, no_bytes, run_copy};
+
 /* The same, and asks that its thread be cancelled, at a point where that would happen. */
 static void run_cancel(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
   run_copy(call, phase, begin, end, scratch);
