@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/ops/op_table.h"
+
 namespace qcg {
 
 int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise) {
@@ -84,7 +86,7 @@ void Planner::add_signature() {
 }
 
 Status Planner::lower(const Node& node) {
-  const std::string& op = node.op->name;
+  const Op op = node.op;
   if (op == "qcg.linear") return lower_linear(node);
   if (op == "qcg.loop") return lower_loop(node);
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
@@ -94,7 +96,7 @@ Status Planner::lower(const Node& node) {
   if (node.op->role == OpRole::view) return lower_view(node);
   const std::string source = node.source.empty() ? "" : " (" + node.source + ")";
   return Error::unsupported(
-      node.where, op + source + " has no lowering",
+      node.where, node.op->name + source + " has no lowering",
       "`qcodegen list ops` shows what is supported; exported.run_decompositions() may replace this "
       "operator by such ones, or cut the graph before it");
 }

@@ -1,6 +1,6 @@
 #include "codegen/plan/planner.h"
 
-#include <fmt/format.h>
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
@@ -78,6 +78,14 @@ Status Planner::lower_quantize_rows(const Node& node) {
   return {};
 }
 
+namespace {
+
+std::string_view reduction_of(Op op) {
+  return op == "aten.mean.dim" ? "mean" : op == "aten.amax.default" ? "amax" : op == "aten.amin.default" ? "amin" : "sum";
+}
+
+}  // namespace
+
 Status Planner::lower_reduction(const Node& node) {
   const ValueId x = node.tensor("self");
   const Shape& shape = graph_.value(x).shape;
@@ -99,8 +107,7 @@ Status Planner::lower_reduction(const Node& node) {
   const DType dtype = graph_.value(x).dtype;
   if (!is_dense(ordered)) ordered = dense_view(copy_to_temp(ordered, dtype), ordered.shape);
   ReduceProblem problem;
-  for (std::string_view op : {"sum", "mean", "amax", "amin"})
-    if (node.op->name.find(fmt::format(".{}", op)) != std::string::npos) problem.op = op;
+  problem.op = reduction_of(node.op);
   problem.input = dtype;
   problem.output = graph_.value(node.outputs[0]).dtype;
   problem.comment = comment_of(node);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/op_table.h"
+
 namespace qcg {
 
 namespace {
@@ -21,7 +23,7 @@ constexpr int64_t kLongestIntegerSum = 131071;
 
 // mm, bmm, matmul and linear of two activations: neither side is a constant that could be packed.
 Status Planner::lower_matmul(const Node& node) {
-  const std::string& op = node.op->name;
+  const Op op = node.op;
   const bool linear = op == "aten.linear.default", mm = op == "aten.mm.default", bmm = op == "aten.bmm.default";
   const ValueId a = node.tensor(linear ? "input" : "self");
   const ValueId b = node.tensor(linear ? "weight" : op == "aten.matmul.default" ? "other" : "mat2");
@@ -30,11 +32,11 @@ Status Planner::lower_matmul(const Node& node) {
       op == "aten._int_mm.default" && k.is_constant() && k.constant() > kLongestIntegerSum)
     return Error::unsupported(
         node.where,
-        fmt::format("{} ({}): sums of {} products could overflow int32", join_names(node.origins), op, k.constant()),
+        fmt::format("{} ({}): sums of {} products could overflow int32", join_names(node.origins), node.op->name, k.constant()),
         fmt::format("split it along K into products of at most {}, and add those", kLongestIntegerSum));
   if (!(linear || mm || bmm || op == "aten.matmul.default") || graph_.value(b).shape.size() < 2 || rank < 2 ||
       (linear && node.tensor("bias") != kNoValue))
-    return Error::unsupported(node.where, fmt::format("{} of these operands has no lowering", op),
+    return Error::unsupported(node.where, node.op->name + " of these operands has no lowering",
                               "make one operand a parameter, or write it as bmm of two rank-3 tensors");
   for (ValueId id : {a, b, node.outputs[0]}) QCG_CHECK(check_product_dtype(node, graph_.value(id).dtype));
   View x = view(a), w = view(b);

@@ -3,25 +3,19 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
 namespace {
 
-bool keeps_order(std::string_view op) {
-  for (std::string_view name : {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
-                                "aten.flatten.using_ints", "aten.unflatten.int", "aten.unsqueeze.default",
-                                "aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default"})
-    if (op == name) return true;
-  return false;
-}
-
-bool is_split(std::string_view op) {
-  return op == "aten.split.Tensor" || op == "aten.split_with_sizes.default" || op == "aten.chunk.default";
-}
+constexpr Op kReshapes[] = {"aten.reshape.default",   "aten.view.default",  "aten._unsafe_view.default",
+                            "aten.flatten.using_ints", "aten.unflatten.int", "aten.unsqueeze.default",
+                            "aten.squeeze.dim",        "aten.squeeze.dims",  "aten.squeeze.default"};
+constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
 
 Status apply_strided_view(const Graph& graph, const Node& node, const View& in, View& out) {
-  const std::string& op = node.op->name;
+  const Op op = node.op;
   const size_t rank = in.shape.size();
   if (op == "aten.t.default" || op == "aten.transpose.int") {
     const bool t = op == "aten.t.default";
@@ -39,12 +33,12 @@ Status apply_strided_view(const Graph& graph, const Node& node, const View& in, 
     const char* name = op == "aten.select.int" ? "index" : "start";
     const Dim* start = node.arg(name).get<Dim>();
     const auto begin = clamp_index(start ? *start : Dim(0), in.shape[axis], graph.symbols);
-    if (!begin) return Error::internal(node.where, fmt::format("{} where inference found no place for it", op));
+    if (!begin) return Error::internal(node.where, node.op->name + " where inference found no place for it");
     out.offset = in.offset + in.strides[axis] * *begin;
     if (op == "aten.slice.Tensor") out.strides[axis] = in.strides[axis] * Dim(constant_int(node, "step", 1));
     if (op == "aten.select.int") out.strides.erase(out.strides.begin() + static_cast<ptrdiff_t>(axis));
   } else {
-    return Error::unsupported(node.where, fmt::format("view operator {} has no lowering", op),
+    return Error::unsupported(node.where, fmt::format("view operator {} has no lowering", node.op->name),
                               "add .contiguous() or a reshape before it and export again");
   }
   return {};
@@ -59,8 +53,8 @@ void Planner::place_outputs() {
     const Node& node = graph_.nodes[n];
     if (node.outputs.size() != 1) continue;
     const ValueId out = node.outputs[0];
-    if (node.op->name == "aten.cat.default") place_concat(node);
-    if (!placed_[out] || !keeps_order(node.op->name)) continue;
+    if (is_op(node, "aten.cat.default")) place_concat(node);
+    if (!placed_[out] || !is_any_op(node, kReshapes)) continue;
     const ValueId in = node.tensor("self");
     if (!is_placeable(in)) continue;
     placed_[in] = reshape_view(*placed_[out], graph_.value(in).shape);
@@ -116,10 +110,10 @@ void Planner::lower_split(const Node& node) {
 }
 
 Status Planner::lower_view(const Node& node) {
-  if (is_split(node.op->name)) return lower_split(node), Status{};
+  if (is_any_op(node, kSplits)) return lower_split(node), Status{};
   const View in = view(node.tensor("self"));
   const Shape& shape = graph_.value(node.outputs[0]).shape;
-  if (keeps_order(node.op->name)) {
+  if (is_any_op(node, kReshapes)) {
     auto out = reshape_view(in, shape);
     if (!out) out = dense_view(copy_to_temp(in, graph_.value(node.outputs[0]).dtype), shape);
     views_[node.outputs[0]] = *out;

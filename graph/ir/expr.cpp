@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "graph/ir/tensor.h"
@@ -223,13 +224,19 @@ std::string Expr::str() const {
 
 Result<Expr> Expr::parse(std::string_view text) { return ExprParser(text).parse(); }
 
+namespace {
+
+double clamp(double x, double low, double high) { return min_nan(max_nan(x, low), high); }
+
+}  // namespace
+
 double Expr::apply(std::span<const double> args) const {
   if (kind == ExprKind::cast) return round_to_dtype(dtype, args[0]);
   const Implementation& f = implementation_of(function);
   if (f.unary) return f.unary(args[0]);
   if (f.binary) return f.binary(args[0], args[1]);
   if (function == "where") return args[0] != 0 ? args[1] : args[2];
-  return min_nan(max_nan(args[0], args[1]), args[2]);  // clamp
+  return clamp(args[0], args[1], args[2]);
 }
 
 double Expr::evaluate(std::span<const double> accs, std::span<const double> ins) const {
@@ -282,19 +289,86 @@ bool Expr::is_integer() const {
   return std::all_of(args.begin(), args.end(), [](const Expr& arg) { return arg.is_integer(); });
 }
 
+namespace {
+
+int64_t wrap(DType dtype, int64_t v) {
+  std::byte element[8];
+  int_to_element(dtype, v, element);
+  return element_to_int(dtype, element);
+}
+
+int64_t apply_integers(const Expr& e, const std::array<int64_t, 3>& args) {
+  if (e.kind == ExprKind::cast) return wrap(e.dtype, args[0]);
+  if (e.function == "where") return args[0] != 0 ? args[1] : args[2];
+  if (e.function == "clamp") return std::min(std::max(args[0], args[1]), args[2]);  // torch's order, for low > high
+  return as_signed(find_integer_function(e.function)->apply(static_cast<uint64_t>(args[0]), static_cast<uint64_t>(args[1])));
+}
+
+// A function is looked up once per block.
+constexpr size_t kBlock = 512;
+template <class T>
+using Block = std::array<T, kBlock>;
+
+void apply_block(const Expr& e, const std::array<Block<double>, 3>& args, size_t n, Block<double>& out) {
+  const Implementation* f = e.kind == ExprKind::cast ? nullptr : &implementation_of(e.function);
+  const auto each = [&](auto&& value) {
+    for (size_t i = 0; i < n; ++i) out[i] = value(i);
+  };
+  if (!f) each([&](size_t i) { return round_to_dtype(e.dtype, args[0][i]); });
+  else if (f->unary) each([&](size_t i) { return f->unary(args[0][i]); });
+  else if (f->binary) each([&](size_t i) { return f->binary(args[0][i], args[1][i]); });
+  else if (e.function == "where") each([&](size_t i) { return args[0][i] != 0 ? args[1][i] : args[2][i]; });
+  else each([&](size_t i) { return clamp(args[0][i], args[1][i], args[2][i]); });
+}
+
+void apply_block(const Expr& e, const std::array<Block<int64_t>, 3>& args, size_t n, Block<int64_t>& out) {
+  const IntegerFunction* f = e.kind == ExprKind::call ? find_integer_function(e.function) : nullptr;
+  for (size_t i = 0; i < n; ++i)
+    out[i] = f && f->apply ? as_signed(f->apply(static_cast<uint64_t>(args[0][i]), static_cast<uint64_t>(args[1][i])))
+                           : apply_integers(e, {args[0][i], args[1][i], args[2][i]});
+}
+
+template <class T>
+void evaluate_block(const Expr& e, std::span<const std::vector<T>> ins, size_t from, size_t n, Block<T>& out) {
+  if (e.kind == ExprKind::in) {
+    std::copy_n(ins[static_cast<size_t>(e.index)].begin() + static_cast<std::ptrdiff_t>(from), n, out.begin());
+  } else if (e.kind == ExprKind::number) {
+    std::fill_n(out.begin(), n, static_cast<T>(e.value));
+  } else {
+    const auto args = std::make_unique<std::array<Block<T>, 3>>();
+    for (size_t i = 0; i < e.args.size(); ++i) evaluate_block(e.args[i], ins, from, n, (*args)[i]);
+    apply_block(e, *args, n, out);
+  }
+}
+
+template <class T>
+std::vector<T> evaluate_blocks(const Expr& e, std::span<const std::vector<T>> ins, size_t count) {
+  std::vector<T> out(count);
+  Block<T> block{};
+  for (size_t from = 0; from < count; from += kBlock) {
+    const size_t n = std::min(kBlock, count - from);
+    evaluate_block(e, ins, from, n, block);
+    std::copy_n(block.begin(), n, out.begin() + static_cast<std::ptrdiff_t>(from));
+  }
+  return out;
+}
+
+}  // namespace
+
 int64_t Expr::evaluate_integers(std::span<const int64_t> ins) const {
   if (kind == ExprKind::in) return ins[index];
   if (kind == ExprKind::number) return static_cast<int64_t>(value);
-  const int64_t a = args[0].evaluate_integers(ins), b = args.size() > 1 ? args[1].evaluate_integers(ins) : 0;
-  if (kind == ExprKind::cast) {
-    std::byte element[8];
-    int_to_element(dtype, a, element);
-    return element_to_int(dtype, element);
-  }
-  if (function == "where") return a != 0 ? b : args[2].evaluate_integers(ins);
-  if (function == "clamp")
-    return std::min(std::max(a, b), args[2].evaluate_integers(ins));  // torch's order, for lo > hi
-  return as_signed(find_integer_function(function)->apply(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+  std::array<int64_t, 3> values{};
+  for (size_t i = 0; i < args.size(); ++i) values[i] = args[i].evaluate_integers(ins);
+  return apply_integers(*this, values);
+}
+
+std::vector<double> Expr::evaluate_all(std::span<const std::vector<double>> ins, size_t count) const {
+  return evaluate_blocks(*this, ins, count);
+}
+
+std::vector<int64_t> Expr::evaluate_all_integers(std::span<const std::vector<int64_t>> ins, size_t count) const {
+  return evaluate_blocks(*this, ins, count);
 }
 
 double Expr::ulps() const { return kind == ExprKind::call ? find_function(function)->ulps : 0; }

@@ -87,6 +87,9 @@ struct Expr {
   double apply(std::span<const double> args) const;  // a cast's or call's value for these arguments
   // In two's complement modulo 2^64, over ins alone; precondition: is_integer().
   int64_t evaluate_integers(std::span<const int64_t> ins) const;
+  // For element i of every operand, a block of elements at a time; over ins alone.
+  std::vector<double> evaluate_all(std::span<const std::vector<double>> ins, size_t count) const;
+  std::vector<int64_t> evaluate_all_integers(std::span<const std::vector<int64_t>> ins, size_t count) const;
   bool is_integer() const;  // functions that integers have, whole numbers, casts to integers
   int count_nodes() const;
   // The indices of the accs or ins that are read, each once, ascending.

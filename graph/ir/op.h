@@ -5,6 +5,7 @@
 //   node.op->name == "aten.gelu.default"     node.op->args[1].default_text == "'none'"
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,9 @@ struct OpSchema {
   std::string signature;  // as printed by `list ops`
   OpRole role;
   std::vector<ArgSpec> args;
-  int outputs;            // -1: as many as the node says
+  int outputs = -1;       // -1: as many as the node says
+  uint16_t row = 0;       // in the operator table: an in-place twin's is that of its functional op
+  bool in_place = false;  // "aten.relu_.default"
 
   int arg_index(std::string_view arg) const;  // -1 if there is none
 };

@@ -34,19 +34,9 @@ int64_t saturate(__int128 v) {
   return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : static_cast<int64_t>(v);
 }
 
-Result<Types> infer_by_rule(const Graph& graph, const Node& node) {
-  std::string name = functional_name(node.op->name);
-  OpArgs args{graph, node};
-  for (auto rules : {view_rules(), product_rules(), pointwise_rules(), quantize_rules(), own_rules(), packed_rules(),
-                     decomposed_rules(), coded_rules(), composed_rules(), constant_rules()})
-    for (const InferRow& row : rules)
-      if (row.op == name) return row.rule(args);
-  return Error::internal(node.where, fmt::format("{} has no shape rule", node.op->name));
-}
-
 // An in-place op writes into its first argument: dtype and shape are that one's, or torch would refuse.
 Status settle_in_place(const OpArgs& a, Types& types) {
-  if (functional_name(a.node.op->name) == a.node.op->name) return {};
+  if (!a.node.op->in_place) return {};
   const Value& self = a.graph.value(*a.node.args[0].get<ValueId>());
   if (types[0].shape != self.shape)
     return a.fail("self", fmt::format("an in-place result of shape {} does not fit into {}", to_string(types[0].shape),
@@ -217,7 +207,7 @@ DType Promotion::result() {
 }
 
 double correction_of(const Node& variance) {
-  const Arg& given = variance.arg(variance.op->name.ends_with(".dim") ? "unbiased" : "correction");
+  const Arg& given = variance.arg(variance.op->arg_index("unbiased") >= 0 ? "unbiased" : "correction");
   return given.is_none() ? 1 : as_number(given).value_or(NAN);
 }
 
@@ -252,8 +242,8 @@ Result<BlockShape> block_shape(const OpArgs& a, const Shape& input) {
 
 Result<Types> infer_types(const Graph& graph, const Node& node) {
   QCG_CHECK(check_arguments(graph, node));
-  QCG_TRY(types, infer_by_rule(graph, node));
   OpArgs args{graph, node};
+  QCG_TRY(types, Op(node.op).row().shape(args));
   QCG_CHECK(settle_in_place(args, types));
   for (const ValueType& type : types)
     for (const Dim& d : type.shape)

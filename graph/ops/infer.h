@@ -1,7 +1,7 @@
 // What the shape and dtype rules share: access to a node's arguments, errors that name them, broadcasting, promotion.
 //
-// Why here: the rules are one small function per op, spread over infer_*.cpp by kind of op; infer.cpp holds the
-// dispatch and what they share.
+// Why here: the rules are one small function each, spread over infer_*.cpp by kind of op; rows_*.h declare them and say which
+// op has which. infer.cpp holds what they share.
 //
 //   Result<Types> infer_transpose(const OpArgs& a) {
 //     QCG_TRY(d0, a.axis("dim0", a.tensor("self").shape.size()));
@@ -66,9 +66,6 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
 // not settle which.
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
 
-// Of self, dim, start, end and step: what a slice is, and what slice_scatter replaces.
-Result<Types> infer_slice(const OpArgs& a);
-
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
@@ -102,21 +99,5 @@ struct BlockShape {
   Dim count() const;           // number of blocks
 };
 Result<BlockShape> block_shape(const OpArgs& a, const Shape& input);
-
-using InferRule = Result<Types> (*)(const OpArgs&);
-struct InferRow {
-  std::string_view op;  // functional name
-  InferRule rule;
-};
-std::span<const InferRow> view_rules();        // infer_views.cpp
-std::span<const InferRow> product_rules();     // infer_products.cpp
-std::span<const InferRow> pointwise_rules();   // infer_pointwise.cpp
-std::span<const InferRow> quantize_rules();    // infer_quantize.cpp
-std::span<const InferRow> own_rules();         // infer_own.cpp
-std::span<const InferRow> packed_rules();      // infer_packed.cpp
-std::span<const InferRow> decomposed_rules();  // infer_decomposed.cpp
-std::span<const InferRow> coded_rules();       // infer_coded.cpp
-std::span<const InferRow> composed_rules();    // infer_composed.cpp
-std::span<const InferRow> constant_rules();    // infer_constant.cpp
 
 }  // namespace qcg

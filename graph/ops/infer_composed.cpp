@@ -5,11 +5,12 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_composed.h"
+#include "graph/ops/rows_products.h"
 
 namespace qcg {
-namespace {
 
-Status need_float(const OpArgs& a, std::string_view arg) {
+static Status need_float(const OpArgs& a, std::string_view arg) {
   if (is_floating(a.tensor(arg).dtype)) return {};
   return a.fail(arg, "expected a floating dtype, got " + describe(a.tensor(arg)));
 }
@@ -25,7 +26,7 @@ Result<Types> infer_softmax(const OpArgs& a) {
 }
 
 // The last axes are normalized; weight and bias, if any, have their shape.
-Status check_norm(const OpArgs& a) {
+static Status check_norm(const OpArgs& a) {
   QCG_CHECK(need_float(a, "input"));
   const Shape &shape = a.tensor("input").shape, normalized = a.dims("normalized_shape");
   if (normalized.empty() || normalized.size() > shape.size() ||
@@ -127,26 +128,5 @@ Result<Types> infer_baddbmm(const OpArgs& a) {
     return a.fail("self", fmt::format("{} does not fit a result of shape {}", describe(self), to_string(shape)));
   return one(x.dtype, shape);
 }
-
-constexpr InferRow kRules[] = {
-    {"aten.softmax.int", infer_softmax},
-    {"aten.log_softmax.int", infer_softmax},
-    {"aten._softmax.default", infer_softmax},
-    {"aten._log_softmax.default", infer_softmax},
-    {"aten.layer_norm.default", infer_norm},
-    {"aten.native_layer_norm.default", infer_native_layer_norm},
-    {"aten.rms_norm.default", infer_norm},
-    {"aten.glu.default", infer_glu},
-    {"aten.prelu.default", infer_prelu},
-    {"aten.baddbmm.default", infer_baddbmm},
-    {"aten.max.dim", infer_extreme_of_axis},
-    {"aten.min.dim", infer_extreme_of_axis},
-    {"aten.batch_norm.default", infer_batch_norm},
-    {"aten._native_batch_norm_legit_no_training.default", infer_batch_norm},
-};
-
-}  // namespace
-
-std::span<const InferRow> composed_rules() { return kRules; }
 
 }  // namespace qcg

@@ -6,9 +6,11 @@
 #include <cmath>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_constant.h"
+#include "graph/ops/rows_pointwise.h"
+#include "graph/ops/rows_views.h"
 
 namespace qcg {
-namespace {
 
 Result<Types> infer_integers(const OpArgs& a) {
   const bool binary = a.node.op->arg_index("other") >= 0;
@@ -42,7 +44,7 @@ Result<Types> infer_exp2(const OpArgs& a) {
   return one(is_floating(self.dtype) ? self.dtype : DType::f32, self.shape);
 }
 
-Result<Types> infer_pow(const OpArgs& a) {
+Result<Types> infer_power_of(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
   const DType dtype = p.dtype.result();
   if (!p.dtype.defined || dtype == DType::boolean)
@@ -63,7 +65,7 @@ Result<Types> infer_ldexp(const OpArgs& a) {
 
 // ---- look-ups
 
-Status check_index(const OpArgs& a, std::string_view arg, const Value& index) {
+static Status check_index(const OpArgs& a, std::string_view arg, const Value& index) {
   if (index.dtype == DType::i32 || index.dtype == DType::i64) return {};
   return a.unsupported(
       arg, "expected an index of i32 or i64, got " + describe(index),
@@ -139,7 +141,7 @@ struct Bound {
   bool whole;
   double number;
 };
-Result<Bound> read_bound(const OpArgs& a, std::string_view name, double otherwise) {
+static Result<Bound> read_bound(const OpArgs& a, std::string_view name, double otherwise) {
   if (a.node.op->arg_index(name) < 0) return Bound{true, otherwise};
   const Arg& arg = a.node.arg(name);
   if (const double* real = arg.get<double>()) return Bound{false, *real};
@@ -195,54 +197,5 @@ Result<Types> infer_slice_scatter(const OpArgs& a) {
     return a.fail("src", fmt::format("{} does not fit into {}", describe(src), to_string(slice[0].shape)));
   return one(a.tensor("self").dtype, a.tensor("self").shape);
 }
-
-constexpr InferRow kRules[] = {
-    {"aten.bitwise_and.Tensor", infer_integers},
-    {"aten.bitwise_or.Tensor", infer_integers},
-    {"aten.bitwise_xor.Tensor", infer_integers},
-    {"aten.bitwise_not.default", infer_integers},
-    {"aten.__and__.Tensor", infer_integers},
-    {"aten.__or__.Tensor", infer_integers},
-    {"aten.__xor__.Tensor", infer_integers},
-    {"aten.bitwise_and.Scalar", infer_integers},
-    {"aten.bitwise_or.Scalar", infer_integers},
-    {"aten.bitwise_xor.Scalar", infer_integers},
-    {"aten.__and__.Scalar", infer_integers},
-    {"aten.__or__.Scalar", infer_integers},
-    {"aten.__xor__.Scalar", infer_integers},
-    {"aten.bitwise_left_shift.Tensor", infer_numbers},
-    {"aten.bitwise_right_shift.Tensor", infer_numbers},
-    {"aten.bitwise_left_shift.Tensor_Scalar", infer_numbers},
-    {"aten.bitwise_right_shift.Tensor_Scalar", infer_numbers},
-    {"aten.__lshift__.Tensor", infer_numbers},
-    {"aten.__rshift__.Tensor", infer_numbers},
-    {"aten.__lshift__.Scalar", infer_numbers},
-    {"aten.__rshift__.Scalar", infer_numbers},
-    {"aten.floor_divide.default", infer_numbers},
-    {"aten.floor_divide.Scalar", infer_numbers},
-    {"aten.div.Tensor_mode", infer_quotient},
-    {"aten.div.Scalar_mode", infer_quotient},
-    {"aten.remainder.Tensor", infer_numbers},
-    {"aten.remainder.Scalar", infer_numbers},
-    {"aten.exp2.default", infer_exp2},
-    {"aten.pow.Scalar", infer_pow},
-    {"aten.ldexp.Tensor", infer_ldexp},
-    {"aten.index.Tensor", infer_index},
-    {"aten.index_select.default", infer_index_select},
-    {"aten.embedding.default", infer_embedding},
-    {"aten.gather.default", infer_gather},
-    {"aten.take.default", infer_take},
-    {"aten.arange.default", infer_arange},
-    {"aten.arange.start", infer_arange},
-    {"aten.arange.start_step", infer_arange},
-    {"aten.view.dtype", infer_view_dtype},
-    {"aten.empty.memory_format", infer_empty},
-    {"aten.copy.default", infer_copy},
-    {"aten.slice_scatter.default", infer_slice_scatter},
-};
-
-}  // namespace
-
-std::span<const InferRow> constant_rules() { return kRules; }
 
 }  // namespace qcg

@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_quantize.h"
+#include "graph/ops/rows_views.h"
 
 namespace qcg {
-namespace {
 
 Result<const Value*> float_input(const OpArgs& a) {
   const Value& x = a.tensor("input");
@@ -15,7 +16,7 @@ Result<const Value*> float_input(const OpArgs& a) {
   return a.fail("input", "expected f32, bf16 or f16, got " + describe(x), "cast it to f32 first");
 }
 
-Status check_quantized(const OpArgs& a) {
+static Status check_quantized(const OpArgs& a) {
   const DType dtype = *a.dtype("dtype");
   if (dtype != DType::i8 && dtype != DType::u8 && dtype != DType::i16 && dtype != DType::i32)
     return a.unsupported("dtype", fmt::format("quantization to {}", dtype_name(dtype)), "use i8 or u8");
@@ -24,7 +25,7 @@ Status check_quantized(const OpArgs& a) {
   return {};
 }
 
-Status check_quantized_input(const OpArgs& a) {
+static Status check_quantized_input(const OpArgs& a) {
   const Value& x = a.tensor("input");
   QCG_CHECK(check_quantized(a));
   if (x.dtype == *a.dtype("dtype")) return {};
@@ -32,7 +33,7 @@ Status check_quantized_input(const OpArgs& a) {
 }
 
 // A tensor of parameters holds `count` elements, if it is there at all.
-Status check_count(const OpArgs& a, std::string_view name, const Dim& count) {
+static Status check_count(const OpArgs& a, std::string_view name, const Dim& count) {
   if (a.node.op->arg_index(name) < 0 || !a.node.arg(name).get<ValueId>()) return {};
   const Value* v = a.optional_tensor(name);
   if (!v || product(v->shape) == count) return {};
@@ -40,7 +41,7 @@ Status check_count(const OpArgs& a, std::string_view name, const Dim& count) {
 }
 
 // How many scales the op reads: one, one per channel, per row, or per group of a row.
-Result<Dim> count_scales(const OpArgs& a) {
+static Result<Dim> count_scales(const OpArgs& a) {
   const Shape& shape = a.tensor("input").shape;
   if (a.node.op->arg_index("axis") >= 0) {
     if (shape.empty()) return a.fail("input", "a tensor without axes has no channels");
@@ -61,21 +62,21 @@ Result<Dim> count_scales(const OpArgs& a) {
   return product(Shape(shape.begin(), shape.end() - 1));
 }
 
-Status check_parameters(const OpArgs& a) {
+static Status check_parameters(const OpArgs& a) {
   QCG_TRY(count, count_scales(a));
   for (std::string_view name : {"scale", "scales", "zero_point", "zero_points"}) QCG_CHECK(check_count(a, name, count));
   for (std::string_view name : {"quant_min", "quant_max"}) QCG_CHECK(check_count(a, name, Dim(1)));
   return {};
 }
 
-Result<Types> infer_quantize(const OpArgs& a) {
+Result<Types> infer_decomposed_quantize(const OpArgs& a) {
   QCG_TRY(x, float_input(a));
   QCG_CHECK(check_quantized(a));
   QCG_CHECK(check_parameters(a));
   return one(*a.dtype("dtype"), x->shape);
 }
 
-Result<Types> infer_dequantize(const OpArgs& a) {
+Result<Types> infer_decomposed_dequantize(const OpArgs& a) {
   QCG_CHECK(check_quantized_input(a));
   QCG_CHECK(check_parameters(a));
   const std::string_view out = a.node.op->arg_index("out_dtype") >= 0 ? "out_dtype" : "output_dtype";
@@ -101,30 +102,5 @@ Result<Types> infer_choose_rows(const OpArgs& a) {
 }
 
 Result<Types> infer_convert(const OpArgs& a) { return one(*a.dtype("dtype"), a.tensor("input").shape); }
-
-constexpr InferRow kRules[] = {
-    {"quantized_decomposed.quantize_per_tensor.default", infer_quantize},
-    {"quantized_decomposed.quantize_per_tensor.tensor", infer_quantize},
-    {"quantized_decomposed.quantize_per_tensor.tensor2", infer_quantize},
-    {"quantized_decomposed.quantize_per_channel.default", infer_quantize},
-    {"quantized_decomposed.quantize_per_token.default", infer_quantize},
-    {"quantized_decomposed.quantize_per_channel_group.default", infer_quantize},
-    {"quantized_decomposed.dequantize_per_tensor.default", infer_dequantize},
-    {"quantized_decomposed.dequantize_per_tensor.tensor", infer_dequantize},
-    {"quantized_decomposed.dequantize_per_tensor.tensor2", infer_dequantize},
-    {"quantized_decomposed.dequantize_per_channel.default", infer_dequantize},
-    {"quantized_decomposed.dequantize_per_token.default", infer_dequantize},
-    {"quantized_decomposed.dequantize_per_channel_group.default", infer_dequantize},
-    {"quantized_decomposed.choose_qparams.tensor", infer_choose_tensor},
-    {"quantized_decomposed.choose_qparams_symmetric.tensor", infer_choose_tensor},
-    {"quantized_decomposed.choose_qparams_per_token.default", infer_choose_rows},
-    {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", infer_choose_rows},
-    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default", infer_choose_rows},
-    {"quantized_decomposed.convert_element_type.no_fuse", infer_convert},
-};
-
-}  // namespace
-
-std::span<const InferRow> decomposed_rules() { return kRules; }
 
 }  // namespace qcg

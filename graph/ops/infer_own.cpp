@@ -2,17 +2,17 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_own.h"
 #include "graph/ir/scheme.h"
 
 namespace qcg {
-namespace {
 
 // The dtype of a fused output is the choice of the pass that made the node; before there is an output, `otherwise`.
-DType declared(const OpArgs& a, size_t output, DType otherwise) {
+static DType declared(const OpArgs& a, size_t output, DType otherwise) {
   return output < a.node.outputs.size() ? a.graph.value(a.node.outputs[output]).dtype : otherwise;
 }
 
-Status check_indices(const OpArgs& a, std::string_view arg, const Expr& e, size_t accs, size_t ins) {
+static Status check_indices(const OpArgs& a, std::string_view arg, const Expr& e, size_t accs, size_t ins) {
   for (int i : e.leaves(ExprKind::acc))
     if (static_cast<size_t>(i) >= accs)
       return a.fail(arg, fmt::format("acc{} in {} but {} segments", i, e.str().substr(0, 200), accs));
@@ -27,7 +27,7 @@ struct LinearDims {
   Dim k;
 };
 
-Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& scheme) {
+static Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& scheme) {
   const auto& xs = a.tensors("xs");
   if (xs.empty()) return a.fail("xs", "at least one activation");
   const Value& first = a.graph.value(xs[0]);
@@ -59,7 +59,7 @@ Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& scheme) {
   return dims;
 }
 
-Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, const Dim& k) {
+static Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t segment, const Dim& k) {
   const Value& w = a.graph.value(a.tensors("weights")[segment]);
   if (w.shape.size() != 2) return a.fail("weights", "expected [N, K], got " + describe(w));
   QCG_CHECK(same_k(a, "weights", k, w.shape[1]));
@@ -171,13 +171,5 @@ Result<Types> infer_quantize_rows(const OpArgs& a) {
   rows.back() = 1;
   return Types{{low < 0 ? DType::i8 : DType::u8, x.shape}, {DType::f32, rows}, {DType::i32, rows}};
 }
-
-constexpr InferRow kRules[] = {
-    {"qcg.linear", infer_qcg_linear}, {"qcg.loop", infer_qcg_loop}, {"qcg.quantize_rows", infer_quantize_rows},
-};
-
-}  // namespace
-
-std::span<const InferRow> own_rules() { return kRules; }
 
 }  // namespace qcg

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_products.h"
 
 namespace qcg {
-namespace {
 
 constexpr std::string_view kRepack = "pack the weight again with the torch that exports the graph";
 
@@ -12,7 +12,7 @@ constexpr std::string_view kRepack = "pack the weight again with the torch that 
 constexpr int64_t kMaxSize = int64_t{1} << 31;
 
 // An operand of this dtype and shape; sizes of -1 match any constant.
-Status has_type(const OpArgs& a, std::string_view arg, DType dtype, const std::vector<int64_t>& shape) {
+static Status has_type(const OpArgs& a, std::string_view arg, DType dtype, const std::vector<int64_t>& shape) {
   const Value& v = a.tensor(arg);
   bool fits = v.dtype == dtype && v.shape.size() == shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i) {
@@ -27,7 +27,7 @@ Status has_type(const OpArgs& a, std::string_view arg, DType dtype, const std::v
                 std::string(kRepack));
 }
 
-Result<Types> infer_int4pack(const OpArgs& a, int64_t n, int64_t k) {
+static Result<Types> infer_int4pack(const OpArgs& a, int64_t n, int64_t k) {
   const Value& x = a.tensor("self");
   if (x.shape.size() != 2 || !is_floating(x.dtype))
     return a.fail("self", "expected rows of a floating dtype, got " + describe(x));
@@ -91,15 +91,5 @@ Result<Types> infer_da8w4(const OpArgs& a) {
   shape.emplace_back(n);
   return Types{ValueType{*a.dtype("output_dtype"), std::move(shape)}};
 }
-
-constexpr InferRow kRules[] = {
-    {"aten._weight_int4pack_mm.default", infer_int4pack_cuda},
-    {"aten._weight_int4pack_mm_for_cpu.default", infer_int4pack_cpu},
-    {"torchao.da8w4_linear_cpu.default", infer_da8w4},
-};
-
-}  // namespace
-
-std::span<const InferRow> packed_rules() { return kRules; }
 
 }  // namespace qcg

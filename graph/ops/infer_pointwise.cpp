@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_composed.h"
+#include "graph/ops/rows_pointwise.h"
 
 namespace qcg {
 
@@ -28,15 +30,13 @@ Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list
   return p;
 }
 
-namespace {
-
-Result<Types> finish(const OpArgs& a, PromotedOperands p, bool to_float) {
+static Result<Types> finish(const OpArgs& a, PromotedOperands p, bool to_float) {
   DType dtype = p.dtype.result();
   if (!p.dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   return one(to_float && !is_floating(dtype) ? DType::f32 : dtype, std::move(p.shape));
 }
 
-Result<Types> finish_float(const OpArgs& a, PromotedOperands p) {
+static Result<Types> finish_float(const OpArgs& a, PromotedOperands p) {
   if (p.dtype.defined && !is_floating(p.dtype.result()))
     return a.unsupported("self", "integers have no kernel here", "cast the operands to floats first");
   return finish(a, std::move(p), false);
@@ -154,7 +154,7 @@ Result<Types> infer_activation(const OpArgs& a) {
   return infer_unary(a);
 }
 
-Result<Shape> reduced_shape(const OpArgs& a) {
+static Result<Shape> reduced_shape(const OpArgs& a) {
   if (a.node.op->arg_index("dim") < 0) return Shape{};  // of the whole tensor
   const Value& self = a.tensor("self");
   QCG_TRY(axes, a.axes("dim", self.shape.size()));
@@ -209,111 +209,5 @@ Result<Types> infer_extreme(const OpArgs& a) {
     return a.fail("self", "the extreme of no elements, of " + describe(a.tensor("self")), "reduce over at least one");
   return one(a.tensor("self").dtype, std::move(shape));
 }
-
-constexpr InferRow kRules[] = {
-    {"aten.add.Tensor", infer_binary},
-    {"aten.add.Scalar", infer_binary},
-    {"aten.sub.Tensor", infer_binary},
-    {"aten.sub.Scalar", infer_binary},
-    {"aten.rsub.Tensor", infer_binary},
-    {"aten.rsub.Scalar", infer_binary},
-    {"aten.mul.Tensor", infer_binary},
-    {"aten.mul.Scalar", infer_binary},
-    {"aten.div.Tensor", infer_div},
-    {"aten.div.Scalar", infer_div},
-    {"aten.maximum.default", infer_binary},
-    {"aten.minimum.default", infer_binary},
-    {"aten.pow.Tensor_Scalar", infer_pow},
-    {"aten.clamp.default", infer_clamp},
-    {"aten.clamp.Tensor", infer_clamp_of_tensors},
-    {"aten.addcmul.default", infer_addcmul},
-    {"aten.sign.default", infer_unary},
-    {"aten.ceil.default", infer_unary},
-    {"aten.trunc.default", infer_unary},
-    {"aten.log2.default", infer_float_unary},
-    {"aten.log10.default", infer_float_unary},
-    {"aten.isnan.default", infer_logical_not},
-    {"aten.isinf.default", infer_logical_not},
-    {"aten.nan_to_num.default", infer_nan_to_num},
-    {"aten.clamp_min.default", infer_clamp_min},
-    {"aten.clamp_max.default", infer_clamp_max},
-    {"aten.hardtanh.default", infer_unary},
-    {"aten.relu6.default", infer_unary},
-    {"aten.neg.default", infer_unary},
-    {"aten.abs.default", infer_unary},
-    {"aten.relu.default", infer_unary},
-    {"aten.round.default", infer_unary},
-    {"aten.floor.default", infer_unary},
-    {"aten.gelu.default", infer_activation},
-    {"aten.silu.default", infer_activation},
-    {"aten.reciprocal.default", infer_float_unary},
-    {"aten.exp.default", infer_float_unary},
-    {"aten.log.default", infer_float_unary},
-    {"aten.sqrt.default", infer_float_unary},
-    {"aten.rsqrt.default", infer_float_unary},
-    {"aten.sin.default", infer_float_unary},
-    {"aten.cos.default", infer_float_unary},
-    {"aten.erf.default", infer_float_unary},
-    {"aten.tanh.default", infer_float_unary},
-    {"aten.sigmoid.default", infer_float_unary},
-    {"aten.sum.dim_IntList", infer_sum},
-    {"aten.mean.dim", infer_mean},
-    {"aten.linalg_vector_norm.default", infer_vector_norm},
-    {"aten.var.correction", infer_variance},
-    {"aten.std.correction", infer_variance},
-    {"aten.var.dim", infer_variance},
-    {"aten.std.dim", infer_variance},
-    {"aten.log1p.default", infer_float_unary},
-    {"aten.expm1.default", infer_float_unary},
-    {"aten.square.default", infer_square},
-    {"aten.selu.default", infer_activation},
-    {"aten.mish.default", infer_activation},
-    {"aten.hardswish.default", infer_activation},
-    {"aten.hardsigmoid.default", infer_activation},
-    {"aten.log_sigmoid.default", infer_activation},
-    {"aten.leaky_relu.default", infer_activation},
-    {"aten.elu.default", infer_activation},
-    {"aten.celu.default", infer_activation},
-    {"aten.softplus.default", infer_activation},
-    {"aten.gt.Scalar", infer_compare},
-    {"aten.gt.Tensor", infer_compare},
-    {"aten.ge.Scalar", infer_compare},
-    {"aten.ge.Tensor", infer_compare},
-    {"aten.lt.Scalar", infer_compare},
-    {"aten.lt.Tensor", infer_compare},
-    {"aten.le.Scalar", infer_compare},
-    {"aten.le.Tensor", infer_compare},
-    {"aten.eq.Scalar", infer_compare},
-    {"aten.eq.Tensor", infer_compare},
-    {"aten.ne.Scalar", infer_compare},
-    {"aten.ne.Tensor", infer_compare},
-    {"aten.logical_and.default", infer_compare},
-    {"aten.logical_or.default", infer_compare},
-    {"aten.logical_xor.default", infer_compare},
-    {"aten.logical_not.default", infer_logical_not},
-    {"aten.masked_fill.Scalar", infer_masked_fill},
-    {"aten.masked_fill.Tensor", infer_masked_fill},
-    {"aten.where.self", infer_where},
-    {"aten.where.ScalarSelf", infer_where},
-    {"aten.where.ScalarOther", infer_where},
-    {"aten.where.Scalar", infer_where},
-    {"aten.full.default", infer_fill},
-    {"aten.zeros.default", infer_fill},
-    {"aten.ones.default", infer_fill},
-    {"aten.scalar_tensor.default", infer_fill},
-    {"aten.full_like.default", infer_like},
-    {"aten.zeros_like.default", infer_like},
-    {"aten.ones_like.default", infer_like},
-    {"aten.amax.default", infer_extreme},
-    {"aten.amin.default", infer_extreme},
-    {"aten.max.default", infer_extreme},
-    {"aten.min.default", infer_extreme},
-    {"aten.sum.default", infer_sum},
-    {"aten.mean.default", infer_mean},
-};
-
-}  // namespace
-
-std::span<const InferRow> pointwise_rules() { return kRules; }
 
 }  // namespace qcg

@@ -2,17 +2,17 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_products.h"
 
 namespace qcg {
-namespace {
 
-Status same_dtype(const OpArgs& a, const Value& x, std::string_view arg, const Value& w) {
+static Status same_dtype(const OpArgs& a, const Value& x, std::string_view arg, const Value& w) {
   if (x.dtype == w.dtype) return {};
   return a.fail(arg, fmt::format("dtype {} does not match {}", dtype_name(w.dtype), dtype_name(x.dtype)),
                 "cast one of them before the product");
 }
 
-Status has_rank(const OpArgs& a, std::string_view arg, size_t rank) {
+static Status has_rank(const OpArgs& a, std::string_view arg, size_t rank) {
   const Value& v = a.tensor(arg);
   if (v.shape.size() == rank) return {};
   return a.fail(arg, fmt::format("expected {} axes, got {}", rank, describe(v)));
@@ -38,7 +38,7 @@ Result<Types> infer_linear(const OpArgs& a) {
   return one(x.dtype, std::move(shape));
 }
 
-Result<Shape> product_2d(const OpArgs& a, std::string_view left, std::string_view right) {
+static Result<Shape> product_2d(const OpArgs& a, std::string_view left, std::string_view right) {
   QCG_CHECK(has_rank(a, left, 2));
   QCG_CHECK(has_rank(a, right, 2));
   QCG_CHECK(same_k(a, right, a.tensor(left).shape[1], a.tensor(right).shape[0]));
@@ -112,15 +112,5 @@ Result<Types> infer_weight_int8pack_mm(const OpArgs& a) {
   QCG_CHECK(same_dtype(a, x, "scales", scales));
   return one(x.dtype, {x.shape[0], w.shape[0]});
 }
-
-constexpr InferRow kRules[] = {
-    {"aten.linear.default", infer_linear}, {"aten.mm.default", infer_mm}, {"aten.addmm.default", infer_addmm},
-    {"aten.bmm.default", infer_bmm}, {"aten.matmul.default", infer_matmul}, {"aten._int_mm.default", infer_int_mm},
-    {"aten._weight_int8pack_mm.default", infer_weight_int8pack_mm},
-};
-
-}  // namespace
-
-std::span<const InferRow> product_rules() { return kRules; }
 
 }  // namespace qcg

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_quantize.h"
 
 namespace qcg {
-namespace {
 
-Status check_quant_range(const OpArgs& a, std::string_view dtype_arg) {
+static Status check_quant_range(const OpArgs& a, std::string_view dtype_arg) {
   DType dtype = *a.dtype(dtype_arg);
   if (!is_byte(dtype) && dtype != DType::i16 && dtype != DType::i32)
     return a.unsupported(dtype_arg, fmt::format("quantization to {}", dtype_name(dtype)), "use i8 or u8");
@@ -20,7 +20,7 @@ Status check_quant_range(const OpArgs& a, std::string_view dtype_arg) {
 }
 
 // One number per block, as many axes as the tensor has.
-Result<Shape> block_counts(const OpArgs& a, const Value& x) {
+static Result<Shape> block_counts(const OpArgs& a, const Value& x) {
   QCG_CHECK(block_shape(a, x.shape));
   Shape shape;
   const std::vector<Dim> block = a.dims("block_size");
@@ -62,7 +62,7 @@ Result<Types> infer_choose_qparams(const OpArgs& a) {
   return Types{{a.dtype("scale_dtype").value_or(x->dtype), shape}, {zero, shape}};
 }
 
-Status check_qparams(const OpArgs& a, const Value& x) {
+static Status check_qparams(const OpArgs& a, const Value& x) {
   QCG_TRY(blocks, block_shape(a, x.shape));
   for (std::string_view name : {"scale", "zero_point"}) {
     const Value* v = a.optional_tensor(name);
@@ -104,17 +104,5 @@ Result<Types> infer_quantize_by(const OpArgs& a) {
                          "use i8 or u8");
   return one(*a.dtype("out_dtype"), x.shape);
 }
-
-constexpr InferRow kRules[] = {
-    {"torchao.choose_qparams_affine.default", infer_choose_qparams},
-    {"torchao.choose_scale_float8.default", infer_choose_scale_float8},
-    {"torchao.quantize_affine.default", infer_quantize},
-    {"torchao.dequantize_affine.default", infer_dequantize},
-    {"tensor_cast.quantize.default", infer_quantize_by},
-};
-
-}  // namespace
-
-std::span<const InferRow> quantize_rules() { return kRules; }
 
 }  // namespace qcg

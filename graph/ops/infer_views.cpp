@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_views.h"
 
 namespace qcg {
-namespace {
 
 Result<Types> infer_same(const OpArgs& a) {
   const Value& v = a.graph.value(*a.node.args[0].get<ValueId>());
@@ -31,7 +31,7 @@ Result<Types> infer_dropout(const OpArgs& a) {
 Result<Types> infer_nothing(const OpArgs&) { return Types{}; }
 
 // `sizes` with its -1, if any, resolved so that the product is `total`.
-Result<Shape> resolve_sizes(const OpArgs& a, std::string_view arg, Shape sizes, const Dim& total) {
+static Result<Shape> resolve_sizes(const OpArgs& a, std::string_view arg, Shape sizes, const Dim& total) {
   Dim known = 1;
   Dim* open = nullptr;
   for (Dim& d : sizes) {
@@ -206,14 +206,12 @@ Result<Types> infer_repeat_interleave(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
-Result<Dim> clamped(const OpArgs& a, std::string_view arg, const Dim& index, const Dim& size) {
+static Result<Dim> clamped(const OpArgs& a, std::string_view arg, const Dim& index, const Dim& size) {
   if (auto at = clamp_index(index, size, a.graph.symbols)) return std::move(*at);
   return a.unsupported(
       arg, fmt::format("whether {} lies inside an axis of size {} is known only at run time", index.str(), size.str()),
       "export with a smaller range for the dynamic size");
 }
-
-}  // namespace
 
 Result<Types> infer_slice(const OpArgs& a) {
   const Value& self = a.tensor("self");
@@ -241,8 +239,6 @@ Result<Types> infer_slice(const OpArgs& a) {
   shape[axis] = length;
   return one(self.dtype, std::move(shape));
 }
-
-namespace {
 
 Result<Types> infer_select(const OpArgs& a) {
   const Value& self = a.tensor("self");
@@ -275,7 +271,7 @@ Result<Types> infer_narrow(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
-Result<Types> split_into(const Value& self, size_t axis, const std::vector<Dim>& sizes) {
+static Result<Types> split_into(const Value& self, size_t axis, const std::vector<Dim>& sizes) {
   Types types;
   for (const Dim& size : sizes) {
     types.push_back({self.dtype, self.shape});
@@ -287,7 +283,7 @@ Result<Types> split_into(const Value& self, size_t axis, const std::vector<Dim>&
 constexpr int64_t kMaxParts = 1 << 16;
 
 // Parts of `step` elements; the last one may be smaller.
-Result<Types> split_evenly(const OpArgs& a, std::string_view arg, size_t axis, int64_t step) {
+static Result<Types> split_evenly(const OpArgs& a, std::string_view arg, size_t axis, int64_t step) {
   const Value& self = a.tensor("self");
   int64_t size = self.shape[axis].constant();
   if (step < 0 || (step == 0 && size != 0) || (step > 0 && size / step > kMaxParts))
@@ -299,7 +295,7 @@ Result<Types> split_evenly(const OpArgs& a, std::string_view arg, size_t axis, i
   return split_into(self, axis, sizes);
 }
 
-Result<size_t> constant_axis(const OpArgs& a) {
+static Result<size_t> constant_axis(const OpArgs& a) {
   const Value& self = a.tensor("self");
   if (self.shape.empty()) return a.fail("self", "a tensor without axes cannot be split");
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
@@ -411,56 +407,5 @@ Result<Types> infer_sym_size(const OpArgs& a) {
   if (!axis.ok()) return std::move(axis.error());
   return one(DType::i64, {});
 }
-
-constexpr InferRow kRules[] = {
-    {"aten.to.dtype", infer_cast},
-    {"aten.to.dtype_layout", infer_cast},
-    {"aten.to.device", infer_cast},
-    {"aten._to_copy.default", infer_cast},
-    {"aten.type_as.default", infer_type_as},
-    {"prims.convert_element_type.default", infer_convert_element_type},
-    {"aten.contiguous.default", infer_same},
-    {"aten.clone.default", infer_same},
-    {"aten.lift_fresh_copy.default", infer_same},
-    {"aten.dropout.default", infer_dropout},
-    {"aten.detach.default", infer_same},
-    {"aten.alias.default", infer_same},
-    {"aten._assert_tensor_metadata.default", infer_nothing},
-    {"aten.reshape.default", infer_reshape},
-    {"aten.view.default", infer_reshape},
-    {"aten._unsafe_view.default", infer_reshape},
-    {"aten.flatten.using_ints", infer_flatten},
-    {"aten.unflatten.int", infer_unflatten},
-    {"aten.t.default", infer_t},
-    {"aten.numpy_T.default", infer_reverse},
-    {"aten.mT.default", infer_last_two},
-    {"aten.transpose.int", infer_transpose},
-    {"aten.permute.default", infer_permute},
-    {"aten.squeeze.default", infer_squeeze},
-    {"aten.squeeze.dim", infer_squeeze},
-    {"aten.squeeze.dims", infer_squeeze},
-    {"aten.unsqueeze.default", infer_unsqueeze},
-    {"aten.expand.default", infer_expand},
-    {"aten.expand_as.default", infer_expand_as},
-    {"aten.repeat.default", infer_repeat},
-    {"aten.tile.default", infer_repeat},
-    {"aten.repeat_interleave.self_int", infer_repeat_interleave},
-    {"aten.slice.Tensor", infer_slice},
-    {"aten.select.int", infer_select},
-    {"aten.narrow.default", infer_narrow},
-    {"aten.split.Tensor", infer_split},
-    {"aten.split_with_sizes.default", infer_split_with_sizes},
-    {"aten.chunk.default", infer_chunk},
-    {"aten.unbind.int", infer_unbind},
-    {"aten.cat.default", infer_cat},
-    {"aten.concat.default", infer_cat},
-    {"tensor_cast.cat.default", infer_cat_of_one_dtype},
-    {"aten.stack.default", infer_stack},
-    {"aten.sym_size.int", infer_sym_size},
-};
-
-}  // namespace
-
-std::span<const InferRow> view_rules() { return kRules; }
 
 }  // namespace qcg

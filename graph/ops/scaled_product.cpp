@@ -211,7 +211,7 @@ class Reader {
 
 using Read = Result<ScaledProduct> (*)(Reader&);
 struct Row {
-  std::string_view op;
+  Op op;
   Read read;
 };
 constexpr Row kRows[] = {
@@ -225,14 +225,14 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-bool is_scaled_product(std::string_view op) {
+bool is_scaled_product(Op op) {
   return std::any_of(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.op == op; });
 }
 
 Result<ScaledProduct> read_scaled_product(const Graph& graph, const Node& node) {
   Reader reader(graph, node);
   for (const Row& row : kRows)
-    if (row.op == node.op->name) return row.read(reader);
+    if (row.op == node.op) return row.read(reader);
   return Error::internal(node.where, node.op->name + " is no scaled product");
 }
 

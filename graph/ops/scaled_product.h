@@ -11,7 +11,7 @@
 
 #include <string_view>
 
-#include "graph/ir/graph.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
@@ -49,8 +49,8 @@ struct ScaledProduct {
   DType out = DType::f32;
 };
 
-bool is_scaled_product(std::string_view op);
-// Errors name the argument that does not fit. Precondition: is_scaled_product(node.op->name), arguments checked.
+bool is_scaled_product(Op op);
+// Errors name the argument that does not fit. Precondition: is_scaled_product(node.op), arguments checked.
 Result<ScaledProduct> read_scaled_product(const Graph& graph, const Node& node);
 
 // The number of block numbers along the rows, or along K (extent: how many rows or columns there are).

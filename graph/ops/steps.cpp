@@ -27,15 +27,15 @@ bool makes_codes(const Graph& graph, const Node& node) {
 
 bool makes_steps(const Graph& graph, const Node& node) {
   if (node.op->role == OpRole::view) return false;
-  const std::string name = functional_name(node.op->name);
-  return name == "aten.round.default" || name == "aten.floor.default" || has_step(node) || makes_codes(graph, node);
+  const Op op = node.op;
+  return op == "aten.round.default" || op == "aten.floor.default" || has_step(node) || makes_codes(graph, node);
 }
 
 // What the node's result follows step by step: of a linear only what its epilogue reads.
 template <class F>
 void for_each_exact_input(const Node& node, F&& f) {
   if (node.op->role == OpRole::matmul) return;
-  if (node.op->name != "qcg.linear") return for_each_input(node, f);
+  if (!is_op(node, "qcg.linear")) return for_each_input(node, f);
   for (ValueId id : *node.arg("operands").get<std::vector<ValueId>>()) f(id);
 }
 

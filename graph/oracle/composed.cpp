@@ -109,7 +109,7 @@ Result<Tensors> run_batch_norm(const RefContext& c) {
 // NaN is the extreme of what it is in; of equals the first.
 Result<Tensors> run_extreme_of_axis(const RefContext& c) {
   const Tensor& self = c.tensor("self").data;
-  const bool largest = c.node.op->name.starts_with("aten.max");
+  const bool largest = is_op(c.node, "aten.max.dim");
   const Axis a = split_at(self.shape, self.shape.empty() ? 0 : c.axis("dim", self.shape.size()));
   std::vector<int64_t> positions;
   const auto pick = [&]<class T>(const std::vector<T>& x) {

@@ -53,7 +53,7 @@ DType held_dtype(const RefContext& c, std::string_view name) {
   const Value& v = c.graph.value(c.node.tensor(name));
   if (v.kind == ValueKind::node) {
     const Node& producer = c.graph.nodes[v.producer];
-    if (producer.op->name == "quantized_decomposed.choose_qparams_per_token.default") {
+    if (is_op(producer, "quantized_decomposed.choose_qparams_per_token.default")) {
       const DType x = c.graph.value(producer.tensor("input")).dtype;
       return x == DType::f16 ? DType::f32 : x;
     }
@@ -160,7 +160,7 @@ Result<Tensors> run_choose_tensor(const RefContext& c) {
   auto round = [&](double v) { return round_as_eager(x.dtype, v); };
   auto round_wide = [&](double v) { return round_as_eager(DType::f32, v); };
   const double low = c.number("quant_min"), high = c.number("quant_max"), eps = round_wide(c.number("eps"));
-  if (c.node.op->name == "quantized_decomposed.choose_qparams_symmetric.tensor") {
+  if (is_op(c.node, "quantized_decomposed.choose_qparams_symmetric.tensor")) {
     const double scale = max_nan(round(max_nan(-e.low, e.high) / ((high - low) / 2)), eps);
     return Tensors{make_doubles({1}, {scale}),
                    make_ints({1}, {*c.node.arg("dtype").get<DType>() == DType::u8 ? 128 : 0})};
@@ -186,7 +186,7 @@ RowParameters choose_asymmetric(DType dtype, const Extremes& e) {
 
 Result<Tensors> run_choose_rows(const RefContext& c) {
   const RefValue& x = c.tensor("input");
-  const bool symmetric = c.node.op->name == "quantized_decomposed.choose_qparams_per_token.default";
+  const bool symmetric = is_op(c.node, "quantized_decomposed.choose_qparams_per_token.default");
   const std::vector<double> values = read_rounded(x, x.dtype);
   const std::vector<int64_t> rows = c.sizes(0);
   const size_t k = static_cast<size_t>(x.data.shape.back());

@@ -21,7 +21,7 @@ bool is_quantization(const Graph& graph, const Node& node) {
   if (node.outputs.empty() || node.op->role == OpRole::view) return false;
   const DType out = graph.value(node.outputs[0]).dtype;
   const bool codes = is_byte(out) || (is_float8(out) && float_format(out));
-  if (!codes && functional_name(node.op->name) != "aten.round.default") return false;
+  if (!codes && !(Op(node.op) == "aten.round.default")) return false;
   bool reads = false;
   for_each_input(node, [&](ValueId id) { reads = reads || is_rounded_by(graph, node, id); });
   return reads;

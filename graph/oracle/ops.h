@@ -1,6 +1,6 @@
 // What the oracle's rules share: access to the values of a node's arguments, dense reads, making results.
 //
-// Why here: the rules are one small function per op, spread over reference_*.cpp; reference.cpp runs them.
+// Why here: the rules are one small function per op, spread over the files of this folder; reference.cpp runs them.
 //
 //   Result<Tensors> run_neg(const RefContext& c) { … read_doubles(c.tensor("self").data) … make_doubles(c.sizes(0), v) … }
 //
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/ops/op_table.h"
 #include "graph/oracle/reference.h"
 
 namespace qcg {
@@ -97,9 +98,11 @@ int64_t quantize_per_token(DType dtype, DType scale_dtype, double x, RowParamete
 
 using RefRule = Result<Tensors> (*)(const RefContext&);
 struct RefRow {
-  std::string_view op;  // functional name
+  Op op;
   RefRule rule;
 };
+// What a pointwise op's formula says (ops/formula.h): the rule of those that have no row here.
+Result<Tensors> run_formula(const RefContext& c);
 std::span<const RefRow> reference_views();
 std::span<const RefRow> reference_pointwise();
 std::span<const RefRow> reference_composed();

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <random>
-#include <unordered_map>
 
 #include "graph/ops/op_table.h"
 #include "graph/oracle/disturb.h"
@@ -111,16 +110,19 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
   return found;
 }
 
-const std::unordered_map<std::string_view, RefRule>& rule_table() {
-  static const auto table = [] {
-    std::unordered_map<std::string_view, RefRule> rules;
+// By row of the operator table; nullptr: no rule.
+RefRule rule_of(Op op) {
+  static const auto rules = [] {
+    std::array<RefRule, kOpRows.size()> table{};
+    for (size_t i = 0; i < kOpRows.size(); ++i)
+      if (!kOpRows[i].formula.empty()) table[i] = run_formula;
     for (auto rows :
          {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(),
           reference_decomposed(), reference_coded(), reference_composed(), reference_constant()})
-      for (const RefRow& row : rows) rules.emplace(row.op, row.rule);
-    return rules;
+      for (const RefRow& row : rows) table[row.op.index()] = row.rule;
+    return table;
   }();
-  return table;
+  return rules[op.index()];
 }
 
 // Values that a result of more bits is computed from, which shows how they were rounded (bf16 logits given out as f32).
@@ -247,9 +249,9 @@ class Evaluator {
         if (size < 0 || __builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements)
           return Error::unsupported(node.where, "a result is too large for the oracle", "check with smaller inputs");
     }
-    auto rule = rule_table().find(functional_name(node.op->name));
-    if (rule == rule_table().end()) return Error::internal(node.where, node.op->name + " has no rule in the oracle");
-    QCG_TRY(results, rule->second(context));
+    const RefRule rule = rule_of(node.op);
+    if (!rule) return Error::internal(node.where, node.op->name + " has no rule in the oracle");
+    QCG_TRY(results, rule(context));
     const bool flips = options_.disturbed != 0 && !constant && rounds_to_codes(context);
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);

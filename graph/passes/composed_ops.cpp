@@ -14,7 +14,7 @@ ValueId widened(OpEmitter& e, const Graph& graph, ValueId x) {
   const DType dtype = graph.value(x).dtype;
   return is_half(dtype) ? e.to(x, DType::f32) : x;
 }
-ValueId over(OpEmitter& e, std::string_view reduction, ValueId x, const std::vector<Dim>& axes) {
+ValueId over(OpEmitter& e, Op reduction, ValueId x, const std::vector<Dim>& axes) {
   return e.op(reduction, {{"self", x}, {"dim", axes}, {"keepdim", true}});
 }
 ValueId sum(OpEmitter& e, ValueId a, Arg b) { return e.binary("aten.add.Tensor", a, std::move(b)); }
@@ -108,7 +108,7 @@ Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
 Values extreme_of_axis(OpEmitter& e, const Graph& graph, const Node& node) {
   std::vector<Dim> axis;
   if (!graph.value(node.tensor("self")).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
-  return {e.op(node.op->name.starts_with("aten.max") ? "aten.amax.default" : "aten.amin.default",
+  return {e.op(is_op(node, "aten.max.dim") ? Op("aten.amax.default") : Op("aten.amin.default"),
                {{"self", node.tensor("self")}, {"dim", axis}, {"keepdim", *node.arg("keepdim").get<bool>()}})};
 }
 
@@ -151,7 +151,7 @@ Values vector_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = widened(e, graph, e.to(node.tensor("self"), graph.value(node.outputs[0]).dtype));
   const std::vector<Dim> axes = axes_or_all(graph, node);
   const ValueId sizes = order == 2 ? times(e, x, x) : e.unary("aten.abs.default", x);
-  const ValueId total = e.op(order == INFINITY ? "aten.amax.default" : "aten.sum.dim_IntList",
+  const ValueId total = e.op(order == INFINITY ? Op("aten.amax.default") : Op("aten.sum.dim_IntList"),
                              {{"self", sizes}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
   return {order == 2 ? e.unary("aten.sqrt.default", total) : total};
 }
@@ -203,7 +203,7 @@ constexpr ComposedOp kRows[] = {
 
 }  // namespace
 
-const ComposedOp* find_composed(std::string_view op) {
+const ComposedOp* find_composed(Op op) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const ComposedOp& r) { return r.op == op; });
   return row == std::end(kRows) ? nullptr : row;
 }

@@ -31,6 +31,9 @@ namespace qcg {
 
 namespace {
 
+constexpr Op kChooseAsymmetricRows[] = {"quantized_decomposed.choose_qparams_per_token_asymmetric.default",
+                                        "quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default"};
+
 class Decomposer : OpEmitter {
  public:
   Decomposer(Graph& graph, PassContext& context) : OpEmitter(graph, {}), context_(context), readers_(graph) {}
@@ -64,16 +67,16 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "quantized_decomposed.choose_qparams.tensor")) results = choose_of_tensor(false);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_symmetric.tensor")) results = choose_of_tensor(true);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_per_token.default")) results = choose_symmetric_rows();
-    else if (like_.op->name.find("choose_qparams_per_token_asymmetric") != std::string::npos)
+    else if (is_any_op(like_, kChooseAsymmetricRows))
       results = choose_asymmetric_rows();
-    else if (is_scaled_product(like_.op->name)) results = {write_scaled_product(*this, graph_, like_)};
+    else if (is_scaled_product(like_.op)) results = {write_scaled_product(*this, graph_, like_)};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
     else if (computes_with_size(like_)) results = {sizes_.put_into(*this, graph_, like_)};
     else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
-    } else if (const ComposedOp* composed = find_composed(like_.op->name)) {
+    } else if (const ComposedOp* composed = find_composed(like_.op)) {
       QCG_CHECK(check_readers(*composed));
       results = composed->write(*this, graph_, like_);
     } else {
@@ -220,7 +223,7 @@ class Decomposer : OpEmitter {
   }
 
   // Over each block; blocks of one element are their own extremes (an empty list of axes means all of them).
-  ValueId reduce(std::string_view name, ValueId x, const Blocks& b) {
+  ValueId reduce(Op name, ValueId x, const Blocks& b) {
     return b.reduced.empty() ? x : op(name, {{"self", x}, {"dim", b.reduced}, {"keepdim", true}});
   }
 
@@ -276,7 +279,7 @@ class Decomposer : OpEmitter {
     const DType* target = like_.arg("target_dtype").get<DType>();
     const Limits range = limits(target ? *target : DType::i8);
     const ValueId x = reshape(like_.tensor("input"), b->cut);
-    auto extreme = [&](std::string_view name) { return reduce(name, x, *b); };
+    auto extreme = [&](Op name) { return reduce(name, x, *b); };
     const ValueId low = op("aten.clamp_max.default", {{"self", extreme("aten.amin.default")}, {"max", 0.0}});
     const ValueId high = op("aten.clamp_min.default", {{"self", extreme("aten.amax.default")}, {"min", 0.0}});
     const ValueId scale = clamp_to_eps(choose_scale(mapping ? *mapping : "", low, high, range));
@@ -342,7 +345,7 @@ class Decomposer : OpEmitter {
     return 0;
   }
 
-  ValueId extreme(std::string_view name, ValueId x, bool rows) {
+  ValueId extreme(Op name, ValueId x, bool rows) {
     std::vector<Dim> dims;
     for (size_t i = rows ? input_shape().size() - 1 : 0; i < input_shape().size(); ++i)
       dims.push_back(Dim(static_cast<int64_t>(i)));

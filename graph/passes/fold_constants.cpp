@@ -68,7 +68,7 @@ bool is_foldable(const Graph& graph, const Node& node, int64_t max_elements, con
 }
 
 bool has_constant_weight(const Graph& graph, const Node& node) {
-  if (!is_scaled_product(node.op->name)) return false;
+  if (!is_scaled_product(node.op)) return false;
   const auto p = read_scaled_product(graph, node);
   if (!p.ok() || p->w.value == kNoValue) return false;
   return std::ranges::all_of(std::array{p->w.value, p->w.scale.value, p->w.zero.value}, [&](ValueId id) {
@@ -88,7 +88,7 @@ Status write_half_constant(Graph& graph) {
     const ValueId out = node.outputs[0];
     const Value type = graph.value(out);
     OpEmitter e(graph, node);
-    const ValueId result = is_batch_norm(node) ? find_composed(node.op->name)->write(e, graph, node)[0]
+    const ValueId result = is_batch_norm(node) ? find_composed(node.op)->write(e, graph, node)[0]
                                                : write_scaled_product(e, graph, node);
     const ValueId y = e.reshape(e.to(result, type.dtype), type.shape);
     if (!e.status().ok()) continue;

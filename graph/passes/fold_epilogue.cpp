@@ -249,8 +249,8 @@ class EpilogueFolder {
       auto view = sizes ? view_as_shape(graph_.value(operand).data, *sizes) : std::nullopt;
       if (view) return add_parameter_view(graph_, operand, std::move(*view));
     }
-    const OpSchema* reshape = find_op("aten.reshape.default");
-    return emit(graph_, reshape->name, make_args(*reshape, {{"self", operand}, {"shape", to}}),
+    const OpSchema* reshape = Op("aten.reshape.default").schema();
+    return emit(graph_, reshape, make_args(*reshape, {{"self", operand}, {"shape", to}}),
                 {graph_.value(operand).dtype, to}, like, graph_.value(operand).name + ".rows");
   }
 
@@ -263,8 +263,8 @@ class EpilogueFolder {
     v.shape = shape;
     const ValueId result = static_cast<ValueId>(graph_.values.size());
     graph_.values.push_back(std::move(v));
-    const OpSchema* reshape = find_op("aten.reshape.default");
-    replace_node(graph_, user, reshape->name,
+    const OpSchema* reshape = Op("aten.reshape.default").schema();
+    replace_node(graph_, user, reshape,
                  make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
     return result;
   }

@@ -27,34 +27,29 @@ namespace qcg {
 
 namespace {
 
-template <size_t N>
-bool is_any(const Node& node, const std::string_view (&ops)[N]) {
-  return std::any_of(std::begin(ops), std::end(ops), [&](std::string_view op) { return is_op(node, op); });
-}
-
-constexpr std::string_view kReshapes[] = {
+constexpr Op kReshapes[] = {
     "aten.reshape.default",   "aten.view.default",  "aten._unsafe_view.default", "aten.flatten.using_ints",
     "aten.unsqueeze.default", "aten.unflatten.int", "aten.squeeze.default",      "aten.squeeze.dim",
     "aten.squeeze.dims"};
-constexpr std::string_view kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.mT.default",
+constexpr Op kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.mT.default",
                                           "aten.transpose.int", "aten.permute.default"};
-constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
+constexpr Op kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
                                        "aten._to_copy.default", "aten.type_as.default",
                                        "quantized_decomposed.convert_element_type.no_fuse",
                                        "prims.convert_element_type.default"};
-constexpr std::string_view kCopies[] = {"aten.contiguous.default", "aten.clone.default",
-                                        "aten.detach.default",     "aten.detach_.default",
+constexpr Op kCopies[] = {"aten.contiguous.default", "aten.clone.default",
+                                        "aten.detach.default",
                                         "aten.alias.default",      "aten.lift_fresh_copy.default"};
-constexpr std::string_view kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default",
+constexpr Op kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default",
                                        "aten.full.default", "aten.zeros.default", "aten.ones.default",
                                        "aten.scalar_tensor.default"};
-constexpr std::string_view kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default",
+constexpr Op kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default",
                                           "aten.matmul.default"};
-constexpr std::string_view kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
-constexpr std::string_view kRepeats[] = {"aten.repeat.default", "aten.tile.default", "aten.repeat_interleave.self_int"};
+constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
+constexpr Op kRepeats[] = {"aten.repeat.default", "aten.tile.default", "aten.repeat_interleave.self_int"};
 
 struct WholeReduction {
-  std::string_view whole, over_axes;
+  Op whole, over_axes;
 };
 constexpr WholeReduction kWholeReductions[] = {{"aten.max.default", "aten.amax.default"},
                                                {"aten.min.default", "aten.amin.default"},
@@ -100,7 +95,7 @@ class NoopFolder {
 
   void fold(NodeId id) {
     fold_in_place(id);
-    if (is_any(graph_.nodes[id], kSplits)) return fold_split(id);
+    if (is_any_op(graph_.nodes[id], kSplits)) return fold_split(id);
     if (is_op(graph_.nodes[id], "aten.unbind.int")) return fold_unbind(id);
     if (graph_.nodes[id].outputs.size() != 1 || graph_.nodes[id].args.empty()) return;
     canonicalize_cast(id);
@@ -109,7 +104,7 @@ class NoopFolder {
     canonicalize_dropout_and_cat(id);
     canonicalize_reduction(id);
     canonicalize_expand_as(id);
-    if (is_any(graph_.nodes[id], kRepeats)) unfold_repeat(id);
+    if (is_any_op(graph_.nodes[id], kRepeats)) unfold_repeat(id);
     const Node& node = graph_.nodes[id];
     const ValueId* input = node.args[0].get<ValueId>();
     if (!input || *input == kNoValue) return;
@@ -127,9 +122,8 @@ class NoopFolder {
   // The IR is functional: sub_ means sub (readers refuse graphs in which that would show).
   void fold_in_place(NodeId id) {
     Node& node = graph_.nodes[id];
-    const std::string plain = functional_name(node.op->name);
-    if (plain == node.op->name || node.op->role == OpRole::view) return;
-    node.op = find_op(plain);
+    if (!node.op->in_place) return;
+    node.op = Op(node.op).schema();
     count_change("in-place ops made functional");
     cast_back(id);
   }
@@ -140,8 +134,8 @@ class NoopFolder {
     const auto types = infer_types(graph_, node);
     const ValueId out = node.outputs[0];
     if (!types.ok() || (*types)[0].dtype == graph_.value(out).dtype) return;
-    const ValueId wide = emit(graph_, node.op->name, node.args, (*types)[0], node, graph_.value(out).name + ".wide");
-    const OpSchema* cast = find_op("aten.to.dtype");
+    const ValueId wide = emit(graph_, node.op, node.args, (*types)[0], node, graph_.value(out).name + ".wide");
+    const OpSchema* cast = Op("aten.to.dtype").schema();
     graph_.nodes[id].op = cast;
     graph_.nodes[id].args = make_args(*cast, {{"self", wide}, {"dtype", graph_.value(out).dtype}});
   }
@@ -149,9 +143,9 @@ class NoopFolder {
   bool fold_copy(NodeId id, ValueId input) {
     const Node& node = graph_.nodes[id];
     const ValueId out = node.outputs[0];
-    bool noop = is_any(node, kCopies);
+    bool noop = is_any_op(node, kCopies);
     if (is_op(node, "aten.to.dtype")) noop = same_type(input, out);
-    if (is_any(node, kReshapes) || is_op(node, "aten.expand.default")) noop = same_type(input, out);
+    if (is_any_op(node, kReshapes) || is_op(node, "aten.expand.default")) noop = same_type(input, out);
     if (is_op(node, "aten.slice.Tensor")) noop = same_type(input, out) && as_integer(node.arg("step")) == 1;
     if (!noop) return false;
     alias_[out] = input;
@@ -161,19 +155,19 @@ class NoopFolder {
 
   void canonicalize_cast(NodeId id) {
     Node& node = graph_.nodes[id];
-    if (!is_any(node, kCasts)) return;
+    if (!is_any_op(node, kCasts)) return;
     const ValueId x = *node.args[0].get<ValueId>();
     const DType dtype = graph_.value(node.outputs[0]).dtype;
-    const OpSchema* cast = find_op("aten.to.dtype");
+    const OpSchema* cast = Op("aten.to.dtype").schema();
     node.op = cast;
     node.args = make_args(*cast, {{"self", x}, {"dtype", dtype}});
   }
 
   // One number everywhere is a view of it.
   void canonicalize_fill(NodeId id) {
-    if (!is_any(graph_.nodes[id], kFills)) return;
+    if (!is_any_op(graph_.nodes[id], kFills)) return;
     const Node node = graph_.nodes[id];
-    std::optional<double> value = node.op->name.starts_with("aten.ones") ? 1 : 0;
+    std::optional<double> value = is_op(node, "aten.ones.default") || is_op(node, "aten.ones_like.default") ? 1 : 0;
     for (std::string_view given : {"fill_value", "s"})
       if (node.op->arg_index(given) >= 0) value = as_number(node.arg(given));
     if (value) expand_number(id, *value);
@@ -182,20 +176,20 @@ class NoopFolder {
   // A product over k = 0 is its bias or zero: there is no kernel for sums of nothing.
   void canonicalize_empty_product(NodeId id) {
     Node& node = graph_.nodes[id];
-    if (!is_any(node, kProducts)) return;
+    if (!is_any_op(node, kProducts)) return;
     const Shape& x = graph_.value(*node.args[0].get<ValueId>()).shape;
     if (x.empty() || !x.back().is_constant(0)) return;
     count_change("products over no elements");
     const ValueId bias = is_op(node, "aten.linear.default") ? node.tensor("bias") : kNoValue;
     if (bias == kNoValue) return expand_number(id, 0);
-    const OpSchema* expand = find_op("aten.expand.default");
+    const OpSchema* expand = Op("aten.expand.default").schema();
     node.op = expand;
     node.args = make_args(*expand, {{"self", bias}, {"size", graph_.value(node.outputs[0]).shape}});
   }
 
   void expand_number(NodeId id, double value) {
     const Value& out = graph_.value(graph_.nodes[id].outputs[0]);
-    const OpSchema* expand = find_op("aten.expand.default");
+    const OpSchema* expand = Op("aten.expand.default").schema();
     const Shape shape = out.shape;
     auto [it, fresh] =
         numbers_.try_emplace({out.dtype, std::bit_cast<uint64_t>(value)}, kNoValue);  // one, so that cse sees equals
@@ -209,7 +203,7 @@ class NoopFolder {
     Node& node = graph_.nodes[id];
     for (const WholeReduction& row : kWholeReductions) {
       if (!is_op(node, row.whole)) continue;
-      const OpSchema* op = find_op(row.over_axes);
+      const OpSchema* op = row.over_axes.schema();
       std::vector<NamedArg> named = {{"self", node.tensor("self")}, {"dim", std::vector<Dim>()}};
       if (node.op->arg_index("dtype") >= 0) named.push_back({"dtype", node.arg("dtype")});
       node.args = make_args(*op, std::move(named));
@@ -221,7 +215,7 @@ class NoopFolder {
   void canonicalize_expand_as(NodeId id) {
     Node& node = graph_.nodes[id];
     if (!is_op(node, "aten.expand_as.default")) return;
-    const OpSchema* expand = find_op("aten.expand.default");
+    const OpSchema* expand = Op("aten.expand.default").schema();
     const ValueId x = node.tensor("self");
     node.op = expand;
     node.args = make_args(*expand, {{"self", x}, {"size", graph_.value(node.outputs[0]).shape}});
@@ -230,12 +224,12 @@ class NoopFolder {
   void canonicalize_dropout_and_cat(NodeId id) {
     Node& node = graph_.nodes[id];
     if (is_op(node, "aten.concat.default") || is_op(node, "tensor_cast.cat.default"))
-      node.op = find_op("aten.cat.default");
+      node.op = Op("aten.cat.default").schema();
     if (is_op(node, "aten.dropout.default")) {
       const bool* train = node.arg("train").get<bool>();
       if (train && !*train) {
         const ValueId x = node.tensor("input");
-        node.op = find_op("aten.alias.default");
+        node.op = Op("aten.alias.default").schema();
         node.args = {x};
       }
     }
@@ -266,7 +260,7 @@ class NoopFolder {
     if (!cast) {
       alias_[out] = viewed;
     } else {
-      const OpSchema* op = find_op("aten.to.dtype");
+      const OpSchema* op = Op("aten.to.dtype").schema();
       graph_.nodes[id].op = op;
       graph_.nodes[id].args = make_args(*op, {{"self", viewed}, {"dtype", graph_.value(out).dtype}});
     }
@@ -277,15 +271,15 @@ class NoopFolder {
     Node& node = graph_.nodes[id];
     const ValueId x = *node.args[0].get<ValueId>();
     const size_t rank = graph_.value(x).shape.size();
-    const OpSchema* reshape = find_op("aten.reshape.default");
-    if (is_any(node, kReshapes)) {
+    const OpSchema* reshape = Op("aten.reshape.default").schema();
+    if (is_any_op(node, kReshapes)) {
       const Shape shape = graph_.value(node.outputs[0]).shape;
       node.op = reshape;
       node.args = make_args(*reshape, {{"self", x}, {"shape", shape}});
-    } else if (is_any(node, kPermutes)) {
+    } else if (is_any_op(node, kPermutes)) {
       auto order = permutation(node, rank);
       if (!order) return;
-      const OpSchema* permute = find_op("aten.permute.default");
+      const OpSchema* permute = Op("aten.permute.default").schema();
       node.op = permute;
       node.args = make_args(*permute, {{"self", x}, {"dims", *order}});
     } else if (is_op(node, "aten.narrow.default")) {
@@ -293,7 +287,7 @@ class NoopFolder {
       const Dim* length = node.arg("length").get<Dim>();
       if (!start || !length || (start->is_constant() && start->constant() < 0)) return;
       Arg dim = node.arg("dim");
-      const OpSchema* slice = find_op("aten.slice.Tensor");
+      const OpSchema* slice = Op("aten.slice.Tensor").schema();
       node.args = make_args(*slice, {{"self", x}, {"dim", dim}, {"start", *start}, {"end", *start + *length}});
       node.op = slice;
     }
@@ -382,9 +376,9 @@ class NoopFolder {
         if (i + type.shape.size() >= rank) add(type.shape[i + type.shape.size() - rank], Dim(1));
       }
     }
-    const OpSchema *reshape = find_op("aten.reshape.default"), *expand = find_op("aten.expand.default");
+    const OpSchema *reshape = Op("aten.reshape.default").schema(), *expand = Op("aten.expand.default").schema();
     auto view = [&](const OpSchema* op, std::string_view sizes, const Shape& shape) {
-      const ValueId out = emit(graph_, op->name, make_args(*op, {{"self", x}, {sizes, shape}}), {type.dtype, shape},
+      const ValueId out = emit(graph_, op, make_args(*op, {{"self", x}, {sizes, shape}}), {type.dtype, shape},
                                node, graph_.value(x).name + ".repeated");
       fold_parameter_view(graph_.value(out).producer);
       x = resolve(out);
@@ -423,9 +417,9 @@ class NoopFolder {
     count_change("splits into slices");
   }
 
-  void emit_piece(const Node& whole, ValueId out, std::string_view name, std::vector<NamedArg> args) {
+  void emit_piece(const Node& whole, ValueId out, Op name, std::vector<NamedArg> args) {
     const ValueId piece =
-        emit(graph_, name, make_args(*find_op(name), std::move(args)), type_of(out), whole, graph_.value(out).name);
+        emit(graph_, name, make_args(*name.schema(), std::move(args)), type_of(out), whole, graph_.value(out).name);
     const NodeId id = graph_.value(piece).producer;
     graph_.nodes[id].origins = whole.origins;
     alias_[out] = piece;

@@ -74,7 +74,7 @@ Result<std::vector<int64_t>> flat_positions(Graph& graph, OpEmitter& e, const No
     std::erase(indices, kNoValue);
     named.push_back({"indices", std::move(indices)});
   }
-  const ValueId found = e.op(node.op->name, std::move(named));
+  const ValueId found = e.op(node.op, std::move(named));
   QCG_CHECK(Status(e.status()));
   const Node look_up = *producer_of(graph, found);
   if (!reads_constants(graph, look_up))

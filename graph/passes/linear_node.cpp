@@ -81,7 +81,7 @@ void write_linear(Graph& graph, NodeId id, LinearNode linear) {
       keep_only(*list, accs);
   keep_only(linear.operands, ins);
   Node& node = graph.nodes[id];
-  node.op = find_op("qcg.linear");
+  node.op = Op("qcg.linear").schema();
   node.args = make_args(*node.op, {{"xs", linear.xs},
                                    {"x_scale", linear.x_scale},
                                    {"x_zero", linear.x_zero},

@@ -23,7 +23,7 @@ bool all_integers(const Graph& graph, const std::vector<ValueId>& operands) {
 // Operations, unlike casts, quantizations and comparisons, of which a float is not the exact result.
 bool needs_integers(const Node& node, DType dtype) {
   return !is_floating(dtype) && dtype != DType::boolean && node.op->role != OpRole::quantize &&
-         node.op->name != "aten.to.dtype";
+         !is_op(node, "aten.to.dtype");
 }
 
 }  // namespace

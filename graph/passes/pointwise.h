@@ -1,7 +1,7 @@
 // Pointwise ops as scalar expressions.
 //
 // Why here: fold_epilogue hangs them on a linear, lower_loops on a loop; both need the same answer to "what does this node
-// compute for one element", and exactly one table gives it.
+// compute for one element": the formula of its op, or that of a quantization with constant parameters.
 //
 //   as_pointwise(graph, aten.add.Tensor(%a, %b, alpha = 2))  ->  {add(in0, mul(2, in1)), {%a, %b}}
 #pragma once
@@ -9,14 +9,9 @@
 #include <optional>
 #include <span>
 
-#include "graph/ir/graph.h"
+#include "graph/ops/formula.h"
 
 namespace qcg {
-
-struct Pointwise {
-  Expr expr;                      // over in0, in1, …
-  std::vector<ValueId> operands;  // what they are; broadcast to the output
-};
 
 // nullopt when the node is not pointwise or an argument is not understood. Casts (aten.to.dtype) are pointwise.
 std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node);

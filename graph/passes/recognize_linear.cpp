@@ -167,8 +167,8 @@ class LinearFinder {
       const Node like = graph_.nodes[root];
       const ValueType type = {graph_.value(out).dtype, shape};
       result = emit(graph_, "qcg.linear", std::move(args), type, like, graph_.value(product).name);
-      const OpSchema* reshape = find_op("aten.reshape.default");
-      replace_node(graph_, root, reshape->name,
+      const OpSchema* reshape = Op("aten.reshape.default").schema();
+      replace_node(graph_, root, reshape,
                    make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
       graph_.nodes[root].origins.clear();
     }
@@ -192,8 +192,8 @@ class LinearFinder {
     const Shape shape = graph_.value(spec.x).shape;
     if (shape.size() >= 2) return;
     const Shape row = {Dim(1), shape[0]};
-    const OpSchema* reshape = find_op("aten.reshape.default");
-    spec.x = emit(graph_, reshape->name, make_args(*reshape, {{"self", spec.x}, {"shape", row}}),
+    const OpSchema* reshape = Op("aten.reshape.default").schema();
+    spec.x = emit(graph_, reshape, make_args(*reshape, {{"self", spec.x}, {"shape", row}}),
                   {graph_.value(spec.x).dtype, row}, like, graph_.value(spec.x).name + ".row");
   }
 
@@ -215,9 +215,9 @@ class LinearFinder {
     }
   }
 
-  ValueId reshaped(std::string_view op, std::string_view sizes, ValueId id, const Shape& shape, const Node& like) {
+  ValueId reshaped(Op op, std::string_view sizes, ValueId id, const Shape& shape, const Node& like) {
     if (graph_.value(id).shape == shape) return id;
-    return emit(graph_, op, make_args(*find_op(op), {{"self", id}, {sizes, shape}}), {graph_.value(id).dtype, shape},
+    return emit(graph_, op, make_args(*op.schema(), {{"self", id}, {sizes, shape}}), {graph_.value(id).dtype, shape},
                 like, graph_.value(id).name + ".rows");
   }
 
@@ -237,13 +237,13 @@ class LinearFinder {
     const Node like = graph_.nodes[root];
     const ValueType type = {graph_.value(id).dtype, shape};
     return emit(graph_, "aten.reshape.default",
-                make_args(*find_op("aten.reshape.default"), {{"self", id}, {"shape", shape}}), type, like,
+                make_args(*Op("aten.reshape.default").schema(), {{"self", id}, {"shape", shape}}), type, like,
                 graph_.value(id).name + ".rows");
   }
 
   static std::vector<Arg> linear_args(const LinearSpec& spec) {
     using Ids = std::vector<ValueId>;
-    return make_args(*find_op("qcg.linear"), {{"xs", Ids{spec.x}},
+    return make_args(*Op("qcg.linear").schema(), {{"xs", Ids{spec.x}},
                                               {"x_scale", spec.x_scale},
                                               {"x_zero", spec.x_zero},
                                               {"weights", Ids{spec.weight}},

@@ -64,7 +64,7 @@ ValueId SizeTensors::put_into(OpEmitter& e, Graph& graph, const Node& node) {
   const ValueId other = tensor_of(e, graph, *size, real ? DType::f32 : DType::i64);
   std::vector<NamedArg> args = {{"self", self}, {"other", other}};
   if (node.op->arg_index("alpha") >= 0) args.push_back({"alpha", node.arg("alpha")});
-  return e.op(of_tensors->name, std::move(args));
+  return e.op(of_tensors, std::move(args));
 }
 
 }  // namespace qcg

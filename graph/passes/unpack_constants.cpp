@@ -49,15 +49,17 @@ bool needs_constants(const Graph& graph, const Node& node) {
   if (node.op->role == OpRole::constant) return true;
   if (node.op->role != OpRole::pointwise || node.outputs.empty()) return false;
   // Truth values have kernels for these.
-  const std::string name = functional_name(node.op->name);
+  const std::string_view name = node.op->name;
   return (name.starts_with("aten.bitwise_") || name.starts_with("aten.__")) &&
          graph.value(node.outputs[0]).dtype != DType::boolean;
 }
 
+constexpr Op kInt4Packed[] = {"aten._weight_int4pack_mm.default", "aten._weight_int4pack_mm_for_cpu.default"};
+
 // What linears that come with packed weights unpack when they are recognized.
 bool is_packed(const Node& node, std::string_view arg) {
-  if (node.op->name.starts_with("aten._weight_int4pack_mm")) return arg == "mat2" || arg == "qScaleAndZeros";
-  return node.op->name == "torchao.da8w4_linear_cpu.default" && (arg == "compensation" || arg.starts_with("weight"));
+  if (is_any_op(node, kInt4Packed)) return arg == "mat2" || arg == "qScaleAndZeros";
+  return is_op(node, "torchao.da8w4_linear_cpu.default") && (arg == "compensation" || arg.starts_with("weight"));
 }
 
 template <class F>
@@ -336,9 +338,9 @@ class Unpacker {
     const auto values = read_elements<int64_t>(positions);
     for (int64_t i = 0; i < positions.numel(); ++i)
       if ((*values)[static_cast<size_t>(i)] != i / times) return false;
-    const OpSchema* repeat = find_op("aten.repeat_interleave.self_int");
+    const OpSchema* repeat = Op("aten.repeat_interleave.self_int").schema();
     replace_node(
-        graph_, id, repeat->name,
+        graph_, id, repeat,
         make_args(*repeat,
                   {{"self", node.tensor("self")}, {"repeats", Dim(times)}, {"dim", Dim(static_cast<int64_t>(axis))}}));
     count_change("look-ups that repeat");
@@ -360,14 +362,14 @@ class Unpacker {
     }
     const ValueId out = node.outputs[0], self = node.tensor("self"),
                   power = add_made(out, ".power", make_tensor(DType::f32, exponents.shape, rounded));
-    const OpSchema *mul = find_op("aten.mul.Tensor"), *cast = find_op("aten.to.dtype");
+    const OpSchema *mul = Op("aten.mul.Tensor").schema(), *cast = Op("aten.to.dtype").schema();
     const ValueType type = {graph_.value(self).dtype == DType::f64 ? DType::f64 : DType::f32, graph_.value(out).shape};
     std::vector<Arg> factors = make_args(*mul, {{"self", self}, {"other", power}});
     if (graph_.value(out).dtype == type.dtype) {
-      replace_node(graph_, id, mul->name, std::move(factors));
+      replace_node(graph_, id, mul, std::move(factors));
     } else {
-      const ValueId wide = emit(graph_, mul->name, std::move(factors), type, node, graph_.value(out).name + ".wide");
-      replace_node(graph_, id, cast->name, make_args(*cast, {{"self", wide}, {"dtype", graph_.value(out).dtype}}));
+      const ValueId wide = emit(graph_, mul, std::move(factors), type, node, graph_.value(out).name + ".wide");
+      replace_node(graph_, id, cast, make_args(*cast, {{"self", wide}, {"dtype", graph_.value(out).dtype}}));
     }
     count_change("powers of two that scale");
     return true;

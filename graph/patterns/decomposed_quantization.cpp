@@ -66,7 +66,7 @@ class Lifter {
     return false;
   }
 
-  void become(NodeId id, std::string_view op, std::vector<Arg> args) {
+  void become(NodeId id, Op op, std::vector<Arg> args) {
     readers_.catch_up();
     readers_.remove(id);
     replace_node(graph_, id, op, std::move(args));
@@ -110,9 +110,9 @@ class Lifter {
     if (is_parameter(graph_, id)) return cast_parameter(graph_, id, dtype);
     auto [it, fresh] = casts_.try_emplace({id, dtype}, kNoValue);  // one cast, so that siblings see one scale
     if (!fresh) return it->second;
-    const OpSchema* op = find_op("aten.to.dtype");
+    const OpSchema* op = Op("aten.to.dtype").schema();
     const ValueType type = {dtype, graph_.value(id).shape};
-    return it->second = emit(graph_, op->name, make_args(*op, {{"self", id}, {"dtype", dtype}}), type, like_,
+    return it->second = emit(graph_, op, make_args(*op, {{"self", id}, {"dtype", dtype}}), type, like_,
                              graph_.value(id).name);
   }
   ValueId tensor_as(DType dtype, std::string_view name) { return cast(like_.tensor(name), dtype); }
@@ -145,8 +145,8 @@ class Lifter {
   bool dequantize_by(NodeId id, Shape block, Parameters p) {
     if (p.scale == kNoValue) return false;
     const auto low = number("quant_min"), high = number("quant_max");
-    const OpSchema* op = find_op("torchao.dequantize_affine.default");
-    become(id, op->name,
+    const OpSchema* op = Op("torchao.dequantize_affine.default").schema();
+    become(id, op,
            make_args(*op, {{"input", like_.tensor("input")},
                            {"block_size", std::move(block)},
                            {"scale", p.scale},
@@ -165,14 +165,14 @@ class Lifter {
     if (!is_parameter(graph_, w) || input_shape().size() != 2 || as_axis(like_.arg("axis"), 2) != size_t{1})
       return dequantize_by(id, channel_block(), p);
     const ValueType type = {graph_.value(like_.outputs[0]).dtype, {input_shape()[1], input_shape()[0]}};
-    const OpSchema* same = find_op(like_.op->name);
+    const OpSchema* same = like_.op;
     const Tensor turned = graph_.value(w).data.transpose(0, 1);
     like_.arg("input") = add_parameter_view(graph_, w, turned);
     like_.arg("axis") = Dim(0);
     const ValueId rows =
-        emit(graph_, same->name, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
-    const OpSchema* permute = find_op("aten.permute.default");
-    become(id, permute->name, make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
+        emit(graph_, same, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
+    const OpSchema* permute = Op("aten.permute.default").schema();
+    become(id, permute, make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
     return dequantize_by(graph_.value(rows).producer, channel_block(), p);
   }
 
@@ -189,8 +189,8 @@ class Lifter {
   bool quantize_by(NodeId id, Shape block, Parameters p, ValueId input) {
     const auto low = number("quant_min"), high = number("quant_max");
     if (p.scale == kNoValue || !low || !high) return false;
-    const OpSchema* op = find_op("torchao.quantize_affine.default");
-    become(id, op->name,
+    const OpSchema* op = Op("torchao.quantize_affine.default").schema();
+    become(id, op,
            make_args(*op, {{"input", input},
                            {"block_size", std::move(block)},
                            {"scale", p.scale},
@@ -206,8 +206,8 @@ class Lifter {
     const auto scale = number("scale"), zero = number("zero_point"), low = number("quant_min"),
                high = number("quant_max");
     if (!scale || !zero || !low || !high) return quantize_by(id, whole_block(), parameters_of_tensor(), as_f32());
-    const OpSchema* op = find_op("quantized_decomposed.quantize_per_tensor.default");
-    become(id, op->name,
+    const OpSchema* op = Op("quantized_decomposed.quantize_per_tensor.default").schema();
+    become(id, op,
            make_args(*op, {{"input", like_.tensor("input")},
                            {"scale", *scale},
                            {"zero_point", limit(zero)},
@@ -239,7 +239,7 @@ class Lifter {
     const bool symmetric = decomposed_name(choose) == "choose_qparams_per_token";
     const DType x = graph_.value(like_.tensor("input")).dtype, wide = x == DType::f16 ? DType::f32 : x;
     const double eps = symmetric ? round_to_dtype(wide, 1e-5) / 127 : 0x1p-23;
-    const OpSchema* op = find_op("qcg.quantize_rows");
+    const OpSchema* op = Op("qcg.quantize_rows").schema();
     std::vector<Arg> args = make_args(*op, {{"x", like_.tensor("input")},
                                             {"mapping", std::string(symmetric ? "PER_TOKEN" : "PER_TOKEN_ASYMMETRIC")},
                                             {"quant_min", Dim(*low)},

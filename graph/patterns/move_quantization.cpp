@@ -15,8 +15,8 @@ namespace qcg {
 
 namespace {
 
-constexpr std::string_view kQuantize = "quantized_decomposed.quantize_per_tensor.default";
-constexpr std::string_view kDequantize = "torchao.dequantize_affine.default";
+constexpr Op kQuantize = "quantized_decomposed.quantize_per_tensor.default";
+constexpr Op kDequantize = "torchao.dequantize_affine.default";
 
 bool is_tensor_wide(const Graph& graph, const Node& node) {
   const auto* block = node.arg("block_size").get<std::vector<Dim>>();
@@ -66,7 +66,7 @@ class Mover {
     return node.args;
   }
 
-  void become(NodeId id, std::string_view op, std::vector<Arg> args) {
+  void become(NodeId id, Op op, std::vector<Arg> args) {
     readers_->remove(id);
     replace_node(graph_, id, op, std::move(args));
     readers_->add(id);
@@ -91,7 +91,7 @@ class Mover {
     std::vector<Arg> args = node.args;
     args[0] = q;
     become_dequantize(id, dequantize,
-                      emit(graph_, node.op->name, std::move(args), type, node, graph_.value(q).name + ".view"));
+                      emit(graph_, node.op, std::move(args), type, node, graph_.value(q).name + ".view"));
     return true;
   }
 
@@ -112,7 +112,7 @@ class Mover {
     const Node like = *dequantize_of(pieces[0]);
     const ValueType type = {graph_.value(codes[0]).dtype, graph_.value(node.outputs[0]).shape};
     become_dequantize(id, like,
-                      emit(graph_, node.op->name, with_input(node, "tensors", codes), type, node,
+                      emit(graph_, node.op, with_input(node, "tensors", codes), type, node,
                            graph_.value(codes[0]).name + ".cat"));
     return true;
   }
@@ -129,7 +129,7 @@ class Mover {
           emit(graph_, kQuantize, with_input(node, "input", piece), type, node, graph_.value(piece).name + ".q"));
       graph_.nodes[graph_.value(codes.back()).producer].origins = node.origins;
     }
-    become(id, cat.op->name, with_input(cat, "tensors", codes));
+    become(id, cat.op, with_input(cat, "tensors", codes));
     graph_.nodes[id].origins = cat.origins;
     return true;
   }

@@ -12,7 +12,7 @@ Pattern any(std::string_view name) { return {.kind = Pattern::Kind::any, .name =
 Pattern parameter(std::string_view name) { return {.kind = Pattern::Kind::parameter, .name = name}; }
 Pattern number(std::string_view name) { return {.kind = Pattern::Kind::number, .name = name}; }
 
-Pattern op(std::vector<std::string_view> ops, std::vector<Pattern::NamedPattern> args, std::string_view name) {
+Pattern op(std::vector<Op> ops, std::vector<Pattern::NamedPattern> args, std::string_view name) {
   return {.kind = Pattern::Kind::op, .name = name, .ops = std::move(ops), .args = std::move(args)};
 }
 Pattern mul(Pattern a, Pattern b) {
@@ -73,7 +73,7 @@ class Matcher {
       if (!gemm) return false;
       if (!match_arg(p.args[0].second, gemm->x, m) || !match_arg(p.args[1].second, gemm->w, m)) return false;
     } else {
-      if (std::find(p.ops.begin(), p.ops.end(), node.op->name) == p.ops.end()) return false;
+      if (!is_any_op(node, p.ops)) return false;
       if (!match_args(p, node, m)) return false;
     }
     if (node.op->role == OpRole::matmul) m.gemm_ = id;

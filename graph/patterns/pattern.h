@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/graph.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
@@ -23,7 +23,7 @@ struct Pattern {
 
   Kind kind = Kind::any;
   std::string_view name;              // the capture; a name met twice must be the same value
-  std::vector<std::string_view> ops;  // op: one of these
+  std::vector<Op> ops;                // op: one of these
   std::vector<NamedPattern> args;     // op: by argument name; gemm: "x", "w"; either: the choices
   int output = -1;                    // op: which output of the node; -1: any
   bool commutes = false;              // op: args[0] and args[1] may change places
@@ -38,7 +38,7 @@ Pattern any(std::string_view name);
 Pattern parameter(std::string_view name);
 Pattern number(std::string_view name);  // a scalar argument
 // Nodes.
-Pattern op(std::vector<std::string_view> ops, std::vector<Pattern::NamedPattern> args, std::string_view name = {});
+Pattern op(std::vector<Op> ops, std::vector<Pattern::NamedPattern> args, std::string_view name = {});
 Pattern mul(Pattern a, Pattern b);  // either order
 Pattern add(Pattern a, Pattern b);  // either order
 Pattern sub(Pattern a, Pattern b);

@@ -99,7 +99,7 @@ class RowsLifter {
     const IntegerRange range = *quantized_range(quantize, graph_.value(q).dtype);
     Shape rows = graph_.value(x).shape;
     rows.back() = Dim(1);
-    const OpSchema* op = find_op("qcg.quantize_rows");
+    const OpSchema* op = Op("qcg.quantize_rows").schema();
     std::vector<Arg> args = make_args(*op, {{"x", x}, {"mapping", choose.arg("mapping_type")},
                                             {"quant_min", Dim(range.low)}, {"quant_max", Dim(range.high)},
                                             {"eps", least_scale(graph_.value(x).dtype, choose)},
@@ -130,15 +130,15 @@ class RowsLifter {
     const ValueType type = {graph_.value(like).dtype, graph_.value(like).shape};
     const std::string name = graph_.value(like).name;
     if (graph_.value(value).shape != type.shape) {
-      const OpSchema* reshape = find_op("aten.reshape.default");
+      const OpSchema* reshape = Op("aten.reshape.default").schema();
       std::vector<Arg> args = make_args(*reshape, {{"self", value}, {"shape", type.shape}});
       value =
-          emit(graph_, reshape->name, std::move(args), {graph_.value(value).dtype, type.shape}, node, name + ".shape");
+          emit(graph_, reshape, std::move(args), {graph_.value(value).dtype, type.shape}, node, name + ".shape");
     }
     if (graph_.value(value).dtype != type.dtype) {
-      const OpSchema* cast = find_op("aten.to.dtype");
+      const OpSchema* cast = Op("aten.to.dtype").schema();
       std::vector<Arg> args = make_args(*cast, {{"self", value}, {"dtype", type.dtype}});
-      value = emit(graph_, cast->name, std::move(args), type, node, name + ".dtype");
+      value = emit(graph_, cast, std::move(args), type, node, name + ".dtype");
     }
     return value;
   }

@@ -21,7 +21,7 @@ namespace qcg {
 
 namespace {
 
-Pattern unary(std::string_view name, Pattern x) { return op({name}, {{"self", std::move(x)}}); }
+Pattern unary(Op name, Pattern x) { return op({name}, {{"self", std::move(x)}}); }
 Pattern maximum(Pattern a, Pattern b) {
   return op({"aten.maximum.default"}, {{"self", std::move(a)}, {"other", std::move(b)}});
 }
@@ -176,8 +176,8 @@ class Raiser {
     const Dim least(static_cast<int64_t>(low)), greatest(static_cast<int64_t>(high));
     const auto [new_scale, new_zero] =
         emit_choice(graph_.nodes[id], x, *choice, {scale, zero}, block, {least, greatest});
-    const OpSchema* op = find_op("torchao.quantize_affine.default");
-    become(id, op->name,
+    const OpSchema* op = Op("torchao.quantize_affine.default").schema();
+    become(id, op,
            make_args(*op, {{"input", x},
                            {"block_size", block},
                            {"scale", new_scale},
@@ -196,7 +196,7 @@ class Raiser {
     });
   }
 
-  void become(NodeId id, std::string_view op, std::vector<Arg> args) {
+  void become(NodeId id, Op op, std::vector<Arg> args) {
     readers_.remove(id);
     replace_node(graph_, id, op, std::move(args));
     readers_.add(id);
@@ -209,7 +209,7 @@ class Raiser {
   // One choose_qparams_affine for all quantizations that read this scale, in the dtypes they read it in.
   Parameters emit_choice(Node like, ValueId x, const Choice& choice, Parameters old, const Shape& block,
                          std::pair<Dim, Dim> range) {
-    const OpSchema* op = find_op("torchao.choose_qparams_affine.default");
+    const OpSchema* op = Op("torchao.choose_qparams_affine.default").schema();
     Value scale, zero;
     scale.name = graph_.unique_name(graph_.value(old.scale).name + ".raised");
     scale.dtype = graph_.value(old.scale).dtype;
@@ -275,9 +275,9 @@ class Raiser {
   }
 
   void dequantize(NodeId id, ValueId input, Arg block, ValueId scale, ValueId zero, Arg low, Arg high) {
-    const OpSchema* op = find_op("torchao.dequantize_affine.default");
+    const OpSchema* op = Op("torchao.dequantize_affine.default").schema();
     const DType out = graph_.value(graph_.nodes[id].outputs[0]).dtype;
-    become(id, op->name,
+    become(id, op,
            make_args(*op, {{"input", input},
                            {"block_size", std::move(block)},
                            {"scale", scale},

@@ -10,7 +10,7 @@ constexpr const char* kHelp =
     "write the out-of-place operator in the model (x = x - y instead of x -= y) and export again";
 
 bool writes_in_place(const Node& node) {
-  return functional_name(node.op->name) != node.op->name && node.op->role == OpRole::pointwise && !node.args.empty();
+  return node.op->in_place && node.op->role == OpRole::pointwise && !node.args.empty();
 }
 
 // Whether the output may share memory with the first argument: views do, and these copies return their input unchanged

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "graph/ops/op_table.h"
 #include "graph/ir/elements.h"
 #include "graph/ops/int4_packing.h"
 
@@ -11,7 +12,7 @@ namespace qcg {
 
 namespace {
 
-constexpr std::string_view kOp = "aten._weight_int4pack_mm_for_cpu.default";
+constexpr Op kOp = "aten._weight_int4pack_mm_for_cpu.default";
 // That are looked at: of the first weights as many as dozens of large ones have.
 constexpr int64_t kMostCodes = int64_t{1} << 27;
 
@@ -33,7 +34,7 @@ std::vector<PackedWeight> find_packed_weights(const Graph& graph, bool look) {
   int64_t codes_left = kMostCodes;
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
-    if (node.op->name != kOp) continue;
+    if (!is_op(node, kOp)) continue;
     const Tensor* packed = bound_parameter(graph, node.tensor("mat2"));
     const Dim* group = node.arg("qGroupSize").get<Dim>();
     if (!packed || !group || packed->shape[0] < kLeastOrderedRows) continue;

@@ -15,6 +15,7 @@
 
 #include "graph/read/mapped_file.h"
 #include "graph/read/weights.h"
+#include "graph/ops/op_table.h"
 #include "graph/ops/scaled_product.h"
 
 namespace qcg {
@@ -101,12 +102,13 @@ class RecipeFinder {
 
   std::optional<Recipe> from_use(const Use& use, const Value& parameter) const {
     const Node& node = *use.node;
-    std::string_view op = node.op->name, arg = node.op->args[use.arg].name;
-    if (op.starts_with("torchao.dequantize_affine") || op.starts_with("torchao.quantize_affine"))
+    const Op op = node.op;
+    const std::string_view name = op.row().name, arg = node.op->args[use.arg].name;
+    if (op == "torchao.dequantize_affine.default" || op == "torchao.quantize_affine.default")
       return quantized(node, arg, parameter);
     if (op == "aten._weight_int8pack_mm.default" && arg == "scales")
       return Recipe::scale(size_from_back(graph_.value(node.tensor("mat2")), 1), 127);
-    if (op.starts_with("aten._weight_int4pack_mm")) return packed(node, arg, parameter);
+    if (name.starts_with("aten._weight_int4pack_mm")) return packed(node, arg, parameter);
     if (op == "torchao.da8w4_linear_cpu.default") return packed_with_sums(node, arg);
     if (is_scaled_product(op) || op == "qcg.dequantize_4bit") return coded(node, arg, parameter);
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
@@ -114,15 +116,15 @@ class RecipeFinder {
       return Recipe{Draw::bits};  // a word of codes
     if (is_byte(parameter.dtype) && takes_off(use, parameter)) return Recipe::integers(0, 4);  // a zero point
     if (!is_floating(parameter.dtype) || node.op->role != OpRole::pointwise) return std::nullopt;
-    if (op.starts_with("aten.mul")) return multiplier(node, use.arg);
-    if (op.starts_with("aten.add") || op.starts_with("aten.sub")) return Recipe::normal(0, 0.1);
+    if (name.starts_with("aten.mul")) return multiplier(node, use.arg);
+    if (name.starts_with("aten.add") || name.starts_with("aten.sub")) return Recipe::normal(0, 0.1);
     return std::nullopt;
   }
 
   // Whether it is added to more numbers than it has, or taken off them.
   bool takes_off(const Use& use, const Value& parameter) const {
     const Node& node = *use.node;
-    if (node.op->name != "aten.sub.Tensor" && node.op->name != "aten.add.Tensor") return false;
+    if (!is_op(node, "aten.sub.Tensor") && !is_op(node, "aten.add.Tensor")) return false;
     const ValueId* other = node.args[1 - std::min<size_t>(use.arg, 1)].get<ValueId>();
     if (use.arg > 1 || !other) return false;
     const Dim elements = product(graph_.value(*other).shape);
@@ -173,7 +175,7 @@ class RecipeFinder {
     }
     if (parameter.dtype == DType::u8) return Recipe::integers(0, 255);
     if (is_integer(parameter.dtype))
-      return node.op->name.find("int4") == std::string::npos ? Recipe::integers(-127, 127) : Recipe::integers(-8, 7);
+      return !is_op(node, "tensor_cast.static_quant_linear_int4.default") ? Recipe::integers(-127, 127) : Recipe::integers(-8, 7);
     return Recipe::normal(0, 1);
   }
 
@@ -183,14 +185,14 @@ class RecipeFinder {
   }
 
   std::optional<Recipe> multiplied(const Node& node, std::string_view arg, const Value& parameter) const {
-    if (arg == "bias" || (node.op->name == "aten.addmm.default" && arg == "self")) return Recipe::normal(0, 0.1);
+    if (arg == "bias" || (is_op(node, "aten.addmm.default") && arg == "self")) return Recipe::normal(0, 0.1);
     if (is_integer(parameter.dtype)) return Recipe::integers(-127, 127);
     return Recipe::normal(0, 1 / std::sqrt(contracted(node, arg)));
   }
 
   // K of a product whose weight is the argument arg.
   double contracted(const Node& node, std::string_view arg) const {
-    bool rows_are_outputs = arg == "weight" || node.op->name == "aten._weight_int8pack_mm.default";
+    bool rows_are_outputs = arg == "weight" || is_op(node, "aten._weight_int8pack_mm.default");
     return std::max(size_from_back(graph_.value(node.tensor(arg)), rows_are_outputs ? 1 : 2), 1.0);
   }
 

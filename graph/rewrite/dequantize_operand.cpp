@@ -48,7 +48,7 @@ class Dequantizer {
     return e_.binary("aten.mul.Tensor", twice, e_.binary("aten.rsub.Scalar", negative, 0.5));
   }
 
-  ValueId apply(std::string_view op, ValueId v, const BlockNumbers& numbers) {
+  ValueId apply(Op op, ValueId v, const BlockNumbers& numbers) {
     if (graph_.value(numbers.value).dtype == DType::u8 && op == "aten.mul.Tensor") {
       e_.fail(Error::unsupported(graph_.value(numbers.value).name,
                                  "scales stored as u8 exponents and computed at run time",

@@ -5,10 +5,10 @@
 
 namespace qcg {
 
-ValueId OpEmitter::op(std::string_view name, std::vector<NamedArg> named) {
+ValueId OpEmitter::op(Op name, std::vector<NamedArg> named) {
   if (!error_.ok()) return 0;
   Node node;
-  node.op = find_op(name);
+  node.op = name.schema();
   node.args = make_args(*node.op, std::move(named));
   node.where = like_.where;
   auto types = infer_types(graph_, node);

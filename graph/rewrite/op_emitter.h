@@ -17,9 +17,9 @@ class OpEmitter {
   OpEmitter(Graph& graph, Node like) : graph_(graph), like_(std::move(like)) {}
 
   // Arguments that are not named take their defaults.
-  ValueId op(std::string_view name, std::vector<NamedArg> named);
-  ValueId unary(std::string_view name, ValueId x) { return op(name, {{"self", x}}); }
-  ValueId binary(std::string_view name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
+  ValueId op(Op name, std::vector<NamedArg> named);
+  ValueId unary(Op name, ValueId x) { return op(name, {{"self", x}}); }
+  ValueId binary(Op name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
   ValueId to(ValueId x, DType dtype);
   ValueId reshape(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x);  // of a matrix

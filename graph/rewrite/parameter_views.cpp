@@ -124,13 +124,11 @@ std::optional<Tensor> view_of_tensor(const Graph& graph, const Node& node, const
   auto shape = constant_shape(graph.value(node.outputs[0]).shape);
   if (!shape) return std::nullopt;
   if (is_op(node, "aten.expand.default")) return expand_view(input, *shape);
-  static constexpr std::string_view kReshapes[] = {
+  static constexpr Op kReshapes[] = {
       "aten.reshape.default",   "aten.view.default",       "aten._unsafe_view.default", "aten.flatten.using_ints",
       "aten.unsqueeze.default", "aten.unflatten.int",      "aten.squeeze.default",      "aten.squeeze.dim",
       "aten.squeeze.dims"};
-  for (std::string_view op : kReshapes)
-    if (is_op(node, op)) return view_as_shape(input, *shape);
-  return std::nullopt;
+  return is_any_op(node, kReshapes) ? view_as_shape(input, *shape) : std::nullopt;
 }
 
 }  // namespace qcg

@@ -14,12 +14,10 @@ const Node* producer_of(const Graph& graph, ValueId id) {
   return &graph.nodes[graph.value(id).producer];
 }
 
-const Node* producer_if(const Graph& graph, ValueId id, std::string_view op) {
+const Node* producer_if(const Graph& graph, ValueId id, Op op) {
   const Node* node = producer_of(graph, id);
   return node && is_op(*node, op) ? node : nullptr;
 }
-
-bool is_op(const Node& node, std::string_view op) { return node.op && node.op->name == op; }
 
 bool is_parameter(const Graph& graph, ValueId id) {
   return id != kNoValue && graph.value(id).kind == ValueKind::parameter;
@@ -69,14 +67,14 @@ bool has_symbols(const Arg& arg) {
          (many && !std::all_of(many->begin(), many->end(), [](const Dim& d) { return d.is_constant(); }));
 }
 
-ValueId emit(Graph& graph, std::string_view op, std::vector<Arg> args, ValueType type, const Node& like,
+ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like,
              std::string_view name_hint) {
   std::string where = like.where, source = like.source;  // `like` may live in graph.nodes, which is about to grow
   Value out;
   out.name = graph.unique_name(name_hint);
   out.dtype = type.dtype;
   out.shape = std::move(type.shape);
-  NodeId id = graph.add_node(find_op(op), std::move(args), {std::move(out)});
+  NodeId id = graph.add_node(op.schema(), std::move(args), {std::move(out)});
   graph.nodes[id].where = std::move(where);
   graph.nodes[id].source = std::move(source);
   return graph.nodes[id].outputs[0];
@@ -92,8 +90,8 @@ std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named) {
   return args;
 }
 
-void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg> args) {
-  graph.nodes[id].op = find_op(op);
+void replace_node(Graph& graph, NodeId id, Op op, std::vector<Arg> args) {
+  graph.nodes[id].op = op.schema();
   graph.nodes[id].args = std::move(args);
 }
 
@@ -356,11 +354,10 @@ std::vector<std::string> join_origins(std::vector<std::string> a, const std::vec
 }
 
 bool is_row_view(const Graph& graph, const Node& node) {
-  static constexpr std::string_view kOps[] = {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
+  static constexpr Op kOps[] = {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
                                               "aten.flatten.using_ints", "aten.unsqueeze.default",
                                               "aten.squeeze.dim"};
-  if (std::none_of(std::begin(kOps), std::end(kOps), [&](std::string_view op) { return is_op(node, op); }))
-    return false;
+  if (!is_any_op(node, kOps)) return false;
   ValueId input = kNoValue;
   for_each_input(node, [&](ValueId id) {
     if (input == kNoValue) input = id;

@@ -15,14 +15,14 @@
 
 #include "graph/ir/graph.h"
 #include "graph/ir/scheme.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
 // The node that makes `id`, or nullptr for inputs and parameters. Pointers die with the next emit().
 const Node* producer_of(const Graph& graph, ValueId id);
 // The node that makes `id` if it is this op, else nullptr.
-const Node* producer_if(const Graph& graph, ValueId id, std::string_view op);
-bool is_op(const Node& node, std::string_view op);
+const Node* producer_if(const Graph& graph, ValueId id, Op op);
 bool is_parameter(const Graph& graph, ValueId id);
 
 // An axis argument in [0, rank), negative axes counted from the end; nullopt when it is out of range.
@@ -39,7 +39,7 @@ bool keeps_numbers(const Graph& graph, const Node& cast);
 bool has_symbols(const Arg& arg);
 
 // Appends a node with one output. `like` lends where, source and (if keep_origins) its origins.
-ValueId emit(Graph& graph, std::string_view op, std::vector<Arg> args, ValueType type, const Node& like,
+ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like,
              std::string_view name_hint);
 // Args in schema order with those not named at their default; precondition: the others have one.
 struct NamedArg {
@@ -48,7 +48,7 @@ struct NamedArg {
 };
 std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named);
 // Node `id` becomes `op`; it keeps its outputs, where and source.
-void replace_node(Graph& graph, NodeId id, std::string_view op, std::vector<Arg> args);
+void replace_node(Graph& graph, NodeId id, Op op, std::vector<Arg> args);
 
 // `base` seen as `view` (same storage): the parameter that is that already, or a new one.
 ValueId add_parameter_view(Graph& graph, ValueId base, Tensor view);

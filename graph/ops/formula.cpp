@@ -1,0 +1,182 @@
+#include "graph/ops/formula.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+
+namespace qcg {
+namespace {
+
+Expr call(std::string_view function, Expr a) { return Expr::call(function, {std::move(a)}); }
+Expr call(std::string_view function, Expr a, Expr b) { return Expr::call(function, {std::move(a), std::move(b)}); }
+Expr where(Expr condition, Expr yes, Expr no) {
+  return Expr::call("where", {std::move(condition), std::move(yes), std::move(no)});
+}
+bool is_number(const Expr& e) { return e.kind == ExprKind::number; }
+bool is_one(const Expr& e) { return is_number(e) && e.value == 1; }
+
+Expr negation(Expr truth) { return call("sub", Expr::number(1), std::move(truth)); }
+Expr equal(const Expr& a, const Expr& b) { return call("mul", call("ge", a, b), call("ge", b, a)); }
+Expr unequal(const Expr& a, const Expr& b) { return negation(equal(a, b)); }
+
+Expr times(Expr a, Expr b) {
+  if (is_number(a) && is_number(b)) return Expr::number(a.value * b.value);
+  if (is_one(a)) return b;
+  if (is_one(b)) return a;
+  return call("mul", std::move(a), std::move(b));
+}
+
+// Of f32, and of what is computed in it.
+constexpr double kLargest = std::numeric_limits<float>::max();
+double largest_finite(DType dtype) {
+  return dtype == DType::f16 ? 65504 : dtype == DType::bf16 ? 0x1.fep127 : kLargest;
+}
+
+class Reader {
+ public:
+  Reader(const Graph& graph, const Node& node, const FormulaReader& reader)
+      : graph_(graph), node_(node), reader_(reader), text_(Op(node.op).row().formula) {}
+
+  std::optional<Pointwise> read() {
+    Expr expr = term();
+    if (absent_ || failed_) return std::nullopt;
+    return Pointwise{std::move(expr), std::move(operands_)};
+  }
+
+ private:
+  // term := NAME '(' term (', ' term)* ')' | NAME | NUMBER
+  Expr term() {
+    const size_t end = std::min(text_.find_first_of("(,)"), text_.size());
+    const std::string_view word = text_.substr(0, end);
+    text_.remove_prefix(end);
+    if (!text_.starts_with('(')) return leaf(word);
+    std::vector<Expr> args;
+    std::vector<bool> absent;
+    do {
+      text_.remove_prefix(text_.starts_with('(') ? 1 : 2);  // "(" or ", "
+      args.push_back(term());
+      absent.push_back(std::exchange(absent_, false));
+    } while (text_.starts_with(','));
+    text_.remove_prefix(1);
+    if (word == "clamp") return clamp(std::move(args), absent);
+    if (std::ranges::count(absent, true) > 0) failed_ = true;
+    return apply(word, std::move(args));
+  }
+
+  Expr leaf(std::string_view word) {
+    if (node_.op->arg_index(word) >= 0) return argument(word);
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) std::abort();  // the table is wrong
+    return Expr::number(value);
+  }
+
+  Expr argument(std::string_view name) {
+    const Arg& arg = node_.arg(name);
+    const ValueId* id = arg.get<ValueId>();
+    dtype_ = id && *id != kNoValue ? std::optional(graph_.value(*id).dtype) : std::nullopt;
+    if (id ? *id == kNoValue : arg.is_none()) {
+      absent_ = true;
+      return {};
+    }
+    if (id) {
+      if (const auto same = reader_.uniform(*id)) return Expr::number(*same);
+      auto it = std::ranges::find(operands_, *id);
+      const int index = static_cast<int>(it - operands_.begin());
+      if (it == operands_.end()) operands_.push_back(*id);
+      return Expr::in(index);
+    }
+    const auto number = reader_.number(arg);
+    if (!number) failed_ = true;
+    return Expr::number(number.value_or(0));
+  }
+
+  Expr apply(std::string_view word, std::vector<Expr> args) {
+    Expr& a = args[0];
+    if (word == "times") return times(std::move(a), std::move(args[1]));
+    if (word == "div" && is_number(a) && is_number(args[1])) return Expr::number(a.value / args[1].value);
+    if (word == "lt") return call("gt", std::move(args[1]), std::move(a));
+    if (word == "le") return call("ge", std::move(args[1]), std::move(a));
+    if (word == "eq") return equal(a, args[1]);
+    if (word == "ne") return unequal(a, args[1]);
+    if (word == "not") return negation(std::move(a));
+    if (word == "truth") return dtype_ == DType::boolean ? a : unequal(a, Expr::number(0));
+    if (word == "common") return common(std::move(a));
+    if (word == "cast") return Expr::cast(result(), std::move(a));
+    if (word == "gelu") return gelu(std::move(a));
+    if (word == "power") return power(std::move(a), std::move(args[1]));
+    if (word == "finite") return finite(a);
+    return Expr::call(word, std::move(args));
+  }
+
+  DType result() const { return graph_.value(node_.outputs[0]).dtype; }
+
+  Expr common(Expr side) {
+    Promotion promotion;
+    for (std::string_view name : {"self", "other"}) {
+      if (const ValueId* id = node_.arg(name).get<ValueId>()) promotion.add(graph_.value(*id));
+      else promotion.add(node_.arg(name));
+    }
+    const DType dtype = promotion.result();
+    if (!is_floating(dtype)) return side;
+    if (!is_number(side) && dtype_ == dtype) return side;
+    return is_number(side) ? Expr::number(round_to_dtype(dtype, side.value)) : Expr::cast(dtype, std::move(side));
+  }
+
+  Expr clamp(std::vector<Expr> args, const std::vector<bool>& absent) {
+    if (absent[1] && absent[2]) return std::move(args[0]);
+    if (absent[2]) return call("max", std::move(args[0]), std::move(args[1]));
+    if (absent[1]) return call("min", std::move(args[0]), std::move(args[2]));
+    return Expr::call("clamp", std::move(args));
+  }
+
+  Expr gelu(Expr x) {
+    const auto* how = node_.arg("approximate").get<std::string>();
+    if (!how || (*how != "none" && *how != "tanh")) failed_ = true;
+    return call(how && *how == "tanh" ? "gelu_tanh" : "gelu", std::move(x));
+  }
+
+  Expr power(Expr x, Expr exponent) {
+    if (is_number(exponent) && exponent.value == 2) return call("mul", x, x);
+    const double factors = is_number(exponent) && !is_floating(result()) ? exponent.value : 0;
+    if (factors == 3 || factors == 4) {
+      const Expr square = call("mul", x, x);
+      return call("mul", square, factors == 3 ? x : square);
+    }
+    return call("pow", std::move(x), std::move(exponent));
+  }
+
+  // Numbers in the place of NaN and infinities: 0 and the largest of the dtype unless given.
+  Expr finite(const Expr& x) {
+    const double largest = largest_finite(result());
+    const auto given = [&](std::string_view name, double otherwise) {
+      return Expr::number(round_to_dtype(result(), as_number(node_.arg(name)).value_or(otherwise)));
+    };
+    const Expr number = where(equal(x, x), x, given("nan", 0));
+    return where(call("gt", x, Expr::number(kLargest)), given("posinf", largest),
+                 where(call("gt", Expr::number(-kLargest), x), given("neginf", -largest), number));
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const FormulaReader& reader_;
+  std::string_view text_;  // what is left of the formula
+  std::vector<ValueId> operands_;
+  bool absent_ = false;         // the argument just read
+  std::optional<DType> dtype_;  // its dtype, if it is a tensor
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::optional<Pointwise> read_formula(const Graph& graph, const Node& node, const FormulaReader& reader) {
+  if (node.outputs.size() != 1 || Op(node.op).row().formula.empty()) return std::nullopt;
+  return Reader(graph, node, reader).read();
+}
+
+}  // namespace qcg

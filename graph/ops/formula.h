@@ -1,0 +1,44 @@
+// Formulas: what a pointwise op computes for one element, as a scalar expression over its operands.
+//
+// Why here: a row of the operator table says it once; fold_epilogue and lower_loops write kernels from it, the oracle
+// evaluates it.
+//
+//   read_formula(graph, %y = aten.add.Tensor(%a, %b, alpha = 2))  ->  {add(in0, mul(2, in1)), {%a, %b}}
+//
+// A formula calls the functions of expr.h over arguments of the op and numbers. Operands are numbered as they are met. Functions
+// of its own:
+//   times(a, b)                 mul, which leaves out a number 1; of two numbers their product, as div gives their quotient
+//   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
+//   truth(x)                    x != 0
+//   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
+//   clamp(x, low, high)         without a limit that is absent
+//   cast(x)                     to the dtype of the result
+//   gelu(x)                     or gelu_tanh, as `approximate` says
+//   power(x, y)                 x * x for 2; as products of integers, which are exact
+//   finite(x)                   nan_to_num
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace qcg {
+
+struct Pointwise {
+  Expr expr;                      // over in0, in1, …
+  std::vector<ValueId> operands;  // tensors that broadcast to the output; the same tensor once
+};
+
+// What the reader of a formula knows of its arguments.
+struct FormulaReader {
+  std::function<std::optional<double>(const Arg&)> number = as_number;
+  // A tensor that is one number everywhere, to be written as that number; none unless given.
+  std::function<std::optional<double>(ValueId)> uniform = [](ValueId) { return std::nullopt; };
+};
+
+// nullopt: an op without a formula, or a parameter that is no number.
+std::optional<Pointwise> read_formula(const Graph& graph, const Node& node, const FormulaReader& reader = {});
+
+}  // namespace qcg

@@ -1,0 +1,68 @@
+// Rows of the operator table (op_table.h): reductions, and ops that decompose into them (passes/composed_ops.h).
+#pragma once
+
+#include "graph/ops/op_row.h"
+
+namespace qcg {
+
+// infer_composed.cpp
+ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm,
+    infer_extreme_of_axis, infer_glu, infer_prelu;
+// infer_pointwise.cpp
+ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
+
+namespace rows {
+
+inline constexpr OpRow kComposed[] = {
+    {"aten.baddbmm.default", "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     matmul, infer_baddbmm},
+    {"aten.softmax.int", "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", pointwise, infer_softmax},
+    {"aten.log_softmax.int", "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", pointwise, infer_softmax},
+    {"aten._softmax.default", "(Tensor self, int dim, bool half_to_float) -> Tensor", pointwise, infer_softmax},
+    {"aten._log_softmax.default", "(Tensor self, int dim, bool half_to_float) -> Tensor", pointwise, infer_softmax},
+    {"aten.layer_norm.default",
+     "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
+     "cudnn_enable=True) -> Tensor", pointwise, infer_norm},
+    {"aten.native_layer_norm.default",
+     "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+     pointwise, infer_native_layer_norm},
+    {"aten.rms_norm.default",
+     "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+     pointwise, infer_norm},
+    {"aten.batch_norm.default",
+     "(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float "
+     "momentum, float eps, bool cudnn_enabled) -> Tensor", pointwise, infer_batch_norm},
+    {"aten._native_batch_norm_legit_no_training.default",
+     "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float "
+     "eps) -> (Tensor, Tensor, Tensor)", pointwise, infer_batch_norm},
+    {"aten.var.correction", "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+     pointwise, infer_variance},
+    {"aten.std.correction", "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+     pointwise, infer_variance},
+    {"aten.var.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+     pointwise, infer_variance},
+    {"aten.std.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+     pointwise, infer_variance},
+    {"aten.max.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_extreme_of_axis},
+    {"aten.min.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_extreme_of_axis},
+    {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", pointwise, infer_glu},
+    {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
+    {"aten.linalg_vector_norm.default",
+     "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     pointwise, infer_vector_norm},
+    {"aten.max.default", "(Tensor self) -> Tensor", reduction, infer_extreme},
+    {"aten.min.default", "(Tensor self) -> Tensor", reduction, infer_extreme},
+    {"aten.sum.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", reduction, infer_sum},
+    {"aten.mean.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", reduction, infer_mean},
+    {"aten.sum.dim_IntList", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     reduction, infer_sum},
+    {"aten.mean.dim", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     reduction, infer_mean},
+    {"aten.amax.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", reduction, infer_extreme},
+    {"aten.amin.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", reduction, infer_extreme},
+};
+
+}  // namespace rows
+}  // namespace qcg

@@ -1,0 +1,68 @@
+// Rows of the operator table (op_table.h): ops whose operands have to be constants (passes/unpack_constants.cpp).
+#pragma once
+
+#include "graph/ops/op_row.h"
+
+namespace qcg {
+
+// infer_constant.cpp
+ShapeRule infer_arange, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
+    infer_index_select, infer_embedding, infer_gather, infer_take, infer_view_dtype, infer_empty, infer_copy,
+    infer_slice_scatter, infer_integers;
+
+namespace rows {
+
+inline constexpr OpRow kConstant[] = {
+    {"aten.arange.default",
+     "(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
+     "Tensor", constant, infer_arange},
+    {"aten.arange.start",
+     "(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_arange},
+    {"aten.arange.start_step",
+     "(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor", constant, infer_arange},
+    {"aten.floor_divide.default", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.floor_divide.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.div.Tensor_mode", "(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
+     constant, infer_quotient},
+    {"aten.div.Scalar_mode", "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", constant, infer_quotient},
+    {"aten.remainder.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.remainder.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.exp2.default", "(Tensor self) -> Tensor", constant, infer_exp2, "pow(2, self)"},
+    {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
+    {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp},
+    {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", constant, infer_index},
+    {"aten.index_select.default", "(Tensor self, int dim, Tensor index) -> Tensor", constant, infer_index_select},
+    {"aten.embedding.default",
+     "(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> "
+     "Tensor", constant, infer_embedding},
+    {"aten.gather.default", "(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+     constant, infer_gather},
+    {"aten.take.default", "(Tensor self, Tensor index) -> Tensor", constant, infer_take},
+    {"aten.view.dtype", "(Tensor self, ScalarType dtype) -> Tensor", constant, infer_view_dtype},
+    {"aten.empty.memory_format",
+     "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+     "MemoryFormat? memory_format=None) -> Tensor", constant, infer_empty},
+    {"aten.copy.default", "(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", constant, infer_copy},
+    {"aten.slice_scatter.default",
+     "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+     constant, infer_slice_scatter},
+    {"aten.bitwise_and.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
+    {"aten.bitwise_or.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
+    {"aten.bitwise_xor.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
+    {"aten.__and__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
+    {"aten.__or__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
+    {"aten.__xor__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
+    {"aten.bitwise_left_shift.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_numbers},
+    {"aten.bitwise_right_shift.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_numbers},
+    {"aten.bitwise_left_shift.Tensor_Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.bitwise_right_shift.Tensor_Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.__lshift__.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_numbers},
+    {"aten.__rshift__.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_numbers},
+    {"aten.__lshift__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
+    {"aten.__rshift__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
+};
+
+}  // namespace rows
+}  // namespace qcg

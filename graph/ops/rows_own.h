@@ -1,0 +1,25 @@
+// Rows of the operator table (op_table.h): qcodegen's own ops, made by passes (ir/graph.h).
+#pragma once
+
+#include "graph/ops/op_row.h"
+
+namespace qcg {
+
+// infer_own.cpp
+ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows;
+
+namespace rows {
+
+inline constexpr OpRow kOwn[] = {
+    {"qcg.linear",
+     "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] "
+     "zeros=[], Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, "
+     "Expr[] epilogue) -> Tensor[]", internal, infer_qcg_linear},
+    {"qcg.loop", "(Tensor[] operands, Expr[] exprs, bool integers=False) -> Tensor[]", internal, infer_qcg_loop},
+    {"qcg.quantize_rows",
+     "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "
+     "(Tensor, Tensor, Tensor)", internal, infer_quantize_rows},
+};
+
+}  // namespace rows
+}  // namespace qcg
