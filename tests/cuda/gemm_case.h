@@ -47,13 +47,17 @@ inline std::vector<Problem> gemm_problems() {
   return problems;
 }
 
+// Integers from -4 to 4: every order of summation is exact in f32, so that a sum is right to the bit or wrong.
+enum class Values { real, integers };
+
 // One call: x, operands, weights and outputs as host arrays of the problem's dtypes.
 class GemmData {
  public:
-  GemmData(const Problem& p, int64_t m, int64_t x_stride, bool poisoned)
-      : p_(p), m_(m), x_stride_(x_stride), poisoned_(poisoned) {
+  GemmData(const Problem& p, int64_t m, int64_t x_stride, bool poisoned, Values values = Values::real)
+      : p_(p), m_(m), x_stride_(x_stride), poisoned_(poisoned), values_(values) {
     std::mt19937_64 random(17);
     auto uniform = [&](double low, double high) {
+      if (values == Values::integers) return static_cast<double>(random() % 9) - 4;
       return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53;
     };
     x = Bytes(p.activation, m == 0 ? 0 : (m - 1) * x_stride + p.k);
@@ -97,7 +101,8 @@ class GemmData {
     }
   };
 
-  // Every element within c (K 2^-24 sum |x w| + ulp of the output), c = 4 through an epilogue.
+  // Every element within c (K 2^-24 sum |x w| + ulp of the output), c = 4 through an epilogue; a sum of integers
+  // exactly.
   void check() const {
     for (size_t o = 0; o < p_.outputs.size(); ++o)
       for (int64_t i = 0; i < m_; ++i)
@@ -142,6 +147,13 @@ class GemmData {
     const double want = p_.outputs[o].expr.evaluate(accs, ins), got = outputs[o].get(i * p_.outputs[o].n + n);
     const DType d = p_.outputs[o].dtype;
     const double unit = d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p-11 : 0x1p-23;
+    const bool exact = values_ == Values::integers && p_.outputs[o].expr.kind == ExprKind::acc;
+    if (exact) {
+      std::byte rounded[8];
+      double_to_element(d, want, rounded);
+      if (got == element_to_double(d, rounded)) return;
+      FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not exactly ", want);
+    }
     const double bound =
         4 * (static_cast<double>(p_.k) * 0x1p-24 * magnitude * (1 + std::fabs(want)) + unit * std::fabs(want)) + 1e-6;
     if (!(std::fabs(got - want) <= bound)) FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not ", want);
@@ -150,6 +162,7 @@ class GemmData {
   const Problem& p_;
   int64_t m_, x_stride_;
   bool poisoned_;
+  Values values_;
 };
 
 }  // namespace qcg::test

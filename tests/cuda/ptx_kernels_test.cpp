@@ -1,0 +1,122 @@
+// The project's CUDA kernels, as NVRTC or nvcc compiles them, executed on the CPU: exact on integers, with counts.
+#include <cstring>
+
+#include "cache/toolchain/compile.h"
+#include "gemm_case.h"
+#include "runtime/abi.h"
+#include "tests/cuda/ptx/executor.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+struct Rendered {
+  Problem problem;
+  Candidate candidate;
+  Isa isa;
+};
+
+std::vector<Rendered> all_candidates(const std::vector<Problem>& problems, std::initializer_list<Isa> isas) {
+  std::vector<Rendered> all;
+  for (const Problem& p : problems)
+    for (const Isa isa : isas)
+      for (const Candidate& c : cuda_candidates(p, isa)) all.push_back({p, c, isa});
+  return all;
+}
+
+std::vector<std::string> ptx_of(const Toolchain& tool, const std::vector<Rendered>& kernels) {
+  std::vector<CompileJob> jobs;
+  for (const Rendered& k : kernels) {
+    auto source = render_gemm_cuda(k.problem, k.candidate, "qcg_kernel");
+    REQUIRE_MESSAGE(source.ok(), source.error().to_string());
+    CompileJob job;
+    job.language = Language::cuda;
+    job.output = OutputKind::assembly;
+    job.sources = {{"kernel.cu", *source}};
+    for (const SourceFile& header : cuda_headers()) job.headers.push_back({header.name, header.text});
+    job.flags = cuda_flags(tool, k.isa);
+    job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
+    jobs.push_back(std::move(job));
+  }
+  auto results = compile_all(tool, jobs, {.timeout_s = 300, .memory_mb = 0});
+  REQUIRE_MESSAGE(results.ok(), results.error().to_string());
+  std::vector<std::string> texts;
+  for (const CompileResult& r : *results) {
+    REQUIRE_MESSAGE(r.ok(), r.log);
+    texts.push_back(r.bytes);
+  }
+  return texts;
+}
+
+std::vector<uint8_t> as_bytes(const std::vector<std::byte>& bytes) {
+  const auto* first = reinterpret_cast<const uint8_t*>(bytes.data());
+  return {first, first + bytes.size()};
+}
+
+struct Call {
+  int64_t m, x_stride;
+  uint64_t shift = 0;  // bytes by which x misses its alignment
+  bool poisoned = false;
+  Values values = Values::real;
+};
+
+ptx::Counters run_call(const ptx::LoadedKernel& kernel, const Rendered& k, const Call& call) {
+  const Problem& p = k.problem;
+  GemmData data(p, call.m, call.x_stride, call.poisoned, call.values);
+  ptx::GlobalMemory memory = kernel.memory();
+  std::vector<qcg_arg> args;
+  auto add = [&](const std::string& name, const std::vector<std::byte>& bytes, int64_t stride, ptx::Access access,
+                 uint64_t shift) {
+    const uint64_t address = memory.add(name, as_bytes(bytes), access, shift).address;
+    args.push_back({reinterpret_cast<void*>(address), stride});
+  };
+  add("x", data.x.bytes, call.x_stride, ptx::Access::input, call.shift);
+  for (size_t i = 0; i < data.operands.size(); ++i)
+    add(fmt::format("operand {}", i), data.operands[i].bytes, data.operand_stride(i), ptx::Access::input, 0);
+  add("weights", data.packed, 0, ptx::Access::input, 0);
+  const size_t first_output = memory.buffers().size();
+  for (size_t o = 0; o < data.outputs.size(); ++o)
+    add(fmt::format("output {}", o), data.outputs[o].bytes, p.outputs[o].n, ptx::Access::output, 0);
+  std::vector<uint8_t> block(args.size() * sizeof(qcg_arg) + 8);
+  std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
+  std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &call.m, 8);
+  const CudaLaunch launch = cuda_launch(p, k.candidate);
+  const ptx::Outcome outcome = kernel.run({.grid = {static_cast<uint32_t>((call.m + launch.rows - 1) / launch.rows),
+                                                    static_cast<uint32_t>(launch.column_tiles), 1},
+                                           .block = {static_cast<uint32_t>(launch.threads), 1, 1},
+                                           .dynamic_shared = static_cast<uint32_t>(launch.shared_bytes)},
+                                          memory, {block});
+  REQUIRE_MESSAGE(outcome.ok(), outcome.text());
+  for (size_t o = 0; o < data.outputs.size(); ++o) {
+    const ptx::Buffer& y = memory.buffers()[first_output + o];
+    for (const uint8_t written : y.written) REQUIRE(written);
+    if (!y.bytes.empty()) std::memcpy(data.outputs[o].bytes.data(), y.bytes.data(), y.bytes.size());
+  }
+  data.check();
+  return outcome.counters;
+}
+
+}  // namespace
+
+TEST_CASE("ptx: rendered CUDA kernels compute the problem, executed from their PTX") {
+  auto tool = find_cuda();
+  if (!tool.ok()) {
+    MESSAGE("skipped: ", tool.error().message);
+    return;
+  }
+  const std::vector<Rendered> all = all_candidates(gemm_problems(), {Isa::sm_80, Isa::sm_90a});
+  REQUIRE(all.size() >= 14);
+  const std::vector<std::string> texts = ptx_of(*tool, all);
+  auto kernels = ptx::load_kernels(texts);
+  REQUIRE_MESSAGE(kernels.ok(), kernels.error().to_string());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Rendered& k = all[i];
+    const int64_t depth = k.problem.k, whole = (depth + 7) / 8 * 8;
+    INFO(isa_info(k.isa).name, " ", k.candidate.describe(), " ", k.problem.signature());
+    run_call((*kernels)[i], k, {1, whole});
+    run_call((*kernels)[i], k, {17, depth, 0, false, Values::integers});   // rows as dense as they come
+    run_call((*kernels)[i], k, {k.candidate.mr + 3, whole + 8, 0, true});  // NaN in every row but one, and between rows
+    run_call((*kernels)[i], k, {5, whole, 2, false, Values::integers});    // x at an odd address
+  }
+}
