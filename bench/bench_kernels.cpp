@@ -19,9 +19,15 @@
 #include "bench/team.h"
 #include "cache/toolchain/compile.h"
 #include "cache/toolchain/toolchain.h"
-#include "codegen/trial/ceilings.h"
-#include "codegen/gemm/shape.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/microkernels.h"
+#include "codegen/gemm/pack.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/gemm/render.h"
+#include "codegen/gemm/shape.h"
+#include "codegen/kernel/support_headers.h"
+#include "codegen/kernel/target.h"
+#include "codegen/trial/ceilings.h"
 #include "runtime/abi.h"
 
 using namespace qcg;

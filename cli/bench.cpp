@@ -8,6 +8,10 @@
 
 #include "cli/report.h"
 #include "codegen/compile.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/kernel/launch.h"
+#include "codegen/kernel/target.h"
 #include "codegen/program/origin.h"
 #include "codegen/program/program_io.h"
 #include "codegen/vendor/vendor_module.h"

@@ -10,8 +10,12 @@
 #include "cli/bench.h"
 #include "cli/report.h"
 #include "codegen/batch.h"
-#include "codegen/gemm/layout.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/microkernels.h"
+#include "codegen/gemm/pack.h"
+#include "codegen/gemm/problem.h"
 #include "codegen/gemm/sample_problem.h"
+#include "codegen/kernel/target.h"
 
 namespace qcg {
 

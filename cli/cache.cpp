@@ -5,8 +5,8 @@
 #include <ctime>
 #include <map>
 
-#include "cache/toolchain/compile.h"
 #include "cache/store/store.h"
+#include "cache/toolchain/compile.h"
 #include "cli/cli.h"
 #include "cli/report.h"
 

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 #include "codegen/program/origin.h"
 #include "codegen/program/program_io.h"
 #include "codegen/program/program_oracle.h"

@@ -1,4 +1,6 @@
 // qcodegen compile: a graph becomes a program directory.
+#include "codegen/compile.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
+#include "codegen/program/compile_options.h"
 #include "runtime/memory.h"
 #include "runtime/program.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/cli.h"
-#include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 
 namespace qcg {
 

@@ -6,7 +6,9 @@
 #include "cli/compile_flags.h"
 #include "cli/report.h"
 #include "cli/signature.h"
+#include "codegen/compile.h"
 #include "codegen/merge_choice.h"
+#include "codegen/program/compile_options.h"
 #include "codegen/program/origin.h"
 #include "codegen/program/staging.h"
 

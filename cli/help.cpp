@@ -4,8 +4,8 @@
 #include "cli/cli.h"
 #include "codegen/build/build.h"
 #include "codegen/tune/tune.h"
-#include "graph/passes/pass_list.h"
 #include "graph/ir/scheme.h"
+#include "graph/passes/pass_list.h"
 
 namespace qcg {
 

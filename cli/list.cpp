@@ -5,12 +5,13 @@
 
 #include "cli/cli.h"
 #include "cli/report.h"
-#include "codegen/cuda/cuda.h"
-#include "codegen/gemm/problem.h"
+#include "codegen/devices/gemm_device.h"
+#include "codegen/gemm/microkernels.h"
+#include "codegen/kernel/target.h"
+#include "graph/ir/scheme.h"
 #include "graph/ops/op_names.h"
 #include "graph/ops/op_table.h"
 #include "graph/passes/pass_list.h"
-#include "graph/ir/scheme.h"
 
 namespace qcg {
 
@@ -39,12 +40,11 @@ Rows list_schemes() {
 
 Rows list_microkernels() {
   Rows rows = {{"name", "isa", "scheme", "activation", "weight", "compute", "weights", "template"}};
-  std::vector<Microkernel> all(microkernel_table().begin(), microkernel_table().end());
-  all.insert(all.end(), cuda_microkernel_table().begin(), cuda_microkernel_table().end());
-  for (const Microkernel& k : all)
-    rows.push_back({std::string(k.name), std::string(isa_info(k.isa).name), std::string(scheme_name(k.scheme)),
-                    std::string(dtype_name(k.activation)), std::string(dtype_name(k.weight)), std::string(k.compute),
-                    k.rounds ? "rounded" : "exact", std::string(k.source)});
+  for (const GemmDevice& device : gemm_devices())
+    for (const Microkernel& k : device.microkernels())
+      rows.push_back({std::string(k.name), std::string(isa_info(k.isa).name), std::string(scheme_name(k.scheme)),
+                      std::string(dtype_name(k.activation)), std::string(dtype_name(k.weight)), std::string(k.compute),
+                      k.rounds ? "rounded" : "exact", std::string(k.source)});
   return rows;
 }
 

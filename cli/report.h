@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cli/cli.h"
-#include "codegen/compile.h"
+#include "codegen/program/compile_report.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg {

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "cache/store/sha256.h"
+#include "codegen/devices/gemm_device.h"
+#include "codegen/gemm/render.h"
 
 namespace qcg {
 
@@ -111,12 +113,13 @@ Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& ta
     return Error::unsupported(gemm.nodes.empty() ? "" : gemm.nodes[0],
                               fmt::format("no microkernel serves {} on {}", scheme_name(gemm.scheme), target.str()),
                               "`qcodegen list microkernels` shows what there is");
+  const GemmDevice& device = gemm_device(target.device);
   for (const Candidate& candidate : choice.candidates) {
     const std::string name = kernel_name(gemm, candidate);
     const std::string symbol = symbol_of(name, candidate.describe() + gemm.signature());
-    QCG_TRY(text, render_gemm(gemm, candidate, symbol));
-    const CudaLaunch launch = target.device == Device::cuda ? cuda_launch(gemm, candidate) : CudaLaunch{};
-    choice.builds.push_back(add_source(batch, {name, symbol, std::move(text), target.isa, launch}));
+    QCG_TRY(text, device.render(gemm, candidate, symbol));
+    choice.builds.push_back(
+        add_source(batch, {name, symbol, std::move(text), target.isa, device.launch(gemm, candidate)}));
   }
   batch.choices.push_back(std::move(choice));
   return {};
@@ -130,11 +133,11 @@ Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Targe
 Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const Pins& pins, const Ceilings& ceilings) {
   Batch batch;
   QCG_CHECK(check_rows(plan, options.m_list));
+  const GemmDevice& device = gemm_device(plan.target.device);
   for (size_t p = 0; p < plan.problems.size(); ++p) {
     const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
-    const bool on_device = plan.target.device == Device::cuda;
     if (!gemm) {
-      if (on_device) return no_device_kernel(plan, p);
+      if (plan.target.device != Device::cpu) return no_device_kernel(plan, p);
       QCG_TRY(source, add_other(batch, plan.problems[p], plan.target));
       Choice choice;
       choice.problem = static_cast<int>(p);
@@ -142,13 +145,12 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
       batch.choices.push_back(std::move(choice));
       continue;
     }
-    if (on_device)
-      if (Status status = check_cuda_support(*gemm); !status.ok()) {
-        if (!gemm->nodes.empty()) status.error().where = gemm->nodes[0];
-        return status.error();
-      }
+    if (Status status = device.check(*gemm); !status.ok()) {
+      if (!gemm->nodes.empty()) status.error().where = gemm->nodes[0];
+      return status.error();
+    }
     for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
-      std::vector<Candidate> all = candidates(*gemm, plan.target, bucket.m_min, bucket.m_max);
+      std::vector<Candidate> all = device.candidates(*gemm, plan.target, bucket.m_min, bucket.m_max);
       std::vector<Candidate> pinned = pinned_candidate(*gemm, bucket, options, pins, all);
       const bool is_pinned = !pinned.empty();
       if (!is_pinned) limit_candidates(*gemm, bucket.m_probe, all, options.tune, ceilings);

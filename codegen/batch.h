@@ -11,7 +11,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codegen/compile.h"
+#include "codegen/build/build.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/kernel/target.h"
+#include "codegen/plan/plan.h"
+#include "codegen/program/compile_options.h"
 #include "codegen/tune/pins.h"
 
 namespace qcg {

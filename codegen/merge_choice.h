@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/batch.h"
+#include "codegen/program/compile_report.h"
 #include "codegen/program/program_writer.h"
 
 namespace qcg {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 
 #include "base/output_file.h"
-#include "cache/toolchain/compile.h"
 #include "cache/store/store_state.h"
 
 namespace qcg {

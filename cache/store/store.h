@@ -31,6 +31,9 @@
 
 namespace qcg {
 
+// What the dump of a precompiled header's key begins with: export_to() leaves such entries out.
+inline constexpr std::string_view kPchTitle = "precompiled header";
+
 // A file to publish: its bytes, or a file to copy them from when they are too many to hold.
 struct EntryFile {
   std::string name;  // relative; [A-Za-z0-9._+@=,-] and '/', no empty, "." or ".." part

@@ -14,9 +14,9 @@
 
 #include "base/affinity.h"
 #include "base/cancel.h"
+#include "cache/store/scratch.h"
 #include "cache/toolchain/nvrtc.h"
 #include "cache/toolchain/process.h"
-#include "cache/store/scratch.h"
 
 namespace qcg {
 

@@ -104,7 +104,6 @@ std::vector<std::string> compile_arguments(const Toolchain& toolchain, const Com
 // A precompiled header for `header_text` under exactly these flags, from the store or made now (26 MB in the store).
 // `headers` are what it includes with quotes. Where the compiler cannot do it, the result has no flags and compiles
 // just take longer.
-inline constexpr std::string_view kPchTitle = "precompiled header";  // what its key's dump begins with
 Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text, std::span<const SourceText> headers,
                        const std::vector<std::string>& flags, Store& store, const CompileLimits& limits = {});
 

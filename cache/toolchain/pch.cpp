@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "cache/toolchain/compile.h"
 #include "cache/store/scratch.h"
+#include "cache/toolchain/compile.h"
 
 namespace qcg {
 

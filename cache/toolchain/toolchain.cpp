@@ -10,9 +10,9 @@
 #include <mutex>
 
 #include "cache/store/file_system.h"
+#include "cache/store/sha256.h"
 #include "cache/toolchain/nvrtc.h"
 #include "cache/toolchain/process.h"
-#include "cache/store/sha256.h"
 
 namespace qcg {
 

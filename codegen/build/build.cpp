@@ -4,6 +4,7 @@
 
 #include "base/cancel.h"
 #include "cache/store/key.h"
+#include "codegen/kernel/support_headers.h"
 
 namespace qcg {
 
@@ -15,14 +16,6 @@ constexpr size_t kKernelsPerPch = 4;
 
 std::string module_name(const KernelSource& kernel) { return "kernel" + std::string(kernel.module_suffix()); }
 std::string source_name(const KernelSource& kernel) { return "kernel" + std::string(kernel.source_suffix()); }
-
-std::vector<std::string> all_flags(const Toolchain& cxx, Isa isa) {
-  if (isa_info(isa).device == Device::cuda) return cuda_flags(cxx, isa);
-  std::vector<std::string> flags = kernel_flags(cxx);
-  const std::vector<std::string> isa_flags = kernel_flags(isa);
-  flags.insert(flags.end(), isa_flags.begin(), isa_flags.end());
-  return flags;
-}
 
 // The source without the comment at its head, where names from the graph stand: other names make no other kernel.
 std::string_view code_of(std::string_view source) {
@@ -36,7 +29,7 @@ KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
   key.add("generator", kGeneratorVersion);
   key.add("isa", isa_info(kernel.isa).name);
   key.add("toolchain", cxx.fingerprint);
-  key.add_list("flags", all_flags(cxx, kernel.isa));
+  key.add_list("flags", compiler_flags(cxx, kernel.isa));
   for (const SourceFile& header : support_headers(kernel.isa)) key.add("header " + header.name, header.text);
   key.add("source", code_of(kernel.source));
   return key;
@@ -47,7 +40,7 @@ CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
   if (kernel.on_device()) job.language = Language::cuda, job.output = OutputKind::cubin;
   job.sources = {{source_name(kernel), kernel.source}};
   for (const SourceFile& header : support_headers(kernel.isa)) job.headers.push_back({header.name, header.text});
-  job.flags = all_flags(cxx, kernel.isa);
+  job.flags = compiler_flags(cxx, kernel.isa);
   return job;
 }
 
@@ -88,6 +81,18 @@ std::string first_error(const CompileResult& result, const Toolchain& cxx, const
 
 Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options) {
   return target.device == Device::cuda ? find_cuda(options) : find_cxx(options);
+}
+
+std::vector<std::string> compiler_flags(const Toolchain& cxx, Isa isa) {
+  if (isa_info(isa).device == Device::cuda) {
+    const std::string name(isa_info(isa).name);
+    if (cxx.kind == ToolKind::nvrtc) return {"--gpu-architecture=" + name, "--std=c++17", "--fmad=false"};
+    return {"-arch=" + name, "-std=c++17", "-fmad=false"};
+  }
+  std::vector<std::string> flags = kernel_flags(cxx);
+  const std::vector<std::string> isa_flags = kernel_flags(isa);
+  flags.insert(flags.end(), isa_flags.begin(), isa_flags.end());
+  return flags;
 }
 
 Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> sources) {

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "cache/toolchain/compile.h"
 #include "cache/store/store.h"
+#include "cache/toolchain/compile.h"
 #include "cache/toolchain/toolchain.h"
-#include "codegen/cuda/cuda.h"
-#include "codegen/gemm/problem.h"
+#include "codegen/kernel/launch.h"
+#include "codegen/kernel/target.h"
 
 namespace qcg {
 
@@ -60,6 +60,8 @@ struct BuildCounters {
 
 // The compiler of a target's kernels: NVRTC or nvcc for cuda, else g++ or clang.
 Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options);
+// What kernels for an ISA are compiled with: language standard, optimization, no contraction that the source does not write.
+std::vector<std::string> compiler_flags(const Toolchain& toolchain, Isa isa);
 
 class KernelBuilder {
  public:

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codegen/kernel/embedded.h"
+#include "codegen/gemm/render.h"
+#include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/render_template.h"
-#include "codegen/loops/loops.h"
 
 namespace qcg {
 namespace {
@@ -15,6 +15,7 @@ namespace {
 using V = TemplateValue;
 using enum DType;
 
+constexpr std::string_view kRows = "rows8";  // PackedLayout::kind
 constexpr std::string_view kDense = "cuda/gemm_dense.cu.j2";
 constexpr Microkernel kTable[] = {
     // name         isa          source  scheme         act   weight compute
@@ -141,19 +142,22 @@ V output_context(const Problem& p, const Output& o, const std::vector<Place>& pl
 
 std::span<const Microkernel> cuda_microkernel_table() { return kTable; }
 
-std::vector<Candidate> cuda_candidates(const Problem& problem, Isa isa, int64_t m_max) {
+PackedLayout layout_for_cuda(const Problem&, const Target&) { return {64, 8, std::string(kRows)}; }
+
+std::vector<Candidate> cuda_candidates(const Problem& problem, const Target& target, int64_t, int64_t m_max) {
   std::vector<Candidate> out;
   if (!check_cuda_support(problem).ok()) return out;
   for (const Microkernel& row : kTable) {
-    if (row.isa != isa || row.weight != problem.weight) continue;
+    if (row.isa != target.isa || row.weight != problem.weight) continue;
     for (const Tile& tile : kTiles) {
       const int segments = most_segments(problem);
       if (segments > tile.most_segments) continue;
       // Hopper has more shared memory and a longer way to it.
-      const int stages = std::min(tile.stages + (isa == Isa::sm_90a), kMostSharedBytes / stage_bytes(tile, segments));
+      const int stages = std::min(tile.stages + (target.isa == Isa::sm_90a), kMostSharedBytes / stage_bytes(tile, segments));
       Candidate c;
       c.microkernel = &row;
-      c.layout = {tile.bn, 8, std::string(kCudaRows)};
+      c.layout = layout_for_cuda(problem, target);
+      c.layout.nr = tile.bn;
       c.mr = tile.bm;
       c.kc = kDepth;
       c.prefetch_bytes = (stages - 1) * tile.bn * kDepth * 2;
@@ -168,13 +172,14 @@ std::vector<Candidate> cuda_candidates(const Problem& problem, Isa isa, int64_t 
   return out;
 }
 
-int64_t packed_bytes_cuda(const Problem& problem) {
+int64_t packed_bytes_cuda(const Problem& problem, const PackedLayout&) {
   int64_t total = 0;
   places_of(problem, total);
   return total;
 }
 
-Status pack_weights_cuda(const Problem& problem, const std::vector<SegmentTensors>& tensors, std::span<std::byte> out) {
+Status pack_weights_cuda(const Problem& problem, const PackedLayout&, const std::vector<SegmentTensors>& tensors,
+                         std::span<std::byte> out) {
   int64_t total = 0;
   const std::vector<Place> places = places_of(problem, total);
   if (static_cast<int64_t>(out.size()) != total || tensors.size() != problem.segments.size())
@@ -234,19 +239,6 @@ Result<std::string> render_gemm_cuda(const Problem& p, const Candidate& c, std::
   }
   v["outputs"] = V::from_items(std::move(outputs));
   return render_template(c.microkernel->source, v);
-}
-
-std::vector<SourceFile> cuda_headers() {
-  std::vector<SourceFile> headers;
-  for (const std::string_view name : {"device.cuh", "scalar_math.cuh"})
-    headers.push_back({std::string(name), std::string(embedded_file("cuda/" + std::string(name)).value_or(""))});
-  return headers;
-}
-
-std::vector<std::string> cuda_flags(const Toolchain& toolchain, Isa isa) {
-  const std::string name(isa_info(isa).name);
-  if (toolchain.kind == ToolKind::nvrtc) return {"--gpu-architecture=" + name, "--std=c++17", "--fmad=false"};
-  return {"-arch=" + name, "-std=c++17", "-fmad=false"};
 }
 
 CudaLaunch cuda_launch(const Problem& p, const Candidate& c) {

@@ -4,16 +4,16 @@
 // and the stream is prefetched a fixed distance ahead. For many rows the multiply rate decides, so tiles are as tall as
 // registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next block.
 // In between, blocks of weights are passed over in the order in which they lie.
+#include "codegen/gemm/candidates.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
-#include "codegen/cuda/cuda.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/shape.h"
-#include "codegen/gemm/problem.h"
 
 namespace qcg {
 namespace {
@@ -186,23 +186,6 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, 
 
 }  // namespace
 
-bool runs_on(Isa isa, Isa target) {
-  if (isa == target) return true;
-  if (target == Isa::avx2vnni) return isa == Isa::avx2;
-  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
-  return target == Isa::avx512bf16 && isa == Isa::avx512;
-}
-
-bool serves(const Microkernel& row, const Problem& problem) {
-  const DType x = problem.activation;
-  if (row.scheme != problem.scheme || row.weight != problem.weight || (row.rounds && !problem.may_round)) return false;
-  if (slices_of(row) > 1) return can_slice(problem) && is_half(x);
-  const bool any_float = row.activation == DType::f32 && is_floating(x);
-  const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
-  const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
-  return any_float || any_fp8 || any_int8 || row.activation == x;
-}
-
 std::string Candidate::describe() const {
   if (!microkernel) return std::string(kExternCandidate);
   std::string s = fmt::format("{} {}x{}", microkernel->name, mr, layout.nr);
@@ -219,7 +202,6 @@ std::string Candidate::describe() const {
 }
 
 std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
-  if (isa_info(target.isa).device == Device::cuda) return cuda_candidates(problem, target.isa, m_max);
   const int64_t m = std::clamp<int64_t>(m_max, std::max<int64_t>(m_min, 1), std::max<int64_t>(m_min, 1024));
   struct Ranked {
     double cost;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/launch.h"
 #include "graph/oracle/reference.h"
 #include "runtime/kernel_runner.h"
 

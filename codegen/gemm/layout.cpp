@@ -32,16 +32,6 @@ void add_group_header(const Problem& problem, PanelLayout& p) {
 
 }  // namespace
 
-bool is_integer(const Problem& problem) { return !is_floating(problem.activation); }
-
-bool can_round(const Problem& problem) {
-  return !is_integer(problem) && scheme_info(problem.scheme).has_scales;
-}
-
-bool has_zeros(const Problem& problem) {
-  return std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
-}
-
 PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
   PanelLayout p;
   p.kind = &layout_kind(layout.kind);
@@ -81,19 +71,6 @@ bool same_segments(const PanelLayout& a, const PanelLayout& b) {
                       p.offsets_in_header, p.segment_bytes);
   };
   return fields(a) == fields(b);
-}
-
-Status check_integer_range(const Problem& problem) {
-  if (!is_integer(problem)) return {};
-  const WeightInfo& weight = scheme_info(problem.scheme).weight;
-  const int64_t x = problem.x_has_zero || problem.activation == DType::u8 ? 255 : 128;
-  const int64_t zero_low = has_zeros(problem) ? -128 : 0, zero_high = has_zeros(problem) ? 127 : 0;
-  const int64_t w = std::max(weight.high - zero_low, zero_high - weight.low);
-  const int64_t longest = INT32_MAX / (x * w);
-  if ((problem.group > 0 ? std::min(problem.group, problem.k) : problem.k) <= longest) return {};
-  return Error::unsupported(std::string(scheme_name(problem.scheme)),
-                            "K = " + std::to_string(problem.k) + " could overflow the exact int32 sum",
-                            "split the layer along K into parts of at most " + std::to_string(longest));
 }
 
 }  // namespace qcg

@@ -16,11 +16,9 @@
 //          +-------+-------+
 //     mr   | acc   | acc   |   += weight unit (one vector each, unpacked in registers) x broadcast activation unit
 //          +-------+-------+
-#include <algorithm>
+#include "codegen/gemm/microkernels.h"
 
-#include "codegen/cuda/cuda.h"
-#include "codegen/gemm/layout.h"
-#include "codegen/gemm/problem.h"
+#include <algorithm>
 
 namespace qcg {
 namespace {
@@ -154,8 +152,37 @@ std::span<const Microkernel> microkernel_table() {
   return table;
 }
 
+bool runs_on(Isa isa, Isa target) {
+  if (isa == target) return true;
+  if (target == Isa::avx2vnni) return isa == Isa::avx2;
+  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
+  return target == Isa::avx512bf16 && isa == Isa::avx512;
+}
+
+int slices_of(const Microkernel& row) {
+  return compute_info(row.compute).integer && is_floating(row.activation) ? 3 : 1;
+}
+
+namespace {
+
+// Whether groups are short enough for the sums of slices.
+bool can_slice(const Problem& problem) {
+  return problem.group > 0 ? problem.group <= kLongestSliced : scheme_info(problem.scheme).weight.bits == 8;
+}
+
+}  // namespace
+
+bool serves(const Microkernel& row, const Problem& problem) {
+  const DType x = problem.activation;
+  if (row.scheme != problem.scheme || row.weight != problem.weight || (row.rounds && !problem.may_round)) return false;
+  if (slices_of(row) > 1) return can_slice(problem) && is_half(x);
+  const bool any_float = row.activation == DType::f32 && is_floating(x);
+  const bool any_fp8 = row.activation == DType::bf16 && (x == DType::f8e4m3 || x == DType::f8e5m2);
+  const bool any_int8 = row.activation == DType::i8 && (x == DType::i8 || x == DType::u8);
+  return any_float || any_fp8 || any_int8 || row.activation == x;
+}
+
 PackedLayout layout_for(const Problem& problem, const Target& target) {
-  if (isa_info(target.isa).device == Device::cuda) return {64, 8, std::string(kCudaRows)};
   const auto* weight = std::find_if(std::begin(kWeights), std::end(kWeights), [&](const Weight& row) { return row.scheme == problem.scheme && row.dtype == problem.weight; });
   if (weight == std::end(kWeights)) weight = kWeights;  // no candidate either
   // Slices of bytes are what int8 weights are unsigned for; f32 activations are multiplied as they are.

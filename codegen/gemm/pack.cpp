@@ -1,4 +1,6 @@
-// Packs weights into the layout of gemm_layout.h.
+// Packs weights into the layout of layout.h.
+#include "codegen/gemm/pack.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/cuda/cuda.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/problem.h"
 
@@ -254,19 +255,18 @@ class Packer {
 }  // namespace
 
 int64_t packed_bytes(const Problem& problem, const PackedLayout& layout) {
-  return layout.kind == kCudaRows ? packed_bytes_cuda(problem) : panel_layout(problem, layout).bytes;
+  return panel_layout(problem, layout).bytes;
 }
 
 Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
                     std::span<std::byte> out) {
-  if (layout.kind == kCudaRows) return pack_weights_cuda(problem, tensors, out);
   return Packer(problem, layout).run(tensors, out);
 }
 
 Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors,
                     const Problem& whole, const PackedLayout& whole_layout, std::span<const std::byte> packed,
                     int segment, std::span<std::byte> out) {
-  if (layout.kind == kCudaRows || layout != whole_layout) return pack_weights(problem, layout, {tensors}, out);
+  if (layout != whole_layout) return pack_weights(problem, layout, {tensors}, out);
   const PanelLayout to = panel_layout(problem, layout), from = panel_layout(whole, whole_layout);
   if (!same_segments(to, from)) return pack_weights(problem, layout, {tensors}, out);
   for (size_t o = 0; o < whole.outputs.size(); ++o) {

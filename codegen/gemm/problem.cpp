@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/kernel/source_graph.h"
 
 namespace qcg {
@@ -41,6 +43,29 @@ std::string Problem::signature() const {
     s += fmt::format(" output({} {} = {})", dtype_name(output.dtype), output.n, output.expr.str());
   s += m_max == INT64_MAX ? fmt::format(" m={}..", m_min) : fmt::format(" m={}..{}", m_min, m_max);
   return s;
+}
+
+bool is_integer(const Problem& problem) { return !is_floating(problem.activation); }
+
+bool can_round(const Problem& problem) {
+  return !is_integer(problem) && scheme_info(problem.scheme).has_scales;
+}
+
+bool has_zeros(const Problem& problem) {
+  return std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
+}
+
+Status check_integer_range(const Problem& problem) {
+  if (!is_integer(problem)) return {};
+  const WeightInfo& weight = scheme_info(problem.scheme).weight;
+  const int64_t x = problem.x_has_zero || problem.activation == DType::u8 ? 255 : 128;
+  const int64_t zero_low = has_zeros(problem) ? -128 : 0, zero_high = has_zeros(problem) ? 127 : 0;
+  const int64_t w = std::max(weight.high - zero_low, zero_high - weight.low);
+  const int64_t longest = INT32_MAX / (x * w);
+  if ((problem.group > 0 ? std::min(problem.group, problem.k) : problem.k) <= longest) return {};
+  return Error::unsupported(std::string(scheme_name(problem.scheme)),
+                            "K = " + std::to_string(problem.k) + " could overflow the exact int32 sum",
+                            "split the layer along K into parts of at most " + std::to_string(longest));
 }
 
 }  // namespace qcg

@@ -1,4 +1,4 @@
-// Problem: one GEMM to build, with everything a template needs and nothing a graph owns. Candidate: one way to build it.
+// Problem: one GEMM to build, with everything a template needs and nothing a graph owns.
 //
 // Why here: plan.cpp makes Problems from qcg.linear nodes; candidates, packing, rendering, the tuner and the log read them.
 //
@@ -12,12 +12,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
-#include "codegen/kernel/target.h"
+#include "base/result.h"
 #include "graph/ir/expr.h"
 #include "graph/ir/scheme.h"
 #include "graph/ir/tensor.h"
@@ -78,15 +77,15 @@ struct Problem {
   // Identity of the mathematics (everything but provenance), as canonical text: part of the cache key.
   std::string signature() const;
 };
+
+bool is_integer(const Problem& problem);  // integer activations: int8 and da8*
+bool has_zeros(const Problem& problem);   // any segment
+bool can_round(const Problem& problem);   // weights with scales under float activations: --dequant=rounded
+// Refuses K so long that an exact int32 result could overflow (2^31 / (largest |x - zx| * largest |w - zw|)).
+Status check_integer_range(const Problem& problem);
+
 // Arguments of a GEMM kernel, in this order (abi.h): x_0 … x_{S-1}; x_scale, x_zero (quantized activations; x_zero only if x_has_zero);
 // operands; the packed weights (data only); outputs. params[0] = m.
-
-// What a vendor's kernel gets beside the arguments every kernel of the problem gets: weights of its own after the outputs,
-// and after m what it is to multiply.
-struct VendorCall {
-  std::vector<int64_t> params;
-  std::span<const std::byte> weights;
-};
 
 // The constant tensors of one segment, as the graph holds them (any strides).
 struct SegmentTensors {
@@ -96,83 +95,5 @@ struct SegmentTensors {
   Tensor bias;    // [n]; only if has_bias
   Tensor offsets; // [n, G]; only if has_offset
 };
-
-// The one packed layout of a problem's weights on a target: every M bucket's kernel reads these bytes.
-//
-//   for each output, for each panel of nr columns, for each segment of that output:  [K / kr][nr][kr] + parameters
-struct PackedLayout {
-  int nr = 32;             // columns per panel
-  int kr = 1;              // consecutive k of one column stored together
-  std::string kind;        // names the byte order within a panel; part of kernel names and keys
-  friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
-};
-PackedLayout layout_for(const Problem& problem, const Target& target);
-int64_t packed_bytes(const Problem& problem, const PackedLayout& layout);
-// Writes exactly packed_bytes() bytes. Errors: a value outside the scheme's range names segment, row and column.
-Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
-                    std::span<std::byte> out);
-// The same for a problem that has one segment of `whole`, whose packed weights are there already: copied out of them where
-// the layouts agree, packed from `tensors` otherwise. Precondition: one output of `whole` reads the segment.
-Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors,
-                    const Problem& whole, const PackedLayout& whole_layout, std::span<const std::byte> packed,
-                    int segment, std::span<std::byte> out);
-
-// A row of the microkernel table: which template serves which scheme, dtypes and ISA, and which tiles it may have.
-struct Microkernel {
-  std::string_view name;        // "avx512_fma", "avx512_vnni", …: in kernel names and logs
-  Isa isa;
-  std::string_view source;      // "cpu/gemm.cpp.j2", in templates/
-  Scheme scheme;
-  DType activation;
-  DType weight;                 // dense only; i8 otherwise
-  std::string_view compute;     // the instruction it lives on: "fma", "vnni", "bf16dot", "amx_int8"
-  bool rounds = false;          // multiplies weights only after rounding them to bf16
-};
-std::span<const Microkernel> microkernel_table();
-// Whether code for `isa` may run where `target` runs and shares its vector width.
-bool runs_on(Isa isa, Isa target);
-// Whether a row multiplies what the problem has, whatever the target.
-bool serves(const Microkernel& row, const Problem& problem);
-
-// What describe() says of a candidate without a microkernel.
-inline constexpr std::string_view kExternCandidate = "extern oneDNN";
-
-struct Candidate {
-  const Microkernel* microkernel =
-      nullptr;  // null: a vendor's kernel (extern_kernel.h); what follows means nothing then
-  PackedLayout layout;
-  int mr = 1;                  // rows per register tile
-  std::vector<int> tails;      // rows of the kernels for a last row tile that is not full, ascending
-  int64_t kc = 0;              // K block; 0 = all of K
-  int panels_per_item = 1;     // panels one work item covers
-  int rows_per_item = 0;       // most rows of one work item, more are shared out evenly; 0 = all
-  int prefetch_bytes = 0;      // distance ahead in the weight stream
-  int ahead_bytes = 0;  // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
-                        // 0: panels of a block follow each other
-  bool fetches_rows = false;   // each row tile fetches the activations of the next one, where L2 does not hold an item's
-  bool unpacks_block = false;  // weights of a K block are unpacked once for all row tiles, not in registers for each
-  bool rounded = false;        // unpacked weights are scaled and rounded to bf16, so sums need no scale per group
-  bool scaled = false;         // weights are scaled as they are unpacked, where that is exact: likewise
-  std::string describe() const;  // "avx512_fma 8x32 kc=512 panels=8 prefetch=4096", or kExternCandidate
-};
-
-// Best guess first; candidates(...)[0] is what --tune=off builds. All share layout_for(problem, target).
-std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max);
-
-// qgemm_<act>_<wgt>[_g<group>]_<out>_n<N>_k<K>_<mr>x<nr>x<kr>_<isa>[_<epilogue>]
-std::string kernel_name(const Problem& problem, const Candidate& candidate);
-
-// Pure function of its arguments: a whole translation unit that defines `extern "C" const qcg_kernel <symbol>`.
-// Includes only headers returned by support_headers().
-Result<std::string> render_gemm(const Problem& problem, const Candidate& candidate, std::string_view symbol);
-
-struct SourceFile {
-  std::string name;
-  std::string text;
-};
-// The ISA headers and the ABI header a kernel for `isa` includes; their bytes are part of the cache key.
-std::vector<SourceFile> support_headers(Isa isa);
-// Compiler flags for kernels of this ISA: language standard, optimization, ISA flags.
-std::vector<std::string> kernel_flags(Isa isa);
 
 }  // namespace qcg

@@ -1,14 +1,15 @@
 // Problem + Candidate -> C++ source. Every number is computed here and in render_*.cpp; templates/cpu/gemm*.j2 print them.
+#include "codegen/gemm/render.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "codegen/cuda/cuda.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/render_parts.h"
 #include "codegen/gemm/shape.h"
-#include "codegen/gemm/problem.h"
-#include "codegen/gemm/render_gemm.h"
 #include "codegen/kernel/render_template.h"
-#include "codegen/loops/loops.h"
+#include "codegen/kernel/target.h"
 
 namespace qcg {
 namespace {
@@ -155,7 +156,6 @@ std::string kernel_name(const Problem& problem, const Candidate& candidate) {
 }
 
 Result<std::string> render_gemm(const Problem& problem, const Candidate& candidate, std::string_view symbol) {
-  if (isa_info(candidate.microkernel->isa).device == Device::cuda) return render_gemm_cuda(problem, candidate, symbol);
   QCG_CHECK(check_renderable(problem));
   const GemmShape shape(problem, candidate);
   return render_template(candidate.microkernel->source, build_context(shape, symbol));

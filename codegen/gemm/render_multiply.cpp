@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "codegen/gemm/render_gemm.h"
+#include "codegen/gemm/render_parts.h"
 
 namespace qcg {
 namespace {

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 
-#include "codegen/gemm/render_gemm.h"
-#include "codegen/loops/loops.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/gemm/render_parts.h"
+#include "codegen/kernel/print_expr.h"
+#include "codegen/kernel/render_template.h"
 
 namespace qcg {
 namespace {

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "codegen/gemm/render_gemm.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/render_parts.h"
 
 namespace qcg {
 namespace {

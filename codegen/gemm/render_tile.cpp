@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/gemm/render_gemm.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/layout.h"
+#include "codegen/gemm/render_parts.h"
 
 namespace qcg {
 namespace {

@@ -7,9 +7,6 @@
 namespace qcg {
 namespace {
 
-// The longest group that slices serve: its sums of a middle slice, 256 times themselves, are within int32.
-constexpr int64_t kLongestSliced = 256;
-
 // Slices have an exponent for each group; where weights have no groups, sums are finished every so many k: half as many
 // where zero points of a channel, which reach 255, make sums larger.
 void cut_groups(PanelLayout& panel) {
@@ -18,14 +15,6 @@ void cut_groups(PanelLayout& panel) {
 }
 
 }  // namespace
-
-int slices_of(const Microkernel& row) {
-  return compute_info(row.compute).integer && is_floating(row.activation) ? 3 : 1;
-}
-
-bool can_slice(const Problem& problem) {
-  return problem.group > 0 ? problem.group <= kLongestSliced : scheme_info(problem.scheme).weight.bits == 8;
-}
 
 ArgumentOrder::ArgumentOrder(const Problem& p) {
   int next = int(p.k_segments.size());

@@ -11,15 +11,12 @@
 #include <cstdint>
 #include <string>
 
+#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/layout.h"
+#include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
 
 namespace qcg {
-
-// Integers that stand for one activation: 3 where an instruction of integers multiplies floats (quant/slices.h), else 1.
-int slices_of(const Microkernel& row);
-// Whether groups are short enough for the sums of slices.
-bool can_slice(const Problem& problem);
 
 // Where each kind of argument begins (problem.h states the order).
 struct ArgumentOrder {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "codegen/kernel/embedded.h"
-#include "codegen/loops/loops.h"
 #include "codegen/template_engine/template_engine.h"
 
 namespace qcg {
@@ -17,6 +16,14 @@ Result<std::string> render_template(std::string_view name, const TemplateValue& 
     return Error::internal(std::string(file), "no such template");
   });
   return engine.render(name, context);
+}
+
+std::string sanitize_comment(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c < ' ' || c > '~' || (c == '/' && out.ends_with('*')) ? '?' : c;
+  // A backslash before the newline would pull the next line of code into the comment.
+  while (!out.empty() && (out.back() == '\\' || out.back() == ' ')) out.pop_back();
+  return out;
 }
 
 TemplateValue comment_lines(std::string_view text) {

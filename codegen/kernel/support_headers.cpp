@@ -1,9 +1,8 @@
-// What a compiler needs beside a kernel's source: the headers it includes and the flags it is compiled with.
+#include "codegen/kernel/support_headers.h"
+
 #include <algorithm>
 
-#include "codegen/cuda/cuda.h"
 #include "codegen/kernel/embedded.h"
-#include "codegen/gemm/problem.h"
 
 namespace qcg {
 namespace {
@@ -26,7 +25,11 @@ void add_header(const std::string& name, std::vector<SourceFile>& out) {
 
 std::vector<SourceFile> support_headers(Isa isa) {
   std::vector<SourceFile> out;
-  if (isa_info(isa).device == Device::cuda) return cuda_headers();
+  if (isa_info(isa).device == Device::cuda) {
+    for (const char* name : {"device.cuh", "scalar_math.cuh"})
+      out.push_back({name, std::string(embedded_file(std::string("cuda/") + name).value_or(""))});
+    return out;
+  }
   add_header("abi.h", out);
   add_header(std::string(isa_info(isa).header), out);
   add_header("gemm_" + std::string(isa_info(isa).name) + ".h", out);

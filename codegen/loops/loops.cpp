@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/render_template.h"
 
 namespace qcg {

@@ -74,15 +74,4 @@ struct MatmulProblem {
 };
 Result<std::string> render_matmul(const MatmulProblem& problem, Isa isa, std::string_view symbol);
 
-// The C++ expression that computes `expr` with the ISA headers' vector primitives (v_add, v_silu, …).
-// acc_names and in_names are the C++ names of the leaves; every value is one f32 vector.
-std::string print_expr(const Expr& expr, const std::vector<std::string>& acc_names,
-                       const std::vector<std::string>& in_names);
-
-// The same on int64_t, with the functions of templates/cpu/vector_math.h (i_add, …).
-std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names);
-
-// Makes file-supplied text safe inside a comment: printable ASCII on one line, no "*/", no backslash at the end.
-std::string sanitize_comment(std::string_view text);
-
 }  // namespace qcg

@@ -1,10 +1,10 @@
-#include "codegen/plan/planner.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
+#include "codegen/devices/gemm_device.h"
+#include "codegen/plan/planner.h"
 #include "graph/ops/op_table.h"
 
 namespace qcg {
@@ -107,7 +107,7 @@ int Planner::intern(const KernelProblem& problem) {
   if (inserted) {
     plan_.problems.push_back(problem);
     const Problem* gemm = std::get_if<Problem>(&problem);
-    plan_.layouts.push_back(gemm ? layout_for(*gemm, plan_.target) : PackedLayout{});
+    plan_.layouts.push_back(gemm ? gemm_device(plan_.target.device).layout(*gemm, plan_.target) : PackedLayout{});
   }
   return it->second;
 }
@@ -124,10 +124,11 @@ void Planner::set_lifetimes() {
       if (buffer.first < 0) buffer.first = static_cast<int>(s);
       buffer.last = static_cast<int>(s);
     }
+  const GemmDevice& device = gemm_device(plan_.target.device);
   for (PlanConstant& constant : plan_.constants) {
     if (constant.problem >= 0)
-      constant.bytes =
-          packed_bytes(std::get<Problem>(plan_.problems[constant.problem]), plan_.layouts[constant.problem]);
+      constant.bytes = device.packed_bytes(std::get<Problem>(plan_.problems[constant.problem]),
+                                           plan_.layouts[constant.problem]);
     plan_.buffers[constant.buffer].bytes = Dim(constant.bytes);
   }
 }

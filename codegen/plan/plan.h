@@ -17,9 +17,11 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
-#include "codegen/loops/loops.h"
 #include "codegen/kernel/source_graph.h"
+#include "codegen/kernel/target.h"
+#include "codegen/loops/loops.h"
 #include "graph/ir/graph.h"
 
 namespace qcg {

@@ -1,10 +1,9 @@
-#include "codegen/plan/planner.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/plan/planner.h"
 #include "graph/ops/infer.h"
 
 namespace qcg {

@@ -1,5 +1,6 @@
-#include "codegen/plan/planner.h"
+#include <fmt/format.h>
 
+#include "codegen/plan/planner.h"
 #include "graph/ops/op_table.h"
 
 namespace qcg {

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/program/verify_program.h"
 #include "codegen/trial/ceilings.h"
 #include "codegen/tune/merge_trial.h"
 #include "codegen/tune/tune.h"
-#include "codegen/program/verify_program.h"
 #include "graph/passes/pass_list.h"
 
 namespace qcg {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 
 namespace qcg {
 

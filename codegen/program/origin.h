@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 
 namespace qcg {
 

@@ -10,8 +10,8 @@
 
 #include "cache/store/key.h"
 #include "cache/store/sha256.h"
-#include "codegen/program/program_writer.h"
 #include "codegen/program/origin.h"
+#include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
 #include "codegen/vendor/vendor_module.h"
 #include "runtime/memory.h"

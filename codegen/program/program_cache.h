@@ -13,7 +13,8 @@
 #include <string>
 
 #include "cache/toolchain/compile_cache.h"
-#include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
+#include "codegen/program/compile_report.h"
 #include "codegen/program/input_files.h"
 
 namespace qcg {

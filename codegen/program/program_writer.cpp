@@ -17,8 +17,12 @@
 #include <thread>
 
 #include "cache/store/sha256.h"
-#include "codegen/program/origin.h"
+#include "codegen/devices/gemm_device.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/kernel/launch.h"
+#include "codegen/kernel/target.h"
 #include "codegen/plan/reach.h"
+#include "codegen/program/origin.h"
 #include "codegen/program/staging.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
@@ -173,6 +177,7 @@ Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan&
 }
 
 Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
+  const GemmDevice& device = gemm_device(plan.target.device);
   std::atomic<size_t> next{0};
   std::vector<Status> results(plan.constants.size());
   auto work = [&] {
@@ -180,8 +185,8 @@ Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
       const PlanConstant& constant = plan.constants[i];
       const std::span<std::byte> out{state_->weights + state_->offsets[i], static_cast<size_t>(constant.bytes)};
       if (constant.problem >= 0) {
-        results[i] = pack_weights(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
-                                  constant.segments, out);
+        results[i] = device.pack(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
+                                 constant.segments, out);
       } else if (!constant.plain.bound()) {
         results[i] = Error::bad_input("weights", "a constant of the graph has no data",
                                       "pass --weights FILE or --weights random:1");

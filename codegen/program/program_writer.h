@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "codegen/build/build.h"
-#include "codegen/vendor/extern_kernel.h"
 #include "codegen/plan/plan.h"
+#include "codegen/vendor/extern_kernel.h"
 
 namespace qcg {
 

@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/template_engine/template_engine.h"
 #include "codegen/template_engine/ast.h"
+#include "codegen/template_engine/template_engine.h"
 
 namespace qcg::tpl {
 

@@ -10,7 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "codegen/gemm/layout.h"
+#include "codegen/gemm/microkernels.h"
+#include "codegen/gemm/pack.h"
 #include "codegen/gemm/shape.h"
 #include "runtime/memory.h"
 

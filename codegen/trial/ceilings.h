@@ -14,7 +14,9 @@
 #include <span>
 #include <string_view>
 
+#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/target.h"
 #include "codegen/trial/timing.h"
 #include "runtime/threads.h"
 

@@ -8,8 +8,9 @@
 
 #include "codegen/gemm/kernel_oracle.h"
 #include "codegen/gemm/rounded_weights.h"
-#include "codegen/vendor/vendor_timings.h"
+#include "codegen/kernel/launch.h"
 #include "codegen/trial/trial.h"
+#include "codegen/vendor/vendor_timings.h"
 #include "runtime/module.h"
 
 namespace qcg {

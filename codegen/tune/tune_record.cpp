@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "codegen/gemm/candidates.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg {

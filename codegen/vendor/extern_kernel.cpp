@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cache/store/sha256.h"
+#include "codegen/kernel/launch.h"
 #include "codegen/trial/trial.h"
 #include "codegen/vendor/vendor_module.h"
 #include "runtime/memory.h"

@@ -16,7 +16,6 @@
 
 #include "codegen/build/build.h"
 #include "codegen/vendor/onednn_task.h"
-#include "codegen/tune/tune.h"
 #include "codegen/vendor/vendor_matmul.h"
 #include "runtime/memory.h"
 

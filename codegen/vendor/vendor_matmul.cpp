@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codegen/gemm/layout.h"
 #include "graph/oracle/reference.h"
 
 namespace qcg {

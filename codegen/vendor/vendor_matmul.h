@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "codegen/vendor/onednn_adapter.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/vendor/onednn_adapter.h"
 #include "runtime/threads.h"
 
 namespace qcg {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <doctest/doctest.h>
-
 #include <unistd.h>
 
 #include <cstdlib>

@@ -10,8 +10,8 @@
 #include <chrono>
 #include <random>
 
-#include "cache/toolchain/compile.h"
 #include "cache/store/scratch.h"
+#include "cache/toolchain/compile.h"
 #include "cache_test_util.h"
 
 using namespace qcg;

@@ -1,7 +1,13 @@
 // CUDA kernels through the toolchain: they compile for sm_80 and sm_90a, spill nothing, and fit a block's shared memory.
 #include "cache/toolchain/compile.h"
+#include "codegen/build/build.h"
+
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/gemm/render.h"
+#include "codegen/kernel/print_expr.h"
+#include "codegen/kernel/support_headers.h"
 #include "gemm_case.h"
-#include "codegen/loops/loops.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -18,15 +24,15 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
   std::vector<int> dynamic;
   for (const Problem& p : problems)
     for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
-      for (const Candidate& c : cuda_candidates(p, isa)) {
+      for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) {
         auto source = render_gemm_cuda(p, c, "qcg_kernel");
         REQUIRE_MESSAGE(source.ok(), source.error().to_string());
         CompileJob job;
         job.language = Language::cuda;
         job.output = OutputKind::cubin;
         job.sources = {{"kernel.cu", *source}};
-        for (const SourceFile& header : cuda_headers()) job.headers.push_back({header.name, header.text});
-        job.flags = cuda_flags(*tool, isa);
+        for (const SourceFile& header : support_headers(isa)) job.headers.push_back({header.name, header.text});
+        job.flags = compiler_flags(*tool, isa);
         jobs.push_back(std::move(job));
         names.push_back(kernel_name(p, c));
         dynamic.push_back(cuda_launch(p, c).shared_bytes);
@@ -50,7 +56,7 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
 TEST_CASE("rendering is pure, and what the template lacks is named") {
   const std::vector<Problem> problems = gemm_problems();
   Problem p = problems[1];
-  const std::vector<Candidate> all = cuda_candidates(p, Isa::sm_80, 4);
+  const std::vector<Candidate> all = cuda_candidates(p, {Device::cuda, Isa::sm_80}, 1, 4);
   REQUIRE(!all.empty());
   CHECK(all[0].mr == 16);
   auto first = render_gemm_cuda(p, all[0], "k");
@@ -67,7 +73,7 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   Problem unsupported = p;
   unsupported.scheme = Scheme::w8;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().code == ErrorCode::Unsupported);
-  CHECK(cuda_candidates(unsupported, Isa::sm_80).empty());
+  CHECK(cuda_candidates(unsupported, {Device::cuda, Isa::sm_80}, 1, INT64_MAX).empty());
   unsupported = p;
   unsupported.activation = unsupported.weight = DType::f32;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("f32") != std::string::npos);
@@ -88,7 +94,7 @@ TEST_CASE("packing pads K to whole chunks and refuses tensors of another shape")
   }
   auto tensors = data.tensors;
   tensors[0].weight = tensors[0].weight.transpose(0, 1);
-  CHECK(pack_weights_cuda(p, tensors, data.packed).error().code == ErrorCode::BadInput);
+  CHECK(pack_weights_cuda(p, {}, tensors, data.packed).error().code == ErrorCode::BadInput);
 }
 
 TEST_CASE("expressions print with the CUDA names") {

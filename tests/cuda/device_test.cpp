@@ -2,6 +2,9 @@
 #include <cstring>
 
 #include "cache/toolchain/compile.h"
+#include "codegen/build/build.h"
+#include "codegen/kernel/launch.h"
+#include "codegen/kernel/support_headers.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
 #include "runtime/cuda.h"
@@ -66,16 +69,16 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
   }
   const Isa isa = (*driver)->compute_capability() == 90 ? Isa::sm_90a : Isa::sm_80;
   for (const Problem& p : gemm_problems())
-    for (const Candidate& c : cuda_candidates(p, isa)) {
+    for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) {
       INFO((*driver)->device_name(), " ", c.describe(), " ", p.signature());
       auto source = render_gemm_cuda(p, c, "qcg_kernel");
       REQUIRE(source.ok());
       CompileJob job{.language = Language::cuda,
                      .sources = {{"kernel.cu", *source}},
                      .headers = {},
-                     .flags = cuda_flags(*tool, isa),
+                     .flags = compiler_flags(*tool, isa),
                      .output = OutputKind::cubin};
-      for (const SourceFile& header : cuda_headers()) job.headers.push_back({header.name, header.text});
+      for (const SourceFile& header : support_headers(isa)) job.headers.push_back({header.name, header.text});
       auto built = compile_all(*tool, {&job, 1}, {.timeout_s = 300, .memory_mb = 0});
       REQUIRE(built.ok());
       REQUIRE_MESSAGE((*built)[0].ok(), (*built)[0].log);

@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "cache/toolchain/compile.h"
+#include "codegen/kernel/launch.h"
+#include "codegen/kernel/support_headers.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
 #include "tests/paths.h"
@@ -39,7 +41,7 @@ void* build_module(const std::vector<Emulated>& kernels) {
   CompileJob job;
   job.flags = kernel_flags(*cxx);
   job.headers = {{"device.cuh", read_file("host_device.cuh")}};
-  for (const SourceFile& header : cuda_headers())
+  for (const SourceFile& header : support_headers(Isa::sm_80))
     if (header.name != "device.cuh") job.headers.push_back({header.name, header.text});
   job.sources = {{"emulator.cpp", read_file("emulator.inc")}};
   for (size_t i = 0; i < kernels.size(); ++i) {
@@ -109,7 +111,7 @@ TEST_CASE("rendered CUDA kernels compute the problem, emulated on the host") {
   std::vector<Emulated> kernels;
   for (const Problem& p : problems)
     for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
-      for (const Candidate& c : cuda_candidates(p, isa)) kernels.push_back({&p, c, isa});
+      for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) kernels.push_back({&p, c, isa});
   REQUIRE(kernels.size() >= 14);
   void* module = build_module(kernels);
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/gemm/problem.h"
 
 namespace qcg::test {
 
@@ -73,8 +74,8 @@ class GemmData {
       if (s.has_bias) t.bias = Tensor::from_bytes(DType::f32, {s.n}, std::move(b));
       tensors.push_back(std::move(t));
     }
-    packed.resize(static_cast<size_t>(packed_bytes_cuda(p)));
-    const Status status = pack_weights_cuda(p, tensors, packed);
+    packed.resize(static_cast<size_t>(packed_bytes_cuda(p, {})));
+    const Status status = pack_weights_cuda(p, {}, tensors, packed);
     REQUIRE_MESSAGE(status.ok(), status.error().to_string());
     for (const Operand& o : p.operands) {
       const int64_t n = p.outputs[0].n;

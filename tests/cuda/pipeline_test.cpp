@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 #include "runtime/cuda.h"
 #include "runtime/program.h"
 

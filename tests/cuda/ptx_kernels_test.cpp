@@ -2,6 +2,8 @@
 #include <cstring>
 
 #include "cache/toolchain/compile.h"
+#include "codegen/build/build.h"
+#include "codegen/kernel/support_headers.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
 #include "tests/cuda/ptx/executor.h"
@@ -21,7 +23,7 @@ std::vector<Rendered> all_candidates(const std::vector<Problem>& problems, std::
   std::vector<Rendered> all;
   for (const Problem& p : problems)
     for (const Isa isa : isas)
-      for (const Candidate& c : cuda_candidates(p, isa)) all.push_back({p, c, isa});
+      for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) all.push_back({p, c, isa});
   return all;
 }
 
@@ -34,8 +36,8 @@ std::vector<std::string> ptx_of(const Toolchain& tool, const std::vector<Rendere
     job.language = Language::cuda;
     job.output = OutputKind::assembly;
     job.sources = {{"kernel.cu", *source}};
-    for (const SourceFile& header : cuda_headers()) job.headers.push_back({header.name, header.text});
-    job.flags = cuda_flags(tool, k.isa);
+    for (const SourceFile& header : support_headers(k.isa)) job.headers.push_back({header.name, header.text});
+    job.flags = compiler_flags(tool, k.isa);
     job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
     jobs.push_back(std::move(job));
   }

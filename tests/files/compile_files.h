@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 #include "graph/read/safetensors.h"
 #include "runtime/program.h"
 #include "tests/temp_dir.h"

@@ -1,4 +1,6 @@
 // Epilogues and operands, limits of the integer schemes, and what packing refuses.
+#include "codegen/gemm/pack.h"
+#include "codegen/gemm/render.h"
 #include "gemm_harness.h"
 
 using namespace qcg;

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +19,8 @@
 #include <string>
 #include <vector>
 
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
+#include "codegen/gemm/pack.h"
+#include "codegen/gemm/render.h"
 #include "graph/oracle/reference.h"
 #include "isa_job.h"
 #include "runtime/abi.h"

@@ -1,6 +1,7 @@
 // Every scheme on every ISA over odd shapes: what numerics.md asks of a GEMM kernel.
 #include <set>
 
+#include "codegen/gemm/render.h"
 #include "codegen/gemm/shape.h"
 #include "gemm_harness.h"
 

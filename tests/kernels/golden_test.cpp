@@ -9,8 +9,10 @@
 #include <set>
 #include <sstream>
 
-#include "codegen/gemm/layout.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/gemm/render.h"
 #include "tests/paths.h"
 
 using namespace qcg;

@@ -6,17 +6,18 @@
 //   job.sources[0].text += kernel;               // after the #include lines
 #pragma once
 
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 #include <vector>
 
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
-#include "cache/toolchain/compile.h"
 #include "cache/store/store.h"
+#include "cache/toolchain/compile.h"
 #include "cache/toolchain/toolchain.h"
-#include "codegen/gemm/problem.h"
+#include "codegen/kernel/support_headers.h"
+#include "codegen/kernel/target.h"
 
 namespace qcg::test {
 

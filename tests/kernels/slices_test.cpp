@@ -2,6 +2,7 @@
 // multiplied as it is. Weights are zero where activations are large, so that all of a result is what did not fit.
 #include <set>
 
+#include "codegen/gemm/pack.h"
 #include "codegen/gemm/shape.h"
 #include "gemm_harness.h"
 

@@ -11,9 +11,12 @@
 #include <sstream>
 #include <tuple>
 
-#include "codegen/gemm/layout.h"
-#include "codegen/gemm/shape.h"
+#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/microkernels.h"
+#include "codegen/gemm/problem.h"
+#include "codegen/gemm/render.h"
 #include "codegen/gemm/sample_problem.h"
+#include "codegen/gemm/shape.h"
 #include "isa_job.h"
 
 using namespace qcg;

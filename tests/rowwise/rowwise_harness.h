@@ -26,7 +26,8 @@
 
 #include "cache/toolchain/compile.h"
 #include "cache/toolchain/toolchain.h"
-#include "codegen/gemm/problem.h"
+#include "codegen/kernel/support_headers.h"
+#include "codegen/kernel/target.h"
 #include "codegen/loops/loops.h"
 #include "runtime/abi.h"
 

@@ -1,10 +1,10 @@
 // Reach: what lies within a buffer, and what does not by one element.
+#include "runtime/reach.h"
+
 #include <doctest/doctest.h>
 
 #include <utility>
 #include <vector>
-
-#include "runtime/reach.h"
 
 using namespace qcg;
 

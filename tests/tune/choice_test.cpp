@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "codegen/batch.h"
+#include "codegen/gemm/render.h"
 #include "codegen/trial/trial.h"
 #include "tune_harness.h"
 

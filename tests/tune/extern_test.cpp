@@ -1,9 +1,9 @@
 // --extern=auto: which problems a vendor may serve, that its kernel is right, and when it is chosen.
 #include <fstream>
 
-#include "codegen/vendor/extern_kernel.h"
 #include "codegen/gemm/kernel_oracle.h"
 #include "codegen/trial/trial.h"
+#include "codegen/vendor/extern_kernel.h"
 #include "codegen/vendor/vendor_module.h"
 #include "tune_harness.h"
 

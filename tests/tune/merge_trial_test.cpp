@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codegen/batch.h"
+#include "codegen/gemm/pack.h"
 #include "tune_harness.h"
 
 using namespace qcg;

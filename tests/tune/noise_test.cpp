@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/tune/merge_trial.h"
 #include "codegen/trial/timing.h"
+#include "codegen/tune/merge_trial.h"
 #include "tune_harness.h"
 
 using namespace qcg;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 
 using namespace qcg;
 namespace fs = std::filesystem;

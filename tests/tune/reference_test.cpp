@@ -1,7 +1,8 @@
 // True kernels are found right, vendor references run where there are any, ceilings are what a machine can have.
-#include "codegen/vendor/vendor_timings.h"
+#include "codegen/gemm/render.h"
 #include "codegen/trial/trial.h"
 #include "codegen/vendor/vendor_module.h"
+#include "codegen/vendor/vendor_timings.h"
 #include "tune_harness.h"
 
 using namespace qcg;

@@ -16,6 +16,7 @@
 
 #include "cache/store/store.h"
 #include "cache/toolchain/toolchain.h"
+#include "codegen/gemm/pack.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg::test {

@@ -14,6 +14,7 @@
 #include "cache/toolchain/toolchain.h"
 #include "codegen/build/build.h"
 #include "codegen/compile.h"
+#include "codegen/program/compile_options.h"
 #include "codegen/program/program_oracle.h"
 #include "codegen/program/program_writer.h"
 #include "graph/oracle/reference.h"

@@ -1,11 +1,10 @@
-// Expr -> source: C++ on vectors (templates/cpu/<isa>.h) or CUDA on one f32 (templates/cuda/scalar_math.cuh).
+#include "codegen/kernel/print_expr.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "codegen/cuda/cuda.h"
 #include "codegen/kernel/render_template.h"
-#include "codegen/loops/loops.h"
 
 namespace qcg {
 namespace {
@@ -75,14 +74,6 @@ std::string print_expr_cuda(const Expr& expr, const std::vector<std::string>& ac
 
 std::string print_expr_integers(const Expr& expr, const std::vector<std::string>& in_names) {
   return print(expr, kIntegers, {}, in_names);
-}
-
-std::string sanitize_comment(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c < ' ' || c > '~' || (c == '/' && out.ends_with('*')) ? '?' : c;
-  // A backslash before the newline would pull the next line of code into the comment.
-  while (!out.empty() && (out.back() == '\\' || out.back() == ' ')) out.pop_back();
-  return out;
 }
 
 }  // namespace qcg

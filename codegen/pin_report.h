@@ -6,7 +6,13 @@
 //   report.pins = report_pins(batch, pins, report.warnings);
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "base/result.h"
 #include "codegen/batch.h"
+#include "codegen/program/compile_report.h"
+#include "codegen/tune/pins.h"
 
 namespace qcg {
 

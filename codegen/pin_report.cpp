@@ -1,4 +1,4 @@
-#include "codegen/tune/pin_report.h"
+#include "codegen/pin_report.h"
 
 #include <fmt/format.h>
 
