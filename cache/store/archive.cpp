@@ -19,7 +19,7 @@ namespace qcg {
 
 namespace {
 
-constexpr std::string_view kFirstLine = "qcg-cache 1\n";
+constexpr std::string_view kArchiveLine = "qcg-cache 1\n";
 
 class ArchiveWriter {
  public:
@@ -129,7 +129,7 @@ Status Store::export_to(const std::string& file) {
   ArchiveWriter writer(fs, out.get());
   auto write_all = [&]() -> Status {
     uint64_t written = 0;
-    int error = writer.put(kFirstLine);
+    int error = writer.put(kArchiveLine);
     for (const auto& info : entries) {
       if (info.title.starts_with(kPchTitle)) continue;
       Loaded loaded = state_->load(info.key, state_->entry_dir(info.key));
@@ -164,7 +164,7 @@ Result<uint64_t> Store::import_from(const std::string& file) {
   if (!fd) return io_error(file, "cannot be opened", errno);
   ArchiveReader in(fs, fd.get());
   auto line = in.line(64);
-  if (!line || *line != kFirstLine) return damaged(file, "its first line is not 'qcg-cache 1'");
+  if (!line || *line != kArchiveLine) return damaged(file, "its first line is not 'qcg-cache 1'");
   in.count(*line);
   for (uint64_t added = 0;; ++added) {
     line = in.line(128);

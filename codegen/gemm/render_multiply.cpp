@@ -10,7 +10,7 @@ namespace {
 
 using V = TemplateValue;
 
-constexpr std::string_view kWeights = "weights + p * PANEL + j * SEGMENT";
+constexpr std::string_view kSegmentWeights = "weights + p * PANEL + j * SEGMENT";
 constexpr std::string_view kTile = "panel_c + (j * tiles + t) * TILE * 4";
 
 // One parameter, or two that go together, and what is passed for it.
@@ -29,7 +29,7 @@ std::string block_range(const GemmShape& shape) {
   return fmt::format("b * {0}, b * {0} + count", groups);
 }
 
-std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", kWeights, shape.panel.zero_at); }
+std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", kSegmentWeights, shape.panel.zero_at); }
 
 // `unpacks`: of the first tile, where it leaves a block for the others. `layer`: of slices, where those of what the first ones left
 // over begin.
@@ -72,7 +72,7 @@ std::vector<Parameter> unpack_parameters(const GemmShape& shape) {
 // Of add_rests: what the slices of a row tile left over.
 std::vector<Parameter> rests_parameters(const GemmShape& shape) {
   std::vector<Parameter> out = {{"const qcg_call* call, int64_t tile", "call, t0 + t"},
-                                {"const uint8_t* w", std::string(kWeights)},
+                                {"const uint8_t* w", std::string(kSegmentWeights)},
                                 {"uint8_t* c", std::string(kTile)}};
   if (shape.has_panel_zeros()) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   return out;

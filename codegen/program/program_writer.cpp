@@ -34,12 +34,6 @@ namespace qcg {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-namespace {
-
-constexpr int64_t kSectionAlign = 4096;
-
-int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
-
 struct LinkedKernel {
   int64_t m_max;
   std::string module;  // path in the program
@@ -53,6 +47,12 @@ struct LinkedVendor {
   int64_t offset = 0, bytes = 0;
   std::vector<int64_t> params;
 };
+
+namespace {
+
+constexpr int64_t kSectionAlign = 4096;
+
+int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
 
 // A size as the manifest writes it: an integer, or terms [coefficient, symbol…].
 json size_json(const Dim& dim, const std::vector<Symbol>& symbols) {

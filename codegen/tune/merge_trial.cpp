@@ -14,7 +14,7 @@ namespace qcg {
 
 namespace {
 
-constexpr uint64_t kSeed = 0x2545f4914f6cdd1d;
+constexpr uint64_t kMergeSeed = 0x2545f4914f6cdd1d;
 constexpr int kMinRounds = 5, kMaxRounds = 60;
 constexpr double kMinSample_s = 500e-6;
 constexpr double kTimeout_s = 60;
@@ -75,7 +75,7 @@ class Sequence {
     QCG_TRY(module, Module::load_bytes(launch.kernel->bytes, launch.kernel->source.name));
     modules_.push_back(std::move(module));
     QCG_TRY(kernel, modules_.back().find_kernel(launch.kernel->source.symbol));
-    inputs_.push_back(std::make_unique<KernelInputs>(*launch.problem, m, kSeed));
+    inputs_.push_back(std::make_unique<KernelInputs>(*launch.problem, m, kMergeSeed));
     outputs_.push_back(std::make_unique<GuardedOutputs>(*launch.problem, m));
     Step step{kernel, {shared.begin(), shared.end()}, {m}, 0, launch.weights_at};
     const std::vector<qcg_arg> own = inputs_.back()->args();
@@ -218,7 +218,7 @@ Candidate member_candidate(const Problem& member, const Target& target, const Bu
 Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies,
                                int64_t m, const TuneOptions& options) {
   const auto work = [&](ChildReport& report) {
-    const KernelInputs inputs(*merged.problem, m, kSeed), inputs_apart(*apart.members[0].problem, m, kSeed);
+    const KernelInputs inputs(*merged.problem, m, kMergeSeed), inputs_apart(*apart.members[0].problem, m, kMergeSeed);
     const std::vector<qcg_arg> fused = shared_args(*merged.problem, inputs),
                                separate = shared_args(*apart.members[0].problem, inputs_apart);
     Sequence one(copies), many(copies);

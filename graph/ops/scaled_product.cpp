@@ -14,9 +14,9 @@ constexpr int64_t kMxBlock = 32;     // OCP microscaling formats
 
 bool is_fp8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 
-class Reader {
+class ProductReader {
  public:
-  Reader(const Graph& graph, const Node& node) : a_{graph, node} {}
+  ProductReader(const Graph& graph, const Node& node) : a_{graph, node} {}
 
   Result<ScaledProduct> scaled_mm() {
     QCG_CHECK(take_fp8("self", "mat2"));
@@ -209,18 +209,18 @@ class Reader {
   ScaledProduct p_;
 };
 
-using Read = Result<ScaledProduct> (*)(Reader&);
+using Read = Result<ScaledProduct> (*)(ProductReader&);
 struct Row {
   Op op;
   Read read;
 };
 constexpr Row kRows[] = {
-    {"aten._scaled_mm.default", [](Reader& r) { return r.scaled_mm(); }},
-    {"aten._scaled_mm_v2.default", [](Reader& r) { return r.scaled_mm_v2(); }},
-    {"tensor_cast.static_quant_linear.default", [](Reader& r) { return r.static_quant_linear(false); }},
-    {"tensor_cast.static_quant_linear_int4.default", [](Reader& r) { return r.static_quant_linear(true); }},
-    {"tensor_cast.fp8_linear.default", [](Reader& r) { return r.fp8_linear(); }},
-    {"tensor_cast.mxfp4_linear.default", [](Reader& r) { return r.mxfp4_linear(); }},
+    {"aten._scaled_mm.default", [](ProductReader& r) { return r.scaled_mm(); }},
+    {"aten._scaled_mm_v2.default", [](ProductReader& r) { return r.scaled_mm_v2(); }},
+    {"tensor_cast.static_quant_linear.default", [](ProductReader& r) { return r.static_quant_linear(false); }},
+    {"tensor_cast.static_quant_linear_int4.default", [](ProductReader& r) { return r.static_quant_linear(true); }},
+    {"tensor_cast.fp8_linear.default", [](ProductReader& r) { return r.fp8_linear(); }},
+    {"tensor_cast.mxfp4_linear.default", [](ProductReader& r) { return r.mxfp4_linear(); }},
 };
 
 }  // namespace
@@ -230,7 +230,7 @@ bool is_scaled_product(Op op) {
 }
 
 Result<ScaledProduct> read_scaled_product(const Graph& graph, const Node& node) {
-  Reader reader(graph, node);
+  ProductReader reader(graph, node);
   for (const Row& row : kRows)
     if (row.op == node.op) return row.read(reader);
   return Error::internal(node.where, node.op->name + " is no scaled product");

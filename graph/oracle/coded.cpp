@@ -88,7 +88,7 @@ Result<Tensors> run_dequantize_4bit(const RefContext& c) {
   return Tensors{make_doubles({w.n, w.k}, std::move(out))};
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kCodedRules[] = {
     {"aten._scaled_mm.default", run_scaled_product},
     {"aten._scaled_mm_v2.default", run_scaled_product},
     {"tensor_cast.static_quant_linear.default", run_scaled_product},
@@ -100,6 +100,6 @@ constexpr RefRow kRules[] = {
 
 }  // namespace
 
-std::span<const RefRow> reference_coded() { return kRules; }
+std::span<const RefRow> reference_coded() { return kCodedRules; }
 
 }  // namespace qcg

@@ -169,7 +169,7 @@ Result<Tensors> run_baddbmm(const RefContext& c) {
   return Tensors{make_doubles(shape, std::move(y))};
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kComposedRules[] = {
     {"aten.softmax.int", run_softmax},           {"aten.log_softmax.int", run_softmax},
     {"aten._softmax.default", run_softmax},      {"aten._log_softmax.default", run_softmax},
     {"aten.layer_norm.default", run_layer_norm}, {"aten.native_layer_norm.default", run_layer_norm},
@@ -181,6 +181,6 @@ constexpr RefRow kRules[] = {
 
 }  // namespace
 
-std::span<const RefRow> reference_composed() { return kRules; }
+std::span<const RefRow> reference_composed() { return kComposedRules; }
 
 }  // namespace qcg

@@ -390,7 +390,7 @@ Result<Tensors> run_slice_scatter(const RefContext& c) {
   return Tensors{Tensor::from_bytes(self.dtype, self.shape, std::move(bytes))};
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kConstantRules[] = {
     {"aten.bitwise_and.Tensor", run_bits<And>},
     {"aten.bitwise_or.Tensor", run_bits<Or>},
     {"aten.bitwise_xor.Tensor", run_bits<Xor>},
@@ -437,6 +437,6 @@ constexpr RefRow kRules[] = {
 
 }  // namespace
 
-std::span<const RefRow> reference_constant() { return kRules; }
+std::span<const RefRow> reference_constant() { return kConstantRules; }
 
 }  // namespace qcg

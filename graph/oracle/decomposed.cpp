@@ -9,31 +9,11 @@
 namespace qcg {
 namespace {
 
-DType promote(DType a, DType b) {
-  Promotion p;
-  Value v;
-  v.shape = {Dim(1)};
-  for (DType d : {a, b}) {
-    v.dtype = d;
-    p.add(v);
-  }
-  return p.result();
-}
-
-double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
-
 std::vector<double> read_rounded(const RefValue& v, DType dtype) {
   std::vector<double> values = read_doubles(v.data);
   if (is_floating(dtype))
     for (double& x : values) x = round_as_eager(dtype, x);
   return values;
-}
-
-int64_t to_integer(DType dtype, double v) {
-  std::byte element[8];
-  double_to_element(dtype, v, element);
-  return element_to_int(dtype, element);
 }
 
 // The parameters of a node, whichever spelling it has, and which of them element i uses.
@@ -202,7 +182,7 @@ Result<Tensors> run_choose_rows(const RefContext& c) {
   return Tensors{make_doubles(rows, std::move(scales)), make_ints(rows, std::move(zeros))};
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kDecomposedRules[] = {
     {"quantized_decomposed.quantize_per_tensor.default", run_quantize},
     {"quantized_decomposed.quantize_per_tensor.tensor", run_quantize},
     {"quantized_decomposed.quantize_per_tensor.tensor2", run_quantize},
@@ -237,6 +217,6 @@ int64_t quantize_per_token(DType dtype, DType scale_dtype, double x, RowParamete
   return to_integer(DType::i8, min_nan(max_nan(q, low), high));
 }
 
-std::span<const RefRow> reference_decomposed() { return kRules; }
+std::span<const RefRow> reference_decomposed() { return kDecomposedRules; }
 
 }  // namespace qcg

@@ -317,7 +317,7 @@ Result<Tensors> run_qcg_linear(const RefContext& c) {
   return results;
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kLinearRules[] = {
     {"aten.linear.default", run_linear}, {"aten.mm.default", run_mm}, {"aten._int_mm.default", run_mm},
     {"aten.addmm.default", run_addmm}, {"aten.bmm.default", run_bmm}, {"aten.matmul.default", run_matmul},
     {"aten._weight_int8pack_mm.default", run_weight_int8pack_mm}, {"qcg.linear", run_qcg_linear},
@@ -369,6 +369,6 @@ std::vector<double> multiply_rows(const std::vector<double>& x, int64_t m, const
   return multiply(x, m, w);
 }
 
-std::span<const RefRow> reference_linears() { return kRules; }
+std::span<const RefRow> reference_linears() { return kLinearRules; }
 
 }  // namespace qcg

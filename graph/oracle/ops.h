@@ -7,6 +7,7 @@
 // A value is held as f64 or i64 whatever its dtype, or in its own dtype as parameters and inputs are: reads convert.
 #pragma once
 
+#include <cmath>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,13 @@ Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape);
 // As eager torch does it on a CPU: half types compute in f32 and round once more.
 double round_as_eager(DType dtype, double v);
 int64_t wrap_to_dtype(DType dtype, int64_t v);
+
+// What the rules of quantization share. The dtype of an operation on two tensors with axes, the larger and the smaller of
+// two numbers as torch takes them (NaN if the first is), and a whole number, or NaN, as an integer of the dtype.
+DType promote(DType a, DType b);
+inline double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+inline double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+int64_t to_integer(DType dtype, double v);
 
 // Two's complement arithmetic modulo 2^64; the caller wraps to the dtype.
 inline int64_t add_wrap(int64_t a, int64_t b) {

@@ -40,7 +40,7 @@ Result<Tensors> run_da8w4(const RefContext& c) {
   return multiply(c, std::move(p), std::move(*weight));
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kPackedRules[] = {
     {"aten._weight_int4pack_mm.default", run_int4pack},
     {"aten._weight_int4pack_mm_for_cpu.default", run_int4pack},
     {"torchao.da8w4_linear_cpu.default", run_da8w4},
@@ -48,6 +48,6 @@ constexpr RefRow kRules[] = {
 
 }  // namespace
 
-std::span<const RefRow> reference_packed() { return kRules; }
+std::span<const RefRow> reference_packed() { return kPackedRules; }
 
 }  // namespace qcg

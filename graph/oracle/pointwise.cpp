@@ -18,7 +18,7 @@ std::string_view base_name(const RefContext& c) {
   return name.substr(5, name.rfind('.') - 5);
 }
 
-size_t count_of(const std::vector<int64_t>& shape) {
+size_t count_elements(const std::vector<int64_t>& shape) {
   return static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
 }
 
@@ -39,7 +39,7 @@ Tensor evaluate_doubles(const RefContext& c, const Expr& expr, const std::vector
     if (round_operands)
       for (double& x : ins.back()) x = round_as_eager(v->dtype, x);
   }
-  return store_results(c.dtype(output), shape, expr.evaluate_all(ins, count_of(shape)));
+  return store_results(c.dtype(output), shape, expr.evaluate_all(ins, count_elements(shape)));
 }
 
 Tensor evaluate_integers(const RefContext& c, const Expr& expr, const std::vector<const RefValue*>& operands,
@@ -47,7 +47,7 @@ Tensor evaluate_integers(const RefContext& c, const Expr& expr, const std::vecto
   const std::vector<int64_t> shape = c.sizes(output);
   std::vector<std::vector<int64_t>> ins;
   for (const RefValue* v : operands) ins.push_back(read_ints(broadcast_to(v->data, shape)));
-  std::vector<int64_t> out = expr.evaluate_all_integers(ins, count_of(shape));
+  std::vector<int64_t> out = expr.evaluate_all_integers(ins, count_elements(shape));
   for (int64_t& v : out) v = wrap_to_dtype(c.dtype(output), v);
   return make_ints(shape, std::move(out));
 }
@@ -90,7 +90,7 @@ Result<Tensors> run_like(const RefContext& c) {
                        : name.starts_with("ones") ? 1
                                                   : 0;
   const std::vector<int64_t> shape = c.sizes(0);
-  return Tensors{store_results(c.dtype(0), shape, std::vector<double>(count_of(shape), value))};
+  return Tensors{store_results(c.dtype(0), shape, std::vector<double>(count_elements(shape), value))};
 }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------

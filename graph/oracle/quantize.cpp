@@ -10,17 +10,6 @@
 namespace qcg {
 namespace {
 
-DType promote(DType a, DType b) {
-  Promotion p;
-  Value v;
-  v.shape = {Dim(1)};  // an axis: torchao views scales as wide as the input
-  for (DType d : {a, b}) {
-    v.dtype = d;
-    p.add(v);
-  }
-  return p.result();
-}
-
 struct QuantRange {
   double lo, hi;
 };
@@ -67,9 +56,6 @@ std::vector<double> read_rounded(const RefValue& v) {
 
 double smallest_normal(DType d) { return std::ldexp(1.0, d == DType::f16 ? -14 : d == DType::f64 ? -1022 : -126); }
 
-double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
-
 struct QParams {
   double scale, zero;
 };
@@ -94,12 +80,12 @@ QParams choose_qparams(DType dtype, const std::string& mapping, QuantRange q, do
   return {max_nan(scale, round(eps)), round(std::trunc((q.hi + q.lo + 1) / 2))};
 }
 
-struct Extremes {
+struct BlockExtremes {
   std::vector<double> low, high;
 };
-Extremes find_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape,
+BlockExtremes find_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape,
                        const std::vector<int64_t>& block, int64_t blocks) {
-  Extremes e{std::vector<double>(blocks, INFINITY), std::vector<double>(blocks, -INFINITY)};
+  BlockExtremes e{std::vector<double>(blocks, INFINITY), std::vector<double>(blocks, -INFINITY)};
   for_each_run(shape, block, [&](int64_t first, int64_t count, int64_t b) {
     for (int64_t i = first; i < first + count; ++i) {
       e.low[b] = std::isnan(x[i]) ? x[i] : min_nan(e.low[b], x[i]);
@@ -109,20 +95,13 @@ Extremes find_extremes(const std::vector<double>& x, const std::vector<int64_t>&
   return e;
 }
 
-// A float that holds a whole number, or NaN, as an integer of the dtype.
-int64_t to_integer(DType dtype, double v) {
-  std::byte element[8];
-  double_to_element(dtype, v, element);
-  return element_to_int(dtype, element);
-}
-
 // The largest of a block over the largest fp8 number, rounded to the input's dtype before it is a f32.
 Result<Tensors> run_choose_scale_float8(const RefContext& c) {
   const RefValue& x = c.tensor("tensor");
   const std::vector<int64_t> out_shape = c.sizes(0);
   int64_t blocks = 1;
   for (int64_t size : out_shape) blocks *= size;
-  const Extremes e = find_extremes(read_rounded(x), x.data.shape, block_sizes(c), blocks);
+  const BlockExtremes e = find_extremes(read_rounded(x), x.data.shape, block_sizes(c), blocks);
   const double largest = float_format(*c.node.arg("float8_dtype").get<DType>())->max_finite();
   std::vector<double> scales(blocks);
   for (int64_t b = 0; b < blocks; ++b) {
@@ -140,7 +119,7 @@ Result<Tensors> run_choose_qparams(const RefContext& c) {
   std::vector<int64_t> out_shape = c.sizes(0);
   int64_t blocks = 1;
   for (int64_t size : out_shape) blocks *= size;
-  Extremes e = find_extremes(read_rounded(x), shape, block_sizes(c), blocks);
+  BlockExtremes e = find_extremes(read_rounded(x), shape, block_sizes(c), blocks);
   QuantRange q = quant_range(c, *c.node.arg("target_dtype").get<DType>());
   double eps = c.has("eps") ? c.number("eps") : smallest_normal(x.dtype);
   std::vector<double> scales(blocks), zeros(blocks);
@@ -177,7 +156,7 @@ struct Quantizer {
   }
 };
 
-Result<Tensors> run_quantize(const RefContext& c) {
+Result<Tensors> run_quantize_affine(const RefContext& c) {
   const RefValue& x = c.tensor("input");
   const RefValue& scale = c.tensor("scale");
   const RefValue* zero = c.optional_tensor("zero_point");
@@ -192,7 +171,7 @@ Result<Tensors> run_quantize(const RefContext& c) {
   return Tensors{make_ints(x.data.shape, std::move(out))};
 }
 
-Result<Tensors> run_dequantize(const RefContext& c) {
+Result<Tensors> run_dequantize_affine(const RefContext& c) {
   const RefValue& x = c.tensor("input");
   const RefValue& scale = c.tensor("scale");
   const RefValue* zero = c.optional_tensor("zero_point");
@@ -271,17 +250,17 @@ Result<Tensors> run_quantize_by(const RefContext& c) {
   return Tensors{make_ints(shape, std::move(q))};
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kQuantizeRules[] = {
     {"torchao.choose_qparams_affine.default", run_choose_qparams},
     {"torchao.choose_scale_float8.default", run_choose_scale_float8},
-    {"torchao.quantize_affine.default", run_quantize},
-    {"torchao.dequantize_affine.default", run_dequantize},
+    {"torchao.quantize_affine.default", run_quantize_affine},
+    {"torchao.dequantize_affine.default", run_dequantize_affine},
     {"tensor_cast.quantize.default", run_quantize_by},
     {"qcg.quantize_rows", run_quantize_rows},
 };
 
 }  // namespace
 
-std::span<const RefRow> reference_quantize() { return kRules; }
+std::span<const RefRow> reference_quantize() { return kQuantizeRules; }
 
 }  // namespace qcg

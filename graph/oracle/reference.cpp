@@ -11,6 +11,7 @@
 #include "graph/oracle/disturb.h"
 #include "graph/oracle/ops.h"
 #include "graph/oracle/order.h"
+#include "graph/ops/infer.h"
 #include "graph/ops/steps.h"
 #include "graph/ops/verify.h"
 
@@ -402,6 +403,23 @@ Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape) {
 double round_as_eager(DType dtype, double v) {
   if (is_half(dtype)) v = static_cast<float>(v);
   return round_to_dtype(dtype, v);
+}
+
+DType promote(DType a, DType b) {
+  Promotion p;
+  Value v;
+  v.shape = {Dim(1)};
+  for (DType d : {a, b}) {
+    v.dtype = d;
+    p.add(v);
+  }
+  return p.result();
+}
+
+int64_t to_integer(DType dtype, double v) {
+  std::byte element[8];
+  double_to_element(dtype, v, element);
+  return element_to_int(dtype, element);
 }
 
 int64_t wrap_to_dtype(DType dtype, int64_t v) {

@@ -189,7 +189,7 @@ Result<Tensors> run_sym_size(const RefContext& c) {
   return Tensors{make_ints({}, {t.shape[c.axis("dim", t.shape.size())]})};
 }
 
-constexpr RefRow kRules[] = {
+constexpr RefRow kViewsRules[] = {
     {"aten.to.dtype", run_cast},
     {"aten.to.dtype_layout", run_cast},
     {"aten.to.device", run_cast},
@@ -238,6 +238,6 @@ constexpr RefRow kRules[] = {
 
 }  // namespace
 
-std::span<const RefRow> reference_views() { return kRules; }
+std::span<const RefRow> reference_views() { return kViewsRules; }
 
 }  // namespace qcg

@@ -10,10 +10,6 @@ namespace qcg {
 
 namespace {
 
-std::string node_name(const Graph& graph, const Node& node) {
-  return node.origins.empty() ? graph.value(node.outputs[0]).name : node.origins.back();
-}
-
 int64_t bits(const Value& value) { return 8 * static_cast<int64_t>(dtype_bytes(value.dtype)) * value.data.numel(); }
 
 // By value: the largest integer parameter that a constant is computed from; kNoValue: there is none, or it is no constant.

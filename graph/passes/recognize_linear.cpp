@@ -26,11 +26,6 @@ namespace qcg {
 
 namespace {
 
-std::string node_name(const Graph& graph, const Node& node) {
-  if (!node.origins.empty()) return node.origins.back();
-  return node.outputs.empty() ? node.op->name : graph.value(node.outputs[0]).name;
-}
-
 class LinearFinder {
  public:
   LinearFinder(Graph& graph, PassContext& context)

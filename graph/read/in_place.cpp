@@ -6,7 +6,7 @@
 namespace qcg {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kUseCopies =
     "write the out-of-place operator in the model (x = x - y instead of x -= y) and export again";
 
 bool writes_in_place(const Node& node) {
@@ -56,13 +56,13 @@ Status check_in_place(const Graph& graph) {
       return Error::unsupported(
           node.where,
           node.op->name + " reads " + quote(graph.value(stale).name) + ", which was overwritten in place before",
-          kHelp);
+          kUseCopies);
     }
     if (ValueId self = first_tensor(node); writes_in_place(node) && self != kNoValue) {
       ValueId root = memory[self];
       if (graph.value(root).kind != ValueKind::node) {
         return Error::unsupported(node.where, node.op->name + " changes " + quote(graph.value(root).name) + " in place",
-                                  kHelp);
+                                  kUseCopies);
       }
       ++writes[root];
     }
@@ -71,7 +71,7 @@ Status check_in_place(const Graph& graph) {
   for (ValueId id : graph.outputs) {
     if (is_stale(id))
       return Error::unsupported("the outputs",
-                                "the output " + quote(graph.value(id).name) + " was overwritten in place", kHelp);
+                                "the output " + quote(graph.value(id).name) + " was overwritten in place", kUseCopies);
   }
   return {};
 }

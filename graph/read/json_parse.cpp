@@ -45,7 +45,7 @@ void append_utf8(std::string& out, uint32_t c) {
   }
 }
 
-constexpr const char* kRewrite = "write the file again with the program that made it; it may be truncated";
+constexpr const char* kWriteAgain = "write the file again with the program that made it; it may be truncated";
 
 }  // namespace
 
@@ -77,7 +77,7 @@ class JsonParser {
       if (!parse_next()) return false;
     }
     skip_space();
-    return p_ == end_ || fail("there is text after the end of the document", kRewrite);
+    return p_ == end_ || fail("there is text after the end of the document", kWriteAgain);
   }
 
   // The next element or member of the innermost container, or its end.
@@ -87,7 +87,7 @@ class JsonParser {
     skip_space();
     if (peek() == (object ? '}' : ']')) return close();
     if (container.size > 0) {
-      if (peek() != ',') return fail(std::string("expected ',' or '") + (object ? "}'" : "]'"), kRewrite);
+      if (peek() != ',') return fail(std::string("expected ',' or '") + (object ? "}'" : "]'"), kWriteAgain);
       ++p_;
       skip_space();
     }
@@ -97,10 +97,10 @@ class JsonParser {
   }
 
   bool parse_key() {
-    if (peek() != '"') return fail("expected a key in quotes", kRewrite);
+    if (peek() != '"') return fail("expected a key in quotes", kWriteAgain);
     if (!parse_string()) return false;
     skip_space();
-    if (peek() != ':') return fail("expected ':' after a key", kRewrite);
+    if (peek() != ':') return fail("expected ':' after a key", kWriteAgain);
     ++p_;
     skip_space();
     return true;
@@ -170,7 +170,7 @@ class JsonParser {
 
   bool parse_word(std::string_view word, JsonKind kind, int64_t value) {
     if (static_cast<size_t>(end_ - p_) < word.size() || std::memcmp(p_, word.data(), word.size()) != 0) {
-      return fail("expected a value", kRewrite);
+      return fail("expected a value", kWriteAgain);
     }
     p_ += word.size();
     Value v{kind};
@@ -183,14 +183,14 @@ class JsonParser {
     if (peek() == '-') ++p_;
     const char* digits = p_;
     skip_digits();
-    if (p_ == digits) return p_ = start, fail("expected a value", kRewrite);
-    if (*digits == '0' && p_ - digits > 1) return fail("a number starts with 0", kRewrite);
+    if (p_ == digits) return p_ = start, fail("expected a value", kWriteAgain);
+    if (*digits == '0' && p_ - digits > 1) return fail("a number starts with 0", kWriteAgain);
     bool integer = true;
     if (peek() == '.') {
       integer = false;
       const char* fraction = ++p_;
       skip_digits();
-      if (p_ == fraction) return fail("a number ends with '.'", kRewrite);
+      if (p_ == fraction) return fail("a number ends with '.'", kWriteAgain);
     }
     if (peek() == 'e' || peek() == 'E') {
       integer = false;
@@ -198,7 +198,7 @@ class JsonParser {
       if (peek() == '+' || peek() == '-') ++p_;
       const char* exponent = p_;
       skip_digits();
-      if (p_ == exponent) return fail("a number has an empty exponent", kRewrite);
+      if (p_ == exponent) return fail("a number has an empty exponent", kWriteAgain);
     }
     Value v{JsonKind::integer};
     if (integer && std::from_chars(start, p_, v.integer).ec == std::errc()) return add(v);
@@ -231,7 +231,7 @@ class JsonParser {
         document_.unescaped_.append(from, p_);
       }
     }
-    if (p_ == end_) return fail("a string has no end", kRewrite);
+    if (p_ == end_) return fail("a string has no end", kWriteAgain);
     ++p_;
     return true;
   }
@@ -246,13 +246,13 @@ class JsonParser {
       return true;
     }
     uint32_t c = 0, low = 0;
-    if (peek() != 'u' || !parse_hex(c)) return fail("a string has a bad escape", kRewrite);
-    if (c >= 0xDC00 && c <= 0xDFFF) return fail("a string has a lone surrogate", kRewrite);
+    if (peek() != 'u' || !parse_hex(c)) return fail("a string has a bad escape", kWriteAgain);
+    if (c >= 0xDC00 && c <= 0xDFFF) return fail("a string has a lone surrogate", kWriteAgain);
     if (c >= 0xD800 && c <= 0xDBFF) {
-      if (peek() != '\\') return fail("a string has a lone surrogate", kRewrite);
+      if (peek() != '\\') return fail("a string has a lone surrogate", kWriteAgain);
       ++p_;
       if (peek() != 'u' || !parse_hex(low) || low < 0xDC00 || low > 0xDFFF)
-        return fail("a string has a lone surrogate", kRewrite);
+        return fail("a string has a lone surrogate", kWriteAgain);
       c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
     append_utf8(document_.unescaped_, c);
@@ -270,11 +270,11 @@ class JsonParser {
 
   bool skip_character() {
     unsigned char c = static_cast<unsigned char>(*p_);
-    if (c < 0x20) return fail("a string has a control character", kRewrite);
+    if (c < 0x20) return fail("a string has a control character", kWriteAgain);
     size_t length = c < 0x80 ? 1
                              : utf8_length(reinterpret_cast<const unsigned char*>(p_),
                                            reinterpret_cast<const unsigned char*>(end_));
-    if (length == 0) return fail("a string is not UTF-8", kRewrite);
+    if (length == 0) return fail("a string is not UTF-8", kWriteAgain);
     p_ += length;
     return true;
   }

@@ -9,16 +9,14 @@
 #include "graph/ops/infer.h"
 #include "graph/ops/op_names.h"
 #include "graph/ops/op_table.h"
-#include "graph/read/torch_meta.h"
 #include "graph/ops/verify.h"
+#include "graph/read/limits.h"
+#include "graph/read/torch_meta.h"
 
 namespace qcg {
 namespace {
 
 constexpr const char* kDocs = "docs/native_json.md describes the format";
-constexpr size_t kMaxNodes = 65'536;
-constexpr size_t kMaxListLength = 65'536;
-constexpr size_t kMaxSymbols = 1024;
 constexpr int64_t kMaxInlineElements = 1'000'000;
 
 // The variants of an op that a short name prefers, in this order.

@@ -7,6 +7,7 @@
 
 #include "graph/read/json.h"
 #include "graph/read/mapped_file.h"
+#include "graph/read/limits.h"
 #include "graph/read/torch_meta.h"
 
 namespace qcg {
@@ -16,7 +17,7 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr size_t kMaxTensors = 100'000;  // a Tensor takes some 400 bytes: bounds the memory a header can claim
 constexpr size_t kMaxMetadata = 65'536;
 constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr const char* kRewrite = "the file is damaged or was cut off: copy or save it again";
+constexpr const char* kCopyAgain = "the file is damaged or was cut off: copy or save it again";
 
 struct Range {
   uint64_t begin = 0, end = 0;
@@ -32,7 +33,7 @@ class HeaderReader {
 
   Result<Safetensors> read(const JsonCursor& header) {
     QCG_CHECK(header.expect(JsonKind::object));
-    if (header.size() > kMaxTensors) return header.bad("the file claims too many tensors", kRewrite);
+    if (header.size() > kMaxTensors) return header.bad("the file claims too many tensors", kCopyAgain);
     for (JsonCursor member : header) {
       if (member.key() == "__metadata__") {
         QCG_CHECK(read_metadata(member));
@@ -47,7 +48,7 @@ class HeaderReader {
  private:
   Status read_metadata(const JsonCursor& metadata) {
     QCG_CHECK(metadata.expect(JsonKind::object));
-    if (metadata.size() > kMaxMetadata) return metadata.bad("there is too much metadata", kRewrite);
+    if (metadata.size() > kMaxMetadata) return metadata.bad("there is too much metadata", kCopyAgain);
     for (JsonCursor item : metadata) {
       QCG_TRY(text, item.string());
       out_.metadata.emplace(item.key(), text);
@@ -58,7 +59,7 @@ class HeaderReader {
   Status read_tensor(const JsonCursor& entry) {
     Tensor tensor;
     if (entry.key().empty() || entry.key().size() > JsonCursor::kMaxName)
-      return entry.bad("a tensor has no name, or too long a one", kRewrite);
+      return entry.bad("a tensor has no name, or too long a one", kCopyAgain);
     QCG_TRY(dtype_at, entry.at("dtype"));
     QCG_TRY(dtype_text, dtype_at.string());
     auto dtype = dtype_from_safetensors(dtype_text);
@@ -67,15 +68,15 @@ class HeaderReader {
                                   "convert the tensor to a type that `qcodegen` knows (F32, BF16, I8, ...)");
     tensor.dtype = *dtype;
     QCG_TRY(shape, entry.array_at("shape"));
-    if (shape.size() > kMaxRank) return shape.bad("the tensor has too many axes", kRewrite);
+    if (shape.size() > kMaxRank) return shape.bad("the tensor has too many axes", kCopyAgain);
     for (JsonCursor size : shape) {
       QCG_TRY(value, size.integer());
-      if (value < 0) return size.bad("a size is negative", kRewrite);
+      if (value < 0) return size.bad("a size is negative", kCopyAgain);
       tensor.shape.push_back(value);
     }
     // The extent is checked on the sizes alone before strides multiply them.
     tensor.strides.assign(tensor.shape.size(), 0);
-    if (!has_sane_extent(tensor)) return shape.bad("the product of the sizes overflows", kRewrite);
+    if (!has_sane_extent(tensor)) return shape.bad("the product of the sizes overflows", kCopyAgain);
     tensor.strides = Tensor::row_major_strides(tensor.shape);
     QCG_TRY(offsets, entry.array_at("data_offsets"));
     QCG_TRY(range, read_range(offsets));
@@ -83,7 +84,7 @@ class HeaderReader {
     if (range.end - range.begin != need) {
       return offsets.bad("the tensor needs " + std::to_string(need) + " bytes, its offsets span " +
                              std::to_string(range.end - range.begin),
-                         kRewrite);
+                         kCopyAgain);
     }
     range.name = entry.key();
     ranges_.push_back(range);
@@ -98,11 +99,11 @@ class HeaderReader {
       if (ends.size() > 2) break;
     }
     if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0])
-      return offsets.bad("expected [begin, end] with 0 <= begin <= end", kRewrite);
+      return offsets.bad("expected [begin, end] with 0 <= begin <= end", kCopyAgain);
     if (static_cast<uint64_t>(ends[1]) > data_.size()) {
       return offsets.bad(
           "the tensor ends at byte " + std::to_string(ends[1]) + ", the file's data at " + std::to_string(data_.size()),
-          kRewrite);
+          kCopyAgain);
     }
     return Range{static_cast<uint64_t>(ends[0]), static_cast<uint64_t>(ends[1]), {}};
   }
@@ -127,14 +128,14 @@ class HeaderReader {
       if (range.begin != at) {
         const char* what =
             range.begin < at ? " overlaps the tensor before it" : " leaves a gap to the tensor before it";
-        return header.bad("the data of " + quote(range.name) + what, kRewrite);
+        return header.bad("the data of " + quote(range.name) + what, kCopyAgain);
       }
       at = range.end;
     }
     if (at == data_.size()) return {};
     return header.bad(
         "the tensors end at byte " + std::to_string(at) + ", the file's data at " + std::to_string(data_.size()),
-        kRewrite);
+        kCopyAgain);
   }
 
   std::string_view data_;
@@ -150,7 +151,7 @@ Status merge(Safetensors& all, Safetensors part, const std::set<std::string>& wa
   }
   for (const std::string& name : wanted) {
     if (!all.tensors.contains(name))
-      return Error::bad_input(file, "the index says that this file holds " + quote(name) + ", it does not", kRewrite);
+      return Error::bad_input(file, "the index says that this file holds " + quote(name) + ", it does not", kCopyAgain);
   }
   all.metadata.merge(part.metadata);
   all.files.push_back(file);
@@ -210,7 +211,7 @@ Result<std::string> file_in_folder(const std::string& folder) {
 Result<Safetensors> parse_safetensors(std::string_view bytes, std::shared_ptr<const void> owner,
                                       const std::string& name) {
   uint64_t length = 0;
-  if (bytes.size() < sizeof length) return Error::bad_input(name, "the file is too short for safetensors", kRewrite);
+  if (bytes.size() < sizeof length) return Error::bad_input(name, "the file is too short for safetensors", kCopyAgain);
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kMaxHeader || length > bytes.size() - sizeof length) {
     return Error::bad_input(name,

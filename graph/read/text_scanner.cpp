@@ -6,13 +6,9 @@
 #include <charconv>
 
 #include "graph/ir/text_form.h"
+#include "graph/read/limits.h"
 
 namespace qcg {
-namespace {
-
-constexpr size_t kMaxRank = 64;
-
-}  // namespace
 
 void TextScanner::skip_space() { at_ = skipped(at_); }
 

@@ -1,11 +1,10 @@
 #include "graph/read/torch_args.h"
 
+#include "graph/read/limits.h"
 #include "graph/read/torch_meta.h"
 
 namespace qcg {
 namespace {
-
-constexpr size_t kMaxListLength = 65'536;
 
 struct KindText {
   ArgKind kind;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "graph/read/limits.h"
 #include "graph/read/torch_args.h"
 #include "graph/read/torch_meta.h"
 #include "graph/read/torch_operators.h"
@@ -13,9 +14,8 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kSchemaMajor = 8;
-constexpr size_t kMaxNodes = 65'536;
 constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
-constexpr const char* kReexport = "export the graph again with torch.export";
+constexpr const char* kExportGraphAgain = "export the graph again with torch.export";
 
 class TorchExportReader {
  public:
@@ -72,7 +72,7 @@ class TorchExportReader {
   Result<JsonCursor> find_meta(const JsonCursor& place, std::string_view name) const {
     auto it = metas_.find(name);
     if (it != metas_.end()) return it->second;
-    return place.bad("tensor_values does not describe " + quote(name), kReexport);
+    return place.bad("tensor_values does not describe " + quote(name), kExportGraphAgain);
   }
 
   // ---- inputs
@@ -83,7 +83,7 @@ class TorchExportReader {
     if (inputs.size() != specs.size()) {
       return specs.bad(
           "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(inputs.size()) + " graph inputs",
-          kReexport);
+          kExportGraphAgain);
     }
     auto input = inputs.begin();
     for (JsonCursor spec : specs) {
@@ -109,7 +109,7 @@ class TorchExportReader {
     }
     if (kind == "token")
       return spec.unsupported("the graph has effect tokens", "remove operators with side effects before exporting");
-    return spec.unsupported("unknown kind of input " + quote(kind), kReexport);
+    return spec.unsupported("unknown kind of input " + quote(kind), kExportGraphAgain);
   }
 
   Status read_user_input(const JsonCursor& argument) {
@@ -130,15 +130,15 @@ class TorchExportReader {
   }
 
   Status read_parameter(const JsonCursor& argument, const JsonCursor& spec, std::string_view name_key) {
-    if (argument.key() != "as_tensor") return argument.bad("a parameter must be a tensor", kReexport);
+    if (argument.key() != "as_tensor") return argument.bad("a parameter must be a tensor", kExportGraphAgain);
     QCG_TRY(name, new_tensor_name(argument));
     QCG_TRY(spec_arg, spec.object_at("arg"));
     QCG_TRY(spec_name, spec_arg.string_at("name"));
     if (spec_name != name)
-      return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name), kReexport);
+      return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name), kExportGraphAgain);
     QCG_TRY(fqn_at, spec.at(name_key));
     QCG_TRY(fqn, fqn_at.name());
-    if (out_.weights.contains(fqn)) return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kReexport);
+    if (out_.weights.contains(fqn)) return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
     QCG_TRY(meta, find_meta(argument, name));
     QCG_TRY(tensor, read_constant_tensor_meta(meta));
     ValueId id = graph().add_parameter(name, std::move(tensor));
@@ -167,7 +167,7 @@ class TorchExportReader {
   Result<std::string> new_tensor_name(const JsonCursor& argument) const {
     QCG_TRY(field, argument.at("name"));
     QCG_TRY(name, field.name());
-    if (scope_.tensors.contains(name)) return field.bad("the tensor " + quote(name) + " is defined twice", kReexport);
+    if (scope_.tensors.contains(name)) return field.bad("the tensor " + quote(name) + " is defined twice", kExportGraphAgain);
     return name;
   }
   static std::string_view stored(const JsonCursor& argument) { return *argument.string_at("name"); }
@@ -197,15 +197,15 @@ class TorchExportReader {
       QCG_TRY(value, read_union(output));
       if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
       if (value.key() != "as_sym_int")
-        return value.unsupported("this node must compute a size, it has " + quote(value.key()), kReexport);
+        return value.unsupported("this node must compute a size, it has " + quote(value.key()), kExportGraphAgain);
       QCG_TRY(name_at, value.at("as_name"));
       QCG_TRY(name, name_at.string());
       auto described = sizes_.find(name);
-      if (described == sizes_.end()) return name_at.bad("sym_int_values does not describe " + quote(name), kReexport);
+      if (described == sizes_.end()) return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
       QCG_TRY(size, read_sym_int(described->second));
       QCG_CHECK(check_sym_size(node, size));
       if (!scope_.sym_ints.emplace(name, std::move(size)).second)
-        return name_at.bad("the size " + quote(name) + " is defined twice", kReexport);
+        return name_at.bad("the size " + quote(name) + " is defined twice", kExportGraphAgain);
     }
     return {};
   }
@@ -228,13 +228,13 @@ class TorchExportReader {
         axis = number;
       }
     }
-    if (tensor == kNoValue || !axis) return inputs.bad("sym_size needs a tensor and an axis", kReexport);
+    if (tensor == kNoValue || !axis) return inputs.bad("sym_size needs a tensor and an axis", kExportGraphAgain);
     const Shape& shape = out_.graph.value(tensor).shape;
     int64_t rank = static_cast<int64_t>(shape.size());
-    if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kReexport);
+    if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kExportGraphAgain);
     const Dim& actual = shape[*axis < 0 ? *axis + rank : *axis];
     if (actual == size) return {};
-    return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kReexport);
+    return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
   }
 
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
@@ -281,14 +281,14 @@ class TorchExportReader {
     }
     const auto holds = [&](size_t i, std::string_view kind) { return i < given.size() && given[i].key() == kind; };
     if (!holds(0, "as_operator") || !holds(1, "as_scalar_type"))
-      return inputs.bad("out_dtype lacks its operator or its dtype", kReexport);
+      return inputs.bad("out_dtype lacks its operator or its dtype", kExportGraphAgain);
     QCG_TRY(name, given[0].string());
     QCG_TRY(dtype, read_export_dtype(given[1]));
     if (name != "torch.ops.aten.mm.default" || dtype != DType::i32)
       return given[0].unsupported("out_dtype of " + quote(name) + " with results of " + std::string(dtype_name(dtype)),
                                   "out_dtype is read where it is aten.mm with results of i32, which is aten._int_mm");
     if (given.size() != 4 || !holds(2, "as_tensor") || !holds(3, "as_tensor"))
-      return inputs.bad("aten.mm takes two tensors", kReexport);
+      return inputs.bad("aten.mm takes two tensors", kExportGraphAgain);
     QCG_TRY(self, read_tensor_name(given[2], scope_));
     QCG_TRY(mat2, read_tensor_name(given[3], scope_));
     return std::vector<Arg>{self, mat2};
@@ -297,7 +297,7 @@ class TorchExportReader {
   // `swapped`: self and other changed places.
   Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) const {
     QCG_TRY(inputs, node.array_at("inputs"));
-    if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kReexport);
+    if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kExportGraphAgain);
     if (*node.string_at("target") == kOutDtype) return read_out_dtype(inputs);
     std::vector<Arg> args(op.args.size());
     std::vector<bool> given(op.args.size());
@@ -308,7 +308,7 @@ class TorchExportReader {
       if (index < 0)
         return input.bad(op.name + " has no argument " + quote(name),
                          "`qcodegen list ops` shows the arguments of each op");
-      if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kReexport);
+      if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kExportGraphAgain);
       given[index] = true;
       QCG_TRY(value, input.at("arg"));
       QCG_TRY(arg, read_torch_arg(value, op.args[index], scope_));
@@ -317,7 +317,7 @@ class TorchExportReader {
     for (size_t i = 0; i < args.size(); ++i) {
       const ArgSpec& spec = op.args[i];
       if (given[i] || spec.kind == ArgKind::ignored) continue;
-      if (!spec.has_default) return inputs.bad(op.name + " lacks its argument " + quote(spec.name), kReexport);
+      if (!spec.has_default) return inputs.bad(op.name + " lacks its argument " + quote(spec.name), kExportGraphAgain);
       args[i] = default_arg(spec);
     }
     return args;
@@ -336,16 +336,16 @@ class TorchExportReader {
         QCG_CHECK(add_result(value, results));
       } else if (value.key() == "as_tensors") {
         QCG_CHECK(value.expect(JsonKind::array));
-        if (value.size() > kMaxNodeItems) return value.bad("the node has too many outputs", kReexport);
+        if (value.size() > kMaxNodeItems) return value.bad("the node has too many outputs", kExportGraphAgain);
         for (JsonCursor one : value) QCG_CHECK(add_result(one, results));
       } else {
-        return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kReexport);
+        return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kExportGraphAgain);
       }
     }
     if (op.outputs >= 0 && results.size() != static_cast<size_t>(op.outputs)) {
       return outputs.bad(
           op.name + " has " + std::to_string(op.outputs) + " outputs, the node " + std::to_string(results.size()),
-          kReexport);
+          kExportGraphAgain);
     }
     return results;
   }
@@ -354,7 +354,7 @@ class TorchExportReader {
     QCG_TRY(name, new_tensor_name(argument));
     std::string_view key = stored(argument);
     if (!own_names_.insert(key).second) {
-      return argument.bad("the tensor " + quote(name) + " is defined twice", kReexport);
+      return argument.bad("the tensor " + quote(name) + " is defined twice", kExportGraphAgain);
     }
     QCG_TRY(meta_at, find_meta(argument, name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
@@ -375,7 +375,7 @@ class TorchExportReader {
     if (outputs.size() != specs.size()) {
       return specs.bad("there are " + std::to_string(specs.size()) + " specs for " + std::to_string(outputs.size()) +
                            " graph outputs",
-                       kReexport);
+                       kExportGraphAgain);
     }
     auto output = outputs.begin();
     for (JsonCursor spec : specs) {

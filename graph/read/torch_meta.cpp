@@ -4,6 +4,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "graph/read/limits.h"
+
 namespace qcg {
 namespace {
 

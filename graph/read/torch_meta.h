@@ -15,8 +15,6 @@
 
 namespace qcg {
 
-inline constexpr size_t kMaxRank = 64;
-
 // A bare symbol, sympy srepr of Symbol, Integer, Add, Mul and small powers, or an infix sum of products. Anything else
 // (FloorDiv, Mod, Max, ...) is Unsupported. Nothing is ever evaluated as code. The error's place is the caller's to fill in.
 Result<Dim> parse_size_expr(std::string_view text);

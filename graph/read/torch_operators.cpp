@@ -11,7 +11,7 @@
 namespace qcg {
 namespace {
 
-constexpr size_t kListed = 40;
+constexpr size_t kListedOperators = 40;
 
 constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.default",
                                             "torch.ops.aten.sym_constrain_range.default",
@@ -56,7 +56,7 @@ constexpr Remedy kRemedies[] = {
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
-constexpr std::string_view kHelp =
+constexpr std::string_view kWhereToLook =
     "`qcodegen list ops` shows what is supported; exported = exported.run_decompositions() before torch.export.save "
     "may replace these by such operators; else cut the graph before them, or open an issue with "
     "`qcodegen explain --json`";
@@ -88,7 +88,7 @@ std::string describe(std::vector<Missing> missing, const std::string& nodes_path
                      " no lowering";
   size_t width = 0;
   for (const Missing& m : missing) width = std::max(width, m.target.size());
-  for (size_t i = 0; i < std::min(missing.size(), kListed); ++i) {
+  for (size_t i = 0; i < std::min(missing.size(), kListedOperators); ++i) {
     const Missing& m = missing[i];
     std::string count = std::to_string(m.count);
     text += "\n  " + m.target + std::string(width - m.target.size() + 2, ' ') +
@@ -97,7 +97,7 @@ std::string describe(std::vector<Missing> missing, const std::string& nodes_path
     if (!m.name.empty()) text += " (" + m.name + ")";
     if (!m.source.empty()) text += ", " + m.source;
   }
-  if (missing.size() > kListed) text += "\n  and " + std::to_string(missing.size() - kListed) + " more";
+  if (missing.size() > kListedOperators) text += "\n  and " + std::to_string(missing.size() - kListedOperators) + " more";
   return text;
 }
 
@@ -112,7 +112,7 @@ std::string remedies_for(const std::vector<Missing>& missing) {
       help += std::string(remedy.help) + "; ";
     }
   }
-  return help + std::string(kHelp);
+  return help + std::string(kWhereToLook);
 }
 
 }  // namespace

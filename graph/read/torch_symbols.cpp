@@ -4,10 +4,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/read/limits.h"
+
 namespace qcg {
 namespace {
-
-constexpr size_t kMaxSymbols = 1024;
 
 Result<int64_t> read_bound(const JsonCursor& range, std::string_view key, int64_t unbounded) {
   auto bound = range.find(key);

@@ -23,6 +23,11 @@ bool is_parameter(const Graph& graph, ValueId id) {
   return id != kNoValue && graph.value(id).kind == ValueKind::parameter;
 }
 
+std::string node_name(const Graph& graph, const Node& node) {
+  if (!node.origins.empty()) return node.origins.back();
+  return node.outputs.empty() ? node.op->name : graph.value(node.outputs[0]).name;
+}
+
 std::optional<size_t> as_axis(const Arg& arg, size_t rank) {
   auto axis = as_integer(arg);
   if (!axis) return std::nullopt;

@@ -24,6 +24,8 @@ const Node* producer_of(const Graph& graph, ValueId id);
 // The node that makes `id` if it is this op, else nullptr.
 const Node* producer_if(const Graph& graph, ValueId id, Op op);
 bool is_parameter(const Graph& graph, ValueId id);
+// What reports call a node: as the user's graph did, or by what it makes.
+std::string node_name(const Graph& graph, const Node& node);
 
 // An axis argument in [0, rank), negative axes counted from the end; nullopt when it is out of range.
 std::optional<size_t> as_axis(const Arg& arg, size_t rank);

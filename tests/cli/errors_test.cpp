@@ -6,7 +6,7 @@ using namespace qcg::test;
 
 namespace {
 
-const std::string kMlp = source_path("examples/native/mlp_f32.json");
+const std::string kMlpWithoutWeights = source_path("examples/native/mlp_f32.json");
 
 // The human form on stderr, the JSON form on stdout, the same status for both.
 void check_error(std::vector<std::string> arguments, int status, const std::string& code,
@@ -34,11 +34,11 @@ void check_error(std::vector<std::string> arguments, int status, const std::stri
 }  // namespace
 
 TEST_CASE("usage errors exit with 2 and name the help to read") {
-  check_error({"compile", kMlp, "--bogus"}, 2, "Usage", {"--bogus", "qcodegen compile --help"});
+  check_error({"compile", kMlpWithoutWeights, "--bogus"}, 2, "Usage", {"--bogus", "qcodegen compile --help"});
   check_error({"compile"}, 2, "Usage", {"graph"});
   check_error({"frobnicate"}, 2, "Usage", {"frobnicate"});
-  check_error({"compile", kMlp, "--tune=sometimes"}, 2, "Usage", {"sometimes", "off|fast|full"});
-  check_error({"compile", kMlp, "--threads", "0"}, 2, "Usage", {"--threads"});
+  check_error({"compile", kMlpWithoutWeights, "--tune=sometimes"}, 2, "Usage", {"sometimes", "off|fast|full"});
+  check_error({"compile", kMlpWithoutWeights, "--threads", "0"}, 2, "Usage", {"--threads"});
   check_error({"list", "colours"}, 2, "Usage", {"targets|schemes|microkernels|passes|ops"});
   check_error({"cache", "gc", "--max-size", "many"}, 2, "Usage", {"many"});
   check_error({"check", "x.qcg", "--expected", "y.safetensors"}, 2, "Usage", {"--inputs"});
@@ -46,9 +46,9 @@ TEST_CASE("usage errors exit with 2 and name the help to read") {
 
 TEST_CASE("values that mean nothing are refused, not ignored") {
   const std::string linear = source_path("examples/native/linear_w8.json");
-  check_error({"explain", kMlp, "--print-after", "nonsense"}, 2, "Usage", {"nonsense", "list passes"});
+  check_error({"explain", kMlpWithoutWeights, "--print-after", "nonsense"}, 2, "Usage", {"nonsense", "list passes"});
   for (const std::string flag : {"--cat-max-parts", "--cat-min-width", "--cat-max-width"})
-    check_error({"explain", kMlp, flag, "-7"}, 2, "Usage", {flag});
+    check_error({"explain", kMlpWithoutWeights, flag, "-7"}, 2, "Usage", {flag});
   check_error({"check", linear, "--threads", "-5"}, 2, "Usage", {"--threads"});
   check_error({"check", linear, "--m", "1,-4"}, 2, "Usage", {"--m", "-4"});
   check_error({"check", linear, "--m", "0,4"}, 2, "Usage", {"--m", "m=0", "[1, 64]"});
@@ -79,10 +79,10 @@ TEST_CASE("values that mean nothing are refused, not ignored") {
 
 TEST_CASE("what is no number is said in a line") {
   for (const std::string value : {"0", "x", "1.5", "99999999999999999999"}) {
-    check_error({"compile", kMlp, "--m", value}, 2, "Usage", {"--m", "a whole number from 1", "'" + value + "'"});
-    CHECK(qcodegen({"compile", kMlp, "--m", value}).err.size() < 150);
+    check_error({"compile", kMlpWithoutWeights, "--m", value}, 2, "Usage", {"--m", "a whole number from 1", "'" + value + "'"});
+    CHECK(qcodegen({"compile", kMlpWithoutWeights, "--m", value}).err.size() < 150);
   }
-  check_error({"explain", kMlp, "--cat-max-parts", "x"}, 2, "Usage", {"a whole number from 0"});
+  check_error({"explain", kMlpWithoutWeights, "--cat-max-parts", "x"}, 2, "Usage", {"a whole number from 0"});
 }
 
 TEST_CASE("a command that is not there is named, also after options") {
@@ -94,9 +94,9 @@ TEST_CASE("a command that is not there is named, also after options") {
 
 TEST_CASE("a list ends where its option's word ends") {
   for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"explain", "--weights", "random:1", kMlp},
-        {"explain", "--weights", "random:1", "--weights", "random:2", "--disable-pass", "cse", kMlp},
-        {"compile", "--m", "1,4", kMlp, "--emit=graph"}}) {
+       {std::vector<std::string>{"explain", "--weights", "random:1", kMlpWithoutWeights},
+        {"explain", "--weights", "random:1", "--weights", "random:2", "--disable-pass", "cse", kMlpWithoutWeights},
+        {"compile", "--m", "1,4", kMlpWithoutWeights, "--emit=graph"}}) {
     const Run run = qcodegen(arguments);
     INFO(nlohmann::json(arguments).dump(), run.err);
     CHECK(run.err.find("Usage") == std::string::npos);
@@ -123,7 +123,7 @@ TEST_CASE("a compiler that compiles no kernel is an error of the environment, wh
        "\"$@\"\n");
   fs::permissions(dir / "g++", fs::perms::owner_all);
   check_error(
-      {"compile", kMlp, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache", "--cxx", dir / "g++"},
+      {"compile", kMlpWithoutWeights, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache", "--cxx", dir / "g++"},
       3, "Toolchain", {"doctor"});
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("damaged graphs are errors of the input") {
     check_error({"compile", dir / "cut.pt2", "-o", dir / "out.qcg"}, 1, "BadInput", {"cut.pt2"});
     CHECK(!fs::exists(dir / "out.qcg"));
   }
-  spit(dir / "cut.json", slurp(kMlp).substr(0, 200));
+  spit(dir / "cut.json", slurp(kMlpWithoutWeights).substr(0, 200));
   check_error({"compile", dir / "cut.json"}, 1, "BadInput", {"$.", "line ", "ends too early"});
 }
 
@@ -171,27 +171,27 @@ TEST_CASE("tensor subclasses are refused with their remedy") {
 }
 
 TEST_CASE("names that are not known are refused with the ones that are") {
-  check_error({"compile", kMlp, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "cpu:portable"});
-  check_error({"compile", kMlp, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage",
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "cpu:portable"});
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage",
               {"make_coffee", "merge_sibling_linears"});
 }
 
 TEST_CASE("a missing weight is named") {
   TempDir dir;
-  check_error({"compile", kMlp, "-o", dir / "out.qcg"}, 1, "BadInput", {"--weights"});
+  check_error({"compile", kMlpWithoutWeights, "-o", dir / "out.qcg"}, 1, "BadInput", {"--weights"});
 }
 
 TEST_CASE("no compiler, no output directory: errors of the environment") {
   TempDir dir;
-  check_error({"compile", kMlp, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"}, 3,
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"}, 3,
               "Toolchain", {"/nowhere/g++"});
-  check_error({"compile", kMlp, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3, "Io",
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3, "Io",
               {"/proc/nowhere"});
 }
 
 TEST_CASE("a bad -o is said before anything is built; one with a slash is good") {
   TempDir dir;
-  const std::vector<std::string> compile = {"compile", kMlp, "--weights", "random:1", "--tune=off", "--no-cache"};
+  const std::vector<std::string> compile = {"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "--no-cache"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), compile.begin(), compile.end());
     return more;
@@ -206,7 +206,7 @@ TEST_CASE("a bad -o is said before anything is built; one with a slash is good")
   check_error(with({"--cxx", dir / "g++", "-o", dir / "none/p.qcg"}), 3, "Io", {dir / "none/p.qcg", "No such file"});
   check_error(with({"--cxx", dir / "g++", "-o", dir / "file/p.qcg"}), 3, "Io", {dir / "file/p.qcg"});
   for (int i = 0; i < 2; ++i) {
-    const Run run = qcodegen({"compile", kMlp, "--weights", "random:1", "--tune=off", "-o", dir / "p.qcg/", "--json"});
+    const Run run = qcodegen({"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "-o", dir / "p.qcg/", "--json"});
     INFO(run.err);
     CHECK(run.status == 0);
     CHECK(run.json()["program"] == dir / "p.qcg");
@@ -302,7 +302,7 @@ TEST_CASE("what has no room is named as it was asked for, with what helps there"
 TEST_CASE("an empty word names nothing") {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"run", "", "--inputs", "x"},
                                                     {"run", "p.qcg", "--inputs", "x", "--outputs", ""},
-                                                    {"compile", kMlp, "-o", ""},
+                                                    {"compile", kMlpWithoutWeights, "-o", ""},
                                                     {"cache", "export", ""},
                                                     {"cache", "stats", "--cache-dir", ""}})
     check_error(arguments, 2, "Usage", {"must not be empty"});

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Weights with numbers for names, a weight that is computed, and one kernel of every kind.
-const std::string kGraph = R"(symbol m in [1, 64]
+const std::string kEveryKind = R"(symbol m in [1, 64]
 param @0.weight: f32[16, 32]
 param @1.weight: f32[16, 32]
 param @layers.0.q.parametrizations.weight.original0: f32[16, 16]
@@ -50,7 +50,7 @@ std::vector<std::string> sources_of(const std::string& program) {
   return out;
 }
 
-std::string compile(const TempDir& dir, const std::string& text, const std::string& program) {
+std::string compile_text(const TempDir& dir, const std::string& text, const std::string& program) {
   const std::string graph = dir / (program + ".txt"), out = dir / (program + ".qcg");
   spit(graph, text);
   const Run run =
@@ -63,7 +63,7 @@ std::string compile(const TempDir& dir, const std::string& text, const std::stri
 
 TEST_CASE("explain and inspect print inputs, outputs and symbols of a graph and of a program") {
   TempDir dir;
-  const std::string program = compile(dir, kGraph, "g"), graph = dir / "g.txt";
+  const std::string program = compile_text(dir, kEveryKind, "g"), graph = dir / "g.txt";
   const json expected = json::parse(R"({"inputs": [{"name": "x", "dtype": "f32", "shape": ["m", 32]}],
     "outputs": [{"name": "scores", "dtype": "f32", "shape": ["m", "m"]}],
     "symbols": [{"name": "m", "min": 1, "max": 64}]})");
@@ -86,7 +86,7 @@ TEST_CASE("explain and inspect print inputs, outputs and symbols of a graph and 
 
 TEST_CASE("steps are called what people call them, everywhere alike") {
   TempDir dir;
-  const std::string program = compile(dir, kGraph, "g"), graph = dir / "g.txt";
+  const std::string program = compile_text(dir, kEveryKind, "g"), graph = dir / "g.txt";
   const json explained = qcodegen({"explain", graph, "--json", "--weights", "random:1"}).json();
   std::vector<std::string> names;
   for (const json& step : explained["step_list"]) names.push_back(step["name"]);
@@ -112,7 +112,7 @@ TEST_CASE("steps are called what people call them, everywhere alike") {
 TEST_CASE("every kernel's source lists the nodes it stands for, as they were exported and in program order") {
   TempDir dir;
   std::string all;
-  for (const std::string& source : sources_of(compile(dir, kGraph, "g"))) {
+  for (const std::string& source : sources_of(compile_text(dir, kEveryKind, "g"))) {
     CHECK(source.find("// source nodes, in program order:\n") != std::string::npos);
     CHECK(source.find("// lowered to:\n") != std::string::npos);
     all += source;
@@ -183,7 +183,7 @@ graph(%"x */ #error": f32[4, 16]) {
   return %"z\x0a#error\\" as "z"
 }
 )";
-  for (const std::string& source : sources_of(compile(dir, text, "h"))) {
+  for (const std::string& source : sources_of(compile_text(dir, text, "h"))) {
     CHECK(source.find("*/") == std::string::npos);
     CHECK(source.find("\\\n") == std::string::npos);
     CHECK(source.find("\n#error") == std::string::npos);

@@ -12,10 +12,10 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kMlp = source_path("examples/llama_mlp_int8/graph.pt2");
-const std::string kLinear = source_path("examples/native/linear_w8.json");
+const std::string kShippedMlp = source_path("examples/llama_mlp_int8/graph.pt2");
+const std::string kLinearW8 = source_path("examples/native/linear_w8.json");
 
-json compile(const std::string& graph, const std::string& program, std::vector<std::string> more = {}) {
+json compile_tuned(const std::string& graph, const std::string& program, std::vector<std::string> more = {}) {
   more.insert(more.begin(), {"compile", graph, "-o", program, "--json"});
   const Run run = qcodegen(more);
   INFO(run.err);
@@ -72,8 +72,8 @@ TEST_CASE("a compile on a busy machine says so, marks what it prints and is not 
   Run text;
   {
     const BusyMachine machine;
-    busy = compile(kLinear, dir / "a.qcg", flags);
-    text = qcodegen({"compile", kLinear, "-o", dir / "b.qcg", "--tune=fast", "--cache-dir", dir / "cache"});
+    busy = compile_tuned(kLinearW8, dir / "a.qcg", flags);
+    text = qcodegen({"compile", kLinearW8, "-o", dir / "b.qcg", "--tune=fast", "--cache-dir", dir / "cache"});
   }
   INFO(busy["noise"].dump(), "\n", text.out);
   CHECK(busy["noise"]["timings"].get<int>() > 0);
@@ -92,18 +92,18 @@ TEST_CASE("a compile on a busy machine says so, marks what it prints and is not 
     CHECK(std::stoi((*at)[1]) <= 110);
   // Not kept: the second compile of it was no copy of the first, and the next one tunes, too.
   CHECK(text.out.find("figures are from then") == std::string::npos);
-  const json next = compile(kLinear, dir / "a.qcg", flags);
+  const json next = compile_tuned(kLinearW8, dir / "a.qcg", flags);
   CHECK(next["unchanged"] == false);
   CHECK_FALSE(next.contains("earlier"));
   CHECK(next["compiler_runs"] == 0);
-  CHECK(compile(kLinear, dir / "a.qcg", flags)["unchanged"] == next["noise"]["final"]);
+  CHECK(compile_tuned(kLinearW8, dir / "a.qcg", flags)["unchanged"] == next["noise"]["final"]);
 }
 
 TEST_CASE("the newest result of a compile is kept: that of --retune, and that of --no-cache where it lies") {
   TempDir dir;
   const auto run = [&](const std::string& name, std::vector<std::string> more = {}) {
     more.insert(more.end(), {"--tune=off", "--cache-dir", dir / "cache"});
-    return compile(kLinear, dir / name, more);
+    return compile_tuned(kLinearW8, dir / name, more);
   };
   const json first = run("a.qcg"), again = run("a.qcg");
   CHECK(again["unchanged"] == true);
@@ -123,8 +123,8 @@ TEST_CASE("the newest result of a compile is kept: that of --retune, and that of
   CHECK(kept["unchanged"] == true);
   CHECK(kept["tuned"] == uncached["tuned"]);
   // Also when the graph lies elsewhere now: only the path in the program changes.
-  fs::copy_file(kLinear, dir / "moved.json");
-  const json moved = compile(dir / "moved.json", dir / "a.qcg", {"--tune=off", "--cache-dir", dir / "cache"});
+  fs::copy_file(kLinearW8, dir / "moved.json");
+  const json moved = compile_tuned(dir / "moved.json", dir / "a.qcg", {"--tune=off", "--cache-dir", dir / "cache"});
   CHECK(moved["tuned"] == uncached["tuned"]);
   CHECK(json::parse(slurp(dir / "a.qcg/origin.json"))["graph"] == dir / "moved.json");
   CHECK(qcodegen({"check", dir / "a.qcg"}).status == 0);
@@ -136,8 +136,8 @@ TEST_CASE("the newest result of a compile is kept: that of --retune, and that of
 TEST_CASE("what comes from the cache is everything that the first compile said, and when") {
   TempDir dir;
   const std::vector<std::string> flags = {"--tune=off", "--cache-dir", dir / "cache"};
-  const json first = compile(kMlp, dir / "a.qcg", flags);
-  const json cached = compile(kMlp, dir / "b.qcg", flags);
+  const json first = compile_tuned(kShippedMlp, dir / "a.qcg", flags);
+  const json cached = compile_tuned(kShippedMlp, dir / "b.qcg", flags);
   CHECK(cached["passes"] == first["passes"]);
   CHECK(!cached["passes"].empty());
   for (const char* field : {"tuned", "threads", "target", "noise", "notes", "warnings", "merged", "merge_trials"})
@@ -145,7 +145,7 @@ TEST_CASE("what comes from the cache is everything that the first compile said, 
   CHECK(cached["earlier"]["compiler_runs"] == first["compiler_runs"]);
   CHECK(cached["earlier"]["build_s"] == first["build_s"]);
   CHECK(cached["program_bytes"] == first["program_bytes"]);
-  const Run text = qcodegen({"compile", kMlp, "-o", dir / "c.qcg", "--tune=off", "--cache-dir", dir / "cache"});
+  const Run text = qcodegen({"compile", kShippedMlp, "-o", dir / "c.qcg", "--tune=off", "--cache-dir", dir / "cache"});
   const std::string date = first["tuned"].get<std::string>();
   CHECK_MESSAGE(text.out.find("verified " + date.substr(0, 10) + " " + date.substr(11, 5) +
                               " UTC, figures are from then") != std::string::npos,
@@ -156,26 +156,26 @@ TEST_CASE("what comes from the cache is everything that the first compile said, 
 TEST_CASE("damage to what a program says of itself is repaired by the next compile") {
   TempDir dir;
   const std::vector<std::string> flags = {"--tune=off", "--cache-dir", dir / "cache"};
-  compile(kLinear, dir / "a.qcg", flags);
+  compile_tuned(kLinearW8, dir / "a.qcg", flags);
   for (const std::string name : {"tune.jsonl", "origin.json", "report.json"}) {
     INFO(name);
     const std::string path = dir / ("a.qcg/" + name), good = slurp(path);
     REQUIRE(!good.empty());
     spit(path, good.substr(0, good.size() / 2));
-    CHECK(compile(kLinear, dir / "a.qcg", flags)["unchanged"] == false);
+    CHECK(compile_tuned(kLinearW8, dir / "a.qcg", flags)["unchanged"] == false);
     CHECK(slurp(path) == good);
   }
 }
 
 TEST_CASE("the same pins give the same bytes, without a cache too, and --pin takes a program") {
   TempDir dir;
-  compile(kMlp, dir / "a.qcg", {"--tune=fast", "--m", "1,16"});
+  compile_tuned(kShippedMlp, dir / "a.qcg", {"--tune=fast", "--m", "1,16"});
   std::vector<std::string> programs;
   for (const char* name : {"x", "y"}) {
     REQUIRE(fs::create_directory(dir / name));
     programs.push_back(dir / name + "/p.qcg");
     const json pinned =
-        compile(kMlp, programs.back(), {"--tune=fast", "--m", "1,16", "--pin", dir / "a.qcg", "--no-cache"});
+        compile_tuned(kShippedMlp, programs.back(), {"--tune=fast", "--m", "1,16", "--pin", dir / "a.qcg", "--no-cache"});
     CHECK(pinned["pins"]["kernels"].get<int>() > 0);
     CHECK(pinned["pins"]["pinned"] == pinned["pins"]["kernels"]);
   }
@@ -196,12 +196,12 @@ TEST_CASE("the same pins give the same bytes, without a cache too, and --pin tak
 
 TEST_CASE("pins say how many there are, whose they are, and when there is none") {
   TempDir dir;
-  compile(kMlp, dir / "a.qcg", {"--tune=fast", "--m", "1,16"});
+  compile_tuned(kShippedMlp, dir / "a.qcg", {"--tune=fast", "--m", "1,16"});
   const std::vector<json> log = read_log(dir / "a.qcg/tune.jsonl");
   const auto pinned = [&](std::vector<json> records, std::vector<std::string> more = {}) {
     write_log(dir / "pin.jsonl", records);
     more.insert(more.begin(),
-                {"compile", kMlp, "-o", dir / "b.qcg", "--tune=off", "--m", "1,16", "--pin", dir / "pin.jsonl"});
+                {"compile", kShippedMlp, "-o", dir / "b.qcg", "--tune=off", "--m", "1,16", "--pin", dir / "pin.jsonl"});
     return qcodegen(more);
   };
   const Run all = pinned(log);

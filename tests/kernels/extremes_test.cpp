@@ -7,14 +7,14 @@ using namespace qcg::test;
 
 namespace {
 
-struct Row {
+struct ExtremeRow {
   Scheme scheme;
   DType activation, weight;
   int64_t group;
   DType output;
   DType scale = DType::f32;
 };
-constexpr Row kRows[] = {
+constexpr ExtremeRow kExtremeRows[] = {
     {Scheme::dense, DType::bf16, DType::bf16, 0, DType::f32},
     {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},
     {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},
@@ -33,7 +33,7 @@ constexpr Row kRows[] = {
     {Scheme::s8s8, DType::u8, DType::i8, 0, DType::i32},
 };
 
-Problem problem_of(const Row& row) {
+Problem problem_of(const ExtremeRow& row) {
   const SchemeInfo& info = scheme_info(row.scheme);
   Problem p;
   p.scheme = row.scheme, p.activation = row.activation, p.weight = row.weight, p.group = row.group, p.scale = row.scale;
@@ -55,7 +55,7 @@ Problem problem_of(const Row& row) {
 TEST_CASE("long sums, extreme scales and both ends of every range") {
   std::vector<Case> cases;
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::avx512bf16, Isa::amx})
-    for (const Row& row : kRows) {
+    for (const ExtremeRow& row : kExtremeRows) {
       Case c;
       c.problem = problem_of(row);
       c.isa = isa;

@@ -11,13 +11,13 @@ using namespace qcg::test;
 
 namespace {
 
-struct Row {
+struct SlicedRow {
   Scheme scheme;
   DType activation;
   int64_t group;
   bool zeros, offsets;
 };
-constexpr Row kRows[] = {
+constexpr SlicedRow kSlicedRows[] = {
     {Scheme::w8, DType::bf16, 0, false, false},  {Scheme::w8, DType::f16, 0, true, false},
     {Scheme::w8, DType::bf16, 64, true, false},  {Scheme::w4, DType::bf16, 32, false, false},
     {Scheme::w4, DType::bf16, 128, true, false}, {Scheme::w4, DType::f16, 48, false, true},
@@ -25,7 +25,7 @@ constexpr Row kRows[] = {
 };
 constexpr int64_t kK = 1003, kN = 37, kM = 6;
 
-Problem problem_of(const Row& row) {
+Problem problem_of(const SlicedRow& row) {
   Problem p;
   p.scheme = row.scheme, p.activation = row.activation, p.weight = DType::i8, p.group = row.group;
   p.k = kK, p.k_segments = {kK - 40, 40};
@@ -38,10 +38,10 @@ Problem problem_of(const Row& row) {
 }
 
 // Every microkernel and blocking that slices activations, for few rows and for many.
-std::vector<Case> make_cases() {
+std::vector<Case> make_sliced_cases() {
   std::vector<Case> cases;
   for (const Isa isa : {Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::avx512bf16})
-    for (const Row& row : kRows)
+    for (const SlicedRow& row : kSlicedRows)
       for (const int64_t m : {int64_t{1}, int64_t{4}, int64_t{16}}) {
         std::set<bool> seen;
         for (const Candidate& candidate : candidates(problem_of(row), {Device::cpu, isa}, m, m)) {
@@ -100,7 +100,7 @@ void put_activation(const Case& c, CallData& d, int64_t row, int64_t k, double v
 }  // namespace
 
 TEST_CASE("slices keep what is small beside the largest of its group, and infinity") {
-  std::vector<Case> cases = make_cases();
+  std::vector<Case> cases = make_sliced_cases();
   CHECK(cases.size() > 20);
   build_cases(cases);
   for (Case& c : cases) {

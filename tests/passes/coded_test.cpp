@@ -13,13 +13,6 @@ Tensor numbers(DType dtype, std::vector<int64_t> shape, const std::vector<double
   return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
 }
 
-Value& parameter(Graph& graph, const std::string& name) {
-  for (Value& v : graph.values)
-    if (v.kind == ValueKind::parameter && v.name == name) return v;
-  FAIL("no parameter " << name);
-  return graph.values[0];
-}
-
 // Through recognize_linear: the same values, this scheme, and the report.
 PassReport recognized(Graph graph, const std::string& scheme) {
   Graph after = graph;

@@ -26,6 +26,13 @@ inline Graph parse(const std::string& text) {
   return std::move(*graph);
 }
 
+inline Value& parameter(Graph& graph, const std::string& name) {
+  for (Value& v : graph.values)
+    if (v.kind == ValueKind::parameter && v.name == name) return v;
+  FAIL("no parameter " << name);
+  return graph.values[0];
+}
+
 inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
   std::mt19937_64 random(seed);
   Tensor t = Tensor::zeros(dtype, shape);

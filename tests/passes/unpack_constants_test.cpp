@@ -9,13 +9,6 @@ using namespace qcg::test;
 
 namespace {
 
-Value& parameter(Graph& graph, const std::string& name) {
-  for (Value& v : graph.values)
-    if (v.kind == ValueKind::parameter && v.name == name) return v;
-  FAIL("no parameter " << name);
-  return graph.values[0];
-}
-
 void give(Graph& graph, const std::string& name, const std::vector<double>& values) {
   Value& v = parameter(graph, name);
   v.data = tensor_of(v.dtype, v.data.shape, values);

@@ -58,8 +58,8 @@ struct StatefulRun {
   }
 };
 
-struct Loaded {
-  explicit Loaded(const SampleProgram& sample) : program(Program::load(sample.dir()).value()) {
+struct LoadedStateful {
+  explicit LoadedStateful(const SampleProgram& sample) : program(Program::load(sample.dir()).value()) {
     context = Context::create(program, {.threads = 2}).value();
   }
   std::unique_ptr<State> new_state() const { return State::create(program).value(); }
@@ -77,7 +77,7 @@ float first_of(const State& state, const char* name) {
 
 TEST_CASE("state starts as the program says, and persists from run to run") {
   const StatefulProgram program;
-  const Loaded loaded(program.sample);
+  const LoadedStateful loaded(program.sample);
   const auto state = loaded.new_state();
   float before = 0;
   for (const float first : {5.0f, 7.0f, -2.0f}) {
@@ -113,7 +113,7 @@ TEST_CASE("a large state of zeros is zeros again after a reset") {
   program.sample.manifest["states"].push_back(
       {{"name", "cache"}, {"dtype", "f32"}, {"shape", {1024, 1024}}, {"init", "zero"}});
   program.sample.sign();
-  const Loaded loaded(program.sample);
+  const LoadedStateful loaded(program.sample);
   const auto state = loaded.new_state();
   auto* cache = static_cast<float*>(state->tensor("cache")->data);
   for (const size_t at : {size_t{0}, size_t{1} << 19, (size_t{1} << 20) - 1}) {
@@ -127,7 +127,7 @@ TEST_CASE("a large state of zeros is zeros again after a reset") {
 
 TEST_CASE("states are apart, and a clone goes on from where it was made") {
   const StatefulProgram program;
-  const Loaded loaded(program.sample);
+  const LoadedStateful loaded(program.sample);
   const auto a = loaded.new_state(), b = loaded.new_state();
   REQUIRE(StatefulRun(5).run(*loaded.context, *a).ok());
   auto clone = a->clone();
@@ -140,7 +140,7 @@ TEST_CASE("states are apart, and a clone goes on from where it was made") {
 
 TEST_CASE("a run on a state that is wrong for it does not start") {
   const StatefulProgram program;
-  const Loaded loaded(program.sample), other(program.sample);
+  const LoadedStateful loaded(program.sample), other(program.sample);
   const auto state = loaded.new_state();
   REQUIRE(StatefulRun(5).run(*loaded.context, *state).ok());
 
@@ -180,7 +180,7 @@ TEST_CASE("a run that fails half way leaves the state undefined until it is rese
   // The last step refuses when x[0] is negative, after y and z were written.
   program.sample.manifest["steps"].back()["kernels"][0]["symbol"] = "test_refuse_negative";
   program.sample.sign();
-  const Loaded loaded(program.sample);
+  const LoadedStateful loaded(program.sample);
   const auto state = loaded.new_state();
   REQUIRE(StatefulRun(5).run(*loaded.context, *state).ok());
   const auto good = state->clone();
@@ -203,7 +203,7 @@ TEST_CASE("a run that fails half way leaves the state undefined until it is rese
 
 TEST_CASE("one run at a time per state: the others are told, and nothing is lost") {
   const StatefulProgram program;
-  const Loaded loaded(program.sample);
+  const LoadedStateful loaded(program.sample);
   const auto state = loaded.new_state();
   constexpr int kThreads = 4, kCalls = 300;
   std::atomic<int> ran = 0, refused = 0, wrong = 0;
@@ -239,7 +239,7 @@ TEST_CASE("one run at a time per state: the others are told, and nothing is lost
 
 TEST_CASE("clones and reads happen side by side") {
   const StatefulProgram program;
-  const Loaded loaded(program.sample);
+  const LoadedStateful loaded(program.sample);
   const auto state = loaded.new_state();
   REQUIRE(StatefulRun(9).run(*loaded.context, *state).ok());
   std::atomic<int> failed = 0;
@@ -259,7 +259,7 @@ TEST_CASE("clones and reads happen side by side") {
 
 TEST_CASE("a program without state has an empty one") {
   const SampleProgram sample;
-  const Loaded loaded(sample);
+  const LoadedStateful loaded(sample);
   const auto state = loaded.new_state();
   SampleRun run(6);
   CHECK(loaded.context->run(*state, run.inputs, run.outputs).ok());

@@ -7,7 +7,7 @@ using namespace qcg::testing;
 
 namespace {
 
-const char kKernel[] =
+const char kCudaKernel[] =
     "#include \"scale.h\"\n#include <cuda_bf16.h>\n"
     "extern \"C\" __global__ void scale(float* x, int n) {\n"
     "  __shared__ float s[64];\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
@@ -22,7 +22,7 @@ void check_tool(const Result<Toolchain>& tool, const std::vector<std::string>& f
   CHECK(is_sha256_hex(tool->fingerprint));
   TestDir dir;
   CompileJob job{.language = Language::cuda,
-                 .sources = {{"kernel.cu", kKernel}},
+                 .sources = {{"kernel.cu", kCudaKernel}},
                  .headers = {{"scale.h", "#define SCALE 2.0f\n"}},
                  .flags = flags,
                  .output = OutputKind::cubin};

@@ -12,7 +12,7 @@ using namespace qcg::test;
 
 namespace {
 
-MergeTiming timing(double merged, double separate, double spread = 0) {
+MergeTiming merge_timing(double merged, double separate, double spread = 0) {
   return {{merged, merged * (1 - spread), merged, 9}, {separate, separate * (1 - spread), separate, 9}};
 }
 
@@ -73,13 +73,13 @@ TEST_CASE("an output over several segments is finished by the last, with the ope
 
 TEST_CASE("separate must be ahead by more than 3 % and the noise, in the mean") {
   CHECK_FALSE(faster({}));
-  CHECK_FALSE(faster({timing(1, 1)}));
-  CHECK_FALSE(faster({timing(1, 0.975)}));
-  CHECK(faster({timing(1, 0.9)}));
-  CHECK_FALSE(faster({timing(1, 0.9, 0.5)}));                 // within the spread
-  CHECK_FALSE(faster({timing(1e-6, 0.95e-6), timing(1, 1.06)}));  // short and long count alike
-  CHECK(faster({timing(1e-6, 0.88e-6), timing(1, 1.05)}));
-  CHECK_FALSE(faster({timing(1, 0.5), timing(0, 0.5)}));      // not timed
+  CHECK_FALSE(faster({merge_timing(1, 1)}));
+  CHECK_FALSE(faster({merge_timing(1, 0.975)}));
+  CHECK(faster({merge_timing(1, 0.9)}));
+  CHECK_FALSE(faster({merge_timing(1, 0.9, 0.5)}));                 // within the spread
+  CHECK_FALSE(faster({merge_timing(1e-6, 0.95e-6), merge_timing(1, 1.06)}));  // short and long count alike
+  CHECK(faster({merge_timing(1e-6, 0.88e-6), merge_timing(1, 1.05)}));
+  CHECK_FALSE(faster({merge_timing(1, 0.5), merge_timing(0, 0.5)}));      // not timed
 }
 
 TEST_CASE("a segment's packed weights are those it has alone on every ISA, whether they can be copied or not") {

@@ -1,0 +1,20 @@
+# qcg_unity(TARGET): with QCG_UNITY, the sources of each folder are compiled as one, since parsing headers is most of what a
+# file costs. Names in anonymous namespaces must differ within a folder, and only there. Compiled alone all the same: a source
+# with definitions or options of its own, and a generated one.
+function(qcg_unity target)
+  if(NOT QCG_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source NORMALIZE)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE folder)
+    cmake_path(GET folder PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    cmake_path(IS_PREFIX PROJECT_BINARY_DIR "${source}" generated)
+    if(NOT generated)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+    endif()
+  endforeach()
+endfunction()
