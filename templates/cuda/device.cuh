@@ -1,7 +1,7 @@
 // What the hardware does and C++ cannot say: asynchronous copies to shared memory, ldmatrix, mma, 16-bit floats.
 //
-// Why here: a kernel's template is tile arithmetic in plain C++; with this file replaced it compiles and runs on a host, lane
-// by lane, which is how tests check the arithmetic without a device. sm_80 and later. Source: PTX ISA 7.0, section 9.7.
+// Why here: a kernel's template is tile arithmetic in plain C++, and every line of inline PTX is in this file. sm_80 and later.
+// Source: PTX ISA 7.0, section 9.7.
 //
 //   unsigned a[4];  ldmatrix_x4(a, row_of_this_lane);     // four 8x8 tiles of 16-bit elements
 //   mma_bf16(acc, a, b);                                  // acc[16x8] += a[16x16] * b[16x8], f32 accumulators

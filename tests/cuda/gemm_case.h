@@ -1,6 +1,6 @@
 // CUDA GEMM cases: problems, data, the meaning in double, and the judgement of a result.
 //
-// Why here: the emulated run (no GPU) and the run on a device check the same cases.
+// Why here: the executor of PTX (no GPU) and the run on a device check the same cases.
 //
 //   for (const GemmCase& c : gemm_cases()) …  GemmData data(c, m, stride, poison); … data.check(read_y);
 #pragma once

@@ -122,3 +122,41 @@ TEST_CASE("ptx: rendered CUDA kernels compute the problem, executed from their P
     run_call((*kernels)[i], k, {5, whole, 2, false, Values::integers});    // x at an odd address
   }
 }
+
+// Slow code shows in counts: a tile whose shared memory has bank conflicts, or whose rows are read in pieces, costs
+// more than these. Instructions are those of PTX, of CUDA 13; a margin of a tenth is for other compilers.
+constexpr uint64_t kInstructions[] = {26824, 20560, 10320};  // 128x128, 64x64, 16x64; 13, 20 and 40 per mma
+constexpr uint64_t kSectors[] = {8192, 6144, 3072};  // the ideal is 5120, 4608, 2688: y is stored in pieces of 2 bytes
+
+TEST_CASE("ptx: what a tile of the prefill and the decode kernel costs") {
+  auto tool = find_cuda();
+  if (!tool.ok()) {
+    MESSAGE("skipped: ", tool.error().message);
+    return;
+  }
+  Problem p;
+  p.activation = p.weight = DType::bf16;
+  p.k = 256;
+  p.k_segments = {256};
+  p.segments = {{128, false, false, "plain"}};
+  p.outputs = {{Expr::acc(0), DType::bf16, 128, {0}}};
+  std::vector<Rendered> all = all_candidates({p}, {Isa::sm_80});
+  REQUIRE(all.size() == 3);
+  auto kernels = ptx::load_kernels(ptx_of(*tool, all));
+  REQUIRE_MESSAGE(kernels.ok(), kernels.error().to_string());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int rows = all[i].candidate.mr;
+    const ptx::Counters c = run_call((*kernels)[i], all[i], {rows, 256, 0, false, Values::integers});
+    const uint64_t products = c.count("mma.sync");
+    INFO(all[i].candidate.describe(), ": ", c.total(), " instructions, ", products, " mma, ", c.all_shared.cost,
+         " wavefronts for ", c.all_shared.ideal, ", ", c.all_global.cost, " sectors for ", c.all_global.ideal, ", ",
+         c.bytes_read, " bytes read");
+    CHECK(c.total() <= kInstructions[i] * 11 / 10);
+    CHECK(c.all_global.cost <= kSectors[i] * 11 / 10);
+    CHECK(products == static_cast<uint64_t>(rows / 16 * (128 / 8) * (256 / 16)));
+    CHECK(c.all_shared.ratio() <= 1.0);  // the swizzle leaves no bank conflict
+    const uint64_t tiles = 128 / static_cast<uint64_t>(all[i].candidate.layout.nr);  // of columns: each reads x
+    CHECK(c.bytes_read == (static_cast<uint64_t>(rows) * tiles + 128) * 256 * 2);
+    CHECK(c.bytes_written == static_cast<uint64_t>(rows) * 128 * 2);
+  }
+}

@@ -1,6 +1,6 @@
 // Fault: what a kernel did wrong, and where.
 //
-//   race: kernel gemm, PTX line 208 (gemm.cu:41), CTA (0, 0, 0), thread 37: warp 1 reads shared 1024 that warp 3 wrote …
+//   race: kernel gemm, PTX line 208 (gemm.cu:41), CTA (0, 0, 0), thread 37: warp 1 reads shared 1024 that warp 3 …
 #pragma once
 
 #include <string>
