@@ -6,7 +6,7 @@ if ! mkdir -p "$build" 2>/dev/null || [[ ! -w $build ]]; then
   exit 3
 fi
 
-# cc1plus needs up to 1 GB for the largest files.
+# cc1plus needs up to 1.2 GB for the largest folders.
 cores=$(nproc)
 memory_gb=$(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
 jobs=$((memory_gb < 1 ? 1 : memory_gb < cores ? memory_gb : cores))
