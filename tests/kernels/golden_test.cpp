@@ -1,87 +1,189 @@
-// Rendered source of the smallest tile of every microkernel row: a diff here is a change of every kernel of that row. And of
-// some kernels whose first row tile unpacks a block for the others: with groups, without, of tiles.
+// Rendered source of the smallest tile of every microkernel row: a difference here is a change of every kernel of that row. And
+// of some kernels whose first row tile unpacks a block for the others (with groups, without, of tiles), of CUDA, loops and
+// reductions.
+//
+// A few texts are kept whole in tests/golden/source, for people to read: one of each kind. Of all of them hashes.txt has the
+// hash without comments and spaces. The texts as they are rendered lie in the build tree, so that a difference can be seen.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
+#include "cache/store/sha256.h"
+#include "codegen/cuda/cuda.h"
 #include "codegen/gemm/candidates.h"
+#include "codegen/gemm/layout.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
+#include "codegen/loops/loops.h"
 #include "tests/paths.h"
+#include "tests/temp_dir.h"
 
 using namespace qcg;
-namespace fs = std::filesystem;
+using namespace qcg::test;
 
 namespace {
 
-Problem smallest(const Microkernel& row) {
+// By name of its file.
+using Sources = std::map<std::string, std::string>;
+
+const std::set<std::string> kWhole = {
+    "portable_fma_dense_f32.cpp", "avx2_fma_w8_i8.cpp",        "avx512_fma_w4_i8.cpp", "avx512bf16_dot_dense_bf16.cpp",
+    "amx_int8_da8w8_i8.cpp",      "cuda_sm_90a_dense_bf16.cu", "loop_avx2.cpp",        "reduce_avx2.cpp"};
+const fs::path kRecorded = fs::path(source_dir()) / "tests/golden/source";
+const char kUpdate[] = "QCG_UPDATE_GOLDENS";
+
+std::string text_of(const Result<std::string>& source) {
+  REQUIRE_MESSAGE(source.ok(), source.error().message);
+  return *source;
+}
+
+Problem smallest(Scheme scheme, DType activation, DType weight, int64_t n) {
   Problem p;
-  p.scheme = row.scheme, p.activation = row.activation, p.weight = row.weight;
+  p.scheme = scheme, p.activation = activation, p.weight = weight;
   p.k = 64, p.k_segments = {64};
-  if (scheme_info(p.scheme).weight.usual_group > 0) p.group = 32;
-  p.segments = {{isa_info(row.isa).vector_bytes / 2, false, false, "proj"}};
-  p.outputs = {{Expr::acc(0), p.scheme == Scheme::s8s8 ? DType::i32 : DType::f32, p.segments[0].n, {0}}};
+  if (scheme_info(scheme).weight.usual_group > 0) p.group = 32;
+  p.segments = {{n, false, false, "proj"}};
+  p.outputs = {{Expr::acc(0), scheme == Scheme::s8s8 ? DType::i32 : DType::f32, n, {0}}};
   p.comment =
       "source nodes, in program order:\n  %y = aten.linear.default(%x, @proj.weight)  model.py:41\n\n"
       "lowered to:\n  %y = qcg.linear([%x], weights = [@proj.weight])\n";
   return p;
 }
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
+void render_microkernel(const Microkernel& row, Sources& out) {
+  const Problem p = smallest(row.scheme, row.activation, row.weight, isa_info(row.isa).vector_bytes / 2);
+  const std::string name = fmt::format("{}_{}_{}", row.name, scheme_name(row.scheme), dtype_name(row.weight));
+  const auto add = [&](const std::string& suffix, const Problem& problem, const Candidate& c) {
+    out[name + suffix + ".cpp"] = text_of(render_gemm(problem, c, "golden"));
+  };
+  Candidate c;
+  c.microkernel = &row;
+  c.layout = layout_for(p, {Device::cpu, row.isa});
+  c.prefetch_bytes = 2048;
+  if (row.compute.starts_with("amx")) c.mr = 16, c.prefetch_bytes = 0;
+  c.rounded = c.unpacks_block = row.rounds;
+  add("", p, c);
+  if (name == "avx512bf16_dot_f4_i8" || name == "amx_bf16_f4_i8") {
+    Candidate taking = c;
+    taking.scaled = true;
+    taking.unpacks_block = !compute_info(row.compute).tiles;
+    for (const auto& [scale, suffix] : {std::pair{DType::f8e8m0, "_powers"}, {DType::f8e4m3, "_e4m3"}}) {
+      Problem scaled = p;
+      scaled.scale = scale;
+      if (scale == DType::f8e4m3) scaled.group = 16;
+      add(suffix, scaled, taking);
+    }
+  }
+  static const std::set<std::string> kWithBlock = {"avx512bf16_dot_w8_i8", "avx512_fma_w4_i8", "amx_bf16_w4_i8"};
+  if (!kWithBlock.contains(name)) return;
+  c.prefetch_bytes = 0, c.kc = 32, c.unpacks_block = true;
+  if (!compute_info(row.compute).tiles) c.mr = 2, c.tails = {1};
+  add("_block", p, c);
+}
+
+Sources render_all() {
+  Sources out;
+  for (const Microkernel& row : microkernel_table()) render_microkernel(row, out);
+  for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const Problem p = smallest(Scheme::dense, dtype, dtype, 64);
+      const std::vector<Candidate> all = cuda_candidates(p, {Device::cuda, isa});
+      REQUIRE(!all.empty());
+      out[fmt::format("cuda_{}_dense_{}.cu", isa_info(isa).name, dtype_name(dtype))] =
+          text_of(render_gemm_cuda(p, all[0], "golden"));
+    }
+  const LoopProblem loop{.operands = {DType::bf16, DType::f32},
+                         .operand_inner_stride = {1, 0},
+                         .outputs = {DType::bf16},
+                         .exprs = {Expr::call("mul", {Expr::call("silu", {Expr::in(0)}), Expr::in(1)})},
+                         .comment = "source nodes, in program order:\n  %y = aten.silu.default(%x)  model.py:41\n"};
+  const ReduceProblem reduce{"mean", DType::bf16, DType::f32, "y = mean(x)"};
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    out[fmt::format("loop_{}.cpp", isa_info(isa).name)] = text_of(render_loop(loop, isa, "golden"));
+    out[fmt::format("reduce_{}.cpp", isa_info(isa).name)] = text_of(render_reduce(reduce, isa, "golden"));
+  }
+  return out;
+}
+
+// Without comments and spaces: what a compiler would see, apart from where a word ends. Strings stay as they are.
+std::string code_of(const std::string& text) {
+  std::string out;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string) out += text[i++];
+    else if (text.compare(i, 2, "//") == 0) i = std::min(text.find('\n', i), text.size());
+    else if (text.compare(i, 2, "/*") == 0) i = std::min(text.find("*/", i + 2), text.size() - 2) + 2;
+    else if (text[i] == ' ' || text[i] == '\n') ++i;
+    else out += text[i++];
+  }
+  return out;
+}
+
+std::map<std::string, std::string> read_hashes() {
+  std::map<std::string, std::string> out;
+  std::istringstream lines(slurp(kRecorded / "hashes.txt"));
+  for (std::string name, hash; lines >> name >> hash;) out[name] = hash;
+  return out;
+}
+
+void write_goldens(const Sources& sources) {
+  fs::remove_all(kRecorded);
+  fs::create_directories(kRecorded);
+  std::string hashes;
+  for (const auto& [name, text] : sources) {
+    hashes += fmt::format("{} {}\n", name, sha256_hex(code_of(text)));
+    if (kWhole.contains(name)) spit(kRecorded / name, text);
+  }
+  spit(kRecorded / "hashes.txt", hashes);
+}
+
+// Where the texts lie that were last as recorded, and those that are not.
+const fs::path kKept = fs::path(binary_dir()) / "rendered/as_recorded", kNow = fs::path(binary_dir()) / "rendered/now";
+
+std::string how_to_see(const std::string& name) {
+  if (fs::exists(kKept / name)) return fmt::format("diff -u {} {}", (kKept / name).string(), (kNow / name).string());
+  return fmt::format("{} is the text; run this test at the revision before in this build tree, and again, for a diff",
+                     (kNow / name).string());
 }
 
 }  // namespace
 
 TEST_CASE("rendered source is as recorded") {
-  const fs::path folder = fs::path(qcg::test::source_dir()) / "tests/golden/source/gemm";
-  const bool update = std::getenv("QCG_UPDATE_GOLDENS") != nullptr;
-  if (update) fs::create_directories(folder);
-  std::set<std::string> known;
-  const auto check = [&](const std::string& name, const Problem& p, const Candidate& c) {
-    auto source = render_gemm(p, c, "golden");
-    REQUIRE_MESSAGE(source.ok(), source.error().message);
-    known.insert(name);
-    if (update) std::ofstream(folder / name, std::ios::binary) << *source;
-    CHECK_MESSAGE(fs::exists(folder / name), "missing golden ", name, "; QCG_UPDATE_GOLDENS=1 writes it");
-    CHECK_MESSAGE(read(folder / name) == *source, name, " differs; QCG_UPDATE_GOLDENS=1 rewrites it");
-  };
-  for (const Microkernel& row : microkernel_table()) {
-    const Problem p = smallest(row);
-    const std::string name = fmt::format("{}_{}_{}", row.name, scheme_name(row.scheme), dtype_name(row.weight));
-    Candidate c;
-    c.microkernel = &row;
-    c.layout = layout_for(p, {Device::cpu, row.isa});
-    c.prefetch_bytes = 2048;
-    if (row.compute.starts_with("amx")) c.mr = 16, c.prefetch_bytes = 0;
-    c.rounded = c.unpacks_block = row.rounds;
-    check(name + ".cpp", p, c);
-    if (name == "avx512bf16_dot_f4_i8" || name == "amx_bf16_f4_i8") {
-      Candidate taking = c;
-      taking.scaled = true;
-      taking.unpacks_block = !compute_info(row.compute).tiles;
-      for (const auto& [scale, suffix] : {std::pair{DType::f8e8m0, "_powers.cpp"}, {DType::f8e4m3, "_e4m3.cpp"}}) {
-        Problem scaled = p;
-        scaled.scale = scale;
-        if (scale == DType::f8e4m3) scaled.group = 16;
-        check(name + suffix, scaled, taking);
-      }
-    }
-    static const std::set<std::string> kWithBlock = {"avx512bf16_dot_w8_i8", "avx512_fma_w4_i8", "amx_bf16_w4_i8"};
-    if (!kWithBlock.contains(name)) continue;
-    c.prefetch_bytes = 0, c.kc = 32, c.unpacks_block = true;
-    if (!compute_info(row.compute).tiles) c.mr = 2, c.tails = {1};
-    check(name + "_block.cpp", p, c);
+  const Sources sources = render_all();
+  if (std::getenv(kUpdate)) write_goldens(sources);
+  fs::remove_all(kNow);
+  for (const fs::path& folder : {kKept, kNow}) fs::create_directories(folder);
+  const std::map<std::string, std::string> hashes = read_hashes();
+  for (const auto& [name, text] : sources) {
+    const bool known = hashes.contains(name);
+    CHECK_MESSAGE(known, "hashes.txt lacks ", name, "; QCG_UPDATE_GOLDENS=1 adds it");
+    const bool whole = !kWhole.contains(name) || slurp(kRecorded / name) == text;
+    const bool same = whole && known && hashes.at(name) == sha256_hex(code_of(text));
+    spit((same ? kKept : kNow) / name, text);
+    if (known) CHECK_MESSAGE(same, name, " differs: ", how_to_see(name), "\nQCG_UPDATE_GOLDENS=1 records it");
   }
-  for (const auto& entry : fs::directory_iterator(folder))
-    CHECK_MESSAGE(known.count(entry.path().filename().string()) == 1, "orphaned golden ", entry.path().filename().string());
+  for (const auto& [name, hash] : hashes) CHECK_MESSAGE(sources.contains(name), "hashes.txt has an orphan: ", name);
+  for (const std::string& name : kWhole)
+    CHECK_MESSAGE(sources.contains(name), "nothing is rendered under the name ", name);
+  for (const auto& entry : fs::directory_iterator(kRecorded)) {
+    const std::string name = entry.path().filename().string();
+    CHECK_MESSAGE((name == "hashes.txt" || kWhole.contains(name)), "orphaned golden ", name);
+  }
+}
+
+TEST_CASE("the hash of a source is that of its code: comments and spaces are not in it") {
+  CHECK(code_of("int x = 1;  // one\n/* two\n * lines */ int y;\n") == "intx=1;inty;");
+  CHECK(code_of("a /* no end") == "a");
+  CHECK(code_of("a // no end") == "a");
+  CHECK(code_of("a / b") == "a/b");
+  CHECK(code_of("f( \"a // b\" )") == "f(\"a // b\")");
 }
