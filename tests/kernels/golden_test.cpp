@@ -95,7 +95,7 @@ Sources render_all() {
   for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
     for (const DType dtype : {DType::bf16, DType::f16}) {
       const Problem p = smallest(Scheme::dense, dtype, dtype, 64);
-      const std::vector<Candidate> all = cuda_candidates(p, {Device::cuda, isa});
+      const std::vector<Candidate> all = cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX);
       REQUIRE(!all.empty());
       out[fmt::format("cuda_{}_dense_{}.cu", isa_info(isa).name, dtype_name(dtype))] =
           text_of(render_gemm_cuda(p, all[0], "golden"));
