@@ -1,4 +1,5 @@
-// qcodegen bench: a program's kernels, one by one, cold and interleaved with a vendor's, beside the ceilings of the same run.
+// qcodegen bench: times a program's kernels one by one, with cold weights, interleaved with a vendor's kernels and with
+// ceilings.
 #include "cli/bench.h"
 
 #include <fmt/format.h>
@@ -24,17 +25,17 @@ namespace {
 constexpr int64_t kProgramMs[] = {1, 4, 16, 64, 256, 1024};
 constexpr double kProgramBudget_s = 1.0;
 
-// A list, as scripts for other machines write it too.
+// Checks a comma-separated list. It accepts cublas on a CPU, so that one script serves several machines.
 std::string check_against(const std::string& list) {
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');)
-    if (word != "onednn" && word != "cublas" && word != "none") return word + " is none of onednn, cublas, none";
+    if (word != "onednn" && word != "cublas" && word != "none") return word + " is not one of onednn, cublas, none";
   return "";
 }
 
 std::string check_budget(const std::string& text) {
   const double seconds = std::strtod(text.c_str(), nullptr);
-  return seconds >= 0.05 && seconds <= 600 ? "" : text + " is none of 0.05 to 600 seconds";
+  return seconds >= 0.05 && seconds <= 600 ? "" : text + " is not between 0.05 and 600 seconds";
 }
 
 struct BenchRow {
@@ -47,7 +48,7 @@ struct BenchReport {
   std::vector<BenchRow> rows;
 };
 
-// What a vendor's kernel reads and is told, from the end of what the step's kernels get.
+// The weights and params of a vendor's kernel: the last argument and the params after m (docs/program_format.md).
 VendorCall vendor_call(const Program& program, const ProgramManifest::Step& step) {
   const auto& buffer = program.manifest().buffers[static_cast<size_t>(step.args.back().buffer)];
   VendorCall out{{}, {program.weights() + buffer.offset, static_cast<size_t>(buffer.bytes)}};
@@ -114,12 +115,12 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
     }
   }
   if (report.rows.empty() && (!flags.kernel.empty() || !flags.m_list.empty()))
-    return Error{ErrorCode::Usage, "bench", "no linear of this program has such a name and takes such an m",
+    return Error{ErrorCode::Usage, "bench", "no linear of this program matches --kernel and --m",
                  "`qcodegen explain PROGRAM` shows the names, `qcodegen log PROGRAM` the m"};
   return report;
 }
 
-// Said once, before anything is timed. Empty where oneDNN is not asked for, or is there.
+// The warning that is printed once, before anything is timed. Empty if oneDNN is not requested, or is installed.
 std::string why_no_onednn(const BenchFlags& flags) {
   if (flags.against.find("onednn") == std::string::npos) return "";
   const VendorStatus onednn = onednn_status();
@@ -168,8 +169,8 @@ int run_bench(const Session& session, const BenchFlags& flags) {
 
 int run_either(const Session& session, const BenchFlags& flags) {
   if (flags.all == !flags.program.empty())
-    return fail(session, {ErrorCode::Usage, "bench", flags.all ? "--all needs no program" : "there is nothing to time",
-                          "name a program directory, or say --all for every scheme on Llama's shapes"});
+    return fail(session, {ErrorCode::Usage, "bench", flags.all ? "--all takes no program" : "there is nothing to time",
+                          "name a program directory, or use --all to time every scheme on Llama's shapes"});
   return flags.all ? run_bench_all(session, flags) : run_bench(session, flags);
 }
 
@@ -212,42 +213,43 @@ std::string describe_ceilings(const Ceilings& c) {
 
 void add_bench_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand(
-      "bench", "time a program's kernels, cold, beside the machine's ceilings and a vendor's kernels");
+      "bench", "time a program's kernels with cold weights, next to the machine's ceilings and a vendor's kernels");
   auto flags = std::make_shared<BenchFlags>();
   sub->add_option("program", flags->program, "a program directory");
   sub->add_option("--m", flags->m_list,
-                  "rows, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
+                  "row counts, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
   sub->add_option("--against", flags->against,
-                  "onednn: time its kernels beside ours; none (default; with --all: onednn); cublas: nothing on a CPU")
+                  "onednn: also time oneDNN's kernels; none: do not; cublas: no effect on a CPU (default none; with "
+                  "--all onednn)")
       ->check(check_against);
   sub->add_option("--threads", flags->threads,
                   "thread counts, comma separated (default: all that this process may use)")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
-  auto* kernel = sub->add_option("--kernel", flags->kernel, "only steps whose name contains this");
+  auto* kernel = sub->add_option("--kernel", flags->kernel, "only steps whose names contain this");
   sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")
       ->check(check_budget);
   auto* graph = sub->add_option("--graph", flags->graph,
-                                "the graph that the program was compiled from (default: where it lay then)");
+                                "the graph that the program was compiled from (default: its path at that time)");
   auto* weights =
-      sub->add_option("--weights", flags->weights, "the weights of that graph (default: where they lay then)");
+      sub->add_option("--weights", flags->weights, "the weights of that graph (default: their paths at that time)");
   auto* all = sub->add_flag("--all", flags->all,
                             "time every scheme on the linears of a Llama-3.1-8B layer, with random weights");
   all->excludes(kernel, graph, weights);
-  sub->add_option("--schemes", flags->schemes, "only these, comma separated (`qcodegen list schemes`)")
+  sub->add_option("--schemes", flags->schemes, "only these schemes of `qcodegen list schemes`, comma separated")
       ->delimiter(',')
       ->needs(all);
-  sub->add_option("--shapes", flags->shapes, "only these of qkv, o, gate_up, down, comma separated")
+  sub->add_option("--shapes", flags->shapes, "only these shapes of qkv, o, gate_up, down, comma separated")
       ->delimiter(',')
       ->needs(all);
-  sub->add_option("--target", flags->target, "a name of `qcodegen list targets` (default cpu)")->needs(all);
+  sub->add_option("--target", flags->target, "a target of `qcodegen list targets` (default cpu)")->needs(all);
   add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
-                       "fast (default): few candidates per m; full: all")
+                       "fast (default): a few candidates per m; full: all candidates")
       ->needs(all);
   add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}},
-                   "exact (default) or rounded, as `compile` takes it")
+                   "exact (default) or rounded, as for `compile`")
       ->needs(all);
   sub->footer("Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
               "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");

@@ -1,6 +1,7 @@
-// What both forms of `bench` share: a program's own kernels (bench.cpp) and every scheme on Llama's shapes (bench_all.cpp).
+// What the two forms of `bench` share: bench.cpp times a program's kernels, bench_all.cpp every scheme on Llama's
+// shapes.
 //
-// Why here: the flags overlap and the JSON rows are one contract.
+// Why here: their flags overlap, and their JSON rows have the same fields.
 //
 //   sub->callback([&] { session.status = flags->all ? run_bench_all(session, *flags) : run_bench(session, *flags); });
 #pragma once
@@ -20,7 +21,7 @@ struct BenchFlags {
   std::vector<int64_t> m_list;
   std::vector<int> threads;
   double budget_s = 0;
-  // Of --all only:
+  // Only for --all:
   bool all = false;
   std::vector<std::string> schemes, shapes;
   std::string target = "cpu";

@@ -1,7 +1,8 @@
-// qcodegen bench --all: every scheme on the linears of a Llama-3.1-8B layer at every M, as the compiler would build them.
+// qcodegen bench --all: times every scheme on the linears of a Llama-3.1-8B layer at every M, as `compile` would build
+// them.
 //
-// No graph and no program: Problems with random weights go through candidates, compiler and tuner. A row is printed as
-// soon as it is known. Each m picks among the candidates of the range of M that it lies in.
+// It needs no graph and no program: Problems with random weights go through candidates, compiler and tuner. A row is
+// printed as soon as it is measured. Each m chooses among the candidates of its range of M.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,10 +27,10 @@ constexpr double kTableBudget_s = 0.5;
 
 Error unknown_word(std::string_view flag, std::string_view word, const std::vector<std::string>& known) {
   return {ErrorCode::Usage, std::string(flag), fmt::format("there is no '{}'{}", word, did_you_mean(word, known)),
-          fmt::format("there are: {}", fmt::join(known, ", "))};
+          fmt::format("choose from: {}", fmt::join(known, ", "))};
 }
 
-// The rows of `table` whose names were asked for, in the table's order; all of them where nothing was.
+// The rows of `table` with these names, in the table's order; all rows if `names` is empty.
 template <class Table>
 Result<std::vector<typename Table::value_type>> select_rows(const Table& table, const std::vector<std::string>& names,
                                                             std::string_view flag) {
@@ -77,7 +78,7 @@ class TableBench {
  private:
   static Status require_runnable(const Target& target) {
     const std::string missing =
-        target.device == Device::cuda ? "kernels for a device are not run by it" : why_isa_unavailable(target.isa);
+        target.device == Device::cuda ? "`bench --all` runs no device kernels" : why_isa_unavailable(target.isa);
     if (missing.empty()) return {};
     return Error::unsupported(target.str(), "cannot be timed: " + missing, "choose another --target");
   }
@@ -106,7 +107,7 @@ class TableBench {
                                    c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
     while (line.back() == ' ') line.pop_back();
     show("{}\n", line);
-    std::fflush(stdout);  // rows are minutes apart
+    std::fflush(stdout);  // the next row may take minutes
   }
 
   Status bench_shape(const SampleScheme& scheme, const LayerShape& shape, int threads) {
@@ -146,7 +147,7 @@ class TableBench {
   }
 
   void add_cell(const SampleScheme& scheme, const LayerShape& shape, const TuneResult& result) {
-    const TuneRecord* best = nullptr;  // of the references
+    const TuneRecord* best = nullptr;  // the fastest reference
     for (const TuneRecord& r : result.records) {
       if (r.status == TrialStatus::wrong || r.status == TrialStatus::crashed ||
           r.status == TrialStatus::failed_to_build)
@@ -177,7 +178,7 @@ class TableBench {
   TuneOptions tuning_;
   ReferenceNotes notes_;
   MarkNotes marks_;
-  std::vector<TuneRecord> won_;  // of this table
+  std::vector<TuneRecord> won_;  // winners of this table
   nlohmann::json ceilings_, rows_ = nlohmann::json::array();
   std::string wrong_;
 };

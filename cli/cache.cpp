@@ -1,4 +1,4 @@
-// qcodegen cache: look into, check, trim and move the kernel cache.
+// qcodegen cache: inspects, checks, trims and moves the cache.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct CacheFlags {
   std::string key, file, max_size = "4G";
 };
 
-// "500M", "4G", "123456"; 0 if it is no size.
+// Parses "500M", "4G", "123456" to bytes; returns 0 if the text is not a size.
 uint64_t parse_size(const std::string& text) {
   size_t used = 0;
   double value = 0;
@@ -54,7 +54,7 @@ int show_path(const Session& session, Store& store) {
   return 0;
 }
 
-// What an entry is, by the first ingredient of its key.
+// The kind of an entry, from the first ingredient of its key.
 std::string kind_of(const EntryInfo& entry) {
   const std::string word = entry.title.substr(0, entry.title.find(" = "));
   for (const auto& [ingredient, kind] : {std::pair("kernel", "kernels"),
@@ -65,7 +65,7 @@ std::string kind_of(const EntryInfo& entry) {
   return "other";
 }
 
-// "3 h ago", of a time in seconds since 1970.
+// "3 h ago", for a time in seconds since 1970.
 std::string format_age(int64_t time) {
   const int64_t s = std::max<int64_t>(0, std::time(nullptr) - time);
   if (s < 60) return fmt::format("{} s ago", s);
@@ -80,7 +80,7 @@ int show_stats(const Session& session, Store& store) {
   if (!entries.ok()) return fail(session, entries.error());
   struct Kind {
     uint64_t entries = 0, bytes = 0;
-    int64_t oldest = INT64_MAX, newest = 0;  // last uses
+    int64_t oldest = INT64_MAX, newest = 0;  // times of last use
   };
   std::map<std::string, Kind> kinds;
   for (const EntryInfo& entry : *entries) {
@@ -182,7 +182,7 @@ int collect_garbage(const Session& session, Store& store, const std::string& siz
 }  // namespace
 
 void add_cache_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("cache", "look into the cache of kernels and programs, check, trim and move it");
+  auto* sub = app.add_subcommand("cache", "inspect, check, trim and move the cache of kernels and programs");
   sub->require_subcommand(1);
   auto flags = std::make_shared<CacheFlags>();
   auto add = [&](const char* name, const char* help, std::function<int(Store&)> work) {
@@ -190,23 +190,22 @@ void add_cache_command(CLI::App& app, Session& session) {
     command->callback([&session, flags, work] { session.status = with_store(session, work); });
     return command;
   };
-  add("path", "print where it is", [&session](Store& s) { return show_path(session, s); });
-  add("stats", "print what it holds by kind, its hits and misses, its limit",
+  add("path", "print the directory of the cache", [&session](Store& s) { return show_path(session, s); });
+  add("stats", "print entries by kind, hits and misses, and the size limit",
       [&session](Store& s) { return show_stats(session, s); });
-  add("ls", "print its entries, the most recently used first",
-      [&session](Store& s) { return list_entries(session, s); });
-  add("show", "print an entry's files and what was hashed",
+  add("ls", "print the entries, most recently used first", [&session](Store& s) { return list_entries(session, s); });
+  add("show", "print the files of an entry and what was hashed into its key",
       [&session, flags](Store& s) { return show_entry(session, s, flags->key); })
-      ->add_option("key", flags->key, "the key or its beginning")
+      ->add_option("key", flags->key, "the key of the entry, or the beginning of that key")
       ->required();
-  add("verify", "check every byte, and remove corrupt entries",
+  add("verify", "check every byte and remove corrupt entries",
       [&session](Store& s) { return verify_entries(session, s); });
   add("gc", "remove the least recently used entries",
       [&session, flags](Store& s) { return collect_garbage(session, s, flags->max_size); })
       ->add_option("--max-size", flags->max_size, "keep at most this much: 500M, 4G")
       ->capture_default_str();
   add("clear", "remove all entries", [&session](Store& s) { return report(session, s.clear(), "cleared"); });
-  add("export", "write all entries but precompiled headers into one file",
+  add("export", "write all entries except precompiled headers to one file",
       [&session, flags](Store& s) { return report(session, s.export_to(flags->file), "exported"); })
       ->add_option("file", flags->file, "the file to write")
       ->required();

@@ -1,4 +1,4 @@
-// qcodegen check: a program against the oracle, in double, on random or given inputs.
+// qcodegen check: compares a program with the float64 oracle, on random or given inputs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,13 +24,13 @@ struct CheckFlags {
   std::string path, graph, inputs, expected, target = "cpu";
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
-  int trials = 0;  // 0: three, or one at each --m
+  int trials = 0;  // 0: three, or one for each --m
   uint64_t seed = 1;
   int threads = 0;
-  std::vector<const CLI::Option*> of_graph, of_program;  // options that only one of them has a use for
+  std::vector<const CLI::Option*> of_graph, of_program;  // options that apply only to a graph, or only to a program
 };
 
-// One trial each; 0 stands for the rows of given inputs.
+// The rows of each trial; 0 stands for the rows of --inputs.
 std::vector<int64_t> rows_to_try(const CheckFlags& flags) {
   if (!flags.inputs.empty()) return {0};
   const int trials = flags.trials > 0 ? flags.trials : flags.m_list.empty() ? 3 : 1;
@@ -42,25 +42,25 @@ std::vector<int64_t> rows_to_try(const CheckFlags& flags) {
   return out;
 }
 
-// Rows that no symbol can stand for would be tried as others.
+// Error Usage if no symbol can have one of the values: check_program would clamp it and try another size.
 Status require_in_range(const Program& program, const std::vector<int64_t>& ms) {
   const auto& symbols = program.manifest().symbols;
   for (int64_t m : ms)
     if (!symbols.empty() &&
         std::none_of(symbols.begin(), symbols.end(), [m](const auto& s) { return m >= s.min && m <= s.max; }))
-      return Error{ErrorCode::Usage, "--m", fmt::format("the program takes no m={}", m),
+      return Error{ErrorCode::Usage, "--m", fmt::format("the program does not accept m={}", m),
                    fmt::format("{} is in [{}, {}]", symbols[0].name, symbols[0].min, symbols[0].max)};
   return {};
 }
 
 struct CheckReport {
   std::vector<OutputCheck> outputs;
-  std::vector<OutputCheck> of_expected;  // with --expected: those tensors against the oracle, output by output
+  std::vector<OutputCheck> of_expected;  // --expected against the oracle, output by output; empty without --expected
   std::vector<std::string> trials;  // "m=3"
   bool ok() const {
     return std::all_of(outputs.begin(), outputs.end(), [](const OutputCheck& o) { return o.ok; });
   }
-  // Keeps the worst of each output over the trials.
+  // Keeps for each output the trial with the largest error relative to its bound.
   void add(const std::vector<OutputCheck>& trial) {
     if (outputs.empty()) outputs = trial;
     for (size_t i = 0; i < trial.size(); ++i)
@@ -69,7 +69,7 @@ struct CheckReport {
   }
 };
 
-// Adds a comparison with the tensors of a file, say what PyTorch computed from the same inputs, and of these with the oracle.
+// Compares the program's outputs with the tensors of a file, for example PyTorch's outputs, and these with the oracle.
 Status compare_expected(const std::string& path, const Program& program, const Graph& graph,
                         const std::vector<Tensor>& got, const std::vector<Tensor>& want,
                         const std::vector<double>& tolerances, std::vector<OutputCheck>& out,
@@ -78,18 +78,18 @@ Status compare_expected(const std::string& path, const Program& program, const G
   for (size_t i = 0; i < got.size(); ++i) {
     const std::string& name = program.manifest().outputs[i].name;
     auto found = file.tensors.find(name);
-    // A value that is returned twice has two names here and may have one there.
+    // A value that the graph returns twice has two names in the program and may have only one in the file.
     for (size_t j = 0; j < i && found == file.tensors.end(); ++j)
       if (graph.outputs[j] == graph.outputs[i]) found = file.tensors.find(program.manifest().outputs[j].name);
     if (found == file.tensors.end())
       return Error::bad_input(name, path + " has no tensor of this name",
-                              "name the tensors as the graph's outputs are named");
+                              "give the tensors the names of the graph's outputs");
     if (found->second.dtype != got[i].dtype || found->second.shape != got[i].shape)
       return Error::bad_input(
           name,
           fmt::format("{} holds {} [{}], the program gives {} [{}]", path, dtype_name(found->second.dtype),
                       fmt::join(found->second.shape, ", "), dtype_name(got[i].dtype), fmt::join(got[i].shape, ", ")),
-          "take the outputs that belong to these inputs");
+          "give the outputs that belong to these inputs");
     const Tensor expected = found->second.contiguous();
     out.push_back(compare_output(name, "expected", got[i], expected, tolerances[i]));
     of_expected.push_back(compare_output(name, "oracle", expected, want[i].contiguous(), tolerances[i]));
@@ -136,14 +136,14 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   return report;
 }
 
-// A graph is compiled first, untuned, to a place that goes away again.
+// Compiles a graph without tuning to a temporary directory, and checks that program.
 Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags, ProgressLine& progress) {
   CompileOptions options;
   options.input = flags.path;
   options.weights = flags.weights;
   options.target = flags.target;
   options.tune = TuneMode::off;
-  options.verify = Verify::kernels;  // the whole is what is checked below
+  options.verify = Verify::kernels;  // check_program checks the whole program below
   options.cache_dir = session.cache_dir;
   options.toolchain = toolchain_options(session);
   options.cancel = &interrupted();
@@ -163,7 +163,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags,
   return report;
 }
 
-// The row of --expected's own distance to the oracle that stands beside output i's.
+// The error of --expected against the oracle for row i; null if row i is not a comparison with the oracle.
 const OutputCheck* expected_beside(const CheckReport& report, size_t i) {
   return report.outputs[i].against == "oracle" && i < report.of_expected.size() ? &report.of_expected[i] : nullptr;
 }
@@ -216,10 +216,10 @@ int run_check(const Session& session, const CheckFlags& flags) {
   ProgressLine progress(session);
   auto work = [&]() -> Result<CheckReport> {
     if (!is_program(flags.path)) {
-      QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
+      QCG_CHECK(refuse_options(flags.of_program, "this option is for programs, and this is a graph"));
       return check_graph(session, flags, progress);
     }
-    QCG_CHECK(refuse_options(flags.of_graph, "a program is checked as it was compiled: only a graph takes this"));
+    QCG_CHECK(refuse_options(flags.of_graph, "this option is for graphs; a program has the target of its compile"));
     QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights));
     return check_program(flags.path, options, flags, progress);
   };
@@ -234,23 +234,24 @@ int run_check(const Session& session, const CheckFlags& flags) {
 }  // namespace
 
 void add_check_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("check", "compare a program, or a graph compiled on the spot, with the oracle");
+  auto* sub = app.add_subcommand("check", "compare a program with the oracle; a graph is compiled first");
   auto flags = std::make_shared<CheckFlags>();
   sub->add_option("path", flags->path, "a program directory or a graph")->required();
   auto* inputs = sub->add_option("--inputs", flags->inputs,
                                  "a safetensors file with one tensor per input (default: random inputs)");
   sub->add_option("--expected", flags->expected,
-                  "a safetensors file with the outputs of these inputs, to compare with them too")
+                  "a safetensors file with the expected outputs for --inputs, to compare with as well")
       ->needs(inputs);
   flags->of_program = {sub->add_option("--graph", flags->graph,
-                                       "the graph that a program was compiled from (default: where it lay then)")};
+                                       "the graph that a program was compiled from (default: its path at that time)")};
   sub->add_option("--weights", flags->weights,
                   "the weights of the graph; may be repeated (default: those it was compiled with)");
   flags->of_graph = {sub->add_option("--target", flags->target, "the target to compile a graph for (default cpu)")};
-  sub->add_option("--trials", flags->trials, "random inputs to try (default 3; with --m 1 at each)")
+  sub->add_option("--trials", flags->trials, "number of random inputs (default 3; with --m, 1 for each m)")
       ->check(CLI::Range(1, 1000))
       ->excludes(inputs);
-  sub->add_option("--m", flags->m_list, "rows to try, comma separated (default: 1, 5, 33 and so on, one per trial)")
+  sub->add_option("--m", flags->m_list,
+                  "row counts to try, comma separated (default: 1, 5, 33 and so on, one per trial)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(0))
       ->excludes(inputs);

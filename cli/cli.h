@@ -1,13 +1,14 @@
-// What every subcommand shares: the session (parsed once from flags and environment) and how results leave the program.
+// What all subcommands share: the session (parsed once from flags and environment) and functions that print results.
 //
-// Why here: one file per subcommand, each with one add_… function that main.cpp calls; nothing else knows argv or getenv.
+// Why here: each subcommand has one file with one add_… function, which main.cpp calls. Only main.cpp reads argv and
+// the environment.
 //
 //   void add_list_command(CLI::App& app, Session& session) {
 //     auto* sub = app.add_subcommand("list", "…");
 //     sub->callback([&] { session.status = run_list(session); });
 //   }
 //
-// Exit status: 0 done, 1 the input or the result is bad, 2 usage, 3 environment, 130 interrupted.
+// Exit status: 0 success, 1 bad input or bad result, 2 usage, 3 environment, 130 interrupted.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,47 +33,50 @@ namespace qcg {
 
 struct Session {
   bool json = false;
-  int verbosity = 0;         // -q: -1, -v: 1 (QCG_DEBUG sets it too)
+  int verbosity = 0;         // -1 with -q, 1 with -v; QCG_DEBUG sets any number
   bool progress = false;     // stderr is a terminal and neither -q nor --json was given
   std::string cache_dir;     // --cache-dir, QCG_CACHE_DIR, XDG_CACHE_HOME/qcodegen, HOME/.cache/qcodegen
   std::string cxx, env_cxx;  // --cxx, QCG_CXX
-  int status = 0;            // what main returns
+  int status = 0;            // the exit status of the process
 };
 
-// Set by SIGINT, SIGTERM and SIGHUP; long work looks at it.
+// Set by SIGINT, SIGTERM and SIGHUP. Long-running work polls it.
 const std::atomic<bool>& interrupted();
 
 inline ToolchainOptions toolchain_options(const Session& session) {
   return {session.cxx, session.env_cxx, {}, &interrupted()};
 }
 
-// Control characters as `\x1b`, all but `kept`: a name from a file must not drive a terminal.
+// Replaces control characters, except those in `kept`, by text such as `\x1b`: names from files must not control a
+// terminal.
 std::string printable(std::string_view text, std::string_view kept = "");
 
-// Text on stderr, its lines kept. That nobody can read it is no reason to fail.
+// Writes text to stderr; line breaks stay, other control characters are replaced. Ignores write errors.
 void say(std::string_view text);
 
-// Text on stdout, its lines kept; main() sees what could not be written.
+// The same on stdout. main() reports write errors at the end.
 void put(std::string_view text);
 template <class... T>
 void show(fmt::format_string<T...> format, T&&... values) {
   put(fmt::format(format, std::forward<T>(values)...));
 }
 
-// Prints a typed error (`error[Code]: where: message` and `help: …` on stderr; with --json one document on stdout too).
-// Returns the exit status that belongs to its code.
+// Prints a typed error: `error[Code]: where: message` and `help: …` on stderr, and with --json also a document on
+// stdout. Returns the exit status for its code.
 int fail(const Session& session, const Error& error);
 
-// The form on stderr alone, where stdout has its document already.
+// The same on stderr only, for commands that have already printed their document on stdout.
 int complain(const Error& error);
 
-// Error Usage for the first of these options that was given: what the command is about leaves them no meaning.
+// Error Usage for the first of these options that was given; `why` says why it does not apply to the command's
+// argument.
 Status refuse_options(const std::vector<const CLI::Option*>& options, const std::string& why);
 
 // One JSON document on stdout.
 void print_json(const nlohmann::json& document);
 
-// An option (or positional) that takes one of a few words; help and completion show them: `--tune off|fast|full`.
+// Adds an option or positional argument that accepts a few words; help and completion list them: `--tune
+// off|fast|full`.
 template <class T>
 CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value,
                         const std::vector<std::pair<std::string, T>>& words, const std::string& help) {
@@ -83,7 +87,7 @@ CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value,
   for (const auto& word : words) known_words.push_back(word.first);
   auto known = [known_words, type](const std::string& word) {
     const bool found = std::find(known_words.begin(), known_words.end(), word) != known_words.end();
-    return found ? "" : fmt::format("{} is none of {}{}", word, type, did_you_mean(word, known_words));
+    return found ? "" : fmt::format("{} is not one of {}{}", word, type, did_you_mean(word, known_words));
   };
   return sub
       .add_option_function<std::string>(
@@ -92,7 +96,8 @@ CLI::Option* add_choice(CLI::App& sub, const std::string& flags, T& value,
       ->type_name(type);
 }
 
-// A check of options, short where CLI11's own writes out the largest double.
+// Checks that an option is a whole number of at least `least`. CLI11's own check would print the largest double in its
+// error.
 template <class T>
 auto whole_number(T least) {
   return [least](const std::string& text) -> std::string {

@@ -1,4 +1,4 @@
-// qcodegen compile: a graph becomes a program directory.
+// qcodegen compile: compiles a graph to a program directory.
 #include "codegen/compile.h"
 
 #include <fmt/format.h>
@@ -22,11 +22,10 @@ std::string default_output(const std::string& input) {
   return std::filesystem::path(input).replace_extension(".qcg").string();
 }
 
-// --tune=fast times the widest ranges below their probe: the m that was timed is what a figure belongs to.
+// The m of a kernel's figures. --tune=fast times the widest ranges at a smaller m than their m_probe.
 int64_t timed_m(const KernelReport& k) { return k.record.median_s > 0 && k.record.m > 0 ? k.record.m : k.m_probe; }
 
-// What a run's temporaries take where every symbol has its least, and where it has its greatest value; null: more than
-// there can be.
+// The bytes of a run's temporaries with the least and with the greatest value of every symbol; null if they overflow.
 nlohmann::json arena_json(const std::string& program) {
   const auto text = read_program_file(program + "/manifest.json");
   const auto manifest = text.ok() ? parse_program_manifest(*text) : Result<ProgramManifest>(text.error());
@@ -41,7 +40,7 @@ nlohmann::json arena_json(const std::string& program) {
   return {{"least", bytes(least)}, {"most", bytes(most)}};
 }
 
-// Of this compile, or of an earlier one.
+// The cost of this compile (CompileReport), or of the earlier one that the cache kept.
 template <class Report>
 nlohmann::json cost_json(const Report& c) {
   return {{"wall_s", c.wall_s},
@@ -107,7 +106,7 @@ nlohmann::json report_json(const CompileReport& report) {
   return out;
 }
 
-// What became of the kernels: without tuning they are verified, where the host can run them.
+// The verb for the kernels in the report. Without tuning they are only verified, and only if the host can run them.
 std::string_view verb_of(const CompileReport& report) {
   return report.is_tuned() ? "tuned" : report.candidates_correct > 0 ? "verified" : "built";
 }
@@ -140,7 +139,7 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
       fmt::format("{}: {} correct, {} failed to build, {} wrong", count_of(report.candidates, "candidate"),
                   report.candidates_correct, report.candidates_failed, report.candidates_wrong);
   if (report.earlier.at > 0)
-    tried += fmt::format(" · {} {}, figures are from then", verb_of(report), format_date(report.tuned));
+    tried += fmt::format(" · {} {}, figures of that run", verb_of(report), format_date(report.tuned));
   const PinReport& pins = report.pins;
   if (pins.kernels > 0) tried += fmt::format(" · {} of {} pinned", pins.pinned, count_of(pins.kernels, "kernel"));
   put(labelled(report.is_tuned() ? "tune" : "verify", count_of(static_cast<int64_t>(report.kernels.size()), "kernel"),
@@ -148,9 +147,9 @@ void print_header(const CompileOptions& options, const CompileReport& report) {
       "\n");
 }
 
-// Not tuned, so there are no times: one line per step.
+// The table without tuning has no times: one line per step.
 void print_untimed(const CompileReport& report) {
-  Table table({"kernel", "scheme", "one kernel each for m around"});
+  Table table({"kernel", "scheme", "m of its kernels"});
   for (size_t i = 0; i < report.kernels.size();) {
     const KernelReport& first = report.kernels[i];
     std::string ms;
@@ -216,7 +215,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   for (const std::string& warning : report->warnings) say("warning: " + warning + "\n");
   if (report->unchanged) {
     put(labelled("wrote", report->program,
-                 fmt::format("unchanged: this graph, these weights and this machine were compiled before, {} {} "
+                 fmt::format("unchanged: the same graph and weights were compiled on this machine before, {} {} "
                              "({:.2f} s)",
                              verb_of(*report), format_date(report->tuned), report->wall_s)));
     return 0;
@@ -245,33 +244,35 @@ void add_compile_command(CLI::App& app, Session& session) {
   sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
   add_choice<TuneMode>(
       *sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
-      "fast (default) takes seconds per kernel, full takes minutes; off builds the best guess and verifies it");
+      "fast (default) takes seconds per kernel, full takes minutes; off builds and verifies the best guess");
   add_choice<bool>(
       *sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
-      "never (default): the program is self-contained; auto: it calls oneDNN for ranges of m where that is "
-      "faster, and needs it to load");
+      "never (default): the program is self-contained; auto: the program calls oneDNN in ranges of m where oneDNN is "
+      "faster, and needs oneDNN to load");
   add_choice<bool>(
       *sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
-      "exact (default): codes are multiplied as they are; rounded: grouped weights may be rounded to bf16 first");
+      "exact (default): weights are not rounded; rounded: kernels may round scaled weights to bf16 first");
   sub->add_option("--threads", o.threads, "threads to tune for (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
-  sub->add_option("--jobs", o.jobs, "compiler processes at once (default: one per core, fewer where memory is short)")
+  sub->add_option("--jobs", o.jobs,
+                  "most compiler processes at a time (default: one per core, fewer if memory is short)")
       ->check(CLI::Range(1, 4096));
   sub->add_option("--m", o.m_list,
-                  "rows to tune at, comma separated (default 1,4,16,64,128,257; --tune=full: …,64,256,1024)")
+                  "row counts to tune at, comma separated; only their ranges get kernels (default 1,4,16,64,128,257; "
+                  "--tune=full: …,64,256,1024)")
       ->delimiter(',')
       ->check(whole_number<int64_t>(1));
   sub->add_option("--pin", o.pin, "replay the winners of this tune log, or of this program");
   sub->add_flag("--retune", o.retune,
-                "kernels from the cache, but everything timed again; the cache keeps this result");
+                "take kernels from the cache, but time everything again; the cache keeps the new result");
   add_choice<Verify>(*sub, "--verify", o.verify, {{"program", Verify::program}, {"kernels", Verify::kernels}},
-                     "what must agree with the oracle before a program is published: all of it, run once (default), or "
-                     "each kernel");
+                     "what must match the oracle before a program is published: program (default): each kernel, and "
+                     "the whole program; kernels: each kernel");
   add_choice<Emit>(*sub, "--emit", o.emit,
                    {{"graph", Emit::graph}, {"plan", Emit::plan}, {"source", Emit::source}, {"asm", Emit::assembly}},
-                   "print this, and compile nothing");
+                   "print this instead of compiling a program");
   sub->add_flag("--explain", flags->explain,
-                "print which passes fired, why the others did not, and why kernels and program had to be built");
+                "print which passes fired, why the others did not, and why kernels and program were not in the cache");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
   sub->footer(
       "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");

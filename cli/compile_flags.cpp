@@ -14,7 +14,7 @@ std::string check_pass_name(const std::string& name) {
   std::vector<std::string> names;
   for (const PassInfo& pass : kPasses) names.emplace_back(pass.name);
   if (std::find(names.begin(), names.end(), name) != names.end()) return "";
-  return name + " is no pass" + did_you_mean(name, names) + ": `qcodegen list passes` shows them";
+  return name + " is not a pass" + did_you_mean(name, names) + ": `qcodegen list passes` shows the passes";
 }
 
 constexpr size_t kMostBytes = 1 << 16;
@@ -23,7 +23,8 @@ Result<std::vector<std::string>> read_pass_list(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.gcount() == 0) return Error::io(path, "no list of passes can be read here", "name a file that holds one");
+  if (file.gcount() == 0)
+    return Error::io(path, "cannot read a list of passes from this file", "name a file with the names of passes");
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kMostBytes) return Error::bad_input(path, "the list of passes is longer than 64 KiB", "shorten it");
   std::vector<std::string> names;
@@ -32,7 +33,8 @@ Result<std::vector<std::string>> read_pass_list(const std::string& path) {
     std::istringstream words(line.substr(0, line.find('#')));
     for (std::string name; words >> name;) names.push_back(name);
   }
-  if (names.empty()) return Error::bad_input(path, "the list of passes is empty", "`qcodegen list passes` shows them");
+  if (names.empty())
+    return Error::bad_input(path, "the list of passes is empty", "`qcodegen list passes` shows the passes");
   return names;
 }
 
@@ -43,33 +45,35 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   sub.add_option("--weights", options.weights,
                  "a safetensors file or directory, or random:SEED; may be repeated (default: those in the .pt2)");
   auto* target = sub.add_option("--target", options.target,
-                                "a name of `qcodegen list targets`; cpu (default): the best that this host has");
-  sub.add_option("--disable-pass", disabled, "leave a pass of `qcodegen list passes` out; may be repeated");
+                                "a target of `qcodegen list targets`; cpu (default) is the best target of this host");
+  sub.add_option("--disable-pass", disabled, "skip this pass of `qcodegen list passes`; may be repeated");
   auto* list = sub.add_option("--pass", options.passes.order,
-                              "run this pass next; repeated, in this order (default: all of `qcodegen list passes`)");
-  sub.add_option("--passes", passes_file, "the same from a file: names of passes, # begins a comment")->excludes(list);
-  sub.add_option("--print-after", print_after, "print the graph after this pass; with --json it goes to stderr")
+                              "run this pass; repeat the option to run several passes in its order (default: all of "
+                              "`qcodegen list passes`)");
+  sub.add_option("--passes", passes_file, "a file with the names of the passes to run; # begins a comment")
+      ->excludes(list);
+  sub.add_option("--print-after", print_after, "print the graph after this pass, with --json on stderr")
       ->check(check_pass_name);
   sub.add_flag("--print-after-all", print_after_all, "print the graph after every pass");
-  sub.add_flag("--time-passes", time_passes, "print the time each pass took");
+  sub.add_flag("--time-passes", time_passes, "print the time of each pass");
   auto* casts = sub.add_flag("--emulate-precision-casts", options.passes.emulate_precision_casts,
-                             "round fused intermediates to their graph dtype, as eager execution does");
+                             "round fused intermediates to their dtype in the graph, as eager execution does");
   auto* packing = add_choice<Int4Packing>(
       sub, "--int4-packing", options.int4_packing,
       {{"auto", Int4Packing::automatic}, {"avx512", Int4Packing::avx512}, {"avx2", Int4Packing::avx2}},
-      "the byte order in which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: what their "
-      "numbers tell)");
+      "the byte order in which torch packed the weights of _weight_int4pack_mm_for_cpu (default auto: derived from "
+      "the weights' values)");
   PassGates& gates = options.passes.gates;
   auto* parts = sub.add_option("--cat-max-parts", gates.cat_max_parts,
-                               "split_cat_linear takes concatenations of at most this many sources")
+                               "split_cat_linear splits only concatenations of at most this many sources")
                     ->capture_default_str()
                     ->check(whole_number<int64_t>(0));
   auto* narrowest = sub.add_option("--cat-min-width", gates.cat_min_piece_width,
-                                   "split_cat_linear takes sources of at least this width")
+                                   "split_cat_linear splits only concatenations whose sources have at least this width")
                         ->capture_default_str()
                         ->check(whole_number<int64_t>(0));
   auto* widest = sub.add_option("--cat-max-width", gates.cat_max_total_width,
-                                "split_cat_linear takes concatenations of at most this width")
+                                "split_cat_linear splits only concatenations of at most this width")
                      ->capture_default_str()
                      ->check(whole_number<int64_t>(0));
   compiled_with = {target, casts, packing, parts, narrowest, widest};
@@ -85,7 +89,7 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   out.toolchain = toolchain_options(session);
   out.cache_dir = no_cache ? "" : session.cache_dir;
   out.cancel = &interrupted();
-  // A program from the cache comes without passes.
+  // A cached program would skip the passes, so there would be nothing to print.
   if (explain || time_passes || !print_after.empty() || print_after_all) out.reuse_programs = false;
   if (!print_after.empty() || print_after_all) {
     out.passes.after_each = [all = print_after_all, only = print_after, json = session.json](std::string_view pass,

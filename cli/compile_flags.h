@@ -1,6 +1,6 @@
-// The flags that `compile` and `explain` share, and their meaning as CompileOptions.
+// The flags that `compile` and `explain` share, and their translation to CompileOptions.
 //
-// Why here: explain shows what compile would do, so both read the same flags with the same defaults.
+// Why here: explain shows what compile would do, so both need the same flags with the same defaults.
 #pragma once
 
 #include <string>
@@ -17,17 +17,17 @@ struct CompileFlags {
   std::string passes_file;
   std::string print_after;
   bool print_after_all = false, time_passes = false, explain = false, no_cache = false;
-  std::string moved_graph;  // explain: of a program
+  std::string moved_graph;  // explain --graph: where a program's graph is now
 
-  std::vector<const CLI::Option*> compiled_with;  // flags that a program which exists has its own answer to
-  std::vector<const CLI::Option*> of_program;     // flags that a graph has no use for
+  std::vector<const CLI::Option*> compiled_with;  // flags that an existing program has already fixed
+  std::vector<const CLI::Option*> of_program;     // flags that apply only to programs, not to graphs
 
   void add_pass_flags(CLI::App& sub, const std::string& input = "graph");
-  // Options with session and pass flags applied; error Usage for a flag value that means nothing.
+  // Returns the options with session and pass flags applied. Error Io or BadInput: the file of --passes is unusable.
   Result<CompileOptions> resolve(const Session& session);
 };
 
-// "fired" and "skipped" of every pass, as lines for people.
+// Lines that show for every pass what it changed and which nodes it skipped; `times` adds its duration.
 std::string describe_passes(const std::vector<PassReport>& passes, bool times);
 nlohmann::json passes_json(const std::vector<PassReport>& passes);
 

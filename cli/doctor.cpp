@@ -1,4 +1,4 @@
-// qcodegen doctor: what works on this machine, and what to do about what does not.
+// qcodegen doctor: prints what works on this machine, and how to fix what does not.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -18,7 +18,7 @@ struct Check {
   std::string name;
   bool ok;
   std::string detail, remedy;
-  bool needed = false;  // without it nothing compiles
+  bool needed = false;  // `compile` does not work without it
 };
 
 Check check_tool(const char* name, const Result<Toolchain>& tool, bool needed) {
@@ -31,7 +31,7 @@ Check check_huge_pages() {
   std::string mode;
   std::getline(in, mode);
   const bool ok = mode.find("[never]") == std::string::npos && !mode.empty();
-  return {"huge pages", ok, mode.empty() ? "not offered by this kernel" : mode,
+  return {"huge pages", ok, mode.empty() ? "this Linux kernel has none" : mode,
           ok ? "" : "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: 10 to 20 % more read bandwidth"};
 }
 
@@ -59,7 +59,7 @@ std::vector<Check> run_checks(const Session& session) {
     const std::string missing = why_isa_unavailable(isa.isa);
     out.push_back({"cpu:" + std::string(isa.name), missing.empty(),
                    missing.empty() ? std::string(isa.summary) : missing,
-                   missing.empty() ? "" : "kernels for it can be built with --tune=off but not run here"});
+                   missing.empty() ? "" : "--tune=off can build kernels for it, but this machine cannot run them"});
   }
   out.push_back(check_huge_pages());
   out.push_back(check_cache(session));
@@ -90,7 +90,7 @@ int run_doctor(const Session& session) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("doctor", "print what works on this machine, and what to do about the rest");
+  auto* sub = app.add_subcommand("doctor", "print what works on this machine, and how to fix what does not");
   sub->footer("Example:\n  qcodegen doctor --json");
   sub->callback([&session] { session.status = run_doctor(session); });
 }

@@ -1,5 +1,5 @@
-// qcodegen explain: what fused, what did not and why, which kernels would be built. Needs no weights and no compiler. Of a
-// program also what its tuning measured of fusions.
+// qcodegen explain: prints which operations fuse, which do not and why, and the resulting steps. It needs no weights
+// and no compiler. For a program it also prints the measured times of fusions.
 #include <fmt/format.h>
 
 #include "cli/cli.h"
@@ -36,7 +36,7 @@ nlohmann::json problems_json(const Plan& plan) {
   return out;
 }
 
-// What a step does, as `kind`: its scheme, or what else than a linear it is.
+// The column `kind` of a step: the scheme of a linear, or the kind of another step.
 std::string kind_for_people(const KernelProblem& problem) {
   const auto* gemm = std::get_if<Problem>(&problem);
   return std::string(gemm ? scheme_name(gemm->scheme) : kind_of(problem));
@@ -69,18 +69,18 @@ std::vector<std::vector<std::string>> step_rows(const Explanation& explanation) 
 
 struct Subject {
   CompileOptions options;
-  std::vector<TuneRecord> log;  // of a program
+  std::vector<TuneRecord> log;  // of a program; empty for a graph
 };
 
-// A graph as it would be compiled; or, of a program, the graph it came from as it was compiled.
+// For a graph, the options of its compile. For a program, its graph with the options of the compile that made it.
 Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
   QCG_TRY(options, flags.resolve(session));
   const std::string program = options.input;
   if (!is_program(program)) {
-    QCG_CHECK(refuse_options(flags.of_program, "only a program can have lost its graph"));
+    QCG_CHECK(refuse_options(flags.of_program, "this option is for programs, and this is a graph"));
     return Subject{std::move(options), {}};
   }
-  QCG_CHECK(refuse_options(flags.compiled_with, "a program is explained as it was compiled: only a graph takes this"));
+  QCG_CHECK(refuse_options(flags.compiled_with, "this option is for graphs; a program has the options of its compile"));
   QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights));
   origin.passes.disabled.merge(options.passes.disabled);
   if (!options.passes.order.empty()) origin.passes.order = options.passes.order;
@@ -119,13 +119,14 @@ int run_explain(const Session& session, CompileFlags& flags) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("explain", "print what fuses, what does not and why, and the steps that run");
+  auto* sub =
+      app.add_subcommand("explain", "print which operations fuse, which do not and why, and the resulting steps");
   auto flags = std::make_shared<CompileFlags>();
   flags->add_pass_flags(*sub, "path");
   flags->of_program = {sub->add_option("--graph", flags->moved_graph,
-                                       "the graph that a program was compiled from (default: where it lay then)")};
+                                       "the graph that a program was compiled from (default: its path at that time)")};
   sub->get_option("path")->description(
-      "a torch.export JSON, a .pt2, native JSON, or a program, of which it also prints what its fusions are worth");
+      "a torch.export JSON, a .pt2, native JSON, or a program; for a program also print what its fusions gain");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });
 }

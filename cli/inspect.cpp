@@ -1,4 +1,5 @@
-// qcodegen inspect: what a graph or a program takes and gives. Needs no weights, no compiler, and of a program no graph.
+// qcodegen inspect: prints the inputs and outputs of a graph or a program. It needs no weights and no compiler, and for
+// a program no graph.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -89,14 +90,14 @@ void add_inspect_command(CLI::App& app, Session& session) {
   auto flags = std::make_shared<InspectFlags>();
   sub->add_option("path", flags->path, "a torch.export JSON, a .pt2, native JSON, or a program directory")->required();
   auto* weights = sub->add_option("--weights", flags->weights,
-                                  "a graph's weights, as `compile` takes them (default: none, or those in the .pt2)");
+                                  "the weights of a graph, as for `compile` (default: none, or those in the .pt2)");
   sub->footer("Examples:\n  qcodegen inspect mlp.pt2\n  qcodegen inspect mlp.qcg --json");
   sub->callback([&session, flags, weights] {
     if (!is_program(flags->path)) {
       session.status = inspect_graph(session, flags->path, flags->weights);
       return;
     }
-    const Status refused = refuse_options({weights}, "a program holds its weights");
+    const Status refused = refuse_options({weights}, "this option is for graphs; a program contains its weights");
     session.status = refused.ok() ? inspect_program(session, flags->path) : fail(session, refused.error());
   });
 }

@@ -1,4 +1,4 @@
-// qcodegen list: the tables the project is made of.
+// qcodegen list: prints the tables of targets, schemes, microkernels, passes and ops.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -17,7 +17,7 @@ namespace qcg {
 
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;  // the first is the header
+using Rows = std::vector<std::vector<std::string>>;  // the first row is the header
 using ListRows = Rows (*)();
 
 Rows list_targets() {
@@ -61,7 +61,7 @@ Rows list_ops() {
   return rows;
 }
 
-// Aten's own notation, by ArgKind.
+// The notation of aten's schemas for each ArgKind.
 std::string_view type_of(ArgKind kind) {
   static constexpr std::string_view kTypes[] = {
       "Tensor", "Tensor?", "Tensor[]", "Tensor?[]",     "int",    "int?",   "int[]", "int[]?",
@@ -84,11 +84,12 @@ nlohmann::json arguments_json(const OpSchema& op) {
 std::string describe_arguments(const OpSchema& op) {
   Table table({"   argument", "type", "default"});
   for (const ArgSpec& arg : op.args)
-    table.add({"   " + arg.name, std::string(type_of(arg.kind)), arg.has_default ? arg.default_text : "must be given"});
+    table.add({"   " + arg.name, std::string(type_of(arg.kind)), arg.has_default ? arg.default_text : "required"});
   return fmt::format("{}\n   {}\n{}", op.name, op.signature, table.str());
 }
 
-// Rows of this name; of ops the short name stands for all overloads. Where there are none, those that contain it.
+// The rows with this name; the short name of an op selects all its overloads. If there is none, the rows whose names
+// contain it.
 Rows select_rows(const Rows& rows, const std::string& name) {
   Rows exact = {rows[0]}, containing = {rows[0]};
   for (size_t r = 1; r < rows.size(); ++r) {
@@ -106,8 +107,8 @@ int run_list(const Session& session, ListRows list_rows, const std::string& name
     std::vector<std::string> names;
     for (const auto& row : all) names.push_back(row[0]);
     return fail(session, {ErrorCode::Usage, name,
-                          "nothing in this list has such a name" + (ops ? similar_op(name) : did_you_mean(name, names)),
-                          "leave the name out to see all"});
+                          "no row of this table has this name" + (ops ? similar_op(name) : did_you_mean(name, names)),
+                          "leave the name out to see all rows"});
   }
   if (session.json) {
     nlohmann::json out = nlohmann::json::array();
@@ -141,10 +142,11 @@ void add_list_command(CLI::App& app, Session& session) {
                        "the table to print")
       ->required();
   sub->add_option("name", *name,
-                  "only this row, or the rows whose names contain this; an op with its arguments (default: all)");
+                  "only this row, or the rows whose names contain this; ops are printed with their arguments "
+                  "(default: all)");
   sub->footer(
-      "passes are listed in the order they run. A list of one's own (--pass NAME, repeated, or --passes FILE) may leave out\n"
-      "those that may be disabled, repeat passes and reorder them; the graph is verified after it.\n\n"
+      "Passes are listed in the order in which they run. Your own list (--pass NAME, repeated, or --passes FILE) may\n"
+      "reorder and repeat passes, and omit those that may be disabled. The graph is verified after its last pass.\n\n"
       "Examples:\n  qcodegen list schemes\n  qcodegen list ops linear");
   sub->callback([&session, what, name] { session.status = run_list(session, *what, *name); });
 }

@@ -1,4 +1,4 @@
-// qcodegen log: what was tried for each kernel, what won, and why each loser lost.
+// qcodegen log: prints the candidates of each kernel, the winner, and why each other candidate lost.
 #include "cli/log.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ std::string check_status(const std::string& word) {
   std::string known = "extern";
   for (int i = 0; i <= static_cast<int>(TrialStatus::separate); ++i)
     known += fmt::format(", {}", trial_status_name(static_cast<TrialStatus>(i)));
-  return (", " + known + ",").find(", " + word + ",") != std::string::npos ? "" : word + " is none of " + known;
+  return (", " + known + ",").find(", " + word + ",") != std::string::npos ? "" : word + " is not one of " + known;
 }
 
 bool selected(const TuneRecord& r, const LogFlags& flags) {
@@ -38,7 +38,8 @@ bool selected(const TuneRecord& r, const LogFlags& flags) {
                      [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
 }
 
-// Winner first, then by time, then the untimed, then what was timed in other rounds.
+// Groups records by problem and range of m. In a group the winner comes first, then the timed records by time, the
+// untimed ones, and last the records that were timed in other rounds.
 std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
   std::map<std::tuple<std::string, int64_t, int64_t>, size_t> index;
   std::vector<Group> groups;
@@ -72,7 +73,7 @@ std::string built_in(const TuneRecord& r) {
   return r.cache_hit ? "cached" : fmt::format("{:.2f} s", r.compile_s);
 }
 
-// What competed in the same rounds.
+// The table of the candidates and references that were timed in the same rounds.
 void print_contest(const Group& group, MarkNotes& marks) {
   Table table({"#", "candidate", "time", "spread", "GB/s", "GF/s", "roofline", "built", "status"});
   int place = 0;
@@ -88,9 +89,10 @@ void print_contest(const Group& group, MarkNotes& marks) {
   if (place > 0) put(table.str());
 }
 
-// A fusion and the same work apart, timed in rounds of their own: not to be compared with the times above.
+// The table of fusions against the same work apart. Both were timed in separate rounds, so their times cannot be
+// compared with those of print_contest().
 void print_apart(const Group& group, MarkNotes& marks) {
-  Table table({"in rounds of their own", "apart", "fused", "spread", "verdict"});
+  Table table({"in separate rounds", "apart", "fused", "spread", "verdict"});
   bool any = false;
   for (const TuneRecord* r : group) {
     if (r->status != TrialStatus::separate) continue;
@@ -129,7 +131,7 @@ Error nothing_matches(const std::string& path, const std::vector<TuneRecord>& al
                           fmt::format("this log has m = {}; steps {}", fmt::join(ms, ", "), fmt::join(steps, ", ")));
 }
 
-// The records that are asked for. Error BadInput: there are others only.
+// The records that the flags select. Error BadInput: the log has records, but none of them matches.
 Result<std::vector<TuneRecord>> read_selected(const std::string& path, const LogFlags& flags) {
   QCG_TRY(records, read_tune_log(tune_log_of(path)));
   std::vector<TuneRecord> out;
@@ -166,7 +168,7 @@ int run_log(const Session& session, const LogFlags& flags) {
   } else if (format == "inductor") {
     put(log_inductor(groups));
   } else if (groups.empty()) {
-    show("no records: this program has no kernel to choose\n");
+    show("no records: this program has no kernels to choose between\n");
   } else {
     print_text(groups);
   }
@@ -176,18 +178,19 @@ int run_log(const Session& session, const LogFlags& flags) {
 }  // namespace
 
 void add_log_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("log", "what the tuner tried, what won and why the others lost");
+  auto* sub = app.add_subcommand("log", "print what the tuner tried, what won, and why the others lost");
   auto flags = std::make_shared<LogFlags>();
   sub->add_option("path", flags->path, "a program directory or a tune.jsonl")->required();
   sub->add_option("--kernel", flags->kernel, "only steps, kernels or source nodes that match this glob");
-  sub->add_option("--m", flags->m, "only the range that serves this m")->check(whole_number<int64_t>(1));
+  sub->add_option("--m", flags->m, "only kernels whose range contains this m")->check(whole_number<int64_t>(1));
   sub->add_option("--status", flags->status,
-                  "won, extern, lost, wrong, 'failed to build', 'too slow', crashed, reference, separate")
+                  "only records with this status: won, extern, lost, wrong, 'failed to build', 'too slow', crashed, "
+                  "reference, separate")
       ->check(check_status);
-  sub->add_option("--compare", flags->other, "another program or log: its winners beside these, and how they differ");
+  sub->add_option("--compare", flags->other, "another program or log; print its winners next to these");
   add_choice<std::string>(*sub, "--format", flags->format,
                           {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},
-                          "text (default), or for other programs");
+                          "text (default), or a format for other programs");
   sub->footer("Examples:\n  qcodegen log mlp.qcg --kernel 'gate*' --m 16\n  qcodegen log old.qcg --compare new.qcg");
   sub->callback([&session, flags] { session.status = run_log(session, *flags); });
 }

@@ -1,6 +1,6 @@
-// What `log` prints beside its tables: for other programs, and of two logs.
+// The other outputs of `log` besides its tables: formats for other programs, and the comparison of two logs.
 //
-// Why here: log.cpp selects and prints for people; each of these is a form of its own.
+// Why here: log.cpp selects records and prints them as text; each of these outputs has its own file.
 //
 //   put(log_csv(groups));
 //   put(describe_comparison(compare_logs(records, others)));
@@ -14,20 +14,20 @@
 
 namespace qcg {
 
-// Records of one problem in one M range.
+// The records of one problem in one range of m.
 using Group = std::vector<const TuneRecord*>;
 
 std::string log_csv(const std::vector<Group>& groups);
-// What TORCHINDUCTOR's max-autotune prints, for people who compare the two.
+// The format of TORCHINDUCTOR's max-autotune, for users who compare its results with these.
 std::string log_inductor(const std::vector<Group>& groups);
 
-// The winners of two logs for the same nodes at the same m.
+// The winners of two logs, paired by nodes and m.
 struct LogComparison {
   struct Pair {
     TuneRecord a, b;
   };
   std::vector<Pair> pairs;
-  int only_a = 0, only_b = 0;
+  int only_a = 0, only_b = 0;  // winners without a partner
 };
 LogComparison compare_logs(const std::vector<TuneRecord>& a, const std::vector<TuneRecord>& b);
 std::string describe_comparison(const LogComparison& comparison);

@@ -1,4 +1,4 @@
-// Two tune logs of the same graph, winner beside winner.
+// Compares the winners of two tune logs of the same graph.
 #include <fmt/format.h>
 
 #include <map>
@@ -42,10 +42,11 @@ std::string describe_comparison(const LogComparison& comparison) {
     marks.see(a), marks.see(b);
   }
   std::string out = table.str() + marks.str();
-  if (comparison.only_a > 0) out += fmt::format("{} only in the first\n", count_of(comparison.only_a, "kernel"));
-  if (comparison.only_b > 0) out += fmt::format("{} only in the second\n", count_of(comparison.only_b, "kernel"));
+  if (comparison.only_a > 0) out += fmt::format("{} only in the first log\n", count_of(comparison.only_a, "kernel"));
+  if (comparison.only_b > 0) out += fmt::format("{} only in the second log\n", count_of(comparison.only_b, "kernel"));
   const TuneRecord &a = comparison.pairs[0].a, &b = comparison.pairs[0].b;
-  if (a.machine != b.machine) out += printable(fmt::format("other machines: {} and {}", a.machine, b.machine)) + "\n";
+  if (a.machine != b.machine)
+    out += printable(fmt::format("different machines: {} and {}", a.machine, b.machine)) + "\n";
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The tune log as CSV and as TORCHINDUCTOR prints its own.
+// Prints the tune log as CSV and in the format of TORCHINDUCTOR.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string torch_dtype(std::string_view name) {
   return fmt::format("torch.{}", name);
 }
 
-// What ran in the same rounds, fastest first, as _inductor/select_algorithm.py sorts its choices.
+// The records timed in the same rounds, fastest first, in the order of _inductor/select_algorithm.py.
 Group timed_choices(const Group& group) {
   Group out;
   for (const TuneRecord* r : group)

@@ -44,7 +44,7 @@ int exit_status(ErrorCode code) {
   }
 }
 
-// Help and man page name the default of every option that takes a value.
+// Adds the default to the description of every option that takes a value: help and man page print it.
 void name_default(CLI::Option& option) {
   const std::string text = option.get_description(), value = option.get_default_str();
   if (option.get_items_expected_max() == 0 || option.get_required() || text.find("default") != text.npos) return;
@@ -52,14 +52,14 @@ void name_default(CLI::Option& option) {
                                  !value.empty()             ? " " + value
                                  : text.starts_with("only") ? ": all"
                                                             : ": none"));
-  option.default_str("");  // which would be shown a second time
+  option.default_str("");  // CLI11 would print it a second time
 }
 
-// What holds for the options of every command.
+// The rules for the options of every command.
 void set_rules(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     name_default(*option);
-    // `--weights a.safetensors graph.json`: a list ends with its option's word, commas and repetition make it longer.
+    // `--weights a.safetensors graph.json`: an option takes one word; commas or repeating the option make a list.
     if (option->get_items_expected_max() > 1) option->allow_extra_args(false);
     if (option->get_items_expected_max() > 0)
       option->check([](const std::string& value) { return value.empty() ? "must not be empty" : ""; });
@@ -74,7 +74,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return out;
 }
 
-// The commands that were named, outermost first, and the app itself.
+// The app itself and the commands on the command line, outermost first.
 std::vector<const CLI::App*> named_commands(const CLI::App& app, int argc, char** argv) {
   std::vector<const CLI::App*> out = {&app};
   for (int i = 1; i < argc; ++i)
@@ -86,7 +86,7 @@ std::vector<const CLI::App*> named_commands(const CLI::App& app, int argc, char*
   return out;
 }
 
-// The parser stops at the first mistake, so --json may not have been seen yet.
+// The parser stops at the first mistake, so it may not have reached --json: this function looks for it.
 int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std::string message) {
   for (int i = 1; i < argc; ++i) session.json = session.json || std::string_view(argv[i]) == "--json";
   const std::vector<const CLI::App*> commands = named_commands(app, argc, argv);
@@ -110,17 +110,17 @@ int fail_usage(const CLI::App& app, Session& session, int argc, char** argv, std
   return fail(session, {ErrorCode::Usage, "", message, fmt::format("see `qcodegen{} --help`", path)});
 }
 
-// A result that its reader did not get is none.
+// A result that did not reach stdout is an error.
 int finish(int status) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && !std::ferror(stdout)) return status;
   return complain(
       Error::io("stdout", fmt::format("cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""),
-                "check the free space of where it goes"));
+                "check the free space at its destination"));
 }
 
-// A file that is opened later must not become the stdout or stderr that a caller has closed.
+// If the caller has closed stdout or stderr, the next opened file would get its descriptor: /dev/null takes it instead.
 void fill_standard_descriptors() {
   int fd;
   do fd = ::open("/dev/null", O_RDONLY);
@@ -135,7 +135,7 @@ const std::atomic<bool>& interrupted() { return g_interrupted; }
 std::string printable(std::string_view text, std::string_view kept) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    // UTF-8 has a second set of them: 0xc2 and a byte from 0x80 to 0x9f.
+    // UTF-8 has a second set of control characters: 0xc2 and a byte from 0x80 to 0x9f.
     const bool second = text.substr(i, 1) == "\xc2" && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80;
     if (second) ++i;
     const bool control = second || (text[i] & 0xe0) == 0 || text[i] == 0x7f;
@@ -204,11 +204,11 @@ int main(int argc, char** argv) {
   app.fallthrough();
   app.add_flag("--json", session.json, "print one JSON document on stdout instead of text");
   app.add_flag_callback(
-      "-q,--quiet", [&] { session.verbosity = -1; }, "print errors only, and what a command was asked to show");
+      "-q,--quiet", [&] { session.verbosity = -1; }, "print only errors and requested output");
   app.add_flag_callback(
       "-v,--verbose", [&] { session.verbosity = 1; }, "print each step on stderr, with its time");
   app.add_option("--cache-dir", session.cache_dir,
-                 "where kernels and programs are kept (default: QCG_CACHE_DIR, or ~/.cache/qcodegen)");
+                 "the directory of the cache (default: QCG_CACHE_DIR, or ~/.cache/qcodegen)");
   app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (default: QCG_CXX, or g++ or clang++ on PATH)");
   app.parse_complete_callback([&] {
     session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json;
@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
   std::signal(SIGTERM, on_signal);
   if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // as nohup wants it
   guard_mapped_files();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then reports that a file may not grow
   if (argc < 2) {
     say(app.help());
     return 2;
@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     session.status =
         fail(session, Error::io(error.path1().string(), error.code().message(), "check this path and its permissions"));
-  } catch (const std::exception& error) {  // out of memory and the like: say so instead of aborting
+  } catch (const std::exception& error) {  // out of memory and the like: print an error instead of aborting
     if (!std::ferror(stdout)) session.status = fail(session, Error::internal("qcodegen", error.what()));
   }
   if (const Status mapped = check_mapped_files(); !mapped.ok() && session.status == 0)

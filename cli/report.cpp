@@ -84,9 +84,9 @@ void MarkNotes::see(const TuneRecord& r) {
 
 std::string MarkNotes::str() const {
   std::string out;
-  if (disturbed_) out += "~ other processes had the processors while this was timed\n";
+  if (disturbed_) out += "~ other processes used the processors during this timing\n";
   if (doubtful_)
-    out += ">110 % the machine did more than its ceiling, which was measured beside it: it was disturbed\n";
+    out += ">110 % the kernel was faster than its measured ceiling: the ceiling's measurement was disturbed\n";
   return out;
 }
 
@@ -112,7 +112,8 @@ void Table::add(std::vector<std::string> row) {
 
 namespace {
 
-// The widest columns give way until a row fits, none below this; the first, which names the row, after all others.
+// fit() narrows the widest columns until a row fits, but none below this. The first column names the row and is
+// narrowed last.
 constexpr size_t kNarrowest = 14;
 
 void fit(std::vector<size_t>& widths) {
@@ -126,7 +127,7 @@ void fit(std::vector<size_t>& widths) {
   }
 }
 
-// The first `width` code points of a cell, or fewer where it can be broken behind a space or a '+'; the rest stays in it.
+// Removes the first line from a cell: at most `width` code points, broken after a space or a '+' if possible.
 std::string take_line(std::string& cell, size_t width) {
   size_t end = 0, points = 0, good = 0;
   while (end < cell.size() && points < width) {
@@ -174,7 +175,7 @@ namespace {
 
 constexpr size_t kWidth = 100;
 
-// Indented, broken between words.
+// The text indented and broken between words.
 std::string wrap_below(const std::string& text) {
   std::istringstream words(printable(text));
   std::string out, line = "   ";
@@ -264,7 +265,7 @@ nlohmann::json merges_json(const std::vector<MergeReport>& merges) {
 
 namespace {
 
-// Times add up over the kernels of a scheme: what a model's linears take at one m.
+// The total time of a scheme's kernels by m: what the linears of the model take at one m.
 using SchemeTimes = std::map<std::string, std::map<int64_t, double>>;
 
 SchemeTimes times_of(const std::vector<const TuneRecord*>& winners) {
@@ -276,7 +277,7 @@ SchemeTimes times_of(const std::vector<const TuneRecord*>& winners) {
 
 double missed_s(const TuneRecord& r) { return r.median_s * (1 - r.share); }
 
-// Up to three that lose the most time to the roofline.
+// Up to three winners that lose the most time to the roofline.
 std::vector<const TuneRecord*> worst_of(std::vector<const TuneRecord*> winners) {
   std::erase_if(winners, [](const TuneRecord* r) { return r->share <= 0 || r->share >= 1; });
   std::stable_sort(winners.begin(), winners.end(),
@@ -301,7 +302,7 @@ std::string describe_winners(const std::vector<const TuneRecord*>& winners) {
   }
   std::string out = table.str();
   for (const TuneRecord* r : worst_of(winners))
-    out += printable(fmt::format("{} of the roofline, {} above it: {} m={}", format_share(r->share),
+    out += printable(fmt::format("{} of the roofline, {} slower than it: {} m={}", format_share(r->share),
                                  format_time(missed_s(*r)), r->step, r->m)) +
            "\n";
   return out;

@@ -1,6 +1,6 @@
-// Text for people: units, tables, the progress line.
+// Formatting of reports: units, tables, the progress line.
 //
-// Why here: every subcommand prints the same units and the same kind of table.
+// Why here: all subcommands print the same units and the same kind of table.
 //
 //   Table table({"kernel", "m", "time"});
 //   table.add({"gate_proj", "1", format_time(3.1e-6)});
@@ -23,38 +23,39 @@ std::string format_time(double seconds);      // "3.1 µs"
 std::string format_bytes(double bytes);       // "0.52 MB" (1e6 bytes)
 std::string format_rate(double gbps);         // "46.0 GB/s"
 std::string format_flops(double gflops);      // "0.96 TF/s"
-std::string format_share(double share);       // "97 %", of a roofline; ">110 %" where it cannot be right
+std::string format_share(double share);       // "97 %" of a roofline; ">110 %" if it cannot be right
 std::string format_date(std::string_view iso);                // "2026-11-24 07:31 UTC"
 std::string count_of(int64_t number, std::string_view noun);  // "1 kernel", "2 kernels"
 std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
 
-// How a record's status is called: "extern" where a vendor's kernel won and the program calls it.
+// The name of a record's status: "extern" if a vendor's kernel won and the program calls it.
 std::string_view status_of(const TuneRecord& record);
 
-// More of the roofline than the noise of a quiet machine explains: the ceiling was measured too low.
+// Whether a share exceeds 100 % by more than noise explains: then the ceiling was measured too low.
 constexpr bool is_doubtful_share(double share) { return share > 1.1; }
-// Figures of a record, with a mark where other processes disturbed them.
+// The figures of a record, marked with `~` if other processes disturbed them.
 std::string format_time(const TuneRecord& record);    // "26.4 µs", "~26.4 µs", "-"
 std::string format_spread(const TuneRecord& record);  // "±1.2 %", "1 run"
-// How many times as long `other` takes as `ours`; 0 where one of them has run only once or not at all.
+// The time of `other` divided by that of `ours`; 0 if one of them was run only once or not at all.
 double ratio_of(const TuneRecord& other, const TuneRecord& ours);
 std::string format_ratio(const TuneRecord& other, const TuneRecord& ours);  // "~1.4× slower", "slower (1 run)"
 
-// What the marks in a table mean, as far as it has any.
+// Collects which marks a table contains, and explains only these.
 class MarkNotes {
  public:
   void see(const TuneRecord& record);
-  std::string str() const;  // lines, or empty
+  std::string str() const;  // one line per mark; empty if the table has none
 
  private:
   bool disturbed_ = false, doubtful_ = false;
 };
 
-// "machine busy: 14 of 60 timings disturbed, 3 decisions within the noise; `--retune` repeats them"; empty if it was not.
+// "machine busy: 14 of 60 timings disturbed, 3 decisions within the noise; `--retune` repeats them"; empty without
+// disturbed timings.
 std::string describe_noise(const TuneNoise& noise);
 
-// Columns padded to their widest cell, two spaces between; the last column is not padded. Width counts UTF-8 code points.
-// A cell that would make its row longer than kTableWidth goes on in the next line.
+// A table whose columns, except the last, are padded to their widest cell and separated by two spaces. Widths are in
+// UTF-8 code points. A cell that would make its row longer than kTableWidth continues on the next line.
 inline constexpr size_t kTableWidth = 100;
 class Table {
  public:
@@ -66,33 +67,35 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A table, the first row its header. What would make lines longer than 100 columns comes below them: the last column.
+// Prints rows as a table; the first row is the header. If a line would be longer than 100 columns, the last column of
+// every row is printed below the row.
 std::string print_rows(const std::vector<std::vector<std::string>>& rows);
 
-// References have long names that say what they compute: a table shows a mark, the lines after it say what the mark stands for.
+// References have long names that say what they compute. A table shows short marks; the lines after it explain them.
 class ReferenceNotes {
  public:
   std::string mark(const std::string& name);  // "oneDNN 2.6.3 bf16 matmul" -> "oneDNN[1]"
-  std::string str() const;                    // "[1] oneDNN 2.6.3 bf16 matmul\n"; empty where nothing was marked
+  std::string str() const;                    // "[1] oneDNN 2.6.3 bf16 matmul\n"; empty without marks
 
  private:
   std::vector<std::string> names_;
 };
-// "1.4× slower", "even": how `other` stands beside `ours`, both in seconds.
+// "1.4× slower" or "even": `other` relative to `ours`, both in seconds.
 std::string format_ratio(double other, double ours);
-// What a table of winners adds up to: the time of every scheme at each m, and where the roofline is missed most.
+// The summary of a table of winners: the total time of every scheme at each m, and the winners farthest from their
+// roofline.
 std::string describe_winners(const std::vector<const TuneRecord*>& winners);
 nlohmann::json winners_json(const std::vector<const TuneRecord*>& winners);
 
-// "label    value" lines as ux.md draws them.
+// A line of the compile report: label, subject and detail in aligned columns.
 std::string labelled(std::string_view label, std::string_view subject, std::string_view detail);
 
-// What was measured of fusions and decided: a line each, and as `merge_trials`.
+// The measured times of each fusion and the decision: one line per fusion, and the JSON field `merge_trials`.
 std::string describe_merges(const std::vector<MergeReport>& merges);
 nlohmann::json merges_json(const std::vector<MergeReport>& merges);
 
-// One line on stderr that says what a long step is doing; gone when done. Silent where progress is off. With -v every step
-// has a line that stays, also where stderr is a file.
+// One line on stderr that shows the current step and is erased afterwards; nothing if progress is off. With -v every
+// step keeps a line of its own, also if stderr is a file.
 class ProgressLine {
  public:
   explicit ProgressLine(const Session& session)

@@ -1,4 +1,4 @@
-// qcodegen run: a program on tensors from a safetensors file.
+// qcodegen run: runs a program on tensors from a safetensors file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void add_run_command(CLI::App& app, Session& session) {
   sub->add_option("--outputs", flags->outputs, "the safetensors file to write the outputs to");
   sub->add_option("--threads", flags->threads, "threads to run on (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
-  sub->add_option("--repeat", flags->repeat, "run this often and print the median time (default 1)")
+  sub->add_option("--repeat", flags->repeat, "number of runs, whose median time is printed (default 1)")
       ->check(CLI::Range(1, 100000000));
   sub->footer("Example:\n  qcodegen run mlp.qcg --inputs in.safetensors --outputs out.safetensors");
   sub->callback([&session, flags] { session.status = run_run(session, *flags); });

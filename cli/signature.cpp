@@ -68,7 +68,7 @@ std::string describe_signature(const Signature& signature) {
   for (const Symbol& s : signature.symbols)
     table.add({"symbol", s.name,
                s.max == INT64_MAX ? fmt::format("{} or more", s.min) : fmt::format("{} to {}", s.min, s.max)});
-  return table.str().substr(1);  // without the line of the header, which is empty
+  return table.str().substr(1);  // without the empty header line
 }
 
 void add_signature(const Signature& signature, nlohmann::json& out) {

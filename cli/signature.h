@@ -1,6 +1,6 @@
-// Signature: inputs, outputs and symbols of a graph or a program, as `inspect` and `explain` print them.
+// Signature: the inputs, outputs and symbols of a graph or a program, as `inspect` and `explain` print them.
 //
-// Why here: both commands show it of both, and people copy names and shapes from it into the files that `run` reads.
+// Why here: both commands print it, and users copy names and shapes from it into the files that `run` reads.
 //
 //   put(describe_signature(signature_of(graph)));
 //   // input   x   bf16  [m, 256]
@@ -31,8 +31,8 @@ Signature signature_of(const Graph& graph);
 Signature signature_of(const ProgramManifest& manifest);
 
 std::string describe_signature(const Signature& signature);
-// Adds `inputs`[] {name, dtype, shape[]}, `outputs`[] and `symbols`[] {name, min, max}; a size of a shape is a number, or
-// text where it has symbols; a maximum is null where there is none.
+// Adds `inputs`[] {name, dtype, shape[]}, `outputs`[] and `symbols`[] {name, min, max} to `out`. A size is a number, or
+// text if it has symbols. `max` is null if there is no maximum.
 void add_signature(const Signature& signature, nlohmann::json& out);
 
 }  // namespace qcg
