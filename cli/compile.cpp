@@ -249,9 +249,8 @@ void add_compile_command(CLI::App& app, Session& session) {
       *sub, "--extern", o.extern_auto, {{"never", false}, {"auto", true}},
       "never (default): the program is self-contained; auto: the program calls oneDNN in ranges of m where oneDNN is "
       "faster, and needs oneDNN to load");
-  add_choice<bool>(
-      *sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
-      "exact (default): weights are not rounded; rounded: kernels may round scaled weights to bf16 first");
+  add_choice<bool>(*sub, "--dequant", o.rounded, {{"exact", false}, {"rounded", true}},
+                   "exact (default): weights are not rounded; rounded: kernels may round scaled weights to bf16 first");
   sub->add_option("--threads", o.threads, "threads to tune for (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
   sub->add_option("--jobs", o.jobs,

@@ -115,9 +115,9 @@ int finish(int status) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && !std::ferror(stdout)) return status;
-  return complain(
-      Error::io("stdout", fmt::format("cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""),
-                "check the free space at its destination"));
+  return complain(Error::io("stdout",
+                            fmt::format("cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""),
+                            "check the free space at its destination"));
 }
 
 // If the caller has closed stdout or stderr, the next opened file would get its descriptor: /dev/null takes it instead.

@@ -35,12 +35,11 @@ size_t add_source(Batch& batch, KernelSource source) {
 Error no_device_kernel(const Plan& plan, size_t problem) {
   const auto step = std::find_if(plan.steps.begin(), plan.steps.end(),
                                  [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
-  return Error::unsupported(
-      step == plan.steps.end() ? "" : step->name,
-      fmt::format("the step is a {} kernel, and {} has dense GEMMs only", kind_of(plan.problems[problem]),
-                  plan.target.str()),
-      "compile for --target=cpu, or export a graph of linears whose other operations fold into them "
-      "(`qcodegen explain` shows what did not)");
+  return Error::unsupported(step == plan.steps.end() ? "" : step->name,
+                            fmt::format("the step needs a {} kernel, but {} has only dense GEMM kernels",
+                                        kind_of(plan.problems[problem]), plan.target.str()),
+                            "compile for --target=cpu, or export a graph whose other operations fold into linears "
+                            "(`qcodegen explain` shows which do not)");
 }
 
 Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
@@ -71,7 +70,7 @@ std::vector<Candidate> pinned_candidate(const Problem& problem, const Bucket& bu
   return {};
 }
 
-// Rows to tune at that no kernel of the plan ever gets are a mistake.
+// Error Usage: a value of --m lies outside the range of every linear of the plan.
 Status check_rows(const Plan& plan, const std::vector<int64_t>& m_list) {
   for (int64_t m : m_list) {
     const auto takes = [m](const KernelProblem& problem) {
@@ -79,8 +78,9 @@ Status check_rows(const Plan& plan, const std::vector<int64_t>& m_list) {
       return gemm && m >= gemm->m_min && m <= gemm->m_max;
     };
     if (std::none_of(plan.problems.begin(), plan.problems.end(), takes))
-      return Error{ErrorCode::Usage, "--m", fmt::format("no linear of this graph takes m={}", m),
-                   "`qcodegen inspect GRAPH` shows the ranges of its symbols; leave --m out to tune at the usual rows"};
+      return Error{
+          ErrorCode::Usage, "--m", fmt::format("no linear of this graph takes m={}", m),
+          "`qcodegen inspect GRAPH` shows the ranges of its symbols; leave --m out to tune at the default rows"};
   }
   return {};
 }

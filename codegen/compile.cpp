@@ -244,12 +244,12 @@ class Compiler {
     const std::string missing = untunable(target);
     if (missing.empty() || options_.tune == TuneMode::off) return {};
     return Error::unsupported(target.str(), missing + ", so it cannot be tuned",
-                              "add --tune=off to build it untried, or choose another --target");
+                              "add --tune=off to build it without timing, or choose another --target");
   }
 
   // The tuner runs kernels on this host's CPU.
   static std::string untunable(const Target& target) {
-    if (target.device == Device::cuda) return "kernels for a device are not run at compile time";
+    if (target.device == Device::cuda) return "`compile` does not run device kernels";
     const std::string missing = why_isa_unavailable(target.isa);
     return missing.empty() ? "" : "this host cannot run it: " + missing;
   }
@@ -354,8 +354,8 @@ class Compiler {
       explain_references(tuned, choice.problem);
       log_result(tuned, untried.empty());
       if (tuned.winner < 0 && !choice.candidates[0].microkernel &&
-          !ours.candidates.empty()) {  // pinned, and not right here
-        report_.warnings.push_back(fmt::format("{}: the pinned {} is not right here: {}", problem.label(),
+          !ours.candidates.empty()) {  // a pinned vendor's kernel is wrong on this machine: tune our candidates instead
+        report_.warnings.push_back(fmt::format("{}: the pinned {} is wrong on this machine: {}", problem.label(),
                                                kExternCandidate, tuned.records[0].reason));
         extern_refused_.insert(key);
         choice = ours;
@@ -372,9 +372,9 @@ class Compiler {
         return Error::toolchain(problem.label(),
                                 fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
                                             choice.bucket.m_max, why),
-                                "`qcodegen doctor` shows the compiler that was used; --cxx names another; fewer --jobs "
-                                "and a quieter machine leave each more time and memory");
-      return Error::internal(problem.label(), fmt::format("no kernel for m in [{}, {}] was right: {}",
+                                "`qcodegen doctor` shows the compiler that was used, and --cxx selects another; with "
+                                "fewer --jobs each compiler process has more time and memory");
+      return Error::internal(problem.label(), fmt::format("no kernel for m in [{}, {}] was correct: {}",
                                                           choice.bucket.m_min, choice.bucket.m_max, why));
     }
     choice.winner = result.winner;

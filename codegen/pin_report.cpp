@@ -32,13 +32,14 @@ PinReport report_pins(const Batch& batch, const Pins& pins, std::vector<std::str
   PinReport out = count_pins(batch);
   out.log = pins.log(), out.machine = pins.machine();
   if (out.pinned < out.kernels)
-    warnings.push_back(fmt::format("--pin: {} of {} kernels pinned; the log has no winner for the others that is a "
-                                   "candidate here, and they were chosen anew",
-                                   out.pinned, out.kernels));
+    warnings.push_back(
+        fmt::format("--pin: {} of {} kernels pinned; for the others the log has no winner that is a "
+                    "candidate here, so they were tuned again",
+                    out.pinned, out.kernels));
   const std::string here = this_machine().fingerprint;
   if (out.machine != here)
     warnings.push_back(fmt::format("--pin: the log is from another machine ({}), and this one is {}",
-                                   out.machine.empty() ? "it does not say which" : out.machine, here));
+                                   out.machine.empty() ? "not recorded" : out.machine, here));
   return out;
 }
 

@@ -24,7 +24,7 @@ Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& ca
   const int64_t shared_bytes = kernel.shared_bytes(&full);
   if (shared_bytes < 0)
     return Error::unsupported("kernel",
-                              "the library it calls does not do this shape on this machine, or memory is short",
+                              "the library that it calls refuses this shape on this machine, or memory is short",
                               "free memory, or compile the program with --extern=never");
   QCG_CHECK(workspace.reserve(shared_bytes, kernel.scratch_bytes(&full), pool.threads()));
   full.shared = workspace.shared();

@@ -137,8 +137,7 @@ Result<OpenedFile> open_program_file(int directory, const std::string& name, con
   struct stat info;
   if (fstat(file.fd.get(), &info) != 0) return io_failure(path, "cannot read its size");
   if (!S_ISREG(info.st_mode))
-    return Error::bad_input(path, "is not a regular file",
-                            "give a program directory as `qcodegen compile -o` writes it");
+    return Error::bad_input(path, "is not a regular file", "name a program directory written by `qcodegen compile -o`");
   file.bytes = info.st_size;
   return file;
 }
@@ -149,7 +148,7 @@ Status read_file_range(int fd, int64_t offset, std::span<std::byte> out, const s
     const ssize_t n = pread(fd, out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return io_failure(path, "cannot read it");
-    if (n == 0) return Error::io(path, "ended early", "the file was changed while it was read: load it again");
+    if (n == 0) return Error::io(path, "ended early", "the file changed while it was read: load it again");
     done += static_cast<size_t>(n);
   }
   return {};

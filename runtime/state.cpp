@@ -9,8 +9,9 @@ Result<State::Hold> State::Hold::take(const State& state, bool to_write, const c
   int users = state.users_.load(std::memory_order_relaxed);
   do {
     if (users < 0 || (to_write && users > 0))
-      return Error::bad_input("state", std::string("is in use by another call, so ") + what,
-                              "one run at a time per state: wait for it, or run each sequence on a state of its own");
+      return Error::bad_input(
+          "state", std::string("is in use by another call, so ") + what,
+          "a state serves one run at a time: wait for the other call, or give each sequence its own state");
   } while (!state.users_.compare_exchange_weak(users, to_write ? -1 : users + 1, std::memory_order_acquire));
   return Hold(&state, to_write);
 }

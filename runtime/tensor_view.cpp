@@ -74,7 +74,7 @@ Status check_count(const char* what, int64_t given, size_t wanted) {
   const std::string name = what;
   return Error::bad_input(
       name, std::to_string(given) + " tensors given, the program has " + std::to_string(wanted) + " " + name,
-      "pass one tensor per " + name.substr(0, name.size() - 1) + ", in the program's order");
+      "pass exactly one tensor per " + name.substr(0, name.size() - 1) + ", in the program's order");
 }
 
 std::string shape_text(std::span<const int64_t> shape) {

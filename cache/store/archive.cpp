@@ -159,7 +159,7 @@ Status Store::export_to(const std::string& file) {
 Result<uint64_t> Store::import_from(const std::string& file) {
   FileSystem& fs = *state_->fs;
   if (!state_->usable || state_->read_only)
-    return Error::io(dir(), "the cache is read-only or switched off", "choose another with QCG_CACHE_DIR");
+    return Error::io(dir(), "the cache is read-only or disabled", "choose another with QCG_CACHE_DIR");
   OwnedFd fd(fs.open_at(AT_FDCWD, file, O_RDONLY | O_CLOEXEC));
   if (!fd) return io_error(file, "cannot be opened", errno);
   ArchiveReader in(fs, fd.get());

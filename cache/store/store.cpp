@@ -220,7 +220,7 @@ Result<std::optional<Entry>> Store::find(const Key& key) {
 Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins) {
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
   if (!state_->usable || state_->read_only)
-    return Error::io(dir(), "the cache keeps nothing new: it is read-only or switched off",
+    return Error::io(dir(), "the cache accepts no new entries: it is read-only or disabled",
                      "choose another with QCG_CACHE_DIR");
   auto entry = state_->publish(key, files, key_dump, wins);
   // Once: a full disk fails each of a hundred kernels.
@@ -239,7 +239,7 @@ Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> f
   // Read back before anybody else can see it: what is put in place is known to be whole, and is what is returned.
   Loaded staged = load(key, stage);
   if (staged.outcome != Loaded::found)
-    return Error::io(stage, "reads back otherwise than written", "check the file system");
+    return Error::io(stage, "what was read back differs from what was written", "check the file system");
 
   const std::string bucket = bucket_dir(key), path = entry_dir(key);
   if (fs.mkdir(bucket, options.shared ? 0770 : 0700) == 0) {
@@ -267,8 +267,8 @@ Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> f
     if (existing.outcome == Loaded::failed) return Error::io(path, existing.reason, "check the file system");
     if (existing.outcome == Loaded::corrupt) QCG_CHECK(remove_entry(key));
   }
-  return Error::io(path, "others keep replacing this entry by damaged ones",
-                   "check the file system and who uses this cache");
+  return Error::io(path, "other processes keep replacing this entry by damaged ones",
+                   "check the file system and the other users of this cache");
 }
 
 }  // namespace qcg

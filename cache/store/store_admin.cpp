@@ -191,7 +191,7 @@ Result<EntryInfo> Store::show(const std::string& key_prefix, std::string* key_du
   const EntryInfo* match = nullptr;
   for (const auto& entry : entries) {
     if (key_prefix.empty() || !entry.key.hex.starts_with(key_prefix)) continue;
-    if (match) return Error::bad_input(key_prefix, "is the beginning of more than one key", "write more digits");
+    if (match) return Error::bad_input(key_prefix, "is the beginning of several keys", "give more digits");
     match = &entry;
   }
   if (!match) return Error::bad_input(key_prefix, "no such entry", "`qcodegen cache ls` lists the keys");

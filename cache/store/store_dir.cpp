@@ -93,7 +93,7 @@ Status check_private_dir(const std::string& path, FileSystem& fs, bool shared) {
 Status make_private_dir(const std::string& path, FileSystem& fs, bool shared) {
   if (path.empty() || path[0] != '/')
     return Error::io(path, "a cache directory must be an absolute path",
-                     "set QCG_CACHE_DIR, or say --cache-dir, to a directory from / on");
+                     "set QCG_CACHE_DIR or --cache-dir to a path that begins with /");
   // Without "//" and ".", each prefix below names one component.
   std::string dir = std::filesystem::path(path).lexically_normal().string();
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();

@@ -41,13 +41,14 @@ Status check_flag(const std::string& flag, ToolKind kind) {
                                          "--output-file"};
   for (const char* refused : kRefused)
     if (flag == refused || flag.starts_with(std::string(refused) + "="))
-      return Error::toolchain(flag, "this compiler flag is refused: results must stay exact and keys complete",
-                              "name the instruction sets instead, and spell fast operations in the kernel");
+      return Error::toolchain(
+          flag, "this compiler flag is refused: it may change results, or code that the cache key does not identify",
+          "name instruction sets in the flags, and write fast operations in the kernel");
   if (flag.empty() || flag[0] == '@' || flag.find('\0') != std::string::npos)
     return Error::toolchain(flag, "not a compiler flag", "flags come from the target's table");
   // nvcc hands its arguments to a shell of its own.
   if (kind == ToolKind::nvcc && flag.find_first_of(";&|`$<>()\"'\\\n*?~#! ") != std::string::npos)
-    return Error::toolchain(flag, "nvcc would give this flag to a shell", "use NVRTC, or plain flags");
+    return Error::toolchain(flag, "nvcc would pass this flag to a shell", "use NVRTC, or plain flags");
   return {};
 }
 

@@ -108,10 +108,10 @@ void print_log(const Api& api, Program program) {
 Result<NvrtcLibrary> find_nvrtc_library(const std::string& nvcc_path) {
   const Api* api = shared_api(nvcc_path);
   if (!api)
-    return Error::toolchain("libnvrtc", "is not where the dynamic linker looks nor in /usr/local/cuda",
+    return Error::toolchain("libnvrtc", "was found neither by the dynamic linker nor in /usr/local/cuda",
                             "install the CUDA toolkit, or compile for a cpu target");
   int major = 0, minor = 0;
-  if (api->version(&major, &minor)) return Error::toolchain(api->path, "does not tell its version", "reinstall it");
+  if (api->version(&major, &minor)) return Error::toolchain(api->path, "does not report its version", "reinstall it");
   return NvrtcLibrary{api->path, std::to_string(major) + "." + std::to_string(minor),
                       find_headers(api->path, nvcc_path)};
 }

@@ -38,8 +38,9 @@ Result<std::string> ask(const std::string& program, const std::string& question,
   if (!answer.ok()) return std::string();
   if (answer->cancelled) return Error::interrupted();
   if (answer->timed_out)
-    return Error::toolchain(program, "did not answer to " + question + " within " + std::to_string(kProbeSeconds) + " s",
-                            "see what it does, or name another compiler with --cxx or QCG_CXX");
+    return Error::toolchain(program,
+                            "did not answer to " + question + " within " + std::to_string(kProbeSeconds) + " s",
+                            "check this program, or name another compiler with --cxx or QCG_CXX");
   return answer->exit_status == 0 ? answer->output : std::string();
 }
 
@@ -157,7 +158,7 @@ Result<Toolchain> search_cxx(const ToolchainOptions& options) {
     if (program.empty())
       return Error::toolchain(named,
                               std::string("the compiler named by ") + (options.cxx.empty() ? "QCG_CXX" : "--cxx") +
-                                  " is not there or not executable",
+                                  " does not exist or is not executable",
                               kInstallCxx);
     return probe_cxx(program, options);
   }
@@ -175,7 +176,7 @@ Result<Toolchain> search_cxx(const ToolchainOptions& options) {
 Result<Toolchain> search_nvcc(const ToolchainOptions& options) {
   std::string program = find_program("nvcc", options.path);
   if (program.empty()) program = find_program("/usr/local/cuda/bin/nvcc", options.path);
-  if (program.empty()) return Error::toolchain("nvcc", "is not on PATH nor in /usr/local/cuda/bin", kInstallCuda);
+  if (program.empty()) return Error::toolchain("nvcc", "is neither on PATH nor in /usr/local/cuda/bin", kInstallCuda);
   QCG_TRY(text, ask(program, "--version", options));
   Toolchain toolchain{.path = program, .kind = ToolKind::nvcc, .version = version_after(text, "release")};
   toolchain.major = std::atoi(toolchain.version.c_str());

@@ -97,8 +97,8 @@ Status Planner::lower(const Node& node) {
   const std::string source = node.source.empty() ? "" : " (" + node.source + ")";
   return Error::unsupported(
       node.where, node.op->name + source + " has no lowering",
-      "`qcodegen list ops` shows what is supported; exported.run_decompositions() may replace this "
-      "operator by such ones, or cut the graph before it");
+      "`qcodegen list ops` shows the supported operators; exported.run_decompositions() may replace this operator by "
+      "supported ones; otherwise cut the graph before it");
 }
 
 int Planner::intern(const KernelProblem& problem) {

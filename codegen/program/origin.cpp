@@ -85,7 +85,8 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   const auto text = read_program_file(path);
   const json origin = text.ok() ? json::parse(*text, nullptr, false) : json();
   const char* help = "name the graph with --graph FILE (and --weights)";
-  if (!origin.is_object()) return Error::bad_input(path, "the program does not say what it was compiled from", help);
+  if (!origin.is_object())
+    return Error::bad_input(path, "the program does not record which graph it was compiled from", help);
   CompileOptions options;
   std::string digest;
   try {
@@ -105,15 +106,14 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     for_each_gate(options.passes.gates,
                   [&](const char* name, int64_t& value) { value = origin.at("gates").value(name, value); });
   } catch (const json::exception&) {
-    return Error::bad_input(path, "not as qcodegen writes it", help);
+    return Error::bad_input(path, "this file is damaged or was not written by qcodegen", help);
   }
   if (!graph.empty()) options.input = graph;
   if (!weights.empty()) options.weights = weights;
   auto now = sha256_file(options.input);
   if (!now.ok())
-    return Error::bad_input(options.input, "the graph this program was compiled from cannot be read", help);
-  if (*now != digest)
-    return Error::bad_input(options.input, "this is not the graph the program was compiled from", help);
+    return Error::bad_input(options.input, "cannot read the graph from which this program was compiled", help);
+  if (*now != digest) return Error::bad_input(options.input, "the program was compiled from another graph", help);
   return options;
 }
 

@@ -66,10 +66,11 @@ Status check_replaceable(const std::string& path, const std::string& shown) {
     const bool unlisted = name == "manifest.json" || name == "manifest.sha256" || name == kTuneLogFile ||
                           name == kOriginFile || name == kReportFile;
     if (!fs::is_regular_file(status) || !(unlisted || manifest["files"].contains(name)))
-      return Error::io(shown + "/" + name, "lies in a program and is no part of it: the program is not replaced",
+      return Error::io(shown + "/" + name,
+                       "is in the directory but no part of the program: the program is not replaced",
                        "move it away, or choose another name with -o");
   }
-  if (failed) return Error::io(shown, "cannot be looked through: " + failed.message(), help);
+  if (failed) return Error::io(shown, "cannot be listed: " + failed.message(), help);
   return {};
 }
 
@@ -129,7 +130,7 @@ Status StagingDir::publish() {
     sync_directory(parent_of(target_).string());
     return {};
   }
-  return Error::io(target_, "other compiles keep replacing it", "give each compile a place of its own with -o");
+  return Error::io(target_, "other compiles keep replacing it", "give each compile its own directory with -o");
 }
 
 // False: another compile published there, or took away what was there. Afterwards the scratch directory holds what was

@@ -26,8 +26,8 @@ constexpr int64_t kMostSizes = 4096;  // looked at to find one that no extent of
 Error wrong(const std::string& where, std::string message) {
   Error out = Error::internal(where, std::move(message));
   out.help =
-      "this is a bug in qcodegen: please report it with the graph. Nothing was published; `--disable-pass` may find a "
-      "way around it, and `--verify=kernels` publishes a program that was not run as a whole";
+      "this is a bug in qcodegen: please report it with the graph. Nothing was published; `--disable-pass` may avoid "
+      "the bug, and `--verify=kernels` publishes a program that was not run as a whole";
   return out;
 }
 
@@ -106,7 +106,7 @@ class Verification {
       if (want.ok()) return compare(t, oracle, *want);
       unchecked.push_back(fmt::format("all outputs{}: {}", where, want.error().to_string()));
     } catch (const std::bad_alloc&) {
-      unchecked.push_back(fmt::format("all outputs{}: the oracle had no memory", where));
+      unchecked.push_back(fmt::format("all outputs{}: the oracle ran out of memory", where));
     }
     return {{"checked", 0}, {"unchecked", unchecked}};
   }
@@ -122,12 +122,12 @@ class Verification {
     for (size_t i = 0; i < want.size(); ++i) {
       if (!want[i].bound()) {
         unchecked.push_back(
-            fmt::format("{}{}: the oracle was not done in {:.3g} s", names_[i], where, options_.budget_s));
+            fmt::format("{}{}: the oracle did not finish within {:.3g} s", names_[i], where, options_.budget_s));
         continue;
       }
       const OutputCheck o = compare_output(names_[i], "oracle", outputs_[t][i], want[i].contiguous(), allowed[i]);
       if (o.ok && o.finite == 0 && want[i].numel() > 0) {
-        unchecked.push_back(fmt::format("{}{}: random inputs make no finite number of it", names_[i], where));
+        unchecked.push_back(fmt::format("{}{}: random inputs give no finite value", names_[i], where));
         continue;
       }
       ++checked;
@@ -172,7 +172,7 @@ Status read_message(const std::string& text, ProgramVerdict& verdict) {
     verdict.checked.push_back(message.at("checked"));
     for (const json& line : message.at("unchecked")) verdict.unchecked.push_back(line);
   } catch (const json::exception&) {
-    return wrong("program", "the process that ran it answered nonsense");
+    return wrong("program", "the process that ran it sent an unreadable answer");
   }
   return {};
 }
@@ -221,7 +221,7 @@ Result<ProgramVerdict> verify_program(const std::string& directory, const Graph&
   for (const std::string& message : child.messages) QCG_CHECK(read_message(message, verdict));
   for (const Trial& trial : trials) verdict.trials.push_back(trial.name);
   if (verdict.checked.size() < trials.size() && !ran_out(child, trials.size()))
-    return wrong("program", fmt::format("it was run{} and ended the process{}",
+    return wrong("program", fmt::format("running it{} ended the process{}",
                                         child.current < 0 ? "" : at(trials[child.current % trials.size()].name),
                                         child.failure.empty() ? "" : ": " + child.failure));
   while (verdict.checked.size() < trials.size()) {

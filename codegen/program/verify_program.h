@@ -38,7 +38,7 @@ struct ProgramVerdict {
   int outputs = 0;                     // of the graph
   std::vector<std::string> trials;     // "s0 = 3": where it was run; empty text for a graph without symbols
   std::vector<int> checked;            // outputs compared and right, by trial
-  std::vector<std::string> unchecked;  // "y at s0 = 3: the oracle was not done after 5 s"
+  std::vector<std::string> unchecked;  // "y at s0 = 3: the oracle did not finish within 5 s"
   double wall_s = 0;
   std::string describe() const;  // one line; `unchecked` comes beside it
 };

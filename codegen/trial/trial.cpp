@@ -109,12 +109,12 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   if (is_cancelled(cancel)) return Error::interrupted();
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0)
-    return Error::io("trial", fmt::format("no pipe: {}", std::strerror(errno)),
+    return Error::io("trial", fmt::format("cannot create a pipe: {}", std::strerror(errno)),
                      "close some files or raise `ulimit -n`");
   void* page = ::mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) {
     ::close(fds[0]), ::close(fds[1]);
-    return Error::io("trial", "no shared memory", "free some memory");
+    return Error::io("trial", "cannot map shared memory", "free some memory");
   }
   auto* current = static_cast<volatile int64_t*>(page);
   *current = -1;
@@ -143,7 +143,7 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   ::close(fds[0]);
   ::munmap(page, sizeof(int64_t));
   if (child < 0)
-    return Error::io("trial", fmt::format("no process: {}", std::strerror(errno)),
+    return Error::io("trial", fmt::format("cannot start a process: {}", std::strerror(errno)),
                      "raise `ulimit -u` or free some memory");
   // Whatever it said: it was killed before it was done.
   if (is_cancelled(cancel)) return Error::interrupted();

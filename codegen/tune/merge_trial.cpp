@@ -235,7 +235,7 @@ Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apa
   if (child.messages.size() == 2)
     if (const auto a = parse_timing(child.messages[0]), b = parse_timing(child.messages[1]); a && b)
       return MergeTiming{*a, *b};
-  return Error::internal("merge trial", "the timing process said nothing");
+  return Error::internal("merge trial", "the timing process reported no timings");
 }
 
 namespace {

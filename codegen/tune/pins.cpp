@@ -10,7 +10,7 @@ Result<Pins> Pins::read(const std::string& path) {
     if (record.status == TrialStatus::won) pins.won_[record.problem].push_back(record);
     else if (record.status == TrialStatus::separate) pins.separate_.push_back(std::move(record));
   if (pins.won_.empty())
-    return Error::bad_input(path, "there is no winner in this log to pin",
+    return Error::bad_input(path, "this log has no winner to pin",
                             "name the log of a compile with --tune=fast or --tune=full");
   pins.log_ = path;
   return pins;

@@ -77,7 +77,7 @@ std::string to_json_line(const TuneRecord& record) {
 }
 
 Result<TuneRecord> from_json_line(std::string_view line, const std::string& where) {
-  const char* help = "every line is a JSON object as `compile` writes it";
+  const char* help = "every line must be a JSON object as written by `compile`";
   const json parsed = json::parse(line, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("kernel") || !parsed.contains("status") || !parsed["status"].is_string())
     return Error::bad_input(where, "not a tune record", help);
@@ -88,7 +88,8 @@ Result<TuneRecord> from_json_line(std::string_view line, const std::string& wher
   });
   const auto status = status_from_name(parsed["status"].get<std::string>());
   if (!status) wrong = "status";
-  if (wrong) return Error::bad_input(where, fmt::format("\"{}\" is not what a tune record has", wrong), help);
+  if (wrong)
+    return Error::bad_input(where, fmt::format("the field \"{}\" of this tune record has a wrong value", wrong), help);
   record.status = *status;
   return record;
 }
@@ -102,8 +103,7 @@ Result<std::vector<TuneRecord>> read_tune_log(const std::string& path) {
   std::error_code ec;
   std::ifstream in;
   if (std::filesystem::is_regular_file(path, ec)) in.open(path, std::ios::binary);
-  if (!in.is_open())
-    return Error::io(path, "this tune log cannot be read", "name a program directory or its tune.jsonl");
+  if (!in.is_open()) return Error::io(path, "cannot read this tune log", "name a program directory or its tune.jsonl");
   std::vector<TuneRecord> records;
   std::string line(kMaxLine, '\0');
   for (size_t number = 1; in.getline(line.data(), kMaxLine), in.gcount() > 0 || in.good(); ++number) {

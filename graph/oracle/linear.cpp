@@ -252,7 +252,7 @@ struct WeightRows {
 Status check_operands(const LinearOperands& p, size_t segment, const std::vector<int64_t>& rows,
                       const std::vector<int64_t>& columns) {
   auto fail = [](std::string message) {
-    return Error::bad_input("reference_linear", std::move(message), "give the tensors the scheme asks for");
+    return Error::bad_input("reference_linear", std::move(message), "give the tensors that the scheme needs");
   };
   if (segment >= p.segments.size() || p.xs.empty()) return fail("no such segment, or no activation");
   const LinearSegment& s = p.segments[segment];

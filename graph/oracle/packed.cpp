@@ -29,7 +29,7 @@ Result<Tensors> run_da8w4(const RefContext& c) {
   auto weight = read_da8w4(c.tensor("weight").data, c.tensor("weight_scales").data, c.tensor("weight_qzeros").data,
                            c.tensor("compensation").data);
   if (!weight)
-    return Error::bad_input(c.node.where, "da8w4: the packed weight does not go with its compensation",
+    return Error::bad_input(c.node.where, "da8w4: the packed weight does not match its compensation",
                             "pack the weight again");
   const RefValue& x = c.tensor("input");
   LinearOperands p;

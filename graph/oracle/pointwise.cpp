@@ -177,7 +177,8 @@ Result<Tensors> run_variance(const RefContext& c) {
 Result<Tensors> run_extreme(const RefContext& c) {
   Reduction r = arrange(c);
   if (r.reduced == 0 && r.kept > 0)
-    return Error::bad_input(c.node.where, "the extreme of no elements", "reduce over at least one");
+    return Error::bad_input(c.node.where, "the maximum or minimum of no elements is undefined",
+                            "reduce over at least one element");
   bool largest = base_name(c).ends_with("max");
   if (!is_floating(c.dtype(0))) {
     auto pick = [&](int64_t a, int64_t b) { return largest ? std::max(a, b) : std::min(a, b); };

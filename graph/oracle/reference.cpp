@@ -285,9 +285,8 @@ class Evaluator {
       std::for_each(graph_.value(out).shape.begin(), graph_.value(out).shape.end(), look_at);
     if (!unknown) return {};
     return Error::unsupported(
-        node.where,
-        fmt::format("the size {} of {} is not known here, or is no 64-bit number", unknown->str(), node.op->name),
-        "give inputs whose shapes tell it");
+        node.where, fmt::format("the size {} of {} is unknown or exceeds 64 bits", unknown->str(), node.op->name),
+        "give inputs whose shapes determine it");
   }
 
   // Frees what nobody reads any more: a dequantized weight is eight times its bytes.

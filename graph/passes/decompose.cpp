@@ -98,8 +98,8 @@ class Decomposer : OpEmitter {
 
   Status check_readers(const ComposedOp& composed) const {
     if (!composed.first_output_alone || readers_.uses()[like_.outputs[1]] == 0) return {};
-    return Error::unsupported(like_.where, "the positions that " + like_.op->name + " gives are read",
-                              "return the values that they are positions in, and look for the largest of them");
+    return Error::unsupported(like_.where, "the indices of " + like_.op->name + " are used, but have no kernel",
+                              "return the values instead, and find the indices outside of the graph");
   }
 
   // matmul as kernels know it: at least two axes on both sides.

@@ -36,7 +36,7 @@ std::vector<Run> runs_of(const std::vector<int64_t>& positions) {
 
 Error refused(const Node& node, const std::string& why) {
   return Error::unsupported(node.where, fmt::format("{} looks up activations, and {}", node.op->name, why),
-                            "look up in weights instead, or write it as slices and cat");
+                            "index weights instead, or write it as slices and cat");
 }
 
 // The axes [first, second) that are indexed; none where others lie between them.

@@ -37,13 +37,13 @@ Error unknown_pass(std::string_view name) {
 
 Status check_order(const PassOptions& options) {
   if (options.order.size() > kMostPasses)
-    return Error{ErrorCode::Usage, "passes", "a list of " + std::to_string(options.order.size()) + " passes",
-                 "at most " + std::to_string(kMostPasses) + " are run"};
+    return Error{ErrorCode::Usage, "passes", "the list has " + std::to_string(options.order.size()) + " passes",
+                 "at most " + std::to_string(kMostPasses) + " are supported"};
   for (const std::string& name : options.order)
     if (!find_pass(name)) return unknown_pass(name);
   for (const PassInfo& pass : kPasses)
     if (pass.required && !options.order.empty() && std::ranges::count(options.order, pass.name) == 0)
-      return Error{ErrorCode::Usage, std::string(pass.name), "the list of passes lacks this one, which is required",
+      return Error{ErrorCode::Usage, std::string(pass.name), "the list of passes lacks this required pass",
                    "`qcodegen list passes` shows which passes may be left out"};
   return {};
 }
@@ -53,7 +53,7 @@ Status check_disabled(const PassOptions& options) {
     const PassInfo* pass = find_pass(name);
     if (!pass) return unknown_pass(name);
     if (pass->required)
-      return Error{ErrorCode::Usage, name, "this pass cannot be disabled: nothing after it can do without",
+      return Error{ErrorCode::Usage, name, "this pass cannot be disabled, because the later steps depend on it",
                    "`qcodegen list passes` shows which passes are optional"};
   }
   return {};
@@ -90,8 +90,8 @@ Status check_lowered(const Graph& graph, const PassOptions& options) {
   if (options.order.empty()) return {};
   for (const Node& node : graph.nodes)
     if (node.op->role == OpRole::pointwise || node.op->role == OpRole::quantize)
-      return Error::unsupported(node.where, node.op->name + " is left over behind the passes of the list",
-                                "decompose and lower_loops must come after everything that makes operations");
+      return Error::unsupported(node.where, node.op->name + " remains after the passes of the list",
+                                "run decompose and lower_loops after all passes that create operations");
   return {};
 }
 

@@ -220,8 +220,8 @@ class Unpacker {
         node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
         writes_slice ? "in place of y[:, 2:4] = t write y = torch.cat([y[:, :2], t, y[:, 4:]], dim=1) in the model and "
                        "export again"
-                     : "bit operations, whole quotients, look-ups and ranges need constants: cut the graph there "
-                       "and pass their result as an input");
+                     : "bit operations, integer divisions, look-ups and ranges need constants: cut the graph there and "
+                       "pass their result as an input");
   }
 
   std::string title(const Node& node) const {
@@ -385,8 +385,7 @@ class Unpacker {
       if (elements_left_ < 0)
         return Error::unsupported(
             node.where,
-            title(node) +
-                " makes more elements than the weights of the graph account for, those of other such nodes included",
+            title(node) + " would expand the constants of the graph to far more elements than its weights have",
             "compute it when the weights are stored");
       auto values = evaluate_node(graph_, node);
       if (!values.ok()) {

@@ -94,14 +94,14 @@ void settle_int4_order(Graph& graph, Int4Packing packing, ReadInfo& info) {
   const bool avx2 =
       packing == Int4Packing::avx2 || (packing == Int4Packing::automatic && evidence == Int4Evidence::avx2);
   if (packing != Int4Packing::automatic)
-    info.notes.push_back(describe(weights.size(), avx2, "as --int4-packing says"));
+    info.notes.push_back(describe(weights.size(), avx2, "as requested by --int4-packing"));
   else if (evidence != Int4Evidence::none)
     info.notes.push_back(
-        describe(weights.size(), avx2, "because only in that byte order their groups look like quantized weights"));
+        describe(weights.size(), avx2, "because only in that byte order the groups look like quantized weights"));
   else
     info.warnings.push_back(describe(weights.size(), avx2,
-                                     "an assumption: the file does not say, and their numbers fit either byte order; "
-                                     "--int4-packing=avx2 or avx512 settles it"));
+                                     "which is an assumption: the file does not record the byte order, and the values "
+                                     "fit both; --int4-packing=avx2 or avx512 sets it"));
   std::map<ValueId, ValueId> done;
   if (avx2)
     for (const PackedWeight& weight : weights) repack(graph, weight, done);

@@ -66,7 +66,7 @@ Result<Source> read_json(std::string_view text, const std::string& path) {
   }
   if (root.find("weight_map"))
     return Error::bad_input(path, "this is a safetensors index, not a graph",
-                            "pass it with --weights, and a graph first");
+                            "name a graph, and pass this file with --weights");
   return Error::bad_input(path, "this JSON is not a graph: it has neither graph_module nor \"format\": \"qcodegen\"",
                           kFormats);
 }
@@ -91,7 +91,7 @@ Error unknown_format(std::string_view bytes, const std::string& path) {
   if (bytes.starts_with("\x80")) return Error::bad_input(path, "this is a pickle, which is never loaded", kFormats);
   if (bytes.size() > 8 && bytes[8] == '{')
     return Error::bad_input(path, "this looks like safetensors: weights without a graph",
-                            "pass it with --weights, and a graph first");
+                            "name a graph, and pass this file with --weights");
   return Error::bad_input(path, "the file's format is not known", kFormats);
 }
 

@@ -151,7 +151,8 @@ Status merge(Safetensors& all, Safetensors part, const std::set<std::string>& wa
   }
   for (const std::string& name : wanted) {
     if (!all.tensors.contains(name))
-      return Error::bad_input(file, "the index says that this file holds " + quote(name) + ", it does not", kCopyAgain);
+      return Error::bad_input(file, "the index says that this file holds " + quote(name) + ", but it does not",
+                              kCopyAgain);
   }
   all.metadata.merge(part.metadata);
   all.files.push_back(file);

@@ -78,7 +78,7 @@ Error missing_error(const std::vector<std::string>& missing, const Safetensors& 
   }
   if (missing.size() > kListed) text += "\n  and " + std::to_string(missing.size() - kListed) + " more";
   return Error::bad_input(sources, text,
-                          "give all files with --weights, or `--weights random:1` where only shapes matter");
+                          "give all files with --weights, or `--weights random:1` if only shapes matter");
 }
 
 }  // namespace
@@ -125,8 +125,9 @@ Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<st
   }
   if (!missing.empty()) return missing_error(missing, last, all);
   if (!useless.empty() && !names.empty())
-    return Error::bad_input(useless, "none of its tensors is a weight of the graph, which has all of its own",
-                            "rename them: the graph has " + quote(names.begin()->first) + "; or leave the file out");
+    return Error::bad_input(useless, "none of its tensors has the name of a weight of the graph",
+                            "rename the tensors (the graph has " + quote(names.begin()->first) +
+                                "), or leave the file out: the graph has all its weights");
   return {};
 }
 

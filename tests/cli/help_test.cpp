@@ -31,7 +31,7 @@ TEST_CASE("what was mistyped is told what it is near to: flags, commands, choice
       {{"compile", graph, "--jsn"}, "there is no option '--jsn' (did you mean --json?)"},
       {{"complie", graph}, "there is no command 'complie' (did you mean compile?)"},
       {{"cache", "stat"}, "there is no command 'stat' (did you mean stats?)"},
-      {{"compile", graph, "--tune=fsat"}, "fsat is none of off|fast|full (did you mean fast?)"},
+      {{"compile", graph, "--tune=fsat"}, "fsat is not one of off|fast|full (did you mean fast?)"},
       {{"explain", graph, "--disable-pass=fold_epilog"}, "(did you mean fold_epilogue?)"},
       {{"explain", graph, "--print-after=dec"}, "(did you mean decompose?)"},
       {{"bench", "--all", "--schemes", "da8w44"}, "there is no 'da8w44' (did you mean da8w4?)"},

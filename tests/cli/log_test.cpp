@@ -88,7 +88,7 @@ TEST_CASE("what was timed in other rounds has a table of its own, and no place a
       {"log", write_log(dir, "a.jsonl", {record("gate+up", "won", 1, 10), apart, record("gate+up", "lost", 1, 12)})});
   INFO(run.out);
   const auto lines = lines_of(run.out);
-  const size_t own = line_at(lines, "in rounds of their own");
+  const size_t own = line_at(lines, "in separate rounds");
   CHECK(line_at(lines, "1  ") < line_at(lines, "2  "));
   CHECK(line_at(lines, "2  ") < own);
   CHECK(line_at(lines, "one by one") == own + 1);
@@ -108,13 +108,13 @@ TEST_CASE("a log fits 100 columns, says what disturbed it and ends with a summar
   INFO(run.out);
   for (const std::string& line : lines_of(run.out)) CHECK(code_points(line) <= 100);
   CHECK(run.out.find("~30.0 µs") != std::string::npos);
-  CHECK(run.out.find("~ other processes had the processors") != std::string::npos);
+  CHECK(run.out.find("~ other processes used the processors") != std::string::npos);
   CHECK(run.out.find(">110 %") != std::string::npos);
   CHECK(run.out.find("620 %") == std::string::npos);
   CHECK(run.out.find("1 run") != std::string::npos);
   const auto lines = lines_of(run.out);
   CHECK(lines[line_at(lines, "w8 on 2 threads")].find("50.0 µs") != std::string::npos);  // of both kernels
-  CHECK(line_at(lines, "50 % of the roofline, 10.0 µs above it: down_proj m=16") < lines.size());
+  CHECK(line_at(lines, "50 % of the roofline, 10.0 µs slower than it: down_proj m=16") < lines.size());
   CHECK(line_at(lines, "tuned 2026-11-24 07:31 UTC on some machine") < lines.size());
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("two logs are compared winner by winner, with no ratio from one run") 
   const size_t up = line_at(lines, "up");
   CHECK(lines[up].ends_with("1.5× slower"));
   CHECK(lines[up + 1].ends_with("even"));
-  CHECK(text.out.find("1 kernel only in the first\n") != std::string::npos);
+  CHECK(text.out.find("1 kernel only in the first log\n") != std::string::npos);
   const json document = qcodegen({"log", a, "--compare", b, "--json"}).json();
   REQUIRE(document["rows"].size() == 3);
   for (const json& row : document["rows"])

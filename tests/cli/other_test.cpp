@@ -272,7 +272,7 @@ TEST_CASE("a list of passes of one's own comes from flags or a file, and makes a
   };
   refused("# nothing\n", "is empty");
   refused("make_coffee\n", "there is no such pass");
-  refused("unpack_constants fold_noops decompose dce\n", "lacks this one");
+  refused("unpack_constants fold_noops decompose dce\n", "lacks this required pass");
   refused(std::string(1 << 17, 'x'), "longer than 64 KiB");
   CHECK(qcodegen({"explain", graph, "--passes", dir / "none.txt"}).status != 0);
 }

@@ -91,7 +91,7 @@ TEST_CASE("a compile on a busy machine says so, marks what it prints and is not 
   for (std::sregex_iterator at(text.out.begin(), text.out.end(), share), end; at != end; ++at)
     CHECK(std::stoi((*at)[1]) <= 110);
   // Not kept: the second compile of it was no copy of the first, and the next one tunes, too.
-  CHECK(text.out.find("figures are from then") == std::string::npos);
+  CHECK(text.out.find("figures of that run") == std::string::npos);
   const json next = compile_tuned(kLinearW8, dir / "a.qcg", flags);
   CHECK(next["unchanged"] == false);
   CHECK_FALSE(next.contains("earlier"));
@@ -148,7 +148,7 @@ TEST_CASE("what comes from the cache is everything that the first compile said, 
   const Run text = qcodegen({"compile", kShippedMlp, "-o", dir / "c.qcg", "--tune=off", "--cache-dir", dir / "cache"});
   const std::string date = first["tuned"].get<std::string>();
   CHECK_MESSAGE(text.out.find("verified " + date.substr(0, 10) + " " + date.substr(11, 5) +
-                              " UTC, figures are from then") != std::string::npos,
+                              " UTC, figures of that run") != std::string::npos,
                 text.out);
   CHECK(text.out.find("tuned") == std::string::npos);
 }

@@ -145,7 +145,7 @@ TEST_CASE("safetensors: sharded checkpoints, and folders") {
   auto error = [&](const char* text) {
     return read_safetensors(folder.write("model.safetensors.index.json", text)).error().to_string();
   };
-  CHECK(contains(error(R"({"weight_map": {"a": "m-2.safetensors"}})"), "holds 'a', it does not"));
+  CHECK(contains(error(R"({"weight_map": {"a": "m-2.safetensors"}})"), "holds 'a', but it does not"));
   CHECK(contains(error(R"({"weight_map": {"a": "../m-1.safetensors"}})"), "not a plain file name"));
   CHECK(contains(error(R"({"weight_map": {"a": "/etc/passwd"}})"), "not a plain file name"));
   CHECK(contains(error(R"({"weight_map": {"a": "missing.safetensors"}})"), "cannot open"));

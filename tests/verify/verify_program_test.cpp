@@ -235,7 +235,7 @@ TEST_CASE("what the oracle has no time for is named") {
   REQUIRE(verdict.ok());
   CHECK(verdict->checked == std::vector<int>{0, 0});
   CHECK(verdict->unchecked.size() == 4);
-  CHECK(verdict->unchecked[0] == "y at m = 3: the oracle was not done in 0 s");
+  CHECK(verdict->unchecked[0] == "y at m = 3: the oracle did not finish within 0 s");
   CHECK(verdict->describe().starts_with("0 of 2 outputs right ("));
 }
 
