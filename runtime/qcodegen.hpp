@@ -1,6 +1,6 @@
-// C++ over qcodegen.h: handles that free themselves, and errors that are exceptions of the caller's own code.
+// The C++17 API over qcodegen.h: owning handles, and exceptions instead of status codes.
 //
-// Why here: header-only, so that only the C API is a binary interface. C++17.
+// Why here: it is header-only, so exceptions and standard containers never cross the boundary of the library.
 //
 //   qcodegen::Program program("mlp.qcg");
 //   qcodegen::Context context(program, /*threads=*/4);
@@ -19,7 +19,7 @@
 
 #include "qcodegen.h"
 
-// Beside the type, where the compiler looks for them.
+// In the global namespace, where argument-dependent lookup for qcg_dtype finds them.
 inline bool operator==(const qcg_dtype& a, const qcg_dtype& b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
@@ -41,7 +41,7 @@ inline void check(qcg_status status) {
   if (status != QCG_OK) throw Error(status);
 }
 
-// All dtypes a program may have.
+// All dtypes of programs.
 namespace dtypes {
 inline constexpr qcg_dtype f32{2, 32, 1}, f16{2, 16, 1}, bf16{4, 16, 1}, f64{2, 64, 1};
 inline constexpr qcg_dtype i8{0, 8, 1}, i16{0, 16, 1}, i32{0, 32, 1}, i64{0, 64, 1};
@@ -56,8 +56,8 @@ constexpr qcg_dtype dtype_of() {
   return {code, static_cast<uint8_t>(sizeof(T) * 8), 1};
 }
 
-// A dense tensor that owns its memory. Copies share it. Error BAD_INPUT: an extent that no memory has, as the -1 of
-// qcg_tensor_info.
+// A dense tensor with its own memory, which is zero at first. Copies share the memory. Error BAD_INPUT: an extent is
+// negative (such as the -1 in qcg_tensor_info) or too large.
 class Tensor {
  public:
   Tensor(qcg_dtype dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
@@ -131,7 +131,7 @@ class Program {
     check(qcg_symbol_info(handle(), index, &info));
     return info;
   }
-  // By the names of the graph. Error BAD_INPUT lists the names there are.
+  // The functions below take names of the graph. Error BAD_INPUT: there is no such name; the message lists all names.
   int32_t input_index(const std::string& name) const {
     return find("input", name, n_inputs(), [&](int32_t i) { return input(i).name; });
   }
@@ -150,13 +150,13 @@ class Program {
     check(qcg_output_shape(handle(), in.data(), static_cast<int32_t>(in.size()), index, shape.data(), &ndim));
     return shape;
   }
-  // Zeros, of the shapes that a run on `inputs` writes.
+  // Allocates zeroed outputs with the shapes of a run on `inputs`.
   std::vector<Tensor> make_outputs(const std::vector<Tensor>& inputs) const {
     std::vector<Tensor> out;
     for (int32_t i = 0; i < n_outputs(); ++i) out.emplace_back(output(i).dtype, output_shape(inputs, i));
     return out;
   }
-  // Memory that a run on `inputs` takes for temporaries.
+  // The bytes of memory that a run on `inputs` needs for temporaries.
   int64_t arena_bytes(const std::vector<Tensor>& inputs) const {
     const std::vector<qcg_dltensor> in = views(inputs);
     int64_t bytes = 0;
@@ -179,7 +179,8 @@ class Program {
   std::shared_ptr<qcg_program> handle_;
 };
 
-// What a program keeps between runs, of one sequence. For one run at a time; copies are made by clone() alone.
+// The tensors that a program keeps between the runs of one sequence. A state serves one run at a time. It cannot be
+// copied, only cloned.
 class State {
  public:
   explicit State(const Program& program) {
@@ -193,8 +194,8 @@ class State {
     check(qcg_state_clone(handle(), &copy));
     return State(copy);
   }
-  // The state's own memory, valid as long as the state. Error BAD_INPUT: a run is using it, one has failed on it, or it has no
-  // such tensor.
+  // A view of the state's own memory, valid as long as the state. Error BAD_INPUT: a run is using the state, a run has
+  // failed on it, or it has no such tensor.
   qcg_dltensor tensor(const std::string& name) const {
     qcg_dltensor view;
     check(qcg_state_tensor(handle(), name.c_str(), &view));
@@ -207,7 +208,7 @@ class State {
   std::unique_ptr<qcg_state, void (*)(qcg_state*)> handle_{nullptr, qcg_state_free};
 };
 
-// For one thread at a time. Keeps what it needs of the program alive.
+// The threads and memory for runs of a program. A context serves one thread at a time and keeps its program alive.
 class Context {
  public:
   explicit Context(const Program& program, int32_t threads = 0) : program_(program) {
@@ -237,7 +238,7 @@ class Context {
   void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     run(views(inputs), views(outputs));
   }
-  // Allocates the outputs: for calls in a loop, pass those of the last one again.
+  // Allocates the outputs. In a loop, pass the outputs of the previous call to the overload above instead.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
     const std::vector<Tensor> outputs = program_.make_outputs(inputs);
     run(inputs, outputs);
