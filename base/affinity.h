@@ -1,10 +1,10 @@
-// Affinity: the CPUs that the calling thread may run on; usable_cpus: how many of them there is time for.
+// Affinity: the CPUs that the calling thread may run on. usable_cpus(): how many of them the CPU quota allows to use.
 //
-// Why here: the mask may be larger than cpu_set_t on big machines. Who counts its CPUs (threads of kernels, processes of
-// compilers) and who takes some out for a moment (runtime/cpu_spread.h) need all of it.
+// Why here: on large machines the affinity mask is larger than cpu_set_t. Code that counts its CPUs (kernel threads,
+// compiler processes) and code that removes some CPUs for a moment (runtime/cpu_spread.h) both need the whole mask.
 //
 //   Affinity cpus;            // sched_getaffinity
-//   cpus.count();             // 0 where the system does not say
+//   cpus.count();             // 0 if the system call fails
 //   cpus.without({3}).set();  // sched_setaffinity
 #pragma once
 
@@ -44,7 +44,7 @@ class Affinity {
   std::vector<cpu_set_t> sets_;
 };
 
-// CPUs this process may run on (sched_getaffinity, quota of the control group), at least 1.
+// The number of CPUs that this process may use by its affinity mask and its cgroup's quota; at least 1.
 inline int usable_cpus() {
   const int mask = std::max(1, Affinity().count()), quota = cpu_quota();
   return quota > 0 ? std::min(mask, quota) : mask;

@@ -1,6 +1,6 @@
-// is_cancelled: whether a long task was asked to stop, by another thread or a signal handler.
+// is_cancelled: whether another thread or a signal handler has asked a long task to stop.
 //
-// Why here: cache/ waits for compilers and codegen/ for trials, and both must not know who asks.
+// Why here: cache/ waits for compilers and codegen/ waits for trials; neither needs to know who cancels.
 //
 //   if (is_cancelled(options.cancel)) return Error::interrupted();
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace qcg {
 
-// False without a flag.
+// False if `cancel` is null.
 inline bool is_cancelled(const std::atomic<bool>* cancel) { return cancel && cancel->load(std::memory_order_relaxed); }
 
 }  // namespace qcg

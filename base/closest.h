@@ -1,9 +1,9 @@
-// closest: the word of a list that somebody may have meant.
+// closest: the word of a list that is most similar to a mistyped word.
 //
-// Why here: readers name operators, the command line flags and words; both say what was meant in the same way.
+// Why here: the readers suggest operators, and the command line suggests flags and words, with the same messages.
 //
 //   closest("--tun", {"--tune", "--target"})     ->  "--tune"
-//   did_you_mean("relo", names)                  ->  " (did you mean relu?)"; empty where nothing is near
+//   did_you_mean("relo", names)                  ->  " (did you mean relu?)"; empty if no word is similar
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace qcg {
 
-// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
+// The least number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -27,8 +27,8 @@ inline size_t edit_distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// The word that differs in the fewest letters, in a third of the given ones at most; one that begins with the given word
-// differs in none. Empty where there is none.
+// The word with the least edit distance to `given`; empty if that distance exceeds a third of `given`'s length. A word
+// that begins with `given` has distance 0.
 inline std::string closest(std::string_view given, const std::vector<std::string>& words) {
   constexpr size_t kLongest = 64;
   const size_t limit = given.size() > kLongest ? 0 : (given.size() + 1) / 3;
@@ -43,7 +43,7 @@ inline std::string closest(std::string_view given, const std::vector<std::string
   return best;
 }
 
-// For the end of a message.
+// A suggestion to append to a message.
 inline std::string did_you_mean(std::string_view given, const std::vector<std::string>& words) {
   const std::string word = closest(given, words);
   return word.empty() ? "" : " (did you mean " + word + "?)";

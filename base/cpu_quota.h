@@ -1,9 +1,9 @@
-// How many processors' worth of time the control groups of this process allow: what a container may use of its host.
+// cpu_quota: the number of processors that the control groups of this process allow, as for a container.
 //
-// Why here: threads of kernels (runtime/), processes of compilers (cache/) and the machine's description (codegen/) must
-// agree, and an affinity mask does not say: a container with 2 of 64 processors by quota sees all 64.
+// Why here: kernel threads (runtime/), compiler processes (cache/) and the description of the machine (codegen/) must
+// agree. The affinity mask does not show the quota: a container that may use 2 of 64 processors by quota sees all 64.
 //
-//   const int quota = cpu_quota();   // 0: no limit; 1.5 processors count as 1, since a throttled thread stalls the others
+//   const int quota = cpu_quota();   // 0: no limit; 1.5 processors count as 1: a throttled thread stalls the others
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace qcg {
 
-// Processors allowed by one directory of the hierarchy; 0: it sets no limit.
+// The processors that one directory of the cgroup hierarchy allows; 0 if it sets no limit.
 inline int quota_of_directory(const std::string& directory) {
   double quota = -1, period = 0;
   std::string word;
@@ -28,7 +28,7 @@ inline int quota_of_directory(const std::string& directory) {
   return static_cast<int>(std::clamp(quota / period, 1.0, 1e6));
 }
 
-// The tightest limit from the process's own group up to the root. Arguments are for tests.
+// The smallest limit from the process's own group up to the root. Only tests pass arguments.
 inline int cpu_quota(const std::string& membership = "/proc/self/cgroup", const std::string& root = "/sys/fs/cgroup") {
   int limit = 0;
   auto consider = [&](int quota) {
@@ -44,7 +44,7 @@ inline int cpu_quota(const std::string& membership = "/proc/self/cgroup", const 
     const std::string mount = unified ? root : root + "/cpu";
     std::string path = line.substr(second + 1);
     for (size_t slash = path.rfind('/'); slash != std::string::npos; slash = path.rfind('/')) {
-      consider(quota_of_directory(mount + path));  // ends at the mount itself: all that a container sees
+      consider(quota_of_directory(mount + path));  // a container may see only the mount itself
       path.resize(slash);
     }
     consider(quota_of_directory(mount));

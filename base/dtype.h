@@ -1,7 +1,7 @@
-// The dtype table: every element type qcodegen knows, one row each.
+// The dtype table: one row for each element type of qcodegen.
 //
 // Why here: graph/ (readers, oracle) and runtime/ (buffers, C API) both need it and must not depend on each other.
-// Source of the numbers: torch.export's serialized ScalarType, DLPack 1.0 type codes, safetensors dtype names.
+// Sources of the numbers: the ScalarType of torch.export's schema, DLPack 1.0 type codes, safetensors dtype names.
 //
 //   dtype_info(DType::bf16).bytes == 2
 #pragma once
@@ -49,18 +49,18 @@ inline constexpr std::array<DTypeInfo, 16> kDTypes = {{
     {DType::f8e8m0, "f8e8m0", DTypeKind::floating, 1, 33, "F8_E8M0", 14, "uint8_t"},
 }};
 
-// Of an input or output of a program: graphs with more are refused when they are read.
+// The most axes of a program's input or output. The readers refuse graphs with more.
 inline constexpr size_t kMaxAxes = 16;
 
 constexpr const DTypeInfo& dtype_info(DType d) { return kDTypes[static_cast<size_t>(d)]; }
 constexpr std::string_view dtype_name(DType d) { return dtype_info(d).name; }
 constexpr size_t dtype_bytes(DType d) { return dtype_info(d).bytes; }
 constexpr bool is_floating(DType d) { return dtype_info(d).kind == DTypeKind::floating; }
-// Storing one of these is a quantization, not a loss of precision: no pass may leave its rounding out.
+// Storing a number as an 8-bit float is a quantization, not just a loss of precision: no pass may omit this rounding.
 constexpr bool is_float8(DType d) { return is_floating(d) && dtype_bytes(d) == 1; }
 
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-// What linears take and kernels compute with.
+// The float dtypes of a linear's activations.
 constexpr bool is_compute_float(DType d) { return d == DType::f32 || is_half(d); }
 constexpr bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
 
@@ -68,7 +68,7 @@ struct IntegerRange {
   int64_t low, high;
   friend bool operator==(const IntegerRange&, const IntegerRange&) = default;
 };
-// The numbers that an integer of at most four bytes holds.
+// The least and the greatest value of an integer dtype of at most four bytes.
 constexpr IntegerRange integer_range(DType d) {
   const int64_t count = int64_t{1} << (8 * dtype_bytes(d));
   const int64_t low = dtype_info(d).kind == DTypeKind::signed_int ? -count / 2 : 0;

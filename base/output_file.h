@@ -1,7 +1,8 @@
-// resolve_output: where a result file really goes, and whether it may be put there by rename.
+// resolve_output: the path to which a result file is written, and whether it may be replaced by rename.
 //
-// Why here: graph/ writes tensors and cache/ writes exports; both write a file beside the old one and rename, so that no
-// reader sees half of it. That would put a regular file in the place of a device or a pipe, and of a symbolic link.
+// Why here: graph/ writes tensors and cache/ writes exports. Both write a file beside the old one and rename it, so
+// that no reader sees half a file. For a device, a pipe or a symbolic link, the rename would replace it by a regular
+// file.
 //
 //   const OutputFile out = resolve_output(path);
 //   open(out.in_place ? out.path : out.path + ".part");  …;  if (!out.in_place) rename(out.path + ".part", out.path);
@@ -15,8 +16,8 @@
 namespace qcg {
 
 struct OutputFile {
-  std::string path;       // what a symbolic link leads to
-  bool in_place = false;  // it is there and is no regular file: write to it as it is
+  std::string path;       // with symbolic links resolved
+  bool in_place = false;  // the path exists and is not a regular file: write to it directly
 };
 
 inline OutputFile resolve_output(const std::string& path) {

@@ -1,7 +1,7 @@
-// Result<T> and Error: how every folder reports what went wrong.
+// Result<T> and Error: how all modules report errors.
 //
-// Why here: graph/, cache/ and runtime/ know nothing of each other, yet a user sees one kind of error. Header-only, so
-// that sharing it links nothing.
+// Why here: graph/, cache/ and runtime/ do not depend on each other, but users see one kind of error. The header has no
+// source file, so sharing it links nothing.
 //
 //   Result<int> parse_port(std::string_view s);
 //   QCG_TRY(port, parse_port("80"));            // returns the error to the caller, or binds `port`
@@ -32,7 +32,8 @@ constexpr const char* error_code_name(ErrorCode c) {
   return "Internal";
 }
 
-// The start of a text. What quotes an input may be as long as the input; nobody reads on that far.
+// The first `most` bytes of a text and "…" if it is longer. A message that quotes an input could be as long as the
+// input.
 inline std::string shorten(std::string text, size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;  // within a character of UTF-8
@@ -46,7 +47,7 @@ struct Error {
   std::string message;  // what is wrong
   std::string help;     // what to do about it
 
-  static constexpr size_t kMostWhere = 600, kMostMessage = 4000;  // bytes, where an input is to blame
+  static constexpr size_t kMostWhere = 600, kMostMessage = 4000;  // bytes; limits of errors that may quote an input
   static Error bad_input(std::string where, std::string message, std::string help) {
     return {ErrorCode::BadInput, shorten(std::move(where), kMostWhere), shorten(std::move(message), kMostMessage),
             shorten(std::move(help), kMostMessage)};

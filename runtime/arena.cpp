@@ -13,8 +13,8 @@ struct Placed {
 
 bool overlaps(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The start of the smallest gap that holds `bytes` among blocks alive at the same time; behind all of them if none
-// does. `placed` is sorted by offset.
+// The start of the smallest gap of at least `bytes` bytes between blocks that are alive at the same time; the end of
+// the last block if there is no such gap. `placed` is sorted by offset.
 int64_t find_best_gap(const std::vector<Placed>& placed, int64_t bytes, const Lifetime& life) {
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
   for (const Placed& p : placed) {
@@ -34,7 +34,7 @@ int64_t find_best_gap(const std::vector<Placed>& placed, int64_t bytes, const Li
 Result<ArenaPlan> plan_arena(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes) {
   if (sizes.size() != lifetimes.size()) return Error::internal("arena", "sizes and lifetimes differ in number");
   std::vector<int64_t> rounded(sizes.size());
-  int64_t sum = 0;  // bounds every offset below, so that nothing else can overflow
+  int64_t sum = 0;  // an upper bound of every offset: if it does not overflow, no offset does
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 || lifetimes[i].last < lifetimes[i].first)
       return Error::bad_input("temporary " + std::to_string(i), "its size or its lifetime is negative",

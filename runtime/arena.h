@@ -1,8 +1,8 @@
-// The memory plan: where temporaries live in one block, given their sizes and lifetimes.
+// The memory plan: the offsets of temporaries in one block, computed from their sizes and lifetimes.
 //
-// Why here: sizes are symbolic until the inputs are seen, so offsets are chosen at bind time.
+// Why here: sizes are symbolic until the shapes of the inputs are known, so the runtime chooses the offsets.
 //
-//   auto plan = plan_arena({{100, 50, 100}}, {{{0, 1}, {1, 2}, {2, 3}}});   // the third takes the first's place
+//   auto plan = plan_arena({{100, 50, 100}}, {{{0, 1}, {1, 2}, {2, 3}}});   // the third reuses the first's bytes
 //   plan->offsets == {0, 128, 0};   plan->peak_bytes == 192
 #pragma once
 
@@ -27,8 +27,8 @@ struct ArenaPlan {
   int64_t peak_bytes = 0;
 };
 
-// Greedy best fit, largest buffer first. Error: a negative size, a lifetime that ends before it starts, a sum beyond
-// int64.
+// Greedy best fit, largest buffer first. `sizes` are in bytes. Errors: a size is negative, a lifetime ends before it
+// starts, or the sum of all sizes exceeds int64.
 Result<ArenaPlan> plan_arena(std::span<const int64_t> sizes, std::span<const Lifetime> lifetimes);
 
 }  // namespace qcg

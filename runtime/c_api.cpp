@@ -12,7 +12,7 @@
 
 using namespace qcg;
 
-// The handles. Shapes are kept here so that qcg_tensor_info can point to them.
+// The handles. They store shapes, because qcg_tensor_info points to them.
 struct qcg_program {
   std::shared_ptr<const Program> program;
   std::vector<std::vector<int64_t>> input_shapes, output_shapes;
@@ -21,7 +21,7 @@ struct qcg_program {
 struct qcg_context {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Context> context;
-  std::vector<TensorView> inputs, outputs;  // kept between runs: no allocation per call
+  std::vector<TensorView> inputs, outputs;  // kept between runs to avoid an allocation per call
 };
 
 struct qcg_state {
@@ -31,7 +31,7 @@ struct qcg_state {
 
 namespace {
 
-// A plain array: setting an error must not fail.
+// A plain array, because recording an error must not fail.
 thread_local char last_error[2048] = "";
 
 qcg_status status_of(ErrorCode code) {
@@ -52,7 +52,7 @@ qcg_status status_of(ErrorCode code) {
   return QCG_ERROR_INTERNAL;
 }
 
-// Runs a function that returns Status; nothing it throws gets out.
+// Runs a function that returns Status, and turns exceptions into error codes.
 template <class Fn>
 qcg_status to_status(Fn& fn) noexcept {
   try {
@@ -69,9 +69,10 @@ qcg_status to_status(Fn& fn) noexcept {
   }
 }
 
-// Runs `fn` while the calling thread cannot be cancelled: a cancellation is an exception that must not be caught, and the
-// locks of the pool would stay taken. A cancellation that was asked for meanwhile takes effect after the call: with
-// asynchronous cancellation in the last line, so this function must have nothing to destroy and must not be noexcept.
+// Runs `fn` with cancellation of the calling thread disabled. A cancellation unwinds the stack like an exception that
+// must not be caught, and would leave the pool's locks taken. A pending cancellation takes effect after the call. With
+// asynchronous cancellation this is the last line, so this function must have nothing to destroy and must not be
+// noexcept.
 template <class Fn>
 auto without_cancellation(Fn fn) {
   int before = PTHREAD_CANCEL_ENABLE;
@@ -86,7 +87,7 @@ qcg_status guard(Fn fn) {
   return without_cancellation([&] { return to_status(fn); });
 }
 
-// Destructors join threads and unload libraries.
+// Also without cancellation, because destructors join threads and unload libraries.
 template <class T>
 void free_handle(T* handle) {
   without_cancellation([&] { return delete handle, 0; });
@@ -108,7 +109,7 @@ Result<DType> from_c(qcg_dtype dtype, const std::string& where) {
                             "see qcg_input_info for the dtypes of this program");
 }
 
-// Reads no tensor unless their number is right: a caller with another number may have another array in mind.
+// Converts tensors to views. It reads no tensor if their number is wrong, because the array may then be shorter.
 Status to_views(const qcg_dltensor* tensors, int32_t count, size_t wanted, const char* what,
                 std::vector<TensorView>& views) {
   constexpr int32_t kCpu = 1, kCudaHost = 3;
@@ -147,7 +148,7 @@ Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std:
   return {};
 }
 
-// A state that was given is used, and none at all is the business of Context::run.
+// Runs with `state`, or without a state if it is null; Context::run checks whether the program needs one.
 Status run(qcg_context* context, qcg_state* state, const qcg_dltensor* inputs, int32_t n_inputs,
            const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
   if (context == nullptr) return bad_argument("context", "is NULL");
@@ -332,7 +333,7 @@ qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* vi
     if (state == nullptr || name == nullptr || view == nullptr)
       return bad_argument(state == nullptr ? "state" : name == nullptr ? "name" : "view", "is NULL");
     QCG_TRY(found, state->state->tensor(name));
-    // DLPack's shape is not const; nobody writes to it.
+    // The shape of a DLTensor is not const, but callers do not write to it.
     *view = {found.data,
              {1, 0},
              static_cast<int32_t>(found.shape.size()),

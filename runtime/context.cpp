@@ -25,7 +25,7 @@ Error wrong_output(const std::string& name, const std::string& message) {
                           "allocate outputs as Program::output_shapes or qcg_output_shape says");
 }
 
-// Bytes of a tensor with these symbol values; nullopt if there is no such tensor.
+// The bytes of a tensor with these symbol values; nullopt if a size overflows or is negative.
 std::optional<int64_t> tensor_bytes(const ProgramManifest::Tensor& tensor, std::span<const int64_t> values) {
   std::vector<int64_t> shape;
   for (const SizeExpr& extent : tensor.shape) {
@@ -36,7 +36,8 @@ std::optional<int64_t> tensor_bytes(const ProgramManifest::Tensor& tensor, std::
   return byte_count(shape, tensor.dtype);
 }
 
-// Of dense tensors only: strided ones may interleave, as the column blocks of one matrix do.
+// Whether two dense tensors overlap. Always false if one is strided: strided tensors may interleave without
+// overlapping, such as the column blocks of one matrix.
 bool share_memory(const TensorView& a, const TensorView& b) {
   const auto* a_data = static_cast<const std::byte*>(a.data);
   const auto* b_data = static_cast<const std::byte*>(b.data);
@@ -65,7 +66,7 @@ Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<
   return t;
 }
 
-// From one row of the caller's tensor to the next, where it is dense.
+// The elements from one row to the next if the caller's tensor is dense.
 int64_t row_elements(const ProgramManifest& manifest, const ProgramManifest::Arg& arg,
                      std::span<const int64_t> values) {
   const auto& buffer = manifest.buffers[static_cast<size_t>(arg.buffer)];
@@ -73,7 +74,8 @@ int64_t row_elements(const ProgramManifest& manifest, const ProgramManifest::Arg
   return tensors[static_cast<size_t>(buffer.index)].shape[1].evaluate(values).value_or(0);
 }
 
-// A kernel can walk it in place: rows of consecutive elements, any distance apart.
+// Whether a kernel can use the tensor in place: rows of consecutive elements, with any row stride that does not
+// overlap.
 bool has_plain_rows(const TensorView& view) {
   if (view.shape.size() != 2) return false;
   const bool dense_rows = view.strides[1] == 1 || view.shape[1] <= 1;
@@ -172,7 +174,7 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
 
 Status Context::check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
   const ProgramManifest& m = program_->manifest();
-  // All of a state's tensors as one.
+  // A view of the block that holds all tensors of the state.
   const std::array<int64_t, 1> state_shape = {state_ != nullptr ? state_->block_.bytes() : 0};
   const TensorView state{state_ != nullptr ? state_->block_.data() : nullptr, DType::u8, state_shape, {}};
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -242,7 +244,7 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       const auto offset = arg.offset.evaluate(symbol_values);
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
       const int64_t bytes = buffer_bytes_[static_cast<size_t>(arg.buffer)];
-      // An empty buffer has no columns to point at: of no rows, each slice is where the buffer is.
+      // An empty buffer has no columns, so all its slices get offset 0.
       if (!offset || !stride || *offset < 0 || (*offset > bytes && bytes > 0)) return impossible_size(where + ".args");
       if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
                                   bytes == 0 ? 0 : *offset, bytes))
@@ -274,7 +276,7 @@ Status Context::check_output(size_t index, const TensorView& view) const {
   return {};
 }
 
-// Decides whether kernels use the caller's memory or a dense stand-in.
+// Decides whether kernels use the caller's memory or a dense copy.
 Status Context::place(const TensorView& view, bool needs_dense, Slot& slot) {
   const bool dense = is_dense(view);
   slot.staged = !is_aligned(view) || !(dense || (!needs_dense && has_plain_rows(view)));
@@ -296,7 +298,7 @@ std::byte* Context::buffer_data(int buffer) const {
       return inputs_[static_cast<size_t>(b.index)].data;
     case BufferKind::output:
       return outputs_[static_cast<size_t>(b.index)].data;
-    // Kernels only read weights; the ABI has one pointer type for both directions.
+    // The ABI has one pointer type for reading and writing; kernels only read weights.
     case BufferKind::weights:
       return const_cast<std::byte*>(program_->weights()) + b.offset;
     case BufferKind::state: return state_->data(b.index);
@@ -334,7 +336,7 @@ Status Context::run_steps() {
     BoundStep& step = steps_[s];
     for (size_t a = 0; a < step.args.size(); ++a) {
       const auto& arg = m.steps[s].args[a];
-      // Null stays null: an empty tensor may come without memory, and kernels get no items for it.
+      // An empty tensor may have a null pointer, which must not be offset; kernels have no items for it.
       const auto& b = m.buffers[static_cast<size_t>(arg.buffer)];
       std::byte* const data =
           device_ ? device_->address(b, arena_offsets_[static_cast<size_t>(arg.buffer)]) : buffer_data(arg.buffer);
@@ -357,10 +359,10 @@ Status Context::run_step(size_t index, double& elapsed_us) {
   return {};
 }
 
-// Results do not depend on threads, so which of the two runs is a matter of time alone.
+// Runs a step on the pool or on the calling thread alone. Results are the same, so only time decides.
 Status Context::run_on_pool(BoundStep& step, double& elapsed_us) {
-  constexpr int kTrials = 8;          // alternating, so that four runs of each see the same conditions
-  constexpr double kTinyStepUs = 20;  // longer ones are worth every thread
+  constexpr int kTrials = 8;          // runs that alternate between both ways, four each
+  constexpr double kTinyStepUs = 20;  // longer steps always use the pool
   const bool undecided = step.trials < kTrials && pool_->threads() > 1;
   const bool alone = undecided ? (step.trials & 1) != 0 && step.best_us[0] < kTinyStepUs : step.alone;
   const bool timed = profile_ || undecided;

@@ -1,11 +1,11 @@
-// CpuSpread: threads that work side by side and find themselves on one CPU move apart.
+// CpuSpread: moves threads of one pool to different CPUs when two of them run on the same CPU.
 //
-// Why here: the system may wake a worker on the CPU of the caller who woke it, and leave both there for 100 ms and more while
-// another CPU is idle; every call is then as slow as one of a single thread. Pinning would be worse: a pinned thread shares
-// its CPU with whatever the rest of the machine puts there.
+// Why here: Linux may wake a worker on the CPU of its caller, and leave both there for 100 ms and more while another
+// CPU is idle. Then every call is as slow as with a single thread. Pinning would be worse, because a pinned thread must
+// share its CPU with whatever other processes run there.
 //
 //   CpuSpread spread(threads);
-//   spread.arrive(thread);   // now and then, by each thread
+//   spread.arrive(thread);   // called by each thread from time to time
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,18 @@ class CpuSpread {
 
   explicit CpuSpread(int threads);
 
-  // Notes where `thread` is. If one with a smaller index was last seen there, leaves that CPU for one where none was seen, if
-  // the affinity mask has one; the mask is the same afterwards. Thread 0 never moves: it is the host's own.
+  // Records the CPU of `thread`. If a thread with a smaller index was last seen on that CPU, moves `thread` to a CPU
+  // where no thread was seen, if its affinity mask has one. The mask is the same afterwards. Thread 0 is the host's and
+  // never moves.
   void arrive(int thread);
 
-  // What arrive() decides by. Whether `thread`, now on `cpu`, shares it with one of smaller index; costs a few loads.
+  // The decisions of arrive(), public for tests. Whether `thread`, now on `cpu`, shares it with a thread of smaller
+  // index; costs a few loads.
   bool shares(int thread, int cpu);
-  // Whether one that shares its CPU leaves it: not again within 10 ms, since moving costs some 50 us and the system may undo
-  // it where the other CPUs are busy.
+  // Whether a thread that shares its CPU may move: at most once in 10 ms, because moving costs about 50 us and Linux
+  // may undo it if the other CPUs are busy.
   bool leaves(int thread, Clock::time_point now);
-  // Where any thread was last seen.
+  // The CPUs where threads were last seen.
   std::vector<int> taken() const;
 
  private:
@@ -41,7 +43,7 @@ class CpuSpread {
 
   int threads_, cpus_;
   std::unique_ptr<Seat[]> seats_;
-  // By CPU: the thread that goes before others there, as far as it has not gone elsewhere (its seat knows).
+  // By CPU: the thread that may stay there. The entry is outdated if that thread's seat names another CPU.
   std::unique_ptr<std::atomic<int>[]> first_;
 };
 

@@ -16,7 +16,8 @@ Error no_device(std::string message) {
 
 }  // namespace
 
-// The entry points, by the names cuda.h maps its functions to. CUresult, CUdevice: int; CUdeviceptr: uint64_t.
+// The entry points, under the versioned names to which NVIDIA's cuda.h maps its functions. CUresult and CUdevice are
+// int, CUdeviceptr is uint64_t.
 struct CudaDriver::Api {
   void* library = nullptr;
   int (*init)(unsigned flags) = nullptr;
@@ -45,7 +46,7 @@ struct CudaDriver::Api {
     if (library) dlclose(library);
   }
 
-  // The first name that is missing, or null.
+  // Returns the first entry point that is missing, or null.
   const char* resolve() {
     struct Row {
       const char* name;
@@ -83,7 +84,7 @@ struct CudaDriver::Api {
     return error_string(code, &text) == 0 && text ? text : "error " + std::to_string(code);
   }
 
-  // The caller's current context comes back with the end of the scope.
+  // The destructor restores the caller's current context.
   struct Current {
     const Api& api;
     Current(const Api& a, void* context) : api(a) { api.context_push(context); }
@@ -137,7 +138,7 @@ Status CudaDriver::check(int code, std::string_view what) const {
 Result<CudaKernel> CudaDriver::load_kernel(std::string_view cubin, const std::string& symbol) {
   const Api::Current current(*api_, context_);
   void* module = nullptr;
-  const std::string image(cubin);  // the driver reads to the end of the ELF by its header: never past the copy's NUL
+  const std::string image(cubin);  // a copy ends with NUL, in case the driver reads beyond a damaged ELF image
   if (const int code = api_->module_load(&module, image.c_str()))
     return Error::bad_input(symbol, "the driver refuses this cubin on " + device_name_ + ": " + api_->text(code),
                             "compile again for this device (sm_" + std::to_string(capability_) + ")");
@@ -178,7 +179,7 @@ Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const 
   if (args_bytes > 4096) return Error::internal("CudaDriver::launch", "kernel parameters beyond 4 KiB");
   if (grid.grid_x == 0 || grid.grid_y == 0) return {};
   const Api::Current current(*api_, context_);
-  // Above 48 KiB a kernel has to ask.
+  // A kernel must request more than 48 KiB of shared memory explicitly.
   if (grid.shared_bytes > 48 << 10)
     QCG_CHECK(
         check(api_->function_set_attribute(kernel.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes)),

@@ -1,14 +1,15 @@
-// CudaDriver: the NVIDIA driver, loaded at run time: modules, memory, copies, launches. Nothing of CUDA is linked.
+// CudaDriver: the NVIDIA driver, opened by dlopen: modules, memory, copies, launches. The runtime links nothing of
+// CUDA.
 //
-// Why here: it is the loader arm of the second device; a program compiled for cuda:sm_* runs through this and a machine
-// without a driver gets an Error that says so. Source: CUDA Driver API, entry points with their versioned names.
+// Why here: programs for cuda:sm_* run through this class; on a machine without a driver, loading them is an Error that
+// says so. Source: the CUDA Driver API, with the versioned names of its entry points.
 //
 //   QCG_TRY(driver, CudaDriver::load());
 //   QCG_TRY(kernel, driver->load_kernel(cubin, "qcg_kernel_0"));
 //   QCG_TRY(x, driver->allocate(bytes));
 //   QCG_CHECK(driver->launch(kernel, {.grid_x = 4, .grid_y = 2, .threads = 128, .shared_bytes = 49152}, &args, sizeof args));
 //
-// All calls use the primary context of device 0 and the default stream; launch() returns when the kernel is done.
+// All calls use the primary context of device 0 and the default stream. launch() waits for the kernel.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ namespace qcg {
 
 class CudaDriver;
 
-// Bytes on the device, freed with the object.
+// A block of device memory. The destructor frees it.
 class CudaBuffer {
  public:
   CudaBuffer() = default;
@@ -31,7 +32,7 @@ class CudaBuffer {
   CudaBuffer& operator=(CudaBuffer&& other) noexcept;
   ~CudaBuffer();
 
-  void* data() const { return reinterpret_cast<void*>(address_); }  // a device address: never dereferenced here
+  void* data() const { return reinterpret_cast<void*>(address_); }  // a device address, not for the host
   size_t bytes() const { return bytes_; }
 
  private:
@@ -41,7 +42,7 @@ class CudaBuffer {
   size_t bytes_ = 0;
 };
 
-// One kernel of a loaded cubin. The module is unloaded with the last copy.
+// A kernel of a loaded cubin. The last copy of this object unloads the module.
 struct CudaKernel {
   std::shared_ptr<void> module;
   void* function = nullptr;
@@ -50,24 +51,24 @@ struct CudaKernel {
 struct CudaGrid {
   uint32_t grid_x = 1, grid_y = 1;
   uint32_t threads = 1;
-  uint32_t shared_bytes = 0;  // dynamic
+  uint32_t shared_bytes = 0;  // dynamic shared memory
 };
 
 class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
  public:
-  // Errors: Unsupported when there is no driver or no device; the message says which, and what the loader said.
+  // Error Unsupported: there is no driver or no device; the message says which, and quotes the dynamic linker.
   static Result<std::shared_ptr<CudaDriver>> load();
   ~CudaDriver();
 
   const std::string& device_name() const { return device_name_; }
   int compute_capability() const { return capability_; }  // 80, 90
 
-  // Errors: BadInput when the image is not for this device or has no such kernel.
+  // Error BadInput: the cubin is not for this device, or has no such kernel.
   Result<CudaKernel> load_kernel(std::string_view cubin, const std::string& symbol);
   Result<CudaBuffer> allocate(size_t bytes);
   Status copy_in(const CudaBuffer& to, const void* from, size_t bytes);
   Status copy_out(void* to, const CudaBuffer& from, size_t bytes);
-  // `args` is the kernel's one by-value parameter.
+  // `args` are the bytes of the kernel's one parameter, which is passed by value.
   Status launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
 
  private:

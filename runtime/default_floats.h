@@ -1,8 +1,8 @@
-// DefaultFloats: while it lives, its thread's floats are as kernels expect them: rounded to nearest, with denormals, without
-// traps. What the host had set comes back at its end.
+// DefaultFloats: sets the floating-point state that kernels expect for its thread: rounding to nearest, denormals, no
+// traps. Its destructor restores the host's state.
 //
-// Why here: hosts flush denormals (audio, -ffast-math, torch.set_flush_denormal) or round otherwise, but the pool's threads
-// do not: results would depend on which thread took which item.
+// Why here: some hosts flush denormals (audio, -ffast-math, torch.set_flush_denormal) or change the rounding mode. The
+// pool's threads do not, so without this class results would depend on which thread ran which item.
 #pragma once
 
 #include <cfenv>

@@ -13,7 +13,8 @@ namespace {
 
 enum class Level { portable, avx2, avx2vnni, avx512, avx512bf16, amx };
 
-// Each contains those before it, but AVX-512 came without VNNI for vectors of AVX2.
+// Whether `level` includes the instructions of `other`. Each level includes the earlier ones, except that AVX-512 does
+// not include AVX-VNNI, the VNNI instructions on AVX2 vectors.
 bool contains(Level level, Level other) { return other == level || (other < level && other != Level::avx2vnni); }
 
 struct IsaRow {
@@ -35,7 +36,7 @@ const IsaRow* find_isa(std::string_view name) {
 
 enum Register { kEax, kEbx, kEcx, kEdx };
 
-// One CPUID bit an instruction set needs. Intel SDM volume 2A, CPUID.
+// One CPUID bit that an instruction set needs (Intel SDM volume 2A, CPUID).
 struct Feature {
   Level level;
   unsigned leaf, subleaf;
@@ -55,7 +56,7 @@ constexpr Feature kFeatures[] = {
     {Level::amx, 7, 0, kEdx, 22, "AMX_BF16"},
 };
 
-// Register state the operating system must save: bits of XCR0.
+// The register state that the operating system must save, as bits of XCR0.
 struct SavedState {
   Level level;
   uint64_t mask;

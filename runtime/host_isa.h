@@ -1,8 +1,8 @@
-// Which instruction sets this machine, its operating system and this process may use, by name.
+// why_host_lacks: whether the CPU, the operating system and this process support an instruction set.
 //
-// Why here: the loader refuses a program whose kernels would trap; codegen's targets ask the same question.
+// Why here: the loader refuses a program whose kernels would trap, and codegen/ detects the targets of this machine.
 //
-//   why_host_lacks("avx512bf16") == "the CPU has no AVX512_BF16"      // or "" when kernels for it may run
+//   why_host_lacks("avx512bf16") == "the CPU has no AVX512_BF16"      // or "" if its kernels may run
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace qcg {
 
-// Empty: kernels for `isa` (portable, avx2, avx2vnni, avx512, avx512bf16, amx) may run. Otherwise what is missing, in words.
-// For amx this asks the kernel for the process's permission to use the tiles (once, before threads use them).
+// Returns "" if kernels for `isa` (portable, avx2, avx2vnni, avx512, avx512bf16, amx) may run, otherwise what is
+// missing. For amx, the first call requests the process's permission to use tiles from Linux, before threads use them.
 std::string why_host_lacks(std::string_view isa);
 
 bool is_known_isa(std::string_view isa);

@@ -3,7 +3,8 @@
 namespace qcg {
 namespace {
 
-// Threads write their scratch all the time: whole pages apart, they share neither lines nor prefetched neighbours.
+// The scratch areas of threads are whole pages apart, so that threads share neither cache lines nor prefetched
+// neighbours.
 constexpr int64_t kScratchSpacing = 4096;
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Runs one kernel: its phases in order, each phase's items spread over the pool, with the memory the kernel asks for.
+// run_kernel: runs one kernel's phases in order, divides the items of each phase among the pool's threads, and provides
+// the memory that the kernel requests.
 //
-// Why here: the Context runs a program's steps with it and the tuner times candidates with it, so what is timed is what
-// runs.
+// Why here: Context runs the steps of a program with it, and the tuner times candidates with it. So the tuner times
+// exactly what programs run.
 //
 //   Workspace workspace;
 //   qcg_call call = {args, params, nullptr};
@@ -17,7 +18,7 @@
 
 namespace qcg {
 
-// Shared and per-thread scratch memory; grows to what kernels ask for and is kept between calls.
+// Shared and per-thread scratch memory. It grows as kernels request more, and stays allocated between calls.
 class Workspace {
  public:
   Status reserve(int64_t shared_bytes, int64_t scratch_bytes, int threads);
@@ -29,11 +30,12 @@ class Workspace {
   int64_t scratch_stride_ = 0;
 };
 
-// call.shared is filled in here. Errors: memory the kernel asks for cannot be had; a kernel that calls a vendor's library
-// asks for less than none, since the library refuses. Not for one workspace on two threads.
+// Fills in call.shared. Errors: Io or Internal if the kernel's memory cannot be allocated; Unsupported if the kernel
+// returns negative shared_bytes, because the vendor's library refuses the shape. Two threads must not share a
+// workspace.
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace);
 
-// Says what is wrong with a table a module exported; ok when it can be run.
+// Checks the table that a module exports. Errors: another ABI version, or a missing function.
 Status check_kernel(const qcg_kernel& kernel, const std::string& where);
 
 }  // namespace qcg

@@ -64,13 +64,13 @@ Result<AlignedBuffer> AlignedBuffer::allocate(int64_t bytes) {
   if (mapping == MAP_FAILED) return no_memory(bytes);
   block.mapping_ = mapping;
   block.data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(mapping), kHugePage));
-  madvise(block.data_, round_up(size, kHugePage), MADV_HUGEPAGE);  // a hint: slower without, not wrong
+  madvise(block.data_, round_up(size, kHugePage), MADV_HUGEPAGE);  // may fail: the block is then slower, but correct
   return block;
 }
 
 Status AlignedBuffer::reserve(int64_t bytes) {
   if (bytes <= bytes_) return {};
-  *this = AlignedBuffer();  // first give back, then take: never both at once
+  *this = AlignedBuffer();  // frees the old block first, so that both need not fit into memory
   QCG_TRY(block, allocate(bytes));
   *this = std::move(block);
   return {};
@@ -106,7 +106,7 @@ Result<MappedWeights> MappedWeights::map(int fd, int64_t bytes, const std::strin
   if (data == MAP_FAILED) return io_failure(path, "cannot map it");
   file.data_ = static_cast<const std::byte*>(data);
   file.bytes_ = bytes;
-  madvise(data, size, MADV_HUGEPAGE);  // hints: some file systems refuse them
+  madvise(data, size, MADV_HUGEPAGE);  // may fail: some file systems have no huge pages
   madvise(data, size, MADV_WILLNEED);
   return file;
 }
@@ -131,7 +131,7 @@ Result<FileHandle> open_program_directory(const std::string& path) {
 Result<OpenedFile> open_program_file(const std::string& path) { return open_program_file(AT_FDCWD, path, path); }
 
 Result<OpenedFile> open_program_file(int directory, const std::string& name, const std::string& path) {
-  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   OpenedFile file{FileHandle(openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (file.fd.get() < 0) return io_failure(path, "cannot open it");
   struct stat info;
@@ -168,7 +168,7 @@ Result<std::string> read_program_file(const std::string& path) {
 std::string digest_hex(std::span<const std::byte> bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  // An empty result equals no checksum, so a failing library refuses everything instead of accepting it.
+  // An empty result equals no checksum: if the library fails, every file is refused.
   if (EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr) != 1) return {};
   return hex_digits({digest, length});
 }

@@ -1,9 +1,9 @@
 // Memory and files for the runtime: aligned blocks, mapped files, digests.
 //
-// Why here: weights, temporaries and kernel modules all need bytes that are owned, aligned and, once checked,
-// unchanging.
+// Why here: weights, temporaries and kernel modules all need bytes that are owned, aligned, and unchanged once they are
+// verified.
 //
-//   QCG_TRY(block, AlignedBuffer::allocate(1 << 24));          // huge pages where the system gives them
+//   QCG_TRY(block, AlignedBuffer::allocate(1 << 24));          // on huge pages if the system has them
 //   QCG_TRY(file, open_program_file("p.qcg/weights.bin", 4096));   // a regular file of exactly 4096 bytes
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace qcg {
 
-// A block aligned to 64 bytes, to 2 MiB with huge pages asked for when it is at least that long.
+// A block of memory, aligned to 64 bytes. A block of 2 MiB or more is aligned to 2 MiB and requests huge pages.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -28,17 +28,17 @@ class AlignedBuffer {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Replaces the block when it is shorter than `bytes`; contents are lost then.
+  // Replaces the block if it is shorter than `bytes`; its contents are then lost.
   Status reserve(int64_t bytes);
-  // All bytes are 0 afterwards; a mapped block gives its memory back until it is written again.
+  // Sets all bytes to 0. A mapped block returns its memory to the system until it is written again.
   void clear();
-  // From here on the bytes cannot be written (whole-page blocks only; others ignore it).
+  // Write-protects the bytes of mapped blocks; has no effect on smaller blocks.
   void make_read_only();
 
  private:
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
-  void* mapping_ = nullptr;  // what munmap gets, when the block is mapped
+  void* mapping_ = nullptr;  // the argument of munmap, if the block is mapped
   size_t mapping_bytes_ = 0;
 };
 
@@ -78,17 +78,17 @@ struct OpenedFile {
 };
 
 Result<FileHandle> open_program_directory(const std::string& path);
-// Opens a regular file for reading; anything else (a FIFO, a directory) is an error and never blocks.
+// Opens a regular file for reading. Anything else (a FIFO, a directory) is an error; the call never blocks.
 Result<OpenedFile> open_program_file(const std::string& path);
-// The same of a file below an open directory; `path` is for messages.
+// The same for a file in an open directory; `path` is only for messages.
 Result<OpenedFile> open_program_file(int directory, const std::string& name, const std::string& path);
-// Reads all of it; fewer bytes than it had when opened is an error.
+// Reads the whole file. Error: it now has fewer bytes than when it was opened.
 Result<std::string> read_program_file(const OpenedFile& file, const std::string& path);
 Result<std::string> read_program_file(const std::string& path);
-// Fills `out` from byte `offset` on.
+// Reads out.size() bytes from byte `offset` of the file.
 Status read_file_range(int fd, int64_t offset, std::span<std::byte> out, const std::string& path);
 
-// 64 lower-case hex digits, or nothing, which equals no checksum, where the library fails.
+// The SHA-256 as 64 lower-case hex digits. If the library fails, the result is empty, which equals no checksum.
 std::string digest_hex(std::span<const std::byte> bytes);
 std::string hex_digits(std::span<const unsigned char> bytes);
 

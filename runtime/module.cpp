@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kMaxModuleBytes = int64_t{256} << 20;
 
-// dlopen returns an already loaded library for a path it has seen, and descriptor numbers are used again. The count
-// spelled in binary with "/" and "./" makes every path new: /proc/self/.///fd/7.
+// dlopen returns the already loaded library for a path that it has seen, and descriptor numbers are reused. So each
+// path encodes a counter in binary, with "/" and "./" as its digits, to be unique: /proc/self/.///fd/7.
 std::string unique_fd_path(int fd) {
   static std::atomic<uint64_t> count{0};
   std::string path = "/proc/self/";
@@ -25,7 +25,7 @@ std::string unique_fd_path(int fd) {
   return path + "fd/" + std::to_string(fd);
 }
 
-// A sealed copy of the bytes in memory, or -1.
+// The descriptor of a sealed memory file with a copy of the bytes, or -1.
 FileHandle seal_in_memory(std::string_view bytes) {
   FileHandle fd(memfd_create("qcg-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   for (size_t done = 0; fd.get() >= 0 && done < bytes.size();) {
@@ -46,9 +46,10 @@ Error cannot_load(const std::string& name) {
                    "check that it was compiled for this operating system, and that the system lets programs load code");
 }
 
-// nullptr where the system has no memory files or forbids running them, and where the bytes are no library.
+// Loads the bytes through a memory file. Returns nullptr if the system has no memory files or forbids executing them,
+// or if the bytes are not a library.
 void* open_bytes(std::string_view bytes) {
-  // Once loaded, the mapping keeps the memory file alive without its descriptor.
+  // After dlopen, the mapping keeps the memory file alive without this descriptor.
   const FileHandle memory = seal_in_memory(bytes);
   return memory.get() < 0 ? nullptr : open_library(unique_fd_path(memory.get()));
 }

@@ -1,7 +1,7 @@
-// Module: a shared object whose bytes were verified, loaded.
+// Module: a loaded shared object whose bytes were verified.
 //
-// Why here: dlopen of a damaged file is a SIGBUS or silently wrong code, so the hash comes first, and what was hashed
-// is what is loaded: the verified bytes go to a sealed memory file and that is opened, never the path again.
+// Why here: dlopen of a damaged file causes a SIGBUS or runs wrong code, so the bytes are hashed first. The hashed
+// bytes are exactly the loaded ones: they go to a sealed memory file, which dlopen opens instead of the path.
 //
 //   QCG_TRY(module, Module::load(file, path, sha256));
 //   QCG_TRY(kernel, module.find_kernel("qcg_kernel_0"));
@@ -17,7 +17,7 @@
 
 namespace qcg {
 
-// The bytes of a module whose checksum is that of the manifest; `path` is for messages.
+// Reads a module and checks that it has the manifest's checksum `sha256`; `path` is only for messages.
 Result<std::string> read_module(const OpenedFile& file, const std::string& path, const std::string& sha256);
 
 class Module {
@@ -26,14 +26,14 @@ class Module {
   Module& operator=(Module&& other) noexcept;
   ~Module();
 
-  // The file itself is loaded only where the system has no memory files or forbids running them.
+  // Loads the file itself only if the system has no memory files or forbids executing them.
   static Result<Module> load(const OpenedFile& file, const std::string& path, const std::string& sha256);
-  // Without a checksum, for code this process has just built. `name` is for messages. A second load of the same path or
-  // the same bytes is a module of its own, which plain dlopen does not promise.
+  // Without a checksum, for code that this process has just built. `name` is only for messages. A second load of the
+  // same path or bytes gives a separate module, which plain dlopen does not guarantee.
   static Result<Module> load_bytes(std::string_view bytes, const std::string& name);
   static Result<Module> load_unverified(const std::string& path);
 
-  // The exported table, checked against the ABI.
+  // The exported kernel table, after check_kernel(). Error BadInput: the module does not export `symbol`.
   Result<const qcg_kernel*> find_kernel(const std::string& symbol) const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
 
-// Of `bytes` bytes from `offset` on; empty, which equals no digest, where the library fails.
+// The digest of `bytes` bytes from `offset` on. If the library fails, it is empty, which equals no digest.
 Result<std::string> digest_of_range(int fd, int64_t offset, int64_t bytes, const std::string& path) {
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> hash(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   if (!hash || EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr) != 1) return std::string();

@@ -14,9 +14,9 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kCopyBlock = int64_t{8} << 20;
-constexpr int kAttempts = 100;  // to load a program that others keep replacing
+constexpr int kAttempts = 100;  // attempts to load a program that other processes keep replacing
 
-// Reads the whole file into huge pages, in blocks on all CPUs: one thread cannot keep up with a fast disk.
+// Reads the whole file into huge pages, in blocks on all CPUs, because one thread is slower than a fast disk.
 Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::string& path) {
   QCG_TRY(copy, AlignedBuffer::allocate(file.bytes));
   posix_fadvise(file.fd.get(), 0, file.bytes, POSIX_FADV_SEQUENTIAL);
@@ -44,7 +44,8 @@ bool is_as_written(std::span<const std::byte> bytes, const ProgramManifest::File
   return file.pieces.empty() ? digest_hex(bytes) == file.sha256 : piece_digests(bytes) == file.pieces;
 }
 
-// Whose library is not there; damage stays damage.
+// Turns an Io error of loading a vendor's kernel into an Unsupported error that names the library. Other errors mean a
+// damaged file and stay.
 Error missing_library(const ProgramManifest::KernelChoice& choice, Error error) {
   if (error.code != ErrorCode::Io) return error;
   return Error::unsupported(
@@ -55,8 +56,8 @@ Error missing_library(const ProgramManifest::KernelChoice& choice, Error error) 
 
 }  // namespace
 
-// A directory that was replaced meanwhile may have lost files already: whatever went wrong, the next attempt reads the
-// program that has the name now.
+// If the directory was replaced during the load, some of its files may be gone. Then any error is followed by another
+// attempt, which loads the program that has the name now.
 Result<std::shared_ptr<const Program>> Program::load(const std::string& directory, const LoadOptions& options) {
   try {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -120,7 +121,7 @@ Status Program::load_modules(const ProgramDirectory& directory) {
     for (const auto& choice : step.kernels) {
       const auto [at, is_new] = loaded.try_emplace(choice.module, modules_.size());
       if (is_new) {
-        const auto& file = manifest_.files.at(choice.module);  // parse_program_manifest made sure it is there
+        const auto& file = manifest_.files.at(choice.module);  // parse_program_manifest has checked that it exists
         QCG_TRY(opened, directory.open_file(choice.module, file.bytes));
         auto module = Module::load(opened, directory.path_of(choice.module), file.sha256);
         if (!module.ok()) return choice.library.empty() ? module.error() : missing_library(choice, module.error());

@@ -1,14 +1,14 @@
-// Program: a compiled program directory, loaded. Context: what one thread needs to run it.
+// Program: a loaded program directory. Context: the threads and temporaries that one thread needs to run it.
 //
-// Why here: this is what ships. A Program is immutable and shared; a Context owns temporaries and threads.
+// Why here: applications ship these two classes, behind the C API. A Program is immutable and shared by threads.
 //
 //   QCG_TRY(program, Program::load("mlp.qcg"));
 //   QCG_TRY(context, Context::create(program, {.threads = 4}));
 //   QCG_CHECK(context->run(inputs, outputs));          // outputs are the caller's, of program->output_shapes(inputs)
 //
-// A program for cuda:* keeps its weights on the device; run() copies the caller's host tensors there and back.
+// A program for cuda:* keeps its weights on the device; run() copies the caller's host tensors to the device and back.
 //
-// A program directory is code: load only what you would also execute. Checksums find damage, not malice.
+// A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,16 @@ class CudaRun;
 class State;
 
 enum class WeightsMode : uint8_t {
-  map,         // weights.bin is memory-mapped: no copy, shared between processes; the file must not change while loaded
-  huge_pages,  // copied to anonymous huge pages: 10–20 % more bandwidth, and the file is not needed afterwards
+  map,         // weights.bin is memory-mapped: no copy; processes share it; the file must not change while it is mapped
+  huge_pages,  // weights.bin is copied to anonymous huge pages: 10–20 % more bandwidth; the file may change then
 };
 
 struct LoadOptions {
   WeightsMode weights = WeightsMode::map;
-  bool verify_weights = false;  // check weights.bin's sha256 too (about 1 s per GB)
+  bool verify_weights = false;  // also verify the SHA-256 of weights.bin (about 1 s per GB)
 };
 
-// Bytes of the block that holds the temporaries of a run with these symbol values.
+// The bytes of the block for the temporaries of a run with these symbol values.
 Result<int64_t> arena_bytes(const ProgramManifest& manifest, std::span<const int64_t> symbol_values);
 
 class Program {
@@ -52,12 +52,13 @@ class Program {
   static Result<std::shared_ptr<const Program>> load(const std::string& directory, const LoadOptions& options = {});
 
   const ProgramManifest& manifest() const { return manifest_; }
-  // Extents of an input or output; -1 where the extent is symbolic.
+  // The extents of an input or output; -1 for a symbolic extent.
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
 
-  // Checks count, dtypes, shapes and symbol ranges; messages name the tensor and the axis.
+  // Returns the symbol values. Checks count, dtypes, shapes and symbol ranges. Error BadInput names the tensor and the
+  // axis.
   Result<std::vector<int64_t>> bind_symbols(std::span<const TensorView> inputs) const;
-  // Looks at shapes and dtypes only, never at data.
+  // Returns the shapes of the outputs for these inputs. Reads shapes and dtypes only, never data.
   Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const TensorView> inputs) const;
 
   const std::byte* weights() const { return weights_; }
@@ -88,9 +89,9 @@ class Program {
 };
 
 struct ContextOptions {
-  int threads = 0;                   // 0 = the CPUs this process may use
+  int threads = 0;                   // 0: as many as the CPUs that this process may use
   int spin_us = 80;                  // see PoolOptions
-  std::shared_ptr<ThreadPool> pool;  // shared with other contexts; then threads and spin_us are ignored
+  std::shared_ptr<ThreadPool> pool;  // a pool shared with other contexts; if set, threads and spin_us are ignored
 };
 
 class Context {
@@ -98,34 +99,36 @@ class Context {
   static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Program> program,
                                                  const ContextOptions& options = {});
 
-  // Any strides and any alignment are accepted; what a kernel cannot read in place is copied first. Inputs may overlap
-  // each other. Outputs must not overlap each other or an input. One run at a time per context.
+  // Accepts any strides and alignment; tensors that a kernel cannot use in place are copied. Inputs may overlap each
+  // other. Outputs must not overlap each other or an input. A context serves one run at a time.
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
-  // The same of a program that has state, which is read and written; `state` is of the same program. Neither inputs nor
-  // outputs may overlap it. Errors before the first step leave it as it was, later ones undefined (state.h).
+  // The same for a program with state. The run reads and writes `state`, which must be of the same program. Inputs and
+  // outputs must not overlap it. An error before the first step does not change it; a later one leaves it undefined
+  // (state.h).
   Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
-  int64_t arena_bytes() const { return arena_bytes_; }  // of temporaries, with the shapes of the last run
+  int64_t arena_bytes() const { return arena_bytes_; }  // bytes for temporaries, with the shapes of the last run
 
-  // Measures every step of the following runs; costs two clock reads per step.
+  // Times every step of the following runs, at the cost of two clock reads per step.
   void set_profile(bool on) { profile_ = on; }
-  std::span<const double> last_step_us() const { return step_us_; }  // one per step of the last profiled run
+  std::span<const double> last_step_us() const { return step_us_; }  // per step of the last profiled run, microseconds
 
  private:
-  // What depends on symbol values alone; kept while they stay the same.
+  // The part of a step that depends only on symbol values. It is kept while they do not change.
   struct BoundStep {
     size_t choice = 0;                   // into ProgramManifest::Step::kernels
     const qcg_kernel* kernel = nullptr;  // on the CPU
     std::vector<int64_t> offsets;  // per argument, bytes into its buffer
     std::vector<qcg_arg> args;     // data and the caller's strides are filled in per run
     std::vector<int64_t> params;
-    // A step of a few microseconds may be faster without the other threads: tried in its first runs, then decided.
-    double best_us[2] = {1e30, 1e30};  // with the pool, alone
+    // A step of a few microseconds may be faster without the other threads. Its first runs try both ways; then one is
+    // kept.
+    double best_us[2] = {1e30, 1e30};  // with the pool; on the calling thread alone
     int trials = 0;
     bool alone = false;
   };
-  // A caller's tensor, and the dense block that stands in for it when kernels cannot use it in place.
+  // A caller's tensor, and a dense copy of it for kernels that cannot use it in place.
   struct Slot {
     std::byte* data = nullptr;
     int64_t row_stride = 0;

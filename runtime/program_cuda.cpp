@@ -47,7 +47,7 @@ CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManife
 
 Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {
   if (buffer.data() != nullptr && static_cast<int64_t>(buffer.bytes()) >= bytes) return {};
-  buffer = CudaBuffer();  // first, so that old and new need not fit together
+  buffer = CudaBuffer();  // frees the old block first, so that both need not fit into memory
   QCG_TRY(larger, program_->driver_->allocate(static_cast<size_t>(bytes)));
   buffer = std::move(larger);
   return {};

@@ -1,6 +1,6 @@
 // CudaProgram: a program's kernels and weights on an NVIDIA device. CudaRun: the device memory of one Context.
 //
-// Why here: Program and Context decide what runs on which bytes; where those bytes are on a device is known here alone.
+// Why here: Program and Context decide which kernel runs on which buffers; only these classes know device addresses.
 //
 //   QCG_TRY(device, CudaProgram::load(driver, "mlp.qcg", manifest, weights));
 //   CudaRun run(device, manifest);
@@ -21,7 +21,7 @@ namespace qcg {
 
 class CudaProgram {
  public:
-  // Loads every cubin whose checksum is right and copies the weights.
+  // Verifies and loads every cubin, and copies the weights to the device.
   static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver,
                                                          const ProgramDirectory& directory,
                                                          const ProgramManifest& manifest,
@@ -36,17 +36,17 @@ class CudaProgram {
 
 class CudaRun {
  public:
-  // `manifest` is the program's and outlives this.
+  // `manifest` is the program's and must outlive this object.
   CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest);
 
   Status reserve_arena(int64_t bytes) { return reserve(arena_, bytes); }
   Status reserve_output(size_t output, int64_t bytes) { return reserve(outputs_[output], bytes); }
-  // Dense host memory to the device and back.
+  // Copies dense host memory to the device and back.
   Status copy_in(size_t input, const void* from, int64_t bytes);
   Status copy_out(size_t output, void* to, int64_t bytes);
-  // Where a buffer starts: a device address, never dereferenced here.
+  // The device address of a buffer; the host never dereferences it.
   std::byte* address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const;
-  // Returns when the kernel is done. The kernel's one parameter is the args followed by the params.
+  // Launches a kernel and waits for it. The kernel's one parameter is the args followed by the params.
   Status launch(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params);
 
  private:

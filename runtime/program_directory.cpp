@@ -38,7 +38,7 @@ std::string weights_mark(const std::string& content) { return "qcodegen weights 
 Result<OpenedFile> ProgramDirectory::open_weights(const ProgramManifest::File& file) const {
   const std::string name = "weights.bin", mark = weights_mark(file.content);
   QCG_TRY(opened, open_file(name, file.bytes));
-  if (file.content.empty()) return opened;  // as programs were before they had a mark
+  if (file.content.empty()) return opened;  // older programs have no mark
   std::string found(mark.size(), '\0');
   const int64_t at = file.bytes - std::ssize(mark);
   if (at >= 0) QCG_CHECK(read_file_range(opened.fd.get(), at, std::as_writable_bytes(std::span(found)), path_of(name)));

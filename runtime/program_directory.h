@@ -1,7 +1,8 @@
-// ProgramDirectory: a program directory, opened once; every file of it is reached through that one descriptor.
+// ProgramDirectory: an open program directory. All its files are opened through one descriptor.
 //
-// Why here: `compile -o` may put another program under the same name at any moment. Files opened by their paths could be
-// of two programs; files opened below one descriptor are of one, or gone, and then is_replaced() says to begin again.
+// Why here: `compile -o` may put another program under the same name at any moment. Files that are opened by path could
+// belong to two programs. Files that are opened through one descriptor belong to one program, or are gone; then
+// is_replaced() tells the loader to start again.
 //
 //   QCG_TRY(directory, ProgramDirectory::open("mlp.qcg"));
 //   QCG_TRY(text, directory.read_manifest());
@@ -17,8 +18,8 @@
 
 namespace qcg {
 
-// What weights.bin ends with: the SHA-256 of all before it, which the manifest names too. So the loader can tell weights of
-// another program without reading them.
+// The last bytes of weights.bin, with the SHA-256 of all bytes before them. The manifest has the same digest, so the
+// loader detects the weights of another program without reading them.
 std::string weights_mark(const std::string& content);
 
 class ProgramDirectory {
@@ -29,18 +30,18 @@ class ProgramDirectory {
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }  // for messages
 
   Result<OpenedFile> open_file(const std::string& name) const;
-  // The same, and its size must be `bytes`.
+  // The same. Error BadInput: the file does not have `bytes` bytes.
   Result<OpenedFile> open_file(const std::string& name, int64_t bytes) const;
 
-  // weights.bin, of the size and with the mark that the manifest says.
+  // Opens weights.bin. Error BadInput: it does not have the size or the mark of the manifest.
   Result<OpenedFile> open_weights(const ProgramManifest::File& file) const;
 
-  // manifest.json, whose checksum is that of manifest.sha256.
+  // Reads manifest.json. Error BadInput: it does not have the checksum in manifest.sha256.
   Result<std::string> read_manifest() const;
   // Compares every byte of every file with the manifest.
   Status verify(const ProgramManifest& manifest) const;
 
-  // Whether another directory has the name now, or none.
+  // Whether the path now leads to another directory, or to none.
   bool is_replaced() const;
 
  private:

@@ -13,14 +13,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Generous for real programs, small enough that the worst file is refused in well under a second.
+// Limits far above real programs, but small enough that the worst file is refused in well under a second.
 constexpr size_t kMaxBytes = size_t{16} << 20;
 constexpr int kMaxDepth = 16;
 constexpr size_t kMaxBuffers = 1 << 16;
-// What the values of a file may take in memory: lists of nothing take thirty times their text.
+// The memory that the values of a file may take. Empty lists take thirty times the size of their text.
 constexpr size_t kMaxParsedBytes = size_t{200} << 20;
 constexpr size_t kNodeBytes = 96, kStringBytes = 64, kNumberBytes = 40;  // a list, an object, a member; a list that grows
-// What every CUDA device since sm_80 can launch; shared memory is the largest block of any.
+// The launch limits of all CUDA devices since sm_80; for shared memory, the largest limit of any device.
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
 
@@ -50,7 +50,7 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 
-// Relative, inside the directory, and nothing a path would interpret.
+// Whether a path is relative, stays inside the directory, and has no parts that a file system would interpret.
 bool is_plain_path(std::string_view path) {
   if (path.empty() || path.size() > 512 || path.front() == '/' || path.back() == '/') return false;
   if (path.find('\0') != std::string_view::npos) return false;
@@ -63,8 +63,8 @@ bool is_plain_path(std::string_view path) {
   return true;
 }
 
-// Counts what the values of a text would take, and stops where they are more than any program has. (A callback of
-// Json::parse cannot: it keeps parsing, and each object that ends costs a walk over its siblings.)
+// Counts the memory that the values of a text would take, and stops above the limit. (A callback of Json::parse would
+// not do: it cannot stop the parser, and every object that ends costs a walk over its siblings.)
 class ValueCounter : public nlohmann::json_sax<Json> {
  public:
   bool too_large() const { return bytes_ > kMaxParsedBytes; }
@@ -100,7 +100,7 @@ const Json& null_json() {
   return null;
 }
 
-// Reads fields and keeps the first mistake; what is read after it is defaults that nobody uses.
+// Reads fields and keeps the first mistake. After a mistake, reads return defaults, which are not used.
 class Reader {
  public:
   explicit Reader(ProgramManifest& out) : out_(out) {}
@@ -304,7 +304,7 @@ Reach::Number Reader::reach_number(const Json& value, const std::string& path) {
   const char* end = name.data() + name.size();
   const bool good = name.starts_with("p") && std::from_chars(name.data() + 1, end, index).ptr == end && index >= 0;
   check(good, path, "is not a size, \"s\" or \"p\" and the number of a param");
-  return {Reach::Number::param, index};  // check_step knows how many there are
+  return {Reach::Number::param, index};  // check_step checks the index against the number of params
 }
 
 Reach Reader::reach(const Json& value, const std::string& path) {
@@ -371,7 +371,7 @@ void Reader::need_dense(int buffer_index) {
   if (b.kind == ProgramManifest::BufferKind::output) out_.output_needs_dense[static_cast<size_t>(b.index)] = true;
 }
 
-// What can only be said once every table is there.
+// The checks that need several tables.
 void Reader::check_step(const ProgramManifest::Step& step, int number, const std::string& path) {
   using Kind = ProgramManifest::BufferKind;
   if (!check(!step.kernels.empty(), path + ".kernels", "is empty")) return;
@@ -407,7 +407,7 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
   }
 }
 
-// Solves extent = coefficient * symbol + constant for every symbol, in the order of the inputs.
+// Finds for every symbol the first extent of an input that is coefficient * symbol + constant.
 void Reader::derive_bindings() {
   std::vector<bool> bound(out_.symbols.size(), false);
   for (size_t i = 0; i < out_.inputs.size(); ++i) {

@@ -1,6 +1,7 @@
-// ProgramManifest: manifest.json of a program directory, parsed and checked. The contract is docs/program_format.md.
+// ProgramManifest: the parsed and checked manifest.json of a program directory. docs/program_format.md defines the
+// format.
 //
-// Why here: the file is hostile until this has accepted it; whoever holds a ProgramManifest may index without checking.
+// Why here: the file is hostile until parse_program_manifest() has accepted it. After that, its indices need no checks.
 //
 //   QCG_TRY(manifest, parse_program_manifest(text));
 //   manifest.inputs[0].shape[0].evaluate(symbol_values);
@@ -20,7 +21,7 @@
 
 namespace qcg {
 
-// A polynomial of symbols: the sum of coefficient * product of symbols.
+// A polynomial of symbols: a sum of terms, each a coefficient times a product of symbols.
 struct SizeExpr {
   struct Term {
     int64_t coefficient = 0;
@@ -29,15 +30,15 @@ struct SizeExpr {
   std::vector<Term> terms;
 
   bool is_constant() const;
-  std::optional<int64_t> evaluate(std::span<const int64_t> symbol_values) const;  // nullopt: beyond int64
+  std::optional<int64_t> evaluate(std::span<const int64_t> symbol_values) const;  // nullopt: the value exceeds int64
 };
 
 struct ProgramManifest {
   struct File {
     int64_t bytes = 0;
     std::string sha256;
-    std::string content;              // what weights.bin ends with (program_directory.h); may be empty
-    std::vector<std::string> pieces;  // of kDigestPiece bytes each (piece_digests.h); may be empty
+    std::string content;              // the digest in the mark of weights.bin (program_directory.h); may be empty
+    std::vector<std::string> pieces;  // digests of kDigestPiece bytes each (piece_digests.h); may be empty
   };
   struct Symbol {
     std::string name;
@@ -69,9 +70,9 @@ struct ProgramManifest {
     int buffer = 0;
     SizeExpr offset;                 // bytes
     std::optional<SizeExpr> stride;  // elements; nullopt: the row stride of the caller's tensor
-    std::optional<Reach> reach;      // nullopt: not said, as before programs said it
+    std::optional<Reach> reach;      // nullopt: unknown, in programs of older versions
   };
-  // The grid of a kernel on a device: (ceil(params[0] / rows), column_tiles) blocks.
+  // The launch of a kernel on a device: a grid of (ceil(params[0] / rows), column_tiles) blocks of `threads` threads.
   struct Launch {
     int threads = 1, rows = 1, column_tiles = 1, shared_bytes = 0;
   };
@@ -80,7 +81,7 @@ struct ProgramManifest {
     std::string module;  // a key of `files`
     std::string symbol;
     Launch launch;       // device targets only
-    std::string library; // a vendor's, which the module needs to load; empty: none
+    std::string library; // the vendor's library that the module needs to load; empty: none
   };
   struct Step {
     std::string name;
@@ -88,7 +89,7 @@ struct ProgramManifest {
     std::vector<Arg> args;
     std::vector<SizeExpr> params;
   };
-  // How a symbol is found: extent(input, axis) = coefficient * symbol + constant.
+  // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant.
   struct Binding {
     int symbol = 0, input = 0, axis = 0;
     int64_t coefficient = 1, constant = 0;
@@ -103,12 +104,13 @@ struct ProgramManifest {
   int64_t state_bytes = 0;  // derived: of the block
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
-  std::vector<Binding> bindings;        // derived: one per symbol that inputs determine
+  std::vector<Binding> bindings;        // derived: one per symbol that an input determines
   std::vector<bool> input_needs_dense;  // derived: some step reads it with a numeric stride
   std::vector<bool> output_needs_dense;
 };
 
-// Errors name the JSON path. Every index in the result is in range, every weights buffer inside weights.bin.
+// Parses and checks a manifest. Errors name the JSON path. In the result, every index is in range and every weights
+// buffer lies inside weights.bin.
 Result<ProgramManifest> parse_program_manifest(std::string_view text);
 
 }  // namespace qcg

@@ -10,7 +10,7 @@ bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stri
   };
   for (const Reach::Axis& axis : reach.axes)
     if (const int64_t extent = value(axis.extent); extent <= 0) return extent == 0;
-  constexpr int64_t kMost = int64_t{1} << 56;  // elements; beyond any buffer, and sums of it fit
+  constexpr int64_t kMost = int64_t{1} << 56;  // elements; larger than any buffer, and sums of it fit into int64
   int64_t low = 0, high = 0, dense = 1;
   for (size_t i = reach.axes.size(); i-- > 0;) {
     const Reach::Axis& axis = reach.axes[i];

@@ -1,10 +1,11 @@
-// Reach: which elements of a buffer a kernel touches through one argument, by the step's own numbers.
+// Reach: the elements of a buffer that a kernel accesses through one argument, described by the step's params and
+// strides.
 //
-// Why here: a kernel trusts its arguments. What a manifest says of shapes, strides and buffers is compared before it runs: rows
-// that would lie beyond the buffer are an error of the program, not an access to somebody else's memory.
+// Why here: a kernel trusts its arguments. So the runtime compares the manifest's shapes, strides and buffers before a
+// kernel runs: rows beyond the buffer are an error of the program instead of an access to other memory.
 //
-//   {"item": 4, "axes": [["p0", "s"], [704, 1]]}      params[0] rows, the argument's stride apart, of 704 elements of 4 bytes
-//   {"item": 4, "axes": [["p0"], ["p1"], ["p2"]]}     the same without gaps: each axis lies densely over those after it
+//   {"item": 4, "axes": [["p0", "s"], [704, 1]]}      params[0] rows of 704 4-byte elements, one stride apart
+//   {"item": 4, "axes": [["p0"], ["p1"], ["p2"]]}     a dense tensor of 4-byte elements
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace qcg {
 struct Reach {
   struct Number {
     enum Kind : uint8_t { constant, param, stride } kind = constant;
-    int64_t value = 0;  // param: its index
+    int64_t value = 0;  // the constant, or the index of the param
   };
   struct Axis {
     Number extent;
@@ -25,10 +26,11 @@ struct Reach {
   };
   int64_t item = 1;  // bytes of an element
   std::vector<Axis> axes;
-  bool writes = false;  // else the buffer is only read
+  bool writes = false;  // false: the kernel only reads the buffer
 };
 
-// Whether all of it lies in a buffer of `bytes` bytes, from byte `offset` on.
+// Whether the reach from byte `offset` on lies within a buffer of `bytes` bytes. `stride` is the argument's, in
+// elements.
 bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stride, int64_t offset, int64_t bytes);
 
 }  // namespace qcg

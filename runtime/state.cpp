@@ -28,7 +28,8 @@ Result<std::unique_ptr<State>> State::create(std::shared_ptr<const Program> prog
   return state;
 }
 
-// Zeros first: of a large block that costs no copy, and no memory until it is written.
+// Fills all tensors with their initial values. Clearing first is cheap: a large block then takes no memory until it is
+// written.
 void State::fill() {
   block_.clear();
   const ProgramManifest& manifest = program_->manifest();

@@ -1,14 +1,15 @@
-// State: the tensors that a program keeps between runs, of one sequence: its KV caches, its running sums.
+// State: the tensors that a program keeps between the runs of one sequence, such as KV caches and running sums.
 //
-// Why here: a Program is shared by all, a Context has the threads; what a sequence remembers belongs to neither, so that one
-// Context serves many sequences.
+// Why here: all threads share a Program, and a Context has threads. A State is separate from both, so that one Context
+// can serve many sequences.
 //
 //   QCG_TRY(state, State::create(program));             // the initial values
 //   QCG_CHECK(context->run(*state, inputs, outputs));   // reads and writes the state in place
 //   QCG_TRY(other, state->clone());                     // two sequences with one prefix
 //
-// Any thread may use a state, one call at a time: a second one gets an error, but clones and reads may happen side by side.
-// A run that fails between its first and its last step leaves the state undefined: all calls but reset() fail then.
+// Any thread may use a state, but only one call at a time: a second call gets an error, except that several clones and
+// reads may run at the same time. A run that fails after its first step has begun leaves the state undefined: then all
+// calls except reset() fail.
 #pragma once
 
 #include <atomic>
@@ -26,19 +27,21 @@ namespace qcg {
 
 class State {
  public:
-  // For a program without state it is empty, and of use nevertheless: callers need not tell programs apart.
+  // Creates a state with the initial values. A program without state gets an empty one, so callers can treat all
+  // programs alike.
   static Result<std::unique_ptr<State>> create(std::shared_ptr<const Program> program);
 
-  // The initial values again, in the same memory.
+  // Restores the initial values in the same memory.
   Status reset();
   Result<std::unique_ptr<State>> clone() const;
-  // Dense, and the state's own memory: to be read and written while no run uses it. Its address stays until the state ends.
+  // A dense view of the state's own memory. The caller may read and write it while no run uses the state. Its address
+  // does not change until the state is destroyed.
   Result<TensorView> tensor(std::string_view name) const;
 
  private:
   friend class Context;
 
-  // Keeps others away for the time of one call. Several readers may hold a state, or one writer.
+  // Locks the state for the duration of one call. Several readers or one writer may hold a state.
   class Hold {
    public:
     static Result<Hold> take(const State& state, bool to_write, const char* what);
@@ -59,8 +62,8 @@ class State {
 
   std::shared_ptr<const Program> program_;
   AlignedBuffer block_;                 // all tensors, as ProgramManifest::State::place says
-  bool defined_ = true;                 // false: a run began to change it and did not end
-  mutable std::atomic<int> users_ = 0;  // that read it; -1: one writes
+  bool defined_ = true;                 // false: a run has changed it and did not finish
+  mutable std::atomic<int> users_ = 0;  // the number of readers; -1: a writer
 };
 
 }  // namespace qcg

@@ -5,7 +5,7 @@
 namespace qcg {
 namespace {
 
-// Walks the axes outermost first; `dense` advances as elements are copied.
+// Walks the axes, outermost first. `dense` advances by one element per copied element.
 template <bool kToDense>
 void copy_axis(const TensorView& view, size_t axis, std::byte* strided, std::byte*& dense, bool inner_dense) {
   const int64_t size = static_cast<int64_t>(dtype_bytes(view.dtype));

@@ -1,6 +1,6 @@
-// TensorView: a caller's tensor, borrowed: pointer, dtype, shape, strides.
+// TensorView: a borrowed tensor of the caller: pointer, dtype, shape, strides.
 //
-// Why here: what Program and Context take and give; the C API converts DLTensor structs to it.
+// Why here: Program and Context take TensorViews; the C API converts DLTensor structs to them.
 //
 //   std::vector<int64_t> shape = {2, 8};
 //   TensorView x{data, DType::f32, shape, {}};     // no strides: dense, row-major
@@ -17,13 +17,13 @@
 namespace qcg {
 
 struct TensorView {
-  void* data = nullptr;  // of element [0, 0, …]; may be null when there are no elements
+  void* data = nullptr;  // address of element [0, 0, …]; may be null if there are no elements
   DType dtype = DType::f32;
   std::span<const int64_t> shape;    // must outlive the view
   std::span<const int64_t> strides;  // in elements; empty = dense row-major
 };
 
-// nullopt: a negative extent, or more bytes than int64 counts.
+// The bytes of a dense tensor; nullopt if an extent is negative or the bytes exceed int64.
 std::optional<int64_t> byte_count(std::span<const int64_t> shape, DType dtype);
 
 bool is_dense(const TensorView& view);    // row-major without gaps; axes of extent 1 do not matter
@@ -33,7 +33,7 @@ bool is_aligned(const TensorView& view);  // data is a multiple of the element s
 void copy_to_dense(const TensorView& from, void* to);
 void copy_from_dense(const void* from, const TensorView& to);
 
-// Error BadInput unless `given` tensors are as many as the program's `what` ("inputs", "outputs").
+// Error BadInput: `given` is not the number `wanted` of the program's tensors; `what` is "inputs" or "outputs".
 Status check_count(const char* what, int64_t given, size_t wanted);
 
 std::string shape_text(std::span<const int64_t> shape);  // "[2, 8]"

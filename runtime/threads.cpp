@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Raised in every child of fork(): pools made before have no workers there.
+// Incremented in every child of fork(). A pool with an older number was created before the fork and has no workers.
 std::atomic<unsigned> fork_generation{0};
 
 void watch_forks() {
@@ -44,7 +44,7 @@ void pause_cpu() {
 #endif
 }
 
-// Spins until done() or the time is up; says which.
+// Spins until done() is true or the time is up. Returns whether done() was true.
 template <class Done>
 bool spin_until(int spin_us, Done done) {
   if (done()) return true;
@@ -59,19 +59,19 @@ bool spin_until(int spin_us, Done done) {
   return false;
 }
 
-// One job counts its items in 31 bits; longer ranges are run as several jobs.
+// A job counts its items in 31 bits. Longer ranges run as several jobs.
 constexpr int64_t kMaxJobItems = int64_t{1} << 31;
-constexpr uint64_t kClosed = UINT32_MAX;  // a `next` no job reaches
+constexpr uint64_t kClosed = UINT32_MAX;  // a value of `next` that no job reaches
 
 }  // namespace
 
-// A job is (epoch, next item) in one word, so that taking a chunk and checking that the job is still the same one is
-// one compare-exchange. A worker that slept through a job cannot touch the next one:
+// A job is (epoch, next item) in one word. So one compare-exchange takes a chunk and checks that the job is still the
+// same. A worker that missed a job cannot take items of the next one by mistake:
 //
 //   state   [ epoch : 32 | next : 32 ]      closed before the fields below change, opened after
 //
-// The fields are written only while the state is closed. They are acquire/release: whoever reads a new field also sees
-// that the old state was closed, so its compare-exchange fails.
+// The fields are written only while the state is closed, with release, and read with acquire. A thread that reads a new
+// field therefore also sees that the old state was closed, and its compare-exchange fails.
 struct ThreadPool::Shared {
   alignas(64) std::atomic<uint64_t> state{kClosed};
   alignas(64) std::atomic<uint32_t> done{0};   // items finished; the caller sleeps on it
@@ -98,12 +98,12 @@ void ThreadPool::Shared::work(uint32_t job, int thread) {
   while (s >> 32 == job) {
     const uint32_t next = static_cast<uint32_t>(s);
     const uint32_t count = items.load(std::memory_order_acquire);
-    spread.arrive(thread);  // also too late for work: on the CPU of who did it, that is the time to leave
+    spread.arrive(thread);  // also if no item is left: the thread may be late because it shares a CPU
     if (next >= count) return;
     const ItemFn run = fn.load(std::memory_order_acquire);
     void* const argument = context.load(std::memory_order_acquire);
     const int64_t first = base.load(std::memory_order_acquire) + next;
-    // Half of an even share of what is left: large chunks first, single items at the end.
+    // A chunk is half of an even share of the remaining items: large chunks first, single items at the end.
     const uint32_t chunk = std::max<uint32_t>(1, (count - next) / (2 * static_cast<uint32_t>(threads)));
     if (!state.compare_exchange_weak(s, s + chunk, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
     run(argument, first, first + chunk, thread);
@@ -114,7 +114,7 @@ void ThreadPool::Shared::work(uint32_t job, int thread) {
 }
 
 void ThreadPool::Shared::worker_main(int thread) {
-  const DefaultFloats floats;  // a thread starts with those of the one that made it
+  const DefaultFloats floats;  // a new thread inherits the floating-point state of its creator
   uint32_t seen = 0;
   for (;;) {
     const auto changed = [&] { return epoch.load(std::memory_order_acquire) != seen; };
@@ -156,10 +156,10 @@ ThreadPool::ThreadPool(PoolOptions options) {
   const int cpus = usable_cpus();
   const int wanted = std::clamp(options.threads > 0 ? options.threads : cpus, 1, 4096);
   shared_ = std::make_unique<Shared>(wanted);
-  // With more threads than CPUs, a spinning thread only keeps a working one from running.
+  // With more threads than CPUs, a spinning thread would keep a working thread from running.
   shared_->spin_us = wanted > cpus ? 0 : std::max(0, options.spin_us);
 
-  // The host's signals stay the host's: workers block them all.
+  // Workers block all signals, so that the host's threads handle them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -169,7 +169,7 @@ ThreadPool::ThreadPool(PoolOptions options) {
       workers_.emplace_back([shared = shared_.get(), i] { shared->worker_main(i); });
       pthread_setname_np(workers_.back().native_handle(), "qcg-worker");
     }
-  } catch (const std::exception&) {  // thread limit or no memory: run with those there are
+  } catch (const std::exception&) {  // thread limit or no memory: work with fewer threads
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   threads_ = 1 + static_cast<int>(workers_.size());
@@ -178,7 +178,7 @@ ThreadPool::ThreadPool(PoolOptions options) {
 
 ThreadPool::~ThreadPool() {
   if (fork_generation_ != fork_generation.load()) {
-    // In a forked child the workers do not exist: joining would wait for ever, so their handles are left behind.
+    // A forked child has no workers, and joining them would wait forever. So their handles are leaked.
     new std::vector<std::thread>(std::move(workers_));
     (void)shared_.release();
     return;

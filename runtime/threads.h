@@ -1,9 +1,9 @@
-// ThreadPool: runs ranges of independent items on a few threads that stay hot between calls.
+// ThreadPool: runs ranges of independent items on a few threads that spin between calls.
 //
-// Why here: kernels are pure functions over item ranges and know nothing of threads; the runtime must not ask its host
-// for OpenMP. Chunks are handed out dynamically and shrink towards the end, so that a core lost to another process
-// costs its share of the work and not the whole call. The caller works too, and never waits for a worker that took
-// nothing.
+// Why here: kernels are pure functions over ranges of items without threads, and the runtime must not require OpenMP.
+// Threads take chunks dynamically, and chunks shrink towards the end. So a core that is lost to another process costs
+// its share of the work, not the whole call. The caller works, too, and does not wait for workers that have taken no
+// items.
 //
 //   ThreadPool pool({.threads = 4});
 //   pool.parallel_items(1000, [&](int64_t begin, int64_t end, int thread) { … });   // returns when done
@@ -20,13 +20,13 @@
 namespace qcg {
 
 struct PoolOptions {
-  int threads = 0;   // including the caller; 0 = usable_cpus()
-  int spin_us = 80;  // how long an idle worker, or a waiting caller, spins before it sleeps; 0 = sleeps at once
+  int threads = 0;   // including the caller; 0: usable_cpus()
+  int spin_us = 80;  // microseconds that an idle worker or waiting caller spins before it sleeps; 0: none
 };
 
 class ThreadPool {
  public:
-  // A thread the system refuses to start is left out: threads() says how many there are.
+  // If the system refuses to start a thread, the pool works with fewer: threads() returns their number.
   explicit ThreadPool(PoolOptions options = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -35,9 +35,9 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Calls fn(begin, end, thread) on disjoint ranges that cover [0, items); thread is in [0, threads()) and no two calls
-  // with the same thread overlap. fn must not throw and must not call parallel_items of the same pool. Callers on
-  // several threads take turns. What happened before the call is visible to fn, what fn did to the caller afterwards.
-  // A child made by fork() has no workers: there the caller does everything.
+  // with the same thread overlap. fn must not throw and must not call parallel_items of the same pool. Calls from
+  // several threads run one after the other. Writes before the call are visible to fn, and writes of fn are visible to
+  // the caller afterwards. A child of fork() has no workers: there the caller runs all items.
   template <class Fn>
   void parallel_items(int64_t items, Fn&& fn) {
     using F = std::remove_reference_t<Fn>;
@@ -48,7 +48,7 @@ class ThreadPool {
 
  private:
   using ItemFn = void (*)(void* context, int64_t begin, int64_t end, int thread);
-  struct Shared;  // what the threads share
+  struct Shared;  // the state that all threads share
 
   void run_items(int64_t items, ItemFn fn, void* context);
 
