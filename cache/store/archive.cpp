@@ -1,10 +1,10 @@
-// Store::export_to and import_from: entries one after the other in one file. Precompiled headers stay out: they are many
-// times the size of everything else, and are made again within seconds.
+// Store::export_to and import_from: all entries in one file. Precompiled headers are left out: they are many times
+// larger than everything else, and are made again within seconds.
 //
 //   qcg-cache 1
-//   entry 412          length of the manifest that follows, then its files' bytes in the manifest's order
+//   entry 412          length of the following manifest; after it, the bytes of its files in the manifest's order
 //   …
-//   end 3 9f…          number of entries, SHA-256 of all before this line
+//   end 3 9f…          number of entries, SHA-256 of everything before this line
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ class ArchiveReader {
  public:
   ArchiveReader(FileSystem& fs, int fd) : fs_(fs), fd_(fd), buffer_(1 << 18) {}
 
-  // Up to and with the newline; nothing if there is none within `limit` bytes.
+  // Reads up to and including the newline; nullopt if there is none within `limit` bytes.
   std::optional<std::string> line(size_t limit) {
     std::string text;
     while (text.size() < limit) {
@@ -53,7 +53,7 @@ class ArchiveReader {
     return std::nullopt;
   }
 
-  // Hands out the next `size` bytes in pieces; false if the file ends before or `sink` refuses.
+  // Passes the next `size` bytes to `sink` in pieces; false if the file ends early or `sink` fails.
   template <class Sink>
   bool bytes(uint64_t size, Sink sink) {
     while (size) {
@@ -91,7 +91,7 @@ Error damaged(const std::string& file, const std::string& what) {
   return Error::bad_input(file, "not a whole cache export: " + what, "export it again with `qcodegen cache export`");
 }
 
-// Unpacks one entry's files into `scratch`, checked against its manifest.
+// Unpacks the files of one entry into `scratch` and checks them against its manifest.
 Status unpack(ArchiveReader& in, const std::string& file, const Manifest& manifest, const std::string& scratch,
               FileSystem& fs, std::vector<EntryFile>& files, std::string& key_dump) {
   for (size_t i = 0; i < manifest.files.size(); ++i) {
@@ -133,7 +133,7 @@ Status Store::export_to(const std::string& file) {
     for (const auto& info : entries) {
       if (info.title.starts_with(kPchTitle)) continue;
       Loaded loaded = state_->load(info.key, state_->entry_dir(info.key));
-      if (loaded.outcome != Loaded::found) continue;  // what is damaged is not worth exporting
+      if (loaded.outcome != Loaded::found) continue;  // damaged entries are not exported
       const std::string manifest = print_manifest({info.key, loaded.entry->files()});
       if (!error) error = writer.put("entry " + std::to_string(manifest.size()) + "\n");
       if (!error) error = writer.put(manifest);

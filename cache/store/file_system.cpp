@@ -59,7 +59,7 @@ ssize_t FileSystem::read(int fd, void* buffer, size_t size) {
 
 ssize_t FileSystem::write(int fd, const void* bytes, size_t size) {
   if (refuses(FileOp::write, "")) {
-    // A disk fills up in the middle of a write, not before it: leave the half that still fitted.
+    // A real disk fills up in the middle of a write. So an injected failure writes half of the bytes first.
     int error = errno;
     if (size > 1) {
       [[maybe_unused]] ssize_t half = ::write(fd, bytes, size / 2);
@@ -109,7 +109,7 @@ int FileSystem::list_dir(const std::string& path, std::vector<std::string>& name
 int FileSystem::list_open_dir(int dir_fd, std::vector<std::string>& names) {
   names.clear();
   if (refuses(FileOp::list, "")) return errno;
-  OwnedFd own(::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));  // with a position of its own
+  OwnedFd own(::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));  // has its own read position
   DIR* dir = own ? ::fdopendir(own.get()) : nullptr;
   if (!dir) return errno;
   own.release();
@@ -156,7 +156,7 @@ int FileSystem::remove_tree(const std::string& path, const RemoveRules& rules) {
   return remove_directory(AT_FDCWD, path, rules, nullptr);
 }
 
-// The directory is entered through its descriptor, so that nobody can put another one or a link in its place meanwhile.
+// Works through the descriptor of the directory, so that replacing the directory meanwhile has no effect.
 int FileSystem::remove_directory(int parent, const std::string& name, const RemoveRules& rules,
                                  const struct stat* top) {
   struct stat info;
@@ -177,7 +177,7 @@ int FileSystem::remove_directory(int parent, const std::string& name, const Remo
 }
 
 Result<OwnedFd> open_regular_file(const std::string& path) {
-  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not wait for a writer
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // opening a FIFO must not wait for a writer
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info)) return io_error(path, "cannot be opened", errno);
   if (!S_ISREG(info.st_mode))

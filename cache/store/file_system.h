@@ -1,7 +1,7 @@
-// FileSystem: the few system calls the cache makes, behind one hook, so that a test can make the Nth of them fail.
+// FileSystem: the system calls of the cache, behind one hook, so that a test can make the Nth call fail.
 //
-// Why here: the promise "a failing disk never yields a wrong result" is only as good as the failures that were tried.
-// Every function returns what the system call returns (-1 and errno), or an errno value where it says so.
+// Why here: tests inject every failure to show that a failing disk never causes a wrong result.
+// The functions return what the system call returns (-1 and errno), unless they say that they return an errno value.
 //
 //   int calls = 0;
 //   FileSystem fs([&](FileOp op, const std::string&) { return op == FileOp::fsync && ++calls == 2 ? EIO : 0; });
@@ -42,10 +42,10 @@ class OwnedFd {
   int fd_;
 };
 
-// What remove_tree may remove. Links are never followed, and a directory on another file system is never entered.
+// Limits what remove_tree removes. It never follows links and never enters a directory on another file system.
 struct RemoveRules {
-  ino_t inode = 0;         // the directory must be this one; 0: whatever has the name
-  bool any_owner = false;  // enter directories of other users than the outermost one's, too
+  ino_t inode = 0;         // the directory must have this inode; 0: any
+  bool any_owner = false;  // also enter directories whose owner differs from that of the outermost directory
 };
 
 class FileSystem {
@@ -68,14 +68,14 @@ class FileSystem {
   int try_lock(int fd);  // exclusive flock, never waits
   int set_used_now(const std::string& path);
 
-  // The rest are built from the above; each returns 0 or an errno value.
+  // The functions below use those above. Each returns 0 or an errno value.
   int list_dir(const std::string& path, std::vector<std::string>& names);
   int list_open_dir(int dir_fd, std::vector<std::string>& names);
   int write_all(int fd, std::string_view bytes);
-  int create_file(const std::string& path, std::string_view bytes, mode_t mode);  // must not exist; synced
+  int create_file(const std::string& path, std::string_view bytes, mode_t mode);  // a new file, synced
   int read_all(int fd, std::string& bytes, size_t limit);                         // EFBIG beyond limit
   int sync_dir(const std::string& path);
-  int remove_tree(const std::string& path, const RemoveRules& rules = {});  // goes on after an error, returns the first
+  int remove_tree(const std::string& path, const RemoveRules& rules = {});  // continues after errors, returns the first
 
  private:
   int remove_directory(int parent, const std::string& name, const RemoveRules& rules, const struct stat* top);
@@ -83,13 +83,15 @@ class FileSystem {
   Hook hook_;
 };
 
-// A file of which every byte can be read. Error Io: it cannot be opened; BadInput: a pipe or a device may have no end.
+// Opens a regular file for reading. Error Io: it cannot be opened. BadInput: it is not regular (a pipe may have no
+// end).
 Result<OwnedFd> open_regular_file(const std::string& path);
 
-// Stays below the directory it is joined to: relative, and no part of it is empty, "." or "..".
+// Whether the path stays below the directory to which it is appended: it is relative, and no part is empty, "." or
+// "..".
 bool is_plain_path(std::string_view path);
 
-// "PATH: WHAT: No space left on device", with the remedy that fits the errno.
+// An error such as "PATH: WHAT: No space left on device", with a remedy for this errno.
 Error io_error(const std::string& where, const std::string& what, int error_number);
 
 }  // namespace qcg

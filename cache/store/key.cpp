@@ -20,7 +20,7 @@ std::string shown(std::string_view value) {
   return "sha256 " + sha256_hex(value) + ", " + std::to_string(value.size()) + " bytes";
 }
 
-// Digests say nothing to people.
+// Whether a value is a digest. Explanations do not print digests.
 bool is_digest(std::string_view value) {
   return value.starts_with("sha256 ") || value.starts_with("file sha256 ") || is_sha256_hex(value);
 }

@@ -1,7 +1,7 @@
-// Key: the name under which the cache keeps something, the SHA-256 of everything that influenced it.
+// Key: the name of a cache entry, which is the SHA-256 of everything that determines the entry.
 //
-// Why here: an entry may be reused only if every ingredient is identical, so ingredients are named, carry their lengths
-// (thus "-I -O2" and "-I-O2" differ) and can be dumped, which is how a miss is explained.
+// Why here: an entry may be reused only if every ingredient is identical. Ingredients have names and lengths, so "-I
+// -O2" and "-I-O2" differ. They can be dumped, and comparing dumps explains a miss.
 //
 //   KeyBuilder b;
 //   b.add("source", text);
@@ -28,21 +28,22 @@ class KeyBuilder {
  public:
   KeyBuilder& add(std::string_view name, std::string_view bytes);
   KeyBuilder& add_list(std::string_view name, std::span<const std::string> items);
-  Status add_file(std::string_view name, const std::string& path);  // its contents, never its path or time
+  Status add_file(std::string_view name, const std::string& path);  // adds its contents, never its path or time
 
   Key finish() const;
 
-  // One line per ingredient, in order: `name = value`; a long or unprintable value is shown as its hash and length.
+  // One line `name = value` per ingredient, in order. A long or unprintable value is shown as its hash and length.
   const std::string& dump() const { return dump_; }
 
  private:
   void hash(char tag, std::string_view name, std::string_view value);
-  std::string hashed_;  // what is hashed: tagged, with lengths; long values are replaced by their own hash
+  std::string hashed_;  // the hashed text: values with tags and lengths; long values are replaced by their hash
   std::string dump_;
 };
 
-// What differs between two dumps, one sentence per ingredient, in the order of the first: `flags[2]: -O3 was -O2`.
-// `now` was looked for, `before` is the entry that was there. Empty if they are equal; a digest `is not the same`.
+// The differences between two dumps, one per ingredient, in the order of the first: `flags[2]: -O3 was -O2`. `now` is
+// the dump of the missed key, `before` that of an existing entry. Digests are reported as `is not the same`. Empty if
+// equal.
 std::vector<std::string> explain_difference(std::string_view now, std::string_view before);
 
 }  // namespace qcg

@@ -15,7 +15,7 @@ std::string octal(uint32_t mode) {
   return std::string(buffer, end);
 }
 
-// Cuts the text before `delimiter` off the front of `rest`.
+// Removes the text before `delimiter` from the front of `rest` and returns it.
 std::optional<std::string_view> take_until(std::string_view& rest, char delimiter) {
   size_t end = rest.find(delimiter);
   if (end == std::string_view::npos) return std::nullopt;
@@ -70,7 +70,7 @@ std::optional<Manifest> parse_manifest(std::string_view text) {
       return std::nullopt;
     manifest.files.push_back(std::move(*file));
   }
-  // One spelling only: what was parsed must print as it was read, its hash included.
+  // There is only one valid spelling: the parsed manifest must print as the text that was read, including its hash.
   if (print_manifest(manifest) != text) return std::nullopt;
   return manifest;
 }

@@ -1,6 +1,7 @@
-// Manifest: the text file that says what an entry is. Private to cache/.
+// Manifest: the text file that describes an entry. Private to cache/.
 //
-// Why here: the store writes and checks it, exports carry it. It ends with its own SHA-256, so every bit of it counts.
+// Why here: the store writes and checks it, and exports contain it. It ends with its own SHA-256, which covers every
+// bit.
 //
 //   qcg-entry 1
 //   key 3f…
@@ -28,13 +29,14 @@ struct Manifest {
 
 std::string print_manifest(const Manifest& manifest);
 
-// Nothing if a single byte of it is not as print_manifest would write it.
+// nullopt unless the text is byte for byte what print_manifest would write.
 std::optional<Manifest> parse_manifest(std::string_view text);
 
-// [A-Za-z0-9._+@=,-] and '/', no empty, "." or ".." part, not a name the store uses itself.
+// Whether the name has only [A-Za-z0-9._+@=,-] and '/', has no empty, "." or ".." part, and is not used by the store
+// itself.
 bool is_entry_file_name(std::string_view name);
 
-// The name on disk: entries are flat, so '/' becomes '%'.
+// The name on disk. Entries have no subdirectories, so '/' becomes '%'.
 std::string disk_name(const std::string& name);
 
 }  // namespace qcg

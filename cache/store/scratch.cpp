@@ -19,7 +19,7 @@ constexpr std::string_view kMark = "qcodegen scratch\n", kDirectory = "directory
 std::string random_name() {
   unsigned char bytes[8] = {};
   if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-    // Uniqueness is enforced by O_EXCL; a clash only costs a retry.
+    // O_EXCL enforces uniqueness; a clash costs only a retry.
     uint64_t fallback = static_cast<uint64_t>(getpid()) * 0x9e3779b97f4a7c15u + reinterpret_cast<uintptr_t>(&bytes);
     for (auto& b : bytes) b = static_cast<unsigned char>(fallback), fallback >>= 8;
   }
@@ -31,7 +31,8 @@ std::string random_name() {
   return name;
 }
 
-// Of a new directory, which must be empty: in a folder of others its name may mean another one by now.
+// The inode of a new directory. It must be empty: if other users may rename directories in root, the name may already
+// lead to another directory.
 int inode_of_empty(FileSystem& fs, const std::string& path, ino_t& inode) {
   OwnedFd dir(fs.open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info;
@@ -42,7 +43,8 @@ int inode_of_empty(FileSystem& fs, const std::string& path, ino_t& inode) {
   return names.empty() ? 0 : ENOTEMPTY;
 }
 
-// What a lock file says: whether it is one, and which directory is its own (0: none yet, so that it is empty).
+// Parses a lock file: returns whether it is one, and sets `inode` to its directory's (0: not recorded yet, so the
+// directory is empty).
 bool parse_lock(std::string_view text, ino_t& inode) {
   inode = 0;
   if (text.size() < kMark.size()) return kMark.starts_with(text);
@@ -52,7 +54,7 @@ bool parse_lock(std::string_view text, ino_t& inode) {
   if (!text.starts_with(kDirectory)) return false;
   const auto [end, error] = std::from_chars(text.data() + kDirectory.size(), text.data() + text.size(), inode);
   if (error != std::errc()) return false;
-  if (end == text.data() + text.size()) inode = 0;  // cut off
+  if (end == text.data() + text.size()) inode = 0;  // the number is truncated
   return true;
 }
 
@@ -69,8 +71,8 @@ Result<ScratchDir> ScratchDir::create(const std::string& root, FileSystem* fs) {
       if (errno == EEXIST) continue;
       return io_error(root, what, errno);
     }
-    // A cleaner may have seen the lock file before it was locked: then it owns the lock or has unlinked the file.
-    // Where nothing can be locked no cleaner removes anything.
+    // A cleaner may have found the lock file before it was locked: then the cleaner holds the lock or has unlinked the
+    // file. On file systems without locks, cleaners remove nothing.
     struct stat info;
     const bool locked = fs->try_lock(lock.get()) == 0 || errno == ENOSYS || errno == EOPNOTSUPP;
     if (!locked || fs->fstat(lock.get(), &info) || info.st_nlink != 1) {
@@ -109,7 +111,7 @@ ScratchDir& ScratchDir::operator=(ScratchDir&& other) noexcept {
 
 ScratchDir::~ScratchDir() {
   if (path_.empty()) return;
-  // The lock file goes last: whatever is left behind by a failure here is found by the next cleaner.
+  // Removes the lock file last, so that the next cleaner finds what a failure here leaves behind.
   if (fs_->remove_tree(path_, {.inode = inode_}) == 0) fs_->remove_at(AT_FDCWD, path_ + kLockSuffix);
 }
 
@@ -125,7 +127,7 @@ int remove_stale_scratch(const std::string& root, FileSystem* fs) {
     struct stat info;
     OwnedFd lock(fs->open_at(AT_FDCWD, lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!lock || fs->fstat(lock.get(), &info) || !S_ISREG(info.st_mode)) continue;
-    if (info.st_uid != geteuid() || info.st_nlink != 1 || fs->try_lock(lock.get())) continue;  // or its owner lives
+    if (info.st_uid != geteuid() || info.st_nlink != 1 || fs->try_lock(lock.get())) continue;  // its owner lives
     std::string text;
     ino_t inode = 0;
     if (fs->read_all(lock.get(), text, 256) || !parse_lock(text, inode)) continue;

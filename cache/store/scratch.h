@@ -1,13 +1,14 @@
-// ScratchDir: a private directory (0700) that is removed on every path, even by a later process if this one is killed.
+// ScratchDir: a private directory (0700) that is always removed: by its destructor, or by a later process if this one
+// is killed.
 //
-// Why here: the compiler writes partial files under its output name when killed, and publishing stages files before the
-// rename; both need a place that nobody takes for a finished thing. A lock file beside the directory is held as long as
-// its owner lives, so "stale" is decided by the kernel and not by process numbers or times:
+// Why here: a killed compiler leaves partial files under its output name, and publishing prepares files before the
+// rename. Both need a directory whose contents nobody takes for finished. The owner holds a lock file beside the
+// directory while it lives, so the kernel decides whether the directory is stale, not process numbers or times:
 //
-//   root/qcg-1234-8f3a….lock     held with flock by the owner; says which directory is meant, by its inode
+//   root/qcg-1234-8f3a….lock     held with flock by the owner; contains the inode of the directory
 //   root/qcg-1234-8f3a…/         the directory
 //
-// A cleaner removes that directory and no other: root may be a folder where other users can rename things.
+// A cleaner removes only the directory with that inode, because other users may be able to rename directories in root.
 //
 //   QCG_TRY(scratch, ScratchDir::create(default_temp_root()));
 //   write_to(scratch.path() + "/kernel.cpp");
@@ -39,13 +40,13 @@ class ScratchDir {
   FileSystem* fs_;
 };
 
-// Removes what killed processes of this user left under root. Returns how many directories went.
+// Removes the scratch directories that killed processes of this user left in root. Returns their number.
 int remove_stale_scratch(const std::string& root, FileSystem* fs = nullptr);
 
 // $TMPDIR if it is an absolute path, else /tmp.
 std::string default_temp_root();
 
-// The instance without a hook.
+// The FileSystem without a hook.
 FileSystem& real_file_system();
 
 }  // namespace qcg

@@ -1,7 +1,7 @@
-// SHA-256 of bytes and files, streaming: the only hash the cache trusts.
+// Sha256: streaming SHA-256 of bytes and files, the only hash of the cache.
 //
-// Why here: keys, manifests, toolchain fingerprints and exports all need the same digest; OpenSSL stays behind this
-// file.
+// Why here: keys, manifests, toolchain fingerprints and exports need the same digest. No other file of cache/ uses
+// OpenSSL.
 //
 //   sha256_hex("abc") == "ba7816bf…"
 //   Sha256 h; h.update(part1); h.update(part2); std::string hex = h.finish();
@@ -22,8 +22,8 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void update(std::string_view bytes);
-  std::string so_far() const;  // 64 lower-case hex digits of what there is by now
-  std::string finish();        // the same; the object is spent afterwards
+  std::string so_far() const;  // the digest of the bytes so far, as 64 lower-case hex digits
+  std::string finish();        // the same; the object must not be used afterwards
 
  private:
   void* context_;  // EVP_MD_CTX
@@ -31,8 +31,8 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view bytes);
 
-// Reads the file in pieces, so that its size does not matter. Io error if it cannot be read, BadInput if it is
-// no regular file: a pipe or a device may have no end.
+// The digest of a file of any size, which is read in pieces. Error Io: it cannot be read. BadInput: it is not a regular
+// file (a pipe or a device may have no end).
 Result<std::string> sha256_file(const std::string& path);
 
 bool is_sha256_hex(std::string_view text);

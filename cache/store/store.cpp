@@ -22,7 +22,7 @@ ByteSink append_to(std::string& bytes) {
   return [&bytes](std::string_view piece) { return bytes.append(piece), 0; };
 }
 
-// Writes one file of the entry into the stage, synced, and fills in its record.
+// Writes and syncs one file of the entry in the staging directory, and fills in its record.
 Status stage_file(FileSystem& fs, const std::string& stage, const EntryFile& file, FileRecord& record) {
   const std::string path = stage + "/" + disk_name(file.name);
   record = {file.name, file.bytes.size(), {}, file.mode & 0777};
@@ -124,14 +124,15 @@ void Store::State::warn(std::string text) {
   if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(text));
 }
 
-// Absent is good. A link or another user's directory must not be followed, neither to load from nor to remove in.
+// Error: the bucket is a link or another user's directory, in which nothing may be loaded or removed. An absent bucket
+// is ok.
 Status Store::State::check_bucket(const std::string& path) {
   struct stat info;
   if (fs->lstat(path, &info) && errno == ENOENT) return {};
   return check_private_dir(path, *fs, options.shared);
 }
 
-// The directory is opened once and its files are reached through it, so that all of them are of one entry even if
+// Opens the directory once and reaches its files through that descriptor. So all files belong to one entry, even if
 // another process replaces or removes the entry meanwhile.
 Loaded Store::State::load(const Key& key, const std::string& path) {
   if (!usable) return {};
@@ -146,7 +147,7 @@ Loaded Store::State::load(const Key& key, const std::string& path) {
   }
   if (const Status refused = check_private_dir(path, *fs, options.shared); !refused.ok() && errno != ENOENT)
     return {Loaded::failed, refused.error().to_string(), {}};
-  // A file that is missing is damage, unless the whole entry has been taken away while it was being read.
+  // A missing file means damage, unless another process has removed the whole entry meanwhile.
   auto outcome_of = [&](const FileCheck& check, const std::string& name) -> Loaded {
     struct stat here, there;
     bool vanished = fs->fstat(dir.get(), &here) || fs->lstat(path, &there) || here.st_ino != there.st_ino;
@@ -180,7 +181,7 @@ Loaded Store::State::load(const Key& key, const std::string& path) {
   return {Loaded::found, {}, std::move(entry)};
 }
 
-// Renamed away first: an entry is whole or gone, also if this process dies in the middle.
+// Renames the entry away first, so that it is complete or gone even if this process dies meanwhile.
 Status Store::State::remove_entry(const Key& key) {
   const std::string path = entry_dir(key);
   QCG_CHECK(check_bucket(bucket_dir(key)));
@@ -189,7 +190,7 @@ Status Store::State::remove_entry(const Key& key) {
     (void)fs->remove_tree(scratch->path() + "/removed", {.any_owner = options.shared});
     return {};
   }
-  // No room even for that: without its MANIFEST nothing can be loaded from it.
+  // A full disk may prevent the rename. Then removing the MANIFEST first makes the entry unloadable.
   fs->remove_at(AT_FDCWD, path + "/" + kManifestName);
   if (int error = fs->remove_tree(path, {.any_owner = options.shared}))
     return io_error(path, "cannot be removed", error);
@@ -223,7 +224,7 @@ Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, c
     return Error::io(dir(), "the cache accepts no new entries: it is read-only or disabled",
                      "choose another with QCG_CACHE_DIR");
   auto entry = state_->publish(key, files, key_dump, wins);
-  // Once: a full disk fails each of a hundred kernels.
+  // Warns only once, because a full disk fails for every kernel.
   if (!entry.ok() && entry.error().code == ErrorCode::Io && !state_->said_unkept.exchange(true))
     state_->warn("not everything is kept in the cache: " + entry.error().to_string());
   return entry;
@@ -236,7 +237,8 @@ Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> f
   const std::string stage = scratch.path() + "/entry";
   QCG_CHECK(stage_entry(fs, stage, key, files, key_dump));
 
-  // Read back before anybody else can see it: what is put in place is known to be whole, and is what is returned.
+  // Reads the entry back before other processes can see it. So the published entry is complete and equals the returned
+  // one.
   Loaded staged = load(key, stage);
   if (staged.outcome != Loaded::found)
     return Error::io(stage, "what was read back differs from what was written", "check the file system");
@@ -261,7 +263,7 @@ Result<Entry> Store::State::publish(const Key& key, std::span<const EntryFile> f
       QCG_CHECK(remove_entry(key));
       continue;
     }
-    // Somebody was first: theirs is as good as ours, if it is whole.
+    // Another process was first. Its entry serves as well, if it is complete.
     Loaded existing = load(key, path);
     if (existing.outcome == Loaded::found) return std::move(*existing.entry);
     if (existing.outcome == Loaded::failed) return Error::io(path, existing.reason, "check the file system");

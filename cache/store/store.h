@@ -1,19 +1,21 @@
-// Store: files by key, shared by any number of processes, on a disk that may lie, fill up or vanish.
+// Store: files by key, shared by any number of processes, on a disk that may return wrong bytes, fill up or vanish.
 //
-// Why here: reliability rules 1 to 5 and 8 are kept in this one class. An entry appears by one rename of a finished,
-// synced directory; every byte and the full key are checked on each find; what was checked is what is handed out.
+// Why here: this class keeps the cache's promises (docs/reliability.md, "Files and the cache"). An entry appears by one
+// rename of a complete, synced directory. Each find checks every byte and the full key, and returns exactly the checked
+// bytes.
 //
 //   dir/v1/ab/<key>/MANIFEST      name, size and SHA-256 of every file, the key, and its own SHA-256
-//   dir/v1/ab/<key>/key.txt       what was hashed (KeyBuilder::dump)
+//   dir/v1/ab/<key>/key.txt       the hashed ingredients (KeyBuilder::dump)
 //   dir/v1/ab/<key>/…             the files; a '/' in a name is stored as '%'
 //   dir/v1/tmp/                   staging (scratch.h)
-//   dir/v1/counters               hits and misses; may lose counts, is never wrong enough to matter
+//   dir/v1/counters               hits and misses; some counts may be lost
 //
-// The modification time of an entry's directory is its last use, for gc alone; validity never looks at a time.
+// The modification time of an entry's directory is the time of its last use. Only gc uses it; validity depends on no
+// time.
 //
 //   QCG_TRY(store, Store::open({.dir = dir}));
 //   QCG_TRY(hit, store.find(key));
-//   if (!hit) (void)store.publish(key, files, builder.dump());   // failing to publish is no reason to fail
+//   if (!hit) (void)store.publish(key, files, builder.dump());   // callers ignore errors of publish
 #pragma once
 
 #include <cstdint>
@@ -31,14 +33,14 @@
 
 namespace qcg {
 
-// What the dump of a precompiled header's key begins with: export_to() leaves such entries out.
+// The beginning of the dump of a precompiled header's key: export_to() leaves such entries out.
 inline constexpr std::string_view kPchTitle = "precompiled header";
 
-// A file to publish: its bytes, or a file to copy them from when they are too many to hold.
+// A file to publish: its bytes, or the path of a file to copy if the bytes are too many to hold in memory.
 struct EntryFile {
   std::string name;  // relative; [A-Za-z0-9._+@=,-] and '/', no empty, "." or ".." part
   std::string bytes;
-  uint32_t mode = 0600;     // of what copy_verified writes
+  uint32_t mode = 0600;     // mode of the file that copy_verified writes
   std::string source_path;  // used instead of bytes if not empty
 };
 
@@ -49,8 +51,8 @@ struct FileRecord {
   uint32_t mode = 0600;
 };
 
-// A verified entry. Small files are held in memory as they were verified; larger ones are verified again as they are
-// read, so nothing that was not checked is ever handed out. Errors: CacheCorrupt if a file changed or vanished since.
+// A verified entry. It holds the verified bytes of small files in memory, and verifies larger files again when they are
+// read. So it never returns unverified bytes. Error CacheCorrupt: a file has changed or vanished since find().
 class Entry {
  public:
   const Key& key() const { return key_; }
@@ -58,10 +60,11 @@ class Entry {
   const std::vector<FileRecord>& files() const { return files_; }
   bool has(const std::string& name) const { return record(name) != nullptr; }
 
-  std::string path(const std::string& name) const;  // to show a person; load from a verified copy, not from here
+  std::string path(const std::string& name) const;  // only for messages; load from a verified copy, not from this path
   Result<std::string> read(const std::string& name) const;
   Status copy_verified(const std::string& name, const std::string& destination) const;
-  // The bytes in pieces, for files of any size; they are good only if the result is. The sink returns 0 or an errno.
+  // Passes the bytes of a file of any size to `sink` in pieces. They are valid only if the final result is ok. The sink
+  // returns 0 or an errno.
   Status stream(const std::string& name, const std::function<int(std::string_view)>& sink) const;
 
  private:
@@ -78,10 +81,10 @@ class Entry {
 
 struct StoreOptions {
   std::string dir;                           // absolute
-  uint64_t max_bytes = uint64_t{4} << 30;    // publish removes the least recently used beyond this; 0 = no limit
-  bool shared = false;                       // accept files and directories of other users: only if all are trusted
-  uint64_t hold_bytes = uint64_t{16} << 20;  // files up to this size are held in memory by Entry
-  FileSystem* fs = nullptr;                  // tests inject faults here; must outlive the store and its entries
+  uint64_t max_bytes = uint64_t{4} << 30;    // beyond it, publish removes the least recently used entries; 0: no limit
+  bool shared = false;                       // accept files and directories of other users; only if all are trusted
+  uint64_t hold_bytes = uint64_t{16} << 20;  // Entry holds files up to this size in memory
+  FileSystem* fs = nullptr;                  // for tests that inject faults; must outlive the store and its entries
 };
 
 struct EntryInfo {
@@ -105,33 +108,34 @@ struct VerifyResult {
   std::vector<std::string> corrupt;  // keys; they have been removed
 };
 
-// Safe to use from several threads.
+// Several threads may use one store.
 class Store {
  public:
-  // Creates the directory (0700) if needed. Errors: Io with the remedy if it cannot be made, or could be changed by
-  // others: writable by group or others, owned by someone else, reached through someone else's symbolic link.
+  // Creates the directory (0700) if needed. Error Io: it cannot be created, or other users could change it, because it
+  // is writable by group or others, has another owner, or is reached through another user's symbolic link.
   static Result<Store> open(StoreOptions options);
-  // A store that never has anything and keeps nothing: what --no-cache and an unusable directory fall back to.
+  // A store that finds nothing and keeps nothing, for --no-cache and for unusable directories.
   static Store none();
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  // A verified entry, or nothing: absent, vanished, unreadable or corrupt (then removed, with a warning).
+  // A verified entry, or nullopt if it is absent, vanished, unreadable or corrupt. A corrupt entry is removed with a
+  // warning.
   Result<std::optional<Entry>> find(const Key& key);
 
-  // Makes the entry durable. If there is one already, it is verified and returned, or replaced where the newest is to
-  // win. On an error the caller goes on with the bytes it has.
+  // Writes a durable entry. If the key has an entry already, Wins::first verifies and returns that entry, and
+  // Wins::newest replaces it. After an error, callers continue with the bytes that they have.
   enum class Wins : uint8_t { first, newest };
   Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump,
                         Wins wins = Wins::first);
 
-  // For an entry whose bytes are those that were published, and wrong all the same.
+  // Removes an entry that is intact but unusable for its caller.
   Status remove(const Key& key);
 
-  // Why `key_dump` was not found: differences to the entry that differs least among those with the same first line, as
-  // far as they were there when this store was first asked.
+  // Explains why `key_dump` was not found: the differences to the most similar entry with the same first line. It considers
+  // the entries that existed when this store explained its first miss.
   std::vector<std::string> explain_miss(const std::string& key_dump);
 
   Result<std::vector<EntryInfo>> list();  // most recently used first
@@ -140,12 +144,12 @@ class Store {
   Result<GcResult> gc(uint64_t max_bytes);
   Result<VerifyResult> verify_all();
   Status clear();
-  Status export_to(const std::string& file);              // all but precompiled headers
-  Result<uint64_t> import_from(const std::string& file);  // entries added; each is verified before it is published
+  Status export_to(const std::string& file);              // all entries except precompiled headers
+  Result<uint64_t> import_from(const std::string& file);  // number of added entries; each is verified before publishing
 
   const std::string& dir() const;
   bool read_only() const;
-  std::vector<std::string> take_warnings();  // since the last call
+  std::vector<std::string> take_warnings();  // the warnings since the last call
 
  private:
   struct State;

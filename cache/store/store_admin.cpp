@@ -1,4 +1,4 @@
-// Store: what `qcodegen cache …` does, the counters and the size limit.
+// Store: the operations of `qcodegen cache …`, the counters and the size limit.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ std::string counters_text(uint64_t hits, uint64_t misses, uint64_t corrupt) {
   return line + sha256_hex(line).substr(0, 16) + "\n";
 }
 
-// False for anything but what counters_text writes.
+// Parses the text that counters_text writes; false for any other text.
 bool parse_counters(const std::string& text, StoreStats& stats) {
   unsigned long long hits, misses, corrupt;
   if (std::sscanf(text.c_str(), "hits %llu misses %llu corrupt %llu", &hits, &misses, &corrupt) != 3) return false;
@@ -47,7 +47,8 @@ void Store::State::add_counters(StoreStats& stats) {
   stats.corrupt += new_corrupt;
 }
 
-// If another process is at it, or the disk refuses, these counts are lost: no lookup waits for a statistic.
+// Adds the new counts to the file. They are lost if another process holds the lock or the disk fails, because no lookup
+// should wait for statistics.
 void Store::State::flush_counters() {
   if (!usable || read_only) return;
   {
@@ -121,7 +122,7 @@ Result<GcResult> Store::State::gc(uint64_t max_bytes) {
   GcResult result;
   if (read_only && usable) return Error::io(options.dir, "the cache is read-only", "choose another with QCG_CACHE_DIR");
   QCG_TRY(entries, scan());
-  for (const auto& entry : entries) {  // most recently used first; one too large does not take older ones with it
+  for (const auto& entry : entries) {  // most recently used first; older entries stay if they fit after a too large one
     const bool damaged = entry.files.empty();
     if (damaged || result.kept_bytes + entry.bytes > max_bytes) {
       QCG_CHECK(remove_entry(entry.key));
@@ -137,7 +138,8 @@ Result<GcResult> Store::State::gc(uint64_t max_bytes) {
   return result;
 }
 
-// Other processes' additions are seen when this one has counted again, so the limit may be passed by what they add.
+// This process counts the whole cache only when its own estimate exceeds the limit. So the cache may exceed the limit
+// by what other processes add meanwhile.
 void Store::State::enforce_limit(uint64_t added_bytes) {
   if (!options.max_bytes) return;
   bool over;
@@ -153,12 +155,12 @@ void Store::State::enforce_limit(uint64_t added_bytes) {
   if (total <= options.max_bytes) {
     std::lock_guard lock(mutex);
     bytes_estimate = total;
-  } else if (auto done = gc(options.max_bytes / 10 * 9); !done.ok()) {  // some room, so that not every publish collects
+  } else if (auto done = gc(options.max_bytes / 10 * 9); !done.ok()) {  // 10 % free: not every publish calls gc
     warn(done.error().to_string());
   }
 }
 
-// The titles are read once per store: explaining is not worth a walk over the whole cache for each of a hundred misses.
+// Reads the titles of all entries once per store, because a walk over the whole cache for each miss would be slow.
 std::vector<Key> Store::State::keys_titled(const std::string& title) {
   std::lock_guard lock(title_mutex);
   if (!keys_by_title) {
@@ -176,7 +178,7 @@ std::vector<std::string> Store::explain_miss(const std::string& key_dump) {
   bool found = false;
   for (const auto& key : state_->keys_titled(title)) {
     const std::string dump = state_->read_key_dump(key);
-    if (dump.empty()) continue;  // gone meanwhile
+    if (dump.empty()) continue;  // removed meanwhile
     auto difference = explain_difference(key_dump, dump);
     if (!found || difference.size() < best.size()) best = std::move(difference);
     found = true;

@@ -20,7 +20,7 @@ Error refused(const std::string& path, const std::string& why) {
 
 bool others_may_write(const struct stat& info) {
   if (info.st_mode & S_IWOTH) return true;
-  // A group of one's own (Debian gives each user one) counts as the user.
+  // A group that contains only the user counts as the user. Debian gives each user such a group.
   return (info.st_mode & S_IWGRP) && info.st_gid != getegid();
 }
 
@@ -35,7 +35,7 @@ Status check_folder(const std::string& path, const struct stat& info) {
   return {};
 }
 
-// The parts of a path, the last one first.
+// The components of a path, last one first.
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
   for (const auto& part : std::filesystem::path(path)) parts.push_back(part.string());
@@ -43,8 +43,8 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-// Whoever may change a folder between / and `path`, or a link on the way, chooses what lies there: each is looked at, where
-// links lead too.
+// A user who can change a directory between / and `path`, or a link on the way, can replace the cache. So this function
+// checks every component of the path, and of the paths to which links lead.
 Status check_way(const std::string& path, FileSystem& fs) {
   std::vector<std::string> rest = parts_of(path);
   std::string at = "/";
@@ -94,7 +94,7 @@ Status make_private_dir(const std::string& path, FileSystem& fs, bool shared) {
   if (path.empty() || path[0] != '/')
     return Error::io(path, "a cache directory must be an absolute path",
                      "set QCG_CACHE_DIR or --cache-dir to a path that begins with /");
-  // Without "//" and ".", each prefix below names one component.
+  // Normalized, without "//" and ".": each prefix below then ends with one component.
   std::string dir = std::filesystem::path(path).lexically_normal().string();
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
   for (size_t end = dir.find('/', 1); end != std::string::npos; end = dir.find('/', end + 1)) {

@@ -1,4 +1,4 @@
-// Entry and the check of one file: the only places where bytes leave the cache.
+// Entry, and the check of one file. All bytes that leave the cache pass through these functions.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 
 namespace qcg {
 
-// A record without a hash (the MANIFEST) is only read, its size being the most that is accepted.
+// A record without a hash (the MANIFEST) is only read; its size is then an upper limit.
 FileCheck check_file(FileSystem& fs, int dir_fd, const FileRecord& file, bool shared, const ByteSink& sink) {
-  // O_NONBLOCK: a FIFO in place of the file must not block us.
+  // With O_NONBLOCK, a FIFO in place of the file does not block this call.
   OwnedFd fd(fs.open_at(dir_fd, disk_name(file.name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) {
     if (errno == ENOENT || errno == ESTALE) return {FileCheck::missing, errno, {}};
@@ -85,7 +85,7 @@ Status Entry::copy_verified(const std::string& name, const std::string& destinat
   int error = 0;
   Status copied = stream(name, [&](std::string_view piece) { return error = fs_->write_all(out.get(), piece); });
   if (error) copied = io_error(destination, "cannot be written", error);
-  // Under its own name only once it is whole.
+  // The file gets its name only when it is complete.
   if (copied.ok() && fs_->rename(part, destination)) copied = io_error(destination, "cannot be put in place", errno);
   if (!copied.ok()) ::unlink(part.c_str());
   return copied;

@@ -1,6 +1,8 @@
-// What a Store is made of, and the steps that find, publish and the maintenance commands share. Private to cache/.
+// Store::State: the members of a Store, and the steps that find, publish and the maintenance commands share. Private to
+// cache/.
 //
-// Why here: store.cpp keeps the promises, store_admin.cpp and archive.cpp look after the directory; both need these.
+// Why here: store.cpp finds and publishes; store_admin.cpp and archive.cpp maintain the directory. All of them need
+// this state.
 //
 //   Loaded got = state.load(key, state.entry_dir(key));
 //   if (got.outcome == Loaded::corrupt) state.remove_entry(key);
@@ -19,11 +21,11 @@
 
 namespace qcg {
 
-// Takes a file's bytes as they are read; returns 0 or the errno with which it could not.
+// Receives a file's bytes as they are read. Returns 0 or an errno.
 using ByteSink = std::function<int(std::string_view)>;
 
-// Reads one file of an entry below an open directory and compares size and SHA-256. What `sink` gets is known to be
-// good only once the outcome is.
+// Reads one file of an entry in an open directory and compares its size and SHA-256. The bytes passed to `sink` are
+// valid only if the outcome is `good`.
 struct FileCheck {
   enum Outcome { good, missing, wrong, failed };
   Outcome outcome = good;
@@ -48,12 +50,12 @@ struct Store::State {
 
   std::mutex mutex;
   std::vector<std::string> warnings;
-  uint64_t new_hits = 0, new_misses = 0, new_corrupt = 0;  // not yet in the counters file
-  std::atomic<bool> said_unkept{false};
-  std::optional<uint64_t> bytes_estimate;                  // of the whole store, for the size limit
+  uint64_t new_hits = 0, new_misses = 0, new_corrupt = 0;  // counts that are not yet in the counters file
+  std::atomic<bool> said_unkept{false};                    // publish has warned that it could not keep an entry
+  std::optional<uint64_t> bytes_estimate;                  // size of the whole store, for the limit
 
   std::mutex title_mutex;
-  std::optional<std::map<std::string, std::vector<Key>>> keys_by_title;  // of explain_miss
+  std::optional<std::map<std::string, std::vector<Key>>> keys_by_title;  // for explain_miss
 
   std::string temp_dir() const { return root + "/tmp"; }
   std::string bucket_dir(const Key& key) const { return root + "/" + key.hex.substr(0, 2); }
@@ -66,9 +68,9 @@ struct Store::State {
   Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins);
   Result<std::vector<EntryInfo>> scan();
   EntryInfo describe(const Key& key);
-  std::string read_key_dump(const Key& key);  // unverified, to explain with
+  std::string read_key_dump(const Key& key);  // unverified, only for explanations
   std::vector<Key> keys_titled(const std::string& title);
-  void add_counters(StoreStats& stats);  // the file's plus our own
+  void add_counters(StoreStats& stats);  // adds the counts of the file and of this process
   void flush_counters();
   void enforce_limit(uint64_t added_bytes);
   Result<GcResult> gc(uint64_t max_bytes);

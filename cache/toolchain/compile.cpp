@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kMaxOutputBytes = size_t{1} << 30;
 
-// Part of what a flag may not be: they change results behind the oracle's back, or make a key lie.
+// Refused flags. They would change results after the oracle has checked them, or the key would not determine the code.
 Status check_flag(const std::string& flag, ToolKind kind) {
   static const char* const kRefused[] = {"-ffast-math",
                                          "-Ofast",
@@ -46,7 +46,7 @@ Status check_flag(const std::string& flag, ToolKind kind) {
           "name instruction sets in the flags, and write fast operations in the kernel");
   if (flag.empty() || flag[0] == '@' || flag.find('\0') != std::string::npos)
     return Error::toolchain(flag, "not a compiler flag", "flags come from the target's table");
-  // nvcc hands its arguments to a shell of its own.
+  // nvcc passes its arguments to a shell.
   if (kind == ToolKind::nvcc && flag.find_first_of(";&|`$<>()\"'\\\n*?~#! ") != std::string::npos)
     return Error::toolchain(flag, "nvcc would pass this flag to a shell", "use NVRTC, or plain flags");
   return {};
@@ -87,7 +87,7 @@ Status write_sources(const std::string& folder, const CompileJob& job) {
         if (fs.mkdir(sub, 0700) && errno != EEXIST) return io_error(sub, "cannot be made", errno);
       }
       const std::string path = folder + "/" + source.name;
-      // Not synced: nobody needs these after a crash.
+      // Not synced, because these files are useless after a crash.
       OwnedFd fd(fs.open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (!fd) return io_error(path, "cannot be made", errno);
       if (int error = fs.write_all(fd.get(), source.text)) return io_error(path, "cannot be written", error);
@@ -105,7 +105,7 @@ long address_space_mb() {
   return (pages >> 8) + 1;  // 4 KiB pages
 }
 
-// `folder` is the job's own: src/ in it is the compiler's working directory, out the file it makes.
+// Runs one job in its own `folder`: src/ is the compiler's working directory, `out` is the output file.
 ProcessSpec process_for(const Toolchain& toolchain, const CompileJob& job, const std::string& folder,
                         const CompileLimits& limits) {
   ProcessSpec spec;
@@ -116,7 +116,7 @@ ProcessSpec process_for(const Toolchain& toolchain, const CompileJob& job, const
   spec.environment = tool_environment(folder);
   if (toolchain.kind == ToolKind::nvrtc) {
     spec.body = [&toolchain, &job, folder] { return run_nvrtc(toolchain, job, folder + "/out"); };
-    if (spec.memory_mb) spec.memory_mb += address_space_mb();  // the child starts with a copy of ours
+    if (spec.memory_mb) spec.memory_mb += address_space_mb();  // a forked child starts with our address space
     return spec;
   }
   spec.argv = {toolchain.path};
@@ -142,7 +142,7 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
   result.cancelled = process->cancelled;
   result.max_rss_kb = process->max_rss_kb;
   if (result.exit_status == 0 && !result.timed_out && !result.cancelled) {
-    // O_NONBLOCK: a FIFO would wait for a writer. What is no regular file is no output.
+    // With O_NONBLOCK, opening a FIFO does not wait for a writer. A file that is not regular is no output.
     OwnedFd fd(fs.open_at(AT_FDCWD, folder + "/out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     struct stat info {};
     int error = !fd || fs.fstat(fd.get(), &info) ? errno : 0;
@@ -157,7 +157,7 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
   return result;
 }
 
-// One number from a file such as /sys/fs/cgroup/memory.max; -1 if there is none ("max").
+// The number in a file such as /sys/fs/cgroup/memory.max; -1 if it has none ("max").
 long long number_in(const char* path) {
   long long value = -1;
   if (FILE* file = std::fopen(path, "r")) {
@@ -167,7 +167,7 @@ long long number_in(const char* path) {
   return value;
 }
 
-// What is free on the machine, or in the container if that is less; -1 if unknown.
+// The free memory of the machine or of the container, whichever is less, in MB; -1 if unknown.
 long available_memory_mb() {
   long available_kb = -1;
   if (FILE* file = std::fopen("/proc/meminfo", "r")) {
@@ -185,8 +185,8 @@ long available_memory_mb() {
   return mb;
 }
 
-// The jobs of one call. A job that is late may have lost its time to other processes, ours among them: it is started once
-// more when no compiler of ours runs.
+// The jobs of one call. A job may time out because other processes, including our other compilers, took the CPUs. So it
+// is started once more when none of our compilers runs.
 class Batch {
  public:
   Batch(const Toolchain& toolchain, std::span<const CompileJob> jobs, const CompileLimits& limits, std::string folder)
@@ -200,7 +200,8 @@ class Batch {
         run(i, "");
         std::lock_guard lock(mutex_);
         results_[i].timed_out ? ++late_ : ++in_time_;
-        // A compiler that has finished nothing yet is not given all jobs to lose time with, one after the other.
+        // If the first `count` jobs all time out, the other jobs are not started beside others: they would time out,
+        // too.
         if (in_time_ == 0 && late_ >= count) stop_ = true;
       }
     };
@@ -210,9 +211,9 @@ class Batch {
     for (auto& helper : helpers) helper.join();
   }
 
-  // Those that were not started because others were late, then those that were late. A compiler that has finished nothing by
-  // the second time alone is given up. One that finishes others is not, but sources it is late with are: after the first of
-  // them that is late alone too, fewer compilers of ours at once would not help.
+  // Runs alone, one after the other, the jobs that were not started and then the jobs that timed out. If no job has
+  // finished and two jobs have timed out alone, the compiler hangs, and the rest is given up. If jobs have finished but
+  // a job times out alone, other jobs that timed out are given up, too: running fewer compilers at a time did not help.
   void run_late_ones_alone() {
     std::vector<size_t> order, late;
     for (size_t i = 0; i < jobs_.size(); ++i) {
@@ -265,7 +266,7 @@ class Batch {
   std::optional<Error> first_error_;
 };
 
-// What earlier processes left when they were killed; looked for once per process and place.
+// Removes what killed processes left, once per process and directory.
 void clean_up_once(const std::string& root) {
   static std::mutex mutex;
   static std::set<std::string> cleaned;
@@ -292,10 +293,11 @@ std::vector<std::string> compile_arguments(const Toolchain& toolchain, const Com
   }
   add({"-I."});
   if (job.output == OutputKind::assembly) add({"-S"});
-  // Undefined symbols fail here and not at load; no unused library is linked; the same input gives the same bytes.
+  // Undefined symbols fail at link time, not at load time; unused libraries are not linked; equal inputs give equal
+  // bytes.
   if (job.output == OutputKind::shared_object)
     add({"-shared", "-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,noexecstack", "-Wl,--build-id=none"});
-  // The language is stated and names begin with "./", so that no name can be taken for an option or a library.
+  // The language is given and names begin with "./", so that the compiler takes no name for an option or a library.
   add({"-o", "../out", "-x", job.output == OutputKind::precompiled_header ? "c++-header" : "c++"});
   for (const auto& source : job.sources) arguments.push_back("./" + source.name);
   return arguments;

@@ -1,7 +1,8 @@
-// CompileCache: the second level, which remembers whole compiles.
+// CompileCache: the second level of the cache, which keeps the results of whole compiles.
 //
-// Why here: a repeated `compile` must do no pass, no render and no tuning, so the finished program's files are kept
-// under a key made of the graph's bytes, the weights' identity, the options and the machine. Still nothing of graphs.
+// Why here: a repeated `compile` must run no pass, rendering or tuning. So the cache keeps the files of the finished
+// program under a key that the caller makes from graph, weights, options and machine. This class itself knows nothing
+// of graphs.
 //
 //   CompileCache cache(store);
 //   QCG_TRY(hit, cache.find(key));
@@ -17,12 +18,12 @@
 
 namespace qcg {
 
-// What a compile left: its files, and the conditions under which they may be used again.
+// The result of a compile: its files, and the conditions under which they may be used again.
 struct CompileRecord {
   Entry entry;
-  std::string guards_json;  // written and judged by the caller
+  std::string guards_json;  // the conditions; only the caller interprets them
 
-  // Every file into `directory` (subdirectories are made), verified as it is copied.
+  // Copies and verifies every file into `directory`, and creates its subdirectories.
   Status write_to(const std::string& directory) const;
   Result<std::string> read(const std::string& name) const;  // one of its files
 };
@@ -32,7 +33,7 @@ class CompileCache {
   explicit CompileCache(Store& store) : store_(store) {}
 
   Result<std::optional<CompileRecord>> find(const Key& key);
-  // In the place of an older result of the key. An error costs the next compile; the caller has its program anyway.
+  // Replaces an older result of the key. Callers may ignore an error: only the next compile takes longer.
   Status publish(const Key& key, std::span<const EntryFile> files, const std::string& guards_json,
                  const std::string& key_dump);
 

@@ -18,13 +18,13 @@ namespace {
 
 constexpr size_t kMostGroups = 4096;
 
-// The process beside us. It makes async-signal-safe calls alone: it comes from a fork of a process that may have threads.
-// A message is a group to watch, or its negative: a group to forget.
+// The watcher process. It makes only async-signal-safe calls, because it is forked from a process that may have
+// threads. A message is the number of a group to watch, or its negative for a group to forget.
 [[noreturn]] void watch_groups(int socket) {
-  setsid();  // what is sent to our group is not meant for it
+  setsid();  // so that signals to our process group do not reach it
   for (int sig : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(sig, SIG_IGN);
   prctl(PR_SET_NAME, "qcg-watcher");
-  // Whoever waits for the end of our output must not wait for the watcher.
+  // A process that waits for the end of our output must not wait for the watcher.
   dup2(socket, 0);
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, 1u, ~0u, 0u) != 0)
@@ -46,7 +46,7 @@ constexpr size_t kMostGroups = 4096;
 
 class Watcher {
  public:
-  // A forked child has the parent's watcher in its memory and needs one of its own.
+  // A forked child has a copy of the parent's watcher in its memory, and needs its own watcher.
   ~Watcher() {
     if (owner_ != getpid() || pid_ <= 0) return;
     close(socket_);

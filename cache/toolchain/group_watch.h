@@ -1,12 +1,13 @@
-// GroupWatch: a group of processes that does not outlive this process, however this process ends.
+// GroupWatch: makes sure that a process group does not outlive this process, however this process ends.
 //
-// Why here: a compiler's driver dies with us (PR_SET_PDEATHSIG), but not what it started: cc1plus would work on for minutes
-// in a directory that the next compile removes. One forked process, the watcher, knows the groups; when the socket that
-// leads to it closes, it kills those that are left.
+// Why here: a compiler's driver dies with us (PR_SET_PDEATHSIG), but its children do not: cc1plus would go on for
+// minutes in a directory that the next compile removes. A forked process, the watcher, knows the groups. When its
+// socket to us closes, it kills the groups that are left.
 //
-//   GroupWatch watch(pid);   // the group of `pid` is watched until this is destroyed
+//   GroupWatch watch(pid);   // the group of `pid` is watched until this object is destroyed
 //
-// The watcher is started by the first watch and ends with this process. Where no process can be had, nothing is watched.
+// The first watch starts the watcher, which ends with this process. If the watcher cannot be started, nothing is
+// watched.
 #pragma once
 
 #include <sys/types.h>

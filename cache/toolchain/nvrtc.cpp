@@ -14,7 +14,7 @@ namespace qcg {
 
 namespace {
 
-// The part of nvrtc.h that is used; its C interface has been stable since CUDA 11.
+// The used part of nvrtc.h, whose C interface has been stable since CUDA 11.
 using Program = void*;
 struct Api {
   void* handle = nullptr;
@@ -69,7 +69,7 @@ std::vector<std::string> places(const std::string& nvcc_path) {
   return files;
 }
 
-// Loaded once, before any fork: the child then only calls what is already mapped.
+// Loads the library once, before any fork, so that children only call functions that are already mapped.
 const Api* shared_api(const std::string& nvcc_path) {
   static std::mutex mutex;
   static Api api;

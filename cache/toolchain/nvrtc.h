@@ -1,7 +1,7 @@
-// NVRTC, loaded at run time: CUDA source to cubin in 50 ms. Private to cache/.
+// NVRTC, loaded at run time: compiles a CUDA source to a cubin in 50 ms. Private to cache/.
 //
-// Why here: it is a compiler like the others, reached through a library instead of a program. A compile runs in a
-// forked child, so that a crash, a hang or a lack of memory in it is a result and not our end.
+// Why here: NVRTC is a compiler like the others, but a library instead of a program. Each compile runs in a forked
+// child, so that a crash, a hang or a lack of memory is a result and does not end our process.
 //
 //   QCG_TRY(library, find_nvrtc_library(nvcc_path));
 #pragma once
@@ -14,14 +14,15 @@
 namespace qcg {
 
 struct NvrtcLibrary {
-  std::string path;  // resolved
+  std::string path;  // with symbolic links resolved
   std::string version;
-  std::string include_dir;  // of cuda_bf16.h; empty if not found
+  std::string include_dir;  // the directory of cuda_bf16.h; empty if not found
 };
 
 Result<NvrtcLibrary> find_nvrtc_library(const std::string& nvcc_path);
 
-// Compiles the job's one source into `output_file`. The log goes to stdout; returns an exit status. Runs in the child.
+// Compiles the job's one source to `output_file`, in the forked child. Writes the log to stdout and returns an exit
+// status.
 int run_nvrtc(const Toolchain& toolchain, const CompileJob& job, const std::string& output_file);
 
 }  // namespace qcg

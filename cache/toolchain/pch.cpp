@@ -26,7 +26,7 @@ Key pch_key(const Toolchain& toolchain, const CompileJob& job, KeyBuilder& build
 Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text, std::span<const SourceText> headers,
                        const std::vector<std::string>& flags, Store& store, const CompileLimits& limits) {
   Pch pch;
-  // clang ties a precompiled header to the place and time of its files: a verified copy elsewhere is refused.
+  // clang ties a precompiled header to the paths and times of its files, so it would refuse a verified copy.
   if (toolchain.kind != ToolKind::gcc) return pch;
   CompileJob job{.sources = {{kHeaderName, header_text}},
                  .headers = {headers.begin(), headers.end()},
@@ -40,7 +40,7 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
   auto dir = std::make_shared<ScratchDir>(std::move(made));
   const std::string header = dir->path() + "/" + kHeaderName;
   const std::string compiled = dir->path() + "/" + kPchName;
-  // gcc falls back to the text where it cannot use the compiled form, so the text has to be there.
+  // gcc falls back to the text of the header if it cannot use the compiled form, so the text must exist.
   if (int error = fs.create_file(header, header_text, 0600)) return io_error(header, "cannot be written", error);
 
   QCG_TRY(entry, store.find(key));
@@ -51,7 +51,7 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
     CompileResult& result = results[0];
     pch.seconds = result.seconds;
     if (result.timed_out) return Error::toolchain(toolchain.path, late_message(toolchain, limits), kLateHelp);
-    if (!result.ok()) return pch;  // the kernels' own logs will tell what is wrong with the header
+    if (!result.ok()) return pch;  // the logs of the kernels will show what is wrong with the header
     EntryFile file{.name = kPchName, .bytes = std::move(result.bytes)};
     if (int error = fs.create_file(compiled, file.bytes, 0600)) return io_error(compiled, "cannot be written", error);
     (void)store.publish(key, {&file, 1}, builder.dump());

@@ -47,7 +47,8 @@ Result<Pipe> open_pipe() {
   return Pipe{OwnedFd(fds[0]), OwnedFd(fds[1])};
 }
 
-// Everything the child needs, made before the fork: after it only async-signal-safe calls are allowed.
+// Everything that the child needs. It is prepared before the fork, because only async-signal-safe calls are allowed
+// after it.
 struct ChildSetup {
   char* const* argv;
   char* const* environment;
@@ -86,7 +87,7 @@ void prepare_child(const ChildSetup& setup) {
 [[noreturn]] void exec_child(const ChildSetup& setup) {
   prepare_child(setup);
 #ifdef SYS_close_range
-  // Descriptors that others opened without O_CLOEXEC stay here; kernels that lack the call leave them open.
+  // Closes descriptors that were opened without O_CLOEXEC. Linux kernels without this call leave them open.
   constexpr unsigned kSetCloseOnExec = 4;
   syscall(SYS_close_range, 3u, ~0u, kSetCloseOnExec);
 #endif
@@ -96,7 +97,7 @@ void prepare_child(const ChildSetup& setup) {
   _exit(127);
 }
 
-// Reads what is there without waiting. Returns false at the end of the stream.
+// Reads the available output without waiting. Returns false at the end of the stream.
 bool drain(int fd, std::string& output, size_t limit) {
   char buffer[1 << 14];
   for (;;) {
@@ -107,13 +108,13 @@ bool drain(int fd, std::string& output, size_t limit) {
   }
 }
 
-// Waits for the child, collecting output, until it ends, runs out of time or is cancelled.
+// Collects output until the child ends, runs out of time or is cancelled.
 void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::time_point start, ProcessResult& result) {
   std::optional<GroupWatch> watch(std::in_place, pid);
   OwnedFd pid_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   bool open = true;
   for (;;) {
-    // Not reaped yet: its number must stay taken until the group has been killed below.
+    // The child is not reaped yet, so that its number is not reused before the group is killed below.
     siginfo_t ended{};
     if (waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) || ended.si_pid == pid) break;
     if (!result.timed_out && !result.cancelled) {
@@ -123,15 +124,15 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
     }
     pollfd fds[2] = {{output_fd, POLLIN, 0}, {pid_fd.get(), POLLIN, 0}};
     if (!open) fds[0].fd = -1;
-    // Without pidfd (old kernels) a short wait takes its place.
+    // Old Linux kernels have no pidfd; then a short wait takes its place.
     int wait_ms = pid_fd ? 50 : 2;
     double left_ms = (spec.timeout_s - seconds_since(start)) * 1000;
     if (!result.timed_out) wait_ms = static_cast<int>(std::clamp(left_ms + 1, 1.0, static_cast<double>(wait_ms)));
     poll(fds, 2, wait_ms);
     if (open && (fds[0].revents & (POLLIN | POLLHUP))) open = drain(output_fd, result.output, spec.output_limit);
   }
-  kill(-pid, SIGKILL);  // grandchildren that outlive the driver would write into a directory that is going away
-  watch.reset();        // before the number may become another group's
+  kill(-pid, SIGKILL);  // grandchildren that outlive the driver would write to a directory that is being removed
+  watch.reset();        // before the number of the group may be reused
   rusage usage{};
   int status = 0;
   while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
@@ -149,7 +150,7 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wclobbered"
-// vfork, because a fork copies the page tables of a process that may have mapped many gigabytes of weights.
+// Uses vfork, because fork would copy the page tables of a process that may have mapped many gigabytes of weights.
 [[gnu::noinline]] pid_t start_program(const ChildSetup& setup) {
   sigset_t all, before;
   sigfillset(&all);
@@ -162,7 +163,7 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
 #pragma GCC diagnostic pop
 
 pid_t start_body(const ChildSetup& setup, const std::function<int()>& body) {
-  std::fflush(nullptr);  // or the child might write what we have buffered once more
+  std::fflush(nullptr);  // otherwise the child might write our buffered output a second time
   pid_t pid = fork();
   if (pid == 0) {
     prepare_child(setup);
@@ -194,7 +195,7 @@ Result<ProcessResult> run_process(const ProcessSpec& spec) {
   auto start = Clock::now();
   pid_t pid = spec.body ? start_body(setup, spec.body) : start_program(setup);
   if (pid < 0) return io_error(name, "cannot be started", errno);
-  setpgid(pid, pid);  // also here, so that a kill right after the start finds the group
+  setpgid(pid, pid);  // also in the parent, so that a kill right after the start finds the group
   output->write.reset();
   failure->write.reset();
 
@@ -216,7 +217,7 @@ std::string search_path() {
 }
 
 std::vector<std::string> tool_environment(const std::string& temp_dir) {
-  // A compiler that is really ccache must hand on to the real one: its own cache would hide what was run.
+  // If the compiler is ccache, it must call the real compiler: its own cache would hide what was run.
   std::vector<std::string> environment = {"PATH=" + search_path(), "LANG=C", "LC_ALL=C", "CCACHE_DISABLE=1"};
   if (!temp_dir.empty()) environment.push_back("TMPDIR=" + temp_dir);
   return environment;
@@ -237,7 +238,7 @@ std::string find_program(const std::string& name, const std::string& path) {
     size_t end = std::min(path.find(':', begin), path.size());
     std::string folder = path.substr(begin, end - begin);
     begin = end + 1;
-    // A relative folder would make the compiler depend on where the program is run.
+    // With a relative folder, the compiler would depend on the working directory.
     if (folder.empty() || folder[0] != '/') continue;
     if (is_program(folder + "/" + name)) return folder + "/" + name;
   }

@@ -29,7 +29,8 @@ std::string real_path(const std::string& path) {
   return result;
 }
 
-// What a program says about itself, or an empty string; an error if it says nothing at all for too long.
+// The output of a program for the option `question`, such as --version; empty if it fails. Error Toolchain: it does not
+// answer in time.
 Result<std::string> ask(const std::string& program, const std::string& question, const ToolchainOptions& options) {
   auto answer = run_process({.argv = {program, question},
                              .environment = tool_environment(),
@@ -46,7 +47,7 @@ Result<std::string> ask(const std::string& program, const std::string& question,
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// "gcc version 12.2.0" and the like: the first dotted number after `marker`.
+// The first dotted number after `marker`, as in "gcc version 12.2.0".
 std::string version_after(const std::string& text, const std::string& marker) {
   size_t at = text.find(marker);
   if (at == std::string::npos) return {};
@@ -55,7 +56,8 @@ std::string version_after(const std::string& text, const std::string& marker) {
   return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
 }
 
-// Collects what identifies a toolchain. Missing parts are named as such, so that their appearing changes the identity.
+// Collects what identifies a toolchain. A missing part is recorded as missing, so that installing it changes the
+// identity.
 class Identity {
  public:
   void add(const std::string& name, const std::string& value) { text_ += name + ": " + value + "\n"; }
@@ -65,11 +67,11 @@ class Identity {
     add(name, path + " sha256 " + (hash.ok() ? hash.value() : "unreadable"));
   }
 
-  // A library of a hundred megabytes is known by its size and its first 64 KiB: they hold the linker's build id, which
-  // is itself a hash of the contents.
+  // A library of a hundred megabytes is identified by its size and its first 64 KiB, which contain the linker's build
+  // id, a hash of the contents.
   void add_library(const std::string& path) {
     FileSystem fs;
-    OwnedFd fd(fs.open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO would wait
+    OwnedFd fd(fs.open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not wait
     struct stat info;
     std::string head(1 << 16, '\0');
     ssize_t n = fd && fs.fstat(fd.get(), &info) == 0 ? fs.read(fd.get(), head.data(), head.size()) : -1;
@@ -87,7 +89,7 @@ class Identity {
   std::string text_;
 };
 
-// The part of the toolchain the driver would start, searched as the driver does.
+// The path of a program that the driver would start, found as the driver finds it.
 Result<std::string> part_of(const Toolchain& toolchain, const std::string& part, const ToolchainOptions& options) {
   QCG_TRY(answer, ask(toolchain.path, "-print-prog-name=" + part, options));
   answer = first_line(answer);
@@ -110,7 +112,7 @@ Status fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, co
       identity.add_program(part, real_path(program));
   }
   if (toolchain.kind == ToolKind::clang) {
-    // Debian's driver is a thin program; the compiler is in these.
+    // Debian's clang driver is a small program; these libraries contain the compiler.
     const std::string lib = real_path(driver.substr(0, driver.rfind('/')) + "/../lib");
     std::vector<std::string> names;
     (void)FileSystem().list_dir(lib, names);
@@ -183,7 +185,7 @@ Result<Toolchain> search_nvcc(const ToolchainOptions& options) {
   if (!toolchain.major) return Error::toolchain(program, "does not answer to --version like nvcc", kInstallCuda);
   Identity identity;
   identity.add("version", "nvcc " + toolchain.version);
-  identity.add("version text", "sha256 " + sha256_hex(text));  // has the build number, which names cicc and ptxas too
+  identity.add("version text", "sha256 " + sha256_hex(text));  // its build number also identifies cicc and ptxas
   identity.add_program("driver", real_path(program));
   // nvcc preprocesses with the host compiler.
   if (std::string host = find_program("g++", options.path); !host.empty())
@@ -214,7 +216,8 @@ Result<Toolchain> search_nvrtc(const ToolchainOptions& options) {
   return toolchain;
 }
 
-// A process asks once: the answer costs some starts of the compiler and the hash of its programs, about 50 ms.
+// Each process identifies the compiler only once, because that takes about 50 ms: several starts of it, and the hashes
+// of its programs.
 template <class Search>
 Result<Toolchain> remember(const std::string& what, ToolchainOptions options, Search search) {
   static std::mutex mutex;
@@ -252,8 +255,8 @@ Result<Toolchain> find_cuda(const ToolchainOptions& options) {
 }
 
 std::vector<std::string> kernel_flags(const Toolchain& toolchain) {
-  // No contraction: a result must not depend on which products the compiler happens to fuse; kernels spell their FMAs.
-  // No errno: sqrt and friends stay instructions.
+  // No contraction: results must not depend on which products the compiler fuses; kernels write their FMAs explicitly.
+  // No errno: sqrt and similar functions stay instructions.
   std::vector<std::string> flags = {
       "-std=c++20",      "-O3",       "-fPIC",          "-fvisibility=hidden", "-ffp-contract=off",
       "-fno-math-errno", "-fno-rtti", "-fno-exceptions"};

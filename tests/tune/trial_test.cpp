@@ -127,7 +127,7 @@ TEST_CASE("a kernel whose compiler is late is called that, with the limit and wh
   CHECK(builder.counters().compiler_runs == 2);
   CHECK(build_error(kernel).to_string() ==
         "error[Toolchain]: late: g++-99 did not finish within 0.25 s\n"
-        "help: use fewer --jobs, or compile while the machine has less to do");
+        "help: use fewer --jobs, or compile while the machine is less busy");
   // So is a header that many kernels would share: without it each of them would take longer still.
   std::vector<KernelSource> many;
   for (const char* name : {"a", "b", "c", "d"}) many.push_back(hand_written(name, {}));
