@@ -1,8 +1,7 @@
 // resolve_output: the path to which a result file is written, and whether it may be replaced by rename.
 //
-// Why here: graph/ writes tensors and cache/ writes exports. Both write a file beside the old one and rename it, so
-// that no reader sees half a file. For a device, a pipe or a symbolic link, the rename would replace it by a regular
-// file.
+// Why here: graph/ writes tensors and cache/ writes exports. Both write a new file and rename it, so that no reader
+// sees half a file. But a rename would replace a device, a pipe or a symbolic link by a regular file.
 //
 //   const OutputFile out = resolve_output(path);
 //   open(out.in_place ? out.path : out.path + ".part");  …;  if (!out.in_place) rename(out.path + ".part", out.path);

@@ -32,8 +32,7 @@ constexpr const char* error_code_name(ErrorCode c) {
   return "Internal";
 }
 
-// The first `most` bytes of a text and "…" if it is longer. A message that quotes an input could be as long as the
-// input.
+// The first `most` bytes of a text, and "…" if it is longer: messages may quote inputs of any length.
 inline std::string shorten(std::string text, size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;  // within a character of UTF-8

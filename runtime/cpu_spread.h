@@ -21,13 +21,11 @@ class CpuSpread {
 
   explicit CpuSpread(int threads);
 
-  // Records the CPU of `thread`. If a thread with a smaller index was last seen on that CPU, moves `thread` to a CPU
-  // where no thread was seen, if its affinity mask has one. The mask is the same afterwards. Thread 0 is the host's and
-  // never moves.
+  // Records the CPU of `thread`. If a thread of smaller index was last seen there, moves `thread` to a CPU of its
+  // affinity mask where no thread was seen, if there is one; the mask stays. Thread 0 is the host's and never moves.
   void arrive(int thread);
 
-  // The decisions of arrive(), public for tests. Whether `thread`, now on `cpu`, shares it with a thread of smaller
-  // index; costs a few loads.
+  // Part of arrive(): whether `thread`, now on `cpu`, shares it with a thread of smaller index. It costs a few loads.
   bool shares(int thread, int cpu);
   // Whether a thread that shares its CPU may move: at most once in 10 ms, because moving costs about 50 us and Linux
   // may undo it if the other CPUs are busy.

@@ -1,5 +1,4 @@
-// CudaDriver: the NVIDIA driver, opened by dlopen: modules, memory, copies, launches. The runtime links nothing of
-// CUDA.
+// CudaDriver: the NVIDIA driver, opened by dlopen: modules, memory, copies, launches. Nothing of CUDA is linked.
 //
 // Why here: programs for cuda:sm_* run through this class; on a machine without a driver, loading them is an Error that
 // says so. Source: the CUDA Driver API, with the versioned names of its entry points.

@@ -1,5 +1,4 @@
-// run_kernel: runs one kernel's phases in order, divides the items of each phase among the pool's threads, and provides
-// the memory that the kernel requests.
+// run_kernel: runs one kernel's phases in order, with the items of each phase divided among the pool's threads.
 //
 // Why here: Context runs the steps of a program with it, and the tuner times candidates with it. So the tuner times
 // exactly what programs run.
@@ -30,9 +29,8 @@ class Workspace {
   int64_t scratch_stride_ = 0;
 };
 
-// Fills in call.shared. Errors: Io or Internal if the kernel's memory cannot be allocated; Unsupported if the kernel
-// returns negative shared_bytes, because the vendor's library refuses the shape. Two threads must not share a
-// workspace.
+// Fills in call.shared. Errors: Io or Internal if the kernel's memory cannot be allocated; Unsupported if the vendor's
+// library refuses the shape (negative shared_bytes). Two threads must not share a workspace.
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace);
 
 // Checks the table that a module exports. Errors: another ABI version, or a missing function.

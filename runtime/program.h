@@ -55,8 +55,7 @@ class Program {
   // The extents of an input or output; -1 for a symbolic extent.
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
 
-  // Returns the symbol values. Checks count, dtypes, shapes and symbol ranges. Error BadInput names the tensor and the
-  // axis.
+  // Returns the symbol values. Error BadInput: count, a dtype, a shape or a symbol is wrong; it names tensor and axis.
   Result<std::vector<int64_t>> bind_symbols(std::span<const TensorView> inputs) const;
   // Returns the shapes of the outputs for these inputs. Reads shapes and dtypes only, never data.
   Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const TensorView> inputs) const;
@@ -102,9 +101,8 @@ class Context {
   // Accepts any strides and alignment; tensors that a kernel cannot use in place are copied. Inputs may overlap each
   // other. Outputs must not overlap each other or an input. A context serves one run at a time.
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
-  // The same for a program with state. The run reads and writes `state`, which must be of the same program. Inputs and
-  // outputs must not overlap it. An error before the first step does not change it; a later one leaves it undefined
-  // (state.h).
+  // The same for a program with state. `state` is of the same program, and updated in place. Inputs and outputs must
+  // not overlap it. An error before the first step does not change it; a later error leaves it undefined (state.h).
   Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
@@ -122,8 +120,7 @@ class Context {
     std::vector<int64_t> offsets;  // per argument, bytes into its buffer
     std::vector<qcg_arg> args;     // data and the caller's strides are filled in per run
     std::vector<int64_t> params;
-    // A step of a few microseconds may be faster without the other threads. Its first runs try both ways; then one is
-    // kept.
+    // A step of a few microseconds may be faster without the other threads. Its first runs decide this.
     double best_us[2] = {1e30, 1e30};  // with the pool; on the calling thread alone
     int trials = 0;
     bool alone = false;

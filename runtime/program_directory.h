@@ -1,8 +1,7 @@
 // ProgramDirectory: an open program directory. All its files are opened through one descriptor.
 //
-// Why here: `compile -o` may put another program under the same name at any moment. Files that are opened by path could
-// belong to two programs. Files that are opened through one descriptor belong to one program, or are gone; then
-// is_replaced() tells the loader to start again.
+// Why here: `compile -o` may replace the program at any moment. Files opened by path could belong to two programs;
+// files opened through one descriptor belong to one, or are gone. Then is_replaced() tells the loader to start again.
 //
 //   QCG_TRY(directory, ProgramDirectory::open("mlp.qcg"));
 //   QCG_TRY(text, directory.read_manifest());

@@ -1,5 +1,4 @@
-// ProgramManifest: the parsed and checked manifest.json of a program directory. docs/program_format.md defines the
-// format.
+// ProgramManifest: the parsed and checked manifest.json of a program directory (docs/program_format.md).
 //
 // Why here: the file is hostile until parse_program_manifest() has accepted it. After that, its indices need no checks.
 //
@@ -109,8 +108,7 @@ struct ProgramManifest {
   std::vector<bool> output_needs_dense;
 };
 
-// Parses and checks a manifest. Errors name the JSON path. In the result, every index is in range and every weights
-// buffer lies inside weights.bin.
+// Errors name the JSON path. In the result, every index is in range and every weights buffer lies inside weights.bin.
 Result<ProgramManifest> parse_program_manifest(std::string_view text);
 
 }  // namespace qcg

@@ -1,5 +1,4 @@
-// Reach: the elements of a buffer that a kernel accesses through one argument, described by the step's params and
-// strides.
+// Reach: the elements of a buffer that a kernel accesses through one argument, in terms of the step's params.
 //
 // Why here: a kernel trusts its arguments. So the runtime compares the manifest's shapes, strides and buffers before a
 // kernel runs: rows beyond the buffer are an error of the program instead of an access to other memory.
@@ -29,8 +28,7 @@ struct Reach {
   bool writes = false;  // false: the kernel only reads the buffer
 };
 
-// Whether the reach from byte `offset` on lies within a buffer of `bytes` bytes. `stride` is the argument's, in
-// elements.
+// Whether the reach from byte `offset` on lies within a buffer of `bytes` bytes. `stride`: the argument's, in elements.
 bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stride, int64_t offset, int64_t bytes);
 
 }  // namespace qcg

@@ -7,9 +7,8 @@
 //   QCG_CHECK(context->run(*state, inputs, outputs));   // reads and writes the state in place
 //   QCG_TRY(other, state->clone());                     // two sequences with one prefix
 //
-// Any thread may use a state, but only one call at a time: a second call gets an error, except that several clones and
-// reads may run at the same time. A run that fails after its first step has begun leaves the state undefined: then all
-// calls except reset() fail.
+// Any thread may use a state, but only one call at a time, except that clones and reads may run at the same time. A run
+// that fails after its first step has begun leaves the state undefined: then all calls except reset() fail.
 #pragma once
 
 #include <atomic>
@@ -27,15 +26,13 @@ namespace qcg {
 
 class State {
  public:
-  // Creates a state with the initial values. A program without state gets an empty one, so callers can treat all
-  // programs alike.
+  // A state with the initial values. A program without state gets an empty one, so that callers treat all alike.
   static Result<std::unique_ptr<State>> create(std::shared_ptr<const Program> program);
 
   // Restores the initial values in the same memory.
   Status reset();
   Result<std::unique_ptr<State>> clone() const;
-  // A dense view of the state's own memory. The caller may read and write it while no run uses the state. Its address
-  // does not change until the state is destroyed.
+  // A dense view of the state's own memory, whose address is fixed. Callers may read and write it between runs.
   Result<TensorView> tensor(std::string_view name) const;
 
  private:

@@ -83,12 +83,10 @@ class FileSystem {
   Hook hook_;
 };
 
-// Opens a regular file for reading. Error Io: it cannot be opened. BadInput: it is not regular (a pipe may have no
-// end).
+// Opens a regular file for reading. Error Io: it cannot be opened. BadInput: it is not a regular file.
 Result<OwnedFd> open_regular_file(const std::string& path);
 
-// Whether the path stays below the directory to which it is appended: it is relative, and no part is empty, "." or
-// "..".
+// Whether the path is relative and stays below the directory to which it is appended: no part is empty, "." or "..".
 bool is_plain_path(std::string_view path);
 
 // An error such as "PATH: WHAT: No space left on device", with a remedy for this errno.

@@ -41,9 +41,8 @@ class KeyBuilder {
   std::string dump_;
 };
 
-// The differences between two dumps, one per ingredient, in the order of the first: `flags[2]: -O3 was -O2`. `now` is
-// the dump of the missed key, `before` that of an existing entry. Digests are reported as `is not the same`. Empty if
-// equal.
+// The differences between the dump `now` of a missed key and the dump `before` of an entry, one per ingredient, in the
+// order of `now`: `flags[2]: -O3 was -O2`. Digests are reported as `is not the same`. Empty if the dumps are equal.
 std::vector<std::string> explain_difference(std::string_view now, std::string_view before);
 
 }  // namespace qcg

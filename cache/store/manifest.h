@@ -1,7 +1,6 @@
 // Manifest: the text file that describes an entry. Private to cache/.
 //
-// Why here: the store writes and checks it, and exports contain it. It ends with its own SHA-256, which covers every
-// bit.
+// Why here: the store writes and checks it, and exports contain it. It ends with the SHA-256 of all its other bytes.
 //
 //   qcg-entry 1
 //   key 3f…
@@ -32,8 +31,7 @@ std::string print_manifest(const Manifest& manifest);
 // nullopt unless the text is byte for byte what print_manifest would write.
 std::optional<Manifest> parse_manifest(std::string_view text);
 
-// Whether the name has only [A-Za-z0-9._+@=,-] and '/', has no empty, "." or ".." part, and is not used by the store
-// itself.
+// Whether the name has only [A-Za-z0-9._+@=,-] and '/', no empty, "." or ".." part, and is not one of the store's own.
 bool is_entry_file_name(std::string_view name);
 
 // The name on disk. Entries have no subdirectories, so '/' becomes '%'.

@@ -1,5 +1,4 @@
-// ScratchDir: a private directory (0700) that is always removed: by its destructor, or by a later process if this one
-// is killed.
+// ScratchDir: a private directory (0700). Its destructor removes it, or a later process if this one is killed.
 //
 // Why here: a killed compiler leaves partial files under its output name, and publishing prepares files before the
 // rename. Both need a directory whose contents nobody takes for finished. The owner holds a lock file beside the

@@ -1,8 +1,7 @@
 // Store: files by key, shared by any number of processes, on a disk that may return wrong bytes, fill up or vanish.
 //
-// Why here: this class keeps the cache's promises (docs/reliability.md, "Files and the cache"). An entry appears by one
-// rename of a complete, synced directory. Each find checks every byte and the full key, and returns exactly the checked
-// bytes.
+// Why here: this class keeps the cache's promises (docs/reliability.md). An entry appears by one rename of a complete,
+// synced directory. Each find checks every byte and the full key, and returns exactly the checked bytes.
 //
 //   dir/v1/ab/<key>/MANIFEST      name, size and SHA-256 of every file, the key, and its own SHA-256
 //   dir/v1/ab/<key>/key.txt       the hashed ingredients (KeyBuilder::dump)
@@ -10,8 +9,7 @@
 //   dir/v1/tmp/                   staging (scratch.h)
 //   dir/v1/counters               hits and misses; some counts may be lost
 //
-// The modification time of an entry's directory is the time of its last use. Only gc uses it; validity depends on no
-// time.
+// The modification time of an entry's directory is the time of its last use. Only gc uses this time.
 //
 //   QCG_TRY(store, Store::open({.dir = dir}));
 //   QCG_TRY(hit, store.find(key));
@@ -63,8 +61,7 @@ class Entry {
   std::string path(const std::string& name) const;  // only for messages; load from a verified copy, not from this path
   Result<std::string> read(const std::string& name) const;
   Status copy_verified(const std::string& name, const std::string& destination) const;
-  // Passes the bytes of a file of any size to `sink` in pieces. They are valid only if the final result is ok. The sink
-  // returns 0 or an errno.
+  // Passes a file of any size to `sink` in pieces, which are valid only if the result is ok. It returns 0 or an errno.
   Status stream(const std::string& name, const std::function<int(std::string_view)>& sink) const;
 
  private:
@@ -121,8 +118,7 @@ class Store {
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  // A verified entry, or nullopt if it is absent, vanished, unreadable or corrupt. A corrupt entry is removed with a
-  // warning.
+  // A verified entry, or nullopt if it is absent, vanished, unreadable or corrupt (then removed, with a warning).
   Result<std::optional<Entry>> find(const Key& key);
 
   // Writes a durable entry. If the key has an entry already, Wins::first verifies and returns that entry, and
@@ -134,8 +130,8 @@ class Store {
   // Removes an entry that is intact but unusable for its caller.
   Status remove(const Key& key);
 
-  // Explains why `key_dump` was not found: the differences to the most similar entry with the same first line. It considers
-  // the entries that existed when this store explained its first miss.
+  // Explains why `key_dump` was not found: the differences to the most similar entry with the same first line. It
+  // considers the entries that existed when this store explained its first miss.
   std::vector<std::string> explain_miss(const std::string& key_dump);
 
   Result<std::vector<EntryInfo>> list();  // most recently used first
@@ -145,7 +141,7 @@ class Store {
   Result<VerifyResult> verify_all();
   Status clear();
   Status export_to(const std::string& file);              // all entries except precompiled headers
-  Result<uint64_t> import_from(const std::string& file);  // number of added entries; each is verified before publishing
+  Result<uint64_t> import_from(const std::string& file);  // number of added entries; each is verified first
 
   const std::string& dir() const;
   bool read_only() const;

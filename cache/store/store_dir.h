@@ -19,8 +19,7 @@ Status make_private_dir(const std::string& path, FileSystem& fs, bool shared);
 // The same checks for a directory inside the store; a symbolic link is refused.
 Status check_private_dir(const std::string& path, FileSystem& fs, bool shared);
 
-// Checks a file of an entry: it must be regular, have one link, and belong to this user unless `shared`. Returns what
-// is wrong, or an empty string.
+// Returns what is wrong with a file of an entry, or "". It must be regular, with one link, and ours unless `shared`.
 std::string refuse_file(const struct stat& info, bool shared);
 
 }  // namespace qcg

@@ -1,8 +1,6 @@
-// Store::State: the members of a Store, and the steps that find, publish and the maintenance commands share. Private to
-// cache/.
+// Store::State: the members of a Store, and the steps that its functions share. Private to cache/.
 //
-// Why here: store.cpp finds and publishes; store_admin.cpp and archive.cpp maintain the directory. All of them need
-// this state.
+// Why here: store.cpp finds and publishes; store_admin.cpp and archive.cpp maintain the directory.
 //
 //   Loaded got = state.load(key, state.entry_dir(key));
 //   if (got.outcome == Loaded::corrupt) state.remove_entry(key);

@@ -90,9 +90,8 @@ struct CompileLimits {
 std::string late_message(const Toolchain& toolchain, const CompileLimits& limits);
 inline constexpr const char* kLateHelp = "use fewer --jobs, or compile while the machine is less busy";
 
-// Returns one result per job, in order. Error Toolchain: the compiler cannot be started, or a flag is refused
-// (-ffast-math and its parts would change results; with -march=native, the key would not determine the code). Error Io:
-// no space to work.
+// Returns one result per job, in order. Error Toolchain: the compiler cannot be started, or a flag is refused, such as
+// -ffast-math, which changes results, or -march=native, whose code the key would not determine. Error Io: no space.
 Result<std::vector<CompileResult>> compile_all(const Toolchain& toolchain, std::span<const CompileJob> jobs,
                                                const CompileLimits& limits = {});
 

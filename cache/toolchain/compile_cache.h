@@ -1,8 +1,7 @@
 // CompileCache: the second level of the cache, which keeps the results of whole compiles.
 //
 // Why here: a repeated `compile` must run no pass, rendering or tuning. So the cache keeps the files of the finished
-// program under a key that the caller makes from graph, weights, options and machine. This class itself knows nothing
-// of graphs.
+// program under a key that the caller makes from graph, weights, options and machine.
 //
 //   CompileCache cache(store);
 //   QCG_TRY(hit, cache.find(key));

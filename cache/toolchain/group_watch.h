@@ -6,8 +6,7 @@
 //
 //   GroupWatch watch(pid);   // the group of `pid` is watched until this object is destroyed
 //
-// The first watch starts the watcher, which ends with this process. If the watcher cannot be started, nothing is
-// watched.
+// The first watch starts the watcher, which ends with this process. If it cannot be started, nothing is watched.
 #pragma once
 
 #include <sys/types.h>

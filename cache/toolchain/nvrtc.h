@@ -21,8 +21,7 @@ struct NvrtcLibrary {
 
 Result<NvrtcLibrary> find_nvrtc_library(const std::string& nvcc_path);
 
-// Compiles the job's one source to `output_file`, in the forked child. Writes the log to stdout and returns an exit
-// status.
+// Compiles the job's one source to `output_file`, in the child. Writes the log to stdout and returns an exit status.
 int run_nvrtc(const Toolchain& toolchain, const CompileJob& job, const std::string& output_file);
 
 }  // namespace qcg
