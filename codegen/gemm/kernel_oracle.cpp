@@ -300,8 +300,8 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
         report.max_error = error;
         report.bound = bound;
         if (ratio > 1)
-          report.reason = error == kNotFinite ? fmt::format("{} where {:.3g} is right, at output {}, m={}, n={}", got,
-                                                            want, o, call.rows[r], column)
+          report.reason = error == kNotFinite ? fmt::format("{} instead of {:.3g} at output {}, m={}, n={}", got, want,
+                                                            o, call.rows[r], column)
                                               : fmt::format("error {:.3g} > {:.3g} at output {}, m={}, n={}", error,
                                                             bound, o, call.rows[r], column);
       }

@@ -22,7 +22,7 @@ constexpr double kQueryTimeout_s = 20;
 std::string find_obstacle(const Problem& problem) {
   if (scheme_info(problem.scheme).quantized_activation || problem.x_has_zero)
     return "oneDNN leaves out the scales of its rows";
-  if (problem.k_segments.size() != 1) return "its activations come in pieces, which oneDNN does not take";
+  if (problem.k_segments.size() != 1) return "its activations are in several tensors, which oneDNN does not accept";
   if (!problem.operands.empty()) return "oneDNN leaves out operands of its epilogue";
   if (problem.outputs.empty() || problem.k <= 0) return "there is nothing to multiply";
   for (const Output& output : problem.outputs) {
@@ -151,7 +151,7 @@ std::vector<ExternWay> extern_ways(const Problem& problem, std::string& why_not)
   for (const VendorMatmul& way : vendor_matmuls(problem)) {
     const bool same_output = std::all_of(problem.outputs.begin(), problem.outputs.end(),
                                          [&](const Output& o) { return o.dtype == way.output; });
-    if (!same_output) why_not = fmt::format("oneDNN's results are {}, its outputs are not", dtype_name(way.output));
+    if (!same_output) why_not = fmt::format("oneDNN's results are {}, but its outputs are not", dtype_name(way.output));
     else if (!keeps_weights(problem, way))
       why_not = fmt::format("oneDNN would need weights that are rounded to {}", dtype_name(way.weight));
     else out.push_back({way, task_of(problem, way)});
@@ -167,7 +167,8 @@ ExternOffer find_extern_kernel(const Problem& problem, int64_t m) {
   const auto answer = ask_onednn(ways, m);
   const std::string missing = answer.ok() ? answer->missing : answer.error().message;
   if (!missing.empty()) return {{}, "oneDNN cannot be used: " + missing, true};
-  if (answer->first < 0) return {{}, fmt::format("oneDNN {} does not have it on this machine", answer->version), false};
+  if (answer->first < 0)
+    return {{}, fmt::format("oneDNN {} has no such product on this machine", answer->version), false};
   auto module = read_program_file(find_onednn_module());
   if (!module.ok()) return {{}, "oneDNN cannot be used: " + module.error().message, true};
   const ExternWay& chosen = ways[static_cast<size_t>(answer->first)];

@@ -83,7 +83,8 @@ Result<Types> infer_extreme_of_axis(const OpArgs& a) {
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   Shape shape = self.shape;
   if (!shape.empty()) {
-    if (shape[axis].is_constant(0)) return a.fail("self", "the extreme of no elements, of " + describe(self));
+    if (shape[axis].is_constant(0))
+      return a.fail("self", "the maximum or minimum of no elements, of " + describe(self));
     if (a.boolean("keepdim")) shape[axis] = Dim(1);
     else shape.erase(shape.begin() + static_cast<int64_t>(axis));
   }
@@ -116,7 +117,7 @@ Result<Types> infer_prelu(const OpArgs& a) {
 Result<Types> infer_baddbmm(const OpArgs& a) {
   const Value &x = a.tensor("batch1"), &w = a.tensor("batch2"), &self = a.tensor("self");
   if (x.shape.size() != 3 || w.shape.size() != 3 || !(x.shape[0] == w.shape[0]))
-    return a.fail("batch2", fmt::format("{} and {} are no batch of products", describe(x), describe(w)));
+    return a.fail("batch2", fmt::format("{} and {} are not a batch of products", describe(x), describe(w)));
   QCG_CHECK(same_k(a, "batch2", x.shape[2], w.shape[1]));
   for (const auto& [name, v] : {std::pair{"batch2", &w}, std::pair{"self", &self}})
     if (v->dtype != x.dtype) return a.fail(name, fmt::format("{} is not {}", describe(*v), dtype_name(x.dtype)));

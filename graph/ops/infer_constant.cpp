@@ -20,7 +20,7 @@ Result<Types> infer_integers(const OpArgs& a) {
   if (!p->dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   if (is_floating(dtype))
     return a.unsupported("self", "expected integers, got " + describe(a.tensor("self")),
-                         "of floats write torch.floor(x / y), and x - y * torch.floor(x / y) in place of x % y");
+                         "for floats, write torch.floor(x / y), and x - y * torch.floor(x / y) instead of x % y");
   return one(dtype, std::move(p->shape));
 }
 
@@ -69,7 +69,7 @@ static Status check_index(const OpArgs& a, std::string_view arg, const Value& in
   if (index.dtype == DType::i32 || index.dtype == DType::i64) return {};
   return a.unsupported(
       arg, "expected an index of i32 or i64, got " + describe(index),
-      "in place of a mask pass the positions that are true, computed before the export; cast other integers");
+      "instead of a mask, pass the positions that are true, computed before the export; cast other integers");
 }
 
 Result<Types> infer_index(const OpArgs& a) {
@@ -156,9 +156,9 @@ Result<Types> infer_arange(const OpArgs& a) {
   QCG_TRY(step, read_bound(a, "step", 1));
   const bool whole = start.whole && end.whole && step.whole;
   const DType dtype = a.dtype("dtype").value_or(whole ? DType::i64 : DType::f32);
-  if (dtype == DType::boolean || is_float8(dtype)) return a.fail("dtype", "no range is of this dtype");
+  if (dtype == DType::boolean || is_float8(dtype)) return a.fail("dtype", "a range cannot have this dtype");
   if (!(step.number != 0 && std::isfinite(start.number) && std::isfinite(end.number) && std::isfinite(step.number)))
-    return a.fail("end", "such a range has no end");
+    return a.fail("end", "this range would be infinite");
   const double count = std::ceil((end.number - start.number) / step.number);
   if (!(count >= 0)) return a.fail("end", "the range ends before it begins");
   if (count > 0x1p40) return a.unsupported("end", "the range is too long", "use a shorter one");
@@ -172,7 +172,7 @@ Result<Types> infer_view_dtype(const OpArgs& a) {
              to_bytes = static_cast<int64_t>(dtype_bytes(to));
   Shape shape = self.shape;
   if (from_bytes == to_bytes) return one(to, std::move(shape));
-  if (shape.empty()) return a.fail("dtype", "a tensor without axes cannot be seen in elements of another size");
+  if (shape.empty()) return a.fail("dtype", "a tensor without axes cannot be viewed in elements of another size");
   auto count = (shape.back() * Dim(from_bytes)).divide_exactly(Dim(to_bytes));
   if (!count) return a.fail("dtype", fmt::format("{} does not divide rows of {}", dtype_name(to), describe(self)));
   shape.back() = *count;

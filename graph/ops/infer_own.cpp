@@ -36,7 +36,7 @@ static Result<LinearDims> check_activation(const OpArgs& a, const SchemeInfo& sc
   for (ValueId id : xs) {
     const Value& x = a.graph.value(id);
     if (x.shape.empty() || Shape(x.shape.begin(), x.shape.end() - 1) != dims.lead || x.dtype != first.dtype)
-      return a.fail("xs", fmt::format("{} does not go with {}", describe(x), describe(first)),
+      return a.fail("xs", fmt::format("{} does not match {}", describe(x), describe(first)),
                     "all sources share dtype and leading shape");
     dims.k = dims.k + x.shape.back();
   }
@@ -87,7 +87,7 @@ static Status check_segment(const OpArgs& a, const SchemeInfo& scheme, size_t se
     bool fits = name == "biases" ? per_row : v.shape == Shape{w.shape[0], groups} || (per_row && groups.is_constant(1));
     if (!fits)
       return a.fail(name,
-                    fmt::format("{} does not go with weight {} in {} groups", describe(v), describe(w), groups.str()));
+                    fmt::format("{} does not match weight {} in {} groups", describe(v), describe(w), groups.str()));
   }
   return {};
 }

@@ -206,7 +206,8 @@ Result<Types> infer_variance(const OpArgs& a) {
 Result<Types> infer_extreme(const OpArgs& a) {
   QCG_TRY(shape, reduced_shape(a));
   if (product(a.tensor("self").shape).is_constant(0) && !product(shape).is_constant(0))
-    return a.fail("self", "the extreme of no elements, of " + describe(a.tensor("self")), "reduce over at least one");
+    return a.fail("self", "the maximum or minimum of no elements, of " + describe(a.tensor("self")),
+                  "reduce over at least one element");
   return one(a.tensor("self").dtype, std::move(shape));
 }
 

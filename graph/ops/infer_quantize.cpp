@@ -14,7 +14,7 @@ static Status check_quant_range(const OpArgs& a, std::string_view dtype_arg) {
     const Arg& arg = a.node.arg(name);
     if (arg.is_none()) continue;
     const Dim* d = arg.get<Dim>();
-    if (!d || !d->is_constant()) return a.unsupported(name, "a limit that is no integer", "use an integer");
+    if (!d || !d->is_constant()) return a.unsupported(name, "a limit that is not an integer", "use an integer");
   }
   return {};
 }

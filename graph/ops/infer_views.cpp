@@ -187,7 +187,7 @@ Result<Types> infer_repeat(const OpArgs& a) {
   from.insert(from.begin(), rank - from.size(), Dim(1));
   for (size_t i = 0; i < rank; ++i) {
     if (shape[i].is_constant() && shape[i].constant() < 1)
-      return a.unsupported(arg, "repeats that are not positive", "leave out what is empty");
+      return a.unsupported(arg, "repeats that are not positive", "leave out values without elements");
     shape[i] = shape[i] * from[i];
   }
   return one(self.dtype, std::move(shape));

@@ -92,7 +92,7 @@ class Verifier {
       if (s.name.empty() || !seen.insert(s.name).second)
         return broken(1, "symbol " + s.name, "its name is empty or taken");
       if (s.min < 0 || s.max < s.min)
-        return broken(1, "symbol " + s.name, fmt::format("its range [{}, {}] is none", s.min, s.max));
+        return broken(1, "symbol " + s.name, fmt::format("its range [{}, {}] is not valid", s.min, s.max));
     }
     return {};
   }

@@ -43,14 +43,14 @@ inline constexpr PassInfo kPasses[] = {
      "drop casts, views and copies that change nothing; views of weights become weights"},
     {"cse", cse, false, "compute equal things once; siblings share one activation quantization"},
     {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
-    {"fold_constants", fold_constants, false, "evaluate what depends on weights alone and is small"},
+    {"fold_constants", fold_constants, false, "evaluate small values that depend only on weights"},
     {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments"},
     {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place"},
-    {"decompose", decompose, true, "what was not recognized becomes reductions and pointwise operations"},
+    {"decompose", decompose, true, "operations that were not recognized become reductions and pointwise operations"},
     {"fold_epilogue", fold_epilogue, false, "bias, activation, residual and gate products move into the linear"},
     {"lower_loops", lower_loops, true, "every remaining pointwise operation becomes a loop"},
     {"fuse_loops", fuse_loops, false, "chains of loops become one loop"},
-    {"dce", dce, true, "drop what nobody reads"},
+    {"dce", dce, true, "drop values that nothing reads"},
 };
 
 // A list of passes holds so many names at most.

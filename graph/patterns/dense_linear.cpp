@@ -20,7 +20,7 @@ Outcome build_dense(Graph& graph, const Match& m) {
   const DType x = graph.value(gemm.x).dtype, w = graph.value(weight).dtype;
   if (!is_compute_float(x) || x != w)
     return Outcome::miss("activation " + std::string(dtype_name(x)) + " times weight " + std::string(dtype_name(w)) +
-                         " has no dense kernel (f32, bf16 and f16 of one kind have)");
+                         " has no dense kernel (only f32, bf16 and f16 operands of one dtype have one)");
   LinearSpec spec{.x = gemm.x, .weight = weight_matrix(graph, weight, gemm.weight_kn)};
   if (spec.weight == kNoValue)
     return Outcome::miss("the weight has shape " + to_string(graph.value(weight).shape) + ": one matrix is needed");

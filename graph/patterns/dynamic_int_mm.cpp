@@ -101,9 +101,10 @@ std::optional<std::string> take_int_mm(Graph& graph, const Match& m, LinearSpec&
   if (spec.weight == kNoValue) return "the int8 weight is not one matrix";
   if (product.tensor("self") == m.value("q")) return std::nullopt;
   if (m.number("shift") != 128 || m.number("taken_off") != 128 || !is_column_sum(graph, m.value("sum"), spec.weight))
-    return "the shift of the activation is not the one that sum(w) over K takes off (128)";
+    return "the shift of the activation is not the one that sum(w) over K compensates (128)";
   if (graph.value(product.tensor("self")).dtype != DType::u8) return "the shifted activation is not uint8";
-  if (graph.value(under_rows(graph, m.value("q"))).dtype != DType::i8) return "what is shifted is not int8";
+  if (graph.value(under_rows(graph, m.value("q"))).dtype != DType::i8)
+    return "the shifted activation comes from a tensor that is not int8";
   return std::nullopt;
 }
 
@@ -151,13 +152,13 @@ Outcome build_with_zero_points(Graph& graph, const Match& m) {
   if (spec.x_zero == kNoValue || under_rows(graph, zero) != spec.x_zero ||
       !is_per_row(graph, m.value("zero_rows"), result) || !is_column_sum(graph, m.value("sums"), spec.weight) ||
       !is_per_column(graph, m.value("sums"), result))
-    return Outcome::miss("what is taken off is not the activation's zero point times sum(w) over K");
+    return Outcome::miss("the subtracted term is not the activation's zero point times sum(w) over K");
   if (auto missing = take_weight_scale(graph, m.value("second"), spec)) return Outcome::miss(*missing);
   const Node& difference = *producer_of(graph, m.value("difference"));
   spec.product = graph.value(difference.outputs[0]).dtype;
   if (graph.value(difference.tensor("self")).dtype != spec.product ||
       graph.value(difference.tensor("other")).dtype != spec.product)
-    return Outcome::miss("the product and what is taken off are rounded to other dtypes");
+    return Outcome::miss("the product and the subtracted term are rounded to different dtypes");
   spec.zero_rows = m.value("zero_rows");
   spec.zero_columns = m.value("sums");
   return Outcome::match(std::move(spec));
@@ -168,7 +169,8 @@ Outcome build_shifted_int_mm(Graph& graph, const Match& m) {
   if (auto missing = take_int_mm(graph, m, spec)) return Outcome::miss(*missing);
   for (spec.x = m.value("q"); graph.value(spec.x).dtype != DType::i8;) {
     const Node* cast = producer_if(graph, spec.x, "aten.to.dtype");
-    if (!cast || !keeps_numbers(graph, *cast)) return Outcome::miss("what is shifted is not int8");
+    if (!cast || !keeps_numbers(graph, *cast))
+      return Outcome::miss("the shifted activation comes from a tensor that is not int8");
     spec.x = cast->tensor("self");
   }
   return Outcome::match(std::move(spec));

@@ -37,7 +37,7 @@ std::string how_computed(const Graph& graph, ValueId id) {
       seen[input] = true;
     });
   }
-  return " is computed from constants, in no way that a scheme is known by";
+  return " is computed from constants, but matches no scheme";
 }
 
 ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn) {

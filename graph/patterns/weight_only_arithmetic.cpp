@@ -246,7 +246,7 @@ bool take_number_codes(Graph& graph, Arithmetic& weight, std::optional<CodeForm>
   form = {codes->scheme, codes->shift};
   if (codes->unit != 1) weight.scales.push_back({.number = codes->unit});
   if (scheme_info(form->scheme).weight.numbers || scheme_info(form->scheme).weight.values)
-    spec.note = std::string(scheme_name(form->scheme)) + ": every number of the weight stands in its table";
+    spec.note = std::string(scheme_name(form->scheme)) + ": the table contains every number of the weight";
   const ValueId like = weight.codes.parameter;
   weight.codes.parameter =
       add_constant(graph, like, make_tensor(DType::i8, numbers.shape, Elements<int8_t>(codes->codes)));

@@ -214,7 +214,7 @@ class NativeReader {
     const OpSchema* op = find_op_by_short_name(op_name);
     if (!op)
       return op_at.unsupported("there is no operator " + quote(op_name) + similar_op(op_name),
-                               "`qcodegen list ops` shows what is supported");
+                               "`qcodegen list ops` shows the supported operators");
     QCG_TRY(args, read_arguments(node, *op));
     QCG_TRY(names, read_output_names(node));
     Node made;

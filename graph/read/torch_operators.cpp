@@ -57,8 +57,8 @@ constexpr Remedy kRemedies[] = {
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
 constexpr std::string_view kWhereToLook =
-    "`qcodegen list ops` shows what is supported; exported = exported.run_decompositions() before torch.export.save "
-    "may replace these by such operators; else cut the graph before them, or open an issue with "
+    "`qcodegen list ops` shows the supported operators; exported = exported.run_decompositions() before "
+    "torch.export.save may replace these by supported ones; otherwise cut the graph before them, or open an issue with "
     "`qcodegen explain --json`";
 
 struct Missing {
