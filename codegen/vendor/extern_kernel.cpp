@@ -22,7 +22,7 @@ constexpr double kQueryTimeout_s = 20;
 std::string find_obstacle(const Problem& problem) {
   if (scheme_info(problem.scheme).quantized_activation || problem.x_has_zero)
     return "oneDNN leaves out the scales of its rows";
-  if (problem.k_segments.size() != 1) return "its activations are in several tensors, which oneDNN does not accept";
+  if (problem.k_segments.size() != 1) return "its activations are in pieces, which oneDNN does not accept";
   if (!problem.operands.empty()) return "oneDNN leaves out operands of its epilogue";
   if (problem.outputs.empty() || problem.k <= 0) return "there is nothing to multiply";
   for (const Output& output : problem.outputs) {

@@ -385,7 +385,7 @@ class Unpacker {
       if (elements_left_ < 0)
         return Error::unsupported(
             node.where,
-            title(node) + " would expand the constants of the graph to far more elements than its weights have",
+            title(node) + " makes more elements than packed weights of this size hold, together with earlier nodes of its kind",
             "compute it when the weights are stored");
       auto values = evaluate_node(graph_, node);
       if (!values.ok()) {

@@ -109,7 +109,7 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[4, 4], %i: i64[2, 5]", "%y = aten.gather.default(%x, dim = 0, index = %i) : f32[2, 5]", "beyond");
   refused("%x: f32[4], %i: i32[2]", "%y = aten.take.default(%x, %i) : f32[2]", "i64");
   refused("%x: f32[s0]", "%y = aten.arange.default(end = s0) : i64[s0]", "run time");
-  refused("%x: f32[4]", "%y = aten.arange.start_step(start = 0, end = 4, step = 0) : i64[4]", "no end");
+  refused("%x: f32[4]", "%y = aten.arange.start_step(start = 0, end = 4, step = 0) : i64[4]", "infinite");
   refused("%x: f32[4]", "%y = aten.arange.start(start = 4, end = 0) : i64[0]", "before it begins");
   refused("%x: u8[4, 3]", "%y = aten.view.dtype(%x, dtype = i16) : i16[4, 1]", "does not divide");
   refused("%x: f32[4], %z: f32[3]", "%y = aten.slice_scatter.default(%x, %z, start = 2) : f32[4]", "does not fit");
