@@ -21,7 +21,7 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
   const std::vector<Problem> problems = gemm_problems();
   std::vector<CompileJob> jobs;
   std::vector<std::string> names;
-  std::vector<int> dynamic;
+  std::vector<int> dynamic, threads;
   for (const Problem& p : problems)
     for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
       for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) {
@@ -36,6 +36,7 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
         jobs.push_back(std::move(job));
         names.push_back(kernel_name(p, c));
         dynamic.push_back(cuda_launch(p, c).shared_bytes);
+        threads.push_back(cuda_launch(p, c).threads);
       }
   auto results = compile_all(*tool, jobs, {.timeout_s = 300, .memory_mb = 0});
   REQUIRE_MESSAGE(results.ok(), results.error().to_string());
@@ -48,6 +49,8 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
     CHECK(r.cuda[0].kernel == "qcg_kernel");
     CHECK(r.cuda[0].spill_store_bytes == 0);
     CHECK(r.cuda[0].spill_load_bytes == 0);
+    CHECK(r.cuda[0].registers * threads[i] <= 65536);  // one block fits a multiprocessor
+    CHECK(r.log.find("C75") == std::string::npos);  // C7510, C7515: ptxas made wgmma wait for one another
     CHECK(r.cuda[0].shared_bytes + dynamic[i] <= 160 << 10);
     CHECK(r.bytes.starts_with("\x7f" "ELF"));
   }
