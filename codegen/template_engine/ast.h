@@ -51,8 +51,7 @@ struct Token {
 
 std::vector<Token> lex_template(const Source& source);  // always ends with an End token
 
-struct Filter;  // rows of the tables in template_engine_filters.cpp
-struct Test;
+struct Filter;  // a row of the table in filters.cpp
 
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
@@ -65,7 +64,6 @@ struct Expr {
     Index,
     Call,
     Filter,
-    Test,
     Not,
     Negate,
     Plus,
@@ -84,12 +82,11 @@ struct Expr {
   int height = 1;  // bounds the recursion of every walk over the tree
   TemplateValue literal;
   std::string name;           // Name, Attribute; the operator of Arithmetic
-  std::vector<ExprPtr> args;  // operands; [subject, arguments...] for Attribute, Index, Call, Filter and Test;
+  std::vector<ExprPtr> args;  // operands; [subject, arguments...] for Attribute, Index, Call and Filter;
                               // [condition, then, else or none] for Conditional; key, value, ... for Dict
   std::vector<std::pair<std::string, ExprPtr>> named;  // keyword arguments
   std::vector<std::string> ops;                        // Compare: one per operand after the first
   const tpl::Filter* filter = nullptr;
-  const tpl::Test* test = nullptr;
 };
 
 // What `set` and `for` assign to: a name, or a tuple of targets where `parts` is not empty, or name.attribute.

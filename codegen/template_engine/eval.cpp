@@ -19,8 +19,6 @@ TemplateValue Renderer::eval(const Expr& e, const ScopePtr& scope) {
       return eval_call(e, scope);
     case Expr::Kind::Filter:
       return eval_filter(e, scope);
-    case Expr::Kind::Test:
-      return eval_test(e, scope);
     case Expr::Kind::Not:
     case Expr::Kind::Negate:
     case Expr::Kind::Plus:
@@ -117,7 +115,7 @@ TemplateValue Renderer::eval_arithmetic(const Expr& e, const ScopePtr& scope) {
   const char* help = "'~' joins anything as text";
   if (a.kind() == Kind::Double || b.kind() == Kind::Double)
     help = "templates compute with integers only: pass the number in";
-  if (e.name == "%" && a.kind() == Kind::String) help = "use the filter: \"...\"|format(...)";
+  if (e.name == "%" && a.kind() == Kind::String) help = "templates do not format: pass the text in";
   fail_type("'" + e.name + "' is not defined between " + type_name(a) + " and " + type_name(b), help);
 }
 
@@ -247,14 +245,6 @@ TemplateValue Renderer::eval_filter(const Expr& e, const ScopePtr& scope) {
   TemplateValue subject = eval(*e.args[0], scope);
   Arguments args = eval_arguments(e, scope);
   return e.filter->apply(*this, subject, bind_arguments(*this, *e.filter, args));
-}
-
-bool Renderer::eval_test(const Expr& e, const ScopePtr& scope) {
-  TemplateValue subject = eval(*e.args[0], scope);
-  Arguments args = eval_arguments(e, scope);
-  if (!args.named.empty() || args.positional.size() != (e.test->takes_argument ? 1u : 0u))
-    fail_type("the test '" + e.name + "' takes " + (e.test->takes_argument ? "one argument" : "no arguments"));
-  return e.test->holds(*this, subject, args.positional.empty() ? nullptr : &args.positional[0]);
 }
 
 TemplateValue Renderer::eval_call(const Expr& e, const ScopePtr& scope) {

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kMaxHeight = 150;  // also of chains such as a + b + c …, which the renderer walks recursively
 constexpr std::string_view kComparisons[] = {"==", "!=", "<=", ">=", "<", ">"};
-constexpr std::string_view kNotAnArgument[] = {"else", "or", "and"};
 
 template <class Range>
 bool contains(const Range& range, std::string_view what) {
@@ -261,7 +260,7 @@ ExprPtr Parser::parse_filters(ExprPtr subject) {
     if (is_op("|"))
       subject = parse_filter(std::move(subject));
     else if (is_word("is"))
-      subject = parse_test(std::move(subject));
+      fail(peek().pos, "tests with 'is' are Jinja, but not in the subset that this engine speaks", "compare, or pass a bool");
     else if (is_op("("))
       subject = parse_call(std::move(subject));
     else
@@ -278,28 +277,6 @@ ExprPtr Parser::parse_filter(ExprPtr subject) {
   if (!e->filter) fail(pos, "unknown filter '" + name + "'", "the filters are: " + list_filters());
   if (is_op("(")) parse_call_args(*e);
   return e;
-}
-
-ExprPtr Parser::parse_test(ExprPtr subject) {
-  next();
-  bool negated = accept_word("not");
-  std::size_t pos = peek().pos;
-  std::string name = expect_name();
-  ExprPtr e = make(Expr::Kind::Test, pos, operands(std::move(subject)), name);
-  e->test = find_test(name);
-  if (!e->test) fail(pos, "unknown test '" + name + "'", "the tests are: " + list_tests());
-  TokenKind kind = peek().kind;
-  bool literal =
-      kind == TokenKind::String || kind == TokenKind::Int || kind == TokenKind::Double || is_op("[") || is_op("{");
-  if (is_op("(")) {
-    parse_call_args(*e);
-  } else if (literal || (kind == TokenKind::Name && !contains(kNotAnArgument, peek().text))) {
-    if (is_word("is")) fail(peek().pos, "tests cannot be chained with 'is'", "put the first in parentheses");
-    ExprPtr argument = parse_primary();
-    e->args.push_back(parse_postfix(std::move(argument)));
-    bound_height(*e);
-  }
-  return negated ? make(Expr::Kind::Not, pos, operands(std::move(e))) : std::move(e);
 }
 
 void Parser::parse_call_args(Expr& call) {

@@ -74,7 +74,6 @@ class Parser {
   ExprPtr parse_subscript(ExprPtr subject);
   ExprPtr parse_filters(ExprPtr subject);
   ExprPtr parse_filter(ExprPtr subject);
-  ExprPtr parse_test(ExprPtr subject);
   void parse_call_args(Expr& call);
   ExprPtr parse_call(ExprPtr callee);
 

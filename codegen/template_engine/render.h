@@ -101,7 +101,7 @@ class Renderer {
   Renderer(Load load, const TemplateLimits& limits) : load_(std::move(load)), limits_(limits) {}
   std::string render(const Template& root, const TemplateValue& context);
 
-  // For filters and tests; errors point at the expression being applied.
+  // For filters; errors point at the expression being applied.
   [[noreturn]] void fail(const char* kind, std::string message, std::string help = {}) const;
   [[noreturn]] void fail_type(std::string message, std::string help = {}) const { fail("type", message, help); }
   void require_defined(const TemplateValue& value) const;
@@ -153,7 +153,6 @@ class Renderer {
   TemplateValue eval_collection(const Expr& e, const ScopePtr& scope);
   TemplateValue eval_call(const Expr& e, const ScopePtr& scope);
   TemplateValue eval_filter(const Expr& e, const ScopePtr& scope);
-  bool eval_test(const Expr& e, const ScopePtr& scope);
   Arguments eval_arguments(const Expr& e, const ScopePtr& scope);
   bool compare(const std::string& op, const TemplateValue& a, const TemplateValue& b);
   int order(const TemplateValue& a, const TemplateValue& b);

@@ -141,7 +141,7 @@ void Renderer::fail(const char* kind, std::string message, std::string help) con
 
 void Renderer::require_defined(const TemplateValue& value) const {
   if (auto* u = get_object<Undefined>(value))
-    fail("undefined", u->message, "pass it to the template, test it with 'is defined', or give it a default");
+    fail("undefined", u->message, "pass it to the template, or give it a default");
 }
 
 void Renderer::step() {

@@ -152,7 +152,7 @@ TEST_CASE("what templates must not compute is refused with a remedy") {
   auto lowest = TemplateValue::dict({{"m", INT64_MIN}});
   CHECK(starts_with(error_of("<$ m // -1 $>", lowest).message, "limit: "));
   CHECK(starts_with(error_of("<$ -m $>", lowest).message, "limit: "));
-  CHECK(text_of("<$ m % -1 $> <$ m is odd $>", lowest) == "0 False");
+  CHECK(text_of("<$ m % -1 $>", lowest) == "0");
 }
 
 TEST_CASE("parts of Jinja outside the subset are named as such") {
@@ -160,8 +160,8 @@ TEST_CASE("parts of Jinja outside the subset are named as such") {
        {"block x", "extends 'x'", "call f()", "filter upper", "with a = 1", "print 1", "do x", "break"})
     CHECK(error_of("<% " + std::string(tag) + " %>").message.find("is Jinja, but not in the subset") !=
           std::string::npos);
-  CHECK(error_of("<$ [1]|sum $>").help.find("join length") != std::string::npos);
-  CHECK(error_of("<$ x is prime $>").help.find("defined undefined") != std::string::npos);
+  CHECK(error_of("<$ [1]|sum $>").help == "the filters are: join length default indent");
+  CHECK(error_of("<$ x is defined $>").message.find("not in the subset") != std::string::npos);
   CHECK(error_of("<$ [1][0:1] $>").message.find("slices") != std::string::npos);
   CHECK(error_of("<$ d.update $>", TemplateValue::dict({{"d", TemplateValue::dict()}})).help.find("[\"update\"]") !=
         std::string::npos);
@@ -196,9 +196,8 @@ TEST_CASE("nesting bombs are errors, not stack overflows") {
   for (const std::string& bomb :
        {repeat("(", kMany), repeat("[", kMany), repeat("{'a':", kMany), repeat("-", kMany) + "1",
         repeat("not ", kMany) + "1", "1" + repeat("+1", kMany), "a" + repeat(".b", kMany), "a" + repeat("[0]", kMany),
-        "a" + repeat("()", kMany), "a" + repeat("|list", kMany), "1" + repeat(" if 1", kMany),
-        "1" + repeat(" if 1 else 1", kMany), "1" + repeat(" is odd(1)", kMany), "1 is in " + repeat("(", kMany),
-        repeat("f(", kMany), repeat("a[", kMany)}) {
+        "a" + repeat("()", kMany), "a" + repeat("|join", kMany), "1" + repeat(" if 1", kMany),
+        "1" + repeat(" if 1 else 1", kMany), "1" + repeat(" in 1", kMany), repeat("f(", kMany), repeat("a[", kMany)}) {
     auto result = render_string("x <$ " + bomb + " $>", {});
     REQUIRE(!result.ok());
     CHECK(result.error().message.size() < 1000);
@@ -215,7 +214,7 @@ TEST_CASE("nesting bombs are errors, not stack overflows") {
 TEST_CASE("the deepest recursion that the limits permit fits the stack") {
   // A macro whose call is nested in as many statements and operands as may be, so that each level takes the most stack.
   std::string inner = "f(n + 1)", open, close;
-  for (int i = 0; i < 12; ++i) inner = "(1 + [" + inner + "][0]|string|default(1)|length)";
+  for (int i = 0; i < 12; ++i) inner = "(1 + [" + inner + "][0]|join|default(1)|length)";
   for (int i = 0; i < 15; ++i) open += "<% if 1 %><% for x in [1] %>", close += "<% endfor %><% endif %>";
   std::string text = "<% macro f(n) %>" + open + "<$ " + inner + " $>" + close + "<% endmacro %><$ f(0) $>";
   CHECK(starts_with(error_of(text).message, "limit: includes, macros and expressions are nested deeper"));
@@ -225,9 +224,8 @@ TEST_CASE("work, output and values are bounded") {
   TemplateLimits small{.max_output = 10'000, .max_steps = 20'000};
   for (const char* text :
        {"<% for i in range(1000000000) %><% endfor %>", "<% for i in range(1000000000) if 0 %><% endfor %>",
-        "<$ 'x' * 1000000000000 $>", "<$ range(1000000000)|list $>", "<$ range(1000000000)|join $>",
+        "<$ 'x' * 1000000000000 $>", "<$ range(1000000000)|join $>",
         "<% for i in range(2000) %>0123456789<% endfor %>", "<$ 'a'|indent(1000000000000) $>",
-        "<$ '%10000d%5000d'|format(1, 2) $>",
         "<% set n = namespace(s='x') %><% for i in range(100) %><% set n.s = n.s ~ n.s %><% endfor %>",
         "<% set n = namespace(s=[]) %><% for i in range(200) %><% set n.s = [n.s] %><% endfor %>",
         "<% set n = namespace(s={}) %><% for i in range(200) %><% set n.s = {'a': n.s} %><% endfor %>",
@@ -235,23 +233,20 @@ TEST_CASE("work, output and values are bounded") {
         "<% set n = namespace(s=[1], t=[1]) %><% for i in range(90) %><% set n.s = [n.s, n.s] %><% set n.t = [n.t, "
         "n.t] %>"
         "<% endfor %><$ n.s == n.t $>",
-        "<% set a = 'a' * 9000 %><$ a|replace('a', a) $>", "<$ ('a' * 9000)|replace('', 'bbbbbbbb') $>",
-        "<% set a = 'a' * 9000 %><$ a|join(a) $>", "<% set a = '\\n' * 9000 %><$ a|indent(9000, blank=true) $>"}) {
+        "<% set a = 'a' * 9000 %><$ a|join(a) $>", "<% set a = 'a\\n' * 4000 %><$ a|indent(9000) $>"}) {
     INFO(text);
     CHECK(starts_with(error_of(text, {}, small).message, "limit: "));
   }
   CHECK(text_of("<$ 999999999999 in range(0, 1000000000000, 3) $> <$ range(1000000000)[999] $> <$ "
                 "range(1000000000)|length $>") == "True 999 1000000000");
   auto edge = TemplateValue::dict({{"lo", INT64_MIN}, {"hi", INT64_MAX}});
-  CHECK(text_of("<$ range(lo, hi)|first $> <$ range(hi, lo, lo)|list $> <$ 0 in range(lo, hi) $> <$ range(lo, hi, "
-                "hi)|list $>",
-                edge) ==
-        "-9223372036854775808 [9223372036854775807, -1] True [-9223372036854775808, -1, 9223372036854775806]");
+  CHECK(text_of("<$ range(lo, hi)[0] $> <$ range(hi, lo, lo)|join(' ') $> <$ 0 in range(lo, hi) $>", edge) ==
+        "-9223372036854775808 9223372036854775807 -1 True");
 }
 
 TEST_CASE("cycles among what a template makes neither leak nor hang") {
   CHECK(text_of("<% set a = namespace() %><% set b = namespace(a=a) %><% set a.b = b %><% set a.me = a %><$ a.b.a.me "
-                "is defined $>") == "True");
+                "== a $>") == "True");
   CHECK(text_of("<% set n = namespace() %><% for i in range(3) %><% macro f() %><$ i $><% endmacro %><% set n.f = f %>"
                 "<% set n.loop = loop %><% endfor %><$ n.f() $><$ n.loop.index $>") == "23");
 }
