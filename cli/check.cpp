@@ -12,6 +12,7 @@
 #include "codegen/program/program_io.h"
 #include "codegen/program/program_oracle.h"
 #include "codegen/program/staging.h"
+#include "codegen/program/state_io.h"
 #include "graph/ir/graph.h"
 #include "graph/oracle/reference.h"
 #include "graph/read/safetensors.h"
@@ -117,19 +118,29 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
       return ProgramIo::from_tensors(*loaded.program, random_inputs(*loaded.program, symbols, flags.seed + t));
     };
     QCG_TRY(io, from());
-    QCG_CHECK(loaded.context->run(io.inputs(), io.outputs()));
+    // Given inputs meet the initial state, random ones a random state.
+    QCG_TRY(state, State::create(loaded.program));
+    if (flags.inputs.empty()) QCG_CHECK(randomize_state(*loaded.program, *state, flags.seed + t));
+    std::vector<Tensor> given = io.input_tensors();
+    QCG_TRY(before, state_tensors(*loaded.program, *state));
+    given.insert(given.end(), before.begin(), before.end());
+    QCG_CHECK(loaded.context->run(*state, io.inputs(), io.outputs()));
     const ReferenceOptions oracle{.emulate_casts = options.passes.emulate_precision_casts};
-    QCG_TRY(want, evaluate_graph(graph, io.input_tensors(), oracle));
-    const std::vector<Tensor> got = io.output_tensors();
+    QCG_TRY(want, evaluate_graph(graph, given, oracle));
+    std::vector<Tensor> got = io.output_tensors();
+    QCG_TRY(after, state_tensors(*loaded.program, *state));
     std::vector<OutputCheck> trial;
     for (size_t i = 0; i < got.size(); ++i)
       trial.push_back(compare_output(loaded.program->manifest().outputs[i].name, "oracle", got[i], want[i].contiguous(),
                                      allowed[i]));
+    for (size_t i = 0; i < after.size(); ++i)
+      trial.push_back(compare_output("state " + loaded.program->manifest().states[i].name, "oracle", after[i],
+                                     want[got.size() + i].contiguous(), allowed[got.size() + i]));
     if (!flags.expected.empty())
       QCG_CHECK(
           compare_expected(flags.expected, *loaded.program, graph, got, want, allowed, trial, report.of_expected));
     if (std::any_of(trial.begin(), trial.end(), [](const OutputCheck& o) { return !o.ok; }))
-      QCG_CHECK(widen_bounds(graph, io.input_tensors(), oracle, want, trial));
+      QCG_CHECK(widen_bounds(graph, given, oracle, want, trial));
     report.add(trial);
     report.trials.push_back(name_of(ms[t]));
   }

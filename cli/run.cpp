@@ -1,4 +1,4 @@
-// qcodegen run: runs a program on tensors from a safetensors file.
+// qcodegen run: runs a program on tensors from safetensors files, one call per file, on one state.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,68 +7,127 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/program/program_io.h"
+#include "codegen/program/state_io.h"
 
 namespace qcg {
 
 namespace {
 
 struct RunFlags {
-  std::string program, inputs, outputs;
+  std::string program, state_in, state_out;
+  std::vector<std::string> inputs, outputs;  // one per call
   int threads = 0;
   int repeat = 1;
 };
 
+Status check_flags(const RunFlags& flags) {
+  if (!flags.outputs.empty() && flags.outputs.size() != flags.inputs.size())
+    return Error{ErrorCode::Usage, "--outputs",
+                 fmt::format("{} files for the outputs of {} calls", flags.outputs.size(), flags.inputs.size()),
+                 "give one file per file of --inputs"};
+  if (flags.repeat > 1 && flags.inputs.size() > 1)
+    return Error{ErrorCode::Usage, "--repeat", "the calls of several files are not repeated",
+                 "give one file with --inputs, or leave --repeat out"};
+  return {};
+}
+
+Status check_state_flags(const RunFlags& flags, const Program& program) {
+  const char* flag = !flags.state_in.empty() ? "--state-in" : !flags.state_out.empty() ? "--state-out" : nullptr;
+  if (flag == nullptr || !program.manifest().states.empty()) return {};
+  return Error{ErrorCode::Usage, flag, "the program has no state", "`qcodegen inspect PROGRAM` lists states"};
+}
+
+struct RunResult {
+  std::vector<double> samples;  // seconds, one per call
+  double wall = 0;
+  int threads = 0;
+  int64_t arena_bytes = 0;
+  nlohmann::json outputs;  // of the last call
+  bool done = false;       // else it was interrupted
+};
+
+Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
+  QCG_CHECK(check_flags(flags));
+  progress.show("load " + flags.program);
+  QCG_TRY(loaded, load_program(flags.program, flags.threads));
+  const Program& program = *loaded.program;
+  QCG_CHECK(check_state_flags(flags, program));
+  QCG_TRY(state, State::create(loaded.program));
+  if (!flags.state_in.empty()) QCG_CHECK(read_state_file(flags.state_in, program, *state));
+  RunResult result;
+  result.threads = loaded.context->threads();
+  const size_t calls = flags.inputs.size() * static_cast<size_t>(flags.repeat);
+  for (size_t file = 0; file < flags.inputs.size(); ++file) {
+    QCG_TRY(io, ProgramIo::from_file(program, flags.inputs[file]));
+    progress.show(fmt::format("run {} times on {} threads", calls, result.threads));
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < flags.repeat && !interrupted(); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      QCG_CHECK(loaded.context->run(*state, io.inputs(), io.outputs()));
+      result.samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    result.wall += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (interrupted()) break;
+    if (!flags.outputs.empty()) QCG_CHECK(io.write_outputs(flags.outputs[file]));
+    result.outputs = io.describe_outputs();
+  }
+  if (result.samples.empty()) return Error::interrupted();
+  result.arena_bytes = loaded.context->arena_bytes();
+  result.done = result.samples.size() == calls;
+  if (result.done && !flags.state_out.empty()) QCG_CHECK(write_state_file(flags.state_out, program, *state));
+  std::sort(result.samples.begin(), result.samples.end());
+  return result;
+}
+
 int run_run(const Session& session, const RunFlags& flags) {
   ProgressLine progress(session);
-  progress.show("load " + flags.program);
-  auto loaded = load_program(flags.program, flags.threads);
+  const auto run = run_calls(flags, progress);
   progress.clear();
-  if (!loaded.ok()) return fail(session, loaded.error());
-  auto io = ProgramIo::from_file(*loaded->program, flags.inputs);
-  if (!io.ok()) return fail(session, io.error());
-  progress.show(fmt::format("run {} times on {} threads", flags.repeat, loaded->context->threads()));
-  std::vector<double> samples;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < flags.repeat && !interrupted(); ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    if (const Status status = loaded->context->run(io->inputs(), io->outputs()); !status.ok())
-      return progress.clear(), fail(session, status.error());
-    samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  progress.clear();
-  if (samples.empty()) return fail(session, Error::interrupted());
-  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const bool done = samples.size() == static_cast<size_t>(flags.repeat);
-  if (done && !flags.outputs.empty())
-    if (const Status status = io->write_outputs(flags.outputs); !status.ok()) return fail(session, status.error());
-  std::sort(samples.begin(), samples.end());
+  if (!run.ok()) return fail(session, run.error());
+  const auto& samples = run->samples;
   auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   if (session.json) {
-    print_json({{"wall_s", wall}, {"median_us", quantile(.5) * 1e6}, {"p10_us", quantile(.1) * 1e6},
-                {"p90_us", quantile(.9) * 1e6}, {"threads", loaded->context->threads()}, {"runs", samples.size()},
-                {"arena_bytes", loaded->context->arena_bytes()}, {"outputs", io->describe_outputs()}});
+    print_json({{"wall_s", run->wall},
+                {"median_us", quantile(.5) * 1e6},
+                {"p10_us", quantile(.1) * 1e6},
+                {"p90_us", quantile(.9) * 1e6},
+                {"threads", run->threads},
+                {"runs", samples.size()},
+                {"arena_bytes", run->arena_bytes},
+                {"outputs", run->outputs}});
   } else if (session.verbosity >= 0) {
-    show("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), loaded->context->threads(),
+    show("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), run->threads,
          format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));
   }
-  return done ? 0 : complain(Error::interrupted());
+  return run->done ? 0 : complain(Error::interrupted());
 }
 
 }  // namespace
 
 void add_run_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("run", "run a program on inputs from a safetensors file");
+  auto* sub = app.add_subcommand("run", "run a program on inputs from safetensors files");
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("program", flags->program, "a program directory")->required();
   sub->add_option("--inputs", flags->inputs,
-                  "a safetensors file with one tensor per input (`qcodegen inspect` shows them)")
-      ->required();
-  sub->add_option("--outputs", flags->outputs, "the safetensors file to write the outputs to");
+                  "a safetensors file with one tensor per input (`qcodegen inspect` shows them); several files, comma "
+                  "separated, are calls one after the other on one state")
+      ->required()
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_option("--outputs", flags->outputs, "the safetensors files to write the outputs to, one per call")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_option("--state-in", flags->state_in,
+                  "a safetensors file with the state to start from (default: the program's initial state)");
+  sub->add_option("--state-out", flags->state_out, "the safetensors file to write the state to after the last call");
   sub->add_option("--threads", flags->threads, "threads to run on (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
-  sub->add_option("--repeat", flags->repeat, "number of runs, whose median time is printed (default 1)")
+  sub->add_option("--repeat", flags->repeat, "number of runs, on one state, whose median time is printed (default 1)")
       ->check(CLI::Range(1, 100000000));
-  sub->footer("Example:\n  qcodegen run mlp.qcg --inputs in.safetensors --outputs out.safetensors");
+  sub->footer(
+      "Examples:\n  qcodegen run mlp.qcg --inputs in.safetensors --outputs out.safetensors\n  qcodegen run llm.qcg "
+      "--inputs prompt.safetensors,token.safetensors --outputs o1.safetensors,o2.safetensors \\\n    --state-out "
+      "cache.safetensors");
   sub->callback([&session, flags] { session.status = run_run(session, *flags); });
 }
 

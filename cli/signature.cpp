@@ -34,14 +34,12 @@ nlohmann::json tensors_json(const std::vector<Signature::Tensor>& tensors) {
 Signature signature_of(const Graph& graph) {
   Signature out;
   out.symbols = graph.symbols;
-  for (ValueId id : graph.inputs) {
-    const Value& value = graph.value(id);
-    out.inputs.push_back({value.name, value.dtype, value.shape});
-  }
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    const Value& value = graph.value(graph.outputs[i]);
-    out.outputs.push_back({graph.output_names[i], value.dtype, value.shape});
-  }
+  const auto add = [&](std::vector<Signature::Tensor>& list, const std::string& name, ValueId id) {
+    list.push_back({name, graph.value(id).dtype, graph.value(id).shape});
+  };
+  for (size_t i = 0; i < graph.user_inputs(); ++i) add(out.inputs, graph.value(graph.inputs[i]).name, graph.inputs[i]);
+  for (size_t i = 0; i < graph.user_outputs(); ++i) add(out.outputs, graph.output_names[i], graph.outputs[i]);
+  for (size_t i = 0; i < graph.states.size(); ++i) add(out.states, graph.states[i], graph.state_input(i));
   return out;
 }
 
@@ -56,6 +54,8 @@ Signature signature_of(const ProgramManifest& manifest) {
   };
   list(manifest.inputs, out.inputs);
   list(manifest.outputs, out.outputs);
+  for (const auto& state : manifest.states)
+    out.states.push_back({state.name, state.dtype, Shape(state.shape.begin(), state.shape.end())});
   return out;
 }
 
@@ -65,6 +65,8 @@ std::string describe_signature(const Signature& signature) {
     table.add({"input", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
   for (const auto& t : signature.outputs)
     table.add({"output", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
+  for (const auto& t : signature.states)
+    table.add({"state", t.name, std::string(dtype_name(t.dtype)), to_string(t.shape)});
   for (const Symbol& s : signature.symbols)
     table.add({"symbol", s.name,
                s.max == INT64_MAX ? fmt::format("{} or more", s.min) : fmt::format("{} to {}", s.min, s.max)});
@@ -74,6 +76,7 @@ std::string describe_signature(const Signature& signature) {
 void add_signature(const Signature& signature, nlohmann::json& out) {
   out["inputs"] = tensors_json(signature.inputs);
   out["outputs"] = tensors_json(signature.outputs);
+  out["states"] = tensors_json(signature.states);
   out["symbols"] = nlohmann::json::array();
   for (const Symbol& s : signature.symbols)
     out["symbols"].push_back(

@@ -1,4 +1,4 @@
-// Signature: the inputs, outputs and symbols of a graph or a program, as `inspect` and `explain` print them.
+// Signature: the inputs, outputs, states and symbols of a graph or a program, as `inspect` and `explain` print them.
 //
 // Why here: both commands print it, and users copy names and shapes from it into the files that `run` reads.
 //
@@ -23,7 +23,7 @@ struct Signature {
     DType dtype;
     Shape shape;
   };
-  std::vector<Tensor> inputs, outputs;
+  std::vector<Tensor> inputs, outputs, states;
   std::vector<Symbol> symbols;
 };
 
@@ -31,8 +31,8 @@ Signature signature_of(const Graph& graph);
 Signature signature_of(const ProgramManifest& manifest);
 
 std::string describe_signature(const Signature& signature);
-// Adds `inputs`[] {name, dtype, shape[]}, `outputs`[] and `symbols`[] {name, min, max} to `out`. A size is a number, or
-// text if it has symbols. `max` is null if there is no maximum.
+// Adds `inputs`[] {name, dtype, shape[]}, `outputs`[], `states`[] and `symbols`[] {name, min, max} to `out`. A size is a
+// number, or text if it has symbols. `max` is null if there is no maximum.
 void add_signature(const Signature& signature, nlohmann::json& out);
 
 }  // namespace qcg

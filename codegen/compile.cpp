@@ -48,6 +48,8 @@ Status require_weights(const Graph& graph, const Plan& plan) {
     std::string first;
     for (const Value& value : graph.values)
       if (first.empty() && value.kind == ValueKind::parameter && !value.data.bound()) first = value.name;
+    for (size_t i = 0; i < graph.states.size() && first.empty(); ++i)
+      if (!graph.value(graph.state_input(i)).data.bound()) first = graph.states[i];
     return Error::bad_input(first, "this weight has no data: the graph came without weights",
                             "pass --weights model.safetensors, or --weights random:1 to work with shapes only");
   }

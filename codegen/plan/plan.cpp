@@ -33,19 +33,24 @@ Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& so
 
 Result<Plan> Planner::run() {
   QCG_CHECK(check_symbols());
+  if (plan_.target.device != Device::cpu && !graph_.states.empty())
+    return Error::unsupported("state '" + graph_.states[0] + "'", "programs for a device keep no state",
+                              "compile for the CPU, or export the model with its caches as inputs and outputs");
   add_signature();
   place_outputs();
+  find_writes();
   for (const Node& node : graph_.nodes) {
     current_ = &node;
     QCG_CHECK(lower(node));
   }
-  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+  for (size_t i = 0; i < graph_.user_outputs(); ++i) {
     const Value& value = graph_.value(graph_.outputs[i]);
     const View target = dense_view(output_buffers_[i], value.shape);
     const View source = view(graph_.outputs[i]);
     current_ = value.kind == ValueKind::node ? &graph_.nodes[value.producer] : nullptr;
     if (source.buffer != target.buffer) add_copy(source, target, value.dtype, "to output " + graph_.output_names[i]);
   }
+  finish_states();
   list_other_steps();
   set_lifetimes();
   return std::move(plan_);
@@ -68,14 +73,14 @@ Status Planner::check_symbols() const {
 }
 
 void Planner::add_signature() {
-  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+  for (size_t i = 0; i < graph_.user_inputs(); ++i) {
     const Value& value = graph_.value(graph_.inputs[i]);
     plan_.input_names.push_back(value.name);
     plan_.input_types.push_back({value.dtype, value.shape});
     views_[graph_.inputs[i]] =
         dense_view(add_buffer({BufferKind::input, static_cast<int>(i), {}, -1, -1}), value.shape);
   }
-  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+  for (size_t i = 0; i < graph_.user_outputs(); ++i) {
     const Value& value = graph_.value(graph_.outputs[i]);
     plan_.output_names.push_back(graph_.output_names[i]);
     plan_.output_types.push_back({value.dtype, value.shape});
@@ -83,6 +88,7 @@ void Planner::add_signature() {
     if (value.kind == ValueKind::node && !placed_[graph_.outputs[i]])
       placed_[graph_.outputs[i]] = dense_view(output_buffers_.back(), value.shape);
   }
+  add_states();
 }
 
 Status Planner::lower(const Node& node) {
@@ -91,6 +97,7 @@ Status Planner::lower(const Node& node) {
   if (op == "qcg.loop") return lower_loop(node);
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
   if (op == "aten.cat.default") return lower_concat(node);
+  if (op == "aten.slice_scatter.default") return lower_slice_scatter(node);
   if (node.op->role == OpRole::reduction) return lower_reduction(node);
   if (node.op->role == OpRole::matmul) return lower_matmul(node);
   if (node.op->role == OpRole::view) return lower_view(node);

@@ -6,7 +6,7 @@
 //   QCG_TRY(plan, plan_kernels(graph, target));
 //   print_plan(plan);      // --emit=plan
 //
-// Buffers hold one of: a user input, a user output, constants (packed or plain), a temporary. A value is a view of a
+// Buffers hold one of: a user input, a user output, constants (packed or plain), a state, a temporary. A value is a view of a
 // buffer: element offset and one stride per axis. Views (reshape, transpose, slice) make no step; a consumer that cannot
 // read the strides it gets makes a copy step first.
 #pragma once
@@ -26,11 +26,11 @@
 
 namespace qcg {
 
-enum class BufferKind : uint8_t { input, output, weights, temp };
+enum class BufferKind : uint8_t { input, output, weights, temp, state };
 
 struct PlanBuffer {
   BufferKind kind = BufferKind::temp;
-  int index = 0;        // input, output: position in the signature
+  int index = 0;        // input, output, state: position in the signature
   Dim bytes;            // temp: size; weights: constant
   int first = -1, last = -1;  // temp: alive from step to step, both included
 };
@@ -60,11 +60,19 @@ struct PlanConstant {
   std::vector<SegmentTensors> segments;  // … from these
 };
 
+// A tensor that persists between runs.
+struct PlanState {
+  std::string name;
+  ValueType type;
+  int initial = -1;  // into Plan::constants: its value before the first run; -1: zeros
+};
+
 struct Plan {
   Target target;
   std::vector<Symbol> symbols;
   std::vector<ValueType> input_types, output_types;
   std::vector<std::string> input_names, output_names;
+  std::vector<PlanState> states;
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
   std::vector<KernelProblem> problems;

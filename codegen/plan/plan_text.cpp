@@ -34,12 +34,12 @@ std::string formula_of(const KernelProblem& problem) {
 }
 
 std::string print_plan(const Plan& plan) {
-  static constexpr const char* kBuffers[] = {"input", "output", "weights", "temp"};
+  static constexpr const char* kBuffers[] = {"input", "output", "weights", "temp", "state"};
   std::string out = fmt::format("plan for {}\n", plan.target.str());
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const PlanBuffer& buffer = plan.buffers[b];
     out += fmt::format("  b{} {}", b, kBuffers[static_cast<int>(buffer.kind)]);
-    if (buffer.kind == BufferKind::input || buffer.kind == BufferKind::output) out += fmt::format(" {}", buffer.index);
+    if (buffer.kind != BufferKind::weights && buffer.kind != BufferKind::temp) out += fmt::format(" {}", buffer.index);
     else out += fmt::format(" {} bytes", buffer.bytes.str());
     if (buffer.kind == BufferKind::temp) out += fmt::format(", steps {}..{}", buffer.first, buffer.last);
     out += "\n";

@@ -13,6 +13,12 @@ constexpr Op kReshapes[] = {"aten.reshape.default",   "aten.view.default",  "ate
                             "aten.squeeze.dim",        "aten.squeeze.dims",  "aten.squeeze.default"};
 constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
 
+}  // namespace
+
+bool keeps_order(const Node& node) { return is_any_op(node, kReshapes); }
+
+namespace {
+
 Status apply_strided_view(const Graph& graph, const Node& node, const View& in, View& out) {
   const Op op = node.op;
   const size_t rank = in.shape.size();
@@ -53,7 +59,7 @@ void Planner::place_outputs() {
     if (node.outputs.size() != 1) continue;
     const ValueId out = node.outputs[0];
     if (is_op(node, "aten.cat.default")) place_concat(node);
-    if (!placed_[out] || !is_any_op(node, kReshapes)) continue;
+    if (!placed_[out] || !keeps_order(node)) continue;
     const ValueId in = node.tensor("self");
     if (!is_placeable(in)) continue;
     placed_[in] = reshape_view(*placed_[out], graph_.value(in).shape);
@@ -112,7 +118,7 @@ Status Planner::lower_view(const Node& node) {
   if (is_any_op(node, kSplits)) return lower_split(node), Status{};
   const View in = view(node.tensor("self"));
   const Shape& shape = graph_.value(node.outputs[0]).shape;
-  if (is_any_op(node, kReshapes)) {
+  if (keeps_order(node)) {
     auto out = reshape_view(in, shape);
     if (!out) out = dense_view(copy_to_temp(in, graph_.value(node.outputs[0]).dtype), shape);
     views_[node.outputs[0]] = *out;

@@ -8,6 +8,8 @@
 //   plan_views.cpp    values that are another view of the same bytes; concatenations written in place
 //   plan_buffers.cpp  buffers, and arguments and outputs of steps within them
 //   plan_linear.cpp   qcg.linear                  plan_matmul.cpp  products of two activations
+//   plan_state.cpp    what persists between runs, and whether it is written in place
+//   plan_writes.cpp   values that differ from another in a part
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
 //
 // Every value gets a View; steps are appended as nodes need them.
@@ -54,6 +56,15 @@ class Planner {
   Status lower_view(const Node& node);
   void lower_split(const Node& node);
 
+  // plan_state.cpp
+  void add_states();
+  std::string why_copied(size_t state) const;
+  void finish_states();
+
+  // plan_writes.cpp
+  void find_writes();
+  Status lower_slice_scatter(const Node& node);
+
   // plan_linear.cpp
   Status lower_linear(const Node& node);
   Status describe_linear(const Node& node, Problem& problem);
@@ -94,11 +105,15 @@ class Planner {
   Plan plan_;
   std::vector<View> views_;
   std::vector<std::optional<View>> placed_;
-  std::vector<int> output_buffers_;
+  std::vector<int> output_buffers_, state_buffers_;
+  std::vector<std::string> copied_writes_;  // by node that writes a part: why the rest is copied; empty: it is not
+  std::vector<std::string> copied_states_;  // why each is; empty: its next value is written in place
   std::map<std::string, int> problem_index_;
   std::vector<uint32_t> uses_;
 };
 
+bool keeps_order(const Node& node);  // a view of the same elements in the same order
+bool writes_part(const Node& node);  // of its first tensor, the rest of which it repeats
 int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise);
 size_t normalize_axis(int64_t axis, size_t rank);
 std::string join_names(const std::vector<std::string>& names);   // "gate_proj+up_proj"

@@ -237,6 +237,7 @@ json buffer_json(const Plan& plan, const PlanBuffer& buffer, int64_t weights_off
   switch (buffer.kind) {
     case BufferKind::input: return {{"kind", "input"}, {"index", buffer.index}};
     case BufferKind::output: return {{"kind", "output"}, {"index", buffer.index}};
+    case BufferKind::state: return {{"kind", "state"}, {"index", buffer.index}};
     case BufferKind::weights:
       return {{"kind", "weights"}, {"offset", weights_offset}, {"bytes", buffer.bytes.constant()}};
     case BufferKind::temp: break;
@@ -344,12 +345,9 @@ std::vector<std::string> unique_identifiers(const std::vector<std::string>& name
 
 Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
   State& s = *state_;
-  json manifest = {{"format", "qcodegen-program"},
-                   {"version", 1},
-                   {"generator", kGeneratorVersion},
-                   {"kernel_abi", QCG_KERNEL_ABI},
-                   {"target", plan.target.str()},
-                   {"isa", isa_info(plan.target.isa).name}};
+  json manifest = {{"format", "qcodegen-program"},   {"version", plan.states.empty() ? 1 : 2},
+                   {"generator", kGeneratorVersion}, {"kernel_abi", QCG_KERNEL_ABI},
+                   {"target", plan.target.str()},    {"isa", isa_info(plan.target.isa).name}};
   for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) manifest[list] = json::array();
   for (const Symbol& symbol : plan.symbols)
     manifest["symbols"].push_back({{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}});
@@ -357,6 +355,13 @@ Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
     manifest["inputs"].push_back(tensor_json(plan.input_names[i], plan.input_types[i], plan.symbols));
   for (size_t i = 0; i < plan.output_names.size(); ++i)
     manifest["outputs"].push_back(tensor_json(plan.output_names[i], plan.output_types[i], plan.symbols));
+  for (const PlanState& state : plan.states) {
+    json& out = manifest["states"].emplace_back(tensor_json(state.name, state.type, plan.symbols));
+    out["init"] = "zero";
+    if (state.initial >= 0)
+      out["init"] = {{"offset", s.offsets[static_cast<size_t>(state.initial)]},
+                     {"bytes", plan.constants[static_cast<size_t>(state.initial)].bytes}};
+  }
   std::vector<int64_t> weight_offsets(plan.buffers.size(), 0);
   for (size_t c = 0; c < plan.constants.size(); ++c) weight_offsets[plan.constants[c].buffer] = s.offsets[c];
   for (size_t b = 0; b < plan.buffers.size(); ++b)
@@ -411,8 +416,8 @@ Status ProgramWriter::publish() { return state_->directory.publish(); }
 std::string program_name_of(const std::string& path) { return c_identifier(fs::path(path).stem().string()); }
 
 std::string render_program_header(const Plan& plan, const std::string& program_name) {
-  std::string out =
-      fmt::format("/* {}: inputs and outputs of this program, for use with qcodegen.h. Generated. */\n", program_name);
+  std::string out = fmt::format(
+      "/* {}: inputs, outputs and states of this program, for use with qcodegen.h. Generated. */\n", program_name);
   const std::string guard = upper_case(program_name);
   out += fmt::format("#ifndef {0}_QCG_H\n#define {0}_QCG_H\n\n", guard);
   auto list = [&](const char* kind, const std::vector<std::string>& names, const std::vector<ValueType>& types) {
@@ -424,6 +429,12 @@ std::string render_program_header(const Plan& plan, const std::string& program_n
   };
   list("INPUT", plan.input_names, plan.input_types);
   list("OUTPUT", plan.output_names, plan.output_types);
+  if (!plan.states.empty()) {
+    std::vector<std::string> names;
+    std::vector<ValueType> types;
+    for (const PlanState& state : plan.states) names.push_back(state.name), types.push_back(state.type);
+    list("STATE", names, types);
+  }
   return out + "\n#endif\n";
 }
 

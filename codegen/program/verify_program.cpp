@@ -9,6 +9,7 @@
 
 #include "codegen/program/program_io.h"
 #include "codegen/program/program_oracle.h"
+#include "codegen/program/state_io.h"
 #include "codegen/trial/timing.h"
 #include "codegen/trial/trial.h"
 #include "graph/oracle/reference.h"
@@ -48,6 +49,7 @@ struct Trial {
 // The graph with these outputs alone.
 Graph with_outputs(const Graph& graph, const std::vector<size_t>& some) {
   Graph out = graph;
+  out.states.clear();  // inputs and outputs like others, as far as the oracle is concerned
   out.outputs.clear();
   out.output_names.clear();
   for (size_t i : some) {
@@ -86,13 +88,32 @@ class Verification {
     QCG_TRY(program, Program::load(directory_));
     QCG_TRY(context, Context::create(program, {.threads = options_.threads}));
     for (const auto& output : program->manifest().outputs) names_.push_back(output.name);
+    for (const auto& state : program->manifest().states) names_.push_back("state " + state.name);
     for (size_t t = 0; t < trials_.size(); ++t) {
       report_.begin(t);
       QCG_TRY(io, ProgramIo::from_tensors(*program, random_inputs(*program, trials_[t].symbols, kSeed + t)));
-      QCG_CHECK(context->run(io.inputs(), io.outputs()));
+      QCG_TRY(state, State::create(program));
+      QCG_CHECK(check_initial(*program, *state));
+      QCG_CHECK(randomize_state(*program, *state, kSeed + t));
+      QCG_TRY(before, state_tensors(*program, *state));
+      QCG_CHECK(context->run(*state, io.inputs(), io.outputs()));
+      QCG_TRY(after, state_tensors(*program, *state));
       inputs_.push_back(io.input_tensors());
+      inputs_.back().insert(inputs_.back().end(), before.begin(), before.end());
       outputs_.push_back(io.output_tensors());
+      outputs_.back().insert(outputs_.back().end(), after.begin(), after.end());
       report_.send("");
+    }
+    return {};
+  }
+
+  // What a state starts as is the graph's, to the bit.
+  Status check_initial(const Program& program, const State& state) const {
+    QCG_TRY(initial, state_tensors(program, state));
+    for (size_t i = 0; i < initial.size(); ++i) {
+      const Tensor& data = graph_.value(graph_.state_input(i)).data;
+      if (data.bound() && !std::ranges::equal(data.contiguous().bytes(), initial[i].bytes()))
+        return Error::internal("state " + graph_.states[i], "it does not start with the value of the graph");
     }
     return {};
   }

@@ -77,7 +77,21 @@ ValueId Graph::add_input(std::string name, DType dtype, Shape shape) {
   v.dtype = dtype;
   v.shape = std::move(shape);
   values.push_back(std::move(v));
+  const auto id = static_cast<ValueId>(values.size() - 1);
+  inputs.insert(inputs.end() - static_cast<ptrdiff_t>(states.size()), id);
+  return id;
+}
+
+ValueId Graph::add_state(std::string state, std::string name, Tensor initial) {
+  Value v;
+  v.name = std::move(name);
+  v.kind = ValueKind::input;
+  v.dtype = initial.dtype;
+  v.shape.assign(initial.shape.begin(), initial.shape.end());
+  v.data = std::move(initial);
+  values.push_back(std::move(v));
   inputs.push_back(static_cast<ValueId>(values.size() - 1));
+  states.push_back(std::move(state));
   return inputs.back();
 }
 

@@ -7,6 +7,15 @@
 //     return %y
 //   }
 //
+// A graph with state reads its value of before the run and says which value follows:
+//
+//   state %sum: f32[8]
+//   graph(%x: f32[8]) {
+//     %after = aten.add.Tensor(%sum, %x) : f32[8]
+//     return %after
+//     next %sum = %after
+//   }
+//
 // Rules that the verifier (ops/verify.h) checks: nodes are in topological order; every value has one producer; argument
 // kinds are as in the op table; shapes and dtypes follow from the inputs.
 //
@@ -75,7 +84,8 @@ struct Value {
   Shape shape;
   NodeId producer = UINT32_MAX;  // kind node
   uint32_t output = 0;           // which output of the producer
-  Tensor data;                   // kind parameter: constant shape, maybe unbound bytes; name is the weight's own (fqn)
+  Tensor data;                   // kind parameter: constant shape, maybe unbound bytes; name is the weight's own (fqn).
+                                 // The input of a state: its value before the first run
 };
 
 struct Node {
@@ -97,15 +107,25 @@ class Graph {
   std::vector<Symbol> symbols;
   std::vector<Value> values;
   std::vector<Node> nodes;          // topological order
-  std::vector<ValueId> inputs;      // user inputs, in signature order
-  std::vector<ValueId> outputs;     // user outputs, in signature order
+  std::vector<ValueId> inputs;      // user inputs, in signature order; then the states before the run
+  std::vector<ValueId> outputs;     // user outputs, in signature order; then the states after the run
   std::vector<std::string> output_names;  // as the exporter named them (survive passes); same length as outputs
+  // Names of the tensors that persist between runs. A state is an input, so that no pass takes it for a constant, and an
+  // output, so that no pass drops its next value. Both have one type.
+  std::vector<std::string> states;
+
+  size_t user_inputs() const { return inputs.size() - states.size(); }
+  size_t user_outputs() const { return outputs.size() - states.size(); }
+  ValueId state_input(size_t state) const { return inputs[user_inputs() + state]; }
+  ValueId state_output(size_t state) const { return outputs[user_outputs() + state]; }
 
   Value& value(ValueId id) { return values[id]; }
   const Value& value(ValueId id) const { return values[id]; }
 
   ValueId add_input(std::string name, DType dtype, Shape shape);
   ValueId add_parameter(std::string name, Tensor data);
+  // Adds a state and the value that it has before the run. The caller appends its output behind the user's outputs.
+  ValueId add_state(std::string state, std::string name, Tensor initial);
   // Appends a node whose output values are created here; args must fit op's schema (missing trailing ones are defaulted).
   NodeId add_node(const OpSchema* op, std::vector<Arg> args, std::vector<Value> outputs);
 

@@ -249,6 +249,13 @@ Tensor Tensor::zeros(DType dtype, std::vector<int64_t> shape) {
   return from_bytes(dtype, std::move(shape), std::vector<std::byte>(size));
 }
 
+Tensor Tensor::same_zeros(DType dtype, std::vector<int64_t> shape) {
+  Tensor t = zeros(dtype, {1});
+  t.strides.assign(shape.size(), 0);
+  t.shape = std::move(shape);
+  return t;
+}
+
 double element_to_double(DType dtype, const std::byte* p) {
   switch (dtype) {
     case DType::f32: return load<float>(p);

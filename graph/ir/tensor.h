@@ -53,6 +53,8 @@ struct Tensor {
   static std::vector<int64_t> row_major_strides(std::span<const int64_t> shape);
   static Tensor from_bytes(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);  // takes ownership
   static Tensor zeros(DType dtype, std::vector<int64_t> shape);
+  // As many zeros, in the memory of one.
+  static Tensor same_zeros(DType dtype, std::vector<int64_t> shape);
 };
 
 // Reference conversions: one element to double (or exactly to int64 for integers) and back with round-half-to-even,

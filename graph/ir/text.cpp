@@ -25,14 +25,17 @@ class Printer {
     std::vector<uint32_t> uses = graph_.count_uses();
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (graph_.value(id).kind == ValueKind::parameter && uses[id] > 0) print_parameter(graph_.value(id));
+    for (size_t i = 0; i < graph_.states.size(); ++i) print_state(i);
     text_ += "graph";
     if (graph_.name != "graph") text_ += " " + quote_text(graph_.name);
     text_ += "(";
-    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+    for (size_t i = 0; i < graph_.user_inputs(); ++i)
       text_ += (i ? ", " : "") + ref(graph_.inputs[i]) + ": " + type(graph_.value(graph_.inputs[i]));
     text_ += ") {\n";
     for (const Node& node : graph_.nodes) print_node(node);
     print_return();
+    for (size_t i = 0; i < graph_.states.size(); ++i)
+      text_ += fmt::format("  next {} = {}\n", ref(graph_.state_input(i)), ref(graph_.state_output(i)));
     return text_ + "}\n";
   }
 
@@ -49,6 +52,14 @@ class Printer {
       text_ += " strides " + to_string(strides);
     }
     text_ += "\n";
+  }
+
+  // state %cache as "model.cache": f32[1, 8]; without `as` where the value has the same name
+  void print_state(size_t state) {
+    const Value& v = graph_.value(graph_.state_input(state));
+    const std::string& name = graph_.states[state];
+    text_ += fmt::format("state {}{}: {}\n", print_name('%', v.name), name == v.name ? "" : " as " + quote_text(name),
+                         type(v));
   }
 
   void print_node(const Node& node) {
@@ -76,7 +87,7 @@ class Printer {
 
   void print_return() {
     text_ += "  return";
-    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    for (size_t i = 0; i < graph_.user_outputs(); ++i) {
       text_ += (i ? ", " : " ") + ref(graph_.outputs[i]);
       bool renamed = i < graph_.output_names.size() && graph_.output_names[i] != graph_.value(graph_.outputs[i]).name;
       if (renamed) text_ += " as " + quote_text(graph_.output_names[i]);

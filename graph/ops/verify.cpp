@@ -120,6 +120,26 @@ class Verifier {
         return broken(3, graph_.name, "an output is not defined");
     if (graph_.output_names.size() != graph_.outputs.size())
       return broken(3, graph_.name, "expected one name per output");
+    return check_states();
+  }
+
+  Status check_states() {
+    const size_t count = graph_.states.size();
+    if (count > graph_.inputs.size() || count > graph_.outputs.size())
+      return broken(12, graph_.name, "a state is no input or has no output");
+    std::unordered_set<std::string_view> seen;
+    for (size_t i = 0; i < count; ++i) {
+      const Value& before = graph_.value(graph_.state_input(i));
+      const Value& after = graph_.value(graph_.state_output(i));
+      const std::string where = "state " + graph_.states[i];
+      if (graph_.states[i].empty() || !seen.insert(graph_.states[i]).second)
+        return broken(12, where, "its name is empty or taken");
+      if (before.dtype != after.dtype || before.shape != after.shape)
+        return broken(12, where,
+                      fmt::format("it is {}{}, but its next value is {}{}", dtype_name(before.dtype),
+                                  to_string(before.shape), dtype_name(after.dtype), to_string(after.shape)));
+      QCG_CHECK(check_data(before, where));
+    }
     return {};
   }
 
@@ -140,7 +160,11 @@ class Verifier {
       for (const std::string& name : d.symbols())
         if (!symbols_.contains(name)) return broken(4, where, fmt::format("symbol '{}' is not declared", name));
     }
-    if (v.kind != ValueKind::parameter) return {};
+    return v.kind == ValueKind::parameter ? check_data(v, where) : Status();
+  }
+
+  // The bytes of a parameter, or of a state before the first run.
+  static Status check_data(const Value& v, const std::string& where) {
     bool same = v.shape.size() == v.data.shape.size() && v.dtype == v.data.dtype &&
                 v.data.strides.size() == v.data.shape.size();
     for (size_t i = 0; same && i < v.shape.size(); ++i)

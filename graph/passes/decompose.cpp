@@ -72,7 +72,11 @@ class Decomposer : OpEmitter {
     else if (is_scaled_product(like_.op)) results = {write_scaled_product(*this, graph_, like_)};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
-    else if (computes_with_size(like_)) results = {sizes_.put_into(*this, graph_, like_)};
+    else if (is_op(like_, "aten.copy.default")) results = {copied()};
+    else if (is_op(like_, "aten.slice_scatter.default")) {
+      if (!writes_other_dtype()) return {};
+      results = {scatter_cast()};
+    } else if (computes_with_size(like_)) results = {sizes_.put_into(*this, graph_, like_)};
     else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
@@ -166,6 +170,26 @@ class Decomposer : OpEmitter {
   Status unread_four_bit() const {
     return Error::unsupported(like_.where, "a dequantize_4bit that is not the weight of a linear",
                               "multiply by it with linear, mm or matmul");
+  }
+
+  // copy(self, src) is src in the dtype and the shape of self.
+  ValueId copied() {
+    const Value self = graph_.value(like_.outputs[0]);
+    const ValueId src = to(like_.tensor("src"), self.dtype);
+    if (graph_.value(src).shape == self.shape) return src;
+    return op("aten.expand.default", {{"self", src}, {"size", std::vector<Dim>(self.shape.begin(), self.shape.end())}});
+  }
+
+  bool writes_other_dtype() const {
+    return graph_.value(like_.tensor("src")).dtype != graph_.value(like_.outputs[0]).dtype;
+  }
+  ValueId scatter_cast() {
+    return op("aten.slice_scatter.default", {{"self", like_.tensor("self")},
+                                             {"src", to(like_.tensor("src"), graph_.value(like_.outputs[0]).dtype)},
+                                             {"dim", like_.arg("dim")},
+                                             {"start", like_.arg("start")},
+                                             {"end", like_.arg("end")},
+                                             {"step", like_.arg("step")}});
   }
 
   ValueId select() {

@@ -42,6 +42,7 @@ constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
 // Of what depends on an input; a constant is evaluated all the same.
 bool has_kernel(const Graph& graph, const Node& node) {
+  if (is_op(node, "aten.slice_scatter.default") || is_op(node, "aten.copy.default")) return true;
   return is_floating(graph.value(node.outputs[0]).dtype) && as_pointwise(graph, node);
 }
 
@@ -215,13 +216,10 @@ class Unpacker {
     });
     if (what.empty() && !constant_[out]) what = "its size is known only at run time";
     if (what.empty()) return {};
-    const bool writes_slice = is_op(node, "aten.slice_scatter.default") || is_op(node, "aten.copy.default");
-    return Error::unsupported(
-        node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
-        writes_slice ? "in place of y[:, 2:4] = t write y = torch.cat([y[:, :2], t, y[:, 4:]], dim=1) in the model and "
-                       "export again"
-                     : "bit operations, integer divisions, look-ups and ranges need constants: cut the graph there and "
-                       "pass their result as an input");
+    return Error::unsupported(node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
+                              "bit operations, integer divisions, look-ups and ranges need constants: cut the graph "
+                              "there and pass their result "
+                              "as an input");
   }
 
   std::string title(const Node& node) const {

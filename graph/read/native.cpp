@@ -40,6 +40,7 @@ class NativeReader {
     QCG_TRY(inputs, root_.array_at("inputs"));
     for (JsonCursor input : inputs) QCG_CHECK(read_input(input));
     QCG_CHECK(read_parameters());
+    QCG_CHECK(read_states());
     QCG_TRY(nodes, root_.array_at("nodes"));
     if (nodes.size() > kMaxNodes)
       return nodes.bad("there are too many nodes", "at most " + std::to_string(kMaxNodes) + " are supported");
@@ -51,6 +52,7 @@ class NativeReader {
       graph_.outputs.push_back(id);
       graph_.output_names.push_back(graph_.value(id).name);
     }
+    QCG_CHECK(read_next_values());
     return std::move(graph_);
   }
 
@@ -152,20 +154,56 @@ class NativeReader {
     QCG_CHECK(parameters->expect(JsonKind::array));
     for (JsonCursor parameter : *parameters) {
       QCG_TRY(d, read_declaration(parameter));
-      Tensor tensor;
-      tensor.dtype = d.dtype;
-      for (const Dim& dim : d.shape) {
-        if (!dim.is_constant()) return parameter.bad("the size of a parameter is symbolic", "write numbers");
-        tensor.shape.push_back(dim.constant());
-      }
-      tensor.strides.assign(tensor.shape.size(), 0);
-      if (!has_sane_extent(tensor)) return parameter.bad("the parameter is too large", kDocs);
-      tensor.strides = Tensor::row_major_strides(tensor.shape);
-      if (auto data = parameter.find("data")) {
-        QCG_TRY(bound, read_data(*data, tensor));
-        tensor = std::move(bound);
-      }
+      QCG_TRY(tensor, read_tensor(parameter, d));
       values_.emplace(d.name, graph_.add_parameter(d.name, std::move(tensor)));
+    }
+    return {};
+  }
+
+  // A declaration of constant sizes, with its data where that is given.
+  static Result<Tensor> read_tensor(const JsonCursor& at, const Declared& d) {
+    Tensor tensor;
+    tensor.dtype = d.dtype;
+    for (const Dim& dim : d.shape) {
+      if (!dim.is_constant()) return at.bad("the size of a parameter or a state is symbolic", "write numbers");
+      tensor.shape.push_back(dim.constant());
+    }
+    tensor.strides.assign(tensor.shape.size(), 0);
+    if (!has_sane_extent(tensor)) return at.bad("the tensor is too large", kDocs);
+    tensor.strides = Tensor::row_major_strides(tensor.shape);
+    if (auto data = at.find("data")) return read_data(*data, tensor);
+    return tensor;
+  }
+
+  // "states": [{"name": "sum", "dtype": "f32", "shape": [8], "next": "after"}]
+  Status read_states() {
+    auto states = root_.find("states");
+    if (!states) return {};
+    QCG_CHECK(states->expect(JsonKind::array));
+    for (JsonCursor state : *states) {
+      QCG_TRY(d, read_declaration(state));
+      QCG_TRY(tensor, read_tensor(state, d));
+      if (!tensor.bound()) tensor = Tensor::same_zeros(tensor.dtype, tensor.shape);
+      values_.emplace(d.name, graph_.add_state(d.name, d.name, std::move(tensor)));
+    }
+    return {};
+  }
+
+  Status read_next_values() {
+    auto states = root_.find("states");
+    if (!states) return {};
+    size_t position = 0;
+    for (JsonCursor state : *states) {
+      QCG_TRY(next, state.at("next"));
+      QCG_TRY(id, read_value(next));
+      const Value& before = graph_.value(graph_.state_input(position));
+      const Value& after = graph_.value(id);
+      if (before.dtype != after.dtype || before.shape != after.shape)
+        return next.bad("the next value is " + std::string(dtype_name(after.dtype)) + to_string(after.shape) +
+                            ", the state " + std::string(dtype_name(before.dtype)) + to_string(before.shape),
+                        "cast or reshape it: a state keeps its type");
+      graph_.outputs.push_back(id);
+      graph_.output_names.push_back(graph_.states[position++]);
     }
     return {};
   }

@@ -36,6 +36,7 @@ Source from_export(TorchExport exported, std::string format) {
   source.info.torch_version = std::move(exported.torch_version);
   source.info.node_count = exported.node_count;
   source.info.modules = std::move(exported.modules);
+  source.info.notes = std::move(exported.notes);
   source.graph = std::move(exported.graph);
   source.weights = std::move(exported.weights);
   return source;
@@ -79,7 +80,7 @@ bool holds_weights(const std::filesystem::path& folder) {
 }
 
 bool looks_like_text(std::string_view text) {
-  for (std::string_view word : {"graph", "symbol", "param"})
+  for (std::string_view word : {"graph", "symbol", "param", "state"})
     if (text.starts_with(word)) return true;
   return false;
 }

@@ -24,10 +24,12 @@ class Parser : private TextScanner {
         QCG_CHECK(parse_symbol());
       } else if (word == "param") {
         QCG_CHECK(parse_parameter());
+      } else if (word == "state") {
+        QCG_CHECK(parse_state());
       } else if (word == "graph") {
         break;
       } else {
-        return fail("expected symbol, param or graph");
+        return fail("expected symbol, param, state or graph");
       }
     }
     if (peek('"')) {
@@ -37,6 +39,7 @@ class Parser : private TextScanner {
     QCG_CHECK(parse_inputs());
     QCG_CHECK(expect('{'));
     QCG_CHECK(parse_nodes());
+    QCG_CHECK(parse_next());
     QCG_CHECK(expect('}'));
     skip_space();
     if (at_ != text_.size()) return fail("expected the end of the text");
@@ -84,10 +87,45 @@ class Parser : private TextScanner {
     return define("@" + name, graph_.add_parameter(name, std::move(data)));
   }
 
+  // state %cache as "model.cache": f32[1, 8]; its value is 0 where no weights are given
+  Status parse_state() {
+    if (!peek('%')) return fail("expected % and the name of the state");
+    QCG_TRY(name, parse_name());
+    std::string state = name;
+    if (take_word_if("as")) {
+      QCG_TRY(quoted, parse_string());
+      state = quoted;
+    }
+    QCG_CHECK(expect(':'));
+    QCG_TRY(type, parse_type());
+    QCG_TRY(sizes, constants(type.shape));
+    return define("%" + name, graph_.add_state(std::move(state), name, Tensor::same_zeros(type.dtype, sizes)));
+  }
+
+  // next %cache = %written, once for every state
+  Status parse_next() {
+    std::unordered_map<ValueId, ValueId> next;
+    while (take_word_if("next")) {
+      QCG_TRY(before, parse_ref());
+      QCG_CHECK(expect('='));
+      QCG_TRY(after, parse_ref());
+      if (!next.emplace(before, after).second) return fail("the state has a next value already");
+    }
+    for (size_t i = 0; i < graph_.states.size(); ++i) {
+      const auto after = next.find(graph_.state_input(i));
+      if (after == next.end())
+        return fail(fmt::format("the state '{}' has no next value", graph_.states[i].substr(0, 80)));
+      graph_.outputs.push_back(after->second);
+      graph_.output_names.push_back(graph_.states[i]);
+    }
+    if (next.size() != graph_.states.size()) return fail("what has a next value is no state");
+    return {};
+  }
+
   Result<std::vector<int64_t>> constants(const Shape& dims) {
     std::vector<int64_t> sizes;
     for (const Dim& d : dims) {
-      if (!d.is_constant() || d.constant() < 0) return fail("parameters have constant sizes");
+      if (!d.is_constant() || d.constant() < 0) return fail("parameters and states have constant sizes");
       sizes.push_back(d.constant());
     }
     return sizes;
@@ -108,7 +146,7 @@ class Parser : private TextScanner {
 
   Status parse_nodes() {
     while (!take_word_if("return")) QCG_CHECK(parse_node());
-    if (peek('}')) return {};
+    if (!peek('%') && !peek('@')) return {};
     do {
       QCG_TRY(id, parse_ref());
       std::string name = graph_.value(id).name;

@@ -24,6 +24,7 @@ struct TorchExport {
   std::map<std::string, std::string>
       modules;  // by a node's name: the path of the module it belongs to, if that is known
   std::string torch_version;
+  std::vector<std::string> notes;  // what the signature does not show of the model
   size_t node_count = 0;  // as in the file, before sym_size and the like became Dims
 };
 

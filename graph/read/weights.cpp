@@ -92,6 +92,7 @@ WeightNames weight_names(const Graph& graph) {
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     if (graph.value(id).kind == ValueKind::parameter) names.emplace(graph.value(id).name, id);
   }
+  for (size_t i = 0; i < graph.states.size(); ++i) names.emplace(graph.states[i], graph.state_input(i));
   return names;
 }
 

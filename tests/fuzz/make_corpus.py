@@ -91,6 +91,11 @@ def main():
     write("safetensors", "empty", safetensors({}, b""))
     write("native", "linear_w8.json", (ROOT / "examples/native/linear_w8.json").read_bytes())
     write("native", "mlp_f32.json", (ROOT / "examples/native/mlp_f32.json").read_bytes())
+    write("text", "state", "state %sum as \"m.sum\": f32[4]\ngraph(%x: f32[4]) {\n"
+          "  %after = aten.add.Tensor(%sum, %x) : f32[4]\n  return %after\n  next %sum = %after\n}\n")
+    write("native", "state.json", json.dumps({"format": "qcodegen", "version": 1, "inputs": [{"name": "x", "dtype": "f32", "shape": [4]}],
+          "states": [{"name": "sum", "dtype": "f32", "shape": [4], "next": "after", "data": [1, 2, 3, 4]}],
+          "nodes": [{"op": "add", "inputs": {"self": "sum", "other": "x"}, "outputs": ["after"]}], "outputs": ["after"]}))
     write("text", "linear", "symbol s0 in [1, 64]\nparam @w: f32[3, 4] strides [1, 3]\nparam @b: f32[3]\ngraph \"g\"(%x: f32[s0, 4]) {\n"
           "  %y = aten.linear.default(%x, @w, @b) : f32[s0, 3]\n  %z = aten.gelu.default(%y, approximate = \"tanh\") : f32[s0, 3]\n"
           "  %\"a b\" = aten.reshape.default(%z, shape = [3*s0]) : f32[3*s0]\n  return %\"a b\" as \"out\"\n}\n")

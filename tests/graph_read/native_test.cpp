@@ -41,6 +41,41 @@ TEST_CASE("native: types are inferred, short op names are found, data is bound")
   CHECK_FALSE(graph->value(value_named(*graph, "b")).data.bound());
 }
 
+TEST_CASE("native: states are inputs that the program keeps, with the value that follows") {
+  Json j = small_native();
+  j["states"] = Json::parse(R"([{"name": "last", "dtype": "f32", "shape": [4], "next": "b2", "data": [1, 2, 3, 4]},
+                                {"name": "zero", "dtype": "i64", "shape": [], "next": "zero"}])");
+  j["nodes"].push_back(Json::parse(R"({"op": "mul", "inputs": {"self": "last", "other": 2}, "outputs": ["b2"]})"));
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->states == std::vector<std::string>{"last", "zero"});
+  CHECK(graph->value(graph->state_output(0)).name == "b2");
+  CHECK(graph->state_output(1) == graph->state_input(1));
+  CHECK(elements(graph->value(graph->state_input(0)).data)[3] == 4);
+  CHECK(elements(graph->value(graph->state_input(1)).data)[0] == 0);
+
+  const auto where = [&](const std::function<void(Json&)>& damage) {
+    Json bad = j;
+    damage(bad);
+    auto read = read_bytes(bad.dump());
+    return read.ok() ? std::string("ok") : read.error().where + " " + read.error().message;
+  };
+  CHECK(where([](Json& d) { d["states"][0].erase("next"); }).find("$.states[0] the field 'next' is missing") !=
+        std::string::npos);
+  CHECK(where([](Json& d) { d["states"][0]["next"] = "ghost"; }).find("$.states[0].next the value 'ghost'") !=
+        std::string::npos);
+  CHECK(where([](Json& d) { d["states"][0]["next"] = "y"; }).find("the next value is f32[2*m], the state f32[4]") !=
+        std::string::npos);
+  CHECK(where([](Json& d) { d["states"][0]["shape"] = {"m"}; }).find("is symbolic") != std::string::npos);
+  CHECK(where([](Json& d) { d["states"][0]["shape"] = {-4}; }).find("negative") != std::string::npos);
+  CHECK(where([](Json& d) {
+          d["states"][0]["shape"] = {1 << 30, 1 << 30, 1 << 30};
+        }).find("too large") != std::string::npos);
+  CHECK(where([](Json& d) { d["states"][0]["data"] = {1, 2}; }).find("2 elements, the shape 4") != std::string::npos);
+  CHECK(where([](Json& d) { d["states"][0]["name"] = "x"; }).find("'x' is defined twice") != std::string::npos);
+  CHECK(where([](Json& d) { d["states"] = 3; }).find("$.states") != std::string::npos);
+}
+
 TEST_CASE("native: short names") {
   CHECK(find_op_by_short_name("mul")->name == "aten.mul.Tensor");
   CHECK(find_op_by_short_name("to")->name == "aten.to.dtype");

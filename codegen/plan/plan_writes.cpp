@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/plan/planner.h"
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+
+namespace qcg {
+
+namespace {
+
+bool repeats_elements(const View& view) {
+  for (size_t axis = 0; axis < view.shape.size(); ++axis)
+    if (view.strides[axis].is_constant(0) && !view.shape[axis].is_constant(1)) return true;
+  return false;
+}
+
+ValueId same_order_source(const Graph& graph, ValueId id) {
+  while (graph.value(id).kind == ValueKind::node) {
+    const Node& node = graph.nodes[graph.value(id).producer];
+    if (!keeps_order(node)) break;
+    id = node.tensor("self");
+  }
+  return id;
+}
+
+// By node: the state whose next value it writes a part of, or -1. A chain of writes leads from the old value to the next.
+std::vector<int> find_chains(const Graph& graph) {
+  std::vector<int> out(graph.nodes.size(), -1);
+  for (size_t s = 0; s < graph.states.size(); ++s) {
+    std::vector<NodeId> chain;
+    ValueId at = same_order_source(graph, graph.state_output(s));
+    while (graph.value(at).kind == ValueKind::node && writes_part(graph.nodes[graph.value(at).producer])) {
+      chain.push_back(graph.value(at).producer);
+      at = same_order_source(graph, graph.nodes[chain.back()].tensor("self"));
+    }
+    if (at != graph.state_input(s)) continue;
+    for (NodeId n : chain) out[n] = static_cast<int>(s);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool writes_part(const Node& node) { return is_op(node, "aten.slice_scatter.default"); }
+
+// Decides which writes of a part go into the memory of what they change. A version is a value with its views: a write begins a
+// new one, and the old one must have no reader behind it.
+void Planner::find_writes() {
+  copied_writes_.assign(graph_.nodes.size(), "");
+  const std::vector<int> chains = find_chains(graph_);
+  std::vector<ValueId> version(graph_.values.size());
+  for (ValueId id = 0; id < version.size(); ++id) version[id] = id;
+  std::vector<NodeId> last_reader(graph_.values.size(), 0);  // by version
+  for (NodeId n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
+    for_each_input(node, [&](ValueId id) { last_reader[version[id]] = n; });
+    if (node.op->role == OpRole::view)
+      for (ValueId out : node.outputs) version[out] = version[node.tensor("self")];
+  }
+  std::vector<bool> returned(graph_.values.size(), false);
+  for (ValueId id : graph_.outputs) returned[version[id]] = true;
+  std::vector<int> memory(graph_.values.size(), -1);  // by version: the state whose memory it has
+  for (size_t s = 0; s < graph_.states.size(); ++s) memory[graph_.state_input(s)] = static_cast<int>(s);
+  for (NodeId n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
+    if (!writes_part(node)) continue;
+    const ValueId old = version[node.tensor("self")];
+    const Value& root = graph_.value(old);
+    int reads = 0;
+    for_each_input(node, [&](ValueId id) { reads += version[id] == old; });
+    std::string& why = copied_writes_[n];
+    if (reads > 1) why = "it reads what it overwrites";
+    else if (returned[old]) why = "the old value is returned";
+    else if (last_reader[old] > n) why = "the old value is read later";
+    else if (memory[old] >= 0 && chains[n] != memory[old]) why = "the state becomes something else";
+    else if (memory[old] < 0 && root.kind != ValueKind::node) why = "it is an input or a constant";
+    else if (memory[old] < 0 && placed_[old]) why = "the old value is part of another";
+    if (why.empty()) memory[node.outputs[0]] = memory[old];
+  }
+}
+
+// The value that is changed, with the part that is written as a view of it.
+Status Planner::lower_slice_scatter(const Node& node) {
+  const ValueId self = node.tensor("self"), out = node.outputs[0];
+  const DType dtype = graph_.value(out).dtype;
+  std::string why = copied_writes_[static_cast<size_t>(&node - graph_.nodes.data())];
+  View whole = view(self);
+  if (why.empty() && repeats_elements(whole)) why = "its elements share memory";
+  if (!why.empty()) {
+    const View copy = output_view(out, [](const View&) { return true; });
+    add_copy(whole, copy, dtype, fmt::format("of {} ({})", graph_.value(self).name, why));
+    whole = copy;
+  }
+  const size_t axis = normalize_axis(constant_int(node, "dim", 0), whole.shape.size());
+  const Dim* start = node.arg("start").get<Dim>();
+  const auto begin = clamp_index(start ? *start : Dim(0), whole.shape[axis], graph_.symbols);
+  if (!begin) return Error::internal(node.where, "a slice where inference found no place for it");
+  View part = whole;
+  part.shape = graph_.value(node.tensor("src")).shape;
+  part.offset = whole.offset + whole.strides[axis] * *begin;
+  part.strides[axis] = whole.strides[axis] * Dim(constant_int(node, "step", 1));
+  add_copy(view(node.tensor("src")), part, dtype, "into " + graph_.value(out).name);
+  views_[out] = whole;
+  return {};
+}
+
+}  // namespace qcg
