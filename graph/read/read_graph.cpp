@@ -6,10 +6,10 @@
 #include <set>
 
 #include "graph/ops/verify.h"
-#include "graph/read/in_place.h"
 #include "graph/read/int4_order.h"
 #include "graph/read/json.h"
 #include "graph/read/mapped_file.h"
+#include "graph/read/mutations.h"
 #include "graph/read/native.h"
 #include "graph/read/pt2.h"
 #include "graph/read/text.h"

@@ -1,9 +1,13 @@
 #include "graph/read/torch_export.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
+#include "graph/ops/infer.h"
+#include "graph/ops/verify.h"
 #include "graph/read/limits.h"
+#include "graph/read/mutations.h"
 #include "graph/read/torch_args.h"
 #include "graph/read/torch_meta.h"
 #include "graph/read/torch_operators.h"
@@ -35,6 +39,7 @@ class TorchExportReader {
     QCG_CHECK(check_operators(nodes));
     QCG_TRY(ranges, read_symbol_ranges(root_));
     QCG_CHECK(index_metadata(graph));
+    QCG_CHECK(find_mutations(graph, signature, nodes));
     QCG_CHECK(read_inputs(graph, signature));
     QCG_CHECK(read_nodes(nodes));
     QCG_CHECK(read_outputs(graph, signature));
@@ -73,6 +78,43 @@ class TorchExportReader {
     auto it = metas_.find(name);
     if (it != metas_.end()) return it->second;
     return place.bad("tensor_values does not describe " + quote(name), kExportGraphAgain);
+  }
+
+  // ---- what the graph changes: declared by a signature whose nodes are functional, found in the nodes of training IR
+
+  Status find_mutations(const JsonCursor& graph, const JsonCursor& signature, const JsonCursor& nodes) {
+    QCG_TRY(specs, signature.array_at("output_specs"));
+    for (JsonCursor spec_union : specs) {
+      QCG_TRY(spec, read_union(spec_union));
+      const bool buffer = spec.key() == "buffer_mutation";
+      if (!buffer && spec.key() != "user_input_mutation") continue;
+      QCG_TRY(name_at, spec.at(buffer ? "buffer_name" : "user_input_name"));
+      QCG_TRY(name, name_at.name());
+      QCG_TRY(argument, spec.object_at("arg"));
+      QCG_TRY(value, argument.at("name"));
+      if (!(buffer ? next_of_buffer_ : next_of_input_).emplace(std::move(name), value).second)
+        return name_at.bad("it is changed twice", kExportGraphAgain);
+    }
+    QCG_TRY(inputs, graph.array_at("inputs"));
+    std::unordered_set<std::string_view> placeholders;
+    for (JsonCursor input : inputs) {
+      QCG_TRY(argument, read_union(input));
+      if (argument.key() != "as_tensor") continue;
+      QCG_TRY(name, argument.string_at("name"));
+      placeholders.insert(name);
+    }
+    return mutations_.scan(nodes, placeholders);
+  }
+
+  // The value that a state or an input has after the run.
+  Result<ValueId> next_value(std::string_view placeholder,
+                             const std::map<std::string, JsonCursor, std::less<>>& declared, std::string_view name) {
+    const auto at = declared.find(name);
+    if (at == declared.end()) return scope_.tensors.at(placeholder);
+    QCG_TRY(value, at->second.string());
+    const auto id = scope_.tensors.find(value);
+    if (id == scope_.tensors.end()) return at->second.bad("there is no tensor " + quote(value), kExportGraphAgain);
+    return id->second;
   }
 
   // ---- inputs
@@ -118,7 +160,9 @@ class TorchExportReader {
       QCG_TRY(name, new_tensor_name(argument));
       QCG_TRY(meta_at, find_meta(argument, name));
       QCG_TRY(meta, read_tensor_meta(meta_at));
-      scope_.tensors.emplace(stored(argument), graph().add_input(name, meta.dtype, std::move(meta.sizes)));
+      define(stored(argument), graph().add_input(name, meta.dtype, std::move(meta.sizes)));
+      if (next_of_input_.contains(name) || mutations_.changes(stored(argument)))
+        changed_inputs_.push_back(stored(argument));
       return {};
     }
     bool constant =
@@ -141,10 +185,25 @@ class TorchExportReader {
     if (out_.weights.contains(fqn)) return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
     QCG_TRY(meta, find_meta(argument, name));
     QCG_TRY(tensor, read_constant_tensor_meta(meta));
-    ValueId id = graph().add_parameter(name, std::move(tensor));
-    scope_.tensors.emplace(stored(argument), id);
+    const bool buffer = name_key == "buffer_name", written = mutations_.changes(stored(argument));
+    if (written && !buffer)
+      return fqn_at.unsupported(
+          "the graph writes to " + quote(fqn) + ", which is a parameter or a constant",
+          "register it as a buffer of the model (register_buffer) before exporting: what a model changes is kept from "
+          "run "
+          "to run only in its buffers; of a static cache of transformers that is TorchExportableModuleWithStaticCache");
+    const bool state = buffer && (written || next_of_buffer_.contains(fqn));
+    const ValueId id =
+        state ? graph().add_state(fqn, name, std::move(tensor)) : graph().add_parameter(name, std::move(tensor));
+    define(stored(argument), id);
+    if (state) state_placeholders_.push_back(stored(argument));
     out_.weights.emplace(std::move(fqn), id);
     return {};
+  }
+
+  void define(std::string_view name, ValueId id) {
+    scope_.tensors.emplace(name, id);
+    mutations_.define(name);
   }
 
   // Value names are unique in a graph, but a file's weight names are a space of their own: inputs keep theirs first,
@@ -238,19 +297,92 @@ class TorchExportReader {
   }
 
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
+    QCG_CHECK(mutations_.refresh(node));
+    const bool follows = mutations_.follows(node);
+    if (follows) {
+      QCG_TRY(is_alias, read_alias(node));
+      if (is_alias) return {};
+      if (writes_first_tensor(*node.string_at("target"))) return read_write(node, std::move(where));
+    }
     const OpSchema* reversed = reversed_op(node, written);
     const OpSchema& op = reversed ? *reversed : written;
     QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
     QCG_TRY(outputs, read_results(node, op));
     std::vector<std::string_view> names = result_names_;
     NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
+    QCG_CHECK(describe(node, id, std::move(where), names));
+    const std::vector<ValueId> made = graph().nodes[id].outputs;
+    for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);
+    if (follows && op.role == OpRole::view) mutations_.add_views(node, id);
+    return {};
+  }
+
+  // Whether the node returns its first tensor, of memory that is written to, as it is.
+  Result<bool> read_alias(const JsonCursor& node) {
+    QCG_TRY(inputs, node.array_at("inputs"));
+    ValueId self = kNoValue;
+    for (JsonCursor input : inputs) {
+      if (self != kNoValue) break;
+      QCG_TRY(argument, input.at("arg"));
+      QCG_TRY(value, read_union(argument));
+      QCG_TRY(id, read_tensor_name(value, scope_));
+      self = id;
+    }
+    QCG_TRY(outputs, node.array_at("outputs"));
+    bool same = outputs.size() == 1;
+    for (JsonCursor output : outputs) {
+      QCG_TRY(value, read_union(output));
+      if (value.key() != "as_tensor") return false;
+      QCG_TRY(name, new_tensor_name(value));
+      QCG_TRY(meta_at, find_meta(value, name));
+      QCG_TRY(meta, read_tensor_meta(meta_at));
+      same = same && meta.dtype == graph().value(self).dtype;
+    }
+    return mutations_.read_alias(node, same);
+  }
+
+  // A node that writes to its first tensor: what it computes is the tensor's next value.
+  Status read_write(const JsonCursor& node, std::string where) {
+    QCG_TRY(target_at, node.at("target"));
+    QCG_TRY(target, target_at.string());
+    const OpSchema* op = functional_torch_op(target);
+    if (!op)
+      return target_at.unsupported(quote(target) + " writes to a buffer or an input of the model",
+                                   "export with .run_decompositions(), which makes new values of writes");
+    QCG_TRY(args, read_arguments(node, *op, false));
+    Node made;
+    made.op = op;
+    made.args = args;
+    made.where = where;
+    QCG_CHECK(check_arguments(graph(), made));
+    QCG_TRY(types, infer_types(graph(), made));
+    if (types.size() != 1)
+      return target_at.unsupported(quote(target) + " writes more than one tensor", kExportGraphAgain);
+    QCG_TRY(outputs, node.array_at("outputs"));
+    std::vector<std::string_view> names;
+    for (JsonCursor output : outputs) {
+      QCG_TRY(value, read_union(output));
+      if (value.key() != "as_tensor") continue;
+      QCG_TRY(name, new_tensor_name(value));
+      names.push_back(stored(value));
+    }
+    Value result;
+    result.name = unique_name(names.empty() ? "written" : std::string(names[0]));
+    result.dtype = types[0].dtype;
+    result.shape = std::move(types[0].shape);
+    const NodeId id = graph().add_node(op, std::move(args), {std::move(result)});
+    QCG_CHECK(describe(node, id, std::move(where), names));
+    return mutations_.write(node, graph().nodes[id].outputs[0]);
+  }
+
+  // Where a node comes from.
+  Status describe(const JsonCursor& node, NodeId id, std::string where, const std::vector<std::string_view>& names) {
     Node& made = graph().nodes[id];
     made.where = std::move(where);
     if (auto metadata = node.find("metadata")) {
       if (auto trace = metadata->find("stack_trace"); trace && trace->is(JsonKind::string))
         made.source = source_from_stack_trace(*trace->string());
     }
-    for (size_t i = 0; i < names.size(); ++i) scope_.tensors.emplace(names[i], made.outputs[i]);
     QCG_TRY(origin, node_name(node, names));
     read_module(node, origin);
     made.origins.push_back(std::move(origin));
@@ -382,22 +514,43 @@ class TorchExportReader {
       QCG_CHECK(read_output(*output, spec));
       ++output;
     }
+    for (const auto& [name, at] : next_of_buffer_)
+      if (std::ranges::count(this->graph().states, name) == 0)
+        return at.bad("the signature changes the buffer " + quote(name) + ", which the graph does not have",
+                      kExportGraphAgain);
+    for (const auto& [name, at] : next_of_input_)
+      if (std::ranges::count(changed_inputs_, name) == 0)
+        return at.bad("the signature changes the input " + quote(name) + ", which the graph does not have",
+                      kExportGraphAgain);
+    for (std::string_view input : changed_inputs_) {
+      const std::string name(input);
+      QCG_TRY(after, next_value(input, next_of_input_, name));
+      graph_output(after, name);
+      out_.notes.push_back("the model changes its input " + quote(name) +
+                           " in place: the output of this name is what it becomes");
+    }
+    for (size_t i = 0; i < state_placeholders_.size(); ++i) {
+      const std::string state = this->graph().states[i];
+      QCG_TRY(after, next_value(state_placeholders_[i], next_of_buffer_, state));
+      graph_output(after, state);
+    }
     return {};
   }
 
   Status read_output(const JsonCursor& output, const JsonCursor& spec_union) {
     QCG_TRY(spec, read_union(spec_union));
+    if (spec.key() == "buffer_mutation" || spec.key() == "user_input_mutation") return {};  // find_mutations read it
     if (spec.key() != "user_output") {
-      return spec.unsupported(
-          "the graph has an output of kind " + quote(spec.key()) + ": it changes state",
-          "export a model that only returns tensors: no buffer updates (caches, running statistics), no in-place "
-          "changes of inputs, no loss");
+      return spec.unsupported("the graph has an output of kind " + quote(spec.key()),
+                              "export a model that returns tensors and changes its buffers at most: no loss");
     }
     QCG_TRY(value, read_union(output));
     if (value.key() == "as_none") return {};
     if (value.key() != "as_tensor") {
       return value.unsupported("a graph output is not a tensor (" + quote(value.key()) + ")", "return tensors only");
     }
+    if (auto name = value.find("name"); name && name->is(JsonKind::string))
+      QCG_CHECK(mutations_.refresh(*name->string()));
     QCG_TRY(id, read_tensor_name(value, scope_));
     graph_output(id, std::string(stored(value)));
     return {};
@@ -413,6 +566,10 @@ class TorchExportReader {
   JsonCursor root_;
   TorchExport out_;
   TorchScope scope_;
+  Mutations mutations_{out_.graph, scope_, [this](const std::string& base) { return unique_name(base); }};
+  std::map<std::string, JsonCursor, std::less<>> next_of_buffer_,
+      next_of_input_;                                                  // declared: the names of the next values
+  std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_;
   std::unordered_map<std::string_view, JsonCursor> sizes_;
   std::unordered_set<std::string> names_;

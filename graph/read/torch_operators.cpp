@@ -49,10 +49,6 @@ constexpr Remedy kRemedies[] = {
     {"higher_order.wrap_with_autocast",
      "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
     {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
-    {"aten.copy_.",
-     "it writes into a slice: in place of y[:, 2:4] = t write y = torch.cat([y[:, :2], t, y[:, 4:]], dim=1) in the "
-     "model and export again; where weights alone are written, exported = exported.run_decompositions() before "
-     "torch.export.save will do"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
@@ -125,7 +121,28 @@ const OpSchema* find_torch_op(std::string_view target) {
   for (const Synonym& synonym : kSynonyms)
     if (name.starts_with(synonym.other)) name.replace(0, synonym.other.size(), synonym.name);
   const OpSchema* op = find_op(name);
+  if (!op && has_functional_form_alone(target)) op = functional_torch_op(target);
   return op && op->role != OpRole::internal ? op : nullptr;
+}
+
+bool writes_first_tensor(std::string_view target) {
+  const size_t dot = target.rfind('.');
+  if (dot == std::string_view::npos || dot < 2 || target[dot - 1] != '_' || target[dot - 2] == '_') return false;
+  return !target.starts_with("torch.ops.aten.detach_.");
+}
+
+const OpSchema* functional_torch_op(std::string_view target) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  if (!target.starts_with(kPrefix) || !writes_first_tensor(target)) return nullptr;
+  const size_t dot = target.rfind('.');
+  const std::string_view name = target.substr(kPrefix.size(), dot - 1 - kPrefix.size());
+  return find_op(std::string(name) + std::string(target.substr(dot)));
+}
+
+bool has_functional_form_alone(std::string_view target) {
+  for (std::string_view name : {"copy_", "index_copy_", "index_put_"})
+    if (target == "torch.ops.aten." + std::string(name) + ".default") return true;
+  return false;
 }
 
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {

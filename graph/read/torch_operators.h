@@ -23,6 +23,13 @@ enum class TorchTarget {
 TorchTarget classify_target(std::string_view target);
 const OpSchema* find_torch_op(std::string_view target);  // nullptr unless TorchTarget::op
 
+// Whether a node of this operator writes to its first tensor, as add_ and copy_ do.
+bool writes_first_tensor(std::string_view target);
+// The operator that computes what such a node writes; nullptr where the op table has none.
+const OpSchema* functional_torch_op(std::string_view target);
+// copy_, index_copy_, index_put_: the op table has what they compute, and no in-place twin of it.
+bool has_functional_form_alone(std::string_view target);
+
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";
 

@@ -11,7 +11,7 @@
 
 #include "graph/ir/graph.h"
 #include "graph/ops/verify.h"
-#include "graph/read/in_place.h"
+#include "graph/read/mutations.h"
 #include "graph/read/text.h"
 
 namespace qcg::fuzz {

@@ -1,0 +1,340 @@
+#include "graph/read/mutations.h"
+
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+#include "graph/ops/verify.h"
+#include "graph/read/torch_operators.h"
+
+namespace qcg {
+namespace {
+
+constexpr const char* kHelp =
+    "write to the buffer itself or to a slice of it, or export with .run_decompositions(), which makes new values of "
+    "writes";
+constexpr size_t kMostEmitted = 65'536, kMostDepth = 64;
+
+std::string_view target_of(const JsonCursor& node) {
+  auto target = node.find("target");
+  return target && target->is(JsonKind::string) ? *target->string() : std::string_view();
+}
+
+// The name of a tensor argument, {"as_tensor": {"name": "x"}}; empty for anything else.
+std::string_view tensor_name(const JsonCursor& argument) {
+  auto tensor = argument.is(JsonKind::object) ? argument.find("as_tensor") : std::nullopt;
+  auto name = tensor && tensor->is(JsonKind::object) ? tensor->find("name") : std::nullopt;
+  return name && name->is(JsonKind::string) ? *name->string() : std::string_view();
+}
+
+template <class F>
+void for_each_name(const JsonCursor& argument, F&& f) {
+  if (const auto name = tensor_name(argument); !name.empty()) f(name);
+  if (!argument.is(JsonKind::object)) return;
+  auto list = argument.find("as_tensors");
+  if (!list) list = argument.find("as_optional_tensors");
+  if (!list || !list->is(JsonKind::array)) return;
+  for (JsonCursor item : *list) {
+    if (!item.is(JsonKind::object)) continue;
+    if (auto name = item.find("name"); name && name->is(JsonKind::string)) f(std::string_view(*name->string()));
+    if (const auto name = tensor_name(item); !name.empty()) f(name);
+  }
+}
+
+std::string_view first_tensor(const JsonCursor& node) {
+  auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array)) return {};
+  for (JsonCursor input : *inputs) {
+    auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt;
+    return argument ? tensor_name(*argument) : std::string_view();
+  }
+  return {};
+}
+
+template <class F>
+void for_each_output(const JsonCursor& node, F&& f) {
+  auto outputs = node.find("outputs");
+  if (!outputs || !outputs->is(JsonKind::array)) return;
+  for (JsonCursor output : *outputs) for_each_name(output, f);
+}
+
+bool is_one_of(std::string_view target, std::initializer_list<std::string_view> starts) {
+  for (std::string_view start : starts)
+    if (target.starts_with(start)) return true;
+  return false;
+}
+
+// What returns its first tensor as it is; the second kind only where there is nothing to convert.
+bool returns_itself(std::string_view target) {
+  return is_one_of(target, {"torch.ops.aten.alias.", "torch.ops.aten.detach.", "torch.ops.aten.detach_."});
+}
+bool may_return_itself(std::string_view target) {
+  return is_one_of(target, {"torch.ops.aten.to.", "torch.ops.aten.contiguous.", "torch.ops.aten.type_as."});
+}
+
+bool is_asked_to_copy(const JsonCursor& node) {
+  auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array)) return false;
+  for (JsonCursor input : *inputs) {
+    auto name = input.is(JsonKind::object) ? input.find("name") : std::nullopt;
+    if (!name || !name->is(JsonKind::string) || *name->string() != "copy") continue;
+    auto argument = input.find("arg");
+    auto flag = argument && argument->is(JsonKind::object) ? argument->find("as_bool") : std::nullopt;
+    if (flag && flag->boolean().ok() && *flag->boolean()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status Mutations::scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders) {
+  std::unordered_map<std::string_view, std::string_view> memory;  // a name for what each name is part of
+  for (JsonCursor node : nodes) {
+    const std::string_view target = target_of(node), self = first_tensor(node);
+    if (self.empty()) continue;
+    const auto known = memory.find(self);
+    const std::string_view root = known == memory.end() ? self : known->second;
+    const OpSchema* op = find_torch_op(target);
+    const bool writes = writes_first_tensor(target);
+    // Arithmetic on what the graph made itself stays as it is: check_in_place decides.
+    if (writes && (placeholders.contains(root) || has_functional_form_alone(target))) followed_.insert(root);
+    const bool views = op && op->role == OpRole::view;
+    if (writes || views || may_return_itself(target))
+      for_each_output(node, [&](std::string_view name) { memory[name] = root; });
+  }
+  return {};
+}
+
+void Mutations::define(std::string_view name) {
+  if (!followed_.contains(name) || first_name_.contains(name)) return;
+  first_name_[name] = name;
+  memories_[name].names = {name};
+}
+
+Mutations::Memory* Mutations::memory_of(std::string_view name) {
+  const auto first = first_name_.find(name);
+  return first == first_name_.end() ? nullptr : &memories_.at(first->second);
+}
+
+bool Mutations::follows(const JsonCursor& node) const { return first_name_.contains(first_tensor(node)); }
+
+Status Mutations::refresh(const JsonCursor& node) {
+  if (first_name_.empty()) return {};
+  auto inputs = node.find("inputs");
+  if (!inputs || !inputs->is(JsonKind::array)) return {};
+  Status status;
+  for (JsonCursor input : *inputs) {
+    auto argument = input.is(JsonKind::object) ? input.find("arg") : std::nullopt;
+    if (!argument) continue;
+    for_each_name(*argument, [&](std::string_view name) {
+      if (status.ok()) status = refresh(name);
+    });
+  }
+  return status;
+}
+
+Status Mutations::refresh(std::string_view name) { return take_again(name, 0); }
+
+Status Mutations::take_again(std::string_view name, size_t depth) {
+  Memory* memory = memory_of(name);
+  if (!memory || memory->base.empty()) return {};
+  if (depth > kMostDepth) return Error::unsupported(std::string(name), "a view of too many views", kHelp);
+  QCG_CHECK(take_again(memory->base, depth + 1));
+  const Memory& base = memories_.at(memory->base);
+  if (memory->base_version == base.version) return {};
+  Node view = graph_.nodes[memory->view];
+  view.args[0] = scope_.tensors.at(memory->base);
+  QCG_TRY(value, emit(view.op->name, view.args, view));
+  const Node& made = graph_.nodes.back();
+  set(*memory, made.outputs.size() > memory->output ? made.outputs[memory->output] : value);
+  memory->base_version = base.version;
+  return {};
+}
+
+void Mutations::set(Memory& memory, ValueId value) {
+  for (std::string_view name : memory.names) scope_.tensors[name] = value;
+  ++memory.version;
+}
+
+Result<bool> Mutations::read_alias(const JsonCursor& node, bool same_dtype) {
+  const std::string_view target = target_of(node), self = first_tensor(node);
+  Memory* memory = memory_of(self);
+  if (!memory) return false;
+  // .contiguous() of a view may be a copy.
+  const bool may = may_return_itself(target) && same_dtype && !is_asked_to_copy(node) &&
+                   (memory->base.empty() || !target.starts_with("torch.ops.aten.contiguous."));
+  if (!may && !returns_itself(target)) return false;
+  for_each_output(node, [&](std::string_view name) {
+    if (!scope_.tensors.emplace(name, scope_.tensors.at(self)).second) return;
+    first_name_[name] = first_name_.at(self);
+    memory->names.push_back(name);
+  });
+  return true;
+}
+
+void Mutations::add_views(const JsonCursor& node, NodeId view) {
+  const std::string_view base = first_name_.at(first_tensor(node));
+  size_t output = 0;
+  for_each_output(node, [&](std::string_view name) {
+    first_name_[name] = name;
+    memories_[name] = {{name}, base, view, output++, 0, memories_.at(base).version};
+  });
+}
+
+Status Mutations::write(const JsonCursor& node, ValueId result) {
+  const std::string_view self = first_tensor(node);
+  const Value &before = graph_.value(scope_.tensors.at(self)), &after = graph_.value(result);
+  if (before.shape != after.shape)
+    return Error::bad_input(node.path(),
+                            "writes " + to_string(after.shape) + " to a tensor of " + to_string(before.shape), kHelp);
+  if (before.dtype != after.dtype) {
+    const Node like = graph_.nodes[graph_.value(result).producer];
+    QCG_TRY(cast, emit("aten.to.dtype", {result, before.dtype}, like));
+    result = cast;
+  }
+  QCG_CHECK(write_to(first_name_.at(self), result, 0));
+  Memory& memory = memories_.at(first_name_.at(self));
+  for_each_output(node, [&](std::string_view name) {
+    if (!scope_.tensors.emplace(name, result).second) return;
+    first_name_[name] = first_name_.at(self);
+    memory.names.push_back(name);
+  });
+  return {};
+}
+
+Status Mutations::write_to(std::string_view name, ValueId result, size_t depth) {
+  Memory& memory = memories_.at(name);
+  set(memory, result);
+  if (memory.base.empty()) return {};
+  if (depth > kMostDepth) return Error::unsupported(std::string(name), "a view of too many views", kHelp);
+  QCG_TRY(base, write_back(memory, scope_.tensors.at(memory.base), result));
+  QCG_CHECK(write_to(memory.base, base, depth + 1));
+  memory.base_version = memories_.at(memory.base).version;
+  return {};
+}
+
+// `base` with `result` in the place of the view.
+Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueId result) {
+  const Node view = graph_.nodes[memory.view];
+  const Shape shape = graph_.value(base).shape;
+  const std::string& op = view.op->name;
+  const auto scatter = [&](ValueId src, const Arg& dim, Arg start, Arg end, Arg step) {
+    return emit("aten.slice_scatter.default", {base, src, dim, std::move(start), std::move(end), std::move(step)},
+                view);
+  };
+  if (op == "aten.slice.Tensor")
+    return scatter(result, view.arg("dim"), view.arg("start"), view.arg("end"), view.arg("step"));
+  if (op == "aten.select.int") {
+    const Dim index = *view.arg("index").get<Dim>();
+    QCG_TRY(row, emit("aten.unsqueeze.default", {result, view.arg("dim")}, view));
+    // The last one, -1, ends where the axis does.
+    return scatter(row, view.arg("dim"), index, index.is_constant(-1) ? Arg() : Arg(index + Dim(1)), Dim(1));
+  }
+  if (op == "aten.t.default") return emit(op, {result}, view);
+  if (op == "aten.transpose.int") return emit(op, {result, view.arg("dim0"), view.arg("dim1")}, view);
+  // Of dense memory these are views; of a view they may be copies, which nothing is written through.
+  const bool dense = memories_.at(memory.base).base.empty();
+  const bool reshapes = op == "aten.view.default" || op == "aten.unsqueeze.default" || op == "aten.squeeze.dim" ||
+                        (dense && (op == "aten.reshape.default" || op == "aten.flatten.using_ints"));
+  if (reshapes) return emit("aten.reshape.default", {result, std::vector<Dim>(shape.begin(), shape.end())}, view);
+  return Error::unsupported(view.where, op + ": something is written through this view", kHelp);
+}
+
+Result<ValueId> Mutations::emit(std::string_view name, std::vector<Arg> args, const Node& like) {
+  if (++emitted_ > kMostEmitted)
+    return Error::unsupported(like.where, "the graph writes to too many views of its tensors", kHelp);
+  const OpSchema* op = find_op(name);
+  Node node;
+  node.op = op;
+  for (size_t i = args.size(); i < op->args.size(); ++i)
+    args.push_back(op->args[i].has_default ? default_arg(op->args[i]) : Arg());
+  node.args = args;
+  node.where = like.where;
+  QCG_CHECK(check_arguments(graph_, node));
+  QCG_TRY(types, infer_types(graph_, node));
+  std::vector<Value> outputs(types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    outputs[i].name = unique_name_(like.origins.empty() ? "written" : like.origins.front());
+    outputs[i].dtype = types[i].dtype;
+    outputs[i].shape = std::move(types[i].shape);
+  }
+  Node& made = graph_.nodes[graph_.add_node(op, std::move(args), std::move(outputs))];
+  made.where = like.where;
+  made.source = like.source;
+  made.origins = like.origins;
+  return made.outputs[0];
+}
+
+namespace {
+
+constexpr const char* kUseCopies =
+    "write the out-of-place operator in the model (x = x - y instead of x -= y) and export again";
+
+bool writes_in_place(const Node& node) {
+  return node.op->in_place && node.op->role == OpRole::pointwise && !node.args.empty();
+}
+
+// Whether the output may share memory with the first argument: views do, and these copies return their input unchanged
+// where there is nothing to convert.
+bool may_alias(const Graph& graph, const Node& node, ValueId self) {
+  if (node.op->role == OpRole::view) return true;
+  if (node.op->role != OpRole::copy || node.outputs.empty()) return false;
+  bool lazy = false;
+  for (std::string_view op : {"aten.to.", "aten.contiguous.", "aten.type_as.", "aten.dropout."})
+    lazy = lazy || node.op->name.starts_with(op);
+  return lazy && graph.value(self).dtype == graph.value(node.outputs[0]).dtype;
+}
+
+ValueId first_tensor(const Node& node) {
+  const ValueId* self = node.args.empty() ? nullptr : node.args[0].get<ValueId>();
+  return self ? *self : kNoValue;
+}
+
+// A name for each group of values that may share memory: the first of them.
+std::vector<ValueId> memory_of(const Graph& graph) {
+  std::vector<ValueId> memory(graph.values.size());
+  for (ValueId id = 0; id < memory.size(); ++id) memory[id] = id;
+  for (const Node& node : graph.nodes) {
+    ValueId self = first_tensor(node);
+    if (self == kNoValue || !(writes_in_place(node) || may_alias(graph, node, self))) continue;
+    for (ValueId output : node.outputs) memory[output] = memory[self];
+  }
+  return memory;
+}
+
+}  // namespace
+
+Status check_in_place(const Graph& graph) {
+  std::vector<ValueId> memory = memory_of(graph);
+  // How often each memory was overwritten so far, and how often it had been when each value was made: a value that is
+  // behind its memory no longer holds what its node computed.
+  std::vector<uint32_t> writes(graph.values.size()), made_at(graph.values.size());
+  auto is_stale = [&](ValueId id) { return made_at[id] < writes[memory[id]]; };
+  for (const Node& node : graph.nodes) {
+    ValueId stale = kNoValue;
+    for_each_input(node, [&](const ValueId& id) { stale = is_stale(id) ? id : stale; });
+    if (stale != kNoValue) {
+      return Error::unsupported(
+          node.where,
+          node.op->name + " reads " + quote(graph.value(stale).name) + ", which was overwritten in place before",
+          kUseCopies);
+    }
+    if (ValueId self = first_tensor(node); writes_in_place(node) && self != kNoValue) {
+      ValueId root = memory[self];
+      if (graph.value(root).kind != ValueKind::node) {
+        return Error::unsupported(node.where, node.op->name + " changes " + quote(graph.value(root).name) + " in place",
+                                  kUseCopies);
+      }
+      ++writes[root];
+    }
+    for (ValueId output : node.outputs) made_at[output] = writes[memory[output]];
+  }
+  for (ValueId id : graph.outputs) {
+    if (is_stale(id))
+      return Error::unsupported("the outputs",
+                                "the output " + quote(graph.value(id).name) + " was overwritten in place", kUseCopies);
+  }
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,83 @@
+// Mutations: tensors that an exported graph writes to (cache.index_copy_(…), cache[:, 2:4] = k, n.add_(1)) as new values.
+//
+// Why here: the training IR of torch.export writes in place; the IR is functional. Each write makes a value, and the names that
+// denote the memory stand for it from there on: the tensor itself, what it is a view of, and its other views.
+//
+//   %s = slice(b_cache, 2, 0, 1)        ->  %s = slice(%cache, 2, 0, 1)
+//   copy_(%s, %k)                           %w = copy(%s, %k)
+//                                           %cache_1 = slice_scatter(%cache, %w, 2, 0, 1)
+//   %t = transpose(%s, 1, 2)                %s_1 = slice(%cache_1, 2, 0, 1);  %t = transpose(%s_1, 1, 2)
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "graph/read/json.h"
+#include "graph/read/torch_args.h"
+
+namespace qcg {
+
+class Mutations {
+ public:
+  Mutations(Graph& graph, TorchScope& scope, std::function<std::string(const std::string&)> unique_name)
+      : graph_(graph), scope_(scope), unique_name_(std::move(unique_name)) {}
+
+  // Finds what the nodes write to. `placeholders`: names of the graph's inputs.
+  Status scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders);
+  bool changes(std::string_view placeholder) const { return followed_.contains(placeholder); }
+
+  // A name that got its value: followed if something is written to it.
+  void define(std::string_view name);
+  // Before a node is read: views that it names, of memory that was written since, are taken again.
+  Status refresh(const JsonCursor& node);
+  Status refresh(std::string_view name);
+
+  // Whether the first tensor of a node is memory that is followed.
+  bool follows(const JsonCursor& node) const;
+  // A node that returns its first tensor as it is (.to(its own dtype), detach); true if it was one.
+  Result<bool> read_alias(const JsonCursor& node, bool same_dtype);
+  // After a view was read.
+  void add_views(const JsonCursor& node, NodeId view);
+  // After the value was computed that a node writes to its first tensor.
+  Status write(const JsonCursor& node, ValueId result);
+
+ private:
+  // A tensor of the file, by the first name it had.
+  struct Memory {
+    std::vector<std::string_view> names;
+    std::string_view base;  // of what it is a view; empty: of nothing
+    NodeId view = 0;        // the node that takes the view, and which of its outputs it is
+    size_t output = 0;
+    uint64_t version = 0, base_version = 0;  // how often it was written; as of which version of its base it is
+  };
+
+  Memory* memory_of(std::string_view name);
+  Status take_again(std::string_view name, size_t depth);
+  Status write_to(std::string_view name, ValueId result, size_t depth);
+  Result<ValueId> write_back(const Memory& view, ValueId base, ValueId result);
+  Result<ValueId> emit(std::string_view op, std::vector<Arg> args, const Node& like);
+  void set(Memory& memory, ValueId value);
+
+  Graph& graph_;
+  TorchScope& scope_;
+  std::function<std::string(const std::string&)> unique_name_;
+  std::unordered_set<std::string_view> followed_;                      // names that are written to
+  std::unordered_map<std::string_view, std::string_view> first_name_;  // of every name of followed memory
+  std::unordered_map<std::string_view, Memory> memories_;              // by first name
+  size_t emitted_ = 0;
+};
+
+// In-place operators on what the graph made itself stay as they are where nobody can tell the difference: exporters leave a few
+// in (torchao writes sub_ on a fresh product), and the IR reads sub_ as sub. That is wrong if the overwritten tensor, or a view of
+// it, is used again: such graphs are refused.
+//
+//   %y = sub_(%acc, %b);  relu(%y)      fine
+//   %y = sub_(%acc, %b);  relu(%acc)    refused: relu would read the old value
+Status check_in_place(const Graph& graph);  // precondition: verified
+
+}  // namespace qcg
