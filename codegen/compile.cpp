@@ -17,8 +17,9 @@
 #include "codegen/kernel/target.h"
 #include "codegen/merge_choice.h"
 #include "codegen/pin_report.h"
-#include "codegen/program/input_files.h"
+#include "codegen/program/file_model.h"
 #include "codegen/program/origin.h"
+#include "codegen/program/packed_before.h"
 #include "codegen/program/program_cache.h"
 #include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
@@ -58,7 +59,8 @@ Status require_weights(const Graph& graph, const Plan& plan) {
 
 class Compiler {
  public:
-  explicit Compiler(const CompileOptions& options) : options_(options), progress_(options.on_step) {
+  Compiler(ModelSource& model, const CompileOptions& options)
+      : source_(model), options_(options), progress_(options.on_step) {
     while (options_.output.size() > 1 && options_.output.ends_with('/')) options_.output.pop_back();
     threads_ = options.threads > 0 ? options.threads : this_machine().cores;
     options_.pin = tune_log_of(options.pin);
@@ -74,18 +76,18 @@ class Compiler {
     report_.target = target.str();
     report_.threads = threads_;
     report_.program = options_.output;
-    QCG_TRY(inputs, InputFiles::read(options_));
-    Result<CompileReport> report = compile(cxx, store, inputs, start);
+    QCG_TRY(parts, source_.identify());
+    Result<CompileReport> report = compile(cxx, store, parts, start);
     // Of files that were changed under it nothing is known, least of all that they are bad.
-    if (!report.ok() && report.error().code != ErrorCode::Interrupted) QCG_CHECK(inputs.check_unchanged({}));
+    if (!report.ok() && report.error().code != ErrorCode::Interrupted) QCG_CHECK(source_.check_unchanged({}));
     return report;
   }
 
  private:
-  Result<CompileReport> compile(const Toolchain& cxx, Store& store, const InputFiles& inputs, double start) {
-    QCG_TRY(memory, ProgramCache::open(options_, inputs, threads_, cxx, store));
+  Result<CompileReport> compile(const Toolchain& cxx, Store& store, const std::vector<ModelPart>& parts, double start) {
+    QCG_TRY(memory, ProgramCache::open(options_, parts, threads_, cxx, store));
     report_.key = memory.key();
-    if (memory.try_restore(options_, report_)) {
+    if (memory.try_restore(options_, source_.place(), report_)) {
       for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
       report_.wall_s = now_s() - start;
       return std::move(report_);
@@ -95,8 +97,10 @@ class Compiler {
     limits.on_done = [this](size_t done, size_t of) { progress_.show_builds(done, of); };
     KernelBuilder builder(cxx, store, limits, options_.explain_misses);
     QCG_TRY(pins, Pins::read(options_.pin));
+    QCG_TRY(model, source_.read());
+    model_ = std::move(model);
     std::optional<Attempt> attempt;
-    QCG_CHECK(build_and_tune(builder, pins, attempt));
+    QCG_CHECK(build_and_tune(builder, pins, attempt, nullptr));
     QCG_CHECK(judge_merges(builder, pins, attempt));
     if (!externs_.missing_library().empty())
       report_.warnings.push_back(
@@ -112,13 +116,13 @@ class Compiler {
                                              builder.counters().late_why, kLateHelp));
     ProgramWriter& writer = attempt->writer;
     QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
-    QCG_TRY(origin, origin_json(options_));
+    QCG_TRY(origin, origin_json(source_, options_));
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     report_.tuned = utc_now();
     QCG_CHECK(writer.finish(attempt->explanation.plan, {log_, origin}));
     Status verified = verify(attempt->explanation, writer);
     report_.wall_s = now_s() - start;
-    QCG_CHECK(inputs.check_unchanged(attempt->explanation.read.files));
+    QCG_CHECK(source_.check_unchanged(attempt->explanation.read));
     QCG_CHECK(check_mapped_files());
     QCG_CHECK(std::move(verified));  // last: of a graph that changed meanwhile the program must be wrong
     QCG_CHECK(write_record(writer.directory(), kReportFile, report_text(report_)));
@@ -139,8 +143,9 @@ class Compiler {
     ProgramWriter writer;
   };
 
-  Status build_and_tune(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& out) {
-    QCG_TRY(explanation, explain_graph(options_));
+  // `before`: the attempt that lost; what it has packed of the same weights is taken over.
+  Status build_and_tune(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& out, const Attempt* before) {
+    QCG_TRY(explanation, explain_model(model_, options_, checkpoint_));
     const Plan& plan = explanation.plan;
     QCG_CHECK(require_weights(explanation.graph, plan));
     QCG_CHECK(check_destination(options_.output));  // before kernels are built and tuned for nothing
@@ -160,7 +165,10 @@ class Compiler {
     int64_t bytes = 0;
     for (const PlanConstant& constant : plan.constants) bytes += constant.bytes;
     progress_.show("pack {:.1f} MB of weights", static_cast<double>(bytes) / 1e6);
-    QCG_CHECK(writer.pack_constants(plan, threads_));
+    std::optional<PackedBefore> packed_before;
+    if (before) packed_before.emplace(before->explanation.plan, before->writer);
+    QCG_TRY(packed, writer.pack_constants(plan, threads_, packed_before ? &*packed_before : nullptr));
+    report_.packed += packed.packed, report_.kept += packed.copied;
     if (is_cancelled(options_.cancel)) return Error::interrupted();
     const double tune_start = now_s();
     QCG_CHECK(choose_all(plan, batch, writer, pins));
@@ -191,8 +199,8 @@ class Compiler {
     options_.passes.keep_cats.insert(merges.keep_cats.begin(), merges.keep_cats.end());
     report_.kernels.clear();
     externs_.forget();
-    attempt.reset();
-    return build_and_tune(builder, pins, attempt);
+    const Attempt before = std::move(*attempt);  // both lie on disk until the second is tuned
+    return build_and_tune(builder, pins, attempt, &before);
   }
 
   // What is published is what was run: the directory as it lies there.
@@ -204,7 +212,7 @@ class Compiler {
     out.why = "one by one; the program was not run as a whole (--verify=kernels)";
     if (options_.verify != Verify::program) return {};
     progress_.show("verify the program");
-    QCG_TRY(verdict, verify_program(writer.directory(), explanation.as_read,
+    QCG_TRY(verdict, verify_program(writer.directory(), model_.graph,
                                     {.emulate_casts = options_.passes.emulate_precision_casts,
                                      .threads = threads_,
                                      .cancel = options_.cancel}));
@@ -421,6 +429,9 @@ class Compiler {
     return {};
   }
 
+  ModelSource& source_;
+  Model model_;  // as it was read, once: what loses a trial is planned again from here
+  PassCheckpoint checkpoint_;
   CompileOptions options_;  // keep_apart and keep_cats grow when fusions lose
   Progress progress_;
   int threads_ = 1;
@@ -435,16 +446,14 @@ class Compiler {
 
 }  // namespace
 
-Result<Explanation> explain_graph(const CompileOptions& options) {
+Result<Explanation> explain_model(const Model& model, const CompileOptions& options, PassCheckpoint& checkpoint) {
   Explanation out;
   QCG_TRY(target, parse_target(options.target));
-  QCG_TRY(graph,
-          read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}, &out.read));
-  out.as_read = graph;
-  out.graph = std::move(graph);
+  out.graph = model.graph;
+  out.read = model.read;
   out.nodes_read = static_cast<int>(out.graph.nodes.size());
   out.source = SourceGraph(out.graph, std::move(out.read.modules));
-  QCG_TRY(passes, run_passes(out.graph, options.passes));
+  QCG_TRY(passes, run_passes(out.graph, options.passes, checkpoint));
   out.passes = std::move(passes);
   for (PassReport& pass : out.passes)
     out.read.warnings.insert(out.read.warnings.end(), pass.warnings.begin(), pass.warnings.end());
@@ -454,6 +463,12 @@ Result<Explanation> explain_graph(const CompileOptions& options) {
     if (auto* gemm = std::get_if<Problem>(&problem))
       gemm->may_round = options.rounded && can_round(*gemm);
   return out;
+}
+
+Result<Explanation> explain_graph(const CompileOptions& options) {
+  QCG_TRY(model, FileModel(options).read());
+  PassCheckpoint none;
+  return explain_model(model, options, none);
 }
 
 Status emit_text(const CompileOptions& options) {
@@ -473,6 +488,13 @@ Status emit_text(const CompileOptions& options) {
   return {};
 }
 
-Result<CompileReport> compile_program(const CompileOptions& options) { return Compiler(options).run(); }
+Result<CompileReport> compile_model(ModelSource& model, const CompileOptions& options) {
+  return Compiler(model, options).run();
+}
+
+Result<CompileReport> compile_program(const CompileOptions& options) {
+  FileModel model(options);
+  return compile_model(model, options);
+}
 
 }  // namespace qcg

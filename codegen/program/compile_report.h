@@ -72,6 +72,7 @@ struct CompileReport {
   double wall_s = 0, build_s = 0, tune_s = 0;
   int compiler_runs = 0, cache_hits = 0;
   std::map<std::string, int> misses;  // BuildCounters::misses
+  int packed = 0, kept = 0;  // weights of problems that were packed, and that a second plan took from the first
   std::string key;                    // of the whole compile; empty: it cannot be told
   std::string tuned;                  // when the figures were measured: ISO 8601, UTC, milliseconds
   bool unchanged = false;             // the program was there already

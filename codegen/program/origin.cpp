@@ -50,19 +50,24 @@ std::string path_from_text(const std::string& text) {
   return path;
 }
 
-std::string with_paths(json origin, const CompileOptions& options) {
-  origin["graph"] = path_to_text(absolute_path(options.input));
-  origin["weights"] = json::array();
-  for (const std::string& w : options.weights) origin["weights"].push_back(path_to_text(absolute_path(w)));
-  return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+json placed(json origin, const std::string& place) {
+  if (const json at = json::parse(place, nullptr, false); at.is_object()) origin.update(at);
+  return origin;
 }
+
+std::string text_of(const json& origin) { return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
 
-Result<std::string> origin_json(const CompileOptions& options) {
-  QCG_TRY(digest, sha256_file(options.input));
-  json out = {{"sha256", digest},
-              {"target", options.target},
+std::string place_of_files(const CompileOptions& options) {
+  json out = {{"graph", path_to_text(absolute_path(options.input))}, {"weights", json::array()}};
+  for (const std::string& w : options.weights) out["weights"].push_back(path_to_text(absolute_path(w)));
+  return text_of(out);
+}
+
+Result<std::string> origin_json(const ModelSource& source, const CompileOptions& options) {
+  QCG_TRY(digest, source.digest());
+  json out = {{"target", options.target},
               {"passes", options.passes.order},
               {"disabled", options.passes.disabled},
               {"keep_apart", options.passes.keep_apart},
@@ -71,12 +76,14 @@ Result<std::string> origin_json(const CompileOptions& options) {
               {"rounded", options.rounded},
               {"int4_packing", int4_packing_name(options.int4_packing)}};
   for_each_gate(options.passes.gates, [&](const char* name, int64_t value) { out["gates"][name] = value; });
-  return with_paths(out, options);
+  if (!digest.empty()) out["sha256"] = digest;
+  return text_of(placed(std::move(out), source.place()));
 }
 
-std::string moved_origin(const std::string& origin, const CompileOptions& options) {
-  const json before = json::parse(origin, nullptr, false);
-  return before.is_object() ? with_paths(before, options) : origin;
+std::string moved_origin(const std::string& origin, const std::string& place) {
+  json out = json::parse(origin, nullptr, false);
+  if (!out.is_object()) return origin;
+  return text_of(placed(std::move(out), place));
 }
 
 Result<CompileOptions> read_origin(const std::string& program, const std::string& graph,
@@ -87,6 +94,9 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   const char* help = "name the graph with --graph FILE (and --weights)";
   if (!origin.is_object())
     return Error::bad_input(path, "the program does not record which graph it was compiled from", help);
+  if (!origin.contains("graph"))
+    return Error::bad_input(path, "the program was compiled from a graph in memory, which no file holds",
+                            "compile the graph from a file, or give its ModelSource a place and a digest");
   CompileOptions options;
   std::string digest;
   try {

@@ -10,13 +10,16 @@
 #include <string>
 
 #include "codegen/program/compile_options.h"
+#include "codegen/program/model_source.h"
 
 namespace qcg {
 
 // Paths are made absolute, and file:// URIs where they are not UTF-8; the graph's SHA-256 is kept, so that a changed file is noticed.
-Result<std::string> origin_json(const CompileOptions& options);
-// The same for a program that was compiled before, from the same bytes in files that lay elsewhere.
-std::string moved_origin(const std::string& origin, const CompileOptions& options);
+std::string place_of_files(const CompileOptions& options);
+// The source's place and digest, and the options that lead from the model to the same plan.
+Result<std::string> origin_json(const ModelSource& source, const CompileOptions& options);
+// The origin of a program that was compiled before, from the same model in another place.
+std::string moved_origin(const std::string& origin, const std::string& place);
 
 // Error BadInput: the graph is gone or is another one now; the remedy is `--graph` (and `--weights`), which `graph` and
 // `weights` stand for when not empty.

@@ -84,12 +84,14 @@ bool is_intact(const std::string& path) {
 
 }  // namespace
 
-Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const InputFiles& inputs, int threads,
+Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const std::vector<ModelPart>& model, int threads,
                                         const Toolchain& cxx, Store& store) {
   ProgramCache out(store, options.cache_max_bytes);
+  if (model.empty()) return out;
   KeyBuilder key;
   key.add("program", "whole compile");
-  for (const InputFile& file : inputs.files()) key.add(file.role, file.identity);
+  for (const ModelPart& part : model) key.add(part.role, part.identity);
+  if (!options.pin.empty()) QCG_CHECK(key.add_file("pin", options.pin));
   add_options(key, options_text(options, threads));
   // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
   QCG_CHECK(key.add_file("generator", "/proc/self/exe"));
@@ -110,7 +112,7 @@ std::vector<std::string> ProgramCache::why_missed() const {
   return dump_.empty() ? std::vector<std::string>() : store_->explain_miss(dump_);
 }
 
-bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& out) {
+bool ProgramCache::try_restore(const CompileOptions& options, const std::string& place, CompileReport& out) {
   if (!enabled_ || options.retune) return false;
   auto found = CompileCache(*store_).find(key_);
   if (!found.ok() || !*found) return false;
@@ -123,12 +125,12 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& out
   CompileReport report = out;
   if (!kept.ok() || !restore_report(*kept, report)) return give_up();
   const std::string& path = options.output;
-  if (keep_newer(options, report)) return out = std::move(report), true;
+  if (keep_newer(options, place, report)) return out = std::move(report), true;
   const std::string old_name = guards.value("name", ""), name = program_name_of(path);
   auto origin = record.read(kOriginFile), header = record.read(header_of(old_name));
   const auto log = record.read(kTuneLogFile);
   if (!origin.ok() || !header.ok() || !log.ok()) return give_up();
-  *origin = moved_origin(*origin, options);
+  *origin = moved_origin(*origin, place);
   *header = rename_program_header(*header, old_name, name);
   const auto holds = [&](std::string_view file, const std::string& text) {
     return read_text(fmt::format("{}/{}", path, file)) == text;
@@ -154,14 +156,14 @@ bool ProgramCache::try_restore(const CompileOptions& options, CompileReport& out
 
 // A compile that kept nothing in the cache, or a cache elsewhere, has left a newer result of the same key where this one
 // goes: it stays. One that was disturbed does not count.
-bool ProgramCache::keep_newer(const CompileOptions& options, CompileReport& report) const {
+bool ProgramCache::keep_newer(const CompileOptions& options, const std::string& place, CompileReport& report) const {
   const std::string& path = options.output;
   CompileReport there = report;
   const auto opened = ProgramDirectory::open(path);
   if (!opened.ok() || !restore_report(read_text(fmt::format("{}/{}", path, kReportFile)), there) || there.key != key_.hex ||
       there.tuned <= report.tuned || !there.is_final() || !is_intact(path))
     return false;
-  const std::string before = read_text(fmt::format("{}/{}", path, kOriginFile)), origin = moved_origin(before, options);
+  const std::string before = read_text(fmt::format("{}/{}", path, kOriginFile)), origin = moved_origin(before, place);
   there.unchanged = before == origin;
   if (!there.unchanged) {  // compiled from the same bytes in files that lay elsewhere
     auto directory = StagingDir::create(path);

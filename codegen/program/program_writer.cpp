@@ -23,6 +23,7 @@
 #include "codegen/kernel/target.h"
 #include "codegen/plan/reach.h"
 #include "codegen/program/origin.h"
+#include "codegen/program/packed_before.h"
 #include "codegen/program/staging.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
@@ -176,7 +177,9 @@ Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan&
   return ProgramWriter(std::move(state));
 }
 
-Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
+Result<ProgramWriter::PackCounts> ProgramWriter::pack_constants(const Plan& plan, int threads,
+                                                                const PackedBefore* before) {
+  std::atomic<int> packed{0}, copied{0};
   const GemmDevice& device = gemm_device(plan.target.device);
   std::atomic<size_t> next{0};
   std::vector<Status> results(plan.constants.size());
@@ -184,7 +187,12 @@ Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
     for (size_t i; (i = next++) < plan.constants.size();) {
       const PlanConstant& constant = plan.constants[i];
       const std::span<std::byte> out{state_->weights + state_->offsets[i], static_cast<size_t>(constant.bytes)};
-      if (constant.problem >= 0) {
+      const auto known = before && constant.problem >= 0 ? before->find(plan, constant) : std::span<const std::byte>();
+      if (!known.empty()) {
+        std::memcpy(out.data(), known.data(), out.size());
+        ++copied;
+      } else if (constant.problem >= 0) {
+        ++packed;
         results[i] = device.pack(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
                                  constant.segments, out);
       } else if (!constant.plain.bound()) {
@@ -201,7 +209,7 @@ Status ProgramWriter::pack_constants(const Plan& plan, int threads) {
   work();
   for (std::thread& thread : pool) thread.join();
   for (Status& status : results) QCG_CHECK(std::move(status));
-  return {};
+  return PackCounts{packed, copied};
 }
 
 std::span<const std::byte> ProgramWriter::packed(const Plan& plan, size_t constant) const {

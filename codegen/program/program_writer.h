@@ -29,6 +29,8 @@ struct ProgramRecords {
   std::string tune_log, origin;
 };
 
+class PackedBefore;
+
 class ProgramWriter {
  public:
   // Makes a private directory beside `path`; it disappears unless publish() succeeds. Error Io: cannot be written.
@@ -36,8 +38,12 @@ class ProgramWriter {
   ProgramWriter(ProgramWriter&&) noexcept;
   ~ProgramWriter();
 
-  // Packs every constant of the plan into weights.bin, on `threads` threads.
-  Status pack_constants(const Plan& plan, int threads);
+  // How many problems' weights were packed, and how many copied from those that were packed before.
+  struct PackCounts {
+    int packed = 0, copied = 0;
+  };
+  // Writes every constant of the plan into weights.bin, on `threads` threads.
+  Result<PackCounts> pack_constants(const Plan& plan, int threads, const PackedBefore* before = nullptr);
   std::span<const std::byte> packed(const Plan& plan, size_t constant) const;
 
   // This kernel serves `problem` for m up to m_max (-1: no limit). Call in ascending order of m_max.

@@ -103,11 +103,20 @@ bool runs_pass(const PassOptions& options, std::string_view name) {
 }
 
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options) {
+  PassCheckpoint none;
+  return run_passes(graph, options, none);
+}
+
+Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options, PassCheckpoint& checkpoint) {
   QCG_CHECK(check_order(options));
   QCG_CHECK(check_disabled(options));
   const IntegerWeights integer_weights(graph);
-  std::vector<PassReport> reports;
-  for (const PassInfo* pass : passes_in_order(options)) {
+  std::vector<PassReport> reports = checkpoint.reports;
+  if (checkpoint.graph) graph = *checkpoint.graph;
+  const std::vector<const PassInfo*> order = passes_in_order(options);
+  for (size_t i = reports.size(); i < order.size(); ++i) {
+    const PassInfo* pass = order[i];
+    if (pass->is_judged && !checkpoint.graph) checkpoint = {graph, reports};
     if (options.disabled.count(std::string(pass->name))) {
       PassReport off;
       off.name = pass->name;

@@ -7,6 +7,7 @@
 //   for (const PassReport& r : *reports) fmt::print("{} fired {}\n", r.name, r.fired);
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct PassInfo {
   PassFunction run;
   bool required;             // the planner cannot do without: may not be disabled
   std::string_view summary;  // for `qcodegen list passes`
+  bool is_judged = false;    // asks PassOptions::keep_apart or keep_cats, which measurements fill
 };
 
 inline constexpr PassInfo kPasses[] = {
@@ -44,8 +46,9 @@ inline constexpr PassInfo kPasses[] = {
     {"cse", cse, false, "compute equal things once; siblings share one activation quantization"},
     {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
     {"fold_constants", fold_constants, false, "evaluate small values that depend only on weights"},
-    {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments"},
-    {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place"},
+    {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments",
+     true},
+    {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place", true},
     {"decompose", decompose, true, "operations that were not recognized become reductions and pointwise operations"},
     {"fold_epilogue", fold_epilogue, false, "bias, activation, residual and gate products move into the linear"},
     {"lower_loops", lower_loops, true, "every remaining pointwise operation becomes a loop"},
@@ -63,6 +66,14 @@ bool runs_pass(const PassOptions& options, std::string_view name);
 // lacks; Unsupported when what is left cannot be planned, as `order` may cause; Unsupported from recognition
 // (for example a da8w4 linear); Internal when the passes broke the graph: with verify_after_each it names the pass.
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options = {});
+
+// The graph before the first pass that is_judged, and what was reported until then: no measurement changes either.
+struct PassCheckpoint {
+  std::optional<Graph> graph;  // empty: no run has come so far
+  std::vector<PassReport> reports;
+};
+// The same, leaving a checkpoint or going on from the one that a run of the same graph has left.
+Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options, PassCheckpoint& checkpoint);
 
 // One pass alone: for tests and for goldens.
 Result<PassReport> run_pass(std::string_view name, Graph& graph, const PassOptions& options = {});

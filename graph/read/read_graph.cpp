@@ -157,14 +157,18 @@ Status refuse_folder(const std::string& path) {
       "  qcodegen compile model.pt2");
 }
 
+Status accept_graph(Graph& graph) {
+  QCG_CHECK(verify_graph(graph));
+  QCG_CHECK(check_in_place(graph));
+  return settle_signature(graph);
+}
+
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options, ReadInfo* info) {
   QCG_CHECK(refuse_folder(path));
   QCG_TRY(file, MappedFile::open(path));
   QCG_TRY(source, read_source(file, options));
   source.info.files.push_back(path);
-  QCG_CHECK(verify_graph(source.graph));
-  QCG_CHECK(check_in_place(source.graph));
-  QCG_CHECK(settle_signature(source.graph));
+  QCG_CHECK(accept_graph(source.graph));
   if (!options.weights.empty())
     QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
   // Random numbers were packed by nobody.

@@ -45,6 +45,10 @@ struct ReadInfo {
 // Error BadInput where the path is a folder: the remedy for one that holds a checkpoint is to export its graph.
 Status refuse_folder(const std::string& path);
 
+// What every graph must be before it is compiled, whoever made it: verified, nothing written in place, names of outputs
+// unique. Errors: those of verify_graph and check_in_place; Unsupported for a signature of too many axes.
+Status accept_graph(Graph& graph);
+
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options = {}, ReadInfo* info = nullptr);
 
 }  // namespace qcg
