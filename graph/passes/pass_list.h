@@ -1,6 +1,6 @@
 // The passes, in the order they run, and the one function that runs them all.
 //
-// Why here: codegen's pipeline calls run_passes() once; `qcodegen list passes`, --disable-pass, --print-after,
+// Why here: codegen's pipeline calls run_passes(); `qcodegen list passes`, --disable-pass, --print-after,
 // --time-passes and `explain` all loop over kPasses and the reports, so a pass gets them for free.
 //
 //   auto reports = run_passes(graph, {.disabled = {"merge_sibling_linears"}});
