@@ -56,7 +56,7 @@ Pattern quantized() {
   return op({"aten.to.dtype"}, {{"self", clamped(add(std::move(steps), any("zero")))}});
 }
 Pattern dequantized() { return mul(sub(cast(any("q")), cast(any("zero"))), any("scale")); }
-Pattern dequantized_weight() {
+Pattern affine_dequantized_weight() {
   return mul(sub(cast(parameter("w")), maybe_cast(parameter("zero"))), maybe_cast(parameter("scale")));
 }
 Pattern dequantized_symmetric_weight() { return mul(cast(parameter("w")), maybe_cast(parameter("scale"))); }
@@ -297,7 +297,7 @@ class Raiser {
   }
 
   bool raise_weight(NodeId id) {
-    static const Pattern kPattern = dequantized_weight(), kSymmetric = dequantized_symmetric_weight();
+    static const Pattern kPattern = affine_dequantized_weight(), kSymmetric = dequantized_symmetric_weight();
     if (!is_op(graph_.nodes[id], "aten.reshape.default")) return false;
     const ValueId inner = graph_.nodes[id].tensor("self");
     auto m = match_value(kPattern, inner);
