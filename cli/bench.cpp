@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "codegen/kernel/target.h"
 #include "codegen/program/origin.h"
 #include "codegen/program/program_io.h"
+#include "codegen/tune/step_trial.h"
 #include "codegen/vendor/vendor_module.h"
 #include "runtime/memory.h"
 
@@ -72,6 +74,41 @@ Result<BuiltKernel> kernel_for(const std::string& program, const Program& loaded
   return Error::bad_input(program, fmt::format("step {} has no kernel for m={}", step.name, m), "compile it again");
 }
 
+// A kernel without rivals at those of `ms` that its step's rows can be; where they are a number, at that.
+StepTrial trial_at(const Plan& plan, int problem, const BuiltKernel& kernel, const std::vector<int64_t>& ms) {
+  StepTrial out = step_trial(plan, problem, kernel, {}, TuneMode::full);
+  const bool is_fixed = out.timed.size() == 1 && out.timed[0].bucket.m_min == out.timed[0].m;
+  if (is_fixed) return out;
+  out.timed.clear();
+  for (const int64_t m : ms)
+    for (const StepTrial::At& at : step_trial(plan, problem, kernel, {&m, 1}, TuneMode::full).timed)
+      if (at.m == m) out.timed.push_back(at);
+  return out;
+}
+
+// Loops, reductions and the other kernels that are no linears.
+Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Program& program,
+                          const std::vector<int64_t>& ms, const TuneOptions& options, BenchReport& report) {
+  std::vector<BuiltKernel> kernels;
+  std::vector<int> problems;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const int problem = plan.steps[s].problem;
+    if (plan.problems[static_cast<size_t>(problem)].family().has_candidates() ||
+        std::find(problems.begin(), problems.end(), problem) != problems.end() ||
+        plan.steps[s].name.find(flags.kernel) == std::string::npos)
+      continue;
+    QCG_TRY(kernel, kernel_for(flags.program, program, program.manifest().steps[s], 1));
+    kernels.push_back(std::move(kernel));
+    problems.push_back(problem);
+  }
+  std::vector<StepTrial> trials;
+  for (size_t i = 0; i < kernels.size(); ++i) trials.push_back(trial_at(plan, problems[i], kernels[i], ms));
+  QCG_TRY(results, try_steps(trials, options));
+  for (size_t i = 0; i < trials.size(); ++i)
+    for (const TuneRecord& record : results[i].records) report.rows.push_back({trials[i].step, record});
+  return {};
+}
+
 Result<BenchReport> bench_program(const Session& session, const BenchFlags& flags) {
   ProgressLine progress(session);
   QCG_TRY(options, read_origin(flags.program, flags.graph, flags.weights));
@@ -95,7 +132,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
     std::set<int> seen;
     for (const PlanConstant& constant : plan.constants) {
       if (constant.problem < 0 || !seen.insert(constant.problem).second) continue;
-      const Problem& problem = std::get<Problem>(plan.problems[constant.problem]);
+      const Problem& problem = plan.problems[constant.problem].get<Problem>();
       size_t s = 0;
       while (plan.steps[s].problem != constant.problem) ++s;
       if (!flags.kernel.empty() && plan.steps[s].name.find(flags.kernel) == std::string::npos) continue;
@@ -113,9 +150,11 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
         for (const TuneRecord& record : result.records) report.rows.push_back({plan.steps[s].name, record});
       }
     }
+    progress.show(fmt::format("other kernels than linears on {} threads", threads));
+    QCG_CHECK(bench_lone_kernels(flags, plan, *loaded.program, ms, tune_options, report));
   }
   if (report.rows.empty() && (!flags.kernel.empty() || !flags.m_list.empty()))
-    return Error{ErrorCode::Usage, "bench", "no linear of this program matches --kernel and --m",
+    return Error{ErrorCode::Usage, "bench", "no kernel of this program matches --kernel and --m",
                  "`qcodegen explain PROGRAM` shows the names, `qcodegen log PROGRAM` the m"};
   return report;
 }
@@ -157,9 +196,9 @@ int run_bench(const Session& session, const BenchFlags& flags) {
   for (const BenchRow& row : report->rows) {
     const TuneRecord& r = row.record;
     const bool ours = r.status != TrialStatus::reference;
-    table.add({row.step, r.scheme, fmt::format("{}", r.n), fmt::format("{}", r.k), fmt::format("{}", r.m),
-               ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel), format_time(r),
-               format_spread(r), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops),
+    table.add({row.step, kind_of(r), fmt::format("{}", r.n), r.k > 0 ? fmt::format("{}", r.k) : "",
+               fmt::format("{}", r.m), ours ? who_of(r) + (is_extern(r) ? " (extern)" : "") : notes.mark(r.kernel),
+               format_time(r), format_spread(r), fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops),
                format_share(r.share)});
     marks.see(r);
   }
@@ -184,6 +223,7 @@ nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
           {"k", r.k},
           {"m", r.m},
           {"scheme", r.scheme},
+          {"family", r.family},
           {"group", r.group},
           {"who", who_of(r)},
           {"median_us", r.median_s * 1e6},

@@ -19,7 +19,7 @@ namespace {
 nlohmann::json problems_json(const Plan& plan) {
   nlohmann::json out = nlohmann::json::array();
   for (const PlanStep& step : plan.steps) {
-    const auto* gemm = std::get_if<Problem>(&plan.problems[step.problem]);
+    const auto* gemm = plan.problems[step.problem].get_if<Problem>();
     if (!gemm) continue;
     nlohmann::json epilogue = nlohmann::json::array();
     for (const Output& o : gemm->outputs) epilogue.push_back(o.expr.str());
@@ -38,8 +38,8 @@ nlohmann::json problems_json(const Plan& plan) {
 
 // The column `kind` of a step: the scheme of a linear, or the kind of another step.
 std::string kind_for_people(const KernelProblem& problem) {
-  const auto* gemm = std::get_if<Problem>(&problem);
-  return std::string(gemm ? scheme_name(gemm->scheme) : kind_of(problem));
+  const auto* gemm = problem.get_if<Problem>();
+  return std::string(gemm ? scheme_name(gemm->scheme) : problem.family().name);
 }
 
 nlohmann::json steps_json(const Explanation& explanation) {
@@ -50,7 +50,7 @@ nlohmann::json steps_json(const Explanation& explanation) {
                    {"kind", kind_for_people(problem)},
                    {"module", explanation.source.module_of(step.nodes)},
                    {"nodes", step.nodes},
-                   {"formula", formula_of(problem)}});
+                   {"formula", problem.family().formula(problem)}});
   }
   return out;
 }
@@ -59,10 +59,10 @@ std::vector<std::vector<std::string>> step_rows(const Explanation& explanation) 
   std::vector<std::vector<std::string>> rows = {{"step", "kind", "n", "k", "segments", "module", "formula"}};
   for (const PlanStep& step : explanation.plan.steps) {
     const KernelProblem& problem = explanation.plan.problems[static_cast<size_t>(step.problem)];
-    const auto* gemm = std::get_if<Problem>(&problem);
+    const auto* gemm = problem.get_if<Problem>();
     rows.push_back({step.name, kind_for_people(problem), gemm ? fmt::format("{}", gemm->n_total()) : "",
                     gemm ? fmt::format("{}", gemm->k) : "", gemm ? fmt::format("{}", gemm->segments.size()) : "",
-                    explanation.source.module_of(step.nodes), formula_of(problem)});
+                    explanation.source.module_of(step.nodes), problem.family().formula(problem)});
   }
   return rows;
 }

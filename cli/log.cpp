@@ -110,7 +110,8 @@ void print_text(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
     if (first.status == TrialStatus::won) winners.push_back(&first);
-    show("{} {}x{} {}{} · m={} (serves {}) · {}\n", printable(first.step), first.n, first.k, first.scheme,
+    show("{} {}{} {}{} · m={} (serves {}) · {}\n", printable(first.step), first.n,
+         first.k ? fmt::format("x{}", first.k) : "", kind_of(first),
          first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max),
          count_of(first.threads, "thread"));
     print_contest(group, marks);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <tuple>
 
 #include "cli/log.h"
 #include "cli/report.h"
@@ -10,12 +11,12 @@ namespace qcg {
 
 namespace {
 
-using Place = std::pair<std::vector<std::string>, int64_t>;  // nodes, m
+using Place = std::tuple<std::string, std::vector<std::string>, int64_t>;  // family, nodes, m
 
 std::map<Place, const TuneRecord*> winners_of(const std::vector<TuneRecord>& records) {
   std::map<Place, const TuneRecord*> out;
   for (const TuneRecord& r : records)
-    if (r.status == TrialStatus::won && r.median_s > 0) out[{r.nodes, r.m}] = &r;
+    if (r.status == TrialStatus::won && r.median_s > 0) out[{r.family, r.nodes, r.m}] = &r;
   return out;
 }
 
@@ -37,7 +38,7 @@ std::string describe_comparison(const LogComparison& comparison) {
   Table table({"kernel", "scheme", "m", "first", "second", "the second is"});
   MarkNotes marks;
   for (const auto& [a, b] : comparison.pairs) {
-    const std::string scheme = a.scheme == b.scheme ? a.scheme : a.scheme + " / " + b.scheme;
+    const std::string scheme = kind_of(a) == kind_of(b) ? kind_of(a) : kind_of(a) + " / " + kind_of(b);
     table.add({a.step, scheme, fmt::format("{}", a.m), format_time(a), format_time(b), format_ratio(b, a)});
     marks.see(a), marks.see(b);
   }

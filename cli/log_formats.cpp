@@ -39,7 +39,7 @@ Group timed_choices(const Group& group) {
 
 std::string inductor_block(const Group& group) {
   const Group choices = timed_choices(group);
-  if (choices.empty()) return "";
+  if (choices.empty() || group[0]->family != "gemm") return "";  // inductor tunes no others
   const TuneRecord &first = *group[0], &best = *choices[0];
   nlohmann::ordered_json stats = {
       {"num_choices", choices.size()}, {"num_triton_choices", 0}, {"best_kernel", best.kernel}};
@@ -67,15 +67,16 @@ std::string inductor_block(const Group& group) {
 std::string log_csv(const std::vector<Group>& groups) {
   std::string out =
       "step,kernel,candidate,target,scheme,m,m_min,m_max,n,k,group,threads,median_us,p10_us,p90_us,samples,disturbed,"
-      "fused_us,gbps,gflops,share,compile_s,status,reason\n";
+      "fused_us,gbps,gflops,share,compile_s,status,reason,family\n";
   for (const Group& group : groups)
     for (const TuneRecord* r : group)
       out += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{}\n",
+          "{},{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{:.3f},{},{},{}"
+          "\n",
           csv_field(r->step), csv_field(r->kernel), csv_field(r->candidate), r->target, r->scheme, r->m, r->m_min,
           r->m_max, r->n, r->k, r->group, r->threads, r->median_s * 1e6, r->p10_s * 1e6, r->p90_s * 1e6, r->samples,
           r->disturbed, r->merged_s * 1e6, r->gbps, r->gflops, r->share, r->compile_s, status_of(*r),
-          csv_field(r->reason));
+          csv_field(r->reason), csv_field(r->family));
   return out;
 }
 

@@ -105,6 +105,8 @@ std::string_view status_of(const TuneRecord& r) {
   return is_extern(r) && r.status == TrialStatus::won ? "extern" : trial_status_name(r.status);
 }
 
+std::string kind_of(const TuneRecord& r) { return r.scheme.empty() ? r.family : r.scheme; }
+
 void Table::add(std::vector<std::string> row) {
   for (std::string& cell : row) cell = printable(cell);
   rows_.push_back(std::move(row));
@@ -271,7 +273,7 @@ using SchemeTimes = std::map<std::string, std::map<int64_t, double>>;
 SchemeTimes times_of(const std::vector<const TuneRecord*>& winners) {
   SchemeTimes out;
   for (const TuneRecord* r : winners)
-    out[fmt::format("{} on {}", r->scheme, count_of(r->threads, "thread"))][r->m] += r->median_s;
+    out[fmt::format("{} on {}", kind_of(*r), count_of(r->threads, "thread"))][r->m] += r->median_s;
   return out;
 }
 

@@ -30,6 +30,8 @@ std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
 
 // The name of a record's status: "extern" if a vendor's kernel won and the program calls it.
 std::string_view status_of(const TuneRecord& record);
+// What it computes: the scheme of a linear, the family of any other kernel.
+std::string kind_of(const TuneRecord& record);
 
 // Whether a share exceeds 100 % by more than noise explains: then the ceiling was measured too low.
 constexpr bool is_doubtful_share(double share) { return share > 1.1; }

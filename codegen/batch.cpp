@@ -37,7 +37,7 @@ Error no_device_kernel(const Plan& plan, size_t problem) {
                                  [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
   return Error::unsupported(step == plan.steps.end() ? "" : step->name,
                             fmt::format("the step needs a {} kernel, but {} has only dense GEMM kernels",
-                                        kind_of(plan.problems[problem]), plan.target.str()),
+                                        plan.problems[problem].family().name, plan.target.str()),
                             "compile for --target=cpu, or export a graph whose other operations fold into linears "
                             "(`qcodegen explain` shows which do not)");
 }
@@ -46,15 +46,10 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
   const std::string signature = problem_signature(problem);
   KernelSource out;
   out.isa = isa;
-  out.name = fmt::format("{}_{}_{}", kind_of(problem), sha256_hex(signature).substr(0, 8), isa_info(isa).name);
+  out.name = fmt::format("{}_{}_{}", problem.family().name, sha256_hex(signature).substr(0, 8), isa_info(isa).name);
   out.symbol = symbol_of(out.name, signature);
-  Result<std::string> text = Error::internal("render", "a GEMM has candidates");
-  if (auto* loop = std::get_if<LoopProblem>(&problem)) text = render_loop(*loop, isa, out.symbol);
-  if (auto* rows = std::get_if<QuantizeRowsProblem>(&problem)) text = render_quantize_rows(*rows, isa, out.symbol);
-  if (auto* reduce = std::get_if<ReduceProblem>(&problem)) text = render_reduce(*reduce, isa, out.symbol);
-  if (auto* matmul = std::get_if<MatmulProblem>(&problem)) text = render_matmul(*matmul, isa, out.symbol);
-  if (!text.ok()) return text.error();
-  out.source = std::move(*text);
+  QCG_TRY(text, problem.family().render(problem, isa, out.symbol));
+  out.source = std::move(text);
   return out;
 }
 
@@ -74,7 +69,7 @@ std::vector<Candidate> pinned_candidate(const Problem& problem, const Bucket& bu
 Status check_rows(const Plan& plan, const std::vector<int64_t>& m_list) {
   for (int64_t m : m_list) {
     const auto takes = [m](const KernelProblem& problem) {
-      const auto* gemm = std::get_if<Problem>(&problem);
+      const auto* gemm = problem.get_if<Problem>();
       return gemm && m >= gemm->m_min && m <= gemm->m_max;
     };
     if (std::none_of(plan.problems.begin(), plan.problems.end(), takes))
@@ -135,7 +130,7 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
   QCG_CHECK(check_rows(plan, options.m_list));
   const GemmDevice& device = gemm_device(plan.target.device);
   for (size_t p = 0; p < plan.problems.size(); ++p) {
-    const auto* gemm = std::get_if<Problem>(&plan.problems[p]);
+    const auto* gemm = plan.problems[p].get_if<Problem>();
     if (!gemm) {
       if (plan.target.device != Device::cpu) return no_device_kernel(plan, p);
       QCG_TRY(source, add_other(batch, plan.problems[p], plan.target));
@@ -149,7 +144,7 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
       if (!gemm->nodes.empty()) status.error().where = gemm->nodes[0];
       return status.error();
     }
-    for (const Bucket& bucket : buckets_of(*gemm, options.m_list)) {
+    for (const Bucket& bucket : buckets_of(gemm->m_min, gemm->m_max, options.m_list)) {
       std::vector<Candidate> all = device.candidates(*gemm, plan.target, bucket.m_min, bucket.m_max);
       std::vector<Candidate> pinned = pinned_candidate(*gemm, bucket, options, pins, all);
       const bool is_pinned = !pinned.empty();

@@ -25,7 +25,7 @@ namespace qcg {
 struct Choice {
   int problem = 0;
   Bucket bucket{1, INT64_MAX, 1};
-  std::vector<Candidate> candidates;  // GEMMs only
+  std::vector<Candidate> candidates;  // empty: the kernel has no rivals (KernelFamily::has_candidates)
   std::vector<size_t> builds;         // into Batch::sources, parallel to candidates; one for other kernels
   bool pinned = false;                // by --pin
   int winner = 0;

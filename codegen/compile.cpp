@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <map>
@@ -24,6 +25,7 @@
 #include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
 #include "codegen/progress.h"
+#include "codegen/tune/step_trial.h"
 #include "graph/read/mapped_file.h"
 #include "graph/read/read_graph.h"
 
@@ -273,17 +275,76 @@ class Compiler {
     tune_options_.references = options_.tune != TuneMode::off;
     tune_options_.ceilings = report_.ceilings;
     tune_options_.cancel = options_.cancel;
+    QCG_CHECK(try_lone_kernels(plan, batch, missing));
     progress_.begin();
     for (Choice& choice : batch.choices) {
       if (is_cancelled(options_.cancel)) return Error::interrupted();
       if (choice.candidates.empty()) {
-        const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
-        if (!kernel.ok()) return build_error(kernel);
-        continue;
+        add_reports(plan, choice, batch.kernels[choice.builds[0]]);
+      } else {
+        QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
       }
-      QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
     }
     return {};
+  }
+
+  // A kernel without rivals in all that it is tried at.
+  static std::string key_of(const StepTrial& trial) {
+    std::string key = problem_signature(*trial.problem);
+    for (const CallSizes& sizes : trial.checks) key += fmt::format(" {}", sizes.params);
+    return key;
+  }
+
+  StepTrial trial_of(const Plan& plan, const Choice& choice, const BuiltKernel& kernel) const {
+    return step_trial(plan, choice.problem, kernel, options_.m_list, options_.tune);
+  }
+
+  // Kernels without rivals, all of them at once: whether they are right, and how long they take.
+  Status try_lone_kernels(const Plan& plan, const Batch& batch, const std::string& untried) {
+    std::vector<StepTrial> trials;
+    for (const Choice& choice : batch.choices) {
+      if (!choice.candidates.empty()) continue;
+      const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
+      if (!kernel.ok()) return build_error(kernel);
+      StepTrial trial = trial_of(plan, choice, kernel);
+      if (!tuned_.contains(key_of(trial))) trials.push_back(std::move(trial));
+    }
+    std::vector<TuneResult> results;
+    if (!untried.empty()) {
+      for (const StepTrial& trial : trials) results.push_back(untried_step(trial, untried));
+    } else if (!trials.empty()) {
+      progress_.show("{} {} kernels of other kinds than linears", options_.tune == TuneMode::off ? "verify" : "time",
+                     trials.size());
+      QCG_TRY(tried, try_steps(trials, tune_options_));
+      results = std::move(tried);
+    }
+    for (size_t i = 0; i < trials.size(); ++i) {
+      log_lone(results[i], untried.empty());
+      tuned_[key_of(trials[i])] = std::move(results[i]);
+    }
+    return {};
+  }
+
+  void log_lone(const TuneResult& result, bool tried) {
+    ++report_.candidates;
+    report_.candidates_correct += tried;
+    for (const TuneRecord& record : result.records) {
+      log_ += to_json_line(record) + "\n";
+      report_.noise.timings += record.samples > 0;  // a disturbed one has decided nothing
+    }
+  }
+
+  void add_reports(const Plan& plan, const Choice& choice, const BuiltKernel& kernel) {
+    const StepTrial trial = trial_of(plan, choice, kernel);
+    for (const TuneRecord& record : tuned_.at(key_of(trial)).records) {
+      KernelReport out;
+      out.step = trial.step, out.name = kernel.source.name, out.nodes = trial.nodes;
+      out.status = kernel.hit ? "hit" : "built";
+      out.m_min = record.m_min, out.m_max = record.m_max, out.m_probe = record.m;
+      out.summary = fmt::format("{} {}", record.family, record.n);
+      out.record = record;
+      report_.kernels.push_back(std::move(out));
+    }
   }
 
   // The first that was built, as --tune=off picks, for a target that cannot be tried here.
@@ -303,7 +364,7 @@ class Compiler {
   // `untried`: why kernels of this target cannot run here; empty if they can.
   Result<TuneResult> tune_choice(const Plan& plan, const Batch& batch, const Choice& choice,
                                  const ProgramWriter& writer, const std::string& untried) {
-    const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
+    const Problem& problem = plan.problems[choice.problem].get<Problem>();
     size_t constant = 0;
     while (plan.constants[constant].problem != choice.problem) ++constant;
     std::vector<BuiltKernel> built;
@@ -337,7 +398,7 @@ class Compiler {
 
   // A vendor's kernel competes, unless the pinned log holds another winner; one that won there is the only candidate.
   Status join_extern(const Plan& plan, Batch& batch, Choice& choice, const Pins& pins) {
-    const TuneRecord* pin = pins.find(std::get<Problem>(plan.problems[choice.problem]).signature(), choice.bucket);
+    const TuneRecord* pin = pins.find(plan.problems[choice.problem].get<Problem>().signature(), choice.bucket);
     const bool pinned = pin && is_extern(*pin);
     if (!options_.extern_auto || (!pinned && (pin || options_.tune == TuneMode::off))) return {};
     return externs_.join(plan, batch, choice, pinned);
@@ -355,7 +416,7 @@ class Compiler {
 
   Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const Pins& pins,
                 const std::string& untried) {
-    const Problem& problem = std::get<Problem>(plan.problems[choice.problem]);
+    const Problem& problem = plan.problems[choice.problem].get<Problem>();
     const std::string key = fmt::format("{} {} {}", problem.signature(), choice.bucket.m_min, choice.bucket.m_max);
     const Choice ours = choice;
     if (untried.empty() && !extern_refused_.contains(key)) QCG_CHECK(join_extern(plan, batch, choice, pins));
@@ -460,7 +521,7 @@ Result<Explanation> explain_model(const Model& model, const CompileOptions& opti
   QCG_TRY(plan, plan_kernels(out.graph, target, out.source));
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)
-    if (auto* gemm = std::get_if<Problem>(&problem))
+    if (auto* gemm = problem.get_if<Problem>())
       gemm->may_round = options.rounded && can_round(*gemm);
   return out;
 }

@@ -3,7 +3,7 @@
 namespace qcg {
 
 Status ExternChoices::join(const Plan& plan, Batch& batch, Choice& choice, bool alone) {
-  const Problem& problem = std::get<Problem>(plan.problems[static_cast<size_t>(choice.problem)]);
+  const Problem& problem = plan.problems[static_cast<size_t>(choice.problem)].get<Problem>();
   if (!offers_.contains(choice.problem)) {
     ExternOffer& offer = offers_[choice.problem] = find_extern_kernel(problem, choice.bucket.m_probe);
     if (offer.library_missing) missing_ = offer.why_not;

@@ -45,7 +45,7 @@ class MergeJudge {
 
   Result<MergeChoice> run(KernelBuilder& builder) {
     for (size_t p = 0; p < plan_.problems.size(); ++p) {
-      const auto* gemm = std::get_if<Problem>(&plan_.problems[p]);
+      const auto* gemm = plan_.problems[p].get_if<Problem>();
       if (gemm && gemm->segments.size() > 1) QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::siblings));
       if (gemm && gemm->k_segments.size() > 1) QCG_CHECK(add_contest(static_cast<int>(p), *gemm, Fusion::cat));
     }
@@ -84,7 +84,7 @@ class MergeJudge {
       }
     if (fusion == Fusion::cat) {
       contest.copied = sources_to_copy(problem, merged);
-      QCG_TRY(copy, add_other(members_, copy_problem(merged.activation), plan_.target));
+      QCG_TRY(copy, add_other(members_, {kLoopFamily, copy_problem(merged.activation)}, plan_.target));
       contest.copy_build = copy;
     }
     contests_.push_back(std::move(contest));
@@ -236,7 +236,7 @@ Result<MergeChoice> choose_merges(const Plan& plan, const Batch& batch, const Pr
 std::vector<MergeReport> logged_merges(const std::vector<TuneRecord>& records, const Plan& plan) {
   std::map<std::string, std::string> labels;  // by signature
   for (const KernelProblem& problem : plan.problems)
-    if (const auto* gemm = std::get_if<Problem>(&problem)) labels[gemm->signature()] = gemm->label();
+    if (const auto* gemm = problem.get_if<Problem>()) labels[gemm->signature()] = gemm->label();
   std::vector<MergeReport> out;
   std::map<std::pair<std::string, Fusion>, size_t> known;
   for (const TuneRecord& r : records) {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "graph/ir/float_format.h"
+#include "codegen/check/expected.h"
 
 namespace qcg {
 
@@ -18,7 +18,6 @@ constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in ever
 constexpr int64_t kAllColumnsLimit = int64_t{1}
                                      << 22;  // weights; larger problems are sampled, every panel at least once
 constexpr int64_t kPanelSample = 32, kEdgeColumns = 33;
-constexpr double kNotFinite = 1e300;  // an error that JSON can say
 constexpr int64_t kMaxRows = 24, kMaxRowsSampled = 12;
 
 Tensor random_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, double low, double high) {
@@ -46,28 +45,6 @@ Tensor thin_rows(const Tensor& dense, std::mt19937_64& rng) {
       if (!keep[static_cast<size_t>(i)]) std::memset(bytes.data() + static_cast<size_t>(row * k + i) * size, 0, size);
   }
   return Tensor::from_bytes(dense.dtype, dense.shape, std::move(bytes));
-}
-
-double half_ulp(DType dtype, double v) {
-  if (!is_floating(dtype)) return 0.5;
-  const FloatFormat format = *float_format(dtype);
-  const int digits = format.mantissa_bits + 1;
-  const int smallest = std::max(format.min_exponent() - digits, -150);  // f64 is computed in f32
-  return std::ldexp(1.001, v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest));
-}
-
-struct Bounded {
-  double want, bound;
-};
-
-// What is too large for its dtype is infinite, e4m3 saturates; near the largest number either may come out.
-Bounded within_range(DType dtype, double want, double bound) {
-  if (!is_floating(dtype)) return {want, bound};
-  if (const FloatFormat f = *float_format(dtype); !f.has_infinity)
-    return {std::clamp(want, -f.max_finite(), f.max_finite()), bound};
-  const double low = round_to_dtype(dtype, want - bound), high = round_to_dtype(dtype, want + bound);
-  if (std::isinf(low) && low == high) return {low, bound};
-  return {want, std::isinf(low) || std::isinf(high) ? HUGE_VAL : bound};
 }
 
 // The chosen rows of a [m, width] tensor after those of others.
@@ -251,7 +228,7 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
   const bool integer = !is_floating(problem_.activation), exact = problem_.scheme == Scheme::s8s8;
   const double groups = static_cast<double>(problem_.groups());
   // The integers of a group are exact, their products with scales are added up in f32.
-  const double unit = exact ? 0 : 0x1p-24 * (integer ? groups + 4 : std::min(k + 2, 8 * std::sqrt(k) + 8));
+  const double unit = exact ? 0 : integer ? 0x1p-24 * (groups + 4) : sum_unit(k);
   // f32 rounds denormals in steps of one size; dot products of bf16 take them for zero (activations here are at most 1).
   const bool flushes = problem_.scheme == Scheme::dense && problem_.activation == DType::bf16;
   const double denormal = exact ? 0 : (groups + 4) * 0x1p-149 + (flushes ? 2 * k * 0x1p-126 : 0);
@@ -292,9 +269,8 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
         const int64_t column = expected_[o].columns[c];
         const double want = expected_[o].want[i], bound = expected_[o].bound[i],
                      got = outputs.value(o, call.rows[r], column);
-        if (!std::isfinite(want) && (got == want || (std::isnan(got) && std::isnan(want)))) continue;
-        const double error = std::isfinite(got) && std::isfinite(want) ? std::fabs(got - want) : kNotFinite;
-        const double ratio = error == 0 ? 0 : error / std::max(bound, 1e-300);
+        double error = 0;
+        const double ratio = error_ratio({want, bound}, got, error);
         if (ratio <= worst) continue;
         worst = ratio;
         report.max_error = error;

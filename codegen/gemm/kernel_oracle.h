@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/check/expected.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/kernel/launch.h"
 #include "graph/oracle/reference.h"
@@ -71,13 +72,6 @@ struct KernelCall {
 
   std::vector<qcg_arg> args;
   std::vector<int64_t> params;
-};
-
-struct OracleReport {
-  bool ok = true;
-  double max_error = 0;  // the largest of error / bound, as an absolute error …
-  double bound = 0;      // … and the bound there
-  std::string reason;
 };
 
 class KernelOracle {

@@ -1,63 +1,23 @@
-// The renderers of the kernels that are not GEMMs. Every number and name is computed here; templates/cpu prints them.
 #include "codegen/loops/loops.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
+#include "codegen/check/call_memory.h"
+#include "codegen/check/expected.h"
+#include "codegen/kernel/kernel_context.h"
 #include "codegen/kernel/print_expr.h"
-#include "codegen/kernel/render_template.h"
+#include "codegen/kernel/reach_of.h"
+#include "graph/ir/tensor.h"
+#include "graph/oracle/reference.h"
 
 namespace qcg {
 namespace {
 
 using V = TemplateValue;
-
-// The dtypes the ISA headers load and store as f32 lanes.
-bool has_lanes(DType d) {
-  switch (d) {
-    case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
-    case DType::i8: case DType::u8: case DType::i32: case DType::i64: case DType::boolean:
-    case DType::f8e4m3: case DType::f8e5m2: return true;
-    default: return false;
-  }
-}
-
-Status need_lanes(std::string_view kernel, DType d) {
-  if (has_lanes(d)) return {};
-  return Error::unsupported(std::string(kernel), fmt::format("{} cannot compute with {}", kernel, dtype_name(d)),
-                            "cast to f32, bf16 or f16 before it");
-}
-
-Status need_float(std::string_view kernel, DType d) {
-  if (is_compute_float(d)) return {};
-  return Error::unsupported(std::string(kernel), fmt::format("{} of {} is not supported", kernel, dtype_name(d)),
-                            "cast to f32, bf16 or f16 before it");
-}
-
-// `value != 0` is what a bool stores.
-std::string_view stored_as(DType d) { return d == DType::boolean ? "u8" : dtype_name(d); }
-
-V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::string_view signature,
-                 std::string_view comment) {
-  V v;
-  v["symbol"] = symbol;
-  v["isa"] = isa_info(isa).name;
-  v["header"] = isa_info(isa).header;
-  v["what"] = what;
-  v["signature"] = sanitize_comment(signature);
-  v["comment"] = comment_lines(comment);
-  return v;
-}
-
-V typed(DType d) {
-  V v;
-  v["type"] = dtype_info(d).cpp;
-  v["dtype"] = dtype_name(d);
-  return v;
-}
 
 std::string list_dtypes(const std::vector<DType>& dtypes) {
   std::vector<std::string_view> names;
@@ -198,115 +158,120 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
 
 namespace {
 
-constexpr std::string_view kMappings[] = {"SYMMETRIC", "ASYMMETRIC", "PER_TOKEN",
-                                          "PER_TOKEN_ASYMMETRIC"};  // by RowMapping
+std::string formula_of(const KernelProblem& any) { return any.get<LoopProblem>().formula(); }
 
-struct RowRule {
-  bool asymmetric;      // the row has a zero point
-  DType steps;          // what the steps to scale and zero point are rounded to
-  double divisor;
-  double symmetric_zero;
-};
-
-RowRule rule_of(const QuantizeRowsProblem& p) {
-  const double range = static_cast<double>(p.quant_max - p.quant_min);
-  switch (p.mapping) {
-    case RowMapping::symmetric:
-      return {false, p.input, range / 2, static_cast<double>((p.quant_max + p.quant_min + 1) / 2)};
-    case RowMapping::asymmetric: return {true, p.input, range, 0};
-    case RowMapping::per_token: return {false, p.scale, 127, 0};
-    case RowMapping::per_token_asymmetric: return {true, p.input, 255, 0};
+// params: extents, then the strides of each argument.
+std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
+  const auto& problem = any.get<LoopProblem>();
+  std::vector<Reach> out;
+  const auto rank = static_cast<size_t>(problem.rank);
+  for (size_t i = 0; i < problem.operands.size() + problem.outputs.size(); ++i) {
+    const bool operand = i < problem.operands.size();
+    Reach& reach = out.emplace_back();
+    reach.writes = !operand;
+    reach.item = bytes_of(operand ? problem.operands[i] : problem.outputs[i - problem.operands.size()]);
+    for (size_t axis = 0; axis < rank; ++axis)
+      reach.axes.push_back({reach_param(axis), reach_param(rank * (i + 1) + axis)});
   }
-  return {};
+  return out;
 }
 
-Status check_rows(const QuantizeRowsProblem& p) {
-  QCG_CHECK(need_float("quantize_rows", p.input));
-  if (p.output != DType::i8 && p.output != DType::u8)
-    return Error::unsupported("quantize_rows", fmt::format("rows cannot be quantized to {}", dtype_name(p.output)),
-                              "quantize activations to int8 or uint8");
-  const bool f64 = p.mapping == RowMapping::per_token_asymmetric;
-  if (f64 ? p.scale != DType::f64 : p.scale != DType::f32 && p.scale != p.input)
-    return Error::internal("quantize_rows", "a scale of a dtype that this mapping does not have");
-  return {};
+std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
+  const auto& p = any.get<LoopProblem>();
+  std::vector<ArgumentKind> out;
+  for (const DType d : p.operands)
+    out.push_back(d == DType::f8e8m0      ? ArgumentKind{d, 0.25, 4}
+                  : is_floating(d)        ? ArgumentKind{d}
+                  : p.integers            ? wide_integer_argument(d)
+                                          : integer_argument(d));
+  for (const DType d : p.outputs) out.push_back({d});
+  return out;
+}
+
+double operations_of(const KernelProblem& any, const CallSizes& sizes) {
+  const auto& p = any.get<LoopProblem>();
+  double elements = 1;
+  for (int axis = 0; axis < p.rank; ++axis) elements *= static_cast<double>(sizes.params[static_cast<size_t>(axis)]);
+  int nodes = 0;
+  for (const Expr& e : p.exprs) nodes += e.count_nodes();
+  return elements * nodes;
+}
+
+// As kernels compute it: numbers are f32, and so is what is cast to f64.
+Expr in_f32(Expr e) {
+  if (e.kind == ExprKind::number) e.value = static_cast<float>(e.value);
+  if (e.kind == ExprKind::cast && e.dtype == DType::f64) e.dtype = DType::f32;
+  for (Expr& arg : e.args) arg = in_f32(std::move(arg));
+  return e;
+}
+
+// Whether a cast to an integer has an argument that it does not hold: what comes out then is nobody's to say.
+bool overflows(const Expr& e, std::span<const double> ins) {
+  for (const Expr& arg : e.args)
+    if (overflows(arg, ins)) return true;
+  if (e.kind != ExprKind::cast || is_floating(e.dtype) || e.dtype == DType::boolean) return false;
+  return !is_held(e.dtype, e.args[0].evaluate({}, ins));
+}
+
+Expected expect_number(const Expr& e, DType output, std::span<const double> ins) {
+  if (overflows(e, ins)) return {0, HUGE_VAL};
+  const auto [value, tolerance] = evaluate_with_tolerance(e, {}, {}, ins);
+  if (!is_floating(output)) {
+    const bool whole = value == std::round(value);
+    return is_held(output, value) ? Expected{value, tolerance + (whole ? 0 : 1)} : Expected{0, HUGE_VAL};
+  }
+  // f64 is computed in f32.
+  return within_range(output, value, tolerance + half_ulp(output == DType::f64 ? DType::f32 : output, value));
+}
+
+Expected expect_integer(const Expr& e, DType output, std::span<const int64_t> ins) {
+  std::byte element[8];
+  const int64_t value = e.evaluate_integers(ins);
+  int_to_element(output, output == DType::boolean ? int64_t{value != 0} : value, element);
+  return {static_cast<double>(element_to_int(output, element)), 0};
+}
+
+Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
+                                                  const OutputPoints& points) {
+  const auto& p = any.get<LoopProblem>();
+  std::vector<std::vector<Expected>> out(points.size());
+  std::vector<double> ins(p.operands.size());
+  std::vector<int64_t> integers(p.operands.size());
+  for (size_t o = 0; o < points.size(); ++o) {
+    const bool moves = is_move(p, o), in_integers = p.integers && !moves;
+    Expr e = in_integers ? p.exprs[o] : in_f32(p.exprs[o]);
+    if (p.outputs[o] == DType::boolean && !in_integers) e = Expr::cast(DType::boolean, std::move(e));
+    const std::vector<int> leaves = e.leaves(ExprKind::in);
+    for (const int64_t point : points[o]) {
+      const std::vector<int64_t> at = call.index_of(p.operands.size() + o, point);
+      for (const int i : leaves) {
+        const auto operand = static_cast<size_t>(i);
+        const int64_t offset = call.offset_of(operand, at);
+        if (in_integers) integers[operand] = call.integer(operand, offset);
+        else ins[operand] = call.number(operand, offset);
+      }
+      out[o].push_back(moves         ? Expected{ins[static_cast<size_t>(leaves[0])], 0}
+                       : in_integers ? expect_integer(e, p.outputs[o], integers)
+                                     : expect_number(e, p.outputs[o], ins));
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
-std::optional<RowMapping> row_mapping_from_name(std::string_view name) {
-  const auto* at = std::find(std::begin(kMappings), std::end(kMappings), name);
-  return at == std::end(kMappings) ? std::nullopt : std::optional(static_cast<RowMapping>(at - kMappings));
-}
-
-std::string QuantizeRowsProblem::signature() const {
-  return fmt::format("quantize_rows in={} k={} {} [{}, {}] eps={} scale={} out={} zero={}", dtype_name(input), k,
-                     kMappings[static_cast<size_t>(mapping)], quant_min, quant_max, eps, dtype_name(scale),
-                     dtype_name(output), writes_zero);
-}
-
-Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, std::string_view symbol) {
-  QCG_CHECK(check_rows(p));
-  const RowRule rule = rule_of(p);
-  V v = kernel_context(symbol, isa, "row quantization", p.signature(), p.comment);
-  v["scale"] = typed(p.scale);
-  v["steps"] = typed(rule.steps);
-  v["x"] = typed(p.input);
-  v["q"] = typed(p.output);
-  v["k"] = p.k;
-  v["mapping"] = kMappings[static_cast<size_t>(p.mapping)];
-  v["symmetric"] = !rule.asymmetric;
-  v["in_f64"] = p.scale == DType::f64;
-  v["writes_zero"] = p.writes_zero;
-  v["quant_min"] = float_literal(static_cast<double>(p.quant_min));
-  v["quant_max"] = float_literal(static_cast<double>(p.quant_max));
-  v["divisor"] = float_literal(rule.divisor);
-  v["symmetric_zero"] = float_literal(rule.symmetric_zero);
-  const double smallest_normal =
-      p.input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
-  v["eps"] = float_literal(p.eps > 0 ? p.eps : smallest_normal);
-  v["rows_per_item"] = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p.k));
-  return render_template("cpu/quantize_rows.cpp.j2", v);
-}
-
-std::string ReduceProblem::signature() const {
-  return fmt::format("reduce {} in={} out={}", op, dtype_name(input), dtype_name(output));
-}
-
-Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_view symbol) {
-  QCG_CHECK(need_lanes("reduction", p.input));
-  QCG_CHECK(need_lanes("reduction", p.output));
-  const bool sum = p.op == "sum" || p.op == "mean";
-  if (!sum && p.op != "amax" && p.op != "amin")
-    return Error::unsupported("reduction", fmt::format("reduction '{}' is not known", p.op),
-                              "use sum, mean, amax or amin");
-  V v = kernel_context(symbol, isa, "reduction", p.signature(), p.comment);
-  v["x"] = typed(p.input);
-  v["y"] = typed(p.output);
-  v["store"] = stored_as(p.output);
-  v["op"] = p.op;
-  v["combine"] = sum ? "v_add" : p.op == "amax" ? "v_max" : "v_min";
-  v["across"] = sum ? "v_hadd" : p.op == "amax" ? "v_hmax" : "v_hmin";
-  v["identity"] = float_literal(sum ? 0 : p.op == "amax" ? -INFINITY : INFINITY);
-  v["integers"] = !is_floating(p.input) && !is_floating(p.output) && p.op != "mean";
-  return render_template("cpu/reduce.cpp.j2", v);
-}
-
-std::string MatmulProblem::signature() const {
-  return fmt::format("matmul x={} w={} out={}", dtype_name(input), dtype_name(weight), dtype_name(output));
-}
-
-Result<std::string> render_matmul(const MatmulProblem& p, Isa isa, std::string_view symbol) {
-  for (const DType d : {p.input, p.weight, p.output}) QCG_CHECK(need_float("matmul of activations", d));
-  V v = kernel_context(symbol, isa, "batched matmul of two activations", p.signature(), p.comment);
-  v["x"] = typed(p.input);
-  v["w"] = typed(p.weight);
-  v["y"] = typed(p.output);
-  // Accumulators fill the registers: 16 zmm, 8 of 16 ymm, 8 of 16 xmm (a portable vector is two).
-  const int bytes = isa_info(isa).vector_bytes;
-  v["mr"] = bytes == 64 ? 8 : 4;
-  v["nv"] = isa == Isa::portable ? 1 : 2;
-  v["rows_per_item"] = 64;
-  return render_template("cpu/matmul.cpp.j2", v);
-}
+const KernelFamily kLoopFamily{
+    .name = "loop",
+    .signature = [](const KernelProblem& any) { return any.get<LoopProblem>().signature(); },
+    .formula = formula_of,
+    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<LoopProblem>()->comment; },
+    .reaches = reaches_of,
+    .render = [](const KernelProblem& any, Isa isa, std::string_view symbol) {
+      return render_loop(any.get<LoopProblem>(), isa, symbol);
+    },
+    .arguments = arguments_of,
+    .expect = expect,
+    .operations = operations_of,
+};
 
 }  // namespace qcg

@@ -22,7 +22,9 @@ std::string join_names(const std::vector<std::string>& names) { return fmt::form
 
 Dim offset_bytes(const View& v, DType dtype) { return v.offset * Dim(static_cast<int64_t>(dtype_bytes(dtype))); }
 
-Dim leading(const Shape& shape) { return product(Shape(shape.begin(), shape.end() - 1)); }
+Dim leading(const Shape& shape) {
+  return shape.empty() ? Dim(1) : product(Shape(shape.begin(), shape.end() - 1));
+}
 
 Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& source) : graph_(graph), source_(source) {
   plan_.target = target;
@@ -113,7 +115,7 @@ int Planner::intern(const KernelProblem& problem) {
   auto [it, inserted] = problem_index_.emplace(key, static_cast<int>(plan_.problems.size()));
   if (inserted) {
     plan_.problems.push_back(problem);
-    const Problem* gemm = std::get_if<Problem>(&problem);
+    const Problem* gemm = problem.get_if<Problem>();
     plan_.layouts.push_back(gemm ? gemm_device(plan_.target.device).layout(*gemm, plan_.target) : PackedLayout{});
   }
   return it->second;
@@ -134,7 +136,7 @@ void Planner::set_lifetimes() {
   const GemmDevice& device = gemm_device(plan_.target.device);
   for (PlanConstant& constant : plan_.constants) {
     if (constant.problem >= 0)
-      constant.bytes = device.packed_bytes(std::get<Problem>(plan_.problems[constant.problem]),
+      constant.bytes = device.packed_bytes(plan_.problems[constant.problem].get<Problem>(),
                                            plan_.layouts[constant.problem]);
     plan_.buffers[constant.buffer].bytes = Dim(constant.bytes);
   }

@@ -14,14 +14,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/family.h"
 #include "codegen/kernel/source_graph.h"
 #include "codegen/kernel/target.h"
-#include "codegen/loops/loops.h"
 #include "graph/ir/graph.h"
 
 namespace qcg {
@@ -41,14 +40,13 @@ struct PlanArg {
   std::optional<Dim> stride;  // elements between rows; nullopt: the row stride of the caller's own tensor
 };
 
-using KernelProblem = std::variant<Problem, LoopProblem, QuantizeRowsProblem, ReduceProblem, MatmulProblem>;
-
 struct PlanStep {
   std::string name;           // for people: "gate_proj+up_proj", "silu·mul"
   int problem = 0;            // into Plan::problems; equal problems are shared
   std::vector<PlanArg> args;
   std::vector<Dim> params;
   std::vector<std::string> nodes;  // source nodes, topological order
+  Dim rows;                        // of its first output: everything but the last axis; what logs call m
 };
 
 // Constant bytes of the program: a plain tensor, or one problem's packed weights.
@@ -83,8 +81,5 @@ struct Plan {
 // Error Unsupported names the node that has no lowering. `source`: what steps are named after, and kernels' comments list.
 Result<Plan> plan_kernels(const Graph& graph, const Target& target, const SourceGraph& source = {});
 std::string print_plan(const Plan& plan);
-std::string_view kind_of(const KernelProblem& problem);  // "gemm", "loop", "quantize_rows", "reduce", "matmul"
-std::string problem_signature(const KernelProblem& problem);
-std::string formula_of(const KernelProblem& problem);  // for people: "mul(silu(acc0), acc1)", "mean(in0)"
 
 }  // namespace qcg

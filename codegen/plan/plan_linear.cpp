@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/gemm/gemm_family.h"
 #include "codegen/plan/planner.h"
 #include "graph/ops/infer.h"
 
@@ -53,10 +54,11 @@ DType scale_dtype(Scheme scheme, const std::vector<SegmentTensors>& tensors) {
 Status Planner::lower_linear(const Node& node) {
   Problem problem;
   QCG_CHECK(describe_linear(node, problem));
-  PlanStep step{problem.label(), 0, {}, {}, problem.nodes};
+  PlanStep step{problem.label(), 0, {}, {}, problem.nodes, {}};
   const auto& xs = *node.arg("xs").get<std::vector<ValueId>>();
   const Dim m = leading(graph_.value(xs[0]).shape);
   step.params = {m};
+  step.rows = m;
   for (ValueId x : xs) step.args.push_back(row_arg(x));
   for (const char* name : {"x_scale", "x_zero"})
     if (node.tensor(name) != kNoValue) step.args.push_back(scale_arg(node.tensor(name)));
@@ -64,7 +66,7 @@ Status Planner::lower_linear(const Node& node) {
   for (size_t i = 0; i < operands.size(); ++i) step.args.push_back(operand_arg(node, operands[i], problem.operands[i]));
   const int packed = add_buffer({BufferKind::weights, 0, {}, -1, -1});
   step.args.push_back({packed, 0, Dim(0)});
-  step.problem = intern(problem);
+  step.problem = intern({kGemmFamily, std::move(problem)});
   plan_.constants.push_back({packed, 0, {}, step.problem, segment_tensors(node)});
   add_row_step(std::move(step), node.outputs);
   return {};

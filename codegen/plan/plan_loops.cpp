@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "codegen/plan/planner.h"
+#include "codegen/quantize_rows/quantize_rows.h"
+#include "codegen/reduce/reduce.h"
 #include "graph/ops/op_table.h"
 
 namespace qcg {
@@ -28,11 +30,12 @@ Status Planner::lower_loop(const Node& node) {
 }
 
 void Planner::add_loop(LoopProblem problem, std::vector<View> views, std::string name, std::vector<std::string> nodes) {
+  const Dim rows = leading(views[0].shape);
   views = collapse(std::move(views));
   if (views[0].shape.empty())
     for (View& v : views) v.shape = {1}, v.strides = {1};
   problem.rank = static_cast<int>(views[0].shape.size());
-  PlanStep step{std::move(name), 0, {}, views[0].shape, std::move(nodes)};
+  PlanStep step{std::move(name), 0, {}, views[0].shape, std::move(nodes), rows};
   for (size_t i = 0; i < views.size(); ++i) {
     const bool output = i >= problem.operands.size();
     const DType dtype = output ? problem.outputs[i - problem.operands.size()] : problem.operands[i];
@@ -41,7 +44,7 @@ void Planner::add_loop(LoopProblem problem, std::vector<View> views, std::string
     const Dim& inner = views[i].strides.back();
     if (!output) problem.operand_inner_stride.push_back(inner.is_constant(1) ? 1 : inner.is_constant(0) ? 0 : -1);
   }
-  step.problem = intern(problem);
+  step.problem = intern({kLoopFamily, std::move(problem)});
   plan_.steps.push_back(std::move(step));
 }
 
@@ -69,10 +72,11 @@ Status Planner::lower_quantize_rows(const Node& node) {
   const bool zero_used = uses()[node.outputs[2]] > 0;
   problem.writes_zero = zero_used;
   PlanStep step{"quantize " + graph_.value(x).name,
-                intern(problem),
+                intern({kQuantizeRowsFamily, problem}),
                 {row_arg(x)},
                 {leading(graph_.value(x).shape)},
-                node.origins};
+                node.origins,
+                leading(graph_.value(x).shape)};
   std::vector<ValueId> outputs = node.outputs;
   if (!zero_used) outputs.pop_back();
   add_row_step(std::move(step), outputs);
@@ -113,7 +117,12 @@ Status Planner::lower_reduction(const Node& node) {
   problem.output = graph_.value(node.outputs[0]).dtype;
   problem.comment = comment_of(node);
   const View out = output_view(node.outputs[0], is_dense);
-  PlanStep step{name_of(node, std::string(problem.op)), intern(problem), {}, {outer, extent, Dim(1)}, node.origins};
+  PlanStep step{name_of(node, std::string(problem.op)),
+                intern({kReduceFamily, problem}),
+                {},
+                {outer, extent, Dim(1)},
+                node.origins,
+                leading(graph_.value(node.outputs[0]).shape)};
   step.args = {{ordered.buffer, offset_bytes(ordered, dtype), Dim(0)},
                {out.buffer, offset_bytes(out, problem.output), Dim(0)}};
   plan_.steps.push_back(std::move(step));

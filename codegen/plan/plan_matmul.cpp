@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "codegen/matmul/matmul.h"
 #include "codegen/plan/planner.h"
 #include "graph/ops/op_table.h"
 
@@ -55,7 +56,12 @@ Status Planner::lower_matmul(const Node& node) {
                         comment_of(node)};
   const size_t r = x.shape.size(), rw = w.shape.size(), ry = y.shape.size();
   auto batch_stride = [](const View& v) { return v.shape.size() > 2 ? v.strides[0] : Dim(0); };
-  PlanStep step{node.origins.size() == 1 ? node.origins[0] : "matmul", intern(problem), {}, {}, node.origins};
+  PlanStep step{node.origins.size() == 1 ? node.origins[0] : "matmul",
+                intern({kMatmulFamily, problem}),
+                {},
+                {},
+                node.origins,
+                leading(out_shape)};
   step.params = {batched ? y.shape[0] : Dim(1), y.shape[ry - 2], y.shape[ry - 1], x.shape[r - 1],
                  batch_stride(x), x.strides[r - 2], x.strides[r - 1],
                  batch_stride(w), w.strides[rw - 1], w.strides[rw - 2],

@@ -55,7 +55,8 @@ void Planner::list_other_steps() {
     const std::string text =
         fmt::format("\n{} other step{} of the program run{} this kernel: {}{}\n", count, count == 1 ? "" : "s",
                     count == 1 ? "s" : "", fmt::join(names, ", "), count > kMostSteps ? ", ..." : "");
-    std::visit([&](auto& p) { p.comment += text; }, plan_.problems[static_cast<size_t>(problem)]);
+    KernelProblem& any = plan_.problems[static_cast<size_t>(problem)];
+    any.family().comment(any) += text;
   }
 }
 

@@ -1,37 +1,9 @@
-// The plan as text: --emit=plan, and the identity of a problem.
+// The plan as text: --emit=plan.
 #include <fmt/format.h>
 
 #include "codegen/plan/plan.h"
 
 namespace qcg {
-
-std::string_view kind_of(const KernelProblem& problem) {
-  static constexpr std::string_view kKinds[] = {"gemm", "loop", "quantize_rows", "reduce", "matmul"};
-  static_assert(std::size(kKinds) == std::variant_size_v<KernelProblem>);
-  return kKinds[problem.index()];
-}
-
-std::string problem_signature(const KernelProblem& problem) {
-  return std::visit([&](const auto& p) { return fmt::format("{}|{}", kind_of(problem), p.signature()); }, problem);
-}
-
-std::string formula_of(const KernelProblem& problem) {
-  struct Visitor {
-    std::string operator()(const Problem& p) const {
-      std::vector<std::string> epilogues;
-      for (const Output& o : p.outputs) epilogues.push_back(o.expr.str());
-      return fmt::format("{}", fmt::join(epilogues, "; "));
-    }
-    std::string operator()(const LoopProblem& p) const { return p.formula(); }
-    std::string operator()(const QuantizeRowsProblem& p) const {
-      return fmt::format("{} rows of {} to {} [{}, {}]", dtype_name(p.input), p.k, dtype_name(p.output), p.quant_min,
-                         p.quant_max);
-    }
-    std::string operator()(const ReduceProblem& p) const { return fmt::format("{}(in0)", p.op); }
-    std::string operator()(const MatmulProblem&) const { return "matmul(in0, in1)"; }
-  };
-  return std::visit(Visitor{}, problem);
-}
 
 std::string print_plan(const Plan& plan) {
   static constexpr const char* kBuffers[] = {"input", "output", "weights", "temp", "state"};

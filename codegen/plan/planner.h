@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/loops/loops.h"
 #include "codegen/plan/plan.h"
 #include "codegen/plan/view.h"
 
@@ -118,6 +119,6 @@ int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise);
 size_t normalize_axis(int64_t axis, size_t rank);
 std::string join_names(const std::vector<std::string>& names);   // "gate_proj+up_proj"
 Dim offset_bytes(const View& v, DType dtype);
-Dim leading(const Shape& shape);                                 // rows: everything but the last axis
+Dim leading(const Shape& shape);                                 // rows: everything but the last axis, if there is one
 
 }  // namespace qcg

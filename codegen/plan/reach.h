@@ -1,6 +1,6 @@
 // reaches_of: what a step's kernels touch through each argument (runtime/reach.h), as the manifest says it.
 //
-// Why here: kernels know it by their kind; the runtime knows no kinds.
+// Why here: kernels know it by their family; the runtime knows no families.
 #pragma once
 
 #include <vector>

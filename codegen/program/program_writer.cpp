@@ -193,7 +193,7 @@ Result<ProgramWriter::PackCounts> ProgramWriter::pack_constants(const Plan& plan
         ++copied;
       } else if (constant.problem >= 0) {
         ++packed;
-        results[i] = device.pack(std::get<Problem>(plan.problems[constant.problem]), plan.layouts[constant.problem],
+        results[i] = device.pack(plan.problems[constant.problem].get<Problem>(), plan.layouts[constant.problem],
                                  constant.segments, out);
       } else if (!constant.plain.bound()) {
         results[i] = Error::bad_input("weights", "a constant of the graph has no data",
@@ -232,7 +232,7 @@ Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const Ex
     if (plan.constants[c].problem != problem) continue;
     const int64_t at = static_cast<int64_t>(state_->weights_bytes), bytes = kernel.weights_bytes();
     QCG_CHECK(state_->grow_weights(static_cast<size_t>(at + align_section(bytes))));
-    kernel.write_weights(std::get<Problem>(plan.problems[static_cast<size_t>(problem)]), plan.constants[c].segments,
+    kernel.write_weights(plan.problems[static_cast<size_t>(problem)].get<Problem>(), plan.constants[c].segments,
                          threads, {state_->weights + at, static_cast<size_t>(bytes)});
     state_->vendors[c] = {at, bytes, kernel.task.params_after_m()};
   }

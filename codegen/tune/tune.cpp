@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kFastMaxM = 128;  // --tune=fast times large buckets here, or where they begin, unless --m says where
+constexpr int64_t kFastMaxM = 128;
 // Reading less takes little longer than waking the threads: what was measured first is the better ceiling.
 constexpr size_t kEnoughToRead = 1 << 20;
 constexpr double kTrialTimeout_s = 20;  // without a sign of life, beside what the work may take at kSlowestGops
@@ -79,8 +79,7 @@ class Tuning {
         built_(built),
         options_(options),
         ceilings_(options.ceilings) {
-    const bool as_given = options.mode == TuneMode::full || bucket.asked;
-    m_ = as_given ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
+    m_ = timed_m(bucket, options.mode);
     for (size_t i = 0; i < built.size(); ++i) result_.records.push_back(new_record(built[i], candidates[i]));
   }
 
@@ -403,17 +402,21 @@ class Tuning {
 
 }  // namespace
 
-std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list) {
+int64_t timed_m(const Bucket& bucket, TuneMode mode) {
+  const bool as_given = mode == TuneMode::full || bucket.asked;
+  return as_given ? bucket.m_probe : std::min(bucket.m_probe, std::max(kFastMaxM, bucket.m_min));
+}
+
+std::vector<Bucket> buckets_of(int64_t m_min, int64_t m_max, std::span<const int64_t> m_list) {
   std::vector<Bucket> out;
   for (Bucket bucket : kBuckets) {
-    if (bucket.m_min > problem.m_max || bucket.m_max < problem.m_min) continue;
-    bucket.m_probe =
-        std::clamp(bucket.m_probe, std::max(bucket.m_min, problem.m_min), std::min(bucket.m_max, problem.m_max));
+    if (bucket.m_min > m_max || bucket.m_max < m_min) continue;
+    bucket.m_probe = std::clamp(bucket.m_probe, std::max(bucket.m_min, m_min), std::min(bucket.m_max, m_max));
     for (int64_t m : m_list)
       if (m >= bucket.m_min && m <= bucket.m_max) bucket.m_probe = m, bucket.asked = true;
     if (m_list.empty() || bucket.asked) out.push_back(bucket);
   }
-  if (out.empty()) out.push_back({std::max<int64_t>(problem.m_min, 0), INT64_MAX, std::max<int64_t>(problem.m_min, 1)});
+  if (out.empty()) out.push_back({std::max<int64_t>(m_min, 0), INT64_MAX, std::max<int64_t>(m_min, 1)});
   return out;
 }
 

@@ -2,7 +2,7 @@
 //
 // Why here: between building (build.h) and linking (link.h); it knows Problems and bytes, not graphs.
 //
-//   for (const Bucket& bucket : buckets_of(problem, m_list)) {
+//   for (const Bucket& bucket : buckets_of(problem.m_min, problem.m_max, m_list)) {
 //     TuneResult r = tune(problem, tensors, packed, bucket, candidates, built, options);
 //     program uses built[r.winner] for m in [bucket.m_min, bucket.m_max];  log gets r.records
 //   }
@@ -35,22 +35,25 @@ struct Bucket {
 inline constexpr Bucket kBuckets[] = {{1, 1, 1},    {2, 4, 4},      {5, 16, 16},
                                       {17, 64, 64}, {65, 256, 256}, {257, INT64_MAX, 1024}};
 // The rows of kBuckets that meet [m_min, m_max], probes clamped into it; m_list (--m) replaces probes and keeps buckets that hold one.
-std::vector<Bucket> buckets_of(const Problem& problem, std::span<const int64_t> m_list);
+std::vector<Bucket> buckets_of(int64_t m_min, int64_t m_max, std::span<const int64_t> m_list);
 
 enum class TuneMode : uint8_t { off, fast, full };
+// The m that a bucket is timed at: --tune=fast times large ones at 128, or where they begin, unless --m says where.
+int64_t timed_m(const Bucket& bucket, TuneMode mode);
 enum class TrialStatus : uint8_t { won, lost, wrong, failed_to_build, too_slow, crashed, reference, untimed, separate };
 
 // One line of tune.jsonl. `separate`: a fusion's work apart, timed in rounds of its own beside the fused kernel (merged_s).
 // Units: seconds, bytes, GB/s = 1e9 bytes/s, GFLOP/s = 1e9 operations/s (2 per multiply-add).
 struct TuneRecord {
+  std::string family = "gemm";  // KernelFamily::name; of others than gemm what follows is said where it differs
   std::string kernel;        // kernel_name, or the reference's name ("oneDNN 2.6.3 bf16 matmul")
-  std::string problem;       // Problem::signature()
-  std::string step;          // Problem::label()
+  std::string problem;       // Problem::signature(); others: problem_signature()
+  std::string step;          // Problem::label(); others: the plan's step that was timed
   std::vector<std::string> nodes;
   std::string target;
   std::string candidate;     // Candidate::describe()
   std::string scheme, activation, weight, epilogue;  // names of a scheme and of dtypes
-  int64_t m = 0, m_min = 0, m_max = 0, n = 0, k = 0, group = 0;
+  int64_t m = 0, m_min = 0, m_max = 0, n = 0, k = 0, group = 0;  // others: rows of the output, elements of one; no k
   int segments = 1;
   int threads = 1;
   double median_s = 0, p10_s = 0, p90_s = 0;
@@ -71,6 +74,7 @@ struct TuneRecord {
 // The record of one kernel before anything was tried: what is known from the problem and the build.
 TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel,
                            const Bucket& bucket);
+TuneRecord describe_build(const BuiltKernel& kernel, const Bucket& bucket);  // from the build alone
 std::string_view trial_status_name(TrialStatus status);
 inline bool is_extern(const TuneRecord& r) {
   return r.candidate == kExternCandidate;

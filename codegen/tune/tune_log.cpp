@@ -53,7 +53,7 @@ bool read_field(const json& value, Integer& out) {
 // Calls f(field name, member) for every field of a record: one list for writing and reading.
 template <class Record, class F>
 void for_each_field(Record& r, F&& f) {
-  f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target),
+  f("family", r.family), f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target),
       f("candidate", r.candidate);
   f("scheme", r.scheme), f("activation", r.activation), f("weight", r.weight), f("epilogue", r.epilogue);
   f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);

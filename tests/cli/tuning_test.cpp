@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <map>
 #include <regex>
+#include <set>
 
 #include "tests/cli_runner.h"
 
@@ -227,4 +229,40 @@ TEST_CASE("pins say how many there are, whose they are, and when there is none")
   CHECK(unknown.status == 1);
   CHECK_MESSAGE(unknown.err.find("none of this log's winners is a kernel of this graph") != std::string::npos,
                 unknown.err);
+}
+
+TEST_CASE("kernels that are no linears are checked, timed and listed") {
+  TempDir dir;
+  spit(dir / "g.txt", R"(symbol s0 in [1, 300]
+graph(%x: f32[s0, 40], %y: f32[s0, 40]) {
+  %a = aten.mul.Tensor(%x, %y) : f32[s0, 40]
+  %m = aten.mean.dim(%a, dim = [1], keepdim = true) : f32[s0, 1]
+  %b = aten.sub.Tensor(%a, %m) : f32[s0, 40]
+  return %b
+}
+)");
+  const json compiled = compile_tuned(dir / "g.txt", dir / "g.qcg", {"--tune=fast"});
+  std::map<std::string, size_t> kernels;  // by step
+  for (const json& kernel : compiled["kernels"]) {
+    CHECK(kernel["median_us"].get<double>() > 0);
+    ++kernels[kernel["step"]];
+  }
+  CHECK(kernels.size() == 3);
+  const json log = qcodegen({"log", dir / "g.qcg", "--json"}).json();
+  CHECK(log.size() == compiled["kernels"].size());
+  std::set<std::string> families;
+  for (const json& record : log) {
+    families.insert(record["family"]);
+    CHECK(record["status"] == "won");
+    CHECK(record["error_bound"].get<double>() > 0);
+  }
+  CHECK(families == std::set<std::string>{"loop", "reduce"});
+  const Run text = qcodegen({"log", dir / "g.qcg"});
+  CHECK(text.out.find("40 loop · m=1 (serves 1) · ") != std::string::npos);
+  const Run bench = qcodegen({"bench", dir / "g.qcg", "--m", "1,16", "--json"});
+  REQUIRE_MESSAGE(bench.status == 0, bench.err);
+  CHECK(bench.json()["rows"].size() == 6);
+  for (const json& row : bench.json()["rows"]) CHECK(row["median_us"].get<double>() > 0);
+  const json untimed = compile_tuned(dir / "g.txt", dir / "u.qcg", {"--tune=off"});
+  for (const json& kernel : untimed["kernels"]) CHECK(kernel["median_us"] == 0);
 }

@@ -23,6 +23,9 @@
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
 #include "codegen/loops/loops.h"
+#include "codegen/matmul/matmul.h"
+#include "codegen/quantize_rows/quantize_rows.h"
+#include "codegen/reduce/reduce.h"
 #include "tests/paths.h"
 #include "tests/temp_dir.h"
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "codegen/batch.h"
+#include "codegen/gemm/gemm_family.h"
 #include "codegen/gemm/render.h"
 #include "codegen/trial/trial.h"
 #include "tune_harness.h"
@@ -100,27 +101,27 @@ TEST_CASE("an incumbent is only beaten by more than the noise") {
 
 TEST_CASE("buckets meet the range of m and the list that was asked for") {
   Problem p = problem_of(Scheme::dense, DType::f32, DType::f32, 0, {8}, {8}, DType::f32);
-  CHECK(buckets_of(p, {}).size() == std::size(kBuckets));
+  CHECK(buckets_of(p.m_min, p.m_max, {}).size() == std::size(kBuckets));
   p.m_min = p.m_max = 7;
-  auto one = buckets_of(p, {});
+  auto one = buckets_of(p.m_min, p.m_max, {});
   REQUIRE(one.size() == 1);
   CHECK(one[0].m_min == 5);
   CHECK(one[0].m_probe == 7);
   p.m_min = 0, p.m_max = 100;
-  auto some = buckets_of(p, {});
+  auto some = buckets_of(p.m_min, p.m_max, {});
   REQUIRE(some.size() == 5);
   CHECK(some[4].m_probe == 100);
   const int64_t list[] = {3, 50};
-  auto asked = buckets_of(p, list);
+  auto asked = buckets_of(p.m_min, p.m_max, list);
   REQUIRE(asked.size() == 2);
   CHECK(asked[0].m_probe == 3);
   CHECK(asked[1].m_probe == 50);
   CHECK(asked[1].m_max == 64);
   CHECK((asked[0].asked && asked[1].asked));
   const int64_t outside[] = {5000};
-  CHECK_FALSE(buckets_of(p, outside).empty());
+  CHECK_FALSE(buckets_of(p.m_min, p.m_max, outside).empty());
   p.m_min = p.m_max = 0;  // nothing but empty batches: still one kernel
-  CHECK(buckets_of(p, {}).size() == 1);
+  CHECK(buckets_of(p.m_min, p.m_max, {}).size() == 1);
 }
 
 TEST_CASE("a record survives the log") {
@@ -193,7 +194,7 @@ TEST_CASE("pins replay the winner of a log") {
   Plan plan;
   plan.target = {Device::cpu, Isa::avx2};
   Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {64}, {48}, DType::bf16);
-  plan.problems = {p};
+  plan.problems = {{kGemmFamily, p}};
   CompileOptions options;
   auto all = render_all(plan, options, Pins(), {});
   REQUIRE(all.ok());

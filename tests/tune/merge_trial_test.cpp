@@ -189,7 +189,7 @@ TEST_CASE("a concatenation is copied and multiplied as a whole against reading i
   REQUIRE(add_gemm(batch, 0, members[0].problem, target, bucket,
                    {member_candidate(members[0].problem, target, bucket, winner)})
               .ok());
-  const auto copy = add_other(batch, copy_problem(DType::f32), target);
+  const auto copy = add_other(batch, {kLoopFamily, copy_problem(DType::f32)}, target);
   REQUIRE((copy.ok() && *copy == 2));
   const auto built = build_kernels(batch.sources);
   const auto packed = pack(p, winner.layout, tensors);

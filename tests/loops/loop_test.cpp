@@ -1,7 +1,7 @@
 // Pointwise loops: every function, every dtype, broadcasts, strides of any kind, moves, and the ends of buffers.
 #include "codegen/kernel/render_template.h"
 #include "graph/ir/tensor.h"
-#include "rowwise_harness.h"
+#include "loops_harness.h"
 
 using namespace qcg;
 using namespace qcg::test;

@@ -1,5 +1,5 @@
 // Reductions and products of two activations against sums in double, over odd shapes and strides.
-#include "rowwise_harness.h"
+#include "loops_harness.h"
 
 using namespace qcg;
 using namespace qcg::test;

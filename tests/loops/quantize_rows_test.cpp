@@ -1,7 +1,7 @@
 // quantize_rows against rows that torchao and torch quantized, to the bit, and the isolation of rows with NaN and infinities.
 #include <nlohmann/json.hpp>
 
-#include "rowwise_harness.h"
+#include "loops_harness.h"
 #include "tests/paths.h"
 
 using namespace qcg;
@@ -37,7 +37,7 @@ Guarded make_rows(const nlohmann::json& x, size_t bytes, int64_t rows, int64_t k
 }  // namespace
 
 TEST_CASE("quantize_rows equals torchao and quantized_decomposed bit for bit") {
-  std::ifstream file(source_dir() + "/tests/rowwise/torchao_rows.json");
+  std::ifstream file(source_dir() + "/tests/loops/torchao_rows.json");
   REQUIRE(file);
   const nlohmann::json cases = nlohmann::json::parse(file);
   constexpr int64_t kRows = 11, kK = 37;

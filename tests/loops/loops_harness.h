@@ -1,6 +1,6 @@
 // Compiles rendered kernels of all ISAs in few compiler runs and calls them on buffers between guard pages.
 //
-// Why here: tests/rowwise/*_test.cpp state cases and meanings; this file knows how to get from text to a running kernel.
+// Why here: tests/loops/*_test.cpp state cases and meanings; this file knows how to get from text to a running kernel.
 //
 //   KernelSet kernels;
 //   const int k = kernels.add(Isa::avx2, [&](auto symbol) { return render_loop(problem, Isa::avx2, symbol); });
@@ -29,6 +29,9 @@
 #include "codegen/kernel/support_headers.h"
 #include "codegen/kernel/target.h"
 #include "codegen/loops/loops.h"
+#include "codegen/matmul/matmul.h"
+#include "codegen/quantize_rows/quantize_rows.h"
+#include "codegen/reduce/reduce.h"
 #include "runtime/abi.h"
 
 namespace qcg::test {
@@ -126,7 +129,7 @@ class KernelSet {
   }
 
   void load(const std::string& bytes) {
-    char path[] = "/tmp/qcg_rowwise_XXXXXX";
+    char path[] = "/tmp/qcg_loops_XXXXXX";
     const int fd = mkstemp(path);
     REQUIRE(fd >= 0);
     REQUIRE(write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));

@@ -1,0 +1,38 @@
+#include "codegen/check/expected.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ir/float_format.h"
+#include "graph/ir/tensor.h"
+
+namespace qcg {
+
+double half_ulp(DType dtype, double v) {
+  if (!is_floating(dtype)) return 0.5;
+  const FloatFormat format = *float_format(dtype);
+  const int digits = format.mantissa_bits + 1;
+  const int smallest = std::max(format.min_exponent() - digits, -150);  // f64 is computed in f32
+  return std::ldexp(1.001, v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest));
+}
+
+Expected within_range(DType dtype, double want, double bound) {
+  if (!is_floating(dtype)) return {want, bound};
+  if (const FloatFormat f = *float_format(dtype); !f.has_infinity)
+    return {std::clamp(want, -f.max_finite(), f.max_finite()), bound};
+  const double low = round_to_dtype(dtype, want - bound), high = round_to_dtype(dtype, want + bound);
+  if (std::isinf(low) && low == high) return {low, bound};
+  return {want, std::isinf(low) || std::isinf(high) ? HUGE_VAL : bound};
+}
+
+double error_ratio(const Expected& expected, double got, double& error) {
+  error = 0;
+  const double want = expected.want;
+  if (!std::isfinite(want) && (got == want || (std::isnan(got) && std::isnan(want)))) return 0;
+  error = std::isfinite(got) && std::isfinite(want) ? std::fabs(got - want) : kNotFinite;
+  return error == 0 ? 0 : error / std::max(expected.bound, 1e-300);
+}
+
+double sum_unit(double terms) { return 0x1p-24 * std::min(terms + 2, 8 * std::sqrt(terms) + 8); }
+
+}  // namespace qcg

@@ -1,0 +1,24 @@
+#include "codegen/families.h"
+
+#include "codegen/gemm/gemm_family.h"
+#include "codegen/loops/loops.h"
+#include "codegen/matmul/matmul.h"
+#include "codegen/quantize_rows/quantize_rows.h"
+#include "codegen/reduce/reduce.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr const KernelFamily* kFamilies[] = {&kGemmFamily, &kLoopFamily, &kQuantizeRowsFamily, &kReduceFamily,
+                                             &kMatmulFamily};
+
+}  // namespace
+
+std::span<const KernelFamily* const> kernel_families() { return kFamilies; }
+
+std::string problem_signature(const KernelProblem& problem) {
+  return std::string(problem.family().name) + "|" + problem.family().signature(problem);
+}
+
+}  // namespace qcg

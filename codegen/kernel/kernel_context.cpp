@@ -1,0 +1,59 @@
+#include "codegen/kernel/kernel_context.h"
+
+#include <fmt/format.h>
+
+#include "codegen/kernel/render_template.h"
+
+namespace qcg {
+
+namespace {
+
+using V = TemplateValue;
+
+// The dtypes the ISA headers load and store as f32 lanes.
+bool has_lanes(DType d) {
+  switch (d) {
+    case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
+    case DType::i8: case DType::u8: case DType::i32: case DType::i64: case DType::boolean:
+    case DType::f8e4m3: case DType::f8e5m2: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Status need_lanes(std::string_view kernel, DType d) {
+  if (has_lanes(d)) return {};
+  return Error::unsupported(std::string(kernel), fmt::format("{} cannot compute with {}", kernel, dtype_name(d)),
+                            "cast to f32, bf16 or f16 before it");
+}
+
+Status need_float(std::string_view kernel, DType d) {
+  if (is_compute_float(d)) return {};
+  return Error::unsupported(std::string(kernel), fmt::format("{} of {} is not supported", kernel, dtype_name(d)),
+                            "cast to f32, bf16 or f16 before it");
+}
+
+// `value != 0` is what a bool stores.
+std::string_view stored_as(DType d) { return d == DType::boolean ? "u8" : dtype_name(d); }
+
+V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::string_view signature,
+                 std::string_view comment) {
+  V v;
+  v["symbol"] = symbol;
+  v["isa"] = isa_info(isa).name;
+  v["header"] = isa_info(isa).header;
+  v["what"] = what;
+  v["signature"] = sanitize_comment(signature);
+  v["comment"] = comment_lines(comment);
+  return v;
+}
+
+V typed(DType d) {
+  V v;
+  v["type"] = dtype_info(d).cpp;
+  v["dtype"] = dtype_name(d);
+  return v;
+}
+
+}  // namespace qcg

@@ -1,0 +1,109 @@
+#include "codegen/reduce/reduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "codegen/check/call_memory.h"
+#include "codegen/check/expected.h"
+#include "codegen/kernel/kernel_context.h"
+#include "codegen/kernel/reach_of.h"
+
+namespace qcg {
+
+std::string ReduceProblem::signature() const {
+  return fmt::format("reduce {} in={} out={}", op, dtype_name(input), dtype_name(output));
+}
+
+namespace {
+
+bool is_in_integers(const ReduceProblem& p) {
+  return !is_floating(p.input) && !is_floating(p.output) && p.op != "mean";
+}
+
+}  // namespace
+
+Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_view symbol) {
+  QCG_CHECK(need_lanes("reduction", p.input));
+  QCG_CHECK(need_lanes("reduction", p.output));
+  const bool sum = p.op == "sum" || p.op == "mean";
+  if (!sum && p.op != "amax" && p.op != "amin")
+    return Error::unsupported("reduction", fmt::format("reduction '{}' is not known", p.op),
+                              "use sum, mean, amax or amin");
+  TemplateValue v = kernel_context(symbol, isa, "reduction", p.signature(), p.comment);
+  v["x"] = typed(p.input);
+  v["y"] = typed(p.output);
+  v["store"] = stored_as(p.output);
+  v["op"] = p.op;
+  v["combine"] = sum ? "v_add" : p.op == "amax" ? "v_max" : "v_min";
+  v["across"] = sum ? "v_hadd" : p.op == "amax" ? "v_hmax" : "v_hmin";
+  v["identity"] = float_literal(sum ? 0 : p.op == "amax" ? -INFINITY : INFINITY);
+  v["integers"] = is_in_integers(p);
+  return render_template("cpu/reduce.cpp.j2", v);
+}
+
+namespace {
+
+std::string formula_of(const KernelProblem& any) { return fmt::format("{}(in0)", any.get<ReduceProblem>().op); }
+
+std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
+  const auto& p = any.get<ReduceProblem>();
+  return {{bytes_of(p.input), {{reach_param(0), {}}, {reach_param(1), {}}, {reach_param(2), {}}}, false},
+          {bytes_of(p.output), {{reach_param(0), {}}, {reach_param(2), {}}}, true}};
+}
+
+std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
+  const auto& p = any.get<ReduceProblem>();
+  return {is_floating(p.input) ? ArgumentKind{p.input} : integer_argument(p.input), {p.output}};
+}
+
+double operations_of(const KernelProblem&, const CallSizes& sizes) {
+  return static_cast<double>(sizes.params[0]) * static_cast<double>(sizes.params[1]) *
+         static_cast<double>(sizes.params[2]);
+}
+
+// Sums in f64, off by what f32 rounds in as many additions; the largest, the least and sums of integers are exact.
+Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const std::vector<int64_t>& at) {
+  const int64_t count = call.sizes().params[1];
+  double sum = 0, magnitude = 0, least = INFINITY, most = -INFINITY;
+  for (int64_t i = 0; i < count; ++i) {
+    const double v = call.number(0, call.offset_of(0, std::array{at[0], i, at[1]}));
+    sum += v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
+  }
+  const double n = static_cast<double>(count), unit = is_in_integers(p) ? 0 : sum_unit(n);
+  if (p.op == "amax" || p.op == "amin") return {p.op == "amax" ? most : least, 0};
+  return p.op == "mean" ? Expected{sum / n, unit * magnitude / n + half_ulp(DType::f32, sum / n)}
+                        : Expected{sum, unit * magnitude};
+}
+
+Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
+                                                  const OutputPoints& points) {
+  const auto& p = any.get<ReduceProblem>();
+  std::vector<std::vector<Expected>> out(1);
+  for (const int64_t point : points[0]) {
+    const Expected e = reduce_exactly(p, call, call.index_of(1, point));  // outer, inner
+    const double rounding = is_in_integers(p) ? 0 : half_ulp(p.output, e.want);
+    out[0].push_back(within_range(p.output, e.want, e.bound + rounding));
+  }
+  return out;
+}
+
+}  // namespace
+
+const KernelFamily kReduceFamily{
+    .name = "reduce",
+    .signature = [](const KernelProblem& any) { return any.get<ReduceProblem>().signature(); },
+    .formula = formula_of,
+    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<ReduceProblem>()->comment; },
+    .reaches = reaches_of,
+    .render = [](const KernelProblem& any, Isa isa, std::string_view symbol) {
+      return render_reduce(any.get<ReduceProblem>(), isa, symbol);
+    },
+    .arguments = arguments_of,
+    .expect = expect,
+    .operations = operations_of,
+};
+
+}  // namespace qcg

@@ -1,0 +1,158 @@
+// Kernels without rivals: right ones pass and are timed, one of each family that was made wrong is found, whatever it does.
+#include "codegen/tune/step_trial.h"
+
+#include <algorithm>
+
+#include "codegen/batch.h"
+#include "codegen/families.h"
+#include "graph/ops/verify.h"
+#include "graph/read/text.h"
+#include "tune_harness.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+// Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes and products.
+constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
+graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0]) {
+  %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
+  %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
+  %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
+  %e = qcg.loop([%d, %s], exprs = [cast_i8(clamp(round_even(div(in0, in1)), -128, 127))]) : i8[s0, 37]
+  %m = aten.mean.dim(%d, dim = [1], keepdim = true) : f32[s0, 1]
+  %h = aten.amax.default(%a, dim = [0], keepdim = false) : bf16[37]
+  %n = qcg.loop([%i, %i], exprs = [add(mul(in0, 3), in1)], integers = true) : i64[s0, 37]
+  %t = aten.transpose.int(%b, dim0 = 0, dim1 = 1) : i8[s0, 37]
+  %c = qcg.loop([%t, %e], exprs = [gt(in0, in1)]) : bool[s0, 37]
+  %w = aten.transpose.int(%d, dim0 = 0, dim1 = 1) : f32[37, s0]
+  %p = aten.mm.default(%d, %w) : f32[s0, s0]
+  return %e, %m, %h, %n, %c, %p
+}
+)";
+
+Plan plan_of(std::string_view text) {
+  auto graph = parse_graph(text);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const Status verified = verify_graph(*graph);
+  REQUIRE_MESSAGE(verified.ok(), verified.error().to_string());
+  auto plan = plan_kernels(*graph, {Device::cpu, Isa::portable});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  return std::move(*plan);
+}
+
+std::vector<KernelSource> sources_of(const Plan& plan) {
+  Batch batch;
+  for (const KernelProblem& problem : plan.problems) REQUIRE(add_other(batch, problem, plan.target).ok());
+  REQUIRE(batch.sources.size() == plan.problems.size());
+  return batch.sources;
+}
+
+std::vector<StepTrial> trials_of(const Plan& plan, const std::vector<BuiltKernel>& built,
+                                 TuneMode mode = TuneMode::fast) {
+  std::vector<StepTrial> out;
+  for (size_t p = 0; p < built.size(); ++p) {
+    REQUIRE_MESSAGE(built[p].ok(), built[p].failure);
+    out.push_back(step_trial(plan, static_cast<int>(p), built[p], {}, mode));
+  }
+  return out;
+}
+
+// Replaces the first `from` behind `after`; the test is wrong where there is none.
+std::string altered(std::string source, const std::string& after, const std::string& from, const std::string& to) {
+  const size_t at = source.find(from, source.find(after));
+  REQUIRE_MESSAGE(at != std::string::npos, from);
+  return source.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("every family has a row, and every kernel of a graph is right and timed") {
+  const Plan plan = plan_of(kGraph);
+  for (const KernelFamily* family : kernel_families()) {
+    CAPTURE(family->name);
+    const bool met = std::any_of(plan.problems.begin(), plan.problems.end(),
+                                 [&](const KernelProblem& p) { return &p.family() == family; });
+    CHECK(met == !family->has_candidates());
+  }
+  const std::vector<BuiltKernel> built = build_kernels(sources_of(plan));
+  const std::vector<StepTrial> trials = trials_of(plan, built);
+  const auto results = try_steps(trials, quick_options());
+  REQUIRE_MESSAGE(results.ok(), results.error().to_string());
+  for (size_t i = 0; i < trials.size(); ++i) {
+    CAPTURE(trials[i].step);
+    CHECK(trials[i].checks.size() >= 3);
+    CHECK((*results)[i].winner == 0);
+    CHECK((*results)[i].records.size() == trials[i].timed.size());
+    for (const TuneRecord& r : (*results)[i].records) {
+      CHECK(r.status == TrialStatus::won);
+      CHECK(r.family == trials[i].problem->family().name);
+      CHECK(r.m > 0);
+      CHECK(r.n > 0);
+      CHECK((r.median_s > 0 && r.gbps > 0 && r.share > 0));
+      const auto again = from_json_line(to_json_line(r), "here");
+      REQUIRE(again.ok());
+      CHECK(again->family == r.family);
+    }
+  }
+  const auto checked = try_steps(trials, quick_options(TuneMode::off));
+  REQUIRE(checked.ok());
+  for (const TuneResult& result : *checked) {
+    CHECK(result.winner == 0);
+    for (const TuneRecord& r : result.records) CHECK((r.status == TrialStatus::untimed && r.median_s == 0));
+  }
+}
+
+TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
+  struct Seeded {
+    std::string_view formula;  // of the problem whose kernel is altered
+    std::string after, from, to;
+    std::string message;
+  };
+  const Seeded cases[] = {
+      {"mul(silu(in0), add(in1, in2))", "void run_row", "v_add(in1, in2)", "v_sub(in1, in2)", "is wrong: error"},
+      {"mul(silu(in0), add(in1, in2))", "void run_row", "(int)(end - i)", "(int)(end - i) - 1",
+       " is right, at output 0"},  // what is not written is a NaN
+      {"mul(silu(in0), add(in1, in2))", "void run(", "run_row(call, row, from, to)", "run_row(call, row, from, to + 1)",
+       "is wrong: wrote outside output 0"},
+      {"mul(silu(in0), add(in1, in2))", "void run(", "run_row(call, row, from, to)", "run_row(nullptr, row, from, to)",
+       "kernel crashed: SIGSEGV"},
+      {"mul(sub(in0, in1), in2)", "void run_row", "params[", "0 * params[", "is wrong: "},
+      {"cast_i8(clamp(round_even(div(in0, in1)), -128, 127))", "void run_row", "v_round_even(", "v_floor(",
+       "is wrong: error"},
+      {"add(mul(in0, 3), in1)", "void run_row", "INT64_C(3)", "INT64_C(2)", "is wrong: error"},
+      {"gt(in0, in1)", "void run_row", "v_gt(in0, in1)", "v_gt(in1, in0)", "is wrong: error"},
+      {"mean(in0)", "finish(", "v_set1((float)s.reduce)", "v_set1((float)(s.reduce + 1))", "is wrong: error"},
+      {"amax(in0)", "void reduce_contiguous", "if (i < s.reduce)", "if (i + 1 < s.reduce)", "is wrong: "},
+      {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_add(v_round_even(", "v_sub(v_round_even(",
+       "is wrong: error"},
+      {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_store_f32_n(scale_out, scale, 1)",
+       "v_store_f32_n(scale_out, v_add(scale, v_set1(1e-8f)), 1)", "is wrong: error"},
+      {"matmul(in0, in1)", "void multiply", "k < s.k", "k + 1 < s.k", "is wrong: error"},
+  };
+  const Plan plan = plan_of(kGraph);
+  const std::vector<KernelSource> sources = sources_of(plan);
+  std::vector<KernelSource> all = sources;
+  std::vector<size_t> altered_problem;
+  for (const Seeded& seeded : cases) {
+    size_t p = 0;
+    while (p < plan.problems.size() && plan.problems[p].family().formula(plan.problems[p]) != seeded.formula) ++p;
+    REQUIRE_MESSAGE(p < plan.problems.size(), seeded.formula);
+    altered_problem.push_back(p);
+    all.push_back(sources[p]);
+    all.back().source = altered(all.back().source, seeded.after, seeded.from, seeded.to);
+  }
+  const std::vector<BuiltKernel> built = build_kernels(std::move(all));
+  for (size_t c = 0; c < std::size(cases); ++c) {
+    CAPTURE(cases[c].formula);
+    CAPTURE(cases[c].to);
+    std::vector<BuiltKernel> kernels(built.begin(), built.begin() + static_cast<ptrdiff_t>(sources.size()));
+    kernels[altered_problem[c]] = built[sources.size() + c];
+    const std::vector<StepTrial> trials = trials_of(plan, kernels, TuneMode::off);
+    const auto results = try_steps(trials, quick_options(TuneMode::off));
+    REQUIRE_FALSE(results.ok());
+    CHECK(results.error().where == trials[altered_problem[c]].step);
+    CHECK_MESSAGE(results.error().message.find(cases[c].message) != std::string::npos, results.error().message);
+  }
+}
