@@ -58,6 +58,23 @@ inline std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed, int6
   return inputs;
 }
 
+inline size_t count_op(const Graph& graph, std::string_view op) {
+  size_t count = 0;
+  for (const Node& node : graph.nodes) count += node.op->name == op;
+  return count;
+}
+
+// Every element of the parameter of this name.
+inline void fill(Graph& graph, const std::string& name, double value) {
+  for (Value& v : graph.values) {
+    if (v.name != name) continue;
+    std::vector<std::byte> bytes(static_cast<size_t>(v.data.numel()) * dtype_bytes(v.dtype));
+    for (int64_t i = 0; i < v.data.numel(); ++i)
+      double_to_element(v.dtype, value, bytes.data() + i * dtype_bytes(v.dtype));
+    v.data = Tensor::from_bytes(v.dtype, v.data.shape, std::move(bytes));
+  }
+}
+
 inline double largest_step(DType dtype) {
   switch (dtype) {
     case DType::bf16: return 0x1p-7;
