@@ -40,6 +40,8 @@ Status Planner::lower_matmul(const Node& node) {
                               "make one operand a parameter, or write it as bmm of two rank-3 tensors");
   for (ValueId id : {a, b, node.outputs[0]}) QCG_CHECK(check_product_dtype(node, graph_.value(id).dtype));
   View x = view(a), w = view(b);
+  if (walks_back(x)) x = dense(a);
+  if (walks_back(w)) w = dense(b);
   if (linear) std::swap(w.shape[0], w.shape[1]), std::swap(w.strides[0], w.strides[1]);
   const Shape& out_shape = graph_.value(node.outputs[0]).shape;
   const View out = output_view(node.outputs[0], is_dense);

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "codegen/plan/planner.h"
-#include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
+#include "graph/ops/strides.h"
 
 namespace qcg {
 
@@ -16,40 +16,6 @@ constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", 
 }  // namespace
 
 bool keeps_order(const Node& node) { return is_any_op(node, kReshapes); }
-
-namespace {
-
-Status apply_strided_view(const Graph& graph, const Node& node, const View& in, View& out) {
-  const Op op = node.op;
-  const size_t rank = in.shape.size();
-  if (op == "aten.t.default" || op == "aten.transpose.int") {
-    const bool t = op == "aten.t.default";
-    if (t && rank < 2) return {};
-    const size_t a = t ? 0 : normalize_axis(constant_int(node, "dim0", 0), rank);
-    const size_t b = t ? 1 : normalize_axis(constant_int(node, "dim1", 1), rank);
-    std::swap(out.strides[a], out.strides[b]);
-  } else if (op == "aten.permute.default") {
-    const auto& order = *node.arg("dims").get<std::vector<Dim>>();
-    for (size_t i = 0; i < rank; ++i) out.strides[i] = in.strides[normalize_axis(order[i].constant(), rank)];
-  } else if (op == "aten.expand.default") {
-    out = broadcast_view(in, out.shape);
-  } else if (op == "aten.slice.Tensor" || op == "aten.select.int" || op == "aten.narrow.default") {
-    const size_t axis = normalize_axis(constant_int(node, "dim", 0), rank);
-    const char* name = op == "aten.select.int" ? "index" : "start";
-    const Dim* start = node.arg(name).get<Dim>();
-    const auto begin = clamp_index(start ? *start : Dim(0), in.shape[axis], graph.symbols);
-    if (!begin) return Error::internal(node.where, node.op->name + " where inference found no place for it");
-    out.offset = in.offset + in.strides[axis] * *begin;
-    if (op == "aten.slice.Tensor") out.strides[axis] = in.strides[axis] * Dim(constant_int(node, "step", 1));
-    if (op == "aten.select.int") out.strides.erase(out.strides.begin() + static_cast<ptrdiff_t>(axis));
-  } else {
-    return Error::unsupported(node.where, fmt::format("view operator {} has no lowering", node.op->name),
-                              "add .contiguous() or a reshape before it and export again");
-  }
-  return {};
-}
-
-}  // namespace
 
 // Decides, from the last node to the first, which values can be born where their consumer wants them: in a graph
 // output, in a slice of a concatenation, or under another shape of either.
@@ -124,10 +90,12 @@ Status Planner::lower_view(const Node& node) {
     views_[node.outputs[0]] = *out;
     return {};
   }
-  View out = in;
-  out.shape = shape;
-  QCG_CHECK(apply_strided_view(graph_, node, in, out));
-  views_[node.outputs[0]] = out;
+  StrideRule* rule = Op(node.op).row().strides;
+  if (!rule)
+    return Error::unsupported(node.where, fmt::format("view operator {} has no lowering", node.op->name),
+                              "add .contiguous() or a reshape before it and export again");
+  QCG_TRY(out, rule({graph_, node}, {in.shape, in.strides, in.offset}));
+  views_[node.outputs[0]] = {in.buffer, out.offset, out.shape, out.strides};
   return {};
 }
 

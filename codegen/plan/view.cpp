@@ -1,5 +1,7 @@
 #include "codegen/plan/view.h"
 
+#include <algorithm>
+
 namespace qcg {
 
 namespace {
@@ -80,8 +82,15 @@ View broadcast_view(const View& view, const Shape& shape) {
   return out;
 }
 
+bool walks_back(const View& view) {
+  return std::ranges::any_of(view.strides, [](const Dim& stride) {
+    const Dim::Terms terms = stride.terms();
+    return std::ranges::any_of(terms, [](const auto& term) { return term.second < 0; });
+  });
+}
+
 std::optional<Rows> rows_of(const View& view) {
-  if (view.shape.empty()) return std::nullopt;
+  if (view.shape.empty() || walks_back(view)) return std::nullopt;
   const Dim k = view.shape.back();
   if (!k.is_constant(1) && !view.strides.back().is_constant(1)) return std::nullopt;
   View lead = view;

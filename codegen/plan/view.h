@@ -28,6 +28,9 @@ std::optional<View> reshape_view(const View& view, const Shape& shape);
 // view repeated to `shape` (numpy broadcasting): stride 0 along repeated axes. Precondition: shapes are compatible.
 View broadcast_view(const View& view, const Shape& shape);
 
+// An axis is walked backwards: only loops read that.
+bool walks_back(const View& view);
+
 // Leading axes folded into rows, the last axis dense: what a row-wise kernel reads.
 struct Rows {
   Dim count;

@@ -130,4 +130,70 @@ Result<Types> infer_baddbmm(const OpArgs& a) {
   return one(x.dtype, shape);
 }
 
+// any and all: over one axis, some, or all of them.
+Result<Types> infer_any(const OpArgs& a) {
+  Shape shape = a.tensor("self").shape;
+  std::vector<size_t> axes;
+  if (a.node.op->arg_index("dim") >= 0 && a.node.arg("dim").get<Dim>()) {
+    QCG_TRY(axis, a.axis("dim", shape.size()));
+    axes.push_back(axis);
+  } else if (a.node.op->arg_index("dim") >= 0) {
+    QCG_TRY(some, a.axes("dim", shape.size()));
+    axes = some;
+  } else {
+    return one(DType::boolean, {});
+  }
+  const bool keepdim = a.boolean("keepdim");
+  for (size_t i = axes.size(); i-- > 0 && !shape.empty();) {
+    if (keepdim) shape[axes[i]] = Dim(1);
+    else shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axes[i]));
+  }
+  return one(DType::boolean, std::move(shape));
+}
+
+Result<Types> infer_diff(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (self.shape.empty()) return a.fail("self", "a tensor without axes has no differences");
+  if (self.dtype == DType::boolean)
+    return a.unsupported("self", "differences of truth values", "compare neighbours with != instead");
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  QCG_TRY(n, a.constant("n"));
+  constexpr int64_t kMostOften = 16;
+  if (n < 0 || n > kMostOften) return a.unsupported("n", "so many differences of differences", "use a smaller n");
+  Shape shape = self.shape;
+  for (std::string_view name : {"prepend", "append"}) {
+    const Value* more = a.optional_tensor(name);
+    if (!more) continue;
+    Shape rest = more->shape, own = self.shape;
+    if (rest.size() == own.size()) rest[axis] = own[axis] = Dim(0);
+    if (rest != own || more->dtype != self.dtype)
+      return a.fail(name, fmt::format("{} does not continue {}", describe(*more), describe(self)));
+    shape[axis] = shape[axis] + more->shape[axis];
+  }
+  if (range_of(shape[axis], a.graph.symbols).min < n)
+    return a.unsupported("dim", fmt::format("an axis of size {} may have less than {} elements", shape[axis].str(), n),
+                         "export with a larger minimum");
+  shape[axis] = shape[axis] - Dim(n);
+  return one(self.dtype, std::move(shape));
+}
+
+// Pairs of sizes, before and behind, from the last axis on; negative ones take away.
+Result<Types> infer_pad(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (a.node.op->arg_index("mode") >= 0 && a.string("mode") != "constant")
+    return a.unsupported("mode", "padding with what is there", "pad with a constant");
+  const std::vector<Dim> pad = a.dims("pad");
+  if (pad.size() % 2 != 0 || pad.size() / 2 > self.shape.size())
+    return a.fail("pad", fmt::format("{} sizes for a tensor of rank {}", pad.size(), self.shape.size()));
+  Shape shape = self.shape;
+  for (size_t i = 0; i < pad.size(); ++i) {
+    Dim& size = shape[shape.size() - 1 - i / 2];
+    if (!pad[i].is_constant())
+      return a.unsupported("pad", fmt::format("{} is known only at run time", pad[i].str()), "export with a constant");
+    size = size + pad[i];
+    if (range_of(size, a.graph.symbols).min < 0) return a.fail("pad", "takes more than there is");
+  }
+  return one(self.dtype, std::move(shape));
+}
+
 }  // namespace qcg

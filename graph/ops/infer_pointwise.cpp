@@ -126,6 +126,11 @@ Result<Types> infer_fill(const OpArgs& a) {
   return one(a.dtype("dtype").value_or(dtype), a.node.op->arg_index("size") >= 0 ? a.dims("size") : Shape{});
 }
 
+// new_full and its kin: of self's dtype unless one is given.
+Result<Types> infer_new(const OpArgs& a) {
+  return one(a.dtype("dtype").value_or(a.tensor("self").dtype), a.dims("size"));
+}
+
 Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
 
 Result<Types> infer_nan_to_num(const OpArgs& a) {

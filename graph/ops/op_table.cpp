@@ -20,7 +20,7 @@ constexpr KindName kKinds[] = {
     {"Tensor?[]", ArgKind::optional_tensors}, {"Tensor|Scalar", ArgKind::tensor_or_scalar},
     {"int", ArgKind::integer}, {"SymInt", ArgKind::integer}, {"int?", ArgKind::optional_integer},
     {"SymInt?", ArgKind::optional_integer}, {"int[]", ArgKind::integers}, {"int[1]", ArgKind::integers},
-    {"SymInt[]", ArgKind::integers}, {"int[1]?", ArgKind::optional_integers}, {"SymInt[]?", ArgKind::optional_integers},
+    {"SymInt[]", ArgKind::integers}, {"int[]?", ArgKind::optional_integers}, {"int[1]?", ArgKind::optional_integers}, {"SymInt[]?", ArgKind::optional_integers},
     {"float", ArgKind::real}, {"float?", ArgKind::optional_real}, {"bool", ArgKind::boolean},
     {"bool?", ArgKind::optional_boolean}, {"str", ArgKind::string}, {"str?", ArgKind::optional_string},
     {"ScalarType", ArgKind::dtype}, {"ScalarType?", ArgKind::optional_dtype}, {"Scalar", ArgKind::scalar},

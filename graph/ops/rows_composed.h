@@ -7,7 +7,7 @@ namespace qcg {
 
 // infer_composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm,
-    infer_extreme_of_axis, infer_glu, infer_prelu;
+    infer_extreme_of_axis, infer_glu, infer_prelu, infer_any, infer_diff, infer_pad;
 // infer_pointwise.cpp
 ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
 
@@ -47,6 +47,17 @@ inline constexpr OpRow kComposed[] = {
      pointwise, infer_extreme_of_axis},
     {"aten.min.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
      pointwise, infer_extreme_of_axis},
+    {"aten.any.default", "(Tensor self) -> Tensor", pointwise, infer_any},
+    {"aten.any.dim", "(Tensor self, int dim, bool keepdim=False) -> Tensor", pointwise, infer_any},
+    {"aten.any.dims", "(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", pointwise, infer_any},
+    {"aten.all.default", "(Tensor self) -> Tensor", pointwise, infer_any},
+    {"aten.all.dim", "(Tensor self, int dim, bool keepdim=False) -> Tensor", pointwise, infer_any},
+    {"aten.all.dims", "(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", pointwise, infer_any},
+    {"aten.diff.default", "(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+     pointwise, infer_diff},
+    {"aten.constant_pad_nd.default", "(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", pointwise, infer_pad},
+    {"aten.pad.default", "(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor",
+     pointwise, infer_pad},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", pointwise, infer_glu},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
     {"aten.linalg_vector_norm.default",

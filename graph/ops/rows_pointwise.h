@@ -1,8 +1,9 @@
 // Rows of the operator table (op_table.h): pointwise ops, each with its formula (formula.h).
 //
-// Why here: one row is all that a pointwise op is. The passes fold and fuse its formula, the oracle evaluates it, and torch's
-// own values test it (tests/graph_core/torch_cases.txt). No formula but softplus' has a step: where(x > 0, …) is written as
-// max(x, 0) and min(x, 0), of which one is always 0, so that nothing in front of it has to keep its roundings (steps.h).
+// Why here: one row is all that a pointwise op is. The passes fold and fuse its formula, and the oracle evaluates it;
+// torch's own values test it (tests/graph_core/torch_cases.txt). No activation but softplus has a step: where(x > 0, y, z)
+// is written with max(x, 0) and min(x, 0), of which one is always 0, so that what is in front of it need not keep its
+// roundings (steps.h).
 #pragma once
 
 #include "graph/ops/op_row.h"
@@ -12,7 +13,7 @@ namespace qcg {
 // infer_pointwise.cpp
 ShapeRule infer_binary, infer_div, infer_pow, infer_addcmul, infer_activation, infer_unary, infer_clamp,
     infer_clamp_of_tensors, infer_clamp_min, infer_clamp_max, infer_logical_not, infer_nan_to_num, infer_where,
-    infer_masked_fill, infer_like, infer_fill, infer_float_unary, infer_square, infer_compare;
+    infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary, infer_square, infer_compare;
 // infer_constant.cpp
 ShapeRule infer_integers;
 
@@ -108,6 +109,15 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.ones.default",
      "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
      "-> Tensor", pointwise, infer_fill},
+    {"aten.new_full.default",
+     "(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+     "device=None, bool? pin_memory=None) -> Tensor", pointwise, infer_new},
+    {"aten.new_zeros.default",
+     "(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", pointwise, infer_new},
+    {"aten.new_ones.default",
+     "(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", pointwise, infer_new},
     {"aten.scalar_tensor.default",
      "(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
      "Tensor", pointwise, infer_fill},

@@ -9,10 +9,14 @@ namespace qcg {
 ShapeRule infer_convert;
 // infer_views.cpp
 ShapeRule infer_cast, infer_type_as, infer_same, infer_dropout, infer_cat, infer_cat_of_one_dtype, infer_stack,
-    infer_convert_element_type, infer_nothing, infer_reshape, infer_flatten, infer_unflatten, infer_t,
-    infer_reverse, infer_last_two, infer_transpose, infer_permute, infer_squeeze, infer_unsqueeze, infer_expand,
-    infer_expand_as, infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split,
+    infer_convert_element_type, infer_nothing, infer_reshape, infer_flatten, infer_unflatten, infer_t, infer_reverse,
+    infer_last_two, infer_transpose, infer_permute, infer_squeeze, infer_unsqueeze, infer_expand, infer_expand_as,
+    infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split,
     infer_split_with_sizes, infer_chunk, infer_unbind, infer_sym_size;
+// strides.cpp
+ShapeRule infer_flip;
+StrideRule stride_reverse, stride_last_two, stride_transpose, stride_permute, stride_expand, stride_slice,
+    stride_select, stride_narrow, stride_flip;
 
 namespace rows {
 
@@ -51,16 +55,17 @@ inline constexpr OpRow kViews[] = {
     {"aten._unsafe_view.default", "(Tensor self, SymInt[] size) -> Tensor", view, infer_reshape},
     {"aten.flatten.using_ints", "(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor", view, infer_flatten},
     {"aten.unflatten.int", "(Tensor self, int dim, SymInt[] sizes) -> Tensor", view, infer_unflatten},
-    {"aten.t.default", "(Tensor self) -> Tensor", view, infer_t},
-    {"aten.numpy_T.default", "(Tensor self) -> Tensor", view, infer_reverse},
-    {"aten.mT.default", "(Tensor self) -> Tensor", view, infer_last_two},
-    {"aten.transpose.int", "(Tensor self, int dim0, int dim1) -> Tensor", view, infer_transpose},
-    {"aten.permute.default", "(Tensor self, int[] dims) -> Tensor", view, infer_permute},
+    {"aten.t.default", "(Tensor self) -> Tensor", view, infer_t, stride_reverse},
+    {"aten.numpy_T.default", "(Tensor self) -> Tensor", view, infer_reverse, stride_reverse},
+    {"aten.mT.default", "(Tensor self) -> Tensor", view, infer_last_two, stride_last_two},
+    {"aten.transpose.int", "(Tensor self, int dim0, int dim1) -> Tensor", view, infer_transpose, stride_transpose},
+    {"aten.permute.default", "(Tensor self, int[] dims) -> Tensor", view, infer_permute, stride_permute},
     {"aten.squeeze.default", "(Tensor self) -> Tensor", view, infer_squeeze},
     {"aten.squeeze.dim", "(Tensor self, int dim) -> Tensor", view, infer_squeeze},
     {"aten.squeeze.dims", "(Tensor self, int[] dim) -> Tensor", view, infer_squeeze},
     {"aten.unsqueeze.default", "(Tensor self, int dim) -> Tensor", view, infer_unsqueeze},
-    {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", view, infer_expand},
+    {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
+     view, infer_expand, stride_expand},
     {"aten.expand_as.default", "(Tensor self, Tensor other) -> Tensor", view, infer_expand_as},
     {"aten.repeat.default", "(Tensor self, SymInt[] repeats) -> Tensor", view, infer_repeat},
     {"aten.tile.default", "(Tensor self, SymInt[] dims) -> Tensor", view, infer_repeat},
@@ -68,9 +73,11 @@ inline constexpr OpRow kViews[] = {
      "(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
      view, infer_repeat_interleave},
     {"aten.slice.Tensor", "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-     view, infer_slice},
-    {"aten.select.int", "(Tensor self, int dim, SymInt index) -> Tensor", view, infer_select},
-    {"aten.narrow.default", "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", view, infer_narrow},
+     view, infer_slice, stride_slice},
+    {"aten.select.int", "(Tensor self, int dim, SymInt index) -> Tensor", view, infer_select, stride_select},
+    {"aten.flip.default", "(Tensor self, int[] dims) -> Tensor", view, infer_flip, stride_flip},
+    {"aten.narrow.default", "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+     view, infer_narrow, stride_narrow},
     {"aten.split.Tensor", "(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", view, infer_split},
     {"aten.split_with_sizes.default", "(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
      view, infer_split_with_sizes},

@@ -169,10 +169,110 @@ Result<Tensors> run_baddbmm(const RefContext& c) {
   return Tensors{make_doubles(shape, std::move(y))};
 }
 
+Result<Tensors> run_any(const RefContext& c) {
+  const bool all = Op(c.node.op).row().name.starts_with("aten.all");
+  const Tensor& self = c.tensor("self").data;
+  const size_t rank = self.shape.size();
+  std::vector<bool> reduced(rank, true);
+  if (c.node.op->arg_index("dim") >= 0) {
+    const Dim* single = c.node.arg("dim").get<Dim>();
+    const auto* some = c.node.arg("dim").get<std::vector<Dim>>();
+    std::vector<Dim> axes = some ? *some : std::vector<Dim>();
+    if (single) axes.push_back(*single);
+    if (!axes.empty()) reduced.assign(rank, false);
+    for (const Dim& d : axes)
+      if (const auto n = static_cast<int64_t>(rank); n > 0) reduced[static_cast<size_t>((c.evaluate(d) + n) % n)] = true;
+  }
+  int64_t count = 1;
+  for (size_t i = 0; i < rank; ++i) count *= reduced[i] ? 1 : self.shape[i];
+  std::vector<int64_t> out(static_cast<size_t>(count), all);
+  const std::vector<double> x = read_doubles(self);
+  for (size_t k = 0; k < x.size(); ++k) {
+    int64_t rest = static_cast<int64_t>(k), at = 0, stride = 1;
+    for (size_t i = rank; i-- > 0; rest /= self.shape[i]) {
+      if (reduced[i]) continue;
+      at += rest % self.shape[i] * stride;
+      stride *= self.shape[i];
+    }
+    int64_t& y = out[static_cast<size_t>(at)];
+    y = all ? y && x[k] != 0 : y || x[k] != 0;
+  }
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
+template <class T>
+std::vector<T> differences(std::vector<T> row, int64_t n) {
+  for (; n > 0; --n) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      if constexpr (std::is_same_v<T, double>) row[i] = row[i + 1] - row[i];
+      else row[i] = sub_wrap(row[i + 1], row[i]);
+    }
+    row.pop_back();
+  }
+  return row;
+}
+
+Result<Tensors> run_diff(const RefContext& c) {
+  const auto run = [&]<class T>(auto&& read, T) {
+    const std::vector<int64_t> shape = c.sizes(0);
+    const size_t axis = c.axis("dim", shape.size());
+    const Axis out = split_at(shape, axis);
+    std::vector<T> y(static_cast<size_t>(out.outer * out.size * out.inner));
+    for (int64_t row = 0; row < out.outer * out.inner; ++row) {
+      std::vector<T> elements;
+      for (const char* name : {"prepend", "self", "append"}) {
+        const RefValue* part = c.optional_tensor(name);
+        if (!part) continue;
+        const Axis in = split_at(part->data.shape, axis);
+        const std::vector<T> x = read(part->data);
+        for (int64_t i = 0; i < in.size; ++i)
+          elements.push_back(x[static_cast<size_t>((row / in.inner * in.size + i) * in.inner + row % in.inner)]);
+      }
+      const std::vector<T> row_out = differences(std::move(elements), c.integer("n"));
+      const int64_t first = row / out.inner * out.size * out.inner + row % out.inner;
+      for (int64_t i = 0; i < out.size; ++i)
+        y[static_cast<size_t>(first + i * out.inner)] = row_out[static_cast<size_t>(i)];
+    }
+    return y;
+  };
+  if (is_floating(c.dtype(0))) return Tensors{make_doubles(c.sizes(0), run(read_doubles, 0.0))};
+  std::vector<int64_t> y = run(read_ints, int64_t{0});
+  for (int64_t& v : y) v = wrap_to_dtype(c.dtype(0), v);
+  return Tensors{make_ints(c.sizes(0), std::move(y))};
+}
+
+// Element by element: where it comes from, or that it comes from nowhere.
+Result<Tensors> run_pad(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0);
+  const Tensor& self = c.tensor("self").data;
+  const auto& pad = *c.node.arg("pad").get<std::vector<Dim>>();
+  const std::vector<double> x = read_doubles(self);
+  int64_t count = 1;
+  for (int64_t size : shape) count *= size;
+  std::vector<double> y;
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t rest = k, from = 0, stride = 1;
+    bool inside = true;
+    for (size_t i = shape.size(); i-- > 0; rest /= shape[i], stride *= self.shape[i]) {
+      const size_t pair = 2 * (shape.size() - 1 - i);
+      const int64_t at = rest % shape[i] - (pair < pad.size() ? c.evaluate(pad[pair]) : 0);
+      inside = inside && at >= 0 && at < self.shape[i];
+      from += at * stride;
+    }
+    y.push_back(inside ? x[static_cast<size_t>(from)] : c.has("value") ? c.number("value") : 0);
+  }
+  return Tensors{store_results(c.dtype(0), shape, std::move(y))};
+}
+
 constexpr RefRow kComposedRules[] = {
     {"aten.softmax.int", run_softmax},           {"aten.log_softmax.int", run_softmax},
     {"aten._softmax.default", run_softmax},      {"aten._log_softmax.default", run_softmax},
     {"aten.layer_norm.default", run_layer_norm}, {"aten.native_layer_norm.default", run_layer_norm},
+    {"aten.any.default", run_any},               {"aten.any.dim", run_any},
+    {"aten.any.dims", run_any},                  {"aten.all.default", run_any},
+    {"aten.all.dim", run_any},                   {"aten.all.dims", run_any},
+    {"aten.diff.default", run_diff},             {"aten.constant_pad_nd.default", run_pad},
+    {"aten.pad.default", run_pad},
     {"aten.rms_norm.default", run_rms_norm},     {"aten.glu.default", run_glu},
     {"aten.prelu.default", run_prelu},           {"aten.baddbmm.default", run_baddbmm},
     {"aten.max.dim", run_extreme_of_axis},       {"aten.min.dim", run_extreme_of_axis},

@@ -109,8 +109,10 @@ struct RefRow {
   Op op;
   RefRule rule;
 };
-// What a pointwise op's formula says (ops/formula.h): the rule of those that have no row here.
+// The rules of those that have no row here: what a pointwise op's formula says (ops/formula.h), and a view's strides
+// (ops/strides.h).
 Result<Tensors> run_formula(const RefContext& c);
+Result<Tensors> run_strides(const RefContext& c);
 std::span<const RefRow> reference_views();
 std::span<const RefRow> reference_pointwise();
 std::span<const RefRow> reference_composed();

@@ -85,10 +85,8 @@ Result<Tensors> run_nan_to_num(const RefContext& c) {
 
 Result<Tensors> run_like(const RefContext& c) {
   const std::string_view name = base_name(c);
-  const double value = name.starts_with("full")   ? c.number("fill_value")
-                       : name == "scalar_tensor"  ? c.number("s")
-                       : name.starts_with("ones") ? 1
-                                                  : 0;
+  const auto is = [&](std::string_view kind) { return name.find(kind) != name.npos; };
+  const double value = is("full") ? c.number("fill_value") : is("scalar") ? c.number("s") : is("ones") ? 1 : 0;
   const std::vector<int64_t> shape = c.sizes(0);
   return Tensors{store_results(c.dtype(0), shape, std::vector<double>(count_elements(shape), value))};
 }
@@ -199,6 +197,9 @@ constexpr RefRow kRules[] = {
     {"aten.full.default", run_like},
     {"aten.zeros.default", run_like},
     {"aten.ones.default", run_like},
+    {"aten.new_full.default", run_like},
+    {"aten.new_zeros.default", run_like},
+    {"aten.new_ones.default", run_like},
     {"aten.scalar_tensor.default", run_like},
     {"aten.full_like.default", run_like},
     {"aten.zeros_like.default", run_like},

@@ -116,7 +116,7 @@ RefRule rule_of(Op op) {
   static const auto rules = [] {
     std::array<RefRule, kOpRows.size()> table{};
     for (size_t i = 0; i < kOpRows.size(); ++i)
-      if (!kOpRows[i].formula.empty()) table[i] = run_formula;
+      table[i] = !kOpRows[i].formula.empty() ? run_formula : kOpRows[i].strides ? run_strides : nullptr;
     for (auto rows :
          {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(),
           reference_decomposed(), reference_coded(), reference_composed(), reference_constant()})

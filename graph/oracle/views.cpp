@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "graph/ops/strides.h"
 #include "graph/oracle/ops.h"
 
 namespace qcg {
@@ -237,6 +238,18 @@ constexpr RefRow kViewsRules[] = {
 };
 
 }  // namespace
+
+Result<Tensors> run_strides(const RefContext& c) {
+  const Tensor& t = first_tensor(c).data;
+  const Shape& shape = c.graph.value(*c.node.args[0].get<ValueId>()).shape;
+  QCG_TRY(out, Op(c.node.op).row().strides({c.graph, c.node}, {shape, {t.strides.begin(), t.strides.end()}, t.offset}));
+  Tensor view = t;
+  view.shape = c.sizes(0);
+  view.strides.clear();
+  for (const Dim& stride : out.strides) view.strides.push_back(c.evaluate(stride));
+  view.offset = c.evaluate(out.offset);
+  return Tensors{view.contiguous()};  // nothing else here walks backwards
+}
 
 std::span<const RefRow> reference_views() { return kViewsRules; }
 

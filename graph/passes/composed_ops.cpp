@@ -177,6 +177,69 @@ Values quantize(OpEmitter& e, const Graph& graph, const Node& node) {
                {{"self", q}, {"min", static_cast<double>(codes.low)}, {"max", static_cast<double>(codes.high)}})};
 }
 
+// How many are not 0, or are: none of no elements.
+Values any_or_all(OpEmitter& e, const Graph& graph, const Node& node) {
+  constexpr Op kAll[] = {"aten.all.default", "aten.all.dim", "aten.all.dims"};
+  const bool all = is_any_op(node, kAll), has_axes = node.op->arg_index("dim") >= 0;
+  const ValueId x = node.tensor("self");
+  std::vector<Dim> axes;
+  if (const Dim* one = has_axes ? node.arg("dim").get<Dim>() : nullptr; one && !graph.value(x).shape.empty())
+    axes.push_back(*one);
+  else if (const auto* some = has_axes ? node.arg("dim").get<std::vector<Dim>>() : nullptr) axes = *some;
+  const auto compare = [&](bool equal, ValueId v) {
+    return e.binary(equal ? Op("aten.eq.Scalar") : Op("aten.ne.Scalar"), v, Dim(0));
+  };
+  const ValueId counted = !all && graph.value(x).dtype == DType::boolean ? x : compare(all, x);
+  const bool keepdim = has_axes && *node.arg("keepdim").get<bool>();
+  return {compare(all, e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", axes}, {"keepdim", keepdim}}))};
+}
+
+Values diff(OpEmitter& e, const Graph& graph, const Node& node) {
+  ValueId x = node.tensor("self");
+  const Arg dim = Dim(static_cast<int64_t>(*as_axis(node.arg("dim"), graph.value(x).shape.size())));
+  Values parts;
+  for (ValueId part : {node.tensor("prepend"), x, node.tensor("append")})
+    if (part != kNoValue) parts.push_back(part);
+  if (parts.size() > 1) x = e.op("aten.cat.default", {{"tensors", parts}, {"dim", dim}});
+  const size_t axis = static_cast<size_t>(dim.get<Dim>()->constant());
+  for (int64_t n = *as_integer(node.arg("n")); n > 0 && e.status().ok(); --n) {
+    const Dim size = graph.value(x).shape[axis];
+    const ValueId after = e.op("aten.slice.Tensor", {{"self", x}, {"dim", dim}, {"start", Dim(1)}, {"end", size}}),
+                  before = e.op("aten.slice.Tensor", {{"self", x}, {"dim", dim}, {"end", size - Dim(1)}});
+    x = difference(e, after, before);
+  }
+  return {x};
+}
+
+// An axis at a time: a slice where it shrinks, a cat with constants where it grows.
+Values pad(OpEmitter& e, const Graph& graph, const Node& node) {
+  ValueId x = node.tensor("self");
+  const std::vector<Dim> sizes = *node.arg("pad").get<std::vector<Dim>>();
+  const Arg value = node.arg("value").is_none() ? Arg(0.0) : node.arg("value");
+  const DType dtype = graph.value(x).dtype;
+  for (size_t i = 0; i < sizes.size() && e.status().ok(); i += 2) {
+    const size_t axis = graph.value(x).shape.size() - 1 - i / 2;
+    const Arg dim = Dim(static_cast<int64_t>(axis));
+    const int64_t before = sizes[i].constant(), behind = sizes[i + 1].constant();
+    if (before < 0 || behind < 0) {
+      const Dim end = graph.value(x).shape[axis] + Dim(std::min<int64_t>(behind, 0));
+      x = e.op("aten.slice.Tensor",
+               {{"self", x}, {"dim", dim}, {"start", Dim(std::max<int64_t>(-before, 0))}, {"end", end}});
+    }
+    const auto constants = [&](int64_t size) {
+      Shape shape = graph.value(x).shape;
+      shape[axis] = Dim(size);
+      return e.op("aten.full.default", {{"size", shape}, {"fill_value", value}, {"dtype", dtype}});
+    };
+    Values parts;
+    if (before > 0) parts.push_back(constants(before));
+    parts.push_back(x);
+    if (behind > 0) parts.push_back(constants(behind));
+    if (parts.size() > 1) x = e.op("aten.cat.default", {{"tensors", parts}, {"dim", dim}});
+  }
+  return {x};
+}
+
 constexpr ComposedOp kRows[] = {
     {"aten.softmax.int", softmax},
     {"aten._softmax.default", softmax},
@@ -193,6 +256,15 @@ constexpr ComposedOp kRows[] = {
     {"aten.std.dim", variance},
     {"aten.max.dim", extreme_of_axis, /*first_output_alone=*/true},
     {"aten.min.dim", extreme_of_axis, /*first_output_alone=*/true},
+    {"aten.any.default", any_or_all},
+    {"aten.any.dim", any_or_all},
+    {"aten.any.dims", any_or_all},
+    {"aten.all.default", any_or_all},
+    {"aten.all.dim", any_or_all},
+    {"aten.all.dims", any_or_all},
+    {"aten.diff.default", diff},
+    {"aten.constant_pad_nd.default", pad},
+    {"aten.pad.default", pad},
     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},
     {"aten.baddbmm.default", baddbmm},

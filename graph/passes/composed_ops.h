@@ -7,6 +7,8 @@
 //   batch_norm               a product and a sum by channels
 //   var, std                 sum of squares of what is left of the mean
 //   max, min over an axis    amax, amin
+//   any, all                 a comparison of the sum of truth values
+//   diff, pad                slices and cats
 //   glu, prelu, baddbmm      slices, products and sums
 //   linalg_vector_norm       sum of squares or sizes, or the largest
 //   stack                    cat of reshapes

@@ -42,7 +42,9 @@ constexpr Op kCopies[] = {"aten.contiguous.default", "aten.clone.default",
                                         "aten.alias.default",      "aten.lift_fresh_copy.default"};
 constexpr Op kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default",
                                        "aten.full.default", "aten.zeros.default", "aten.ones.default",
+                                       "aten.new_full.default", "aten.new_zeros.default", "aten.new_ones.default",
                                        "aten.scalar_tensor.default"};
+constexpr Op kOnes[] = {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"};
 constexpr Op kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default",
                                           "aten.matmul.default"};
 constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
@@ -167,7 +169,7 @@ class NoopFolder {
   void canonicalize_fill(NodeId id) {
     if (!is_any_op(graph_.nodes[id], kFills)) return;
     const Node node = graph_.nodes[id];
-    std::optional<double> value = is_op(node, "aten.ones.default") || is_op(node, "aten.ones_like.default") ? 1 : 0;
+    std::optional<double> value = is_any_op(node, kOnes) ? 1 : 0;
     for (std::string_view given : {"fill_value", "s"})
       if (node.op->arg_index(given) >= 0) value = as_number(node.arg(given));
     if (value) expand_number(id, *value);

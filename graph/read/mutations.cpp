@@ -87,6 +87,12 @@ bool is_asked_to_copy(const JsonCursor& node) {
 
 }  // namespace
 
+bool is_view_of_memory(const OpSchema& op) {
+  constexpr Op kCopies[] = {"aten.flip.default", "aten.repeat.default", "aten.tile.default",
+                            "aten.repeat_interleave.self_int"};
+  return op.role == OpRole::view && std::ranges::find(kCopies, Op(&op)) == std::end(kCopies);
+}
+
 Status Mutations::scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders) {
   std::unordered_map<std::string_view, std::string_view> memory;  // a name for what each name is part of
   for (JsonCursor node : nodes) {
@@ -98,7 +104,7 @@ Status Mutations::scan(const JsonCursor& nodes, const std::unordered_set<std::st
     const bool writes = writes_first_tensor(target);
     // Arithmetic on what the graph made itself stays as it is: check_in_place decides.
     if (writes && (placeholders.contains(root) || has_functional_form_alone(target))) followed_.insert(root);
-    const bool views = op && op->role == OpRole::view;
+    const bool views = op && is_view_of_memory(*op);
     if (writes || views || may_return_itself(target))
       for_each_output(node, [&](std::string_view name) { memory[name] = root; });
   }

@@ -22,6 +22,9 @@
 
 namespace qcg {
 
+// Whether torch gives a view: flip and repeats are views here alone, and do not see what is written later.
+bool is_view_of_memory(const OpSchema& op);
+
 class Mutations {
  public:
   Mutations(Graph& graph, TorchScope& scope, std::function<std::string(const std::string&)> unique_name)

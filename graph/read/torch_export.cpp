@@ -313,7 +313,7 @@ class TorchExportReader {
     QCG_CHECK(describe(node, id, std::move(where), names));
     const std::vector<ValueId> made = graph().nodes[id].outputs;
     for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);
-    if (follows && op.role == OpRole::view) mutations_.add_views(node, id);
+    if (follows && is_view_of_memory(op)) mutations_.add_views(node, id);
     return {};
   }
 

@@ -51,6 +51,32 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
       "f32[m, 8]", 8);
 }
 
+TEST_CASE("axes walked backwards are read by loops as they are, by everything else as copies") {
+  const Run run = run_on(
+      "symbol m in [0, 64]\nparam @w: f32[16, 40]\nparam @b: f32[40]\ngraph(%x: f32[m, 40], %z: f32[m, 16]) {\n"
+      "  %k = aten.flip.default(self = %x, dims = [1]) : f32[m, 40]\n"
+      "  %r = aten.flip.default(self = %x, dims = [0]) : f32[m, 40]\n"
+      "  %both = aten.flip.default(self = %x, dims = [0, -1]) : f32[m, 40]\n"
+      "  %a = aten.add.Tensor(self = %k, other = %x) : f32[m, 40]\n"
+      "  %b = aten.linear.default(input = %r, weight = @w) : f32[m, 16]\n"
+      "  %zr = aten.flip.default(self = %z, dims = [0]) : f32[m, 16]\n"
+      "  %c = aten.add.Tensor(self = %b, other = %zr) : f32[m, 16]\n"
+      "  %t = aten.t.default(self = %k) : f32[40, m]\n"
+      "  %d = aten.matmul.default(self = %both, other = %t) : f32[m, m]\n"
+      "  %e = aten.sum.dim_IntList(self = %both, dim = [0]) : f32[40]\n"
+      "  %f = aten.cat.default(tensors = [%k, %x], dim = 1) : f32[m, 80]\n"
+      "  %wf = aten.flip.default(self = @w, dims = [1]) : f32[16, 40]\n"
+      "  %g = aten.linear.default(input = %x, weight = %wf) : f32[m, 16]\n"
+      "  %bf = aten.flip.default(self = @b, dims = [0]) : f32[40]\n"
+      "  %h = aten.mul.Tensor(self = %both, other = %bf) : f32[m, 40]\n"
+      "  %cut = aten.slice.Tensor(self = %k, dim = 1, start = 3, end = 33) : f32[m, 30]\n"
+      "  %i = aten.relu.default(self = %cut) : f32[m, 30]\n"
+      "  return %a, %c, %d, %e, %f, %g, %h, %i, %both\n}\n",
+      {"check", "--weights", "random:1", "--m", "0,1,3,17", "--json"});
+  INFO(run.out, run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("one row given to every row is read as that") {
   // A class token, or what is known of a user, beside rows of their own.
   const std::string first = "  %r = aten.slice.Tensor(self = %x, dim = 0, start = 0, end = 1) : f32[1, 40]\n"

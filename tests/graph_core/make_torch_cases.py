@@ -136,6 +136,31 @@ def moves():
     case("aten.slice.Tensor", x)
     case("aten.select.int", x, 1, -1)
     case("aten.narrow.default", x, 2, -3, 2)
+    for dims in ([1], [0, -1], []):
+        case("aten.flip.default", x, dims)
+    case("aten.flip.default", torch.tensor([3, -1, 7], dtype=torch.int8), [0])
+    pads = ([1, 2], [0, 1, 2, 0, 0, 1], [-1, 2, 1, -1])
+    for pad in pads:
+        case("aten.constant_pad_nd.default", x, pad, 1.5)
+        case("aten.pad.default", x.bfloat16(), pad)
+    case("aten.constant_pad_nd.default", torch.arange(3), [2, 0], -4)
+    for value in (x, torch.arange(5, dtype=torch.int32) ** 3):
+        case("aten.diff.default", value)
+        case("aten.diff.default", value, 2, 0) if value.dim() == 1 else case("aten.diff.default", value, 2, 1)
+        case("aten.diff.default", value, 1, -1, value, None)
+        case("aten.diff.default", value, 1, 0, value, value)
+    truths = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[math.nan, 2.0, -1.0], [0.0, -0.0, 1e-30]]])
+    for value in (truths, truths > 0, (truths > 0).int(), truths[:0]):
+        for op in ("any", "all"):
+            case(f"aten.{op}.default", value)
+            case(f"aten.{op}.dim", value, -1)
+            case(f"aten.{op}.dim", value, 0, True)
+            case(f"aten.{op}.dims", value, [0, 2])
+            case(f"aten.{op}.dims", value, None, True)
+    for like in (x, torch.arange(3)):
+        case("aten.new_full.default", like, [2, 3], 1.5 if like is x else 7)
+        case("aten.new_zeros.default", like, [3])
+        case("aten.new_ones.default", like, [2], dtype=torch.bool)
     case("aten.cat.default", [real(2, 3), real(2, 1), real(2, 2)], -1)
     case("aten.cat.default", [real(2, 3), whole(1, 3)])
     case("aten.concat.default", [real(2, 3, dtype=torch.bfloat16), real(1, 3, dtype=torch.float16)])
