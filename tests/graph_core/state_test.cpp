@@ -22,7 +22,7 @@ graph(%x: f32[2]) {
 }
 )";
 
-Graph parse(const std::string& text) {
+Graph graph_of(const std::string& text) {
   auto graph = parse_graph(text);
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   return std::move(*graph);
@@ -51,7 +51,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 TEST_CASE("state: the text form round-trips, and starts as zeros") {
-  const Graph g = parse(kSums);
+  const Graph g = graph_of(kSums);
   CHECK(print_graph(g) == kSums);
   REQUIRE(verify_graph(g).ok());
   CHECK(g.states == std::vector<std::string>{"model.sum", "count"});
@@ -63,7 +63,7 @@ TEST_CASE("state: the text form round-trips, and starts as zeros") {
 }
 
 TEST_CASE("state: the oracle takes it behind the inputs and gives what follows behind the outputs") {
-  const Graph g = parse(kSums);
+  const Graph g = graph_of(kSums);
   std::vector<Tensor> state = {g.value(g.state_input(0)).data, g.value(g.state_input(1)).data};
   for (const auto& [x, mean] : {std::pair(std::vector<float>{4, -2}, std::vector<double>{4, -2}),
                                 {std::vector<float>{2, 4}, std::vector<double>{3, 1}},
@@ -94,7 +94,7 @@ TEST_CASE("state: what is wrong in the text is said") {
 
 TEST_CASE("state: rule 12 of the verifier") {
   const auto message = [](const std::function<void(Graph&)>& change) {
-    Graph g = parse(kSums);
+    Graph g = graph_of(kSums);
     change(g);
     const Status status = verify_graph(g);
     return status.ok() ? "ok" : status.error().message;
