@@ -61,11 +61,16 @@ Result<CallLayout> CallLayout::of(std::span<const Reach> reaches, const std::vec
     block.extents = extents_of(reaches[i], sizes, i);
     block.strides = strides_of(reaches[i], sizes, i);
     block.row_stride = sizes.strides[i];
-    int64_t last = 0;
-    for (size_t axis = 0; axis < block.extents.size(); ++axis) last += (block.extents[axis] - 1) * block.strides[axis];
-    block.span = product(block.extents) <= 0 ? 0 : (last + 1) * reaches[i].item;
-    block.at = (out.end_ + kLine - 1) / kLine * kLine + kFrame + (aligned ? 0 : reaches[i].item);
-    out.end_ = block.at + block.span + kFrame;
+    int64_t low = 0, high = 0;
+    for (size_t axis = 0; axis < block.extents.size(); ++axis) {
+      const int64_t last = (block.extents[axis] - 1) * block.strides[axis];
+      (last < 0 ? low : high) += last;
+    }
+    const bool empty = product(block.extents) <= 0;
+    block.span = empty ? 0 : (high - low + 1) * reaches[i].item;
+    block.before = empty ? 0 : -low * reaches[i].item;
+    block.at = (out.end_ + kLine - 1) / kLine * kLine + kFrame + (aligned ? 0 : reaches[i].item) + block.before;
+    out.end_ = block.at - block.before + block.span + kFrame;
     if (!reaches[i].writes) out.first_output_ = i + 1;
   }
   out.end_ = (out.end_ + kLine - 1) / kLine * kLine;
@@ -123,7 +128,7 @@ void CallMemory::fill_input(const Block& block, uint64_t seed) {
   std::uniform_real_distribution<double> uniform(block.kind.low, block.kind.high);
   const DType dtype = block.kind.dtype;
   const int64_t size = static_cast<int64_t>(dtype_bytes(dtype)), count = block.span / size;
-  std::byte* const data = memory_.data() + block.at;
+  std::byte* const data = memory_.data() + block.at - block.before;
   for (int64_t i = 0; i < std::min(count, kPattern); ++i) {
     double v = uniform(rng);
     if (!is_floating(dtype)) v = std::round(v);

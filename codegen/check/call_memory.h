@@ -46,7 +46,8 @@ class CallLayout {
   struct Block {
     ArgumentKind kind;
     std::vector<int64_t> extents, strides;  // of its axes, in elements
-    int64_t at = 0, span = 0;               // bytes
+    int64_t at = 0, span = 0;               // bytes: where the first element lies, and how many there are in all
+    int64_t before = 0;                     // of which so many lie before it: along axes that are walked backwards
     int64_t row_stride = 0;
   };
   CallSizes sizes_;
