@@ -244,8 +244,8 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       const auto offset = arg.offset.evaluate(symbol_values);
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
       const int64_t bytes = buffer_bytes_[static_cast<size_t>(arg.buffer)];
-      // An empty buffer has no columns, so all its slices get offset 0.
-      if (!offset || !stride || *offset < 0 || (*offset > bytes && bytes > 0)) return impossible_size(where + ".args");
+      // Of an empty buffer all slices lie at its start, also those along an axis that is walked backwards.
+      if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0)) return impossible_size(where + ".args");
       if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
                                   bytes == 0 ? 0 : *offset, bytes))
         return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");

@@ -53,7 +53,7 @@ TEST_CASE("a slice reads what torch's would, wherever its ends lie") {
 
 TEST_CASE("axes walked backwards are read by loops as they are, by everything else as copies") {
   const Run run = run_on(
-      "symbol m in [0, 64]\nparam @w: f32[16, 40]\nparam @b: f32[40]\ngraph(%x: f32[m, 40], %z: f32[m, 16]) {\n"
+      "symbol m in [0, 64]\nparam @w: f32[16, 40]\nparam @v: f32[40]\ngraph(%x: f32[m, 40], %z: f32[m, 16]) {\n"
       "  %k = aten.flip.default(self = %x, dims = [1]) : f32[m, 40]\n"
       "  %r = aten.flip.default(self = %x, dims = [0]) : f32[m, 40]\n"
       "  %both = aten.flip.default(self = %x, dims = [0, -1]) : f32[m, 40]\n"
@@ -67,7 +67,7 @@ TEST_CASE("axes walked backwards are read by loops as they are, by everything el
       "  %f = aten.cat.default(tensors = [%k, %x], dim = 1) : f32[m, 80]\n"
       "  %wf = aten.flip.default(self = @w, dims = [1]) : f32[16, 40]\n"
       "  %g = aten.linear.default(input = %x, weight = %wf) : f32[m, 16]\n"
-      "  %bf = aten.flip.default(self = @b, dims = [0]) : f32[40]\n"
+      "  %bf = aten.flip.default(self = @v, dims = [0]) : f32[40]\n"
       "  %h = aten.mul.Tensor(self = %both, other = %bf) : f32[m, 40]\n"
       "  %cut = aten.slice.Tensor(self = %k, dim = 1, start = 3, end = 33) : f32[m, 30]\n"
       "  %i = aten.relu.default(self = %cut) : f32[m, 30]\n"
