@@ -554,8 +554,10 @@ Result<CompileReport> compile_model(ModelSource& model, const CompileOptions& op
 }
 
 Result<CompileReport> compile_program(const CompileOptions& options) {
-  FileModel model(options);
-  return compile_model(model, options);
+  CompileOptions resolved = options;
+  resolved.pin = tune_log_of(options.pin);  // also an input that must not change meanwhile
+  FileModel model(resolved);
+  return compile_model(model, resolved);
 }
 
 }  // namespace qcg
