@@ -90,7 +90,7 @@ std::string describe_arguments(const OpSchema& op) {
 
 // The rows with this name; the short name of an op selects all its overloads. If there is none, the rows whose names
 // contain it.
-Rows select_rows(const Rows& rows, const std::string& name) {
+Rows select_named(const Rows& rows, const std::string& name) {
   Rows exact = {rows[0]}, containing = {rows[0]};
   for (size_t r = 1; r < rows.size(); ++r) {
     const std::string& own = rows[r][0];
@@ -102,7 +102,7 @@ Rows select_rows(const Rows& rows, const std::string& name) {
 
 int run_list(const Session& session, ListRows list_rows, const std::string& name) {
   const bool ops = list_rows == list_ops;
-  const Rows all = list_rows(), rows = name.empty() ? all : select_rows(all, name);
+  const Rows all = list_rows(), rows = name.empty() ? all : select_named(all, name);
   if (rows.size() == 1) {
     std::vector<std::string> names;
     for (const auto& row : all) names.push_back(row[0]);

@@ -13,7 +13,7 @@ namespace {
 
 using Place = std::tuple<std::string, std::vector<std::string>, int64_t>;  // family, nodes, m
 
-std::map<Place, const TuneRecord*> winners_of(const std::vector<TuneRecord>& records) {
+std::map<Place, const TuneRecord*> winners_by_place(const std::vector<TuneRecord>& records) {
   std::map<Place, const TuneRecord*> out;
   for (const TuneRecord& r : records)
     if (r.status == TrialStatus::won && r.median_s > 0) out[{r.family, r.nodes, r.m}] = &r;
@@ -24,7 +24,7 @@ std::map<Place, const TuneRecord*> winners_of(const std::vector<TuneRecord>& rec
 
 LogComparison compare_logs(const std::vector<TuneRecord>& a, const std::vector<TuneRecord>& b) {
   LogComparison out;
-  const auto in_a = winners_of(a), in_b = winners_of(b);
+  const auto in_a = winners_by_place(a), in_b = winners_by_place(b);
   for (const auto& [place, record] : in_a) {
     const auto other = in_b.find(place);
     if (other == in_b.end()) ++out.only_a;

@@ -58,7 +58,7 @@ V describe_output(const GemmShape& shape, const Output& output, int index) {
 }
 
 // Blocks of K: where their weights and units begin, how many groups or iterations they have.
-void add_blocks(const GemmShape& shape, V& out) {
+void add_k_blocks(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   std::vector<V> weights, units, counts;
   const int64_t block = shape.block_k(),
@@ -110,7 +110,7 @@ void add_outputs(const GemmShape& shape, V& out) {
   out["panels_per_item"] = candidate.panels_per_item;
   out["tiles_per_item"] = (candidate.rows_per_item + shape.mr - 1) / shape.mr;
   out["scratch_tiles"] = most_segments * (shape.blocks_outside() ? candidate.panels_per_item : 1);
-  add_blocks(shape, out);
+  add_k_blocks(shape, out);
 }
 
 }  // namespace qcg

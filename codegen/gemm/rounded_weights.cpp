@@ -9,7 +9,7 @@ namespace qcg {
 
 namespace {
 
-double at(const Tensor& t, int64_t n, int64_t column, double absent) {
+double value_or(const Tensor& t, int64_t n, int64_t column, double absent) {
   if (!t.bound()) return absent;
   const int64_t index[2] = {n, column};
   return element_to_double(t.dtype, t.element(std::span<const int64_t>(index, t.shape.size())));
@@ -34,8 +34,8 @@ Tensor round_weight(const Problem& problem, const SegmentTensors& t, int64_t n) 
   std::byte* out = bytes.data();
   for (int64_t row = 0; row < n; ++row)
     for (int64_t g = 0; g < groups; ++g) {
-      const float scale = float(at(t.scales, row, g, 1)), zero = float(at(t.zeros, row, g, 0)),
-                  offset = float(at(t.offsets, row, g, 0));
+      const float scale = float(value_or(t.scales, row, g, 1)), zero = float(value_or(t.zeros, row, g, 0)),
+                  offset = float(value_or(t.offsets, row, g, 0));
       for (int64_t k = g * group; k < std::min(problem.k, (g + 1) * group); ++k, out += 2) {
         const int64_t index[2] = {row, k};
         const float value = values[std::to_integer<size_t>(*t.weight.element(index))];

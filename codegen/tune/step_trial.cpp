@@ -184,7 +184,7 @@ Status try_in_child(std::span<const StepTrial> trials, const TuneOptions& option
 }
 
 // A message of the process that tries kernels, which may have scribbled over it: nothing is taken on trust.
-std::optional<json> parse_message(const std::string& message, size_t trials) {
+std::optional<json> parse_trial_message(const std::string& message, size_t trials) {
   json m = json::parse(message, nullptr, false);
   if (!m.is_object() || !m.contains("i") || !m["i"].is_number_unsigned() || m["i"].get<size_t>() >= trials) return {};
   return m;
@@ -263,7 +263,7 @@ Result<std::vector<TuneResult>> try_steps(std::span<const StepTrial> trials, con
   };
   QCG_TRY(child, run_in_child(kAllTrialsTimeout_s, work, options.cancel));
   for (const std::string& message : child.messages) {
-    const auto m = parse_message(message, trials.size());
+    const auto m = parse_trial_message(message, trials.size());
     if (!m) continue;
     const size_t i = (*m)["i"];
     if (m->contains("ok")) {

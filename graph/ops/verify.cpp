@@ -31,7 +31,7 @@ bool holds_ids(const Arg& arg, size_t values, bool absent_allowed) {
   return ids && std::all_of(ids->begin(), ids->end(), good);
 }
 
-bool is_number(const Arg& arg) { return arg.get<Dim>() || arg.get<double>() || arg.get<bool>(); }
+bool is_scalar(const Arg& arg) { return arg.get<Dim>() || arg.get<double>() || arg.get<bool>(); }
 
 bool has_kind(ArgKind kind, const Arg& arg, size_t values) {
   switch (kind) {
@@ -52,9 +52,9 @@ bool has_kind(ArgKind kind, const Arg& arg, size_t values) {
     case ArgKind::optional_string: return arg.is_none() || arg.get<std::string>();
     case ArgKind::dtype: return arg.get<DType>();
     case ArgKind::optional_dtype: return arg.is_none() || arg.get<DType>();
-    case ArgKind::scalar: return is_number(arg);
-    case ArgKind::optional_scalar: return arg.is_none() || is_number(arg);
-    case ArgKind::tensor_or_scalar: return arg.get<ValueId>() ? holds_ids(arg, values, false) : is_number(arg);
+    case ArgKind::scalar: return is_scalar(arg);
+    case ArgKind::optional_scalar: return arg.is_none() || is_scalar(arg);
+    case ArgKind::tensor_or_scalar: return arg.get<ValueId>() ? holds_ids(arg, values, false) : is_scalar(arg);
     case ArgKind::exprs: return arg.get<std::vector<Expr>>();
     case ArgKind::ignored: return arg.is_none();
   }

@@ -5,7 +5,7 @@
 namespace qcg {
 namespace {
 
-Result<Tensors> multiply(const RefContext& c, LinearOperands p, Int4Weight w) {
+Result<Tensors> multiply_packed(const RefContext& c, LinearOperands p, Int4Weight w) {
   p.group = w.group;
   LinearSegment segment;
   segment.weight = std::move(w.codes), segment.scales = std::move(w.scales);
@@ -21,7 +21,7 @@ Result<Tensors> run_int4pack(const RefContext& c) {
   LinearOperands p;
   p.scheme = Scheme::w4;
   p.xs = {c.tensor("self").data};
-  return multiply(c, std::move(p),
+  return multiply_packed(c, std::move(p),
                   read_int4pack(c.tensor("mat2").data, c.integer("qGroupSize"), c.tensor("qScaleAndZeros").data));
 }
 
@@ -37,7 +37,7 @@ Result<Tensors> run_da8w4(const RefContext& c) {
   p.xs = {x.data};
   p.x_scale = c.tensor("input_scales").data;
   if (x.dtype == DType::u8) p.x_zero = c.tensor("input_qzeros").data;  // an int8 activation is symmetric
-  return multiply(c, std::move(p), std::move(*weight));
+  return multiply_packed(c, std::move(p), std::move(*weight));
 }
 
 constexpr RefRow kPackedRules[] = {

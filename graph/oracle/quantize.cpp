@@ -47,7 +47,7 @@ std::vector<int64_t> block_sizes(const RefContext& c) {
 }
 
 // The operand as eager execution would see it: rounded to its dtype.
-std::vector<double> read_rounded(const RefValue& v) {
+std::vector<double> read_as_stored(const RefValue& v) {
   std::vector<double> values = read_doubles(v.data);
   if (is_floating(v.dtype))
     for (double& x : values) x = round_as_eager(v.dtype, x);
@@ -83,7 +83,7 @@ QParams choose_qparams(DType dtype, const std::string& mapping, QuantRange q, do
 struct BlockExtremes {
   std::vector<double> low, high;
 };
-BlockExtremes find_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape,
+BlockExtremes find_block_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape,
                        const std::vector<int64_t>& block, int64_t blocks) {
   BlockExtremes e{std::vector<double>(blocks, INFINITY), std::vector<double>(blocks, -INFINITY)};
   for_each_run(shape, block, [&](int64_t first, int64_t count, int64_t b) {
@@ -101,7 +101,7 @@ Result<Tensors> run_choose_scale_float8(const RefContext& c) {
   const std::vector<int64_t> out_shape = c.sizes(0);
   int64_t blocks = 1;
   for (int64_t size : out_shape) blocks *= size;
-  const BlockExtremes e = find_extremes(read_rounded(x), x.data.shape, block_sizes(c), blocks);
+  const BlockExtremes e = find_block_extremes(read_as_stored(x), x.data.shape, block_sizes(c), blocks);
   const double largest = float_format(*c.node.arg("float8_dtype").get<DType>())->max_finite();
   std::vector<double> scales(blocks);
   for (int64_t b = 0; b < blocks; ++b) {
@@ -119,7 +119,7 @@ Result<Tensors> run_choose_qparams(const RefContext& c) {
   std::vector<int64_t> out_shape = c.sizes(0);
   int64_t blocks = 1;
   for (int64_t size : out_shape) blocks *= size;
-  BlockExtremes e = find_extremes(read_rounded(x), shape, block_sizes(c), blocks);
+  BlockExtremes e = find_block_extremes(read_as_stored(x), shape, block_sizes(c), blocks);
   QuantRange q = quant_range(c, *c.node.arg("target_dtype").get<DType>());
   double eps = c.has("eps") ? c.number("eps") : smallest_normal(x.dtype);
   std::vector<double> scales(blocks), zeros(blocks);
@@ -161,8 +161,8 @@ Result<Tensors> run_quantize_affine(const RefContext& c) {
   const RefValue& scale = c.tensor("scale");
   const RefValue* zero = c.optional_tensor("zero_point");
   Quantizer quantize(x.dtype, scale.dtype, zero ? zero->dtype : DType::i8, quant_range(c, c.dtype(0)), c.dtype(0));
-  std::vector<double> values = read_rounded(x), scales = read_rounded(scale);
-  std::vector<double> zeros = zero ? read_rounded(*zero) : std::vector<double>(scales.size());
+  std::vector<double> values = read_as_stored(x), scales = read_as_stored(scale);
+  std::vector<double> zeros = zero ? read_as_stored(*zero) : std::vector<double>(scales.size());
   std::vector<int64_t> out(values.size());
   for_each_run(x.data.shape, block_sizes(c), [&](int64_t first, int64_t count, int64_t b) {
     double inverse = quantize.inverse(scales[b]);
@@ -175,8 +175,8 @@ Result<Tensors> run_dequantize_affine(const RefContext& c) {
   const RefValue& x = c.tensor("input");
   const RefValue& scale = c.tensor("scale");
   const RefValue* zero = c.optional_tensor("zero_point");
-  std::vector<double> values = read_doubles(x.data), scales = read_rounded(scale);
-  std::vector<double> zeros = zero ? read_rounded(*zero) : std::vector<double>(scales.size());
+  std::vector<double> values = read_doubles(x.data), scales = read_as_stored(scale);
+  std::vector<double> zeros = zero ? read_as_stored(*zero) : std::vector<double>(scales.size());
   // Eager execution rounds after every step; without emulation (q - zero) * scale is exact.
   DType out = c.dtype(0), product = promote(out, scale.dtype);
   auto step = [&](DType dtype, double v) { return c.emulate_casts ? round_as_eager(dtype, v) : v; };
@@ -197,7 +197,7 @@ Result<Tensors> run_quantize_rows(const RefContext& c) {
   int64_t rows = 1;
   for (int64_t size : row_shape) rows *= size;
   int64_t k = shape.back();
-  std::vector<double> values = read_rounded(x);
+  std::vector<double> values = read_as_stored(x);
   QuantRange q{c.number("quant_min"), c.number("quant_max")};
   double eps = c.has("eps") ? c.number("eps") : smallest_normal(x.dtype);
   const DType scale_dtype = *c.node.arg("scale_dtype").get<DType>();

@@ -18,7 +18,7 @@ Expr shifted(std::string_view function, Expr x, double zero) {
   return zero == 0 ? x : Expr::call(function, {std::move(x), Expr::number(zero)});
 }
 
-std::optional<Pointwise> quantize(const Graph& graph, const Node& node) {
+std::optional<Pointwise> quantize_per_tensor(const Graph& graph, const Node& node) {
   const double inverse = static_cast<float>(1 / *as_number(node.arg("scale")));
   const auto low = as_number(node.arg("quant_min")), high = as_number(node.arg("quant_max"));
   if (!low || !high) return std::nullopt;
@@ -46,7 +46,7 @@ bool is_call(const Expr& expr, std::string_view function) {
 }
 
 std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node) {
-  if (is_op(node, "quantized_decomposed.quantize_per_tensor.default")) return quantize(graph, node);
+  if (is_op(node, "quantized_decomposed.quantize_per_tensor.default")) return quantize_per_tensor(graph, node);
   if (is_op(node, "torchao.dequantize_affine.default")) return dequantize(graph, node);
   bool peeled = false;
   FormulaReader reader;

@@ -79,7 +79,7 @@ void repack(Graph& graph, const PackedWeight& weight, std::map<ValueId, ValueId>
   graph.nodes[weight.node].arg("mat2") = it->second;
 }
 
-std::string describe(size_t count, bool avx2, std::string_view why) {
+std::string describe_order(size_t count, bool avx2, std::string_view why) {
   return std::to_string(count) + (count == 1 ? " weight" : " weights") +
          " of aten._weight_int4pack_mm_for_cpu: read as packed by a torch " + (avx2 ? "without" : "with") +
          " AVX-512, " + std::string(why);
@@ -94,12 +94,12 @@ void settle_int4_order(Graph& graph, Int4Packing packing, ReadInfo& info) {
   const bool avx2 =
       packing == Int4Packing::avx2 || (packing == Int4Packing::automatic && evidence == Int4Evidence::avx2);
   if (packing != Int4Packing::automatic)
-    info.notes.push_back(describe(weights.size(), avx2, "as requested by --int4-packing"));
+    info.notes.push_back(describe_order(weights.size(), avx2, "as requested by --int4-packing"));
   else if (evidence != Int4Evidence::none)
     info.notes.push_back(
-        describe(weights.size(), avx2, "because only in that byte order the groups look like quantized weights"));
+        describe_order(weights.size(), avx2, "because only in that byte order the groups look like quantized weights"));
   else
-    info.warnings.push_back(describe(weights.size(), avx2,
+    info.warnings.push_back(describe_order(weights.size(), avx2,
                                      "which is an assumption: the file does not record the byte order, and the values "
                                      "fit both; --int4-packing=avx2 or avx512 sets it"));
   std::map<ValueId, ValueId> done;
