@@ -275,12 +275,12 @@ class Compiler {
     tune_options_.references = options_.tune != TuneMode::off;
     tune_options_.ceilings = report_.ceilings;
     tune_options_.cancel = options_.cancel;
-    QCG_CHECK(try_lone_kernels(plan, batch, missing));
+    QCG_TRY(lone, try_lone_kernels(plan, batch, missing));
     progress_.begin();
     for (Choice& choice : batch.choices) {
       if (is_cancelled(options_.cancel)) return Error::interrupted();
       if (choice.candidates.empty()) {
-        add_reports(plan, choice, batch.kernels[choice.builds[0]]);
+        add_reports(lone.at(choice.problem), batch.kernels[choice.builds[0]]);
       } else {
         QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
       }
@@ -288,26 +288,29 @@ class Compiler {
     return {};
   }
 
-  // A kernel without rivals in all that it is tried at.
+  // A kernel without rivals, and what reports call it.
+  struct LoneKernel {
+    std::string key, step;  // key: of tuned_, the kernel and all sizes that it is tried at
+    std::vector<std::string> nodes;
+  };
+
   static std::string key_of(const StepTrial& trial) {
     std::string key = problem_signature(*trial.problem);
     for (const CallSizes& sizes : trial.checks) key += fmt::format(" {}", sizes.params);
     return key;
   }
 
-  StepTrial trial_of(const Plan& plan, const Choice& choice, const BuiltKernel& kernel) const {
-    return step_trial(plan, choice.problem, kernel, options_.m_list, options_.tune);
-  }
-
-  // Kernels without rivals, all of them at once: whether they are right, and how long they take.
-  Status try_lone_kernels(const Plan& plan, const Batch& batch, const std::string& untried) {
+  // Kernels without rivals, by problem, all of them at once: whether they are right, and how long they take.
+  Result<std::map<int, LoneKernel>> try_lone_kernels(const Plan& plan, const Batch& batch, const std::string& untried) {
+    std::map<int, LoneKernel> out;
     std::vector<StepTrial> trials;
     for (const Choice& choice : batch.choices) {
       if (!choice.candidates.empty()) continue;
       const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
       if (!kernel.ok()) return build_error(kernel);
-      StepTrial trial = trial_of(plan, choice, kernel);
-      if (!tuned_.contains(key_of(trial))) trials.push_back(std::move(trial));
+      StepTrial trial = step_trial(plan, choice.problem, kernel, options_.m_list, options_.tune);
+      const LoneKernel& lone = out[choice.problem] = {key_of(trial), trial.step, trial.nodes};
+      if (!tuned_.contains(lone.key)) trials.push_back(std::move(trial));
     }
     std::vector<TuneResult> results;
     if (!untried.empty()) {
@@ -322,7 +325,7 @@ class Compiler {
       log_lone(results[i], untried.empty());
       tuned_[key_of(trials[i])] = std::move(results[i]);
     }
-    return {};
+    return out;
   }
 
   void log_lone(const TuneResult& result, bool tried) {
@@ -334,11 +337,10 @@ class Compiler {
     }
   }
 
-  void add_reports(const Plan& plan, const Choice& choice, const BuiltKernel& kernel) {
-    const StepTrial trial = trial_of(plan, choice, kernel);
-    for (const TuneRecord& record : tuned_.at(key_of(trial)).records) {
+  void add_reports(const LoneKernel& lone, const BuiltKernel& kernel) {
+    for (const TuneRecord& record : tuned_.at(lone.key).records) {
       KernelReport out;
-      out.step = trial.step, out.name = kernel.source.name, out.nodes = trial.nodes;
+      out.step = lone.step, out.name = kernel.source.name, out.nodes = lone.nodes;
       out.status = kernel.hit ? "hit" : "built";
       out.m_min = record.m_min, out.m_max = record.m_max, out.m_probe = record.m;
       out.summary = fmt::format("{} {}", record.family, record.n);
@@ -554,10 +556,8 @@ Result<CompileReport> compile_model(ModelSource& model, const CompileOptions& op
 }
 
 Result<CompileReport> compile_program(const CompileOptions& options) {
-  CompileOptions resolved = options;
-  resolved.pin = tune_log_of(options.pin);  // also an input that must not change meanwhile
-  FileModel model(resolved);
-  return compile_model(model, resolved);
+  FileModel model(options);
+  return compile_model(model, options);
 }
 
 }  // namespace qcg

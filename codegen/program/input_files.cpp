@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "cache/store/file_system.h"
 #include "cache/store/sha256.h"
+#include "codegen/tune/tune.h"
 #include "graph/read/read_graph.h"
 #include "graph/read/safetensors.h"
 #include "runtime/piece_digests.h"
@@ -61,7 +62,7 @@ Result<InputFiles> InputFiles::read(const CompileOptions& options) {
     }
   }
   if (options.pin.empty()) return out;
-  QCG_TRY(pin, read_file("pin", options.pin));
+  QCG_TRY(pin, read_file("pin", tune_log_of(options.pin)));
   out.files_.push_back(std::move(pin));
   return out;
 }

@@ -5,7 +5,7 @@
 // program are tried in one forked process: first every one is checked, at awkward sizes of the steps that run it, then each
 // is timed for a moment, on cold memory.
 //
-//   std::vector<StepTrial> trials = step_trials(plan, builds, m_list, options);
+//   trials.push_back(step_trial(plan, problem, kernel, m_list, TuneMode::fast));   // of each problem
 //   QCG_TRY(results, try_steps(trials, options));               // one TuneResult each: a record per range of m
 #pragma once
 
