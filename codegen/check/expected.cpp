@@ -1,5 +1,7 @@
 #include "codegen/check/expected.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,6 +33,11 @@ double error_ratio(const Expected& expected, double got, double& error) {
   if (!std::isfinite(want) && (got == want || (std::isnan(got) && std::isnan(want)))) return 0;
   error = std::isfinite(got) && std::isfinite(want) ? std::fabs(got - want) : kNotFinite;
   return error == 0 ? 0 : error / std::max(expected.bound, 1e-300);
+}
+
+std::string describe_error(const Expected& expected, double got, double error) {
+  return error == kNotFinite ? fmt::format("{} where {:.3g} is right", got, expected.want)
+                             : fmt::format("error {:.3g} > {:.3g}", error, expected.bound);
 }
 
 double sum_unit(double terms) { return 0x1p-24 * std::min(terms + 2, 8 * std::sqrt(terms) + 8); }

@@ -32,6 +32,8 @@ Expected within_range(DType dtype, double want, double bound);
 // error / bound; 0 where both are the same, not finite or not. `error` is what an error is reported as.
 double error_ratio(const Expected& expected, double got, double& error);
 inline constexpr double kNotFinite = 1e300;  // an error that JSON can say
+// "nan where -1.52 is right" or "error 0.25 > 0.002". `error`: what error_ratio() has set.
+std::string describe_error(const Expected& expected, double got, double error);
 
 // What f32 rounds in a sum of `terms` products: a random walk, far below the worst case, relative to the sum of magnitudes.
 double sum_unit(double terms);

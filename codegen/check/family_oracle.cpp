@@ -61,9 +61,8 @@ void compare(const CallMemory& call, const OutputPoints& points, const std::vect
       worst = ratio;
       report.max_error = error, report.bound = e.bound;
       if (ratio <= 1) continue;
-      const std::string what = error == kNotFinite ? fmt::format("{} where {:.3g} is right", got, e.want)
-                                                   : fmt::format("error {:.3g} > {:.3g}", error, e.bound);
-      report.reason = fmt::format("{}, at output {} {} of {}", what, o, index, call.extents(arg));
+      report.reason =
+          fmt::format("{}, at output {} {} of {}", describe_error(e, got, error), o, index, call.extents(arg));
     }
   report.ok = worst <= 1;
 }

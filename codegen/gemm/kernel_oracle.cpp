@@ -267,19 +267,17 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
       for (size_t c = 0; c < expected_[o].columns.size(); ++c) {
         const size_t i = (call.first_row + r) * expected_[o].columns.size() + c;
         const int64_t column = expected_[o].columns[c];
-        const double want = expected_[o].want[i], bound = expected_[o].bound[i],
-                     got = outputs.value(o, call.rows[r], column);
+        const qcg::Expected expected{expected_[o].want[i], expected_[o].bound[i]};
+        const double got = outputs.value(o, call.rows[r], column);
         double error = 0;
-        const double ratio = error_ratio({want, bound}, got, error);
+        const double ratio = error_ratio(expected, got, error);
         if (ratio <= worst) continue;
         worst = ratio;
         report.max_error = error;
-        report.bound = bound;
+        report.bound = expected.bound;
         if (ratio > 1)
-          report.reason = error == kNotFinite ? fmt::format("{} instead of {:.3g} at output {}, m={}, n={}", got, want,
-                                                            o, call.rows[r], column)
-                                              : fmt::format("error {:.3g} > {:.3g} at output {}, m={}, n={}", error,
-                                                            bound, o, call.rows[r], column);
+          report.reason = fmt::format("{} at output {}, m={}, n={}", describe_error(expected, got, error), o,
+                                      call.rows[r], column);
       }
   report.ok = worst <= 1;
   if (!report.ok) report.reason += fmt::format(" of {} rows", call.inputs.m());

@@ -169,7 +169,7 @@ TEST_CASE("bad candidates cost themselves only") {
       {"trap", TrialStatus::crashed, "SIGILL"},
       {"hang", TrialStatus::crashed, "no answer in 8 s"},
       {"offset", TrialStatus::wrong, "error 0.25 >"},
-      {"nan", TrialStatus::wrong, "nan instead of"},
+      {"nan", TrialStatus::wrong, "nan where"},
       {"outside", TrialStatus::wrong, "wrote outside output 0"},
       {"before", TrialStatus::wrong, "wrote outside output 0"},
       {"unwritten", TrialStatus::wrong, "not written at m=2, n=37"},
