@@ -53,9 +53,9 @@ std::vector<Reach> reaches_of(const KernelProblem& any, size_t args, int64_t pac
 
 const KernelFamily kGemmFamily{
     .name = "gemm",
-    .signature = [](const KernelProblem& any) { return any.get<Problem>().signature(); },
+    .signature = signature_of<Problem>,
     .formula = formula_of,
-    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<Problem>()->comment; },
+    .comment = comment_of<Problem>,
     .reaches = reaches_of,
     .render = nullptr,
     .arguments = nullptr,

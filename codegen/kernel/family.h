@@ -85,6 +85,20 @@ struct KernelFamily {
   bool has_candidates() const { return render == nullptr; }
 };
 
+// Members of a family whose type of problem is P.
+template <class P>
+std::string signature_of(const KernelProblem& problem) {
+  return problem.get<P>().signature();
+}
+template <class P>
+std::string& comment_of(KernelProblem& problem) {
+  return problem.get_if<P>()->comment;
+}
+template <class P, Result<std::string> (*Render)(const P&, Isa, std::string_view symbol)>
+Result<std::string> render_of(const KernelProblem& problem, Isa isa, std::string_view symbol) {
+  return Render(problem.get<P>(), isa, symbol);
+}
+
 // "loop|loop rank=2 …": unique among all families.
 std::string problem_signature(const KernelProblem& problem);
 

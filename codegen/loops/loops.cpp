@@ -262,13 +262,11 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
 
 const KernelFamily kLoopFamily{
     .name = "loop",
-    .signature = [](const KernelProblem& any) { return any.get<LoopProblem>().signature(); },
+    .signature = signature_of<LoopProblem>,
     .formula = formula_of,
-    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<LoopProblem>()->comment; },
+    .comment = comment_of<LoopProblem>,
     .reaches = reaches_of,
-    .render = [](const KernelProblem& any, Isa isa, std::string_view symbol) {
-      return render_loop(any.get<LoopProblem>(), isa, symbol);
-    },
+    .render = render_of<LoopProblem, render_loop>,
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,

@@ -82,13 +82,11 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
 
 const KernelFamily kMatmulFamily{
     .name = "matmul",
-    .signature = [](const KernelProblem& any) { return any.get<MatmulProblem>().signature(); },
+    .signature = signature_of<MatmulProblem>,
     .formula = formula_of,
-    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<MatmulProblem>()->comment; },
+    .comment = comment_of<MatmulProblem>,
     .reaches = reaches_of,
-    .render = [](const KernelProblem& any, Isa isa, std::string_view symbol) {
-      return render_matmul(any.get<MatmulProblem>(), isa, symbol);
-    },
+    .render = render_of<MatmulProblem, render_matmul>,
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,

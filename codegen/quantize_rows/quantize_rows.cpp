@@ -163,13 +163,11 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
 
 const KernelFamily kQuantizeRowsFamily{
     .name = "quantize_rows",
-    .signature = [](const KernelProblem& any) { return any.get<QuantizeRowsProblem>().signature(); },
+    .signature = signature_of<QuantizeRowsProblem>,
     .formula = formula_of,
-    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<QuantizeRowsProblem>()->comment; },
+    .comment = comment_of<QuantizeRowsProblem>,
     .reaches = reaches_of,
-    .render = [](const KernelProblem& any, Isa isa, std::string_view symbol) {
-      return render_quantize_rows(any.get<QuantizeRowsProblem>(), isa, symbol);
-    },
+    .render = render_of<QuantizeRowsProblem, render_quantize_rows>,
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,

@@ -94,13 +94,11 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
 
 const KernelFamily kReduceFamily{
     .name = "reduce",
-    .signature = [](const KernelProblem& any) { return any.get<ReduceProblem>().signature(); },
+    .signature = signature_of<ReduceProblem>,
     .formula = formula_of,
-    .comment = [](KernelProblem& any) -> std::string& { return any.get_if<ReduceProblem>()->comment; },
+    .comment = comment_of<ReduceProblem>,
     .reaches = reaches_of,
-    .render = [](const KernelProblem& any, Isa isa, std::string_view symbol) {
-      return render_reduce(any.get<ReduceProblem>(), isa, symbol);
-    },
+    .render = render_of<ReduceProblem, render_reduce>,
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
