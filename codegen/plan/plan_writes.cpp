@@ -5,6 +5,7 @@
 #include "codegen/plan/planner.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
+#include "graph/ops/strides.h"
 
 namespace qcg {
 
@@ -93,15 +94,12 @@ Status Planner::lower_slice_scatter(const Node& node) {
     add_copy(whole, copy, dtype, fmt::format("of {} ({})", graph_.value(self).name, why));
     whole = copy;
   }
-  const size_t axis = normalize_axis(constant_int(node, "dim", 0), whole.shape.size());
-  const Dim* start = node.arg("start").get<Dim>();
-  const auto begin = clamp_index(start ? *start : Dim(0), whole.shape[axis], graph_.symbols);
-  if (!begin) return Error::internal(node.where, "a slice where inference found no place for it");
-  View part = whole;
-  part.shape = graph_.value(node.tensor("src")).shape;
-  part.offset = whole.offset + whole.strides[axis] * *begin;
-  part.strides[axis] = whole.strides[axis] * Dim(constant_int(node, "step", 1));
-  add_copy(view(node.tensor("src")), part, dtype, "into " + graph_.value(out).name);
+  const ValueId src = node.tensor("src");
+  const OpArgs args{graph_, node};
+  QCG_TRY(axis, args.axis("dim", whole.shape.size()));
+  QCG_TRY(part, sliced(args, {whole.shape, whole.strides, whole.offset}, "start", args.dim("step"),
+                       graph_.value(src).shape[axis]));
+  add_copy(view(src), {whole.buffer, part.offset, part.shape, part.strides}, dtype, "into " + graph_.value(out).name);
   views_[out] = whole;
   return {};
 }

@@ -82,27 +82,26 @@ ValueId Graph::add_input(std::string name, DType dtype, Shape shape) {
   return id;
 }
 
-ValueId Graph::add_state(std::string state, std::string name, Tensor initial) {
+// A value of the dtype and shape of its data.
+static Value bound_value(std::string name, ValueKind kind, Tensor data) {
   Value v;
   v.name = std::move(name);
-  v.kind = ValueKind::input;
-  v.dtype = initial.dtype;
-  v.shape.assign(initial.shape.begin(), initial.shape.end());
-  v.data = std::move(initial);
-  values.push_back(std::move(v));
+  v.kind = kind;
+  v.dtype = data.dtype;
+  v.shape.assign(data.shape.begin(), data.shape.end());
+  v.data = std::move(data);
+  return v;
+}
+
+ValueId Graph::add_state(std::string state, std::string name, Tensor initial) {
+  values.push_back(bound_value(std::move(name), ValueKind::input, std::move(initial)));
   inputs.push_back(static_cast<ValueId>(values.size() - 1));
   states.push_back(std::move(state));
   return inputs.back();
 }
 
 ValueId Graph::add_parameter(std::string name, Tensor data) {
-  Value v;
-  v.name = std::move(name);
-  v.kind = ValueKind::parameter;
-  v.dtype = data.dtype;
-  v.shape.assign(data.shape.begin(), data.shape.end());
-  v.data = std::move(data);
-  values.push_back(std::move(v));
+  values.push_back(bound_value(std::move(name), ValueKind::parameter, std::move(data)));
   return static_cast<ValueId>(values.size() - 1);
 }
 

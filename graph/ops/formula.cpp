@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "graph/ir/float_format.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
 
@@ -33,10 +34,6 @@ Expr times(Expr a, Expr b) {
 
 // Of f32, and of what is computed in it.
 constexpr double kLargest = std::numeric_limits<float>::max();
-double largest_finite(DType dtype) {
-  return dtype == DType::f16 ? 65504 : dtype == DType::bf16 ? 0x1.fep127 : kLargest;
-}
-
 class Reader {
  public:
   Reader(const Graph& graph, const Node& node, const FormulaReader& reader)
@@ -173,6 +170,11 @@ class Reader {
 };
 
 }  // namespace
+
+double largest_finite(DType dtype) {
+  const auto format = float_format(dtype);
+  return format && dtype != DType::f64 ? format->max_finite() : kLargest;
+}
 
 std::optional<Pointwise> read_formula(const Graph& graph, const Node& node, const FormulaReader& reader) {
   if (node.outputs.size() != 1 || Op(node.op).row().formula.empty()) return std::nullopt;

@@ -63,8 +63,7 @@ Result<Strided> stride_expand(const OpArgs& a, const Strided& in) {
   return out;
 }
 
-// From `start` on, every `step`-th; `length` of them.
-static Result<Strided> sliced(const OpArgs& a, Strided in, std::string_view start, const Dim& step, const Dim& length) {
+Result<Strided> sliced(const OpArgs& a, Strided in, std::string_view start, const Dim& step, const Dim& length) {
   QCG_TRY(axis, a.axis("dim", in.shape.size()));
   const Dim* given = a.node.arg(start).get<Dim>();
   const auto begin = clamp_index(given ? *given : Dim(0), in.shape[axis], a.graph.symbols);

@@ -6,6 +6,7 @@
 //   aten.flip(%x: f32[s0, 8], dims = [1])     strides [8, 1] from 0   ->   strides [8, -1] from 7
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "graph/ops/infer.h"
@@ -17,5 +18,8 @@ struct Strided {
   std::vector<Dim> strides;  // in elements, by axis; negative where an axis is walked backwards
   Dim offset;
 };
+
+// The part of `in` along argument `dim` that begins at argument `start`: every `step`-th element, `length` of them.
+Result<Strided> sliced(const OpArgs& a, Strided in, std::string_view start, const Dim& step, const Dim& length);
 
 }  // namespace qcg

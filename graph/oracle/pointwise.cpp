@@ -72,7 +72,7 @@ Result<Tensors> run_power(const RefContext& c) {
 }
 
 Result<Tensors> run_nan_to_num(const RefContext& c) {
-  const double largest = c.dtype(0) == DType::f16 ? 65504 : c.dtype(0) == DType::bf16 ? 0x1.fep127 : 0x1.fffffep127;
+  const double largest = largest_finite(c.dtype(0));
   std::vector<double> y = read_doubles(c.tensor("self").data);
   for (double& v : y) {
     v = round_as_eager(c.tensor("self").dtype, v);
