@@ -86,7 +86,7 @@ StepTrial trial_at(const Plan& plan, int problem, const BuiltKernel& kernel, con
   return out;
 }
 
-// Loops, reductions and the other kernels that are no linears.
+// Loops, reductions and the other kernels that are not linears.
 Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Program& program,
                           const std::vector<int64_t>& ms, const TuneOptions& options, BenchReport& report) {
   std::vector<BuiltKernel> kernels;

@@ -231,7 +231,7 @@ TEST_CASE("pins say how many there are, whose they are, and when there is none")
                 unknown.err);
 }
 
-TEST_CASE("kernels that are no linears are checked, timed and listed") {
+TEST_CASE("kernels other than linears are checked, timed and listed") {
   TempDir dir;
   spit(dir / "g.txt", R"(symbol s0 in [1, 300]
 graph(%x: f32[s0, 40], %y: f32[s0, 40]) {
