@@ -13,15 +13,17 @@
 
 namespace qcg {
 
+// clang-format off
 enum class DType : uint8_t {
   f32, f16, bf16, f64, u8, i8, i16, i32, i64, boolean, u16, u32, u64, f8e4m3, f8e5m2, f8e8m0
 };
+// clang-format on
 
 enum class DTypeKind : uint8_t { floating, signed_int, unsigned_int, boolean };
 
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;         // in the IR text, kernel names, logs
+  std::string_view name;  // in the IR text, kernel names, logs
   DTypeKind kind;
   uint8_t bytes;                 // per element
   uint8_t export_number;         // in torch.export JSON

@@ -89,8 +89,8 @@ class [[nodiscard]] Result {
   Result(Error error) : v_(std::move(error)) {}
   // Of what a T is made from.
   template <class U>
-    requires(!std::is_same_v<U, T> && !std::is_arithmetic_v<T> && std::is_convertible_v<U, T>)
-  Result(Result<U> other) : v_(Error()) {
+  requires(!std::is_same_v<U, T> && !std::is_arithmetic_v<T> && std::is_convertible_v<U, T>) Result(Result<U> other)
+      : v_(Error()) {
     if (other.ok()) v_ = T(std::move(other).value());
     else v_ = std::move(other.error());
   }
@@ -130,11 +130,10 @@ class [[nodiscard]] Status {
 #define QCG_CONCAT_(a, b) a##b
 #define QCG_CONCAT(a, b) QCG_CONCAT_(a, b)
 // Binds `var` to the value of a Result expression, or returns its error.
-#define QCG_TRY(var, ...)                                                  \
-  auto QCG_CONCAT(qcg_result_, __LINE__) = (__VA_ARGS__);                  \
-  if (!QCG_CONCAT(qcg_result_, __LINE__).ok())                             \
-    return std::move(QCG_CONCAT(qcg_result_, __LINE__).error());           \
+#define QCG_TRY(var, ...)                                                                                   \
+  auto QCG_CONCAT(qcg_result_, __LINE__) = (__VA_ARGS__);                                                   \
+  if (!QCG_CONCAT(qcg_result_, __LINE__).ok()) return std::move(QCG_CONCAT(qcg_result_, __LINE__).error()); \
   auto var = std::move(QCG_CONCAT(qcg_result_, __LINE__)).value()
 // Returns the error of a Status expression, if it has one.
-#define QCG_CHECK(...)                                                     \
+#define QCG_CHECK(...) \
   if (auto qcg_status = (__VA_ARGS__); !qcg_status.ok()) return std::move(qcg_status.error())

@@ -42,10 +42,10 @@ struct Options {
   std::string isa;
   size_t candidates = 1;
   int threads = 2, rounds = 15;
-  std::string only;  // substring of describe()
-  std::string save;  // directory for sources
+  std::string only;                    // substring of describe()
+  std::string save;                    // directory for sources
   std::map<std::string, int64_t> set;  // overrides of candidate fields: see choose_entries
-  std::string lock;  // file locked while timing, for machines that several benchmarks share
+  std::string lock;                    // file locked while timing, for machines that several benchmarks share
   bool zeros = false;
 };
 

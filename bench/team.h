@@ -1,4 +1,5 @@
-// What a benchmark of kernels needs of a machine: huge pages, pinned threads that spin, a lock against other benchmarks.
+// What a benchmark of kernels needs of a machine: huge pages, pinned threads that spin, a lock against other
+// benchmarks.
 //
 // Why here: the runtime's own threads sleep and wake; how fast they do is not what a kernel is judged by.
 //

@@ -241,7 +241,8 @@ nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
 }
 
 nlohmann::json ceilings_json(const Ceilings& c) {
-  return {{"read_gbps", c.read_gbps}, {"threads", c.threads},
+  return {{"read_gbps", c.read_gbps},
+          {"threads", c.threads},
           {"peak_gflops", {{"f32", c.peak_gflops_f32}, {"bf16", c.peak_gflops_bf16}, {"int8", c.peak_gops_int8}}}};
 }
 
@@ -291,8 +292,9 @@ void add_bench_command(CLI::App& app, Session& session) {
   add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}},
                    "exact (default) or rounded, as for `compile`")
       ->needs(all);
-  sub->footer("Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
-              "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
+  sub->footer(
+      "Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
+      "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
   sub->callback([&session, flags] { session.status = run_either(session, *flags); });
 }
 

@@ -209,10 +209,13 @@ void add_cache_command(CLI::App& app, Session& session) {
       [&session, flags](Store& s) { return report(session, s.export_to(flags->file), "exported"); })
       ->add_option("file", flags->file, "the file to write")
       ->required();
-  add("import", "add the entries of an exported file", [&session, flags](Store& s) {
-    auto added = s.import_from(flags->file);
-    return added.ok() ? report(session, {}, fmt::format("{} entries added", *added)) : fail(session, added.error());
-  })->add_option("file", flags->file, "the file to read")->required();
+  add("import", "add the entries of an exported file",
+      [&session, flags](Store& s) {
+        auto added = s.import_from(flags->file);
+        return added.ok() ? report(session, {}, fmt::format("{} entries added", *added)) : fail(session, added.error());
+      })
+      ->add_option("file", flags->file, "the file to read")
+      ->required();
   sub->footer("Example:\n  qcodegen cache gc --max-size 500M");
 }
 

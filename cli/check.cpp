@@ -57,7 +57,7 @@ Status require_in_range(const Program& program, const std::vector<int64_t>& ms) 
 struct CheckReport {
   std::vector<OutputCheck> outputs;
   std::vector<OutputCheck> of_expected;  // --expected against the oracle, output by output; empty without --expected
-  std::vector<std::string> trials;  // "m=3"
+  std::vector<std::string> trials;       // "m=3"
   bool ok() const {
     return std::all_of(outputs.begin(), outputs.end(), [](const OutputCheck& o) { return o.ok; });
   }
@@ -215,7 +215,8 @@ void print_check(const CheckReport& report) {
                                     o.ok ? "ok" : "WRONG"};
     const OutputCheck* expected = expected_beside(report, i);
     if (beside)
-      row.insert(row.end() - 1, expected ? fmt::format("{:.3g}, {}", expected->max_err, snr_text(expected->snr_db)) : "");
+      row.insert(row.end() - 1,
+                 expected ? fmt::format("{:.3g}, {}", expected->max_err, snr_text(expected->snr_db)) : "");
     table.add(row);
   }
   show("{}worst of {} runs: {}\n", table.str(), report.trials.size(), fmt::join(report.trials, ", "));

@@ -126,8 +126,13 @@ nlohmann::json passes_json(const std::vector<PassReport>& passes) {
   for (const PassReport& pass : passes) {
     nlohmann::json skipped = nlohmann::json::array();
     for (const Skipped& s : pass.skipped) skipped.push_back({{"node", s.node}, {"reason", s.reason}});
-    out.push_back({{"name", pass.name}, {"fired", pass.fired}, {"skipped", skipped}, {"notes", pass.notes},
-                   {"counters", pass.counters}, {"groups", pass.groups}, {"ms", pass.ms}});
+    out.push_back({{"name", pass.name},
+                   {"fired", pass.fired},
+                   {"skipped", skipped},
+                   {"notes", pass.notes},
+                   {"counters", pass.counters},
+                   {"groups", pass.groups},
+                   {"ms", pass.ms}});
   }
   return out;
 }

@@ -37,7 +37,8 @@ Check check_huge_pages() {
 
 Check check_cache(const Session& session) {
   auto store = Store::open({.dir = session.cache_dir});
-  if (!store.ok()) return {"cache directory", false, store.error().where + " " + store.error().message, store.error().help};
+  if (!store.ok())
+    return {"cache directory", false, store.error().where + " " + store.error().message, store.error().help};
   return {"cache directory", !store->read_only(), session.cache_dir + (store->read_only() ? " (read-only)" : ""),
           store->read_only() ? "make it writable or set QCG_CACHE_DIR" : ""};
 }

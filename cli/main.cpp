@@ -210,9 +210,8 @@ int main(int argc, char** argv) {
   app.add_option("--cache-dir", session.cache_dir,
                  "the directory of the cache (default: QCG_CACHE_DIR, or ~/.cache/qcodegen)");
   app.add_option("--cxx", session.cxx, "the C++ compiler for kernels (default: QCG_CXX, or g++ or clang++ on PATH)");
-  app.parse_complete_callback([&] {
-    session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json;
-  });
+  app.parse_complete_callback(
+      [&] { session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json; });
   for (auto* add : {add_compile_command, add_run_command, add_check_command, add_bench_command, add_explain_command,
                     add_inspect_command, add_log_command, add_cache_command, add_list_command, add_doctor_command,
                     add_help_command})

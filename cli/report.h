@@ -19,14 +19,14 @@
 
 namespace qcg {
 
-std::string format_time(double seconds);      // "3.1 µs"
-std::string format_bytes(double bytes);       // "0.52 MB" (1e6 bytes)
-std::string format_rate(double gbps);         // "46.0 GB/s"
-std::string format_flops(double gflops);      // "0.96 TF/s"
-std::string format_share(double share);       // "97 %" of a roofline; ">110 %" if it cannot be right
+std::string format_time(double seconds);                      // "3.1 µs"
+std::string format_bytes(double bytes);                       // "0.52 MB" (1e6 bytes)
+std::string format_rate(double gbps);                         // "46.0 GB/s"
+std::string format_flops(double gflops);                      // "0.96 TF/s"
+std::string format_share(double share);                       // "97 %" of a roofline; ">110 %" if it cannot be right
 std::string format_date(std::string_view iso);                // "2026-11-24 07:31 UTC"
 std::string count_of(int64_t number, std::string_view noun);  // "1 kernel", "2 kernels"
-std::string format_range(int64_t m_min, int64_t m_max);  // "5-16", "257+"
+std::string format_range(int64_t m_min, int64_t m_max);       // "5-16", "257+"
 
 // The name of a record's status: "extern" if a vendor's kernel won and the program calls it.
 std::string_view status_of(const TuneRecord& record);

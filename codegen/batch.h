@@ -29,13 +29,13 @@ struct Choice {
   std::vector<size_t> builds;         // into Batch::sources, parallel to candidates; one for other kernels
   bool pinned = false;                // by --pin
   int winner = 0;
-  TuneRecord won;                     // the winner's record, once tuned
+  TuneRecord won;  // the winner's record, once tuned
 };
 
 struct Batch {
-  std::vector<Choice> choices;        // by problem, then by bucket
+  std::vector<Choice> choices;  // by problem, then by bucket
   std::vector<KernelSource> sources;
-  std::vector<BuiltKernel> kernels;   // parallel to sources once built
+  std::vector<BuiltKernel> kernels;                        // parallel to sources once built
   std::unordered_multimap<std::string, size_t> by_symbol;  // into sources: what was rendered, to find it again
 };
 
@@ -46,8 +46,9 @@ Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& ta
 // Adds a kernel that is no GEMM; its place in Batch::sources.
 Result<size_t> add_other(Batch& batch, const KernelProblem& problem, const Target& target);
 
-// The candidates worth building at this effort; candidates() puts the likely winners first. `fast` builds a few, and none
-// whose instruction is too slow on this machine to win at m (vdpbf16ps on some, f32 FMA on others; nothing measured: all).
+// The candidates worth building at this effort; candidates() puts the likely winners first. `fast` builds a few, and
+// none whose instruction is too slow on this machine to win at m (vdpbf16ps on some, f32 FMA on others; nothing
+// measured: all).
 void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>& candidates, TuneMode mode,
                       const Ceilings& ceilings);
 

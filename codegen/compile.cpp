@@ -151,7 +151,7 @@ class Compiler {
     const Plan& plan = explanation.plan;
     QCG_CHECK(require_weights(explanation.graph, plan));
     QCG_CHECK(check_destination(options_.output));  // before kernels are built and tuned for nothing
-    if (options_.tune != TuneMode::off) {  // check_tunable: it runs here
+    if (options_.tune != TuneMode::off) {           // check_tunable: it runs here
       progress_.show("measure this machine");
       report_.ceilings = measure_ceilings(plan.target.isa, threads_);
     }
@@ -179,8 +179,8 @@ class Compiler {
     return {};
   }
 
-  // Merged siblings that this machine runs faster one by one are planned again as such, and so are linears that it runs faster
-  // over a concatenation. What is tuned already is not tuned again; the records of what lost stay in the log.
+  // Merged siblings that this machine runs faster one by one are planned again as such, and so are linears that it runs
+  // faster over a concatenation. What is tuned already is not tuned again; the records of what lost stay in the log.
   Status judge_merges(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& attempt) {
     const Plan& plan = attempt->explanation.plan;
     if (options_.tune == TuneMode::off || !untunable(plan.target).empty()) return {};
@@ -244,7 +244,8 @@ class Compiler {
           fmt::format("{}{} in [{}, {}]", report_.symbols.empty() ? "" : ", ", symbol.name, symbol.min, symbol.max);
     for (const PlanConstant& constant : explanation.plan.constants) report_.weight_bytes += constant.bytes;
     for (const PassReport& pass : explanation.passes) {
-      if (pass.name == "merge_sibling_linears") report_.merged.insert(report_.merged.end(), pass.groups.begin(), pass.groups.end());
+      if (pass.name == "merge_sibling_linears")
+        report_.merged.insert(report_.merged.end(), pass.groups.begin(), pass.groups.end());
       if (pass.name == "split_cat_linear")
         for (const auto& group : pass.groups)
           report_.cat_split.insert(report_.cat_split.end(), group.begin(), group.end());
@@ -501,8 +502,8 @@ class Compiler {
   TuneOptions tune_options_;
   std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed
   ExternChoices externs_{1};
-  std::set<std::string> extern_refused_;     // keys of tuned_ whose pinned vendor's kernel was wrong
-  bool merges_timed_ = true;                 // all of them, or there was none to time
+  std::set<std::string> extern_refused_;  // keys of tuned_ whose pinned vendor's kernel was wrong
+  bool merges_timed_ = true;              // all of them, or there was none to time
   CompileReport report_;
   std::string log_;
 };
@@ -523,8 +524,7 @@ Result<Explanation> explain_model(const Model& model, const CompileOptions& opti
   QCG_TRY(plan, plan_kernels(out.graph, target, out.source));
   out.plan = std::move(plan);
   for (KernelProblem& problem : out.plan.problems)
-    if (auto* gemm = problem.get_if<Problem>())
-      gemm->may_round = options.rounded && can_round(*gemm);
+    if (auto* gemm = problem.get_if<Problem>()) gemm->may_round = options.rounded && can_round(*gemm);
   return out;
 }
 

@@ -29,8 +29,8 @@ Result<CompileReport> compile_program(const CompileOptions& options);
 
 // Runs the passes and plans only: what `explain` shows. Weights are optional.
 struct Explanation {
-  Graph graph;                         // after the passes
-  SourceGraph source;                  // before them
+  Graph graph;         // after the passes
+  SourceGraph source;  // before them
   Plan plan;
   std::vector<PassReport> passes;
   ReadInfo read;

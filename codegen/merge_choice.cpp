@@ -91,7 +91,8 @@ class MergeJudge {
     return {};
   }
 
-  // The planner lets temporaries be born inside a concatenation; what belongs to the caller or is constant has to be copied.
+  // The planner lets temporaries be born inside a concatenation; what belongs to the caller or is constant has to be
+  // copied.
   std::vector<size_t> sources_to_copy(int problem, const Problem& merged) const {
     std::vector<size_t> out;
     const auto step =

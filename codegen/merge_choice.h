@@ -1,7 +1,8 @@
-// choose_merges: after tuning, every fused problem of a plan (merged siblings, concatenations read in place) against the
-// same work apart, for the buckets that decide.
+// choose_merges: after tuning, every fused problem of a plan (merged siblings, concatenations read in place) against
+// the same work apart, for the buckets that decide.
 //
-// Why here: between the trial of one fusion (merge_trial.h) and the pipeline, which plans again without those that lost.
+// Why here: between the trial of one fusion (merge_trial.h) and the pipeline, which plans again without those that
+// lost.
 //
 //   QCG_TRY(merges, choose_merges(plan, batch, writer, builder, pins, options));
 //   if (merges.any_lost()) …                              // PassOptions::keep_apart, keep_cats: plan and tune again

@@ -23,8 +23,9 @@ PinReport count_pins(const Batch& batch) {
 Status require_pins(const Batch& batch, const Pins& pins) {
   const PinReport counted = count_pins(batch);
   if (pins.empty() || counted.kernels == 0 || counted.pinned > 0) return {};
-  return Error::bad_input(pins.log(), "none of this log's winners is a kernel of this graph on this target",
-                          "name the log of a program of this graph, compiled with the same --target, or leave --pin out");
+  return Error::bad_input(
+      pins.log(), "none of this log's winners is a kernel of this graph on this target",
+      "name the log of a program of this graph, compiled with the same --target, or leave --pin out");
 }
 
 PinReport report_pins(const Batch& batch, const Pins& pins, std::vector<std::string>& warnings) {

@@ -38,16 +38,12 @@ qcg_status status_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::BadInput:
     case ErrorCode::CacheCorrupt:
-    case ErrorCode::Usage:
-      return QCG_ERROR_BAD_INPUT;
+    case ErrorCode::Usage: return QCG_ERROR_BAD_INPUT;
     case ErrorCode::Unsupported:
-    case ErrorCode::Toolchain:
-      return QCG_ERROR_UNSUPPORTED;
-    case ErrorCode::Io:
-      return QCG_ERROR_IO;
+    case ErrorCode::Toolchain: return QCG_ERROR_UNSUPPORTED;
+    case ErrorCode::Io: return QCG_ERROR_IO;
     case ErrorCode::Interrupted:
-    case ErrorCode::Internal:
-      break;
+    case ErrorCode::Internal: break;
   }
   return QCG_ERROR_INTERNAL;
 }

@@ -245,7 +245,8 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
       const int64_t bytes = buffer_bytes_[static_cast<size_t>(arg.buffer)];
       // Of an empty buffer all slices lie at its start, also those along an axis that is walked backwards.
-      if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0)) return impossible_size(where + ".args");
+      if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0))
+        return impossible_size(where + ".args");
       if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
                                   bytes == 0 ? 0 : *offset, bytes))
         return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");
@@ -294,16 +295,12 @@ Status Context::place(const TensorView& view, bool needs_dense, Slot& slot) {
 std::byte* Context::buffer_data(int buffer) const {
   const auto& b = program_->manifest().buffers[static_cast<size_t>(buffer)];
   switch (b.kind) {
-    case BufferKind::input:
-      return inputs_[static_cast<size_t>(b.index)].data;
-    case BufferKind::output:
-      return outputs_[static_cast<size_t>(b.index)].data;
+    case BufferKind::input: return inputs_[static_cast<size_t>(b.index)].data;
+    case BufferKind::output: return outputs_[static_cast<size_t>(b.index)].data;
     // The ABI has one pointer type for reading and writing; kernels only read weights.
-    case BufferKind::weights:
-      return const_cast<std::byte*>(program_->weights()) + b.offset;
+    case BufferKind::weights: return const_cast<std::byte*>(program_->weights()) + b.offset;
     case BufferKind::state: return state_->data(b.index);
-    case BufferKind::temp:
-      return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
+    case BufferKind::temp: return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
   }
   return nullptr;
 }

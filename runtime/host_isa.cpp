@@ -21,10 +21,12 @@ struct IsaRow {
   std::string_view name;
   Level level;
 };
+// clang-format off
 constexpr IsaRow kIsas[] = {{"portable", Level::portable},     {"avx2", Level::avx2}, {"avx2vnni", Level::avx2vnni},
                             {"avx512", Level::avx512},
                             {"avx512vnni", Level::avx512},  // another name of avx512, which includes VNNI
                             {"avx512bf16", Level::avx512bf16}, {"amx", Level::amx}};
+// clang-format on
 
 const IsaRow* find_isa(std::string_view name) {
   for (const IsaRow& row : kIsas)
@@ -44,6 +46,7 @@ struct Feature {
   int bit;
   std::string_view name;
 };
+// clang-format off
 constexpr Feature kFeatures[] = {
     {Level::avx2, 1, 0, kEcx, 28, "AVX"},           {Level::avx2, 1, 0, kEcx, 12, "FMA"},
     {Level::avx2, 1, 0, kEcx, 29, "F16C"},          {Level::avx2, 7, 0, kEbx, 5, "AVX2"},
@@ -55,6 +58,7 @@ constexpr Feature kFeatures[] = {
     {Level::amx, 7, 0, kEdx, 24, "AMX_TILE"},       {Level::amx, 7, 0, kEdx, 25, "AMX_INT8"},
     {Level::amx, 7, 0, kEdx, 22, "AMX_BF16"},
 };
+// clang-format on
 
 // The register state that the operating system must save, as bits of XCR0.
 struct SavedState {

@@ -42,10 +42,8 @@ AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
 }
 
 AlignedBuffer::~AlignedBuffer() {
-  if (mapping_ != nullptr)
-    munmap(mapping_, mapping_bytes_);
-  else
-    std::free(data_);
+  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+  else std::free(data_);
 }
 
 Result<AlignedBuffer> AlignedBuffer::allocate(int64_t bytes) {

@@ -100,8 +100,8 @@ Status Program::load_on_device(const ProgramDirectory& directory, const LoadOpti
   }
   QCG_CHECK(check_files(directory));
   QCG_CHECK(load_weights(directory, options));
-  QCG_TRY(device, CudaProgram::load(std::move(*driver), directory, manifest_,
-                                    {weights_, static_cast<size_t>(weights_bytes_)}));
+  QCG_TRY(device,
+          CudaProgram::load(std::move(*driver), directory, manifest_, {weights_, static_cast<size_t>(weights_bytes_)}));
   device_ = std::move(device);
   return {};
 }

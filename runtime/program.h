@@ -117,8 +117,8 @@ class Context {
   struct BoundStep {
     size_t choice = 0;                   // into ProgramManifest::Step::kernels
     const qcg_kernel* kernel = nullptr;  // on the CPU
-    std::vector<int64_t> offsets;  // per argument, bytes into its buffer
-    std::vector<qcg_arg> args;     // data and the caller's strides are filled in per run
+    std::vector<int64_t> offsets;        // per argument, bytes into its buffer
+    std::vector<qcg_arg> args;           // data and the caller's strides are filled in per run
     std::vector<int64_t> params;
     // A step of a few microseconds may be faster without the other threads. Its first runs decide this.
     double best_us[2] = {1e30, 1e30};  // with the pool; on the calling thread alone

@@ -27,9 +27,9 @@ Result<OpenedFile> ProgramDirectory::open_file(const std::string& name) const {
 Result<OpenedFile> ProgramDirectory::open_file(const std::string& name, int64_t bytes) const {
   QCG_TRY(file, open_file(name));
   if (file.bytes != bytes)
-    return Error::bad_input(
-        path_of(name), "has " + std::to_string(file.bytes) + " bytes, the manifest says " + std::to_string(bytes),
-        kDamaged);
+    return Error::bad_input(path_of(name),
+                            "has " + std::to_string(file.bytes) + " bytes, the manifest says " + std::to_string(bytes),
+                            kDamaged);
   return file;
 }
 

@@ -19,7 +19,8 @@ constexpr int kMaxDepth = 16;
 constexpr size_t kMaxBuffers = 1 << 16;
 // The memory that the values of a file may take. Empty lists take thirty times the size of their text.
 constexpr size_t kMaxParsedBytes = size_t{200} << 20;
-constexpr size_t kNodeBytes = 96, kStringBytes = 64, kNumberBytes = 40;  // a list, an object, a member; a list that grows
+constexpr size_t kNodeBytes = 96, kStringBytes = 64,
+                 kNumberBytes = 40;  // a list, an object, a member; a list that grows
 // The launch limits of all CUDA devices since sm_80; for shared memory, the largest limit of any device.
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
@@ -35,10 +36,8 @@ bool is_too_deep(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        in_string = false;
+      if (c == '\\') ++i;
+      else if (c == '"') in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
@@ -415,10 +414,8 @@ void Reader::derive_bindings() {
       ProgramManifest::Binding b{-1, static_cast<int>(i), static_cast<int>(axis), 0, 0};
       bool linear = true;
       for (const auto& term : out_.inputs[i].shape[axis].terms) {
-        if (term.symbols.empty())
-          linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
-        else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0)
-          linear = false;
+        if (term.symbols.empty()) linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
+        else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0) linear = false;
         else {
           b.symbol = term.symbols[0];
           b.coefficient = term.coefficient;

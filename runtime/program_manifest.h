@@ -79,8 +79,8 @@ struct ProgramManifest {
     int64_t m_max = -1;  // -1: no limit
     std::string module;  // a key of `files`
     std::string symbol;
-    Launch launch;       // device targets only
-    std::string library; // the vendor's library that the module needs to load; empty: none
+    Launch launch;        // device targets only
+    std::string library;  // the vendor's library that the module needs to load; empty: none
   };
   struct Step {
     std::string name;

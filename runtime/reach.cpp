@@ -22,8 +22,8 @@ bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stri
   }
   int64_t first, last;
   return !__builtin_mul_overflow(low, reach.item, &first) && !__builtin_mul_overflow(high + 1, reach.item, &last) &&
-         !__builtin_add_overflow(first, offset, &first) && !__builtin_add_overflow(last, offset, &last) &&
-         first >= 0 && last <= bytes;
+         !__builtin_add_overflow(first, offset, &first) && !__builtin_add_overflow(last, offset, &last) && first >= 0 &&
+         last <= bytes;
 }
 
 }  // namespace qcg

@@ -40,10 +40,8 @@ std::optional<int64_t> byte_count(std::span<const int64_t> shape, DType dtype) {
   bool empty = false;
   for (int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
-    if (extent == 0)
-      empty = true;
-    else if (__builtin_mul_overflow(bytes, extent, &bytes))
-      return std::nullopt;
+    if (extent == 0) empty = true;
+    else if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
   }
   return empty ? 0 : bytes;
 }

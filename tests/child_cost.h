@@ -1,6 +1,7 @@
 // What a piece of work costs: run in a child process, whose processor time, peak memory and death are then known.
 //
-// Why here: bounds on hostile and on large inputs are tested in several folders; on a busy machine wall time says nothing.
+// Why here: bounds on hostile and on large inputs are tested in several folders; on a busy machine wall time says
+// nothing.
 //
 //   const ChildCost cost = cost_of([&] { return read_graph(path).ok(); });
 //   CHECK(cost.outcome == ChildCost::yes);

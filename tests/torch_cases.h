@@ -1,7 +1,7 @@
 // Small graphs with inputs and what eager torch computes from them: graph_core/torch_cases.txt, read.
 //
-// Why here: the oracle (tests/graph_core), the passes (tests/passes) and compiled programs (tests/real_graphs) each have
-// to give these outputs.
+// Why here: the oracle (tests/graph_core), the passes (tests/passes) and compiled programs (tests/real_graphs) each
+// have to give these outputs.
 //
 //   for (const TorchCase& test : read_torch_cases()) evaluate_graph(test.graph(), test.input_tensors());
 #pragma once

@@ -87,8 +87,7 @@ Result<ScratchDir> ScratchDir::create(const std::string& root, FileSystem* fs) {
     const bool made = !error && fs->mkdir(path, 0700) == 0;
     if (!error && !made) error = errno;
     if (made) error = inode_of_empty(*fs, path, inode);
-    if (made && !error)
-      error = fs->write_all(lock.get(), std::string(kDirectory) + std::to_string(inode) + "\n");
+    if (made && !error) error = fs->write_all(lock.get(), std::string(kDirectory) + std::to_string(inode) + "\n");
     if (!error) return ScratchDir(std::move(path), std::move(lock), inode, fs);
     if (made) ::rmdir(path.c_str());
     ::unlink(lock_path.c_str());

@@ -51,8 +51,9 @@ Status check_way(const std::string& path, FileSystem& fs) {
   for (int links = 0; !rest.empty();) {
     const std::string part = rest.back();
     rest.pop_back();
-    const std::string next = part == "/" ? "/" : part == ".." ? std::filesystem::path(at).parent_path().string()
-                                                              : (std::filesystem::path(at) / part).string();
+    const std::string next = part == "/"    ? "/"
+                             : part == ".." ? std::filesystem::path(at).parent_path().string()
+                                            : (std::filesystem::path(at) / part).string();
     struct stat info;
     if (fs.lstat(next, &info)) return io_error(next, "cannot be examined", errno);
     if (!S_ISLNK(info.st_mode)) {

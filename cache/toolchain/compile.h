@@ -78,10 +78,10 @@ struct CompileResult {
 
 struct CompileLimits {
   double timeout_s = 120;  // per job; a job that times out beside others is started once more, alone
-  long memory_mb = 4096;  // address space of one compiler process
-  int jobs = 0;           // 0: as many as cores and memory allow
-  long need_mb = 500;     // expected memory of one job, which limits the number of jobs
-  std::string temp_root;  // empty: default_temp_root()
+  long memory_mb = 4096;   // address space of one compiler process
+  int jobs = 0;            // 0: as many as cores and memory allow
+  long need_mb = 500;      // expected memory of one job, which limits the number of jobs
+  std::string temp_root;   // empty: default_temp_root()
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(size_t done, size_t of)> on_done;  // after each job, by one thread at a time
 };

@@ -106,10 +106,8 @@ Status fingerprint_cxx(Toolchain& toolchain, const std::string& version_text, co
   if (toolchain.kind == ToolKind::gcc) parts.insert(parts.begin(), {"cc1plus", "collect2"});
   for (const auto& part : parts) {
     QCG_TRY(program, part_of(toolchain, part, options));
-    if (program.empty())
-      identity.add(part, "none");
-    else
-      identity.add_program(part, real_path(program));
+    if (program.empty()) identity.add(part, "none");
+    else identity.add_program(part, real_path(program));
   }
   if (toolchain.kind == ToolKind::clang) {
     // Debian's clang driver is a small program; these libraries contain the compiler.

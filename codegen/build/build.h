@@ -1,6 +1,7 @@
 // KernelBuilder: from rendered source to verified shared-object or cubin bytes, through the kernel cache.
 //
-// Why here: plan steps, tuner candidates and `--tune=off` all build the same way; this is the only caller of the compiler.
+// Why here: plan steps, tuner candidates and `--tune=off` all build the same way; this is the only caller of the
+// compiler.
 //
 //   KernelBuilder builder(cxx, store, limits);
 //   std::vector<BuiltKernel> built = builder.build({{name, symbol, source, Isa::avx512}, …});
@@ -37,8 +38,8 @@ struct KernelSource {
 
 struct BuiltKernel {
   KernelSource source;
-  std::string key;     // hex, of the cache entry
-  std::string bytes;   // the shared object or cubin; empty if it failed
+  std::string key;        // hex, of the cache entry
+  std::string bytes;      // the shared object or cubin; empty if it failed
   std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
   bool hit = false;
   double compile_s = 0;
@@ -52,15 +53,16 @@ struct BuiltKernel {
 struct BuildCounters {
   int compiler_runs = 0;
   int cache_hits = 0;
-  int late = 0;           // kernels whose compiler was not done in time
-  std::string late_why;   // of the last of them
-  double compiler_s = 0;  // sum over processes
+  int late = 0;                       // kernels whose compiler was not done in time
+  std::string late_why;               // of the last of them
+  double compiler_s = 0;              // sum over processes
   std::map<std::string, int> misses;  // what differs from the nearest entry, and for how many kernels; if asked for
 };
 
 // The compiler of a target's kernels: NVRTC or nvcc for cuda, else g++ or clang.
 Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options);
-// What kernels for an ISA are compiled with: language standard, optimization, no contraction that the source does not write.
+// What kernels for an ISA are compiled with: language standard, optimization, no contraction that the source does not
+// write.
 std::vector<std::string> compiler_flags(const Toolchain& toolchain, Isa isa);
 
 class KernelBuilder {
@@ -68,8 +70,8 @@ class KernelBuilder {
   KernelBuilder(Toolchain cxx, Store& store, CompileLimits limits, bool explain_misses = false)
       : cxx_(std::move(cxx)), store_(store), limits_(limits), explain_misses_(explain_misses) {}
 
-  // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an Error.
-  // Error Interrupted: the limits' `cancel` was set.
+  // One result per source, in order. A source that does not compile is a result; a compiler that cannot run is an
+  // Error. Error Interrupted: the limits' `cancel` was set.
   Result<std::vector<BuiltKernel>> build(std::vector<KernelSource> sources);
   const BuildCounters& counters() const { return counters_; }
   const Toolchain& toolchain() const { return cxx_; }

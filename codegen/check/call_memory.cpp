@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kLine = 64;
 constexpr int64_t kFrame = 2 * kLine;                // before and after every argument
 constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in every float dtype
-constexpr int64_t kPattern = 65521;                  // random elements, then the same again: a prime, so that rows differ
+constexpr int64_t kPattern = 65521;  // random elements, then the same again: a prime, so that rows differ
 
 int64_t number_of(const Reach::Number& number, const CallSizes& sizes, size_t arg) {
   switch (number.kind) {
@@ -164,8 +164,7 @@ void CallMemory::prepare_output(const Block& block) {
   const int64_t count = block.extents.empty() ? 1 : block.extents.back(),
                 step = (block.extents.empty() ? 1 : block.strides.back()) * static_cast<int64_t>(size);
   for_each_run(block, [&](int64_t at) {
-    for (int64_t i = 0; i < count; ++i)
-      std::memset(memory_.data() + at + i * step, static_cast<int>(kUnwritten), size);
+    for (int64_t i = 0; i < count; ++i) std::memset(memory_.data() + at + i * step, static_cast<int>(kUnwritten), size);
   });
 }
 

@@ -1,7 +1,7 @@
 // CallMemory: one call of any kernel with memory of its own: random inputs, outputs between guards.
 //
-// Why here: what a kernel touches is said by its family's reaches (runtime/reach.h); where its arguments lie, how they are
-// filled and which bytes must survive follows from that for every family.
+// Why here: what a kernel touches is said by its family's reaches (runtime/reach.h); where its arguments lie, how they
+// are filled and which bytes must survive follows from that for every family.
 //
 //   CallMemory call(reaches, arguments, sizes, seed);
 //   run_kernel(pool, kernel, call.call(), workspace);

@@ -35,7 +35,8 @@ inline constexpr double kNotFinite = 1e300;  // an error that JSON can say
 // "nan where -1.52 is right" or "error 0.25 > 0.002". `error`: what error_ratio() has set.
 std::string describe_error(const Expected& expected, double got, double error);
 
-// What f32 rounds in a sum of `terms` products: a random walk, far below the worst case, relative to the sum of magnitudes.
+// What f32 rounds in a sum of `terms` products: a random walk, far below the worst case, relative to the sum of
+// magnitudes.
 double sum_unit(double terms);
 
 }  // namespace qcg

@@ -14,9 +14,9 @@ namespace qcg {
 
 namespace {
 
-constexpr int64_t kAllPoints = 4096;                   // of an output that is looked at everywhere
+constexpr int64_t kAllPoints = 4096;  // of an output that is looked at everywhere
 constexpr int64_t kMaxRows = 12, kEdgeColumns = 33, kMaxColumns = 300;
-constexpr double kMostOperations = 4e6;                // of the reference
+constexpr double kMostOperations = 4e6;  // of the reference
 
 // Some of [0, count): both ends, and random ones between.
 std::vector<int64_t> sample(int64_t count, int64_t edge, int64_t most, std::mt19937_64& rng) {

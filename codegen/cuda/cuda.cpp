@@ -31,7 +31,7 @@ struct Tile {
   int most_segments;
 };
 constexpr Tile kTiles[] = {{128, 128, 2, 4, 3, 1}, {64, 64, 2, 2, 3, 2}, {16, 64, 1, 4, 4, 4}};
-constexpr int kDepth = 64;                // K of a stage: 128 bytes, one row of swizzled chunks
+constexpr int kDepth = 64;                   // K of a stage: 128 bytes, one row of swizzled chunks
 constexpr int kMostSharedBytes = 160 << 10;  // of one block, on every sm_80
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -116,7 +116,9 @@ V output_context(const Problem& p, const Output& o, const std::vector<Place>& pl
   for (size_t j = 0; j < p.segments.size(); ++j) acc_names.push_back(fmt::format("acc{}", j));
   for (const int j : o.segments) {
     const Place& place = places[static_cast<size_t>(j)];
-    segments.push_back(V::dict({{"index", j}, {"weight_at", place.weight}, {"bias_at", place.bias},
+    segments.push_back(V::dict({{"index", j},
+                                {"weight_at", place.weight},
+                                {"bias_at", place.bias},
                                 {"has_bias", p.segments[static_cast<size_t>(j)].has_bias}}));
   }
   for (size_t i = 0; i < p.operands.size(); ++i) in_names.push_back(fmt::format("in{}", i));
@@ -153,7 +155,8 @@ std::vector<Candidate> cuda_candidates(const Problem& problem, const Target& tar
       const int segments = most_segments(problem);
       if (segments > tile.most_segments) continue;
       // Hopper has more shared memory and a longer way to it.
-      const int stages = std::min(tile.stages + (target.isa == Isa::sm_90a), kMostSharedBytes / stage_bytes(tile, segments));
+      const int stages =
+          std::min(tile.stages + (target.isa == Isa::sm_90a), kMostSharedBytes / stage_bytes(tile, segments));
       Candidate c;
       c.microkernel = &row;
       c.layout = layout_for_cuda(problem, target);

@@ -2,8 +2,8 @@
 //
 // The guess is the roofline's: for few rows the weight stream decides, so one row tile holds all rows, K is not blocked
 // and the stream is prefetched a fixed distance ahead. For many rows the multiply rate decides, so tiles are as tall as
-// registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next block.
-// In between, blocks of weights are passed over in the order in which they lie.
+// registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next
+// block. In between, blocks of weights are passed over in the order in which they lie.
 #include "codegen/gemm/candidates.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ bool is_sliced(const Microkernel& row) { return slices_of(row) > 1; }
 int max_rows(const Microkernel& row) {
   const int vector_bytes = isa_info(row.isa).vector_bytes;
   if (is_sliced(row)) return vector_bytes == 32 ? 2 : 4;  // three slices of each
-  if (row.isa == Isa::portable) return 2;  // 16 registers of 16 bytes, 4 per row
+  if (row.isa == Isa::portable) return 2;                 // 16 registers of 16 bytes, 4 per row
   if (vector_bytes == 32) return row.compute == "maddubs" ? 4 : 6;
   // What four k of fp8 share while they are unpacked wants registers.
   if (row.scheme == Scheme::f8 && row.compute == "fma") return 8;
@@ -56,12 +56,13 @@ bool unpacks(const Microkernel& row) {
 
 // A block of activations of more rows would not stay in L2 (8 to 20 % for 1024 rows of bf16 where it has 1 MiB).
 constexpr int kRowsPerItem = 256;
-// Above this the activations of an item come from farther away each time they are passed over, too late for the multiplications
-// unless they are fetched (4 % for 256 rows of 28 KiB, 15 % for 1024, where items of two threads differ in their rows).
+// Above this the activations of an item come from farther away each time they are passed over, too late for the
+// multiplications unless they are fetched (4 % for 256 rows of 28 KiB, 15 % for 1024, where items of two threads differ
+// in their rows).
 constexpr int64_t kStaysInL2 = 2 << 20;
 
-// Rows of the kernels for a last row tile that is not full: quarters of a full one, where tiles are so few that it matters.
-// Only those that some m of the range ends in.
+// Rows of the kernels for a last row tile that is not full: quarters of a full one, where tiles are so few that it
+// matters. Only those that some m of the range ends in.
 std::vector<int> tail_rows(const Microkernel& row, int mr, int64_t m_min, int64_t m_max) {
   std::vector<int> out;
   if (m_max > kManyM || has_tiles(row)) return out;
@@ -109,10 +110,11 @@ int panels_per_item(const PanelLayout& p, int64_t wanted) {
 // K of so many bytes of packed weights of a panel.
 int64_t k_of(const PanelLayout& p, int64_t bytes) { return bytes * 8 / (int64_t{p.nr} * p.kind->bits); }
 
-// Whether weights are better scaled as they are unpacked, one instruction each, than sums at the end of every group. For few
-// rows at a time they are not (10 % at M = 4 on Zen 4). In f32 they are where a block serves so many tiles that the sums of a
-// group, which AVX2 loads and stores, cost more: about 36 instructions per tile of 6 rows against 2 per k. Numbers of e4m3 take
-// two instructions and groups of 16 a dozen: they need a block for some tiles (M = 16 10 % slower, 64 and 256 10 % faster).
+// Whether weights are better scaled as they are unpacked, one instruction each, than sums at the end of every group.
+// For few rows at a time they are not (10 % at M = 4 on Zen 4). In f32 they are where a block serves so many tiles that
+// the sums of a group, which AVX2 loads and stores, cost more: about 36 instructions per tile of 6 rows against 2 per
+// k. Numbers of e4m3 take two instructions and groups of 16 a dozen: they need a block for some tiles (M = 16 10 %
+// slower, 64 and 256 10 % faster).
 bool is_worth_scaling(const GemmShape& shape, int64_t m, bool block) {
   constexpr int kFewRows = 4, kSomeRows = 16;
   if (!shape.can_scale()) return false;
@@ -123,8 +125,9 @@ bool is_worth_scaling(const GemmShape& shape, int64_t m, bool block) {
 
 constexpr int kAhead = 4096, kStreamedPanels = 8;
 
-// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several rows make
-// multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on one host).
+// One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several
+// rows make multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on
+// one host).
 void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candidate>& out) {
   c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
   for (int distance : {8192, 4096, 2048}) {
@@ -137,12 +140,12 @@ void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candid
   out.insert(out.end() - 2, c);
 }
 
-// Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1, so
-// that the only misses in flight are the next block's; for many rows of floats a block of activations stays in L2.
+// Blocks of K. For few row tiles (and for integers always) the block of weights that all tiles pass over stays in L1,
+// so that the only misses in flight are the next block's; for many rows of floats a block of activations stays in L2.
 // Unpacking a block once for all row tiles goes through memory but is paid once: measurement tells which is cheaper.
 //
-// Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and what
-// lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
+// Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and
+// what lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
 void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
   struct Blocking {
     int64_t kc;
@@ -232,8 +235,8 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
-  // The two best tiles of every microkernel with their blockings, diagonally: best tile with best blocking, then the second
-  // blocking of the best tile and the best of the second tile, and so on; measurement picks.
+  // The two best tiles of every microkernel with their blockings, diagonally: best tile with best blocking, then the
+  // second blocking of the best tile and the best of the second tile, and so on; measurement picks.
   constexpr size_t kTiles = 2;
   constexpr size_t kCandidates = 8, kOfEach = 4;  // in all, or of each microkernel if those are more
   std::map<const Microkernel*, size_t> kept;

@@ -13,7 +13,7 @@ namespace qcg {
 
 namespace {
 
-constexpr int64_t kFrame = 64, kGap = 3;         // bytes before and after, elements between rows
+constexpr int64_t kFrame = 64, kGap = 3;             // bytes before and after, elements between rows
 constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in every float dtype
 constexpr int64_t kAllColumnsLimit = int64_t{1}
                                      << 22;  // weights; larger problems are sampled, every panel at least once
@@ -229,7 +229,8 @@ void KernelOracle::add_expected(size_t output, const std::vector<LinearReference
   const double groups = static_cast<double>(problem_.groups());
   // The integers of a group are exact, their products with scales are added up in f32.
   const double unit = exact ? 0 : integer ? 0x1p-24 * (groups + 4) : sum_unit(k);
-  // f32 rounds denormals in steps of one size; dot products of bf16 take them for zero (activations here are at most 1).
+  // f32 rounds denormals in steps of one size; dot products of bf16 take them for zero (activations here are at most
+  // 1).
   const bool flushes = problem_.scheme == Scheme::dense && problem_.activation == DType::bf16;
   const double denormal = exact ? 0 : (groups + 4) * 0x1p-149 + (flushes ? 2 * k * 0x1p-126 : 0);
   std::vector<double> accs(segments.size()), errors(segments.size()), ins(problem_.operands.size());
@@ -276,8 +277,8 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
         report.max_error = error;
         report.bound = expected.bound;
         if (ratio > 1)
-          report.reason = fmt::format("{} at output {}, m={}, n={}", describe_error(expected, got, error), o,
-                                      call.rows[r], column);
+          report.reason =
+              fmt::format("{} at output {}, m={}, n={}", describe_error(expected, got, error), o, call.rows[r], column);
       }
   report.ok = worst <= 1;
   if (!report.ok) report.reason += fmt::format(" of {} rows", call.inputs.m());

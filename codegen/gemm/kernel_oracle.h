@@ -1,7 +1,8 @@
 // KernelOracle: whether a kernel's outputs are right, from the problem's logical tensors alone.
 //
-// Why here: no candidate is timed before it matches, so this stands between building and timing. What is right is said by
-// graph/oracle/reference.h (float64, integers exact); this file adds inputs, the points that are looked at, and the bound.
+// Why here: no candidate is timed before it matches, so this stands between building and timing. What is right is said
+// by graph/oracle/reference.h (float64, integers exact); this file adds inputs, the points that are looked at, and the
+// bound.
 //
 //   KernelOracle oracle(problem, tensors, {1, 3, 11}, seed);   // each m's inputs random, never zeros; some rows sparse
 //   OracleReport r = oracle.run_and_check(pool, kernel, packed);

@@ -8,9 +8,9 @@
 //   segment:  [ group 0 | group 1 | … ][ scale | zero | offset | column sum | bias ]     (one "group" where ungrouped)
 //   group:    [ scales | offsets or corrections | zeros ][ steps ]        (grouped only)
 //
-// A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and what
-// stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel starts the group's sum
-// at -zx C - above sum_k q.
+// A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and
+// what stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel starts the
+// group's sum at -zx C - above sum_k q.
 //   step:     k_step consecutive k of nr columns: [nr][k_step], bits each
 //
 // K is padded to kPadK within every group, columns to nr; padding is zero and never reaches a result.
@@ -38,15 +38,15 @@ struct PanelLayout {
   bool grouped = false;
   bool has_zero = false;    // any segment: all have room for zero points (0 where a segment has none)
   bool has_offset = false;  // likewise
-  Corrections corrections = Corrections::none;  // of a group of integers
+  Corrections corrections = Corrections::none;                           // of a group of integers
   int64_t header_bytes = 0, offsets_in_header = 0, zeros_in_header = 0;  // of a group
   int64_t weights_bytes = 0;
   int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment
   int64_t segment_bytes = 0;
-  std::vector<int64_t> output_at;   // of each output's panels
+  std::vector<int64_t> output_at;  // of each output's panels
   std::vector<int64_t> panels;
   std::vector<int64_t> panel_bytes;
-  int64_t bytes = 0;                // all of it
+  int64_t bytes = 0;  // all of it
 
   int64_t step_bytes() const { return int64_t{nr} * kind->k_step * kind->bits / 8; }
   int64_t k_bytes(int64_t k) const { return k / kind->k_step * step_bytes(); }  // k a multiple of k_step

@@ -1,14 +1,16 @@
-// The tables of the CPU kernels: which template, instruction and packed bytes serve which weight and M. Read top to bottom.
+// The tables of the CPU kernels: which template, instruction and packed bytes serve which weight and M. Read top to
+// bottom.
 //
 //   kForms      how weights may be packed, and for which instructions a form can be unpacked
 //   kComputes   the instructions
 //   kKernels    an instruction on an ISA, with its template
 //   kWeights    every scheme and weight dtype: its form on each kind of vectors
 //
-// A kernel multiplies a weight if it takes the scheme's activations and the weight's form can be unpacked for its instruction, as
-// it is or (--dequant=rounded) rounded: that is microkernel_table(). All that serve one problem on one target read the same
-// packed bytes. A kernel of an ISA also serves the ISAs that contain it, so fma and bf16dot compete on avx512bf16: which is
-// faster is a fact about the machine (bf16dot is twice fma on Zen 5 and half of it on Sapphire Rapids), so the tuner decides.
+// A kernel multiplies a weight if it takes the scheme's activations and the weight's form can be unpacked for its
+// instruction, as it is or (--dequant=rounded) rounded: that is microkernel_table(). All that serve one problem on one
+// target read the same packed bytes. A kernel of an ISA also serves the ISAs that contain it, so fma and bf16dot
+// compete on avx512bf16: which is faster is a fact about the machine (bf16dot is twice fma on Zen 5 and half of it on
+// Sapphire Rapids), so the tuner decides.
 //
 // A template prints one register tile: mr rows x nr columns, nr = two vectors (of AMX: 16 or 32 rows, two tiles).
 //
@@ -115,7 +117,12 @@ constexpr Weight kWeights[] = {
 };
 // clang-format on
 
-std::string_view form_on(const Weight& weight, Isa isa) { return isa == portable ? weight.portable : isa == avx2 ? weight.avx2 : isa == avx2vnni ? weight.avx2vnni : weight.wide; }
+std::string_view form_on(const Weight& weight, Isa isa) {
+  return isa == portable   ? weight.portable
+         : isa == avx2     ? weight.avx2
+         : isa == avx2vnni ? weight.avx2vnni
+                           : weight.wide;
+}
 
 bool has_word(std::string_view words, std::string_view word) {
   const size_t at = words.find(word), end = at + word.size();
@@ -130,21 +137,25 @@ std::vector<Microkernel> make_table() {
       if (is_floating(k.activation) == integer) continue;
       const LayoutKind& form = layout_kind(form_on(weight, k.isa));
       const bool exact = has_word(form.computes, k.compute);
-      if (exact || has_word(form.rounded_computes, k.compute)) out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute, !exact});
+      if (exact || has_word(form.rounded_computes, k.compute))
+        out.push_back({k.name, k.isa, k.source, weight.scheme, k.activation, weight.dtype, k.compute, !exact});
     }
   return out;
 }
 
 }  // namespace
 
-bool unpacks_for(const LayoutKind& form, const Microkernel& row) { return has_word(row.rounds ? form.rounded_computes : form.computes, row.compute); }
+bool unpacks_for(const LayoutKind& form, const Microkernel& row) {
+  return has_word(row.rounds ? form.rounded_computes : form.computes, row.compute);
+}
 
 const LayoutKind& layout_kind(std::string_view kind) {
   return *std::find_if(std::begin(kForms), std::end(kForms), [&](const LayoutKind& row) { return row.kind == kind; });
 }
 
 const Compute& compute_info(std::string_view name) {
-  return *std::find_if(std::begin(kComputes), std::end(kComputes), [&](const Compute& row) { return row.name == name; });
+  return *std::find_if(std::begin(kComputes), std::end(kComputes),
+                       [&](const Compute& row) { return row.name == name; });
 }
 
 std::span<const Microkernel> microkernel_table() {
@@ -183,7 +194,9 @@ bool serves(const Microkernel& row, const Problem& problem) {
 }
 
 PackedLayout layout_for(const Problem& problem, const Target& target) {
-  const auto* weight = std::find_if(std::begin(kWeights), std::end(kWeights), [&](const Weight& row) { return row.scheme == problem.scheme && row.dtype == problem.weight; });
+  const auto* weight = std::find_if(std::begin(kWeights), std::end(kWeights), [&](const Weight& row) {
+    return row.scheme == problem.scheme && row.dtype == problem.weight;
+  });
   if (weight == std::end(kWeights)) weight = kWeights;  // no candidate either
   // Slices of bytes are what int8 weights are unsigned for; f32 activations are multiplied as they are.
   const bool sliced = target.isa != avx2vnni || problem.activation != f32;

@@ -39,7 +39,8 @@ const std::byte* at(const Tensor& t, int64_t n, int64_t g) {
   return t.element(std::span<const int64_t>(index, t.shape.size()));
 }
 
-// Writes the integers or floats of one step: columns [n0, n0 + nr) and k_step values of k from k0; beyond `k_end` zeros.
+// Writes the integers or floats of one step: columns [n0, n0 + nr) and k_step values of k from k0; beyond `k_end`
+// zeros.
 struct StepWriter {
   const PanelLayout& p;
   const WeightInfo& info;
@@ -78,8 +79,8 @@ struct StepWriter {
     return uint32_t(weight + p.kind->raised) & ((1u << p.kind->bits) - 1);
   }
 
-  // Eight codes of a column follow each other from the lowest bit on, in the order k = 0 4 1 5 2 6 3 7: as many bytes as a
-  // code has bits, side by side or between those of other columns.
+  // Eight codes of a column follow each other from the lowest bit on, in the order k = 0 4 1 5 2 6 3 7: as many bytes
+  // as a code has bits, side by side or between those of other columns.
   void write_codes(std::byte* out, int64_t n0, int64_t k0, int64_t k_end) const {
     const int64_t count = std::min<int64_t>(8, k_end - k0);
     for (int64_t c = 0; c < p.nr; ++c) {
@@ -254,9 +255,7 @@ class Packer {
 
 }  // namespace
 
-int64_t packed_bytes(const Problem& problem, const PackedLayout& layout) {
-  return panel_layout(problem, layout).bytes;
-}
+int64_t packed_bytes(const Problem& problem, const PackedLayout& layout) { return panel_layout(problem, layout).bytes; }
 
 Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
                     std::span<std::byte> out) {

@@ -21,8 +21,8 @@ int64_t packed_bytes(const Problem& problem, const PackedLayout& layout);
 // Writes exactly packed_bytes() bytes. Errors: a value outside the scheme's range names segment, row and column.
 Status pack_weights(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
                     std::span<std::byte> out);
-// The same for a problem that has one segment of `whole`, whose packed weights are there already: copied out of them where
-// the layouts agree, packed from `tensors` otherwise. Precondition: one output of `whole` reads the segment.
+// The same for a problem that has one segment of `whole`, whose packed weights are there already: copied out of them
+// where the layouts agree, packed from `tensors` otherwise. Precondition: one output of `whole` reads the segment.
 Status pack_segment(const Problem& problem, const PackedLayout& layout, const SegmentTensors& tensors,
                     const Problem& whole, const PackedLayout& whole_layout, std::span<const std::byte> packed,
                     int segment, std::span<std::byte> out);

@@ -47,9 +47,7 @@ std::string Problem::signature() const {
 
 bool is_integer(const Problem& problem) { return !is_floating(problem.activation); }
 
-bool can_round(const Problem& problem) {
-  return !is_integer(problem) && scheme_info(problem.scheme).has_scales;
-}
+bool can_round(const Problem& problem) { return !is_integer(problem) && scheme_info(problem.scheme).has_scales; }
 
 bool has_zeros(const Problem& problem) {
   return std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });

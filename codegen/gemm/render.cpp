@@ -1,4 +1,5 @@
-// Problem + Candidate -> C++ source. Every number is computed here and in render_*.cpp; templates/cpu/gemm*.j2 print them.
+// Problem + Candidate -> C++ source. Every number is computed here and in render_*.cpp; templates/cpu/gemm*.j2 print
+// them.
 #include "codegen/gemm/render.h"
 
 #include <fmt/format.h>
@@ -20,8 +21,8 @@ template <class Add>
 void add_vector_picture(const GemmShape& shape, Add add) {
   add(fmt::format("           {} columns = {} vectors", shape.panel.nr, shape.nv));
   add(fmt::format("         +{0}+{0}+", "--------"));
-  add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k{}", shape.mr,
-                  shape.compute.name, shape.compute.kd,
+  add(fmt::format(" {:>2} rows |  acc   |  acc   |  += {} weight units x broadcast activation units of {} k{}",
+                  shape.mr, shape.compute.name, shape.compute.kd,
                   shape.slices > 1 ? fmt::format(", {} slices of each", shape.slices) : ""));
   add(fmt::format("         +{0}+{0}+", "--------"));
 }
@@ -116,14 +117,18 @@ void collect_functions(const Expr& expr, std::string& out) {
 
 bool printable_dtype(DType d, bool output) {
   switch (d) {
-    case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+    case DType::f64:
     case DType::i8:
     case DType::u8:
     case DType::i32:
     case DType::i64:
     case DType::f8e4m3:
     case DType::f8e5m2: return true;
-    case DType::boolean: case DType::f8e8m0: return !output;
+    case DType::boolean:
+    case DType::f8e8m0: return !output;
     default: return false;
   }
 }

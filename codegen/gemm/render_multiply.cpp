@@ -31,8 +31,8 @@ std::string block_range(const GemmShape& shape) {
 
 std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", kSegmentWeights, shape.panel.zero_at); }
 
-// `unpacks`: of the first tile, where it leaves a block for the others. `layer`: of slices, where those of what the first ones left
-// over begin.
+// `unpacks`: of the first tile, where it leaves a block for the others. `layer`: of slices, where those of what the
+// first ones left over begin.
 std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, const std::string& layer) {
   const bool reads_block = shape.unpacks_block && !unpacks;
   const bool tails = !shape.candidate.tails.empty();

@@ -18,8 +18,11 @@ using V = TemplateValue;
 V describe_output(const GemmShape& shape, const Output& output, int index) {
   const PanelLayout& panel = shape.panel;
   const Problem& problem = shape.problem;
-  V o = V::dict({{"arg", shape.args.outputs + index}, {"n", output.n}, {"expr", sanitize_comment(output.expr.str())},
-                 {"dtype", dtype_name(output.dtype)}, {"type", dtype_info(output.dtype).cpp}});
+  V o = V::dict({{"arg", shape.args.outputs + index},
+                 {"n", output.n},
+                 {"expr", sanitize_comment(output.expr.str())},
+                 {"dtype", dtype_name(output.dtype)},
+                 {"type", dtype_info(output.dtype).cpp}});
   std::vector<V> segments, row_operands, operands;
   bool biased = false;
   for (size_t slot = 0; slot < output.segments.size(); ++slot) {
@@ -68,7 +71,7 @@ void add_k_blocks(const GemmShape& shape, V& out) {
     weights.push_back(V(shape.by_groups ? panel.group_at(g) : panel.k_bytes(k)));
     units.push_back(V(shape.x_units(shape.by_groups ? g * shape.x_group : k)));
     counts.push_back(V(shape.by_groups ? std::min(groups_per_block, panel.groups - g)
-                                     : std::min(block, panel.k_padded - k) / shape.k_iteration));
+                                       : std::min(block, panel.k_padded - k) / shape.k_iteration));
     if (shape.by_groups && g + groups_per_block >= panel.groups) break;
   }
   out["blocks_outside"] = shape.blocks_outside();

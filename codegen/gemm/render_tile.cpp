@@ -21,8 +21,8 @@ std::string start_of_slice(const GemmShape& shape, int v, int slice, int row) {
   return shape.panel.has_zero ? fmt::format("vi_mul(q{}, {})", v, x) : x;
 }
 
-// What zero points and raised weights add to the sum of a group of integers, vector v of a row. At its end: sums that begin with
-// it instead of zeros, which cost nothing, take 4 % longer on Zen 5.
+// What zero points and raised weights add to the sum of a group of integers, vector v of a row. At its end: sums that
+// begin with it instead of zeros, which cost nothing, take 4 % longer on Zen 5.
 std::string correction_of(const GemmShape& shape, int v, std::string_view row) {
   const std::string x = fmt::format("vi_set1((int32_t)x_sums[{}])", row);
   switch (shape.panel.corrections) {
@@ -39,9 +39,9 @@ std::string acc(int set, int r, int v) {
   return set == 0 ? fmt::format("a{}_{}", r, v) : fmt::format("a{}_{}_{}", r, v, set);
 }
 
-// Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no arithmetic: each half of
-// a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both), and scaled if it is
-// to be rounded.
+// Unit u of the weight step at `address`, columns of vector v, less their zero points. bf16 has no arithmetic: each
+// half of a pair is subtracted as f32 (an integer of at most 8 bits and a sign either way, so exact in both), and
+// scaled if it is to be rounded.
 std::string weight(const GemmShape& shape, std::string_view compute, int u, std::string_view address, int v) {
   const auto unpacked = [&](std::string_view as, int unit) {
     return fmt::format("{}_weight_{}<{}>({})", as, shape.panel.kind->kind, unit, address);
@@ -57,7 +57,8 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
   if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
   const bool codes = shape.panel.kind->bits < 8;
   return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair",
-                     finished(unpacked("fma", codes ? u : 2 * u)), finished(unpacked("fma", codes ? u + 4 : 2 * u + 1)));
+                     finished(unpacked("fma", codes ? u : 2 * u)),
+                     finished(unpacked("fma", codes ? u + 4 : 2 * u + 1)));
 }
 
 // The layout whose units are what unpacking leaves: 4 bytes a column.
@@ -153,8 +154,8 @@ V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
                   {"rows", V::from_items(std::move(rows))}});
 }
 
-// The dots of one iteration in their order. Unpacking bytes that lie in rows of columns has half a step in its hands at a time,
-// dots of several units have several weights: one vector after the other, so that it fits beside the sums.
+// The dots of one iteration in their order. Unpacking bytes that lie in rows of columns has half a step in its hands at
+// a time, dots of several units have several weights: one vector after the other, so that it fits beside the sums.
 std::vector<V> dots_of(const GemmShape& shape, const Tile& tile) {
   std::vector<V> out;
   const int count = shape.dots_of_iteration();

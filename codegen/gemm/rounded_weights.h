@@ -1,9 +1,10 @@
-// What a kernel with rounded weights computes, said as a problem that needs no mode: a dense linear whose bf16 weights are
+// What a kernel with rounded weights computes, said as a problem that needs no mode: a dense linear whose bf16 weights
+// are
 //
 //   w^ = bf16( f32( (value(w) - zero[n, g]) * scale[n, g] + offset[n, g] ) )      both roundings to nearest even
 //
-// Why here: --dequant=rounded lets the tuner choose such kernels (Candidate::rounded); the oracle must judge them by their
-// own arithmetic and not by a wider bound.
+// Why here: --dequant=rounded lets the tuner choose such kernels (Candidate::rounded); the oracle must judge them by
+// their own arithmetic and not by a wider bound.
 //
 //   const RoundedProblem rounded = round_weights(problem, tensors);
 //   KernelOracle oracle(rounded.problem, rounded.tensors, {1, 3, 11}, seed);      // same x, epilogue, outputs

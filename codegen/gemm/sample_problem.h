@@ -41,7 +41,8 @@ struct SampleScheme {
 };
 std::vector<SampleScheme> sample_schemes(const SchemeInfo& scheme);
 
-// The epilogue is the layer's own: silu(gate) * up, a residual behind o and down, and the store in the activation's dtype.
+// The epilogue is the layer's own: silu(gate) * up, a residual behind o and down, and the store in the activation's
+// dtype.
 Problem sample_problem(const SampleScheme& scheme, const LayerShape& shape);
 
 // Random tensors without zeros. Values repeat after a large prime, so that gigabytes cost a copy.

@@ -93,8 +93,8 @@ int GemmShape::x_words() const {
 }
 
 int GemmShape::splits(int rows) const {
-  // Two at a time that take four cycles each; dots of bf16 take six, which shows where memory does not hide it. Byte tables of
-  // floats want registers, and take longer than one row.
+  // Two at a time that take four cycles each; dots of bf16 take six, which shows where memory does not hide it. Byte
+  // tables of floats want registers, and take longer than one row.
   const int chains = compute.name == "bf16dot" && rows > 2                          ? 16
                      : panel.kind->looks_up_codes() && compute.kd == 1 && rows == 1 ? 4
                                                                                     : 8;

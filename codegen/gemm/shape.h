@@ -32,21 +32,23 @@ struct GemmShape {
   PanelLayout panel;
   ArgumentOrder args;
   const Compute& compute;
-  int mr, vl, nv;              // rows of a tile, floats of a vector, vectors of a panel
-  int slices;                  // integers that stand for one activation
-  bool grouped;                // weights have scales by groups
-  bool by_groups;              // sums are finished by groups: also where only slices want it
+  int mr, vl, nv;  // rows of a tile, floats of a vector, vectors of a panel
+  int slices;      // integers that stand for one activation
+  bool grouped;    // weights have scales by groups
+  bool by_groups;  // sums are finished by groups: also where only slices want it
   bool unpacks_block, rounded;
-  bool scales_weights;         // weights are scaled as they are unpacked
-  bool sums_groups;            // each group's sum is finished on its own
-  bool ordered = false;        // activations are packed in the order in which weights of less than a byte are unpacked
-  int used_step = 1;           // k of one step of weights, at least those of one instruction
-  int units = 1;               // of one dot: the instruction's, or as many as divide every group
-  int k_iteration = 8;         // k of one iteration of the inner loop
-  int groups_per_step = 1;     // of weights that are scaled before tiles multiply 16 units of them: these need not be of one group
+  bool scales_weights;   // weights are scaled as they are unpacked
+  bool sums_groups;      // each group's sum is finished on its own
+  bool ordered = false;  // activations are packed in the order in which weights of less than a byte are unpacked
+  int used_step = 1;     // k of one step of weights, at least those of one instruction
+  int units = 1;         // of one dot: the instruction's, or as many as divide every group
+  int k_iteration = 8;   // k of one iteration of the inner loop
+  int groups_per_step =
+      1;  // of weights that are scaled before tiles multiply 16 units of them: these need not be of one group
   int64_t x_group = 0, x_k = 0;  // padded k of the packed activations: of a group, of a row
 
-  // Tiles multiply 16 units at a time: activations of groups that do not share them are padded to that with zeros, weights are not.
+  // Tiles multiply 16 units at a time: activations of groups that do not share them are padded to that with zeros,
+  // weights are not.
   int64_t pad_activations(int64_t k) const;
   // Units that so many k of a row are packed to.
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
@@ -57,7 +59,8 @@ struct GemmShape {
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
   bool has_blocks() const { return block_k() < panel.k_padded; }
-  // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its blocks.
+  // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its
+  // blocks.
   bool blocks_outside() const { return has_blocks() && candidate.ahead_bytes == 0; }
   // Units of the longest block, every group padded as activations are.
   int64_t block_units() const;
@@ -66,8 +69,8 @@ struct GemmShape {
   int dots_of_iteration() const { return k_iteration / compute.kd / units; }
   // Independent sums of one accumulator, so that enough multiply chains are in flight to hide their latency.
   int splits(int rows) const;
-  // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which costs
-  // a group of 32 a fifth of its time.
+  // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which
+  // costs a group of 32 a fifth of its time.
   bool keeps_sums(int rows) const;
   // Whether sums leave too few registers to unpack several k of some columns in: a quarter.
   bool is_crowded() const {
@@ -78,7 +81,8 @@ struct GemmShape {
   // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
   int x_words() const;
   int registers() const { return vl == 16 ? 32 : 16; }
-  // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their headers.
+  // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their
+  // headers.
   bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
   bool has_panel_zeros() const { return has_zeros() && !grouped; }
   bool has_group_zeros() const { return has_zeros() && grouped; }

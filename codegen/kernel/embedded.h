@@ -1,6 +1,7 @@
 // The files of templates/ and runtime/abi.h, carried inside the binary.
 //
-// Why here: an installed qcodegen must render kernels with no data directory to find, lose or mix up with another version.
+// Why here: an installed qcodegen must render kernels with no data directory to find, lose or mix up with another
+// version.
 //
 //   embedded_file("cpu/gemm.cpp.j2")    // text, or nullopt
 #pragma once

@@ -1,4 +1,5 @@
-// KernelFamily: one kind of kernel (gemm, loop, reduce, …) as a row of functions. KernelProblem: a problem of any family.
+// KernelFamily: one kind of kernel (gemm, loop, reduce, …) as a row of functions. KernelProblem: a problem of any
+// family.
 //
 // Why here: the planner, the batch, the tuner, the log and the report treat all kernels alike; what a kind of kernel is
 // stands in its own folder. A new kind is a folder and a row of kernel_families() (codegen/families.h).
@@ -68,10 +69,10 @@ class KernelProblem {
 };
 
 struct KernelFamily {
-  std::string_view name;                              // in names of kernels and in the log
-  std::string (*signature)(const KernelProblem&);     // identity of the mathematics: part of the cache key
-  std::string (*formula)(const KernelProblem&);       // for people: "mul(silu(in0), in1)"
-  std::string& (*comment)(KernelProblem&);            // provenance, at the head of the source
+  std::string_view name;                           // in names of kernels and in the log
+  std::string (*signature)(const KernelProblem&);  // identity of the mathematics: part of the cache key
+  std::string (*formula)(const KernelProblem&);    // for people: "mul(silu(in0), in1)"
+  std::string& (*comment)(KernelProblem&);         // provenance, at the head of the source
   // What the kernel touches through each of `args` arguments; those that it writes come last. `packed`: bytes of the
   // packed weights.
   std::vector<Reach> (*reaches)(const KernelProblem&, size_t args, int64_t packed);

@@ -13,9 +13,17 @@ using V = TemplateValue;
 // The dtypes the ISA headers load and store as f32 lanes.
 bool has_lanes(DType d) {
   switch (d) {
-    case DType::f32: case DType::bf16: case DType::f16: case DType::f64:
-    case DType::i8: case DType::u8: case DType::i32: case DType::i64: case DType::boolean:
-    case DType::f8e4m3: case DType::f8e5m2: return true;
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+    case DType::f64:
+    case DType::i8:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64:
+    case DType::boolean:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return true;
     default: return false;
   }
 }

@@ -1,6 +1,7 @@
 // How a built kernel is called, beside the arguments that its problem has.
 //
-// Why here: a kernel's source, the built kernel and the program's manifest carry both, whatever problem the kernel computes.
+// Why here: a kernel's source, the built kernel and the program's manifest carry both, whatever problem the kernel
+// computes.
 #pragma once
 
 #include <cstddef>

@@ -17,9 +17,7 @@ inline Reach reach_rows(int64_t item, int64_t columns) {
   return {item, {{reach_param(0), kReachStride}, {reach_constant(columns), reach_constant(1)}}};
 }
 inline Reach reach_per_row(int64_t item) { return {item, {{reach_param(0), kReachStride}}}; }
-inline Reach reach_row(int64_t item, int64_t columns) {
-  return {item, {{reach_constant(columns), reach_constant(1)}}};
-}
+inline Reach reach_row(int64_t item, int64_t columns) { return {item, {{reach_constant(columns), reach_constant(1)}}}; }
 inline int64_t bytes_of(DType dtype) { return static_cast<int64_t>(dtype_bytes(dtype)); }
 
 }  // namespace qcg

@@ -1,6 +1,8 @@
-// SourceGraph: the graph as it was read, before any pass: what steps are named after, and what kernels say they compute.
+// SourceGraph: the graph as it was read, before any pass: what steps are named after, and what kernels say they
+// compute.
 //
-// Why here: passes rewrite nodes, but people know those they exported. The planner asks for a lowered node's sources by name.
+// Why here: passes rewrite nodes, but people know those they exported. The planner asks for a lowered node's sources by
+// name.
 //
 //   const SourceGraph source(graph, read.modules);     // then run_passes(graph, …)
 //   QCG_TRY(plan, plan_kernels(graph, target, source));

@@ -32,7 +32,8 @@ constexpr std::string_view kAmxFlags =
 
 constexpr IsaInfo kIsas[] = {
     {Isa::amx, "amx", Device::cpu, 64, kAmxFlags, "amx.h", "AMX int8 and bf16 tiles on top of avx512bf16"},
-    {Isa::avx512bf16, "avx512bf16", Device::cpu, 64, kAvx512Bf16Flags, "avx512bf16.h", "avx512, bf16 dot products and VBMI"},
+    {Isa::avx512bf16, "avx512bf16", Device::cpu, 64, kAvx512Bf16Flags, "avx512bf16.h",
+     "avx512, bf16 dot products and VBMI"},
     {Isa::avx512, "avx512", Device::cpu, 64, kAvx512Flags, "avx512.h", "AVX-512 F, BW, VL, DQ and VNNI"},
     {Isa::avx2vnni, "avx2vnni", Device::cpu, 32, kAvx2VnniFlags, "avx2.h", "AVX2, FMA, F16C and AVX-VNNI"},
     {Isa::avx2, "avx2", Device::cpu, 32, kAvx2Flags, "avx2.h", "AVX2, FMA and F16C"},
@@ -137,9 +138,7 @@ Isa best_host_isa() {
   return best;
 }
 
-std::string Target::str() const {
-  return (device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa_info(isa).name);
-}
+std::string Target::str() const { return (device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa_info(isa).name); }
 
 Result<Target> parse_target(std::string_view text) {
   if (text == "cpu") return Target{Device::cpu, best_host_isa()};

@@ -21,17 +21,18 @@ enum class Isa : uint8_t { portable, avx2, avx2vnni, avx512, avx512bf16, amx, sm
 
 struct IsaInfo {
   Isa isa;
-  std::string_view name;     // as in --target=cpu:NAME, kernel names and logs
+  std::string_view name;  // as in --target=cpu:NAME, kernel names and logs
   Device device;
-  int vector_bytes;          // width of one vector register
-  std::string_view flags;    // compiler flags, space separated
-  std::string_view header;   // templates/cpu/<header>: the ISA's primitives
+  int vector_bytes;         // width of one vector register
+  std::string_view flags;   // compiler flags, space separated
+  std::string_view header;  // templates/cpu/<header>: the ISA's primitives
   std::string_view summary;
 };
 std::span<const IsaInfo> isa_table();  // best CPU ISA first, then devices
 const IsaInfo& isa_info(Isa isa);
 
-// CPUID, OS state (XGETBV) and, for AMX, the kernel's permission. Empty string: the host has it; otherwise the reason it has not.
+// CPUID, OS state (XGETBV) and, for AMX, the kernel's permission. Empty string: the host has it; otherwise the reason
+// it has not.
 std::string why_isa_unavailable(Isa isa);
 // The first of the table that is available.
 Isa best_host_isa();
@@ -47,9 +48,9 @@ Result<Target> parse_target(std::string_view text);
 // CPU model, core count, cache sizes, ISA flags: in every tune record and in the key of whole compiles.
 struct Machine {
   std::string cpu;
-  int cores = 1;              // usable by this process (affinity, quota of its control group)
+  int cores = 1;  // usable by this process (affinity, quota of its control group)
   int64_t l2_bytes = 0, l3_bytes = 0;
-  std::string fingerprint;    // "<model>/<family.model.stepping>/<isa list>/<cores>"
+  std::string fingerprint;  // "<model>/<family.model.stepping>/<isa list>/<cores>"
 };
 const Machine& this_machine();
 // Of all level 3 caches that the CPUs of a directory such as /sys/devices/system/cpu have; 0 where it does not say.

@@ -180,10 +180,10 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
   const auto& p = any.get<LoopProblem>();
   std::vector<ArgumentKind> out;
   for (const DType d : p.operands)
-    out.push_back(d == DType::f8e8m0      ? ArgumentKind{d, 0.25, 4}
-                  : is_floating(d)        ? ArgumentKind{d}
-                  : p.integers            ? wide_integer_argument(d)
-                                          : integer_argument(d));
+    out.push_back(d == DType::f8e8m0 ? ArgumentKind{d, 0.25, 4}
+                  : is_floating(d)   ? ArgumentKind{d}
+                  : p.integers       ? wide_integer_argument(d)
+                                     : integer_argument(d));
   for (const DType d : p.outputs) out.push_back({d});
   return out;
 }

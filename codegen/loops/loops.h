@@ -25,9 +25,9 @@ struct LoopProblem {
   std::vector<DType> operands;
   std::vector<int> operand_inner_stride;  // 0, 1, or -1 = any (from params)
   std::vector<DType> outputs;
-  std::vector<Expr> exprs;                // one per output
-  std::string comment;                    // provenance: lines, sanitized by the renderer
-  bool integers = false;                  // computed in 64 bits; every dtype is an integer's
+  std::vector<Expr> exprs;  // one per output
+  std::string comment;      // provenance: lines, sanitized by the renderer
+  bool integers = false;    // computed in 64 bits; every dtype is an integer's
   std::string signature() const;
   std::string label() const;    // for people: "silu·mul", "copy"
   std::string formula() const;  // "mul(silu(in0), in1)"

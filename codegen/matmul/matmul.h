@@ -1,5 +1,5 @@
-// Products of two activations, as attention has them: neither side is a constant that could be packed. Problem, renderer
-// and family.
+// Products of two activations, as attention has them: neither side is a constant that could be packed. Problem,
+// renderer and family.
 //
 //   MatmulProblem p{DType::bf16, DType::bf16, DType::bf16};   render_matmul(p, isa, "qcg_kernel_3")
 #pragma once

@@ -22,9 +22,7 @@ std::string join_names(const std::vector<std::string>& names) { return fmt::form
 
 Dim offset_bytes(const View& v, DType dtype) { return v.offset * Dim(static_cast<int64_t>(dtype_bytes(dtype))); }
 
-Dim leading(const Shape& shape) {
-  return shape.empty() ? Dim(1) : product(Shape(shape.begin(), shape.end() - 1));
-}
+Dim leading(const Shape& shape) { return shape.empty() ? Dim(1) : product(Shape(shape.begin(), shape.end() - 1)); }
 
 Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& source) : graph_(graph), source_(source) {
   plan_.target = target;
@@ -136,8 +134,8 @@ void Planner::set_lifetimes() {
   const GemmDevice& device = gemm_device(plan_.target.device);
   for (PlanConstant& constant : plan_.constants) {
     if (constant.problem >= 0)
-      constant.bytes = device.packed_bytes(plan_.problems[constant.problem].get<Problem>(),
-                                           plan_.layouts[constant.problem]);
+      constant.bytes =
+          device.packed_bytes(plan_.problems[constant.problem].get<Problem>(), plan_.layouts[constant.problem]);
     plan_.buffers[constant.buffer].bytes = Dim(constant.bytes);
   }
 }

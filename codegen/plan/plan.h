@@ -6,9 +6,9 @@
 //   QCG_TRY(plan, plan_kernels(graph, target));
 //   print_plan(plan);      // --emit=plan
 //
-// Buffers hold one of: a user input, a user output, constants (packed or plain), a state, a temporary. A value is a view of a
-// buffer: element offset and one stride per axis. Views (reshape, transpose, slice) make no step; a consumer that cannot
-// read the strides it gets makes a copy step first.
+// Buffers hold one of: a user input, a user output, constants (packed or plain), a state, a temporary. A value is a
+// view of a buffer: element offset and one stride per axis. Views (reshape, transpose, slice) make no step; a consumer
+// that cannot read the strides it gets makes a copy step first.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,8 @@ enum class BufferKind : uint8_t { input, output, weights, temp, state };
 
 struct PlanBuffer {
   BufferKind kind = BufferKind::temp;
-  int index = 0;        // input, output, state: position in the signature
-  Dim bytes;            // temp: size; weights: constant
+  int index = 0;              // input, output, state: position in the signature
+  Dim bytes;                  // temp: size; weights: constant
   int first = -1, last = -1;  // temp: alive from step to step, both included
 };
 
@@ -41,8 +41,8 @@ struct PlanArg {
 };
 
 struct PlanStep {
-  std::string name;           // for people: "gate_proj+up_proj", "silu·mul"
-  int problem = 0;            // into Plan::problems; equal problems are shared
+  std::string name;  // for people: "gate_proj+up_proj", "silu·mul"
+  int problem = 0;   // into Plan::problems; equal problems are shared
   std::vector<PlanArg> args;
   std::vector<Dim> params;
   std::vector<std::string> nodes;  // source nodes, topological order
@@ -74,11 +74,12 @@ struct Plan {
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
   std::vector<KernelProblem> problems;
-  std::vector<PackedLayout> layouts;     // per problem; meaningful for GEMMs
+  std::vector<PackedLayout> layouts;  // per problem; meaningful for GEMMs
   std::vector<PlanConstant> constants;
 };
 
-// Error Unsupported names the node that has no lowering. `source`: what steps are named after, and kernels' comments list.
+// Error Unsupported names the node that has no lowering. `source`: what steps are named after, and kernels' comments
+// list.
 Result<Plan> plan_kernels(const Graph& graph, const Target& target, const SourceGraph& source = {});
 std::string print_plan(const Plan& plan);
 

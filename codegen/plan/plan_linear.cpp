@@ -34,8 +34,8 @@ bool is_power_of_two(double v) {
 
 bool is_in(DType dtype, double v) { return round_to_dtype(dtype, v) == v; }
 
-// What group scales and offsets are stored as: half the bytes, or a quarter, where that changes no value (bf16 checkpoints;
-// mxfp4 and nvfp4, whose are of a byte).
+// What group scales and offsets are stored as: half the bytes, or a quarter, where that changes no value (bf16
+// checkpoints; mxfp4 and nvfp4, whose are of a byte).
 DType scale_dtype(Scheme scheme, const std::vector<SegmentTensors>& tensors) {
   const auto all = [&](auto holds) {
     return std::all_of(tensors.begin(), tensors.end(), [&](const SegmentTensors& t) {

@@ -86,7 +86,10 @@ Status Planner::lower_quantize_rows(const Node& node) {
 namespace {
 
 std::string_view reduction_of(Op op) {
-  return op == "aten.mean.dim" ? "mean" : op == "aten.amax.default" ? "amax" : op == "aten.amin.default" ? "amin" : "sum";
+  return op == "aten.mean.dim"       ? "mean"
+         : op == "aten.amax.default" ? "amax"
+         : op == "aten.amin.default" ? "amin"
+                                     : "sum";
 }
 
 }  // namespace

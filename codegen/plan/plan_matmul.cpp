@@ -32,7 +32,8 @@ Status Planner::lower_matmul(const Node& node) {
       op == "aten._int_mm.default" && k.is_constant() && k.constant() > kLongestIntegerSum)
     return Error::unsupported(
         node.where,
-        fmt::format("{} ({}): sums of {} products could overflow int32", join_names(node.origins), node.op->name, k.constant()),
+        fmt::format("{} ({}): sums of {} products could overflow int32", join_names(node.origins), node.op->name,
+                    k.constant()),
         fmt::format("split it along K into products of at most {}, and add those", kLongestIntegerSum));
   if (!(linear || mm || bmm || op == "aten.matmul.default") || graph_.value(b).shape.size() < 2 || rank < 2 ||
       (linear && node.tensor("bias") != kNoValue))
@@ -64,10 +65,12 @@ Status Planner::lower_matmul(const Node& node) {
                 {},
                 node.origins,
                 leading(out_shape)};
+  // clang-format off
   step.params = {batched ? y.shape[0] : Dim(1), y.shape[ry - 2], y.shape[ry - 1], x.shape[r - 1],
                  batch_stride(x), x.strides[r - 2], x.strides[r - 1],
                  batch_stride(w), w.strides[rw - 1], w.strides[rw - 2],
                  batch_stride(y), y.strides[ry - 2], y.strides[ry - 1]};
+  // clang-format on
   for (auto [v, dtype] : {std::pair(&x, problem.input), std::pair(&w, problem.weight), std::pair(&y, problem.output)})
     step.args.push_back({v->buffer, offset_bytes(*v, dtype), Dim(0)});
   plan_.steps.push_back(std::move(step));

@@ -8,7 +8,7 @@ namespace qcg {
 
 namespace {
 
-constexpr Op kReshapes[] = {"aten.reshape.default",   "aten.view.default",  "aten._unsafe_view.default",
+constexpr Op kReshapes[] = {"aten.reshape.default",    "aten.view.default",  "aten._unsafe_view.default",
                             "aten.flatten.using_ints", "aten.unflatten.int", "aten.unsqueeze.default",
                             "aten.squeeze.dim",        "aten.squeeze.dims",  "aten.squeeze.default"};
 constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};

@@ -26,7 +26,8 @@ ValueId same_order_source(const Graph& graph, ValueId id) {
   return id;
 }
 
-// By node: the state whose next value it writes a part of, or -1. A chain of writes leads from the old value to the next.
+// By node: the state whose next value it writes a part of, or -1. A chain of writes leads from the old value to the
+// next.
 std::vector<int> find_chains(const Graph& graph) {
   std::vector<int> out(graph.nodes.size(), -1);
   for (size_t s = 0; s < graph.states.size(); ++s) {
@@ -46,8 +47,8 @@ std::vector<int> find_chains(const Graph& graph) {
 
 bool writes_part(const Node& node) { return is_op(node, "aten.slice_scatter.default"); }
 
-// Decides which writes of a part go into the memory of what they change. A version is a value with its views: a write begins a
-// new one, and the old one must have no reader behind it.
+// Decides which writes of a part go into the memory of what they change. A version is a value with its views: a write
+// begins a new one, and the old one must have no reader behind it.
 void Planner::find_writes() {
   copied_writes_.assign(graph_.nodes.size(), "");
   const std::vector<int> chains = find_chains(graph_);

@@ -117,8 +117,8 @@ bool keeps_order(const Node& node);  // a view of the same elements in the same 
 bool writes_part(const Node& node);  // of its first tensor, the rest of which it repeats
 int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise);
 size_t normalize_axis(int64_t axis, size_t rank);
-std::string join_names(const std::vector<std::string>& names);   // "gate_proj+up_proj"
+std::string join_names(const std::vector<std::string>& names);  // "gate_proj+up_proj"
 Dim offset_bytes(const View& v, DType dtype);
-Dim leading(const Shape& shape);                                 // rows: everything but the last axis, if there is one
+Dim leading(const Shape& shape);  // rows: everything but the last axis, if there is one
 
 }  // namespace qcg

@@ -27,14 +27,14 @@ enum class Emit : uint8_t { none, graph, plan, source, assembly };
 
 struct CompileOptions {
   std::string input;
-  std::vector<std::string> weights;    // files, directories or "random:SEED"
-  std::string output;                  // name.qcg; empty: beside the input
+  std::vector<std::string> weights;  // files, directories or "random:SEED"
+  std::string output;                // name.qcg; empty: beside the input
   std::string target = "cpu";
   TuneMode tune = TuneMode::fast;
-  bool extern_auto = false;            // a program may call vendor kernels
-  bool rounded = false;                // --dequant=rounded
-  int threads = 0;                     // to tune for; 0: all this process may use
-  int jobs = 0;                        // compiler processes; 0: cores and memory
+  bool extern_auto = false;                       // a program may call vendor kernels
+  bool rounded = false;                           // --dequant=rounded
+  int threads = 0;                                // to tune for; 0: all this process may use
+  int jobs = 0;                                   // compiler processes; 0: cores and memory
   double compiler_s = CompileLimits().timeout_s;  // one of them may take
   Verify verify = Verify::program;
   std::vector<int64_t> m_list;
@@ -42,15 +42,15 @@ struct CompileOptions {
   Int4Packing int4_packing = Int4Packing::automatic;  // byte order of torch's packed CPU weights
   PassOptions passes;
   ToolchainOptions toolchain;
-  std::string cache_dir;               // empty: no cache
+  std::string cache_dir;  // empty: no cache
   uint64_t cache_max_bytes = uint64_t{4} << 30;
-  bool reuse_programs = true;          // second-level cache
-  bool retune = false;                 // time everything again, and let that be the second-level cache's result
-  bool explain_misses = false;         // report why kernels were not in the cache
-  Emit emit = Emit::none;              // print instead of compile
-  std::function<void(std::string_view)> on_step;                       // "tune gate_proj+up_proj m=1": progress
-  std::function<void(std::string_view)> on_emit;                       // text of --emit and --print-after
-  const std::atomic<bool>* cancel = nullptr;  // set by Ctrl-C: error Interrupted, nothing published
+  bool reuse_programs = true;   // second-level cache
+  bool retune = false;          // time everything again, and let that be the second-level cache's result
+  bool explain_misses = false;  // report why kernels were not in the cache
+  Emit emit = Emit::none;       // print instead of compile
+  std::function<void(std::string_view)> on_step;  // "tune gate_proj+up_proj m=1": progress
+  std::function<void(std::string_view)> on_emit;  // text of --emit and --print-after
+  const std::atomic<bool>* cancel = nullptr;      // set by Ctrl-C: error Interrupted, nothing published
 };
 
 }  // namespace qcg

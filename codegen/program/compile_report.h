@@ -73,9 +73,9 @@ struct CompileReport {
   int compiler_runs = 0, cache_hits = 0;
   std::map<std::string, int> misses;  // BuildCounters::misses
   int packed = 0, kept = 0;  // weights of problems that were packed, and that a second plan took from the first
-  std::string key;                    // of the whole compile; empty: it cannot be told
-  std::string tuned;                  // when the figures were measured: ISO 8601, UTC, milliseconds
-  bool unchanged = false;             // the program was there already
+  std::string key;           // of the whole compile; empty: it cannot be told
+  std::string tuned;         // when the figures were measured: ISO 8601, UTC, milliseconds
+  bool unchanged = false;    // the program was there already
   std::string format, torch_version;  // of the input
   int nodes_read = 0, nodes_lowered = 0;
   int64_t weight_bytes = 0, program_bytes = 0;

@@ -1,8 +1,9 @@
 // InputFiles: the files a compile reads, known by their contents: when it begins, and again when its program is made.
 //
 // Why here: weights are mapped, so what is packed is what the file holds at that moment. A program is kept under the
-// contents its files had at the beginning, and is published only if they have them at the end and nobody wrote to them in
-// between. Nothing but the bytes says that a file is the one of an earlier compile; times only ever say that it is not.
+// contents its files had at the beginning, and is published only if they have them at the end and nobody wrote to them
+// in between. Nothing but the bytes says that a file is the one of an earlier compile; times only ever say that it is
+// not.
 //
 //   QCG_TRY(inputs, InputFiles::read(options));
 //   for (const InputFile& file : inputs.files()) key.add(file.role, file.identity);
@@ -23,9 +24,9 @@
 namespace qcg {
 
 struct InputFile {
-  std::string role;      // "graph", "weights", "pin"; "weights" too for random numbers, which have no path
+  std::string role;  // "graph", "weights", "pin"; "weights" too for random numbers, which have no path
   std::string path;
-  std::string identity;  // SHA-256 of the SHA-256 of every 16 MiB, or "random:SEED"
+  std::string identity;   // SHA-256 of the SHA-256 of every 16 MiB, or "random:SEED"
   struct stat status {};  // before the bytes were read
 };
 

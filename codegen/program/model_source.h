@@ -52,7 +52,8 @@ class GraphModel : public ModelSource {
   explicit GraphModel(Graph graph, std::map<std::string, Tensor> weights = {})
       : graph_(std::move(graph)), weights_(std::move(weights)) {}
 
-  // Error BadInput: a weight that the graph does not declare, or declares otherwise. Error Internal: the graph is broken.
+  // Error BadInput: a weight that the graph does not declare, or declares otherwise. Error Internal: the graph is
+  // broken.
   Result<Model> read() override;
 
  private:

@@ -1,7 +1,7 @@
 // Origin: what a program was compiled from, kept in it as origin.json.
 //
-// Why here: `check` compares a program with the oracle and `bench` compares its kernels with vendors'; both need the graph
-// again, which the program itself does not hold. Running a program never looks at this.
+// Why here: `check` compares a program with the oracle and `bench` compares its kernels with vendors'; both need the
+// graph again, which the program itself does not hold. Running a program never looks at this.
 //
 //   QCG_TRY(options, read_origin("mlp.qcg"));       // CompileOptions that lead to the same plan
 //   QCG_TRY(explanation, explain_graph(options));
@@ -14,7 +14,8 @@
 
 namespace qcg {
 
-// Paths are made absolute, and file:// URIs where they are not UTF-8; the graph's SHA-256 is kept, so that a changed file is noticed.
+// Paths are made absolute, and file:// URIs where they are not UTF-8; the graph's SHA-256 is kept, so that a changed
+// file is noticed.
 std::string place_of_files(const CompileOptions& options);
 // The source's place and digest, and the options that lead from the model to the same plan.
 Result<std::string> origin_json(const ModelSource& source, const CompileOptions& options);

@@ -1,6 +1,7 @@
 // PackedBefore: weights that an earlier plan of the same model has packed already.
 //
-// Why here: a plan that lost a trial is made again, and most of its weights are the same tensors, packed in the same way.
+// Why here: a plan that lost a trial is made again, and most of its weights are the same tensors, packed in the same
+// way.
 //
 //   const PackedBefore before(plan, writer);
 //   again.pack_constants(new_plan, threads, &before);     // copies what before.find() knows
@@ -20,8 +21,8 @@ class PackedBefore {
   // Both must outlive it.
   PackedBefore(const Plan& plan, const ProgramWriter& writer);
 
-  // The packed bytes of a problem's weights; empty: they were other tensors, or packed for another problem. Tensors are the
-  // same if they view the same bytes in memory, not if they are equal.
+  // The packed bytes of a problem's weights; empty: they were other tensors, or packed for another problem. Tensors are
+  // the same if they view the same bytes in memory, not if they are equal.
   std::span<const std::byte> find(const Plan& plan, const PlanConstant& constant) const;
 
  private:

@@ -27,11 +27,11 @@ namespace {
 constexpr std::string_view kTuneModes[] = {"off", "fast", "full"};
 
 std::string options_text(const CompileOptions& options, int threads) {
-  std::string out = fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={} verify={}",
-                                options.target, kTuneModes[static_cast<size_t>(options.tune)], options.extern_auto,
-                                options.rounded, threads, fmt::join(options.m_list, ","),
-                                options.passes.emulate_precision_casts, int4_packing_name(options.int4_packing),
-                                options.verify == Verify::program ? "program" : "kernels");
+  std::string out =
+      fmt::format("target={} tune={} extern={} rounded={} threads={} m=[{}] emulate={} int4={} verify={}",
+                  options.target, kTuneModes[static_cast<size_t>(options.tune)], options.extern_auto, options.rounded,
+                  threads, fmt::join(options.m_list, ","), options.passes.emulate_precision_casts,
+                  int4_packing_name(options.int4_packing), options.verify == Verify::program ? "program" : "kernels");
   out += fmt::format(" passes=[{}] disabled=[{}]", fmt::join(options.passes.order, ","),
                      fmt::join(options.passes.disabled, ","));
   for_each_gate(options.passes.gates,
@@ -154,14 +154,14 @@ bool ProgramCache::try_restore(const CompileOptions& options, const std::string&
   return true;
 }
 
-// A compile that kept nothing in the cache, or a cache elsewhere, has left a newer result of the same key where this one
-// goes: it stays. One that was disturbed does not count.
+// A compile that kept nothing in the cache, or a cache elsewhere, has left a newer result of the same key where this
+// one goes: it stays. One that was disturbed does not count.
 bool ProgramCache::keep_newer(const CompileOptions& options, const std::string& place, CompileReport& report) const {
   const std::string& path = options.output;
   CompileReport there = report;
   const auto opened = ProgramDirectory::open(path);
-  if (!opened.ok() || !restore_report(read_text(fmt::format("{}/{}", path, kReportFile)), there) || there.key != key_.hex ||
-      there.tuned <= report.tuned || !there.is_final() || !is_intact(path))
+  if (!opened.ok() || !restore_report(read_text(fmt::format("{}/{}", path, kReportFile)), there) ||
+      there.key != key_.hex || there.tuned <= report.tuned || !there.is_final() || !is_intact(path))
     return false;
   const std::string before = read_text(fmt::format("{}/{}", path, kOriginFile)), origin = moved_origin(before, place);
   there.unchanged = before == origin;
@@ -201,12 +201,11 @@ void ProgramCache::remember(const std::string& staging, const CompileReport& rep
   }
   const KeyBuilder weights = weights_key(digest);
   const EntryFile weights_file{kWeightsFile, {}, 0644, staging + "/" + kWeightsFile};
-  // Weights that would push out half the cache stay out: the program itself is then the only copy, found unchanged where
-  // it lies.
+  // Weights that would push out half the cache stay out: the program itself is then the only copy, found unchanged
+  // where it lies.
   const bool fits = max_bytes_ == 0 || static_cast<uint64_t>(report.program_bytes) <= max_bytes_ / 2;
   if (fits && !store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
-  const json guards = {
-      {"manifest", manifest_guard(staging)}, {"weights", digest}, {"name", program_name_of(staging)}};
+  const json guards = {{"manifest", manifest_guard(staging)}, {"weights", digest}, {"name", program_name_of(staging)}};
   (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
 }
 

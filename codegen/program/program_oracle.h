@@ -7,10 +7,11 @@
 //   OutputCheck y = compare_output("y", "oracle", got[0], want[0].contiguous(), allowed[0]);
 //   if (!y.ok) QCG_CHECK(widen_bounds(graph, inputs, options, want, outputs));
 //
-// An output is right where every element is within a share of the largest one. Where sums cancel, or numbers are rounded to
-// codes on the way, a right output may be farther off: as far as the oracle's own moves when what it is computed from is
-// disturbed by as much as sums in f32 and roundings are off, and a code of each row flips. Then the largest error and the
-// mean square must both stay within twice what the disturbances did: codes flip here and there, a wrong factor is everywhere.
+// An output is right where every element is within a share of the largest one. Where sums cancel, or numbers are
+// rounded to codes on the way, a right output may be farther off: as far as the oracle's own moves when what it is
+// computed from is disturbed by as much as sums in f32 and roundings are off, and a code of each row flips. Then the
+// largest error and the mean square must both stay within twice what the disturbances did: codes flip here and there, a
+// wrong factor is everywhere.
 #pragma once
 
 #include <functional>
@@ -44,9 +45,9 @@ std::vector<double> output_tolerances(const Graph& graph);
 OutputCheck compare_output(const std::string& name, const std::string& against, const Tensor& got, const Tensor& want,
                            double tolerance);
 
-// Looks again at `outputs`, some of which are not ok: the oracle's `want` once more under disturbances. `outputs` are those of
-// the graph against the oracle, perhaps followed by the same against what was expected. `after_each`: called after every
-// evaluation, which takes as long as the first.
+// Looks again at `outputs`, some of which are not ok: the oracle's `want` once more under disturbances. `outputs` are
+// those of the graph against the oracle, perhaps followed by the same against what was expected. `after_each`: called
+// after every evaluation, which takes as long as the first.
 Status widen_bounds(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions options,
                     const std::vector<Tensor>& want, std::vector<OutputCheck>& outputs,
                     const std::function<void()>& after_each = {});

@@ -39,7 +39,7 @@ struct LinkedKernel {
   int64_t m_max;
   std::string module;  // path in the program
   std::string symbol;
-  CudaLaunch launch;  // threads is 0 on the CPU
+  CudaLaunch launch;    // threads is 0 on the CPU
   std::string library;  // a vendor's, which the module calls
 };
 
@@ -118,7 +118,7 @@ struct ProgramWriter::State {
   int weights_fd = -1;
   std::byte* weights = nullptr;
   size_t weights_bytes = 0;
-  std::vector<int64_t> offsets;          // per plan.constants
+  std::vector<int64_t> offsets;                      // per plan.constants
   std::map<int, std::vector<LinkedKernel>> kernels;  // by problem
   std::map<size_t, LinkedVendor> vendors;      // by plan.constants; their buffers come after the plan's, in this order
   std::map<std::string, std::string> modules;  // path -> bytes
@@ -146,7 +146,8 @@ struct ProgramWriter::State {
     QCG_CHECK(grow_weights(end + mark.size()));
     std::memcpy(weights + end, mark.data(), mark.size());
     hash.update(mark);
-    if (::msync(weights, weights_bytes, MS_SYNC) != 0) return io_error(staging + "/weights.bin", "cannot write").error();
+    if (::msync(weights, weights_bytes, MS_SYNC) != 0)
+      return io_error(staging + "/weights.bin", "cannot write").error();
     json out = {{"bytes", weights_bytes}, {"sha256", hash.finish()}, {"content", content}};
     if (static_cast<int64_t>(weights_bytes) > kDigestPiece) out["pieces"] = piece_digests({weights, weights_bytes});
     return out;

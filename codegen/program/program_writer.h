@@ -49,8 +49,8 @@ class ProgramWriter {
   // This kernel serves `problem` for m up to m_max (-1: no limit). Call in ascending order of m_max.
   void add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel);
 
-  // Gives every step of `problem` the copy of its weights that the vendor's kernel reads, after all others. What packed()
-  // returned is void then.
+  // Gives every step of `problem` the copy of its weights that the vendor's kernel reads, after all others. What
+  // packed() returned is void then.
   Status add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads);
 
   // Writes kernels, sources, header, manifest and records, and syncs: directory() is a whole program then.

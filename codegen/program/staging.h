@@ -16,8 +16,8 @@
 
 namespace qcg {
 
-// What a program says of how it came about. The manifest does not list these: dates, durations and paths are in them, and
-// the same kernels are the same program.
+// What a program says of how it came about. The manifest does not list these: dates, durations and paths are in them,
+// and the same kernels are the same program.
 inline constexpr const char *kTuneLogFile = "tune.jsonl", *kOriginFile = "origin.json", *kReportFile = "report.json";
 
 // Whether a directory holds a program, sound or damaged.

@@ -17,11 +17,12 @@ namespace qcg {
 
 Result<std::vector<Tensor>> state_tensors(const Program& program, const State& state);
 
-// Normal floats in place of all that are there. Integers stay: they count and are positions, which have to fit the rest.
+// Normal floats in place of all that are there. Integers stay: they count and are positions, which have to fit the
+// rest.
 Status randomize_state(const Program& program, State& state, uint64_t seed);
 
-// Tensors under the names of the states. Error BadInput names the one that is missing or has another dtype or shape; tensors
-// that the program lacks are ignored.
+// Tensors under the names of the states. Error BadInput names the one that is missing or has another dtype or shape;
+// tensors that the program lacks are ignored.
 Status read_state_file(const std::string& path, const Program& program, State& state);
 Status write_state_file(const std::string& path, const Program& program, const State& state);
 

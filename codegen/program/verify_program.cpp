@@ -60,8 +60,8 @@ Graph with_outputs(const Graph& graph, const std::vector<size_t>& some) {
   return out;
 }
 
-// What the child does. A message is {"error": …}, {"wrong": …} or, of each trial, {"checked": n, "unchecked": […]}; an empty one is
-// a sign of life.
+// What the child does. A message is {"error": …}, {"wrong": …} or, of each trial, {"checked": n, "unchecked": […]}; an
+// empty one is a sign of life.
 class Verification {
  public:
   Verification(const std::string& directory, const Graph& graph, const std::vector<Trial>& trials,
@@ -176,7 +176,8 @@ class Verification {
   std::vector<std::vector<Tensor>> inputs_, outputs_;  // by trial
 };
 
-// Whether the child ended for want of time or memory while the oracle was at work, which says nothing against the program.
+// Whether the child ended for want of time or memory while the oracle was at work, which says nothing against the
+// program.
 bool ran_out(const ChildResult& child, size_t trials) {
   const bool oracle = child.current >= static_cast<int64_t>(trials);
   return oracle && (child.failure.starts_with("no answer") || child.failure.starts_with("SIGKILL"));

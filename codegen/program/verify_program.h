@@ -1,15 +1,15 @@
 // verify_program: a program that is not published yet, run whole and compared with the oracle.
 //
-// Why here: kernels are verified one by one against their problems (tune.h); passes, the plan, packing and the manifest decide
-// whether together they are the graph. This is the only test that all of them pass through.
+// Why here: kernels are verified one by one against their problems (tune.h); passes, the plan, packing and the manifest
+// decide whether together they are the graph. This is the only test that all of them pass through.
 //
 //   QCG_TRY(verdict, verify_program(staging, graph_as_read, {.threads = 4}));   // error Internal: it is wrong
 //   verdict.describe();                             // "3 outputs right at s0 = 0, 3 (0.4 s)"
 //
-// Everything happens in a forked child: a program is code that nobody has run before, and vendors' modules stay out of this
-// process. Rows are few and differ from every extent in the graph, so that a transposed or forgotten axis shows; where symbols
-// may be 0, they are once. The oracle gets `budget_s`: outputs it does not reach by then are named in the verdict, not dropped.
-// A result that looks wrong is looked into at any cost before the program is called so.
+// Everything happens in a forked child: a program is code that nobody has run before, and vendors' modules stay out of
+// this process. Rows are few and differ from every extent in the graph, so that a transposed or forgotten axis shows;
+// where symbols may be 0, they are once. The oracle gets `budget_s`: outputs it does not reach by then are named in the
+// verdict, not dropped. A result that looks wrong is looked into at any cost before the program is called so.
 #pragma once
 
 #include <atomic>
@@ -45,10 +45,12 @@ struct ProgramVerdict {
 nlohmann::json to_json(const ProgramVerdict& verdict);
 ProgramVerdict verdict_from_json(const nlohmann::json& in);  // precondition: to_json wrote it
 
-// Error Internal: an output is wrong, the program did not run, or it took the process along. Error Io: no process can be had.
+// Error Internal: an output is wrong, the program did not run, or it took the process along. Error Io: no process can
+// be had.
 Result<ProgramVerdict> verify_program(const std::string& directory, const Graph& graph, const VerifyOptions& options);
 
-// The values of the symbols of each trial, in the order of `symbols`: small and unlike any extent of the graph, and once more with
+// The values of the symbols of each trial, in the order of `symbols`: small and unlike any extent of the graph, and
+// once more with
 // 0 for all that may be 0.
 std::vector<std::vector<int64_t>> rows_to_verify(const Graph& graph, const std::vector<Symbol>& symbols);
 

@@ -25,8 +25,8 @@ constexpr std::string_view kMappings[] = {"SYMMETRIC", "ASYMMETRIC", "PER_TOKEN"
                                           "PER_TOKEN_ASYMMETRIC"};  // by RowMapping
 
 struct RowRule {
-  bool asymmetric;      // the row has a zero point
-  DType steps;          // what the steps to scale and zero point are rounded to
+  bool asymmetric;  // the row has a zero point
+  DType steps;      // what the steps to scale and zero point are rounded to
   double divisor;
   double symmetric_zero;
 };
@@ -116,8 +116,7 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t args) {
 
 double operations_of(const KernelProblem& any, const CallSizes& sizes) {
   constexpr double kPerElement = 6;  // extremes, product, rounding, zero point, clamp
-  return kPerElement * static_cast<double>(sizes.params[0]) *
-         static_cast<double>(any.get<QuantizeRowsProblem>().k);
+  return kPerElement * static_cast<double>(sizes.params[0]) * static_cast<double>(any.get<QuantizeRowsProblem>().k);
 }
 
 // The operation as a graph of its own: what it means is said by the graph's oracle.

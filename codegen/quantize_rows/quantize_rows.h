@@ -24,10 +24,10 @@ struct QuantizeRowsProblem {
   int64_t k = 0;
   RowMapping mapping = RowMapping::symmetric;
   int64_t quant_min = -128, quant_max = 127;
-  double eps = 0;                         // least scale; 0 = torchao's default, the smallest normal of `input`
+  double eps = 0;  // least scale; 0 = torchao's default, the smallest normal of `input`
   DType output = DType::i8;
   DType scale = DType::f32;  // f32, `input` or f64: what 1 / scale and x / scale are rounded to; stored as f32
-  bool writes_zero = false;               // zero point i32 [m]
+  bool writes_zero = false;  // zero point i32 [m]
   std::string comment;
   std::string signature() const;
 };

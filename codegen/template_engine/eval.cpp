@@ -11,35 +11,24 @@ using Kind = TemplateValue::Kind;
 TemplateValue Renderer::eval(const Expr& e, const ScopePtr& scope) {
   Depth depth(*this, e.pos);
   switch (e.kind) {
-    case Expr::Kind::Literal:
-      return e.literal;
-    case Expr::Kind::Name:
-      return eval_name(e, *scope);
-    case Expr::Kind::Call:
-      return eval_call(e, scope);
-    case Expr::Kind::Filter:
-      return eval_filter(e, scope);
+    case Expr::Kind::Literal: return e.literal;
+    case Expr::Kind::Name: return eval_name(e, *scope);
+    case Expr::Kind::Call: return eval_call(e, scope);
+    case Expr::Kind::Filter: return eval_filter(e, scope);
     case Expr::Kind::Not:
     case Expr::Kind::Negate:
-    case Expr::Kind::Plus:
-      return eval_unary(e, scope);
-    case Expr::Kind::Arithmetic:
-      return eval_arithmetic(e, scope);
-    case Expr::Kind::Concat:
-      return eval_concat(e, scope);
-    case Expr::Kind::Compare:
-      return eval_compare(e, scope);
+    case Expr::Kind::Plus: return eval_unary(e, scope);
+    case Expr::Kind::Arithmetic: return eval_arithmetic(e, scope);
+    case Expr::Kind::Concat: return eval_concat(e, scope);
+    case Expr::Kind::Compare: return eval_compare(e, scope);
     case Expr::Kind::And:
-    case Expr::Kind::Or:
-      return eval_logic(e, scope);
-    case Expr::Kind::Conditional:
-      return eval_conditional(e, scope);
+    case Expr::Kind::Or: return eval_logic(e, scope);
+    case Expr::Kind::Conditional: return eval_conditional(e, scope);
     case Expr::Kind::Attribute:
     case Expr::Kind::Index:
     case Expr::Kind::List:
     case Expr::Kind::Tuple:
-    case Expr::Kind::Dict:
-      return eval_collection(e, scope);
+    case Expr::Kind::Dict: return eval_collection(e, scope);
   }
   return {};
 }
@@ -66,16 +55,11 @@ TemplateValue Renderer::eval_unary(const Expr& e, const ScopePtr& scope) {
 TemplateValue Renderer::integer_arithmetic(const std::string& op, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   bool overflow = false;
-  if (op == "+")
-    overflow = __builtin_add_overflow(a, b, &result);
-  else if (op == "-")
-    overflow = __builtin_sub_overflow(a, b, &result);
-  else if (op == "*")
-    overflow = __builtin_mul_overflow(a, b, &result);
-  else if (b == 0)
-    fail_type("division by zero");
-  else if (b == -1)
-    overflow = op == "//" && __builtin_sub_overflow(std::int64_t{0}, a, &result);
+  if (op == "+") overflow = __builtin_add_overflow(a, b, &result);
+  else if (op == "-") overflow = __builtin_sub_overflow(a, b, &result);
+  else if (op == "*") overflow = __builtin_mul_overflow(a, b, &result);
+  else if (b == 0) fail_type("division by zero");
+  else if (b == -1) overflow = op == "//" && __builtin_sub_overflow(std::int64_t{0}, a, &result);
   else {
     std::int64_t quotient = a / b, rest = a % b;
     bool down = rest != 0 && (rest < 0) != (b < 0);  // Python rounds towards minus infinity
@@ -285,14 +269,10 @@ TemplateValue Renderer::call_macro(const MacroValue& m, Arguments args) {
     const ExprPtr& fallback = params[i].second;
     auto at = std::find_if(args.named.begin(), args.named.end(), [&](const auto& a) { return a.first == name; });
     TemplateValue value;
-    if (i < args.positional.size())
-      value = std::move(args.positional[i]);
-    else if (at != args.named.end())
-      value = std::move(at->second);
-    else if (fallback)
-      value = eval(*fallback, inner);
-    else
-      value = make_object(Undefined{"the parameter '" + name + "' was not given"});
+    if (i < args.positional.size()) value = std::move(args.positional[i]);
+    else if (at != args.named.end()) value = std::move(at->second);
+    else if (fallback) value = eval(*fallback, inner);
+    else value = make_object(Undefined{"the parameter '" + name + "' was not given"});
     inner->vars[name] = std::move(value);
   }
   std::string text;

@@ -103,14 +103,10 @@ ExprPtr Parser::parse_compare() {
   while (true) {
     std::size_t pos = peek().pos;
     std::string op;
-    if (peek().kind == TokenKind::Operator && contains(kComparisons, peek().text))
-      op = next().text;
-    else if (accept_word("in"))
-      op = "in";
-    else if (is_word("not") && is_word("in", 1))
-      op = (next(), next(), "not in");
-    else
-      break;
+    if (peek().kind == TokenKind::Operator && contains(kComparisons, peek().text)) op = next().text;
+    else if (accept_word("in")) op = "in";
+    else if (is_word("not") && is_word("in", 1)) op = (next(), next(), "not in");
+    else break;
     if (!chain) chain = make(Expr::Kind::Compare, pos, operands(std::move(first)));
     chain->ops.push_back(std::move(op));
     chain->args.push_back(parse_sum());
@@ -174,12 +170,8 @@ ExprPtr Parser::parse_primary() {
   }
   ExprPtr e = make(Expr::Kind::Literal, pos);
   switch (peek().kind) {
-    case TokenKind::Int:
-      e->literal = next().integer;
-      break;
-    case TokenKind::Double:
-      e->literal = next().real;
-      break;
+    case TokenKind::Int: e->literal = next().integer; break;
+    case TokenKind::Double: e->literal = next().real; break;
     case TokenKind::String: {
       std::string text;
       while (peek().kind == TokenKind::String) text += next().text;
@@ -188,16 +180,12 @@ ExprPtr Parser::parse_primary() {
     }
     case TokenKind::Name: {
       const std::string& name = next().text;
-      if (name == "true" || name == "True")
-        e->literal = true;
-      else if (name == "false" || name == "False")
-        e->literal = false;
-      else if (name != "none" && name != "None")
-        e->kind = Expr::Kind::Name, e->name = name;
+      if (name == "true" || name == "True") e->literal = true;
+      else if (name == "false" || name == "False") e->literal = false;
+      else if (name != "none" && name != "None") e->kind = Expr::Kind::Name, e->name = name;
       break;
     }
-    default:
-      fail_unexpected("an expression");
+    default: fail_unexpected("an expression");
   }
   return e;
 }
@@ -228,12 +216,9 @@ ExprPtr Parser::parse_dict() {
 
 ExprPtr Parser::parse_postfix(ExprPtr subject) {
   while (true) {
-    if (is_op(".") || is_op("["))
-      subject = parse_subscript(std::move(subject));
-    else if (is_op("("))
-      subject = parse_call(std::move(subject));
-    else
-      return subject;
+    if (is_op(".") || is_op("[")) subject = parse_subscript(std::move(subject));
+    else if (is_op("(")) subject = parse_call(std::move(subject));
+    else return subject;
   }
 }
 
@@ -257,14 +242,12 @@ ExprPtr Parser::parse_subscript(ExprPtr subject) {
 
 ExprPtr Parser::parse_filters(ExprPtr subject) {
   while (true) {
-    if (is_op("|"))
-      subject = parse_filter(std::move(subject));
+    if (is_op("|")) subject = parse_filter(std::move(subject));
     else if (is_word("is"))
-      fail(peek().pos, "tests with 'is' are Jinja, but not in the subset that this engine speaks", "compare, or pass a bool");
-    else if (is_op("("))
-      subject = parse_call(std::move(subject));
-    else
-      return subject;
+      fail(peek().pos, "tests with 'is' are Jinja, but not in the subset that this engine speaks",
+           "compare, or pass a bool");
+    else if (is_op("(")) subject = parse_call(std::move(subject));
+    else return subject;
   }
 }
 

@@ -86,10 +86,8 @@ class Lexer {
     std::size_t end = sign ? p + 1 : p;
     if (at(end) != close || at(end + 1) != '>') return false;
     pos_ = end + 2;
-    if (sign == '-')
-      pos_ = skip_space(pos_);
-    else if (!sign && close != '$' && at(pos_) == '\n')
-      ++pos_;
+    if (sign == '-') pos_ = skip_space(pos_);
+    else if (!sign && close != '$' && at(pos_) == '\n') ++pos_;
     line_start_ = s_[pos_ - 1] == '\n';
     return true;
   }
@@ -129,12 +127,9 @@ class Lexer {
   bool lex_raw(std::size_t begin) {
     std::size_t p = match_word_tag(begin, "raw");
     if (p == s_.npos) return false;
-    if (matches(p, "-%>"))
-      pos_ = skip_space(p + 3);
-    else if (matches(p, "%>"))
-      pos_ = p + 2;
-    else
-      return false;
+    if (matches(p, "-%>")) pos_ = skip_space(p + 3);
+    else if (matches(p, "%>")) pos_ = p + 2;
+    else return false;
     line_start_ = s_[pos_ - 1] == '\n';
     std::size_t text = pos_;
     for (p = s_.find("<%", pos_); p != s_.npos; p = s_.find("<%", p + 1)) {
@@ -158,14 +153,10 @@ class Lexer {
         return;
       }
       char c = s_[pos_];
-      if (is_digit(c))
-        lex_number();
-      else if (is_name_start(c))
-        lex_name();
-      else if (c == '"' || c == '\'')
-        lex_string();
-      else
-        lex_operator(expected);
+      if (is_digit(c)) lex_number();
+      else if (is_name_start(c)) lex_name();
+      else if (c == '"' || c == '\'') lex_string();
+      else lex_operator(expected);
     }
   }
 
@@ -265,10 +256,8 @@ class Lexer {
     std::string text;
     pos_ = begin + 1;
     while (pos_ < p) {
-      if (s_[pos_] == '\\')
-        unescape(text);
-      else
-        text += s_[pos_++];
+      if (s_[pos_] == '\\') unescape(text);
+      else text += s_[pos_++];
     }
     pos_ = p + 1;
     push(TokenKind::String, begin, std::move(text));

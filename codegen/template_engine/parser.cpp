@@ -13,20 +13,13 @@ constexpr std::string_view kOtherTags[] = {"block", "extends", "call",  "filter"
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::Text:
-      return "text";
-    case TokenKind::ExprBegin:
-      return "<$";
-    case TokenKind::ExprEnd:
-      return "$>";
-    case TokenKind::TagBegin:
-      return "<%";
-    case TokenKind::TagEnd:
-      return "%>";
-    case TokenKind::End:
-      return "the end of the template";
-    default:
-      return "'" + token.text.substr(0, 40) + "'";
+    case TokenKind::Text: return "text";
+    case TokenKind::ExprBegin: return "<$";
+    case TokenKind::ExprEnd: return "$>";
+    case TokenKind::TagBegin: return "<%";
+    case TokenKind::TagEnd: return "%>";
+    case TokenKind::End: return "the end of the template";
+    default: return "'" + token.text.substr(0, 40) + "'";
   }
 }
 
@@ -193,10 +186,8 @@ MacroStatement Parser::parse_macro() {
     for (const auto& param : macro.params)
       if (param.first == name) fail(pos, "the parameter '" + name + "' is declared twice");
     ExprPtr value;
-    if (accept_op("="))
-      value = parse_expression();
-    else if (defaults)
-      fail(pos, "a parameter without default follows one with a default");
+    if (accept_op("=")) value = parse_expression();
+    else if (defaults) fail(pos, "a parameter without default follows one with a default");
     defaults = defaults || value;
     macro.params.emplace_back(std::move(name), std::move(value));
   }
@@ -288,10 +279,8 @@ Template parse_template(std::string_view name, std::string_view text) {
   Template result;
   result.source.name = name;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\r')
-      result.source.text += text[i];
-    else if (i + 1 == text.size() || text[i + 1] != '\n')
-      result.source.text += '\n';
+    if (text[i] != '\r') result.source.text += text[i];
+    else if (i + 1 == text.size() || text[i + 1] != '\n') result.source.text += '\n';
   }
   result.body = Parser(result.source).parse_body();
   return result;

@@ -77,10 +77,8 @@ void Renderer::run_for(const ForStatement& s, const ScopePtr& scope, std::string
   ScopePtr inner;
   for (std::int64_t i = 0; i < sequence.size(); ++i) {
     step();
-    if (inner.use_count() == 1)
-      inner->vars.clear();  // nothing kept the last iteration's scope
-    else
-      inner = std::make_shared<Scope>(Scope{scope});
+    if (inner.use_count() == 1) inner->vars.clear();  // nothing kept the last iteration's scope
+    else inner = std::make_shared<Scope>(Scope{scope});
     inner->vars["loop"] = make_object(Loop{i, sequence.size()});
     assign(s.target, sequence.at(i), *inner);
     run(s.body, inner, out);

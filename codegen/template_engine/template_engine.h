@@ -12,9 +12,9 @@
 //   operators   or and not == != < <= > >= in `not in` + - * // % ~ `a if c else b` . [] ()
 //   filters     join length default indent: those that templates use
 //   functions   range namespace, and on dicts items() keys() values() get()
-// Refused on purpose: tests (`x is odd`), `/`, `**` and arithmetic on doubles (compute it in C++), integers beyond 64 bits,
-// slices, block inheritance, and printing what has no text of its own (a macro, a namespace, a list that holds an undefined
-// value).
+// Refused on purpose: tests (`x is odd`), `/`, `**` and arithmetic on doubles (compute it in C++), integers beyond 64
+// bits, slices, block inheritance, and printing what has no text of its own (a macro, a namespace, a list that holds an
+// undefined value).
 //
 //   TemplateEngine engine([](std::string_view name) { return read_template(name); });
 //   QCG_TRY(source, engine.render("cpu/gemm.cpp.j2", TemplateValue::dict({{"mr", 8}, {"nr", 16}})));

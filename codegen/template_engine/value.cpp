@@ -22,10 +22,8 @@ TemplateValue TemplateValue::from_entries(std::vector<Entry> entries) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     dict->nesting = std::max(dict->nesting, entries[i].second.nesting() + 1);
     auto [it, fresh] = at.emplace(entries[i].first, i);
-    if (fresh)
-      order.push_back(i);
-    else
-      entries[it->second].second = std::move(entries[i].second);
+    if (fresh) order.push_back(i);
+    else entries[it->second].second = std::move(entries[i].second);
   }
   for (std::size_t i : order) dict->entries.push_back(std::move(entries[i]));
   TemplateValue value;

@@ -39,10 +39,8 @@ class TemplateValue {
   // An unsigned value above the int64 range becomes its decimal text: it prints right and refuses arithmetic.
   template <std::integral T>
   requires(!std::same_as<T, bool>) TemplateValue(T v) {
-    if (std::in_range<std::int64_t>(v))
-      v_ = static_cast<std::int64_t>(v);
-    else
-      v_ = std::to_string(v);
+    if (std::in_range<std::int64_t>(v)) v_ = static_cast<std::int64_t>(v);
+    else v_ = std::to_string(v);
   }
   TemplateValue(double v) : v_(v) {}
   TemplateValue(const char* v) : v_(std::string(v)) {}

@@ -36,18 +36,12 @@ void quote(std::string_view text, std::string& out) {
   out += q;
   for (char c : text) {
     auto u = static_cast<unsigned char>(c);
-    if (c == q || c == '\\')
-      (out += '\\') += c;
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\r')
-      out += "\\r";
-    else if (c == '\t')
-      out += "\\t";
-    else if (u < 32 || u == 127)
-      ((out += "\\x") += kHex[u >> 4]) += kHex[u & 15];
-    else
-      out += c;
+    if (c == q || c == '\\') (out += '\\') += c;
+    else if (c == '\n') out += "\\n";
+    else if (c == '\r') out += "\\r";
+    else if (c == '\t') out += "\\t";
+    else if (u < 32 || u == 127) ((out += "\\x") += kHex[u >> 4]) += kHex[u & 15];
+    else out += c;
   }
   out += q;
 }
@@ -56,22 +50,14 @@ void quote(std::string_view text, std::string& out) {
 
 std::string type_name(const TemplateValue& value) {
   switch (value.kind()) {
-    case Kind::None:
-      return "none";
-    case Kind::Bool:
-      return "a bool";
-    case Kind::Int:
-      return "an integer";
-    case Kind::Double:
-      return "a float";
-    case Kind::String:
-      return "a string";
-    case Kind::List:
-      return value.is_tuple() ? "a tuple" : "a list";
-    case Kind::Dict:
-      return "a dict";
-    case Kind::Object:
-      break;
+    case Kind::None: return "none";
+    case Kind::Bool: return "a bool";
+    case Kind::Int: return "an integer";
+    case Kind::Double: return "a float";
+    case Kind::String: return "a string";
+    case Kind::List: return value.is_tuple() ? "a tuple" : "a list";
+    case Kind::Dict: return "a dict";
+    case Kind::Object: break;
   }
   if (auto* u = get_object<Undefined>(value)) return "undefined (" + u->message + ")";
   if (get_object<Range>(value)) return "a range";
@@ -214,21 +200,11 @@ void Renderer::write_text(const TemplateValue& value, bool quoted, std::string& 
     }
   };
   switch (value.kind()) {
-    case Kind::None:
-      out += "None";
-      return;
-    case Kind::Bool:
-      out += value.as_bool() ? "True" : "False";
-      return;
-    case Kind::Int:
-      out += std::to_string(value.as_int());
-      return;
-    case Kind::Double:
-      out += format_double(value.as_double());
-      return;
-    case Kind::String:
-      quoted ? quote(value.as_string(), out) : void(out += value.as_string());
-      return;
+    case Kind::None: out += "None"; return;
+    case Kind::Bool: out += value.as_bool() ? "True" : "False"; return;
+    case Kind::Int: out += std::to_string(value.as_int()); return;
+    case Kind::Double: out += format_double(value.as_double()); return;
+    case Kind::String: quoted ? quote(value.as_string(), out) : void(out += value.as_string()); return;
     case Kind::List:
       out += value.is_tuple() ? '(' : '[';
       join(value.items(), [&](const TemplateValue& item) { write_text(item, true, out); });
@@ -244,8 +220,7 @@ void Renderer::write_text(const TemplateValue& value, bool quoted, std::string& 
       });
       out += '}';
       return;
-    case Kind::Object:
-      break;
+    case Kind::Object: break;
   }
   auto* range = get_object<Range>(value);
   if (!range) fail_type(type_name(value) + " cannot be printed", "print one of its attributes, or call it");
@@ -258,22 +233,14 @@ bool Renderer::is_truthy(const TemplateValue& value) const {
   if (is_blank(value)) return false;
   require_defined(value);
   switch (value.kind()) {
-    case Kind::None:
-      return false;
-    case Kind::Bool:
-      return value.as_bool();
-    case Kind::Int:
-      return value.as_int() != 0;
-    case Kind::Double:
-      return value.as_double() != 0;
-    case Kind::String:
-      return !value.as_string().empty();
-    case Kind::List:
-      return !value.items().empty();
-    case Kind::Dict:
-      return !value.entries().empty();
-    case Kind::Object:
-      break;
+    case Kind::None: return false;
+    case Kind::Bool: return value.as_bool();
+    case Kind::Int: return value.as_int() != 0;
+    case Kind::Double: return value.as_double() != 0;
+    case Kind::String: return !value.as_string().empty();
+    case Kind::List: return !value.items().empty();
+    case Kind::Dict: return !value.entries().empty();
+    case Kind::Object: break;
   }
   auto* range = get_object<Range>(value);
   return !range || range->size() > 0;
@@ -290,10 +257,8 @@ bool Renderer::is_equal(const TemplateValue& a, const TemplateValue& b) {
   if (na && nb) return *na == *nb;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::None:
-      return true;
-    case Kind::String:
-      return a.as_string() == b.as_string();
+    case Kind::None: return true;
+    case Kind::String: return a.as_string() == b.as_string();
     case Kind::List: {
       const auto &x = a.items(), &y = b.items();
       if (a.is_tuple() != b.is_tuple() || x.size() != y.size()) return false;
@@ -309,8 +274,7 @@ bool Renderer::is_equal(const TemplateValue& a, const TemplateValue& b) {
       }
       return true;
     }
-    default:
-      break;
+    default: break;
   }
   auto *x = get_object<Range>(a), *y = get_object<Range>(b);
   if (!x || !y) return &a.object() == &b.object();

@@ -48,6 +48,7 @@ double read_gbps(ThreadPool& pool) {
   "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
 
 #define QCG_ON(instruction, reg, i) instruction " %%" reg "14, %%" reg "15, %%" reg #i "\n"
+// clang-format off
 #define QCG_ON_0_TO_11(instruction, reg)                                                                              \
   QCG_ON(instruction, reg, 0) QCG_ON(instruction, reg, 1) QCG_ON(instruction, reg, 2) QCG_ON(instruction, reg, 3)     \
   QCG_ON(instruction, reg, 4) QCG_ON(instruction, reg, 5) QCG_ON(instruction, reg, 6) QCG_ON(instruction, reg, 7)     \
@@ -56,6 +57,7 @@ double read_gbps(ThreadPool& pool) {
   QCG_ON(instruction, reg, 16) QCG_ON(instruction, reg, 17) QCG_ON(instruction, reg, 18) QCG_ON(instruction, reg, 19) \
   QCG_ON(instruction, reg, 20) QCG_ON(instruction, reg, 21) QCG_ON(instruction, reg, 22) QCG_ON(instruction, reg, 23) \
   QCG_ON(instruction, reg, 24) QCG_ON(instruction, reg, 25) QCG_ON(instruction, reg, 26) QCG_ON(instruction, reg, 27)
+// clang-format on
 
 // A function that repeats one instruction over independent accumulators, registers named so that they stay put: twelve of 16,
 // 24 of 32, which bf16 dot products of six cycles, two at a time, want (one in twelve is lost with only twelve).
@@ -64,6 +66,7 @@ double read_gbps(ThreadPool& pool) {
     asm volatile("vzeroall" ::: QCG_CLOBBERS);                                                                      \
     for (int64_t i = 0; i < kPeakIterations; ++i) asm volatile(QCG_ON_0_TO_11(instruction, "ymm")::: QCG_CLOBBERS); \
   }
+// clang-format off
 #define QCG_PEAK_512(name, instruction, tgt)                                                        \
   __attribute__((target("avx512f," tgt))) void name(int) {                                          \
     asm volatile("vzeroall\n" QCG_ON_16_TO_27("vpxord", "zmm")::: QCG_CLOBBERS, QCG_MORE_CLOBBERS); \
@@ -71,24 +74,30 @@ double read_gbps(ThreadPool& pool) {
       asm volatile(QCG_ON_0_TO_11(instruction, "zmm") QCG_ON_16_TO_27(instruction, "zmm")::         \
                        : QCG_CLOBBERS, QCG_MORE_CLOBBERS);                                          \
   }
+// clang-format on
 
+// clang-format off
 QCG_PEAK_512(peak_f32_512, "vfmadd231ps", "avx512f")
 QCG_PEAK_512(peak_bf16_512, "vdpbf16ps", "avx512bf16")
 QCG_PEAK_512(peak_int8_512, "vpdpbusd", "avx512vnni")
 QCG_PEAK_256(peak_f32_256, "vfmadd231ps", "avx2,fma")
 QCG_PEAK_256(peak_madd_256, "vpmaddwd", "avx2")
 QCG_PEAK_256(peak_int8_256, "%{vex%} vpdpbusd", "avx2,avxvnni")
+// clang-format on
 
 void peak_f32_128(int) {
-  asm volatile("xorps %%xmm0, %%xmm0\nxorps %%xmm1, %%xmm1\nxorps %%xmm2, %%xmm2\nxorps %%xmm3, %%xmm3\n"
-               "xorps %%xmm4, %%xmm4\nxorps %%xmm5, %%xmm5\nxorps %%xmm6, %%xmm6\nxorps %%xmm7, %%xmm7\n"
-               "xorps %%xmm8, %%xmm8\nxorps %%xmm9, %%xmm9\nxorps %%xmm10, %%xmm10\nxorps %%xmm11, %%xmm11\n"
-               "xorps %%xmm14, %%xmm14\nxorps %%xmm15, %%xmm15\n" ::: QCG_CLOBBERS);
+  asm volatile(
+      "xorps %%xmm0, %%xmm0\nxorps %%xmm1, %%xmm1\nxorps %%xmm2, %%xmm2\nxorps %%xmm3, %%xmm3\n"
+      "xorps %%xmm4, %%xmm4\nxorps %%xmm5, %%xmm5\nxorps %%xmm6, %%xmm6\nxorps %%xmm7, %%xmm7\n"
+      "xorps %%xmm8, %%xmm8\nxorps %%xmm9, %%xmm9\nxorps %%xmm10, %%xmm10\nxorps %%xmm11, %%xmm11\n"
+      "xorps %%xmm14, %%xmm14\nxorps %%xmm15, %%xmm15\n" ::
+          : QCG_CLOBBERS);
   for (int64_t i = 0; i < kPeakIterations; ++i)
-    asm volatile("mulps %%xmm14, %%xmm0\naddps %%xmm15, %%xmm1\nmulps %%xmm14, %%xmm2\naddps %%xmm15, %%xmm3\n"
-                 "mulps %%xmm14, %%xmm4\naddps %%xmm15, %%xmm5\nmulps %%xmm14, %%xmm6\naddps %%xmm15, %%xmm7\n"
-                 "mulps %%xmm14, %%xmm8\naddps %%xmm15, %%xmm9\nmulps %%xmm14, %%xmm10\naddps %%xmm15, %%xmm11\n" ::
-                     : QCG_CLOBBERS);
+    asm volatile(
+        "mulps %%xmm14, %%xmm0\naddps %%xmm15, %%xmm1\nmulps %%xmm14, %%xmm2\naddps %%xmm15, %%xmm3\n"
+        "mulps %%xmm14, %%xmm4\naddps %%xmm15, %%xmm5\nmulps %%xmm14, %%xmm6\naddps %%xmm15, %%xmm7\n"
+        "mulps %%xmm14, %%xmm8\naddps %%xmm15, %%xmm9\nmulps %%xmm14, %%xmm10\naddps %%xmm15, %%xmm11\n" ::
+            : QCG_CLOBBERS);
 }
 
 __attribute__((target("amx-tile"))) void configure_tiles() {

@@ -32,20 +32,21 @@ struct Ceilings {
   Isa isa = Isa::portable;                                // whose instructions these are
 };
 
-// The time of one execution that a ceiling is computed from: where most were disturbed, the fastest are nearer to the truth.
+// The time of one execution that a ceiling is computed from: where most were disturbed, the fastest are nearer to the
+// truth.
 inline double ceiling_s(const Timing& timing) { return is_disturbed(timing) ? timing.p10_s : timing.median_s; }
 
 Ceilings measure_ceilings(Isa isa, int threads);  // about 0.3 s, once in a process
-// What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how many
-// operations that was, 0 for a Compute that is not measured.
+// What is measured there, once: every byte read, or one instruction from registers for some 0.1 ms; the latter says how
+// many operations that was, 0 for a Compute that is not measured.
 void read_once(ThreadPool& pool, std::span<const std::byte> bytes);
 double multiply_once(ThreadPool& pool, Isa isa, std::string_view compute);
 // The same by the calling thread alone.
 void read_alone(std::span<const std::byte> bytes);
 double multiply_alone(Isa isa, std::string_view compute);
 
-// The measured instruction that multiplies a problem fastest, three times as slowly where it multiplies slices; without a name
-// if none was measured.
+// The measured instruction that multiplies a problem fastest, three times as slowly where it multiplies slices; without
+// a name if none was measured.
 struct Fastest {
   std::string_view compute;
   double gflops = 0;

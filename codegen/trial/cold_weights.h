@@ -1,4 +1,5 @@
-// ColdWeights: copies of packed weights to rotate through, so that a timed kernel finds them in memory and not in a cache.
+// ColdWeights: copies of packed weights to rotate through, so that a timed kernel finds them in memory and not in a
+// cache.
 //
 // Why here: decode is bound by reading weights; a kernel timed on warm ones is a kernel of another program.
 //
@@ -17,8 +18,8 @@
 
 namespace qcg {
 
-// Copies of the weights last tuned, more than any cache holds: making them costs more than timing, and every bucket of a
-// problem wants the same.
+// Copies of the weights last tuned, more than any cache holds: making them costs more than timing, and every bucket of
+// a problem wants the same.
 class ColdWeights {
  public:
   using Copies = std::vector<std::span<const std::byte>>;
@@ -36,7 +37,8 @@ class ColdWeights {
   Copies copies_;
 };
 
-// What rotating copies of weights must fill so that every pass finds them cold; 0 for m beyond which they stream from L2.
+// What rotating copies of weights must fill so that every pass finds them cold; 0 for m beyond which they stream from
+// L2.
 int64_t cold_bytes_at(int64_t m);
 
 }  // namespace qcg

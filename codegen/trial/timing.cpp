@@ -10,10 +10,10 @@ namespace qcg {
 
 namespace {
 
-constexpr double kDropFactor = 1.5;      // a candidate this much slower after kDropRounds is not measured further
-constexpr double kDropAtOnce = 2;        // or this much slower already when it ran for the first times
-constexpr double kDisturbedFactor = 3;   // times more where all that is known of it was disturbed
-constexpr double kFarBehind = 3;         // of a vendor's kernel
+constexpr double kDropFactor = 1.5;     // a candidate this much slower after kDropRounds is not measured further
+constexpr double kDropAtOnce = 2;       // or this much slower already when it ran for the first times
+constexpr double kDisturbedFactor = 3;  // times more where all that is known of it was disturbed
+constexpr double kFarBehind = 3;        // of a vendor's kernel
 constexpr int kDropRounds = 2, kMinRounds = 3, kMaxRounds = 60;
 constexpr int kEnoughClean = 3;      // undisturbed samples that make a figure
 constexpr double kDisturbed = 0.05;  // of a sample: a wait this long
@@ -36,15 +36,15 @@ double factor_of(const Contender& c, double factor) {
   return count_clean(c.samples) > 0 ? factor : factor * kDisturbedFactor;
 }
 
-// Runs everyone once or twice: how long a sample must be, and who is out already. Who seems to be out may have been disturbed
-// and has another try, unless a run is so long that a disturbance hardly shows.
+// Runs everyone once or twice: how long a sample must be, and who is out already. Who seems to be out may have been
+// disturbed and has another try, unless a run is so long that a disturbance hardly shows.
 void warm_up(std::vector<Contender>& contenders, double budget_s, ChildReport& report) {
   Stopwatch watch;
   double best = HUGE_VAL;
   const double dear = budget_s / 20;
   for (Contender& c : contenders) {
     report.begin(c.index);
-    report.send("");  // a sign of life
+    report.send("");                  // a sign of life
     watch.time(c.run, 1, c.samples);  // first touch
     if (c.samples[0].seconds <= dear) {
       watch.time(c.run, 1, c.samples);
@@ -152,9 +152,7 @@ double drift_of(std::span<const Sample> samples) {
   return std::max(before, after) / std::min(before, after);
 }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void time_in_rounds(std::vector<Contender>& contenders, double budget_s, ChildReport& report) {
   const double start = now_s();

@@ -46,7 +46,8 @@ double drift_of(std::span<const Sample> samples);
 
 double now_s();
 
-// Times runs. A wait for a processor shows only when it is over, so earlier samples that it reached into are marked then.
+// Times runs. A wait for a processor shows only when it is over, so earlier samples that it reached into are marked
+// then.
 class Stopwatch {
  public:
   // Appends one sample of `repeats` runs. `samples` must live as long as the watch.
@@ -62,16 +63,16 @@ class Stopwatch {
   std::vector<Taken> taken_;
 };
 
-// Candidates are measured by each other. A vendor's kernel is measured to the end, unless it is far behind and its runs take
-// long; a ceiling always is.
+// Candidates are measured by each other. A vendor's kernel is measured to the end, unless it is far behind and its runs
+// take long; a ceiling always is.
 enum class Role : uint8_t { candidate, vendor, ceiling };
 
 struct Contender {
-  size_t index = 0;      // what the report names while it runs
+  size_t index = 0;  // what the report names while it runs
   std::string name;
   Role role = Role::candidate;
   std::function<void()> run;
-  int repeats = 1;       // runs in a sample
+  int repeats = 1;  // runs in a sample
   std::vector<Sample> samples;
   bool dropped = false;  // so slow that it was not measured to the end
   bool is_candidate() const { return role == Role::candidate; }

@@ -1,4 +1,5 @@
-// run_in_child: a piece of work in a forked process, so that a crash, a trap or a hang costs the work and not the compile.
+// run_in_child: a piece of work in a forked process, so that a crash, a trap or a hang costs the work and not the
+// compile.
 //
 // Why here: candidates are code nobody has run before; the tuner verifies and times them only in here.
 //
@@ -7,8 +8,9 @@
 //   });
 //   if (!r.failure.empty()) blame(r.current, r.failure);     // "SIGILL (illegal instruction)", "no answer in 10 s"
 //
-// The child shares the parent's memory copy-on-write (packed weights are not copied), has no threads of the parent, leaves
-// no core file and dies with the parent. What it starts is killed when it ends. Ctrl-C is the parent's to answer.
+// The child shares the parent's memory copy-on-write (packed weights are not copied), has no threads of the parent,
+// leaves no core file and dies with the parent. What it starts is killed when it ends. Ctrl-C is the parent's to
+// answer.
 #pragma once
 
 #include <atomic>
@@ -25,7 +27,7 @@ class ChildReport {
  public:
   ChildReport(int fd, volatile int64_t* current) : fd_(fd), current_(current) {}
   void begin(size_t item) { *current_ = static_cast<int64_t>(item); }  // survives a crash: names the culprit
-  void send(const std::string& message);                                // any bytes
+  void send(const std::string& message);                               // any bytes
 
  private:
   int fd_;

@@ -133,8 +133,8 @@ class Sequence {
   size_t turn_ = 0;
 };
 
-// Rounds of one way and the other, always in this order: after each has the other been in the caches. What is sent is one
-// Timing per way.
+// Rounds of one way and the other, always in this order: after each has the other been in the caches. What is sent is
+// one Timing per way.
 void measure(std::span<Sequence* const> ways, const TuneOptions& options, ChildReport& report) {
   ThreadPool pool({.threads = options.threads});
   Workspace workspace;

@@ -1,5 +1,5 @@
-// Two fusions against the same work apart: what they cost or save on this machine, by measurement. Merged siblings are N
-// segments of one problem, a linear over a concatenation that is read in place has K segments.
+// Two fusions against the same work apart: what they cost or save on this machine, by measurement. Merged siblings are
+// N segments of one problem, a linear over a concatenation that is read in place has K segments.
 //
 // Why here: the passes fuse whatever may be fused; whether it pays is a fact about the machine, known after tuning.
 //
@@ -42,8 +42,8 @@ struct Member {
   Problem problem;
   std::vector<size_t> segments;  // of the fused problem: whose tensors it has
 };
-// In the order they run. Siblings: one each; an output over several segments is computed by the last of them, the others
-// store theirs first. Cat: the whole with one K segment.
+// In the order they run. Siblings: one each; an output over several segments is computed by the last of them, the
+// others store theirs first. Cat: the whole with one K segment.
 std::vector<Member> take_apart(const Problem& fused, Fusion fusion);
 
 // The candidate of `member` that is most like the merged problem's winner.
@@ -67,13 +67,13 @@ LoopProblem copy_problem(DType dtype);
 struct MergeTiming {
   Timing merged, separate;
 };
-// Both ways on the same activations, alternating, in a forked process. Each copy holds the weights of both: what one way
-// reads is cold because the other ran in between.
-// Error Internal: a kernel crashed there.
+// Both ways on the same activations, alternating, in a forked process. Each copy holds the weights of both: what one
+// way reads is cold because the other ran in between. Error Internal: a kernel crashed there.
 Result<MergeTiming> time_merge(const TrialLaunch& merged, const ApartLaunch& apart, const ColdWeights::Copies& copies,
                                int64_t m, const TuneOptions& options);
 
-// Whether separate is ahead by more than 3 % (what figures of one minute differ from the next) and more than the noise, in the mean over what was timed.
+// Whether separate is ahead by more than 3 % (what figures of one minute differ from the next) and more than the noise,
+// in the mean over what was timed.
 bool separate_is_faster(std::span<const MergeTiming> timings);
 // Whether disturbed timings leave it to the noise.
 bool is_close_merge(std::span<const MergeTiming> timings);

@@ -1,9 +1,9 @@
-// Step trials: kernels that have no rivals (loops, reductions, products of activations, quantized rows) against the oracle,
-// and how long they take.
+// Step trials: kernels that have no rivals (loops, reductions, products of activations, quantized rows) against the
+// oracle, and how long they take.
 //
-// Why here: tune.h chooses among candidates of one problem with constant weights. These have one kernel each, so all of a
-// program are tried in one forked process: first every one is checked, at awkward sizes of the steps that run it, then each
-// is timed for a moment, on cold memory.
+// Why here: tune.h chooses among candidates of one problem with constant weights. These have one kernel each, so all of
+// a program are tried in one forked process: first every one is checked, at awkward sizes of the steps that run it,
+// then each is timed for a moment, on cold memory.
 //
 //   trials.push_back(step_trial(plan, problem, kernel, m_list, TuneMode::fast));   // of each problem
 //   QCG_TRY(results, try_steps(trials, options));               // one TuneResult each: a record per range of m

@@ -173,8 +173,8 @@ class Tuning {
       auto loaded = Loaded::load(built_[i]);
       const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_, vendor_of(i))
                                          : OracleReport{false, 0, 0, loaded.error().message};
-      report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}
-                      .dump(-1, ' ', false, json::error_handler_t::replace));
+      report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}.dump(
+          -1, ' ', false, json::error_handler_t::replace));
       // What is wrong may have written where it should not: the next one gets a process of its own.
       if (!r.ok || options_.mode == TuneMode::off) return;
     }
@@ -265,8 +265,8 @@ class Tuning {
     std::vector<std::span<const std::byte>> packed, vendor;
   };
 
-  // The machine is not the same from one second to the next, so what it can do is timed between the candidates: reading weights,
-  // where they are cold, and the instruction that the problem is judged by.
+  // The machine is not the same from one second to the next, so what it can do is timed between the candidates: reading
+  // weights, where they are cold, and the instruction that the problem is judged by.
   void add_ceilings(ThreadPool& pool, const Copies& copies, int64_t cold_bytes, double& operations,
                     std::vector<Contender>& contenders) const {
     const auto add = [&](const char* name, std::function<void()> run) {
@@ -339,8 +339,8 @@ class Tuning {
     }
   }
 
-  // A vendor brings weights to its own order when it is first asked about them and makes code when it first runs, which a
-  // program sees once: not timed.
+  // A vendor brings weights to its own order when it is first asked about them and makes code when it first runs, which
+  // a program sees once: not timed.
   bool prepare_vendor(size_t i, const qcg_kernel& kernel, const KernelInputs& inputs, GuardedOutputs& outputs,
                       const Copies& copies, ChildReport& report) const {
     for (const auto& copy : copies.vendor) {
@@ -395,7 +395,7 @@ class Tuning {
   const std::vector<BuiltKernel>& built_;
   TuneOptions options_;
   bool drifted_ = false;  // the machine became another while it was timed
-  Ceilings ceilings_;  // as they were in the rounds that the kernels were timed in
+  Ceilings ceilings_;     // as they were in the rounds that the kernels were timed in
   int64_t m_ = 1;
   TuneResult result_;
 };

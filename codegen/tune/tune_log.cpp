@@ -40,7 +40,7 @@ bool read_field(const json& value, std::vector<std::string>& out) {
   return true;
 }
 template <class Integer>
-  requires std::is_integral_v<Integer>
+requires std::is_integral_v<Integer>
 bool read_field(const json& value, Integer& out) {
   if (!value.is_number_integer()) return false;
   if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<Integer>::max()))
@@ -53,8 +53,8 @@ bool read_field(const json& value, Integer& out) {
 // Calls f(field name, member) for every field of a record: one list for writing and reading.
 template <class Record, class F>
 void for_each_field(Record& r, F&& f) {
-  f("family", r.family), f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes), f("target", r.target),
-      f("candidate", r.candidate);
+  f("family", r.family), f("kernel", r.kernel), f("problem", r.problem), f("step", r.step), f("nodes", r.nodes),
+      f("target", r.target), f("candidate", r.candidate);
   f("scheme", r.scheme), f("activation", r.activation), f("weight", r.weight), f("epilogue", r.epilogue);
   f("m", r.m), f("m_min", r.m_min), f("m_max", r.m_max), f("n", r.n);
   f("k", r.k), f("group", r.group), f("segments", r.segments), f("threads", r.threads), f("median_s", r.median_s);

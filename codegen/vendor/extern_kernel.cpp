@@ -94,12 +94,12 @@ struct Answer {
 
 Result<Answer> ask_onednn(const std::vector<ExternWay>& ways, int64_t m) {
   QCG_TRY(child, run_in_child(kQueryTimeout_s, [&](ChildReport& report) {
-    const OneDnn lib = load_onednn();
-    if (!lib.missing.empty()) return report.send("-" + lib.missing);
-    report.send("+" + std::string(lib.version()));
-    for (size_t i = 0; i < ways.size(); ++i)
-      if (serves(lib, ways[i].task, m)) return report.send(std::to_string(i));
-  }));
+            const OneDnn lib = load_onednn();
+            if (!lib.missing.empty()) return report.send("-" + lib.missing);
+            report.send("+" + std::string(lib.version()));
+            for (size_t i = 0; i < ways.size(); ++i)
+              if (serves(lib, ways[i].task, m)) return report.send(std::to_string(i));
+          }));
   Answer out;
   if (child.messages.empty()) out.missing = "its library cannot be used: " + child.failure;
   else if (child.messages[0][0] == '-') out.missing = child.messages[0].substr(1);

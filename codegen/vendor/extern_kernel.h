@@ -1,8 +1,9 @@
 // ExternKernel: a vendor's matmul as one more candidate of a problem, for --extern=auto.
 //
-// Why here: beside the microkernels' candidates (candidates.cpp) and after the same rules: no faster one is taken than the
-// oracle agrees with, the tuner times what the program runs. The kernel is the module libqcodegen_onednn.so itself: its
-// bytes go into the program, oneDNN stays outside. It reads a plain copy of the weights, which lies beside the packed one.
+// Why here: beside the microkernels' candidates (candidates.cpp) and after the same rules: no faster one is taken than
+// the oracle agrees with, the tuner times what the program runs. The kernel is the module libqcodegen_onednn.so itself:
+// its bytes go into the program, oneDNN stays outside. It reads a plain copy of the weights, which lies beside the
+// packed one.
 //
 //   ExternOffer offer = find_extern_kernel(problem, m);
 //   if (!offer.kernel) return offer.why_not;                       // "oneDNN leaves out part of its epilogue"
@@ -24,10 +25,10 @@ namespace qcg {
 inline constexpr char kExternSymbol[] = "qcg_onednn_kernel", kExternLibrary[] = "oneDNN";
 
 struct ExternKernel {
-  std::string name;      // as the reference's: "oneDNN 2.6.3 f32 matmul + bias + relu"
+  std::string name;  // as the reference's: "oneDNN 2.6.3 f32 matmul + bias + relu"
   VendorMatmul way;
   OneDnnTask task;
-  std::string module;    // bytes of the adapter
+  std::string module;  // bytes of the adapter
 
   int64_t weights_bytes() const;
   // Plain weights, biases and scales of `tensors`, in the order of the problem's segments; `out` has weights_bytes().
@@ -47,8 +48,8 @@ std::vector<ExternWay> extern_ways(const Problem& problem, std::string& why_not)
 
 struct ExternOffer {
   std::optional<ExternKernel> kernel;
-  std::string why_not;            // empty if there is one
-  bool library_missing = false;   // why_not is about this machine, not about the problem
+  std::string why_not;           // empty if there is one
+  bool library_missing = false;  // why_not is about this machine, not about the problem
 };
 // The library is asked in a child process: this one may go on forking.
 ExternOffer find_extern_kernel(const Problem& problem, int64_t m);

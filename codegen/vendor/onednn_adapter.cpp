@@ -151,8 +151,8 @@ class Matmul {
     args_.insert({DNNL_ARG_BIAS, memory(desc, engine_, bias_.data())});
   }
 
-  // Once to the primitive's own layout, then byte for byte until the copies, with as many bytes of the kernel that is timed
-  // in turn with it, are larger than any cache.
+  // Once to the primitive's own layout, then byte for byte until the copies, with as many bytes of the kernel that is
+  // timed in turn with it, are larger than any cache.
   void add_weights(const QcgOneDnnMatmul& s) {
     const memory::desc plain({s.k, s.n}, qcg::onednn_data_type(s.w_dtype), memory::format_tag::ba);
     memory user(plain, engine_, const_cast<void*>(s.w));

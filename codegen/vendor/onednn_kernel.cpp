@@ -1,9 +1,10 @@
-// qcg_onednn_kernel: oneDNN's matmul as a kernel of a program. An item is a block of columns, computed on the thread it is
-// given to: no thread of the vendor's is ever started, so a process may fork, and the result does not depend on threads.
+// qcg_onednn_kernel: oneDNN's matmul as a kernel of a program. An item is a block of columns, computed on the thread it
+// is given to: no thread of the vendor's is ever started, so a process may fork, and the result does not depend on
+// threads.
 //
-// It is the one kernel that keeps something between calls: primitives and weights in oneDNN's own order are made at the first
-// call of a shape and stay as long as the module is loaded, which is as long as the program is. Every program has the module
-// to itself.
+// It is the one kernel that keeps something between calls: primitives and weights in oneDNN's own order are made at the
+// first call of a shape and stay as long as the module is loaded, which is as long as the program is. Every program has
+// the module to itself.
 #include <cstring>
 #include <map>
 #include <memory>

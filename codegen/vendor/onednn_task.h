@@ -1,7 +1,7 @@
 // OneDnnTask: what the kernel qcg_onednn_kernel multiplies, as numbers a manifest can hold, and where its weights lie.
 //
-// Why here: the compiler writes both, the module libqcodegen_onednn.so reads them; one file says how. All outputs are products
-// of the same x, each with its own weights.
+// Why here: the compiler writes both, the module libqcodegen_onednn.so reads them; one file says how. All outputs are
+// products of the same x, each with its own weights.
 //
 //   args:   x, the packed weights (not read), output 0, …, output O-1, these weights
 //   params: m, O, k, x_dtype, w_dtype, y_dtype, scales, then per output n, eltwise, bias

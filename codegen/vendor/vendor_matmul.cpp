@@ -92,7 +92,7 @@ void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const
   }
 }
 
-std::vector<float> vendor_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::* member) {
+std::vector<float> vendor_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::*member) {
   std::vector<float> out;
   for (const SegmentTensors& t : tensors) {
     const Tensor values = (t.*member).bound() ? (t.*member).contiguous() : Tensor();

@@ -1,7 +1,7 @@
 // VendorMatmul: one way of asking a vendor's matmul for a Problem, and the plain weights it is given.
 //
-// Why here: references.cpp times such a product beside our kernels, extern_kernel.cpp lets a program call it. Both must ask
-// for the same thing. No vendor's library is needed to say what one would be asked for.
+// Why here: references.cpp times such a product beside our kernels, extern_kernel.cpp lets a program call it. Both must
+// ask for the same thing. No vendor's library is needed to say what one would be asked for.
 //
 //   for (const VendorMatmul& way : vendor_matmuls(problem))
 //     QCG_CHECK(write_vendor_weights(problem, way, tensors, pool, out));     // [N, K] row-major
@@ -21,7 +21,7 @@
 namespace qcg {
 
 struct VendorMatmul {
-  DType weight;             // dtype it is given
+  DType weight;  // dtype it is given
   DType output;
   bool dequantize = false;  // scales and zero points are in the weight
   bool scales = false;      // scales per channel are applied by the vendor
@@ -43,6 +43,6 @@ const VendorEltwise* find_vendor_eltwise(const Expr& expr, bool& covered);
 void write_vendor_weights(const Problem& problem, const VendorMatmul& way, const std::vector<SegmentTensors>& tensors,
                           ThreadPool& pool, std::span<std::byte> out);
 // One float per output column from a tensor of [n] or [n, 1]; 0 where a segment has none.
-std::vector<float> vendor_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::* member);
+std::vector<float> vendor_numbers(const std::vector<SegmentTensors>& tensors, Tensor SegmentTensors::*member);
 
 }  // namespace qcg

@@ -1,7 +1,7 @@
 // OneDnn: the adapter module libqcodegen_onednn.so, found beside qcodegen and loaded.
 //
-// Why here: oneDNN is optional at build and at run time, so whoever needs it asks here. Load it only in a process that forks
-// no more: the vendor's threads would not survive that.
+// Why here: oneDNN is optional at build and at run time, so whoever needs it asks here. Load it only in a process that
+// forks no more: the vendor's threads would not survive that.
 //
 //   run_in_child(20, [](ChildReport& report) {
 //     const OneDnn lib = load_onednn();

@@ -23,8 +23,8 @@ namespace {
 constexpr double kMinSnr_dB = 25;  // half types give 45 and more; a wrong layout gives 0
 constexpr int64_t kCheckedRows = 3, kCheckedColumns = 16;
 
-// Vendors run on OpenMP. Its idle threads spin for milliseconds by default and would take the cores from whoever is timed
-// next, so they spin about as long as ours do.
+// Vendors run on OpenMP. Its idle threads spin for milliseconds by default and would take the cores from whoever is
+// timed next, so they spin about as long as ours do.
 void limit_openmp_spin() {
   ::setenv("GOMP_SPINCOUNT", "20000", 0);
   ::setenv("KMP_BLOCKTIME", "80us", 0);

@@ -19,21 +19,15 @@ static int fail(const char* what) {
 static void store(void* data, int64_t i, qcg_dtype dtype, float value) {
   uint32_t bits;
   memcpy(&bits, &value, 4);
-  if (dtype.code == 2 && dtype.bits == 32)
-    ((float*)data)[i] = value;
-  else if (dtype.code == 2 && dtype.bits == 64)
-    ((double*)data)[i] = value;
+  if (dtype.code == 2 && dtype.bits == 32) ((float*)data)[i] = value;
+  else if (dtype.code == 2 && dtype.bits == 64) ((double*)data)[i] = value;
   else if (dtype.code == 2 && dtype.bits == 16)
     ((uint16_t*)data)[i] =
         value == 0 ? 0 : (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff));
-  else if (dtype.code == 4)
-    ((uint16_t*)data)[i] = (uint16_t)(bits >> 16);
-  else if (dtype.bits == 8)
-    ((int8_t*)data)[i] = (int8_t)(value * 8);
-  else if (dtype.bits == 32)
-    ((int32_t*)data)[i] = (int32_t)(value * 8);
-  else if (dtype.bits == 64)
-    ((int64_t*)data)[i] = (int64_t)(value * 8);
+  else if (dtype.code == 4) ((uint16_t*)data)[i] = (uint16_t)(bits >> 16);
+  else if (dtype.bits == 8) ((int8_t*)data)[i] = (int8_t)(value * 8);
+  else if (dtype.bits == 32) ((int32_t*)data)[i] = (int32_t)(value * 8);
+  else if (dtype.bits == 64) ((int64_t*)data)[i] = (int64_t)(value * 8);
 }
 
 static double load(const void* data, int64_t i, qcg_dtype dtype) {

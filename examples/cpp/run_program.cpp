@@ -1,4 +1,5 @@
-// Loads a program that `qcodegen compile` wrote, feeds it a ramp, and prints the first values of every f32 and bf16 output.
+// Loads a program that `qcodegen compile` wrote, feeds it a ramp, and prints the first values of every f32 and bf16
+// output.
 //
 //   find_package(qcodegen CONFIG REQUIRED)      target_link_libraries(run_program qcodegen::runtime)
 //   ./run_program mlp.qcg 4          symbolic extents (rows, batch) become 4; 1 without the argument

@@ -301,7 +301,8 @@ int64_t apply_integers(const Expr& e, const std::array<int64_t, 3>& args) {
   if (e.kind == ExprKind::cast) return wrap(e.dtype, args[0]);
   if (e.function == "where") return args[0] != 0 ? args[1] : args[2];
   if (e.function == "clamp") return std::min(std::max(args[0], args[1]), args[2]);  // torch's order, for low > high
-  return as_signed(find_integer_function(e.function)->apply(static_cast<uint64_t>(args[0]), static_cast<uint64_t>(args[1])));
+  return as_signed(
+      find_integer_function(e.function)->apply(static_cast<uint64_t>(args[0]), static_cast<uint64_t>(args[1])));
 }
 
 // A function is looked up once per block.

@@ -1,12 +1,13 @@
 // Expr: the scalar expression an epilogue or a loop kernel computes for one output element.
 //
-// Why here: fold_epilogue builds it, the oracle evaluates it in double, the templates print it; one tree, three readers.
+// Why here: fold_epilogue builds it, the oracle evaluates it in double, the templates print it; one tree, three
+// readers.
 //
 //   mul(silu(acc0), acc1)        the gate*up product of two segments of one merged linear
 //   cast_bf16(add(acc0, in0))    residual add, then the graph's own cast
 //
-// Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output),
-// numbers. A cast node rounds; passes drop casts that only narrow an intermediate, unless it decides a step (steps.h) or has
+// Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output), numbers.
+// A cast node rounds; passes drop casts that only narrow an intermediate, unless it decides a step (steps.h) or has
 // fewer bits than the result, or precision emulation is on.
 #pragma once
 
@@ -67,11 +68,11 @@ inline constexpr ExprFunction kExprFunctions[] = {
 
 struct Expr {
   ExprKind kind = ExprKind::number;
-  int index = 0;             // acc, in
-  double value = 0;          // number
-  DType dtype = DType::f32;  // cast
-  std::string_view function; // call: points into kExprFunctions
-  std::vector<Expr> args;    // cast (1), call (arity)
+  int index = 0;              // acc, in
+  double value = 0;           // number
+  DType dtype = DType::f32;   // cast
+  std::string_view function;  // call: points into kExprFunctions
+  std::vector<Expr> args;     // cast (1), call (arity)
 
   static Expr acc(int index);
   static Expr in(int index);
@@ -80,7 +81,7 @@ struct Expr {
   static Expr call(std::string_view function, std::vector<Expr> args);  // precondition: a row of kExprFunctions
 
   friend bool operator==(const Expr&, const Expr&) = default;
-  std::string str() const;                          // "mul(silu(acc0), acc1)"; numbers print shortest round-trip
+  std::string str() const;                           // "mul(silu(acc0), acc1)"; numbers print shortest round-trip
   static Result<Expr> parse(std::string_view text);  // inverse of str(); depth-limited
 
   double evaluate(std::span<const double> accs, std::span<const double> ins) const;

@@ -1,4 +1,5 @@
-// Graph: values and nodes, the IR. Everything above (readers) makes one, everything below (passes, oracle, plan) reads one.
+// Graph: values and nodes, the IR. Everything above (readers) makes one, everything below (passes, oracle, plan) reads
+// one.
 //
 // Why here: the one data structure shared by all of graph/ and by codegen/'s planner.
 //
@@ -67,7 +68,9 @@ struct Arg {
 
   bool is_none() const { return v.index() == 0; }
   template <class T>
-  const T* get() const { return std::get_if<T>(&v); }
+  const T* get() const {
+    return std::get_if<T>(&v);
+  }
   friend bool operator==(const Arg&, const Arg&) = default;
 };
 
@@ -90,10 +93,10 @@ struct Value {
 
 struct Node {
   const OpSchema* op = nullptr;
-  std::vector<Arg> args;         // one per op->args, defaults filled in
+  std::vector<Arg> args;  // one per op->args, defaults filled in
   std::vector<ValueId> outputs;
-  std::string where;             // "$.graph_module.graph.nodes[17]": for messages
-  std::string source;            // "model.py:41" from the stack trace; may be empty
+  std::string where;                 // "$.graph_module.graph.nodes[17]": for messages
+  std::string source;                // "model.py:41" from the stack trace; may be empty
   std::vector<std::string> origins;  // names of the input graph's nodes this one stands for, topological order
 
   const Arg& arg(std::string_view name) const;  // precondition: op has it
@@ -106,12 +109,12 @@ class Graph {
   std::string name = "graph";
   std::vector<Symbol> symbols;
   std::vector<Value> values;
-  std::vector<Node> nodes;          // topological order
-  std::vector<ValueId> inputs;      // user inputs, in signature order; then the states before the run
-  std::vector<ValueId> outputs;     // user outputs, in signature order; then the states after the run
+  std::vector<Node> nodes;                // topological order
+  std::vector<ValueId> inputs;            // user inputs, in signature order; then the states before the run
+  std::vector<ValueId> outputs;           // user outputs, in signature order; then the states after the run
   std::vector<std::string> output_names;  // as the exporter named them (survive passes); same length as outputs
-  // Names of the tensors that persist between runs. A state is an input, so that no pass takes it for a constant, and an
-  // output, so that no pass drops its next value. Both have one type.
+  // Names of the tensors that persist between runs. A state is an input, so that no pass takes it for a constant, and
+  // an output, so that no pass drops its next value. Both have one type.
   std::vector<std::string> states;
 
   size_t user_inputs() const { return inputs.size() - states.size(); }
@@ -126,11 +129,12 @@ class Graph {
   ValueId add_parameter(std::string name, Tensor data);
   // Adds a state and the value that it has before the run. The caller appends its output behind the user's outputs.
   ValueId add_state(std::string state, std::string name, Tensor initial);
-  // Appends a node whose output values are created here; args must fit op's schema (missing trailing ones are defaulted).
+  // Appends a node whose output values are created here; args must fit op's schema (missing trailing ones are
+  // defaulted).
   NodeId add_node(const OpSchema* op, std::vector<Arg> args, std::vector<Value> outputs);
 
-  std::vector<uint32_t> count_uses() const;          // per value; graph outputs count
-  void remove_dead();                                // drops nodes whose outputs nobody uses; keeps value ids stable
+  std::vector<uint32_t> count_uses() const;  // per value; graph outputs count
+  void remove_dead();                        // drops nodes whose outputs nobody uses; keeps value ids stable
 
   std::string unique_name(std::string_view base);  // base, or base_1, base_2, …: the first that no value has
   ValueId find_value(std::string_view name);       // the first of this name, or kNoValue

@@ -14,10 +14,12 @@ namespace qcg {
 
 struct Arg;
 
+// clang-format off
 enum class ArgKind { tensor, optional_tensor, tensors, optional_tensors, integer, optional_integer, integers,
                      optional_integers, real, optional_real, reals, boolean, optional_boolean, string, optional_string,
                      dtype, optional_dtype, scalar /* integer, real or boolean */, optional_scalar,
                      tensor_or_scalar, exprs, ignored /* device, layout, memory format */ };
+// clang-format on
 
 struct ArgSpec {
   std::string name;
@@ -27,8 +29,8 @@ struct ArgSpec {
   std::string default_text;  // as in the schema: None, 1, 'none', [0]; parsed by default_arg()
 };
 
-// What lowering does with an op when no pattern takes it. `constant`: there is no kernel, its operands have to be constants
-// (passes/unpack_constants.cpp evaluates it).
+// What lowering does with an op when no pattern takes it. `constant`: there is no kernel, its operands have to be
+// constants (passes/unpack_constants.cpp evaluates it).
 enum class OpRole { view, pointwise, reduction, matmul, quantize, copy, constant, assertion, internal };
 
 struct OpSchema {

@@ -32,21 +32,23 @@ namespace qcg {
 inline constexpr std::array<int8_t, 16> kE2m1Twice = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // NormalFloat4 by code (QLoRA, Dettmers et al. 2023, appendix E).
+// clang-format off
 inline constexpr std::array<float, 16> kNf4Values = {
     -1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
     -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
     0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f};
+// clang-format on
 
 // What a weight may be. Graphs hold floats, or int8 in [low, high], whatever they are packed to.
 struct WeightInfo {
-  int bits = 0;                     // of a packed weight; 0: the tensor's own dtype (dense)
-  bool is_float = false;            // the tensor is f32, bf16, f16 or an 8-bit float; else int8
+  int bits = 0;           // of a packed weight; 0: the tensor's own dtype (dense)
+  bool is_float = false;  // the tensor is f32, bf16, f16 or an 8-bit float; else int8
   int low = 0, high = 0;
   const std::array<int8_t, 16>* numbers = nullptr;  // the only int8 it may be, by packed code; null: all in [low, high]
   const std::array<float, 16>* values = nullptr;    // value(w) by w; null: w itself
-  bool has_zeros = false;           // integer zero points
-  bool has_offsets = false;         // real ones, under float activations
-  int64_t usual_group = 0;          // of models that use it; 0: a scale per output channel
+  bool has_zeros = false;                           // integer zero points
+  bool has_offsets = false;                         // real ones, under float activations
+  int64_t usual_group = 0;                          // of models that use it; 0: a scale per output channel
   DType usual_scale = DType::f32;
 };
 
@@ -90,7 +92,9 @@ constexpr bool may_have_offsets(const SchemeInfo& s) { return s.weight.has_offse
 constexpr bool holds(const WeightInfo& w, int q) {
   return w.numbers ? std::find(w.numbers->begin(), w.numbers->end(), q) != w.numbers->end() : w.low <= q && q <= w.high;
 }
-constexpr float value_of(const WeightInfo& w, int q) { return w.values ? (*w.values)[static_cast<size_t>(q & 15)] : static_cast<float>(q); }
+constexpr float value_of(const WeightInfo& w, int q) {
+  return w.values ? (*w.values)[static_cast<size_t>(q & 15)] : static_cast<float>(q);
+}
 
 constexpr const SchemeInfo& scheme_info(Scheme s) { return kSchemes[static_cast<size_t>(s)]; }
 constexpr std::string_view scheme_name(Scheme s) { return scheme_info(s).name; }

@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kMaxName = 256;   // bytes of a symbol's name
 constexpr size_t kMaxPairs = 512;  // products of two terms that a product or a division computes
 
-// Higher degree first, then by symbol names: the printing order and, as an admissible monomial order, the order in which
-// division proceeds.
+// Higher degree first, then by symbol names: the printing order and, as an admissible monomial order, the order in
+// which division proceeds.
 bool prints_before(const Dim::Monomial& a, const Dim::Monomial& b) {
   if (a.size() != b.size()) return a.size() > b.size();
   return a < b;

@@ -28,10 +28,10 @@ struct Symbol {
 
 using SymbolValues = std::map<std::string, int64_t, std::less<>>;
 
-// A polynomial with integer coefficients in normal form: equal values of Dim are equal polynomials.
-// Arithmetic saturates to an invalid Dim where a number overflows int64, a polynomial has more than kMaxTerms terms or a
-// term more than kMaxDegree factors: check valid() after building from hostile input.
-// The terms are shared: the values of a graph repeat a few sizes, and a copy of a long one costs no more than of a number.
+// A polynomial with integer coefficients in normal form: equal values of Dim are equal polynomials. Arithmetic
+// saturates to an invalid Dim where a number overflows int64, a polynomial has more than kMaxTerms terms or a term more
+// than kMaxDegree factors: check valid() after building from hostile input. The terms are shared: the values of a graph
+// repeat a few sizes, and a copy of a long one costs no more than of a number.
 class Dim {
  public:
   using Monomial = std::vector<std::string>;  // sorted symbol names, repeated for powers; empty for the constant term
@@ -41,7 +41,7 @@ class Dim {
   static constexpr size_t kMaxTerms = 128;
   static constexpr size_t kMaxDegree = 16;
 
-  Dim() = default;  // 0
+  Dim() = default;                                // 0
   Dim(int64_t constant) : constant_(constant) {}  // NOLINT: a size is a size
   static Dim symbol(std::string name);
   static Dim sum(const std::vector<Dim>& dims);  // in one go: adding one by one copies the terms each time
@@ -56,7 +56,8 @@ class Dim {
 
   // nullopt when a symbol is missing or the value overflows int64.
   std::optional<int64_t> evaluate(const SymbolValues& values) const;
-  // this / divisor when the division leaves no remainder as polynomials (single-term or constant divisors), else nullopt.
+  // this / divisor when the division leaves no remainder as polynomials (single-term or constant divisors), else
+  // nullopt.
   std::optional<Dim> divide_exactly(const Dim& divisor) const;
 
   friend Dim operator+(const Dim& a, const Dim& b);
@@ -64,7 +65,7 @@ class Dim {
   friend Dim operator*(const Dim& a, const Dim& b);
   friend bool operator==(const Dim& a, const Dim& b);
 
-  std::string str() const;                         // "2*s0*s1+3"
+  std::string str() const;                          // "2*s0*s1+3"
   static Result<Dim> parse(std::string_view text);  // inverse of str()
 
  private:

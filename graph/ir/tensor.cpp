@@ -23,8 +23,8 @@ std::optional<std::vector<int64_t>> view_strides(const Tensor& t, const std::vec
   std::vector<int64_t> strides(shape.size(), 1);
   if (t.is_contiguous()) return Tensor::row_major_strides(shape);
   size_t next = shape.size();
-  int64_t chunk = 1;  // elements in the current group of old axes
-  int64_t taken = 1;  // of which new axes cover so many
+  int64_t chunk = 1;                // elements in the current group of old axes
+  int64_t taken = 1;                // of which new axes cover so many
   int64_t base = t.strides.back();  // a tensor without axes is contiguous
   for (size_t axis = t.shape.size(); axis-- > 0;) {
     chunk *= t.shape[axis];

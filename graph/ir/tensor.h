@@ -26,8 +26,8 @@ struct Storage {
 struct Tensor {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // in elements; may be 0 (expand) but never negative
-  int64_t offset = 0;            // in elements from the start of storage
+  std::vector<int64_t> strides;            // in elements; may be 0 (expand) but never negative
+  int64_t offset = 0;                      // in elements from the start of storage
   std::shared_ptr<const Storage> storage;  // null: declared, but its data was not given (explain without weights)
 
   bool bound() const { return storage != nullptr; }
@@ -60,9 +60,9 @@ struct Tensor {
 // Reference conversions: one element to double (or exactly to int64 for integers) and back with round-half-to-even,
 // integers saturating only where the caller asks. Shared by readers and oracle, never by kernels.
 double element_to_double(DType dtype, const std::byte* p);
-int64_t element_to_int(DType dtype, const std::byte* p);         // integers and bool only
-void double_to_element(DType dtype, double v, std::byte* p);     // floats: round to nearest even; integers: truncate
-void int_to_element(DType dtype, int64_t v, std::byte* p);       // wraps to the width of dtype
-double round_to_dtype(DType dtype, double v);                    // the nearest representable value
+int64_t element_to_int(DType dtype, const std::byte* p);      // integers and bool only
+void double_to_element(DType dtype, double v, std::byte* p);  // floats: round to nearest even; integers: truncate
+void int_to_element(DType dtype, int64_t v, std::byte* p);    // wraps to the width of dtype
+double round_to_dtype(DType dtype, double v);                 // the nearest representable value
 
 }  // namespace qcg

@@ -5,8 +5,8 @@
 //
 //   read_formula(graph, %y = aten.add.Tensor(%a, %b, alpha = 2))  ->  {add(in0, mul(2, in1)), {%a, %b}}
 //
-// A formula calls the functions of expr.h over arguments of the op and numbers. Operands are numbered as they are met. Functions
-// of its own:
+// A formula calls the functions of expr.h over arguments of the op and numbers. Operands are numbered as they are met.
+// Functions of its own:
 //   times(a, b)                 mul, which leaves out a number 1; of two numbers their product, as div gives their quotient
 //   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
 //   truth(x)                    x != 0

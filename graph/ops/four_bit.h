@@ -1,7 +1,7 @@
 // Four-bit numbers, two to a byte, and the weight formats made of them.
 //
-// Why here: exporters store int4, e2m1 (mxfp4, nvfp4) and NormalFloat4 as bytes, each in its own order. Shapes, the oracle
-// and recognition take them apart the same way; kernels never see these bytes, they have a packing of their own.
+// Why here: exporters store int4, e2m1 (mxfp4, nvfp4) and NormalFloat4 as bytes, each in its own order. Shapes, the
+// oracle and recognition take them apart the same way; kernels never see these bytes, they have a packing of their own.
 //
 //   byte 0xBA, low nibble first: codes 10, 11      high nibble first (bitsandbytes): 11, 10
 //
@@ -27,10 +27,10 @@ Tensor unpack_nibbles(const Tensor& bytes, NibbleOrder order);
 
 struct FourBitFormat {
   std::string_view name;
-  int64_t group;       // elements along K that share a scale, unless the node says otherwise
-  NibbleOrder order;   // of even k, unless the node says otherwise
+  int64_t group;      // elements along K that share a scale, unless the node says otherwise
+  NibbleOrder order;  // of even k, unless the node says otherwise
   Scheme scheme;
-  double unit;         // what the value of a weight is multiplied by to give the number: 1/2 for f4
+  double unit;  // what the value of a weight is multiplied by to give the number: 1/2 for f4
 };
 
 inline constexpr std::array<FourBitFormat, 3> kFourBitFormats = {{

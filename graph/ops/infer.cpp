@@ -30,9 +30,7 @@ std::optional<DType> promote(DType a, DType b) {
   return dtype_bytes(a) > dtype_bytes(b) ? a : b;
 }
 
-int64_t saturate(__int128 v) {
-  return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : static_cast<int64_t>(v);
-}
+int64_t saturate(__int128 v) { return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : static_cast<int64_t>(v); }
 
 // An in-place op writes into its first argument: dtype and shape are that one's, or torch would refuse.
 Status settle_in_place(const OpArgs& a, Types& types) {

@@ -1,7 +1,7 @@
 // What the shape and dtype rules share: access to a node's arguments, errors that name them, broadcasting, promotion.
 //
-// Why here: the rules are one small function each, spread over infer_*.cpp by kind of op; rows_*.h declare them and say which
-// op has which. infer.cpp holds what they share.
+// Why here: the rules are one small function each, spread over infer_*.cpp by kind of op; rows_*.h declare them and say
+// which op has which. infer.cpp holds what they share.
 //
 //   Result<Types> infer_transpose(const OpArgs& a) {
 //     QCG_TRY(d0, a.axis("dim0", a.tensor("self").shape.size()));
@@ -52,8 +52,8 @@ struct OpArgs {
   Error unsupported(std::string_view arg, std::string message, std::string help) const;
 };
 
-Types one(DType dtype, Shape shape);     // a single result
-std::string describe(const Value& v);    // "i8[704, 256]"
+Types one(DType dtype, Shape shape);   // a single result
+std::string describe(const Value& v);  // "i8[704, 256]"
 // Both sides of a product contract as many elements.
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w);
 
@@ -62,8 +62,8 @@ struct DimRange {
   int64_t min, max;
 };
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
-// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols' ranges do
-// not settle which.
+// An index into an axis as torch clamps it: negative counts from the end, then 0..size. nullopt when the symbols'
+// ranges do not settle which.
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
 
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
@@ -88,15 +88,16 @@ Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list
 // rms_norm's eps where none is given: that of the dtype torch computes in.
 inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
 
-// What a variance takes from the number of its elements: `correction`, or `unbiased` as 1 or 0; NaN where a size decides.
+// What a variance takes from the number of its elements: `correction`, or `unbiased` as 1 or 0; NaN where a size
+// decides.
 double correction_of(const Node& variance);
 
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {
-  Shape split;                 // the input's shape with every cut axis in two
-  std::vector<size_t> reduced; // axes of split that a block spans
-  Shape reduced_shape() const; // without the reduced axes
-  Dim count() const;           // number of blocks
+  Shape split;                  // the input's shape with every cut axis in two
+  std::vector<size_t> reduced;  // axes of split that a block spans
+  Shape reduced_shape() const;  // without the reduced axes
+  Dim count() const;            // number of blocks
 };
 Result<BlockShape> block_shape(const OpArgs& a, const Shape& input);
 

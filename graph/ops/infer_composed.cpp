@@ -1,5 +1,5 @@
-// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, the norms, extremes of an axis, glu, prelu,
-// baddbmm.
+// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, the norms, extremes of an axis,
+// glu, prelu, baddbmm.
 #include <fmt/format.h>
 
 #include <algorithm>

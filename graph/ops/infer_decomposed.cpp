@@ -1,5 +1,5 @@
-// Shape and dtype rules of quantized_decomposed.*, the ops PyTorch 2 Export quantizes with. As torch's own meta functions
-// have it, chosen scales are f64 and chosen zero points i64.
+// Shape and dtype rules of quantized_decomposed.*, the ops PyTorch 2 Export quantizes with. As torch's own meta
+// functions have it, chosen scales are f64 and chosen zero points i64.
 #include <fmt/format.h>
 
 #include <algorithm>

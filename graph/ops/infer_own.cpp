@@ -1,9 +1,9 @@
 // Shape and dtype rules of qcodegen's own ops (graph.h).
 #include <fmt/format.h>
 
+#include "graph/ir/scheme.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/rows_own.h"
-#include "graph/ir/scheme.h"
 
 namespace qcg {
 

@@ -94,8 +94,7 @@ Result<Types> infer_masked_fill(const OpArgs& a) {
   if (value.get<ValueId>() && !a.tensor("value").shape.empty())
     return a.fail("value", "expected a tensor without axes, got " + describe(a.tensor("value")));
   const bool real = value.get<double>() || (value.get<ValueId>() && is_floating(a.tensor("value").dtype));
-  if (real && !is_floating(self.dtype))
-    return a.fail("value", "a real number does not fit into " + describe(self));
+  if (real && !is_floating(self.dtype)) return a.fail("value", "a real number does not fit into " + describe(self));
   auto shape = broadcast(self.shape, mask.shape);
   if (!shape) return a.fail("mask", fmt::format("{} does not broadcast with {}", describe(mask), describe(self)));
   return one(self.dtype, std::move(*shape));

@@ -1,7 +1,7 @@
 // Two 4-bit codes per byte, in the orders that torch and torchao pack them in: where the code of row n, column k lies.
 //
-// Why here: packed weights are unpacked once, when a linear is recognized; the oracle reads the same bytes. An order is one
-// function from (n, k) to the number of a nibble: byte = nibble / 2, its high half when nibble is odd.
+// Why here: packed weights are unpacked once, when a linear is recognized; the oracle reads the same bytes. An order is
+// one function from (n, k) to the number of a nibble: byte = nibble / 2, its high half when nibble is odd.
 //
 //   Int4Weight w = read_int4pack(packed, 32, scales_and_zeros);   // w.codes: i8 [n, k] in [-8, 7]
 #pragma once
@@ -27,14 +27,16 @@ std::vector<uint8_t> unpack_int4pack_cpu(std::span<const std::byte> bytes, int64
 std::vector<std::byte> pack_int4pack_cpu(std::span<const uint8_t> codes, int64_t n, int64_t k, Int4CpuOrder order);
 inline constexpr int64_t kLeastOrderedRows = 32;  // with fewer, both orders are the same
 
-// Nothing in an archive says which one it was; the numbers may, where they come from weights. Groups are centred on zero, so
-// that the mean code of a group follows the code of zero; and a quantizer that scales by extremes uses codes 0 and 15 in
-// every group. What only one order shows is evidence for it. `packed` u8 [n, k / 2], scales_and_zeros [groups, n, 2].
+// Nothing in an archive says which one it was; the numbers may, where they come from weights. Groups are centred on
+// zero, so that the mean code of a group follows the code of zero; and a quantizer that scales by extremes uses codes 0
+// and 15 in every group. What only one order shows is evidence for it. `packed` u8 [n, k / 2], scales_and_zeros
+// [groups, n, 2].
 enum class Int4Evidence { none, avx512, avx2 };
 inline constexpr int64_t kOrderRows = 512;  // the first rows, whole blocks, tell as well as all
 Int4Evidence find_cpu_order(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros);
 
-// aten._convert_weight_to_int4pack (CUDA): int32 [n / 8][k / (16 tiles)][32 lanes][tiles / 2], the order of mma.m16n8k16.
+// aten._convert_weight_to_int4pack (CUDA): int32 [n / 8][k / (16 tiles)][32 lanes][tiles / 2], the order of
+// mma.m16n8k16.
 std::vector<uint8_t> unpack_int4pack_cuda(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t tiles);
 
 // torchao.da8w4_linear_prepack_cpu: [n / 32][k / block][block][16].
@@ -44,8 +46,8 @@ enum class Da8w4Order { vnni, pairs };
 std::vector<uint8_t> unpack_da8w4(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t block,
                                   Da8w4Order order);
 
-// The order for which sum over a block of (code - zero) is `compensation` ([n / 32][k / block][32]); nullopt if none is.
-// zeros: [n / 32][groups][32].
+// The order for which sum over a block of (code - zero) is `compensation` ([n / 32][k / block][32]); nullopt if none
+// is. zeros: [n / 32][groups][32].
 std::optional<Da8w4Order> find_da8w4_order(std::span<const std::byte> bytes, int64_t n, int64_t k, int64_t block,
                                            std::span<const int32_t> zeros, std::span<const int32_t> compensation);
 

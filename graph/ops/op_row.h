@@ -5,8 +5,8 @@
 //   {"aten.hardswish.default", "(Tensor self) -> Tensor", pointwise, infer_activation,
 //    "div(mul(self, clamp(add(self, 3), 0, 6)), 6)", in_place},
 //
-// Signatures are as torch 2.13 and torchao 0.18 print them, without alias annotations. "Tensor|Scalar" is ours: exporters put a
-// Python number where these schemas say Tensor. Expr[] is ours too.
+// Signatures are as torch 2.13 and torchao 0.18 print them, without alias annotations. "Tensor|Scalar" is ours:
+// exporters put a Python number where these schemas say Tensor. Expr[] is ours too.
 #pragma once
 
 #include <string_view>

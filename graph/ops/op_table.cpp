@@ -15,6 +15,7 @@ struct KindName {
   std::string_view type;
   ArgKind kind;
 };
+// clang-format off
 constexpr KindName kKinds[] = {
     {"Tensor", ArgKind::tensor}, {"Tensor?", ArgKind::optional_tensor}, {"Tensor[]", ArgKind::tensors},
     {"Tensor?[]", ArgKind::optional_tensors}, {"Tensor|Scalar", ArgKind::tensor_or_scalar},
@@ -27,6 +28,7 @@ constexpr KindName kKinds[] = {
     {"ScalarType", ArgKind::dtype}, {"ScalarType?", ArgKind::optional_dtype}, {"Scalar", ArgKind::scalar},
     {"Scalar?", ArgKind::optional_scalar}, {"Expr[]", ArgKind::exprs},
 };
+// clang-format on
 
 ArgKind parse_kind(std::string_view type, std::string_view name) {
   if (name == "pin_memory" || name == "non_blocking") return ArgKind::ignored;

@@ -1,7 +1,8 @@
 // The operator table: every op a graph may hold, and Op, a handle to one that is checked when it is compiled.
 //
 // Why here: torch.export omits arguments equal to the default, so a reader cannot fill a node without this table; the
-// verifier checks nodes against it and `qcodegen list ops` prints it. Everything behind the readers names ops by handles.
+// verifier checks nodes against it and `qcodegen list ops` prints it. Everything behind the readers names ops by
+// handles.
 //
 //   if (is_op(node, "aten.gelu.default")) …              // a name that no row has does not compile
 //   const OpSchema* op = find_op(name_from_a_file);       // nullptr if there is none

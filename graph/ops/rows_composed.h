@@ -6,13 +6,14 @@
 namespace qcg {
 
 // infer_composed.cpp
-ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm,
-    infer_extreme_of_axis, infer_glu, infer_prelu, infer_any, infer_diff, infer_pad;
+ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
+    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad;
 // infer_pointwise.cpp
 ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kComposed[] = {
     {"aten.baddbmm.default", "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      matmul, infer_baddbmm},
@@ -74,6 +75,7 @@ inline constexpr OpRow kComposed[] = {
     {"aten.amax.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", reduction, infer_extreme},
     {"aten.amin.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", reduction, infer_extreme},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

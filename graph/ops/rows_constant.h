@@ -12,6 +12,7 @@ ShapeRule infer_arange, infer_numbers, infer_quotient, infer_exp2, infer_power_o
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kConstant[] = {
     {"aten.arange.default",
      "(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
@@ -63,6 +64,7 @@ inline constexpr OpRow kConstant[] = {
     {"aten.__lshift__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
     {"aten.__rshift__.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

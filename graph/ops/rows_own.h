@@ -10,6 +10,7 @@ ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows;
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kOwn[] = {
     {"qcg.linear",
      "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] "
@@ -20,6 +21,7 @@ inline constexpr OpRow kOwn[] = {
      "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "
      "(Tensor, Tensor, Tensor)", internal, infer_quantize_rows},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

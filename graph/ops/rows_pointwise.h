@@ -1,9 +1,9 @@
 // Rows of the operator table (op_table.h): pointwise ops, each with its formula (formula.h).
 //
 // Why here: one row is all that a pointwise op is. The passes fold and fuse its formula, and the oracle evaluates it;
-// torch's own values test it (tests/graph_core/torch_cases.txt). No activation but softplus has a step: where(x > 0, y, z)
-// is written with max(x, 0) and min(x, 0), of which one is always 0, so that what is in front of it need not keep its
-// roundings (steps.h).
+// torch's own values test it (tests/graph_core/torch_cases.txt). No activation but softplus has a step: where(x > 0, y,
+// z) is written with max(x, 0) and min(x, 0), of which one is always 0, so that what is in front of it need not keep
+// its roundings (steps.h).
 #pragma once
 
 #include "graph/ops/op_row.h"
@@ -19,6 +19,7 @@ ShapeRule infer_integers;
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kPointwise[] = {
     {"aten.add.Tensor", "(Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
      pointwise, infer_binary, "add(self, times(alpha, other))", in_place},
@@ -201,6 +202,7 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.__xor__.Tensor", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_integers, "ne(truth(self), truth(other))"},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

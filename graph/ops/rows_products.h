@@ -14,6 +14,7 @@ ShapeRule infer_scaled_product;
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kProducts[] = {
     {"aten.linear.default", "(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", matmul, infer_linear},
     {"aten.mm.default", "(Tensor self, Tensor mat2) -> Tensor", matmul, infer_mm},
@@ -51,6 +52,7 @@ inline constexpr OpRow kProducts[] = {
      "(Tensor x, Tensor w, Tensor x_scale, Tensor w_scale, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
      matmul, infer_scaled_product},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

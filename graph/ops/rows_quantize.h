@@ -14,6 +14,7 @@ ShapeRule infer_dequantize_4bit;
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kQuantize[] = {
     {"torchao.choose_qparams_affine.default",
      "(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, "
@@ -82,6 +83,7 @@ inline constexpr OpRow kQuantize[] = {
      "(Tensor packed, Tensor scales, str format, SymInt[] shape, Tensor? global_scale=None, int group=0, str "
      "first_nibble='auto', ScalarType dtype=f32) -> Tensor", quantize, infer_dequantize_4bit},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

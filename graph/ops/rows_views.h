@@ -11,8 +11,8 @@ ShapeRule infer_convert;
 ShapeRule infer_cast, infer_type_as, infer_same, infer_dropout, infer_cat, infer_cat_of_one_dtype, infer_stack,
     infer_convert_element_type, infer_nothing, infer_reshape, infer_flatten, infer_unflatten, infer_t, infer_reverse,
     infer_last_two, infer_transpose, infer_permute, infer_squeeze, infer_unsqueeze, infer_expand, infer_expand_as,
-    infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split,
-    infer_split_with_sizes, infer_chunk, infer_unbind, infer_sym_size;
+    infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split, infer_split_with_sizes,
+    infer_chunk, infer_unbind, infer_sym_size;
 // strides.cpp
 ShapeRule infer_flip;
 StrideRule stride_reverse, stride_last_two, stride_transpose, stride_permute, stride_expand, stride_slice,
@@ -20,6 +20,7 @@ StrideRule stride_reverse, stride_last_two, stride_transpose, stride_permute, st
 
 namespace rows {
 
+// clang-format off
 inline constexpr OpRow kViews[] = {
     {"quantized_decomposed.convert_element_type.no_fuse", "(Tensor input, ScalarType dtype) -> Tensor",
      copy, infer_convert},
@@ -85,6 +86,7 @@ inline constexpr OpRow kViews[] = {
     {"aten.unbind.int", "(Tensor self, int dim=0) -> Tensor[]", view, infer_unbind},
     {"aten.sym_size.int", "(Tensor self, int dim) -> SymInt", view, infer_sym_size},
 };
+// clang-format on
 
 }  // namespace rows
 }  // namespace qcg

@@ -9,8 +9,8 @@
 namespace qcg {
 namespace {
 
-constexpr int64_t kFp8Block = 128;   // _scaled_mm's block-wise recipes
-constexpr int64_t kMxBlock = 32;     // OCP microscaling formats
+constexpr int64_t kFp8Block = 128;  // _scaled_mm's block-wise recipes
+constexpr int64_t kMxBlock = 32;    // OCP microscaling formats
 
 bool is_fp8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 
@@ -27,7 +27,8 @@ class ProductReader {
     return finish("bias", a_.graph.value(p_.x.value).dtype);
   }
 
-  // Recipes: 0 tensor, 1 row, 3 blocks of 32, 4 blocks of 128 along K, 5 blocks of 128 x 128. The shape says it already.
+  // Recipes: 0 tensor, 1 row, 3 blocks of 32, 4 blocks of 128 along K, 5 blocks of 128 x 128. The shape says it
+  // already.
   Result<ScaledProduct> scaled_mm_v2() {
     QCG_CHECK(take_fp8("self", "mat2"));
     QCG_TRY(x_scale, numbers_v2("a", rows(), false));
@@ -127,7 +128,8 @@ class ProductReader {
                    "the contracted axes must have the same size");
   }
 
-  // Where the numbers of `arg` belong: to the whole matrix, to rows, or to blocks of `block` along K (and along the rows).
+  // Where the numbers of `arg` belong: to the whole matrix, to rows, or to blocks of `block` along K (and along the
+  // rows).
   Result<BlockNumbers> numbers(std::string_view arg, const Dim& outer, int64_t block, bool k_first) const {
     return locate(arg, a_.node.tensor(arg), outer, block, k_first);
   }

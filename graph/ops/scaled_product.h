@@ -2,9 +2,9 @@
 //
 //   y[m, n] = (sum_k x^[m, k] * w^[k, n] + bias[n]) / result_scale        v^ = (decoded v - zero) * scale
 //
-// Why here: aten._scaled_mm, its second version and the linears of tensor_cast differ in the names of their arguments, in
-// the layout of scales and in how 4-bit numbers are stored. Shapes, the oracle, recognition and the fallback all ask the
-// same questions; they are answered once. docs/schemes.md says where each meaning comes from.
+// Why here: aten._scaled_mm, its second version and the linears of tensor_cast differ in the names of their arguments,
+// in the layout of scales and in how 4-bit numbers are stored. Shapes, the oracle, recognition and the fallback all ask
+// the same questions; they are answered once. docs/schemes.md says where each meaning comes from.
 //
 //   QCG_TRY(p, read_scaled_product(graph, node));   // p.w.scale.group == 128: one scale per 128 elements along K
 #pragma once
@@ -15,8 +15,9 @@
 
 namespace qcg {
 
-// Numbers that each belong to a block of a matrix with `outer` rows (M of x, N of w) and K columns. Block (o, g) is rows
-// [o * outer, …) and columns [g * group, …); a zero means all of them. Laid out [blocks of rows, groups], or transposed.
+// Numbers that each belong to a block of a matrix with `outer` rows (M of x, N of w) and K columns. Block (o, g) is
+// rows [o * outer, …) and columns [g * group, …); a zero means all of them. Laid out [blocks of rows, groups], or
+// transposed.
 struct BlockNumbers {
   ValueId value = kNoValue;  // kNoValue: there are none
   int64_t outer = 0, group = 0;

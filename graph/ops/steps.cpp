@@ -1,15 +1,13 @@
 #include "graph/ops/steps.h"
 
-#include "graph/ops/op_table.h"
-
 #include <algorithm>
+
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 namespace {
 
-bool has_step(const Expr& expr) {
-  return is_step(expr) || std::any_of(expr.args.begin(), expr.args.end(), has_step);
-}
+bool has_step(const Expr& expr) { return is_step(expr) || std::any_of(expr.args.begin(), expr.args.end(), has_step); }
 
 bool has_step(const Node& node) {
   return std::any_of(node.args.begin(), node.args.end(), [](const Arg& arg) {
@@ -52,8 +50,8 @@ bool is_step(const Expr& expr) {
 std::vector<bool> find_step_inputs(const Graph& graph) {
   std::vector<bool> decides(graph.values.size(), false);
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    const bool exact = makes_steps(graph, *node) || std::any_of(node->outputs.begin(), node->outputs.end(),
-                                                                [&](ValueId id) { return decides[id]; });
+    const bool exact = makes_steps(graph, *node) ||
+                       std::any_of(node->outputs.begin(), node->outputs.end(), [&](ValueId id) { return decides[id]; });
     if (exact) for_each_exact_input(*node, [&](ValueId id) { decides[id] = true; });
   }
   return decides;

@@ -1,7 +1,7 @@
 // Strided: where the elements of a view lie, as arithmetic on shapes, strides and an offset.
 //
-// Why here: the planner turns views into strides, and parameters are seen through views without their bytes; each op says
-// once what it does to strides. Reshapes are apart: whether strides can say them depends on the strides.
+// Why here: the planner turns views into strides, and parameters are seen through views without their bytes; each op
+// says once what it does to strides. Reshapes are apart: whether strides can say them depends on the strides.
 //
 //   aten.flip(%x: f32[s0, 8], dims = [1])     strides [8, 1] from 0   ->   strides [8, -1] from 7
 #pragma once

@@ -1,12 +1,12 @@
 #include "graph/ops/verify.h"
 
-#include "graph/ops/infer.h"
-#include "graph/ops/op_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_set>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 namespace {

@@ -1,7 +1,7 @@
 // The verifier: what every graph obeys, whoever made it.
 //
-// Why here: readers take hostile files, passes have bugs; both are caught by one list of rules. Debug builds run it after
-// every pass.
+// Why here: readers take hostile files, passes have bugs; both are caught by one list of rules. Debug builds run it
+// after every pass.
 //
 //   QCG_CHECK(verify_graph(graph));
 //
@@ -34,7 +34,8 @@ Status check_arguments(const Graph& graph, const Node& node);
 Status verify_node(const Graph& graph, NodeId id);
 
 // Inferring the type of a node computes with the sizes that it reads, and sums of symbols cost what they are long: of a
-// hostile file of a megabyte, minutes. The sums that all nodes of a graph read share one budget, which grows with the nodes.
+// hostile file of a megabyte, minutes. The sums that all nodes of a graph read share one budget, which grows with the
+// nodes.
 class SizeBudget {
  public:
   // False once the nodes so far have read more terms than a graph may. A size of one term is free.

@@ -1,9 +1,9 @@
-// The oracle's rules for operands that are codes with scales. Every element is decoded to a double, zero point and scale
-// applied, and the products are summed in double.
-#include "graph/ops/four_bit.h"
-#include "graph/oracle/ops.h"
-#include "graph/ops/scaled_product.h"
+// The oracle's rules for operands that are codes with scales. Every element is decoded to a double, zero point and
+// scale applied, and the products are summed in double.
 #include "graph/ir/scheme.h"
+#include "graph/ops/four_bit.h"
+#include "graph/ops/scaled_product.h"
+#include "graph/oracle/ops.h"
 
 namespace qcg {
 namespace {

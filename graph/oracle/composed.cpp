@@ -1,5 +1,5 @@
-// The oracle's rules for softmax, the norms, extremes of an axis, glu, prelu and baddbmm: in double, rounded once, from their formulas and
-// not from what decompose.cpp makes of them.
+// The oracle's rules for softmax, the norms, extremes of an axis, glu, prelu and baddbmm: in double, rounded once, from
+// their formulas and not from what decompose.cpp makes of them.
 #include <algorithm>
 #include <cmath>
 
@@ -181,7 +181,8 @@ Result<Tensors> run_any(const RefContext& c) {
     if (single) axes.push_back(*single);
     if (!axes.empty()) reduced.assign(rank, false);
     for (const Dim& d : axes)
-      if (const auto n = static_cast<int64_t>(rank); n > 0) reduced[static_cast<size_t>((c.evaluate(d) + n) % n)] = true;
+      if (const auto n = static_cast<int64_t>(rank); n > 0)
+        reduced[static_cast<size_t>((c.evaluate(d) + n) % n)] = true;
   }
   int64_t count = 1;
   for (size_t i = 0; i < rank; ++i) count *= reduced[i] ? 1 : self.shape[i];
@@ -264,6 +265,7 @@ Result<Tensors> run_pad(const RefContext& c) {
   return Tensors{store_results(c.dtype(0), shape, std::move(y))};
 }
 
+// clang-format off
 constexpr RefRow kComposedRules[] = {
     {"aten.softmax.int", run_softmax},           {"aten.log_softmax.int", run_softmax},
     {"aten._softmax.default", run_softmax},      {"aten._log_softmax.default", run_softmax},
@@ -278,6 +280,7 @@ constexpr RefRow kComposedRules[] = {
     {"aten.max.dim", run_extreme_of_axis},       {"aten.min.dim", run_extreme_of_axis},
     {"aten.batch_norm.default", run_batch_norm}, {"aten._native_batch_norm_legit_no_training.default", run_batch_norm},
 };
+// clang-format on
 
 }  // namespace
 

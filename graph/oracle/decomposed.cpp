@@ -1,5 +1,5 @@
-// The oracle's rules for quantized_decomposed.*. Operation by operation as torch/ao/quantization/fx/_decomposed.py computes
-// them on a CPU, because one flipped rounding moves a result by a whole step.
+// The oracle's rules for quantized_decomposed.*. Operation by operation as torch/ao/quantization/fx/_decomposed.py
+// computes them on a CPU, because one flipped rounding moves a result by a whole step.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ struct Parameters {
   DType scale_dtype = DType::f64;     // f64 also stands for a Python number
   DType zero_dtype = DType::i64;
   double low = 0, high = 0;
-  int64_t inner = 1, count = 1;       // element i belongs to parameter i / inner % count
+  int64_t inner = 1, count = 1;  // element i belongs to parameter i / inner % count
 
   double zero(size_t at) const { return zeros.empty() ? 0 : zeros[at]; }
   size_t at(int64_t i) const { return static_cast<size_t>(i / inner % count); }

@@ -1,6 +1,7 @@
 // What a kernel in f32 may do otherwise than the oracle, done to the oracle at random.
 //
-// Why here: how far the outputs of a disturbed evaluation are off bounds what a right program's may be (ReferenceOptions).
+// Why here: how far the outputs of a disturbed evaluation are off bounds what a right program's may be
+// (ReferenceOptions).
 //
 //   sums:  results are off by the last bits of a sum in f32, and by what rounding to their dtype takes
 //   codes: a number that lies between two codes becomes either; here one in each row, somewhere on its way through the graph
@@ -12,7 +13,8 @@
 
 namespace qcg {
 
-// Whole numbers stay: counts, masks and codes are computed exactly, and a comparison or a cast behind them does not waver.
+// Whole numbers stay: counts, masks and codes are computed exactly, and a comparison or a cast behind them does not
+// waver.
 Tensor disturb(DType dtype, const Tensor& t, std::mt19937_64& rng);
 
 // How many nodes round numbers that depend on the inputs to as many codes: quantizations, and steps of one.
@@ -20,7 +22,8 @@ int count_quantizations(const Graph& graph);
 // Whether this is one of them, and has numbers to round: some are not whole.
 bool rounds_to_codes(const RefContext& c);
 
-// An element of a row (last axis), moved to the next code up or down that the tensor's range has; of a `share` of all rows.
+// An element of a row (last axis), moved to the next code up or down that the tensor's range has; of a `share` of all
+// rows.
 Tensor flip_codes(DType dtype, const Tensor& t, double share, std::mt19937_64& rng);
 
 }  // namespace qcg

@@ -21,9 +21,9 @@ namespace qcg {
 using Tensors = std::vector<Tensor>;
 
 struct RefValue {
-  Tensor data;            // unbound until computed
+  Tensor data;               // unbound until computed
   DType dtype = DType::f32;  // the graph's
-  bool constant = false;  // depends on parameters only
+  bool constant = false;     // depends on parameters only
 };
 
 struct RefContext {
@@ -69,8 +69,8 @@ Tensor broadcast_to(const Tensor& t, const std::vector<int64_t>& shape);
 double round_as_eager(DType dtype, double v);
 int64_t wrap_to_dtype(DType dtype, int64_t v);
 
-// What the rules of quantization share. The dtype of an operation on two tensors with axes, the larger and the smaller of
-// two numbers as torch takes them (NaN if the first is), and a whole number, or NaN, as an integer of the dtype.
+// What the rules of quantization share. The dtype of an operation on two tensors with axes, the larger and the smaller
+// of two numbers as torch takes them (NaN if the first is), and a whole number, or NaN, as an integer of the dtype.
 DType promote(DType a, DType b);
 inline double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 inline double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
@@ -96,8 +96,8 @@ inline int64_t power_wrap(int64_t base, int64_t exponent) {
   return result;
 }
 
-// quantized_decomposed's rows, choose_qparams_per_token and quantize_per_token: the parameters of one row of `dtype`, and a
-// function that quantizes with them. scale_dtype is what the scale, its inverse and the products are held in.
+// quantized_decomposed's rows, choose_qparams_per_token and quantize_per_token: the parameters of one row of `dtype`,
+// and a function that quantizes with them. scale_dtype is what the scale, its inverse and the products are held in.
 struct RowParameters {
   double scale, zero;
 };

@@ -21,8 +21,8 @@ Result<Tensors> run_int4pack(const RefContext& c) {
   LinearOperands p;
   p.scheme = Scheme::w4;
   p.xs = {c.tensor("self").data};
-  return multiply_packed(c, std::move(p),
-                  read_int4pack(c.tensor("mat2").data, c.integer("qGroupSize"), c.tensor("qScaleAndZeros").data));
+  return multiply_packed(
+      c, std::move(p), read_int4pack(c.tensor("mat2").data, c.integer("qGroupSize"), c.tensor("qScaleAndZeros").data));
 }
 
 Result<Tensors> run_da8w4(const RefContext& c) {

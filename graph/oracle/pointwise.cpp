@@ -66,8 +66,7 @@ Result<Tensors> run_loop(const RefContext& c) {
 Result<Tensors> run_power(const RefContext& c) {
   if (is_floating(c.dtype(0))) return run_formula(c);
   std::vector<int64_t> out = read_ints(c.tensor("self").data);
-  for (int64_t& v : out)
-    v = wrap_to_dtype(c.dtype(0), power_wrap(v, static_cast<int64_t>(c.number("exponent"))));
+  for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), power_wrap(v, static_cast<int64_t>(c.number("exponent"))));
   return Tensors{make_ints(c.sizes(0), std::move(out))};
 }
 

@@ -84,7 +84,7 @@ struct BlockExtremes {
   std::vector<double> low, high;
 };
 BlockExtremes find_block_extremes(const std::vector<double>& x, const std::vector<int64_t>& shape,
-                       const std::vector<int64_t>& block, int64_t blocks) {
+                                  const std::vector<int64_t>& block, int64_t blocks) {
   BlockExtremes e{std::vector<double>(blocks, INFINITY), std::vector<double>(blocks, -INFINITY)};
   for_each_run(shape, block, [&](int64_t first, int64_t count, int64_t b) {
     for (int64_t i = first; i < first + count; ++i) {
@@ -188,8 +188,8 @@ Result<Tensors> run_dequantize_affine(const RefContext& c) {
   return Tensors{make_doubles(x.data.shape, std::move(values))};
 }
 
-// choose_qparams_affine and quantize_affine over whole rows. The scales come out in f32; scale_dtype is what they, their
-// inverses and the products with them are rounded to on the way.
+// choose_qparams_affine and quantize_affine over whole rows. The scales come out in f32; scale_dtype is what they,
+// their inverses and the products with them are rounded to on the way.
 Result<Tensors> run_quantize_rows(const RefContext& c) {
   const RefValue& x = c.tensor("x");
   const std::vector<int64_t>& shape = x.data.shape;

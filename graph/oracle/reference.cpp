@@ -7,13 +7,13 @@
 #include <cmath>
 #include <random>
 
+#include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
+#include "graph/ops/steps.h"
+#include "graph/ops/verify.h"
 #include "graph/oracle/disturb.h"
 #include "graph/oracle/ops.h"
 #include "graph/oracle/order.h"
-#include "graph/ops/infer.h"
-#include "graph/ops/steps.h"
-#include "graph/ops/verify.h"
 
 namespace qcg {
 namespace {
@@ -142,9 +142,10 @@ std::vector<bool> find_widened(const Graph& graph) {
   return widened;
 }
 
-// Whether a result is rounded to its dtype now. 8-bit floats always are, that is what they are for; bf16 and f16 are where
-// they decide a step or show in a wider result. Constants are, because the compiler stores them in that dtype; views and dequantized weights are
-// not: the former hold what they are views of, the latter stay quantized until they are used.
+// Whether a result is rounded to its dtype now. 8-bit floats always are, that is what they are for; bf16 and f16 are
+// where they decide a step or show in a wider result. Constants are, because the compiler stores them in that dtype;
+// views and dequantized weights are not: the former hold what they are views of, the latter stay quantized until they
+// are used.
 bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool matters, bool emulate_casts) {
   if (op.role == OpRole::view) return false;
   if (emulate_casts || is_float8(dtype)) return true;

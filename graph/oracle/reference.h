@@ -1,8 +1,8 @@
-// The oracle, and its pieces that others use alone: binding symbols to shapes, and one linear of a Problem at chosen rows and
-// columns with the sum of magnitudes that error bounds are made of.
+// The oracle, and its pieces that others use alone: binding symbols to shapes, and one linear of a Problem at chosen
+// rows and columns with the sum of magnitudes that error bounds are made of.
 //
-// Why here: passes and programs are checked against it. The tuner checks a candidate against single rows of a large linear, where
-// evaluating a graph would be waste.
+// Why here: passes and programs are checked against it. The tuner checks a candidate against single rows of a large
+// linear, where evaluating a graph would be waste.
 //
 //   QCG_TRY(outputs, evaluate_graph(graph, inputs));
 //   QCG_TRY(want, reference_linear(operands, /*segment*/ 0, rows, columns));
@@ -23,8 +23,8 @@ namespace qcg {
 // What decides a step (steps.h) is rounded to its graph dtype.
 struct ReferenceOptions {
   bool emulate_casts = false;  // round every intermediate to its graph dtype, as eager execution does
-  // Other than 0, a seed: results are moved at random by as much as sums in f32 and roundings to their dtypes may be off. How far
-  // outputs follow is what a program cannot be asked to do better.
+  // Other than 0, a seed: results are moved at random by as much as sums in f32 and roundings to their dtypes may be
+  // off. How far outputs follow is what a program cannot be asked to do better.
   uint64_t disturbed = 0;
 };
 // Inputs in the order of graph.inputs; symbols are bound from their shapes.
@@ -35,8 +35,8 @@ Result<std::vector<Tensor>> evaluate_graph(const Graph& graph, const std::vector
 // value outside its symbol's range, a symbol that no input shows.
 Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes);
 
-// evaluate_graph for a while: no operation is begun after `deadline`. Outputs that cost little come first; those that were not
-// reached are unbound.
+// evaluate_graph for a while: no operation is begun after `deadline`. Outputs that cost little come first; those that
+// were not reached are unbound.
 Result<std::vector<Tensor>> evaluate_until(const Graph& graph, const std::vector<Tensor>& inputs,
                                            ReferenceOptions options, std::chrono::steady_clock::time_point deadline);
 
@@ -48,8 +48,8 @@ struct LinearSegment {
 struct LinearOperands {
   Scheme scheme = Scheme::dense;
   int64_t group = 0;
-  std::vector<Tensor> xs;   // [..., Ki], concatenated along the last axis; leading axes flatten to rows
-  Tensor x_scale, x_zero;   // [..., 1], one element, or unbound
+  std::vector<Tensor> xs;  // [..., Ki], concatenated along the last axis; leading axes flatten to rows
+  Tensor x_scale, x_zero;  // [..., 1], one element, or unbound
   std::vector<LinearSegment> segments;
 };
 

@@ -8,7 +8,8 @@ namespace qcg {
 
 namespace {
 
-// What one operation adds to the errors of its arguments. A result of a function that is close to 0 may be off by more of itself.
+// What one operation adds to the errors of its arguments. A result of a function that is close to 0 may be off by more
+// of itself.
 double own_error(const Expr& e, double value) {
   constexpr double kUlp = 0x1p-23, kLeastResult = 1e-6;
   const double ulps = e.ulps();
@@ -28,7 +29,8 @@ ToleranceValue evaluate_with_tolerance(const Expr& e, std::span<const double> ac
   }
   const std::span<const double> values(args.data(), e.args.size());
   const ToleranceValue exact{e.apply(values), 0};
-  // Arguments are off together, each above or below or not at all: a product is also off by the product of their errors.
+  // Arguments are off together, each above or below or not at all: a product is also off by the product of their
+  // errors.
   const std::array<double, 3> centres = args;
   size_t places = 1;
   for (size_t i = 0; i < values.size(); ++i) places *= tolerances[i] == 0 ? 1 : 3;

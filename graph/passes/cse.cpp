@@ -40,7 +40,9 @@ struct AppendArg {
   void operator()(const std::string& text) const { key += std::to_string(text.size()) + ":" + text; }
   void operator()(DType dtype) const { key += dtype_name(dtype); }
   template <class T>
-  void operator()(const T& value) const { append(key, value); }
+  void operator()(const T& value) const {
+    append(key, value);
+  }
 };
 
 std::string node_key(const Graph& graph, const Node& node) {

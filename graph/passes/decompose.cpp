@@ -19,13 +19,13 @@
 
 #include "graph/ir/float_format.h"
 #include "graph/passes/composed_ops.h"
-#include "graph/rewrite/dequantize_operand.h"
-#include "graph/rewrite/op_emitter.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/passes/size_operand.h"
 #include "graph/patterns/gemm.h"
+#include "graph/rewrite/dequantize_operand.h"
+#include "graph/rewrite/op_emitter.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -61,14 +61,13 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "torchao.dequantize_affine.default")) {
       if (as_pointwise(graph_, like_)) return {};
       results = {dequantize()};
-    }
-    else if (is_op(like_, "quantized_decomposed.quantize_per_token.default")) results = {quantize_rows(input_shape())};
+    } else if (is_op(like_, "quantized_decomposed.quantize_per_token.default"))
+      results = {quantize_rows(input_shape())};
     else if (is_op(like_, "quantized_decomposed.quantize_per_channel_group.default")) results = {quantize_groups()};
     else if (is_op(like_, "quantized_decomposed.choose_qparams.tensor")) results = choose_of_tensor(false);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_symmetric.tensor")) results = choose_of_tensor(true);
     else if (is_op(like_, "quantized_decomposed.choose_qparams_per_token.default")) results = choose_symmetric_rows();
-    else if (is_any_op(like_, kChooseAsymmetricRows))
-      results = choose_asymmetric_rows();
+    else if (is_any_op(like_, kChooseAsymmetricRows)) results = choose_asymmetric_rows();
     else if (is_scaled_product(like_.op)) results = {write_scaled_product(*this, graph_, like_)};
     else if (is_op(like_, "qcg.dequantize_4bit")) return unread_four_bit();
     else if (is_op(like_, "aten.select.int")) results = {select()};
@@ -213,9 +212,9 @@ class Decomposer : OpEmitter {
 
   // torchao's _get_reduction_params: every axis is cut into blocks; a block's scale has size 1 along it.
   struct Blocks {
-    Shape cut;                   // of the tensor
-    Shape scales;                // of one scale per block, broadcastable to cut
-    std::vector<Dim> reduced;    // axes of cut
+    Shape cut;                 // of the tensor
+    Shape scales;              // of one scale per block, broadcastable to cut
+    std::vector<Dim> reduced;  // axes of cut
   };
 
   std::optional<Blocks> blocks(std::string_view input = "input") {

@@ -1,20 +1,20 @@
 // fold_constants: what depends on bound parameters alone is evaluated now, by the oracle, if it is small.
 //
-// Gate: constant_max_elements (default 1,048,576) elements of result; larger results stay operations, unless they take no
-// more bytes than what they are computed from, or are the weight of a product: then each run would make all of it again.
-// A product whose weight became a constant this way is a dense linear; that of two quantized matrices whose weight no
-// scheme took (fractional zero points, say) is written in small operations first, and so is a batch_norm, of whose four
-// parameters two are left.
+// Gate: constant_max_elements (default 1,048,576) elements of result; larger results stay operations, unless they take
+// no more bytes than what they are computed from, or are the weight of a product: then each run would make all of it
+// again. A product whose weight became a constant this way is a dense linear; that of two quantized matrices whose
+// weight no scheme took (fractional zero points, say) is written in small operations first, and so is a batch_norm, of
+// whose four parameters two are left.
 //
-// Why here: after recognize_linear, because `@w.to(bf16) * @scale` is the *definition* of a quantized weight and must not
-// be turned into a dense one first; before fold_epilogue, which wants biases and scales as plain parameters.
+// Why here: after recognize_linear, because `@w.to(bf16) * @scale` is the *definition* of a quantized weight and must
+// not be turned into a dense one first; before fold_epilogue, which wants biases and scales as plain parameters.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "graph/passes/composed_ops.h"
-#include "graph/rewrite/dequantize_operand.h"
 #include "graph/passes/pass_list.h"
+#include "graph/rewrite/dequantize_operand.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {
@@ -88,8 +88,8 @@ Status write_half_constant(Graph& graph) {
     const ValueId out = node.outputs[0];
     const Value type = graph.value(out);
     OpEmitter e(graph, node);
-    const ValueId result = is_batch_norm(node) ? find_composed(node.op)->write(e, graph, node)[0]
-                                               : write_scaled_product(e, graph, node);
+    const ValueId result =
+        is_batch_norm(node) ? find_composed(node.op)->write(e, graph, node)[0] : write_scaled_product(e, graph, node);
     const ValueId y = e.reshape(e.to(result, type.dtype), type.shape);
     if (!e.status().ok()) continue;
     readers.replace(out, y);

@@ -4,16 +4,16 @@
 //   %s = aten.silu(%gate)                                  ->  %m = qcg.linear([%x], weights = [@g, @u],
 //   %m = aten.mul(%s, %up)                                                     epilogue = [mul(silu(acc0), acc1)])
 //
-// Folds bias and residual additions, scales, casts, activations and products of segments, one user at a time, until none
-// fits. A result that somebody else reads too stays an output of its own. Reshapes of leading axes in between are looked
-// through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
+// Folds bias and residual additions, scales, casts, activations and products of segments, one user at a time, until
+// none fits. A result that somebody else reads too stays an output of its own. Reshapes of leading axes in between are
+// looked through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
 //
-// Rounding: an intermediate is not rounded to its graph dtype, the output is, once; but one of fewer bits than the output
-// is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/ops/steps.h), and everywhere with
-// --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns
-// the last bit of its input into a whole step, so it is given what the graph says. A quantization to int8 of constant
-// parameters folds as well, in one op or written by hand, so that between two linears only int8 is stored; its
-// dequantization is one multiplication more.
+// Rounding: an intermediate is not rounded to its graph dtype, the output is, once; but one of fewer bits than the
+// output is, because there it shows (bf16 logits as f32). Where the result decides a step (graph/ops/steps.h), and
+// everywhere with --emulate-precision-casts, every intermediate keeps its cast: a quantizer turns the last bit of its
+// input into a whole step, so it is given what the graph says. A quantization to int8 of constant parameters folds as
+// well, in one op or written by hand, so that between two linears only int8 is stored; its dequantization is one
+// multiplication more.
 //
 // Gates: epilogue_max_operands (6), epilogue_max_nodes (64) in one expression, epilogue_max_outputs (16).
 //
@@ -25,12 +25,12 @@
 
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
+#include "graph/ops/steps.h"
 #include "graph/passes/linear_node.h"
-#include "graph/rewrite/parameter_views.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
+#include "graph/rewrite/parameter_views.h"
 #include "graph/rewrite/rewrite.h"
-#include "graph/ops/steps.h"
 
 namespace qcg {
 
@@ -109,8 +109,8 @@ class EpilogueFolder {
 
   // What an operand of the user is to the linear.
   struct Operand {
-    int output = -1;       // output of the linear; -1: something else
-    bool viewed = false;   // … through a row view
+    int output = -1;      // output of the linear; -1: something else
+    bool viewed = false;  // … through a row view
     ValueId view = kNoValue;
   };
 
@@ -264,8 +264,7 @@ class EpilogueFolder {
     const ValueId result = static_cast<ValueId>(graph_.values.size());
     graph_.values.push_back(std::move(v));
     const OpSchema* reshape = Op("aten.reshape.default").schema();
-    replace_node(graph_, user, reshape,
-                 make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
+    replace_node(graph_, user, reshape, make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
     return result;
   }
 

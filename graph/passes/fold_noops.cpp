@@ -1,7 +1,7 @@
 // fold_noops: what moves no bytes leaves the graph, and what is left has one spelling.
 //
-// Exported graphs are noisy: torchao writes `to(reshape(t(w)))` around every weight and an _assert_tensor_metadata beside
-// every cast. One forward sweep
+// Exported graphs are noisy: torchao writes `to(reshape(t(w)))` around every weight and an _assert_tensor_metadata
+// beside every cast. One forward sweep
 //   - drops assertions, casts to the same dtype, views to the same shape, clones, and casts undone by the next cast;
 //   - replaces views of parameters by new parameters (the same storage read with other strides; needs no bytes), moving a
 //     cast between them out of the way: reshape(to(@w)) = to(reshape(@w));
@@ -19,34 +19,34 @@
 
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
-#include "graph/rewrite/parameter_views.h"
 #include "graph/passes/pass_list.h"
+#include "graph/rewrite/parameter_views.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
 namespace {
 
-constexpr Op kReshapes[] = {
-    "aten.reshape.default",   "aten.view.default",  "aten._unsafe_view.default", "aten.flatten.using_ints",
-    "aten.unsqueeze.default", "aten.unflatten.int", "aten.squeeze.default",      "aten.squeeze.dim",
-    "aten.squeeze.dims"};
-constexpr Op kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.mT.default",
-                                          "aten.transpose.int", "aten.permute.default"};
-constexpr Op kCasts[] = {"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device",
-                                       "aten._to_copy.default", "aten.type_as.default",
-                                       "quantized_decomposed.convert_element_type.no_fuse",
-                                       "prims.convert_element_type.default"};
-constexpr Op kCopies[] = {"aten.contiguous.default", "aten.clone.default",
-                                        "aten.detach.default",
-                                        "aten.alias.default",      "aten.lift_fresh_copy.default"};
-constexpr Op kFills[] = {"aten.full_like.default", "aten.zeros_like.default", "aten.ones_like.default",
-                                       "aten.full.default", "aten.zeros.default", "aten.ones.default",
-                                       "aten.new_full.default", "aten.new_zeros.default", "aten.new_ones.default",
-                                       "aten.scalar_tensor.default"};
+constexpr Op kReshapes[] = {"aten.reshape.default",    "aten.view.default",      "aten._unsafe_view.default",
+                            "aten.flatten.using_ints", "aten.unsqueeze.default", "aten.unflatten.int",
+                            "aten.squeeze.default",    "aten.squeeze.dim",       "aten.squeeze.dims"};
+constexpr Op kPermutes[] = {"aten.t.default", "aten.numpy_T.default", "aten.mT.default", "aten.transpose.int",
+                            "aten.permute.default"};
+constexpr Op kCasts[] = {"aten.to.dtype",
+                         "aten.to.dtype_layout",
+                         "aten.to.device",
+                         "aten._to_copy.default",
+                         "aten.type_as.default",
+                         "quantized_decomposed.convert_element_type.no_fuse",
+                         "prims.convert_element_type.default"};
+constexpr Op kCopies[] = {"aten.contiguous.default", "aten.clone.default", "aten.detach.default", "aten.alias.default",
+                          "aten.lift_fresh_copy.default"};
+constexpr Op kFills[] = {"aten.full_like.default",    "aten.zeros_like.default", "aten.ones_like.default",
+                         "aten.full.default",         "aten.zeros.default",      "aten.ones.default",
+                         "aten.new_full.default",     "aten.new_zeros.default",  "aten.new_ones.default",
+                         "aten.scalar_tensor.default"};
 constexpr Op kOnes[] = {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"};
-constexpr Op kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default",
-                                          "aten.matmul.default"};
+constexpr Op kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default", "aten.matmul.default"};
 constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};
 constexpr Op kRepeats[] = {"aten.repeat.default", "aten.tile.default", "aten.repeat_interleave.self_int"};
 
@@ -354,8 +354,8 @@ class NoopFolder {
     count_change("no-op casts, views and copies");
   }
 
-  // reshape(expand(reshape(x, [.., n, 1, ..]), [.., n, repeats, ..]), [.., n * repeats, ..]); of repeat and tile, whose axes all
-  // have repeats, those lie before n.
+  // reshape(expand(reshape(x, [.., n, 1, ..]), [.., n, repeats, ..]), [.., n * repeats, ..]); of repeat and tile, whose
+  // axes all have repeats, those lie before n.
   void unfold_repeat(NodeId id) {
     const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
     ValueId x = node.tensor("self");
@@ -380,8 +380,8 @@ class NoopFolder {
     }
     const OpSchema *reshape = Op("aten.reshape.default").schema(), *expand = Op("aten.expand.default").schema();
     auto view = [&](const OpSchema* op, std::string_view sizes, const Shape& shape) {
-      const ValueId out = emit(graph_, op, make_args(*op, {{"self", x}, {sizes, shape}}), {type.dtype, shape},
-                               node, graph_.value(x).name + ".repeated");
+      const ValueId out = emit(graph_, op, make_args(*op, {{"self", x}, {sizes, shape}}), {type.dtype, shape}, node,
+                               graph_.value(x).name + ".repeated");
       fold_parameter_view(graph_.value(out).producer);
       x = resolve(out);
     };

@@ -3,18 +3,18 @@
 //   %a = qcg.loop([%x, %y], [add(in0, in1)])
 //   %b = qcg.loop([%a], [relu(in0)])            ->   %b = qcg.loop([%x, %y], [relu(add(in0, in1))])
 //
-// Intermediates are not rounded, unless they have fewer bits than the result, decide a step (graph/ops/steps.h: a quantization,
-// its scale or zero point) or --emulate-precision-casts asks for it; integer intermediates always keep their cast, which truncates, and loops over
-// integers fuse only among themselves.
-// Gates: epilogue_max_nodes and epilogue_max_operands, as for epilogues.
+// Intermediates are not rounded, unless they have fewer bits than the result, decide a step (graph/ops/steps.h: a
+// quantization, its scale or zero point) or --emulate-precision-casts asks for it; integer intermediates always keep
+// their cast, which truncates, and loops over integers fuse only among themselves. Gates: epilogue_max_nodes and
+// epilogue_max_operands, as for epilogues.
 //
 // Why last but for dce: it needs every pointwise op to be a loop already.
 #include <algorithm>
 
+#include "graph/ops/steps.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
 #include "graph/rewrite/rewrite.h"
-#include "graph/ops/steps.h"
 
 namespace qcg {
 

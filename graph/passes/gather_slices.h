@@ -13,8 +13,8 @@ namespace qcg {
 
 bool is_look_up(const Node& node);
 
-// Its result from slices, appended to the graph. Unsupported where positions have no bytes, stand apart or make too many runs,
-// or where there are more than elements_left, which all look-ups of a graph share, to choose from.
+// Its result from slices, appended to the graph. Unsupported where positions have no bytes, stand apart or make too
+// many runs, or where there are more than elements_left, which all look-ups of a graph share, to choose from.
 Result<ValueId> gather_slices(Graph& graph, const Node& node, int64_t& elements_left);
 
 }  // namespace qcg

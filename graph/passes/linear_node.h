@@ -1,7 +1,7 @@
 // LinearNode: a qcg.linear's arguments as a struct, to read, change and put back.
 //
-// Why here: merge_sibling_linears, split_cat_linear and fold_epilogue all edit linears; argument lookups by name would hide
-// what they do.
+// Why here: merge_sibling_linears, split_cat_linear and fold_epilogue all edit linears; argument lookups by name would
+// hide what they do.
 //
 //   LinearNode linear = read_linear(graph.nodes[id]);
 //   linear.biases[0] = bias;
@@ -19,7 +19,7 @@ struct LinearNode {
   std::vector<ValueId> operands;
   std::string scheme;
   int64_t group = 0;
-  std::vector<Expr> epilogue;    // per output
+  std::vector<Expr> epilogue;  // per output
   std::vector<ValueId> outputs;
 
   int find_operand(ValueId id) const;  // -1 if it is none

@@ -2,10 +2,11 @@
 //
 //   %y = aten.gelu(%x, approximate = "tanh")   ->   %y = qcg.loop([%x], [gelu_tanh(in0)])
 //
-// Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is refused.
+// Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is
+// refused.
 //
-// Why here: after fold_epilogue, which gets the first pick; the planner then knows one kind of pointwise work, printed by
-// the same expression printer as epilogues.
+// Why here: after fold_epilogue, which gets the first pick; the planner then knows one kind of pointwise work, printed
+// by the same expression printer as epilogues.
 #include <algorithm>
 
 #include "graph/passes/pass_list.h"

@@ -7,8 +7,8 @@
 // segment keeps its scales, zero points and bias; N may differ. Tied weights appear once.
 //
 // Legal when input, activation treatment, K, scheme, group and weight dtype agree and no member depends on another.
-// Gate: at most merge_max_siblings (default 16) segments. Linears of PassOptions::keep_apart stay as they are: the tuner
-// measured that this machine runs them faster one by one (codegen/tune/merge_trial.h).
+// Gate: at most merge_max_siblings (default 16) segments. Linears of PassOptions::keep_apart stay as they are: the
+// tuner measured that this machine runs them faster one by one (codegen/tune/merge_trial.h).
 //
 // Why here: after recognize_linear, which makes spellings equal; before split_cat_linear, so that siblings over one
 // concatenation still have one input; before fold_epilogue, which hangs different things on each sibling.

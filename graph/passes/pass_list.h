@@ -31,7 +31,7 @@ Status lower_loops(Graph&, PassContext&);
 Status fuse_loops(Graph&, PassContext&);
 
 struct PassInfo {
-  std::string_view name;     // also the file, the function and the flag --disable-pass=NAME
+  std::string_view name;  // also the file, the function and the flag --disable-pass=NAME
   PassFunction run;
   bool required;             // the planner cannot do without: may not be disabled
   std::string_view summary;  // for `qcodegen list passes`
@@ -62,8 +62,8 @@ inline constexpr size_t kMostPasses = 256;
 // Whether the options leave this pass in.
 bool runs_pass(const PassOptions& options, std::string_view name);
 
-// Runs options.order, or kPasses. Errors: Usage for an unknown name, and for a required one that is disabled or that `order`
-// lacks; Unsupported when what is left cannot be planned, as `order` may cause; Unsupported from recognition
+// Runs options.order, or kPasses. Errors: Usage for an unknown name, and for a required one that is disabled or that
+// `order` lacks; Unsupported when what is left cannot be planned, as `order` may cause; Unsupported from recognition
 // (for example a da8w4 linear); Internal when the passes broke the graph: with verify_after_each it names the pass.
 Result<std::vector<PassReport>> run_passes(Graph& graph, const PassOptions& options = {});
 

@@ -1,7 +1,7 @@
 // Pointwise ops as scalar expressions.
 //
-// Why here: fold_epilogue hangs them on a linear, lower_loops on a loop; both need the same answer to "what does this node
-// compute for one element": the formula of its op, or that of a quantization with constant parameters.
+// Why here: fold_epilogue hangs them on a linear, lower_loops on a loop; both need the same answer to "what does this
+// node compute for one element": the formula of its op, or that of a quantization with constant parameters.
 //
 //   as_pointwise(graph, aten.add.Tensor(%a, %b, alpha = 2))  ->  {add(in0, mul(2, in1)), {%a, %b}}
 #pragma once
@@ -24,7 +24,8 @@ Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const in
 bool is_call(const Expr& expr, std::string_view function);
 
 // x * sigmoid(x) -> silu(x), and casts that change nothing dropped: a cast of a cast to the same dtype. With keep_casts
-// false, casts to a floating type are dropped but below a step (graph/ops/steps.h): an intermediate is not rounded, unless to
+// false, casts to a floating type are dropped but below a step (graph/ops/steps.h): an intermediate is not rounded,
+// unless to
 // 8 bits or to fewer than `result` has, which would show it.
 Expr simplify(Expr expr, DType result, bool keep_casts);
 

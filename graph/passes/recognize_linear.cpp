@@ -1,8 +1,9 @@
 // recognize_linear: every spelling of a (quantized) linear becomes one qcg.linear.
 //
-// Runs the recognizers of graph/patterns/ over the graph, most specific first. What nearly matches is noted with what was
-// missing; what matches nothing stays as it is and is decomposed later: slower, never wrong. Weights for which there is no
-// kernel and no fallback that anyone would want (int4 under quantized activations) are typed errors instead.
+// Runs the recognizers of graph/patterns/ over the graph, most specific first. What nearly matches is noted with what
+// was missing; what matches nothing stays as it is and is decomposed later: slower, never wrong. Weights for which
+// there is no kernel and no fallback that anyone would want (int4 under quantized activations) are typed errors
+// instead.
 //
 // Why here: after fold_noops and cse, which make spellings equal and let siblings share one activation quantization;
 // before fold_constants, which would otherwise dequantize the weights. A rounding between the two scales of a linear
@@ -12,15 +13,15 @@
 #include <set>
 
 #include "graph/ops/op_table.h"
+#include "graph/ops/steps.h"
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/decomposed_quantization.h"
 #include "graph/patterns/move_quantization.h"
 #include "graph/patterns/quantize_rows.h"
 #include "graph/patterns/raise_affine.h"
 #include "graph/patterns/recognizer.h"
-#include "graph/ops/steps.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -70,8 +71,8 @@ class LinearFinder {
     return {};
   }
 
-  // The linear's own scale is 1, what it was is multiplied behind the rounding: mul(cast_bf16(acc0), in0). Zero points too
-  // are taken off as the graph does it: sub(cast_bf16(acc0), cast_bf16(mul(in0, in1))) is rounded.
+  // The linear's own scale is 1, what it was is multiplied behind the rounding: mul(cast_bf16(acc0), in0). Zero points
+  // too are taken off as the graph does it: sub(cast_bf16(acc0), cast_bf16(mul(in0, in1))) is rounded.
   void scale_in_epilogue(NodeId root, LinearSpec& spec) {
     const int64_t n = graph_.value(spec.weight).data.shape[0];
     auto rounded = [&](Expr e) { return Expr::cast(spec.product, std::move(e)); };
@@ -163,8 +164,7 @@ class LinearFinder {
       const ValueType type = {graph_.value(out).dtype, shape};
       result = emit(graph_, "qcg.linear", std::move(args), type, like, graph_.value(product).name);
       const OpSchema* reshape = Op("aten.reshape.default").schema();
-      replace_node(graph_, root, reshape,
-                   make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
+      replace_node(graph_, root, reshape, make_args(*reshape, {{"self", result}, {"shape", graph_.value(out).shape}}));
       graph_.nodes[root].origins.clear();
     }
     graph_.nodes[graph_.value(result).producer].origins = std::move(origins);
@@ -173,8 +173,8 @@ class LinearFinder {
     readers_.exchange(root, before);
   }
 
-  // x reshaped to [M, K] and back is x: the rows are the same. Keeps at least two axes, and does nothing when an epilogue
-  // operand was written for the reshaped rows.
+  // x reshaped to [M, K] and back is x: the rows are the same. Keeps at least two axes, and does nothing when an
+  // epilogue operand was written for the reshaped rows.
   void take_row_view_off(NodeId root, LinearSpec& spec) {
     const Node like = graph_.nodes[root];
     const bool row_operands = std::any_of(spec.operands.begin(), spec.operands.end(),
@@ -239,17 +239,17 @@ class LinearFinder {
   static std::vector<Arg> linear_args(const LinearSpec& spec) {
     using Ids = std::vector<ValueId>;
     return make_args(*Op("qcg.linear").schema(), {{"xs", Ids{spec.x}},
-                                              {"x_scale", spec.x_scale},
-                                              {"x_zero", spec.x_zero},
-                                              {"weights", Ids{spec.weight}},
-                                              {"scales", Ids{spec.scale}},
-                                              {"zeros", Ids{spec.zero}},
-                                              {"offsets", Ids{spec.offset}},
-                                              {"biases", Ids{spec.bias}},
-                                              {"operands", spec.operands},
-                                              {"scheme", std::string(scheme_name(spec.scheme))},
-                                              {"group", Dim(spec.group)},
-                                              {"epilogue", std::vector<Expr>{spec.epilogue}}});
+                                                  {"x_scale", spec.x_scale},
+                                                  {"x_zero", spec.x_zero},
+                                                  {"weights", Ids{spec.weight}},
+                                                  {"scales", Ids{spec.scale}},
+                                                  {"zeros", Ids{spec.zero}},
+                                                  {"offsets", Ids{spec.offset}},
+                                                  {"biases", Ids{spec.bias}},
+                                                  {"operands", spec.operands},
+                                                  {"scheme", std::string(scheme_name(spec.scheme))},
+                                                  {"group", Dim(spec.group)},
+                                                  {"epilogue", std::vector<Expr>{spec.epilogue}}});
   }
 
   // Does the node see an input of the graph, or only weights?

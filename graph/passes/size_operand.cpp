@@ -1,9 +1,9 @@
 #include "graph/passes/size_operand.h"
 
-#include "graph/ops/op_table.h"
-
 #include <algorithm>
 #include <array>
+
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 

@@ -2,8 +2,8 @@
 //
 //   %y = aten.add.Tensor(%x, 2*s0)   ->   %n = aten.sum(aten.expand(@one, [s0])), %y = aten.add.Tensor(%x, aten.mul(%n, 2))
 //
-// Why here: decompose writes this. Kernels take numbers that are known when they are compiled, and tensors; counting ones
-// makes a tensor of a size without a kernel of its own, and an epilogue may then read it like any other operand.
+// Why here: decompose writes this. Kernels take numbers that are known when they are compiled, and tensors; counting
+// ones makes a tensor of a size without a kernel of its own, and an epilogue may then read it like any other operand.
 #pragma once
 
 #include <map>

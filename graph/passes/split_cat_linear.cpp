@@ -3,16 +3,17 @@
 //   %c = aten.cat([%a, %b], dim = -1)
 //   %y = qcg.linear([%c], weights = [@w], …)      ->      %y = qcg.linear([%a, %b], weights = [@w], …)
 //
-// Neither the concatenation nor partial products are materialized: K segments accumulate into one accumulator, in source
-// order. A concatenation of concatenations is flattened. A cat with other readers stays for them.
+// Neither the concatenation nor partial products are materialized: K segments accumulate into one accumulator, in
+// source order. A concatenation of concatenations is flattened. A cat with other readers stays for them.
 //
 // Gates: cat_max_parts (16): each part costs a loop nest; cat_min_piece_width (8): below one vector a copy is cheaper;
-// cat_max_total_width (65536). A dynamically quantized linear is left alone: its scale needs the whole row. A concatenation
-// of int8 pieces (static quantization) is split like any other. Linears of PassOptions::keep_cats are left alone too: the
-// tuner measured that this machine runs them faster over the concatenation (codegen/tune/merge_trial.h).
+// cat_max_total_width (65536). A dynamically quantized linear is left alone: its scale needs the whole row. A
+// concatenation of int8 pieces (static quantization) is split like any other. Linears of PassOptions::keep_cats are
+// left alone too: the tuner measured that this machine runs them faster over the concatenation
+// (codegen/tune/merge_trial.h).
 //
-// Why here: after merge_sibling_linears, so that siblings over one cat are split together; before decompose, which makes
-// the remaining cats copies.
+// Why here: after merge_sibling_linears, so that siblings over one cat are split together; before decompose, which
+// makes the remaining cats copies.
 #include <algorithm>
 
 #include "graph/passes/linear_node.h"

@@ -11,11 +11,11 @@
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), and arithmetic whose result is
 //     repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
-// Parameters that are concatenated are one. A cast of constants to integers that may not hold them (to(sub(@codes : i32, 8), i8)) makes codes: it is evaluated with
-// all that it reads, unless that takes zero points off and nothing wraps.
-// What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
-// A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp becomes
-// a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
+// Parameters that are concatenated are one. A cast of constants to integers that may not hold them (to(sub(@codes :
+// i32, 8), i8)) makes codes: it is evaluated with all that it reads, unless that takes zero points off and nothing
+// wraps. What a packed weight or its scales are made with (int4pack, da8w4) is evaluated too: linears read their bytes.
+// A look-up that repeats each element as often stays one: numbers of a group are recognized by being repeated. ldexp
+// becomes a product, the power of two being a scale. Without bytes (explain without weights) results are declared only.
 //
 // Why first: fold_noops then sees views of what was made here as views of parameters.
 #include <algorithm>
@@ -26,18 +26,18 @@
 #include "graph/ir/elements.h"
 #include "graph/ops/op_table.h"
 #include "graph/passes/gather_slices.h"
-#include "graph/rewrite/parameter_views.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/integer_bounds.h"
+#include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
 namespace {
 
-// A small file must not ask for all memory there is: what all nodes make has as many elements as that, or so many per byte of
-// the parameters.
+// A small file must not ask for all memory there is: what all nodes make has as many elements as that, or so many per
+// byte of the parameters.
 constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
 // Of what depends on an input; a constant is evaluated all the same.
@@ -383,7 +383,8 @@ class Unpacker {
       if (elements_left_ < 0)
         return Error::unsupported(
             node.where,
-            title(node) + " makes more elements than packed weights of this size hold, together with earlier nodes of its kind",
+            title(node) +
+                " makes more elements than packed weights of this size hold, together with earlier nodes of its kind",
             "compute it when the weights are stored");
       auto values = evaluate_node(graph_, node);
       if (!values.ok()) {

@@ -1,7 +1,7 @@
 // Constants computed while a weight is recognized: unpacked codes, scales evaluated per group.
 //
-// Why here: a graph's own tensors are views into mapped files; these few are written anew. Without bytes (explain without
-// weights) they are declared only.
+// Why here: a graph's own tensors are views into mapped files; these few are written anew. Without bytes (explain
+// without weights) they are declared only.
 //
 //   spec.weight = add_computed(graph, {w}, "codes", DType::i8, {n, k}, [&] { return map_codes(unpack_nibbles(…), table); });
 #pragma once

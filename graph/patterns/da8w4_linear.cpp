@@ -2,14 +2,14 @@
 //
 //   %y = torchao.da8w4_linear_cpu(%q, %xs, %xz, @w, @scales, @zeros, @compensation, @bias, bf16)
 //
-// q is u8 with zero points or i8 without; it may come from quantize_rows or from anywhere else. The weight is unpacked here,
-// once; of the two byte orders it is the one that its compensation was summed from (int4_packing.h).
+// q is u8 with zero points or i8 without; it may come from quantize_rows or from anywhere else. The weight is unpacked
+// here, once; of the two byte orders it is the one that its compensation was summed from (int4_packing.h).
 #include <algorithm>
 #include <array>
 
 #include "graph/ops/int4_packing.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -17,9 +17,7 @@ namespace {
 
 constexpr const char* kParts[] = {"weight", "weight_scales", "weight_qzeros", "compensation"};
 
-Pattern da8w4_linear_pattern() {
-  return op({"torchao.da8w4_linear_cpu.default"}, {{"input", any("x")}});
-}
+Pattern da8w4_linear_pattern() { return op({"torchao.da8w4_linear_cpu.default"}, {{"input", any("x")}}); }
 
 Outcome build_da8w4_linear(Graph& graph, const Match& m) {
   const Node node = graph.nodes[m.gemm_node()];

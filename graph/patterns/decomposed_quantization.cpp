@@ -112,8 +112,8 @@ class Lifter {
     if (!fresh) return it->second;
     const OpSchema* op = Op("aten.to.dtype").schema();
     const ValueType type = {dtype, graph_.value(id).shape};
-    return it->second = emit(graph_, op, make_args(*op, {{"self", id}, {"dtype", dtype}}), type, like_,
-                             graph_.value(id).name);
+    return it->second =
+               emit(graph_, op, make_args(*op, {{"self", id}, {"dtype", dtype}}), type, like_, graph_.value(id).name);
   }
   ValueId tensor_as(DType dtype, std::string_view name) { return cast(like_.tensor(name), dtype); }
   ValueId as_f32() { return tensor_as(DType::f32, "input"); }
@@ -169,8 +169,7 @@ class Lifter {
     const Tensor turned = graph_.value(w).data.transpose(0, 1);
     like_.arg("input") = add_parameter_view(graph_, w, turned);
     like_.arg("axis") = Dim(0);
-    const ValueId rows =
-        emit(graph_, same, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
+    const ValueId rows = emit(graph_, same, like_.args, type, like_, graph_.value(like_.outputs[0]).name + ".rows");
     const OpSchema* permute = Op("aten.permute.default").schema();
     become(id, permute, make_args(*permute, {{"self", rows}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}}));
     return dequantize_by(graph_.value(rows).producer, channel_block(), p);
@@ -225,9 +224,9 @@ class Lifter {
     return both && choose->tensor("input") == like_.tensor("input") ? choose : nullptr;
   }
 
-  // Declared are f64 scales and i64 zero points. What torch returns of the symmetric choice has the dtype of the input, f16
-  // widened; its clamp from 1e-5 on before the division is one from 1e-5 / 127 on behind it, rounding included, because
-  // division is monotonic.
+  // Declared are f64 scales and i64 zero points. What torch returns of the symmetric choice has the dtype of the input,
+  // f16 widened; its clamp from 1e-5 on before the division is one from 1e-5 / 127 on behind it, rounding included,
+  // because division is monotonic.
   bool lift_quantize_rows() {
     const auto low = as_integer(like_.arg("quant_min")), high = as_integer(like_.arg("quant_max"));
     const Node* chosen = choice();

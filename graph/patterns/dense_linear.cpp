@@ -2,8 +2,8 @@
 //
 //   %linear = aten.linear(%x, @fc.weight, @fc.bias)
 //   %mm     = aten.mm(%x, permute(@w))            also matmul, bmm of one matrix, addmm(@b, %x, @w, beta, alpha)
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -6,10 +6,10 @@
 //   %wd     = torchao.dequantize_affine(@w, block_size = [1, g], @scale, @zero, …)
 //   %linear = aten.linear(%xd, %wd)
 //
-// With an int8 weight it is da8w8, with an int4 weight da8w4, with an e2m1 one (qcg.dequantize_4bit) da8f4; per channel or
-// per group.
-#include "graph/rewrite/rewrite.h"
+// With an int8 weight it is da8w8, with an int4 weight da8w4, with an e2m1 one (qcg.dequantize_4bit) da8f4; per channel
+// or per group.
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

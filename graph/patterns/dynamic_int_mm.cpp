@@ -7,8 +7,8 @@
 //   %f   = to(to(%i, f32) * %xs, bf16)
 //   %y   = %f * @scale                                    scale [N]
 //
-// The shift is an implementation detail: it equals the symmetric s8 * s8 product. The plain form, _int_mm(%q, @wt) without
-// shift, is the same pattern. %xs and @scale may come in either order.
+// The shift is an implementation detail: it equals the symmetric s8 * s8 product. The plain form, _int_mm(%q, @wt)
+// without shift, is the same pattern. %xs and @scale may come in either order.
 //
 // With zero points (act_mapping_type = ASYMMETRIC) what they add is taken off between the two scales:
 //
@@ -17,10 +17,10 @@
 //
 // Whether the bf16 of %f, %o and their difference is kept is decided where the linear is made.
 //
-// Whatever comes of %i otherwise (a static scale, as in Int8StaticActivationInt8WeightConfig), without the shift it is the
-// exact integer product alone.
-#include "graph/rewrite/rewrite.h"
+// Whatever comes of %i otherwise (a static scale, as in Int8StaticActivationInt8WeightConfig), without the shift it is
+// the exact integer product alone.
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -14,9 +14,9 @@ namespace qcg {
 
 struct Gemm {
   ValueId x = kNoValue;
-  ValueId w = kNoValue;       // transposes of the last two axes already taken off
-  bool weight_kn = false;     // w is [K, N] (as in mm), not [N, K] (as in linear)
-  ValueId bias = kNoValue;    // absent also for addmm with beta = 0
+  ValueId w = kNoValue;     // transposes of the last two axes already taken off
+  bool weight_kn = false;   // w is [K, N] (as in mm), not [N, K] (as in linear)
+  ValueId bias = kNoValue;  // absent also for addmm with beta = 0
   double alpha = 1, beta = 1;
 };
 

@@ -1,8 +1,8 @@
 // int_mm: the exact integer product alone.
 //
 //   %y = aten._int_mm(%x, permute(@w))     x s8 [M, K], w s8 [N, K], y s32
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -39,7 +39,8 @@ std::optional<IntegerRange> bounds_of_result(const Graph& graph, const Node& nod
     return node.op->args[0].kind == ArgKind::tensor ? bounds_of_operand(graph, node.args[0], nodes) : std::nullopt;
   const bool difference = is_op(node, "aten.sub.Tensor");
   if (!difference && !is_op(node, "aten.add.Tensor")) return std::nullopt;
-  const auto a = bounds_of_operand(graph, node.arg("self"), nodes), b = bounds_of_operand(graph, node.arg("other"), nodes);
+  const auto a = bounds_of_operand(graph, node.arg("self"), nodes),
+             b = bounds_of_operand(graph, node.arg("other"), nodes);
   if (!a || !b || as_number(node.arg("alpha")) != 1.0) return std::nullopt;
   return difference ? IntegerRange{a->low - b->high, a->high - b->low}
                     : IntegerRange{a->low + b->low, a->high + b->high};

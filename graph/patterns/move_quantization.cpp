@@ -3,8 +3,8 @@
 //   quantize(cat(%a, %b))                   ->   cat(quantize(%a), quantize(%b))
 //   quantize(dequantize(%q))                ->   %q                           of equal parameters
 //
-// dequantize: torchao.dequantize_affine with one scale for the whole tensor; quantize: quantize_per_tensor. The last line
-// holds because (q - z) * s * (1 / s) is off its integer by less than 2^-20 of it.
+// dequantize: torchao.dequantize_affine with one scale for the whole tensor; quantize: quantize_per_tensor. The last
+// line holds because (q - z) * s * (1 / s) is off its integer by less than 2^-20 of it.
 #include "graph/patterns/move_quantization.h"
 
 #include <cmath>
@@ -47,10 +47,10 @@ class Mover {
   bool move(NodeId id) {
     const Node node = graph_.nodes[id];
     if (node.outputs.size() != 1 || node.args.empty()) return false;
-    const bool moved = is_op(node, kQuantize)              ? cancel(node) || split_cat(id, node)
-                       : is_op(node, "aten.cat.default")   ? join_cat(id, node)
-                       : node.op->role == OpRole::view     ? pass_view(id, node)
-                                                           : false;
+    const bool moved = is_op(node, kQuantize)            ? cancel(node) || split_cat(id, node)
+                       : is_op(node, "aten.cat.default") ? join_cat(id, node)
+                       : node.op->role == OpRole::view   ? pass_view(id, node)
+                                                         : false;
     if (moved) ++report_.fired, ++report_.counters["quantizations moved"];
     return moved;
   }
@@ -111,9 +111,9 @@ class Mover {
     if (pieces.empty()) return false;
     const Node like = *dequantize_of(pieces[0]);
     const ValueType type = {graph_.value(codes[0]).dtype, graph_.value(node.outputs[0]).shape};
-    become_dequantize(id, like,
-                      emit(graph_, node.op, with_input(node, "tensors", codes), type, node,
-                           graph_.value(codes[0]).name + ".cat"));
+    become_dequantize(
+        id, like,
+        emit(graph_, node.op, with_input(node, "tensors", codes), type, node, graph_.value(codes[0]).name + ".cat"));
     return true;
   }
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMostNumbers = 256;  // that different codes of a byte can stand for
 
-// The different elements in order of appearance, and for every element which one it is; nullopt when there are too many.
+// The different elements in order of appearance, and for every element which one it is; nullopt when there are too
+// many.
 struct Distinct {
   std::vector<double> numbers;
   std::vector<uint8_t> which;

@@ -1,8 +1,8 @@
 // Floats that are the numbers of a quantization scheme, as the codes they stand for.
 //
-// Why here: a weight that was looked up in a table, or unpacked into floats, says by its numbers what it is: whole ones are
-// int4 or int8, those of e2m1 are mxfp4, those of NormalFloat4 are nf4. Numbers may have been rounded to their own dtype,
-// which is an intermediate rounding like others.
+// Why here: a weight that was looked up in a table, or unpacked into floats, says by its numbers what it is: whole ones
+// are int4 or int8, those of e2m1 are mxfp4, those of NormalFloat4 are nf4. Numbers may have been rounded to their own
+// dtype, which is an intermediate rounding like others.
 //
 //   codes_of_numbers(bf16 [0.5, -6, 1.5])   f4, codes [1, -12, 3], unit 0.5
 #pragma once

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/gemm.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

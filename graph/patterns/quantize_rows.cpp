@@ -6,8 +6,8 @@
 #include "graph/patterns/quantize_rows.h"
 
 #include "graph/ops/op_table.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -100,8 +100,10 @@ class RowsLifter {
     Shape rows = graph_.value(x).shape;
     rows.back() = Dim(1);
     const OpSchema* op = Op("qcg.quantize_rows").schema();
-    std::vector<Arg> args = make_args(*op, {{"x", x}, {"mapping", choose.arg("mapping_type")},
-                                            {"quant_min", Dim(range.low)}, {"quant_max", Dim(range.high)},
+    std::vector<Arg> args = make_args(*op, {{"x", x},
+                                            {"mapping", choose.arg("mapping_type")},
+                                            {"quant_min", Dim(range.low)},
+                                            {"quant_max", Dim(range.high)},
                                             {"eps", least_scale(graph_.value(x).dtype, choose)},
                                             {"scale_dtype", graph_.value(choose.outputs[0]).dtype}});
     auto value = [&](ValueId like, DType dtype, Shape shape) {
@@ -113,9 +115,9 @@ class RowsLifter {
     };
     const DType q_dtype = graph_.value(q).dtype;
     const Shape q_shape = graph_.value(q).shape;
-    const NodeId id = graph_.add_node(op, std::move(args), {value(q, q_dtype, q_shape),
-                                                            value(choose.outputs[0], DType::f32, rows),
-                                                            value(choose.outputs[1], DType::i32, rows)});
+    const NodeId id = graph_.add_node(op, std::move(args),
+                                      {value(q, q_dtype, q_shape), value(choose.outputs[0], DType::f32, rows),
+                                       value(choose.outputs[1], DType::i32, rows)});
     graph_.nodes[id].where = quantize.where;
     graph_.nodes[id].source = quantize.source;
     graph_.nodes[id].origins = join_origins(choose.origins, quantize.origins);
@@ -132,8 +134,7 @@ class RowsLifter {
     if (graph_.value(value).shape != type.shape) {
       const OpSchema* reshape = Op("aten.reshape.default").schema();
       std::vector<Arg> args = make_args(*reshape, {{"self", value}, {"shape", type.shape}});
-      value =
-          emit(graph_, reshape, std::move(args), {graph_.value(value).dtype, type.shape}, node, name + ".shape");
+      value = emit(graph_, reshape, std::move(args), {graph_.value(value).dtype, type.shape}, node, name + ".shape");
     }
     if (graph_.value(value).dtype != type.dtype) {
       const OpSchema* cast = Op("aten.to.dtype").schema();

@@ -5,17 +5,17 @@
 //   %d = mul(sub(to(%q), to(%z)), %s)                                                          dequantize_affine
 //   %w = reshape(mul(sub(to(@w [N, G, g]), to(@z)), @s), [N, K])                               dequantize_affine, block [1, g]
 //
-// Casts and reshapes of scale and zero point in between are looked through. Every step is torchao's own, in its order, so the
-// ops mean the same to the bit.
+// Casts and reshapes of scale and zero point in between are looked through. Every step is torchao's own, in its order,
+// so the ops mean the same to the bit.
 #include "graph/patterns/raise_affine.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "graph/ops/op_table.h"
+#include "graph/patterns/pattern.h"
 #include "graph/rewrite/parameter_views.h"
 #include "graph/rewrite/rewrite.h"
-#include "graph/patterns/pattern.h"
 
 namespace qcg {
 

@@ -9,10 +9,14 @@ namespace qcg {
 
 std::span<const Recognizer> recognizers() {
   static const Recognizer kAll[] = {
-      kScaledProduct,         kDynamicDequantized,    kStaticDequantized,      kDynamicIntMm,
-      kDynamicIntMmWithZeros, kDa8w4Linear,           kWeightOnlyMmScale,      kWeightOnlyInt8Pack,
-      kWeightOnlyInt4Pack,    kWeightOnlyDequantized, kWeightOnlyScaledWeight, kWeightOnlyArithmetic,
-      kShiftedIntMm,          kIntMm,                 kWeightOnlyUnscaled,     kDenseLinear,
+      kScaledProduct,          kDynamicDequantized,
+      kStaticDequantized,      kDynamicIntMm,
+      kDynamicIntMmWithZeros,  kDa8w4Linear,
+      kWeightOnlyMmScale,      kWeightOnlyInt8Pack,
+      kWeightOnlyInt4Pack,     kWeightOnlyDequantized,
+      kWeightOnlyScaledWeight, kWeightOnlyArithmetic,
+      kShiftedIntMm,           kIntMm,
+      kWeightOnlyUnscaled,     kDenseLinear,
   };
   return kAll;
 }

@@ -11,22 +11,22 @@
 #include <string>
 #include <string_view>
 
+#include "graph/ir/scheme.h"
 #include "graph/patterns/gemm.h"
 #include "graph/patterns/pattern.h"
-#include "graph/ir/scheme.h"
 
 namespace qcg {
 
 // One qcg.linear with one K segment and one N segment. Parameters are already in the form graph.h asks for.
 struct LinearSpec {
-  ValueId x = kNoValue;          // [..., K]
-  ValueId x_scale = kNoValue;    // quantized x: float, one number per row in any shape, or one element
-  ValueId x_zero = kNoValue;     // integer, likewise
-  ValueId weight = kNoValue;     // [N, K]
-  ValueId scale = kNoValue;      // [N, G]
-  ValueId zero = kNoValue;       // [N, G] integer
-  ValueId offset = kNoValue;     // [N, G] float, added after scaling: w4 only
-  ValueId bias = kNoValue;       // [N]
+  ValueId x = kNoValue;           // [..., K]
+  ValueId x_scale = kNoValue;     // quantized x: float, one number per row in any shape, or one element
+  ValueId x_zero = kNoValue;      // integer, likewise
+  ValueId weight = kNoValue;      // [N, K]
+  ValueId scale = kNoValue;       // [N, G]
+  ValueId zero = kNoValue;        // [N, G] integer
+  ValueId offset = kNoValue;      // [N, G] float, added after scaling: w4 only
+  ValueId bias = kNoValue;        // [N]
   std::vector<ValueId> operands;  // broadcast to the result of the product that was recognized, whatever the shape of x
   Scheme scheme = Scheme::dense;
   int64_t group = 0;
@@ -34,7 +34,7 @@ struct LinearSpec {
   DType product = DType::f32;    // what the graph rounds x times w times x_scale to before it applies `scale`
   ValueId zero_rows = kNoValue;  // with such a rounding and x_zero: what the graph takes off is the rounded product of
   ValueId zero_columns = kNoValue;  // one number per row and one per column
-  std::string note;              // for explain: what the numbers of the weight told
+  std::string note;                 // for explain: what the numbers of the weight told
 
   Expr add_operand(ValueId id) {
     operands.push_back(id);
@@ -54,7 +54,7 @@ struct Outcome {
 };
 
 struct Recognizer {
-  std::string_view name;                                  // in explain's notes
+  std::string_view name;  // in explain's notes
   Pattern (*pattern)();
   Outcome (*build)(Graph& graph,
                    const Match& match);  // may add parameters and nodes, may not touch those that are there
@@ -82,12 +82,14 @@ ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape);
 ValueId add_constant(Graph& graph, ValueId like, Tensor data);
 // Bytes are there and all are zero.
 bool is_all_zero(const Graph& graph, ValueId id);
-// The weight-only scheme of a weight that is stored in this dtype: i8 is w8, e4m3 and e5m2 are f8; nullopt: no scheme's.
+// The weight-only scheme of a weight that is stored in this dtype: i8 is w8, e4m3 and e5m2 are f8; nullopt: no
+// scheme's.
 std::optional<Scheme> stored_scheme(DType dtype);
 // A constant with one number per output channel, or one for all of them, as [N, 1]; kNoValue if it is something else.
 ValueId channel_numbers(Graph& graph, ValueId id, int64_t n);
 
-// The value under reshapes and casts that keep every number: what was quantized, whatever the exporter did to its shape.
+// The value under reshapes and casts that keep every number: what was quantized, whatever the exporter did to its
+// shape.
 ValueId under_rows(const Graph& graph, ValueId id);
 // Does this operand of a pointwise op with a result of this shape hold one number per row of the last axis (per
 // column), or one for all? Its axes decide, because M and N may be equal.

@@ -12,9 +12,9 @@
 
 #include "graph/ops/four_bit.h"
 #include "graph/ops/infer.h"
-#include "graph/rewrite/dequantize_operand.h"
 #include "graph/patterns/constant_numbers.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/dequantize_operand.h"
 
 namespace qcg {
 

@@ -4,9 +4,9 @@
 #include <functional>
 #include <numeric>
 
+#include "graph/patterns/recognizer.h"
 #include "graph/rewrite/parameter_views.h"
 #include "graph/rewrite/rewrite.h"
-#include "graph/patterns/recognizer.h"
 
 namespace qcg {
 

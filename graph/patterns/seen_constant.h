@@ -1,7 +1,7 @@
 // SeenConstant: a parameter as it arrives somewhere: cast, reshaped, permuted, repeated.
 //
-// Why here: scales of groups and blocks are repeated along one axis of a weight or both. A reshape of an expanded tensor
-// has no strides of its own, but it still is its axes, cut finely enough, in another order:
+// Why here: scales of groups and blocks are repeated along one axis of a weight or both. A reshape of an expanded
+// tensor has no strides of its own, but it still is its axes, cut finely enough, in another order:
 //
 //   reshape(expand(@s [2, 4, 1], [2, 4, 16]), [2, 64])     axes [2, 4, 16], strides [4, 1, 0]: groups of 16
 #pragma once

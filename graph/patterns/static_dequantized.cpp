@@ -6,8 +6,8 @@
 //   %linear = aten.linear(%xd, %wd)
 //
 // %xq may come from anywhere. Its scale may also be computed at run time, one element or one per row.
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

@@ -1,4 +1,5 @@
-// weight_only_arithmetic: a weight dequantized by hand, as torchao's tinygemm functions and many checkpoints' loaders do.
+// weight_only_arithmetic: a weight dequantized by hand, as torchao's tinygemm functions and many checkpoints' loaders
+// do.
 //
 //   %c = aten.sub(aten.reshape(@w, [N, G, g]), 8)             (codes - zero)
 //   %s = aten.mul(aten.to(%c, bf16), @scale)                  * scale       [N, G, 1]
@@ -6,20 +7,20 @@
 //   %y = aten.linear(%x, aten.reshape(%o, [N, K]))
 //
 // Zero and offset may be absent, be numbers, come as add or sub. There may be several scales, and divisors. Where the
-// numbers of a row are repeated is a group: in another axis as here, by broadcasting [N, 1], by repeat_interleave, along N as
-// well (blocks), or in a weight that is [K, N]. Integer codes of any width whose values fit a byte will do; that they are
-// in [-8, 7] or [0, 15] makes them int4. Codes of fp8 have a scale alone, and so have floats that all stand in the table of
-// a scheme (mxfp4, nf4: what a look-up gave), or are whole.
+// numbers of a row are repeated is a group: in another axis as here, by broadcasting [N, 1], by repeat_interleave,
+// along N as well (blocks), or in a weight that is [K, N]. Integer codes of any width whose values fit a byte will do;
+// that they are in [-8, 7] or [0, 15] makes them int4. Codes of fp8 have a scale alone, and so have floats that all
+// stand in the table of a scheme (mxfp4, nf4: what a look-up gave), or are whole.
 #include <algorithm>
 #include <cmath>
 
 #include "graph/ir/elements.h"
-#include "graph/rewrite/parameter_views.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/dequantized_weight.h"
 #include "graph/patterns/integer_bounds.h"
 #include "graph/patterns/number_codes.h"
 #include "graph/patterns/seen_constant.h"
+#include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -55,7 +56,8 @@ class ArithmeticReader {
     while (!is_parameter(graph_, id)) {
       const Node* node = producer_of(graph_, id);
       if (!node) return std::nullopt;
-      if (is_op(*node, "aten.to.dtype") && (keeps_numbers(graph_, *node) || keeps_codes(*node))) id = node->tensor("self");
+      if (is_op(*node, "aten.to.dtype") && (keeps_numbers(graph_, *node) || keeps_codes(*node)))
+        id = node->tensor("self");
       else if (is_op(*node, "aten.reshape.default") || is_op(*node, "aten.permute.default")) id = pass_view(*node);
       else if (!take_operation(*node, out, id)) return std::nullopt;
     }
@@ -148,7 +150,8 @@ class ArithmeticReader {
     if (!difference && !quotient && !(is_constant(outer) && elements(outer) <= elements(inner)))
       std::swap(inner, outer);
     if (!inner.get<ValueId>() || (!is_wide(dtype) && !fits_byte(inner, outer, difference, dtype))) return false;
-    if (graph_.value(*inner.get<ValueId>()).shape != graph_.value(node.outputs[0]).shape) return false;  // repeated codes
+    if (graph_.value(*inner.get<ValueId>()).shape != graph_.value(node.outputs[0]).shape)
+      return false;  // repeated codes
     auto term = read_term(outer, node);
     if (!term) return false;
     next = *inner.get<ValueId>();

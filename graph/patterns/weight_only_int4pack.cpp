@@ -3,10 +3,11 @@
 //   %y = aten._weight_int4pack_mm_for_cpu(%x, @w, 32, @sz)    w u8 [N, K / 2] packed for torch's CPU kernels
 //   %y = aten._weight_int4pack_mm(%x, @w, 32, @sz)            w i32 [N / 8, …] packed for CUDA's tensor cores
 //
-// value = (code - 8) * sz[g, n, 0] + sz[g, n, 1]. The weight is unpacked here, once; int4_packing.h has the byte orders.
+// value = (code - 8) * sz[g, n, 0] + sz[g, n, 1]. The weight is unpacked here, once; int4_packing.h has the byte
+// orders.
 #include "graph/ops/int4_packing.h"
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

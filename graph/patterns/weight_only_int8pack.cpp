@@ -1,8 +1,8 @@
 // weight_only_int8pack: PyTorch's own int8 weight-only op.
 //
 //   %y = aten._weight_int8pack_mm(%x, @w, @scales)     x [M, K], w i8 [N, K], scales [N]
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

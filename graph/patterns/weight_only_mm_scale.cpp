@@ -1,15 +1,16 @@
-// weight_only_mm_scale: int8 weight-only as torchao's Int8WeightOnlyConfig exports it: the product first, then the scale.
+// weight_only_mm_scale: int8 weight-only as torchao's Int8WeightOnlyConfig exports it: the product first, then the
+// scale.
 //
 //   %t   = permute(@w)                    i8 [K, N], a view of the i8 [N, K] weight
 //   %to  = aten.to.dtype(%t, bf16)
 //   %mm  = aten.mm(%x, %to)               %x reshaped to two axes and back around this
 //   %mul = aten.mul.Tensor(%mm, %scale)   %scale: flatten(to(@s [N, 1], bf16))
 //
-// An e4m3 or e5m2 weight is scheme f8 in the same way, and one scale for all channels is N equal ones.
-// s_n * sum x*w is the meaning, rounded once, at the end. The rounding of %mm to bf16 is kept where it decides a step, or
-// where a wider result shows it.
-#include "graph/rewrite/rewrite.h"
+// An e4m3 or e5m2 weight is scheme f8 in the same way, and one scale for all channels is N equal ones. s_n * sum x*w is
+// the meaning, rounded once, at the end. The rounding of %mm to bf16 is kept where it decides a step, or where a wider
+// result shows it.
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
@@ -29,8 +30,8 @@ Outcome build_mm_scale(Graph& graph, const Match& m) {
   const int64_t n = graph.value(spec.weight).data.shape[0];
   const Shape& shape = graph.value(m.value("scale")).shape;
   if (!product(shape).is_constant(1) && (shape.empty() || !shape.back().is_constant(n)))
-    return Outcome::miss("the factor has shape " + to_string(shape) + ", not one scale per output channel (N = " +
-                         std::to_string(n) + ")");
+    return Outcome::miss("the factor has shape " + to_string(shape) +
+                         ", not one scale per output channel (N = " + std::to_string(n) + ")");
   spec.scale = channel_numbers(graph, m.value("scale"), n);
   if (spec.scale == kNoValue) return Outcome::miss("the scale of the weight is computed at run time");
   if (!is_floating(graph.value(spec.scale).dtype)) return Outcome::miss("the scale is not floating point");

@@ -9,18 +9,16 @@
 //   %mul    = aten.mul.Tensor(to(permute(@w), f32), permute(@scale))     scale f32 [N, 1]
 //   %matmul = aten.matmul(%x, to(%mul, bf16))
 //
-// An int8 weight whose codes all lie in [-8, 7] is int4. The rounding of the dequantized weight is not kept (numerics: exact
-// mode).
-#include "graph/rewrite/rewrite.h"
+// An int8 weight whose codes all lie in [-8, 7] is int4. The rounding of the dequantized weight is not kept (numerics:
+// exact mode).
 #include "graph/patterns/dequantized_weight.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 
 namespace {
 
-Pattern scaled_weight_pattern() {
-  return gemm(any("x"), maybe_cast(mul(cast(parameter("w")), any("scale"))));
-}
+Pattern scaled_weight_pattern() { return gemm(any("x"), maybe_cast(mul(cast(parameter("w")), any("scale")))); }
 
 Outcome build_scaled_weight(Graph& graph, const Match& m) {
   const Gemm gemm = *as_gemm(graph, graph.nodes[m.gemm_node()]);

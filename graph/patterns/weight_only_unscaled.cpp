@@ -5,8 +5,8 @@
 // It is weight-only with every scale 1: half the bytes of a dense weight, and whatever multiplies the result later is
 // an epilogue.
 
-#include "graph/rewrite/rewrite.h"
 #include "graph/patterns/recognizer.h"
+#include "graph/rewrite/rewrite.h"
 
 namespace qcg {
 

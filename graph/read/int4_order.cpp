@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
-#include "graph/ops/op_table.h"
 #include "graph/ir/elements.h"
 #include "graph/ops/int4_packing.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
@@ -99,9 +99,10 @@ void settle_int4_order(Graph& graph, Int4Packing packing, ReadInfo& info) {
     info.notes.push_back(
         describe_order(weights.size(), avx2, "because only in that byte order the groups look like quantized weights"));
   else
-    info.warnings.push_back(describe_order(weights.size(), avx2,
-                                     "which is an assumption: the file does not record the byte order, and the values "
-                                     "fit both; --int4-packing=avx2 or avx512 sets it"));
+    info.warnings.push_back(
+        describe_order(weights.size(), avx2,
+                       "which is an assumption: the file does not record the byte order, and the values "
+                       "fit both; --int4-packing=avx2 or avx512 sets it"));
   std::map<ValueId, ValueId> done;
   if (avx2)
     for (const PackedWeight& weight : weights) repack(graph, weight, done);

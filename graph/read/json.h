@@ -1,8 +1,8 @@
 // JsonDocument: JSON parsed into 16 bytes per value, with limits on everything a hostile file can make large.
 //
-// Why here: graph files, payload configs and safetensors headers are JSON from strangers. A general DOM keeps the last of
-// two equal keys silently, recurses on depth and takes hundreds of bytes per value; this one refuses duplicates and bad
-// UTF-8, parses with an explicit stack, and its strings are views into the text.
+// Why here: graph files, payload configs and safetensors headers are JSON from strangers. A general DOM keeps the last
+// of two equal keys silently, recurses on depth and takes hundreds of bytes per value; this one refuses duplicates and
+// bad UTF-8, parses with an explicit stack, and its strings are views into the text.
 //
 //   QCG_TRY(doc, JsonDocument::parse(text, ""));
 //   QCG_TRY(nodes, doc.root().at("nodes"));
@@ -34,9 +34,9 @@ class JsonDocument;
 class JsonCursor {
  public:
   JsonKind kind() const;
-  size_t size() const;          // elements of an array, members of an object, 0 otherwise
+  size_t size() const;           // elements of an array, members of an object, 0 otherwise
   std::string_view key() const;  // precondition: a member of an object
-  std::string path() const;     // "$.config[\"fc.weight\"].sizes[0]", after the document's prefix
+  std::string path() const;      // "$.config[\"fc.weight\"].sizes[0]", after the document's prefix
 
   bool is(JsonKind k) const { return kind() == k; }
   std::optional<JsonCursor> find(std::string_view key) const;  // nullopt: no such member, or not an object

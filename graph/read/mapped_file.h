@@ -7,8 +7,8 @@
 //   storage->bytes = file->bytes().subspan(begin, size);
 //   storage->owner = file;
 //
-// Hazard: a file that another process truncates while it is mapped raises SIGBUS on access, as with every mapping. A program
-// that calls guard_mapped_files() reads zeros instead and is told so by check_mapped_files().
+// Hazard: a file that another process truncates while it is mapped raises SIGBUS on access, as with every mapping. A
+// program that calls guard_mapped_files() reads zeros instead and is told so by check_mapped_files().
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ class MappedFile {
   int guard_ = -1;
 };
 
-// Handles SIGBUS from now on: memory that a mapped file lost becomes zeros. What else raises it ends the process, as before.
+// Handles SIGBUS from now on: memory that a mapped file lost becomes zeros. What else raises it ends the process, as
+// before.
 void guard_mapped_files();
 bool are_mapped_files_guarded();
 // Error Io names a file that was cut off while it was mapped, once: what was made of it is worth nothing.

@@ -1,7 +1,9 @@
-// Mutations: tensors that an exported graph writes to (cache.index_copy_(…), cache[:, 2:4] = k, n.add_(1)) as new values.
+// Mutations: tensors that an exported graph writes to (cache.index_copy_(…), cache[:, 2:4] = k, n.add_(1)) as new
+// values.
 //
-// Why here: the training IR of torch.export writes in place; the IR is functional. Each write makes a value, and the names that
-// denote the memory stand for it from there on: the tensor itself, what it is a view of, and its other views.
+// Why here: the training IR of torch.export writes in place; the IR is functional. Each write makes a value, and the
+// names that denote the memory stand for it from there on: the tensor itself, what it is a view of, and its other
+// views.
 //
 //   %s = slice(b_cache, 2, 0, 1)        ->  %s = slice(%cache, 2, 0, 1)
 //   copy_(%s, %k)                           %w = copy(%s, %k)
@@ -75,9 +77,9 @@ class Mutations {
   size_t emitted_ = 0;
 };
 
-// In-place operators on what the graph made itself stay as they are where nobody can tell the difference: exporters leave a few
-// in (torchao writes sub_ on a fresh product), and the IR reads sub_ as sub. That is wrong if the overwritten tensor, or a view of
-// it, is used again: such graphs are refused.
+// In-place operators on what the graph made itself stay as they are where nobody can tell the difference: exporters
+// leave a few in (torchao writes sub_ on a fresh product), and the IR reads sub_ as sub. That is wrong if the
+// overwritten tensor, or a view of it, is used again: such graphs are refused.
 //
 //   %y = sub_(%acc, %b);  relu(%y)      fine
 //   %y = sub_(%acc, %b);  relu(%acc)    refused: relu would read the old value

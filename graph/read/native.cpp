@@ -327,20 +327,34 @@ class NativeReader {
       case ArgKind::tensor_or_scalar:
         return at.is(JsonKind::string) && values_.contains(std::string(*at.string())) ? read_value(at)
                                                                                       : read_scalar(at);
-      case ArgKind::optional_integer: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_integer:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::integer: return read_dim(at);
-      case ArgKind::optional_integers: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_integers:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::integers: return read_dims(at, kMaxListLength);
-      case ArgKind::optional_real: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_real:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::real: return at.real();
       case ArgKind::reals: return read_reals(at);
-      case ArgKind::optional_boolean: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_boolean:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::boolean: return at.boolean();
-      case ArgKind::optional_string: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_string:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::string: return at.name();
-      case ArgKind::optional_dtype: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_dtype:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::dtype: return read_dtype(at);
-      case ArgKind::optional_scalar: if (none) return Arg(); [[fallthrough]];
+      case ArgKind::optional_scalar:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::scalar: return read_scalar(at);
       case ArgKind::exprs:
       case ArgKind::ignored: break;

@@ -17,8 +17,8 @@ namespace qcg {
 bool is_native_graph(const JsonCursor& root);
 Result<Graph> read_native_graph(const JsonDocument& document);
 
-// "linear" -> aten.linear.default, "mul" -> aten.mul.Tensor, "torchao.dequantize_affine" -> its .default; full names too.
-// nullptr when no op has the name; qcodegen's internal ops are not offered.
+// "linear" -> aten.linear.default, "mul" -> aten.mul.Tensor, "torchao.dequantize_affine" -> its .default; full names
+// too. nullptr when no op has the name; qcodegen's internal ops are not offered.
 const OpSchema* find_op_by_short_name(std::string_view name);
 
 }  // namespace qcg

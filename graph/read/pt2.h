@@ -1,7 +1,7 @@
 // Reader of .pt2 archives (torch.export.save, torch 2.9 and later): the graph and its weights, mapped.
 //
-// Why here: the one file a user gets from PyTorch. Nothing in it is ever unpickled: a pickled payload is refused with the
-// way to avoid it.
+// Why here: the one file a user gets from PyTorch. Nothing in it is ever unpickled: a pickled payload is refused with
+// the way to avoid it.
 //
 //   QCG_TRY(file, MappedFile::open("mlp.pt2"));
 //   QCG_TRY(exported, read_pt2(file->text(), file, file->path()));

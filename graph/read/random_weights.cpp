@@ -1,9 +1,9 @@
 // Random weights that behave like trained ones.
 //
-// What a parameter is follows from who consumes it, through views and casts: the tensor that dequantize_affine reads is an
-// integer in quant_min..quant_max, what multiplies the product of an int8 weight is its scale, and so on. Each kind is a
-// palette of 4096 representable values; elements pick from it by 16 bits of a counter-based generator. A palette makes
-// every dtype cost the same, and cannot hold a denormal or a NaN.
+// What a parameter is follows from who consumes it, through views and casts: the tensor that dequantize_affine reads is
+// an integer in quant_min..quant_max, what multiplies the product of an int8 weight is its scale, and so on. Each kind
+// is a palette of 4096 representable values; elements pick from it by 16 bits of a counter-based generator. A palette
+// makes every dtype cost the same, and cannot hold a denormal or a NaN.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 #include <system_error>
 #include <thread>
 
-#include "graph/read/mapped_file.h"
-#include "graph/read/weights.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/scaled_product.h"
+#include "graph/read/mapped_file.h"
+#include "graph/read/weights.h"
 
 namespace qcg {
 namespace {
@@ -38,7 +38,8 @@ uint64_t hash_name(std::string_view name, uint64_t seed) {
   return h;
 }
 
-// normal: mean + deviation * N(0, 1); positive: uniform in [0.5, 1.5] * deviation; integers: uniform in [low, high]; bits: any.
+// normal: mean + deviation * N(0, 1); positive: uniform in [0.5, 1.5] * deviation; integers: uniform in [low, high];
+// bits: any.
 enum class Draw { zeros, integers, bits, normal, positive };
 
 struct Recipe {
@@ -113,7 +114,7 @@ class RecipeFinder {
     if (is_scaled_product(op) || op == "qcg.dequantize_4bit") return coded(node, arg, parameter);
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
     if (node.op->role == OpRole::constant && is_integer(parameter.dtype) && node.op->arg_index("other") >= 0)
-      return Recipe{Draw::bits};  // a word of codes
+      return Recipe{Draw::bits};                                                               // a word of codes
     if (is_byte(parameter.dtype) && takes_off(use, parameter)) return Recipe::integers(0, 4);  // a zero point
     if (!is_floating(parameter.dtype) || node.op->role != OpRole::pointwise) return std::nullopt;
     if (name.starts_with("aten.mul")) return multiplier(node, use.arg);
@@ -175,7 +176,8 @@ class RecipeFinder {
     }
     if (parameter.dtype == DType::u8) return Recipe::integers(0, 255);
     if (is_integer(parameter.dtype))
-      return !is_op(node, "tensor_cast.static_quant_linear_int4.default") ? Recipe::integers(-127, 127) : Recipe::integers(-8, 7);
+      return !is_op(node, "tensor_cast.static_quant_linear_int4.default") ? Recipe::integers(-127, 127)
+                                                                          : Recipe::integers(-8, 7);
     return Recipe::normal(0, 1);
   }
 
@@ -262,7 +264,7 @@ double draw_real(const Recipe& recipe, size_t i) {
 std::vector<std::byte> make_palette(DType dtype, Recipe recipe) {
   size_t bytes = dtype_bytes(dtype);
   std::vector<std::byte> palette(kPalette * bytes);
-  if (dtype == DType::f8e8m0) recipe = {Draw::positive, 0, 1};  // powers of two only
+  if (dtype == DType::f8e8m0) recipe = {Draw::positive, 0, 1};                 // powers of two only
   if (dtype == DType::f8e4m3 || dtype == DType::f8e5m2) recipe.deviation = 1;  // eight bits have no room for 1/sqrt(K)
   uint64_t span = static_cast<uint64_t>(recipe.high - recipe.low) + 1;
   for (size_t i = 0; i < kPalette; ++i) {

@@ -32,14 +32,14 @@ struct ReadOptions {
 };
 
 struct ReadInfo {
-  std::string format;              // "pt2", "torch.export", "native" or "text"
-  std::string torch_version;       // empty unless written by torch
-  size_t node_count = 0;           // as in the file
-  uint64_t weight_bytes = 0;       // of all parameters
+  std::string format;                          // "pt2", "torch.export", "native" or "text"
+  std::string torch_version;                   // empty unless written by torch
+  size_t node_count = 0;                       // as in the file
+  uint64_t weight_bytes = 0;                   // of all parameters
   std::map<std::string, std::string> modules;  // by a node's name: the path of its module, as the exporter told
-  std::vector<std::string> files;  // every file read: with the options, what the graph depends on
-  std::vector<std::string> notes;     // what the file did not say and its numbers did
-  std::vector<std::string> warnings;  // what neither said, and was assumed
+  std::vector<std::string> files;              // every file read: with the options, what the graph depends on
+  std::vector<std::string> notes;              // what the file did not say and its numbers did
+  std::vector<std::string> warnings;           // what neither said, and was assumed
 };
 
 // Error BadInput where the path is a folder: the remedy for one that holds a checkpoint is to export its graph.

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "graph/read/json.h"
-#include "graph/read/mapped_file.h"
 #include "graph/read/limits.h"
+#include "graph/read/mapped_file.h"
 #include "graph/read/torch_meta.h"
 
 namespace qcg {

@@ -1,5 +1,6 @@
 // The reading half of the IR text form. The text may be hostile: every size is bounded and nothing recurses but
-// Expr::parse, which counts its depth. What is well-formed but wrong (shapes, dtypes, order) is the verifier's business.
+// Expr::parse, which counts its depth. What is well-formed but wrong (shapes, dtypes, order) is the verifier's
+// business.
 #include <fmt/format.h>
 
 #include <unordered_map>
@@ -231,12 +232,17 @@ class Parser : private TextScanner {
 
   static bool may_be_absent(ArgKind kind) {
     switch (kind) {
-      case ArgKind::optional_tensor: case ArgKind::optional_tensors: case ArgKind::optional_integer:
-      case ArgKind::optional_integers: case ArgKind::optional_real: case ArgKind::optional_boolean:
-      case ArgKind::optional_string: case ArgKind::optional_dtype: case ArgKind::optional_scalar: case ArgKind::ignored:
-        return true;
-      default:
-        return false;
+      case ArgKind::optional_tensor:
+      case ArgKind::optional_tensors:
+      case ArgKind::optional_integer:
+      case ArgKind::optional_integers:
+      case ArgKind::optional_real:
+      case ArgKind::optional_boolean:
+      case ArgKind::optional_string:
+      case ArgKind::optional_dtype:
+      case ArgKind::optional_scalar:
+      case ArgKind::ignored: return true;
+      default: return false;
     }
   }
 
@@ -246,18 +252,26 @@ class Parser : private TextScanner {
       return Arg();
     }
     switch (spec.kind) {
-      case ArgKind::tensor: case ArgKind::optional_tensor: return parse_ref();
+      case ArgKind::tensor:
+      case ArgKind::optional_tensor: return parse_ref();
       case ArgKind::tensors:
       case ArgKind::optional_tensors: return parse_refs(spec.kind == ArgKind::optional_tensors);
       case ArgKind::tensor_or_scalar: return peek('%') || peek('@') ? parse_ref() : parse_scalar();
-      case ArgKind::integer: case ArgKind::optional_integer: return parse_dim();
-      case ArgKind::integers: case ArgKind::optional_integers: return parse_dims();
-      case ArgKind::real: case ArgKind::optional_real: return parse_double(take_word());
+      case ArgKind::integer:
+      case ArgKind::optional_integer: return parse_dim();
+      case ArgKind::integers:
+      case ArgKind::optional_integers: return parse_dims();
+      case ArgKind::real:
+      case ArgKind::optional_real: return parse_double(take_word());
       case ArgKind::reals: return parse_doubles();
-      case ArgKind::boolean: case ArgKind::optional_boolean: return parse_bool();
-      case ArgKind::string: case ArgKind::optional_string: return parse_string();
-      case ArgKind::dtype: case ArgKind::optional_dtype: return parse_dtype();
-      case ArgKind::scalar: case ArgKind::optional_scalar: return parse_scalar();
+      case ArgKind::boolean:
+      case ArgKind::optional_boolean: return parse_bool();
+      case ArgKind::string:
+      case ArgKind::optional_string: return parse_string();
+      case ArgKind::dtype:
+      case ArgKind::optional_dtype: return parse_dtype();
+      case ArgKind::scalar:
+      case ArgKind::optional_scalar: return parse_scalar();
       case ArgKind::exprs: return parse_exprs();
       case ArgKind::ignored: break;
     }

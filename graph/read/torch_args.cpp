@@ -10,6 +10,7 @@ struct KindText {
   ArgKind kind;
   std::string_view text;
 };
+// clang-format off
 constexpr KindText kKindTexts[] = {
     {ArgKind::tensor, "a tensor"},         {ArgKind::optional_tensor, "a tensor or none"},
     {ArgKind::tensors, "a tensor list"},   {ArgKind::optional_tensors, "a tensor list"},
@@ -22,6 +23,7 @@ constexpr KindText kKindTexts[] = {
     {ArgKind::optional_dtype, "an element type or none"}, {ArgKind::scalar, "a number"},
     {ArgKind::optional_scalar, "a number or none"}, {ArgKind::tensor_or_scalar, "a tensor or a number"},
 };
+// clang-format on
 
 bool may_be_none(ArgKind kind) {
   switch (kind) {
@@ -112,8 +114,7 @@ std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, c
 }
 
 std::optional<Result<Arg>> read_words(const JsonCursor& value, ArgKind kind) {
-  if ((kind == ArgKind::string || kind == ArgKind::optional_string) && value.key() == "as_string")
-    return value.name();
+  if ((kind == ArgKind::string || kind == ArgKind::optional_string) && value.key() == "as_string") return value.name();
   if ((kind == ArgKind::dtype || kind == ArgKind::optional_dtype) && value.key() == "as_scalar_type") {
     return read_export_dtype(value);
   }

@@ -1,4 +1,5 @@
-// Arguments of a torch.export node: the one-key unions ({"as_tensor": ...}) turned into Args of the kind the op's schema names.
+// Arguments of a torch.export node: the one-key unions ({"as_tensor": ...}) turned into Args of the kind the op's
+// schema names.
 //
 // Why here: torch_export.cpp walks the graph; what a single argument may look like is a table of its own.
 //

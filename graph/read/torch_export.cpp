@@ -179,10 +179,12 @@ class TorchExportReader {
     QCG_TRY(spec_arg, spec.object_at("arg"));
     QCG_TRY(spec_name, spec_arg.string_at("name"));
     if (spec_name != name)
-      return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name), kExportGraphAgain);
+      return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name),
+                          kExportGraphAgain);
     QCG_TRY(fqn_at, spec.at(name_key));
     QCG_TRY(fqn, fqn_at.name());
-    if (out_.weights.contains(fqn)) return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
+    if (out_.weights.contains(fqn))
+      return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
     QCG_TRY(meta, find_meta(argument, name));
     QCG_TRY(tensor, read_constant_tensor_meta(meta));
     const bool buffer = name_key == "buffer_name", written = mutations_.changes(stored(argument));
@@ -226,7 +228,8 @@ class TorchExportReader {
   Result<std::string> new_tensor_name(const JsonCursor& argument) const {
     QCG_TRY(field, argument.at("name"));
     QCG_TRY(name, field.name());
-    if (scope_.tensors.contains(name)) return field.bad("the tensor " + quote(name) + " is defined twice", kExportGraphAgain);
+    if (scope_.tensors.contains(name))
+      return field.bad("the tensor " + quote(name) + " is defined twice", kExportGraphAgain);
     return name;
   }
   static std::string_view stored(const JsonCursor& argument) { return *argument.string_at("name"); }
@@ -260,7 +263,8 @@ class TorchExportReader {
       QCG_TRY(name_at, value.at("as_name"));
       QCG_TRY(name, name_at.string());
       auto described = sizes_.find(name);
-      if (described == sizes_.end()) return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
+      if (described == sizes_.end())
+        return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
       QCG_TRY(size, read_sym_int(described->second));
       QCG_CHECK(check_sym_size(node, size));
       if (!scope_.sym_ints.emplace(name, std::move(size)).second)
@@ -293,7 +297,8 @@ class TorchExportReader {
     if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kExportGraphAgain);
     const Dim& actual = shape[*axis < 0 ? *axis + rank : *axis];
     if (actual == size) return {};
-    return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
+    return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(),
+                      kExportGraphAgain);
   }
 
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {

@@ -252,7 +252,8 @@ Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {
   tensor.strides = std::move(strides);
   if (tensor.strides.size() != tensor.shape.size()) {
     return stride_list.bad("there are " + std::to_string(tensor.strides.size()) + " strides for " +
-                               std::to_string(tensor.shape.size()) + " sizes", "export the graph again");
+                               std::to_string(tensor.shape.size()) + " sizes",
+                           "export the graph again");
   }
   if (auto offset = meta.find("storage_offset")) {
     QCG_TRY(value, read_sym_int(*offset));

@@ -9,20 +9,22 @@
 #include <string_view>
 
 #include "base/dtype.h"
-#include "graph/read/json.h"
 #include "graph/ir/symbol.h"
 #include "graph/ir/tensor.h"
+#include "graph/read/json.h"
 
 namespace qcg {
 
 // A bare symbol, sympy srepr of Symbol, Integer, Add, Mul and small powers, or an infix sum of products. Anything else
-// (FloorDiv, Mod, Max, ...) is Unsupported. Nothing is ever evaluated as code. The error's place is the caller's to fill in.
+// (FloorDiv, Mod, Max, ...) is Unsupported. Nothing is ever evaluated as code. The error's place is the caller's to
+// fill in.
 Result<Dim> parse_size_expr(std::string_view text);
 
 Result<Dim> read_sym_int(const JsonCursor& sym_int);  // {"as_int": n} or {"as_expr": {"expr_str": ...}}
 Result<DType> read_export_dtype(const JsonCursor& number);
 
-// What a value of the graph is. How eager execution laid it out (its strides may even be Min(…) expressions) is not ours.
+// What a value of the graph is. How eager execution laid it out (its strides may even be Min(…) expressions) is not
+// ours.
 struct TensorMeta {
   DType dtype = DType::f32;
   Shape sizes;
@@ -34,7 +36,8 @@ Result<TensorMeta> read_tensor_meta(const JsonCursor& meta);
 // product of them overflows.
 Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta);
 
-// Bytes of storage that the view reaches, from the start of storage. Precondition: as checked by read_constant_tensor_meta.
+// Bytes of storage that the view reaches, from the start of storage. Precondition: as checked by
+// read_constant_tensor_meta.
 size_t storage_extent(const Tensor& tensor);
 
 // Sizes not negative, numel and the byte extent of shape and strides below 2^62.

@@ -93,7 +93,8 @@ std::string describe(std::vector<Missing> missing, const std::string& nodes_path
     if (!m.name.empty()) text += " (" + m.name + ")";
     if (!m.source.empty()) text += ", " + m.source;
   }
-  if (missing.size() > kListedOperators) text += "\n  and " + std::to_string(missing.size() - kListedOperators) + " more";
+  if (missing.size() > kListedOperators)
+    text += "\n  and " + std::to_string(missing.size() - kListedOperators) + " more";
   return text;
 }
 

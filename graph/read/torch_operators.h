@@ -14,9 +14,9 @@
 namespace qcg {
 
 enum class TorchTarget {
-  op,           // a row of the op table
-  symbolic,     // computes sizes: sym_size, _operator.mul on SymInts, comparisons of sizes
-  size_check,   // asserts what range_constraints says already
+  op,          // a row of the op table
+  symbolic,    // computes sizes: sym_size, _operator.mul on SymInts, comparisons of sizes
+  size_check,  // asserts what range_constraints says already
   unsupported,
 };
 
@@ -33,8 +33,8 @@ bool has_functional_form_alone(std::string_view target);
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";
 
-// sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with self
-// and other swapped; nullptr where self is a tensor, or no op does.
+// sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with
+// self and other swapped; nullptr where self is a tensor, or no op does.
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op);
 
 Status check_operators(const JsonCursor& nodes);

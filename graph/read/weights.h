@@ -20,8 +20,8 @@ using WeightNames = std::map<std::string, ValueId, std::less<>>;
 std::string describe(const Tensor& tensor);    // "i8[704, 256]"
 WeightNames weight_names(const Graph& graph);  // every parameter by its value's name
 
-// Later sources win where two hold the same name; random fills what no file gave. Every name must end up bound; those bound
-// before stay as they are when no source has them. files receives the paths that were read.
+// Later sources win where two hold the same name; random fills what no file gave. Every name must end up bound; those
+// bound before stay as they are when no source has them. files receives the paths that were read.
 Status bind_weights(Graph& graph, const WeightNames& names, const std::vector<std::string>& sources,
                     std::vector<std::string>& files);
 

@@ -14,8 +14,8 @@ constexpr uint32_t kLocalHeader = 0x04034b50, kCentralHeader = 0x02014b50, kEnd 
 constexpr uint32_t kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50;
 constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
 constexpr uint64_t kMaxEntries = 200'000;
-// Deflate reaches 1032:1 on zeros; a model and its weights come nowhere near. What all entries unpack to is bounded by the
-// file's size, and by something that small files may have whatever they hold.
+// Deflate reaches 1032:1 on zeros; a model and its weights come nowhere near. What all entries unpack to is bounded by
+// the file's size, and by something that small files may have whatever they hold.
 constexpr uint64_t kFreeInflation = uint64_t{8} << 20;
 constexpr uint64_t kMaxRatio = 20;
 constexpr const char* kRewrite = "the file is damaged or was cut off: copy or export it again";

@@ -1,7 +1,7 @@
 // ZipArchive: the entries of a memory-mapped zip file; stored ones are views into the mapping.
 //
-// Why here: a .pt2 is a zip whose weights are stored, not compressed, and must not be copied. libzip inflates and checks
-// CRCs but does not say where an entry's bytes lie, so the central directory (zip64 too) is read here.
+// Why here: a .pt2 is a zip whose weights are stored, not compressed, and must not be copied. libzip inflates and
+// checks CRCs but does not say where an entry's bytes lie, so the central directory (zip64 too) is read here.
 //
 //   QCG_TRY(zip, ZipArchive::open(file));
 //   const ZipEntry* entry = zip.find("graph/models/model.json");
@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/read/mapped_file.h"
 #include "graph/ir/tensor.h"
+#include "graph/read/mapped_file.h"
 
 namespace qcg {
 
@@ -28,7 +28,7 @@ struct ZipEntry {
   uint64_t compressed_size = 0;
   uint64_t size = 0;
   uint64_t header_offset = 0;
-  uint64_t index = 0;   // position in the central directory
+  uint64_t index = 0;  // position in the central directory
 };
 
 // A view when the entry is stored, inflated memory otherwise (then the CRC is verified in any case).

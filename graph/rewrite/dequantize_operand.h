@@ -1,13 +1,13 @@
 // dequantize_x, dequantize_w: a matrix of a scaled product as ordinary f32 numbers, in small operations.
 //
-// Why here: decompose writes both operands like this when nothing better is known, and fold_constants when the weight can
-// be evaluated; recognition writes x like this when its scales change along K, which no kernel takes.
+// Why here: decompose writes both operands like this when nothing better is known, and fold_constants when the weight
+// can be evaluated; recognition writes x like this when its scales change along K, which no kernel takes.
 //
 //   ValueId x = dequantize_x(e, graph, p.x, product(p.lead), p.k);   // (decoded x - zero) * scale, f32 [M, K]
 #pragma once
 
-#include "graph/rewrite/op_emitter.h"
 #include "graph/ops/scaled_product.h"
+#include "graph/rewrite/op_emitter.h"
 
 namespace qcg {
 

@@ -1,7 +1,7 @@
 // OpEmitter: writes small graphs node by node, types inferred.
 //
-// Why here: decompose and the recognizers that put work in front of a linear spell the same chains of casts, products and
-// reshapes. After an error every call is a no-op, so that a chain needs one check at its end.
+// Why here: decompose and the recognizers that put work in front of a linear spell the same chains of casts, products
+// and reshapes. After an error every call is a no-op, so that a chain needs one check at its end.
 //
 //   OpEmitter e(graph, node);                                  // new nodes take their place and origins from `node`
 //   ValueId y = e.binary("aten.mul.Tensor", e.to(x, DType::f32), scale);

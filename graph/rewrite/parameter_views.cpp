@@ -38,8 +38,8 @@ std::optional<Tensor> strided_view(const Graph& graph, const Node& node, StrideR
 
 }  // namespace
 
-// Walks both shapes from the left, matching the smallest groups of axes of equal product; a group of the old shape must be
-// contiguous within itself (size 1 axes aside) to be cut differently.
+// Walks both shapes from the left, matching the smallest groups of axes of equal product; a group of the old shape must
+// be contiguous within itself (size 1 axes aside) to be cut differently.
 std::optional<Tensor> view_as_shape(const Tensor& input, const Sizes& shape) {
   Sizes old_shape, old_strides;
   for (size_t i = 0; i < input.shape.size(); ++i) {
@@ -84,10 +84,9 @@ std::optional<Tensor> view_of_tensor(const Graph& graph, const Node& node, const
   if (StrideRule* rule = Op(node.op).row().strides) return strided_view(graph, node, rule, input);
   auto shape = constant_shape(graph.value(node.outputs[0]).shape);
   if (!shape) return std::nullopt;
-  static constexpr Op kReshapes[] = {
-      "aten.reshape.default",   "aten.view.default",       "aten._unsafe_view.default", "aten.flatten.using_ints",
-      "aten.unsqueeze.default", "aten.unflatten.int",      "aten.squeeze.default",      "aten.squeeze.dim",
-      "aten.squeeze.dims"};
+  static constexpr Op kReshapes[] = {"aten.reshape.default",    "aten.view.default",      "aten._unsafe_view.default",
+                                     "aten.flatten.using_ints", "aten.unsqueeze.default", "aten.unflatten.int",
+                                     "aten.squeeze.default",    "aten.squeeze.dim",       "aten.squeeze.dims"};
   return is_any_op(node, kReshapes) ? view_as_shape(input, *shape) : std::nullopt;
 }
 

@@ -24,12 +24,12 @@ struct Skipped {
 
 struct PassReport {
   std::string name;
-  int64_t fired = 0;                               // how often the pass changed something
-  std::map<std::string, int64_t> counters;         // what it did, by kind
+  int64_t fired = 0;                        // how often the pass changed something
+  std::map<std::string, int64_t> counters;  // what it did, by kind
   std::vector<Skipped> skipped;
-  std::vector<std::string> notes;                  // near misses and other remarks
-  std::vector<std::string> warnings;               // what costs more than a user may expect
-  std::vector<std::vector<std::string>> groups;    // merged siblings; linears whose concatenation was split
+  std::vector<std::string> notes;                // near misses and other remarks
+  std::vector<std::string> warnings;             // what costs more than a user may expect
+  std::vector<std::vector<std::string>> groups;  // merged siblings; linears whose concatenation was split
   double ms = 0;
 };
 
@@ -58,7 +58,7 @@ struct PassOptions {
   std::vector<std::string> order;  // names, to be run as they stand here, perhaps repeatedly; empty: kPasses
   std::set<std::string> disabled;
   std::function<void(std::string_view pass, const Graph&)> after_each;  // --print-after, --print-after-all
-  bool verify_after_each = false;                                      // debug builds: always
+  bool verify_after_each = false;                                       // debug builds: always
   PassGates gates;
   std::set<std::string> keep_apart;      // source nodes whose linears are not merged: measured faster by themselves
   std::set<std::string> keep_cats;       // and those that read their concatenation as a whole

@@ -1,11 +1,11 @@
 #include "graph/rewrite/rewrite.h"
 
-#include "graph/ops/op_table.h"
-#include "graph/oracle/reference.h"
-
 #include <algorithm>
 #include <cstring>
 #include <unordered_set>
+
+#include "graph/ops/op_table.h"
+#include "graph/oracle/reference.h"
 
 namespace qcg {
 
@@ -72,8 +72,7 @@ bool has_symbols(const Arg& arg) {
          (many && !std::all_of(many->begin(), many->end(), [](const Dim& d) { return d.is_constant(); }));
 }
 
-ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like,
-             std::string_view name_hint) {
+ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like, std::string_view name_hint) {
   std::string where = like.where, source = like.source;  // `like` may live in graph.nodes, which is about to grow
   Value out;
   out.name = graph.unique_name(name_hint);
@@ -359,9 +358,8 @@ std::vector<std::string> join_origins(std::vector<std::string> a, const std::vec
 }
 
 bool is_row_view(const Graph& graph, const Node& node) {
-  static constexpr Op kOps[] = {"aten.reshape.default", "aten.view.default", "aten._unsafe_view.default",
-                                              "aten.flatten.using_ints", "aten.unsqueeze.default",
-                                              "aten.squeeze.dim"};
+  static constexpr Op kOps[] = {"aten.reshape.default",    "aten.view.default",      "aten._unsafe_view.default",
+                                "aten.flatten.using_ints", "aten.unsqueeze.default", "aten.squeeze.dim"};
   if (!is_any_op(node, kOps)) return false;
   ValueId input = kNoValue;
   for_each_input(node, [&](ValueId id) {

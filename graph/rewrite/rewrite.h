@@ -41,8 +41,7 @@ bool keeps_numbers(const Graph& graph, const Node& cast);
 bool has_symbols(const Arg& arg);
 
 // Appends a node with one output. `like` lends where, source and (if keep_origins) its origins.
-ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like,
-             std::string_view name_hint);
+ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like, std::string_view name_hint);
 // Args in schema order with those not named at their default; precondition: the others have one.
 struct NamedArg {
   std::string_view name;
@@ -128,8 +127,8 @@ class Depths {
 // Concatenation without repeats, order kept.
 std::vector<std::string> join_origins(std::vector<std::string> a, const std::vector<std::string>& b);
 
-// Rows stay rows: reshape, view, flatten, unsqueeze or squeeze of leading axes only (same last dimension). Such a view of
-// a contiguous activation moves nothing, and a per-row computation does not see it.
+// Rows stay rows: reshape, view, flatten, unsqueeze or squeeze of leading axes only (same last dimension). Such a view
+// of a contiguous activation moves nothing, and a per-row computation does not see it.
 bool is_row_view(const Graph& graph, const Node& node);
 // Does `from` broadcast to `to` by the usual trailing-axes rule?
 bool broadcasts_to(const Shape& from, const Shape& to);

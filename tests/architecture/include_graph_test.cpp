@@ -86,7 +86,8 @@ Allowed read_allowed(const std::string& text) {
   return out;
 }
 
-// Folders from the bottom up, in the form of ARCHITECTURE.md's list. Where there is a circle, `!` marks an arrow that runs up.
+// Folders from the bottom up, in the form of ARCHITECTURE.md's list. Where there is a circle, `!` marks an arrow that
+// runs up.
 std::string draw(const Arrows& arrows) {
   std::string out;
   std::set<std::string> drawn;

@@ -1,7 +1,7 @@
 // Functions in the unnamed namespaces of one folder have different names.
 //
-// Why: a unity build compiles the sources of a folder as one. Two functions of one name are overloads there, and a call may
-// choose the other one without any message from the compiler.
+// Why: a unity build compiles the sources of a folder as one. Two functions of one name are overloads there, and a call
+// may choose the other one without any message from the compiler.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -16,7 +16,8 @@
 
 namespace {
 
-// The functions that a source defines at the top level of its unnamed namespaces. A definition begins in the first column,
+// The functions that a source defines at the top level of its unnamed namespaces. A definition begins in the first
+// column,
 // as clang-format writes it.
 std::set<std::string> unnamed_functions(const std::string& text) {
   static const std::regex kDefinition(R"(^[A-Za-z_][^=;(]*[ *&>](\w+)\()");

@@ -62,10 +62,8 @@ void try_every_fault(Action action, bool entry_1_stays, const std::vector<int>& 
         FileSystem fs = fault.file_system();
         {
           auto store = Store::open({.dir = dir.path(), .fs = &fs});
-          if (store.ok())
-            action(*store);
-          else
-            CHECK(store.error().code == ErrorCode::Io);
+          if (store.ok()) action(*store);
+          else CHECK(store.error().code == ErrorCode::Io);
         }
         const bool there = check_entry(dir.path(), 1);
         const bool published = check_entry(dir.path(), 2);
@@ -88,10 +86,8 @@ TEST_CASE("publish with every call failing once") {
   try_every_fault(
       [](Store& store) {
         auto published = store.publish(key_of(2), files_of(2), dump_of(2));
-        if (published.ok())
-          CHECK(is_entry_of(*published, 2));
-        else
-          CHECK(published.error().code == ErrorCode::Io);
+        if (published.ok()) CHECK(is_entry_of(*published, 2));
+        else CHECK(published.error().code == ErrorCode::Io);
       },
       true, {ENOSPC, EIO, EMFILE, EROFS, EACCES});
 }
@@ -143,10 +139,8 @@ TEST_CASE("a read that fails is an error, never other bytes") {
       if (bytes.ok()) CHECK(*bytes == files_of(1)[0].bytes);
       const std::string copy = dir.path() + "/copy";
       files::remove(copy);
-      if ((*found)->copy_verified("kernel.so", copy).ok())
-        CHECK(read_text(copy) == files_of(1)[0].bytes);
-      else
-        CHECK(!files::exists(copy));
+      if ((*found)->copy_verified("kernel.so", copy).ok()) CHECK(read_text(copy) == files_of(1)[0].bytes);
+      else CHECK(!files::exists(copy));
     }
     if (!fault.reached()) return;
   }
@@ -232,7 +226,8 @@ bool is_whole(const std::string& precious) {
 
 }  // namespace
 
-TEST_CASE("a directory that is swapped for a link or another directory while it is removed takes nothing else with it") {
+TEST_CASE(
+    "a directory that is swapped for a link or another directory while it is removed takes nothing else with it") {
   for (const bool with_link : {true, false})
     for (int at = 1; at < 60; ++at) {
       CAPTURE(with_link);

@@ -229,12 +229,9 @@ TEST_CASE("one store may be used from several threads") {
       for (int i = 0; i < 40; ++i) {
         const int n = (i * 7 + t) % 10;
         auto found = store.find(key_of(n));
-        if (!found.ok())
-          ++wrong;
-        else if (*found)
-          wrong += !is_entry_of(**found, n);
-        else
-          wrong += !store.publish(key_of(n), files_of(n), dump_of(n)).ok();
+        if (!found.ok()) ++wrong;
+        else if (*found) wrong += !is_entry_of(**found, n);
+        else wrong += !store.publish(key_of(n), files_of(n), dump_of(n)).ok();
       }
     });
   for (auto& thread : threads) thread.join();

@@ -91,10 +91,8 @@ void build_and_publish(Store& store, const Toolchain& fake, const std::string& t
   for (int i = 0; i < t.operations; ++i) {
     const int number = static_cast<int>(random() % static_cast<uint64_t>(t.keys));
     const uint64_t dice = random() % 1000;
-    if (dice < 5)
-      (void)store.gc(random() % 60000);
-    else if (dice < 15)
-      ++score.rotted, rot_one_byte(cache, number, random);
+    if (dice < 5) (void)store.gc(random() % 60000);
+    else if (dice < 15) ++score.rotted, rot_one_byte(cache, number, random);
     auto found = store.find(key_of(number));
     if (!found.ok()) {
       ++score.errors;

@@ -50,8 +50,8 @@ void rewrite_as_lost(const std::string& from, const std::string& to) {
   spit(to, rewritten);
 }
 
-// The same log, in which of every problem a kernel won that lost and is none of `others`. Returns its name by the problem's
-// nodes.
+// The same log, in which of every problem a kernel won that lost and is none of `others`. Returns its name by the
+// problem's nodes.
 std::map<std::string, std::string> crown_losers(const std::string& from, const std::string& to, const json& others) {
   std::vector<json> records;
   std::istringstream log(slurp(from));
@@ -73,7 +73,8 @@ std::map<std::string, std::string> crown_losers(const std::string& from, const s
   return crowned;
 }
 
-// What explain says of a program's one fusion is what its compile said, but for the name of what lost: the log knows nodes only.
+// What explain says of a program's one fusion is what its compile said, but for the name of what lost: the log knows
+// nodes only.
 void check_explained(const std::string& program, json trial) {
   const Run run = qcodegen({"explain", program, "--json"});
   INFO(run.err);

@@ -1,5 +1,5 @@
-// Graphs at the edges: slices that reach past an axis, sums over nothing. Compiled, run and compared with the oracle, or
-// refused with the place and a remedy.
+// Graphs at the edges: slices that reach past an axis, sums over nothing. Compiled, run and compared with the oracle,
+// or refused with the place and a remedy.
 #include "tests/cli_runner.h"
 
 using namespace qcg::test;
@@ -79,8 +79,9 @@ TEST_CASE("axes walked backwards are read by loops as they are, by everything el
 
 TEST_CASE("one row given to every row is read as that") {
   // A class token, or what is known of a user, beside rows of their own.
-  const std::string first = "  %r = aten.slice.Tensor(self = %x, dim = 0, start = 0, end = 1) : f32[1, 40]\n"
-                            "  %e = aten.expand_as.default(self = %r, other = %x) : f32[m, 40]\n";
+  const std::string first =
+      "  %r = aten.slice.Tensor(self = %x, dim = 0, start = 0, end = 1) : f32[1, 40]\n"
+      "  %e = aten.expand_as.default(self = %r, other = %x) : f32[m, 40]\n";
   check_right(first + "  %y = aten.linear.default(input = %e, weight = @w) : f32[m, 16]\n", "f32[m, 16]", 40);
   const std::string text =
       "symbol m in [1, 64]\nparam @w: f32[16, 40]\nparam @v: f32[16, 80]\nparam @q: i8[16, 40]\nparam @s: f32[16, 1]\n"
@@ -120,11 +121,13 @@ TEST_CASE("one number per row serves siblings of any width, one column among the
   for (const char* wide : {"8", "70000"}) {
     const std::string n(wide);
     const Run run = run_on(
-        "symbol m in [1, 64]\nparam @b: f32[" + n + ", 8]\nparam @a: f32[1, 8]\n"
-        "graph(%x: f32[m, 8], %g: f32[m, 1]) {\n  %p = aten.linear.default(input = %x, weight = @b) : f32[m, " + n +
+        "symbol m in [1, 64]\nparam @b: f32[" + n +
+            ", 8]\nparam @a: f32[1, 8]\n"
+            "graph(%x: f32[m, 8], %g: f32[m, 1]) {\n  %p = aten.linear.default(input = %x, weight = @b) : f32[m, " +
+            n +
             "]\n  %q = aten.linear.default(input = %x, weight = @a) : f32[m, 1]\n"
-            "  %y = aten.mul.Tensor(self = %p, other = %g) : f32[m, " + n +
-            "]\n  %z = aten.mul.Tensor(self = %q, other = %g) : f32[m, 1]\n  return %y, %z\n}\n",
+            "  %y = aten.mul.Tensor(self = %p, other = %g) : f32[m, " +
+            n + "]\n  %z = aten.mul.Tensor(self = %q, other = %g) : f32[m, 1]\n  return %y, %z\n}\n",
         {"check", "--weights", "random:1", "--m", "1,3,17", "--json"});
     INFO(n, run.out, run.err);
     CHECK(run.status == 0);

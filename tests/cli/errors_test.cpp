@@ -66,8 +66,11 @@ TEST_CASE("values that mean nothing are refused, not ignored") {
     check_error({"check", program, "--inputs", "in.safetensors", flag, "2"}, 2, "Usage", {flag, "--inputs"});
   for (const char* seed : {"-1", "18446744073709551616", "1.5"})
     check_error({"check", program, "--seed", seed}, 2, "Usage", {"--seed", seed});
-  for (const auto& [flag, value] : {std::pair{"--target", "cpu:portable"}, {"--schemes", "w4"}, {"--shapes", "qkv"},
-                                    {"--dequant", "exact"}, {"--tune", "full"}})
+  for (const auto& [flag, value] : {std::pair{"--target", "cpu:portable"},
+                                    {"--schemes", "w4"},
+                                    {"--shapes", "qkv"},
+                                    {"--dequant", "exact"},
+                                    {"--tune", "full"}})
     check_error({"bench", program, flag, value}, 2, "Usage", {flag, "--all"});
   for (const char* flag : {"--kernel", "--graph", "--weights"})
     check_error({"bench", "--all", flag, "x"}, 2, "Usage", {flag, "--all"});
@@ -79,7 +82,8 @@ TEST_CASE("values that mean nothing are refused, not ignored") {
 
 TEST_CASE("what is no number is said in a line") {
   for (const std::string value : {"0", "x", "1.5", "99999999999999999999"}) {
-    check_error({"compile", kMlpWithoutWeights, "--m", value}, 2, "Usage", {"--m", "a whole number from 1", "'" + value + "'"});
+    check_error({"compile", kMlpWithoutWeights, "--m", value}, 2, "Usage",
+                {"--m", "a whole number from 1", "'" + value + "'"});
     CHECK(qcodegen({"compile", kMlpWithoutWeights, "--m", value}).err.size() < 150);
   }
   check_error({"explain", kMlpWithoutWeights, "--cat-max-parts", "x"}, 2, "Usage", {"a whole number from 0"});
@@ -122,9 +126,9 @@ TEST_CASE("a compiler that compiles no kernel is an error of the environment, wh
        "#!/bin/sh\ncase \"$*\" in *.cpp*) echo 'kernel.cpp:1: error: no' >&2; exit 1;; esac\nexec /usr/bin/g++ "
        "\"$@\"\n");
   fs::permissions(dir / "g++", fs::perms::owner_all);
-  check_error(
-      {"compile", kMlpWithoutWeights, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache", "--cxx", dir / "g++"},
-      3, "Toolchain", {"doctor"});
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "-o", dir / "a.qcg", "--tune=off", "--no-cache",
+               "--cxx", dir / "g++"},
+              3, "Toolchain", {"doctor"});
 }
 
 TEST_CASE("text that is no JSON is named by its file") {
@@ -171,7 +175,8 @@ TEST_CASE("tensor subclasses are refused with their remedy") {
 }
 
 TEST_CASE("names that are not known are refused with the ones that are") {
-  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage", {"6502", "cpu:portable"});
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--target", "cpu:6502"}, 2, "Usage",
+              {"6502", "cpu:portable"});
   check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--disable-pass", "make_coffee"}, 2, "Usage",
               {"make_coffee", "merge_sibling_linears"});
 }
@@ -183,15 +188,16 @@ TEST_CASE("a missing weight is named") {
 
 TEST_CASE("no compiler, no output directory: errors of the environment") {
   TempDir dir;
-  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"}, 3,
-              "Toolchain", {"/nowhere/g++"});
-  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3, "Io",
-              {"/proc/nowhere"});
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "-o", dir / "out.qcg", "--cxx", "/nowhere/g++"},
+              3, "Toolchain", {"/nowhere/g++"});
+  check_error({"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "-o", "/proc/nowhere/out.qcg"}, 3,
+              "Io", {"/proc/nowhere"});
 }
 
 TEST_CASE("a bad -o is said before anything is built; one with a slash is good") {
   TempDir dir;
-  const std::vector<std::string> compile = {"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "--no-cache"};
+  const std::vector<std::string> compile = {"compile",  kMlpWithoutWeights, "--weights",
+                                            "random:1", "--tune=off",       "--no-cache"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), compile.begin(), compile.end());
     return more;
@@ -206,7 +212,8 @@ TEST_CASE("a bad -o is said before anything is built; one with a slash is good")
   check_error(with({"--cxx", dir / "g++", "-o", dir / "none/p.qcg"}), 3, "Io", {dir / "none/p.qcg", "No such file"});
   check_error(with({"--cxx", dir / "g++", "-o", dir / "file/p.qcg"}), 3, "Io", {dir / "file/p.qcg"});
   for (int i = 0; i < 2; ++i) {
-    const Run run = qcodegen({"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "-o", dir / "p.qcg/", "--json"});
+    const Run run = qcodegen(
+        {"compile", kMlpWithoutWeights, "--weights", "random:1", "--tune=off", "-o", dir / "p.qcg/", "--json"});
     INFO(run.err);
     CHECK(run.status == 0);
     CHECK(run.json()["program"] == dir / "p.qcg");

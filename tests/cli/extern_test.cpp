@@ -1,4 +1,5 @@
-// --extern=auto: a program that calls oneDNN where a pinned log says that it won, and what happens where there is no oneDNN.
+// --extern=auto: a program that calls oneDNN where a pinned log says that it won, and what happens where there is no
+// oneDNN.
 #include "tests/cli_runner.h"
 #include "tests/paths.h"
 

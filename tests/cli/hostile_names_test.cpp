@@ -8,13 +8,16 @@ namespace {
 
 // A graph with every name made of `text`; the reader's rule of unique names is kept by a digit at the end.
 std::string graph_named(const std::string& text) {
-  auto name = [&](int i) { return nlohmann::json(text + std::to_string(i)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); };
+  auto name = [&](int i) {
+    return nlohmann::json(text + std::to_string(i)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   return "{\"format\": \"qcodegen\", \"version\": 1, \"name\": " + name(0) + ", \"symbols\": {\"m\": [1, 64]}," +
          "\"inputs\": [{\"name\": " + name(1) + ", \"dtype\": \"f32\", \"shape\": [\"m\", 8]}]," +
          "\"parameters\": [{\"name\": " + name(2) + ", \"dtype\": \"f32\", \"shape\": [4, 8]}," +
          "{\"name\": " + name(3) + ", \"dtype\": \"f32\", \"shape\": [4]}]," +
-         "\"nodes\": [{\"op\": \"linear\", \"inputs\": {\"input\": " + name(1) + ", \"weight\": " + name(2) + ", \"bias\": " + name(3) +
-         "}, \"outputs\": [" + name(4) + "]}, {\"op\": \"relu\", \"inputs\": {\"self\": " + name(4) + "}, \"outputs\": [" + name(5) + "]}]," +
+         "\"nodes\": [{\"op\": \"linear\", \"inputs\": {\"input\": " + name(1) + ", \"weight\": " + name(2) +
+         ", \"bias\": " + name(3) + "}, \"outputs\": [" + name(4) +
+         "]}, {\"op\": \"relu\", \"inputs\": {\"self\": " + name(4) + "}, \"outputs\": [" + name(5) + "]}]," +
          "\"outputs\": [" + name(5) + "]}";
 }
 
@@ -53,6 +56,7 @@ std::string without_comments(const std::string& source) {
 }
 
 std::vector<std::string> hostile_strings(const std::string& canary) {
+  // clang-format off
   std::vector<std::string> out = {
       "\\", "\\\n", "\\\r\n", "a\\", "?\?/", "?\?/\n", "*/", "/*", "//", "\n", "\r", "\r\n", "\f", "\v", "\t", "\b", "\x7f", "\x01", "\x1b[31m",
       "\"", "'", "\"\"\"", "R\"(", ")\"", "\"); abort(); (\"", "';abort();'", "\n#error hostile\n", "\n#include \"/etc/passwd\"\n", "#define if while",
@@ -66,6 +70,7 @@ std::vector<std::string> hostile_strings(const std::string& canary) {
       " ", "  ", "a b", "a\tb", "a;b", "a,b", "a=b", "a:b", "a::b", "a.b", "a->b", "a+b", "a<b>", "a(b)", "a[b]", "a{b}", "a@b", "a#b", "a$b", "a%b", "a&b", "a|b",
       "%", "@", "$", "#", "&", "<", ">", "<!--", "-->", "<script>alert(1)</script>", "]]>", "&amp;", "null", "true", "[1]", "{\"a\": 1}", "1e999", "-0", "0x10",
       std::string(200, 'A'), std::string(1000, 'z'), std::string(300, '\\'), std::string(300, '"'), std::string(100, '\n')};
+  // clang-format on
   // Every string once more where a comment line would end in it, and inside a word.
   const size_t plain = out.size();
   for (size_t i = 0; i < 40; ++i) out.push_back("tail " + out[i] + "\\");
@@ -81,7 +86,8 @@ TEST_CASE("hostile names leave the generated tokens unchanged") {
   const std::string canary = dir / "canary", graph = dir / "graph.json";
   auto source_of = [&](const std::string& name) {
     spit(graph, graph_named(name));
-    return qcodegen({"compile", graph, "--weights", "random:1", "-o", dir / "out.qcg", "--emit=source", "--target", "cpu:portable"});
+    return qcodegen({"compile", graph, "--weights", "random:1", "-o", dir / "out.qcg", "--emit=source", "--target",
+                     "cpu:portable"});
   };
   const Run plain = source_of("plain");
   INFO(plain.err);
@@ -111,7 +117,8 @@ TEST_CASE("hostile names leave the generated tokens unchanged") {
 TEST_CASE("hostile names do not drive the terminal, nor break a table") {
   TempDir dir;
   const std::string graph = dir / "graph.json", program = dir / "out.qcg";
-  spit(graph, graph_named("a\x1b[2J\xc2\x9b" "1m\r\nb"));
+  spit(graph, graph_named("a\x1b[2J\xc2\x9b"
+                          "1m\r\nb"));
   const std::vector<std::vector<std::string>> commands = {
       {"compile", graph, "--weights", "random:1", "-o", program, "--tune=off", "--explain", "-v"},
       {"compile", graph, "--weights", "random:1", "--emit=plan"},
@@ -141,7 +148,8 @@ TEST_CASE("a graph whose every name is hostile compiles to a program that loads 
   TempDir dir;
   const std::string canary = dir / "canary";
   spit(dir / "graph.json", graph_named("*/ \"; $(touch " + canary + ")\n#error hostile\n../\\"));
-  const Run compiled = qcodegen({"compile", dir / "graph.json", "--weights", "random:1", "-o", dir / "out.qcg", "--tune=off"});
+  const Run compiled =
+      qcodegen({"compile", dir / "graph.json", "--weights", "random:1", "-o", dir / "out.qcg", "--tune=off"});
   INFO(compiled.err);
   REQUIRE(compiled.status == 0);
   const Run checked = qcodegen({"check", dir / "out.qcg", "--json"});

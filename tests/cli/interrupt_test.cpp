@@ -70,9 +70,9 @@ TEST_CASE("the end of the terminal or of the service is an interruption as well;
     CHECK(fs::is_empty(dir.path()));
   }
   TempDir dir;
-  const Run kept = interrupt_program(
-      {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\"", cli_path(), "compile", graph, "-o", dir / "a.qcg", "--tune=off"},
-      0.3, SIGHUP);
+  const Run kept = interrupt_program({"/bin/sh", "-c", "trap '' HUP; exec \"$0\" \"$@\"", cli_path(), "compile", graph,
+                                      "-o", dir / "a.qcg", "--tune=off"},
+                                     0.3, SIGHUP);
   INFO(kept.err);
   CHECK(kept.status == 0);
   CHECK(fs::exists(dir / "a.qcg"));
@@ -112,9 +112,8 @@ TEST_CASE("an interrupted run says what it timed and writes no outputs") {
     CHECK(!fs::exists(outputs));
     if (run.status == 130 && !run.json().contains("error")) CHECK(run.json()["runs"].get<int64_t>() > 0);
   }
-  const Run late = interrupt({"run", program, "--inputs",
-                              source_path("examples/llama_mlp_int8/m5.inputs.safetensors"), "--outputs", outputs,
-                              "--repeat", "100000000"},
+  const Run late = interrupt({"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors"),
+                              "--outputs", outputs, "--repeat", "100000000"},
                              3);
   CHECK(late.status == 130);
   CHECK(late.out.find("ran ") != std::string::npos);

@@ -1,4 +1,5 @@
-// What people see of a graph and of a program: its signature, the names of steps, and where a kernel's source says it is from.
+// What people see of a graph and of a program: its signature, the names of steps, and where a kernel's source says it
+// is from.
 #include <filesystem>
 #include <set>
 

@@ -150,8 +150,8 @@ TEST_CASE("-v says the steps of check and run too") {
   REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "-o", program, "--tune=off"}).status ==
           0);
   CHECK(qcodegen({"check", program, "--m", "3", "-v"}).err.find(" s  check m=3\n") != std::string::npos);
-  const Run run = qcodegen(
-      {"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors"), "--repeat", "2", "-v"});
+  const Run run = qcodegen({"run", program, "--inputs", source_path("examples/llama_mlp_int8/m5.inputs.safetensors"),
+                            "--repeat", "2", "-v"});
   CHECK(run.err.find(" s  run 2 times on ") != std::string::npos);
 }
 
@@ -178,7 +178,8 @@ TEST_CASE("results go where a link leads, and into a pipe, without taking their 
     CHECK(whole.size() > 100);
     REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
     const Run piped = run_program(
-        {"/bin/sh", "-c", "cat " + (dir / "pipe") + " & " + own_cache + cli_path() + " -q " + writer + (dir / "pipe") + " >&2; wait"});
+        {"/bin/sh", "-c",
+         "cat " + (dir / "pipe") + " & " + own_cache + cli_path() + " -q " + writer + (dir / "pipe") + " >&2; wait"});
     CHECK(fs::is_fifo(dir / "pipe"));
     CHECK(piped.out == whole);
     for (const char* name : {"target", "link", "pipe"}) fs::remove(dir / name);

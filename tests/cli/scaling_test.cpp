@@ -1,4 +1,5 @@
-// explain of a valid graph (reading, passes, plan, report) costs what the graph is large: four times the nodes, about four times the time.
+// explain of a valid graph (reading, passes, plan, report) costs what the graph is large: four times the nodes, about
+// four times the time.
 #include "tests/child_cost.h"
 #include "tests/cli_runner.h"
 #include "tests/large_graphs.h"

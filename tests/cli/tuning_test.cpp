@@ -176,8 +176,8 @@ TEST_CASE("the same pins give the same bytes, without a cache too, and --pin tak
   for (const char* name : {"x", "y"}) {
     REQUIRE(fs::create_directory(dir / name));
     programs.push_back(dir / name + "/p.qcg");
-    const json pinned =
-        compile_tuned(kShippedMlp, programs.back(), {"--tune=fast", "--m", "1,16", "--pin", dir / "a.qcg", "--no-cache"});
+    const json pinned = compile_tuned(kShippedMlp, programs.back(),
+                                      {"--tune=fast", "--m", "1,16", "--pin", dir / "a.qcg", "--no-cache"});
     CHECK(pinned["pins"]["kernels"].get<int>() > 0);
     CHECK(pinned["pins"]["pinned"] == pinned["pins"]["kernels"]);
   }

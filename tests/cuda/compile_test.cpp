@@ -1,7 +1,8 @@
-// CUDA kernels through the toolchain: they compile for sm_80 and sm_90a, spill nothing, and fit a block's shared memory.
+// CUDA kernels through the toolchain: they compile for sm_80 and sm_90a, spill nothing, and fit a block's shared
+// memory.
 #include "cache/toolchain/compile.h"
-#include "codegen/build/build.h"
 
+#include "codegen/build/build.h"
 #include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
@@ -50,9 +51,11 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
     CHECK(r.cuda[0].spill_store_bytes == 0);
     CHECK(r.cuda[0].spill_load_bytes == 0);
     CHECK(r.cuda[0].registers * threads[i] <= 65536);  // one block fits a multiprocessor
-    CHECK(r.log.find("C75") == std::string::npos);  // C7510, C7515: ptxas made wgmma wait for one another
+    CHECK(r.log.find("C75") == std::string::npos);     // C7510, C7515: ptxas made wgmma wait for one another
     CHECK(r.cuda[0].shared_bytes + dynamic[i] <= 160 << 10);
-    CHECK(r.bytes.starts_with("\x7f" "ELF"));
+    CHECK(
+        r.bytes.starts_with("\x7f"
+                            "ELF"));
   }
 }
 

@@ -104,7 +104,9 @@ void check_program(const std::string& dir, const std::string& target) {
       CHECK(launch["shared_bytes"] <= 160 << 10);
       const std::string module = kernel["module"];
       CHECK(module.ends_with(".cubin"));
-      CHECK(read_text(dir + "/" + module).starts_with("\x7f" "ELF"));
+      CHECK(read_text(dir + "/" + module)
+                .starts_with("\x7f"
+                             "ELF"));
       const std::string source = "sources/" + fs::path(module).stem().string() + ".cu";
       CHECK(read_text(dir + "/" + source).find(kernel["symbol"].get<std::string>()) != std::string::npos);
     }

@@ -75,8 +75,10 @@ class Workplace {
     REQUIRE(::mkdtemp(path_.data()));
     const std::string n = std::to_string(rows), k = std::to_string(columns);
     spit(*this / "g.json", R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 4]},
-      "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", )" + k + R"(]}],
-      "parameters": [{"name": "w", "dtype": "f32", "shape": [)" + n + ", " + k + R"(]}],
+      "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", )" +
+                               k + R"(]}],
+      "parameters": [{"name": "w", "dtype": "f32", "shape": [)" +
+                               n + ", " + k + R"(]}],
       "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w"}, "outputs": ["y"]}], "outputs": ["y"]})");
   }
   Workplace(const Workplace&) = delete;

@@ -42,7 +42,8 @@ void* zeros_before_a_wall(size_t bytes) {
   return static_cast<std::byte*>(memory) + used - (bytes + 63) / 64 * 64;
 }
 
-// Runs a program with tensors of the shapes that its own manifest gives, each at the end of its memory: 0 done, 1 refused.
+// Runs a program with tensors of the shapes that its own manifest gives, each at the end of its memory: 0 done, 1
+// refused.
 int run_once(const std::string& path) {
   const auto program = Program::load(path);
   if (!program.ok()) return 1;

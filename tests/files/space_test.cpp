@@ -7,8 +7,9 @@ using namespace qcg::test;
 TEST_CASE("a linker without space is an error of the environment that names the place") {
   const Workplace place;
   place.write_weights("a.safetensors", 1);
-  spit(place / "g++", "#!/bin/sh\ncase \"$*\" in *-shared*) echo '/usr/bin/ld: final link failed: No space left on device' "
-                      ">&2; exit 1;; esac\nexec /usr/bin/g++ \"$@\"\n");
+  spit(place / "g++",
+       "#!/bin/sh\ncase \"$*\" in *-shared*) echo '/usr/bin/ld: final link failed: No space left on device' "
+       ">&2; exit 1;; esac\nexec /usr/bin/g++ \"$@\"\n");
   fs::permissions(place / "g++", fs::perms::owner_all);
   CompileOptions options = place.options("a.safetensors", "p.qcg");
   options.toolchain.cxx = place / "g++";

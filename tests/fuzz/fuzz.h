@@ -1,6 +1,7 @@
 // What the fuzz targets share.
 //
-// Why here: a reader that does not crash may still hand on a graph that does; every target drives what it read a step on.
+// Why here: a reader that does not crash may still hand on a graph that does; every target drives what it read a step
+// on.
 //
 //   if (graph.ok()) qcg::fuzz::check_graph(*graph);
 #pragma once

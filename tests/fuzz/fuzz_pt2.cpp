@@ -1,5 +1,5 @@
-// .pt2 archives. An input is the archive itself, or, when it starts with '{', the weights config inside a good one: CRCs
-// would keep the fuzzer from ever changing JSON in an archive.
+// .pt2 archives. An input is the archive itself, or, when it starts with '{', the weights config inside a good one:
+// CRCs would keep the fuzzer from ever changing JSON in an archive.
 #include "graph/read/pt2.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/graph_read/small_export.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "graph/ops/four_bit.h"
-#include "graph/oracle/reference.h"
 #include "graph/ops/verify.h"
+#include "graph/oracle/reference.h"
 #include "graph/read/text.h"
 
 using namespace qcg;

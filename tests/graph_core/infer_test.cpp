@@ -1,6 +1,7 @@
+#include "graph/ops/infer.h"
+
 #include <doctest/doctest.h>
 
-#include "graph/ops/infer.h"
 #include "graph/ops/verify.h"
 #include "graph/read/text.h"
 

@@ -1,4 +1,5 @@
-// Weights packed the way the exporters' own sources do it, in their order of loops, must unpack to the codes they came from.
+// Weights packed the way the exporters' own sources do it, in their order of loops, must unpack to the codes they came
+// from.
 #include "graph/ops/int4_packing.h"
 
 #include <doctest/doctest.h>
@@ -8,9 +9,9 @@
 #include <cstdlib>
 #include <random>
 
+#include "graph/ops/verify.h"
 #include "graph/oracle/reference.h"
 #include "graph/read/int4_order.h"
-#include "graph/ops/verify.h"
 #include "graph/read/text.h"
 
 using namespace qcg;
@@ -64,7 +65,8 @@ Codes pack_cpu(const Codes& w, int64_t n, int64_t k, int64_t block) {
   return out;
 }
 
-// torch, aten/src/ATen/native/cuda/int4mm.cu: lane t of a warp, pairs of 16 x 8 tiles. Its input has even k in the high nibble.
+// torch, aten/src/ATen/native/cuda/int4mm.cu: lane t of a warp, pairs of 16 x 8 tiles. Its input has even k in the high
+// nibble.
 std::vector<uint32_t> pack_cuda(const Codes& w, int64_t n, int64_t k, int64_t tiles) {
   std::vector<uint32_t> out;
   for (int64_t n_tile = 0; n_tile < n / 8; ++n_tile)
@@ -86,8 +88,8 @@ std::vector<uint32_t> pack_cuda(const Codes& w, int64_t n, int64_t k, int64_t ti
 // torchao, csrc/cpu/aten_kernels/da8w4_linear_krnl.cpp
 struct Da8w4 {
   Codes packed;
-  std::vector<float> scales;                     // [n / 32][groups][32]
-  std::vector<int32_t> zeros, compensation;      // [n / 32][groups][32], [n / 32][k / block][32]
+  std::vector<float> scales;                 // [n / 32][groups][32]
+  std::vector<int32_t> zeros, compensation;  // [n / 32][groups][32], [n / 32][k / block][32]
 };
 Da8w4 pack_da8w4(const Codes& w, int64_t n, int64_t k, int64_t group, bool vnni, std::mt19937& random) {
   const int64_t block = std::min<int64_t>(group, 128), groups = k / group, blocks = k / block;

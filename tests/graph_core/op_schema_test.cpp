@@ -1,10 +1,9 @@
-#include "graph/ops/op_table.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "graph/ir/graph.h"
+#include "graph/ops/op_table.h"
 
 using namespace qcg;
 

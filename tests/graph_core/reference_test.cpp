@@ -1,4 +1,3 @@
-#include "graph/ops/op_table.h"
 #include "graph/oracle/reference.h"
 
 #include <doctest/doctest.h>
@@ -7,8 +6,9 @@
 #include <random>
 #include <set>
 
-#include "graph/oracle/order.h"
+#include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
+#include "graph/oracle/order.h"
 #include "graph/read/text.h"
 #include "tests/torch_cases.h"
 

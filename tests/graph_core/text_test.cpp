@@ -1,3 +1,5 @@
+#include "graph/read/text.h"
+
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -5,7 +7,6 @@
 
 #include "graph/ir/graph.h"
 #include "graph/ops/op_table.h"
-#include "graph/read/text.h"
 
 using namespace qcg;
 
@@ -44,16 +45,24 @@ Arg random_arg(const ArgSpec& spec, const std::vector<ValueId>& ids, std::mt1993
     case ArgKind::optional_tensor: return random() % 2 ? pick() : kNoValue;
     case ArgKind::tensors: return std::vector<ValueId>{pick(), pick()};
     case ArgKind::optional_tensors: return std::vector<ValueId>{pick(), kNoValue};
-    case ArgKind::integer: case ArgKind::optional_integer: return dim();
-    case ArgKind::integers: case ArgKind::optional_integers: return std::vector<Dim>(random() % 4, dim());
-    case ArgKind::real: case ArgKind::optional_real: return real();
+    case ArgKind::integer:
+    case ArgKind::optional_integer: return dim();
+    case ArgKind::integers:
+    case ArgKind::optional_integers: return std::vector<Dim>(random() % 4, dim());
+    case ArgKind::real:
+    case ArgKind::optional_real: return real();
     case ArgKind::reals: return std::vector<double>(random() % 3, real());
-    case ArgKind::boolean: case ArgKind::optional_boolean: return random() % 2 == 0;
-    case ArgKind::string: case ArgKind::optional_string: return std::string(random() % 2 ? "tanh" : "a\"\\\n\x01");
-    case ArgKind::dtype: case ArgKind::optional_dtype: return kDTypes[random() % kDTypes.size()].dtype;
-    case ArgKind::tensor_or_scalar: if (random() % 2) return pick(); [[fallthrough]];
-    case ArgKind::scalar: case ArgKind::optional_scalar:
-      return random() % 3 == 0 ? Arg(dim()) : random() % 2 ? Arg(real()) : Arg(true);
+    case ArgKind::boolean:
+    case ArgKind::optional_boolean: return random() % 2 == 0;
+    case ArgKind::string:
+    case ArgKind::optional_string: return std::string(random() % 2 ? "tanh" : "a\"\\\n\x01");
+    case ArgKind::dtype:
+    case ArgKind::optional_dtype: return kDTypes[random() % kDTypes.size()].dtype;
+    case ArgKind::tensor_or_scalar:
+      if (random() % 2) return pick();
+      [[fallthrough]];
+    case ArgKind::scalar:
+    case ArgKind::optional_scalar: return random() % 3 == 0 ? Arg(dim()) : random() % 2 ? Arg(real()) : Arg(true);
     case ArgKind::exprs:
       return std::vector<Expr>{Expr::acc(0), Expr::call("clamp", {Expr::in(0), Expr::number(real()), Expr::number(2)})};
     case ArgKind::ignored: return Arg();

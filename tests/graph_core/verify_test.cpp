@@ -1,9 +1,10 @@
 #include "graph/ops/verify.h"
-#include "graph/read/text.h"
 
 #include <doctest/doctest.h>
 
 #include <functional>
+
+#include "graph/read/text.h"
 
 using namespace qcg;
 
@@ -52,7 +53,9 @@ void refuses(std::string_view part, const std::function<void(Graph&)>& change) {
 
 }  // namespace
 
-TEST_CASE("a good graph passes") { CHECK(broken_by([](Graph&) {}) == "ok"); }
+TEST_CASE("a good graph passes") {
+  CHECK(broken_by([](Graph&) {}) == "ok");
+}
 
 TEST_CASE("every rule of the verifier can fail") {
   breaks(1, [](Graph& g) { g.symbols.push_back(g.symbols[0]); });

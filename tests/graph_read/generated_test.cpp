@@ -1,5 +1,5 @@
-// Hostile inputs by the thousand: for every reader generators of what is cheap to write and could be dear to read. Whatever it
-// is, a file of up to a megabyte is read or refused within a second and 256 MiB.
+// Hostile inputs by the thousand: for every reader generators of what is cheap to write and could be dear to read.
+// Whatever it is, a file of up to a megabyte is read or refused within a second and 256 MiB.
 #include <cstdlib>
 
 #include "tests/child_cost.h"

@@ -56,6 +56,7 @@ TEST_CASE("json: what is missing or of another kind is named by its path") {
 }
 
 TEST_CASE("json: accepts and refuses what nlohmann does") {
+  // clang-format off
   const char* texts[] = {
       "", " ", "{}", "[]", "null", "true", "false", "tru", "nul", "0", "-0", "-", "01", "1.", ".5", "1.5e3", "1e", "1e+", "1E-7", "+1", "0x1",
       "9223372036854775807", "9223372036854775808", "-9223372036854775809", "1e308", "1e400", "[1,]", "[,1]", "[1 2]", "[1", "]", "{\"a\":}",
@@ -63,6 +64,7 @@ TEST_CASE("json: accepts and refuses what nlohmann does") {
       "\"\\udc00\"", "\"\\ud83d\\ude00\"", "\"\t\"", "\"\x7f\"", "\"\xc3\xa9\"", "\"\xc3\"", "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",
       "\"\xff\"", "[] []", "{} x", "NaN", "Infinity", "[[[[]]]]", "{\"a\":{\"b\":[1,{\"c\":null}]}}", "\xef\xbb\xbf{}", "/* */ 1", "'a'", "[1,\n2,\r\n\t3]",
       "\"\\u0000\"", "\"\\/\\b\\f\\n\\r\\t\\\\\""};
+  // clang-format on
   for (const char* text : texts) {
     INFO(std::string(text));
     // A byte order mark is the one difference: nlohmann skips it, exporters do not write it.
@@ -78,7 +80,9 @@ TEST_CASE("json: random texts are accepted or refused as by nlohmann, and mean t
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<size_t>(state >> 33) % n;
   };
+  // clang-format off
   const std::string pieces[] = {"{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "1", "-2.5", "1e3", "true", "null", " ", "\"\\u0041\"", "\"", "\\", "0"};
+  // clang-format on
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     for (size_t n = next(9) + 1; n > 0; --n) text += pieces[next(std::size(pieces))];

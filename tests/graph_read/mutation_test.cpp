@@ -35,8 +35,10 @@ class Mutator {
 
  private:
   void damage_once(std::string& text) {
+    // clang-format off
     static const std::string words[] = {"{", "}", "[", "]", ",", "\"", ":", "0", "-1", "9223372036854775807", "1e308", "null", "true", "\"x\"", "as_int", "as_expr",
                                         "Symbol('s0')", "as_tensor", "linear", "s0", "7", "99", "%x", "@w", "\\", std::string("\0", 1), "\xff"};
+    // clang-format on
     if (text.empty()) return;
     size_t at = next(text.size()), length = next(std::min<size_t>(text.size() - at, 24)) + 1;
     switch (next(6)) {
@@ -51,7 +53,9 @@ class Mutator {
 
   // Numbers are where bounds are checked: exchange one for another.
   void replace_number(std::string& text, size_t at) {
+    // clang-format off
     static const std::string numbers[] = {"0", "1", "2", "3", "4", "5", "13", "-1", "64", "4611686018427387904", "9223372036854775807", "0.5"};
+    // clang-format on
     size_t begin = text.find_first_of("0123456789", at);
     if (begin == std::string::npos) return;
     size_t end = std::min(text.find_first_not_of("0123456789", begin), text.size());
@@ -65,7 +69,8 @@ void check_graph(const Graph& graph) {
   Status verified = verify_graph(graph);
   if (!verified.ok()) return;
   for (const Value& value : graph.values) {
-    if (value.kind == ValueKind::parameter && value.data.bound() && value.data.numel() < 1'000'000) (void)elements(value.data);
+    if (value.kind == ValueKind::parameter && value.data.bound() && value.data.numel() < 1'000'000)
+      (void)elements(value.data);
   }
   std::string text = print_graph(graph);
   auto again = parse_graph(text);
@@ -130,7 +135,8 @@ TEST_CASE("damage: the JSON inside a pt2") {
 }
 
 TEST_CASE("damage: native") {
-  std::string good = R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 64]}, "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", 4]}],
+  std::string good =
+      R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 64]}, "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", 4]}],
     "parameters": [{"name": "w", "dtype": "f32", "shape": [2, 4], "data": [1, 2, 3, 4, 5, 6, 7, 8]}],
     "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w"}, "outputs": ["l"]}, {"op": "reshape", "inputs": {"self": "l", "shape": ["2*m"]}, "outputs": ["y"]}],
     "outputs": ["y"]})";
@@ -144,7 +150,8 @@ TEST_CASE("damage: native") {
 }
 
 TEST_CASE("damage: safetensors") {
-  std::string header = R"({"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "b": {"dtype": "I8", "shape": [4], "data_offsets": [24, 28]}})";
+  std::string header =
+      R"({"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "b": {"dtype": "I8", "shape": [4], "data_offsets": [24, 28]}})";
   uint64_t length = header.size();
   std::string good(8, '\0');
   std::memcpy(good.data(), &length, 8);

@@ -1,5 +1,6 @@
-// Bombs: input that is small or cheap to make and would be expensive to believe. Each is read in a child process, whose time
-// and peak memory are then known. Memory is only checked without AddressSanitizer, the second only in optimized builds.
+// Bombs: input that is small or cheap to make and would be expensive to believe. Each is read in a child process, whose
+// time and peak memory are then known. Memory is only checked without AddressSanitizer, the second only in optimized
+// builds.
 #include <sys/stat.h>
 
 #include "graph/read/safetensors.h"

@@ -56,7 +56,8 @@ TEST_CASE("safetensors: writing reports what it cannot do") {
 
 TEST_CASE("safetensors: metadata, and tensors that start at odd bytes") {
   auto file = parse(R"({"__metadata__": {"format": "pt"}, "b": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
-                        "f": {"dtype": "F32", "shape": [2], "data_offsets": [3, 11]}})", 11);
+                        "f": {"dtype": "F32", "shape": [2], "data_offsets": [3, 11]}})",
+                    11);
   REQUIRE_MESSAGE(file.ok(), file.error().to_string());
   CHECK(file->metadata["format"] == "pt");
   CHECK(file->tensors["f"].in_bounds());

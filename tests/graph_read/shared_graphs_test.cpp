@@ -74,8 +74,7 @@ TEST_CASE("shared graphs: the unsupported operators of a whole language model, a
   REQUIRE_FALSE(graph.ok());
   const std::string& text = graph.error().message;
   CHECK(contains(text, "operators of this graph have no lowering\n"));
-  for (const char* op : {"aten.scaled_dot_product_attention.default", "aten.cumsum.default"})
-    CHECK(contains(text, op));
+  for (const char* op : {"aten.scaled_dot_product_attention.default", "aten.cumsum.default"}) CHECK(contains(text, op));
   CHECK(contains(
       text, "2 nodes   first: $.graph_module.graph.nodes[99] (scaled_dot_product_attention), export_graphs.py:226"));
   CHECK(graph.error().where == "$.graph_module.graph.nodes[9]");

@@ -64,9 +64,9 @@ inline uint32_t crc32_of(std::string_view bytes) {
 
 class ZipBuilder {
  public:
-  bool zip64 = false;      // sizes, offsets and the end record in their wide form
-  uint16_t method = 0;     // 8: deflate in stored blocks, so that no compressor is needed
-  uint16_t flags = 2056;   // as PyTorch writes: names are UTF-8, sizes only in the directory
+  bool zip64 = false;     // sizes, offsets and the end record in their wide form
+  uint16_t method = 0;    // 8: deflate in stored blocks, so that no compressor is needed
+  uint16_t flags = 2056;  // as PyTorch writes: names are UTF-8, sizes only in the directory
 
   void add(const std::string& name, const std::string& content) {
     const std::string data = method == 8 ? deflate_stored(content) : content;

@@ -1,11 +1,11 @@
-#include "graph/read/text.h"
 #include "graph/read/torch_export.h"
-#include "graph/read/torch_source.h"
 
 #include <functional>
 
+#include "graph/read/text.h"
 #include "graph/read/torch_meta.h"
 #include "graph/read/torch_operators.h"
+#include "graph/read/torch_source.h"
 #include "tests/graph_read/read_test_util.h"
 
 using namespace qcg;
@@ -318,7 +318,9 @@ TEST_CASE("torch.export: other names of an operator are that operator") {
 
 TEST_CASE("torch.export: out_dtype of an integer mm is _int_mm") {
   Json j = small_export();
-  auto argument = [](const char* kind, Json value) { return Json{{"name", ""}, {"arg", {{kind, value}}}, {"kind", 1}}; };
+  auto argument = [](const char* kind, Json value) {
+    return Json{{"name", ""}, {"arg", {{kind, value}}}, {"kind", 1}};
+  };
   Json hop = node_of(j, 1);
   hop["target"] = "torch.ops.higher_order.out_dtype";
   const Json x = {{"name", "x"}};

@@ -1,8 +1,8 @@
-#include "graph/ops/verify.h"
 #include "graph/read/weights.h"
 
 #include <cmath>
 
+#include "graph/ops/verify.h"
 #include "graph/read/safetensors.h"
 #include "graph/read/text.h"
 #include "tests/graph_read/read_test_util.h"
@@ -87,8 +87,9 @@ TEST_CASE("weights: by name from safetensors; missing ones are listed with near 
 }
 
 TEST_CASE("weights: random ones are deterministic in seed and name, whatever else the graph holds") {
-  std::string text = "param @w: f32[300, 70]\nparam @b: f32[300]\ngraph(%x: f32[2, 70]) {\n"
-                     "  %y = aten.linear.default(%x, @w, @b) : f32[2, 300]\n  return %y\n}\n";
+  std::string text =
+      "param @w: f32[300, 70]\nparam @b: f32[300]\ngraph(%x: f32[2, 70]) {\n"
+      "  %y = aten.linear.default(%x, @w, @b) : f32[2, 300]\n  return %y\n}\n";
   std::string more = "param @a: f32[9]\n" + text;
   Graph a = with_random(text, 7), b = with_random(more, 7), c = with_random(text, 8);
   auto values = [](const Graph& g) { return elements(g.value(value_named(g, "w")).data); };

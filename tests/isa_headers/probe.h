@@ -1,7 +1,8 @@
 // IsaProbe: the primitives of one ISA header as ordinary functions, so that one test program can compare all of them.
 //
 // Why here: each header has to be compiled with its own instruction set flags, and nothing else may be (an inline
-// function of the standard library compiled with them could be the copy the linker keeps), so a probe includes no other.
+// function of the standard library compiled with them could be the copy the linker keeps), so a probe includes no
+// other.
 //
 //   for (const IsaProbe* probe : {&kPortableProbe, &kAvx2Probe}) probe->find("exp")->map(x, x, x, y, probe->lanes);
 #pragma once

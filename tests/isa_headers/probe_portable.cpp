@@ -1,6 +1,5 @@
-#include "templates/cpu/portable.h"
-
 #include "probe.h"
 #include "probe.inc"
+#include "templates/cpu/portable.h"
 
 const IsaProbe kPortableProbe = PROBE("portable");

@@ -49,7 +49,7 @@ double element(const std::string& type, const char* p) {
     return v;
   }
   const int exponent = h >> 10 & 31, mantissa = h & 1023;
-  const double magnitude = exponent == 31   ? (mantissa ? std::nan("") : INFINITY)
+  const double magnitude = exponent == 31  ? (mantissa ? std::nan("") : INFINITY)
                            : exponent == 0 ? std::ldexp(mantissa, -24)
                                            : std::ldexp(1024 + mantissa, exponent - 25);
   return h >> 15 ? -magnitude : magnitude;
@@ -91,7 +91,10 @@ TEST_CASE("loads and stores touch exactly n elements, at both ends of a guarded 
                 for (int i = 0; i < n; ++i) {
                   const float value = static_cast<float>(random() % 2000) / 8 - 100;
                   if (type == "f32") std::memcpy(p + 4 * i, &value, 4);
-                  else { const double wide = value; std::memcpy(p + 8 * i, &wide, 8); }
+                  else {
+                    const double wide = value;
+                    std::memcpy(p + 8 * i, &wide, 8);
+                  }
                 }
               float y[64];
               storage.load(p, y, n, whole);
@@ -134,7 +137,8 @@ TEST_CASE("partial stores leave their neighbours alone") {
 }
 
 TEST_CASE("8-bit floats: every code loads to its value, every f32 stores and casts as the oracle rounds") {
-  // All bf16 patterns, each one f32 step to both sides: the ties of both formats and what is next to them, denormals, ends.
+  // All bf16 patterns, each one f32 step to both sides: the ties of both formats and what is next to them, denormals,
+  // ends.
   std::vector<float> x;
   for (uint32_t high = 0; high < 65536; ++high)
     for (uint32_t low : {0u, 1u, 0xffffu}) x.push_back(std::bit_cast<float>(high << 16 | low));

@@ -1,5 +1,6 @@
-// Every scheme on every ISA where numbers are hardest: K beyond 16384 with more groups than a group has columns, scales that
-// f32 hardly holds, and weights, zero points and activations at the ends of their ranges, zero points against the far end.
+// Every scheme on every ISA where numbers are hardest: K beyond 16384 with more groups than a group has columns, scales
+// that f32 hardly holds, and weights, zero points and activations at the ends of their ranges, zero points against the
+// far end.
 #include "gemm_harness.h"
 
 using namespace qcg;

@@ -1,6 +1,7 @@
 // A Problem with a Candidate to be tested, its random weights, and the shared objects that kernels are loaded from.
 //
-// Why here: cases are built together, a dozen kernels in one source, because starting compilers is what these tests cost.
+// Why here: cases are built together, a dozen kernels in one source, because starting compilers is what these tests
+// cost.
 //
 //   std::vector<Case> cases = …;
 //   build_cases(cases);                  // fills tensors, packed, source, kernel
@@ -27,8 +28,8 @@
 
 namespace qcg::test {
 
-// What the numbers of a case are: scales of a size that f32 hardly holds; or weights, zero points and 8-bit activations at the
-// ends of their ranges.
+// What the numbers of a case are: scales of a size that f32 hardly holds; or weights, zero points and 8-bit activations
+// at the ends of their ranges.
 enum class Numbers { ordinary, tiny_scales, huge_scales, ends };
 
 struct Case {
@@ -38,13 +39,13 @@ struct Case {
   Candidate candidate;
   uint64_t seed = 1;
   Numbers numbers = Numbers::ordinary;
-  bool powers = false;            // weights are powers of two, activations small integers: no rounding anywhere
+  bool powers = false;  // weights are powers of two, activations small integers: no rounding anywhere
   // Filled by build_cases:
   std::vector<SegmentTensors> tensors;
   std::vector<std::byte> packed;
   std::string source;
   const qcg_kernel* kernel = nullptr;
-  bool emulated = false;          // AMX tiles are arrays: this host has none
+  bool emulated = false;  // AMX tiles are arrays: this host has none
 };
 
 inline Tensor random_tensor(DType dtype, std::vector<int64_t> shape, std::mt19937_64& rng, double low, double high,
@@ -183,8 +184,8 @@ inline std::vector<CaseBuild> plan_builds(std::vector<Case>& cases, const Toolch
   return out;
 }
 
-// AMX kernels are compiled for AMX, and where they cannot run once more with tiles emulated on the AVX-512 that they also use.
-// Of the first no more is asked then than that it assembles.
+// AMX kernels are compiled for AMX, and where they cannot run once more with tiles emulated on the AVX-512 that they
+// also use. Of the first no more is asked then than that it assembles.
 inline void add_emulated(std::vector<CaseBuild>& builds, const std::vector<Case>& cases, const Toolchain& cxx) {
   if (why_isa_unavailable(Isa::amx).empty() || !why_isa_unavailable(Isa::avx512bf16).empty()) return;
   for (size_t b = 0, native = builds.size(); b < native; ++b) {

@@ -1,6 +1,8 @@
-// The judgement of GEMM kernels: every element against exact sums, nothing written beside, any cut of the work the same.
+// The judgement of GEMM kernels: every element against exact sums, nothing written beside, any cut of the work the
+// same.
 //
-// Why here: tests/kernels/*_test.cpp state cases (gemm_case.h); this file says whether their kernels (gemm_call.h) are right.
+// Why here: tests/kernels/*_test.cpp state cases (gemm_case.h); this file says whether their kernels (gemm_call.h) are
+// right.
 //
 //   build_cases(cases);                       // few compiler runs for all of them
 //   for (Case& c : cases) check_case(c, 7);   // m = 7

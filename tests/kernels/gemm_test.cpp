@@ -84,7 +84,8 @@ Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::ve
   return p;
 }
 
-// A candidate of another problem of the scheme, which may have had scales that weights can take where this one's cannot.
+// A candidate of another problem of the scheme, which may have had scales that weights can take where this one's
+// cannot.
 Candidate fitted(Candidate candidate, const Problem& problem) {
   candidate.scaled = candidate.scaled && GemmShape(problem, candidate).can_scale();
   return candidate;
@@ -95,8 +96,8 @@ std::string name_of(const SchemeCase& s, Isa isa, const Candidate& c, const Prob
                      c.describe(), p.signature());
 }
 
-// Whether this candidate has something that none before it had: as code for this ISA, as a tile of its microkernel, or as
-// the first for a row of the table above.
+// Whether this candidate has something that none before it had: as code for this ISA, as a tile of its microkernel, or
+// as the first for a row of the table above.
 class Coverage {
  public:
   bool adds(const SchemeCase& s, Isa isa, const Candidate& c) {
@@ -114,8 +115,8 @@ class Coverage {
   std::set<std::string> seen_;
 };
 
-// Of the candidates of every M bucket all that add to the coverage and a sample of the others, over shapes and blockings that
-// cycle with periods without a common factor: every one meets every other.
+// Of the candidates of every M bucket all that add to the coverage and a sample of the others, over shapes and
+// blockings that cycle with periods without a common factor: every one meets every other.
 std::vector<Case> make_cases() {
   constexpr unsigned kStride = 61;
   static const std::vector<std::vector<int64_t>> kKs = {{64},   {1},  {37},  {40, 3, 21}, {129},

@@ -1,9 +1,10 @@
-// Rendered source of the smallest tile of every microkernel row: a difference here is a change of every kernel of that row. And
-// of some kernels whose first row tile unpacks a block for the others (with groups, without, of tiles), of CUDA, loops and
-// reductions.
+// Rendered source of the smallest tile of every microkernel row: a difference here is a change of every kernel of that
+// row. And of some kernels whose first row tile unpacks a block for the others (with groups, without, of tiles), of
+// CUDA, loops and reductions.
 //
-// A few texts are kept whole in tests/golden/source, for people to read: one of each kind. Of all of them hashes.txt has the
-// hash without comments and spaces. The texts as they are rendered lie in the build tree, so that a difference can be seen.
+// A few texts are kept whole in tests/golden/source, for people to read: one of each kind. Of all of them hashes.txt
+// has the hash without comments and spaces. The texts as they are rendered lie in the build tree, so that a difference
+// can be seen.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

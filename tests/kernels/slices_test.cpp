@@ -1,5 +1,6 @@
-// Activations cut into integers (templates/quant/slices.h) lose nothing: what does not fit below the largest of its group is
-// multiplied as it is. Weights are zero where activations are large, so that all of a result is what did not fit.
+// Activations cut into integers (templates/quant/slices.h) lose nothing: what does not fit below the largest of its
+// group is multiplied as it is. Weights are zero where activations are large, so that all of a result is what did not
+// fit.
 #include <set>
 
 #include "codegen/gemm/pack.h"

@@ -1,5 +1,5 @@
-// No spills where it counts: every vector microkernel's tiles are compiled to assembly. The innermost loop that holds the dot
-// products may hardly store a vector register on the stack, and may read few: constants that found no register.
+// No spills where it counts: every vector microkernel's tiles are compiled to assembly. The innermost loop that holds
+// the dot products may hardly store a vector register on the stack, and may read few: constants that found no register.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,8 +24,8 @@ using qcg::test::new_job;
 
 namespace {
 
-// So many multiplications hide a needless store or load of theirs. g++ 12 moves one accumulator of the tallest tiles through
-// the stack, and constants of unpacking live there where there are 16 registers.
+// So many multiplications hide a needless store or load of theirs. g++ 12 moves one accumulator of the tallest tiles
+// through the stack, and constants of unpacking live there where there are 16 registers.
 struct Allowed {
   int dots_per_store, dots_per_read;
 };
@@ -130,7 +130,8 @@ std::vector<Tile> all_tiles() {
       continue;
     std::set<std::tuple<DType, int, bool>> seen;
     for (SampleScheme scheme : sample_schemes(scheme_info(row.scheme))) {
-      // A group of 16 is unrolled whole: what is left as a loop goes from group to group, which keeps less in registers.
+      // A group of 16 is unrolled whole: what is left as a loop goes from group to group, which keeps less in
+      // registers.
       if (scheme.group == 16 && slices_of(row) > 1) continue;
       scheme.activation = row.activation, scheme.weight = row.weight;
       Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});

@@ -34,7 +34,7 @@ int64_t offset_of(int64_t index, const std::vector<int64_t>& extents, const std:
 
 struct LoopCase {
   LoopProblem problem;
-  std::vector<std::vector<int64_t>> extents;                          // every shape to run at
+  std::vector<std::vector<int64_t>> extents;  // every shape to run at
   std::function<std::vector<std::vector<int64_t>>(const std::vector<int64_t>& extents)> strides;  // operands, outputs
 };
 
@@ -65,8 +65,12 @@ std::vector<LoopCase> make_cases() {
 
   // A row vector, a column vector, a scalar and a strided operand; the output is strided too.
   LoopCase broadcast;
-  broadcast.problem = {3, {DType::f32, DType::f16, DType::f32, DType::bf16}, {1, 0, 0, -1}, {DType::f32},
-                       {Expr::call("add", {Expr::call("sub", {Expr::call("mul", {in(0), in(1)}), in(2)}), in(3)})}, ""};
+  broadcast.problem = {3,
+                       {DType::f32, DType::f16, DType::f32, DType::bf16},
+                       {1, 0, 0, -1},
+                       {DType::f32},
+                       {Expr::call("add", {Expr::call("sub", {Expr::call("mul", {in(0), in(1)}), in(2)}), in(3)})},
+                       ""};
   broadcast.extents = {{2, 3, 5}, {1, 4, 16}, {3, 2, 35}, {2, 1, 1}};
   broadcast.strides = [](const std::vector<int64_t>& e) {
     return std::vector<std::vector<int64_t>>{
@@ -76,7 +80,8 @@ std::vector<LoopCase> make_cases() {
 
   // Transposes as moves: the bytes stay, whatever the dtype.
   LoopCase move{{2, {DType::i64, DType::f8e4m3}, {-1, -1}, {DType::i64, DType::f8e4m3}, {in(0), in(1)}, ""},
-                {{3, 4}, {1, 9}, {33, 17}}, {}};
+                {{3, 4}, {1, 9}, {33, 17}},
+                {}};
   move.strides = [](const std::vector<int64_t>& e) {
     return std::vector<std::vector<int64_t>>{{1, e[0]}, {1, e[0]}, {e[1], 1}, {e[1], 1}};
   };

@@ -180,7 +180,7 @@ inline double get_element(DType d, const void* data, int64_t i) {
     case DType::f16: {
       const uint16_t h = at(uint16_t{});
       const int exponent = h >> 10 & 31, mantissa = h & 1023;
-      const double magnitude = exponent == 31   ? (mantissa ? std::nan("") : INFINITY)
+      const double magnitude = exponent == 31  ? (mantissa ? std::nan("") : INFINITY)
                                : exponent == 0 ? std::ldexp(mantissa, -24)
                                                : std::ldexp(1024 + mantissa, exponent - 25);
       return h >> 15 ? -magnitude : magnitude;

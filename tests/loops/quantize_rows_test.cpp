@@ -1,4 +1,5 @@
-// quantize_rows against rows that torchao and torch quantized, to the bit, and the isolation of rows with NaN and infinities.
+// quantize_rows against rows that torchao and torch quantized, to the bit, and the isolation of rows with NaN and
+// infinities.
 #include <nlohmann/json.hpp>
 
 #include "loops_harness.h"

@@ -21,10 +21,10 @@ double unit(DType d) { return d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p
 }  // namespace
 
 TEST_CASE("reductions over the middle axis") {
-  const ReduceProblem problems[] = {
-      {"sum", DType::f32, DType::f32, ""},  {"mean", DType::bf16, DType::f32, ""}, {"amax", DType::f16, DType::f16, ""},
-      {"amin", DType::f32, DType::f32, ""}, {"sum", DType::i8, DType::i64, ""},    {"amax", DType::i32, DType::i32, ""},
-      {"mean", DType::f32, DType::bf16, ""}};
+  const ReduceProblem problems[] = {{"sum", DType::f32, DType::f32, ""},  {"mean", DType::bf16, DType::f32, ""},
+                                    {"amax", DType::f16, DType::f16, ""}, {"amin", DType::f32, DType::f32, ""},
+                                    {"sum", DType::i8, DType::i64, ""},   {"amax", DType::i32, DType::i32, ""},
+                                    {"mean", DType::f32, DType::bf16, ""}};
   KernelSet kernels;
   struct Run {
     int kernel;
@@ -108,7 +108,8 @@ TEST_CASE("batched products, w by rows and transposed, any strides, NaN in other
         const MatmulProblem& p = *run.p;
         INFO(isa_info(run.isa).name, " ", p.signature(), " ", s.batch, "x", s.m, "x", s.n, "x", s.k, " layout ",
              layout);
-        // 0: w [n, k]; 1: w [k, n]; 2: every other element of everything; 3: x and y transposed, w shared by all batches
+        // 0: w [n, k]; 1: w [k, n]; 2: every other element of everything; 3: x and y transposed, w shared by all
+        // batches
         const int64_t step = layout == 2 ? 2 : 1;
         const int64_t xm = layout == 3 ? 1 : s.k * step, xk = layout == 3 ? s.m : step;
         const int64_t wn = layout == 1 ? 1 : s.k * step, wk = layout == 1 ? s.n : step;

@@ -1,5 +1,5 @@
-// Weights that are codes with scales, where the bytes matter: 4-bit floats from native JSON's op, zero points that are not
-// whole, one weight used twice.
+// Weights that are codes with scales, where the bytes matter: 4-bit floats from native JSON's op, zero points that are
+// not whole, one weight used twice.
 #include "graph/ir/elements.h"
 #include "tests/passes/passes_test_util.h"
 
@@ -35,8 +35,10 @@ std::string four_bit(const std::string& format, const std::string& scales, const
 
 TEST_CASE("4-bit floats become f4 and nf4") {
   const std::tuple<std::string, std::string, std::string, std::string> cases[] = {
-      {"mxfp4", "u8[24, 2]", "", "f4"},          {"mxfp4", "f8e8m0[24, 2]", ", first_nibble = \"high\"", "f4"},
-      {"nvfp4", "f8e4m3[24, 4]", ", global_scale = @g", "f4"}, {"nf4", "f32[24]", "", "nf4"},
+      {"mxfp4", "u8[24, 2]", "", "f4"},
+      {"mxfp4", "f8e8m0[24, 2]", ", first_nibble = \"high\"", "f4"},
+      {"nvfp4", "f8e4m3[24, 4]", ", global_scale = @g", "f4"},
+      {"nf4", "f32[24]", "", "nf4"},
       {"nf4", "f32[48]", ", group = 32, first_nibble = \"low\"", "nf4"}};
   for (const auto& [format, scales, more, scheme] : cases) {
     INFO(format, more);

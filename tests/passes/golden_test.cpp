@@ -1,7 +1,7 @@
 // tests/golden/passes/<pass>/<case>.in, run through <pass>, must print as <case>.out; "all" runs every pass.
 //
-// Each case is also run a second time (a pass finds nothing left to do in its own result) and through the oracle, before
-// and after. Comment lines in the input set options and expectations:
+// Each case is also run a second time (a pass finds nothing left to do in its own result) and through the oracle,
+// before and after. Comment lines in the input set options and expectations:
 //   # emulate_precision_casts
 //   # missing: <text that a skipped reason or a note must contain>
 // QCG_UPDATE_GOLDENS=1 rewrites the outputs; read the diff before you commit it.

@@ -2,9 +2,9 @@
 // where extents coincide, sizes known only at run time.
 #include <algorithm>
 
-#include "tests/passes/passes_test_util.h"
 #include "graph/ops/verify.h"
 #include "graph/oracle/reference.h"
+#include "tests/passes/passes_test_util.h"
 
 using namespace qcg;
 

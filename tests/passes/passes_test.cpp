@@ -1,9 +1,9 @@
 // Lists of passes, options, gates and reports.
-#include "tests/passes/passes_test_util.h"
-#include "tests/paths.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
 #include "graph/oracle/reference.h"
+#include "tests/passes/passes_test_util.h"
+#include "tests/paths.h"
 
 using namespace qcg;
 

@@ -1,5 +1,5 @@
-// What every test of the passes needs: graphs from text, deterministic inputs, and "the oracle gives the same before and
-// after".
+// What every test of the passes needs: graphs from text, deterministic inputs, and "the oracle gives the same before
+// and after".
 //
 //   Graph g = parse(R"(graph(%x: f32[4, 8]) { … })");
 //   check_same_values(before, after, /*seed=*/1);
@@ -84,8 +84,8 @@ inline double largest_step(DType dtype) {
   }
 }
 
-// The oracle does not round the intermediates whose rounding passes may drop, so dropping it changes nothing: what differs is
-// the order of a few exact operations, and one rounding of the output.
+// The oracle does not round the intermediates whose rounding passes may drop, so dropping it changes nothing: what
+// differs is the order of a few exact operations, and one rounding of the output.
 inline void check_same_values(const Graph& before, const Graph& after, uint64_t seed) {
   const std::vector<Tensor> inputs = random_inputs(before, seed);
   auto want = evaluate_graph(before, inputs), got = evaluate_graph(after, inputs);

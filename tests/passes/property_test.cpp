@@ -2,9 +2,9 @@
 // values. The seed of a failing graph is printed; QCG_SEED=N runs that one alone.
 #include <cstdlib>
 
+#include "graph/ops/verify.h"
 #include "tests/passes/passes_test_util.h"
 #include "tests/passes/random_graph.h"
-#include "graph/ops/verify.h"
 
 using namespace qcg;
 

@@ -1,6 +1,7 @@
 // Random graphs of linears, concatenations and pointwise operations over f32 rows; some linears have quantized rows.
 //
-// Why here: the passes must keep their values (tests/passes), and compiled programs must give them (tests/random_programs).
+// Why here: the passes must keep their values (tests/passes), and compiled programs must give them
+// (tests/random_programs).
 //
 //   Graph graph = RandomGraph(seed).build(12);           // 12 steps; the same seed gives the same graph
 #pragma once
@@ -56,10 +57,13 @@ class RandomGraph {
 
   void step() {
     switch (random_() % 11) {
-      case 0: case 1: return add_siblings();
+      case 0:
+      case 1: return add_siblings();
       case 2: return add_cat();
-      case 3: case 4: return add_unary();
-      case 5: case 6: return add_binary();
+      case 3:
+      case 4: return add_unary();
+      case 5:
+      case 6: return add_binary();
       case 7: return add_dynamic();
       case 8: return add_static_chain();
       case 9: return add_row_and_column();
@@ -130,8 +134,8 @@ class RandomGraph {
     }
   }
 
-  // PyTorch 2 Export's static quantization, int8 between two linears. All scales are powers of two and nothing is added, so
-  // that the numbers that are rounded to int8 in between are exact in f32.
+  // PyTorch 2 Export's static quantization, int8 between two linears. All scales are powers of two and nothing is
+  // added, so that the numbers that are rounded to int8 in between are exact in f32.
   void add_static_chain() {
     ValueId x = values_[random_() % 3];
     for (const double scale : {0.0625, 0.25}) {
@@ -164,8 +168,8 @@ class RandomGraph {
   }
 
   void add_unary() {
-    static constexpr std::string_view kOps[] = {"aten.relu.default", "aten.silu.default", "aten.tanh.default",
-                                                "aten.sigmoid.default", "aten.neg.default", "aten.gelu.default"};
+    static constexpr std::string_view kOps[] = {"aten.relu.default",    "aten.silu.default", "aten.tanh.default",
+                                                "aten.sigmoid.default", "aten.neg.default",  "aten.gelu.default"};
     const ValueId x = pick();
     values_.push_back(node(kOps[random_() % std::size(kOps)], {x}, width(x)));
   }

@@ -1,9 +1,9 @@
-// Random spellings of quantized linears: those that the patterns of graph/patterns/ know, and what nearly is one of them.
-// Sizes coincide on purpose (M = N = K = group, N = 1, K = 1), so that what belongs to rows may be taken for what belongs
-// to columns.
+// Random spellings of quantized linears: those that the patterns of graph/patterns/ know, and what nearly is one of
+// them. Sizes coincide on purpose (M = N = K = group, N = 1, K = 1), so that what belongs to rows may be taken for what
+// belongs to columns.
 //
-// Why here: the passes must keep what is written (tests/passes), and compiled programs must give it (tests/random_programs).
-// No pass knows what a spelling was meant to be: the oracle says what it means.
+// Why here: the passes must keep what is written (tests/passes), and compiled programs must give it
+// (tests/random_programs). No pass knows what a spelling was meant to be: the oracle says what it means.
 //
 //   RandomSpelling spelling(seed);
 //   Graph graph = spelling.build();          // parameters have their bytes; the same seed gives the same graph

@@ -1,5 +1,5 @@
-// The passes on the graphs that exporters really write (../shared/graphs, skipped where absent): what is recognized, merged
-// and folded, and that the oracle sees no difference.
+// The passes on the graphs that exporters really write (../shared/graphs, skipped where absent): what is recognized,
+// merged and folded, and that the oracle sees no difference.
 #include <filesystem>
 
 #include "graph/read/read_graph.h"
@@ -16,17 +16,17 @@ const fs::path kGraphs = fs::path(qcg::test::source_dir()) / "../shared/graphs";
 struct Expected {
   const char* name;
   const char* scheme;
-  size_t linears;          // after merging
-  size_t other_nodes;      // anything but qcg.linear
-  size_t segments;         // of the widest linear
-  const char* epilogue;    // of the first linear
+  size_t linears;        // after merging
+  size_t other_nodes;    // anything but qcg.linear
+  size_t segments;       // of the widest linear
+  const char* epilogue;  // of the first linear
 };
 
 constexpr Expected kExpected[] = {
     {"llama_mlp_f32", "dense", 2, 0, 2, "mul(silu(acc0), acc1)"},
     {"llama_mlp_int8wo", "w8", 2, 0, 2, "mul(silu(acc0), acc1)"},
     {"llama_mlp_int4wo_g32", "w4", 2, 0, 2, "mul(silu(acc0), acc1)"},
-    {"llama_mlp_da8w8", "da8w8", 2, 2, 2, 
+    {"llama_mlp_da8w8", "da8w8", 2, 2, 2,
      "mul(cast_bf16(silu(cast_bf16(mul(cast_bf16(acc0), in0)))), cast_bf16(mul(cast_bf16(acc1), in1)))"},
     {"llama_qkv_bf16", "dense", 1, 0, 3, "acc0"},
     {"int8pack_siblings_bf16", "w8", 1, 0, 3, "acc0"},

@@ -1,4 +1,5 @@
-// Reading a valid graph and running all passes over it costs what the graph is large: four times the nodes, about four times the time.
+// Reading a valid graph and running all passes over it costs what the graph is large: four times the nodes, about four
+// times the time.
 #include <fstream>
 
 #include "graph/passes/pass_list.h"
@@ -32,6 +33,7 @@ TEST_CASE("scaling: four times the nodes take about four times the time") {
   constexpr int kNodes = kOptimized && !kSanitized ? 5'000 : 1'000;
   for (const LargeGraph& graph : kLargeGraphs) {
     INFO(std::string(graph.name));
-    CHECK(growth_of_four_times(kNodes, kLinearGrowth, [&](int nodes) { return seconds_of(graph, nodes); }) <= kLinearGrowth);
+    CHECK(growth_of_four_times(kNodes, kLinearGrowth, [&](int nodes) { return seconds_of(graph, nodes); }) <=
+          kLinearGrowth);
   }
 }

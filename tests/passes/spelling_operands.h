@@ -292,8 +292,7 @@ class SpellingOperands : protected SpellingWriter {
   }
   // Usually a number per output channel or group, at times any that broadcast, and now and then with a size in it.
   ValueId weight_term(const Shape& shape, bool turned, int64_t group, DType dtype, double unit) {
-    if (symbolic_ && one_in(30))
-      return binary("aten.mul.Tensor", operand(dtype, shape, unit / 16, true), Arg(m()));
+    if (symbolic_ && one_in(30)) return binary("aten.mul.Tensor", operand(dtype, shape, unit / 16, true), Arg(m()));
     if (one_in(5)) return operand(dtype, shape, unit, true);
     if (shape.size() == 3) return spelled(dtype, {shape[0], one_in(4) ? Dim(1) : shape[1], Dim(1)}, unit, true);
     if (turned) return spelled(dtype, one_in(2) ? Shape{shape[1]} : Shape{Dim(1), shape[1]}, unit, true);

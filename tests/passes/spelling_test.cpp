@@ -1,6 +1,6 @@
-// Random spellings of quantized linears keep their values: the oracle on the graph as written against the oracle on what the
-// passes made of it. The seed of a failing graph is printed; QCG_SEED=N runs that one alone, QCG_SECONDS=N takes fresh seeds
-// for so long.
+// Random spellings of quantized linears keep their values: the oracle on the graph as written against the oracle on
+// what the passes made of it. The seed of a failing graph is printed; QCG_SEED=N runs that one alone, QCG_SECONDS=N
+// takes fresh seeds for so long.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -24,8 +24,8 @@ std::vector<double> read_outputs(const Tensor& tensor) {
   return out;
 }
 
-// How far each element moves when sums and roundings are off by what they may be. Constants are evaluated with the roundings
-// that are dropped elsewhere, and a code in between may be another one.
+// How far each element moves when sums and roundings are off by what they may be. Constants are evaluated with the
+// roundings that are dropped elsewhere, and a code in between may be another one.
 std::vector<std::vector<double>> find_slack(const Graph& graph, const std::vector<Tensor>& inputs,
                                             const std::vector<Tensor>& want) {
   std::vector<std::vector<double>> slack;
@@ -49,7 +49,8 @@ bool has_halves(const Graph& graph) {
                      [&](const Node& node) { return is_half(graph.value(node.outputs[0]).dtype); });
 }
 
-// The first element that differs; empty: none does. Elements are compared with the largest one beside them: sums cancel.
+// The first element that differs; empty: none does. Elements are compared with the largest one beside them: sums
+// cancel.
 std::string find_difference(const std::vector<Tensor>& want, const std::vector<Tensor>& got, double tolerance,
                             const std::vector<std::vector<double>>& slack) {
   for (size_t i = 0; i < want.size(); ++i) {

@@ -1,5 +1,5 @@
-// What random spellings are written with: nodes whose types are inferred, parameters with bytes, operands that broadcast,
-// and rewrites that keep a shape.
+// What random spellings are written with: nodes whose types are inferred, parameters with bytes, operands that
+// broadcast, and rewrites that keep a shape.
 //
 // Why here: random_spelling.h says what a quantized linear may look like, this file how any tensor may come about.
 //
@@ -107,8 +107,8 @@ class SpellingWriter {
       is_floating(dtype) ? double_to_element(dtype, static_cast<double>(v), p) : int_to_element(dtype, v, p);
     });
   }
-  // Between one and two units, of either sign where `negative`: divisors and scales are never nearly 0. Of exact numbers
-  // one unit or two or half of one, a unit being a power of two.
+  // Between one and two units, of either sign where `negative`: divisors and scales are never nearly 0. Of exact
+  // numbers one unit or two or half of one, a unit being a power of two.
   ValueId reals(DType dtype, const std::vector<int64_t>& shape, double unit, bool negative = true) {
     unit = exact_ ? std::exp2(std::round(std::log2(unit))) : unit;
     return parameter(dtype, shape, [&](std::byte* p) {
@@ -142,8 +142,7 @@ class SpellingWriter {
         return shape.size() < 2 ? leaf(dtype, shape, unit, constant)
                                 : view(leaf(dtype, swapped(shape), unit, constant), shape);
       case 4: {
-        if (!is_floating(dtype))
-          return to(leaf(DType::f32, shape, unit, constant), dtype);
+        if (!is_floating(dtype)) return to(leaf(DType::f32, shape, unit, constant), dtype);
         const DType other = one_of({DType::f32, DType::f64, DType::i32, DType::i8, DType::u8});
         return to(leaf(unit >= 1 ? other : DType::f32, shape, unit, constant), dtype);
       }
@@ -234,8 +233,8 @@ class SpellingWriter {
 
   std::mt19937_64 random_;
   Graph graph_;
-  // Constants are such that arithmetic with them is exact in bf16 too. Which of its roundings a weight keeps is not defined;
-  // other graphs have no roundings but those to f32.
+  // Constants are such that arithmetic with them is exact in bf16 too. Which of its roundings a weight keeps is not
+  // defined; other graphs have no roundings but those to f32.
   const bool exact_;
   const DType half_;  // one kind per graph: what one of them loses, the other does not show
 };

@@ -10,8 +10,8 @@ using namespace qcg;
 
 namespace {
 
-// A cache that nothing returns, a state that only counts, one that two values become, and arithmetic on zeros that a constant
-// would lose.
+// A cache that nothing returns, a state that only counts, one that two values become, and arithmetic on zeros that a
+// constant would lose.
 constexpr const char* kGraph = R"(param @w: f32[4, 4]
 state %cache: f32[3, 4]
 state %count: f32[1]

@@ -1,8 +1,8 @@
 // What torch computes of an op, its decomposition, fused and lowered, computes too.
-#include "tests/passes/passes_test_util.h"
-#include "tests/torch_cases.h"
 #include "graph/ops/op_table.h"
 #include "graph/oracle/reference.h"
+#include "tests/passes/passes_test_util.h"
+#include "tests/torch_cases.h"
 
 using namespace qcg;
 using namespace qcg::test;

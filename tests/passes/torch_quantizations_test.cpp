@@ -2,9 +2,9 @@
 // integers.
 #include <algorithm>
 
+#include "graph/oracle/reference.h"
 #include "tests/passes/passes_test_util.h"
 #include "tests/torch_cases.h"
-#include "graph/oracle/reference.h"
 
 using namespace qcg;
 using namespace qcg::test;

@@ -39,8 +39,7 @@ void has_not(const std::string& text, const std::string& part) {
 
 // [K, N] in words of eight rows, groups of 16, zero points 1 less than they mean.
 Graph rows_of_words(const std::string& index) {
-  Graph graph =
-      parse(read_text(source_dir() + "/tests/golden/passes/unpack_constants/" + index + ".in"));
+  Graph graph = parse(read_text(source_dir() + "/tests/golden/passes/unpack_constants/" + index + ".in"));
   give(graph, "qweight", made(8 * 16, [](size_t i) { return static_cast<int32_t>(i * 2654435761u); }));
   give(graph, "qzeros", made(4 * 2, [](size_t i) { return static_cast<int32_t>((i + 3) * 2246822519u); }));
   give(graph, "scales", made(4 * 16, [](size_t i) { return 0.25 + static_cast<double>(i) / 64; }));
@@ -208,8 +207,7 @@ TEST_CASE("a small file does not make large constants") {
 }
 
 TEST_CASE("without bytes constants are declared") {
-  Graph graph =
-      parse(read_text(source_dir() + "/tests/golden/passes/unpack_constants/late_zero_point.in"));
+  Graph graph = parse(read_text(source_dir() + "/tests/golden/passes/unpack_constants/late_zero_point.in"));
   REQUIRE(run_passes(graph, {.verify_after_each = true}).ok());
   const std::string text = print_graph(graph);
   has(text, "scheme = \"w8\", group = 16");
@@ -218,12 +216,13 @@ TEST_CASE("without bytes constants are declared") {
 TEST_CASE("codes that are cast to a narrower integer before they are used are codes") {
   // The range of a code is its parameter's: [0, 15].
   const auto with_codes = [](const std::string& dtype, const std::string& arithmetic) {
-    Graph graph = parse("param @q: " + dtype + "[24, 32]\nparam @z: i32[24, 2, 1]\nparam @s: f32[24, 2, 1]\ngraph(%x: f32[3, 32]) {\n" +
-                        "  %g = aten.reshape.default(@q, shape = [24, 2, 16]) : " + dtype + "[24, 2, 16]\n" + arithmetic +
-                        "  %f = aten.to.dtype(%c, dtype = f32) : f32[24, 2, 16]\n"
-                        "  %m = aten.mul.Tensor(%f, @s) : f32[24, 2, 16]\n"
-                        "  %w = aten.reshape.default(%m, shape = [24, 32]) : f32[24, 32]\n"
-                        "  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n");
+    Graph graph = parse(
+        "param @q: " + dtype + "[24, 32]\nparam @z: i32[24, 2, 1]\nparam @s: f32[24, 2, 1]\ngraph(%x: f32[3, 32]) {\n" +
+        "  %g = aten.reshape.default(@q, shape = [24, 2, 16]) : " + dtype + "[24, 2, 16]\n" + arithmetic +
+        "  %f = aten.to.dtype(%c, dtype = f32) : f32[24, 2, 16]\n"
+        "  %m = aten.mul.Tensor(%f, @s) : f32[24, 2, 16]\n"
+        "  %w = aten.reshape.default(%m, shape = [24, 32]) : f32[24, 32]\n"
+        "  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n");
     give(graph, "q", made(24 * 32, [](size_t i) { return static_cast<double>(i * 37 % 16); }));
     give(graph, "z", made(48, [](size_t i) { return static_cast<double>(i % 16); }));
     give(graph, "s", made(48, [](size_t i) { return std::ldexp(1.0, static_cast<int>(i % 5) - 6); }));
@@ -231,29 +230,34 @@ TEST_CASE("codes that are cast to a narrower integer before they are used are co
   };
   for (const char* dtype : {"i32", "i64", "i16"}) {  // compressed-tensors
     INFO(dtype);
-    const std::string text = compiled(with_codes(dtype, "  %d = aten.sub.Tensor(%g, other = 8) : " + std::string(dtype) +
-                                                            "[24, 2, 16]\n  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n"));
+    const std::string text =
+        compiled(with_codes(dtype, "  %d = aten.sub.Tensor(%g, other = 8) : " + std::string(dtype) +
+                                       "[24, 2, 16]\n  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n"));
     has(text, "scheme = \"w4\", group = 16");
     has_not(text, "zeros = [@");
   }
   // 0 - 8 is 248 in a byte, and -8 again as a signed one.
-  has(compiled(with_codes("u8", "  %d = aten.sub.Tensor(%g, other = 8) : u8[24, 2, 16]\n"
-                                "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n")),
+  has(compiled(with_codes("u8",
+                          "  %d = aten.sub.Tensor(%g, other = 8) : u8[24, 2, 16]\n"
+                          "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n")),
       "scheme = \"w4\", group = 16");
   // Zero points stay zero points: the difference would need 5 bits.
-  const std::string zeros = compiled(with_codes("i32", "  %d = aten.sub.Tensor(%g, @z) : i32[24, 2, 16]\n"
-                                                       "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n"));
+  const std::string zeros = compiled(with_codes("i32",
+                                                "  %d = aten.sub.Tensor(%g, @z) : i32[24, 2, 16]\n"
+                                                "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n"));
   has(zeros, "scheme = \"w4\", group = 16");
   has(zeros, "zeros = [@");
   // What wraps is what it wraps to.
-  has(compiled(with_codes("i32", "  %d = aten.add.Tensor(%g, other = 120) : i32[24, 2, 16]\n"
-                                 "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n")),
+  has(compiled(with_codes("i32",
+                          "  %d = aten.add.Tensor(%g, other = 120) : i32[24, 2, 16]\n"
+                          "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 2, 16]\n")),
       "scheme = \"w8\", group = 16");
 }
 
 TEST_CASE("codes unpacked in a loop are codes: slices of an empty weight that are written one by one") {
-  std::string loop = "param @p: i32[24, 4]\nparam @s: f32[24, 1]\ngraph(%x: f32[3, 32]) {\n"
-                     "  %w0 = aten.full.default([24, 32], 0, dtype = i32) : i32[24, 32]\n";
+  std::string loop =
+      "param @p: i32[24, 4]\nparam @s: f32[24, 1]\ngraph(%x: f32[3, 32]) {\n"
+      "  %w0 = aten.full.default([24, 32], 0, dtype = i32) : i32[24, 32]\n";
   for (int i = 0; i < 8; ++i) {
     const std::string n = std::to_string(i), next = std::to_string(i + 1), from = "%w" + n;
     loop += "  %r" + n + " = aten.__rshift__.Scalar(@p, " + std::to_string(4 * i) + ") : i32[24, 4]\n  %a" + n +
@@ -262,11 +266,12 @@ TEST_CASE("codes unpacked in a loop are codes: slices of an empty weight that ar
             ") : i32[24, 4]\n  %w" + next + " = aten.slice_scatter.default(" + from + ", %c" + n + ", 1, " + n +
             ", 32, 8) : i32[24, 32]\n";
   }
-  Graph graph = parse(loop + "  %d = aten.sub.Tensor(%w8, other = 8) : i32[24, 32]\n"
-                             "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 32]\n"
-                             "  %f = aten.to.dtype(%c, dtype = f32) : f32[24, 32]\n"
-                             "  %m = aten.mul.Tensor(%f, @s) : f32[24, 32]\n"
-                             "  %y = aten.linear.default(%x, %m) : f32[3, 24]\n  return %y\n}\n");
+  Graph graph = parse(loop +
+                      "  %d = aten.sub.Tensor(%w8, other = 8) : i32[24, 32]\n"
+                      "  %c = aten.to.dtype(%d, dtype = i8) : i8[24, 32]\n"
+                      "  %f = aten.to.dtype(%c, dtype = f32) : f32[24, 32]\n"
+                      "  %m = aten.mul.Tensor(%f, @s) : f32[24, 32]\n"
+                      "  %y = aten.linear.default(%x, %m) : f32[3, 24]\n  return %y\n}\n");
   give(graph, "p", made(24 * 4, [](size_t i) { return static_cast<int32_t>(i * 2654435761u); }));
   give(graph, "s", made(24, [](size_t i) { return 0.25 + static_cast<double>(i) / 64; }));
   has(compiled(graph), "scheme = \"w4\"");
@@ -305,10 +310,11 @@ TEST_CASE("a weight of integers that becomes one of floats is warned of by name"
   almost[3] = -0.5;
   CHECK(warnings(table_weight("f32", almost)).size() == 1);
   // Rows looked up at positions, and a mask, are no codes.
-  Graph looked_up = parse("param @e: f32[40, 64]\nparam @i: i32[24]\nparam @b: bool[24, 64]\ngraph(%x: f32[3, 64]) {\n"
-                          "  %r = aten.index.Tensor(@e, [@i]) : f32[24, 64]\n"
-                          "  %w = aten.mul.Tensor(%r, @b) : f32[24, 64]\n"
-                          "  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n");
+  Graph looked_up = parse(
+      "param @e: f32[40, 64]\nparam @i: i32[24]\nparam @b: bool[24, 64]\ngraph(%x: f32[3, 64]) {\n"
+      "  %r = aten.index.Tensor(@e, [@i]) : f32[24, 64]\n"
+      "  %w = aten.mul.Tensor(%r, @b) : f32[24, 64]\n"
+      "  %y = aten.linear.default(%x, %w) : f32[3, 24]\n  return %y\n}\n");
   bind_random(looked_up, 1);
   give(looked_up, "i", made(24, [](size_t i) { return static_cast<double>(i * 7 % 40); }));
   CHECK(warnings(looked_up).empty());

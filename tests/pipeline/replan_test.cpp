@@ -1,4 +1,5 @@
-// A fusion that loses its trial is planned again: from the graph in memory, and with the weights that are packed already.
+// A fusion that loses its trial is planned again: from the graph in memory, and with the weights that are packed
+// already.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -73,7 +74,8 @@ TEST_CASE("planning again reads no model and packs only weights that changed") {
   CHECK(second->merges[0].kept + second->merges[1].kept == 1);
   CHECK(second->verdict.scope == "program");  // and right against the oracle
   CHECK(model.reads == 2);                    // one for each compile
-  // The first plan packs three problems, the second the two that were one; it takes over the pair that stays and the fifth.
+  // The first plan packs three problems, the second the two that were one; it takes over the pair that stays and the
+  // fifth.
   CHECK(second->packed == 3 + 2);
   CHECK(second->kept == 2);
 }

@@ -1,6 +1,6 @@
-// Random graphs, compiled for several targets and run, give what the oracle gives. The passes' own random graphs: siblings,
-// concatenations, tied inputs, epilogues and loops in combinations that no export has, and spellings of quantized linears.
-// QCG_SEED=N runs one seed alone, QCG_SECONDS=N takes fresh spellings for so long.
+// Random graphs, compiled for several targets and run, give what the oracle gives. The passes' own random graphs:
+// siblings, concatenations, tied inputs, epilogues and loops in combinations that no export has, and spellings of
+// quantized linears. QCG_SEED=N runs one seed alone, QCG_SECONDS=N takes fresh spellings for so long.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -78,7 +78,8 @@ TEST_CASE("compiled random graphs give the oracle's values") {
     for (const char* target : {"", "avx2", "portable"}) check_seed(std::strtoull(seed, nullptr, 10), target);
     return;
   }
-  // The host's best target sees every seed; the narrower ones, whose kernels come from the same templates, a third each.
+  // The host's best target sees every seed; the narrower ones, whose kernels come from the same templates, a third
+  // each.
   for (uint64_t seed = 1; seed <= 18; ++seed) {
     check_seed(seed, "");
     if (seed % 3 == 1) check_seed(seed, "avx2");

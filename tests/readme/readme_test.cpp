@@ -1,5 +1,5 @@
-// The commands of README.md work as written: every ```sh fence is run by bash, in order, in a fresh directory that
-// has examples/ and an empty build/, with the built qcodegen on PATH. A fence whose first line is `# not run` is left out.
+// The commands of README.md work as written: every ```sh fence is run by bash, in order, in a fresh directory that has
+// examples/ and an empty build/, with the built qcodegen on PATH. A fence whose first line is `# not run` is left out.
 #include "tests/cli_runner.h"
 #include "tests/paths.h"
 

@@ -21,7 +21,8 @@ const std::vector<std::string> kShapesOnly = {"llama31_8b_linears_bf16",        
                                               "llama31_8b_linears_da8w4_g128",  "llama31_8b_linears_da8w4_g128_bf16"};
 // What must not work, and what the error must name.
 const std::vector<std::pair<std::string, std::string>> kRefused = {
-    {"llama_tiny_lm_f32", "aten.cumsum"},   {"llama_tiny_lm_int8wo", "aten.cumsum"},
+    {"llama_tiny_lm_f32", "aten.cumsum"},
+    {"llama_tiny_lm_int8wo", "aten.cumsum"},
     {"llama_mlp_int8wo_subclass", "unwrap_tensor_subclass"}};
 
 std::vector<std::string> folders() {
@@ -32,7 +33,8 @@ std::vector<std::string> folders() {
   return out;
 }
 
-// Largest error relative to the largest value, and error norm relative to norm: what rounding in another order explains.
+// Largest error relative to the largest value, and error norm relative to norm: what rounding in another order
+// explains.
 struct Bounds {
   double largest, norm;
 };
@@ -86,8 +88,8 @@ void check_graph(const std::string& folder, const std::string& target, bool as_e
   INFO(folder, " for ", target);
   TempDir dir;
   const std::string program = dir / "graph.qcg";
-  std::vector<std::string> compile = {"compile", folder + "/graph.pt2", "-o", program, "--target", target, "--tune=off",
-                                      "-q"};
+  std::vector<std::string> compile = {"compile", folder + "/graph.pt2", "-o", program, "--target",
+                                      target,    "--tune=off",          "-q"};
   if (as_eager) compile.push_back("--emulate-precision-casts");
   const Run compiled = qcodegen(compile);
   INFO(compiled.err);

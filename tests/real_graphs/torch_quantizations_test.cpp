@@ -1,4 +1,5 @@
-// Quantizations of values computed in bf16 and f16, compiled: the integers of the program are torch's, and the oracle's.
+// Quantizations of values computed in bf16 and f16, compiled: the integers of the program are torch's, and the
+// oracle's.
 #include "graph/read/safetensors.h"
 #include "tests/cli_runner.h"
 #include "tests/torch_cases.h"

@@ -202,7 +202,8 @@ TEST_CASE("C: symbols with their ranges, and the memory of temporaries") {
   CHECK(qcg_arena_bytes(nullptr, &input, 1, &bytes) == QCG_ERROR_BAD_INPUT);
 }
 
-// AddressSanitizer does not see that a cancellation leaves frames, and would take the end of the thread for misuse of them.
+// AddressSanitizer does not see that a cancellation leaves frames, and would take the end of the thread for misuse of
+// them.
 extern "C" __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
 
 namespace {

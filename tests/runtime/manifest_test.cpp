@@ -193,10 +193,8 @@ void mutate(json& node, std::mt19937_64& rng) {
   if (node.is_structured() && !node.empty() && rng() % 5 != 0) {
     auto it = node.begin();
     std::advance(it, rng() % node.size());
-    if (rng() % 12 == 0)
-      node.erase(it);
-    else
-      mutate(*it, rng);
+    if (rng() % 12 == 0) node.erase(it);
+    else mutate(*it, rng);
     return;
   }
   node = values[rng() % values.size()];

@@ -33,10 +33,8 @@ TemplateValue to_value(const Json& json) {
   if (json.is_null()) return nullptr;
   TemplateValue value = json.is_array() ? TemplateValue::list() : TemplateValue::dict();
   for (auto it = json.begin(); it != json.end(); ++it)
-    if (json.is_array())
-      value.push_back(to_value(*it));
-    else
-      value[it.key()] = to_value(it.value());
+    if (json.is_array()) value.push_back(to_value(*it));
+    else value[it.key()] = to_value(it.value());
   return value;
 }
 
@@ -84,15 +82,9 @@ std::string mutate(std::string text, const Json& corpus, std::mt19937& random) {
   for (std::size_t edits = 1 + below(4); edits > 0; --edits) {
     std::size_t at = below(text.size() + 1), length = below(std::min<std::size_t>(12, text.size() - at) + 1);
     switch (below(5)) {
-      case 0:
-        text.erase(at, length);
-        break;
-      case 1:
-        text.insert(at, kPieces[below(std::size(kPieces))]);
-        break;
-      case 2:
-        text.insert(at, text.substr(at, length));
-        break;
+      case 0: text.erase(at, length); break;
+      case 1: text.insert(at, kPieces[below(std::size(kPieces))]); break;
+      case 2: text.insert(at, text.substr(at, length)); break;
       case 3:
         if (at < text.size()) text[at] = static_cast<char>(random());
         break;

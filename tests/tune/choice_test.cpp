@@ -90,7 +90,7 @@ TEST_CASE("an incumbent is only beaten by more than the noise") {
   CHECK(choose({timing(0)}) == -1);
   CHECK(choose({timing(0), timing(2)}) == 1);
   CHECK(choose({timing(1.0), timing(0.5)}) == 1);
-  CHECK(choose({timing(1.0), timing(0.995)}) == 0);          // below 1 %
+  CHECK(choose({timing(1.0), timing(0.995)}) == 0);  // below 1 %
   CHECK(choose({timing(1.0), timing(0.98)}) == 1);
   CHECK(choose({timing(1.0, 0.8), timing(0.95, 0.8)}) == 0);  // within the spread
   CHECK(choose({timing(1.0, 0.8, 10000), timing(0.95, 0.8, 10000)}) == 1);

@@ -76,10 +76,10 @@ TEST_CASE("separate must be ahead by more than 3 % and the noise, in the mean") 
   CHECK_FALSE(faster({merge_timing(1, 1)}));
   CHECK_FALSE(faster({merge_timing(1, 0.975)}));
   CHECK(faster({merge_timing(1, 0.9)}));
-  CHECK_FALSE(faster({merge_timing(1, 0.9, 0.5)}));                 // within the spread
+  CHECK_FALSE(faster({merge_timing(1, 0.9, 0.5)}));                           // within the spread
   CHECK_FALSE(faster({merge_timing(1e-6, 0.95e-6), merge_timing(1, 1.06)}));  // short and long count alike
   CHECK(faster({merge_timing(1e-6, 0.88e-6), merge_timing(1, 1.05)}));
-  CHECK_FALSE(faster({merge_timing(1, 0.5), merge_timing(0, 0.5)}));      // not timed
+  CHECK_FALSE(faster({merge_timing(1, 0.5), merge_timing(0, 0.5)}));  // not timed
 }
 
 TEST_CASE("a segment's packed weights are those it has alone on every ISA, whether they can be copied or not") {
@@ -89,12 +89,10 @@ TEST_CASE("a segment's packed weights are those it has alone on every ISA, wheth
     int64_t group;
     bool may_have_zero;
   };
-  constexpr Weights kWeights[] = {{Scheme::w8, DType::f32, DType::i8, 0, true},
-                                  {Scheme::w8, DType::bf16, DType::i8, 0, true},
-                                  {Scheme::w4, DType::bf16, DType::i8, 32, true},
-                                  {Scheme::da8w8, DType::i8, DType::i8, 0, false},
-                                  {Scheme::da8w4, DType::i8, DType::i8, 32, true},
-                                  {Scheme::dense, DType::bf16, DType::bf16, 0, false}};
+  constexpr Weights kWeights[] = {
+      {Scheme::w8, DType::f32, DType::i8, 0, true},    {Scheme::w8, DType::bf16, DType::i8, 0, true},
+      {Scheme::w4, DType::bf16, DType::i8, 32, true},  {Scheme::da8w8, DType::i8, DType::i8, 0, false},
+      {Scheme::da8w4, DType::i8, DType::i8, 32, true}, {Scheme::dense, DType::bf16, DType::bf16, 0, false}};
   for (const IsaInfo& isa : isa_table())
     for (const Weights& w : kWeights)
       for (const bool zero : {false, true}) {  // a zero point of one segment changes the layout of them all

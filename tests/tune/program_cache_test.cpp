@@ -21,8 +21,10 @@ struct Folder {
     REQUIRE(::mkdtemp(path.data()));
     const std::string n = std::to_string(size);
     std::ofstream(path + "/g.json") << R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 1]},
-    "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", )" + n + R"(]}],
-    "parameters": [{"name": "w", "dtype": "f32", "shape": [)" + n + ", " + n + R"(]}],
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", )" +
+                                           n + R"(]}],
+    "parameters": [{"name": "w", "dtype": "f32", "shape": [)" +
+                                           n + ", " + n + R"(]}],
     "nodes": [{"op": "linear", "inputs": {"input": "x", "weight": "w"}, "outputs": ["y"]}], "outputs": ["y"]})";
     options.input = path + "/g.json";
     options.weights = {"random:1"};

@@ -17,11 +17,11 @@ struct SchemeCase {
   DType output;
 };
 constexpr SchemeCase kSchemeCases[] = {
-    {Scheme::dense, DType::f32, DType::f32, 0, DType::f32},  {Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16},
-    {Scheme::dense, DType::f16, DType::f16, 0, DType::f16},  {Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16},
-    {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},      {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16},
-    {Scheme::w4, DType::f32, DType::i8, 32, DType::f32},     {Scheme::da8w8, DType::i8, DType::i8, 0, DType::bf16},
-    {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},    {Scheme::s8s8, DType::i8, DType::i8, 0, DType::i32},
+    {Scheme::dense, DType::f32, DType::f32, 0, DType::f32}, {Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16},
+    {Scheme::dense, DType::f16, DType::f16, 0, DType::f16}, {Scheme::w8, DType::bf16, DType::i8, 0, DType::bf16},
+    {Scheme::w8, DType::f32, DType::i8, 0, DType::f32},     {Scheme::w4, DType::bf16, DType::i8, 32, DType::bf16},
+    {Scheme::w4, DType::f32, DType::i8, 32, DType::f32},    {Scheme::da8w8, DType::i8, DType::i8, 0, DType::bf16},
+    {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},   {Scheme::s8s8, DType::i8, DType::i8, 0, DType::i32},
 };
 
 Problem problem_of(const SchemeCase& s, bool gate_up) {

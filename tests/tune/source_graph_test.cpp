@@ -1,9 +1,10 @@
 // Names of weights and steps for people, and the lines that kernels list.
 #include "codegen/kernel/source_graph.h"
-#include "graph/read/text.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+
+#include "graph/read/text.h"
 
 using namespace qcg;
 

@@ -1,4 +1,5 @@
-// Kernels without rivals: right ones pass and are timed, one of each family that was made wrong is found, whatever it does.
+// Kernels without rivals: right ones pass and are timed, one of each family that was made wrong is found, whatever it
+// does.
 #include "codegen/tune/step_trial.h"
 
 #include <algorithm>

@@ -91,13 +91,14 @@ inline std::vector<BuiltKernel> build_kernels(std::vector<KernelSource> sources)
   return std::move(*built);
 }
 
-// y[m, n] = sum_k x[m, k] w[n, k] in f32, plain loops; N and K are those of hand_problem(). Its "packed" weights are [N, K].
+// y[m, n] = sum_k x[m, k] w[n, k] in f32, plain loops; N and K are those of hand_problem(). Its "packed" weights are
+// [N, K].
 inline constexpr int64_t kHandN = 64, kHandK = 512;
 struct HandWritten {
-  std::string prelude;              // before the functions
-  std::string at_start;             // of run(), per item range
-  std::string value = "sum";        // what is stored
-  std::string at_row;               // after each row is stored
+  std::string prelude;        // before the functions
+  std::string at_start;       // of run(), per item range
+  std::string value = "sum";  // what is stored
+  std::string at_row;         // after each row is stored
 };
 
 inline KernelSource hand_written(const std::string& name, const HandWritten& parts) {

@@ -22,6 +22,7 @@ inline Machine* machine;
     using Value = value;                    \
     static constexpr bool is_float = false; \
   };
+// clang-format off
 QCG_TYPE(pred, bool, bool)
 QCG_TYPE(u8, uint8_t, uint8_t)
 QCG_TYPE(s8, uint8_t, int8_t) QCG_TYPE(b8, uint8_t, uint8_t) QCG_TYPE(u16, uint16_t, uint16_t)
@@ -30,9 +31,10 @@ QCG_TYPE(s8, uint8_t, int8_t) QCG_TYPE(b8, uint8_t, uint8_t) QCG_TYPE(u16, uint1
             QCG_TYPE(s64, uint64_t, int64_t) QCG_TYPE(b64, uint64_t, uint64_t) QCG_TYPE(s4, uint8_t, int8_t)
                 QCG_TYPE(u4, uint8_t, uint8_t) QCG_TYPE(b128, unsigned __int128, unsigned __int128)
 #undef QCG_TYPE
+    // clang-format on
 
-                    template <class T>
-                    constexpr int kBits = sizeof(typename T::Raw) * 8;
+    template <class T>
+    constexpr int kBits = sizeof(typename T::Raw) * 8;
 template <class T>
 using Value = typename T::Value;
 template <class T>
@@ -72,6 +74,7 @@ Value<T> divide(Value<T> a, Value<T> b) {
   return std::is_signed_v<Value<T>> && b == Value<T>(-1) ? static_cast<Value<T>>(Raw<T>(0) - Raw<T>(a))
                                                          : Value<T>(a / b);
 }
+// clang-format off
 QCG_BINARY(add_int, Raw<T>(a) + Raw<T>(b))
 QCG_BINARY(sub_int, Raw<T>(a) - Raw<T>(b))
 QCG_BINARY(mul_lo, Wide<T>(a) * b)
@@ -84,6 +87,7 @@ QCG_BINARY(and_, a& b)
 QCG_BINARY(or_, a | b)
 QCG_BINARY(xor_, a ^ b)
 #undef QCG_BINARY
+// clang-format on
 template <class T, class D, class A, class B>
 void add_sat_int(D& d, A a, B b) {
   set<T>(d, clamp<T>(Wide<T>(get<T>(a)) + get<T>(b)));

@@ -22,12 +22,14 @@ namespace qcg::ptx {
       return static_cast<Raw>(static_cast<Raw>(encode_float(format, v, r, finite)) << shift);   \
     }                                                                                           \
   };
+// clang-format off
 QCG_FLOAT_TYPE(f16, uint16_t, double, kF16, 0)
 QCG_FLOAT_TYPE(bf16, uint16_t, double, kBf16, 0)
 QCG_FLOAT_TYPE(tf32, uint32_t, double, kTf32, 13)
 QCG_FLOAT_TYPE(e4m3, uint8_t, double, kE4m3, 0)
 QCG_FLOAT_TYPE(e5m2, uint8_t, double, kE5m2, 0)
 #undef QCG_FLOAT_TYPE
+// clang-format on
 struct f32 {
   using Raw = uint32_t;
   using Value = float;
@@ -118,6 +120,7 @@ void compute(D& d, A... a) {
   void name(D& d, A... a) {                        \
     compute<F, Rounding::R, ftz, sat, T>(d, a...); \
   }
+// clang-format off
 #define QCG_FTZ(name, suffix, F, R) \
   QCG_ONE(name##suffix, F, R, false, false) QCG_ONE(name##suffix##_ftz, F, R, true, false)
 #define QCG_SAT(name, suffix, F, R) \
@@ -126,6 +129,7 @@ void compute(D& d, A... a) {
 #define QCG_ROUNDED(name, F) \
   QCG_SAT(name, , F, even)   \
   QCG_SAT(name, _rn, F, even) QCG_SAT(name, _rz, F, zero) QCG_SAT(name, _rm, F, down) QCG_SAT(name, _rp, F, up)
+// clang-format on
 #define QCG_INTEGER(expression)                           \
   template <class T, bool Sat, class D, class A, class B> \
   static void integer(D& d, A a, B b) {                   \
@@ -137,14 +141,18 @@ struct Add {
   static V of(V a, V b) {
     return a + b;
   }
+  // clang-format off
   QCG_INTEGER(if constexpr (Sat) add_sat_int<T>(d, a, b); else add_int<T>(d, a, b))
+  // clang-format on
 };
 struct Sub {
   template <class V>
   static V of(V a, V b) {
     return a - b;
   }
+  // clang-format off
   QCG_INTEGER(if constexpr (Sat) sub_sat_int<T>(d, a, b); else sub_int<T>(d, a, b))
+  // clang-format on
 };
 struct Mul {
   template <class V>
@@ -157,7 +165,9 @@ struct Div {
   static V of(V a, V b) {
     return a / b;
   }
+  // clang-format off
   QCG_INTEGER(div_int<T>(d, a, b))
+  // clang-format on
 };
 struct Fma {
   template <class V>
@@ -181,14 +191,18 @@ struct Min {
   static V of(V a, V b) {
     return a != a ? b : b != b ? a : less(b, a) ? b : a;
   }
+  // clang-format off
   QCG_INTEGER(min_int<T>(d, a, b))
+  // clang-format on
 };
 struct Max {
   template <class V>
   static V of(V a, V b) {
     return a != a ? b : b != b ? a : less(a, b) ? b : a;
   }
+  // clang-format off
   QCG_INTEGER(max_int<T>(d, a, b))
+  // clang-format on
 };
 struct MinNan {
   template <class V>
@@ -278,6 +292,7 @@ struct Tanh {
 };
 #undef QCG_INTEGER
 
+// clang-format off
 QCG_ROUNDED(add, Add)
 QCG_ROUNDED(sub, Sub) QCG_ROUNDED(mul, Mul) QCG_ROUNDED(fma, Fma) QCG_ROUNDED(mad, Fma)
     QCG_FTZ(fma, _rn_relu, FmaRelu, even) QCG_ROUNDED(div, Div) QCG_FTZ(div, _approx, Div, even)
@@ -288,8 +303,8 @@ QCG_ROUNDED(sub, Sub) QCG_ROUNDED(mul, Mul) QCG_ROUNDED(fma, Fma) QCG_ROUNDED(ma
                         QCG_ROUNDED(rcp, Rcp) QCG_FTZ(rcp, _approx, Rcp, even) QCG_ROUNDED(sqrt, Sqrt)
                             QCG_FTZ(sqrt, _approx, Sqrt, even) QCG_FTZ(rsqrt, _approx, Rsqrt, even)
                                 QCG_FTZ(ex2, _approx, Ex2, even) QCG_FTZ(lg2, _approx, Lg2, even)
-                                    QCG_FTZ(sin, _approx, Sin, even) QCG_FTZ(cos, _approx, Cos,
-                                                                             even) QCG_FTZ(tanh, _approx, Tanh, even)
+    // clang-format on
+    QCG_FTZ(sin, _approx, Sin, even) QCG_FTZ(cos, _approx, Cos, even) QCG_FTZ(tanh, _approx, Tanh, even)
 #undef QCG_ROUNDED
 
 // ---- comparisons: setp.lt.and.f32 %p|%q, a, b, %r
@@ -300,8 +315,8 @@ QCG_ROUNDED(sub, Sub) QCG_ROUNDED(mul, Mul) QCG_ROUNDED(fma, Fma) QCG_ROUNDED(ma
       return (ordered) || ((otherwise) && (a != a || b != b)); \
     }                                                          \
   };
-                                        QCG_COMPARE(eq, a == b, false) QCG_COMPARE(ne, a == a && b == b && a != b,
-                                                                                   false) QCG_COMPARE(lt, a < b, false)
+        QCG_COMPARE(eq, a == b, false) QCG_COMPARE(ne, a == a && b == b && a != b, false) QCG_COMPARE(lt, a < b, false)
+    // clang-format off
                                             QCG_COMPARE(le, a <= b, false) QCG_COMPARE(gt, a > b, false)
                                                 QCG_COMPARE(ge, a >= b, false) QCG_COMPARE(lo, a < b, false)
                                                     QCG_COMPARE(ls, a <= b, false) QCG_COMPARE(hi, a > b, false)
@@ -313,9 +328,9 @@ QCG_ROUNDED(sub, Sub) QCG_ROUNDED(mul, Mul) QCG_ROUNDED(fma, Fma) QCG_ROUNDED(ma
                                                                             QCG_COMPARE(num, a == a && b == b, false)
                                                                                 QCG_COMPARE(nan, false, true)
 #undef QCG_COMPARE
-                                                                                    template <class Op, bool Ftz,
-                                                                                              class T, class A, class B>
-                                                                                    bool compare(A a, B b) {
+    // clang-format on
+    template <class Op, bool Ftz, class T, class A, class B>
+    bool compare(A a, B b) {
   if constexpr (Ftz) return Op::of(flush_f32(get<T>(a)), flush_f32(get<T>(b)));
   else return Op::of(get<T>(a), get<T>(b));
 }
@@ -347,14 +362,16 @@ QCG_ROUNDED(sub, Sub) QCG_ROUNDED(mul, Mul) QCG_ROUNDED(fma, Fma) QCG_ROUNDED(ma
     else d = static_cast<D>(yes ? ~Raw<R>(0) : Raw<R>(0));  \
   }
 #define QCG_SETPS(op) QCG_SETP(op, , false) QCG_SETP(op, _ftz, true)
+// clang-format off
 QCG_SETPS(eq)
 QCG_SETPS(ne) QCG_SETPS(lt) QCG_SETPS(le) QCG_SETPS(gt) QCG_SETPS(ge) QCG_SETPS(lo) QCG_SETPS(ls) QCG_SETPS(hi)
     QCG_SETPS(hs) QCG_SETPS(equ) QCG_SETPS(neu) QCG_SETPS(ltu) QCG_SETPS(leu) QCG_SETPS(gtu) QCG_SETPS(geu)
         QCG_SETPS(num) QCG_SETPS(nan)
 #undef QCG_SETPS
 #undef QCG_SETP
-            template <class T, class A>
-            void testp_finite(bool& p, A a) {
+    // clang-format on
+    template <class T, class A>
+    void testp_finite(bool& p, A a) {
   p = std::isfinite(double(get<T>(a)));
 }
 template <class T, class A>
@@ -433,6 +450,7 @@ void convert_pair(R& d, A high, B low) {
   void cvt##suffix(R& d, A a, B b) {                       \
     convert_pair<ConvertMode{__VA_ARGS__}, D, S>(d, a, b); \
   }
+// clang-format off
 #define QCG_CVTS(suffix, ...)                                                                          \
   QCG_CVT(suffix, __VA_ARGS__)                                                                         \
   QCG_CVT(suffix##_ftz, __VA_ARGS__, .ftz = true) QCG_CVT(suffix##_sat, __VA_ARGS__, .saturate = true) \
@@ -456,5 +474,6 @@ QCG_CVT(_rn_satfinite_relu, .finite = true, .relu = true)
 #undef QCG_SAT
 #undef QCG_FTZ
 #undef QCG_ONE
+// clang-format on
 
 }  // namespace qcg::ptx

@@ -51,6 +51,7 @@ void store_all(Space space, uint64_t address, A... a) {
   void st##name##_v4(uint64_t p, A a, B b, C c, D d) {     \
     store_all<T>(space, p, a, b, c, d);                    \
   }
+// clang-format off
 QCG_MEMORY(, Space::generic)
 QCG_MEMORY(_global, Space::global)
 QCG_MEMORY(_shared, Space::shared)
@@ -58,6 +59,7 @@ QCG_MEMORY(_local, Space::local)
 QCG_MEMORY(_const, Space::constant)
 QCG_MEMORY(_param, Space::param)
 #undef QCG_MEMORY
+// clang-format on
 
 // ---- atom, red: threads take turns, so that reading and writing in place is one step
 #define QCG_ATOMIC(op, expression)                                                     \
@@ -72,6 +74,7 @@ QCG_MEMORY(_param, Space::param)
     std::memcpy(at, &fresh, sizeof fresh);                                             \
     return old;                                                                        \
   }
+// clang-format off
 QCG_ATOMIC(add, add<T>(fresh, a, b))
 QCG_ATOMIC(min, min<T>(fresh, a, b))
 QCG_ATOMIC(max, max<T>(fresh, a, b))
@@ -82,6 +85,7 @@ QCG_ATOMIC(exch, fresh = b)
 QCG_ATOMIC(inc, fresh = a >= b ? 0 : a + 1)
 QCG_ATOMIC(dec, fresh = a == 0 || a > b ? b : a - 1)
 #undef QCG_ATOMIC
+// clang-format on
 template <class T>
 Raw<T> atomic_cas(Space space, uint64_t p, Raw<T> expected, Raw<T> desired) {
   auto* at = static_cast<unsigned char*>(machine->atomic(space, p, sizeof(Raw<T>)));
@@ -99,6 +103,7 @@ Raw<T> atomic_cas(Space space, uint64_t p, Raw<T> expected, Raw<T> desired) {
   void red##name##_##op(uint64_t p, B b) {                       \
     atomic_##op<T>(space, p, static_cast<Raw<T>>(b));            \
   }
+// clang-format off
 #define QCG_ATOMS(name, space)                                                                               \
   QCG_ATOM(add, name, space)                                                                                 \
   QCG_ATOM(min, name, space) QCG_ATOM(max, name, space) QCG_ATOM(and, name, space) QCG_ATOM(or, name, space) \
@@ -112,6 +117,7 @@ QCG_ATOMS(_global, Space::global)
 QCG_ATOMS(_shared, Space::shared)
 #undef QCG_ATOMS
 #undef QCG_ATOM
+// clang-format on
 
 // ---- a warp: lanes meet, the last one computes for all
 template <class F>
@@ -154,11 +160,13 @@ void shuffle(const char* what, uint32_t& d, bool& p, uint32_t a, uint32_t b, uin
     bool p;                                                                                        \
     shfl_sync_##mode<T>(d, p, a, b, c, mask);                                                      \
   }
+// clang-format off
 QCG_SHUFFLE(up, const int j = lane - n; inside = j >= max; return j)
 QCG_SHUFFLE(down, const int j = lane + n; inside = j <= max; return j)
 QCG_SHUFFLE(bfly, const int j = lane ^ n; inside = j <= max; return j)
 QCG_SHUFFLE(idx, const int j = min | (n & ~segment); inside = j <= max; return j)
 #undef QCG_SHUFFLE
+// clang-format on
 
 // All lanes get the same two words of what all gave.
 template <class F>
@@ -218,12 +226,14 @@ void match_all_sync(uint32_t& d, bool& p, A a, uint32_t mask) {
              return r;                                                                  \
            })));                                                                        \
   }
+// clang-format off
 QCG_REDUX(add, r = a + b)
 QCG_REDUX(and, r = a & b) QCG_REDUX(or, r = a | b) QCG_REDUX(xor, r = a ^ b) QCG_REDUX(min, min<T>(r, a, b))
     QCG_REDUX(max, max<T>(r, a, b))
 #undef QCG_REDUX
-        template <class T>
-        void activemask(uint32_t& d) {
+    // clang-format on
+    template <class T>
+    void activemask(uint32_t& d) {
   d = machine->active_mask();
 }
 template <class...>
@@ -278,9 +288,11 @@ void mma_any(R&&... r) {
   void mma_sync_m##M##n##N##k##K##_row_col_satfinite(R&&... r) { \
     mma_any<M, N, K, true, D, A, B, C>(r...);                    \
   }
+// clang-format off
 QCG_MMA(16, 8, 4)
 QCG_MMA(16, 8, 8) QCG_MMA(16, 8, 16) QCG_MMA(16, 8, 32) QCG_MMA(16, 8, 64)
 #undef QCG_MMA
+    // clang-format on
 
     template <int N, bool Transposed, class... R>
     void ldmatrix_any(uint64_t p, R&... r) {
@@ -343,11 +355,13 @@ void stmatrix_any(uint64_t p, R... r) {
   void stmatrix_sync_m8n8_x4_trans##shared(uint64_t p, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {     \
     stmatrix_any<4, true>(p, a, b, c, d);                                                                    \
   }
+// clang-format off
 QCG_MATRIX()
 QCG_MATRIX(_shared)
 #undef QCG_MATRIX
-    template <class T>
-    void movmatrix_sync_m8n8_trans(uint32_t& d, uint32_t a) {
+// clang-format on
+template <class T>
+void movmatrix_sync_m8n8_trans(uint32_t& d, uint32_t a) {
   uint64_t out[2];
   exchange("movmatrix", ~0u, {a}, out, [](Lanes& l, int lane) {
     auto element = [&](int row, int column) { return l.in[row * 4 + column / 2][0] >> (column % 2 * 16) & 0xffff; };
