@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
 #include "codegen/check/call_memory.h"
@@ -13,7 +12,8 @@
 namespace qcg {
 
 std::string MatmulProblem::signature() const {
-  return fmt::format("matmul x={} w={} out={}", dtype_name(input), dtype_name(weight), dtype_name(output));
+  return fmt::format("matmul x={} w={} out={} batch_axes={}", dtype_name(input), dtype_name(weight), dtype_name(output),
+                     batch_axes);
 }
 
 Result<std::string> render_matmul(const MatmulProblem& p, Isa isa, std::string_view symbol) {
@@ -22,6 +22,7 @@ Result<std::string> render_matmul(const MatmulProblem& p, Isa isa, std::string_v
   v["x"] = typed(p.input);
   v["w"] = typed(p.weight);
   v["y"] = typed(p.output);
+  v["batch_axes"] = p.batch_axes;
   // Accumulators fill the registers: 16 zmm, 8 of 16 ymm, 8 of 16 xmm (a portable vector is two).
   const int bytes = isa_info(isa).vector_bytes;
   v["mr"] = bytes == 64 ? 8 : 4;
@@ -34,17 +35,18 @@ namespace {
 
 std::string formula_of(const KernelProblem&) { return "matmul(in0, in1)"; }
 
-// params: batch, m, n, k, and three strides of x, w and y.
 std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
   const auto& p = any.get<MatmulProblem>();
-  auto product = [](DType dtype, size_t row, size_t column, size_t strides, bool writes) {
-    return Reach{bytes_of(dtype),
-                 {{reach_param(0), reach_param(strides)},
-                  {reach_param(row), reach_param(strides + 1)},
-                  {reach_param(column), reach_param(strides + 2)}},
-                 writes};
+  const auto batch = static_cast<size_t>(p.batch_axes), m = batch, n = batch + 1, k = batch + 2;
+  size_t stride = batch + 3;
+  const auto operand = [&](DType dtype, size_t row, size_t column, bool writes) {
+    Reach out{bytes_of(dtype), {}, writes};
+    for (size_t axis = 0; axis < batch; ++axis) out.axes.push_back({reach_param(axis), reach_param(stride++)});
+    for (const size_t axis : {row, column}) out.axes.push_back({reach_param(axis), reach_param(stride++)});
+    return out;
   };
-  return {product(p.input, 1, 3, 4, false), product(p.weight, 2, 3, 7, false), product(p.output, 1, 2, 10, true)};
+  const Reach x = operand(p.input, m, k, false), w = operand(p.weight, n, k, false);
+  return {x, w, operand(p.output, m, n, true)};
 }
 
 std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
@@ -52,24 +54,28 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
   return {{p.input, -1, 1}, {p.weight, -1, 1}, {p.output}};
 }
 
-double operations_of(const KernelProblem&, const CallSizes& sizes) {
-  const std::vector<int64_t>& p = sizes.params;
-  return 2.0 * static_cast<double>(p[0]) * static_cast<double>(p[1]) * static_cast<double>(p[2]) *
-         static_cast<double>(p[3]);
+double operations_of(const KernelProblem& any, const CallSizes& sizes) {
+  double out = 2;
+  for (int i = 0; i < any.get<MatmulProblem>().batch_axes + 3; ++i)
+    out *= static_cast<double>(sizes.params[static_cast<size_t>(i)]);
+  return out;
 }
 
 // Sums of products in f64, off by what f32 rounds in a sum of k.
 Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
                                                   const OutputPoints& points) {
   const DType output = any.get<MatmulProblem>().output;
-  const int64_t terms = call.sizes().params[3];
+  const auto batch = static_cast<size_t>(any.get<MatmulProblem>().batch_axes);
+  const int64_t terms = call.sizes().params[batch + 2];
   std::vector<std::vector<Expected>> out(1);
   for (const int64_t point : points[0]) {
     const std::vector<int64_t> at = call.index_of(2, point);  // batch, m, n
+    std::vector<int64_t> x = at, w = at;
+    w[batch] = at[batch + 1];
     double sum = 0, magnitude = 0;
     for (int64_t k = 0; k < terms; ++k) {
-      const double product = call.number(0, call.offset_of(0, std::array{at[0], at[1], k})) *
-                             call.number(1, call.offset_of(1, std::array{at[0], at[2], k}));
+      x[batch + 1] = w[batch + 1] = k;
+      const double product = call.number(0, call.offset_of(0, x)) * call.number(1, call.offset_of(1, w));
       sum += product, magnitude += std::fabs(product);
     }
     const double bound = sum_unit(static_cast<double>(terms)) * magnitude + half_ulp(output, sum);

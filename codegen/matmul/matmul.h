@@ -13,11 +13,13 @@
 
 namespace qcg {
 
-// Batched product of two activations, y[b, m, n] = sum_k x[b, m, k] * w[b, n, k] (w strides from params, so both w and
-// its transpose work). args: x, w, y. params: batch, m, n, k, then strides (batch, row, column) of x, w as [n, k], y.
+// Batched product of two activations, y[b, m, n] = sum_k x[b, m, k] * w[b, n, k], over `batch_axes` axes of batches
+// that x, w and y walk each in strides of its own: heads that share one of w read it with a stride of 0.
+// args: x, w, y. params: extents of the batch axes, m, n, k, then strides (batch axes, row, column) of x, w as [n, k], y.
 struct MatmulProblem {
   DType input = DType::f32, weight = DType::f32, output = DType::f32;
   std::string comment;
+  int batch_axes = 1;
   std::string signature() const;
 };
 Result<std::string> render_matmul(const MatmulProblem& problem, Isa isa, std::string_view symbol);

@@ -99,7 +99,7 @@ Status Planner::lower(const Node& node) {
   if (op == "aten.cat.default") return lower_concat(node);
   if (op == "aten.slice_scatter.default") return lower_slice_scatter(node);
   if (node.op->role == OpRole::reduction) return lower_reduction(node);
-  if (node.op->role == OpRole::matmul) return lower_matmul(node);
+  if (op == "qcg.matmul" || node.op->role == OpRole::matmul) return lower_matmul(node);
   if (node.op->role == OpRole::view) return lower_view(node);
   const std::string source = node.source.empty() ? "" : " (" + node.source + ")";
   return Error::unsupported(

@@ -75,8 +75,6 @@ class Planner {
 
   // plan_matmul.cpp
   Status lower_matmul(const Node& node);
-  View as_batches(const View& v, const Shape& lead, DType dtype);
-  View as_matrix(const View& v, DType dtype);
 
   // plan_loops.cpp
   Status lower_loop(const Node& node);

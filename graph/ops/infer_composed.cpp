@@ -1,5 +1,5 @@
-// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, the norms, extremes of an axis,
-// glu, prelu, baddbmm.
+// Shape and dtype rules of the ops that decompose.cpp writes as smaller ones: softmax, attention, the norms, extremes of
+// an axis, glu, prelu, baddbmm.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -128,6 +128,60 @@ Result<Types> infer_baddbmm(const OpArgs& a) {
   if (auto fitted = broadcast(shape, self.shape); !fitted || *fitted != shape)
     return a.fail("self", fmt::format("{} does not fit a result of shape {}", describe(self), to_string(shape)));
   return one(x.dtype, shape);
+}
+
+// How many heads of the query share one of key and value; nullopt: the heads do not fit.
+static std::optional<Dim> heads_per_group(const OpArgs& a) {
+  const Shape &q = a.tensor("query").shape, &k = a.tensor("key").shape;
+  const bool may_share = a.node.op->arg_index("enable_gqa") < 0 || a.boolean("enable_gqa");
+  if (!may_share || q.size() < 3) return Dim(1);
+  const Dim &heads = q[q.size() - 3], &groups = k[k.size() - 3];
+  return heads == groups || groups.is_constant(1) ? Dim(1) : heads.divide_exactly(groups);
+}
+
+// The result, and of the functions that torch calls in its place the logarithm of the rows' sums, or the weights.
+Result<Types> infer_attention(const OpArgs& a) {
+  const Value &q = a.tensor("query"), &k = a.tensor("key"), &v = a.tensor("value");
+  QCG_CHECK(need_float(a, "query"));
+  const size_t rank = q.shape.size();
+  for (const auto& [name, t] : {std::pair{"key", &k}, std::pair{"value", &v}})
+    if (rank < 2 || t->shape.size() != rank || t->dtype != q.dtype)
+      return a.fail(name, fmt::format("{} does not fit {}", describe(*t), describe(q)));
+  QCG_CHECK(same_k(a, "key", q.shape.back(), k.shape.back()));
+  if (!(k.shape[rank - 2] == v.shape[rank - 2]))
+    return a.fail("value", fmt::format("{} has another number of rows than {}", describe(v), describe(k)));
+  if (const auto dropout = as_number(a.node.arg("dropout_p")); dropout != 0.0)
+    return a.unsupported("dropout_p", "attention that drops weights at random", "call model.eval() before the export");
+  if (a.node.op->arg_index("dropout_mask") >= 0 && a.optional_tensor("dropout_mask"))
+    return a.unsupported("dropout_mask", "attention that drops weights", "call model.eval() before the export");
+  if (a.node.arg("scale").is_none() && !q.shape.back().is_constant())
+    return a.unsupported("query", "the scale follows from a size known only at run time", "pass scale=");
+  Shape lead(q.shape.begin(), q.shape.end() - 2);
+  const auto group = heads_per_group(a);
+  if (!group) return a.fail("key", fmt::format("the heads of {} do not share those of {}", describe(q), describe(k)));
+  for (const auto& [name, t] : {std::pair{"key", &k}, std::pair{"value", &v}}) {
+    Shape own(t->shape.begin(), t->shape.end() - 2);
+    if (!group->is_constant(1)) own.back() = own.back() * *group;
+    auto both = broadcast(lead, own);
+    if (!both) return a.fail(name, fmt::format("the batches of {} and {} do not broadcast", describe(*t), describe(q)));
+    lead = *both;
+  }
+  Shape weights = lead, out = lead, rows = lead;
+  weights.insert(weights.end(), {q.shape[rank - 2], k.shape[rank - 2]});
+  out.insert(out.end(), {q.shape[rank - 2], v.shape.back()});
+  rows.push_back(q.shape[rank - 2]);
+  if (const Value* mask = a.optional_tensor("attn_mask")) {
+    if (a.boolean("is_causal")) return a.fail("attn_mask", "is_causal has a mask of its own");
+    if (auto both = broadcast(weights, mask->shape); !both || *both != weights)
+      return a.fail("attn_mask", fmt::format("{} does not fit {}", describe(*mask), to_string(weights)));
+    if (mask->dtype == DType::boolean && a.node.op->outputs != 1)
+      return a.unsupported("attn_mask", "truth values, which torch adds to the scores here", "pass 0 and -inf");
+    if (mask->dtype != DType::boolean && !is_floating(mask->dtype))
+      return a.fail("attn_mask", "expected truth values or floats, got " + describe(*mask));
+  }
+  if (a.node.op->outputs == 1) return one(q.dtype, std::move(out));
+  if (a.node.op->arg_index("enable_gqa") >= 0) return Types{{q.dtype, std::move(out)}, {q.dtype, std::move(weights)}};
+  return Types{{q.dtype, std::move(out)}, {is_half(q.dtype) ? DType::f32 : q.dtype, std::move(rows)}};
 }
 
 // any and all: over one axis, some, or all of them.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/ops/infer.h"
+#include "graph/ops/rows_own.h"
 #include "graph/ops/rows_products.h"
 
 namespace qcg {
@@ -74,11 +75,10 @@ Result<Types> infer_bmm(const OpArgs& a) {
   return one(x.dtype, {x.shape[0], x.shape[1], w.shape[2]});
 }
 
-Result<Types> infer_matmul(const OpArgs& a) {
+static Result<Shape> product_of_batches(const OpArgs& a) {
   const Value& x = a.tensor("self");
   const Value& w = a.tensor("other");
   if (x.shape.empty() || w.shape.empty()) return a.fail("self", "a tensor without axes has nothing to contract");
-  QCG_CHECK(same_dtype(a, x, "other", w));
   size_t k_axis = w.shape.size() == 1 ? 0 : w.shape.size() - 2;
   QCG_CHECK(same_k(a, "other", x.shape.back(), w.shape[k_axis]));
   auto batch_of = [](const Shape& s) { return Shape(s.begin(), s.size() > 2 ? s.end() - 2 : s.begin()); };
@@ -88,7 +88,24 @@ Result<Types> infer_matmul(const OpArgs& a) {
   Shape shape = *batch;
   if (x.shape.size() > 1) shape.push_back(x.shape[x.shape.size() - 2]);
   if (w.shape.size() > 1) shape.push_back(w.shape.back());
-  return one(x.dtype, std::move(shape));
+  return shape;
+}
+
+Result<Types> infer_matmul(const OpArgs& a) {
+  QCG_CHECK(same_dtype(a, a.tensor("self"), "other", a.tensor("other")));
+  QCG_TRY(shape, product_of_batches(a));
+  return one(a.tensor("self").dtype, std::move(shape));
+}
+
+// Operands of any floats, a result of the dtype that was asked for.
+Result<Types> infer_qcg_matmul(const OpArgs& a) {
+  for (std::string_view name : {"self", "other"}) {
+    const Value& v = a.tensor(name);
+    if (!is_floating(v.dtype) || v.shape.size() < 2) return a.fail(name, describe(v) + " is no batch of matrices");
+  }
+  if (!is_floating(*a.dtype("dtype"))) return a.fail("dtype", "expected a floating dtype");
+  QCG_TRY(shape, product_of_batches(a));
+  return one(*a.dtype("dtype"), std::move(shape));
 }
 
 Result<Types> infer_int_mm(const OpArgs& a) {

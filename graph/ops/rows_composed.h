@@ -7,7 +7,7 @@ namespace qcg {
 
 // infer_composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
-    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad;
+    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention;
 // infer_pointwise.cpp
 ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
 
@@ -17,6 +17,16 @@ namespace rows {
 inline constexpr OpRow kComposed[] = {
     {"aten.baddbmm.default", "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      matmul, infer_baddbmm},
+    {"aten.scaled_dot_product_attention.default",
+     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
+     "float? scale=None, bool enable_gqa=False) -> Tensor", pointwise, infer_attention},
+    {"aten._scaled_dot_product_flash_attention_for_cpu.default",
+     "(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, "
+     "float? scale=None) -> (Tensor, Tensor)", pointwise, infer_attention},
+    {"aten._scaled_dot_product_attention_math.default",
+     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, "
+     "Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
+     pointwise, infer_attention},
     {"aten.softmax.int", "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", pointwise, infer_softmax},
     {"aten.log_softmax.int", "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", pointwise, infer_softmax},
     {"aten._softmax.default", "(Tensor self, int dim, bool half_to_float) -> Tensor", pointwise, infer_softmax},

@@ -5,6 +5,8 @@
 
 namespace qcg {
 
+// infer_products.cpp
+ShapeRule infer_qcg_matmul;
 // infer_own.cpp
 ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows;
 
@@ -16,6 +18,7 @@ inline constexpr OpRow kOwn[] = {
      "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] "
      "zeros=[], Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, "
      "Expr[] epilogue) -> Tensor[]", internal, infer_qcg_linear},
+    {"qcg.matmul", "(Tensor self, Tensor other, ScalarType dtype) -> Tensor", internal, infer_qcg_matmul},
     {"qcg.loop", "(Tensor[] operands, Expr[] exprs, bool integers=False) -> Tensor[]", internal, infer_qcg_loop},
     {"qcg.quantize_rows",
      "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "

@@ -7,6 +7,11 @@
 namespace qcg {
 namespace {
 
+// Products, whatever their role.
+constexpr Op kProducts[] = {"qcg.matmul", "aten.scaled_dot_product_attention.default",
+                            "aten._scaled_dot_product_flash_attention_for_cpu.default",
+                            "aten._scaled_dot_product_attention_math.default"};
+
 bool has_step(const Expr& expr) { return is_step(expr) || std::any_of(expr.args.begin(), expr.args.end(), has_step); }
 
 bool has_step(const Node& node) {
@@ -32,7 +37,7 @@ bool makes_steps(const Graph& graph, const Node& node) {
 // What the node's result follows step by step: of a linear only what its epilogue reads.
 template <class F>
 void for_each_exact_input(const Node& node, F&& f) {
-  if (node.op->role == OpRole::matmul) return;
+  if (node.op->role == OpRole::matmul || is_any_op(node, kProducts)) return;
   if (!is_op(node, "qcg.linear")) return for_each_input(node, f);
   for (ValueId id : *node.arg("operands").get<std::vector<ValueId>>()) f(id);
 }

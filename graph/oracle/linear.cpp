@@ -318,13 +318,10 @@ Result<Tensors> run_qcg_linear(const RefContext& c) {
 }
 
 constexpr RefRow kLinearRules[] = {
-    {"aten.linear.default", run_linear},
-    {"aten.mm.default", run_mm},
-    {"aten._int_mm.default", run_mm},
-    {"aten.addmm.default", run_addmm},
-    {"aten.bmm.default", run_bmm},
-    {"aten.matmul.default", run_matmul},
-    {"aten._weight_int8pack_mm.default", run_weight_int8pack_mm},
+    {"aten.linear.default", run_linear}, {"aten.mm.default", run_mm},
+    {"aten._int_mm.default", run_mm},    {"aten.addmm.default", run_addmm},
+    {"aten.bmm.default", run_bmm},       {"aten.matmul.default", run_matmul},
+    {"qcg.matmul", run_matmul},          {"aten._weight_int8pack_mm.default", run_weight_int8pack_mm},
     {"qcg.linear", run_qcg_linear},
 };
 

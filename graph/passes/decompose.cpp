@@ -10,6 +10,7 @@
 //   cat of unlike parts               cat of the same, cast, without those of shape [0]
 //   x + a size known at run time      a sum of ones, see size_operand.h
 //   softmax, layer_norm, …            see composed_ops.h
+//   scaled_dot_product_attention      see attention.h
 //
 // So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
 // Follows torchao's definitions step by step, in the dtypes torchao computes in.
@@ -18,6 +19,7 @@
 #include <algorithm>
 
 #include "graph/ir/float_format.h"
+#include "graph/passes/attention.h"
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
@@ -79,8 +81,11 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
+    } else if (is_attention(like_.op)) {
+      QCG_CHECK(check_first_output_alone());
+      results = {write_attention(*this, graph_, like_)};
     } else if (const ComposedOp* composed = find_composed(like_.op)) {
-      QCG_CHECK(check_readers(*composed));
+      if (composed->first_output_alone) QCG_CHECK(check_first_output_alone());
       results = composed->write(*this, graph_, like_);
     } else {
       return {};
@@ -99,10 +104,11 @@ class Decomposer : OpEmitter {
     return {};
   }
 
-  Status check_readers(const ComposedOp& composed) const {
-    if (!composed.first_output_alone || readers_.uses()[like_.outputs[1]] == 0) return {};
-    return Error::unsupported(like_.where, "the indices of " + like_.op->name + " are used, but have no kernel",
-                              "return the values instead, and find the indices outside of the graph");
+  Status check_first_output_alone() const {
+    if (like_.outputs.size() == 1 || readers_.uses()[like_.outputs[1]] == 0) return {};
+    const std::string what = is_attention(like_.op) ? "the weights" : "the indices";
+    return Error::unsupported(like_.where, what + " of " + like_.op->name + " are used, but have no kernel",
+                              "return the values instead, and find " + what + " outside of the graph");
   }
 
   // matmul as kernels know it: at least two axes on both sides.

@@ -689,6 +689,41 @@ def variances_by_axis():
         case(op, real(2, 5, dtype=torch.bfloat16), None, False)
 
 
+def attention():
+    own = torch.Generator().manual_seed(31)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    op, flash, math_op = ("aten." + n + ".default" for n in (
+        "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"))
+    q, k, v = normal(2, 4, 3, 6), normal(2, 4, 5, 6), normal(2, 4, 5, 2)
+    case(op, q, k, v)
+    case(op, q, k, v, is_causal=True)
+    case(op, k, q, v[:, :, :3], is_causal=True)  # more rows than columns
+    case(op, q, k, v, scale=1.5)
+    truths = torch.rand((2, 1, 3, 5), generator=own) > 0.4
+    truths[0, 0, 1] = False  # a row that sees nothing
+    case(op, q, k, v, truths)
+    case(op, q, k, v, truths[0, 0])
+    added = normal(4, 1, 5).masked_fill(torch.tensor([True, False, False, True, False]), -math.inf)
+    case(op, q, k, v, added)
+    added[2] = torch.finfo(torch.float32).min
+    case(op, q, k, v, added)
+    added[1] = -math.inf
+    case(op, q, k, v, added)
+    for dtype in (torch.bfloat16, torch.float16):
+        half = [t.to(dtype) for t in (q, k, v)]
+        case(op, *half, truths)
+        case(op, *half, added.clamp(min=-1e4).to(dtype))
+    case(op, q, k[:, :2], v[:, :2], truths, enable_gqa=True)
+    case(op, q, k[:, :2], v[:, :2], normal(4, 3, 5), enable_gqa=True)
+    case(op, q, k[:, :1], v[:1], enable_gqa=False)
+    case(op, normal(3, 2, 6), normal(3, 4, 6), normal(3, 4, 6))
+    case(op, normal(2, 6), normal(4, 6), normal(4, 3))
+    case(flash, q, k, v[..., :1].expand(2, 4, 5, 6), attn_mask=truths.float().log())
+    case(flash, q, k[:, :2], k[:, :2], 0.0, True)
+    case(math_op, q, k, v, truths.float().log())
+    case(math_op, q, k[:, :2], v[:, :2], is_causal=True, enable_gqa=True)
+
+
 products()
 moves()
 pointwise()
@@ -714,3 +749,4 @@ repeats_of_axes()
 of_rankings()
 more_of_rankings()
 variances_by_axis()
+attention()

@@ -148,6 +148,36 @@ TEST_CASE("batched products, w by rows and transposed, any strides, NaN in other
       }
 }
 
+TEST_CASE("products of batches over several axes, of which some share w") {
+  // x [2, 3, 4, m, k] stored as [2, m, 3, 4, k], w [2, 3, 1, n, k], y [2, m, 3, 4, n]: heads that share keys.
+  const int64_t m = 5, n = 7, k = 6;
+  const MatmulProblem p{DType::bf16, DType::f32, DType::f32, "", 3};
+  KernelSet kernels;
+  const std::vector<Isa> isas = testable_isas();
+  for (const Isa isa : isas) kernels.add(isa, [&](auto symbol) { return render_matmul(p, isa, symbol); });
+  kernels.build();
+  std::mt19937 random(11);
+  Guarded x = random_values(p.input, 2 * m * 12 * k, false, random, -1, 1);
+  Guarded w = random_values(p.weight, 6 * n * k, false, random, -1, 1);
+  for (size_t i = 0; i < isas.size(); ++i) {
+    INFO(isa_info(isas[i]).name);
+    Guarded y(static_cast<size_t>(2 * m * 12 * n) * 4, false);
+    run_kernel(kernels[static_cast<int>(i)], {{x.data(), 0}, {w.data(), 0}, {y.data(), 0}},
+               {2,          3,     4, m,      n, k,  //
+                m * 12 * k, 4 * k, k, 12 * k, 1,     // x
+                3 * n * k,  n * k, 0, k,      1,     // w
+                m * 12 * n, 4 * n, n, 12 * n, 1});   // y
+    for (int64_t at = 0; at < 2 * m * 12 * n; ++at) {
+      const int64_t column = at % n, head = at / n % 12, row = at / n / 12 % m, batch = at / n / 12 / m;
+      double sum = 0;
+      for (int64_t j = 0; j < k; ++j)
+        sum += get_element(p.input, x.data(), ((batch * m + row) * 12 + head) * k + j) *
+               get_element(p.weight, w.data(), ((batch * 3 + head / 4) * n + column) * k + j);
+      CHECK(get_element(p.output, y.data(), at) == doctest::Approx(sum).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("what reductions and products refuse") {
   CHECK(render_reduce({"prod", DType::f32, DType::f32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
   CHECK(render_reduce({"sum", DType::u64, DType::f32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
