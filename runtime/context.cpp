@@ -5,6 +5,7 @@
 #include <new>
 
 #include "runtime/default_floats.h"
+#include "runtime/fault.h"
 #include "runtime/program.h"
 #include "runtime/program_cuda.h"
 #include "runtime/state.h"
@@ -349,7 +350,12 @@ Status Context::run_steps() {
 }
 
 Status Context::run_step(size_t index, double& elapsed_us) {
-  if (!device_) return run_on_pool(steps_[index], elapsed_us);
+  if (!device_) {
+    Status status = run_on_pool(steps_[index], elapsed_us);
+    if (status.ok() || !workspace_.refused) return status;
+    return describe_fault(program_->manifest(), index, steps_[index].args, steps_[index].params, symbol_values_,
+                          *workspace_.refused);
+  }
   const auto start = Clock::now();
   QCG_CHECK(device_->launch(index, steps_[index].choice, steps_[index].args, steps_[index].params));
   elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();

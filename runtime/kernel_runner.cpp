@@ -21,7 +21,9 @@ Status Workspace::reserve(int64_t shared_bytes, int64_t scratch_bytes, int threa
 }
 
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace) {
-  qcg_call full = {call.args, call.params, nullptr};
+  int64_t fault = INT64_MAX;
+  qcg_call full = {call.args, call.params, nullptr, &fault};
+  workspace.refused.reset();
   const int64_t shared_bytes = kernel.shared_bytes(&full);
   if (shared_bytes < 0)
     return Error::unsupported("kernel",
@@ -33,15 +35,20 @@ Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& ca
     pool.parallel_items(kernel.items(&full, phase), [&](int64_t begin, int64_t end, int thread) {
       kernel.run(&full, phase, begin, end, workspace.scratch(thread));
     });
+    if (fault == INT64_MAX) continue;
+    workspace.refused = fault;
+    return Error::bad_input("kernel", "number " + std::to_string(fault) + " of what it reads is out of range",
+                            "pass positions that exist");
   }
   return {};
 }
 
 Status check_kernel(const qcg_kernel& kernel, const std::string& where) {
-  if (kernel.abi != QCG_KERNEL_ABI)
-    return Error::unsupported(
-        where, "has kernel ABI " + std::to_string(kernel.abi) + ", this runtime has " + std::to_string(QCG_KERNEL_ABI),
-        "compile the program with the qcodegen version of this runtime");
+  if (kernel.abi < QCG_OLDEST_KERNEL_ABI || kernel.abi > QCG_KERNEL_ABI)
+    return Error::unsupported(where,
+                              "has kernel ABI " + std::to_string(kernel.abi) + ", this runtime runs " +
+                                  std::to_string(QCG_OLDEST_KERNEL_ABI) + " to " + std::to_string(QCG_KERNEL_ABI),
+                              "compile the program with the qcodegen version of this runtime");
   if (kernel.phases == 0 || kernel.items == nullptr || kernel.shared_bytes == nullptr ||
       kernel.scratch_bytes == nullptr || kernel.run == nullptr)
     return Error::bad_input(where, "exports an incomplete kernel", "compile the program again");

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 #include "runtime/abi.h"
@@ -24,13 +25,17 @@ class Workspace {
   void* shared() const { return shared_.data(); }
   void* scratch(int thread) const { return scratch_.data() + thread * scratch_stride_; }
 
+  // What the last kernel refused (qcg_refuse in abi.h): the position of a number; nullopt: nothing.
+  std::optional<int64_t> refused;
+
  private:
   AlignedBuffer shared_, scratch_;
   int64_t scratch_stride_ = 0;
 };
 
-// Fills in call.shared. Errors: Io or Internal if the kernel's memory cannot be allocated; Unsupported if the vendor's
-// library refuses the shape (negative shared_bytes). Two threads must not share a workspace.
+// Fills in call.shared and call.fault. Errors: Io or Internal if the kernel's memory cannot be allocated; Unsupported if
+// the vendor's library refuses the shape (negative shared_bytes); BadInput if the kernel refuses a number that it reads
+// (then workspace.refused is set). Two threads must not share a workspace.
 Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace);
 
 // Checks the table that a module exports. Errors: another ABI version, or a missing function.

@@ -187,8 +187,8 @@ void Reader::header(const Json& root) {
   check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
   version_ = integer(field(root, "version"), "$.version", 0, INT32_MAX);
   check(version_ >= 1 && version_ <= kVersion, "$.version", "is neither 1 nor 2, the versions this runtime reads");
-  check(integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX) == QCG_KERNEL_ABI, "$.kernel_abi",
-        "is not the kernel ABI of this runtime");
+  const int64_t abi = integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX);
+  check(abi >= QCG_OLDEST_KERNEL_ABI && abi <= QCG_KERNEL_ABI, "$.kernel_abi", "is no kernel ABI of this runtime");
   out_.generator = text(field(root, "generator"), "$.generator");
   out_.target = text(field(root, "target"), "$.target");
   out_.isa = text(field(root, "isa"), "$.isa");
@@ -319,6 +319,11 @@ Reach Reader::reach(const Json& value, const std::string& path) {
     to.extent = reach_number(axis[0], at + "[0]");
     if (axis.size() == 2) to.stride = reach_number(axis[1], at + "[1]");
   });
+  if (const Json& positions = field(value, "positions"); !positions.is_null()) {
+    check(out.item == 4 || out.item == 8, path + ".item", "is not that of i32 or i64, yet there are positions");
+    out.positions = {reach_number(field(positions, "size"), path + ".positions.size"),
+                     field(positions, "from_end") == Json(true), field(positions, "ascending") == Json(true)};
+  }
   return out;
 }
 
@@ -391,6 +396,8 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
     if (step.args[i].reach)
       for (const Reach::Axis& axis : step.args[i].reach->axes)
         check(there(axis.extent) && (!axis.stride || there(*axis.stride)), at + ".reach", "names no param of the step");
+    if (step.args[i].reach && step.args[i].reach->positions)
+      check(there(step.args[i].reach->positions->size), at + ".reach.positions", "names no param of the step");
     if (step.args[i].reach && step.args[i].reach->writes)
       check(b.kind != Kind::input && b.kind != Kind::weights, at, "is written to, and is an input or weights");
     if (b.kind == Kind::temp)

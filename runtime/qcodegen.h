@@ -136,7 +136,9 @@ QCG_API void qcg_context_free(qcg_context* context);
 /* Runs the program. The caller allocates the outputs. Outputs must not overlap each other or an input: for dense
  * tensors an overlap is QCG_ERROR_BAD_INPUT, for strided tensors it is not detected. Any strides and alignment are
  * accepted; tensors with dense rows are fastest. All tensors are in host memory, also for CUDA programs. Outputs are
- * complete on return. `stream` is reserved for a later version and must be NULL. */
+ * complete on return. `stream` is reserved for a later version and must be NULL. A value that the program looks up with,
+ * such as a token id, and that is out of range is QCG_ERROR_BAD_INPUT: the message names the tensor, the value and the
+ * range, no other memory is accessed, and the outputs are undefined. */
 QCG_API qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs,
                            const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 

@@ -3,11 +3,7 @@
 namespace qcg {
 
 bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stride, int64_t offset, int64_t bytes) {
-  auto value = [&](const Reach::Number& n) {
-    return n.kind == Reach::Number::constant ? n.value
-           : n.kind == Reach::Number::stride ? stride
-                                             : params[static_cast<size_t>(n.value)];
-  };
+  auto value = [&](const Reach::Number& n) { return value_of(n, params, stride); };
   for (const Reach::Axis& axis : reach.axes)
     if (const int64_t extent = value(axis.extent); extent <= 0) return extent == 0;
   constexpr int64_t kMost = int64_t{1} << 56;  // elements; larger than any buffer, and sums of it fit into int64

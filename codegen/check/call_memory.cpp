@@ -19,12 +19,7 @@ constexpr std::byte kPaint{0xcd}, kUnwritten{0xff};  // 0xff… is a NaN in ever
 constexpr int64_t kPattern = 65521;  // random elements, then the same again: a prime, so that rows differ
 
 int64_t number_of(const Reach::Number& number, const CallSizes& sizes, size_t arg) {
-  switch (number.kind) {
-    case Reach::Number::param: return sizes.params[static_cast<size_t>(number.value)];
-    case Reach::Number::stride: return sizes.strides[arg];
-    case Reach::Number::constant: break;
-  }
-  return number.value;
+  return value_of(number, sizes.params, sizes.strides[arg]);
 }
 
 int64_t product(std::span<const int64_t> numbers) {
@@ -61,6 +56,7 @@ Result<CallLayout> CallLayout::of(std::span<const Reach> reaches, const std::vec
     block.extents = extents_of(reaches[i], sizes, i);
     block.strides = strides_of(reaches[i], sizes, i);
     block.row_stride = sizes.strides[i];
+    if (reaches[i].positions) block.positions = allowed_by(*reaches[i].positions, sizes.params, sizes.strides[i]);
     int64_t low = 0, high = 0;
     for (size_t axis = 0; axis < block.extents.size(); ++axis) {
       const int64_t last = (block.extents[axis] - 1) * block.strides[axis];
@@ -87,6 +83,7 @@ Result<CallMemory> CallMemory::create(std::span<const Reach> reaches, const std:
   for (size_t i = 0; i < out.blocks_.size(); ++i)
     if (i < out.first_output_) out.fill_input(out.blocks_[i], seed + i);
     else out.prepare_output(out.blocks_[i]);
+  out.fill_positions(out.memory_.data(), seed);
   out.args_ = out.args_at(out.memory_.data());
   return out;
 }
@@ -114,6 +111,26 @@ double CallMemory::number(size_t arg, int64_t offset) const {
 int64_t CallMemory::integer(size_t arg, int64_t offset) const {
   const DType dtype = blocks_[arg].kind.dtype;
   return element_to_int(dtype, memory_.data() + blocks_[arg].at + offset * static_cast<int64_t>(dtype_bytes(dtype)));
+}
+
+void CallLayout::fill_positions(std::byte* where, uint64_t seed) const {
+  std::mt19937_64 rng(seed);
+  for (size_t arg = 0; arg < blocks_.size(); ++arg) {
+    const Block& block = blocks_[arg];
+    if (!block.positions) continue;
+    const auto [least, most, ascending] = *block.positions;
+    std::uniform_int_distribution<int64_t> uniform(least, std::max(least, most));
+    std::vector<int64_t> numbers(static_cast<size_t>(elements(arg)));
+    for (int64_t& number : numbers) number = uniform(rng);
+    if (ascending && !numbers.empty()) {
+      std::ranges::sort(numbers);
+      numbers[0] = 0;
+    }
+    const int64_t size = static_cast<int64_t>(dtype_bytes(block.kind.dtype));
+    for (int64_t i = 0; i < std::ssize(numbers); ++i)
+      int_to_element(block.kind.dtype, numbers[static_cast<size_t>(i)],
+                     where + block.at + offset_of(arg, index_of(arg, i)) * size);
+  }
 }
 
 std::vector<qcg_arg> CallLayout::args_at(std::byte* where) const {
@@ -220,13 +237,28 @@ ArgumentKind integer_argument(DType dtype) {
   return {dtype, std::max(wide.low, -1000.0), std::min(wide.high, 1000.0)};
 }
 
+namespace {
+
+// Whether positions choose among the elements of an axis, instead of all being read.
+bool is_chosen_from(const Reach::Axis& axis, std::span<const Reach> reaches) {
+  return axis.extent.kind == Reach::Number::param && std::ranges::any_of(reaches, [&](const Reach& reach) {
+           return reach.positions && reach.positions->size.kind == Reach::Number::param &&
+                  reach.positions->size.value == axis.extent.value;
+         });
+}
+
+}  // namespace
+
 double bytes_moved(std::span<const Reach> reaches, const CallSizes& sizes) {
   double out = 0;
   for (size_t i = 0; i < reaches.size(); ++i) {
     const std::vector<int64_t> extents = extents_of(reaches[i], sizes, i), strides = strides_of(reaches[i], sizes, i);
+    const bool chosen =
+        std::ranges::any_of(reaches[i].axes, [&](const Reach::Axis& axis) { return is_chosen_from(axis, reaches); });
     double elements = 1;
     for (size_t axis = 0; axis < extents.size(); ++axis)
-      if (strides[axis] != 0) elements *= static_cast<double>(extents[axis]);
+      if (chosen ? !is_chosen_from(reaches[i].axes[axis], reaches) : strides[axis] != 0)
+        elements *= static_cast<double>(extents[axis]);
     out += elements * static_cast<double>(reaches[i].item);
   }
   return out;

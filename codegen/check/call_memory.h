@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ class CallLayout {
   std::vector<int64_t> index_of(size_t arg, int64_t element) const;
   int64_t offset_of(size_t arg, std::span<const int64_t> index) const;  // in elements of memory
 
+  // Random numbers that the kernel takes as positions, in the arguments that hold positions.
+  void fill_positions(std::byte* where, uint64_t seed) const;
   // The arguments in memory that begins at `where`, at a cache line, and is bytes() long.
   std::vector<qcg_arg> args_at(std::byte* where) const;
   int64_t bytes() const { return end_; }
@@ -49,6 +52,7 @@ class CallLayout {
     int64_t at = 0, span = 0;               // bytes: where the first element lies, and how many there are in all
     int64_t before = 0;                     // of which so many lie before it: along axes that are walked backwards
     int64_t row_stride = 0;
+    std::optional<PositionRange> positions;
   };
   CallSizes sizes_;
   std::vector<Block> blocks_;
@@ -86,7 +90,7 @@ ArgumentKind wide_integer_argument(DType dtype);
 // Whether an integer dtype holds the whole part of v.
 bool is_held(DType dtype, double v);
 
-// What is read and written once.
+// What is read and written once. Of an axis that positions choose from, one element for each of them.
 double bytes_moved(std::span<const Reach> reaches, const CallSizes& sizes);
 
 }  // namespace qcg

@@ -280,6 +280,11 @@ json reach_json(const Reach& reach) {
   }
   json out = {{"item", reach.item}, {"axes", std::move(axes)}};
   if (reach.writes) out["writes"] = true;
+  if (const auto& positions = reach.positions) {
+    out["positions"] = {{"size", number(positions->size)}};
+    if (positions->from_end) out["positions"]["from_end"] = true;
+    if (positions->ascending) out["positions"]["ascending"] = true;
+  }
   return out;
 }
 

@@ -24,7 +24,8 @@ constexpr uint64_t kStepSeed = 0xd1b54a32d192ed03;
 constexpr int64_t kAwkwardRows[] = {1, 3, 67};
 constexpr size_t kMostSteps = 8;                    // whose sizes are checked, of those that run one kernel
 constexpr int64_t kMostBytes = int64_t{256} << 20;  // of a call that is only checked
-constexpr int64_t kTypicalSize = 64;                // of symbols that rows say nothing about
+constexpr int64_t kMostTableBytes = int64_t{64} << 20, kLeastTable = 64;
+constexpr int64_t kTypicalSize = 64;  // of symbols that rows say nothing about
 constexpr double kFastBudget_s = 0.012, kFullBudget_s = 0.1;
 constexpr double kAllTrialsTimeout_s = 60;
 constexpr std::byte kBenign{0x3c};  // repeated, it is a normal number of every float dtype, and a small integer
@@ -57,12 +58,28 @@ int64_t stride_of_caller(const KernelProblem& problem, const PlanStep& step, siz
   return width + kGap;
 }
 
+// Positions choose from tables, which may be larger than what is worth trying: the kernel takes any size.
+void shrink_tables(const KernelProblem& problem, CallSizes& sizes) {
+  const KernelFamily& family = problem.family();
+  const std::vector<Reach> reaches = family.reaches(problem, sizes.strides.size(), 0);
+  const std::vector<ArgumentKind> kinds = family.arguments(problem, sizes.strides.size());
+  for (const Reach& reach : reaches) {
+    if (!reach.positions || reach.positions->size.kind != Reach::Number::param) continue;
+    int64_t& size = sizes.params[static_cast<size_t>(reach.positions->size.value)];
+    for (; size > kLeastTable; size /= 2) {
+      const auto layout = CallLayout::of(reaches, kinds, sizes, true);
+      if (!layout.ok() || layout->bytes() <= kMostTableBytes) break;
+    }
+  }
+}
+
 CallSizes sizes_of(const KernelProblem& problem, const PlanStep& step, const SymbolValues& symbols) {
   CallSizes out;
   for (const Dim& param : step.params) out.params.push_back(param.evaluate(symbols).value_or(0));
   for (size_t i = 0; i < step.args.size(); ++i)
     out.strides.push_back(step.args[i].stride ? step.args[i].stride->evaluate(symbols).value_or(0)
                                               : stride_of_caller(problem, step, i));
+  shrink_tables(problem, out);
   return out;
 }
 
@@ -130,7 +147,10 @@ Status time_at(ThreadPool& pool, const qcg_kernel& kernel, const StepTrial& tria
   QCG_CHECK(arena.reserve(copies * bytes));
   std::memset(arena.data(), static_cast<int>(kBenign), static_cast<size_t>(copies * bytes));
   std::vector<std::vector<qcg_arg>> calls;
-  for (int64_t c = 0; c < copies; ++c) calls.push_back(layout.args_at(arena.data() + c * bytes));
+  for (int64_t c = 0; c < copies; ++c) {
+    layout.fill_positions(arena.data() + c * bytes, kStepSeed + static_cast<uint64_t>(c));
+    calls.push_back(layout.args_at(arena.data() + c * bytes));
+  }
   Workspace workspace;
   size_t turn = 0;
   std::vector<Contender> contenders(1);

@@ -102,8 +102,20 @@ const std::vector<Damage>& damages() {
                   m["steps"][2]["args"][0]["buffer"] = 6;
                   m["steps"][2]["args"][0]["stride"] = nullptr;
                 }),
+      {"$.steps[0].args[0].reach.item",
+       [](json& m) {
+         m["steps"][0]["args"][0]["reach"] = {{"item", 2}, {"axes", {{"p0"}}}, {"positions", {{"size", 8}}}};
+       }},
+      {"$.steps[0].args[0].reach.positions",
+       [](json& m) {
+         m["steps"][0]["args"][0]["reach"] = {{"item", 4}, {"axes", {{"p0"}}}, {"positions", {{"size", "p2"}}}};
+       }},
+      {"$.steps[0].args[0].reach.positions.size",
+       [](json& m) {
+         m["steps"][0]["args"][0]["reach"] = {{"item", 4}, {"axes", {{"p0"}}}, {"positions", 8}};
+       }},
       {"$.version", [](json& m) { m["version"] = "1"; }},
-      {"$.kernel_abi", [](json& m) { m["kernel_abi"] = 2; }},
+      {"$.kernel_abi", [](json& m) { m["kernel_abi"] = 3; }},
       {"$.isa", [](json& m) { m["isa"] = nullptr; }},
       {"$.files", [](json& m) { m["files"] = json::array(); }},
       {"$.files['/etc/passwd']", [](json& m) { m["files"]["/etc/passwd"] = m["files"]["weights.bin"]; }},

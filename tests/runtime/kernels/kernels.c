@@ -66,5 +66,18 @@ static void run_sums(const qcg_call* call, uint32_t phase, int64_t begin, int64_
 }
 const qcg_kernel test_sums = {QCG_KERNEL_ABI, 2, rows, sums_bytes, row_bytes, run_sums};
 
+/* args: table, ids, y. params: m, size. y[i] = table[ids[i]]. */
+static void run_look_up(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void* scratch) {
+  (void)phase, (void)scratch;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t id = ((const int64_t*)call->args[1].data)[i];
+    if (id < 0 || id >= call->params[1]) qcg_refuse(call, i);
+    else ((float*)call->args[2].data)[i] = ((const float*)call->args[0].data)[id];
+  }
+}
+const qcg_kernel test_look_up = {QCG_KERNEL_ABI, 1, rows, no_bytes, no_bytes, run_look_up};
+
+/* A kernel of the first ABI, which has no fault. */
+const qcg_kernel test_first_abi = {1, 1, rows, no_bytes, no_bytes, run_double};
 const qcg_kernel test_other_abi = {QCG_KERNEL_ABI + 1, 1, rows, no_bytes, no_bytes, run_double};
 const qcg_kernel test_incomplete = {QCG_KERNEL_ABI, 1, rows, no_bytes, 0, run_double};
