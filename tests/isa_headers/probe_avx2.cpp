@@ -1,5 +1,9 @@
+#include "templates/cpu/avx2.h"
+
+// Uses the names of the ISA header.
+// clang-format off
 #include "probe.h"
 #include "probe.inc"
-#include "templates/cpu/avx2.h"
+// clang-format on
 
 const IsaProbe kAvx2Probe = PROBE("avx2");

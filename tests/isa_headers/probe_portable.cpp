@@ -1,5 +1,9 @@
+#include "templates/cpu/portable.h"
+
+// Uses the names of the ISA header.
+// clang-format off
 #include "probe.h"
 #include "probe.inc"
-#include "templates/cpu/portable.h"
+// clang-format on
 
 const IsaProbe kPortableProbe = PROBE("portable");
