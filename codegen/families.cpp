@@ -5,13 +5,15 @@
 #include "codegen/matmul/matmul.h"
 #include "codegen/quantize_rows/quantize_rows.h"
 #include "codegen/reduce/reduce.h"
+#include "codegen/scan/scan.h"
+#include "codegen/select/select.h"
 
 namespace qcg {
 
 namespace {
 
-constexpr const KernelFamily* kFamilies[] = {&kGemmFamily, &kLoopFamily, &kQuantizeRowsFamily, &kReduceFamily,
-                                             &kMatmulFamily};
+constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily, &kQuantizeRowsFamily, &kReduceFamily,
+                                             &kMatmulFamily, &kScanFamily, &kSelectFamily};
 
 }  // namespace
 

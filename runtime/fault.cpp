@@ -65,7 +65,8 @@ std::string name_of(const ProgramManifest& m, size_t step, const ProgramManifest
   if (buffer.kind == BufferKind::weights) return "a constant";
   while (step-- > 0)
     for (const auto& arg : m.steps[step].args)
-      if (arg.buffer == index && arg.reach && arg.reach->writes) return "the result of step '" + m.steps[step].name + "'";
+      if (arg.buffer == index && arg.reach && arg.reach->writes)
+        return "the result of step '" + m.steps[step].name + "'";
   return "a value";
 }
 
@@ -84,7 +85,8 @@ std::string index_text(const std::vector<SizeExpr>& shape, std::span<const int64
 std::string allowed_text(const PositionRange& range) {
   if (range.most < range.least) return "pass none: the axis that they are looked up in is empty";
   const std::string bounds = std::to_string(range.least) + " to " + std::to_string(range.most);
-  return range.ascending ? "pass values that begin with 0 and ascend, all from " + bounds : "pass values from " + bounds;
+  return range.ascending ? "pass values that begin with 0 and ascend, all from " + bounds
+                         : "pass values from " + bounds;
 }
 
 }  // namespace
@@ -107,11 +109,12 @@ Error describe_fault(const ProgramManifest& manifest, size_t step, std::span<con
       at = index_text(input.shape, symbol_values, first + numbers.offset_of(*refused));
     }
     return Error::bad_input(where,
-                            name_of(manifest, step, buffer, arg.buffer) + " is " + std::to_string(numbers.at(*refused)) +
-                                " at " + at + ", which is out of range",
+                            name_of(manifest, step, buffer, arg.buffer) + " is " +
+                                std::to_string(numbers.at(*refused)) + " at " + at + ", which is out of range",
                             allowed_text(range));
   }
-  return Error::bad_input(where, "number " + std::to_string(position) + " of the positions that it reads is out of range",
+  return Error::bad_input(where,
+                          "number " + std::to_string(position) + " of the positions that it reads is out of range",
                           "pass positions that exist");
 }
 

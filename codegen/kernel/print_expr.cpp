@@ -45,6 +45,8 @@ std::string print(const Expr& expr, const Spelling& spelling, const std::vector<
   switch (expr.kind) {
     case ExprKind::acc: return accs.at(static_cast<size_t>(expr.index));
     case ExprKind::in: return ins.at(static_cast<size_t>(expr.index));
+    case ExprKind::pos: return fmt::format("pos{}", expr.index);
+    case ExprKind::size: return fmt::format("size{}", expr.index);
     case ExprKind::number: return spelling.number(expr.value);
     case ExprKind::cast: {
       const DType dtype = expr.dtype == DType::f64 ? DType::f32 : expr.dtype;  // kernels compute in f32

@@ -4,7 +4,8 @@
 //
 //   print_expr(mul(silu(acc0), in0), {"acc0_0"}, {"gate"})     // "v_mul(v_silu(acc0_0), gate)"
 //
-// `acc_names` and `in_names` are the names of the leaves in the source.
+// `acc_names` and `in_names` are the names of these leaves in the source; posN and sizeN, which only loops have, keep
+// their own.
 #pragma once
 
 #include <string>

@@ -76,8 +76,11 @@ std::string_view bytes_type(DType d) {
 }  // namespace
 
 std::string LoopProblem::signature() const {
-  return fmt::format("loop{} rank={} in={} inner={} out={} expr=[{}]", integers ? " integers" : "", rank,
-                     list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), formula());
+  std::string more;
+  if (!position_inner_stride.empty()) more += fmt::format(" pos={}", position_inner_stride);
+  if (sizes > 0) more += fmt::format(" sizes={}", sizes);
+  return fmt::format("loop{} rank={} in={} inner={} out={}{} expr=[{}]", integers ? " integers" : "", rank,
+                     list_dtypes(operands), operand_inner_stride, list_dtypes(outputs), more, formula());
 }
 
 std::string LoopProblem::formula() const {
@@ -150,6 +153,23 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
     o["code"] = p.outputs[i] == DType::boolean ? std::string(to_bool) + code + ")" : code;
     outputs.push_back(o);
   }
+  const size_t args = p.operands.size() + p.outputs.size(), positions = p.position_inner_stride.size();
+  std::vector<V> found, sizes;
+  for (size_t i = 0; i < positions; ++i) {
+    V o;
+    o["index"] = i;
+    o["inner"] = p.position_inner_stride[i];
+    o["strides"] = p.rank * static_cast<int>(args + i + 1);
+    found.push_back(o);
+  }
+  for (int i = 0; i < p.sizes; ++i) {
+    V o;
+    o["index"] = i;
+    o["param"] = p.rank * static_cast<int>(args + positions + 1) + i;
+    sizes.push_back(o);
+  }
+  v["positions"] = V::from_items(std::move(found));
+  v["sizes"] = V::from_items(std::move(sizes));
   v["operands"] = V::from_items(std::move(operands));
   v["outputs"] = V::from_items(std::move(outputs));
   v["moves"] = V::from_items(std::move(moves));
@@ -231,21 +251,43 @@ Expected expect_integer(const Expr& e, DType output, std::span<const int64_t> in
   return {static_cast<double>(element_to_int(output, element)), 0};
 }
 
+// The positions of one element, then the sizes.
+std::vector<int64_t> numbers_at(const LoopProblem& p, const std::vector<int64_t>& params, std::span<const int64_t> at) {
+  std::vector<int64_t> out;
+  auto param = params.begin() + p.rank * static_cast<std::ptrdiff_t>(1 + p.operands.size() + p.outputs.size());
+  for (size_t i = 0; i < p.position_inner_stride.size(); ++i) {
+    int64_t position = 0;
+    for (const int64_t index : at) position += index * *param++;
+    out.push_back(position);
+  }
+  out.insert(out.end(), param, params.end());
+  return out;
+}
+
 Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
                                                   const OutputPoints& points) {
   const auto& p = any.get<LoopProblem>();
+  const size_t operands = p.operands.size(), positions = p.position_inner_stride.size();
+  const size_t count = operands + positions + static_cast<size_t>(p.sizes);
   std::vector<std::vector<Expected>> out(points.size());
-  std::vector<double> ins(p.operands.size());
-  std::vector<int64_t> integers(p.operands.size());
+  std::vector<double> ins(count);
+  std::vector<int64_t> integers(count);
   for (size_t o = 0; o < points.size(); ++o) {
     const bool moves = is_move(p, o), in_integers = p.integers && !moves;
     Expr e = in_integers ? p.exprs[o] : in_f32(p.exprs[o]);
     if (p.outputs[o] == DType::boolean && !in_integers) e = Expr::cast(DType::boolean, std::move(e));
+    e = e.as_inputs(static_cast<int>(operands), static_cast<int>(operands + positions));
     const std::vector<int> leaves = e.leaves(ExprKind::in);
     for (const int64_t point : points[o]) {
-      const std::vector<int64_t> at = call.index_of(p.operands.size() + o, point);
+      const std::vector<int64_t> at = call.index_of(operands + o, point);
+      const std::vector<int64_t> numbers = numbers_at(p, call.sizes().params, at);
       for (const int i : leaves) {
         const auto operand = static_cast<size_t>(i);
+        if (operand >= operands) {
+          integers[operand] = numbers[operand - operands];
+          ins[operand] = static_cast<float>(integers[operand]);
+          continue;
+        }
         const int64_t offset = call.offset_of(operand, at);
         if (in_integers) integers[operand] = call.integer(operand, offset);
         else ins[operand] = call.number(operand, offset);

@@ -18,8 +18,8 @@
 namespace qcg {
 
 // Pointwise over an output of `rank` axes. args: operands, outputs. params: extents[rank], then for every operand
-// strides[rank] (elements; 0 = broadcast), then for every output strides[rank].
-// The last axis has stride 1 in every output.
+// strides[rank] (elements; 0 = broadcast), then for every output strides[rank], then for every position strides[rank],
+// then the sizes. The last axis has stride 1 in every output.
 struct LoopProblem {
   int rank = 2;
   std::vector<DType> operands;
@@ -28,6 +28,10 @@ struct LoopProblem {
   std::vector<Expr> exprs;  // one per output
   std::string comment;      // provenance: lines, sanitized by the renderer
   bool integers = false;    // computed in 64 bits; every dtype is an integer's
+  // posN of the expressions: a sum of the element's positions along the axes, each times its stride. In f32 lanes it is
+  // exact to 2^24.
+  std::vector<int> position_inner_stride;
+  int sizes = 0;  // sizeN of the expressions
   std::string signature() const;
   std::string label() const;    // for people: "silu·mul", "copy"
   std::string formula() const;  // "mul(silu(in0), in1)"

@@ -91,6 +91,13 @@ void Planner::add_signature() {
   add_states();
 }
 
+namespace {
+
+constexpr Op kOrders[] = {"aten.sort.default", "aten.sort.stable", "aten.topk.default", "aten.argmax.default",
+                          "aten.argmin.default"};
+
+}  // namespace
+
 Status Planner::lower(const Node& node) {
   const Op op = node.op;
   if (op == "qcg.linear") return lower_linear(node);
@@ -98,6 +105,8 @@ Status Planner::lower(const Node& node) {
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
   if (op == "aten.cat.default") return lower_concat(node);
   if (op == "aten.slice_scatter.default") return lower_slice_scatter(node);
+  if (op == "aten.cumsum.default") return lower_running_sum(node);
+  if (is_any_op(node, kOrders)) return lower_order(node);
   if (node.op->role == OpRole::reduction) return lower_reduction(node);
   if (op == "qcg.matmul" || node.op->role == OpRole::matmul) return lower_matmul(node);
   if (node.op->role == OpRole::view) return lower_view(node);

@@ -1,11 +1,41 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/plan/planner.h"
 #include "codegen/quantize_rows/quantize_rows.h"
 #include "codegen/reduce/reduce.h"
 #include "graph/ops/op_table.h"
 
 namespace qcg {
+
+namespace {
+
+// posN is numbered anew: by the axes that expressions read, of which each is a view of no memory, of stride 1 along the
+// axis and 0 along the others.
+std::vector<View> number_positions(std::vector<Expr>& exprs, const Shape& shape) {
+  std::vector<int> axes;
+  for (Expr& e : exprs)
+    e = e.map_leaves([&](Expr leaf) {
+      if (leaf.kind != ExprKind::pos) return leaf;
+      auto it = std::ranges::find(axes, leaf.index);
+      if (it == axes.end()) it = axes.insert(axes.end(), leaf.index);
+      return Expr::pos(static_cast<int>(it - axes.begin()));
+    });
+  std::vector<View> views;
+  for (const int axis : axes) {
+    View& view = views.emplace_back(View{-1, 0, shape, std::vector<Dim>(shape.size(), Dim(0))});
+    view.strides[static_cast<size_t>(axis)] = 1;
+  }
+  return views;
+}
+
+int inner_stride(const View& view) {
+  const Dim& inner = view.strides.back();
+  return inner.is_constant(1) ? 1 : inner.is_constant(0) ? 0 : -1;
+}
+
+}  // namespace
 
 Status Planner::lower_loop(const Node& node) {
   const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
@@ -25,25 +55,33 @@ Status Planner::lower_loop(const Node& node) {
     views.push_back(views_[id]);
   }
   std::string name = name_of(node, problem.label());
-  add_loop(std::move(problem), views, std::move(name), node.origins);
+  for (View& position : number_positions(problem.exprs, shape)) views.push_back(std::move(position));
+  add_loop(std::move(problem), views, *node.arg("sizes").get<std::vector<Dim>>(), std::move(name), node.origins);
   return {};
 }
 
-void Planner::add_loop(LoopProblem problem, std::vector<View> views, std::string name, std::vector<std::string> nodes) {
+// `views`: of the operands, the outputs and the positions.
+void Planner::add_loop(LoopProblem problem, std::vector<View> views, const std::vector<Dim>& sizes, std::string name,
+                       std::vector<std::string> nodes) {
   const Dim rows = leading(views[0].shape);
   views = collapse(std::move(views));
   if (views[0].shape.empty())
     for (View& v : views) v.shape = {1}, v.strides = {1};
   problem.rank = static_cast<int>(views[0].shape.size());
   PlanStep step{std::move(name), 0, {}, views[0].shape, std::move(nodes), rows};
+  const size_t operands = problem.operands.size(), args = operands + problem.outputs.size();
   for (size_t i = 0; i < views.size(); ++i) {
-    const bool output = i >= problem.operands.size();
-    const DType dtype = output ? problem.outputs[i - problem.operands.size()] : problem.operands[i];
-    step.args.push_back({views[i].buffer, offset_bytes(views[i], dtype), Dim(0)});
     step.params.insert(step.params.end(), views[i].strides.begin(), views[i].strides.end());
-    const Dim& inner = views[i].strides.back();
-    if (!output) problem.operand_inner_stride.push_back(inner.is_constant(1) ? 1 : inner.is_constant(0) ? 0 : -1);
+    if (i < operands) problem.operand_inner_stride.push_back(inner_stride(views[i]));
+    if (i >= args) {
+      problem.position_inner_stride.push_back(inner_stride(views[i]));
+      continue;
+    }
+    const DType dtype = i < operands ? problem.operands[i] : problem.outputs[i - operands];
+    step.args.push_back({views[i].buffer, offset_bytes(views[i], dtype), Dim(0)});
   }
+  step.params.insert(step.params.end(), sizes.begin(), sizes.end());
+  problem.sizes = static_cast<int>(sizes.size());
   step.problem = intern({kLoopFamily, std::move(problem)});
   plan_.steps.push_back(std::move(step));
 }
@@ -53,7 +91,8 @@ void Planner::add_copy(const View& from, const View& to, DType dtype, const std:
   problem.operands = problem.outputs = {dtype};
   problem.exprs = {Expr::in(0)};
   if (current_) problem.comment = "a copy made for\n\n" + comment_of(*current_);
-  add_loop(std::move(problem), {from, to}, "copy " + what, current_ ? current_->origins : std::vector<std::string>());
+  add_loop(std::move(problem), {from, to}, {}, "copy " + what,
+           current_ ? current_->origins : std::vector<std::string>());
 }
 
 Status Planner::lower_quantize_rows(const Node& node) {

@@ -11,6 +11,7 @@
 //   plan_state.cpp    what persists between runs, and whether it is written in place
 //   plan_writes.cpp   values that differ from another in a part
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
+//   plan_orders.cpp   running sums, elements in order
 //
 // Every value gets a View; steps are appended as nodes need them.
 #pragma once
@@ -78,10 +79,15 @@ class Planner {
 
   // plan_loops.cpp
   Status lower_loop(const Node& node);
-  void add_loop(LoopProblem problem, std::vector<View> views, std::string name, std::vector<std::string> nodes);
+  void add_loop(LoopProblem problem, std::vector<View> views, const std::vector<Dim>& sizes, std::string name,
+                std::vector<std::string> nodes);
   void add_copy(const View& from, const View& to, DType dtype, const std::string& what);
   Status lower_quantize_rows(const Node& node);
   Status lower_reduction(const Node& node);
+
+  // plan_orders.cpp
+  Status lower_running_sum(const Node& node);
+  Status lower_order(const Node& node);
 
   // plan_buffers.cpp
   int add_buffer(PlanBuffer buffer);

@@ -24,7 +24,25 @@ const ExprFunction* find_function(std::string_view name) {
   return nullptr;
 }
 
-// expr := accN | inN | number | cast_DTYPE '(' expr ')' | function '(' expr (',' expr)* ')'
+struct LeafName {
+  std::string_view prefix;
+  ExprKind kind;
+};
+constexpr LeafName kLeaves[] = {
+    {"acc", ExprKind::acc}, {"in", ExprKind::in}, {"pos", ExprKind::pos}, {"size", ExprKind::size}};
+
+bool is_leaf(ExprKind kind) {
+  return std::ranges::any_of(kLeaves, [&](const LeafName& leaf) { return leaf.kind == kind; });
+}
+
+Expr make_leaf(ExprKind kind, int index) {
+  Expr e;
+  e.kind = kind;
+  e.index = index;
+  return e;
+}
+
+// expr := accN | inN | posN | sizeN | number | cast_DTYPE '(' expr ')' | function '(' expr (',' expr)* ')'
 class ExprParser {
  public:
   explicit ExprParser(std::string_view text) : text_(text) {}
@@ -47,7 +65,7 @@ class ExprParser {
     double value;
     auto [end, ec] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (ec != std::errc() || end != word.data() + word.size())
-      return fail(fmt::format("'{}' is not a number, accN, inN or a function", word.substr(0, 40)));
+      return fail(fmt::format("'{}' is not a number, accN, inN, posN, sizeN or a function", word.substr(0, 40)));
     return Expr::number(value);
   }
 
@@ -74,13 +92,13 @@ class ExprParser {
   }
 
   static std::optional<Expr> parse_leaf(std::string_view word) {
-    for (std::string_view prefix : {"acc", "in"}) {
+    for (const auto& [prefix, kind] : kLeaves) {
       if (!word.starts_with(prefix)) continue;
       std::string_view digits = word.substr(prefix.size());
       int index = -1;
       auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
       if (ec != std::errc() || end != digits.data() + digits.size() || index < 0 || index > kMaxIndex) continue;
-      return prefix == "acc" ? Expr::acc(index) : Expr::in(index);
+      return make_leaf(kind, index);
     }
     return std::nullopt;
   }
@@ -173,19 +191,10 @@ const Implementation& implementation_of(std::string_view function) {
 
 }  // namespace
 
-Expr Expr::acc(int index) {
-  Expr e;
-  e.kind = ExprKind::acc;
-  e.index = index;
-  return e;
-}
-
-Expr Expr::in(int index) {
-  Expr e;
-  e.kind = ExprKind::in;
-  e.index = index;
-  return e;
-}
+Expr Expr::acc(int index) { return make_leaf(ExprKind::acc, index); }
+Expr Expr::in(int index) { return make_leaf(ExprKind::in, index); }
+Expr Expr::pos(int axis) { return make_leaf(ExprKind::pos, axis); }
+Expr Expr::size(int index) { return make_leaf(ExprKind::size, index); }
 
 Expr Expr::number(double value) {
   Expr e;
@@ -214,6 +223,8 @@ std::string Expr::str() const {
   switch (kind) {
     case ExprKind::acc: return fmt::format("acc{}", index);
     case ExprKind::in: return fmt::format("in{}", index);
+    case ExprKind::pos: return fmt::format("pos{}", index);
+    case ExprKind::size: return fmt::format("size{}", index);
     case ExprKind::number: return fmt::format("{}", value);
     case ExprKind::cast: s = fmt::format("cast_{}(", dtype_name(dtype)); break;
     case ExprKind::call: s = fmt::format("{}(", function); break;
@@ -400,7 +411,7 @@ std::vector<int> Expr::leaves(ExprKind leaf) const {
 namespace {
 
 void replace_leaves(Expr& expr, const std::function<Expr(const Expr&)>& f) {
-  if (expr.kind == ExprKind::acc || expr.kind == ExprKind::in) expr = f(expr);
+  if (is_leaf(expr.kind)) expr = f(expr);
   else
     for (Expr& arg : expr.args) replace_leaves(arg, f);
 }
@@ -411,6 +422,13 @@ Expr Expr::map_leaves(const std::function<Expr(const Expr&)>& f) const {
   Expr out = *this;
   replace_leaves(out, f);
   return out;
+}
+
+Expr Expr::as_inputs(int first_pos, int first_size) const {
+  return map_leaves([&](const Expr& leaf) {
+    if (leaf.kind == ExprKind::pos) return Expr::in(first_pos + leaf.index);
+    return leaf.kind == ExprKind::size ? Expr::in(first_size + leaf.index) : leaf;
+  });
 }
 
 }  // namespace qcg

@@ -6,7 +6,8 @@
 //   mul(silu(acc0), acc1)        the gate*up product of two segments of one merged linear
 //   cast_bf16(add(acc0, in0))    residual add, then the graph's own cast
 //
-// Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output), numbers.
+// Leaves: accN (f32 result of segment N, scales and bias included), inN (operand N, broadcast to the output), posN (the
+// element's position along axis N of the output), sizeN (size N of the node, known at run time), numbers.
 // A cast node rounds; passes drop casts that only narrow an intermediate, unless it decides a step (steps.h) or has
 // fewer bits than the result, or precision emulation is on.
 #pragma once
@@ -23,7 +24,7 @@
 
 namespace qcg {
 
-enum class ExprKind : uint8_t { acc, in, number, cast, call };
+enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
 struct ExprFunction {
@@ -68,7 +69,7 @@ inline constexpr ExprFunction kExprFunctions[] = {
 
 struct Expr {
   ExprKind kind = ExprKind::number;
-  int index = 0;              // acc, in
+  int index = 0;              // acc, in, pos, size
   double value = 0;           // number
   DType dtype = DType::f32;   // cast
   std::string_view function;  // call: points into kExprFunctions
@@ -76,6 +77,8 @@ struct Expr {
 
   static Expr acc(int index);
   static Expr in(int index);
+  static Expr pos(int axis);
+  static Expr size(int index);
   static Expr number(double value);
   static Expr cast(DType dtype, Expr x);
   static Expr call(std::string_view function, std::vector<Expr> args);  // precondition: a row of kExprFunctions
@@ -84,6 +87,7 @@ struct Expr {
   std::string str() const;                           // "mul(silu(acc0), acc1)"; numbers print shortest round-trip
   static Result<Expr> parse(std::string_view text);  // inverse of str(); depth-limited
 
+  // Precondition of these: neither pos nor size, which as_inputs() makes inputs of.
   double evaluate(std::span<const double> accs, std::span<const double> ins) const;
   double apply(std::span<const double> args) const;  // a cast's or call's value for these arguments
   // In two's complement modulo 2^64, over ins alone; precondition: is_integer().
@@ -93,9 +97,11 @@ struct Expr {
   std::vector<int64_t> evaluate_all_integers(std::span<const std::vector<int64_t>> ins, size_t count) const;
   bool is_integer() const;  // functions that integers have, whole numbers, casts to integers
   int count_nodes() const;
-  // The indices of the accs or ins that are read, each once, ascending.
+  // The indices of the leaves of this kind, each once, ascending.
   std::vector<int> leaves(ExprKind kind) const;
-  // With f(leaf) in the place of every acc and in.
+  // With in[first_pos + N] in the place of posN, and in[first_size + N] in the place of sizeN.
+  Expr as_inputs(int first_pos, int first_size) const;
+  // With f(leaf) in the place of every leaf but numbers.
   Expr map_leaves(const std::function<Expr(const Expr& leaf)>& f) const;
   double ulps() const;  // of a call, as in the table; a cast has none of its own
 };

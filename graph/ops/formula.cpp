@@ -25,6 +25,12 @@ Expr negation(Expr truth) { return call("sub", Expr::number(1), std::move(truth)
 Expr equal(const Expr& a, const Expr& b) { return call("mul", call("ge", a, b), call("ge", b, a)); }
 Expr unequal(const Expr& a, const Expr& b) { return negation(equal(a, b)); }
 
+Expr plus(Expr a, Expr b) {
+  if (is_number(a) && a.value == 0) return b;
+  if (is_number(b) && b.value == 0) return a;
+  return call("add", std::move(a), std::move(b));
+}
+
 Expr times(Expr a, Expr b) {
   if (is_number(a) && is_number(b)) return Expr::number(a.value * b.value);
   if (is_one(a)) return b;
@@ -42,7 +48,7 @@ class Reader {
   std::optional<Pointwise> read() {
     Expr expr = term();
     if (absent_ || failed_) return std::nullopt;
-    return Pointwise{std::move(expr), std::move(operands_)};
+    return Pointwise{std::move(expr), std::move(operands_), std::move(sizes_)};
   }
 
  private:
@@ -67,10 +73,27 @@ class Reader {
 
   Expr leaf(std::string_view word) {
     if (node_.op->arg_index(word) >= 0) return argument(word);
+    if (word == "column") return position_from_last(1);
+    if (word == "row") return position_from_last(2);
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size()) std::abort();  // the table is wrong
     return Expr::number(value);
+  }
+
+  Expr position_from_last(size_t axis) {
+    const size_t rank = graph_.value(node_.outputs[0]).shape.size();
+    failed_ = failed_ || rank < axis;
+    return failed_ ? Expr() : Expr::pos(static_cast<int>(rank - axis));
+  }
+
+  // The number of a value among those that were met before it.
+  template <class T>
+  static int number_of(std::vector<T>& met, const T& value) {
+    const auto it = std::ranges::find(met, value);
+    const int number = static_cast<int>(it - met.begin());
+    if (it == met.end()) met.push_back(value);
+    return number;
   }
 
   Expr argument(std::string_view name) {
@@ -83,18 +106,17 @@ class Reader {
     }
     if (id) {
       if (const auto same = reader_.uniform(*id)) return Expr::number(*same);
-      auto it = std::ranges::find(operands_, *id);
-      const int index = static_cast<int>(it - operands_.begin());
-      if (it == operands_.end()) operands_.push_back(*id);
-      return Expr::in(index);
+      return Expr::in(number_of(operands_, *id));
     }
-    const auto number = reader_.number(arg);
-    if (!number) failed_ = true;
-    return Expr::number(number.value_or(0));
+    if (const auto number = reader_.number(arg)) return Expr::number(*number);
+    if (const Dim* size = arg.get<Dim>()) return Expr::size(number_of(sizes_, *size));
+    failed_ = true;
+    return {};
   }
 
   Expr apply(std::string_view word, std::vector<Expr> args) {
     Expr& a = args[0];
+    if (word == "plus") return plus(std::move(a), std::move(args[1]));
     if (word == "times") return times(std::move(a), std::move(args[1]));
     if (word == "div" && is_number(a) && is_number(args[1])) return Expr::number(a.value / args[1].value);
     if (word == "lt") return call("gt", std::move(args[1]), std::move(a));
@@ -164,6 +186,7 @@ class Reader {
   const FormulaReader& reader_;
   std::string_view text_;  // what is left of the formula
   std::vector<ValueId> operands_;
+  std::vector<Dim> sizes_;
   bool absent_ = false;         // the argument just read
   std::optional<DType> dtype_;  // its dtype, if it is a tensor
   bool failed_ = false;

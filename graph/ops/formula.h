@@ -5,8 +5,11 @@
 //
 //   read_formula(graph, %y = aten.add.Tensor(%a, %b, alpha = 2))  ->  {add(in0, mul(2, in1)), {%a, %b}}
 //
-// A formula calls the functions of expr.h over arguments of the op and numbers. Operands are numbered as they are met.
+// A formula calls the functions of expr.h over arguments of the op, numbers, and `row` and `column`, the element's
+// positions along the last two axes of the result. Operands are numbered as they are met, as are numbers that are sizes
+// known only at run time.
 // Functions of its own:
+//   plus(a, b)                  add, which leaves out a number 0
 //   times(a, b)                 mul, which leaves out a number 1; of two numbers their product, as div gives their quotient
 //   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
 //   truth(x)                    x != 0
@@ -27,8 +30,9 @@
 namespace qcg {
 
 struct Pointwise {
-  Expr expr;                      // over in0, in1, …
+  Expr expr;                      // over in0, in1, …, pos0, …, size0, …
   std::vector<ValueId> operands;  // tensors that broadcast to the output; the same tensor once
+  std::vector<Dim> sizes;         // the same size once
 };
 
 // What the reader of a formula knows of its arguments.

@@ -250,4 +250,37 @@ Result<Types> infer_pad(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
+// ---- what runs along an axis
+
+Result<Types> infer_running_sum(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_CHECK(a.axis("dim", self.shape.size()));
+  const DType dtype = a.dtype("dtype").value_or(is_floating(self.dtype) ? self.dtype : DType::i64);
+  if (is_floating(self.dtype) && !is_floating(dtype))
+    return a.unsupported("dtype", "a running sum of floats in integers", "cast to integers before it");
+  return one(dtype, self.shape);
+}
+
+// sort and topk: values, and where they stood.
+Result<Types> infer_order(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  Shape shape = self.shape;
+  QCG_TRY(axis, a.axis("dim", shape.size()));
+  if (a.node.op->arg_index("k") < 0) return Types{{self.dtype, shape}, {DType::i64, shape}};
+  const Dim k = a.dim("k"), size = shape.empty() ? Dim(1) : shape[axis];
+  if (range_of(k, a.graph.symbols).min < 0 || range_of(size - k, a.graph.symbols).min < 0)
+    return a.fail("k", fmt::format("{} elements of an axis of {}", k.str(), size.str()),
+                  "give the axis a smallest size of at least k when exporting (torch.export.Dim(min=…))");
+  if (!shape.empty()) shape[axis] = k;
+  return Types{{self.dtype, shape}, {DType::i64, shape}};
+}
+
+Result<Types> infer_arg_extreme(const OpArgs& a) {
+  const Shape& shape = a.tensor("self").shape;
+  const bool whole = a.node.arg("dim").is_none(), keep = a.boolean("keepdim");
+  if (whole) return one(DType::i64, keep ? Shape(shape.size(), Dim(1)) : Shape());
+  QCG_TRY(types, infer_extreme_of_axis(a));
+  return one(DType::i64, types[1].shape);
+}
+
 }  // namespace qcg

@@ -137,32 +137,47 @@ Result<Types> infer_take(const OpArgs& a) {
 
 // ---- what is made
 
+// Of numbers, how many there are; of sizes known only at run time, what `size` says.
 struct Bound {
-  bool whole;
-  double number;
+  Dim size;  // of a whole number
+  bool whole = true;
+  double number = 0;  // of one that is known
 };
-static Result<Bound> read_bound(const OpArgs& a, std::string_view name, double otherwise) {
-  if (a.node.op->arg_index(name) < 0) return Bound{true, otherwise};
+static Bound read_bound(const OpArgs& a, std::string_view name, int64_t otherwise) {
+  if (a.node.op->arg_index(name) < 0) return {Dim(otherwise), true, static_cast<double>(otherwise)};
   const Arg& arg = a.node.arg(name);
-  if (const double* real = arg.get<double>()) return Bound{false, *real};
-  if (const bool* truth = arg.get<bool>()) return Bound{true, *truth ? 1.0 : 0.0};
-  QCG_TRY(whole, a.constant(name));
-  return Bound{true, static_cast<double>(whole)};
+  if (const double* real = arg.get<double>()) return {Dim(0), false, *real};
+  const Dim whole = arg.get<bool>() ? Dim(*arg.get<bool>() ? 1 : 0) : a.dim(name);
+  return {whole, true, whole.is_constant() ? static_cast<double>(whole.constant()) : 0};
 }
 
-Result<Types> infer_arange(const OpArgs& a) {
-  QCG_TRY(start, read_bound(a, "start", 0));
-  QCG_TRY(end, read_bound(a, "end", 0));
-  QCG_TRY(step, read_bound(a, "step", 1));
-  const bool whole = start.whole && end.whole && step.whole;
-  const DType dtype = a.dtype("dtype").value_or(whole ? DType::i64 : DType::f32);
-  if (dtype == DType::boolean || is_float8(dtype)) return a.fail("dtype", "a range cannot have this dtype");
+static Result<Dim> count_of(const OpArgs& a, const Bound& start, const Bound& end, const Bound& step) {
   if (!(step.number != 0 && std::isfinite(start.number) && std::isfinite(end.number) && std::isfinite(step.number)))
     return a.fail("end", "this range would be infinite");
   const double count = std::ceil((end.number - start.number) / step.number);
   if (!(count >= 0)) return a.fail("end", "the range ends before it begins");
   if (count > 0x1p40) return a.unsupported("end", "the range is too long", "use a shorter one");
-  return one(dtype, {Dim(static_cast<int64_t>(count))});
+  return Dim(static_cast<int64_t>(count));
+}
+
+static Result<Dim> count_at_run_time(const OpArgs& a, const Bound& start, const Bound& end, const Bound& step) {
+  constexpr const char* kHelp = "export with a range of whole numbers in steps of one";
+  if (!start.whole || !end.whole || !step.size.is_constant() || step.size.is_constant(0))
+    return a.unsupported("end", "of a range with a size known only at run time, all must be whole numbers", kHelp);
+  const auto count = (end.size - start.size).divide_exactly(step.size);
+  if (!count) return a.unsupported("step", "the length of this range is no sum of products of sizes", kHelp);
+  if (range_of(*count, a.graph.symbols).max < 0) return a.fail("end", "the range ends before it begins");
+  return *count;
+}
+
+Result<Types> infer_arange(const OpArgs& a) {
+  const Bound start = read_bound(a, "start", 0), end = read_bound(a, "end", 0), step = read_bound(a, "step", 1);
+  const bool whole = start.whole && end.whole && step.whole;
+  const DType dtype = a.dtype("dtype").value_or(whole ? DType::i64 : DType::f32);
+  if (dtype == DType::boolean || is_float8(dtype)) return a.fail("dtype", "a range cannot have this dtype");
+  const bool known = start.size.is_constant() && end.size.is_constant() && step.size.is_constant();
+  QCG_TRY(count, known ? count_of(a, start, end, step) : count_at_run_time(a, start, end, step));
+  return one(dtype, {count});
 }
 
 Result<Types> infer_view_dtype(const OpArgs& a) {

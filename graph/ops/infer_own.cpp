@@ -12,13 +12,23 @@ static DType declared(const OpArgs& a, size_t output, DType otherwise) {
   return output < a.node.outputs.size() ? a.graph.value(a.node.outputs[output]).dtype : otherwise;
 }
 
-static Status check_indices(const OpArgs& a, std::string_view arg, const Expr& e, size_t accs, size_t ins) {
-  for (int i : e.leaves(ExprKind::acc))
-    if (static_cast<size_t>(i) >= accs)
-      return a.fail(arg, fmt::format("acc{} in {} but {} segments", i, e.str().substr(0, 200), accs));
-  for (int i : e.leaves(ExprKind::in))
-    if (static_cast<size_t>(i) >= ins)
-      return a.fail(arg, fmt::format("in{} in {} but {} operands", i, e.str().substr(0, 200), ins));
+// How many leaves of each kind an expression may name.
+struct Leaves {
+  size_t accs = 0, ins = 0, axes = 0, sizes = 0;
+};
+static Status check_leaves(const OpArgs& a, std::string_view arg, const Expr& e, const Leaves& given) {
+  struct Row {
+    ExprKind kind;
+    size_t count;
+    std::string_view name, of;
+  };
+  for (const Row& row : {Row{ExprKind::acc, given.accs, "acc", "segments"},
+                         {ExprKind::in, given.ins, "in", "operands"},
+                         {ExprKind::pos, given.axes, "pos", "axes"},
+                         {ExprKind::size, given.sizes, "size", "sizes"}})
+    for (int i : e.leaves(row.kind))
+      if (static_cast<size_t>(i) >= row.count)
+        return a.fail(arg, fmt::format("{}{} in {} but {} {}", row.name, i, e.str().substr(0, 200), row.count, row.of));
   return {};
 }
 
@@ -103,7 +113,7 @@ Result<Types> infer_qcg_linear(const OpArgs& a) {
   for (size_t j = 0; j < weights.size(); ++j) QCG_CHECK(check_segment(a, info, j, dims.k));
   Types types;
   for (const Expr& e : a.exprs("epilogue")) {
-    QCG_CHECK(check_indices(a, "epilogue", e, weights.size(), a.tensors("operands").size()));
+    QCG_CHECK(check_leaves(a, "epilogue", e, {weights.size(), a.tensors("operands").size()}));
     const std::vector<int> read = e.leaves(ExprKind::acc);
     if (read.empty()) return a.fail("epilogue", fmt::format("{} reads no segment", e.str().substr(0, 200)));
     const Dim& n = a.graph.value(weights[read[0]]).shape[0];
@@ -127,7 +137,7 @@ Result<Types> infer_qcg_linear(const OpArgs& a) {
 Result<Types> infer_qcg_loop(const OpArgs& a) {
   const auto& operands = a.tensors("operands");
   Promotion dtype;
-  Shape shape;
+  Shape shape = a.dims("shape");
   for (ValueId id : operands) {
     const Value& v = a.graph.value(id);
     dtype.add(v);
@@ -141,7 +151,7 @@ Result<Types> infer_qcg_loop(const OpArgs& a) {
       return a.fail("operands", describe(a.graph.value(id)) + " in a loop over integers");
   Types types;
   for (const Expr& e : a.exprs("exprs")) {
-    QCG_CHECK(check_indices(a, "exprs", e, 0, operands.size()));
+    QCG_CHECK(check_leaves(a, "exprs", e, {0, operands.size(), shape.size(), a.dims("sizes").size()}));
     if (integers && !e.is_integer())
       return a.fail("exprs", fmt::format("{} in a loop over integers", e.str().substr(0, 200)));
     types.push_back({declared(a, types.size(), dtype.result()), shape});

@@ -132,6 +132,15 @@ Result<Types> infer_new(const OpArgs& a) {
 
 Result<Types> infer_unary(const OpArgs& a) { return one(a.tensor("self").dtype, a.tensor("self").shape); }
 
+// triu and tril, of matrices.
+Result<Types> infer_triangle(const OpArgs& a) {
+  if (a.tensor("self").shape.size() < 2) return a.fail("self", "expected matrices, got " + describe(a.tensor("self")));
+  QCG_TRY(diagonal, a.constant("diagonal"));
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (diagonal < -kMost || diagonal > kMost) return a.fail("diagonal", "it is beyond any matrix");
+  return infer_unary(a);
+}
+
 Result<Types> infer_nan_to_num(const OpArgs& a) {
   if (!is_compute_float(a.tensor("self").dtype))
     return a.unsupported("self", "expected f32, f16 or bf16, got " + describe(a.tensor("self")), "cast to one of them");

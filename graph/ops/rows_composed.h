@@ -7,7 +7,8 @@ namespace qcg {
 
 // infer_composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
-    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention;
+    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_order,
+    infer_arg_extreme;
 // infer_pointwise.cpp
 ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
 
@@ -74,6 +75,19 @@ inline constexpr OpRow kComposed[] = {
     {"aten.linalg_vector_norm.default",
      "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      pointwise, infer_vector_norm},
+    {"aten.cumsum.default", "(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+     reduction, infer_running_sum},
+    {"aten.sort.default", "(Tensor self, int dim=-1, bool descending=False) -> (Tensor, Tensor)",
+     reduction, infer_order},
+    {"aten.sort.stable", "(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor, Tensor)",
+     reduction, infer_order},
+    {"aten.topk.default",
+     "(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor, Tensor)",
+     reduction, infer_order},
+    {"aten.argmax.default", "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+     reduction, infer_arg_extreme},
+    {"aten.argmin.default", "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+     reduction, infer_arg_extreme},
     {"aten.max.default", "(Tensor self) -> Tensor", reduction, infer_extreme},
     {"aten.min.default", "(Tensor self) -> Tensor", reduction, infer_extreme},
     {"aten.sum.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", reduction, infer_sum},

@@ -16,13 +16,13 @@ namespace rows {
 inline constexpr OpRow kConstant[] = {
     {"aten.arange.default",
      "(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
-     "Tensor", constant, infer_arange},
+     "Tensor", constant, infer_arange, "column"},
     {"aten.arange.start",
      "(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-     "pin_memory=None) -> Tensor", constant, infer_arange},
+     "pin_memory=None) -> Tensor", constant, infer_arange, "plus(start, column)"},
     {"aten.arange.start_step",
      "(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None) -> Tensor", constant, infer_arange},
+     "device=None, bool? pin_memory=None) -> Tensor", constant, infer_arange, "plus(start, times(step, column))"},
     {"aten.floor_divide.default", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers},
     {"aten.floor_divide.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers},
     {"aten.div.Tensor_mode", "(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",

@@ -19,7 +19,9 @@ inline constexpr OpRow kOwn[] = {
      "zeros=[], Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, "
      "Expr[] epilogue) -> Tensor[]", internal, infer_qcg_linear},
     {"qcg.matmul", "(Tensor self, Tensor other, ScalarType dtype) -> Tensor", internal, infer_qcg_matmul},
-    {"qcg.loop", "(Tensor[] operands, Expr[] exprs, bool integers=False) -> Tensor[]", internal, infer_qcg_loop},
+    {"qcg.loop",
+     "(Tensor[] operands, Expr[] exprs, bool integers=False, SymInt[] sizes=[], SymInt[] shape=[]) -> Tensor[]",
+     internal, infer_qcg_loop},
     {"qcg.quantize_rows",
      "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "
      "(Tensor, Tensor, Tensor)", internal, infer_quantize_rows},

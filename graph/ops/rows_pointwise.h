@@ -13,7 +13,8 @@ namespace qcg {
 // infer_pointwise.cpp
 ShapeRule infer_binary, infer_div, infer_pow, infer_addcmul, infer_activation, infer_unary, infer_clamp,
     infer_clamp_of_tensors, infer_clamp_min, infer_clamp_max, infer_logical_not, infer_nan_to_num, infer_where,
-    infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary, infer_square, infer_compare;
+    infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary, infer_square, infer_compare,
+    infer_triangle;
 // infer_constant.cpp
 ShapeRule infer_integers;
 
@@ -90,20 +91,33 @@ inline constexpr OpRow kPointwise[] = {
      pointwise, infer_masked_fill, "where(mask, value, self)", in_place},
     {"aten.masked_fill.Tensor", "(Tensor self, Tensor mask, Tensor value) -> Tensor",
      pointwise, infer_masked_fill, "where(mask, value, self)", in_place},
+    {"aten.triu.default", "(Tensor self, int diagonal=0) -> Tensor",
+     pointwise, infer_triangle, "where(ge(column, plus(row, diagonal)), self, 0)", in_place},
+    {"aten.tril.default", "(Tensor self, int diagonal=0) -> Tensor",
+     pointwise, infer_triangle, "where(ge(plus(row, diagonal), column), self, 0)", in_place},
     {"aten.logical_not.default", "(Tensor self) -> Tensor", pointwise, infer_logical_not, "not(truth(self))"},
     {"aten.bitwise_not.default", "(Tensor self) -> Tensor", pointwise, infer_integers, "not(truth(self))"},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-     "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like},
+     "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like, "fill_value"},
     {"aten.zeros_like.default",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
      "MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like},
     {"aten.ones_like.default",
      "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
      "MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like},
+    {"aten.empty_like.default",
+     "(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+     "MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like},
+    {"aten.empty_permuted.default",
+     "(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+     "bool? pin_memory=None) -> Tensor", pointwise, infer_fill},
+    {"aten.new_empty.default",
+     "(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", pointwise, infer_new},
     {"aten.full.default",
      "(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-     "pin_memory=None) -> Tensor", pointwise, infer_fill},
+     "pin_memory=None) -> Tensor", pointwise, infer_fill, "fill_value"},
     {"aten.zeros.default",
      "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
      "-> Tensor", pointwise, infer_fill},
@@ -112,7 +126,7 @@ inline constexpr OpRow kPointwise[] = {
      "-> Tensor", pointwise, infer_fill},
     {"aten.new_full.default",
      "(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None) -> Tensor", pointwise, infer_new},
+     "device=None, bool? pin_memory=None) -> Tensor", pointwise, infer_new, "fill_value"},
     {"aten.new_zeros.default",
      "(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor", pointwise, infer_new},
@@ -121,7 +135,7 @@ inline constexpr OpRow kPointwise[] = {
      "pin_memory=None) -> Tensor", pointwise, infer_new},
     {"aten.scalar_tensor.default",
      "(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
-     "Tensor", pointwise, infer_fill},
+     "Tensor", pointwise, infer_fill, "s"},
     {"aten.neg.default", "(Tensor self) -> Tensor", pointwise, infer_unary, "neg(self)", in_place},
     {"aten.abs.default", "(Tensor self) -> Tensor", pointwise, infer_unary, "abs(self)", in_place},
     {"aten.reciprocal.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "reciprocal(self)", in_place},

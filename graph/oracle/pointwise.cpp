@@ -30,24 +30,52 @@ bool rounds(const Expr& e) {
   return std::any_of(e.args.begin(), e.args.end(), rounds);
 }
 
-Tensor evaluate_doubles(const RefContext& c, const Expr& expr, const std::vector<const RefValue*>& operands,
-                        size_t output, bool round_operands) {
-  const std::vector<int64_t> shape = c.sizes(output);
-  std::vector<std::vector<double>> ins;
-  for (const RefValue* v : operands) {
-    ins.push_back(read_doubles(broadcast_to(v->data, shape)));
-    if (round_operands)
-      for (double& x : ins.back()) x = round_as_eager(v->dtype, x);
-  }
-  return store_results(c.dtype(output), shape, expr.evaluate_all(ins, count_elements(shape)));
+// The position of every element along one axis.
+std::vector<int64_t> positions_along(size_t axis, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> out(count_elements(shape));
+  int64_t behind = 1;
+  for (size_t i = axis + 1; i < shape.size(); ++i) behind *= shape[i];
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int64_t>(i) / behind % shape[axis];
+  return out;
 }
 
-Tensor evaluate_integers(const RefContext& c, const Expr& expr, const std::vector<const RefValue*>& operands,
+// An expression over the elements of its operands alone: positions and sizes follow them as further operands.
+template <class T>
+struct Operands {
+  Expr expr;
+  std::vector<std::vector<T>> ins;
+};
+template <class T>
+Operands<T> read_operands(const Pointwise& p, const RefContext& c, const std::vector<const RefValue*>& operands,
+                          const std::vector<int64_t>& shape, std::vector<T> (*read)(const Tensor&)) {
+  Operands<T> out;
+  for (const RefValue* v : operands) out.ins.push_back(read(broadcast_to(v->data, shape)));
+  const size_t first_pos = out.ins.size();
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::vector<int> axes = p.expr.leaves(ExprKind::pos);
+    const bool is_read = std::ranges::find(axes, static_cast<int>(axis)) != axes.end();
+    const std::vector<int64_t> at = is_read ? positions_along(axis, shape) : std::vector<int64_t>();
+    out.ins.emplace_back(at.begin(), at.end());
+  }
+  out.expr = p.expr.as_inputs(static_cast<int>(first_pos), static_cast<int>(out.ins.size()));
+  for (const Dim& size : p.sizes) out.ins.emplace_back(count_elements(shape), static_cast<T>(c.evaluate(size)));
+  return out;
+}
+
+Tensor evaluate_doubles(const RefContext& c, const Pointwise& p, const std::vector<const RefValue*>& operands,
+                        size_t output, bool round_operands) {
+  const std::vector<int64_t> shape = c.sizes(output);
+  Operands<double> of = read_operands(p, c, operands, shape, read_doubles);
+  for (size_t i = 0; round_operands && i < operands.size(); ++i)
+    for (double& x : of.ins[i]) x = round_as_eager(operands[i]->dtype, x);
+  return store_results(c.dtype(output), shape, of.expr.evaluate_all(of.ins, count_elements(shape)));
+}
+
+Tensor evaluate_integers(const RefContext& c, const Pointwise& p, const std::vector<const RefValue*>& operands,
                          size_t output) {
   const std::vector<int64_t> shape = c.sizes(output);
-  std::vector<std::vector<int64_t>> ins;
-  for (const RefValue* v : operands) ins.push_back(read_ints(broadcast_to(v->data, shape)));
-  std::vector<int64_t> out = expr.evaluate_all_integers(ins, count_elements(shape));
+  const Operands<int64_t> of = read_operands(p, c, operands, shape, read_ints);
+  std::vector<int64_t> out = of.expr.evaluate_all_integers(of.ins, count_elements(shape));
   for (int64_t& v : out) v = wrap_to_dtype(c.dtype(output), v);
   return make_ints(shape, std::move(out));
 }
@@ -56,9 +84,11 @@ Result<Tensors> run_loop(const RefContext& c) {
   Tensors results;
   const bool integers = *c.node.arg("integers").get<bool>();
   const auto& exprs = *c.node.arg("exprs").get<std::vector<Expr>>();
-  for (size_t i = 0; i < exprs.size(); ++i)
-    results.push_back(integers ? evaluate_integers(c, exprs[i], c.tensors("operands"), i)
-                               : evaluate_doubles(c, exprs[i], c.tensors("operands"), i, false));
+  for (size_t i = 0; i < exprs.size(); ++i) {
+    const Pointwise p{exprs[i], {}, *c.node.arg("sizes").get<std::vector<Dim>>()};
+    results.push_back(integers ? evaluate_integers(c, p, c.tensors("operands"), i)
+                               : evaluate_doubles(c, p, c.tensors("operands"), i, false));
+  }
   return results;
 }
 
@@ -201,6 +231,9 @@ constexpr RefRow kRules[] = {
     {"aten.new_ones.default", run_like},
     {"aten.scalar_tensor.default", run_like},
     {"aten.full_like.default", run_like},
+    {"aten.empty_like.default", run_like},
+    {"aten.empty_permuted.default", run_like},
+    {"aten.new_empty.default", run_like},
     {"aten.zeros_like.default", run_like},
     {"aten.ones_like.default", run_like},
     {"aten.sum.default", run_sum},
@@ -221,12 +254,7 @@ constexpr RefRow kRules[] = {
 }  // namespace
 
 Result<Tensors> run_formula(const RefContext& c) {
-  FormulaReader reader;
-  reader.number = [&](const Arg& arg) {
-    const Dim* size = arg.get<Dim>();
-    return size ? std::optional(static_cast<double>(c.evaluate(*size))) : as_number(arg);
-  };
-  const auto pointwise = read_formula(c.graph, c.node, reader);
+  const auto pointwise = read_formula(c.graph, c.node);
   if (!pointwise) return Error::internal(c.node.where, c.node.op->name + " has no formula of these arguments");
   std::vector<const RefValue*> operands;
   bool integers = !is_floating(c.dtype(0)) && pointwise->expr.is_integer();
@@ -234,9 +262,9 @@ Result<Tensors> run_formula(const RefContext& c) {
     operands.push_back(&c.values[id]);
     integers = integers && !is_floating(c.graph.value(id).dtype);
   }
-  if (integers) return Tensors{evaluate_integers(c, pointwise->expr, operands, 0)};
+  if (integers) return Tensors{evaluate_integers(c, *pointwise, operands, 0)};
   const bool round = c.dtype(0) == DType::boolean || rounds(pointwise->expr);
-  return Tensors{evaluate_doubles(c, pointwise->expr, operands, 0, round)};
+  return Tensors{evaluate_doubles(c, *pointwise, operands, 0, round)};
 }
 
 std::span<const RefRow> reference_pointwise() { return kRules; }

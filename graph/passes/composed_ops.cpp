@@ -104,12 +104,16 @@ Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
   return {node.op->name.starts_with("aten.std") ? e.unary("aten.sqrt.default", y) : y};
 }
 
-// The values alone: positions have no kernel.
 Values extreme_of_axis(OpEmitter& e, const Graph& graph, const Node& node) {
+  const bool largest = is_op(node, "aten.max.dim");
+  const ValueId x = node.tensor("self");
   std::vector<Dim> axis;
-  if (!graph.value(node.tensor("self")).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
-  return {e.op(is_op(node, "aten.max.dim") ? Op("aten.amax.default") : Op("aten.amin.default"),
-               {{"self", node.tensor("self")}, {"dim", axis}, {"keepdim", *node.arg("keepdim").get<bool>()}})};
+  if (!graph.value(x).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
+  const ValueId position = e.op(largest ? Op("aten.argmax.default") : Op("aten.argmin.default"),
+                                {{"self", x}, {"dim", node.arg("dim")}, {"keepdim", node.arg("keepdim")}});
+  return {e.op(largest ? Op("aten.amax.default") : Op("aten.amin.default"),
+               {{"self", x}, {"dim", axis}, {"keepdim", node.arg("keepdim")}}),
+          position};
 }
 
 Values glu(OpEmitter& e, const Graph& graph, const Node& node) {
@@ -254,8 +258,8 @@ constexpr ComposedOp kRows[] = {
     {"aten.std.correction", variance},
     {"aten.var.dim", variance},
     {"aten.std.dim", variance},
-    {"aten.max.dim", extreme_of_axis, /*first_output_alone=*/true},
-    {"aten.min.dim", extreme_of_axis, /*first_output_alone=*/true},
+    {"aten.max.dim", extreme_of_axis},
+    {"aten.min.dim", extreme_of_axis},
     {"aten.any.default", any_or_all},
     {"aten.any.dim", any_or_all},
     {"aten.any.dims", any_or_all},

@@ -25,7 +25,6 @@ struct ComposedOp {
   Op op;
   // One value per output of `node`, of any floating dtype; a bad node leaves its error in the emitter.
   std::vector<ValueId> (*write)(OpEmitter& e, const Graph& graph, const Node& node);
-  bool first_output_alone = false;  // the others have no kernel: nobody may read them
 };
 
 const ComposedOp* find_composed(Op op);  // nullptr: none of these

@@ -8,7 +8,6 @@
 //   matmul of vectors                 reshape + matmul
 //   select                            slice + reshape
 //   cat of unlike parts               cat of the same, cast, without those of shape [0]
-//   x + a size known at run time      a sum of ones, see size_operand.h
 //   softmax, layer_norm, …            see composed_ops.h
 //   scaled_dot_product_attention      see attention.h
 //
@@ -23,7 +22,6 @@
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
-#include "graph/passes/size_operand.h"
 #include "graph/patterns/gemm.h"
 #include "graph/rewrite/dequantize_operand.h"
 #include "graph/rewrite/op_emitter.h"
@@ -77,15 +75,13 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "aten.slice_scatter.default")) {
       if (!writes_other_dtype()) return {};
       results = {scatter_cast()};
-    } else if (computes_with_size(like_)) results = {sizes_.put_into(*this, graph_, like_)};
-    else if (is_op(like_, "aten.cat.default")) {
+    } else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
     } else if (is_attention(like_.op)) {
       QCG_CHECK(check_first_output_alone());
       results = {write_attention(*this, graph_, like_)};
     } else if (const ComposedOp* composed = find_composed(like_.op)) {
-      if (composed->first_output_alone) QCG_CHECK(check_first_output_alone());
       results = composed->write(*this, graph_, like_);
     } else {
       return {};
@@ -106,9 +102,8 @@ class Decomposer : OpEmitter {
 
   Status check_first_output_alone() const {
     if (like_.outputs.size() == 1 || readers_.uses()[like_.outputs[1]] == 0) return {};
-    const std::string what = is_attention(like_.op) ? "the weights" : "the indices";
-    return Error::unsupported(like_.where, what + " of " + like_.op->name + " are used, but have no kernel",
-                              "return the values instead, and find " + what + " outside of the graph");
+    return Error::unsupported(like_.where, "the weights of " + like_.op->name + " are used, but have no kernel",
+                              "return the values instead, and find the weights outside of the graph");
   }
 
   // matmul as kernels know it: at least two axes on both sides.
@@ -443,7 +438,6 @@ class Decomposer : OpEmitter {
 
   PassContext& context_;
   Readers readers_;
-  SizeTensors sizes_;
 };
 
 }  // namespace

@@ -180,6 +180,8 @@ class EpilogueFolder {
     const Shape& seen = own.viewed ? graph_.value(own.view).shape : shape;
     if (out.shape != seen)
       return "its result " + to_string(out.shape) + " is larger than the linear's " + to_string(seen);
+    if (!pointwise.sizes.empty() || !pointwise.expr.leaves(ExprKind::pos).empty())
+      return "it computes with positions, or with sizes known only at run time";
     for (size_t i = 0; i < operands.size(); ++i) {
       const ValueId operand = pointwise.operands[i];
       const Value& value = graph_.value(operand);

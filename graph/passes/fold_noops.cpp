@@ -41,10 +41,11 @@ constexpr Op kCasts[] = {"aten.to.dtype",
                          "prims.convert_element_type.default"};
 constexpr Op kCopies[] = {"aten.contiguous.default", "aten.clone.default", "aten.detach.default", "aten.alias.default",
                           "aten.lift_fresh_copy.default"};
-constexpr Op kFills[] = {"aten.full_like.default",    "aten.zeros_like.default", "aten.ones_like.default",
-                         "aten.full.default",         "aten.zeros.default",      "aten.ones.default",
-                         "aten.new_full.default",     "aten.new_zeros.default",  "aten.new_ones.default",
-                         "aten.scalar_tensor.default"};
+constexpr Op kFills[] = {"aten.full_like.default",     "aten.zeros_like.default", "aten.ones_like.default",
+                         "aten.full.default",          "aten.zeros.default",      "aten.ones.default",
+                         "aten.new_full.default",      "aten.new_zeros.default",  "aten.new_ones.default",
+                         "aten.scalar_tensor.default", "aten.empty_like.default", "aten.empty_permuted.default",
+                         "aten.new_empty.default",     "aten.empty.memory_format"};
 constexpr Op kOnes[] = {"aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"};
 constexpr Op kProducts[] = {"aten.linear.default", "aten.mm.default", "aten.bmm.default", "aten.matmul.default"};
 constexpr Op kSplits[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"};

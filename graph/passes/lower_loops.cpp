@@ -1,6 +1,8 @@
 // lower_loops: every pointwise operation that no linear took becomes a qcg.loop of one expression.
 //
 //   %y = aten.gelu(%x, approximate = "tanh")   ->   %y = qcg.loop([%x], [gelu_tanh(in0)])
+//   %i = aten.arange(end = s0)                 ->   %i = qcg.loop([], [pos0], shape = [s0])
+//   %z = aten.div(%x, 2*s0)                    ->   %z = qcg.loop([%x], [div(in0, size0)], sizes = [2*s0])
 //
 // Integers of integers are computed as integers, which f32 holds only to 2^24; what integers have no function for is
 // refused.
@@ -39,13 +41,16 @@ Status lower_loops(Graph& graph, PassContext& context) {
     Expr expr = simplify(pointwise->expr, dtype, /*keep_casts=*/true);
     // A floating output rounds when it is stored; casts to integers truncate and stay.
     if (expr.kind == ExprKind::cast && expr.dtype == dtype && is_floating(dtype)) expr = Expr(expr.args[0]);
+    Shape shape = shape_beyond(graph, pointwise->operands, graph.value(node.outputs[0]).shape);
     const bool integers = !is_floating(dtype) && all_integers(graph, pointwise->operands) && expr.is_integer();
     if (!integers && needs_integers(node, dtype))
       return Error::unsupported(node.where,
                                 node.op->name + " of " + std::string(dtype_name(dtype)) + " has no exact kernel",
                                 "cast to f32 before it, or keep to sums, products, minima and maxima");
     const std::string was = node.op->name;
-    replace_node(graph, id, "qcg.loop", {pointwise->operands, std::vector<Expr>{std::move(expr)}, integers});
+    replace_node(
+        graph, id, "qcg.loop",
+        {pointwise->operands, std::vector<Expr>{std::move(expr)}, integers, pointwise->sizes, std::move(shape)});
     ++context.report.fired;
     ++context.report.counters[was];
   }

@@ -8,12 +8,6 @@ namespace qcg {
 
 namespace {
 
-bool operands_span_output(const Graph& graph, const Node& node, const std::vector<ValueId>& operands) {
-  Shape shape;
-  for (ValueId id : operands) shape = broadcast_shapes(shape, graph.value(id).shape).value_or(Shape{});
-  return shape == graph.value(node.outputs[0]).shape;
-}
-
 Expr shifted(std::string_view function, Expr x, double zero) {
   return zero == 0 ? x : Expr::call(function, {std::move(x), Expr::number(zero)});
 }
@@ -48,18 +42,18 @@ bool is_call(const Expr& expr, std::string_view function) {
 std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node) {
   if (is_op(node, "quantized_decomposed.quantize_per_tensor.default")) return quantize_per_tensor(graph, node);
   if (is_op(node, "torchao.dequantize_affine.default")) return dequantize(graph, node);
-  bool peeled = false;
   FormulaReader reader;
   reader.uniform = [&](ValueId id) {
     const Node* expand = producer_if(graph, id, "aten.expand.default");
-    const auto same = expand ? constant_number(graph, expand->tensor("self")) : std::nullopt;
-    peeled = peeled || same;
-    return same;
+    return expand ? constant_number(graph, expand->tensor("self")) : std::nullopt;
   };
-  auto pointwise = read_formula(graph, node, reader);
-  if (peeled && !(pointwise && operands_span_output(graph, node, pointwise->operands)))
-    return read_formula(graph, node);  // the number alone knew how large the result is
-  return pointwise;
+  return read_formula(graph, node, reader);
+}
+
+Shape shape_beyond(const Graph& graph, const std::vector<ValueId>& operands, const Shape& result) {
+  Shape spanned;
+  for (ValueId id : operands) spanned = broadcast_shapes(spanned, graph.value(id).shape).value_or(Shape());
+  return spanned == result ? Shape() : result;
 }
 
 Expr substitute_inputs(const Expr& expr, std::span<const Expr> with) {
@@ -69,6 +63,7 @@ Expr substitute_inputs(const Expr& expr, std::span<const Expr> with) {
 
 Expr renumber(const Expr& expr, std::span<const int> acc_map, std::span<const int> in_map) {
   return expr.map_leaves([&](Expr leaf) {
+    if (leaf.kind != ExprKind::acc && leaf.kind != ExprKind::in) return leaf;
     const auto& map = leaf.kind == ExprKind::acc ? acc_map : in_map;
     leaf.index = map[static_cast<size_t>(leaf.index)];
     return leaf;

@@ -16,6 +16,9 @@ namespace qcg {
 // nullopt when the node is not pointwise or an argument is not understood. Casts (aten.to.dtype) are pointwise.
 std::optional<Pointwise> as_pointwise(const Graph& graph, const Node& node);
 
+// What a loop is told besides its operands: the shape of its result where they do not span it.
+Shape shape_beyond(const Graph& graph, const std::vector<ValueId>& operands, const Shape& result);
+
 // The expression with every leaf inI replaced by with[I].
 Expr substitute_inputs(const Expr& expr, std::span<const Expr> with);
 // The expression with accI / inI renumbered: index -> map[index].

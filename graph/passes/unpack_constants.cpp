@@ -5,8 +5,8 @@
 //   %z = aten.index(@zeros [G, N], [@g_idx [K]])          ->   %z = aten.repeat_interleave(@zeros, K / G, dim = 0)
 //   %w = aten.mul(aten.sub(%c, %z), @scales)              stays: that is what recognize_linear looks for
 //
-// Bit operations, whole quotients, look-ups and ranges (OpRole::constant) have no kernels: their operands are evaluated
-// with them, and one that depends on an input is an error, but for look-ups of activations at constant positions: those
+// Bit operations, whole quotients and look-ups (OpRole::constant) have no kernels: their operands are evaluated with
+// them, as are ranges of known ends, and one that depends on an input is an error, but for look-ups of activations at constant positions: those
 // become slices (gather_slices.h). Of what reads the results
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), and arithmetic whose result is
 //     repeated over others: that is a scale or a zero point, not a weight;
@@ -40,9 +40,12 @@ namespace {
 // byte of the parameters.
 constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
-// Of what depends on an input; a constant is evaluated all the same.
+constexpr Op kWithKernels[] = {"aten.slice_scatter.default", "aten.copy.default",      "aten.arange.default",
+                               "aten.arange.start",          "aten.arange.start_step", "aten.empty.memory_format"};
+
+// Of what depends on an input or a size; a constant is evaluated all the same.
 bool has_kernel(const Graph& graph, const Node& node) {
-  if (is_op(node, "aten.slice_scatter.default") || is_op(node, "aten.copy.default")) return true;
+  if (is_any_op(node, kWithKernels)) return true;
   return is_floating(graph.value(node.outputs[0]).dtype) && as_pointwise(graph, node);
 }
 
@@ -216,10 +219,10 @@ class Unpacker {
     });
     if (what.empty() && !constant_[out]) what = "its size is known only at run time";
     if (what.empty()) return {};
-    return Error::unsupported(node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
-                              "bit operations, integer divisions, look-ups and ranges need constants: cut the graph "
-                              "there and pass their result "
-                              "as an input");
+    return Error::unsupported(
+        node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
+        "bit operations, integer divisions and look-ups need constants: cut the graph there and pass "
+        "their result as an input");
   }
 
   std::string title(const Node& node) const {

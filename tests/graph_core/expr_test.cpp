@@ -63,8 +63,8 @@ TEST_CASE("functions compute what their names say") {
 }
 
 TEST_CASE("bad expressions are refused") {
-  for (const char* bad : {"", "acc", "acc-1", "acc99999", "foo(acc0)", "add(acc0)", "add(acc0, in0", "add(acc0, in0))",
-                          "silu()", "cast_q8(acc0)", "1.2.3", "acc0 acc1"})
+  for (const char* bad : {"", "acc", "pos", "size-1", "acc-1", "acc99999", "foo(acc0)", "add(acc0)", "add(acc0, in0",
+                          "add(acc0, in0))", "silu()", "cast_q8(acc0)", "1.2.3", "acc0 acc1"})
     CHECK_MESSAGE(!Expr::parse(bad).ok(), bad);
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "neg(";

@@ -724,6 +724,41 @@ def attention():
     case(math_op, q, k[:, :2], v[:, :2], is_causal=True, enable_gqa=True)
 
 
+def along_axes():
+    x, i64 = real(3, 5), torch.int64
+    ties = torch.tensor([[2, 1, 2, -3, 2], [0, 0, 0, 0, 0], [5, 4, 3, 2, 1]], dtype=torch.int32)
+    odd = torch.tensor([[1.5, math.nan, -0.0, 0.0], [-math.inf, math.inf, math.nan, math.nan]])
+    for dim in (0, 1, -1):
+        case("aten.cumsum.default", x, dim)
+        case("aten.cumsum.default", ties, dim, exact=True)
+    case("aten.cumsum.default", x.to(torch.bfloat16), 1, dtype=torch.float32)
+    case("aten.cumsum.default", x > 0, 0, exact=True)
+    case("aten.cumsum.default", whole(40, dtype=torch.int8), 0, dtype=torch.int8, exact=True)
+    case("aten.cumsum.default", torch.tensor(2.5), 0)
+    case("aten.cumsum.default", whole(2, 3, 4, dtype=i64, low=-2**40, high=2**40), 1, exact=True)
+    for descending in (False, True):
+        case("aten.sort.default", x, 0, descending, exact=True)
+        case("aten.sort.stable", ties, stable=True, dim=1, descending=descending, exact=True)
+        case("aten.sort.stable", odd, stable=True, descending=descending, exact=True)
+    case("aten.sort.stable", whole(2, 50, low=-4, high=4), stable=True, exact=True)
+    case("aten.topk.default", x, 2, exact=True)
+    case("aten.topk.default", x, 3, 0, False, exact=True)
+    case("aten.topk.default", real(2, 30).to(torch.float16), 20, exact=True)
+    case("aten.topk.default", torch.tensor([7, 3, 9], dtype=i64), 0, exact=True)
+    for name in ("argmax", "argmin"):
+        case(f"aten.{name}.default", x, exact=True)
+        case(f"aten.{name}.default", x, 0, exact=True)
+        case(f"aten.{name}.default", ties, 1, True, exact=True)
+        case(f"aten.{name}.default", odd, -1, exact=True)
+        case(f"aten.{name}.default", x[:2], None, True, exact=True)
+    for name in ("triu", "tril"):
+        for diagonal in (0, 1, -2, 9):
+            case(f"aten.{name}.default", x, diagonal, exact=True)
+        case(f"aten.{name}.default", whole(2, 3, 3, dtype=i64, low=-9, high=9), exact=True)
+        case(f"aten.{name}.default", torch.full((4, 4), -math.inf), 1, exact=True)
+        case(f"aten.{name}.default", torch.ones(3, 4, dtype=torch.bool), -1, exact=True)
+
+
 products()
 moves()
 pointwise()
@@ -750,3 +785,4 @@ of_rankings()
 more_of_rankings()
 variances_by_axis()
 attention()
+along_axes()

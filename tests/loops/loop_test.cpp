@@ -325,6 +325,50 @@ TEST_CASE("loops over integers are exact and wrap") {
   }
 }
 
+TEST_CASE("positions and sizes are numbers of a loop, exact to 2^24 in floats and to 64 bits in integers") {
+  // pos0 along the rows, pos1 along the columns, pos2 along both and backwards.
+  const std::vector<int64_t> strides = {1, 0, 0, 1, 3, -2};
+  constexpr int64_t kRows = 5, kN = 131, kLarge = (int64_t{1} << 60) + 1;
+  for (const bool integers : {false, true}) {
+    LoopProblem p{2, {}, {}, {}, {}, "", integers, {0, 1, -1}, 2};
+    for (const char* text :
+         {"add(mul(3, pos1), pos0)", "sub(pos2, size1)", "ge(pos0, add(pos1, -2))", "mul(size0, pos1)"})
+      p.exprs.push_back(*Expr::parse(text));
+    p.outputs = integers ? std::vector<DType>{DType::i64, DType::i32, DType::boolean, DType::i64}
+                         : std::vector<DType>{DType::f32, DType::f32, DType::boolean, DType::f16};
+    const std::vector<int64_t> sizes = {integers ? kLarge : 12, 7};
+    KernelSet kernels;
+    std::vector<std::pair<Isa, int>> runs;
+    for (const Isa isa : testable_isas())
+      runs.push_back({isa, kernels.add(isa, [&](auto symbol) { return render_loop(p, isa, symbol); })});
+    kernels.build();
+    for (const auto& [isa, kernel] : runs) {
+      std::vector<std::vector<char>> memory;
+      std::vector<qcg_arg> args;
+      std::vector<int64_t> params = {kRows, kN};
+      for (const DType d : p.outputs) {
+        memory.emplace_back(kRows * kN * dtype_bytes(d));
+        params.insert(params.end(), {kN, 1});
+      }
+      for (auto& bytes : memory) args.push_back({bytes.data(), 0});
+      params.insert(params.end(), strides.begin(), strides.end());
+      params.insert(params.end(), sizes.begin(), sizes.end());
+      run_kernel(kernels[kernel], args, params);
+      for (size_t o = 0; o < p.outputs.size(); ++o)
+        for (int64_t row = 0; row < kRows; ++row)
+          for (int64_t i = 0; i < kN; ++i) {
+            const std::vector<int64_t> ins = {row, i, 3 * row - 2 * i, sizes[0], sizes[1]};
+            const Expr e = p.exprs[o].as_inputs(0, 3);
+            const auto* got = reinterpret_cast<const std::byte*>(memory[o].data()) +
+                              static_cast<size_t>(row * kN + i) * dtype_bytes(p.outputs[o]);
+            INFO(isa_info(isa).name, " ", p.exprs[o].str(), " at ", row, ", ", i);
+            if (integers) CHECK(element_to_int(p.outputs[o], got) == e.evaluate_integers(ins));
+            else CHECK(element_to_double(p.outputs[o], got) == static_cast<double>(e.evaluate_integers(ins)));
+          }
+    }
+  }
+}
+
 TEST_CASE("loops refuse dtypes they cannot compute with, and names from files stay in comments") {
   LoopProblem p{1, {DType::u64}, {1}, {DType::f32}, {Expr::call("neg", {in(0)})}, "evil\n#error\\"};
   CHECK(render_loop(p, Isa::portable, "k").error().code == ErrorCode::Unsupported);

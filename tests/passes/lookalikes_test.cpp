@@ -202,6 +202,27 @@ TEST_CASE("constants computed with a size known only at run time are computed at
       "  %d = aten.mul.Tensor(%f, %t) : f32[16, 8]\n  %y = aten.linear.default(%x, %d) : f32[m, 16]\n  return %y\n}\n");
 }
 
+TEST_CASE("ranges and numbers that are sizes known only at run time are what the oracle makes of them") {
+  // A causal mask with a past: one loop, seen through reshapes and a slice.
+  check_values(
+      "symbol s in [1, 9]\nsymbol p in [1, 9]\ngraph(%x: f32[s, 4], %past: f32[p, 4], %len: i64[s]) {\n"
+      "  %q = aten.arange.start(start = p, end = s+p) : i64[s]\n  %k = aten.arange.default(end = s+p) : i64[s+p]\n"
+      "  %c = aten.unsqueeze.default(%q, dim = 1) : i64[s, 1]\n  %m = aten.le.Tensor(%k, %c) : bool[s, s+p]\n"
+      "  %l = aten.unsqueeze.default(%len, dim = 1) : i64[s, 1]\n  %o = aten.lt.Tensor(%k, %l) : bool[s, s+p]\n"
+      "  %b = aten.bitwise_and.Tensor(%m, %o) : bool[s, s+p]\n"
+      "  %t = aten.slice.Tensor(%k, start = 1, step = 1) : i64[s+p-1]\n"
+      "  %y = aten.clamp.default(%x, max = s) : f32[s, 4]\n  %z = aten.add.Tensor(%past, other = s) : f32[p, 4]\n"
+      "  return %b, %t, %y, %z\n}\n");
+  check_values(
+      "symbol s in [1, 9]\ngraph(%x: f32[s, 4]) {\n"
+      "  %e = aten.arange.start_step(start = 0, end = 2*s, step = 2, dtype = f32) : f32[s]\n"
+      "  %u = aten.unsqueeze.default(%e, dim = 1) : f32[s, 1]\n  %w = aten.expand.default(%u, size = [s, 4]) : f32[s, "
+      "4]\n"
+      "  %y = aten.mul.Tensor(%x, %w) : f32[s, 4]\n  %f = aten.full.default(size = [s, 2], fill_value = s) : i64[s, "
+      "2]\n"
+      "  %v = aten.rsub.Scalar(%f, other = 3*s-1) : i64[s, 2]\n  return %y, %v\n}\n");
+}
+
 TEST_CASE("the oracle refuses a node whose sizes it cannot know") {
   const Graph graph = parse(
       "symbol m in [1, 9]\nparam @b: f32[8]\ngraph() {\n  %c = aten.mul.Tensor(@b, other = m) : f32[8]\n  return "

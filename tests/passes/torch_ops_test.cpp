@@ -32,8 +32,8 @@ bool is_tried(const Graph& graph) {
 
 // Of these the first result alone has a kernel.
 bool is_read_in_part(const Node& node) {
-  return node.op->name.starts_with("aten._scaled_dot_product_") || node.op->name == "aten.max.dim" ||
-         node.op->name == "aten.min.dim" || node.op->name == "aten._native_batch_norm_legit_no_training.default";
+  return node.op->name.starts_with("aten._scaled_dot_product_") ||
+         node.op->name == "aten._native_batch_norm_legit_no_training.default";
 }
 
 }  // namespace

@@ -29,7 +29,13 @@ graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b:
   %c = qcg.loop([%t, %e], exprs = [gt(in0, in1)]) : bool[s0, 37]
   %w = aten.transpose.int(%d, dim0 = 0, dim1 = 1) : f32[37, s0]
   %p = aten.mm.default(%d, %w) : f32[s0, s0]
-  return %e, %m, %h, %n, %c, %p
+  %l = qcg.loop([%i], exprs = [ge(add(pos1, size0), mul(in0, pos0))], integers = true, sizes = [s0]) : bool[s0, 37]
+  %u = qcg.loop([%d], exprs = [where(ge(pos1, pos0), in0, size0)], sizes = [s0]) : f32[s0, 37]
+  %r = aten.cumsum.default(%i, dim = 0) : i64[s0, 37]
+  %f = aten.cumsum.default(%a, dim = 1) : bf16[s0, 37]
+  %v, %o = aten.topk.default(%d, k = 3) : f32[s0, 3], i64[s0, 3]
+  %g, %j = aten.sort.default(%b, dim = 0, descending = false) : i8[37, s0], i64[37, s0]
+  return %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j
 }
 )";
 
@@ -131,6 +137,11 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_store_f32_n(scale_out, scale, 1)",
        "v_store_f32_n(scale_out, v_add(scale, v_set1(1e-8f)), 1)", "is wrong: error"},
       {"matmul(in0, in1)", "void multiply", "k < s.k", "k + 1 < s.k", "is wrong: error"},
+      {"ge(add(pos0, size0), mul(in0, pos1))", "void run_row", "i_add(", "i_sub(", "is wrong: error"},
+      {"where(ge(pos0, pos1), in0, size0)", "void run_row", "(float)(lane)", "(float)(lane + 1)", "is wrong: error"},
+      {"cumsum(in0)", "void scan_", "i < axis", "i + 1 < axis", "is wrong: "},
+      {"descending(in0)", "void take_few", "out[at - 1].key >", "out[at - 1].key <", "is wrong: "},
+      {"ascending(in0)", "Entry* sort_row", "run < n", "2 * run < n", "is wrong: error"},
   };
   const Plan plan = plan_of(kGraph);
   const std::vector<KernelSource> sources = sources_of(plan);

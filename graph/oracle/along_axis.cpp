@@ -1,0 +1,104 @@
+// The oracle's rules for what runs along one axis: running sums, elements in order, the place of an extreme.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "graph/oracle/ops.h"
+
+namespace qcg {
+namespace {
+
+size_t elements_of(const std::vector<int64_t>& shape) {
+  return static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
+}
+
+// f(first element, elements, distance between them) for every line along the axis of a dense tensor.
+template <class F>
+void for_each_line(const std::vector<int64_t>& shape, size_t axis, F&& f) {
+  int64_t outer = 1, size = 1, inner = 1;
+  for (size_t i = 0; i < shape.size(); ++i) (i < axis ? outer : i == axis ? size : inner) *= shape[i];
+  for (int64_t line = 0; line < outer * inner; ++line)
+    f(static_cast<size_t>(line / inner * size * inner + line % inner), size, inner);
+}
+
+Result<Tensors> run_running_sum(const RefContext& c) {
+  const auto sizes = c.sizes(0);
+  const auto sum = [&](auto values, auto plus) {
+    for_each_line(sizes, c.axis("dim", sizes.size()), [&](size_t first, int64_t size, int64_t inner) {
+      for (int64_t i = 1; i < size; ++i)
+        values[first + i * inner] = plus(values[first + (i - 1) * inner], values[first + i * inner]);
+    });
+    return values;
+  };
+  const Tensor& self = c.tensor("self").data;
+  if (is_floating(c.dtype(0))) return Tensors{make_doubles(sizes, sum(read_doubles(self), std::plus<double>()))};
+  std::vector<int64_t> out = sum(read_ints(self), add_wrap);
+  for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
+  return Tensors{make_ints(sizes, std::move(out))};
+}
+
+// The first k elements of each line in order; of equal elements the first is first, and NaN is the greatest.
+template <class T>
+Tensors order_lines(const RefContext& c, const std::vector<T>& x, bool descending,
+                    Tensor (*make)(std::vector<int64_t>, std::vector<T>)) {
+  const std::vector<int64_t>&shape = c.tensor("self").data.shape, sizes = c.sizes(0);
+  const size_t axis = c.axis("dim", shape.size());
+  const int64_t k = sizes.empty() ? 1 : sizes[axis];
+  const auto is_less = [](T a, T b) { return b != b ? a == a : a < b; };
+  std::vector<T> values(elements_of(sizes));
+  std::vector<int64_t> positions(values.size()), order;
+  int64_t line = 0;
+  for_each_line(shape, axis, [&](size_t first, int64_t size, int64_t inner) {
+    const auto at = [&](int64_t i) { return x[first + static_cast<size_t>(i * inner)]; };
+    order.resize(static_cast<size_t>(size));
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(
+        order, [&](int64_t a, int64_t b) { return descending ? is_less(at(b), at(a)) : is_less(at(a), at(b)); });
+    for (int64_t i = 0; i < k; ++i) {
+      const auto to = static_cast<size_t>((line / inner * k + i) * inner + line % inner);
+      values[to] = at(order[static_cast<size_t>(i)]);
+      positions[to] = order[static_cast<size_t>(i)];
+    }
+    ++line;
+  });
+  return {make(sizes, std::move(values)), make_ints(sizes, std::move(positions))};
+}
+
+Result<Tensors> run_order(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const bool descending = *c.node.arg(c.node.op->arg_index("k") >= 0 ? "largest" : "descending").get<bool>();
+  return is_floating(c.dtype(0)) ? order_lines(c, read_doubles(self), descending, make_doubles)
+                                 : order_lines(c, read_ints(self), descending, make_ints);
+}
+
+// NaN is the extreme of what it is in; of equals the first.
+Result<Tensors> run_arg_extreme(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const bool largest = is_op(c.node, "aten.argmax.default"), whole = !c.has("dim");
+  const std::vector<int64_t> flat = {self.numel()}, &shape = whole ? flat : self.shape;
+  std::vector<int64_t> positions;
+  const auto find = [&](const auto& x) {
+    for_each_line(shape, whole ? 0 : c.axis("dim", shape.size()), [&](size_t first, int64_t size, int64_t inner) {
+      int64_t best = 0;
+      for (int64_t i = 1; i < size; ++i) {
+        const auto v = x[first + i * inner], b = x[first + best * inner];
+        if (b == b && (v != v || (largest ? v > b : v < b))) best = i;
+      }
+      positions.push_back(best);
+    });
+  };
+  if (is_floating(c.tensor("self").dtype)) find(read_doubles(self));
+  else find(read_ints(self));
+  return Tensors{make_ints(c.sizes(0), std::move(positions))};
+}
+
+constexpr RefRow kAlongAxisRules[] = {
+    {"aten.cumsum.default", run_running_sum}, {"aten.sort.default", run_order},
+    {"aten.sort.stable", run_order},          {"aten.topk.default", run_order},
+    {"aten.argmax.default", run_arg_extreme}, {"aten.argmin.default", run_arg_extreme}};
+
+}  // namespace
+
+std::span<const RefRow> reference_along_axis() { return kAlongAxisRules; }
+
+}  // namespace qcg
