@@ -45,6 +45,8 @@ int check_folder(const fs::path& folder) {
   auto graph = read_graph((folder / "graph.pt2").string());
   if (!graph.ok()) return 0;  // what the readers refuse, and why, is their tests' business
   CHECK_MESSAGE(parse_graph(print_graph(*graph)).ok(), folder.string());
+  const bool has_attention = std::ranges::any_of(
+      graph->nodes, [](const Node& node) { return node.op->name.find("attention") != std::string::npos; });
   int checked = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string path = entry.path().string();
@@ -63,8 +65,9 @@ int check_folder(const fs::path& folder) {
         REQUIRE_MESSAGE(want != expected->tensors.end(), path << " " << graph->output_names[i]);
         REQUIRE((*out)[i].shape == want->second.shape);
         double db = snr((*out)[i], want->second);
-        // Emulated, most bf16 graphs come out bit for bit; otherwise the noise is eager's own rounding.
-        double floor = (*out)[i].dtype == DType::f32 ? 100 : emulate ? 80 : 35;
+        // Emulated, most bf16 graphs come out bit for bit; otherwise the noise is eager's own rounding, as it is of what
+        // eager rounds inside an attention.
+        double floor = (*out)[i].dtype == DType::f32 ? 100 : emulate && !has_attention ? 80 : 35;
         CHECK_MESSAGE(db >= floor, path << " emulate " << emulate << ": " << db << " dB");
       }
     }
