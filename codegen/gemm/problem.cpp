@@ -66,4 +66,13 @@ Status check_integer_range(const Problem& problem) {
                             "split the layer along K into parts of at most " + std::to_string(longest));
 }
 
+bool is_same_segment(const SegmentTensors& a, const SegmentTensors& b) {
+  const auto same = [](const Tensor& x, const Tensor& y) {
+    return x.storage == y.storage && x.dtype == y.dtype && x.shape == y.shape && x.strides == y.strides &&
+           x.offset == y.offset;
+  };
+  return a.weight.bound() && same(a.weight, b.weight) && same(a.scales, b.scales) && same(a.zeros, b.zeros) &&
+         same(a.bias, b.bias) && same(a.offsets, b.offsets);
+}
+
 }  // namespace qcg

@@ -98,5 +98,7 @@ struct SegmentTensors {
   Tensor bias;     // [n]; only if has_bias
   Tensor offsets;  // [n, G]; only if has_offset
 };
+// The same bytes seen the same way; false of a weight without bytes.
+bool is_same_segment(const SegmentTensors& a, const SegmentTensors& b);
 
 }  // namespace qcg

@@ -64,12 +64,19 @@ Status Planner::lower_linear(const Node& node) {
     if (node.tensor(name) != kNoValue) step.args.push_back(scale_arg(node.tensor(name)));
   const auto& operands = *node.arg("operands").get<std::vector<ValueId>>();
   for (size_t i = 0; i < operands.size(); ++i) step.args.push_back(operand_arg(node, operands[i], problem.operands[i]));
-  const int packed = add_buffer({BufferKind::weights, 0, {}, -1, -1});
-  step.args.push_back({packed, 0, Dim(0)});
   step.problem = intern({kGemmFamily, std::move(problem)});
-  plan_.constants.push_back({packed, 0, {}, step.problem, segment_tensors(node)});
+  step.args.push_back({packed_weights(step.problem, segment_tensors(node)), 0, Dim(0)});
   add_row_step(std::move(step), node.outputs);
   return {};
+}
+
+// The buffer of these tensors, which equal linears share: the steps of a recurrent layer, a tied weight.
+int Planner::packed_weights(int problem, std::vector<SegmentTensors> tensors) {
+  for (const PlanConstant& c : plan_.constants)
+    if (c.problem == problem && std::ranges::equal(c.segments, tensors, is_same_segment)) return c.buffer;
+  const int buffer = add_buffer({BufferKind::weights, 0, {}, -1, -1});
+  plan_.constants.push_back({buffer, 0, {}, problem, std::move(tensors)});
+  return buffer;
 }
 
 Status Planner::describe_linear(const Node& node, Problem& problem) {

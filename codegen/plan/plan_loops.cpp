@@ -131,27 +131,48 @@ std::string_view reduction_of(Op op) {
                                      : "sum";
 }
 
+using Axes = std::vector<size_t>;
+
+// The first `outer` of the kept axes, the reduced, the other kept ones.
+View ordered_by(const View& in, const Axes& kept, const Axes& reduced, std::ptrdiff_t outer) {
+  Axes order(kept.begin(), kept.begin() + outer);
+  order.insert(order.end(), reduced.begin(), reduced.end());
+  order.insert(order.end(), kept.begin() + outer, kept.end());
+  View out{in.buffer, in.offset, {}, {}};
+  for (size_t axis : order) out.shape.push_back(in.shape[axis]), out.strides.push_back(in.strides[axis]);
+  return out;
+}
+
+// How many kept axes lie around the reduced ones; of those that need a copy, the last lies inside if it is dense.
+std::ptrdiff_t count_outer(const View& in, const Axes& kept, const Axes& reduced) {
+  const auto all = static_cast<std::ptrdiff_t>(kept.size());
+  for (std::ptrdiff_t outer = all; outer >= 0; --outer)
+    if (is_dense(ordered_by(in, kept, reduced, outer))) return outer;
+  const bool runs_inside = all > 0 && !in.shape[kept.back()].is_constant(1) && in.strides[kept.back()].is_constant(1);
+  return runs_inside ? all - 1 : all;
+}
+
+Dim extent_of(const View& in, const Axes& axes) {
+  Dim extent(1);
+  for (size_t axis : axes) extent = extent * in.shape[axis];
+  return extent;
+}
+
 }  // namespace
 
 Status Planner::lower_reduction(const Node& node) {
   const ValueId x = node.tensor("self");
-  const Shape& shape = graph_.value(x).shape;
-  std::vector<bool> reduced(shape.size(), false);
-  const auto* dims = node.arg("dim").get<std::vector<Dim>>();
-  for (size_t i = 0; i < shape.size(); ++i) reduced[i] = !dims || dims->empty();
-  if (dims)
-    for (const Dim& d : *dims) reduced[normalize_axis(d.constant(), shape.size())] = true;
-  View in = view(x);
-  View ordered{in.buffer, in.offset, {}, {}};
-  Dim outer = 1, extent = 1;
-  for (bool pass : {false, true})
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (reduced[i] != pass) continue;
-      ordered.shape.push_back(in.shape[i]);
-      ordered.strides.push_back(in.strides[i]);
-      (pass ? extent : outer) = (pass ? extent : outer) * in.shape[i];
-    }
   const DType dtype = graph_.value(x).dtype;
+  std::vector<size_t> kept, reduced;
+  const auto* dims = node.arg("dim").get<std::vector<Dim>>();
+  const size_t rank = graph_.value(x).shape.size();
+  for (size_t i = 0; i < rank; ++i) {
+    const auto is_this = [&](const Dim& d) { return normalize_axis(d.constant(), rank) == i; };
+    (!dims || dims->empty() || std::ranges::any_of(*dims, is_this) ? reduced : kept).push_back(i);
+  }
+  const View in = view(x);
+  const auto at = static_cast<std::ptrdiff_t>(count_outer(in, kept, reduced));
+  View ordered = ordered_by(in, kept, reduced, at);
   if (!is_dense(ordered)) ordered = dense_view(copy_to_temp(ordered, dtype), ordered.shape);
   ReduceProblem problem;
   problem.op = reduction_of(node.op);
@@ -162,7 +183,8 @@ Status Planner::lower_reduction(const Node& node) {
   PlanStep step{name_of(node, std::string(problem.op)),
                 intern({kReduceFamily, problem}),
                 {},
-                {outer, extent, Dim(1)},
+                {extent_of(in, {kept.begin(), kept.begin() + at}), extent_of(in, reduced),
+                 extent_of(in, {kept.begin() + at, kept.end()})},
                 node.origins,
                 leading(graph_.value(node.outputs[0]).shape)};
   step.args = {{ordered.buffer, offset_bytes(ordered, dtype), Dim(0)},

@@ -69,6 +69,7 @@ class Planner {
 
   // plan_linear.cpp
   Status lower_linear(const Node& node);
+  int packed_weights(int problem, std::vector<SegmentTensors> tensors);
   Status describe_linear(const Node& node, Problem& problem);
   static Broadcast classify(const Shape& shape);
   PlanArg operand_arg(const Node& node, ValueId id, const Operand& operand);

@@ -6,16 +6,6 @@ namespace qcg {
 
 namespace {
 
-bool is_same(const Tensor& a, const Tensor& b) {
-  return a.storage == b.storage && a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides &&
-         a.offset == b.offset;
-}
-
-bool is_same_segment(const SegmentTensors& a, const SegmentTensors& b) {
-  return is_same(a.weight, b.weight) && is_same(a.scales, b.scales) && is_same(a.zeros, b.zeros) &&
-         is_same(a.bias, b.bias) && is_same(a.offsets, b.offsets);
-}
-
 bool is_packed_alike(const Plan& a, const PlanConstant& x, const Plan& b, const PlanConstant& y) {
   const size_t p = static_cast<size_t>(x.problem), q = static_cast<size_t>(y.problem);
   return x.bytes == y.bytes && a.layouts[p] == b.layouts[q] &&

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -66,6 +67,9 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
 // ranges do not settle which.
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
 
+// The quotient rounded down; nullopt when it is no polynomial.
+std::optional<Dim> divide_down(const Dim& d, int64_t by);
+
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
@@ -91,6 +95,31 @@ inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 :
 // What a variance takes from the number of its elements: `correction`, or `unbiased` as 1 or 0; NaN where a size
 // decides.
 double correction_of(const Node& variance);
+
+// One axis along which a window slides over a tensor: convolutions and pools.
+//
+//   size 7, padding 1, kernel 3, stride 2:   [p 0 1] [1 2 3] [3 4 5] [5 6 p]   count 4
+struct WindowAxis {
+  Dim size, count;  // of the tensor's axis, and of the places of the window
+  int64_t kernel = 1, stride = 1, dilation = 1;
+  int64_t before = 0, behind = 0;  // elements that are added at the two ends
+  int64_t padding = 0;             // of which a mean counts so many at each end
+  int64_t reach() const { return dilation * (kernel - 1) + 1; }
+};
+// How many axes a convolution or a pool slides over: those behind batch and channels.
+size_t count_spatial(const OpArgs& a);
+// By such an axis.
+Result<std::vector<WindowAxis>> window_axes(const OpArgs& a);
+// The part [first, last) of an axis of `size` that place `at` of `count` of an adaptive pool covers.
+std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count);
+
+// A recurrent layer: every layer has its parameters, by direction.
+struct Recurrence {
+  int64_t gates = 1, layers = 1, directions = 1, hidden = 0, steps = 0;
+  size_t params_each = 4;  // weights of input and state, and their biases
+  bool batch_first = false;
+};
+Result<Recurrence> read_recurrence(const OpArgs& a);
 
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {

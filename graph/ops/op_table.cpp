@@ -1,6 +1,7 @@
 #include "graph/ops/op_table.h"
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 namespace qcg {
@@ -20,8 +21,8 @@ constexpr KindName kKinds[] = {
     {"Tensor", ArgKind::tensor}, {"Tensor?", ArgKind::optional_tensor}, {"Tensor[]", ArgKind::tensors},
     {"Tensor?[]", ArgKind::optional_tensors}, {"Tensor|Scalar", ArgKind::tensor_or_scalar},
     {"int", ArgKind::integer}, {"SymInt", ArgKind::integer}, {"int?", ArgKind::optional_integer},
-    {"SymInt?", ArgKind::optional_integer}, {"int[]", ArgKind::integers}, {"int[1]", ArgKind::integers},
-    {"SymInt[]", ArgKind::integers}, {"int[]?", ArgKind::optional_integers}, {"int[1]?", ArgKind::optional_integers},
+    {"SymInt?", ArgKind::optional_integer}, {"int[]", ArgKind::integers},
+    {"SymInt[]", ArgKind::integers}, {"int[]?", ArgKind::optional_integers},
     {"SymInt[]?", ArgKind::optional_integers},
     {"float", ArgKind::real}, {"float?", ArgKind::optional_real}, {"bool", ArgKind::boolean},
     {"bool?", ArgKind::optional_boolean}, {"str", ArgKind::string}, {"str?", ArgKind::optional_string},
@@ -30,8 +31,11 @@ constexpr KindName kKinds[] = {
 };
 // clang-format on
 
-ArgKind parse_kind(std::string_view type, std::string_view name) {
+ArgKind parse_kind(std::string_view given, std::string_view name) {
   if (name == "pin_memory" || name == "non_blocking") return ArgKind::ignored;
+  std::string type(given);
+  if (const size_t open = type.find('['); open + 1 < type.size() && std::isdigit(type[open + 1]))
+    type.erase(open + 1, 1);  // int[2]: a list of two, or one number for both
   for (const auto& row : kKinds)
     if (row.type == type) return row.kind;
   return ArgKind::ignored;  // Device, Layout, MemoryFormat

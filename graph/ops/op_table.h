@@ -21,6 +21,7 @@
 #include "graph/ir/graph.h"
 #include "graph/ops/rows_composed.h"
 #include "graph/ops/rows_constant.h"
+#include "graph/ops/rows_layers.h"
 #include "graph/ops/rows_own.h"
 #include "graph/ops/rows_pointwise.h"
 #include "graph/ops/rows_products.h"
@@ -41,7 +42,7 @@ consteval auto join_rows(const OpRow (&... groups)[N]) {
 }
 
 inline constexpr auto kOpRows = join_rows(rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise,
-                                          rows::kComposed, rows::kConstant, rows::kOwn);
+                                          rows::kComposed, rows::kLayers, rows::kConstant, rows::kOwn);
 
 class Op {
  public:

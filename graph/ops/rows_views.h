@@ -14,9 +14,9 @@ ShapeRule infer_cast, infer_type_as, infer_same, infer_dropout, infer_cat, infer
     infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split, infer_split_with_sizes,
     infer_chunk, infer_unbind, infer_sym_size;
 // strides.cpp
-ShapeRule infer_flip;
-StrideRule stride_reverse, stride_last_two, stride_transpose, stride_permute, stride_expand, stride_slice,
-    stride_select, stride_narrow, stride_flip;
+ShapeRule infer_flip, infer_unfold;
+StrideRule stride_unfold, stride_reverse, stride_last_two, stride_transpose, stride_permute, stride_expand,
+    stride_slice, stride_select, stride_narrow, stride_flip;
 
 namespace rows {
 
@@ -41,6 +41,7 @@ inline constexpr OpRow kViews[] = {
     {"aten.clone.default", "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", copy, infer_same},
     {"aten.lift_fresh_copy.default", "(Tensor self) -> Tensor", copy, infer_same},
     {"aten.dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
+    {"aten.dropout_.default", "(Tensor self, float p, bool train) -> Tensor", copy, infer_dropout},  // writes nothing
     {"aten.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat},
     {"aten.concat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat},
     {"tensor_cast.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat_of_one_dtype},
@@ -79,6 +80,8 @@ inline constexpr OpRow kViews[] = {
     {"aten.flip.default", "(Tensor self, int[] dims) -> Tensor", view, infer_flip, stride_flip},
     {"aten.narrow.default", "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
      view, infer_narrow, stride_narrow},
+    {"aten.unfold.default", "(Tensor self, int dimension, int size, int step) -> Tensor",
+     view, infer_unfold, stride_unfold},
     {"aten.split.Tensor", "(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", view, infer_split},
     {"aten.split_with_sizes.default", "(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
      view, infer_split_with_sizes},

@@ -1,6 +1,8 @@
 // What views do to strides. Axes and indices were checked when shapes were inferred.
 #include "graph/ops/strides.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/ops/rows_views.h"
@@ -108,6 +110,37 @@ Result<Strided> stride_flip(const OpArgs& a, const Strided& in) {
     out.offset = out.offset + in.strides[axis] * (in.shape[axis] - Dim(1));
     out.strides[axis] = Dim(0) - in.strides[axis];
   }
+  return out;
+}
+
+// Windows of `size` elements, `step` apart, which become the last axis.
+Result<Types> infer_unfold(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axis, a.axis("dimension", self.shape.size()));
+  QCG_TRY(size, a.constant("size"));
+  QCG_TRY(step, a.constant("step"));
+  Shape shape = self.shape.empty() ? Shape{Dim(1)} : self.shape;
+  if (size < 0 || step < 1) return a.fail("size", fmt::format("windows of {}, {} apart", size, step));
+  const Dim room = shape[axis] - Dim(size);
+  if (range_of(room, a.graph.symbols).min < 0)
+    return a.fail("size", fmt::format("a window of {} may be larger than the axis of {}", size, shape[axis].str()));
+  const auto last = divide_down(room, step);
+  if (!last)
+    return a.unsupported("step", fmt::format("{} / {} depends on a size known only at run time", room.str(), step),
+                         "export with a constant size");
+  shape[axis] = *last + Dim(1);
+  shape.push_back(Dim(size));
+  return one(self.dtype, std::move(shape));
+}
+
+Result<Strided> stride_unfold(const OpArgs& a, const Strided& in) {
+  QCG_TRY(types, infer_unfold(a));
+  QCG_TRY(axis, a.axis("dimension", in.shape.size()));
+  Strided out{types[0].shape, in.strides, in.offset};
+  if (out.strides.empty()) out.strides.push_back(Dim(1));
+  const Dim one_apart = out.strides[axis];
+  out.strides[axis] = one_apart * a.dim("step");
+  out.strides.push_back(one_apart);
   return out;
 }
 

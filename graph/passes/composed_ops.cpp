@@ -66,18 +66,11 @@ Values rms_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   return {weight == kNoValue ? y : times(e, y, widened(e, graph, weight))};
 }
 
-// x * scale + shift, of channels: constants, unless what they are made from is no constant.
 Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
-  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  const ValueId x = node.tensor("input");
   Shape channels(graph.value(x).shape.size(), Dim(1));
   channels[1] = graph.value(x).shape[1];
-  const auto of_channels = [&](ValueId id) { return e.reshape(e.to(id, DType::f32), channels); };
-  const ValueId variance = of_channels(node.tensor("running_var"));
-  ValueId scale = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
-  if (weight != kNoValue) scale = times(e, scale, of_channels(weight));
-  ValueId shift = e.unary("aten.neg.default", times(e, of_channels(node.tensor("running_mean")), scale));
-  if (bias != kNoValue) shift = sum(e, shift, of_channels(bias));
-  return {sum(e, times(e, x, scale), shift)};
+  return {normalize_channels(e, graph, node, x, channels)};
 }
 
 std::vector<Dim> axes_or_all(const Graph& graph, const Node& node) {
@@ -278,6 +271,18 @@ constexpr ComposedOp kRows[] = {
 };
 
 }  // namespace
+
+// x * scale + shift, of channels: constants, unless what they are made from is no constant.
+ValueId normalize_channels(OpEmitter& e, const Graph& graph, const Node& node, ValueId x, const Shape& channels) {
+  const ValueId weight = node.tensor("weight"), bias = node.tensor("bias");
+  const auto of_channels = [&](ValueId id) { return e.reshape(e.to(id, DType::f32), channels); };
+  const ValueId variance = of_channels(node.tensor("running_var"));
+  ValueId scale = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
+  if (weight != kNoValue) scale = times(e, scale, of_channels(weight));
+  ValueId shift = e.unary("aten.neg.default", times(e, of_channels(node.tensor("running_mean")), scale));
+  if (bias != kNoValue) shift = sum(e, shift, of_channels(bias));
+  return sum(e, times(e, widened(e, graph, x), scale), shift);
+}
 
 const ComposedOp* find_composed(Op op) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const ComposedOp& r) { return r.op == op; });

@@ -443,6 +443,9 @@ class Decomposer : OpEmitter {
 }  // namespace
 
 Status decompose(Graph& graph, PassContext& context) {
+  PassReport layers;
+  PassContext unreported{context.options, layers};
+  QCG_CHECK(expand_layers(graph, unreported));
   QCG_CHECK(Decomposer(graph, context).run());
   // A result is given the dtype and shape it was promised, which its reader may undo.
   PassReport again;

@@ -21,6 +21,7 @@ Status unpack_constants(Graph&, PassContext&);
 Status fold_noops(Graph&, PassContext&);
 Status cse(Graph&, PassContext&);
 Status dce(Graph&, PassContext&);
+Status expand_layers(Graph&, PassContext&);
 Status recognize_linear(Graph&, PassContext&);
 Status fold_constants(Graph&, PassContext&);
 Status merge_sibling_linears(Graph&, PassContext&);
@@ -44,6 +45,8 @@ inline constexpr PassInfo kPasses[] = {
     {"fold_noops", fold_noops, true,
      "drop casts, views and copies that change nothing; views of weights become weights"},
     {"cse", cse, false, "compute equal things once; siblings share one activation quantization"},
+    {"expand_layers", expand_layers, false,
+     "convolutions, pools and recurrent layers become linears, reductions and pointwise operations"},
     {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
     {"fold_constants", fold_constants, false, "evaluate small values that depend only on weights"},
     {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments",

@@ -113,6 +113,8 @@ class RecipeFinder {
     if (op == "torchao.da8w4_linear_cpu.default") return packed_with_sums(node, arg);
     if (is_scaled_product(op) || op == "qcg.dequantize_4bit") return coded(node, arg, parameter);
     if (node.op->role == OpRole::matmul) return multiplied(node, arg, parameter);
+    if (arg == "running_var") return Recipe{Draw::positive, 0, 1};
+    if (arg == "weight" && node.op->arg_index("dilation") >= 0) return convolved(parameter);
     if (node.op->role == OpRole::constant && is_integer(parameter.dtype) && node.op->arg_index("other") >= 0)
       return Recipe{Draw::bits};                                                               // a word of codes
     if (is_byte(parameter.dtype) && takes_off(use, parameter)) return Recipe::integers(0, 4);  // a zero point
@@ -120,6 +122,13 @@ class RecipeFinder {
     if (name.starts_with("aten.mul")) return multiplier(node, use.arg);
     if (name.starts_with("aten.add") || name.starts_with("aten.sub")) return Recipe::normal(0, 0.1);
     return std::nullopt;
+  }
+
+  // [N, C, kernel…]: products of unit activations come out near one.
+  static Recipe convolved(const Value& weight) {
+    double k = 1;
+    for (size_t back = 1; back < weight.shape.size(); ++back) k *= size_from_back(weight, back);
+    return Recipe::normal(0, 1 / std::sqrt(std::max(k, 1.0)));
   }
 
   // Whether it is added to more numbers than it has, or taken off them.

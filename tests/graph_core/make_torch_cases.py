@@ -759,6 +759,95 @@ def along_axes():
         case(f"aten.{name}.default", torch.ones(3, 4, dtype=torch.bool), -1, exact=True)
 
 
+def convolutions():
+    generator.manual_seed(91)  # whatever was drawn before
+    x, w, b = real(2, 4, 5, 4), real(6, 4, 3, 2, scale=0.5), real(6)
+    case("aten.conv2d.default", x, w)
+    case("aten.conv2d.default", x, w, b, [2, 1], [1, 0], [1, 2])
+    case("aten.conv2d.default", x, real(6, 4, 1, 1), b)
+    case("aten.conv2d.default", x, real(6, 4, 1, 1), b, [2])
+    case("aten.conv2d.default", x, real(4, 1, 3, 3), None, [1, 2], [1, 1], [1, 1], 4)
+    case("aten.conv2d.default", x, real(8, 1, 3, 3), real(8), [1, 1], [2, 1], [2, 1], 4)
+    case("aten.conv2d.default", x, real(6, 2, 2, 3), b, [2, 2], [1, 1], [1, 1], 2)
+    case("aten.conv2d.default", x, real(6, 2, 1, 1), b, [1, 1], [0, 0], [1, 1], 2)
+    case("aten.conv2d.default", real(1, 3, 8, 8), real(5, 3, 4, 4, scale=0.3), real(5), [4, 4])
+    case("aten.conv2d.default", x[0], w, b)
+    case("aten.conv2d.default", x[:0], w, b)
+    case("aten.conv2d.default", x.to(torch.bfloat16), w.to(torch.bfloat16), b.to(torch.bfloat16))
+    case("aten.conv2d.padding", x, w, b, [1, 1], "same", [2, 1])
+    case("aten.conv2d.padding", x, w, b, [2, 1], "valid")
+    line, kernel = real(2, 4, 9), real(5, 4, 3, scale=0.5)
+    case("aten.conv1d.default", line, kernel, real(5), [1], [1])
+    case("aten.conv1d.default", line, kernel, None, [2], [1])
+    case("aten.conv1d.default", line, real(4, 1, 4), real(4), [1], [3], [1], 4)
+    case("aten.conv1d.default", line[0], kernel)
+    case("aten.conv1d.padding", line, real(5, 4, 4, scale=0.5), real(5), [1], "same", [2])
+    case("aten.conv3d.default", real(1, 2, 4, 5, 6), real(3, 2, 2, 3, 2), real(3), [2, 1, 2], [0, 1, 1])
+    case("aten.conv3d.padding", real(1, 2, 3, 4, 3), real(3, 2, 2, 3, 1), None, [1, 1, 1], "same")
+    case("aten.convolution.default", x, w, b, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
+    case("aten.convolution.default", line, real(4, 2, 3), None, [1], [0], [2], False, [0], 2)
+    case("aten.dropout_.default", real(2, 3), 0.5, False)
+    case("aten.unfold.default", x, 2, 3, 2)
+    case("aten.unfold.default", x, -1, 1, 2)
+    case("aten.unfold.default", torch.arange(6), 0, 6, 1)
+
+
+def pools():
+    x, line = real(1, 3, 7, 6), real(2, 2, 9)
+    odd = real(1, 1, 4, 4)
+    odd[0, 0, 1, 2] = math.nan
+    odd[0, 0, 3, 0] = -math.inf
+    case("aten.max_pool2d.default", x, [3, 2])
+    case("aten.max_pool2d.default", x, [3, 3], [2, 2], [1, 1])
+    case("aten.max_pool2d.default", x, [2], [2], [0], [2], True)
+    case("aten.max_pool2d.default", x, [3, 2], [3, 3], [1, 1], [1, 1], True)
+    case("aten.max_pool2d.default", odd, [2, 2])
+    case("aten.max_pool2d.default", x[0].to(torch.bfloat16), [2, 2])
+    case("aten.max_pool2d_with_indices.default", x, [3, 3], [2, 2], [1, 1])
+    case("aten.max_pool2d_with_indices.default", odd, [3, 3], [1, 1], [1, 1])
+    case("aten.max_pool1d.default", line, [3], [2], [1])
+    case("aten.max_pool1d_with_indices.default", line, [3], [2], [1], [2])
+    case("aten.max_pool3d_with_indices.default", real(1, 2, 4, 3, 5), [2, 3, 2], [1, 1, 2], [1, 1, 0])
+    case("aten.max_pool1d.default", line, [2], [2], [0], [1], True)
+    case("aten.max_pool3d.default", real(1, 2, 4, 3, 5), [2, 2, 2], [2, 1, 2])
+    case("aten.avg_pool2d.default", x, [3, 2])
+    case("aten.avg_pool2d.default", x, [3, 3], [2, 2], [1, 1])
+    case("aten.avg_pool2d.default", x, [3, 3], [2, 2], [1, 1], False, False)
+    case("aten.avg_pool2d.default", x, [3, 2], [2, 2], [1, 1], True, True)
+    case("aten.avg_pool2d.default", x, [2, 2], [2, 2], [0, 0], True, False, 3)
+    case("aten.avg_pool2d.default", x.to(torch.bfloat16), [2, 2])
+    case("aten.avg_pool1d.default", line, [4], [3], [2])
+    case("aten.avg_pool1d.default", line, [2], [2], [0], True)
+    case("aten.avg_pool3d.default", real(1, 2, 4, 3, 5), [2, 2, 2], [2, 1, 2])
+    case("aten.adaptive_avg_pool2d.default", x, [1, 1])
+    case("aten.adaptive_avg_pool2d.default", x, [3, 3])
+    case("aten.adaptive_avg_pool2d.default", x, [7, 2])
+    case("aten.adaptive_avg_pool2d.default", x[0].to(torch.bfloat16), [5, 4])
+    case("aten._adaptive_avg_pool2d.default", x, [2, 9])
+    case("aten.adaptive_avg_pool1d.default", line, [4])
+    case("aten.adaptive_max_pool2d.default", x, [3, 2])
+    case("aten.adaptive_max_pool1d.default", line, [3])
+
+
+def recurrences():
+    def params(layers, directions, gates, size, hidden, biases):
+        out = []
+        for layer in range(layers):
+            for _ in range(directions):
+                out += [real(gates * hidden, size if layer == 0 else directions * hidden, scale=0.4),
+                        real(gates * hidden, hidden, scale=0.4)]
+                out += [real(gates * hidden, scale=0.4) for _ in range(2 * biases)]
+        return out
+
+    for layers, directions, biases, first in ((1, 1, True, True), (2, 1, False, False), (2, 2, True, True), (1, 2, True, False)):
+        x, h, c = real(2, 2, 2), real(layers * directions, 2, 3), real(layers * directions, 2, 3)
+        rest = (biases, layers, 0.0, False, directions == 2, first)
+        case("aten.lstm.input", x, [h, c], params(layers, directions, 4, 2, 3, biases), *rest)
+        case("aten.gru.input", x, h, params(layers, directions, 3, 2, 3, biases), *rest)
+        case("aten.rnn_tanh.input", x, h, params(layers, directions, 1, 2, 3, biases), *rest)
+        case("aten.rnn_relu.input", x, h, params(layers, directions, 1, 2, 3, biases), *rest)
+
+
 products()
 moves()
 pointwise()
@@ -786,3 +875,6 @@ more_of_rankings()
 variances_by_axis()
 attention()
 along_axes()
+convolutions()
+pools()
+recurrences()

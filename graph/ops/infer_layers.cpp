@@ -1,0 +1,287 @@
+// Shape and dtype rules of convolutions, pools and recurrent layers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/rows_layers.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr int64_t kLargestStep = 1 << 20;  // of a kernel, a stride, a padding, a dilation
+
+bool has_arg(const OpArgs& a, std::string_view name) { return a.node.op->arg_index(name) >= 0; }
+
+bool is_convolution(const OpArgs& a) { return has_arg(a, "weight"); }
+
+// One number for every axis, or one for all of them; `otherwise` when the list is absent or empty.
+Result<std::vector<int64_t>> per_axis(const OpArgs& a, std::string_view name, size_t spatial, int64_t low,
+                                      std::vector<int64_t> otherwise) {
+  const std::vector<Dim> given = has_arg(a, name) ? a.dims(name) : std::vector<Dim>();
+  if (given.empty()) return otherwise;
+  if (given.size() != 1 && given.size() != spatial)
+    return a.fail(name, fmt::format("{} numbers for {} axes", given.size(), spatial));
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim& d = given[given.size() == 1 ? 0 : i];
+    if (!d.is_constant())
+      return a.unsupported(name, fmt::format("{} is known only at run time", d.str()), "export with a constant here");
+    if (d.constant() < low || d.constant() > kLargestStep)
+      return a.fail(name, fmt::format("{} is not in [{}, {}]", d.constant(), low, kLargestStep));
+    out.push_back(d.constant());
+  }
+  return out;
+}
+
+Result<std::vector<int64_t>> kernel_of(const OpArgs& a, size_t spatial) {
+  if (!is_convolution(a)) {
+    QCG_TRY(kernel, per_axis(a, "kernel_size", spatial, 1, {}));
+    if (kernel.empty()) return a.fail("kernel_size", "a window without a size");
+    return kernel;
+  }
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim& d = a.tensor("weight").shape[2 + i];
+    if (!d.is_constant() || d.constant() < 1 || d.constant() > kLargestStep)
+      return a.fail("weight", fmt::format("{} is no size of a kernel", d.str()));
+    out.push_back(d.constant());
+  }
+  return out;
+}
+
+// padding = 'same': as many places as elements, the odd element behind.
+Status pad_by_name(const OpArgs& a, WindowAxis& axis) {
+  const std::string& padding = a.string("padding");
+  if (padding == "valid") return {};
+  if (padding != "same") return a.fail("padding", "expected 'same' or 'valid'");
+  if (axis.stride != 1) return a.fail("padding", "'same' needs a stride of 1");
+  axis.before = (axis.reach() - 1) / 2;
+  axis.behind = axis.reach() - 1 - axis.before;
+  return {};
+}
+
+// How many places a window has. With ceil_mode one more where the last would begin inside, or in the padding before.
+Status count_places(const OpArgs& a, WindowAxis& axis, bool ceil) {
+  const Dim room = axis.size + Dim(axis.before + axis.behind - axis.reach());
+  if (range_of(room, a.graph.symbols).min < 0)
+    return a.fail(
+        is_convolution(a) ? "weight" : "kernel_size",
+        fmt::format("a window of {} may be larger than the axis of {} with its padding", axis.reach(), axis.size.str()),
+        room.is_constant() ? "use a smaller kernel" : "export with a larger minimum of this size");
+  const auto last = divide_down(room, axis.stride);
+  if (!last || (ceil && axis.stride > 1 && !room.is_constant()))
+    return a.unsupported("stride",
+                         fmt::format("{} / {} depends on a size known only at run time", room.str(), axis.stride),
+                         "export with a constant size, or one that is a multiple: torch.export.Dim(…) * stride");
+  axis.count = *last + Dim(1);
+  if (!ceil || !room.is_constant() || room.constant() % axis.stride == 0) return {};
+  const int64_t begin = axis.count.constant() * axis.stride;
+  if (begin >= axis.size.constant() + axis.before) return {};
+  axis.count = axis.count + Dim(1);
+  axis.behind = begin + axis.reach() - axis.size.constant() - axis.before;
+  return {};
+}
+
+Status need_same_dtype(const OpArgs& a, std::string_view name, const Value& v, DType dtype) {
+  if (v.dtype == dtype) return {};
+  return a.fail(name, fmt::format("{} is not {}", describe(v), dtype_name(dtype)), "cast it before");
+}
+
+// Of the axes that are slid over; those before them are a batch, if it has one, and channels.
+Status check_rank(const OpArgs& a, std::string_view name, size_t spatial) {
+  const Value& x = a.tensor(name);
+  if (x.shape.size() == spatial + 1 || x.shape.size() == spatial + 2) return {};
+  return a.fail(name, fmt::format("expected [batch, channels] and {} more axes, got {}", spatial, describe(x)));
+}
+
+}  // namespace
+
+// "aten.max_pool2d.default" slides over 2 axes.
+size_t count_spatial(const OpArgs& a) {
+  if (is_convolution(a)) return std::max<size_t>(a.tensor("weight").shape.size(), 2) - 2;
+  return static_cast<size_t>(a.node.op->name[a.node.op->name.find("pool") + 4] - '0');
+}
+
+Result<std::vector<WindowAxis>> window_axes(const OpArgs& a) {
+  const size_t spatial = count_spatial(a);
+  if (spatial == 0) return a.fail("weight", "expected [N, C, kernel…], got " + describe(a.tensor("weight")));
+  const std::string_view input = is_convolution(a) ? "input" : "self";
+  QCG_CHECK(check_rank(a, input, spatial));
+  const bool named = has_arg(a, "padding") && a.node.arg("padding").get<std::string>();
+  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
+  QCG_TRY(kernel, kernel_of(a, spatial));
+  QCG_TRY(stride, per_axis(a, "stride", spatial, 1, is_convolution(a) ? ones : kernel));
+  QCG_TRY(dilation, per_axis(a, "dilation", spatial, 1, ones));
+  auto padding = named ? Result<std::vector<int64_t>>(zeros) : per_axis(a, "padding", spatial, 0, zeros);
+  if (!padding.ok()) return std::move(padding.error());
+  const bool ceil = has_arg(a, "ceil_mode") && a.boolean("ceil_mode");
+  const Shape& shape = a.tensor(input).shape;
+  std::vector<WindowAxis> out(spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    WindowAxis& axis = out[i];
+    axis.size = shape[shape.size() - spatial + i];
+    axis.kernel = kernel[i], axis.stride = stride[i], axis.dilation = dilation[i];
+    axis.before = axis.behind = axis.padding = (*padding)[i];
+    if (named) QCG_CHECK(pad_by_name(a, axis));
+    if (!is_convolution(a) && axis.padding > axis.kernel / 2)
+      return a.fail("padding", fmt::format("{} is more than half of the kernel, {}", axis.padding, axis.kernel));
+    QCG_CHECK(count_places(a, axis, ceil));
+  }
+  return out;
+}
+
+std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count) {
+  return {at * size / count, ((at + 1) * size + count - 1) / count};
+}
+
+Result<Types> infer_convolution(const OpArgs& a) {
+  if (has_arg(a, "transposed") && a.boolean("transposed"))
+    return a.unsupported("transposed", "transposed convolutions have no kernel",
+                         "upsample (interpolate, pixel_shuffle) and convolve instead, or cut the graph before it");
+  QCG_TRY(axes, window_axes(a));
+  const Value &x = a.tensor("input"), &w = a.tensor("weight");
+  if (!is_floating(x.dtype)) return a.fail("input", "expected a floating dtype, got " + describe(x));
+  QCG_CHECK(need_same_dtype(a, "weight", w, x.dtype));
+  QCG_TRY(groups, a.constant("groups"));
+  const size_t channels = x.shape.size() - axes.size() - 1;
+  if (!w.shape[0].is_constant() || !w.shape[1].is_constant())
+    return a.unsupported("weight", "channels known only at run time", "export with constant channels");
+  const int64_t outputs = w.shape[0].constant();
+  if (groups < 1 || outputs % groups != 0)
+    return a.fail("groups", fmt::format("{} groups of {} outputs", groups, outputs));
+  if (!(x.shape[channels] == w.shape[1] * Dim(groups)))
+    return a.fail("weight", fmt::format("{} convolves {} channels in {} groups, and {} has {}", describe(w),
+                                        w.shape[1].str(), groups, describe(x), x.shape[channels].str()));
+  if (const Value* bias = a.optional_tensor("bias")) {
+    QCG_CHECK(need_same_dtype(a, "bias", *bias, x.dtype));
+    if (bias->shape != Shape{w.shape[0]})
+      return a.fail("bias", fmt::format("expected [{}], got {}", outputs, describe(*bias)));
+  }
+  Shape shape(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(channels));
+  shape.push_back(w.shape[0]);
+  for (const WindowAxis& axis : axes) shape.push_back(axis.count);
+  return one(x.dtype, std::move(shape));
+}
+
+Result<Types> infer_pool(const OpArgs& a) {
+  QCG_TRY(axes, window_axes(a));
+  const Value& x = a.tensor("self");
+  if (!is_floating(x.dtype))
+    return a.unsupported("self", "pools of " + describe(x) + " have no kernel", "cast it to a floating dtype before");
+  if (has_arg(a, "divisor_override") && !a.node.arg("divisor_override").is_none()) {
+    QCG_TRY(divisor, a.constant("divisor_override"));
+    if (divisor == 0) return a.fail("divisor_override", "a mean of none");
+  }
+  Shape shape = x.shape;
+  for (size_t i = 0; i < axes.size(); ++i) shape[shape.size() - axes.size() + i] = axes[i].count;
+  Types types = one(x.dtype, shape);
+  if (a.node.op->outputs == 2) types.push_back({DType::i64, shape});
+  return types;
+}
+
+Result<Types> infer_adaptive_pool(const OpArgs& a) {
+  const size_t spatial = count_spatial(a);
+  QCG_CHECK(check_rank(a, "self", spatial));
+  const Value& x = a.tensor("self");
+  if (!is_floating(x.dtype))
+    return a.unsupported("self", "pools of " + describe(x) + " have no kernel", "cast it to a floating dtype before");
+  QCG_TRY(counts, per_axis(a, "output_size", spatial, 1, {}));
+  if (counts.empty()) return a.fail("output_size", "a pool without a size");
+  Shape shape = x.shape;
+  for (size_t i = 0; i < spatial; ++i) {
+    Dim& size = shape[shape.size() - spatial + i];
+    if (range_of(size, a.graph.symbols).min < 1)
+      return a.fail("self", fmt::format("an axis of {} may be empty", size.str()));
+    if (counts[i] > 1 && !size.is_constant() && !size.divide_exactly(Dim(counts[i])))
+      return a.unsupported("output_size",
+                           fmt::format("{} parts of an axis of {}, known only at run time", counts[i], size.str()),
+                           "export with a constant size, or one that is a multiple of the number of parts");
+    size = Dim(counts[i]);
+  }
+  Types types = one(x.dtype, shape);
+  if (a.node.op->outputs == 2) types.push_back({DType::i64, shape});
+  return types;
+}
+
+namespace {
+
+constexpr int64_t kMostSteps = 4096;  // of all layers and directions: each becomes operations of its own
+
+Status check_state(const OpArgs& a, std::string_view name, const Value& v, const Shape& shape) {
+  if (v.dtype == a.tensor("input").dtype && v.shape == shape) return {};
+  return a.fail(
+      name, fmt::format("expected {}{}, got {}", dtype_name(a.tensor("input").dtype), to_string(shape), describe(v)));
+}
+
+// Weights [gates * hidden, size of the input], [gates * hidden, hidden], and a bias for each.
+Status check_params(const OpArgs& a, const Recurrence& r) {
+  const auto& params = a.tensors("params");
+  for (size_t i = 0; i < params.size(); ++i) {
+    const bool first = i / r.params_each < static_cast<size_t>(r.directions);
+    const Dim rows(r.gates * r.hidden), input = first ? a.tensor("input").shape[2] : Dim(r.directions * r.hidden);
+    const size_t kind = i % r.params_each;
+    const Shape shape = kind == 0 ? Shape{rows, input} : kind == 1 ? Shape{rows, Dim(r.hidden)} : Shape{rows};
+    QCG_CHECK(check_state(a, "params", a.graph.value(params[i]), shape));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Recurrence> read_recurrence(const OpArgs& a) {
+  const Value& x = a.tensor("input");
+  if (x.shape.size() != 3 || !is_floating(x.dtype))
+    return a.fail("input", "expected floats [batch, steps, size] or [steps, batch, size], got " + describe(x));
+  Recurrence r;
+  r.gates = a.node.op->name.starts_with("aten.lstm") ? 4 : a.node.op->name.starts_with("aten.gru") ? 3 : 1;
+  r.batch_first = a.boolean("batch_first");
+  r.directions = a.boolean("bidirectional") ? 2 : 1;
+  r.params_each = a.boolean("has_biases") ? 4 : 2;
+  QCG_TRY(layers, a.constant("num_layers"));
+  r.layers = layers;
+  const auto* dropout = a.node.arg("dropout").get<double>();
+  if (a.boolean("train") && layers > 1 && (!dropout || *dropout > 0))
+    return a.unsupported("train", "dropout between layers", "call model.eval() before the export");
+  const auto& params = a.tensors("params");
+  if (layers < 1 || layers > kMostSteps || params.size() != r.params_each * static_cast<size_t>(layers * r.directions))
+    return a.unsupported("params", fmt::format("{} parameters for {} layers", params.size(), layers),
+                         "projections (proj_size) are not supported: leave them out");
+  const Value& w = a.graph.value(params[1]);
+  if (w.shape.size() != 2 || !w.shape[1].is_constant() || w.shape[1].constant() < 1)
+    return a.fail("params", "expected weights [gates * hidden, hidden], got " + describe(w));
+  r.hidden = w.shape[1].constant();
+  const Dim& steps = x.shape[r.batch_first ? 1 : 0];
+  if (!steps.is_constant())
+    return a.unsupported("input", fmt::format("{} steps, a number known only at run time", steps.str()),
+                         "export with a constant number of steps: each becomes operations of its own");
+  r.steps = steps.constant();
+  if (r.steps < 1) return a.fail("input", "a sequence without steps");
+  if (r.steps > kMostSteps / (layers * r.directions))
+    return a.unsupported(
+        "input", fmt::format("{} steps of {} layers", r.steps, layers * r.directions),
+        fmt::format("at most {} steps in all are written out: run parts of the sequence, and give each "
+                    "the state that the last has left",
+                    kMostSteps));
+  return r;
+}
+
+Result<Types> infer_recurrence(const OpArgs& a) {
+  QCG_TRY(r, read_recurrence(a));
+  QCG_CHECK(check_params(a, r));
+  const Value& x = a.tensor("input");
+  const Shape state = {Dim(r.layers * r.directions), x.shape[r.batch_first ? 0 : 1], Dim(r.hidden)};
+  if (r.gates == 4) {
+    const auto& hx = a.tensors("hx");
+    if (hx.size() != 2) return a.fail("hx", fmt::format("expected two tensors, got {}", hx.size()));
+    for (ValueId id : hx) QCG_CHECK(check_state(a, "hx", a.graph.value(id), state));
+  } else {
+    QCG_CHECK(check_state(a, "hx", a.tensor("hx"), state));
+  }
+  Types types = {{x.dtype, {x.shape[0], x.shape[1], Dim(r.directions * r.hidden)}}, {x.dtype, state}};
+  if (r.gates == 4) types.push_back({x.dtype, state});
+  return types;
+}
+
+}  // namespace qcg

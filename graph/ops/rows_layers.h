@@ -1,0 +1,89 @@
+// Rows of the operator table (op_table.h): convolutions, pools and recurrent layers (passes/expand_layers.cpp).
+#pragma once
+
+#include "graph/ops/op_row.h"
+
+namespace qcg {
+
+// infer_layers.cpp
+ShapeRule infer_convolution, infer_pool, infer_adaptive_pool, infer_recurrence;
+
+namespace rows {
+
+// clang-format off
+inline constexpr OpRow kLayers[] = {
+    {"aten.conv1d.default",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, "
+     "SymInt groups=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv1d.padding",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding='valid', SymInt[1] dilation=1, "
+     "SymInt groups=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv2d.default",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, "
+     "SymInt groups=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv2d.padding",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding='valid', SymInt[2] dilation=1, "
+     "SymInt groups=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv3d.default",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, "
+     "SymInt groups=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv3d.padding",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding='valid', SymInt[3] dilation=1, "
+     "SymInt groups=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.convolution.default",
+     "(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
+     "transposed, SymInt[] output_padding, SymInt groups) -> Tensor", pointwise, infer_convolution},
+    {"aten.max_pool1d.default",
+     "(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) "
+     "-> Tensor", pointwise, infer_pool},
+    {"aten.max_pool2d.default",
+     "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) "
+     "-> Tensor", pointwise, infer_pool},
+    {"aten.max_pool3d.default",
+     "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) "
+     "-> Tensor", pointwise, infer_pool},
+    {"aten.max_pool1d_with_indices.default",
+     "(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) "
+     "-> (Tensor, Tensor)", pointwise, infer_pool},
+    {"aten.max_pool2d_with_indices.default",
+     "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) "
+     "-> (Tensor, Tensor)", pointwise, infer_pool},
+    {"aten.max_pool3d_with_indices.default",
+     "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) "
+     "-> (Tensor, Tensor)", pointwise, infer_pool},
+    {"aten.avg_pool1d.default",
+     "(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool "
+     "count_include_pad=True) -> Tensor", pointwise, infer_pool},
+    {"aten.avg_pool2d.default",
+     "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
+     "count_include_pad=True, int? divisor_override=None) -> Tensor", pointwise, infer_pool},
+    {"aten.avg_pool3d.default",
+     "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool "
+     "count_include_pad=True, int? divisor_override=None) -> Tensor", pointwise, infer_pool},
+    {"aten.adaptive_avg_pool1d.default", "(Tensor self, int[1] output_size) -> Tensor",
+     pointwise, infer_adaptive_pool},
+    {"aten.adaptive_avg_pool2d.default", "(Tensor self, SymInt[2] output_size) -> Tensor",
+     pointwise, infer_adaptive_pool},
+    {"aten._adaptive_avg_pool2d.default", "(Tensor self, SymInt[2] output_size) -> Tensor",
+     pointwise, infer_adaptive_pool},
+    {"aten.adaptive_max_pool1d.default", "(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
+     pointwise, infer_adaptive_pool},
+    {"aten.adaptive_max_pool2d.default", "(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+     pointwise, infer_adaptive_pool},
+    {"aten.lstm.input",
+     "(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
+     "bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)", pointwise, infer_recurrence},
+    {"aten.gru.input",
+     "(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
+     "bidirectional, bool batch_first) -> (Tensor, Tensor)", pointwise, infer_recurrence},
+    {"aten.rnn_tanh.input",
+     "(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
+     "bidirectional, bool batch_first) -> (Tensor, Tensor)", pointwise, infer_recurrence},
+    {"aten.rnn_relu.input",
+     "(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
+     "bidirectional, bool batch_first) -> (Tensor, Tensor)", pointwise, infer_recurrence},
+};
+// clang-format on
+
+}  // namespace rows
+}  // namespace qcg

@@ -1,0 +1,279 @@
+// The oracle's rules for convolutions, pools and recurrent layers: in double, directly from their definitions, without
+// the views, pads and products that expand_layers.cpp makes of them.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "graph/ops/infer.h"
+#include "graph/oracle/ops.h"
+
+namespace qcg {
+namespace {
+
+// A window along one axis, sizes known. Layers of fewer than three axes have some of size 1 in front.
+struct Slide {
+  int64_t size = 1, count = 1, kernel = 1, stride = 1, dilation = 1, before = 0, padding = 0;
+
+  int64_t position(int64_t place, int64_t tap) const { return place * stride + tap * dilation - before; }
+  bool has(int64_t at) const { return at >= 0 && at < size; }
+  // The places from which tap `tap` is an element: [first, last).
+  std::pair<int64_t, int64_t> places(int64_t tap) const {
+    const int64_t at = position(0, tap);
+    const int64_t first = at >= 0 ? 0 : (-at + stride - 1) / stride;
+    const int64_t last = at >= size ? 0 : (size - 1 - at) / stride + 1;
+    return {first, std::min(last, count)};
+  }
+};
+using Slides = std::array<Slide, 3>;
+
+Result<Slides> slides_of(const RefContext& c) {
+  QCG_TRY(axes, window_axes({c.graph, c.node}));
+  Slides out;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const WindowAxis& a = axes[i];
+    out[3 - axes.size() + i] = {c.evaluate(a.size), c.evaluate(a.count), a.kernel, a.stride, a.dilation, a.before,
+                                a.padding};
+  }
+  return out;
+}
+
+int64_t all_of_axes(const Slides& s, int64_t Slide::*member) { return s[0].*member * s[1].*member * s[2].*member; }
+
+// Adds `weight` times the elements under tap (d, h, w) to every place.
+void add_tap(const Slides& s, std::array<int64_t, 3> tap, double weight, const double* x, double* y) {
+  const auto [first, last] = s[2].places(tap[2]);
+  for (int64_t d = 0; d < s[0].count; ++d) {
+    const int64_t from_d = s[0].position(d, tap[0]);
+    for (int64_t h = 0; h < s[1].count && s[0].has(from_d); ++h) {
+      const int64_t from_h = s[1].position(h, tap[1]);
+      if (!s[1].has(from_h)) continue;
+      const double* row = x + (from_d * s[1].size + from_h) * s[2].size + s[2].position(0, tap[2]);
+      double* out = y + (d * s[1].count + h) * s[2].count;
+      for (int64_t w = first; w < last; ++w) out[w] += weight * row[w * s[2].stride];
+    }
+  }
+}
+
+template <class F>
+void for_each_tap(const Slides& s, F&& f) {
+  for (int64_t d = 0; d < s[0].kernel; ++d)
+    for (int64_t h = 0; h < s[1].kernel; ++h)
+      for (int64_t w = 0; w < s[2].kernel; ++w) f(std::array{d, h, w});
+}
+
+Result<Tensors> run_convolution(const RefContext& c) {
+  QCG_TRY(slides, slides_of(c));
+  const std::vector<double> x = read_doubles(c.tensor("input").data), weight = read_doubles(c.tensor("weight").data);
+  const RefValue* bias = c.optional_tensor("bias");
+  const std::vector<double> added = bias ? read_doubles(bias->data) : std::vector<double>();
+  const std::vector<int64_t>& of_weight = c.tensor("weight").data.shape;
+  const int64_t outputs = of_weight[0], inputs = of_weight[1], groups = c.integer("groups"), each = outputs / groups;
+  const int64_t in = all_of_axes(slides, &Slide::size), out = all_of_axes(slides, &Slide::count);
+  const int64_t taps = all_of_axes(slides, &Slide::kernel);
+  const int64_t images = inputs * groups * in == 0 ? 0 : static_cast<int64_t>(x.size()) / (inputs * groups * in);
+  std::vector<double> y(static_cast<size_t>(images * outputs * out));
+  for (int64_t image = 0; image < images; ++image)
+    for (int64_t n = 0; n < outputs; ++n) {
+      double* plane = y.data() + (image * outputs + n) * out;
+      if (bias) std::fill(plane, plane + out, added[static_cast<size_t>(n)]);
+      for (int64_t k = 0; k < inputs; ++k) {
+        const double* from = x.data() + (image * inputs * groups + n / each * inputs + k) * in;
+        const double* tap_weight = weight.data() + (n * inputs + k) * taps;
+        for_each_tap(slides,
+                     [&](const std::array<int64_t, 3>& tap) { add_tap(slides, tap, *tap_weight++, from, plane); });
+      }
+    }
+  return Tensors{make_doubles(c.sizes(0), std::move(y))};
+}
+
+// Of one place: the largest element and where it is, or the sum of all.
+struct Pooled {
+  double largest = -INFINITY, sum = 0;
+  int64_t at = -1;
+
+  void add(double v, int64_t from) {
+    sum += v;
+    if (at < 0 || v > largest || (std::isnan(v) && !std::isnan(largest))) largest = v, at = from;
+  }
+};
+
+// visit(place) for every place of every plane; the planes of the results.
+template <class Visit>
+Result<Tensors> pool(const RefContext& c, int64_t in, const std::array<int64_t, 3>& counts, bool largest,
+                     Visit&& visit) {
+  const std::vector<double> x = read_doubles(c.tensor("self").data);
+  std::vector<double> values;
+  std::vector<int64_t> positions;
+  for (size_t plane = 0; in > 0 && plane < x.size() / static_cast<size_t>(in); ++plane)
+    for (int64_t d = 0; d < counts[0]; ++d)
+      for (int64_t h = 0; h < counts[1]; ++h)
+        for (int64_t w = 0; w < counts[2]; ++w) {
+          const double* from = x.data() + plane * static_cast<size_t>(in);
+          Pooled pooled;
+          const double divisor = visit(std::array{d, h, w}, from, pooled);
+          values.push_back(largest ? pooled.largest : pooled.sum / divisor);
+          positions.push_back(pooled.at);
+        }
+  Tensors out{make_doubles(c.sizes(0), std::move(values))};
+  if (c.node.outputs.size() == 2) out.push_back(make_ints(c.sizes(1), std::move(positions)));
+  return out;
+}
+
+bool is_of_maxima(const RefContext& c) { return c.node.op->name.find("max_pool") != std::string::npos; }
+
+// Elements that a mean counts: with those of the padding, which in ceil_mode the last window may stick out of.
+int64_t counted(const Slide& s, int64_t place, bool with_padding) {
+  const int64_t begin = s.position(place, 0), end = begin + s.kernel;
+  return with_padding ? std::min(end, s.size + s.padding) - begin : std::min(end, s.size) - std::max<int64_t>(begin, 0);
+}
+
+Result<Tensors> run_pool(const RefContext& c) {
+  QCG_TRY(slides, slides_of(c));
+  const Slides& s = slides;
+  const bool largest = is_of_maxima(c), with_padding = largest || *c.node.arg("count_include_pad").get<bool>();
+  const bool given = c.node.op->arg_index("divisor_override") >= 0 && c.has("divisor_override");
+  return pool(c, all_of_axes(s, &Slide::size), {s[0].count, s[1].count, s[2].count}, largest,
+              [&](const std::array<int64_t, 3>& at, const double* x, Pooled& pooled) {
+                for_each_tap(s, [&](const std::array<int64_t, 3>& tap) {
+                  std::array<int64_t, 3> from{};
+                  for (size_t i = 0; i < 3; ++i) {
+                    from[i] = s[i].position(at[i], tap[i]);
+                    if (!s[i].has(from[i])) return;
+                  }
+                  const int64_t index = (from[0] * s[1].size + from[1]) * s[2].size + from[2];
+                  pooled.add(x[index], index);
+                });
+                if (given) return static_cast<double>(c.integer("divisor_override"));
+                double divisor = 1;
+                for (size_t i = 0; i < 3; ++i) divisor *= static_cast<double>(counted(s[i], at[i], with_padding));
+                return divisor;
+              });
+}
+
+Result<Tensors> run_adaptive_pool(const RefContext& c) {
+  const std::vector<int64_t>& shape = c.tensor("self").data.shape;
+  const std::vector<int64_t> out = c.sizes(0);
+  const size_t spatial = count_spatial({c.graph, c.node});
+  std::array<int64_t, 3> size{1, 1, 1}, count{1, 1, 1};
+  for (size_t i = 1; i <= spatial; ++i) size[3 - i] = shape[shape.size() - i], count[3 - i] = out[out.size() - i];
+  return pool(c, size[0] * size[1] * size[2], count, is_of_maxima(c),
+              [&](const std::array<int64_t, 3>& at, const double* x, Pooled& pooled) {
+                std::array<std::pair<int64_t, int64_t>, 3> part;
+                for (size_t i = 0; i < 3; ++i) part[i] = adaptive_window(at[i], size[i], count[i]);
+                double elements = 0;
+                for (int64_t d = part[0].first; d < part[0].second; ++d)
+                  for (int64_t h = part[1].first; h < part[1].second; ++h)
+                    for (int64_t w = part[2].first; w < part[2].second; ++w, ++elements) {
+                      const int64_t index = (d * size[1] + h) * size[2] + w;
+                      pooled.add(x[index], index);
+                    }
+                return elements;
+              });
+}
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+// One layer in one direction: `params` are its weights and biases, `h` and `c` the states of one sequence.
+struct Cell {
+  std::vector<std::vector<double>> params;
+  int64_t gates, inputs, hidden;
+  bool rectified;
+
+  // Row `row` of the weight (of the input or of the state) times v, plus its bias.
+  double gate(bool of_state, int64_t gate, int64_t unit, const double* v) const {
+    const int64_t row = gate * hidden + unit, width = of_state ? hidden : inputs;
+    double sum = params.size() == 4 ? params[of_state ? 3 : 2][static_cast<size_t>(row)] : 0;
+    for (int64_t i = 0; i < width; ++i) sum += params[of_state ? 1 : 0][static_cast<size_t>(row * width + i)] * v[i];
+    return sum;
+  }
+
+  void step(const double* x, std::vector<double>& h, std::vector<double>& c) const {
+    const std::vector<double> before = h;
+    for (int64_t u = 0; u < hidden; ++u) {
+      const auto in = [&](int64_t g) { return gate(false, g, u, x); };
+      const auto of = [&](int64_t g) { return gate(true, g, u, before.data()); };
+      const auto both = [&](int64_t g) { return in(g) + of(g); };
+      double& unit = h[static_cast<size_t>(u)];
+      if (gates == 4) {
+        double& cell = c[static_cast<size_t>(u)];
+        cell = logistic(both(1)) * cell + logistic(both(0)) * std::tanh(both(2));
+        unit = logistic(both(3)) * std::tanh(cell);
+      } else if (gates == 3) {
+        const double fresh = std::tanh(in(2) + logistic(both(0)) * of(2)), kept = logistic(both(1));
+        unit = (1 - kept) * fresh + kept * unit;
+      } else {
+        unit = rectified ? std::max(both(0), 0.0) : std::tanh(both(0));
+      }
+    }
+  }
+};
+
+Result<Tensors> run_recurrence(const RefContext& c) {
+  QCG_TRY(r, read_recurrence({c.graph, c.node}));
+  const std::vector<int64_t> shape = c.sizes(0), of_state = c.sizes(1);
+  const int64_t batch = of_state[1], width = r.directions * r.hidden;
+  const auto row = [&](int64_t b, int64_t t) {
+    return static_cast<size_t>(r.batch_first ? b * r.steps + t : t * batch + b);
+  };
+  std::vector<double> x = read_doubles(c.tensor("input").data), h, cells;
+  if (r.gates == 4) {
+    const auto states = c.tensors("hx");
+    h = read_doubles(states[0]->data), cells = read_doubles(states[1]->data);
+  } else {
+    h = read_doubles(c.tensor("hx").data);
+    cells.resize(h.size());
+  }
+  const auto params = c.tensors("params");
+  int64_t inputs = c.tensor("input").data.shape[2];
+  for (int64_t layer = 0; layer < r.layers; ++layer) {
+    std::vector<double> y(static_cast<size_t>(batch * r.steps * width));
+    for (int64_t direction = 0; direction < r.directions; ++direction) {
+      const int64_t index = layer * r.directions + direction;
+      Cell cell{{}, r.gates, inputs, r.hidden, c.node.op->name.starts_with("aten.rnn_relu")};
+      for (size_t i = 0; i < r.params_each; ++i)
+        cell.params.push_back(read_doubles(params[static_cast<size_t>(index) * r.params_each + i]->data));
+      for (int64_t b = 0; b < batch; ++b) {
+        const auto first = static_cast<std::ptrdiff_t>((index * batch + b) * r.hidden);
+        std::vector<double> unit(h.begin() + first, h.begin() + first + r.hidden),
+            kept(cells.begin() + first, cells.begin() + first + r.hidden);
+        for (int64_t s = 0; s < r.steps; ++s) {
+          const size_t at = row(b, direction == 0 ? s : r.steps - 1 - s);
+          cell.step(x.data() + at * static_cast<size_t>(inputs), unit, kept);
+          std::ranges::copy(unit, y.begin() + static_cast<std::ptrdiff_t>(at) * width + direction * r.hidden);
+        }
+        std::ranges::copy(unit, h.begin() + first);
+        std::ranges::copy(kept, cells.begin() + first);
+      }
+    }
+    x = std::move(y);
+    inputs = width;
+  }
+  Tensors out{make_doubles(shape, std::move(x)), make_doubles(of_state, std::move(h))};
+  if (r.gates == 4) out.push_back(make_doubles(of_state, std::move(cells)));
+  return out;
+}
+
+// clang-format off
+constexpr RefRow kLayerRules[] = {
+    {"aten.conv1d.default", run_convolution}, {"aten.conv1d.padding", run_convolution},
+    {"aten.conv2d.default", run_convolution}, {"aten.conv2d.padding", run_convolution},
+    {"aten.conv3d.default", run_convolution}, {"aten.conv3d.padding", run_convolution},
+    {"aten.convolution.default", run_convolution},
+    {"aten.max_pool1d.default", run_pool},    {"aten.max_pool1d_with_indices.default", run_pool},
+    {"aten.max_pool2d.default", run_pool},    {"aten.max_pool2d_with_indices.default", run_pool},
+    {"aten.max_pool3d.default", run_pool},    {"aten.max_pool3d_with_indices.default", run_pool},
+    {"aten.avg_pool1d.default", run_pool},    {"aten.avg_pool2d.default", run_pool},
+    {"aten.avg_pool3d.default", run_pool},
+    {"aten.adaptive_avg_pool1d.default", run_adaptive_pool}, {"aten.adaptive_avg_pool2d.default", run_adaptive_pool},
+    {"aten._adaptive_avg_pool2d.default", run_adaptive_pool},
+    {"aten.adaptive_max_pool1d.default", run_adaptive_pool}, {"aten.adaptive_max_pool2d.default", run_adaptive_pool},
+    {"aten.lstm.input", run_recurrence},      {"aten.gru.input", run_recurrence},
+    {"aten.rnn_tanh.input", run_recurrence},  {"aten.rnn_relu.input", run_recurrence},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const RefRow> reference_layers() { return kLayerRules; }
+
+}  // namespace qcg

@@ -1,0 +1,27 @@
+// Layers that slide over axes, and recurrent ones, written in operations that have kernels.
+//
+// Why here: expand_layers.cpp walks the graph and decides in which order axes lie; these say what a layer computes.
+//
+//   convolution      windows of x as rows, times the weight as a matrix; a product per group if there are several
+//   pools            windows of x, their maximum or mean
+//   lstm, gru, rnn   a linear of all steps, then per step a linear of the state and pointwise operations
+#pragma once
+
+#include "graph/rewrite/op_emitter.h"
+
+namespace qcg {
+
+// x and the result have their channels last: [batch, axes…, channels].
+struct ChannelLayer {
+  Op op;
+  // A bad node leaves its error in the emitter.
+  ValueId (*write)(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
+  bool first_output_alone = false;  // the indices have no kernel: nobody may read them
+};
+const ChannelLayer* find_channel_layer(Op op);  // nullptr: none of these
+
+bool is_recurrence(const Node& node);
+// One value per output.
+std::vector<ValueId> write_recurrence(OpEmitter& e, const Graph& graph, const Node& node);
+
+}  // namespace qcg

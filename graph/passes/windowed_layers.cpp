@@ -1,0 +1,259 @@
+// Convolutions and pools with their channels last.
+//
+// A convolution is one product. Its windows are a view of the padded x, [batch, places…, channels, kernel…]; rows of
+// them are a copy of as many elements as the kernel has for each of x, unless the kernel is of size 1.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/infer.h"
+#include "graph/passes/layers.h"
+
+namespace qcg {
+namespace {
+
+using Axes = std::vector<WindowAxis>;
+
+Dim axis_number(size_t axis) { return Dim(static_cast<int64_t>(axis)); }
+
+// x [lead, axes…, C] with `value` around it.
+ValueId padded(OpEmitter& e, ValueId x, const Axes& axes, double value) {
+  const bool none = std::ranges::all_of(axes, [](const WindowAxis& a) { return a.before == 0 && a.behind == 0; });
+  if (none) return x;
+  std::vector<Dim> pad = {Dim(0), Dim(0)};  // from the last axis on
+  for (size_t i = axes.size(); i-- > 0;) pad.push_back(Dim(axes[i].before)), pad.push_back(Dim(axes[i].behind));
+  return e.op("aten.constant_pad_nd.default", {{"self", x}, {"pad", pad}, {"value", value}});
+}
+
+// [lead, places…, C, kernel…]: a view.
+ValueId windows(OpEmitter& e, const Graph& graph, ValueId x, const Axes& axes) {
+  const size_t lead = graph.value(x).shape.size() - axes.size() - 1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    x = e.op("aten.unfold.default", {{"self", x},
+                                     {"dimension", axis_number(lead + i)},
+                                     {"size", Dim(axes[i].reach())},
+                                     {"step", Dim(axes[i].stride)}});
+    if (axes[i].dilation > 1)
+      x = e.op("aten.slice.Tensor", {{"self", x}, {"dim", Dim(-1)}, {"step", Dim(axes[i].dilation)}});
+  }
+  return x;
+}
+
+ValueId permuted(OpEmitter& e, ValueId x, const std::vector<size_t>& order) {
+  std::vector<Dim> dims;
+  bool moves = false;
+  for (size_t i = 0; i < order.size(); ++i) dims.push_back(axis_number(order[i])), moves = moves || order[i] != i;
+  return moves ? e.op("aten.permute.default", {{"self", x}, {"dims", dims}}) : x;
+}
+
+std::vector<size_t> count_from(size_t first, size_t last) {
+  std::vector<size_t> out;
+  for (size_t i = first; i < last; ++i) out.push_back(i);
+  return out;
+}
+std::vector<size_t> operator+(std::vector<size_t> a, const std::vector<size_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+bool slides(const WindowAxis& a) { return a.kernel > 1 || a.stride > 1 || a.before > 0 || a.behind > 0; }
+
+// A product of windows of `groups` groups of channels: [lead, places…, groups, outputs of each].
+ValueId product_of_groups(OpEmitter& e, const Graph& graph, ValueId x, ValueId weight, int64_t groups, size_t spatial) {
+  const Shape shape = graph.value(x).shape, of_weight = graph.value(weight).shape;  // [lead, places…, C, kernel…]
+  const size_t channels = shape.size() - spatial - 1;                               // axes before them
+  const Dim inputs = of_weight[1], each = *of_weight[0].divide_exactly(Dim(groups));
+  const Shape places(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(channels));
+  Shape split = places;
+  split.push_back(Dim(groups)), split.push_back(inputs);
+  split.insert(split.end(), shape.end() - static_cast<std::ptrdiff_t>(spatial), shape.end());
+  const size_t rank = split.size();
+  x = permuted(
+      e, e.reshape(x, split),
+      std::vector{channels} + count_from(0, channels) + count_from(channels + 2, rank) + std::vector{channels + 1});
+  Dim k = inputs;
+  for (size_t i = 0; i < spatial; ++i) k = k * of_weight[2 + i];
+  x = e.reshape(x, {Dim(groups), product(places), k});
+  Shape of_groups = {Dim(groups), each};
+  of_groups.insert(of_groups.end(), of_weight.begin() + 1, of_weight.end());
+  weight = permuted(e, e.reshape(weight, of_groups),
+                    std::vector<size_t>{0} + count_from(3, 3 + spatial) + std::vector<size_t>{2, 1});
+  weight = e.reshape(weight, {Dim(groups), k, each});
+  Shape by_group = {Dim(groups)};
+  by_group.insert(by_group.end(), places.begin(), places.end());
+  by_group.push_back(each);
+  const ValueId y = e.op("aten.matmul.default", {{"self", x}, {"other", weight}});
+  return permuted(e, e.reshape(y, by_group), count_from(1, channels + 1) + std::vector<size_t>{0, channels + 1});
+}
+
+ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  auto axes = window_axes({graph, node});
+  if (!axes.ok()) return e.fail(axes.error()), x;
+  const size_t spatial = axes->size();
+  const ValueId weight = node.tensor("weight"), bias = node.tensor("bias");
+  const Shape of_weight = graph.value(weight).shape;
+  const int64_t groups = node.arg("groups").get<Dim>()->constant();
+  const bool slid = std::ranges::any_of(*axes, slides);
+  Shape out(graph.value(x).shape.begin(), graph.value(x).shape.end() - static_cast<std::ptrdiff_t>(spatial + 1));
+  for (const WindowAxis& a : *axes) out.push_back(a.count);
+  out.push_back(of_weight[0]);
+  if (slid) x = windows(e, graph, padded(e, x, *axes, 0), *axes);
+  if (!e.status().ok()) return x;
+  if (groups > 1) {
+    if (!slid) {
+      Shape taps = graph.value(x).shape;
+      taps.insert(taps.end(), spatial, Dim(1));
+      x = e.reshape(x, taps);
+    }
+    const ValueId y = e.reshape(product_of_groups(e, graph, x, weight, groups, spatial), out);
+    return bias == kNoValue ? y : e.binary("aten.add.Tensor", y, bias);
+  }
+  const Dim k = *product(of_weight).divide_exactly(of_weight[0]);
+  if (slid) {  // a window as it lies: channels innermost
+    const size_t rank = graph.value(x).shape.size(), channels = rank - spatial - 1;
+    x = permuted(e, x, count_from(0, channels) + count_from(channels + 1, rank) + std::vector{channels});
+    Shape rows = out;
+    rows.back() = k;
+    x = e.reshape(x, rows);
+  }
+  const ValueId matrix =
+      e.reshape(permuted(e, weight, std::vector<size_t>{0} + count_from(2, 2 + spatial) + std::vector<size_t>{1}),
+                {of_weight[0], k});
+  return e.op("aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", bias}});
+}
+
+std::vector<Dim> last_axes(size_t count) {
+  std::vector<Dim> axes;
+  for (size_t i = count; i > 0; --i) axes.push_back(Dim(-static_cast<int64_t>(i)));
+  return axes;
+}
+
+ValueId max_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  auto axes = window_axes({graph, node});
+  if (!axes.ok()) return e.fail(axes.error()), x;
+  x = windows(e, graph, padded(e, x, *axes, -INFINITY), *axes);
+  return e.op("aten.amax.default", {{"self", x}, {"dim", last_axes(axes->size())}});
+}
+
+// By place, how many elements a mean counts along one axis.
+std::vector<double> counted(const WindowAxis& a, bool with_padding) {
+  std::vector<double> out;
+  if (!a.size.is_constant()) return out;
+  for (int64_t place = 0, size = a.size.constant(); place < a.count.constant(); ++place) {
+    const int64_t begin = place * a.stride - a.before, end = begin + a.kernel;
+    out.push_back(static_cast<double>(with_padding ? std::min(end, size + a.padding) - begin
+                                                   : std::min(end, size) - std::max<int64_t>(begin, 0)));
+  }
+  return out;
+}
+
+// What the sums of an average pool are divided by: a number, or a parameter [places…, 1].
+Arg divisors(OpEmitter& e, Graph& graph, const Node& node, const Axes& axes) {
+  const bool given = node.op->arg_index("divisor_override") >= 0 && !node.arg("divisor_override").is_none();
+  if (given) return *as_number(node.arg("divisor_override"));
+  const bool with_padding = *node.arg("count_include_pad").get<bool>();
+  double all = 1;
+  for (const WindowAxis& a : axes) all *= static_cast<double>(a.kernel);
+  const bool same = std::ranges::all_of(
+      axes, [&](const WindowAxis& a) { return with_padding ? a.behind == a.padding : a.before == 0 && a.behind == 0; });
+  if (same) return all;
+  std::vector<double> by_place = {1};
+  std::vector<int64_t> shape;
+  for (const WindowAxis& a : axes) {
+    const std::vector<double> counts = counted(a, with_padding);
+    if (counts.empty())
+      return e.fail(Error::unsupported(
+                 node.where, "a mean over a padded axis of a size known only at run time, without its padding",
+                 "export with a constant size, or with count_include_pad=True")),
+             all;
+    std::vector<double> next;
+    for (double before : by_place)
+      for (double count : counts) next.push_back(before * count);
+    by_place = std::move(next);
+    shape.push_back(static_cast<int64_t>(counts.size()));
+  }
+  shape.push_back(1);
+  std::vector<std::byte> bytes(by_place.size() * sizeof(float));
+  for (size_t i = 0; i < by_place.size(); ++i)
+    double_to_element(DType::f32, by_place[i], bytes.data() + i * sizeof(float));
+  return graph.add_parameter(graph.unique_name(graph.value(node.outputs[0]).name + ".divisors"),
+                             Tensor::from_bytes(DType::f32, shape, std::move(bytes)));
+}
+
+ValueId average_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  auto axes = window_axes({graph, node});
+  if (!axes.ok()) return e.fail(axes.error()), x;
+  if (is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
+  const Arg divisor = divisors(e, graph, node, *axes);
+  x = windows(e, graph, padded(e, x, *axes, 0), *axes);
+  const ValueId sum = e.op("aten.sum.dim_IntList", {{"self", x}, {"dim", last_axes(axes->size())}});
+  return e.binary("aten.div.Tensor", sum, divisor);
+}
+
+// Parts of one axis after the other: of equal size as a view, or else one by one.
+ValueId adaptive_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  const size_t spatial = count_spatial({graph, node}), lead = graph.value(x).shape.size() - spatial - 1;
+  const bool largest = node.op->name.find("max_pool") != std::string::npos;
+  const Op over = largest ? Op("aten.amax.default") : Op("aten.mean.dim");
+  const Shape out = graph.value(node.outputs[0]).shape;
+  if (!largest && is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
+  Shape split(graph.value(x).shape.begin(), graph.value(x).shape.begin() + static_cast<std::ptrdiff_t>(lead)),
+      pooled = split;
+  std::vector<Dim> parts;
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim count = out[out.size() - spatial + i], size = graph.value(x).shape[lead + i];
+    pooled.push_back(count);
+    const auto each = size.divide_exactly(count);
+    if (each && !count.is_constant(1)) split.push_back(count);
+    parts.push_back(axis_number(split.size()));
+    split.push_back(each ? *each : size);
+    if (each) continue;
+    std::vector<ValueId> pieces;
+    for (int64_t at = 0; at < count.constant() && e.status().ok(); ++at) {
+      const auto [first, last] = adaptive_window(at, size.constant(), count.constant());
+      const ValueId part =
+          e.op("aten.slice.Tensor",
+               {{"self", x}, {"dim", axis_number(lead + i)}, {"start", Dim(first)}, {"end", Dim(last)}});
+      pieces.push_back(
+          e.op(over, {{"self", part}, {"dim", std::vector<Dim>{axis_number(lead + i)}}, {"keepdim", true}}));
+    }
+    x = e.op("aten.cat.default", {{"tensors", pieces}, {"dim", axis_number(lead + i)}});
+    split.back() = count, parts.pop_back();
+  }
+  pooled.push_back(graph.value(x).shape.back());
+  split.push_back(pooled.back());
+  if (!e.status().ok() || parts.empty()) return x;
+  return e.reshape(e.op(over, {{"self", e.reshape(x, split)}, {"dim", parts}}), pooled);
+}
+
+constexpr ChannelLayer kChannelLayers[] = {
+    {"aten.conv1d.default", convolution},
+    {"aten.conv1d.padding", convolution},
+    {"aten.conv2d.default", convolution},
+    {"aten.conv2d.padding", convolution},
+    {"aten.conv3d.default", convolution},
+    {"aten.conv3d.padding", convolution},
+    {"aten.convolution.default", convolution},
+    {"aten.max_pool1d.default", max_pool},
+    {"aten.max_pool2d.default", max_pool},
+    {"aten.max_pool3d.default", max_pool},
+    {"aten.max_pool1d_with_indices.default", max_pool, /*first_output_alone=*/true},
+    {"aten.max_pool2d_with_indices.default", max_pool, /*first_output_alone=*/true},
+    {"aten.max_pool3d_with_indices.default", max_pool, /*first_output_alone=*/true},
+    {"aten.avg_pool1d.default", average_pool},
+    {"aten.avg_pool2d.default", average_pool},
+    {"aten.avg_pool3d.default", average_pool},
+    {"aten.adaptive_avg_pool1d.default", adaptive_pool},
+    {"aten.adaptive_avg_pool2d.default", adaptive_pool},
+    {"aten._adaptive_avg_pool2d.default", adaptive_pool},
+    {"aten.adaptive_max_pool1d.default", adaptive_pool, /*first_output_alone=*/true},
+    {"aten.adaptive_max_pool2d.default", adaptive_pool, /*first_output_alone=*/true},
+};
+
+}  // namespace
+
+const ChannelLayer* find_channel_layer(Op op) {
+  const auto* row = std::ranges::find(kChannelLayers, op, &ChannelLayer::op);
+  return row == std::end(kChannelLayers) ? nullptr : row;
+}
+
+}  // namespace qcg

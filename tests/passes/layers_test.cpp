@@ -1,0 +1,208 @@
+// Convolutions, pools and recurrent layers: what expand_layers makes of them computes the same, in linears of which none
+// is fed through a permuted copy.
+#include <fmt/format.h>
+
+#include "graph/ops/verify.h"
+#include "tests/passes/passes_test_util.h"
+
+using namespace qcg;
+
+namespace {
+
+struct Axis {
+  int64_t size, kernel, stride, padding, dilation;
+};
+
+// A convolution of random geometry, odd extents among them, with what usually stands around one.
+class RandomNet {
+ public:
+  explicit RandomNet(uint64_t seed) : random_(seed) {}
+
+  std::string build() {
+    const size_t spatial = 1 + pick(2);
+    std::vector<Axis> axes;
+    for (size_t i = 0; i < spatial; ++i) {
+      Axis a{};
+      a.kernel = 1 + pick(4), a.stride = 1 + pick(3), a.dilation = 1 + pick(2), a.padding = pick(3);
+      a.size = std::max<int64_t>(a.dilation * (a.kernel - 1) + 1 - 2 * a.padding, 1) + pick(6);
+      axes.push_back(a);
+    }
+    const int64_t groups = 1 + pick(3), inputs = groups * (1 + pick(3)), outputs = groups * (1 + pick(4));
+    const std::string x = shape("s0", inputs, list(axes, &Axis::size)),
+                      w = shape(fmt::format("{}", outputs), inputs / groups, list(axes, &Axis::kernel));
+    std::string sizes;
+    for (const Axis& a : axes)
+      sizes += fmt::format(", {}", (a.size + 2 * a.padding - a.dilation * (a.kernel - 1) - 1) / a.stride + 1);
+    const std::string y = shape("s0", outputs, sizes);
+    text_ = fmt::format("symbol s0 in [0, 64]\nparam @w: {}\n", w);
+    for (const char* name : {"b", "scale", "shift", "mean", "var"})
+      text_ += fmt::format("param @{}: f32[{}]\n", name, outputs);
+    text_ += fmt::format("graph(%x: {}, %other: {}) {{\n", x, y);
+    say("y",
+        fmt::format("aten.conv{}d.default(%x, @w, {}, [{}], [{}], [{}], {})", spatial, pick(2) ? "@b" : "none",
+                    list(axes, &Axis::stride).substr(2), list(axes, &Axis::padding).substr(2),
+                    list(axes, &Axis::dilation).substr(2), groups),
+        y);
+    std::string last = "y";
+    if (pick(2))
+      say("n", "aten.batch_norm.default(%" + last + ", @scale, @shift, @mean, @var, false, 0.1, 0.001, true)", y),
+          last = "n";
+    if (pick(2)) say("r", "aten.hardswish.default(%" + last + ")", y), last = "r";
+    if (pick(3) == 0) say("a", "aten.add.Tensor(%" + last + ", %other)", y), last = "a";
+    if (pick(3) == 0) say("s", "aten.mul.Tensor(%" + last + ", 0.5)", y), last = "s";
+    return text_ + "  return %" + last + "\n}\n";
+  }
+
+ private:
+  int64_t pick(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+  void say(const std::string& name, const std::string& call, const std::string& type) {
+    text_ += fmt::format("  %{} = {} : {}\n", name, call, type);
+  }
+  static std::string shape(const std::string& first, int64_t second, const std::string& rest) {
+    return fmt::format("f32[{}, {}{}]", first, second, rest);
+  }
+  static std::string list(const std::vector<Axis>& axes, int64_t Axis::*member) {
+    std::string out;
+    for (const Axis& a : axes) out += fmt::format(", {}", a.*member);
+    return out;
+  }
+
+  std::mt19937_64 random_;
+  std::string text_;
+};
+
+// What the passes make of it; the same values.
+Graph passed(const Graph& before, uint64_t seed) {
+  Graph after = before;
+  const auto reports = run_passes(after, {.verify_after_each = true});
+  REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+  check_same_values(before, after, seed);
+  return after;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions of random geometry keep their values, also of no images") {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    Graph before = parse(RandomNet(seed).build());
+    INFO("seed ", seed, "\n", print_graph(before));
+    before.remove_dead();
+    REQUIRE(verify_graph(before).ok());
+    bind_random(before, seed);
+    const Graph after = passed(before, seed);
+    const std::vector<Tensor> none = random_inputs(before, seed, 0);
+    const auto empty = evaluate_graph(after, none);
+    REQUIRE_MESSAGE(empty.ok(), empty.error().to_string());
+    CHECK((*empty)[0].shape[0] == 0);
+  }
+}
+
+// A residual block of ResNet: its stem, two convolutions, a shortcut, a pool and a classifier.
+constexpr std::string_view kResidual = R"(symbol s0 in [1, 64]
+param @stem: f32[8, 3, 7, 7]
+param @one: f32[8, 8, 3, 3]
+param @two: f32[8, 8, 3, 3]
+param @scale: f32[8]
+param @shift: f32[8]
+param @mean: f32[8]
+param @var: f32[8]
+param @out: f32[5, 8]
+graph(%x: f32[s0, 3, 20, 20]) {
+  %a = aten.conv2d.default(%x, @stem, none, [2, 2], [3, 3]) : f32[s0, 8, 10, 10]
+  %b = aten.batch_norm.default(%a, @scale, @shift, @mean, @var, false, 0.1, 0.001, true) : f32[s0, 8, 10, 10]
+  %c = aten.relu.default(%b) : f32[s0, 8, 10, 10]
+  %d = aten.max_pool2d.default(%c, [3, 3], [2, 2], [1, 1]) : f32[s0, 8, 5, 5]
+  %e = aten.conv2d.default(%d, @one, none, [1, 1], [1, 1]) : f32[s0, 8, 5, 5]
+  %f = aten.batch_norm.default(%e, @scale, @shift, @mean, @var, false, 0.1, 0.001, true) : f32[s0, 8, 5, 5]
+  %g = aten.relu.default(%f) : f32[s0, 8, 5, 5]
+  %h = aten.conv2d.default(%g, @two, none, [1, 1], [1, 1]) : f32[s0, 8, 5, 5]
+  %i = aten.batch_norm.default(%h, @scale, @shift, @mean, @var, false, 0.1, 0.001, true) : f32[s0, 8, 5, 5]
+  %j = aten.add.Tensor(%i, %d) : f32[s0, 8, 5, 5]
+  %k = aten.relu.default(%j) : f32[s0, 8, 5, 5]
+  %l = aten.adaptive_avg_pool2d.default(%k, [1, 1]) : f32[s0, 8, 1, 1]
+  %m = aten.flatten.using_ints(%l, 1) : f32[s0, 8]
+  %n = aten.linear.default(%m, @out) : f32[s0, 5]
+  return %n
+}
+)";
+
+TEST_CASE("between layers nothing is permuted, and what follows one is its epilogue") {
+  Graph before = parse(std::string(kResidual));
+  bind_random(before, 3);
+  const Graph after = passed(before, 3);
+  CHECK(count_op(after, "qcg.linear") == 4);
+  CHECK(count_op(after, "qcg.loop") == 0);  // batch_norm, relu and the shortcut are epilogues
+  // Of the input, the windows of three convolutions, and one number per channel in the end.
+  CHECK_MESSAGE(count_op(after, "aten.permute.default") == 5, print_graph(after));
+}
+
+TEST_CASE("a convolution of patches and one of a kernel of size 1 are linears of their input") {
+  Graph before = parse(R"(symbol s0 in [1, 64]
+param @patches: f32[8, 3, 4, 4]
+param @b: f32[8]
+param @one: f32[6, 8, 1, 1]
+graph(%x: f32[s0, 3, 16, 12]) {
+  %a = aten.conv2d.default(%x, @patches, @b, [4, 4]) : f32[s0, 8, 4, 3]
+  %c = aten.conv2d.default(%a, @one) : f32[s0, 6, 4, 3]
+  %d = aten.flatten.using_ints(%c, 2) : f32[s0, 6, 12]
+  %e = aten.transpose.int(%d, 1, 2) : f32[s0, 12, 6]
+  return %e
+}
+)");
+  bind_random(before, 1);
+  const Graph after = passed(before, 1);
+  CHECK(count_op(after, "qcg.linear") == 2);
+  CHECK(count_op(after, "aten.constant_pad_nd.default") == 0);
+}
+
+TEST_CASE("layers that have no kernel are refused, with what to do") {
+  const auto refusal = [](const std::string& signature, const std::string& call, const std::string& type) {
+    const std::string results = type.find("], ") < type.size() ? "%y, %at" : "%y";
+    Graph graph = parse(fmt::format("symbol s0 in [1, 64]\n{}  {} = {} : {}\n  return {}\n}}\n", signature, results,
+                                    call, type, results));
+    const Status verified = verify_graph(graph);
+    if (!verified.ok()) return verified.error().to_string();
+    bind_random(graph, 1);
+    const auto reports = run_passes(graph);
+    REQUIRE(!reports.ok());
+    CHECK(reports.error().code == ErrorCode::Unsupported);
+    return reports.error().to_string();
+  };
+  const std::string image = "graph(%x: f32[2, 4, 8, 8], %w: f32[4, 4, 3, 3]) {\n";
+  const std::string transposed = refusal(
+      image, "aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], true, [0, 0], 1)", "f32[2, 4, 10, 10]");
+  CHECK_MESSAGE(transposed.find("transposed convolutions have no kernel") < transposed.size(), transposed);
+  const std::string indices =
+      refusal("graph(%x: f32[2, 4, 8, 8]) {\n", "aten.max_pool2d_with_indices.default(%x, [2, 2])",
+              "f32[2, 4, 4, 4], i64[2, 4, 4, 4]");
+  CHECK_MESSAGE(indices.find("the indices of aten.max_pool2d_with_indices.default are used") < indices.size(), indices);
+  const std::string strided = refusal("graph(%x: f32[2, 4, s0, 8], %w: f32[4, 4, 1, 1]) {\n",
+                                      "aten.conv2d.default(%x, %w, none, [2, 2])", "f32[2, 4, s0, 4]");
+  CHECK_MESSAGE(strided.find("known only at run time") < strided.size(), strided);
+  const std::string large =
+      refusal("graph(%x: f32[2, 4, 2, 8], %w: f32[4, 4, 3, 3]) {\n", "aten.conv2d.default(%x, %w)", "f32[2, 4, 0, 6]");
+  CHECK_MESSAGE(large.find("a window of 3 may be larger") < large.size(), large);
+  const std::string steps =
+      refusal("graph(%x: f32[2, s0, 3], %h: f32[1, 2, 4], %v: f32[12, 3], %w: f32[12, 4]) {\n",
+              "aten.gru.input(%x, %h, [%v, %w], false, 1, 0.0, false, false, true)", "f32[2, s0, 4], f32[1, 2, 4]");
+  CHECK_MESSAGE(steps.find("s0 steps, a number known only at run time") < steps.size(), steps);
+}
+
+TEST_CASE("a convolution over a length known only at run time keeps its values at every length") {
+  Graph before = parse(R"(symbol s0 in [4, 64]
+param @w: f32[6, 3, 3]
+param @d: f32[6, 1, 5]
+graph(%x: f32[2, 3, 2*s0], %z: f32[2, 6, s0]) {
+  %a = aten.conv1d.default(%x, @w, none, [2], [1]) : f32[2, 6, s0]
+  %b = aten.add.Tensor(%a, %z) : f32[2, 6, s0]
+  %c = aten.conv1d.default(%b, @d, none, [1], [2], [1], 6) : f32[2, 6, s0]
+  return %c
+}
+)");
+  bind_random(before, 1);
+  const Graph after = passed(before, 1);
+  for (int64_t size : {4, 5, 17}) {
+    const std::vector<Tensor> inputs = random_inputs(before, 2, size);
+    CHECK((*evaluate_graph(after, inputs))[0].shape == (*evaluate_graph(before, inputs))[0].shape);
+  }
+}
