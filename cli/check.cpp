@@ -11,6 +11,7 @@
 #include "codegen/program/origin.h"
 #include "codegen/program/program_io.h"
 #include "codegen/program/program_oracle.h"
+#include "codegen/program/random_inputs.h"
 #include "codegen/program/staging.h"
 #include "codegen/program/state_io.h"
 #include "graph/ir/graph.h"
@@ -111,20 +112,23 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
   for (size_t t = 0; t < ms.size(); ++t) {
     if (interrupted()) return Error::interrupted();
     progress.show(fmt::format("check {}", name_of(ms[t])));
-    auto from = [&]() -> Result<ProgramIo> {
-      if (!flags.inputs.empty()) return ProgramIo::from_file(*loaded.program, flags.inputs);
-      std::vector<int64_t> symbols;
-      for (const auto& s : loaded.program->manifest().symbols) symbols.push_back(std::clamp(ms[t], s.min, s.max));
-      return ProgramIo::from_tensors(*loaded.program, random_inputs(*loaded.program, symbols, flags.seed + t));
-    };
-    QCG_TRY(io, from());
-    // Given inputs meet the initial state, random ones a random state.
+    std::vector<int64_t> symbols;
+    for (const auto& s : loaded.program->manifest().symbols) symbols.push_back(std::clamp(ms[t], s.min, s.max));
     QCG_TRY(state, State::create(loaded.program));
-    if (flags.inputs.empty()) QCG_CHECK(randomize_state(*loaded.program, *state, flags.seed + t));
+    // Given inputs meet the initial state, random ones a random state.
+    const auto run = [&]() -> Result<RandomRun> {
+      if (flags.inputs.empty())
+        return run_at_random(*loaded.program, *loaded.context, *state, symbols, flags.seed + t,
+                             input_ranges(graph, named_symbols(*loaded.program, symbols)));
+      QCG_TRY(io, ProgramIo::from_file(*loaded.program, flags.inputs));
+      QCG_TRY(before, state_tensors(*loaded.program, *state));
+      QCG_CHECK(loaded.context->run(*state, io.inputs(), io.outputs()));
+      return RandomRun{std::move(io), std::move(before)};
+    };
+    QCG_TRY(done, run());
+    ProgramIo& io = done.io;
     std::vector<Tensor> given = io.input_tensors();
-    QCG_TRY(before, state_tensors(*loaded.program, *state));
-    given.insert(given.end(), before.begin(), before.end());
-    QCG_CHECK(loaded.context->run(*state, io.inputs(), io.outputs()));
+    given.insert(given.end(), done.state_before.begin(), done.state_before.end());
     const ReferenceOptions oracle{.emulate_casts = options.passes.emulate_precision_casts};
     QCG_TRY(want, evaluate_graph(graph, given, oracle));
     std::vector<Tensor> got = io.output_tensors();

@@ -1,5 +1,7 @@
 #include "codegen/families.h"
 
+#include "codegen/bags/bags.h"
+#include "codegen/gather/gather.h"
 #include "codegen/gemm/gemm_family.h"
 #include "codegen/loops/loops.h"
 #include "codegen/matmul/matmul.h"
@@ -12,8 +14,9 @@ namespace qcg {
 
 namespace {
 
-constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily, &kQuantizeRowsFamily, &kReduceFamily,
-                                             &kMatmulFamily, &kScanFamily, &kSelectFamily};
+constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,   &kQuantizeRowsFamily,
+                                             &kReduceFamily, &kMatmulFamily, &kScanFamily,
+                                             &kSelectFamily, &kGatherFamily, &kBagsFamily};
 
 }  // namespace
 

@@ -107,8 +107,10 @@ Status Planner::lower(const Node& node) {
   if (op == "aten.slice_scatter.default") return lower_slice_scatter(node);
   if (op == "aten.cumsum.default") return lower_running_sum(node);
   if (is_any_op(node, kOrders)) return lower_order(node);
+  if (is_any_op(node, kEmbeddingBags)) return lower_bags(node);
   if (node.op->role == OpRole::reduction) return lower_reduction(node);
   if (op == "qcg.matmul" || node.op->role == OpRole::matmul) return lower_matmul(node);
+  if (node.op->role == OpRole::look_up) return lower_look_up(node);
   if (node.op->role == OpRole::view) return lower_view(node);
   const std::string source = node.source.empty() ? "" : " (" + node.source + ")";
   return Error::unsupported(

@@ -12,6 +12,7 @@
 //   plan_writes.cpp   values that differ from another in a part
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
 //   plan_orders.cpp   running sums, elements in order
+//   plan_gather.cpp   look-ups at positions known only at run time, bags of embeddings
 //
 // Every value gets a View; steps are appended as nodes need them.
 #pragma once
@@ -23,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/gather/gather.h"
 #include "codegen/loops/loops.h"
 #include "codegen/plan/plan.h"
 #include "codegen/plan/view.h"
@@ -89,6 +91,22 @@ class Planner {
   // plan_orders.cpp
   Status lower_running_sum(const Node& node);
   Status lower_order(const Node& node);
+
+  // plan_gather.cpp
+  struct LookUp {
+    struct Ids {
+      View view;  // over the axes of the output
+      GatherProblem::Ids kind;
+      Dim size, step;  // of the axis that they are positions in
+    };
+    View table;  // over the axes of the output; its strides are 0 along the axes of positions
+    std::vector<Ids> ids;
+  };
+  Status lower_look_up(const Node& node);
+  LookUp pick(ValueId table, const std::vector<ValueId>& indices, const Shape& out, bool from_end);
+  LookUp gather(ValueId table, size_t axis, ValueId index);
+  Status add_look_up(const Node& node, LookUp look_up);
+  Status lower_bags(const Node& node);
 
   // plan_buffers.cpp
   int add_buffer(PlanBuffer buffer);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <random>
-
 #include "graph/read/safetensors.h"
 
 namespace qcg {
@@ -15,27 +13,6 @@ Result<LoadedProgram> load_program(const std::string& path, int threads, bool ve
   QCG_TRY(program, Program::load(path, options));
   QCG_TRY(context, Context::create(program, {.threads = threads}));
   return LoadedProgram{std::move(program), std::move(context)};
-}
-
-std::vector<Tensor> random_inputs(const Program& program, std::span<const int64_t> symbols, uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  std::normal_distribution<double> normal;
-  std::vector<Tensor> out;
-  for (const auto& input : program.manifest().inputs) {
-    std::vector<int64_t> shape;
-    for (const SizeExpr& dim : input.shape) shape.push_back(dim.evaluate(symbols).value_or(0));
-    const Tensor zeros = Tensor::zeros(input.dtype, shape);
-    std::vector<std::byte> bytes(zeros.bytes().begin(), zeros.bytes().end());
-    const bool is_signed = dtype_info(input.dtype).kind == DTypeKind::signed_int;
-    std::uniform_int_distribution<int64_t> integers(is_signed ? -100 : 0, input.dtype == DType::boolean ? 1 : 100);
-    for (int64_t i = 0; i < zeros.numel(); ++i) {
-      std::byte* p = bytes.data() + static_cast<size_t>(i) * dtype_bytes(input.dtype);
-      if (is_floating(input.dtype)) double_to_element(input.dtype, normal(rng), p);
-      else int_to_element(input.dtype, integers(rng), p);
-    }
-    out.push_back(Tensor::from_bytes(input.dtype, shape, std::move(bytes)));
-  }
-  return out;
 }
 
 Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string& path) {

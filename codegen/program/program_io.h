@@ -25,10 +25,6 @@ struct LoadedProgram {
 // verify_weights: their checksum too, about 1 s per GB; the rest is always checked.
 Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights = false);
 
-// Random tensors for the program's inputs, its symbols at these values (in the manifest's order): normal floats, and
-// integers that any operation takes.
-std::vector<Tensor> random_inputs(const Program& program, std::span<const int64_t> symbols, uint64_t seed);
-
 class ProgramIo {
  public:
   // Error BadInput names the missing input, or the dtype or axis that does not fit. Inputs the program lacks are

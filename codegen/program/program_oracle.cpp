@@ -63,7 +63,8 @@ std::vector<double> output_tolerances(const Graph& graph) {
     for (ValueId id : node.outputs) {
       const DType dtype = graph.value(id).dtype;
       const bool rounds = is_half(dtype);
-      const bool moves = node.op->role == OpRole::view || node.op->role == OpRole::copy;
+      const OpRole role = node.op->role;
+      const bool moves = role == OpRole::view || role == OpRole::copy || role == OpRole::look_up;
       rounded[id] = rounds && !moves ? std::max(widest, tolerance(dtype, steps)) : widest;
     }
   }

@@ -30,8 +30,9 @@ struct ArgSpec {
 };
 
 // What lowering does with an op when no pattern takes it. `constant`: there is no kernel, its operands have to be
-// constants (passes/unpack_constants.cpp evaluates it).
-enum class OpRole { view, pointwise, reduction, matmul, quantize, copy, constant, assertion, internal };
+// constants (passes/unpack_constants.cpp evaluates it). `look_up`: elements of a tensor at positions that another tensor
+// holds; evaluated where both are constants.
+enum class OpRole { view, pointwise, reduction, matmul, quantize, copy, look_up, constant, assertion, internal };
 
 struct OpSchema {
   std::string name;       // "aten.linear.default"

@@ -118,6 +118,33 @@ Result<Types> infer_embedding(const OpArgs& a) {
   return one(weight.dtype, std::move(shape));
 }
 
+// The first result; what the others are is a matter of how torch computes it, so they are what they are declared as.
+Result<Types> infer_embedding_bag(const OpArgs& a) {
+  const Value &weight = a.tensor("weight"), &indices = a.tensor("indices"), &offsets = a.tensor("offsets");
+  const Value* factors = a.optional_tensor("per_sample_weights");
+  QCG_CHECK(check_index(a, "indices", indices));
+  QCG_CHECK(check_index(a, "offsets", offsets));
+  if (weight.shape.size() != 2) return a.fail("weight", "expected a matrix, got " + describe(weight));
+  if (indices.shape.size() != 1) return a.fail("indices", "expected a list, got " + describe(indices));
+  if (offsets.shape.size() != 1) return a.fail("offsets", "expected a list, got " + describe(offsets));
+  if (factors && factors->shape != indices.shape)
+    return a.fail("per_sample_weights", describe(*factors) + " has not one weight for each of " + describe(indices));
+  QCG_TRY(mode, a.constant("mode"));
+  if (mode < 0 || mode > 2) return a.fail("mode", "expected 0 (sum), 1 (mean) or 2 (max)");
+  if (factors && mode != 0) return a.fail("per_sample_weights", "only sums (mode 0) are weighted");
+  Dim bags = offsets.shape[0];
+  if (a.boolean("include_last_offset")) bags = bags - Dim(1);
+  if (range_of(bags, a.graph.symbols).max < 0)
+    return a.fail("offsets", "expected the end of the last bag, got " + describe(offsets));
+  Types out = one(weight.dtype, {bags, weight.shape[1]});
+  for (size_t i = 1; i < 4; ++i) {
+    const Value* declared = i < a.node.outputs.size() ? &a.graph.value(a.node.outputs[i]) : nullptr;
+    if (declared && is_floating(declared->dtype)) return a.fail("offsets", "expected integers as the other results");
+    out.push_back(declared ? ValueType{declared->dtype, declared->shape} : ValueType{DType::i64, {Dim(0)}});
+  }
+  return out;
+}
+
 Result<Types> infer_gather(const OpArgs& a) {
   const Value &self = a.tensor("self"), &index = a.tensor("index");
   QCG_CHECK(check_index(a, "index", index));

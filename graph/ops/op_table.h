@@ -74,6 +74,10 @@ inline bool is_any_op(const Node& node, std::span<const Op> ops) {
   return false;
 }
 
+// All of them mean the same.
+inline constexpr Op kEmbeddingBags[] = {"aten.embedding_bag.default", "aten.embedding_bag.padding_idx",
+                                        "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"};
+
 std::span<const OpSchema> op_table();            // sorted by name, in-place twins included
 const OpSchema* find_op(std::string_view name);  // without "torch.ops."; nullptr if unknown
 

@@ -9,6 +9,8 @@ namespace qcg {
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
     infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_order,
     infer_arg_extreme;
+// infer_constant.cpp
+ShapeRule infer_embedding_bag;
 // infer_pointwise.cpp
 ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
 
@@ -70,6 +72,22 @@ inline constexpr OpRow kComposed[] = {
     {"aten.constant_pad_nd.default", "(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", pointwise, infer_pad},
     {"aten.pad.default", "(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor",
      pointwise, infer_pad},
+    {"aten.embedding_bag.default",
+     "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
+     "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
+     reduction, infer_embedding_bag},
+    {"aten.embedding_bag.padding_idx",
+     "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? "
+     "per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
+     reduction, infer_embedding_bag},
+    {"aten._embedding_bag.default",
+     "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
+     "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
+     "(Tensor, Tensor, Tensor, Tensor)", reduction, infer_embedding_bag},
+    {"aten._embedding_bag_forward_only.default",
+     "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
+     "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
+     "(Tensor, Tensor, Tensor, Tensor)", reduction, infer_embedding_bag},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", pointwise, infer_glu},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
     {"aten.linalg_vector_norm.default",

@@ -1,4 +1,5 @@
-// Rows of the operator table (op_table.h): ops whose operands have to be constants (passes/unpack_constants.cpp).
+// Rows of the operator table (op_table.h): ops whose operands have to be constants (passes/unpack_constants.cpp), and
+// look-ups.
 #pragma once
 
 #include "graph/ops/op_row.h"
@@ -33,14 +34,14 @@ inline constexpr OpRow kConstant[] = {
     {"aten.exp2.default", "(Tensor self) -> Tensor", constant, infer_exp2, "pow(2, self)"},
     {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
     {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp},
-    {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", constant, infer_index},
-    {"aten.index_select.default", "(Tensor self, int dim, Tensor index) -> Tensor", constant, infer_index_select},
+    {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},
+    {"aten.index_select.default", "(Tensor self, int dim, Tensor index) -> Tensor", look_up, infer_index_select},
     {"aten.embedding.default",
      "(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> "
-     "Tensor", constant, infer_embedding},
+     "Tensor", look_up, infer_embedding},
     {"aten.gather.default", "(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-     constant, infer_gather},
-    {"aten.take.default", "(Tensor self, Tensor index) -> Tensor", constant, infer_take},
+     look_up, infer_gather},
+    {"aten.take.default", "(Tensor self, Tensor index) -> Tensor", look_up, infer_take},
     {"aten.view.dtype", "(Tensor self, ScalarType dtype) -> Tensor", constant, infer_view_dtype},
     {"aten.empty.memory_format",
      "(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "

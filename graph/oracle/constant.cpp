@@ -261,7 +261,8 @@ Result<Sizes> positions(const RefContext& c, const Tensor& index, int64_t size, 
     if (at < (may_be_negative ? -size : 0) || at >= size)
       return Error::bad_input(c.node.where,
                               fmt::format("{}: index {} is outside an axis of size {}", c.node.op->name, at, size),
-                              "check the constants of the model; they must belong to this graph");
+                              fmt::format("positions go from {} to {}: check the inputs and constants of the model",
+                                          may_be_negative ? -size : 0, size - 1));
     at = (at < 0 ? at + size : at) * stride;
   }
   return out;
@@ -314,6 +315,44 @@ Result<Tensors> run_index_select(const RefContext& c) {
 
 Result<Tensors> run_embedding(const RefContext& c) {
   return pick_along(c, c.tensor("weight").data, 0, c.tensor("indices").data, false);
+}
+
+// The results beside the first are what torch needs for gradients: nothing that is compiled reads them.
+Result<Tensors> run_embedding_bag(const RefContext& c) {
+  const Tensor& table = c.tensor("weight").data;
+  const int64_t size = table.shape[0], width = table.shape[1], mode = c.integer("mode");
+  const std::vector<double> rows = read_doubles(table);
+  const Sizes offsets = read_ints(c.tensor("offsets").data), shape = c.sizes(0);
+  QCG_TRY(ids, positions(c, c.tensor("indices").data, size, 1, false));
+  const RefValue* factors = c.optional_tensor("per_sample_weights");
+  const std::vector<double> by = factors ? read_doubles(factors->data) : std::vector<double>(ids.size(), 1);
+  const bool padded = c.node.op->arg_index("padding_idx") >= 0 && c.has("padding_idx");
+  int64_t padding = padded ? c.integer("padding_idx") : -1;
+  if (padded && padding < 0 && is_op(c.node, "aten.embedding_bag.padding_idx")) padding += size;
+  std::vector<double> out(static_cast<size_t>(count_of(shape)));
+  for (int64_t bag = 0; bag < shape[0]; ++bag) {
+    const auto next = static_cast<size_t>(bag) + 1;
+    const int64_t begin = offsets[next - 1], end = next < offsets.size() ? offsets[next] : std::ssize(ids);
+    if (begin < 0 || begin > end || end > std::ssize(ids) || (bag == 0 && begin != 0))
+      return Error::bad_input(c.node.where,
+                              fmt::format("{}: a bag from {} to {} of {}", c.node.op->name, begin, end, ids.size()),
+                              "offsets begin with 0 and ascend to the number of indices at most");
+    double* y = out.data() + bag * width;
+    int64_t count = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (ids[at] == padding) continue;
+      for (int64_t k = 0; k < width; ++k) {
+        const double v = rows[static_cast<size_t>(ids[at] * width + k)] * by[at];
+        y[k] = mode == 2 ? (count == 0 ? v : std::max(y[k], v)) : y[k] + v;
+      }
+      ++count;
+    }
+    for (int64_t k = 0; k < width && mode == 1 && count > 0; ++k) y[k] /= static_cast<double>(count);
+  }
+  Tensors results = {make_doubles(shape, std::move(out))};
+  for (size_t i = 1; i < 4; ++i) results.push_back(Tensor::zeros(c.dtype(i), c.sizes(i)));
+  return results;
 }
 
 Result<Tensors> run_take(const RefContext& c) {
@@ -425,6 +464,10 @@ constexpr RefRow kConstantRules[] = {
     {"aten.index_select.default", run_index_select},
     {"aten.embedding.default", run_embedding},
     {"aten.gather.default", run_gather},
+    {"aten.embedding_bag.default", run_embedding_bag},
+    {"aten.embedding_bag.padding_idx", run_embedding_bag},
+    {"aten._embedding_bag.default", run_embedding_bag},
+    {"aten._embedding_bag_forward_only.default", run_embedding_bag},
     {"aten.take.default", run_take},
     {"aten.arange.default", run_arange},
     {"aten.arange.start", run_arange},

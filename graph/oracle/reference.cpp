@@ -151,7 +151,7 @@ bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool matters, bo
   if (emulate_casts || is_float8(dtype)) return true;
   if (matters && is_half(dtype)) return true;
   return constant && (op.role == OpRole::copy || op.role == OpRole::pointwise || op.role == OpRole::reduction ||
-                      op.role == OpRole::matmul || op.role == OpRole::constant);
+                      op.role == OpRole::matmul || op.role == OpRole::look_up || op.role == OpRole::constant);
 }
 
 Tensor round_values(DType dtype, const Tensor& t) {

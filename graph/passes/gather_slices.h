@@ -3,8 +3,8 @@
 //   %y = aten.index(%x [B, 27, 27], [None, @i [351], @j [351]])      ->      %f = aten.reshape(%x, [B, 729])
 //                                                                            %y = aten.cat(26 slices of %f, dim = 1)
 //
-// Why here: there is no kernel that looks up, but positions of models come in runs (a triangle of products, every other
-// column, halves that change places), and a run is a slice.
+// Why here: positions of models come in runs (a triangle of products, every other column, halves that change places),
+// and a run is a slice, which needs no kernel. What this refuses is looked up at run time (codegen/gather/).
 #pragma once
 
 #include "graph/ir/graph.h"

@@ -5,9 +5,10 @@
 //   %z = aten.index(@zeros [G, N], [@g_idx [K]])          ->   %z = aten.repeat_interleave(@zeros, K / G, dim = 0)
 //   %w = aten.mul(aten.sub(%c, %z), @scales)              stays: that is what recognize_linear looks for
 //
-// Bit operations, whole quotients and look-ups (OpRole::constant) have no kernels: their operands are evaluated with
-// them, as are ranges of known ends, and one that depends on an input is an error, but for look-ups of activations at constant positions: those
-// become slices (gather_slices.h). Of what reads the results
+// Bit operations and whole quotients (OpRole::constant) have no kernels: their operands are evaluated with them, as are
+// ranges of known ends, and one that depends on an input is an error. Look-ups (OpRole::look_up) of constants at constant
+// positions are evaluated, too; those of activations at constant positions become slices (gather_slices.h) where these
+// are few; all others have a kernel. Of what reads the results
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), and arithmetic whose result is
 //     repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
@@ -46,11 +47,12 @@ constexpr Op kWithKernels[] = {"aten.slice_scatter.default", "aten.copy.default"
 // Of what depends on an input or a size; a constant is evaluated all the same.
 bool has_kernel(const Graph& graph, const Node& node) {
   if (is_any_op(node, kWithKernels)) return true;
+  if (node.op->role == OpRole::look_up) return true;
   return is_floating(graph.value(node.outputs[0]).dtype) && as_pointwise(graph, node);
 }
 
 bool needs_constants(const Graph& graph, const Node& node) {
-  if (node.op->role == OpRole::constant) return true;
+  if (node.op->role == OpRole::constant || node.op->role == OpRole::look_up) return true;
   if (node.op->role != OpRole::pointwise || node.outputs.empty()) return false;
   // Truth values have kernels for these.
   const std::string_view name = node.op->name;
@@ -197,7 +199,7 @@ class Unpacker {
     uses_ = graph_.count_uses();
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       bool needed = needs_constants(graph_, *node);
-      if (is_look_up(*node) && !constant_[node->tensor("self")]) {
+      if (is_look_up(*node) && !constant_[node->tensor("self")] && has_constant_positions(*node)) {
         gathers_.insert(node->outputs[0]);
         for_each_input(*node, [&](ValueId id) { needed_[id] = needed_[id] || constant_[id]; });
         continue;
@@ -211,6 +213,13 @@ class Unpacker {
     return {};
   }
 
+  bool has_constant_positions(const Node& look_up) const {
+    bool constant = true;
+    for_each_input(look_up,
+                   [&](ValueId id) { constant = constant && (constant_[id] || id == look_up.tensor("self")); });
+    return constant;
+  }
+
   Status check_constant(const Node& node) const {
     const ValueId out = node.outputs[0];
     std::string what;
@@ -219,10 +228,9 @@ class Unpacker {
     });
     if (what.empty() && !constant_[out]) what = "its size is known only at run time";
     if (what.empty()) return {};
-    return Error::unsupported(
-        node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
-        "bit operations, integer divisions and look-ups need constants: cut the graph there and pass "
-        "their result as an input");
+    return Error::unsupported(node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
+                              "bit operations and integer divisions need constants: cut the graph there and pass "
+                              "their result as an input");
   }
 
   std::string title(const Node& node) const {
@@ -253,8 +261,10 @@ class Unpacker {
     const Node& node = graph_.nodes[id];
     if (node.outputs.empty()) return {};
     if (const ValueId out = node.outputs[0]; gathers_.contains(out)) {
-      QCG_TRY(gathered, gather_slices(graph_, node, elements_left_));
-      values_[out] = gathered;
+      auto gathered = gather_slices(graph_, node, elements_left_);
+      if (!gathered.ok() && gathered.error().code != ErrorCode::Unsupported) return std::move(gathered.error());
+      if (!gathered.ok()) return {};  // a look-up it stays: it has a kernel
+      values_[out] = *gathered;
       count_change("look-ups of activations");
       return {};
     }

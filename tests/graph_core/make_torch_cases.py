@@ -46,8 +46,9 @@ def values_of(t):
     return " ".join(number(v, short) for v in (flat.double() if flat.is_floating_point() else flat.long()).tolist())
 
 
-def case(op, *args, exact=False, declared=None, **kwargs):
-    """declared: the dtypes of the outputs as the op's meta function has them, where eager execution returns others."""
+def case(op, *args, exact=False, declared=None, returned=None, **kwargs):
+    """declared: the dtypes of the outputs as the op's meta function has them, where eager execution returns others;
+    returned: how many of the outputs the graph returns."""
     namespace, name, overload = op.split(".")
     function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
     inputs = []
@@ -75,10 +76,10 @@ def case(op, *args, exact=False, declared=None, **kwargs):
     left = ", ".join(f"%o{k}" for k in range(len(outputs)))
     print(f"graph({signature}) {{")
     print(f"  {left} = {op}({', '.join(rendered)}) : {', '.join(type_of(t) for t in outputs)}")
-    print(f"  return {left}\n}}")
+    print(f"  return {', '.join(f'%o{k}' for k in range(len(outputs))[:returned])}\n}}")
     for t in inputs:
         print("in", values_of(t))
-    for t in outputs:
+    for t in outputs[:returned]:
         print("out", values_of(t))
 
 
@@ -689,6 +690,41 @@ def variances_by_axis():
         case(op, real(2, 5, dtype=torch.bfloat16), None, False)
 
 
+def look_ups():
+    table, cube, i32 = real(7, 5), real(3, 4, 5), torch.int32
+    case("aten.embedding.default", table, torch.tensor([[6, 0, 3], [3, 3, 1]], dtype=i32), 3, exact=True)
+    case("aten.embedding.default", table.to(torch.bfloat16), torch.tensor(4), exact=True)
+    case("aten.embedding.default", table, torch.zeros(2, 0, dtype=torch.int64), exact=True)
+    case("aten.index.Tensor", cube, [torch.tensor([-1, 0])], exact=True)
+    case("aten.index.Tensor", cube, [None, torch.tensor([[3, -4], [0, 1]])], exact=True)
+    case("aten.index.Tensor", cube, [torch.tensor([[2], [0]]), torch.tensor([[1, -1, 0]]), torch.tensor([4])], exact=True)
+    case("aten.index.Tensor", cube, [torch.tensor(1), None, torch.tensor([0, -2])], exact=True)
+    case("aten.index.Tensor", cube.double(), [None, None, torch.tensor([-5, 4, 2], dtype=i32)], exact=True)
+    case("aten.index.Tensor", whole(6, dtype=torch.int64), [torch.tensor([[5, -6], [2, 2]])], exact=True)
+    case("aten.index.Tensor", table > 0, [torch.tensor([6, 1])], exact=True)
+    case("aten.index_select.default", cube, -2, torch.tensor([3, 0, 0, 2, 1]), exact=True)
+    case("aten.index_select.default", cube.transpose(0, 2), 0, torch.tensor([4, 1], dtype=i32), exact=True)
+    case("aten.gather.default", cube, 1, whole(2, 3, 4, dtype=torch.int64, low=0, high=4), exact=True)
+    case("aten.gather.default", cube, -1, whole(3, 4, 2, dtype=torch.int64, low=0, high=5), exact=True)
+    case("aten.gather.default", real(6), 0, torch.tensor([5, 5, 0]), exact=True)
+    case("aten.take.default", cube, torch.tensor([-60, 59, 0, 17]), exact=True)
+
+
+def bags():
+    ids = torch.tensor([1, 2, 4, 5, 4, 3, 2, 0, 6])
+    last = {"returned": 1}
+    for dtype in torch.float32, torch.float16:
+        table = real(7, 5, dtype=dtype)
+        for mode in 0, 1, 2:
+            case("aten.embedding_bag.default", table, ids, torch.tensor([0, 2, 2, 7]), False, mode, **last)
+            case("aten.embedding_bag.padding_idx", table, ids, torch.tensor([0, 1, 9]), False, mode, False, None, True, 4, **last)
+    table, factors = real(7, 19), real(9)
+    case("aten.embedding_bag.padding_idx", table, ids, torch.tensor([0, 4, 4]), False, 0, False, factors, False, -3, **last)
+    case("aten.embedding_bag.padding_idx", table, ids, torch.tensor([0, 8]), False, 0, False, factors, False, None, **last)
+    case("aten._embedding_bag.default", table, ids.int(), torch.tensor([0, 3], dtype=torch.int32), False, 0, False, factors, **last)
+    case("aten._embedding_bag_forward_only.default", table, ids, torch.tensor([0, 5, 9, 9]), False, 2, False, None, True, 2, **last)
+
+
 def attention():
     own = torch.Generator().manual_seed(31)
     normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
@@ -873,6 +909,8 @@ repeats_of_axes()
 of_rankings()
 more_of_rankings()
 variances_by_axis()
+look_ups()
+bags()
 attention()
 along_axes()
 convolutions()

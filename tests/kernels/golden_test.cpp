@@ -18,6 +18,7 @@
 
 #include "cache/store/sha256.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/gather/gather.h"
 #include "codegen/gemm/candidates.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/microkernels.h"
@@ -110,9 +111,13 @@ Sources render_all() {
                          .exprs = {Expr::call("mul", {Expr::call("silu", {Expr::in(0)}), Expr::in(1)})},
                          .comment = "source nodes, in program order:\n  %y = aten.silu.default(%x)  model.py:41\n"};
   const ReduceProblem reduce{"mean", DType::bf16, DType::f32, "y = mean(x)"};
+  const GatherProblem rows{2, DType::bf16, {{DType::i64, false}}, true, "y = embedding(table, ids)"};
+  const GatherProblem elements{2, DType::f32, {{DType::i32, true}, {DType::i64, true}}, false, "y = x[a, b]"};
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     out[fmt::format("loop_{}.cpp", isa_info(isa).name)] = text_of(render_loop(loop, isa, "golden"));
     out[fmt::format("reduce_{}.cpp", isa_info(isa).name)] = text_of(render_reduce(reduce, isa, "golden"));
+    out[fmt::format("gather_{}.cpp", isa_info(isa).name)] = text_of(render_gather(rows, isa, "golden"));
+    out[fmt::format("gather_elements_{}.cpp", isa_info(isa).name)] = text_of(render_gather(elements, isa, "golden"));
   }
   return out;
 }

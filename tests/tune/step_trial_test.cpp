@@ -15,9 +15,10 @@ using namespace qcg::test;
 
 namespace {
 
-// Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes and products.
+// Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
+// look-ups of rows and of elements.
 constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0]) {
+graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
   %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
   %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
@@ -35,7 +36,11 @@ graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b:
   %f = aten.cumsum.default(%a, dim = 1) : bf16[s0, 37]
   %v, %o = aten.topk.default(%d, k = 3) : f32[s0, 3], i64[s0, 3]
   %g, %j = aten.sort.default(%b, dim = 0, descending = false) : i8[37, s0], i64[37, s0]
-  return %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j
+  %r2 = aten.index.Tensor(%x, [%ids]) : bf16[2, s0, 37]
+  %f2 = aten.gather.default(%d, dim = 1, index = %at) : f32[s0, 5]
+  %g0, %g1, %g2, %g3 = aten._embedding_bag.default(%d, %bagged, %offsets, mode = 0, per_sample_weights = %by, padding_idx = 1) : f32[s0, 37], i64[0], i64[s0], i64[s0]
+  %k, %k1, %k2, %k3 = aten._embedding_bag.default(%x, %bagged, %offsets, mode = 1) : bf16[s0, 37], i64[0], i64[s0], i64[s0]
+  return %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k
 }
 )";
 
@@ -136,6 +141,12 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
        "is wrong: error"},
       {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_store_f32_n(scale_out, scale, 1)",
        "v_store_f32_n(scale_out, v_add(scale, v_set1(1e-8f)), 1)", "is wrong: error"},
+      {"in0[in1]", "bool is_in_range", "id += size", "id += size - 1", "is wrong: "},
+      {"in0[in1]", "bool is_in_range", "id < 0", "id < -1", "is wrong: number "},
+      {"in0[in1]", "void run_row", "from += ", "from += 1 + ", "is wrong: "},
+      {"sum of in0[in2]·in3 by in1", "bool read_bag", "end = b + 1", "end = b + 2", "is wrong: "},
+      {"sum of in0[in2]·in3 by in1", "void reduce_columns", "== bag.padding", "== bag.padding + 1", "is wrong: "},
+      {"mean of in0[in2] by in1", "finish(", "(float)bag.count", "(float)(bag.count + 1)", "is wrong: "},
       {"matmul(in0, in1)", "void multiply", "k < s.k", "k + 1 < s.k", "is wrong: error"},
       {"ge(add(pos0, size0), mul(in0, pos1))", "void run_row", "i_add(", "i_sub(", "is wrong: error"},
       {"where(ge(pos0, pos1), in0, size0)", "void run_row", "(float)(lane)", "(float)(lane + 1)", "is wrong: error"},

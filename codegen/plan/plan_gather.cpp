@@ -1,0 +1,151 @@
+#include <algorithm>
+
+#include "codegen/bags/bags.h"
+#include "codegen/gather/gather.h"
+#include "codegen/plan/planner.h"
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr bool kFromEnd = true;
+
+}  // namespace
+
+// Positions along some axes of the table. Their own axes take the place of those: at the first, or in front of all where
+// the indexed axes stand apart.
+Planner::LookUp Planner::pick(ValueId table, const std::vector<ValueId>& indices, const Shape& out, bool from_end) {
+  const View t = view(table);
+  Shape all;
+  size_t first = t.shape.size(), last = 0, indexed = 0;
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    if (indices[axis] == kNoValue) continue;
+    all = broadcast(all, graph_.value(indices[axis]).shape).value_or(Shape{});
+    first = std::min(first, axis), last = axis, ++indexed;
+  }
+  if (last - first + 1 != indexed) first = 0;
+  if (all.empty() && out.size() == t.shape.size()) all = {Dim(1)};  // index_select keeps the axis
+  LookUp look_up{{t.buffer, t.offset, out, {}}, {}};
+  std::vector<Dim>& strides = look_up.table.strides;
+  for (size_t axis = 0; axis < t.shape.size(); ++axis)
+    if (axis >= indices.size() || indices[axis] == kNoValue) strides.push_back(t.strides[axis]);
+  strides.insert(strides.begin() + static_cast<ptrdiff_t>(first), all.size(), Dim(0));
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    if (indices[axis] == kNoValue) continue;
+    View ids = broadcast_view(view(indices[axis]), all);
+    ids.shape = out;
+    ids.strides.insert(ids.strides.begin(), first, Dim(0));
+    ids.strides.resize(out.size(), Dim(0));
+    look_up.ids.push_back(
+        {std::move(ids), {graph_.value(indices[axis]).dtype, from_end}, t.shape[axis], t.strides[axis]});
+  }
+  return look_up;
+}
+
+// A position along one axis for every element of the output.
+Planner::LookUp Planner::gather(ValueId table, size_t axis, ValueId index) {
+  const View t = view(table), ids = view(index);
+  LookUp look_up{{t.buffer, t.offset, ids.shape, t.strides},
+                 {{ids, {graph_.value(index).dtype, false}, t.shape[axis], t.strides[axis]}}};
+  look_up.table.strides[axis] = Dim(0);
+  return look_up;
+}
+
+Status Planner::lower_look_up(const Node& node) {
+  const Op op = node.op;
+  const Shape& out = graph_.value(node.outputs[0]).shape;
+  const ValueId table = node.tensor(op == "aten.embedding.default" ? "weight" : "self");
+  const size_t rank = graph_.value(table).shape.size();
+  const auto axis = [&] { return normalize_axis(constant_int(node, "dim", 0), rank); };
+  if (op == "aten.embedding.default") return add_look_up(node, pick(table, {node.tensor("indices")}, out, false));
+  if (op == "aten.index.Tensor")
+    return add_look_up(node, pick(table, *node.arg("indices").get<std::vector<ValueId>>(), out, kFromEnd));
+  if (rank == 0)  // of one element, whose only position is 0
+    return Error::unsupported(node.where, node.op->name + " of a tensor without axes has no kernel",
+                              "give the tensor an axis (unsqueeze) before it");
+  if (op == "aten.gather.default") return add_look_up(node, gather(table, axis(), node.tensor("index")));
+  if (op == "aten.index_select.default") {
+    std::vector<ValueId> indices(axis(), kNoValue);
+    indices.push_back(node.tensor("index"));
+    return add_look_up(node, pick(table, indices, out, false));
+  }
+  if (op == "aten.take.default") {
+    const View t = dense(table);
+    const ValueId index = node.tensor("index");
+    return add_look_up(node, {{t.buffer, t.offset, out, std::vector<Dim>(out.size(), Dim(0))},
+                              {{view(index), {graph_.value(index).dtype, kFromEnd}, product(t.shape), Dim(1)}}});
+  }
+  return Error::unsupported(node.where, node.op->name + " has no kernel that looks up", "use index or gather instead");
+}
+
+Status Planner::add_look_up(const Node& node, LookUp look_up) {
+  const ValueId id = node.outputs[0];
+  GatherProblem problem;
+  problem.dtype = graph_.value(id).dtype;
+  problem.comment = comment_of(node);
+  std::vector<View> views = {look_up.table};
+  for (const LookUp::Ids& ids : look_up.ids) {
+    problem.ids.push_back(ids.kind);
+    views.push_back(ids.view);
+  }
+  views_[id] =
+      placed_[id] ? *placed_[id] : dense_view(add_temp(graph_.value(id).shape, problem.dtype), graph_.value(id).shape);
+  views.push_back(views_[id]);
+  views = collapse(std::move(views));
+  if (views[0].shape.empty())
+    for (View& v : views) v.shape = {1}, v.strides = {Dim(0)};
+  problem.rank = static_cast<int>(views[0].shape.size());
+  problem.rows =
+      std::all_of(views.begin() + 1, views.end() - 1, [](const View& v) { return v.strides.back().is_constant(0); });
+  PlanStep step{name_of(node, "look up"), 0, {}, views[0].shape, node.origins, leading(graph_.value(id).shape)};
+  for (size_t i = 0; i < views.size(); ++i) {
+    const bool ids = i > 0 && i <= problem.ids.size();
+    const DType dtype = ids ? problem.ids[i - 1].dtype : problem.dtype;
+    step.args.push_back({views[i].buffer, offset_bytes(views[i], dtype), Dim(0)});
+    step.params.insert(step.params.end(), views[i].strides.begin(), views[i].strides.end());
+  }
+  for (const LookUp::Ids& ids : look_up.ids) step.params.push_back(ids.size), step.params.push_back(ids.step);
+  step.problem = intern({kGatherFamily, std::move(problem)});
+  plan_.steps.push_back(std::move(step));
+  return {};
+}
+
+Status Planner::lower_bags(const Node& node) {
+  for (size_t i = 1; i < node.outputs.size(); ++i)
+    if (uses()[node.outputs[i]] > 0)
+      return Error::unsupported(node.where, node.op->name + " is read for more than its first result",
+                                "use the first result alone; the others are for training");
+  const ValueId weight = node.tensor("weight"), ids = node.tensor("indices"), offsets = node.tensor("offsets"),
+                factors = node.tensor("per_sample_weights"), y = node.outputs[0];
+  const auto dtype_of = [&](ValueId id) { return graph_.value(id).dtype; };
+  BagsProblem problem{static_cast<BagMode>(constant_int(node, "mode", 0)),
+                      dtype_of(weight),
+                      dtype_of(offsets),
+                      dtype_of(ids),
+                      std::nullopt,
+                      comment_of(node)};
+  if (factors != kNoValue) problem.weights = dtype_of(factors);
+  const auto fits = [](const View& v) { return v.strides[1].is_constant(1); };
+  const View table = fits(view(weight)) ? view(weight) : dense(weight), out = output_view(y, fits);
+  PlanStep step{name_of(node, "bags"), 0, {}, {}, node.origins, graph_.value(y).shape[0]};
+  const auto add = [&](const View& v, DType dtype) { step.args.push_back({v.buffer, offset_bytes(v, dtype), Dim(0)}); };
+  add(table, problem.table);
+  add(dense(offsets), problem.offsets);
+  add(dense(ids), problem.ids);
+  if (factors != kNoValue) add(dense(factors), *problem.weights);
+  add(out, problem.table);
+  const Dim n = graph_.value(ids).shape[0], size = graph_.value(weight).shape[0];
+  int64_t padding = node.op->arg_index("padding_idx") < 0 ? -1 : constant_int(node, "padding_idx", -1);
+  const bool wraps = is_op(node, "aten.embedding_bag.padding_idx") && !node.arg("padding_idx").is_none();
+  if (wraps && padding < 0 && size.is_constant()) padding += size.constant();
+  step.params = {out.shape[0],     out.shape[1],   n,           graph_.value(offsets).shape[0], n + Dim(1), size,
+                 table.strides[0], out.strides[0], Dim(padding)};
+  step.problem = intern({kBagsFamily, std::move(problem)});
+  plan_.steps.push_back(std::move(step));
+  finish_output(y, out);
+  return {};
+}
+
+}  // namespace qcg
