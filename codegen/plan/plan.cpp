@@ -93,6 +93,7 @@ void Planner::add_signature() {
 
 namespace {
 
+constexpr Op kGroupedProducts[] = {"transformers.grouped_mm_fallback.default", "aten._grouped_mm.default"};
 constexpr Op kOrders[] = {"aten.sort.default", "aten.sort.stable", "aten.topk.default", "aten.argmax.default",
                           "aten.argmin.default"};
 
@@ -109,6 +110,7 @@ Status Planner::lower(const Node& node) {
   if (is_any_op(node, kOrders)) return lower_order(node);
   if (is_any_op(node, kEmbeddingBags)) return lower_bags(node);
   if (node.op->role == OpRole::reduction) return lower_reduction(node);
+  if (is_any_op(node, kGroupedProducts)) return lower_grouped_matmul(node);
   if (op == "qcg.matmul" || node.op->role == OpRole::matmul) return lower_matmul(node);
   if (node.op->role == OpRole::look_up) return lower_look_up(node);
   if (node.op->role == OpRole::view) return lower_view(node);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "codegen/matmul/matmul.h"
 #include "codegen/plan/planner.h"
 #include "graph/ops/op_table.h"
@@ -91,6 +93,34 @@ Status Planner::lower_matmul(const Node& node) {
   }
   plan_.steps.push_back(std::move(step));
   finish_output(node.outputs[0], out);
+  return {};
+}
+
+// Rows sorted by group, each times its group's matrix.
+Status Planner::lower_grouped_matmul(const Node& node) {
+  const bool own = node.op->arg_index("mat2") >= 0;
+  const ValueId a = node.tensor(own ? "self" : "input"), b = node.tensor(own ? "mat2" : "weight"),
+                ends = node.tensor("offs"), result = node.outputs[0];
+  for (ValueId id : {a, b}) QCG_CHECK(check_product_dtype(node, graph_.value(id).dtype));
+  View x = view(a), w = view(b);
+  if (walks_back(x)) x = dense(a);
+  if (walks_back(w)) w = dense(b);
+  const View where = dense(ends), out = output_view(result, is_dense);
+  const MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(result).dtype,
+                              comment_of(node),      /*batch_axes=*/1,      graph_.value(ends).dtype};
+  const auto arg = [&](const View& v, DType dtype) { return PlanArg{v.buffer, offset_bytes(v, dtype), Dim(0)}; };
+  PlanStep step{name_of(node, "grouped matmul"),
+                intern({kMatmulFamily, problem}),
+                {arg(x, problem.input), arg(w, problem.weight), arg(where, *problem.ends), arg(out, problem.output)},
+                {w.shape[0], x.shape[0], w.shape[2], x.shape[1]},
+                node.origins,
+                x.shape[0]};
+  for (const auto& [group, row, column] : {std::array{Dim(0), x.strides[0], x.strides[1]},
+                                           {w.strides[0], w.strides[2], w.strides[1]},
+                                           {Dim(0), out.strides[0], out.strides[1]}})
+    step.params.insert(step.params.end(), {group, row, column});
+  plan_.steps.push_back(std::move(step));
+  finish_output(result, out);
   return {};
 }
 

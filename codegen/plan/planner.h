@@ -79,6 +79,7 @@ class Planner {
 
   // plan_matmul.cpp
   Status lower_matmul(const Node& node);
+  Status lower_grouped_matmul(const Node& node);
 
   // plan_loops.cpp
   Status lower_loop(const Node& node);

@@ -170,6 +170,9 @@ constexpr Implementation kImplementations[] = {
     {"ge", nullptr, [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
     {"log1p", [](double x) { return std::log1p(x); }},
     {"expm1", [](double x) { return std::expm1(x); }},
+    {"floor_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::floor(a / b); }},
+    {"trunc_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }},
+    {"mod", nullptr, [](double a, double b) { return b == 0 ? a : a - b * std::floor(a / b); }},
 };
 
 // Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
@@ -267,6 +270,15 @@ struct IntegerFunction {
   Wrapping apply;
 };
 int64_t as_signed(uint64_t v) { return static_cast<int64_t>(v); }
+// The quotient to zero; of -2^63 and -1 it wraps.
+uint64_t trunc_div(uint64_t a, uint64_t b) {
+  if (b == 0) return 0;
+  return as_signed(b) == -1 ? 0 - a : static_cast<uint64_t>(as_signed(a) / as_signed(b));
+}
+uint64_t floor_div(uint64_t a, uint64_t b) {
+  const uint64_t quotient = trunc_div(a, b), rest = a - quotient * b;
+  return rest != 0 && b != 0 && (as_signed(rest) < 0) != (as_signed(b) < 0) ? quotient - 1 : quotient;
+}
 constexpr IntegerFunction kIntegerFunctions[] = {
     {"add", [](uint64_t a, uint64_t b) { return a + b; }},
     {"sub", [](uint64_t a, uint64_t b) { return a - b; }},
@@ -280,6 +292,9 @@ constexpr IntegerFunction kIntegerFunctions[] = {
     {"relu", [](uint64_t a, uint64_t) { return as_signed(a) < 0 ? 0 : a; }},
     {"round_even", [](uint64_t a, uint64_t) { return a; }},
     {"floor", [](uint64_t a, uint64_t) { return a; }},
+    {"floor_div", floor_div},
+    {"trunc_div", trunc_div},
+    {"mod", [](uint64_t a, uint64_t b) { return a - floor_div(a, b) * b; }},
     {"clamp", nullptr},
     {"where", nullptr},
 };

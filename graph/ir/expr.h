@@ -27,11 +27,14 @@ namespace qcg {
 enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
+// floor_div and trunc_div round down and to zero, and are 0 of a divisor 0; mod is what floor_div leaves.
 struct ExprFunction {
   std::string_view name;
   int arity;
   double ulps = 0;  // of f32, that a kernel's result may be off by (templates/cpu/vector_math.h); 0: it only chooses
+  bool integers_alone = false;  // no kernel computes it in floats
 };
+inline constexpr bool kIntegersAlone = true;
 inline constexpr double kArithmeticUlps = 2, kFunctionUlps = 8;
 inline constexpr ExprFunction kExprFunctions[] = {
     {"add", 2, kArithmeticUlps},
@@ -65,6 +68,9 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"ge", 2},
     {"log1p", 1, kFunctionUlps},
     {"expm1", 1, kFunctionUlps},
+    {"floor_div", 2, 0, kIntegersAlone},
+    {"trunc_div", 2, 0, kIntegersAlone},
+    {"mod", 2, 0, kIntegersAlone},
 };
 
 struct Expr {

@@ -125,6 +125,9 @@ class Reader {
     if (word == "ne") return unequal(a, args[1]);
     if (word == "not") return negation(std::move(a));
     if (word == "truth") return dtype_ == DType::boolean ? a : unequal(a, Expr::number(0));
+    if (word == "quotient")
+      return call(node_.arg("rounding_mode") == Arg(std::string("floor")) ? "floor_div" : "trunc_div", std::move(a),
+                  std::move(args[1]));
     if (word == "common") return common(std::move(a));
     if (word == "cast") return Expr::cast(result(), std::move(a));
     if (word == "gelu") return gelu(std::move(a));

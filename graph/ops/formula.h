@@ -13,6 +13,7 @@
 //   times(a, b)                 mul, which leaves out a number 1; of two numbers their product, as div gives their quotient
 //   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
 //   truth(x)                    x != 0
+//   quotient(a, b)              floor_div or trunc_div, as `rounding_mode` says
 //   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
 //   clamp(x, low, high)         without a limit that is absent
 //   cast(x)                     to the dtype of the result

@@ -255,10 +255,18 @@ Result<Types> infer_pad(const OpArgs& a) {
 Result<Types> infer_running_sum(const OpArgs& a) {
   const Value& self = a.tensor("self");
   QCG_CHECK(a.axis("dim", self.shape.size()));
-  const DType dtype = a.dtype("dtype").value_or(is_floating(self.dtype) ? self.dtype : DType::i64);
-  if (is_floating(self.dtype) && !is_floating(dtype))
-    return a.unsupported("dtype", "a running sum of floats in integers", "cast to integers before it");
-  return one(dtype, self.shape);
+  return one(a.dtype("dtype").value_or(is_floating(self.dtype) ? self.dtype : DType::i64), self.shape);
+}
+
+// How many elements lie in each of `bins` equal parts of [min, max].
+Result<Types> infer_histogram(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "self"));
+  QCG_TRY(bins, a.constant("bins"));
+  if (bins < 1 || bins > (1 << 20)) return a.fail("bins", "expected 1 to 2^20");
+  const auto low = as_number(a.node.arg("min")), high = as_number(a.node.arg("max"));
+  if (!low || !high || !(*low < *high))
+    return a.unsupported("min", "the range is that of the data, or known only at run time", "give min < max");
+  return one(a.tensor("self").dtype, {Dim(bins)});
 }
 
 // sort and topk: values, and where they stood.

@@ -52,6 +52,25 @@ Result<Types> infer_mm(const OpArgs& a) {
   return one(a.tensor("self").dtype, std::move(shape));
 }
 
+// Rows [m, k] sorted by group, a matrix [k, n] for each group, and where each group's rows end.
+Result<Types> infer_grouped_mm(const OpArgs& a) {
+  const bool own = a.node.op->arg_index("mat2") >= 0;
+  const std::string_view left = own ? "self" : "input", right = own ? "mat2" : "weight";
+  const Value &x = a.tensor(left), &w = a.tensor(right);
+  const Value* ends = a.optional_tensor("offs");
+  if (!ends || x.shape.size() != 2 || w.shape.size() != 3)
+    return a.unsupported(right, fmt::format("{} and {} are not rows and a matrix per group", describe(x), describe(w)),
+                         "multiply rows [m, k] by matrices [groups, k, n], with offs");
+  QCG_CHECK(same_dtype(a, x, right, w));
+  QCG_CHECK(same_k(a, right, x.shape[1], w.shape[1]));
+  if (ends->shape != Shape{w.shape[0]} || (ends->dtype != DType::i32 && ends->dtype != DType::i64))
+    return a.fail("offs", fmt::format("{} is no i32 or i64 per group of {}", describe(*ends), describe(w)));
+  if (own && a.optional_tensor("bias")) return a.unsupported("bias", "a bias per group", "add it to the result");
+  if (own && a.dtype("out_dtype").value_or(x.dtype) != x.dtype)
+    return a.unsupported("out_dtype", "a result of another dtype", "cast the result");
+  return one(x.dtype, {x.shape[0], w.shape[2]});
+}
+
 Result<Types> infer_addmm(const OpArgs& a) {
   QCG_TRY(shape, product_2d(a, "mat1", "mat2"));
   QCG_CHECK(same_dtype(a, a.tensor("mat1"), "mat2", a.tensor("mat2")));

@@ -7,8 +7,8 @@ namespace qcg {
 
 // infer_composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
-    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_order,
-    infer_arg_extreme;
+    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_histogram,
+    infer_order, infer_arg_extreme;
 // infer_constant.cpp
 ShapeRule infer_embedding_bag;
 // infer_pointwise.cpp
@@ -88,6 +88,8 @@ inline constexpr OpRow kComposed[] = {
      "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
      "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
      "(Tensor, Tensor, Tensor, Tensor)", reduction, infer_embedding_bag},
+    {"aten.histc.default", "(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+     pointwise, infer_histogram},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", pointwise, infer_glu},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
     {"aten.linalg_vector_norm.default",

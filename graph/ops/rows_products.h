@@ -6,7 +6,8 @@
 namespace qcg {
 
 // infer_products.cpp
-ShapeRule infer_linear, infer_mm, infer_addmm, infer_bmm, infer_matmul, infer_int_mm, infer_weight_int8pack_mm;
+ShapeRule infer_linear, infer_mm, infer_addmm, infer_bmm, infer_grouped_mm, infer_matmul, infer_int_mm,
+    infer_weight_int8pack_mm;
 // infer_packed.cpp
 ShapeRule infer_int4pack_cuda, infer_int4pack_cpu, infer_da8w4;
 // infer_coded.cpp
@@ -20,6 +21,11 @@ inline constexpr OpRow kProducts[] = {
     {"aten.mm.default", "(Tensor self, Tensor mat2) -> Tensor", matmul, infer_mm},
     {"aten.addmm.default", "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      matmul, infer_addmm},
+    {"transformers.grouped_mm_fallback.default", "(Tensor input, Tensor weight, Tensor offs) -> Tensor",
+     matmul, infer_grouped_mm},
+    {"aten._grouped_mm.default",
+     "(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
+     matmul, infer_grouped_mm},
     {"aten.bmm.default", "(Tensor self, Tensor mat2) -> Tensor", matmul, infer_bmm},
     {"aten.matmul.default", "(Tensor self, Tensor other) -> Tensor", matmul, infer_matmul},
     {"aten._int_mm.default", "(Tensor self, Tensor mat2) -> Tensor", matmul, infer_int_mm},

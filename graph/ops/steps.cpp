@@ -49,7 +49,8 @@ bool is_code(DType dtype) { return !is_floating(dtype) || is_float8(dtype); }
 bool is_step(const Expr& expr) {
   if (expr.kind == ExprKind::cast) return is_code(expr.dtype);
   return expr.kind == ExprKind::call &&
-         (expr.function == "round_even" || expr.function == "floor" || expr.function == "gt" || expr.function == "ge");
+         (expr.function == "round_even" || expr.function == "floor" || expr.function == "gt" || expr.function == "ge" ||
+          expr.function.ends_with("_div") || expr.function == "mod");
 }
 
 std::vector<bool> find_step_inputs(const Graph& graph) {

@@ -1,4 +1,5 @@
-// The oracle's rules for what runs along one axis: running sums, elements in order, the place of an extreme.
+// The oracle's rules for what runs along one axis: running sums, elements in order, the place of an extreme; and for how
+// often elements occur.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -92,10 +93,23 @@ Result<Tensors> run_arg_extreme(const RefContext& c) {
   return Tensors{make_ints(c.sizes(0), std::move(positions))};
 }
 
+// The greatest is in the last bin; what is outside is in none.
+Result<Tensors> run_histogram(const RefContext& c) {
+  const double low = c.number("min"), high = c.number("max");
+  std::vector<double> counts(static_cast<size_t>(c.integer("bins")));
+  for (const double x : read_doubles(c.tensor("self").data)) {
+    if (!(x >= low && x <= high)) continue;
+    const auto bin = static_cast<size_t>((x - low) * static_cast<double>(counts.size()) / (high - low));
+    ++counts[std::min(bin, counts.size() - 1)];
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(counts))};
+}
+
 constexpr RefRow kAlongAxisRules[] = {
     {"aten.cumsum.default", run_running_sum}, {"aten.sort.default", run_order},
     {"aten.sort.stable", run_order},          {"aten.topk.default", run_order},
-    {"aten.argmax.default", run_arg_extreme}, {"aten.argmin.default", run_arg_extreme}};
+    {"aten.argmax.default", run_arg_extreme}, {"aten.argmin.default", run_arg_extreme},
+    {"aten.histc.default", run_histogram}};
 
 }  // namespace
 

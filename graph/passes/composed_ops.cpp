@@ -237,6 +237,22 @@ Values pad(OpEmitter& e, const Graph& graph, const Node& node) {
   return {x};
 }
 
+// Which bin is each element's, compared with all bins: how often they are equal.
+Values histogram(OpEmitter& e, const Graph& graph, const Node& node) {
+  const Dim bins = *node.arg("bins").get<Dim>();
+  const double low = *as_number(node.arg("min")), high = *as_number(node.arg("max"));
+  ValueId x = widened(e, graph, node.tensor("self"));
+  x = e.reshape(x, {product(graph.value(x).shape), Dim(1)});
+  ValueId bin = times(e, e.binary("aten.sub.Tensor", x, low), static_cast<double>(bins.constant()));
+  bin = e.unary("aten.floor.default", e.binary("aten.div.Tensor", bin, high - low));
+  bin = e.op("aten.clamp_max.default", {{"self", bin}, {"max", static_cast<double>(bins.constant() - 1)}});
+  const ValueId all = e.op("aten.arange.default", {{"end", bins}, {"dtype", DType::f32}});
+  const ValueId within =
+      e.binary("aten.logical_and.default", e.binary("aten.ge.Scalar", x, low), e.binary("aten.le.Scalar", x, high));
+  const ValueId counted = e.binary("aten.logical_and.default", e.binary("aten.eq.Tensor", bin, all), within);
+  return {e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", std::vector<Dim>{Dim(0)}}})};
+}
+
 constexpr ComposedOp kRows[] = {
     {"aten.softmax.int", softmax},
     {"aten._softmax.default", softmax},
@@ -262,6 +278,7 @@ constexpr ComposedOp kRows[] = {
     {"aten.diff.default", diff},
     {"aten.constant_pad_nd.default", pad},
     {"aten.pad.default", pad},
+    {"aten.histc.default", histogram},
     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},
     {"aten.baddbmm.default", baddbmm},

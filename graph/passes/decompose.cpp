@@ -75,6 +75,9 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "aten.slice_scatter.default")) {
       if (!writes_other_dtype()) return {};
       results = {scatter_cast()};
+    } else if (is_op(like_, "aten.cumsum.default")) {
+      if (!sums_cast()) return {};
+      results = {sum_of_cast()};
     } else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
@@ -110,6 +113,16 @@ class Decomposer : OpEmitter {
   bool is_matrix_product() const {
     return is_op(like_, "aten.matmul.default") && graph_.value(like_.tensor("self")).shape.size() >= 2 &&
            graph_.value(like_.tensor("other")).shape.size() >= 2;
+  }
+
+  // torch casts to the dtype that is asked for first.
+  bool sums_cast() const {
+    return is_floating(graph_.value(like_.tensor("self")).dtype) && !is_floating(graph_.value(like_.outputs[0]).dtype);
+  }
+  ValueId sum_of_cast() {
+    const DType dtype = graph_.value(like_.outputs[0]).dtype;
+    return op("aten.cumsum.default",
+              {{"self", to(like_.tensor("self"), dtype)}, {"dim", like_.arg("dim")}, {"dtype", dtype}});
   }
 
   // torch lets a list of shape [0] join anything.

@@ -25,6 +25,7 @@
 #include <unordered_set>
 
 #include "graph/ir/elements.h"
+#include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
 #include "graph/passes/gather_slices.h"
 #include "graph/passes/pass_list.h"
@@ -44,9 +45,20 @@ constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 constexpr Op kWithKernels[] = {"aten.slice_scatter.default", "aten.copy.default",      "aten.arange.default",
                                "aten.arange.start",          "aten.arange.start_step", "aten.empty.memory_format"};
 
+constexpr Op kQuotients[] = {"aten.floor_divide.default", "aten.floor_divide.Scalar", "aten.div.Tensor_mode",
+                             "aten.div.Scalar_mode",      "aten.remainder.Tensor",    "aten.remainder.Scalar"};
+
+// A whole number that is not 0, or a size that is at least 1.
+bool divides_by_number(const Graph& graph, const Node& node) {
+  const Dim* divisor = node.arg("other").get<Dim>();
+  if (!divisor) return false;
+  return divisor->is_constant() ? !divisor->is_constant(0) : range_of(*divisor, graph.symbols).min > 0;
+}
+
 // Of what depends on an input or a size; a constant is evaluated all the same.
 bool has_kernel(const Graph& graph, const Node& node) {
   if (is_any_op(node, kWithKernels)) return true;
+  if (is_any_op(node, kQuotients)) return divides_by_number(graph, node);
   if (node.op->role == OpRole::look_up) return true;
   return is_floating(graph.value(node.outputs[0]).dtype) && as_pointwise(graph, node);
 }
@@ -228,9 +240,10 @@ class Unpacker {
     });
     if (what.empty() && !constant_[out]) what = "its size is known only at run time";
     if (what.empty()) return {};
-    return Error::unsupported(node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
-                              "bit operations and integer divisions need constants: cut the graph there and pass "
-                              "their result as an input");
+    return Error::unsupported(
+        node.where, title(node) + " is evaluated when the graph is compiled, but " + what,
+        "bit operations, and divisions of integers by tensors, need constants: cut the graph there "
+        "and pass their result as an input");
   }
 
   std::string title(const Node& node) const {

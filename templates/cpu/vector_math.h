@@ -318,6 +318,16 @@ QCG_INLINE int64_t i_clamp(int64_t x, int64_t lo, int64_t hi) { return i_min(i_m
 QCG_INLINE int64_t i_gt(int64_t a, int64_t b) { return a > b; }
 QCG_INLINE int64_t i_ge(int64_t a, int64_t b) { return a >= b; }
 QCG_INLINE int64_t i_where(int64_t condition, int64_t yes, int64_t no) { return condition ? yes : no; }
+QCG_INLINE int64_t i_trunc_div(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? i_neg(a) : a / b; }
+QCG_INLINE int64_t i_mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return b == 0 ? a : 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+QCG_INLINE int64_t i_floor_div(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return i_trunc_div(a, b);
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 QCG_INLINE int64_t i_round_even(int64_t a) { return a; }
 QCG_INLINE int64_t i_floor(int64_t a) { return a; }
 QCG_INLINE int64_t i_cast_i8(int64_t a) { return (int8_t)a; }

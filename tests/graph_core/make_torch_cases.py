@@ -884,6 +884,20 @@ def recurrences():
         case("aten.rnn_relu.input", x, h, params(layers, directions, 1, 2, 3, biases), *rest)
 
 
+def histograms_and_groups():
+    own = torch.Generator().manual_seed(41)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    ids = torch.tensor([3.0, 0, 1, 3, 3, 2, 0, -1, 4, 3.5, math.nan])
+    case("aten.histc.default", ids, 4, 0, 3, exact=True)
+    case("aten.histc.default", normal(7, 9), 5, -1.0, 1.5, exact=True)
+    case("aten.histc.default", torch.tensor([-1.0, -0.5, 1.5]), 1, -1, 1, exact=True)
+    case("aten.cumsum.default", torch.tensor([1.0, 2.0, 0.0, 5.0]), 0, dtype=torch.int32, exact=True)
+    rows, ends = normal(9, 8), torch.tensor([2, 2, 7, 9], dtype=torch.int32)
+    for dtype in (torch.float32, torch.bfloat16):
+        case("aten._grouped_mm.default", rows.to(dtype), normal(4, 8, 16, dtype=dtype), ends)
+        case("aten._grouped_mm.default", rows.to(dtype), normal(4, 16, 8, dtype=dtype).transpose(1, 2), ends)
+
+
 products()
 moves()
 pointwise()
@@ -916,3 +930,4 @@ along_axes()
 convolutions()
 pools()
 recurrences()
+histograms_and_groups()

@@ -78,8 +78,11 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
     if (node.op->role != OpRole::constant && !looks_up) continue;
     ++tried;
     const bool is_write = is_op(node, "aten.copy.default") || is_op(node, "aten.slice_scatter.default");
-    const bool has_kernel =
-        is_write || looks_up || (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
+    const bool divides_by_number =
+        node.op->arg_index("other") >= 0 && node.arg("other").get<Dim>() &&
+        (node.op->name.find("div") != std::string::npos || node.op->name.find("remainder") != std::string::npos);
+    const bool has_kernel = is_write || looks_up || divides_by_number ||
+                            (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
     if (!graph.inputs.empty() && !has_kernel) {
       Graph open = graph;
       const auto refused = run_passes(open);

@@ -18,7 +18,7 @@ namespace {
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
 // look-ups of rows and of elements.
 constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67]) {
+graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
   %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
   %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
@@ -30,6 +30,8 @@ graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b:
   %c = qcg.loop([%t, %e], exprs = [gt(in0, in1)]) : bool[s0, 37]
   %w = aten.transpose.int(%d, dim0 = 0, dim1 = 1) : f32[37, s0]
   %p = aten.mm.default(%d, %w) : f32[s0, s0]
+  %matrices = aten.transpose.int(%experts, dim0 = 1, dim1 = 2) : bf16[5, 37, 21]
+  %grouped = aten._grouped_mm.default(%x, %matrices, %ends) : bf16[s0, 21]
   %l = qcg.loop([%i], exprs = [ge(add(pos1, size0), mul(in0, pos0))], integers = true, sizes = [s0]) : bool[s0, 37]
   %u = qcg.loop([%d], exprs = [where(ge(pos1, pos0), in0, size0)], sizes = [s0]) : f32[s0, 37]
   %r = aten.cumsum.default(%i, dim = 0) : i64[s0, 37]
@@ -40,7 +42,7 @@ graph(%x: bf16[s0, 37], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b:
   %f2 = aten.gather.default(%d, dim = 1, index = %at) : f32[s0, 5]
   %g0, %g1, %g2, %g3 = aten._embedding_bag.default(%d, %bagged, %offsets, mode = 0, per_sample_weights = %by, padding_idx = 1) : f32[s0, 37], i64[0], i64[s0], i64[s0]
   %k, %k1, %k2, %k3 = aten._embedding_bag.default(%x, %bagged, %offsets, mode = 1) : bf16[s0, 37], i64[0], i64[s0], i64[s0]
-  return %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k
 }
 )";
 
@@ -136,7 +138,7 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"add(mul(in0, 3), in1)", "void run_row", "INT64_C(3)", "INT64_C(2)", "is wrong: error"},
       {"gt(in0, in1)", "void run_row", "v_gt(in0, in1)", "v_gt(in1, in0)", "is wrong: error"},
       {"mean(in0)", "finish(", "v_set1((float)s.reduce)", "v_set1((float)(s.reduce + 1))", "is wrong: error"},
-      {"amax(in0)", "void reduce_contiguous", "if (i < s.reduce)", "if (i + 1 < s.reduce)", "is wrong: "},
+      {"amax(in0)", "void reduce_row", "i < s.reduce", "i + 1 < s.reduce", "is wrong: "},
       {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_add(v_round_even(", "v_sub(v_round_even(",
        "is wrong: error"},
       {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_store_f32_n(scale_out, scale, 1)",
@@ -150,6 +152,7 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"matmul(in0, in1)", "void multiply", "k < s.k", "k + 1 < s.k", "is wrong: error"},
       {"ge(add(pos0, size0), mul(in0, pos1))", "void run_row", "i_add(", "i_sub(", "is wrong: error"},
       {"where(ge(pos0, pos1), in0, size0)", "void run_row", "(float)(lane)", "(float)(lane + 1)", "is wrong: error"},
+      {"grouped_matmul(in0, in1, in2)", "Rows rows_of", "rows.end = ends[b]", "rows.end = ends[b] + 1", "is wrong: "},
       {"cumsum(in0)", "void scan_", "i < axis", "i + 1 < axis", "is wrong: "},
       {"descending(in0)", "void take_few", "out[at - 1].key >", "out[at - 1].key <", "is wrong: "},
       {"ascending(in0)", "Entry* sort_row", "run < n", "2 * run < n", "is wrong: error"},
