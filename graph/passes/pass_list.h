@@ -26,6 +26,7 @@ Status recognize_linear(Graph&, PassContext&);
 Status fold_constants(Graph&, PassContext&);
 Status merge_sibling_linears(Graph&, PassContext&);
 Status split_cat_linear(Graph&, PassContext&);
+Status look_up_rows(Graph&, PassContext&);
 Status decompose(Graph&, PassContext&);
 Status fold_epilogue(Graph&, PassContext&);
 Status lower_loops(Graph&, PassContext&);
@@ -52,6 +53,7 @@ inline constexpr PassInfo kPasses[] = {
     {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments",
      true},
     {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place", true},
+    {"look_up_rows", look_up_rows, false, "rows of a quantized table are looked up before they are dequantized"},
     {"decompose", decompose, true, "operations that were not recognized become reductions and pointwise operations"},
     {"fold_epilogue", fold_epilogue, false, "bias, activation, residual and gate products move into the linear"},
     {"lower_loops", lower_loops, true, "every remaining pointwise operation becomes a loop"},
