@@ -9,14 +9,15 @@
 #include "codegen/reduce/reduce.h"
 #include "codegen/scan/scan.h"
 #include "codegen/select/select.h"
+#include "codegen/windows/windows.h"
 
 namespace qcg {
 
 namespace {
 
-constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,   &kQuantizeRowsFamily,
-                                             &kReduceFamily, &kMatmulFamily, &kScanFamily,
-                                             &kSelectFamily, &kGatherFamily, &kBagsFamily};
+constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,  &kQuantizeRowsFamily, &kReduceFamily,
+                                             &kMatmulFamily, &kScanFamily,  &kSelectFamily,       &kGatherFamily,
+                                             &kBagsFamily,   &kWindowFamily};
 
 }  // namespace
 

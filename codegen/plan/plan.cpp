@@ -104,6 +104,7 @@ Status Planner::lower(const Node& node) {
   if (op == "qcg.linear") return lower_linear(node);
   if (op == "qcg.loop") return lower_loop(node);
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
+  if (op == "qcg.windows") return lower_windows(node);
   if (op == "aten.cat.default") return lower_concat(node);
   if (op == "aten.slice_scatter.default") return lower_slice_scatter(node);
   if (op == "aten.cumsum.default") return lower_running_sum(node);

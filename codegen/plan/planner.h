@@ -10,6 +10,7 @@
 //   plan_linear.cpp   qcg.linear                  plan_matmul.cpp  products of two activations
 //   plan_state.cpp    what persists between runs, and whether it is written in place
 //   plan_writes.cpp   values that differ from another in a part
+//   plan_windows.cpp  depthwise convolutions and pools
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
 //   plan_orders.cpp   running sums, elements in order
 //   plan_gather.cpp   look-ups at positions known only at run time, bags of embeddings
@@ -92,6 +93,8 @@ class Planner {
   // plan_orders.cpp
   Status lower_running_sum(const Node& node);
   Status lower_order(const Node& node);
+  // plan_windows.cpp
+  Status lower_windows(const Node& node);
 
   // plan_gather.cpp
   struct LookUp {

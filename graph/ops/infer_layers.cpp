@@ -5,6 +5,7 @@
 
 #include "graph/ops/infer.h"
 #include "graph/ops/rows_layers.h"
+#include "graph/ops/rows_own.h"
 
 namespace qcg {
 
@@ -203,6 +204,32 @@ Result<Types> infer_adaptive_pool(const OpArgs& a) {
   Types types = one(x.dtype, shape);
   if (a.node.op->outputs == 2) types.push_back({DType::i64, shape});
   return types;
+}
+
+// Channels last: [batch, axes…, C], or without a batch.
+Result<Types> infer_windows(const OpArgs& a) {
+  const Value& x = a.tensor("x");
+  const size_t spatial = a.dims("kernel").size(), rank = x.shape.size();
+  if (spatial < 1 || spatial > 2 || (rank != spatial + 1 && rank != spatial + 2) || !is_floating(x.dtype))
+    return a.fail("x", fmt::format("windows over {} axes of {}", spatial, describe(x)));
+  const std::string& op = a.string("op");
+  const Value* weight = a.optional_tensor("weight");
+  if (op != "sum" && op != "max" && op != "product") return a.fail("op", "expected sum, max or product");
+  if ((op == "product") != (weight != nullptr)) return a.fail("weight", "a product has one, and nothing else");
+  for (std::string_view name : {"kernel", "stride", "dilation", "before"})
+    QCG_CHECK(per_axis(a, name, spatial, name == "before" ? 0 : 1, {}));
+  for (std::string_view name : {"stride", "dilation", "before", "places"})
+    if (a.dims(name).size() != spatial) return a.fail(name, fmt::format("expected {} numbers", spatial));
+  Shape taps = a.dims("kernel"), shape = x.shape;
+  taps.push_back(x.shape.back());
+  if (weight && (weight->shape != taps || !is_floating(weight->dtype)))
+    return a.fail("weight", fmt::format("expected {}, got {}", to_string(taps), describe(*weight)));
+  for (size_t i = 0; i < spatial; ++i) {
+    Dim& size = shape[rank - 1 - spatial + i];
+    size = a.dims("places")[i];
+    if (range_of(size, a.graph.symbols).min < 0) return a.fail("places", size.str() + " may be negative");
+  }
+  return one(a.dtype("dtype").value_or(x.dtype), std::move(shape));
 }
 
 namespace {

@@ -9,6 +9,8 @@ namespace qcg {
 ShapeRule infer_qcg_matmul;
 // infer_own.cpp
 ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows;
+// infer_layers.cpp
+ShapeRule infer_windows;
 
 namespace rows {
 
@@ -25,6 +27,9 @@ inline constexpr OpRow kOwn[] = {
     {"qcg.quantize_rows",
      "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "
      "(Tensor, Tensor, Tensor)", internal, infer_quantize_rows},
+    {"qcg.windows",
+     "(Tensor x, Tensor? weight, str op, int[] kernel, int[] stride, int[] dilation, int[] before, SymInt[] places, "
+     "ScalarType? dtype=None) -> Tensor", internal, infer_windows},
 };
 // clang-format on
 

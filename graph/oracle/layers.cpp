@@ -171,6 +171,43 @@ Result<Tensors> run_adaptive_pool(const RefContext& c) {
               });
 }
 
+// qcg.windows: channels last, of one axis or two.
+Result<Tensors> run_windows(const RefContext& c) {
+  const std::vector<double> x = read_doubles(c.tensor("x").data);
+  const RefValue* given = c.optional_tensor("weight");
+  const std::vector<double> weight = given ? read_doubles(given->data) : std::vector<double>();
+  const bool largest = *c.node.arg("op").get<std::string>() == "max";
+  const std::vector<int64_t>&size = c.tensor("x").data.shape, out = c.sizes(0);
+  const size_t spatial = c.node.arg("kernel").get<std::vector<Dim>>()->size();
+  const int64_t channels = size.back();
+  Slides s;
+  for (size_t i = 0; i < spatial; ++i) {
+    const auto number = [&](std::string_view name) {
+      return c.evaluate((*c.node.arg(name).get<std::vector<Dim>>())[i]);
+    };
+    const size_t axis = size.size() - 1 - spatial + i;
+    s[3 - spatial + i] = {size[axis],       out[axis],          number("kernel"),
+                          number("stride"), number("dilation"), number("before")};
+  }
+  const int64_t images = size.size() == spatial + 2 ? size[0] : 1;
+  std::vector<double> y;
+  for (int64_t place = 0; place < images * s[1].count * s[2].count; ++place)
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      const int64_t q = place % s[2].count, p = place / s[2].count % s[1].count,
+                    image = place / s[2].count / s[1].count;
+      double total = largest ? -INFINITY : 0;
+      for_each_tap(s, [&](const std::array<int64_t, 3>& tap) {
+        const int64_t h = s[1].position(p, tap[1]), w = s[2].position(q, tap[2]);
+        if (!s[1].has(h) || !s[2].has(w)) return;
+        const double v = x[static_cast<size_t>(((image * s[1].size + h) * s[2].size + w) * channels + channel)];
+        if (largest) total = max_nan(total, v);
+        else total += given ? v * weight[static_cast<size_t>((tap[1] * s[2].kernel + tap[2]) * channels + channel)] : v;
+      });
+      y.push_back(total);
+    }
+  return Tensors{make_doubles(out, std::move(y))};
+}
+
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 // One layer in one direction: `params` are its weights and biases, `h` and `c` the states of one sequence.
@@ -267,6 +304,7 @@ constexpr RefRow kLayerRules[] = {
     {"aten.adaptive_avg_pool1d.default", run_adaptive_pool}, {"aten.adaptive_avg_pool2d.default", run_adaptive_pool},
     {"aten._adaptive_avg_pool2d.default", run_adaptive_pool},
     {"aten.adaptive_max_pool1d.default", run_adaptive_pool}, {"aten.adaptive_max_pool2d.default", run_adaptive_pool},
+    {"qcg.windows", run_windows},
     {"aten.lstm.input", run_recurrence},      {"aten.gru.input", run_recurrence},
     {"aten.rnn_tanh.input", run_recurrence},  {"aten.rnn_relu.input", run_recurrence},
 };

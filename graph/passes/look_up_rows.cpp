@@ -128,7 +128,8 @@ class RowLookUp : OpEmitter {
     if (is_any_op(node, kRowReshapes)) return reshape(*node.args[0].get<ValueId>(), shape);
     auto types = infer_types(graph_, node);
     if (!types.ok()) return fail(types.error()), 0;
-    const ValueId out = emit(graph_, node.op, std::move(node.args), (*types)[0], node, graph_.value(node.outputs[0]).name);
+    const ValueId out =
+        emit(graph_, node.op, std::move(node.args), (*types)[0], node, graph_.value(node.outputs[0]).name);
     graph_.nodes[graph_.value(out).producer].origins = join_origins(node.origins, like_.origins);
     return out;
   }

@@ -1,12 +1,14 @@
 // Convolutions and pools with their channels last.
 //
 // A convolution is one product. Its windows are a view of the padded x, [batch, places…, channels, kernel…]; rows of
-// them are a copy of as many elements as the kernel has for each of x, unless the kernel is of size 1.
+// them are a copy of as many elements as the kernel has for each of x, unless the kernel is of size 1. One of a group
+// per channel (depthwise) and pools of up to two axes have a kernel of their own, qcg.windows, which copies nothing.
 #include <algorithm>
 #include <cmath>
 
 #include "graph/ops/infer.h"
 #include "graph/passes/layers.h"
+#include "graph/patterns/constant_numbers.h"
 
 namespace qcg {
 namespace {
@@ -85,6 +87,75 @@ ValueId product_of_groups(OpEmitter& e, const Graph& graph, ValueId x, ValueId w
   return permuted(e, e.reshape(y, by_group), count_from(1, channels + 1) + std::vector<size_t>{0, channels + 1});
 }
 
+// qcg.windows.
+ValueId slide(OpEmitter& e, ValueId x, ValueId weight, std::string_view op, const Axes& axes, DType dtype) {
+  const auto numbers = [&](int64_t WindowAxis::*member) {
+    std::vector<Dim> out;
+    for (const WindowAxis& a : axes) out.push_back(Dim(a.*member));
+    return out;
+  };
+  std::vector<Dim> places;
+  for (const WindowAxis& a : axes) places.push_back(a.count);
+  return e.op("qcg.windows", {{"x", x},
+                              {"weight", weight},
+                              {"op", std::string(op)},
+                              {"kernel", numbers(&WindowAxis::kernel)},
+                              {"stride", numbers(&WindowAxis::stride)},
+                              {"dilation", numbers(&WindowAxis::dilation)},
+                              {"before", numbers(&WindowAxis::before)},
+                              {"places", places},
+                              {"dtype", dtype}});
+}
+constexpr size_t kMostAxes = 2;  // of qcg.windows
+
+// A kernel per channel: its weight [C, 1, kernel…] as [kernel…, C].
+ValueId depthwise(OpEmitter& e, const Graph& graph, const Node& node, ValueId x, const Axes& axes) {
+  Shape taps = graph.value(node.tensor("weight")).shape;
+  taps.erase(taps.begin() + 1);
+  const ValueId weight =
+      permuted(e, e.reshape(node.tensor("weight"), taps), count_from(1, taps.size()) + std::vector<size_t>{0});
+  const ValueId y = slide(e, x, weight, "product", axes, graph.value(x).dtype);
+  return node.tensor("bias") == kNoValue ? y : e.binary("aten.add.Tensor", y, node.tensor("bias"));
+}
+
+std::vector<size_t> channels_innermost(size_t spatial) {  // of a weight [N, C, kernel…]
+  return std::vector<size_t>{0} + count_from(2, 2 + spatial) + std::vector<size_t>{1};
+}
+
+// The codes of a weight that is dequantized by output channel, as a matrix, which is then dequantized; kNoValue where
+// it is something else.
+ValueId dequantized_matrix(OpEmitter& e, Graph& graph, ValueId weight, size_t spatial) {
+  const Value& value = graph.value(weight);
+  if (value.kind != ValueKind::node) return kNoValue;
+  Node node = graph.nodes[value.producer];  // a copy: new nodes move the old
+  const bool affine = is_op(node, "torchao.dequantize_affine.default");
+  if (!affine && !is_op(node, "quantized_decomposed.dequantize_per_channel.default")) return kNoValue;
+  const ValueId codes = node.tensor("input");
+  const auto shape = constant_shape(value.shape);
+  if (!is_parameter(graph, codes) || !shape) return kNoValue;
+  int64_t k = 1;
+  for (size_t i = 1; i < shape->size(); ++i) k *= (*shape)[i];
+  if (affine) {
+    Shape block = *node.arg("block_size").get<std::vector<Dim>>(), by_channel = value.shape;
+    by_channel[0] = Dim(1);
+    if (block != by_channel) return kNoValue;
+    node.arg("block_size") = Shape{Dim(1), Dim(k)};
+  } else if (as_integer(node.arg("axis")) != 0) {
+    return kNoValue;
+  }
+  const ValueId matrix = add_computed(graph, {codes}, "rows", graph.value(codes).dtype, {(*shape)[0], k}, [&] {
+    Tensor t = graph.value(codes).data;
+    const Tensor was = t;
+    const std::vector<size_t> order = channels_innermost(spatial);
+    for (size_t i = 0; i < order.size(); ++i) t.shape[i] = was.shape[order[i]], t.strides[i] = was.strides[order[i]];
+    return t.contiguous().reshape({(*shape)[0], k});
+  });
+  std::vector<NamedArg> args;
+  for (size_t i = 0; i < node.args.size(); ++i) args.push_back({node.op->args[i].name, node.args[i]});
+  args[0].value = matrix;
+  return e.op(node.op, std::move(args));
+}
+
 ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   auto axes = window_axes({graph, node});
   if (!axes.ok()) return e.fail(axes.error()), x;
@@ -92,6 +163,8 @@ ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   const ValueId weight = node.tensor("weight"), bias = node.tensor("bias");
   const Shape of_weight = graph.value(weight).shape;
   const int64_t groups = node.arg("groups").get<Dim>()->constant();
+  const bool is_depthwise = groups > 1 && of_weight[1].is_constant(1) && of_weight[0].is_constant(groups);
+  if (is_depthwise && spatial <= kMostAxes) return depthwise(e, graph, node, x, *axes);
   const bool slid = std::ranges::any_of(*axes, slides);
   Shape out(graph.value(x).shape.begin(), graph.value(x).shape.end() - static_cast<std::ptrdiff_t>(spatial + 1));
   for (const WindowAxis& a : *axes) out.push_back(a.count);
@@ -115,9 +188,8 @@ ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
     rows.back() = k;
     x = e.reshape(x, rows);
   }
-  const ValueId matrix =
-      e.reshape(permuted(e, weight, std::vector<size_t>{0} + count_from(2, 2 + spatial) + std::vector<size_t>{1}),
-                {of_weight[0], k});
+  ValueId matrix = dequantized_matrix(e, graph, weight, spatial);
+  if (matrix == kNoValue) matrix = e.reshape(permuted(e, weight, channels_innermost(spatial)), {of_weight[0], k});
   return e.op("aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", bias}});
 }
 
@@ -130,6 +202,7 @@ std::vector<Dim> last_axes(size_t count) {
 ValueId max_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   auto axes = window_axes({graph, node});
   if (!axes.ok()) return e.fail(axes.error()), x;
+  if (axes->size() <= kMostAxes) return slide(e, x, kNoValue, "max", *axes, graph.value(x).dtype);
   x = windows(e, graph, padded(e, x, *axes, -INFINITY), *axes);
   return e.op("aten.amax.default", {{"self", x}, {"dim", last_axes(axes->size())}});
 }
@@ -182,9 +255,11 @@ Arg divisors(OpEmitter& e, Graph& graph, const Node& node, const Axes& axes) {
 ValueId average_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   auto axes = window_axes({graph, node});
   if (!axes.ok()) return e.fail(axes.error()), x;
-  if (is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
   const Arg divisor = divisors(e, graph, node, *axes);
-  x = windows(e, graph, padded(e, x, *axes, 0), *axes);
+  const DType dtype = is_half(graph.value(x).dtype) ? DType::f32 : graph.value(x).dtype;
+  if (axes->size() <= kMostAxes)
+    return e.binary("aten.div.Tensor", slide(e, x, kNoValue, "sum", *axes, dtype), divisor);
+  x = windows(e, graph, padded(e, e.to(x, dtype), *axes, 0), *axes);
   const ValueId sum = e.op("aten.sum.dim_IntList", {{"self", x}, {"dim", last_axes(axes->size())}});
   return e.binary("aten.div.Tensor", sum, divisor);
 }

@@ -806,7 +806,7 @@ def convolutions():
     case("aten.conv2d.default", x, real(8, 1, 3, 3), real(8), [1, 1], [2, 1], [2, 1], 4)
     case("aten.conv2d.default", x, real(6, 2, 2, 3), b, [2, 2], [1, 1], [1, 1], 2)
     case("aten.conv2d.default", x, real(6, 2, 1, 1), b, [1, 1], [0, 0], [1, 1], 2)
-    case("aten.conv2d.default", real(1, 3, 8, 8), real(5, 3, 4, 4, scale=0.3), real(5), [4, 4])
+    case("aten.conv2d.default", real(1, 3, 8, 8, scale=0.5), real(5, 3, 4, 4, scale=0.2), real(5), [4, 4])
     case("aten.conv2d.default", x[0], w, b)
     case("aten.conv2d.default", x[:0], w, b)
     case("aten.conv2d.default", x.to(torch.bfloat16), w.to(torch.bfloat16), b.to(torch.bfloat16))

@@ -28,6 +28,7 @@
 #include "codegen/matmul/matmul.h"
 #include "codegen/quantize_rows/quantize_rows.h"
 #include "codegen/reduce/reduce.h"
+#include "codegen/windows/windows.h"
 #include "tests/paths.h"
 #include "tests/temp_dir.h"
 
@@ -113,7 +114,10 @@ Sources render_all() {
   const ReduceProblem reduce{"mean", DType::bf16, DType::f32, "y = mean(x)"};
   const GatherProblem rows{2, DType::bf16, {{DType::i64, false}}, true, "y = embedding(table, ids)"};
   const GatherProblem elements{2, DType::f32, {{DType::i32, true}, {DType::i64, true}}, false, "y = x[a, b]"};
+  const WindowProblem windows{
+      .op = "product", .kernel = {3, 3}, .stride = {2, 1}, .before = {1, 1}, .comment = "depthwise"};
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    out[fmt::format("windows_{}.cpp", isa_info(isa).name)] = text_of(render_windows(windows, isa, "golden"));
     out[fmt::format("loop_{}.cpp", isa_info(isa).name)] = text_of(render_loop(loop, isa, "golden"));
     out[fmt::format("reduce_{}.cpp", isa_info(isa).name)] = text_of(render_reduce(reduce, isa, "golden"));
     out[fmt::format("gather_{}.cpp", isa_info(isa).name)] = text_of(render_gather(rows, isa, "golden"));

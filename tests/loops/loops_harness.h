@@ -32,6 +32,7 @@
 #include "codegen/matmul/matmul.h"
 #include "codegen/quantize_rows/quantize_rows.h"
 #include "codegen/reduce/reduce.h"
+#include "codegen/windows/windows.h"
 #include "runtime/abi.h"
 
 namespace qcg::test {

@@ -2,74 +2,14 @@
 // is fed through a permuted copy.
 #include <fmt/format.h>
 
+#include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
 #include "tests/passes/passes_test_util.h"
+#include "tests/passes/random_net.h"
 
 using namespace qcg;
 
 namespace {
-
-struct Axis {
-  int64_t size, kernel, stride, padding, dilation;
-};
-
-// A convolution of random geometry, odd extents among them, with what usually stands around one.
-class RandomNet {
- public:
-  explicit RandomNet(uint64_t seed) : random_(seed) {}
-
-  std::string build() {
-    const size_t spatial = 1 + pick(2);
-    std::vector<Axis> axes;
-    for (size_t i = 0; i < spatial; ++i) {
-      Axis a{};
-      a.kernel = 1 + pick(4), a.stride = 1 + pick(3), a.dilation = 1 + pick(2), a.padding = pick(3);
-      a.size = std::max<int64_t>(a.dilation * (a.kernel - 1) + 1 - 2 * a.padding, 1) + pick(6);
-      axes.push_back(a);
-    }
-    const int64_t groups = 1 + pick(3), inputs = groups * (1 + pick(3)), outputs = groups * (1 + pick(4));
-    const std::string x = shape("s0", inputs, list(axes, &Axis::size)),
-                      w = shape(fmt::format("{}", outputs), inputs / groups, list(axes, &Axis::kernel));
-    std::string sizes;
-    for (const Axis& a : axes)
-      sizes += fmt::format(", {}", (a.size + 2 * a.padding - a.dilation * (a.kernel - 1) - 1) / a.stride + 1);
-    const std::string y = shape("s0", outputs, sizes);
-    text_ = fmt::format("symbol s0 in [0, 64]\nparam @w: {}\n", w);
-    for (const char* name : {"b", "scale", "shift", "mean", "var"})
-      text_ += fmt::format("param @{}: f32[{}]\n", name, outputs);
-    text_ += fmt::format("graph(%x: {}, %other: {}) {{\n", x, y);
-    say("y",
-        fmt::format("aten.conv{}d.default(%x, @w, {}, [{}], [{}], [{}], {})", spatial, pick(2) ? "@b" : "none",
-                    list(axes, &Axis::stride).substr(2), list(axes, &Axis::padding).substr(2),
-                    list(axes, &Axis::dilation).substr(2), groups),
-        y);
-    std::string last = "y";
-    if (pick(2))
-      say("n", "aten.batch_norm.default(%" + last + ", @scale, @shift, @mean, @var, false, 0.1, 0.001, true)", y),
-          last = "n";
-    if (pick(2)) say("r", "aten.hardswish.default(%" + last + ")", y), last = "r";
-    if (pick(3) == 0) say("a", "aten.add.Tensor(%" + last + ", %other)", y), last = "a";
-    if (pick(3) == 0) say("s", "aten.mul.Tensor(%" + last + ", 0.5)", y), last = "s";
-    return text_ + "  return %" + last + "\n}\n";
-  }
-
- private:
-  int64_t pick(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
-  void say(const std::string& name, const std::string& call, const std::string& type) {
-    text_ += fmt::format("  %{} = {} : {}\n", name, call, type);
-  }
-  static std::string shape(const std::string& first, int64_t second, const std::string& rest) {
-    return fmt::format("f32[{}, {}{}]", first, second, rest);
-  }
-  static std::string list(const std::vector<Axis>& axes, int64_t Axis::*member) {
-    std::string out;
-    for (const Axis& a : axes) out += fmt::format(", {}", a.*member);
-    return out;
-  }
-
-  std::mt19937_64 random_;
-  std::string text_;
-};
 
 // What the passes make of it; the same values.
 Graph passed(const Graph& before, uint64_t seed) {
@@ -97,40 +37,12 @@ TEST_CASE("convolutions of random geometry keep their values, also of no images"
   }
 }
 
-// A residual block of ResNet: its stem, two convolutions, a shortcut, a pool and a classifier.
-constexpr std::string_view kResidual = R"(symbol s0 in [1, 64]
-param @stem: f32[8, 3, 7, 7]
-param @one: f32[8, 8, 3, 3]
-param @two: f32[8, 8, 3, 3]
-param @scale: f32[8]
-param @shift: f32[8]
-param @mean: f32[8]
-param @var: f32[8]
-param @out: f32[5, 8]
-graph(%x: f32[s0, 3, 20, 20]) {
-  %a = aten.conv2d.default(%x, @stem, none, [2, 2], [3, 3]) : f32[s0, 8, 10, 10]
-  %b = aten.batch_norm.default(%a, @scale, @shift, @mean, @var, false, 0.1, 0.001, true) : f32[s0, 8, 10, 10]
-  %c = aten.relu.default(%b) : f32[s0, 8, 10, 10]
-  %d = aten.max_pool2d.default(%c, [3, 3], [2, 2], [1, 1]) : f32[s0, 8, 5, 5]
-  %e = aten.conv2d.default(%d, @one, none, [1, 1], [1, 1]) : f32[s0, 8, 5, 5]
-  %f = aten.batch_norm.default(%e, @scale, @shift, @mean, @var, false, 0.1, 0.001, true) : f32[s0, 8, 5, 5]
-  %g = aten.relu.default(%f) : f32[s0, 8, 5, 5]
-  %h = aten.conv2d.default(%g, @two, none, [1, 1], [1, 1]) : f32[s0, 8, 5, 5]
-  %i = aten.batch_norm.default(%h, @scale, @shift, @mean, @var, false, 0.1, 0.001, true) : f32[s0, 8, 5, 5]
-  %j = aten.add.Tensor(%i, %d) : f32[s0, 8, 5, 5]
-  %k = aten.relu.default(%j) : f32[s0, 8, 5, 5]
-  %l = aten.adaptive_avg_pool2d.default(%k, [1, 1]) : f32[s0, 8, 1, 1]
-  %m = aten.flatten.using_ints(%l, 1) : f32[s0, 8]
-  %n = aten.linear.default(%m, @out) : f32[s0, 5]
-  return %n
-}
-)";
-
 TEST_CASE("between layers nothing is permuted, and what follows one is its epilogue") {
   Graph before = parse(std::string(kResidual));
   bind_random(before, 3);
   const Graph after = passed(before, 3);
   CHECK(count_op(after, "qcg.linear") == 4);
+  CHECK(count_op(after, "qcg.windows") == 1);
   CHECK(count_op(after, "qcg.loop") == 0);  // batch_norm, relu and the shortcut are epilogues
   // Of the input, the windows of three convolutions, and one number per channel in the end.
   CHECK_MESSAGE(count_op(after, "aten.permute.default") == 5, print_graph(after));
@@ -153,6 +65,29 @@ graph(%x: f32[s0, 3, 16, 12]) {
   const Graph after = passed(before, 1);
   CHECK(count_op(after, "qcg.linear") == 2);
   CHECK(count_op(after, "aten.constant_pad_nd.default") == 0);
+}
+
+TEST_CASE("the weight of a convolution stays quantized") {
+  Graph before = parse(R"(symbol s0 in [1, 64]
+param @q: i8[8, 3, 3, 3]
+param @s: f32[8]
+param @z: i64[8]
+param @p: i8[16, 8, 2, 2]
+param @t: f32[16]
+graph(%x: f32[s0, 3, 6, 6]) {
+  %w = quantized_decomposed.dequantize_per_channel.default(@q, @s, @z, 0, -127, 127, i8) : f32[8, 3, 3, 3]
+  %a = aten.conv2d.default(%x, %w, none, [1, 1], [1, 1]) : f32[s0, 8, 6, 6]
+  %v = torchao.dequantize_affine.default(@p, [1, 8, 2, 2], @t, none, i8, -128, 127, output_dtype = f32) : f32[16, 8, 2, 2]
+  %c = aten.conv2d.default(%a, %v, none, [2, 2]) : f32[s0, 16, 3, 3]
+  return %c
+}
+)");
+  bind_random(before, 1);
+  fill(before, "z", 0);
+  const Graph after = passed(before, 1);
+  CHECK_MESSAGE(count_op(after, "qcg.linear") == 2, print_graph(after));
+  for (const Node& node : after.nodes)
+    if (is_op(node, "qcg.linear")) CHECK(*node.arg("scheme").get<std::string>() == "w8");
 }
 
 TEST_CASE("layers that have no kernel are refused, with what to do") {

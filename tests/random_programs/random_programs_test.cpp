@@ -11,6 +11,7 @@
 #include "runtime/host_isa.h"
 #include "tests/cli_runner.h"
 #include "tests/passes/random_graph.h"
+#include "tests/passes/random_net.h"
 #include "tests/passes/random_spelling.h"
 
 using namespace qcg;
@@ -38,6 +39,17 @@ void check_seed(uint64_t seed, const std::string& isa) {
   const Run run = qcodegen({"check", dir / "graph.txt", "--weights", "random:" + std::to_string(seed), "--target",
                             target, "--m", rows.tried, "--seed", std::to_string(seed), "--json"});
   CHECK_MESSAGE(run.status == 0, run.out << run.err << print_graph(graph));
+}
+
+void check_layers(const std::string& text, const std::string& isa, uint64_t seed) {
+  if (!isa.empty() && !why_host_lacks(isa).empty()) return;
+  const std::string target = isa.empty() ? "cpu" : "cpu:" + isa;
+  INFO("seed ", seed, " target ", target, "\n", text);
+  TempDir dir;
+  spit(dir / "graph.txt", text);
+  const Run run = qcodegen({"check", dir / "graph.txt", "--weights", "random:" + std::to_string(seed), "--target",
+                            target, "--m", "1,3", "--seed", std::to_string(seed), "--json"});
+  CHECK_MESSAGE(run.status == 0, run.out << run.err);
 }
 
 // Up to four rows: one or two kernels per linear.
@@ -85,4 +97,23 @@ TEST_CASE("compiled random graphs give the oracle's values") {
     if (seed % 3 == 1) check_seed(seed, "avx2");
     if (seed % 3 == 2) check_seed(seed, "portable");
   }
+}
+
+TEST_CASE("compiled convolutions, pools and recurrent layers give the oracle's values") {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    const std::string text = RandomNet(seed, 1, 3).build();
+    check_layers(text, seed % 3 == 1 ? "avx2" : seed % 3 == 2 ? "portable" : "", seed);
+  }
+  check_layers(std::string(kResidual), "", 1);
+  check_layers(R"(symbol s0 in [1, 4]
+param @v: f32[20, 6]
+param @w: f32[20, 5]
+param @b: f32[20]
+param @c: f32[20]
+graph(%x: f32[s0, 4, 6], %h: f32[1, s0, 5], %k: f32[1, s0, 5]) {
+  %y, %m, %n = aten.lstm.input(%x, [%h, %k], [@v, @w, @b, @c], true, 1, 0.0, false, false, true) : f32[s0, 4, 5], f32[1, s0, 5], f32[1, s0, 5]
+  return %y, %m, %n
+}
+)",
+               "", 1);
 }

@@ -16,9 +16,9 @@ using namespace qcg::test;
 namespace {
 
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
-// look-ups of rows and of elements.
+// look-ups of rows and of elements, windows.
 constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67]) {
+graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
   %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
   %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
@@ -42,7 +42,9 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %f2 = aten.gather.default(%d, dim = 1, index = %at) : f32[s0, 5]
   %g0, %g1, %g2, %g3 = aten._embedding_bag.default(%d, %bagged, %offsets, mode = 0, per_sample_weights = %by, padding_idx = 1) : f32[s0, 37], i64[0], i64[s0], i64[s0]
   %k, %k1, %k2, %k3 = aten._embedding_bag.default(%x, %bagged, %offsets, mode = 1) : bf16[s0, 37], i64[0], i64[s0], i64[s0]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k
+  %w1 = qcg.windows(%x, none, op = "max", kernel = [3], stride = [1], dilation = [2], before = [2], places = [s0]) : bf16[s0, 37]
+  %w2 = qcg.windows(%d, %taps, op = "product", kernel = [5], stride = [1], dilation = [1], before = [2], places = [s0]) : f32[s0, 37]
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2
 }
 )";
 
@@ -139,6 +141,9 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"gt(in0, in1)", "void run_row", "v_gt(in0, in1)", "v_gt(in1, in0)", "is wrong: error"},
       {"mean(in0)", "finish(", "v_set1((float)s.reduce)", "v_set1((float)(s.reduce + 1))", "is wrong: error"},
       {"amax(in0)", "void reduce_row", "i < s.reduce", "i + 1 < s.reduce", "is wrong: "},
+      {"mean(in0)", "void reduce_contiguous", "if (i < s.reduce)", "if (i > s.reduce)", "is wrong: "},
+      {"max of 1x3(in0)", "Taps taps_of", "from >= 0 ? 0", "from >= 0 ? 1", "is wrong: "},
+      {"product of 1x5(in0, in1)", "void slide(", "j < columns.last", "j + 1 < columns.last", "is wrong: error"},
       {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_add(v_round_even(", "v_sub(v_round_even(",
        "is wrong: error"},
       {"bf16 rows of 37 to i8 [-128, 127]", "quantize_row(", "v_store_f32_n(scale_out, scale, 1)",

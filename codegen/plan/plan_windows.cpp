@@ -1,0 +1,69 @@
+#include <array>
+
+#include "codegen/plan/planner.h"
+#include "codegen/windows/windows.h"
+#include "graph/ops/op_table.h"
+
+namespace qcg {
+
+namespace {
+
+// Lanes run along the channels.
+bool has_dense_channels(const View& v) {
+  return !walks_back(v) && (v.shape.back().is_constant(1) || v.strides.back().is_constant(1));
+}
+
+// Of [batch, height, width, channels] the first three; a batch or a height that is not there is `absent`.
+std::array<Dim, 3> split_axes(const std::vector<Dim>& all, size_t spatial, int64_t absent) {
+  std::array<Dim, 3> out{Dim(absent), Dim(absent), Dim(absent)};
+  if (all.size() == spatial + 2) out[0] = all[0];
+  for (size_t i = 0; i < spatial; ++i) out[3 - spatial + i] = all[all.size() - 1 - spatial + i];
+  return out;
+}
+
+WindowProblem::Pair pair_of(const Node& node, std::string_view arg, int64_t otherwise) {
+  const auto& given = *node.arg(arg).get<std::vector<Dim>>();
+  WindowProblem::Pair out{otherwise, otherwise};
+  for (size_t i = 0; i < given.size(); ++i) out[2 - given.size() + i] = given[i].constant();
+  return out;
+}
+
+}  // namespace
+
+Status Planner::lower_windows(const Node& node) {
+  const ValueId x = node.tensor("x"), weight = node.tensor("weight"), y = node.outputs[0];
+  const std::string& op = *node.arg("op").get<std::string>();
+  WindowProblem problem;
+  problem.op = op == "product" ? "product" : op == "max" ? "max" : "sum";
+  problem.input = problem.weight = graph_.value(x).dtype;
+  if (weight != kNoValue) problem.weight = graph_.value(weight).dtype;
+  problem.output = graph_.value(y).dtype;
+  problem.kernel = pair_of(node, "kernel", 1), problem.stride = pair_of(node, "stride", 1);
+  problem.dilation = pair_of(node, "dilation", 1), problem.before = pair_of(node, "before", 0);
+  problem.comment = comment_of(node);
+  View in = view(x);
+  if (!has_dense_channels(in)) in = dense_view(copy_to_temp(in, problem.input), in.shape);
+  const View out = output_view(y, has_dense_channels);
+  const size_t spatial = node.arg("kernel").get<std::vector<Dim>>()->size();
+  const auto size = split_axes(in.shape, spatial, 1), places = split_axes(out.shape, spatial, 1);
+  const auto from = split_axes(in.strides, spatial, 0), to = split_axes(out.strides, spatial, 0);
+  PlanStep step{name_of(node, op == "product" ? "convolution" : op + " pool"),
+                intern({kWindowFamily, problem}),
+                {},
+                {size[0], size[1], size[2], in.shape.back(), places[1], places[2]},
+                node.origins,
+                leading(graph_.value(y).shape)};
+  step.params.insert(step.params.end(), from.begin(), from.end());
+  step.params.insert(step.params.end(), to.begin(), to.end());
+  step.args.push_back({in.buffer, offset_bytes(in, problem.input), Dim(0)});
+  if (weight != kNoValue) {
+    const View w = dense(weight);
+    step.args.push_back({w.buffer, offset_bytes(w, problem.weight), Dim(0)});
+  }
+  step.args.push_back({out.buffer, offset_bytes(out, problem.output), Dim(0)});
+  plan_.steps.push_back(std::move(step));
+  finish_output(y, out);
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,124 @@
+#include "codegen/windows/windows.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "codegen/check/call_memory.h"
+#include "codegen/check/expected.h"
+#include "codegen/kernel/kernel_context.h"
+#include "codegen/kernel/reach_of.h"
+
+namespace qcg {
+
+std::string WindowProblem::signature() const {
+  const auto pair = [](const Pair& p) { return fmt::format("{}x{}", p[0], p[1]); };
+  return fmt::format("windows {} kernel={} stride={} dilation={} before={} in={}{} out={}", op, pair(kernel),
+                     pair(stride), pair(dilation), pair(before), dtype_name(input),
+                     has_weight() ? fmt::format(" w={}", dtype_name(weight)) : "", dtype_name(output));
+}
+
+Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_view symbol) {
+  for (const DType d : {p.input, p.weight, p.output}) QCG_CHECK(need_float("windows", d));
+  TemplateValue v = kernel_context(symbol, isa, "windows over two axes", p.signature(), p.comment);
+  v["x"] = typed(p.input);
+  v["w"] = typed(p.weight);
+  v["y"] = typed(p.output);
+  v["store"] = stored_as(p.output);
+  v["op"] = p.op;
+  v["last"] = p.has_weight() ? 2 : 1;
+  v["identity"] = float_literal(p.op == "max" ? -INFINITY : 0);
+  const std::pair<const char*, const WindowProblem::Pair*> pairs[] = {
+      {"kernel", &p.kernel}, {"stride", &p.stride}, {"dilation", &p.dilation}, {"before", &p.before}};
+  for (const auto& [name, pair] : pairs) {
+    v[std::string(name) + "_h"] = (*pair)[0];
+    v[std::string(name) + "_w"] = (*pair)[1];
+  }
+  return render_template("cpu/windows.cpp.j2", v);
+}
+
+namespace {
+
+enum Param : size_t { batch, height, width, channels, places_h, places_w, x_strides, y_strides = x_strides + 3 };
+
+std::string formula_of(const KernelProblem& any) {
+  const auto& p = any.get<WindowProblem>();
+  return fmt::format("{} of {}x{}({})", p.op, p.kernel[0], p.kernel[1], p.has_weight() ? "in0, in1" : "in0");
+}
+
+std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
+  const auto& p = any.get<WindowProblem>();
+  const auto image = [](DType dtype, Param h, Param w, size_t strides, bool writes) {
+    return Reach{bytes_of(dtype),
+                 {{reach_param(batch), reach_param(strides)},
+                  {reach_param(h), reach_param(strides + 1)},
+                  {reach_param(w), reach_param(strides + 2)},
+                  {reach_param(channels), reach_constant(1)}},
+                 writes};
+  };
+  std::vector<Reach> out = {image(p.input, height, width, x_strides, false)};
+  if (p.has_weight())
+    out.push_back(
+        {bytes_of(p.weight), {{reach_constant(p.kernel[0] * p.kernel[1]), {}}, {reach_param(channels), {}}}, false});
+  out.push_back(image(p.output, places_h, places_w, y_strides, true));
+  return out;
+}
+
+std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
+  const auto& p = any.get<WindowProblem>();
+  std::vector<ArgumentKind> out = {{p.input}};
+  if (p.has_weight()) out.push_back({p.weight, -1, 1});
+  out.push_back({p.output});
+  return out;
+}
+
+double operations_of(const KernelProblem& any, const CallSizes& sizes) {
+  const auto& p = any.get<WindowProblem>();
+  double elements = static_cast<double>(p.kernel[0] * p.kernel[1]) * (p.has_weight() ? 2 : 1);
+  for (const Param param : {batch, channels, places_h, places_w}) elements *= static_cast<double>(sizes.params[param]);
+  return elements;
+}
+
+// In f64, off by what f32 rounds in a sum of as many taps; maxima are exact.
+Expected slide_exactly(const WindowProblem& p, const CallMemory& call, const std::vector<int64_t>& at) {
+  double sum = 0, magnitude = 0, most = -INFINITY;
+  for (int64_t i = 0; i < p.kernel[0]; ++i)
+    for (int64_t j = 0; j < p.kernel[1]; ++j) {
+      const int64_t h = at[1] * p.stride[0] - p.before[0] + i * p.dilation[0];
+      const int64_t w = at[2] * p.stride[1] - p.before[1] + j * p.dilation[1];
+      if (h < 0 || h >= call.sizes().params[height] || w < 0 || w >= call.sizes().params[width]) continue;
+      double v = call.number(0, call.offset_of(0, std::array{at[0], h, w, at[3]}));
+      if (p.has_weight()) v *= call.number(1, call.offset_of(1, std::array{i * p.kernel[1] + j, at[3]}));
+      sum += v, magnitude += std::fabs(v), most = std::max(most, v);
+    }
+  if (p.op == "max") return {most, 0};
+  return {sum, sum_unit(static_cast<double>(p.kernel[0] * p.kernel[1])) * magnitude};
+}
+
+Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
+                                                  const OutputPoints& points) {
+  const auto& p = any.get<WindowProblem>();
+  std::vector<std::vector<Expected>> out(1);
+  for (const int64_t point : points[0]) {
+    const Expected e = slide_exactly(p, call, call.index_of(p.has_weight() ? 2 : 1, point));
+    out[0].push_back(within_range(p.output, e.want, e.bound + half_ulp(p.output, e.want)));
+  }
+  return out;
+}
+
+}  // namespace
+
+const KernelFamily kWindowFamily{
+    .name = "windows",
+    .signature = signature_of<WindowProblem>,
+    .formula = formula_of,
+    .comment = comment_of<WindowProblem>,
+    .reaches = reaches_of,
+    .render = render_of<WindowProblem, render_windows>,
+    .arguments = arguments_of,
+    .expect = expect,
+    .operations = operations_of,
+};
+
+}  // namespace qcg

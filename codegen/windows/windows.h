@@ -1,0 +1,37 @@
+// Windows that slide over two axes, channels last: depthwise convolutions and pools. Problem, renderer and family.
+//
+// Why here: as products or reductions of a copy they would move each element as often as a window has elements.
+//
+//   WindowProblem p{"max", DType::f32, DType::f32, DType::f32, {3, 3}, {2, 2}, {1, 1}, {1, 1}};
+//   render_windows(p, isa, "qcg_kernel_3")
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "codegen/kernel/family.h"
+
+namespace qcg {
+
+// y[b, p, q, c] over the taps i, j whose element x[b, p * stride - before + i * dilation, …, c] exists:
+//   product   sum of x * weight[i, j, c]
+//   sum, max  of x
+// args: x, weight (of products), y. params: batch, height, width, channels, the places along both axes, three strides
+// of x and three of y (elements; channels are dense).
+struct WindowProblem {
+  using Pair = std::array<int64_t, 2>;
+  std::string_view op;  // "product", "sum", "max"
+  DType input = DType::f32, weight = DType::f32, output = DType::f32;
+  Pair kernel{1, 1}, stride{1, 1}, dilation{1, 1}, before{0, 0};
+  std::string comment;
+  bool has_weight() const { return op == "product"; }
+  std::string signature() const;
+};
+Result<std::string> render_windows(const WindowProblem& problem, Isa isa, std::string_view symbol);
+extern const KernelFamily kWindowFamily;
+
+}  // namespace qcg
