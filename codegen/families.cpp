@@ -8,6 +8,7 @@
 #include "codegen/quantize_rows/quantize_rows.h"
 #include "codegen/reduce/reduce.h"
 #include "codegen/scan/scan.h"
+#include "codegen/scatter/scatter.h"
 #include "codegen/select/select.h"
 #include "codegen/windows/windows.h"
 
@@ -15,9 +16,9 @@ namespace qcg {
 
 namespace {
 
-constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,  &kQuantizeRowsFamily, &kReduceFamily,
-                                             &kMatmulFamily, &kScanFamily,  &kSelectFamily,       &kGatherFamily,
-                                             &kBagsFamily,   &kWindowFamily};
+constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,   &kQuantizeRowsFamily, &kReduceFamily,
+                                             &kMatmulFamily, &kScanFamily,   &kSelectFamily,       &kGatherFamily,
+                                             &kBagsFamily,   &kWindowFamily, &kScatterFamily};
 
 }  // namespace
 

@@ -82,7 +82,7 @@ Result<CallMemory> CallMemory::create(std::span<const Reach> reaches, const std:
   std::memset(out.memory_.data(), static_cast<int>(kPaint), static_cast<size_t>(out.end_));
   for (size_t i = 0; i < out.blocks_.size(); ++i)
     if (i < out.first_output_) out.fill_input(out.blocks_[i], seed + i);
-    else out.prepare_output(out.blocks_[i]);
+    else out.prepare_output(out.blocks_[i], seed + i);
   out.fill_positions(out.memory_.data(), seed);
   out.args_ = out.args_at(out.memory_.data());
   return out;
@@ -139,19 +139,25 @@ std::vector<qcg_arg> CallLayout::args_at(std::byte* where) const {
   return out;
 }
 
-// Gaps between rows are random as well: nothing may depend on them. f64 has what f32 can say: kernels compute in f32.
+namespace {
+
+// f64 has what f32 can say: kernels compute in f32.
+double random_element(const ArgumentKind& kind, std::mt19937_64& rng) {
+  const double v = std::uniform_real_distribution<double>(kind.low, kind.high)(rng);
+  if (!is_floating(kind.dtype)) return std::round(v);
+  return kind.dtype == DType::f64 ? static_cast<float>(v) : v;
+}
+
+}  // namespace
+
+// Gaps between rows are random as well: nothing may depend on them.
 void CallMemory::fill_input(const Block& block, uint64_t seed) {
   std::mt19937_64 rng(seed);
-  std::uniform_real_distribution<double> uniform(block.kind.low, block.kind.high);
   const DType dtype = block.kind.dtype;
   const int64_t size = static_cast<int64_t>(dtype_bytes(dtype)), count = block.span / size;
   std::byte* const data = memory_.data() + block.at - block.before;
-  for (int64_t i = 0; i < std::min(count, kPattern); ++i) {
-    double v = uniform(rng);
-    if (!is_floating(dtype)) v = std::round(v);
-    else if (dtype == DType::f64) v = static_cast<float>(v);
-    double_to_element(dtype, v, data + i * size);
-  }
+  for (int64_t i = 0; i < std::min(count, kPattern); ++i)
+    double_to_element(dtype, random_element(block.kind, rng), data + i * size);
   for (int64_t i = kPattern; i < count; i += kPattern)
     std::memcpy(data + i * size, data, static_cast<size_t>(std::min(kPattern, count - i) * size));
 }
@@ -176,12 +182,18 @@ void CallMemory::for_each_run(const Block& block, F&& f) const {
   }
 }
 
-void CallMemory::prepare_output(const Block& block) {
+// Random elements of one that is updated; of any other, elements that tell whether they were written.
+void CallMemory::prepare_output(const Block& block, uint64_t seed) {
+  std::mt19937_64 rng(seed);
   const size_t size = dtype_bytes(block.kind.dtype);
   const int64_t count = block.extents.empty() ? 1 : block.extents.back(),
                 step = (block.extents.empty() ? 1 : block.strides.back()) * static_cast<int64_t>(size);
   for_each_run(block, [&](int64_t at) {
-    for (int64_t i = 0; i < count; ++i) std::memset(memory_.data() + at + i * step, static_cast<int>(kUnwritten), size);
+    for (int64_t i = 0; i < count; ++i) {
+      std::byte* const element = memory_.data() + at + i * step;
+      if (block.kind.updated) double_to_element(block.kind.dtype, random_element(block.kind, rng), element);
+      else std::memset(element, static_cast<int>(kUnwritten), size);
+    }
   });
 }
 
@@ -196,7 +208,8 @@ std::string CallMemory::find_misplaced() {
     for_each_run(block, [&](int64_t at) {
       for (int64_t i = 0; i < count; ++i) {
         std::byte* const element = memory_.data() + at + i * step;
-        if (is_floating(block.kind.dtype) && std::memcmp(element, untouched.data(), size) == 0 && unwritten < 0)
+        if (is_floating(block.kind.dtype) && !block.kind.updated && std::memcmp(element, untouched.data(), size) == 0 &&
+            unwritten < 0)
           unwritten = at + i * step - block.at;
         std::memset(element, static_cast<int>(kPaint), size);
       }

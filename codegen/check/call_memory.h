@@ -78,7 +78,7 @@ class CallMemory : public CallLayout {
   void fill_input(const Block& block, uint64_t seed);
   template <class F>
   void for_each_run(const Block& block, F&& f) const;
-  void prepare_output(const Block& block);
+  void prepare_output(const Block& block, uint64_t seed);
 
   AlignedBuffer memory_;
   std::vector<qcg_arg> args_;

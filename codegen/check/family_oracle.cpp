@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kAllPoints = 4096;  // of an output that is looked at everywhere
 constexpr int64_t kMaxRows = 12, kEdgeColumns = 33, kMaxColumns = 300;
 constexpr double kMostOperations = 4e6;  // of the reference
+constexpr size_t kMostChanges = 1024;    // of what a call changes
 
 // Some of [0, count): both ends, and random ones between.
 std::vector<int64_t> sample(int64_t count, int64_t edge, int64_t most, std::mt19937_64& rng) {
@@ -44,6 +45,17 @@ std::vector<int64_t> choose_points(const CallMemory& call, size_t arg, double op
   out.resize(static_cast<size_t>(affordable));
   std::sort(out.begin(), out.end());
   return out;
+}
+
+// Of an output of which a part is written, that part as well.
+void add_changes(const KernelProblem& problem, const CallMemory& call, std::mt19937_64& rng, OutputPoints& points) {
+  if (!problem.family().changes) return;
+  OutputPoints changes = problem.family().changes(problem, call);
+  for (size_t o = 0; o < points.size(); ++o) {
+    std::shuffle(changes[o].begin(), changes[o].end(), rng);
+    changes[o].resize(std::min(changes[o].size(), kMostChanges));
+    points[o].insert(points[o].end(), changes[o].begin(), changes[o].end());
+  }
 }
 
 void compare(const CallMemory& call, const OutputPoints& points, const std::vector<std::vector<Expected>>& expected,
@@ -76,6 +88,7 @@ Result<OracleReport> check(ThreadPool& pool, const qcg_kernel& kernel, const Ker
   OutputPoints points;
   for (size_t o = 0; o < call.outputs(); ++o)
     points.push_back(choose_points(call, call.first_output() + o, family.operations(problem, sizes), rng));
+  add_changes(problem, call, rng, points);
   QCG_TRY(expected, family.expect(problem, call, points));
   Workspace workspace;
   QCG_CHECK(run_kernel(pool, kernel, call.call(), workspace));

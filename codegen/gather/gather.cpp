@@ -23,15 +23,6 @@ struct GatherParams {
   size_t step(size_t j) const { return size(j) + 1; }
 };
 
-std::string_view item_type(DType dtype) {
-  switch (dtype_bytes(dtype)) {
-    case 1: return "uint8_t";
-    case 2: return "uint16_t";
-    case 4: return "uint32_t";
-    default: return "uint64_t";
-  }
-}
-
 }  // namespace
 
 std::string GatherProblem::signature() const {
@@ -51,7 +42,7 @@ Result<std::string> render_gather(const GatherProblem& p, Isa isa, std::string_v
   V v = kernel_context(symbol, isa, "look-up", p.signature(), p.comment);
   v["rank"] = p.rank;
   v["rows"] = p.rows;
-  v["type"] = item_type(p.dtype);
+  v["type"] = bytes_type(p.dtype);
   std::vector<V> ids;
   for (size_t j = 0; j < p.ids.size(); ++j) {
     V i = typed(p.ids[j].dtype);

@@ -38,6 +38,7 @@ struct CallSizes {
 struct ArgumentKind {
   DType dtype = DType::f32;
   double low = -2, high = 2;
+  bool updated = false;  // an output of which the kernel writes a part: it holds random elements before
 };
 
 // By output, elements of it in row-major order over the axes of its reach.
@@ -82,6 +83,8 @@ struct KernelFamily {
   // What the points must be, from the inputs in memory; as many per output as there are points.
   Result<std::vector<std::vector<Expected>>> (*expect)(const KernelProblem&, const CallMemory&, const OutputPoints&);
   double (*operations)(const KernelProblem&, const CallSizes&);  // multiplications, additions and functions
+  // Of families whose outputs are updated: the elements that a call writes. They are looked at, whatever else is.
+  OutputPoints (*changes)(const KernelProblem&, const CallMemory&) = nullptr;
 
   bool has_candidates() const { return render == nullptr; }
 };

@@ -45,6 +45,15 @@ Status need_float(std::string_view kernel, DType d) {
 // `value != 0` is what a bool stores.
 std::string_view stored_as(DType d) { return d == DType::boolean ? "u8" : dtype_name(d); }
 
+std::string_view bytes_type(DType d) {
+  switch (dtype_bytes(d)) {
+    case 1: return "uint8_t";
+    case 2: return "uint16_t";
+    case 4: return "uint32_t";
+    default: return "uint64_t";
+  }
+}
+
 V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::string_view signature,
                  std::string_view comment) {
   V v;

@@ -19,6 +19,7 @@ TemplateValue kernel_context(std::string_view symbol, Isa isa, std::string_view 
                              std::string_view comment);
 TemplateValue typed(DType dtype);  // its name, and its type in C++
 std::string_view stored_as(DType dtype);
+std::string_view bytes_type(DType dtype);  // in C++, of an element that is moved as it is: "uint16_t"
 
 // Error Unsupported names the kernel. need_lanes: the ISA headers load and store the dtype as f32 lanes.
 Status need_lanes(std::string_view kernel, DType dtype);

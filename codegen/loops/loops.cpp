@@ -64,15 +64,6 @@ Status check_loop(const LoopProblem& p) {
   return {};
 }
 
-std::string_view bytes_type(DType d) {
-  switch (dtype_bytes(d)) {
-    case 1: return "uint8_t";
-    case 2: return "uint16_t";
-    case 4: return "uint32_t";
-    default: return "uint64_t";
-  }
-}
-
 }  // namespace
 
 std::string LoopProblem::signature() const {

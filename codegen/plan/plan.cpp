@@ -106,7 +106,8 @@ Status Planner::lower(const Node& node) {
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
   if (op == "qcg.windows") return lower_windows(node);
   if (op == "aten.cat.default") return lower_concat(node);
-  if (op == "aten.slice_scatter.default") return lower_slice_scatter(node);
+  if (writes_at_positions(node)) return lower_positioned_write(node);
+  if (writes_part(node)) return lower_slice_scatter(node);
   if (op == "aten.cumsum.default") return lower_running_sum(node);
   if (is_any_op(node, kOrders)) return lower_order(node);
   if (is_any_op(node, kEmbeddingBags)) return lower_bags(node);

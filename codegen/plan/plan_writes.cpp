@@ -45,7 +45,12 @@ std::vector<int> find_chains(const Graph& graph) {
 
 }  // namespace
 
-bool writes_part(const Node& node) { return is_op(node, "aten.slice_scatter.default"); }
+bool writes_at_positions(const Node& node) {
+  constexpr Op kWrites[] = {"aten.index_copy.default", "aten.index_put.default", "aten.scatter.src"};
+  return is_any_op(node, kWrites);
+}
+
+bool writes_part(const Node& node) { return is_op(node, "aten.slice_scatter.default") || writes_at_positions(node); }
 
 // Decides which writes of a part go into the memory of what they change. A version is a value with its views: a write
 // begins a new one, and the old one must have no reader behind it.
@@ -83,18 +88,23 @@ void Planner::find_writes() {
   }
 }
 
+// What a node writes a part of: the memory of its first tensor, or a copy of that.
+View Planner::memory_to_write(const Node& node) {
+  const ValueId self = node.tensor("self"), out = node.outputs[0];
+  std::string why = copied_writes_[static_cast<size_t>(&node - graph_.nodes.data())];
+  const View whole = view(self);
+  if (why.empty() && repeats_elements(whole)) why = "its elements share memory";
+  if (why.empty()) return whole;
+  const View copy = output_view(out, [](const View&) { return true; });
+  add_copy(whole, copy, graph_.value(out).dtype, fmt::format("of {} ({})", graph_.value(self).name, why));
+  return copy;
+}
+
 // The value that is changed, with the part that is written as a view of it.
 Status Planner::lower_slice_scatter(const Node& node) {
-  const ValueId self = node.tensor("self"), out = node.outputs[0];
+  const ValueId out = node.outputs[0];
   const DType dtype = graph_.value(out).dtype;
-  std::string why = copied_writes_[static_cast<size_t>(&node - graph_.nodes.data())];
-  View whole = view(self);
-  if (why.empty() && repeats_elements(whole)) why = "its elements share memory";
-  if (!why.empty()) {
-    const View copy = output_view(out, [](const View&) { return true; });
-    add_copy(whole, copy, dtype, fmt::format("of {} ({})", graph_.value(self).name, why));
-    whole = copy;
-  }
+  const View whole = memory_to_write(node);
   const ValueId src = node.tensor("src");
   const OpArgs args{graph_, node};
   QCG_TRY(axis, args.axis("dim", whole.shape.size()));

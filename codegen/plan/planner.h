@@ -10,6 +10,7 @@
 //   plan_linear.cpp   qcg.linear                  plan_matmul.cpp  products of two activations
 //   plan_state.cpp    what persists between runs, and whether it is written in place
 //   plan_writes.cpp   values that differ from another in a part
+//   plan_scatter.cpp  … at positions known only at run time
 //   plan_windows.cpp  depthwise convolutions and pools
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
 //   plan_orders.cpp   running sums, elements in order
@@ -31,6 +32,8 @@
 #include "codegen/plan/view.h"
 
 namespace qcg {
+
+struct PositionedWrite;
 
 class Planner {
  public:
@@ -68,7 +71,13 @@ class Planner {
 
   // plan_writes.cpp
   void find_writes();
+  View memory_to_write(const Node& node);
   Status lower_slice_scatter(const Node& node);
+
+  // plan_scatter.cpp
+  Status lower_positioned_write(const Node& node);
+  Result<PositionedWrite> write_along_axis(const Node& node, const View& whole);
+  PositionedWrite write_at_indices(const Node& node, const View& whole);
 
   // plan_linear.cpp
   Status lower_linear(const Node& node);
@@ -140,8 +149,9 @@ class Planner {
   std::vector<uint32_t> uses_;
 };
 
-bool keeps_order(const Node& node);  // a view of the same elements in the same order
-bool writes_part(const Node& node);  // of its first tensor, the rest of which it repeats
+bool keeps_order(const Node& node);          // a view of the same elements in the same order
+bool writes_part(const Node& node);          // of its first tensor, the rest of which it repeats
+bool writes_at_positions(const Node& node);  // such a part that positions known at run time choose
 int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise);
 size_t normalize_axis(int64_t axis, size_t rank);
 std::string join_names(const std::vector<std::string>& names);  // "gate_proj+up_proj"

@@ -240,4 +240,63 @@ Result<Types> infer_slice_scatter(const OpArgs& a) {
   return one(a.tensor("self").dtype, a.tensor("self").shape);
 }
 
+// ---- writes at positions
+
+static Status check_written(const OpArgs& a, std::string_view arg) {
+  const Value &self = a.tensor("self"), &v = a.tensor(arg);
+  if (v.dtype == self.dtype) return {};
+  return a.fail(arg, fmt::format("{} is not {}", describe(v), dtype_name(self.dtype)), "cast it");
+}
+
+Result<Types> infer_select_scatter(const OpArgs& a) {
+  QCG_TRY(select, infer_select(a));
+  const Value& src = a.tensor("src");
+  if (src.shape != select[0].shape)
+    return a.fail("src", fmt::format("{} does not fit into {}", describe(src), to_string(select[0].shape)));
+  return one(a.tensor("self").dtype, a.tensor("self").shape);
+}
+
+Result<Types> infer_index_copy(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &index = a.tensor("index"), &source = a.tensor("source");
+  QCG_CHECK(check_index(a, "index", index));
+  QCG_CHECK(check_written(a, "source"));
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  Shape shape = self.shape;
+  if (!shape.empty()) shape[axis] = product(index.shape);
+  if (index.shape.size() > 1 || source.shape != shape)
+    return a.fail("source",
+                  fmt::format("{} at {} does not fit into {}", describe(source), describe(index), describe(self)));
+  return one(self.dtype, self.shape);
+}
+
+Result<Types> infer_index_put(const OpArgs& a) {
+  if (a.boolean("accumulate"))
+    return a.unsupported("accumulate", "sums at positions", "write values, or use scatter_add of one_hot products");
+  QCG_CHECK(check_written(a, "values"));
+  QCG_TRY(places, infer_index(a));
+  const Shape& shape = places[0].shape;
+  if (auto both = broadcast(shape, a.tensor("values").shape); !both || *both != shape)
+    return a.fail("values", fmt::format("{} does not fit into {}", describe(a.tensor("values")), to_string(shape)));
+  return one(a.tensor("self").dtype, a.tensor("self").shape);
+}
+
+// One position of `dim` for each element of index.
+Result<Types> infer_scatter(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &index = a.tensor("index");
+  QCG_CHECK(check_index(a, "index", index));
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  const Value* src = a.node.op->arg_index("src") >= 0 ? &a.tensor("src") : nullptr;
+  if (src) QCG_CHECK(check_written(a, "src"));
+  bool fits = index.shape.size() == self.shape.size() && (!src || src->shape.size() == self.shape.size());
+  const auto reaches = [&](const Shape& shape, size_t i) {
+    return range_of(shape[i] - index.shape[i], a.graph.symbols).min >= 0;
+  };
+  for (size_t i = 0; fits && i < index.shape.size(); ++i)
+    fits = (i == axis || reaches(self.shape, i)) && (!src || reaches(src->shape, i));
+  if (!fits) return a.fail("index", fmt::format("{} reaches beyond {}", describe(index), describe(src ? *src : self)));
+  if (!src && !as_number(a.node.arg("value")))
+    return a.unsupported("value", "a number known only at run time", "write it as a tensor");
+  return one(self.dtype, self.shape);
+}
+
 }  // namespace qcg

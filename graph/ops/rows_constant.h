@@ -9,7 +9,7 @@ namespace qcg {
 // infer_constant.cpp
 ShapeRule infer_arange, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
     infer_index_select, infer_embedding, infer_gather, infer_take, infer_view_dtype, infer_empty, infer_copy,
-    infer_slice_scatter, infer_integers;
+    infer_slice_scatter, infer_integers, infer_select_scatter, infer_index_copy, infer_index_put, infer_scatter;
 
 namespace rows {
 
@@ -50,6 +50,14 @@ inline constexpr OpRow kConstant[] = {
     {"aten.slice_scatter.default",
      "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
      constant, infer_slice_scatter},
+    {"aten.select_scatter.default", "(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+     constant, infer_select_scatter},
+    {"aten.index_copy.default", "(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+     constant, infer_index_copy},
+    {"aten.index_put.default", "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+     constant, infer_index_put},
+    {"aten.scatter.src", "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", constant, infer_scatter},
+    {"aten.scatter.value", "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", constant, infer_scatter},
     {"aten.bitwise_and.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
     {"aten.bitwise_or.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},
     {"aten.bitwise_xor.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},

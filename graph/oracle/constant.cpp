@@ -406,29 +406,6 @@ Result<Tensors> run_view_dtype(const RefContext& c) {
 // Whatever it holds is overwritten, or the model's result would be anything.
 Result<Tensors> run_empty(const RefContext& c) { return Tensors{Tensor::zeros(c.dtype(0), c.sizes(0))}; }
 
-Result<Tensors> run_copy(const RefContext& c) {
-  return Tensors{held_as(c.dtype(0), broadcast_to(c.tensor("src").data, c.sizes(0)))};
-}
-
-Result<Tensors> run_slice_scatter(const RefContext& c) {
-  const Tensor self = held_as(c.dtype(0), c.tensor("self").data), src = held_as(c.dtype(0), c.tensor("src").data);
-  const size_t axis = c.axis("dim", self.shape.size()), size = dtype_bytes(self.dtype);
-  auto clamp_index = [&](std::string_view name, int64_t otherwise) {
-    const int64_t at = c.integer_or(name, otherwise), extent = self.shape[axis];
-    return std::clamp<int64_t>(at < 0 ? at + extent : at, 0, extent);
-  };
-  const auto whole = self.bytes();
-  std::vector<std::byte> bytes(whole.begin(), whole.end());
-  Tensor out = Tensor::from_bytes(self.dtype, self.shape, {});
-  out = out.slice(axis, clamp_index("start", 0), clamp_index("end", self.shape[axis]), c.integer("step"));
-  const std::byte* from = src.bytes().data();
-  for (int64_t to : offsets_of(out.shape, out.strides, out.offset)) {
-    std::memcpy(bytes.data() + static_cast<size_t>(to) * size, from, size);
-    from += size;
-  }
-  return Tensors{Tensor::from_bytes(self.dtype, self.shape, std::move(bytes))};
-}
-
 constexpr RefRow kConstantRules[] = {
     {"aten.bitwise_and.Tensor", run_bits<And>},
     {"aten.bitwise_or.Tensor", run_bits<Or>},
@@ -474,8 +451,6 @@ constexpr RefRow kConstantRules[] = {
     {"aten.arange.start_step", run_arange},
     {"aten.view.dtype", run_view_dtype},
     {"aten.empty.memory_format", run_empty},
-    {"aten.copy.default", run_copy},
-    {"aten.slice_scatter.default", run_slice_scatter},
 };
 
 }  // namespace

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
-
-#include "graph/ir/elements.h"
 
 namespace qcg {
 namespace {
@@ -118,18 +115,11 @@ class AttentionWriter {
 
   // Row i sees the columns 0 … i.
   ValueId causal_mask() {
-    const Dim rows = value(q_).shape[value(q_).shape.size() - 2], columns = value(k_).shape[value(k_).shape.size() - 2];
-    if (!rows.is_constant() || !columns.is_constant()) {
-      e_.fail(Error::unsupported(node_.where, "is_causal with a number of rows known only at run time",
-                                 "pass the mask as attn_mask"));
-      return kNoValue;
-    }
-    const auto count_up = [&](const Dim& size, std::vector<int64_t> shape) {
-      Elements<int64_t> numbers(std::in_place, static_cast<size_t>(size.constant()));
-      std::iota(numbers->begin(), numbers->end(), 0);
-      return graph_.add_parameter(graph_.unique_name("positions"), make_tensor(DType::i64, std::move(shape), numbers));
-    };
-    return e_.binary("aten.le.Tensor", count_up(columns, {columns.constant()}), count_up(rows, {rows.constant(), 1}));
+    const Shape &q = value(q_).shape, &k = value(k_).shape;
+    const Dim rows = q[q.size() - 2], columns = k[k.size() - 2];
+    const auto count_up = [&](const Dim& size) { return e_.op("aten.arange.default", {{"end", size}}); };
+    const ValueId row = count_up(rows);
+    return e_.binary("aten.le.Tensor", count_up(columns), e_.reshape(row, {rows, Dim(1)}));
   }
 
   OpEmitter& e_;

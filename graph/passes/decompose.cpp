@@ -7,6 +7,7 @@
 //   quantize_affine, dequantize_affine   pointwise on the tensor reshaped to its blocks
 //   matmul of vectors                 reshape + matmul
 //   select                            slice + reshape
+//   select_scatter, scatter of a number   slice_scatter, scatter of a tensor
 //   cat of unlike parts               cat of the same, cast, without those of shape [0]
 //   softmax, layer_norm, …            see composed_ops.h
 //   scaled_dot_product_attention      see attention.h
@@ -78,7 +79,9 @@ class Decomposer : OpEmitter {
     } else if (is_op(like_, "aten.cumsum.default")) {
       if (!sums_cast()) return {};
       results = {sum_of_cast()};
-    } else if (is_op(like_, "aten.cat.default")) {
+    } else if (is_op(like_, "aten.select_scatter.default")) results = {scatter_row()};
+    else if (is_op(like_, "aten.scatter.value")) results = {scatter_number()};
+    else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
     } else if (is_attention(like_.op)) {
@@ -203,6 +206,31 @@ class Decomposer : OpEmitter {
                                              {"start", like_.arg("start")},
                                              {"end", like_.arg("end")},
                                              {"step", like_.arg("step")}});
+  }
+
+  // select_scatter of a row is slice_scatter of a slice of one.
+  ValueId scatter_row() {
+    Shape shape = graph_.value(like_.outputs[0]).shape;
+    const size_t axis = *as_axis(like_.arg("dim"), shape.size());
+    Dim at = *like_.arg("index").get<Dim>();
+    if (at.is_constant() && at.constant() < 0) at = shape[axis] + at;
+    shape[axis] = Dim(1);
+    return op("aten.slice_scatter.default",
+              {{"self", like_.tensor("self")},
+               {"src", reshape(to(like_.tensor("src"), graph_.value(like_.outputs[0]).dtype), shape)},
+               {"dim", Dim(static_cast<int64_t>(axis))},
+               {"start", at},
+               {"end", at + Dim(1)}});
+  }
+
+  ValueId scatter_number() {
+    const ValueId number = add_number(graph_, graph_.value(like_.outputs[0]).dtype, *as_number(like_.arg("value")), {},
+                                      "value"),
+                  src = op("aten.expand.default",
+                           {{"self", number}, {"size", graph_.value(like_.tensor("index")).shape}});
+    return op(
+        "aten.scatter.src",
+        {{"self", like_.tensor("self")}, {"dim", like_.arg("dim")}, {"index", like_.tensor("index")}, {"src", src}});
   }
 
   ValueId select() {

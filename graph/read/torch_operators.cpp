@@ -35,6 +35,7 @@ constexpr Synonym kSynonyms[] = {
     {"aten.less_equal.", "aten.le."},
     {"aten.not_equal.", "aten.ne."},
     {"aten.concatenate.", "aten.cat."},
+    {"aten._unsafe_index_put.", "aten.index_put."},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
 };
@@ -141,8 +142,9 @@ const OpSchema* functional_torch_op(std::string_view target) {
 }
 
 bool has_functional_form_alone(std::string_view target) {
-  for (std::string_view name : {"copy_", "index_copy_", "index_put_"})
-    if (target == "torch.ops.aten." + std::string(name) + ".default") return true;
+  for (std::string_view name :
+       {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src", "scatter_.value"})
+    if (target == "torch.ops.aten." + std::string(name)) return true;
   return false;
 }
 

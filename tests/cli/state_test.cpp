@@ -228,7 +228,7 @@ TEST_CASE("the next value of a state may be an input, another state, its own rev
 }
 
 TEST_CASE("models that write into their buffers, as exported in place and as functional graphs, do what eager does") {
-  for (const char* form : {"training", "functional"}) {
+  for (const char* form : {"training", "functional", "positions", "positions_functional"}) {
     INFO(form);
     TempDir dir;
     const std::string folder = source_path("tests/cli/state_models/") + form + "/", program = dir / "p.qcg";
@@ -261,6 +261,25 @@ TEST_CASE("an input that a model changes is an output, too") {
   }
   const Run explained = qcodegen({"explain", folder + "graph.pt2"});
   CHECK(explained.out.find("changes its input 'seen' in place") != std::string::npos);
+}
+
+TEST_CASE("a position out of range is an error that names it, and nothing is written") {
+  TempDir dir;
+  const std::string folder = source_path("tests/cli/state_models/positions/"), program = dir / "p.qcg";
+  REQUIRE(qcodegen({"compile", folder + "graph.pt2", "-o", program, "--tune=off"}).status == 0);
+  std::string text = slurp(folder + "t0.inputs.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, text.data(), 8);
+  const size_t at = json::parse(text.substr(8, length))["at"]["data_offsets"][0];
+  for (const int64_t bad : {int64_t{8}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
+    std::memcpy(text.data() + 8 + length + at + 8, &bad, 8);
+    spit(dir / "in", text);
+    const Run run = qcodegen({"run", program, "--inputs", dir / "in", "--state-out", dir / "s"});
+    CHECK(run.status == 1);
+    CHECK(run.err.find("input 'at' is " + std::to_string(bad) + " at [1]") != std::string::npos);
+    CHECK(run.err.find("pass values from 0 to 7") != std::string::npos);
+    CHECK(!fs::exists(dir / "s"));
+  }
 }
 
 TEST_CASE("mistakes with state are errors that say what to do") {

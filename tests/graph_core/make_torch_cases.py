@@ -898,6 +898,29 @@ def histograms_and_groups():
         case("aten._grouped_mm.default", rows.to(dtype), normal(4, 16, 8, dtype=dtype).transpose(1, 2), ends)
 
 
+def writes():
+    own = torch.Generator().manual_seed(37)
+    normal = lambda *shape: torch.randn(shape, generator=own)
+    cache, i32 = normal(2, 3, 6, 4), torch.int32
+    case("aten.index_copy.default", cache, 2, torch.tensor([4, 1]), normal(2, 3, 2, 4), exact=True)
+    case("aten.index_copy.default", cache, -1, torch.tensor([3, 3]), normal(2, 3, 6, 2), exact=True)  # the last stays
+    case("aten.index_copy.default", torch.arange(5), 0, torch.tensor([2]), torch.tensor([-7]), exact=True)
+    case("aten.index_put.default", cache, [None, None, torch.tensor([5, -6, 2])], normal(2, 3, 3, 4), exact=True)
+    case("aten.index_put.default", cache, [None, None, torch.tensor([5, 0], dtype=i32)], normal(3, 1, 4), exact=True)
+    case("aten.index_put.default", cache, [torch.tensor([1, 0]), None, torch.tensor([[3], [-1]])], normal(2, 2, 3, 4), exact=True)
+    case("aten.index_put.default", cache, [None, torch.tensor([[0, 2]]), torch.tensor([[1], [4]])], normal(4), exact=True)
+    case("aten.index_put.default", cache[0, 0], [torch.tensor([3, 1, 0]), torch.tensor([0, 1, -1])], normal(3), exact=True)
+    case("aten.index_put.default", whole(4, 3), [torch.tensor(2)], whole(3), exact=True)
+    index = torch.tensor([[0, 2, 1], [1, 0, 2]])
+    case("aten.scatter.src", normal(4, 3), 0, index, normal(3, 5), exact=True)
+    case("aten.scatter.src", normal(4, 3), 1, index, normal(2, 3), exact=True)
+    case("aten.scatter.src", normal(4, 3), -1, torch.tensor([[1], [0]]).expand(2, 2), normal(2, 2), exact=True)
+    case("aten.scatter.value", normal(4, 3), 1, index, 2.5, exact=True)
+    case("aten.scatter.value", whole(4, 3, dtype=torch.int64), 0, index, -3, exact=True)
+    case("aten.select_scatter.default", cache, normal(2, 6, 4), 1, -1, exact=True)
+    case("aten.select_scatter.default", whole(4, 3), whole(3), 0, 2, exact=True)
+
+
 products()
 moves()
 pointwise()
@@ -931,3 +954,4 @@ convolutions()
 pools()
 recurrences()
 histograms_and_groups()
+writes()

@@ -77,7 +77,10 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
     const bool looks_up = node.op->role == OpRole::look_up;
     if (node.op->role != OpRole::constant && !looks_up) continue;
     ++tried;
-    const bool is_write = is_op(node, "aten.copy.default") || is_op(node, "aten.slice_scatter.default");
+    constexpr Op kWrites[] = {"aten.copy.default",       "aten.slice_scatter.default", "aten.select_scatter.default",
+                              "aten.index_copy.default", "aten.index_put.default",     "aten.scatter.src",
+                              "aten.scatter.value"};
+    const bool is_write = is_any_op(node, kWrites);
     const bool divides_by_number =
         node.op->arg_index("other") >= 0 && node.arg("other").get<Dim>() &&
         (node.op->name.find("div") != std::string::npos || node.op->name.find("remainder") != std::string::npos);

@@ -16,9 +16,9 @@ using namespace qcg::test;
 namespace {
 
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
-// look-ups of rows and of elements, windows.
+// look-ups of rows and of elements, windows, writes.
 constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37]) {
+graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
   %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
   %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
@@ -44,7 +44,10 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %k, %k1, %k2, %k3 = aten._embedding_bag.default(%x, %bagged, %offsets, mode = 1) : bf16[s0, 37], i64[0], i64[s0], i64[s0]
   %w1 = qcg.windows(%x, none, op = "max", kernel = [3], stride = [1], dilation = [2], before = [2], places = [s0]) : bf16[s0, 37]
   %w2 = qcg.windows(%d, %taps, op = "product", kernel = [5], stride = [1], dilation = [1], before = [2], places = [s0]) : f32[s0, 37]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2
+  %y1 = aten.expand.default(%d, size = [64, s0, 37]) : f32[64, s0, 37]
+  %y2 = aten.reshape.default(%y1, shape = [64*s0, 37]) : f32[64*s0, 37]
+  %y3 = aten.index_copy.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3
 }
 )";
 
@@ -161,6 +164,10 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"cumsum(in0)", "void scan_", "i < axis", "i + 1 < axis", "is wrong: "},
       {"descending(in0)", "void take_few", "out[at - 1].key >", "out[at - 1].key <", "is wrong: "},
       {"ascending(in0)", "Entry* sort_row", "run < n", "2 * run < n", "is wrong: error"},
+      {"out[in1] = in0", "void write", "+ begin, (size_t)(end - begin)", "+ begin, (size_t)(end - begin - 1)",
+       "is wrong: error"},
+      {"out[in1] = in0", "void write", "Item* const to = y + place", "Item* const to = y", "is wrong: error"},
+      {"out[in1] = in0", "void write", "number < positions", "number + 1 < positions", "is wrong: error"},
   };
   const Plan plan = plan_of(kGraph);
   const std::vector<KernelSource> sources = sources_of(plan);

@@ -50,6 +50,26 @@ class Inputs(torch.nn.Module):
         return seen.sum(dim=0) - x.sum(dim=0)
 
 
+class Positions(torch.nn.Module):
+    """Rows of buffers are written at positions known at run time, in every way that exports have."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, 8, 4))
+        self.register_buffer("values", torch.zeros(1, 2, 8, 4))
+        self.register_buffer("table", torch.arange(15.0).reshape(5, 3))
+        self.register_buffer("marks", torch.zeros(2, 5, dtype=torch.int64))
+
+    def forward(self, x, at, ids):
+        k = x.view(1, -1, 2, 4).transpose(1, 2)
+        self.keys.index_copy_(2, at, k * 2)
+        self.values[:, :, at] = k
+        self.table[ids, 1] = x[0, :2]
+        self.marks.scatter_(1, ids.unsqueeze(1), 7)
+        weights = torch.softmax(k @ self.keys.transpose(2, 3), dim=-1)
+        return weights @ self.values, self.table.sum(dim=0), self.marks + 0
+
+
 def write(name, exported, eager, calls, state):
     folder = HERE / name
     folder.mkdir(exist_ok=True)
@@ -79,3 +99,10 @@ write("training", exported, Buffers(), calls, True)
 write("functional", exported.run_decompositions(), Buffers(), calls, True)
 calls = [(torch.randn(2, 3), torch.randn(4, 3)) for _ in range(2)]
 write("inputs", torch.export.export(Inputs(), copy.deepcopy(calls[0])), Inputs(), calls, False)
+calls = [(torch.randn(2, 8), torch.tensor(at), torch.tensor(ids))
+         for at, ids in (([0, 1], [4, 0]), ([2, 7], [1, 2]), ([7, 3], [3, 1]))]
+sequence = torch.export.Dim("sequence", min=1, max=8)
+shapes = ({0: sequence}, {0: sequence}, None)
+exported = torch.export.export(Positions(), copy.deepcopy(calls[0]), dynamic_shapes=shapes)
+write("positions", exported, Positions(), calls, True)
+write("positions_functional", exported.run_decompositions(), Positions(), calls, True)

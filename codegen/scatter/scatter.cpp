@@ -1,0 +1,170 @@
+#include "codegen/scatter/scatter.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "codegen/check/call_memory.h"
+#include "codegen/check/expected.h"
+#include "codegen/kernel/kernel_context.h"
+#include "codegen/kernel/reach_of.h"
+
+namespace qcg {
+
+namespace {
+
+using V = TemplateValue;
+
+// Where params hold what.
+struct ScatterParams {
+  size_t rank, ids;
+  explicit ScatterParams(const ScatterProblem& p) : rank(static_cast<size_t>(p.rank)), ids(p.ids.size()) {}
+  size_t strides(size_t arg) const { return rank * (arg + 1); }
+  size_t y() const { return ids + 1; }  // its argument
+  size_t size(size_t j) const { return rank * (ids + 3) + 2 * j; }
+  size_t step(size_t j) const { return size(j) + 1; }
+};
+
+}  // namespace
+
+std::string ScatterProblem::signature() const {
+  std::vector<std::string> positions;
+  for (const Ids& i : ids) positions.push_back(fmt::format("{}{}", dtype_name(i.dtype), i.from_end ? " from end" : ""));
+  return fmt::format("scatter rank={} free={} y={} ids=[{}] moves=[{}]{}", rank, free, dtype_name(dtype),
+                     fmt::join(positions, ", "), fmt::join(moves, ", "), rows ? " rows" : "");
+}
+
+Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string_view symbol) {
+  if (p.rank < 1 || p.ids.empty()) return Error::internal("scatter", "a ScatterProblem without axes or positions");
+  for (const ScatterProblem::Ids& i : p.ids)
+    if (i.dtype != DType::i32 && i.dtype != DType::i64)
+      return Error::unsupported("scatter", fmt::format("positions of {} have no kernel", dtype_name(i.dtype)),
+                                "cast them to i64");
+  const ScatterParams at(p);
+  V v = kernel_context(symbol, isa, "write at positions", p.signature(), p.comment);
+  v["rank"] = p.rank;
+  v["free"] = p.free;
+  v["last"] = p.rank - (p.rows ? 1 : 0);
+  v["rows"] = p.rows;
+  v["type"] = bytes_type(p.dtype);
+  std::vector<V> ids;
+  for (size_t j = 0; j < p.ids.size(); ++j) {
+    V i = typed(p.ids[j].dtype);
+    i["arg"] = j + 1;
+    i["strides"] = at.strides(j + 1);
+    i["size"] = at.size(j);
+    i["step"] = at.step(j);
+    i["from_end"] = p.ids[j].from_end ? "true" : "false";
+    ids.push_back(std::move(i));
+  }
+  v["ids"] = V::from_items(std::move(ids));
+  v["y_arg"] = at.y();
+  v["y_strides"] = at.strides(at.y());
+  return render_template("cpu/scatter.cpp.j2", v);
+}
+
+namespace {
+
+std::string formula_of(const KernelProblem& any) {
+  std::vector<std::string> names;
+  for (size_t j = 0; j < any.get<ScatterProblem>().ids.size(); ++j) names.push_back(fmt::format("in{}", j + 1));
+  return fmt::format("out[{}] = in0", fmt::join(names, ", "));
+}
+
+std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
+  const auto& p = any.get<ScatterProblem>();
+  const ScatterParams at(p);
+  const auto axis_of = [&](size_t arg, size_t axis) {
+    return Reach::Axis{reach_param(axis), reach_param(at.strides(arg) + axis)};
+  };
+  std::vector<Reach> out = {{bytes_of(p.dtype), {}}};
+  for (size_t axis = 0; axis < at.rank; ++axis) out[0].axes.push_back(axis_of(0, axis));
+  Reach y{bytes_of(p.dtype), {}, true};
+  for (const int axis : p.moves) y.axes.push_back(axis_of(at.y(), static_cast<size_t>(axis)));
+  for (size_t j = 0; j < p.ids.size(); ++j) {
+    Reach& ids = out.emplace_back(Reach{bytes_of(p.ids[j].dtype), {}});
+    for (size_t axis = static_cast<size_t>(p.free); axis + (p.rows ? 1 : 0) < at.rank; ++axis)
+      ids.axes.push_back(axis_of(j + 1, axis));
+    ids.positions = {reach_param(at.size(j)), p.ids[j].from_end, false};
+    y.axes.push_back({reach_param(at.size(j)), reach_param(at.step(j))});
+  }
+  out.push_back(std::move(y));
+  return out;
+}
+
+std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
+  const auto& p = any.get<ScatterProblem>();
+  const ArgumentKind items = is_floating(p.dtype) ? ArgumentKind{p.dtype} : integer_argument(p.dtype);
+  std::vector<ArgumentKind> out = {items};
+  for (const ScatterProblem::Ids& i : p.ids) out.push_back({i.dtype});
+  out.push_back(items);
+  out.back().updated = true;
+  return out;
+}
+
+double operations_of(const KernelProblem&, const CallSizes&) { return 0; }
+
+// What a call writes: by index in the axes of y's reach, the element of x that stays there.
+std::map<std::vector<int64_t>, int64_t> find_writes_of(const ScatterProblem& p, const CallMemory& call) {
+  const std::vector<int64_t>& params = call.sizes().params;
+  const ScatterParams at(p);
+  std::map<std::vector<int64_t>, int64_t> out;
+  for (int64_t i = 0; i < call.elements(0); ++i) {
+    const std::vector<int64_t> index = call.index_of(0, i);
+    std::vector<int64_t> place;
+    for (const int axis : p.moves) place.push_back(index[static_cast<size_t>(axis)]);
+    for (size_t j = 0; j < p.ids.size(); ++j) {
+      int64_t offset = 0;
+      for (size_t axis = 0; axis < at.rank; ++axis) offset += index[axis] * params[at.strides(j + 1) + axis];
+      const int64_t id = call.integer(j + 1, offset);
+      place.push_back(id < 0 ? id + params[at.size(j)] : id);
+    }
+    out[std::move(place)] = call.offset_of(0, index);
+  }
+  return out;
+}
+
+Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
+                                                  const OutputPoints& points) {
+  const auto& p = any.get<ScatterProblem>();
+  const size_t y = ScatterParams(p).y();
+  const auto writes = find_writes_of(p, call);
+  std::vector<std::vector<Expected>> out(1);
+  for (const int64_t point : points[0]) {
+    const std::vector<int64_t> place = call.index_of(y, point);
+    const auto write = writes.find(place);
+    out[0].push_back(
+        {write == writes.end() ? call.number(y, call.offset_of(y, place)) : call.number(0, write->second), 0});
+  }
+  return out;
+}
+
+OutputPoints changed_by(const KernelProblem& any, const CallMemory& call) {
+  const auto& p = any.get<ScatterProblem>();
+  OutputPoints out(1);
+  const std::vector<int64_t>& extents = call.extents(ScatterParams(p).y());
+  for (const auto& [place, from] : find_writes_of(p, call)) {
+    int64_t element = 0;
+    for (size_t axis = 0; axis < place.size(); ++axis) element = element * extents[axis] + place[axis];
+    out[0].push_back(element);
+  }
+  return out;
+}
+
+}  // namespace
+
+const KernelFamily kScatterFamily{
+    .name = "scatter",
+    .signature = signature_of<ScatterProblem>,
+    .formula = formula_of,
+    .comment = comment_of<ScatterProblem>,
+    .reaches = reaches_of,
+    .render = render_of<ScatterProblem, render_scatter>,
+    .arguments = arguments_of,
+    .expect = expect,
+    .operations = operations_of,
+    .changes = changed_by,
+};
+
+}  // namespace qcg

@@ -1,0 +1,188 @@
+// The oracle's rules for writes into a part of a tensor: copy, slice_scatter, select_scatter, index_copy, index_put,
+// scatter. Element by element, in the order of the values: of equal positions the last stays.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "graph/oracle/ops.h"
+
+namespace qcg {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A tensor to write into: a dense copy in its own dtype.
+class Written {
+ public:
+  explicit Written(const RefContext& c) : tensor_(held_as(c.dtype(0), c.tensor("self").data)) {
+    const auto whole = tensor_.bytes();
+    bytes_.assign(whole.begin(), whole.end());
+  }
+  const Sizes& shape() const { return tensor_.shape; }
+  void set(const Sizes& index, const Tensor& values, int64_t element) {
+    const size_t size = dtype_bytes(tensor_.dtype);
+    int64_t to = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) to = to * tensor_.shape[axis] + index[axis];
+    std::memcpy(bytes_.data() + static_cast<size_t>(to) * size,
+                values.bytes().data() + static_cast<size_t>(element) * size, size);
+  }
+  Result<Tensors> done() { return Tensors{Tensor::from_bytes(tensor_.dtype, tensor_.shape, std::move(bytes_))}; }
+
+ private:
+  Tensor tensor_;
+  std::vector<std::byte> bytes_;
+};
+
+// f(element, index) of a dense tensor of this shape, in order.
+template <class F>
+void for_each_index(const Sizes& shape, F&& f) {
+  const int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  Sizes index(shape.size());
+  for (int64_t element = 0; element < count; ++element) {
+    int64_t rest = element;
+    for (size_t axis = shape.size(); axis-- > 0; rest /= shape[axis]) index[axis] = rest % shape[axis];
+    f(element, index);
+  }
+}
+
+Tensor values_of(const RefContext& c, std::string_view name, const Sizes& shape) {
+  return held_as(c.dtype(0), broadcast_to(c.tensor(name).data, shape));
+}
+
+// Positions along an axis, in order; of some ops negative ones count from the end.
+Result<Sizes> read_positions(const RefContext& c, const Tensor& index, int64_t size, bool from_end) {
+  Sizes out = read_ints(index);
+  for (int64_t& at : out) {
+    if (at < (from_end ? -size : 0) || at >= size)
+      return Error::bad_input(c.node.where,
+                              fmt::format("{}: index {} is outside an axis of size {}", c.node.op->name, at, size),
+                              "pass positions that exist");
+    if (at < 0) at += size;
+  }
+  return out;
+}
+
+Result<Tensors> run_copy(const RefContext& c) { return Tensors{values_of(c, "src", c.sizes(0))}; }
+
+int64_t clamped(int64_t at, int64_t size) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); }
+
+Result<Tensors> run_slice_scatter(const RefContext& c) {
+  Written out(c);
+  const size_t axis = c.axis("dim", out.shape().size());
+  const int64_t start = clamped(c.integer_or("start", 0), out.shape()[axis]);
+  const Tensor& src = c.tensor("src").data;
+  const Tensor values = values_of(c, "src", src.shape);
+  for_each_index(src.shape, [&](int64_t element, Sizes index) {
+    index[axis] = start + index[axis] * c.integer("step");
+    out.set(index, values, element);
+  });
+  return out.done();
+}
+
+Result<Tensors> run_select_scatter(const RefContext& c) {
+  Written out(c);
+  const size_t axis = c.axis("dim", out.shape().size());
+  const int64_t at = c.integer("index");
+  const Tensor& src = c.tensor("src").data;
+  const Tensor values = values_of(c, "src", src.shape);
+  for_each_index(src.shape, [&](int64_t element, Sizes index) {
+    index.insert(index.begin() + static_cast<std::ptrdiff_t>(axis), at < 0 ? at + out.shape()[axis] : at);
+    out.set(index, values, element);
+  });
+  return out.done();
+}
+
+Result<Tensors> run_index_copy(const RefContext& c) {
+  Written out(c);
+  const Tensor values = values_of(c, "source", c.tensor("source").data.shape);
+  const size_t rank = out.shape().size(), axis = c.axis("dim", rank);
+  QCG_TRY(positions, read_positions(c, c.tensor("index").data, rank == 0 ? 1 : out.shape()[axis], false));
+  for_each_index(values.shape, [&](int64_t element, Sizes index) {
+    if (rank == 0) return out.set({}, values, element);
+    index[axis] = positions[static_cast<size_t>(index[axis])];
+    out.set(index, values, element);
+  });
+  return out.done();
+}
+
+Result<Tensors> run_scatter(const RefContext& c) {
+  Written out(c);
+  const size_t rank = out.shape().size(), axis = c.axis("dim", rank);
+  const Tensor& index = c.tensor("index").data;
+  Tensor values;
+  if (is_op(c.node, "aten.scatter.src")) {
+    values = c.tensor("src").data;
+    for (size_t i = 0; i < index.shape.size() && i < values.shape.size(); ++i)
+      values = values.slice(i, 0, index.shape[i]);
+  } else {
+    values = broadcast_to(is_floating(c.dtype(0)) ? make_doubles({}, {c.number("value")})
+                                                  : make_ints({}, {static_cast<int64_t>(c.number("value"))}),
+                          index.shape);
+  }
+  values = held_as(c.dtype(0), values);
+  QCG_TRY(positions, read_positions(c, index, rank == 0 ? 1 : out.shape()[axis], false));
+  for_each_index(index.shape, [&](int64_t element, Sizes at) {
+    if (rank == 0) return out.set({}, values, element);
+    at[axis] = positions[static_cast<size_t>(element)];
+    out.set(at, values, element);
+  });
+  return out.done();
+}
+
+// The values' axes: those of the indices, broadcast, in the place of the axes they index, in front where those are
+// apart.
+Result<Tensors> run_index_put(const RefContext& c) {
+  Written out(c);
+  const std::vector<const RefValue*> indices = c.tensors("indices");
+  std::vector<size_t> indexed;
+  Sizes all;
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    if (!indices[axis]) continue;
+    indexed.push_back(axis);
+    const Sizes& one = indices[axis]->data.shape;
+    if (one.size() > all.size()) all.insert(all.begin(), one.size() - all.size(), 1);
+    for (size_t i = 0; i < one.size(); ++i)
+      if (int64_t& size = all[all.size() - one.size() + i]; size == 1) size = one[i];
+  }
+  std::vector<Sizes> positions;
+  for (size_t axis : indexed) {
+    QCG_TRY(some, read_positions(c, broadcast_to(indices[axis]->data, all), out.shape()[axis], true));
+    positions.push_back(std::move(some));
+  }
+  const bool apart = indexed.back() - indexed.front() + 1 != indexed.size();
+  const size_t first = apart ? 0 : indexed.front();  // of the indices' axes among the values'
+  Sizes shape;
+  std::vector<size_t> kept;
+  for (size_t axis = 0; axis < out.shape().size(); ++axis)
+    if (std::ranges::find(indexed, axis) == indexed.end()) kept.push_back(axis), shape.push_back(out.shape()[axis]);
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(first), all.begin(), all.end());
+  const Tensor values = values_of(c, "values", shape);
+  for_each_index(shape, [&](int64_t element, const Sizes& index) {
+    Sizes at(out.shape().size());
+    int64_t number = 0;
+    for (size_t i = 0; i < all.size(); ++i) number = number * all[i] + index[first + i];
+    for (size_t i = 0; i < kept.size(); ++i) at[kept[i]] = index[i < first ? i : i + all.size()];
+    for (size_t i = 0; i < indexed.size(); ++i) at[indexed[i]] = positions[i][static_cast<size_t>(number)];
+    out.set(at, values, element);
+  });
+  return out.done();
+}
+
+constexpr RefRow kWriteRules[] = {
+    {"aten.copy.default", run_copy},
+    {"aten.slice_scatter.default", run_slice_scatter},
+    {"aten.select_scatter.default", run_select_scatter},
+    {"aten.index_copy.default", run_index_copy},
+    {"aten.index_put.default", run_index_put},
+    {"aten.scatter.src", run_scatter},
+    {"aten.scatter.value", run_scatter},
+};
+
+}  // namespace
+
+std::span<const RefRow> reference_writes() { return kWriteRules; }
+
+}  // namespace qcg
