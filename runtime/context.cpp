@@ -59,7 +59,11 @@ Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<
     const auto& b = manifest.buffers[i];
     if (b.kind != BufferKind::temp) continue;
     const auto size = b.size.evaluate(values);
-    if (!size || *size < 0) return impossible_size("$.buffers[" + std::to_string(i) + "]");
+    const std::string where = "$.buffers[" + std::to_string(i) + "]";
+    if (size && *size < 0)
+      return Error::bad_input(where, "would have " + std::to_string(*size) + " bytes with these input shapes",
+                              "give inputs of sizes that leave no axis of the model negative");
+    if (!size) return impossible_size(where);
     t.sizes.push_back(*size);
     t.lifetimes.push_back({b.first, b.last});
     t.buffers.push_back(i);

@@ -143,6 +143,7 @@ class Reader {
   }
 
   SizeExpr size(const Json& value, const std::string& path);
+  SizeCall size_call(const Json& value, const std::string& path);
   void header(const Json& root);
   void read_files(const Json& files);
   void read_pieces(const Json& pieces, const std::string& at, ProgramManifest::File& file);
@@ -168,18 +169,33 @@ class Reader {
 SizeExpr Reader::size(const Json& value, const std::string& path) {
   SizeExpr expr;
   if (value.is_number_integer()) {
-    expr.terms.push_back({integer(value, path, INT64_MIN, INT64_MAX), {}});
+    expr.terms.push_back({integer(value, path, INT64_MIN, INT64_MAX), {}, {}});
     return expr;
   }
   each(value, path, [&](const Json& term, const std::string& at) {
     if (!check(term.is_array() && !term.empty(), at, "is not a list [coefficient, symbol, …]")) return;
     SizeExpr::Term t;
     t.coefficient = integer(term[0], at + "[0]", INT64_MIN, INT64_MAX);
-    for (size_t i = 1; i < term.size() && status_.ok(); ++i)
-      t.symbols.push_back(index(term[i], at + "[" + std::to_string(i) + "]", out_.symbols.size()));
+    for (size_t i = 1; i < term.size() && status_.ok(); ++i) {
+      const std::string factor = at + "[" + std::to_string(i) + "]";
+      if (term[i].is_object()) t.calls.push_back(size_call(term[i], factor));
+      else t.symbols.push_back(index(term[i], factor, out_.symbols.size()));
+    }
     expr.terms.push_back(std::move(t));
   });
   return expr;
+}
+
+// The text's depth is limited (is_too_deep), and so is that of calls within calls.
+SizeCall Reader::size_call(const Json& value, const std::string& path) {
+  SizeCall call;
+  call.divides = value.contains("floordiv");
+  const Json& sizes = field(value, call.divides ? "floordiv" : "min");
+  if (!check(value.size() == 1 && sizes.is_array() && sizes.size() == 2, path,
+             "is not {floordiv or min: [size, size]}"))
+    return call;
+  for (const Json& one : sizes) call.sizes.push_back(size(one, path));
+  return call;
 }
 
 void Reader::header(const Json& root) {
@@ -421,7 +437,8 @@ void Reader::derive_bindings() {
       ProgramManifest::Binding b{-1, static_cast<int>(i), static_cast<int>(axis), 0, 0};
       bool linear = true;
       for (const auto& term : out_.inputs[i].shape[axis].terms) {
-        if (term.symbols.empty()) linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
+        if (!term.calls.empty()) linear = false;
+        else if (term.symbols.empty()) linear &= !__builtin_add_overflow(b.constant, term.coefficient, &b.constant);
         else if (term.symbols.size() > 1 || b.symbol >= 0 || term.coefficient == 0) linear = false;
         else {
           b.symbol = term.symbols[0];
@@ -475,7 +492,7 @@ Status Reader::read(const Json& root) {
 }  // namespace
 
 bool SizeExpr::is_constant() const {
-  return std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.symbols.empty(); });
+  return std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.symbols.empty() && t.calls.empty(); });
 }
 
 std::optional<int64_t> SizeExpr::evaluate(std::span<const int64_t> symbol_values) const {
@@ -484,9 +501,21 @@ std::optional<int64_t> SizeExpr::evaluate(std::span<const int64_t> symbol_values
     int64_t product = term.coefficient;
     for (int symbol : term.symbols)
       if (__builtin_mul_overflow(product, symbol_values[static_cast<size_t>(symbol)], &product)) return std::nullopt;
+    for (const SizeCall& call : term.calls) {
+      const auto value = call.evaluate(symbol_values);
+      if (!value || __builtin_mul_overflow(product, *value, &product)) return std::nullopt;
+    }
     if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
   }
   return sum;
+}
+
+std::optional<int64_t> SizeCall::evaluate(std::span<const int64_t> symbol_values) const {
+  const auto a = sizes[0].evaluate(symbol_values), b = sizes[1].evaluate(symbol_values);
+  if (!a || !b) return std::nullopt;
+  if (!divides) return std::min(*a, *b);
+  if (*b == 0 || (*b == -1 && *a == INT64_MIN)) return std::nullopt;
+  return *a / *b - (*a % *b != 0 && (*a < 0) != (*b < 0));
 }
 
 Result<ProgramManifest> parse_program_manifest(std::string_view text) {

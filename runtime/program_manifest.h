@@ -20,16 +20,26 @@
 
 namespace qcg {
 
-// A polynomial of symbols: a sum of terms, each a coefficient times a product of symbols.
+// A polynomial of symbols: a sum of terms, each a coefficient times a product of symbols and calls.
+struct SizeCall;
 struct SizeExpr {
   struct Term {
     int64_t coefficient = 0;
     std::vector<int> symbols;
+    std::vector<SizeCall> calls;
   };
   std::vector<Term> terms;
 
   bool is_constant() const;
-  std::optional<int64_t> evaluate(std::span<const int64_t> symbol_values) const;  // nullopt: the value exceeds int64
+  // nullopt: the value exceeds int64, or a divisor is 0.
+  std::optional<int64_t> evaluate(std::span<const int64_t> symbol_values) const;
+};
+
+// The quotient of two sizes, rounded down, or the smaller of them.
+struct SizeCall {
+  bool divides = false;
+  std::vector<SizeExpr> sizes;  // two
+  std::optional<int64_t> evaluate(std::span<const int64_t> symbol_values) const;
 };
 
 struct ProgramManifest {

@@ -63,7 +63,7 @@ Status Planner::check_symbols() const {
     for (const Dim& extent : graph_.value(input).shape) {
       const auto symbols = extent.symbols();
       const bool linear = std::ranges::all_of(extent.terms(), [](const auto& term) { return term.first.size() <= 1; });
-      if (linear && symbols.size() == 1) found.insert(symbols[0]);
+      if (linear && symbols.size() == 1 && !extent.has_calls()) found.insert(symbols[0]);
     }
   for (const Symbol& symbol : graph_.symbols)
     if (symbol.min != symbol.max && !found.contains(symbol.name))

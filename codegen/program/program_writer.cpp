@@ -55,15 +55,19 @@ constexpr int64_t kSectionAlign = 4096;
 
 int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
 
-// A size as the manifest writes it: an integer, or terms [coefficient, symbol…].
+// A size as the manifest writes it: an integer, or terms [coefficient, factor…]; a factor is the number of a symbol, or
+// {function: [size, size]}.
 json size_json(const Dim& dim, const std::vector<Symbol>& symbols) {
   if (dim.is_constant()) return dim.constant();
   json terms = json::array();
   for (const auto& [monomial, coefficient] : dim.terms()) {
     json term = json::array({coefficient});
-    for (const std::string& name : monomial)
+    for (const std::string& name : monomial) {
+      if (const auto call = Dim::as_call(name))
+        term.push_back({{call->function, {size_json(call->a, symbols), size_json(call->b, symbols)}}});
       for (size_t i = 0; i < symbols.size(); ++i)
         if (symbols[i].name == name) term.push_back(i);
+    }
     terms.push_back(std::move(term));
   }
   return terms;

@@ -45,6 +45,23 @@ std::optional<Dim::Monomial> divide_monomial(const Dim::Monomial& a, const Dim::
   return rest;
 }
 
+constexpr std::string_view kFloorDivide = "floordiv", kSmaller = "min";
+constexpr size_t kMaxCall = 1024;  // bytes of a call's text
+
+bool is_call(std::string_view factor) { return factor.ends_with(')'); }
+
+// How deep calls are nested in a text.
+int nesting_of(std::string_view text) {
+  int depth = 0, deepest = 0;
+  for (const char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    deepest = std::max(deepest, depth);
+  }
+  return deepest;
+}
+
+int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -72,14 +89,94 @@ Dim::Terms Dim::terms() const {
   return constant_ == 0 ? Terms() : Terms{{{}, constant_}};
 }
 
+Dim Dim::call(std::string_view function, const Dim& a, const Dim& b) {
+  std::string text = std::string(function) + "(" + a.str() + "," + b.str() + ")";
+  return text.size() > kMaxCall || nesting_of(text) > kMaxNesting ? invalid() : of({{{std::move(text)}, 1}});
+}
+
+std::optional<Dim::Call> Dim::as_call(std::string_view factor) {
+  if (!is_call(factor)) return std::nullopt;
+  const size_t open = factor.find('(');
+  size_t comma = open + 1;
+  for (int depth = 0; comma < factor.size() && (depth > 0 || factor[comma] != ','); ++comma)
+    depth += factor[comma] == '(' ? 1 : factor[comma] == ')' ? -1 : 0;
+  auto a = parse(factor.substr(open + 1, comma - open - 1));
+  auto b = parse(factor.substr(std::min(comma + 1, factor.size()), factor.size() - comma - 2));
+  if (!a.ok() || !b.ok()) return std::nullopt;
+  return Call{factor.starts_with(kSmaller) ? kSmaller : kFloorDivide, std::move(*a), std::move(*b)};
+}
+
+std::optional<int64_t> Dim::Call::apply(int64_t x, int64_t y) const {
+  if (function == kSmaller) return std::min(x, y);
+  if (y == 0 || (y == -1 && x == std::numeric_limits<int64_t>::min())) return std::nullopt;
+  return floor_quotient(x, y);
+}
+
+// What the divisor divides is taken out, and a quotient of a quotient is one: equal sizes have equal texts more often.
+Dim Dim::floor_divide(const Dim& a, const Dim& b) {
+  if (!a.valid_ || !b.valid_ || b.is_constant(0)) return invalid();
+  if (b.is_constant() && b.constant_ < 0)
+    return b.constant_ == std::numeric_limits<int64_t>::min() ? invalid()
+                                                              : floor_divide(Dim(-1) * a, Dim(-b.constant_));
+  if (auto exact = a.divide_exactly(b)) return *exact;
+  if (!b.is_constant()) return call(kFloorDivide, a, b);
+  Terms whole, rest;
+  for (const auto& [monomial, coefficient] : a.terms()) {
+    const int64_t quotient = floor_quotient(coefficient, b.constant_), left = coefficient - quotient * b.constant_;
+    if (quotient != 0) whole[monomial] = quotient;
+    if (left != 0) rest[monomial] = left;
+  }
+  const Dim remainder = of(std::move(rest));
+  if (remainder.is_constant()) return of(std::move(whole));
+  const int64_t number = remainder.terms().contains({}) ? remainder.terms().at({}) : 0;
+  const Terms single = (remainder - Dim(number)).terms();
+  const auto inner = single.size() == 1 && single.begin()->second == 1 && single.begin()->first.size() == 1
+                         ? as_call(single.begin()->first[0])
+                         : std::nullopt;
+  if (inner && inner->function == kFloorDivide && inner->b.is_constant() && inner->b.constant_ > 0)
+    return of(std::move(whole)) + floor_divide(inner->a + inner->b * Dim(number), inner->b * b);
+  return of(std::move(whole)) + call(kFloorDivide, remainder, b);
+}
+
+Dim Dim::smaller(const Dim& a, const Dim& b) {
+  if (!a.valid_ || !b.valid_) return invalid();
+  const Dim difference = a - b;
+  if (difference.is_constant()) return difference.constant_ <= 0 ? a : b;
+  return a.str() < b.str() ? call(kSmaller, a, b) : call(kSmaller, b, a);
+}
+
+bool Dim::has_calls() const {
+  return terms_ &&
+         std::ranges::any_of(*terms_, [](const auto& term) { return std::ranges::any_of(term.first, is_call); });
+}
+
 std::vector<std::string> Dim::symbols() const {
   std::vector<std::string> names;
   if (!terms_) return names;
-  for (const auto& [monomial, coefficient] : *terms_) names.insert(names.end(), monomial.begin(), monomial.end());
+  for (const auto& [monomial, coefficient] : *terms_)
+    for (const std::string& name : monomial) {
+      const auto call = as_call(name);
+      if (!call) names.push_back(name);
+      else
+        for (const Dim& dim : {call->a, call->b})
+          for (std::string& symbol : dim.symbols()) names.push_back(std::move(symbol));
+    }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
+
+namespace {
+
+std::optional<int64_t> value_of(const std::string& factor, const SymbolValues& values) {
+  if (const auto it = values.find(factor); it != values.end()) return it->second;
+  const auto call = Dim::as_call(factor);
+  if (!call) return std::nullopt;
+  const auto a = call->a.evaluate(values), b = call->b.evaluate(values);
+  return a && b ? call->apply(*a, *b) : std::nullopt;
+}
+
+}  // namespace
 
 std::optional<int64_t> Dim::evaluate(const SymbolValues& values) const {
   if (!valid_) return std::nullopt;
@@ -88,8 +185,8 @@ std::optional<int64_t> Dim::evaluate(const SymbolValues& values) const {
   for (const auto& [monomial, coefficient] : *terms_) {
     int64_t term = coefficient;
     for (const auto& name : monomial) {
-      auto it = values.find(name);
-      if (it == values.end() || __builtin_mul_overflow(term, it->second, &term)) return std::nullopt;
+      const auto factor = value_of(name, values);
+      if (!factor || __builtin_mul_overflow(term, *factor, &term)) return std::nullopt;
     }
     if (__builtin_add_overflow(sum, term, &sum)) return std::nullopt;
   }
@@ -189,39 +286,59 @@ std::string Dim::str() const {
 
 namespace {
 
-// dim := ['-'|'+'] term (('+'|'-') term)*     term := factor ('*' factor)*     factor := integer | symbol
+// dim := ['-'|'+'] term (('+'|'-') term)*     term := factor ('*' factor)*
+// factor := integer | symbol | ('floordiv' | 'min') '(' dim ',' dim ')'
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : text_(text) {}
 
   Result<Dim> parse() {
+    QCG_TRY(dim, parse_sum(0));
+    if (at_ < text_.size()) return fail("expected + or -");
+    return dim;
+  }
+
+ private:
+  Result<Dim> parse_sum(int depth) {
     std::vector<Dim> terms;
     do {
       bool negative = take('-');
       if (!negative && !take('+') && !terms.empty()) return fail("expected + or -");
       Dim term = 1;
       do {
-        QCG_TRY(factor, parse_factor(negative));
+        QCG_TRY(factor, parse_factor(negative, depth));
         term = term * factor;
         negative = false;
       } while (take('*'));
       terms.push_back(std::move(term));
       skip_space();
-    } while (at_ < text_.size());
+    } while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != ')');
     Dim sum = Dim::sum(terms);
     if (!sum.valid()) return fail(std::string("the size ") + kInvalidSize);
     return sum;
   }
 
- private:
+  Result<Dim> parse_call(std::string_view function, int depth) {
+    if (depth == Dim::kMaxNesting) return fail("calls are nested too deeply");
+    if (function != kFloorDivide && function != kSmaller) return fail("expected floordiv or min");
+    QCG_TRY(a, parse_sum(depth + 1));
+    if (!take(',')) return fail("expected ,");
+    QCG_TRY(b, parse_sum(depth + 1));
+    if (!take(')')) return fail("expected )");
+    return function == kSmaller ? Dim::smaller(a, b) : Dim::floor_divide(a, b);
+  }
+
   // The sign belongs to the first factor, because |INT64_MIN| exists only with it.
-  Result<Dim> parse_factor(bool negative) {
+  Result<Dim> parse_factor(bool negative, int depth) {
     skip_space();
     size_t begin = at_;
     if (at_ < text_.size() && is_name_start(text_[at_])) {
       while (at_ < text_.size() && is_name_char(text_[at_])) ++at_;
       if (at_ - begin > kMaxName) return fail("the symbol's name is too long");
-      return Dim(negative ? -1 : 1) * Dim::symbol(std::string(text_.substr(begin, at_ - begin)));
+      const std::string_view name = text_.substr(begin, at_ - begin);
+      if (!take('(')) return Dim(negative ? -1 : 1) * Dim::symbol(std::string(name));
+      QCG_TRY(call, parse_call(name, depth));
+      return Dim(negative ? -1 : 1) * call;
     }
     uint64_t value = 0;
     while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
@@ -246,7 +363,8 @@ class DimParser {
   }
   Error fail(std::string message) const {
     return Error::bad_input("size '" + std::string(text_.substr(0, 80)) + "', column " + std::to_string(at_ + 1),
-                            std::move(message), "write sums of products of numbers and symbols, as in 2*s0*s1+3");
+                            std::move(message),
+                            "write sums of products of numbers, symbols, floordiv(a,b) and min(a,b), as in 2*s0*s1+3");
   }
 
   std::string_view text_;

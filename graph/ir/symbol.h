@@ -1,7 +1,9 @@
 // Dim: an integer known at compile time or a polynomial of symbols known at run time ("s0", "2*s0+1", "s0*s1").
 //
 // Why here: torch.export leaves batch and sequence sizes symbolic; shapes, buffer sizes and loop bounds are sums and
-// products of them, and nothing else is accepted.
+// products of them, and of two functions: quotients rounded down and the smaller of two sizes. Such a call is a factor
+// whose name is its text, "floordiv(s0+1,2)", so that equal calls are equal factors. A remainder and the larger of two
+// sizes are polynomials of these.
 //
 //   Dim rows = Dim::symbol("s0") * Dim::symbol("s1");
 //   rows.str() == "s0*s1";  rows.evaluate({{"s0", 2}, {"s1", 8}}) == 16;
@@ -34,17 +36,27 @@ using SymbolValues = std::map<std::string, int64_t, std::less<>>;
 // repeat a few sizes, and a copy of a long one costs no more than of a number.
 class Dim {
  public:
-  using Monomial = std::vector<std::string>;  // sorted symbol names, repeated for powers; empty for the constant term
+  // Sorted names of symbols and texts of calls, repeated for powers; empty for the constant term.
+  using Monomial = std::vector<std::string>;
   using Terms = std::map<Monomial, int64_t>;  // no zero coefficients
 
   // Products of sums grow fast; no shape of a real model comes near these, hostile input would.
   static constexpr size_t kMaxTerms = 128;
   static constexpr size_t kMaxDegree = 16;
+  static constexpr int kMaxNesting = 2;  // of calls
 
   Dim() = default;                                // 0
   Dim(int64_t constant) : constant_(constant) {}  // NOLINT: a size is a size
   static Dim symbol(std::string name);
-  static Dim sum(const std::vector<Dim>& dims);  // in one go: adding one by one copies the terms each time
+  static Dim sum(const std::vector<Dim>& dims);         // in one go: adding one by one copies the terms each time
+  static Dim floor_divide(const Dim& a, const Dim& b);  // as Python's //; invalid where b is the number 0
+  static Dim modulo(const Dim& a, const Dim& b) { return a - b * floor_divide(a, b); }
+  static Dim smaller(const Dim& a, const Dim& b);
+  static Dim larger(const Dim& a, const Dim& b) { return a + b - smaller(a, b); }
+
+  // What a factor of a monomial is, if it is a call and no symbol.
+  struct Call;
+  static std::optional<Call> as_call(std::string_view factor);
 
   bool is_constant() const { return valid_ && !terms_; }
   bool valid() const { return valid_; }
@@ -52,9 +64,10 @@ class Dim {
   bool is_constant(int64_t value) const { return is_constant() && constant_ == value; }
   Terms terms() const;
   size_t count_terms() const { return terms_ ? terms_->size() : 1; }  // of a number one, and be it 0
-  std::vector<std::string> symbols() const;                           // sorted, unique
+  std::vector<std::string> symbols() const;                           // sorted, unique; those within calls too
+  bool has_calls() const;
 
-  // nullopt when a symbol is missing or the value overflows int64.
+  // nullopt when a symbol is missing, the value overflows int64 or a divisor is 0.
   std::optional<int64_t> evaluate(const SymbolValues& values) const;
   // this / divisor when the division leaves no remainder as polynomials (single-term or constant divisors), else
   // nullopt.
@@ -70,6 +83,7 @@ class Dim {
 
  private:
   static Dim of(Terms terms);
+  static Dim call(std::string_view function, const Dim& a, const Dim& b);
   static Dim invalid();
 
   int64_t constant_ = 0;                // of a number
@@ -77,8 +91,15 @@ class Dim {
   bool valid_ = true;
 };
 
+struct Dim::Call {
+  std::string_view function;  // "floordiv" or "min"
+  Dim a, b;
+  std::optional<int64_t> apply(int64_t x, int64_t y) const;  // nullopt: a division by 0, or of -2^63 by -1
+};
+
 // What is wrong with a size that is not valid().
-inline constexpr const char* kInvalidSize = "does not fit 64 bits, or is a sum or product of too many symbols";
+inline constexpr const char* kInvalidSize =
+    "does not fit 64 bits, divides by 0, or is a sum, product or quotient of too many symbols";
 
 using Shape = std::vector<Dim>;
 

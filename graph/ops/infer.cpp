@@ -132,9 +132,27 @@ Error OpArgs::unsupported(std::string_view arg, std::string message, std::string
   return e;
 }
 
+namespace {
+
+DimRange product_of(const DimRange& a, const DimRange& b) {
+  const int64_t corners[] = {
+      saturate(static_cast<__int128>(a.min) * b.min), saturate(static_cast<__int128>(a.min) * b.max),
+      saturate(static_cast<__int128>(a.max) * b.min), saturate(static_cast<__int128>(a.max) * b.max)};
+  return {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
+}
+
+DimRange range_of_call(const Dim::Call& call, std::span<const Symbol> symbols) {
+  const DimRange a = range_of(call.a, symbols), b = range_of(call.b, symbols);
+  if (call.function == "min") return {std::min(a.min, b.min), std::min(a.max, b.max)};
+  if (b.min < 1) return {INT64_MIN, INT64_MAX};
+  return {*call.apply(a.min, a.min < 0 ? b.min : b.max), *call.apply(a.max, a.max < 0 ? b.max : b.min)};
+}
+
+}  // namespace
+
 DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   const std::vector<std::string> names = d.symbols();
-  // Sizes are not negative, whatever a file claims; that keeps products monotonic.
+  // Sizes are not negative, whatever a file claims.
   std::vector<DimRange> ranges(names.size(), DimRange{0, INT64_MAX});
   for (const Symbol& s : symbols) {
     const auto it = std::lower_bound(names.begin(), names.end(), s.name);
@@ -145,9 +163,9 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols) {
   for (const auto& [monomial, coefficient] : d.terms()) {
     DimRange term{1, 1};
     for (const std::string& name : monomial) {
-      const DimRange& own =
-          ranges[static_cast<size_t>(std::lower_bound(names.begin(), names.end(), name) - names.begin())];
-      term = {saturate(static_cast<__int128>(term.min) * own.min), saturate(static_cast<__int128>(term.max) * own.max)};
+      const auto call = Dim::as_call(name);
+      const auto at = std::lower_bound(names.begin(), names.end(), name) - names.begin();
+      term = product_of(term, call ? range_of_call(*call, symbols) : ranges[static_cast<size_t>(at)]);
     }
     int64_t low = coefficient > 0 ? term.min : term.max;
     int64_t high = coefficient > 0 ? term.max : term.min;

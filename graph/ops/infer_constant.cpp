@@ -188,13 +188,13 @@ static Result<Dim> count_of(const OpArgs& a, const Bound& start, const Bound& en
 }
 
 static Result<Dim> count_at_run_time(const OpArgs& a, const Bound& start, const Bound& end, const Bound& step) {
-  constexpr const char* kHelp = "export with a range of whole numbers in steps of one";
+  constexpr const char* kHelp = "export with a range of whole numbers";
   if (!start.whole || !end.whole || !step.size.is_constant() || step.size.is_constant(0))
     return a.unsupported("end", "of a range with a size known only at run time, all must be whole numbers", kHelp);
-  const auto count = (end.size - start.size).divide_exactly(step.size);
-  if (!count) return a.unsupported("step", "the length of this range is no sum of products of sizes", kHelp);
-  if (range_of(*count, a.graph.symbols).max < 0) return a.fail("end", "the range ends before it begins");
-  return *count;
+  const Dim up = step.size + Dim(step.size.constant() > 0 ? -1 : 1);  // quotients are rounded down
+  const Dim count = Dim::floor_divide(end.size - start.size + up, step.size);
+  if (range_of(count, a.graph.symbols).max < 0) return a.fail("end", "the range ends before it begins");
+  return count;
 }
 
 Result<Types> infer_arange(const OpArgs& a) {

@@ -230,11 +230,7 @@ Result<Types> infer_slice(const OpArgs& a) {
   else if (range.min < 0)
     return a.unsupported("end", fmt::format("the length {} may be negative", length.str()),
                          "export with a larger minimum");
-  if (step > 1) {
-    if (!length.is_constant())
-      return a.unsupported("step", "a step over a dynamic size", "export with a constant size");
-    length = length.is_constant(0) ? Dim(0) : Dim((length.constant() - 1) / step + 1);
-  }
+  if (step > 1) length = Dim::floor_divide(length + Dim(step - 1), Dim(step));
   Shape shape = self.shape;
   shape[axis] = length;
   return one(self.dtype, std::move(shape));

@@ -101,7 +101,7 @@ bool bind_some(const Graph& graph, const std::vector<std::vector<int64_t>>& shap
       std::vector<std::string> open;
       for (const std::string& name : shape[axis].symbols())
         if (!known.contains(name)) open.push_back(name);
-      if (open.size() != 1) continue;
+      if (open.size() != 1 || shape[axis].has_calls()) continue;
       if (auto value = solve_for(shape[axis], open[0], shapes[i][axis], known)) {
         known[open[0]] = *value;
         found = true;

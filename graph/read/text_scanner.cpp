@@ -106,9 +106,14 @@ Result<std::string> TextScanner::parse_string() {
 Result<Dim> TextScanner::parse_dim() {
   skip_space();
   size_t begin = at_;
-  while (at_ < text_.size() &&
-         (is_bare_name_char(text_[at_]) || std::string_view("+-* ").find(text_[at_]) != std::string_view::npos))
-    ++at_;
+  int depth = 0;  // of calls: floordiv(s0+1,2)
+  for (; at_ < text_.size(); ++at_) {
+    const char c = text_[at_];
+    const bool inside = is_bare_name_char(c) || std::string_view("+-* (").find(c) != std::string_view::npos ||
+                        (depth > 0 && (c == ',' || c == ')'));
+    if (!inside) break;
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+  }
   std::string_view token = text_.substr(begin, at_ - begin);
   while (!token.empty() && token.back() == ' ') token.remove_suffix(1);
   auto dim = Dim::parse(token);

@@ -13,7 +13,11 @@ constexpr size_t kMaxExprBytes = 4096;
 constexpr int kMaxExprDepth = 32;
 constexpr int64_t kMaxPower = 8;
 constexpr int64_t kMaxExtent = int64_t{1} << 62;
-constexpr const char* kExprHelp = "sizes must be sums and products of symbols: export with other dynamic dimensions";
+constexpr const char* kExprHelp =
+    "sizes must be sums, products, quotients and extremes of symbols: export with other dynamic dimensions";
+// Of whole numbers, as sympy and torch name them. ModularIndexing(a, b, c) is a // b % c.
+constexpr std::string_view kFunctions[] = {"Add", "Mul",       "Pow", "FloorDiv", "CleanDiv",
+                                           "Mod", "PythonMod", "Min", "Max",      "ModularIndexing"};
 
 // Recursive descent over sympy's srepr: Name(argument, ...), 'text', keyword=Word, integers.
 class SreprParser {
@@ -37,7 +41,8 @@ class SreprParser {
     if (!take('(')) return symbol(name);
     if (name == "Symbol") return parse_symbol();
     if (name == "Integer") return parse_integer();
-    if (name != "Add" && name != "Mul" && name != "Pow") {
+    const bool known = std::ranges::find(kFunctions, name) != std::end(kFunctions);
+    if (!known) {
       return Error::unsupported("", "the size expression uses " + quote(name), kExprHelp);
     }
     std::vector<Dim> operands;
@@ -51,7 +56,15 @@ class SreprParser {
 
   Result<Dim> combine(std::string_view name, const std::vector<Dim>& operands) {
     Dim result = operands[0];
-    if (name == "Pow") {
+    const bool modular = name == "ModularIndexing";
+    if (modular || name == "FloorDiv" || name == "CleanDiv" || name == "Mod" || name == "PythonMod") {
+      if (operands.size() != (modular ? 3 : 2)) return malformed();
+      if (modular) result = Dim::modulo(Dim::floor_divide(operands[0], operands[1]), operands[2]);
+      else result = name.ends_with("Mod") ? Dim::modulo(result, operands[1]) : Dim::floor_divide(result, operands[1]);
+    } else if (name == "Min" || name == "Max") {
+      for (size_t i = 1; i < operands.size(); ++i)
+        result = name == "Min" ? Dim::smaller(result, operands[i]) : Dim::larger(result, operands[i]);
+    } else if (name == "Pow") {
       if (operands.size() != 2) return malformed();
       const Dim& power = operands[1];
       if (!power.is_constant() || power.constant() < 0 || power.constant() > kMaxPower) {

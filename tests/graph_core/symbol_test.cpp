@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 using namespace qcg;
@@ -49,6 +51,43 @@ TEST_CASE("overflow makes a size invalid instead of wrong") {
   Dim power = 1;
   for (int i = 0; i < 1000; ++i) power = power * (Dim::symbol("a") + Dim::symbol("b"));
   CHECK_FALSE(power.valid());
+}
+
+TEST_CASE("quotients are rounded down and extremes are chosen, in one text for equal sizes") {
+  const Dim s0 = Dim::symbol("s0"), s1 = Dim::symbol("s1");
+  const auto half = [](const Dim& d) { return Dim::floor_divide(d, 2); };
+  CHECK(half(s0).str() == "floordiv(s0,2)");
+  CHECK(half(4 * s0 + 6) == 2 * s0 + 3);
+  CHECK(half(2 * s0 + 1) == s0);
+  CHECK(half(5 * s0 - 3) == 2 * s0 + half(s0 + 1) - 2);
+  CHECK(half(half(half(s0 - 1) - 1)) == Dim::floor_divide(s0 - 3, 8));
+  CHECK(Dim::floor_divide(-7, 2) == Dim(-4));
+  CHECK(Dim::floor_divide(7, -2) == Dim(-4));
+  CHECK(Dim::floor_divide(s0, -2) == half(Dim(0) - s0));
+  CHECK(Dim::floor_divide(s0 * s1, s1) == s0);
+  CHECK(Dim::smaller(s0, s0 + 2) == s0);
+  CHECK(Dim::smaller(s1, s0) == Dim::smaller(s0, s1));
+  CHECK(Dim::larger(s0, s0 - 1) == s0);
+  CHECK_FALSE(Dim::floor_divide(s0, 0).valid());
+  CHECK((half(s0) * s1).symbols() == std::vector<std::string>{"s0", "s1"});
+  CHECK((half(s0) + s1).has_calls());
+  CHECK_FALSE((s0 * s1).has_calls());
+  for (int64_t a = -9; a <= 9; ++a)
+    for (int64_t b = 1; b <= 5; ++b) {
+      const SymbolValues values = {{"s0", a}, {"s1", b}};
+      CHECK(half(s0 + 3 * s1).evaluate(values) == static_cast<int64_t>(std::floor((a + 3.0 * b) / 2)));
+      CHECK(half(half(s0) - 1).evaluate(values) == static_cast<int64_t>(std::floor((std::floor(a / 2.0) - 1) / 2)));
+      CHECK(Dim::floor_divide(s0, s1).evaluate(values) == static_cast<int64_t>(std::floor(1.0 * a / b)));
+      CHECK(Dim::modulo(s0, s1).evaluate(values) == ((a % b) + b) % b);
+      CHECK(Dim::smaller(s0, s1 * 2).evaluate(values) == std::min(a, 2 * b));
+      CHECK(Dim::larger(s0, s1 * 2).evaluate(values) == std::max(a, 2 * b));
+    }
+  CHECK_FALSE(Dim::floor_divide(s0, s1).evaluate({{"s0", 1}, {"s1", 0}}));
+  for (const Dim& d : {half(s0), 3 * s1 * half(s0 + s1) - 1, Dim::smaller(half(s0), s1), Dim::floor_divide(s1, s0)})
+    CHECK(*Dim::parse(d.str()) == d);
+  for (const char* bad : {"floordiv(s0)", "floordiv(s0,2", "min(s0,2))", "max(s0,2)", "floordiv(s0,0)", "min(,2)",
+                          "floordiv(floordiv(floordiv(s0,s1),s1),s1)"})
+    CHECK_MESSAGE(!Dim::parse(bad).ok(), bad);
 }
 
 TEST_CASE("division is exact or refused") {

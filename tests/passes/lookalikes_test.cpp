@@ -221,6 +221,16 @@ TEST_CASE("ranges and numbers that are sizes known only at run time are what the
       "  %y = aten.mul.Tensor(%x, %w) : f32[s, 4]\n  %f = aten.full.default(size = [s, 2], fill_value = s) : i64[s, "
       "2]\n"
       "  %v = aten.rsub.Scalar(%f, other = 3*s-1) : i64[s, 2]\n  return %y, %v\n}\n");
+  // Steps over a size, numbers of a quotient and of an extreme.
+  check_values(
+      "symbol s in [1, 9]\ngraph(%x: f32[s, 4], %n: i64[s]) {\n"
+      "  %e = aten.arange.start_step(start = 1, end = s+1, step = 2) : i64[floordiv(s+1,2)]\n"
+      "  %t = aten.slice.Tensor(%x, step = 2) : f32[floordiv(s+1,2), 4]\n"
+      "  %c = aten.reshape.default(%e, shape = [-1, 1]) : i64[floordiv(s+1,2), 1]\n"
+      "  %y = aten.mul.Tensor(%t, %c) : f32[floordiv(s+1,2), 4]\n"
+      "  %z = aten.add.Tensor(%x, other = min(4,s)) : f32[s, 4]\n"
+      "  %q = aten.floor_divide.default(%n, other = 3) : i64[s]\n"
+      "  %r = aten.remainder.Scalar(%n, other = s) : i64[s]\n  return %y, %z, %q, %r\n}\n");
 }
 
 TEST_CASE("the oracle refuses a node whose sizes it cannot know") {

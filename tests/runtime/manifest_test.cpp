@@ -145,6 +145,12 @@ const std::vector<Damage>& damages() {
          m["inputs"][0]["shape"][0] = {{1, -1}};
        }},
       {"$.inputs[0].shape[0][0]", [](json& m) { m["inputs"][0]["shape"][0] = json::array({json::array()}); }},
+      {"$.inputs[0].shape[0][0][1]",
+       [](json& m) { m["inputs"][0]["shape"][0] = json::parse(R"([[1, {"floordiv": [[[1, 0]]]}]])"); }},
+      {"$.inputs[0].shape[0][0][1]",
+       [](json& m) { m["inputs"][0]["shape"][0] = json::parse(R"([[1, {"max": [1, 2]}]])"); }},
+      {"$.symbols[0]",  // which no quotient determines
+       [](json& m) { m["inputs"][0]["shape"][0] = json::parse(R"([[1, {"floordiv": [[[1, 0]], 2]}]])"); }},
       {"$.inputs[0].shape[1]", [](json& m) { m["inputs"][0]["shape"][1] = 8.5; }},
       {"$.inputs[0].shape[1]", [](json& m) { m["inputs"][0]["shape"][1] = uint64_t{1} << 63; }},
       {"$.inputs[0].shape", [](json& m) { m["inputs"][0]["shape"] = std::vector<int>(17, 1); }},
