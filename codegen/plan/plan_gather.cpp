@@ -44,13 +44,23 @@ Planner::LookUp Planner::pick(ValueId table, const std::vector<ValueId>& indices
   return look_up;
 }
 
-// A position along one axis for every element of the output.
-Planner::LookUp Planner::gather(ValueId table, size_t axis, ValueId index) {
-  const View t = view(table), ids = view(index);
-  LookUp look_up{{t.buffer, t.offset, ids.shape, t.strides},
-                 {{ids, {graph_.value(index).dtype, false}, t.shape[axis], t.strides[axis]}}};
-  look_up.table.strides[axis] = Dim(0);
+// A position along one axis for every element of the output. Other axes of one element are broadcast.
+Planner::LookUp Planner::gather(ValueId table, size_t axis, ValueId index, const Shape& out) {
+  const View t = view(table);
+  LookUp look_up{
+      {t.buffer, t.offset, out, t.strides},
+      {{broadcast_view(view(index), out), {graph_.value(index).dtype, false}, t.shape[axis], t.strides[axis]}}};
+  for (size_t i = 0; i < out.size(); ++i)
+    if (i == axis || t.shape[i].is_constant(1)) look_up.table.strides[i] = Dim(0);
   return look_up;
+}
+
+// The positions in the elements of the table in their order.
+Planner::LookUp Planner::take(ValueId table, ValueId index, const Shape& out, bool from_end) {
+  const View t = dense(table), ids = dense(index);
+  const Dim size = product(t.shape);
+  return {{t.buffer, t.offset, out, std::vector<Dim>(out.size(), Dim(0))},
+          {{dense_view(ids.buffer, out), {graph_.value(index).dtype, from_end}, size, Dim(1)}}};
 }
 
 Status Planner::lower_look_up(const Node& node) {
@@ -60,22 +70,22 @@ Status Planner::lower_look_up(const Node& node) {
   const size_t rank = graph_.value(table).shape.size();
   const auto axis = [&] { return normalize_axis(constant_int(node, "dim", 0), rank); };
   if (op == "aten.embedding.default") return add_look_up(node, pick(table, {node.tensor("indices")}, out, false));
-  if (op == "aten.index.Tensor")
+  if (is_any_op(node, kIndexes))
     return add_look_up(node, pick(table, *node.arg("indices").get<std::vector<ValueId>>(), out, kFromEnd));
   if (rank == 0)  // of one element, whose only position is 0
     return Error::unsupported(node.where, node.op->name + " of a tensor without axes has no kernel",
                               "give the tensor an axis (unsqueeze) before it");
-  if (op == "aten.gather.default") return add_look_up(node, gather(table, axis(), node.tensor("index")));
+  if (op == "aten.gather.default") return add_look_up(node, gather(table, axis(), node.tensor("index"), out));
   if (op == "aten.index_select.default") {
     std::vector<ValueId> indices(axis(), kNoValue);
     indices.push_back(node.tensor("index"));
     return add_look_up(node, pick(table, indices, out, false));
   }
-  if (op == "aten.take.default") {
-    const View t = dense(table);
-    const ValueId index = node.tensor("index");
-    return add_look_up(node, {{t.buffer, t.offset, out, std::vector<Dim>(out.size(), Dim(0))},
-                              {{view(index), {graph_.value(index).dtype, kFromEnd}, product(t.shape), Dim(1)}}});
+  if (op == "aten.take.default") return add_look_up(node, take(table, node.tensor("index"), out, kFromEnd));
+  if (op == "aten.take_along_dim.default") {
+    const ValueId index = node.tensor("indices");
+    return add_look_up(node,
+                       node.arg("dim").is_none() ? take(table, index, out, false) : gather(table, axis(), index, out));
   }
   return Error::unsupported(node.where, node.op->name + " has no kernel that looks up", "use index or gather instead");
 }

@@ -117,7 +117,8 @@ class Planner {
   };
   Status lower_look_up(const Node& node);
   LookUp pick(ValueId table, const std::vector<ValueId>& indices, const Shape& out, bool from_end);
-  LookUp gather(ValueId table, size_t axis, ValueId index);
+  LookUp gather(ValueId table, size_t axis, ValueId index, const Shape& out);
+  LookUp take(ValueId table, ValueId index, const Shape& out, bool from_end);
   Status add_look_up(const Node& node, LookUp look_up);
   Status lower_bags(const Node& node);
 

@@ -156,6 +156,21 @@ Result<Types> infer_gather(const OpArgs& a) {
   return one(self.dtype, index.shape);
 }
 
+// As gather, with all other axes broadcast; without an axis, of both as lists.
+Result<Types> infer_take_along(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &index = a.tensor("indices");
+  QCG_CHECK(check_index(a, "indices", index));
+  if (a.node.arg("dim").is_none()) return one(self.dtype, {product(index.shape)});
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  if (self.shape.size() != index.shape.size() || self.shape.empty())
+    return a.fail("indices", fmt::format("{} has other axes than {}", describe(index), describe(self)));
+  Shape from = self.shape;
+  from[axis] = index.shape[axis];
+  auto shape = broadcast(from, index.shape);
+  if (!shape) return a.fail("indices", fmt::format("{} does not broadcast with {}", describe(index), describe(self)));
+  return one(self.dtype, std::move(*shape));
+}
+
 Result<Types> infer_take(const OpArgs& a) {
   if (a.tensor("index").dtype != DType::i64)
     return a.fail("index", "expected an index of i64, got " + describe(a.tensor("index")));

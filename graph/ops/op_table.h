@@ -74,7 +74,8 @@ inline bool is_any_op(const Node& node, std::span<const Op> ops) {
   return false;
 }
 
-// All of them mean the same.
+// Several names of one operation.
+inline constexpr Op kIndexes[] = {"aten.index.Tensor", "aten._unsafe_index.Tensor"};
 inline constexpr Op kEmbeddingBags[] = {"aten.embedding_bag.default", "aten.embedding_bag.padding_idx",
                                         "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"};
 

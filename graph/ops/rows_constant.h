@@ -8,8 +8,9 @@ namespace qcg {
 
 // infer_constant.cpp
 ShapeRule infer_arange, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
-    infer_index_select, infer_embedding, infer_gather, infer_take, infer_view_dtype, infer_empty, infer_copy,
-    infer_slice_scatter, infer_integers, infer_select_scatter, infer_index_copy, infer_index_put, infer_scatter;
+    infer_index_select, infer_embedding, infer_gather, infer_take, infer_take_along, infer_view_dtype, infer_empty,
+    infer_copy, infer_slice_scatter, infer_integers, infer_select_scatter, infer_index_copy, infer_index_put,
+    infer_scatter;
 
 namespace rows {
 
@@ -35,12 +36,15 @@ inline constexpr OpRow kConstant[] = {
     {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
     {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp},
     {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},
+    {"aten._unsafe_index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},
     {"aten.index_select.default", "(Tensor self, int dim, Tensor index) -> Tensor", look_up, infer_index_select},
     {"aten.embedding.default",
      "(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> "
      "Tensor", look_up, infer_embedding},
     {"aten.gather.default", "(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
      look_up, infer_gather},
+    {"aten.take_along_dim.default", "(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+     look_up, infer_take_along},
     {"aten.take.default", "(Tensor self, Tensor index) -> Tensor", look_up, infer_take},
     {"aten.view.dtype", "(Tensor self, ScalarType dtype) -> Tensor", constant, infer_view_dtype},
     {"aten.empty.memory_format",

@@ -360,16 +360,29 @@ Result<Tensors> run_take(const RefContext& c) {
   return pick_along(c, t.reshape({t.numel()}), 0, c.tensor("index").data, true);
 }
 
-Result<Tensors> run_gather(const RefContext& c) {
-  const Tensor &t = c.tensor("self").data, &index = c.tensor("index").data;
-  if (t.shape.empty()) return Tensors{t};
-  const size_t axis = c.axis("dim", t.shape.size());
+Result<Tensors> gather_along(const RefContext& c, const Tensor& t, size_t axis, const Tensor& index) {
   QCG_TRY(picked, positions(c, index, t.shape[axis], t.strides[axis], false));
   Sizes strides = t.strides;
   strides[axis] = 0;
   const Sizes others = offsets_of(index.shape, strides);
   for (size_t i = 0; i < picked.size(); ++i) picked[i] += others[i];
   return Tensors{pick(t, c.sizes(0), {0}, picked, {0})};
+}
+
+Result<Tensors> run_gather(const RefContext& c) {
+  const Tensor& t = c.tensor("self").data;
+  if (t.shape.empty()) return Tensors{t};
+  return gather_along(c, t, c.axis("dim", t.shape.size()), c.tensor("index").data);
+}
+
+Result<Tensors> run_take_along(const RefContext& c) {
+  const Tensor &t = c.tensor("self").data, &index = c.tensor("indices").data;
+  if (!c.has("dim")) return pick_along(c, t.reshape({t.numel()}), 0, index.reshape({index.numel()}), false);
+  const size_t axis = c.axis("dim", t.shape.size());
+  Sizes shape = c.sizes(0);
+  const Tensor every = broadcast_to(index, shape);
+  shape[axis] = t.shape[axis];
+  return gather_along(c, broadcast_to(t, shape), axis, every);
 }
 
 // ---- what is made ---------------------------------------------------------------------------------------------------
@@ -438,6 +451,7 @@ constexpr RefRow kConstantRules[] = {
     {"aten.pow.Scalar", run_pow},
     {"aten.ldexp.Tensor", run_ldexp},
     {"aten.index.Tensor", run_index},
+    {"aten._unsafe_index.Tensor", run_index},
     {"aten.index_select.default", run_index_select},
     {"aten.embedding.default", run_embedding},
     {"aten.gather.default", run_gather},
@@ -446,6 +460,7 @@ constexpr RefRow kConstantRules[] = {
     {"aten._embedding_bag.default", run_embedding_bag},
     {"aten._embedding_bag_forward_only.default", run_embedding_bag},
     {"aten.take.default", run_take},
+    {"aten.take_along_dim.default", run_take_along},
     {"aten.arange.default", run_arange},
     {"aten.arange.start", run_arange},
     {"aten.arange.start_step", run_arange},

@@ -63,7 +63,7 @@ class RangeFinder {
     const auto positions = [&](ValueId id, int64_t size, bool from_end) { allow(id, from_end ? -size : 0, size - 1); };
     if (is_op(node, "aten.embedding.default"))
       return positions(node.tensor("indices"), extent(node, "weight", 0), false);
-    if (is_op(node, "aten.index.Tensor")) {
+    if (is_any_op(node, kIndexes)) {
       const auto& indices = *node.arg("indices").get<std::vector<ValueId>>();
       for (size_t axis = 0; axis < indices.size(); ++axis)
         if (indices[axis] != kNoValue) positions(indices[axis], extent(node, "self", axis), true);
@@ -72,6 +72,8 @@ class RangeFinder {
     const Shape& shape = graph_.value(node.tensor("self")).shape;
     if (is_op(node, "aten.take.default"))
       return positions(node.tensor("index"), product(shape).evaluate(symbols_).value_or(1), true);
+    const ValueId index = node.tensor(is_op(node, "aten.take_along_dim.default") ? "indices" : "index");
+    if (node.arg("dim").is_none()) return positions(index, product(shape).evaluate(symbols_).value_or(1), false);
     const int64_t rank = std::ssize(shape), dim = as_integer(node.arg("dim")).value_or(0);
     positions(node.tensor("index"),
               rank == 0 ? 1 : extent(node, "self", static_cast<size_t>(dim < 0 ? dim + rank : dim)), false);

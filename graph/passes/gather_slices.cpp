@@ -86,9 +86,7 @@ Result<std::vector<int64_t>> flat_positions(Graph& graph, OpEmitter& e, const No
 
 }  // namespace
 
-bool is_look_up(const Node& node) {
-  return is_op(node, "aten.index.Tensor") || is_op(node, "aten.index_select.default");
-}
+bool is_look_up(const Node& node) { return is_any_op(node, kIndexes) || is_op(node, "aten.index_select.default"); }
 
 Result<ValueId> gather_slices(Graph& graph, const Node& node, int64_t& elements_left) {
   const Node like = node;  // new nodes move the old

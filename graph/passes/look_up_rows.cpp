@@ -54,7 +54,7 @@ class RowLookUp : OpEmitter {
     } else if (is_op(like_, "aten.index_select.default")) {
       table_ = like_.tensor("self"), ids_ = like_.tensor("index");
       if (as_axis(like_.arg("dim"), graph_.value(table_).shape.size()) != size_t{0}) return false;
-    } else if (is_op(like_, "aten.index.Tensor")) {
+    } else if (is_any_op(like_, kIndexes)) {
       const auto& indices = *like_.arg("indices").get<std::vector<ValueId>>();
       if (indices.size() != 1) return false;
       table_ = like_.tensor("self"), ids_ = indices[0];
@@ -112,7 +112,7 @@ class RowLookUp : OpEmitter {
   }
 
   ValueId look_up(ValueId parameter) {
-    if (is_op(like_, "aten.index.Tensor"))
+    if (is_any_op(like_, kIndexes))
       return op("aten.index.Tensor", {{"self", parameter}, {"indices", std::vector<ValueId>{ids_}}});
     return op("aten.index_select.default", {{"self", parameter}, {"dim", Dim(0)}, {"index", ids_}});
   }

@@ -343,7 +343,7 @@ class Unpacker {
     const Node node = graph_.nodes[id];  // a copy: emit() moves the nodes
     size_t axis = 0;
     ValueId index = kNoValue;
-    if (is_op(node, "aten.index.Tensor")) {
+    if (is_any_op(node, kIndexes)) {
       const auto& indices = *node.arg("indices").get<std::vector<ValueId>>();
       while (axis < indices.size() && indices[axis] == kNoValue) ++axis;
       if (std::count(indices.begin(), indices.end(), kNoValue) + 1 != static_cast<int64_t>(indices.size()))

@@ -708,6 +708,10 @@ def look_ups():
     case("aten.gather.default", cube, -1, whole(3, 4, 2, dtype=torch.int64, low=0, high=5), exact=True)
     case("aten.gather.default", real(6), 0, torch.tensor([5, 5, 0]), exact=True)
     case("aten.take.default", cube, torch.tensor([-60, 59, 0, 17]), exact=True)
+    case("aten.take_along_dim.default", cube, torch.tensor([[[3], [0]]]), 1, exact=True)
+    case("aten.take_along_dim.default", cube[:, :1], torch.tensor([[[4, 0], [1, 1]]] * 3), -1, exact=True)
+    case("aten.take_along_dim.default", cube, torch.tensor([[59, 0], [7, 7]]), exact=True)
+    case("aten._unsafe_index.Tensor", cube, [None, torch.tensor([[3], [0]]), torch.tensor([4, -1])], exact=True)
 
 
 def bags():
