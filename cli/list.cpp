@@ -64,9 +64,9 @@ Rows list_ops() {
 // The notation of aten's schemas for each ArgKind.
 std::string_view type_of(ArgKind kind) {
   static constexpr std::string_view kTypes[] = {
-      "Tensor", "Tensor?", "Tensor[]", "Tensor?[]",     "int",    "int?",   "int[]", "int[]?",
-      "float",  "float?",  "float[]",  "bool",          "bool?",  "str",    "str?",  "dtype",
-      "dtype?", "Scalar",  "Scalar?",  "Tensor|Scalar", "Expr[]", "ignored"};
+      "Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "int",           "int?",   "int[]",  "int[]?",
+      "float",  "float?",  "float[]",  "float[]?",  "bool",          "bool?",  "str",    "str?",
+      "dtype",  "dtype?",  "Scalar",   "Scalar?",   "Tensor|Scalar", "Expr[]", "ignored"};
   static_assert(std::size(kTypes) == static_cast<size_t>(ArgKind::ignored) + 1);
   return kTypes[static_cast<size_t>(kind)];
 }

@@ -16,7 +16,7 @@ struct Arg;
 
 // clang-format off
 enum class ArgKind { tensor, optional_tensor, tensors, optional_tensors, integer, optional_integer, integers,
-                     optional_integers, real, optional_real, reals, boolean, optional_boolean, string, optional_string,
+                     optional_integers, real, optional_real, reals, optional_reals, boolean, optional_boolean, string, optional_string,
                      dtype, optional_dtype, scalar /* integer, real or boolean */, optional_scalar,
                      tensor_or_scalar, exprs, ignored /* device, layout, memory format */ };
 // clang-format on

@@ -113,6 +113,9 @@ Result<std::vector<WindowAxis>> window_axes(const OpArgs& a);
 // The part [first, last) of an axis of `size` that place `at` of `count` of an adaptive pool covers.
 std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count);
 
+// By spatial axis, how often upsample_nearest repeats each element.
+Result<std::vector<int64_t>> nearest_factors(const OpArgs& a);
+
 // A recurrent layer: every layer has its parameters, by direction.
 struct Recurrence {
   int64_t gates = 1, layers = 1, directions = 1, hidden = 0, steps = 0;

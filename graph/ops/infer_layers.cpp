@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/ops/infer.h"
 #include "graph/ops/rows_layers.h"
@@ -102,7 +103,7 @@ Status check_rank(const OpArgs& a, std::string_view name, size_t spatial) {
 // "aten.max_pool2d.default" slides over 2 axes.
 size_t count_spatial(const OpArgs& a) {
   if (is_convolution(a)) return std::max<size_t>(a.tensor("weight").shape.size(), 2) - 2;
-  return static_cast<size_t>(a.node.op->name[a.node.op->name.find("pool") + 4] - '0');
+  return static_cast<size_t>(a.node.op->name[a.node.op->name.find_first_of("123")] - '0');
 }
 
 Result<std::vector<WindowAxis>> window_axes(const OpArgs& a) {
@@ -204,6 +205,84 @@ Result<Types> infer_adaptive_pool(const OpArgs& a) {
   Types types = one(x.dtype, shape);
   if (a.node.op->outputs == 2) types.push_back({DType::i64, shape});
   return types;
+}
+
+// torch multiplies with 1 / factor in f32, which is exact enough for factors up to this one.
+constexpr int64_t kLargestFactor = 40;
+
+Result<std::vector<int64_t>> nearest_factors(const OpArgs& a) {
+  const size_t spatial = count_spatial(a);
+  const std::string_view input = has_arg(a, "input") ? "input" : "self";
+  QCG_CHECK(check_rank(a, input, spatial));
+  const Shape& shape = a.tensor(input).shape;
+  const auto* sizes = a.node.arg("output_size").get<std::vector<Dim>>();
+  const auto* scales = has_arg(a, "scale_factors") ? a.node.arg("scale_factors").get<std::vector<double>>() : nullptr;
+  const size_t given = sizes ? sizes->size() : scales ? scales->size() : 0;
+  if (given != spatial) return a.fail("output_size", fmt::format("{} sizes for {} axes", given, spatial));
+  std::vector<int64_t> factors;
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim& size = shape[shape.size() - spatial + i];
+    const auto exact = sizes ? (*sizes)[i].divide_exactly(size) : std::nullopt;
+    const bool whole = sizes ? exact && exact->is_constant() : (*scales)[i] == std::floor((*scales)[i]);
+    const double factor = !whole ? 0 : sizes ? static_cast<double>(exact->constant()) : (*scales)[i];
+    if (!(factor >= 1 && factor <= static_cast<double>(kLargestFactor)))
+      return a.unsupported("output_size", "a size that is no multiple of what is there",
+                           fmt::format("use a whole scale_factor up to {}", kLargestFactor));
+    factors.push_back(static_cast<int64_t>(factor));
+  }
+  return factors;
+}
+
+Result<Types> infer_nearest(const OpArgs& a) {
+  QCG_TRY(factors, nearest_factors(a));
+  const Value& x = a.tensor(has_arg(a, "input") ? "input" : "self");
+  Shape shape = x.shape;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    Dim& size = shape[shape.size() - factors.size() + i];
+    size = size * Dim(factors[i]);
+  }
+  return one(x.dtype, std::move(shape));
+}
+
+// Channels are axis 1; weight and bias have one element of each. native: mean and 1 / deviation of each group too.
+Result<Types> infer_group_norm(const OpArgs& a) {
+  const Value& x = a.tensor("input");
+  if (!is_floating(x.dtype)) return a.fail("input", "expected a floating dtype, got " + describe(x));
+  if (x.shape.size() < 2 || !x.shape[1].is_constant())
+    return a.fail("input", "channels are axis 1, a constant, which " + describe(x) + " has not");
+  const std::string_view name = has_arg(a, "group") ? "group" : "num_groups";
+  QCG_TRY(groups, a.constant(name));
+  if (groups < 1 || x.shape[1].constant() % groups != 0)
+    return a.fail(name, fmt::format("{} groups of {} channels", groups, x.shape[1].str()));
+  for (std::string_view parameter : {"weight", "bias"})
+    if (const Value* v = a.optional_tensor(parameter); v && (!is_floating(v->dtype) || v->shape != Shape{x.shape[1]}))
+      return a.fail(parameter, fmt::format("{} is not one float per channel of {}", describe(*v), describe(x)));
+  Types types = one(x.dtype, x.shape);
+  if (a.node.op->outputs == 1) return types;
+  const Value *weight = a.optional_tensor("weight"), *bias = a.optional_tensor("bias");
+  const Value* parameter = weight ? weight : bias;
+  const DType dtype = parameter && is_half(x.dtype) ? parameter->dtype : x.dtype;
+  types.push_back({dtype, {x.shape[0], Dim(groups)}});
+  types.push_back({dtype, {x.shape[0], Dim(groups)}});
+  return types;
+}
+
+// [C * r * r, H, W] and [C, H * r, W * r].
+Result<Types> infer_pixel_shuffle(const OpArgs& a) {
+  const Value& x = a.tensor("self");
+  const bool back = has_arg(a, "downscale_factor");
+  QCG_TRY(r, a.constant(back ? "downscale_factor" : "upscale_factor"));
+  if (x.shape.size() < 3 || r < 1 || r > kLargestStep)
+    return a.fail("self", fmt::format("pixels of {} by a factor of {}", describe(x), r));
+  Shape shape = x.shape;
+  Dim *w = &shape.back(), *h = w - 1, *c = h - 1;
+  for (Dim* d : back ? std::vector{h, w} : std::vector{c, c}) {
+    const auto part = d->divide_exactly(Dim(r));
+    if (!part) return a.fail("self", fmt::format("{} is no multiple of {}", d->str(), r));
+    *d = *part;
+  }
+  for (Dim* d : back ? std::vector{c, c} : std::vector{h, w}) *d = *d * Dim(r);
+  return one(x.dtype, std::move(shape));
 }
 
 // Channels last: [batch, axes…, C], or without a batch.

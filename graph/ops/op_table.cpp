@@ -24,6 +24,7 @@ constexpr KindName kKinds[] = {
     {"SymInt?", ArgKind::optional_integer}, {"int[]", ArgKind::integers},
     {"SymInt[]", ArgKind::integers}, {"int[]?", ArgKind::optional_integers},
     {"SymInt[]?", ArgKind::optional_integers},
+    {"float[]", ArgKind::reals}, {"float[]?", ArgKind::optional_reals},
     {"float", ArgKind::real}, {"float?", ArgKind::optional_real}, {"bool", ArgKind::boolean},
     {"bool?", ArgKind::optional_boolean}, {"str", ArgKind::string}, {"str?", ArgKind::optional_string},
     {"ScalarType", ArgKind::dtype}, {"ScalarType?", ArgKind::optional_dtype}, {"Scalar", ArgKind::scalar},

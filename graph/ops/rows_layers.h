@@ -6,7 +6,8 @@
 namespace qcg {
 
 // infer_layers.cpp
-ShapeRule infer_convolution, infer_pool, infer_adaptive_pool, infer_recurrence;
+ShapeRule infer_convolution, infer_pool, infer_adaptive_pool, infer_recurrence, infer_nearest, infer_group_norm,
+    infer_pixel_shuffle;
 
 namespace rows {
 
@@ -70,6 +71,21 @@ inline constexpr OpRow kLayers[] = {
      pointwise, infer_adaptive_pool},
     {"aten.adaptive_max_pool2d.default", "(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
      pointwise, infer_adaptive_pool},
+    {"aten.upsample_nearest1d.vec",
+     "(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", pointwise, infer_nearest},
+    {"aten.upsample_nearest2d.vec",
+     "(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor", pointwise, infer_nearest},
+    {"aten.upsample_nearest2d.default",
+     "(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
+     pointwise, infer_nearest},
+    {"aten.group_norm.default",
+     "(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) "
+     "-> Tensor", pointwise, infer_group_norm},
+    {"aten.native_group_norm.default",
+     "(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, "
+     "Tensor, Tensor)", pointwise, infer_group_norm},
+    {"aten.pixel_shuffle.default", "(Tensor self, int upscale_factor) -> Tensor", pointwise, infer_pixel_shuffle},
+    {"aten.pixel_unshuffle.default", "(Tensor self, int downscale_factor) -> Tensor", pointwise, infer_pixel_shuffle},
     {"aten.lstm.input",
      "(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
      "bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)", pointwise, infer_recurrence},

@@ -46,6 +46,7 @@ bool has_kind(ArgKind kind, const Arg& arg, size_t values) {
     case ArgKind::real: return arg.get<double>();
     case ArgKind::optional_real: return arg.is_none() || arg.get<double>();
     case ArgKind::reals: return arg.get<std::vector<double>>();
+    case ArgKind::optional_reals: return arg.is_none() || arg.get<std::vector<double>>();
     case ArgKind::boolean: return arg.get<bool>();
     case ArgKind::optional_boolean: return arg.is_none() || arg.get<bool>();
     case ArgKind::string: return arg.get<std::string>();

@@ -208,6 +208,72 @@ Result<Tensors> run_windows(const RefContext& c) {
   return Tensors{make_doubles(out, std::move(y))};
 }
 
+Result<Tensors> run_nearest(const RefContext& c) {
+  QCG_TRY(factors, nearest_factors({c.graph, c.node}));
+  const Tensor& x = c.values[*c.node.args[0].get<ValueId>()].data;
+  const std::vector<double> from = read_doubles(x);
+  const std::vector<int64_t> out = c.sizes(0);
+  std::vector<double> y;
+  for (int64_t k = 0, count = make_doubles(out, {}).numel(); k < count; ++k) {
+    int64_t rest = k, at = 0, stride = 1;
+    for (size_t i = out.size(); i-- > 0; rest /= out[i], stride *= x.shape[i]) {
+      const size_t lead = out.size() - factors.size();
+      at += rest % out[i] / (i < lead ? 1 : factors[i - lead]) * stride;
+    }
+    y.push_back(from[static_cast<size_t>(at)]);
+  }
+  return Tensors{make_doubles(out, std::move(y))};
+}
+
+Result<Tensors> run_group_norm(const RefContext& c) {
+  std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
+  const std::vector<int64_t> shape = c.sizes(0);
+  const int64_t groups = c.integer(c.node.op->outputs == 1 ? "num_groups" : "group"), channels = shape[1];
+  const RefValue *weight = c.optional_tensor("weight"), *bias = c.optional_tensor("bias");
+  const std::vector<double> by = weight ? read_doubles(weight->data)
+                                        : std::vector<double>(static_cast<size_t>(channels), 1.0),
+                            plus = bias ? read_doubles(bias->data)
+                                        : std::vector<double>(static_cast<size_t>(channels), 0.0);
+  const int64_t rows = shape[0] * groups, size = rows == 0 ? 0 : static_cast<int64_t>(y.size()) / rows;
+  const int64_t each = size * groups / std::max<int64_t>(channels, 1);  // elements of a channel
+  for (int64_t row = 0; row < rows; ++row) {
+    double* x = y.data() + row * size;
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < size; ++i) mean += x[i] / static_cast<double>(size);
+    for (int64_t i = 0; i < size; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(size);
+    const double inverse = 1 / std::sqrt(variance + c.number("eps"));
+    for (int64_t i = 0; i < size; ++i) {
+      const size_t channel = static_cast<size_t>(row % groups * (channels / groups) + i / each);
+      x[i] = (x[i] - mean) * inverse * by[channel] + plus[channel];
+    }
+    means.push_back(mean), inverses.push_back(inverse);
+  }
+  Tensors out{make_doubles(shape, std::move(y))};
+  if (c.node.outputs.size() == 1) return out;
+  out.push_back(make_doubles(c.sizes(1), std::move(means)));
+  out.push_back(make_doubles(c.sizes(2), std::move(inverses)));
+  return out;
+}
+
+// Pixel (c, h * r + i, w * r + j) is element (c * r * r + i * r + j, h, w).
+Result<Tensors> run_pixel_shuffle(const RefContext& c) {
+  const bool back = c.node.op->arg_index("downscale_factor") >= 0;
+  const int64_t r = c.integer(back ? "downscale_factor" : "upscale_factor");
+  const std::vector<double> x = read_doubles(c.tensor("self").data);
+  const std::vector<int64_t> from = c.tensor("self").data.shape, to = c.sizes(0);
+  const std::vector<int64_t>& pixels = back ? from : to;
+  const int64_t width = pixels.back(), height = pixels[pixels.size() - 2];
+  std::vector<double> y(x.size());
+  for (int64_t k = 0; k < static_cast<int64_t>(x.size()); ++k) {
+    const int64_t w = k % width, h = k / width % height, plane = k / width / height;
+    const int64_t channel = (plane * r + h % r) * r + w % r;
+    const int64_t other = (channel * (height / r) + h / r) * (width / r) + w / r;
+    if (back) y[static_cast<size_t>(other)] = x[static_cast<size_t>(k)];
+    else y[static_cast<size_t>(k)] = x[static_cast<size_t>(other)];
+  }
+  return Tensors{make_doubles(to, std::move(y))};
+}
+
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 // One layer in one direction: `params` are its weights and biases, `h` and `c` the states of one sequence.
@@ -304,6 +370,10 @@ constexpr RefRow kLayerRules[] = {
     {"aten.adaptive_avg_pool1d.default", run_adaptive_pool}, {"aten.adaptive_avg_pool2d.default", run_adaptive_pool},
     {"aten._adaptive_avg_pool2d.default", run_adaptive_pool},
     {"aten.adaptive_max_pool1d.default", run_adaptive_pool}, {"aten.adaptive_max_pool2d.default", run_adaptive_pool},
+    {"aten.upsample_nearest1d.vec", run_nearest}, {"aten.upsample_nearest2d.vec", run_nearest},
+    {"aten.upsample_nearest2d.default", run_nearest},
+    {"aten.group_norm.default", run_group_norm}, {"aten.native_group_norm.default", run_group_norm},
+    {"aten.pixel_shuffle.default", run_pixel_shuffle}, {"aten.pixel_unshuffle.default", run_pixel_shuffle},
     {"qcg.windows", run_windows},
     {"aten.lstm.input", run_recurrence},      {"aten.gru.input", run_recurrence},
     {"aten.rnn_tanh.input", run_recurrence},  {"aten.rnn_relu.input", run_recurrence},

@@ -1,6 +1,7 @@
 #include "graph/passes/composed_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "graph/ops/infer.h"
@@ -71,6 +72,45 @@ Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   Shape channels(graph.value(x).shape.size(), Dim(1));
   channels[1] = graph.value(x).shape[1];
   return {normalize_channels(e, graph, node, x, channels)};
+}
+
+// [N, groups, all that one has] is normalized along the last axis.
+Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  const Shape shape = graph.value(x).shape;
+  const Dim groups = *node.arg(node.op->outputs == 1 ? "num_groups" : "group").get<Dim>();
+  Dim each = *shape[1].divide_exactly(groups);
+  Shape channels(shape.size(), Dim(1));
+  channels[1] = shape[1];
+  for (size_t i = 2; i < shape.size(); ++i) each = each * shape[i];
+  const ValueId rows = e.reshape(x, {shape[0], groups, each});
+  const std::vector<Dim> last = {Dim(2)};
+  const ValueId mean = over(e, "aten.mean.dim", rows, last), centred = difference(e, rows, mean);
+  const ValueId variance = over(e, "aten.mean.dim", times(e, centred, centred), last);
+  const ValueId inverse = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
+  ValueId y = e.reshape(times(e, centred, inverse), shape);
+  if (weight != kNoValue) y = times(e, y, e.reshape(widened(e, graph, weight), channels));
+  if (bias != kNoValue) y = sum(e, y, e.reshape(widened(e, graph, bias), channels));
+  if (node.op->outputs == 1) return {y};
+  return {y, mean, inverse};
+}
+
+// [lead, C, r, r, H, W] as [lead, C, H, r, W, r], and back.
+Values pixel_shuffle(OpEmitter& e, const Graph& graph, const Node& node) {
+  const bool back = is_op(node, "aten.pixel_unshuffle.default");
+  const Dim r = *node.arg(back ? "downscale_factor" : "upscale_factor").get<Dim>();
+  const Shape from = graph.value(node.tensor("self")).shape, to = graph.value(node.outputs[0]).shape;
+  const Shape &few = back ? to : from, &many = back ? from : to;  // pixels
+  const size_t lead = from.size() - 3;
+  Shape split(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(lead));
+  const Dim c = many[lead], h = few[lead + 1], w = few[lead + 2];
+  for (const Dim& d : back ? Shape{c, h, r, w, r} : Shape{c, r, r, h, w}) split.push_back(d);
+  std::vector<Dim> order;
+  for (size_t i = 0; i <= lead; ++i) order.push_back(Dim(static_cast<int64_t>(i)));
+  for (const int64_t i : back ? std::array<int64_t, 4>{2, 4, 1, 3} : std::array<int64_t, 4>{3, 1, 4, 2})
+    order.push_back(Dim(static_cast<int64_t>(lead) + i));
+  const ValueId x = e.reshape(node.tensor("self"), split);
+  return {e.reshape(e.op("aten.permute.default", {{"self", x}, {"dims", order}}), to)};
 }
 
 std::vector<Dim> axes_or_all(const Graph& graph, const Node& node) {
@@ -263,6 +303,10 @@ constexpr ComposedOp kRows[] = {
     {"aten.rms_norm.default", rms_norm},
     {"aten.batch_norm.default", batch_norm},
     {"aten._native_batch_norm_legit_no_training.default", batch_norm},
+    {"aten.group_norm.default", group_norm},
+    {"aten.native_group_norm.default", group_norm},
+    {"aten.pixel_shuffle.default", pixel_shuffle},
+    {"aten.pixel_unshuffle.default", pixel_shuffle},
     {"aten.var.correction", variance},
     {"aten.std.correction", variance},
     {"aten.var.dim", variance},

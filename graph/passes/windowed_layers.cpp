@@ -300,6 +300,22 @@ ValueId adaptive_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   return e.reshape(e.op(over, {{"self", e.reshape(x, split)}, {"dim", parts}}), pooled);
 }
 
+// Each element several times along each axis: expanded axes, in a copy.
+ValueId nearest(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  auto factors = nearest_factors({graph, node});
+  if (!factors.ok()) return e.fail(factors.error()), x;
+  const Shape shape = graph.value(x).shape;
+  const size_t lead = shape.size() - factors->size() - 1;
+  Shape thin, wide, out;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool repeated = i >= lead && i + 1 < shape.size();
+    const Dim times(repeated ? (*factors)[i - lead] : 1);
+    thin.push_back(shape[i]), wide.push_back(shape[i]), out.push_back(shape[i] * times);
+    if (repeated) thin.push_back(Dim(1)), wide.push_back(times);
+  }
+  return e.reshape(e.op("aten.expand.default", {{"self", e.reshape(x, thin)}, {"size", wide}}), out);
+}
+
 constexpr ChannelLayer kChannelLayers[] = {
     {"aten.conv1d.default", convolution},
     {"aten.conv1d.padding", convolution},
@@ -314,6 +330,9 @@ constexpr ChannelLayer kChannelLayers[] = {
     {"aten.max_pool1d_with_indices.default", max_pool, /*first_output_alone=*/true},
     {"aten.max_pool2d_with_indices.default", max_pool, /*first_output_alone=*/true},
     {"aten.max_pool3d_with_indices.default", max_pool, /*first_output_alone=*/true},
+    {"aten.upsample_nearest1d.vec", nearest},
+    {"aten.upsample_nearest2d.vec", nearest},
+    {"aten.upsample_nearest2d.default", nearest},
     {"aten.avg_pool1d.default", average_pool},
     {"aten.avg_pool2d.default", average_pool},
     {"aten.avg_pool3d.default", average_pool},

@@ -339,6 +339,9 @@ class NativeReader {
         if (none) return Arg();
         [[fallthrough]];
       case ArgKind::real: return at.real();
+      case ArgKind::optional_reals:
+        if (none) return Arg();
+        [[fallthrough]];
       case ArgKind::reals: return read_reals(at);
       case ArgKind::optional_boolean:
         if (none) return Arg();

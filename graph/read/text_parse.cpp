@@ -237,6 +237,7 @@ class Parser : private TextScanner {
       case ArgKind::optional_integer:
       case ArgKind::optional_integers:
       case ArgKind::optional_real:
+      case ArgKind::optional_reals:
       case ArgKind::optional_boolean:
       case ArgKind::optional_string:
       case ArgKind::optional_dtype:
@@ -263,7 +264,8 @@ class Parser : private TextScanner {
       case ArgKind::optional_integers: return parse_dims();
       case ArgKind::real:
       case ArgKind::optional_real: return parse_double(take_word());
-      case ArgKind::reals: return parse_doubles();
+      case ArgKind::reals:
+      case ArgKind::optional_reals: return parse_doubles();
       case ArgKind::boolean:
       case ArgKind::optional_boolean: return parse_bool();
       case ArgKind::string:

@@ -17,7 +17,8 @@ constexpr KindText kKindTexts[] = {
     {ArgKind::integer, "an integer"},      {ArgKind::optional_integer, "an integer or none"},
     {ArgKind::integers, "an integer list"}, {ArgKind::optional_integers, "an integer list or none"},
     {ArgKind::real, "a number"},           {ArgKind::optional_real, "a number or none"},
-    {ArgKind::reals, "a number list"},     {ArgKind::boolean, "a boolean"},
+    {ArgKind::reals, "a number list"},     {ArgKind::optional_reals, "a number list or none"},
+    {ArgKind::boolean, "a boolean"},
     {ArgKind::optional_boolean, "a boolean or none"}, {ArgKind::string, "a string"},
     {ArgKind::optional_string, "a string or none"}, {ArgKind::dtype, "an element type"},
     {ArgKind::optional_dtype, "an element type or none"}, {ArgKind::scalar, "a number"},
@@ -32,6 +33,7 @@ bool may_be_none(ArgKind kind) {
     case ArgKind::optional_integer:
     case ArgKind::optional_integers:
     case ArgKind::optional_real:
+    case ArgKind::optional_reals:
     case ArgKind::optional_boolean:
     case ArgKind::optional_string:
     case ArgKind::optional_dtype:
@@ -107,7 +109,7 @@ std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, c
   if (integers && key == "as_int") return read_one_integer(value);
   if ((scalar || real) && key == "as_float") return value.real();
   if (real && key == "as_int") return value.real();
-  if (kind == ArgKind::reals && key == "as_floats")
+  if ((kind == ArgKind::reals || kind == ArgKind::optional_reals) && key == "as_floats")
     return read_list(value, [](const JsonCursor& c) { return c.real(); });
   if (boolean && key == "as_bool") return value.boolean();
   return std::nullopt;

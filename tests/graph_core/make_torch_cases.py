@@ -869,6 +869,22 @@ def pools():
     case("aten.adaptive_max_pool1d.default", line, [3])
 
 
+def images():
+    generator.manual_seed(92)
+    x, line, w, b = real(2, 8, 3, 2), real(1, 4, 5), real(8), real(8)
+    case("aten.upsample_nearest2d.vec", x, None, [2.0, 3.0])
+    case("aten.upsample_nearest2d.vec", x, [6, 2], None)
+    case("aten.upsample_nearest2d.default", x, [6, 6])
+    case("aten.upsample_nearest1d.vec", line, None, [4.0])
+    case("aten.group_norm.default", x, 4, w, b)
+    case("aten.group_norm.default", real(2, 4), 2, None, None, 1e-3)
+    case("aten.group_norm.default", line.to(torch.bfloat16), 1)
+    case("aten.native_group_norm.default", x, w, b, 2, 8, 6, 2, 1e-5)
+    case("aten.pixel_shuffle.default", x, 2)
+    case("aten.pixel_unshuffle.default", real(1, 2, 4, 6), 2)
+    case("aten.pixel_unshuffle.default", real(2, 3, 3), 3)
+
+
 def recurrences():
     def params(layers, directions, gates, size, hidden, biases):
         out = []
@@ -956,6 +972,7 @@ attention()
 along_axes()
 convolutions()
 pools()
+images()
 recurrences()
 histograms_and_groups()
 writes()

@@ -51,7 +51,8 @@ Arg random_arg(const ArgSpec& spec, const std::vector<ValueId>& ids, std::mt1993
     case ArgKind::optional_integers: return std::vector<Dim>(random() % 4, dim());
     case ArgKind::real:
     case ArgKind::optional_real: return real();
-    case ArgKind::reals: return std::vector<double>(random() % 3, real());
+    case ArgKind::reals:
+    case ArgKind::optional_reals: return std::vector<double>(random() % 3, real());
     case ArgKind::boolean:
     case ArgKind::optional_boolean: return random() % 2 == 0;
     case ArgKind::string:
