@@ -75,8 +75,7 @@ class RangeFinder {
     const ValueId index = node.tensor(is_op(node, "aten.take_along_dim.default") ? "indices" : "index");
     if (node.arg("dim").is_none()) return positions(index, product(shape).evaluate(symbols_).value_or(1), false);
     const int64_t rank = std::ssize(shape), dim = as_integer(node.arg("dim")).value_or(0);
-    positions(node.tensor("index"),
-              rank == 0 ? 1 : extent(node, "self", static_cast<size_t>(dim < 0 ? dim + rank : dim)), false);
+    positions(index, rank == 0 ? 1 : extent(node, "self", static_cast<size_t>(dim < 0 ? dim + rank : dim)), false);
   }
 
   void write(const Node& node) {

@@ -18,6 +18,12 @@ graph(%table: bf16[10, 6], %ids: i64[2, n]) {
 }
 )";
 
+constexpr const char* kAlong = R"(graph(%table: f32[3, 7], %ids: i32[3, 4]) {
+  %y = aten.take_along_dim.default(%table, %ids, dim = 1) : f32[3, 4]
+  return %y
+}
+)";
+
 constexpr const char* kBags = R"(symbol n in [1, 64]
 symbol b in [1, 64]
 graph(%table: f32[10, 6], %ids: i64[n], %offsets: i64[b]) {
@@ -43,7 +49,7 @@ TEST_CASE("compiled look-ups give what torch gives") {
 
 TEST_CASE("random inputs of a compile and of check are ids, also where a sum makes them") {
   TempDir dir;
-  for (const char* text : {kShifted, kBags}) {
+  for (const char* text : {kShifted, kAlong, kBags}) {
     spit(dir / "graph.txt", text);
     const Run compiled =
         qcodegen({"compile", dir / "graph.txt", "-o", dir / "p.qcg", "--tune=off", "--no-cache", "--json"});
