@@ -94,8 +94,8 @@ void Planner::add_signature() {
 namespace {
 
 constexpr Op kGroupedProducts[] = {"transformers.grouped_mm_fallback.default", "aten._grouped_mm.default"};
-constexpr Op kOrders[] = {"aten.sort.default", "aten.sort.stable", "aten.topk.default", "aten.argmax.default",
-                          "aten.argmin.default"};
+constexpr Op kOrders[] = {"aten.sort.default",   "aten.sort.stable",    "aten.topk.default",  "aten.argsort.default",
+                          "aten.argsort.stable", "aten.argmax.default", "aten.argmin.default"};
 
 }  // namespace
 

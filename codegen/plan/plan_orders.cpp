@@ -52,6 +52,7 @@ View with_last_at(View v, size_t axis) {
 // Rows of the axis: another one is copied to the end, and the results are views of what comes out.
 Status Planner::lower_order(const Node& node) {
   const bool largest = is_op(node, "aten.argmax.default"), of_one = largest || is_op(node, "aten.argmin.default");
+  const bool alone = node.outputs.size() == 1;  // the positions
   const ValueId x = node.tensor("self");
   const DType dtype = graph_.value(x).dtype;
   View in = view(x);
@@ -63,8 +64,8 @@ Status Planner::lower_order(const Node& node) {
   const Dim size = in.shape.back(), count = of_one ? Dim(1) : topk ? *node.arg("k").get<Dim>() : size;
   SelectProblem problem{.dtype = dtype, .nan_first = of_one, .comment = comment_of(node)};
   problem.descending = of_one ? largest : *node.arg(topk ? "largest" : "descending").get<bool>();
-  problem.values = !of_one && uses()[node.outputs[0]] > 0;
-  problem.positions = of_one || uses()[node.outputs[1]] > 0;
+  problem.values = !alone && uses()[node.outputs[0]] > 0;
+  problem.positions = alone || uses()[node.outputs[1]] > 0;
   PlanStep step{name_of(node, of_one ? "arg"
                               : topk ? "topk"
                                      : "sort"),
@@ -75,7 +76,7 @@ Status Planner::lower_order(const Node& node) {
                 leading(in.shape)};
   std::vector<std::pair<ValueId, View>> written;
   for (const ValueId id : node.outputs) {
-    const bool wanted = of_one || (id == node.outputs[0] ? problem.values : problem.positions);
+    const bool wanted = alone || (id == node.outputs[0] ? problem.values : problem.positions);
     if (!wanted) continue;
     Shape shape = in.shape;
     shape.back() = count;

@@ -269,6 +269,30 @@ Result<Types> infer_histogram(const OpArgs& a) {
   return one(a.tensor("self").dtype, {Dim(bins)});
 }
 
+// 1 where the class is the element, a class per column; of another class than these all columns are 0.
+Result<Types> infer_one_hot(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (self.dtype != DType::i64) return a.fail("self", "expected i64, got " + describe(self));
+  QCG_TRY(classes, a.constant("num_classes"));
+  if (classes < 1) return a.unsupported("num_classes", "as many classes as the data has", "give the number of classes");
+  Shape shape = self.shape;
+  shape.emplace_back(classes);
+  return one(DType::i64, std::move(shape));
+}
+
+// How many of the boundaries, which ascend, are less than each element; `right`: or equal.
+Result<Types> infer_bucketize(const OpArgs& a) {
+  if (a.tensor("boundaries").shape.size() != 1)
+    return a.fail("boundaries", "expected a list, got " + describe(a.tensor("boundaries")));
+  return one(a.boolean("out_int32") ? DType::i32 : DType::i64, a.tensor("self").shape);
+}
+
+Result<Types> infer_argsort(const OpArgs& a) {
+  QCG_TRY(axis, a.axis("dim", a.tensor("self").shape.size()));
+  (void)axis;
+  return one(DType::i64, a.tensor("self").shape);
+}
+
 // sort and topk: values, and where they stood.
 Result<Types> infer_order(const OpArgs& a) {
   const Value& self = a.tensor("self");

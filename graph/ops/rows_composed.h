@@ -7,8 +7,8 @@ namespace qcg {
 
 // infer_composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
-    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_histogram,
-    infer_order, infer_arg_extreme;
+    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_one_hot,
+    infer_bucketize, infer_argsort, infer_histogram, infer_order, infer_arg_extreme;
 // infer_constant.cpp
 ShapeRule infer_embedding_bag;
 // infer_pointwise.cpp
@@ -90,6 +90,13 @@ inline constexpr OpRow kComposed[] = {
      "(Tensor, Tensor, Tensor, Tensor)", reduction, infer_embedding_bag},
     {"aten.histc.default", "(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
      pointwise, infer_histogram},
+    {"aten.one_hot.default", "(Tensor self, int num_classes=-1) -> Tensor", pointwise, infer_one_hot},
+    {"aten.bucketize.Tensor",
+     "(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+     pointwise, infer_bucketize},
+    {"aten.argsort.default", "(Tensor self, int dim=-1, bool descending=False) -> Tensor", reduction, infer_argsort},
+    {"aten.argsort.stable", "(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+     reduction, infer_argsort},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", pointwise, infer_glu},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
     {"aten.linalg_vector_norm.default",

@@ -72,6 +72,13 @@ Result<Tensors> run_order(const RefContext& c) {
                                  : order_lines(c, read_ints(self), descending, make_ints);
 }
 
+Result<Tensors> run_argsort(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const bool descending = *c.node.arg("descending").get<bool>();
+  return Tensors{is_floating(c.tensor("self").dtype) ? order_lines(c, read_doubles(self), descending, make_doubles)[1]
+                                                     : order_lines(c, read_ints(self), descending, make_ints)[1]};
+}
+
 // NaN is the extreme of what it is in; of equals the first.
 Result<Tensors> run_arg_extreme(const RefContext& c) {
   const Tensor& self = c.tensor("self").data;
@@ -93,6 +100,23 @@ Result<Tensors> run_arg_extreme(const RefContext& c) {
   return Tensors{make_ints(c.sizes(0), std::move(positions))};
 }
 
+Result<Tensors> run_one_hot(const RefContext& c) {
+  const int64_t classes = c.integer("num_classes");
+  std::vector<int64_t> out;
+  for (const int64_t v : read_ints(c.tensor("self").data))
+    for (int64_t i = 0; i < classes; ++i) out.push_back(i == v);
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_bucketize(const RefContext& c) {
+  const bool right = *c.node.arg("right").get<bool>();
+  const std::vector<double> boundaries = read_doubles(c.tensor("boundaries").data);
+  std::vector<int64_t> out;
+  for (const double x : read_doubles(c.tensor("self").data))
+    out.push_back(std::ranges::count_if(boundaries, [&](double b) { return right ? b <= x : b < x; }));
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
 // The greatest is in the last bin; what is outside is in none.
 Result<Tensors> run_histogram(const RefContext& c) {
   const double low = c.number("min"), high = c.number("max");
@@ -109,7 +133,9 @@ constexpr RefRow kAlongAxisRules[] = {
     {"aten.cumsum.default", run_running_sum}, {"aten.sort.default", run_order},
     {"aten.sort.stable", run_order},          {"aten.topk.default", run_order},
     {"aten.argmax.default", run_arg_extreme}, {"aten.argmin.default", run_arg_extreme},
-    {"aten.histc.default", run_histogram}};
+    {"aten.histc.default", run_histogram},    {"aten.one_hot.default", run_one_hot},
+    {"aten.bucketize.Tensor", run_bucketize}, {"aten.argsort.default", run_argsort},
+    {"aten.argsort.stable", run_argsort}};
 
 }  // namespace
 

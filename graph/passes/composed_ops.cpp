@@ -293,6 +293,23 @@ Values histogram(OpEmitter& e, const Graph& graph, const Node& node) {
   return {e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", std::vector<Dim>{Dim(0)}}})};
 }
 
+// Every element beside all of what it is compared with, along a last axis of its own.
+ValueId beside_all(OpEmitter& e, const Graph& graph, ValueId x) {
+  Shape shape = graph.value(x).shape;
+  shape.emplace_back(1);
+  return e.reshape(x, shape);
+}
+Values one_hot(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId classes = e.op("aten.arange.default", {{"end", node.arg("num_classes")}});
+  return {e.to(e.binary("aten.eq.Tensor", beside_all(e, graph, node.tensor("self")), classes), DType::i64)};
+}
+Values bucketize(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = beside_all(e, graph, node.tensor("self"));
+  const ValueId behind = e.binary(*node.arg("right").get<bool>() ? Op("aten.ge.Tensor") : Op("aten.gt.Tensor"), x,
+                                  node.tensor("boundaries"));
+  return {e.op("aten.sum.dim_IntList", {{"self", behind}, {"dim", std::vector<Dim>{Dim(-1)}}})};
+}
+
 constexpr ComposedOp kRows[] = {
     {"aten.softmax.int", softmax},
     {"aten._softmax.default", softmax},
@@ -323,6 +340,8 @@ constexpr ComposedOp kRows[] = {
     {"aten.constant_pad_nd.default", pad},
     {"aten.pad.default", pad},
     {"aten.histc.default", histogram},
+    {"aten.one_hot.default", one_hot},
+    {"aten.bucketize.Tensor", bucketize},
     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},
     {"aten.baddbmm.default", baddbmm},

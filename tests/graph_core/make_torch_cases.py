@@ -912,6 +912,12 @@ def histograms_and_groups():
     case("aten.histc.default", normal(7, 9), 5, -1.0, 1.5, exact=True)
     case("aten.histc.default", torch.tensor([-1.0, -0.5, 1.5]), 1, -1, 1, exact=True)
     case("aten.cumsum.default", torch.tensor([1.0, 2.0, 0.0, 5.0]), 0, dtype=torch.int32, exact=True)
+    case("aten.one_hot.default", torch.tensor([[0, 2], [1, 4]]), 5, exact=True)
+    for right in (False, True):
+        case("aten.bucketize.Tensor", torch.tensor([[0.5, 1.0], [2.5, -3.0]]), torch.tensor([0.0, 1.0, 2.0]), right=right, exact=True)
+    case("aten.bucketize.Tensor", torch.tensor([7, 3, 12]), torch.tensor([3, 7, 9]), out_int32=True, exact=True)
+    case("aten.argsort.default", normal(3, 5), 0, exact=True)
+    case("aten.argsort.stable", torch.tensor([3, 1, 3, 2, 1]), stable=True, descending=True, exact=True)
     rows, ends = normal(9, 8), torch.tensor([2, 2, 7, 9], dtype=torch.int32)
     for dtype in (torch.float32, torch.bfloat16):
         case("aten._grouped_mm.default", rows.to(dtype), normal(4, 8, 16, dtype=dtype), ends)

@@ -56,7 +56,7 @@ class RandomGraph {
   }
 
   void step() {
-    switch (random_() % 11) {
+    switch (random_() % 12) {
       case 0:
       case 1: return add_siblings();
       case 2: return add_cat();
@@ -67,7 +67,31 @@ class RandomGraph {
       case 7: return add_dynamic();
       case 8: return add_static_chain();
       case 9: return add_row_and_column();
+      case 10: return add_positions();
       default: return add_residual();
+    }
+  }
+
+  // What reads where elements stand, how many rows there are, or what stood before them.
+  void add_positions() {
+    const ValueId x = pick();
+    const int64_t n = width(x);
+    switch (random_() % 4) {
+      case 0: return values_.push_back(node("aten.triu.default", {x, Dim(static_cast<int64_t>(random_() % 9) - 4)}, n));
+      case 1: return values_.push_back(node("aten.div.Scalar", {x, Dim::symbol("s0") + Dim(1)}, n));
+      case 2: {
+        const ValueId sum = node("aten.cumsum.default", {x, Dim(static_cast<int64_t>(random_() % 2)), Arg()}, n);
+        return values_.push_back(node("aten.mul.Scalar", {sum, 0.125}, n));
+      }
+      default: {
+        const Dim rows = Dim::symbol("s0");
+        const Shape column = {rows, Dim(1)}, both = {rows, Dim(n)};
+        const ValueId i = node("aten.arange.default", {rows, Arg(), Arg(), Arg(), Arg()}, 0, DType::i64, {rows});
+        const ValueId j = node("aten.arange.default", {Dim(n), Arg(), Arg(), Arg(), Arg()}, 0, DType::i64, {Dim(n)});
+        const ValueId at = node("aten.unsqueeze.default", {i, Dim(1)}, 0, DType::i64, column);
+        const ValueId mask = node("aten.le.Tensor", {j, at}, n, DType::boolean, both);
+        return values_.push_back(node("aten.where.ScalarOther", {mask, x, 0.5}, n));
+      }
     }
   }
 
