@@ -19,11 +19,11 @@
 #include "bench/team.h"
 #include "cache/toolchain/compile.h"
 #include "cache/toolchain/toolchain.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/pack.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/gemm/shape.h"
 #include "codegen/kernel/support_headers.h"
 #include "codegen/kernel/target.h"
@@ -108,7 +108,7 @@ Setup make_setup(const std::string& name, const Options& o) {
 }
 
 struct Entry {
-  Candidate candidate;
+  GemmSchedule candidate;
   const qcg_kernel* kernel = nullptr;
   std::vector<double> seconds;
 };
@@ -171,7 +171,7 @@ class Weights {
 
 std::vector<Entry> choose_entries(const Problem& problem, Isa isa, int64_t m, const Options& o) {
   std::vector<Entry> entries;
-  for (const Candidate& c : candidates(problem, {Device::cpu, isa}, m, m)) {
+  for (const GemmSchedule& c : gemm_schedules(problem, {Device::cpu, isa}, m, m)) {
     if (!o.only.empty() && c.describe().find(o.only) == std::string::npos) continue;
     if (entries.size() < o.candidates) entries.push_back({c, nullptr, {}});
   }

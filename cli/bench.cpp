@@ -10,7 +10,7 @@
 
 #include "cli/report.h"
 #include "codegen/compile.h"
-#include "codegen/gemm/candidates.h"
+#include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/kernel/launch.h"
 #include "codegen/kernel/target.h"
@@ -143,7 +143,8 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
         if (m < problem.m_min || m > problem.m_max) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
         QCG_TRY(kernel, kernel_for(flags.program, *loaded.program, manifest.steps[s], m));
-        const Candidate candidate = kernel.vendor ? Candidate{} : candidates(problem, plan.target, m, m)[0];
+        const Candidate candidate =
+            kernel.vendor ? Candidate() : gemm_device(plan.target.device).candidates(problem, plan.target, m, m)[0];
         QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidate}, {kernel}, tune_options));
         if (result.winner < 0)
           return Error::internal(plan.steps[s].name, "the kernel is wrong: " + result.records[0].reason);

@@ -11,7 +11,7 @@
 #include "cli/bench.h"
 #include "cli/report.h"
 #include "codegen/batch.h"
-#include "codegen/gemm/candidates.h"
+#include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/pack.h"
 #include "codegen/gemm/problem.h"
@@ -116,7 +116,8 @@ class TableBench {
     Batch batch;
     for (int64_t m :
          flags_.m_list.empty() ? std::vector<int64_t>(std::begin(kTableMs), std::end(kTableMs)) : flags_.m_list) {
-      std::vector<Candidate> some = candidates(problem, target_, range_of(m).m_min, range_of(m).m_max);
+      std::vector<Candidate> some =
+          gemm_device(target_.device).candidates(problem, target_, range_of(m).m_min, range_of(m).m_max);
       if (some.empty()) return skip(scheme, shape, "no microkernel serves it on " + target_.str()), Status();
       limit_candidates(problem, m, some, flags_.tune, tuning_.ceilings);
       QCG_CHECK(add_gemm(batch, 0, problem, target_, {m, m, m}, std::move(some)));

@@ -7,7 +7,7 @@
 
 #include "cache/store/sha256.h"
 #include "codegen/devices/gemm_device.h"
-#include "codegen/gemm/render.h"
+#include "codegen/gemm/schedules.h"
 
 namespace qcg {
 
@@ -59,7 +59,7 @@ std::vector<Candidate> pinned_candidate(const Problem& problem, const Bucket& bu
   const TuneRecord* pin = pins.find(problem.signature(), bucket);
   if (!pin) return {};
   for (const Candidate& candidate : all)
-    if (kernel_name(problem, candidate) == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
+    if (candidate.kernel() == pin->kernel && candidate.describe() == pin->candidate) return {candidate};
   if (is_extern(*pin) && options.extern_auto && !all.empty())
     return {all[0]};  // should the vendor's be missing or wrong
   return {};
@@ -86,7 +86,10 @@ void limit_candidates(const Problem& problem, int64_t m, std::vector<Candidate>&
                       const Ceilings& ceilings) {
   if (mode == TuneMode::full || candidates.empty()) return;
   double best = HUGE_VAL, likely = HUGE_VAL;
-  const auto floors = [&](const Candidate& c) { return floors_of(problem, m, c, ceilings); };
+  const auto floors = [&](const Candidate& c) {
+    const auto* schedule = c.schedule_if<GemmSchedule>();  // nothing is known of other devices
+    return schedule ? floors_of(problem, m, *schedule, ceilings) : std::optional<Floors>();
+  };
   for (const Candidate& candidate : candidates)
     if (const auto f = floors(candidate))
       best = std::min(best, f->longer_s()), likely = std::min(likely, f->likely_s());
@@ -110,11 +113,10 @@ Status add_gemm(Batch& batch, int problem, const Problem& gemm, const Target& ta
                               "`qcodegen list microkernels` shows what there is");
   const GemmDevice& device = gemm_device(target.device);
   for (const Candidate& candidate : choice.candidates) {
-    const std::string name = kernel_name(gemm, candidate);
-    const std::string symbol = symbol_of(name, candidate.describe() + gemm.signature());
+    const std::string symbol = symbol_of(candidate.kernel(), candidate.describe() + gemm.signature());
     QCG_TRY(text, device.render(gemm, candidate, symbol));
     choice.builds.push_back(
-        add_source(batch, {name, symbol, std::move(text), target.isa, device.launch(gemm, candidate)}));
+        add_source(batch, {candidate.kernel(), symbol, std::move(text), target.isa, device.launch(gemm, candidate)}));
   }
   batch.choices.push_back(std::move(choice));
   return {};

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "codegen/build/build.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/candidate.h"
 #include "codegen/kernel/target.h"
 #include "codegen/plan/plan.h"
 #include "codegen/program/compile_options.h"

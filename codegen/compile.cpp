@@ -5,16 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <map>
 #include <optional>
-#include <set>
 
 #include "base/cancel.h"
 #include "cache/toolchain/compile_cache.h"
 #include "codegen/batch.h"
-#include "codegen/extern_choice.h"
-#include "codegen/gemm/candidates.h"
-#include "codegen/gemm/problem.h"
+#include "codegen/choose.h"
 #include "codegen/kernel/target.h"
 #include "codegen/merge_choice.h"
 #include "codegen/pin_report.h"
@@ -25,16 +21,12 @@
 #include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
 #include "codegen/progress.h"
-#include "codegen/tune/step_trial.h"
 #include "graph/read/mapped_file.h"
 #include "graph/read/read_graph.h"
 
 namespace qcg {
 
 namespace {
-
-constexpr double kFastBudget_s = 0.6;  // per problem and bucket
-constexpr double kFullBudget_s = 6.0;
 
 // "2026-11-24T07:31:02.417Z"
 std::string utc_now() {
@@ -62,11 +54,13 @@ Status require_weights(const Graph& graph, const Plan& plan) {
 class Compiler {
  public:
   Compiler(ModelSource& model, const CompileOptions& options)
-      : source_(model), options_(options), progress_(options.on_step) {
+      : source_(model),
+        options_(options),
+        progress_(options.on_step),
+        threads_(options.threads > 0 ? options.threads : this_machine().cores),
+        chooser_(options_, threads_, report_, progress_) {
     while (options_.output.size() > 1 && options_.output.ends_with('/')) options_.output.pop_back();
-    threads_ = options.threads > 0 ? options.threads : this_machine().cores;
     options_.pin = tune_log_of(options.pin);
-    externs_ = ExternChoices(threads_);
   }
 
   Result<CompileReport> run() {
@@ -104,9 +98,9 @@ class Compiler {
     std::optional<Attempt> attempt;
     QCG_CHECK(build_and_tune(builder, pins, attempt, nullptr));
     QCG_CHECK(judge_merges(builder, pins, attempt));
-    if (!externs_.missing_library().empty())
+    if (!chooser_.missing_library().empty())
       report_.warnings.push_back(
-          fmt::format("--extern=auto: {}; every kernel is qcodegen's own", externs_.missing_library()));
+          fmt::format("--extern=auto: {}; every kernel is qcodegen's own", chooser_.missing_library()));
     describe_input(attempt->explanation);
     report_.pins = report_pins(attempt->batch, pins, report_.warnings);
     report_.compiler_runs = builder.counters().compiler_runs;
@@ -117,11 +111,11 @@ class Compiler {
       report_.warnings.push_back(fmt::format("{} kernel{} left out: {}; {}", late, late == 1 ? " was" : "s were",
                                              builder.counters().late_why, kLateHelp));
     ProgramWriter& writer = attempt->writer;
-    QCG_CHECK(link_kernels(attempt->explanation.plan, attempt->batch, writer));
+    QCG_CHECK(chooser_.link_kernels(attempt->explanation.plan, attempt->batch, writer));
     QCG_TRY(origin, origin_json(source_, options_));
     if (is_cancelled(options_.cancel)) return Error::interrupted();  // the last chance: what is published is whole
     report_.tuned = utc_now();
-    QCG_CHECK(writer.finish(attempt->explanation.plan, {log_, origin}));
+    QCG_CHECK(writer.finish(attempt->explanation.plan, {chooser_.log(), origin}));
     Status verified = verify(attempt->explanation, writer);
     report_.wall_s = now_s() - start;
     QCG_CHECK(source_.check_unchanged(attempt->explanation.read));
@@ -156,7 +150,7 @@ class Compiler {
       report_.ceilings = measure_ceilings(plan.target.isa, threads_);
     }
     QCG_TRY(batch, render_all(plan, options_, pins, report_.ceilings));
-    if (tuned_.empty()) QCG_CHECK(require_pins(batch, pins));
+    if (!chooser_.has_tuned()) QCG_CHECK(require_pins(batch, pins));
     const double build_start = now_s();
     progress_.show("build {} kernels", batch.sources.size());
     progress_.begin();
@@ -173,7 +167,7 @@ class Compiler {
     report_.packed += packed.packed, report_.kept += packed.copied;
     if (is_cancelled(options_.cancel)) return Error::interrupted();
     const double tune_start = now_s();
-    QCG_CHECK(choose_all(plan, batch, writer, pins));
+    QCG_CHECK(chooser_.choose_all(plan, batch, writer, pins));
     report_.tune_s += now_s() - tune_start;
     out.emplace(Attempt{std::move(explanation), std::move(batch), std::move(writer)});
     return {};
@@ -183,24 +177,20 @@ class Compiler {
   // faster over a concatenation. What is tuned already is not tuned again; the records of what lost stay in the log.
   Status judge_merges(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& attempt) {
     const Plan& plan = attempt->explanation.plan;
-    if (options_.tune == TuneMode::off || !untunable(plan.target).empty()) return {};
+    if (options_.tune == TuneMode::off || !why_untried(plan.target).empty()) return {};
     const double start = now_s();
     progress_.show("time fused linears apart");
-    QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, tune_options_));
+    QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, chooser_.tune_options()));
     report_.tune_s += now_s() - start;
     merges_timed_ = merges.warnings.empty();
     report_.merges = merges.reports;
     report_.warnings.insert(report_.warnings.end(), merges.warnings.begin(), merges.warnings.end());
-    for (const TuneRecord& record : merges.records) {
-      log_ += to_json_line(record) + "\n";
-      count_noise(record);
-    }
+    chooser_.add_records(merges.records);
     report_.noise.close += merges.close;
     if (!merges.any_lost()) return {};
     options_.passes.keep_apart.insert(merges.keep_apart.begin(), merges.keep_apart.end());
     options_.passes.keep_cats.insert(merges.keep_cats.begin(), merges.keep_cats.end());
-    report_.kernels.clear();
-    externs_.forget();
+    chooser_.forget_plan();
     const Attempt before = std::move(*attempt);  // both lie on disk until the second is tuned
     return build_and_tune(builder, pins, attempt, &before);
   }
@@ -208,7 +198,7 @@ class Compiler {
   // What is published is what was run: the directory as it lies there.
   Status verify(const Explanation& explanation, const ProgramWriter& writer) {
     ProgramVerdict& out = report_.verdict;
-    out.why = untunable(explanation.plan.target);
+    out.why = why_untried(explanation.plan.target);
     if (!out.why.empty()) return {};
     out.scope = "kernels";
     out.why = "one by one; the program was not run as a whole (--verify=kernels)";
@@ -254,243 +244,10 @@ class Compiler {
 
   // Said before anything is read or built.
   Status check_tunable(const Target& target) const {
-    const std::string missing = untunable(target);
+    const std::string missing = why_untried(target);
     if (missing.empty() || options_.tune == TuneMode::off) return {};
     return Error::unsupported(target.str(), missing + ", so it cannot be tuned",
                               "add --tune=off to build it without timing, or choose another --target");
-  }
-
-  // The tuner runs kernels on this host's CPU.
-  static std::string untunable(const Target& target) {
-    if (target.device == Device::cuda) return "`compile` does not run device kernels";
-    const std::string missing = why_isa_unavailable(target.isa);
-    return missing.empty() ? "" : "this host cannot run it: " + missing;
-  }
-
-  Status choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer, const Pins& pins) {
-    const std::string missing = untunable(plan.target);
-    if (!missing.empty()) report_.warnings.push_back("neither kernels nor the program were verified: " + missing);
-    tune_options_.mode = options_.tune;
-    tune_options_.threads = threads_;
-    tune_options_.budget_s = options_.tune == TuneMode::full ? kFullBudget_s : kFastBudget_s;
-    tune_options_.references = options_.tune != TuneMode::off;
-    tune_options_.ceilings = report_.ceilings;
-    tune_options_.cancel = options_.cancel;
-    QCG_TRY(lone, try_lone_kernels(plan, batch, missing));
-    progress_.begin();
-    for (Choice& choice : batch.choices) {
-      if (is_cancelled(options_.cancel)) return Error::interrupted();
-      if (choice.candidates.empty()) {
-        add_reports(lone.at(choice.problem), batch.kernels[choice.builds[0]]);
-      } else {
-        QCG_CHECK(choose(plan, batch, choice, writer, pins, missing));
-      }
-    }
-    return {};
-  }
-
-  // A kernel without rivals, and what reports call it.
-  struct LoneKernel {
-    std::string key, step;  // key: of tuned_, the kernel and all sizes that it is tried at
-    std::vector<std::string> nodes;
-  };
-
-  static std::string key_of(const StepTrial& trial) {
-    std::string key = problem_signature(*trial.problem);
-    for (const CallSizes& sizes : trial.checks) key += fmt::format(" {}", sizes.params);
-    return key;
-  }
-
-  // Kernels without rivals, by problem, all of them at once: whether they are right, and how long they take.
-  Result<std::map<int, LoneKernel>> try_lone_kernels(const Plan& plan, const Batch& batch, const std::string& untried) {
-    std::map<int, LoneKernel> out;
-    std::vector<StepTrial> trials;
-    for (const Choice& choice : batch.choices) {
-      if (!choice.candidates.empty()) continue;
-      const BuiltKernel& kernel = batch.kernels[choice.builds[0]];
-      if (!kernel.ok()) return build_error(kernel);
-      StepTrial trial = step_trial(plan, choice.problem, kernel, options_.m_list, options_.tune);
-      const LoneKernel& lone = out[choice.problem] = {key_of(trial), trial.step, trial.nodes};
-      if (!tuned_.contains(lone.key)) trials.push_back(std::move(trial));
-    }
-    std::vector<TuneResult> results;
-    if (!untried.empty()) {
-      for (const StepTrial& trial : trials) results.push_back(untried_step(trial, untried));
-    } else if (!trials.empty()) {
-      progress_.show("{} {} kernels of other kinds than linears", options_.tune == TuneMode::off ? "verify" : "time",
-                     trials.size());
-      QCG_TRY(tried, try_steps(trials, tune_options_));
-      results = std::move(tried);
-    }
-    for (size_t i = 0; i < trials.size(); ++i) {
-      log_lone(results[i], untried.empty());
-      tuned_[key_of(trials[i])] = std::move(results[i]);
-    }
-    return out;
-  }
-
-  void log_lone(const TuneResult& result, bool tried) {
-    ++report_.candidates;
-    report_.candidates_correct += tried;
-    for (const TuneRecord& record : result.records) {
-      log_ += to_json_line(record) + "\n";
-      report_.noise.timings += record.samples > 0;  // a disturbed one has decided nothing
-    }
-  }
-
-  void add_reports(const LoneKernel& lone, const BuiltKernel& kernel) {
-    for (const TuneRecord& record : tuned_.at(lone.key).records) {
-      KernelReport out;
-      out.step = lone.step, out.name = kernel.source.name, out.nodes = lone.nodes;
-      out.status = kernel.hit ? "hit" : "built";
-      out.m_min = record.m_min, out.m_max = record.m_max, out.m_probe = record.m;
-      out.summary = fmt::format("{} {}", record.family, record.n);
-      out.record = record;
-      report_.kernels.push_back(std::move(out));
-    }
-  }
-
-  // The first that was built, as --tune=off picks, for a target that cannot be tried here.
-  static TuneResult pick_untried(const Problem& problem, const Choice& choice, const std::vector<BuiltKernel>& built,
-                                 const std::string& why) {
-    TuneResult out;
-    for (size_t i = 0; i < built.size(); ++i) {
-      TuneRecord& record =
-          out.records.emplace_back(describe_kernel(problem, choice.candidates[i], built[i], choice.bucket));
-      if (!built[i].ok()) record.status = TrialStatus::failed_to_build;
-      record.reason = built[i].ok() ? "not tried: " + why : built[i].failure;
-      if (built[i].ok() && out.winner < 0) out.winner = static_cast<int>(i);
-    }
-    return out;
-  }
-
-  // `untried`: why kernels of this target cannot run here; empty if they can.
-  Result<TuneResult> tune_choice(const Plan& plan, const Batch& batch, const Choice& choice,
-                                 const ProgramWriter& writer, const std::string& untried) {
-    const Problem& problem = plan.problems[choice.problem].get<Problem>();
-    size_t constant = 0;
-    while (plan.constants[constant].problem != choice.problem) ++constant;
-    std::vector<BuiltKernel> built;
-    for (size_t i : choice.builds) built.push_back(batch.kernels[i]);
-    const size_t done = static_cast<size_t>(&choice - batch.choices.data());
-    progress_.show_part(done + 1, done, batch.choices.size(),
-                        fmt::format("{} {} m={}", options_.tune == TuneMode::off ? "verify" : "tune", problem.label(),
-                                    choice.bucket.m_probe));
-    if (!untried.empty()) return pick_untried(problem, choice, built, untried);
-    return tune(problem, plan.constants[constant].segments, writer.packed(plan, constant), choice.bucket,
-                choice.candidates, built, tune_options_);
-  }
-
-  void count_noise(const TuneRecord& record) {
-    report_.noise.timings += record.samples > 0;
-    report_.noise.disturbed += is_disturbed(timing_of(record));
-  }
-
-  void log_result(const TuneResult& result, bool tried) {
-    report_.noise.close += result.close;
-    for (const TuneRecord& record : result.records) {
-      log_ += to_json_line(record) + "\n";
-      count_noise(record);
-      if (record.status == TrialStatus::reference || is_extern(record)) continue;
-      ++report_.candidates;
-      if (record.status == TrialStatus::failed_to_build) ++report_.candidates_failed;
-      else if (record.status == TrialStatus::wrong || record.status == TrialStatus::crashed) ++report_.candidates_wrong;
-      else if (tried) ++report_.candidates_correct;
-    }
-  }
-
-  // A vendor's kernel competes, unless the pinned log holds another winner; one that won there is the only candidate.
-  Status join_extern(const Plan& plan, Batch& batch, Choice& choice, const Pins& pins) {
-    const TuneRecord* pin = pins.find(plan.problems[choice.problem].get<Problem>().signature(), choice.bucket);
-    const bool pinned = pin && is_extern(*pin);
-    if (!options_.extern_auto || (!pinned && (pin || options_.tune == TuneMode::off))) return {};
-    return externs_.join(plan, batch, choice, pinned);
-  }
-
-  // Why a reference that is faster does not serve.
-  void explain_references(TuneResult& result, int problem) const {
-    const std::string& why_not = externs_.why_not(problem);
-    if (result.winner < 0 || why_not.empty()) return;
-    const double ours_s = result.records[static_cast<size_t>(result.winner)].median_s;
-    for (TuneRecord& record : result.records)
-      if (record.status == TrialStatus::reference && record.median_s > 0 && record.median_s < ours_s)
-        record.reason += "; a program cannot call it: " + why_not;
-  }
-
-  Status choose(const Plan& plan, Batch& batch, Choice& choice, const ProgramWriter& writer, const Pins& pins,
-                const std::string& untried) {
-    const Problem& problem = plan.problems[choice.problem].get<Problem>();
-    const std::string key = fmt::format("{} {} {}", problem.signature(), choice.bucket.m_min, choice.bucket.m_max);
-    const Choice ours = choice;
-    if (untried.empty() && !extern_refused_.contains(key)) QCG_CHECK(join_extern(plan, batch, choice, pins));
-    if (!tuned_.contains(key)) {
-      QCG_TRY(tuned, tune_choice(plan, batch, choice, writer, untried));
-      explain_references(tuned, choice.problem);
-      log_result(tuned, untried.empty());
-      if (tuned.winner < 0 && !choice.candidates[0].microkernel &&
-          !ours.candidates.empty()) {  // a pinned vendor's kernel is wrong on this machine: tune our candidates instead
-        report_.warnings.push_back(fmt::format("{}: the pinned {} is wrong on this machine: {}", problem.label(),
-                                               kExternCandidate, tuned.records[0].reason));
-        extern_refused_.insert(key);
-        choice = ours;
-        choice.pinned = false;
-        return choose(plan, batch, choice, writer, pins, untried);
-      }
-      tuned_[key] = std::move(tuned);
-    }
-    const TuneResult& result = tuned_.at(key);
-    if (result.winner < 0) {
-      const std::string why = result.records.empty() ? "no candidate" : result.records[0].reason;
-      if (std::all_of(result.records.begin(), result.records.end(),
-                      [](const TuneRecord& r) { return r.status == TrialStatus::failed_to_build; }))
-        return Error::toolchain(problem.label(),
-                                fmt::format("no kernel for m in [{}, {}] could be built: {}", choice.bucket.m_min,
-                                            choice.bucket.m_max, why),
-                                "`qcodegen doctor` shows the compiler that was used, and --cxx selects another; with "
-                                "fewer --jobs each compiler process has more time and memory");
-      return Error::internal(problem.label(), fmt::format("no kernel for m in [{}, {}] was correct: {}",
-                                                          choice.bucket.m_min, choice.bucket.m_max, why));
-    }
-    choice.winner = result.winner;
-    choice.won = result.records[static_cast<size_t>(result.winner)];
-    add_report(plan, problem, choice, batch.kernels[choice.builds[static_cast<size_t>(result.winner)]], result);
-    return {};
-  }
-
-  void add_report(const Plan& plan, const Problem& problem, const Choice& choice, const BuiltKernel& kernel,
-                  const TuneResult& result) {
-    KernelReport out;
-    for (const PlanStep& s : plan.steps)
-      if (s.problem == choice.problem && out.step.empty()) out.step = s.name;
-    out.name = kernel.source.name;
-    out.nodes = problem.nodes;
-    out.segments = static_cast<int>(problem.segments.size());
-    out.status = kernel.vendor ? "extern" : kernel.hit ? "hit" : "built";
-    out.m_min = choice.bucket.m_min;
-    out.m_max = choice.bucket.m_max;
-    out.m_probe = choice.bucket.m_probe;
-    out.summary = fmt::format("{} {}·{}", scheme_name(problem.scheme), problem.n_total(), problem.k);
-    out.record = result.records[static_cast<size_t>(result.winner)];
-    for (const TuneRecord& record : result.records)
-      if (record.status == TrialStatus::reference && record.median_s > 0 &&
-          (out.reference.median_s <= 0 || record.median_s < out.reference.median_s))
-        out.reference = record;
-    report_.kernels.push_back(std::move(out));
-  }
-
-  // Neighbouring buckets won by the same kernel become one entry; the last one has no upper limit.
-  Status link_kernels(const Plan& plan, const Batch& batch, ProgramWriter& writer) const {
-    std::set<int> with_vendor;
-    for (size_t c = 0; c < batch.choices.size(); ++c) {
-      const Choice& choice = batch.choices[c];
-      const size_t build = choice.builds[static_cast<size_t>(choice.winner)];
-      const bool last = c + 1 == batch.choices.size() || batch.choices[c + 1].problem != choice.problem;
-      if (!last && batch.choices[c + 1].builds[static_cast<size_t>(batch.choices[c + 1].winner)] == build) continue;
-      writer.add_kernel(choice.problem, last ? -1 : choice.bucket.m_max, batch.kernels[build]);
-      if (batch.kernels[build].vendor && with_vendor.insert(choice.problem).second)
-        QCG_CHECK(writer.add_vendor_weights(plan, choice.problem, *externs_.find(choice.problem), threads_));
-    }
-    return {};
   }
 
   ModelSource& source_;
@@ -498,14 +255,10 @@ class Compiler {
   PassCheckpoint checkpoint_;
   CompileOptions options_;  // keep_apart and keep_cats grow when fusions lose
   Progress progress_;
-  int threads_ = 1;
-  TuneOptions tune_options_;
-  std::map<std::string, TuneResult> tuned_;  // by problem and bucket: planning again tunes only what changed
-  ExternChoices externs_{1};
-  std::set<std::string> extern_refused_;  // keys of tuned_ whose pinned vendor's kernel was wrong
-  bool merges_timed_ = true;              // all of them, or there was none to time
+  int threads_;
   CompileReport report_;
-  std::string log_;
+  Chooser chooser_;
+  bool merges_timed_ = true;  // all of them, or there was none to time
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/cancel.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/pack.h"
 #include "codegen/tune/merge_trial.h"
 

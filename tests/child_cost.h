@@ -18,7 +18,7 @@
 
 namespace qcg::test {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;

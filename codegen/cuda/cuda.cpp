@@ -37,13 +37,6 @@ constexpr int kMostSharedBytes = 160 << 10;  // of one block, on every sm_80
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 int64_t padded_k(const Problem& p) { return round_up(p.k, 8); }
 
-const Tile& tile_of(const Candidate& c) {
-  for (const Tile& t : kTiles)
-    if (t.bm == c.mr && t.bn == c.layout.nr) return t;
-  return kTiles[1];
-}
-int stages_of(const Candidate& c) { return 1 + c.prefetch_bytes / static_cast<int>(c.layout.nr * c.kc * 2); }
-
 int most_segments(const Problem& p) {
   size_t most = 0;
   for (const Output& o : p.outputs) most = std::max(most, o.segments.size());
@@ -51,7 +44,7 @@ int most_segments(const Problem& p) {
 }
 
 // Bytes of a stage: the tile of x and one of w per segment.
-int stage_bytes(const Tile& t, int segments) { return (t.bm + segments * t.bn) * kDepth * 2; }
+int stage_bytes(int bm, int bn, int segments) { return (bm + segments * bn) * kDepth * 2; }
 
 // Where every segment's weight and bias begin.
 struct Place {
@@ -146,8 +139,17 @@ std::span<const Microkernel> cuda_microkernel_table() { return kTable; }
 
 PackedLayout layout_for_cuda(const Problem&, const Target&) { return {64, 8, std::string(kRows)}; }
 
-std::vector<Candidate> cuda_candidates(const Problem& problem, const Target& target, int64_t, int64_t m_max) {
-  std::vector<Candidate> out;
+std::string CudaSchedule::describe() const {
+  return fmt::format("{} {}x{}x{} stages={}", microkernel->name, bm, bn, bk, stages);
+}
+
+std::string kernel_name(const Problem& problem, const CudaSchedule& schedule) {
+  return kernel_name(problem, fmt::format("{}x{}x{}", schedule.bm, schedule.bn, schedule.bk),
+                     schedule.microkernel->name);
+}
+
+std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& target, int64_t, int64_t m_max) {
+  std::vector<CudaSchedule> out;
   if (!check_cuda_support(problem).ok()) return out;
   for (const Microkernel& row : kTable) {
     if (row.isa != target.isa || row.weight != problem.weight) continue;
@@ -155,21 +157,14 @@ std::vector<Candidate> cuda_candidates(const Problem& problem, const Target& tar
       const int segments = most_segments(problem);
       if (segments > tile.most_segments) continue;
       // Hopper has more shared memory and a longer way to it.
-      const int stages =
-          std::min(tile.stages + (target.isa == Isa::sm_90a), kMostSharedBytes / stage_bytes(tile, segments));
-      Candidate c;
-      c.microkernel = &row;
-      c.layout = layout_for_cuda(problem, target);
-      c.layout.nr = tile.bn;
-      c.mr = tile.bm;
-      c.kc = kDepth;
-      c.prefetch_bytes = (stages - 1) * tile.bn * kDepth * 2;
-      out.push_back(c);
+      const int stages = std::min(tile.stages + (target.isa == Isa::sm_90a),
+                                  kMostSharedBytes / stage_bytes(tile.bm, tile.bn, segments));
+      out.push_back({&row, tile.bm, tile.bn, kDepth, tile.warps_m, tile.warps_n, stages});
     }
   }
   // The least padding first; among equals the larger tile.
-  std::stable_sort(out.begin(), out.end(), [&](const Candidate& a, const Candidate& b) {
-    auto wasteful = [&](const Candidate& c) { return c.mr > 16 && c.mr / 2 >= m_max; };
+  std::stable_sort(out.begin(), out.end(), [&](const CudaSchedule& a, const CudaSchedule& b) {
+    auto wasteful = [&](const CudaSchedule& s) { return s.bm > 16 && s.bm / 2 >= m_max; };
     return wasteful(a) < wasteful(b);
   });
   return out;
@@ -213,21 +208,20 @@ Status pack_weights_cuda(const Problem& problem, const PackedLayout&, const std:
   return {};
 }
 
-Result<std::string> render_gemm_cuda(const Problem& p, const Candidate& c, std::string_view symbol) {
+Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, std::string_view symbol) {
   QCG_CHECK(check_cuda_support(p));
-  const Tile& tile = tile_of(c);
-  const CudaLaunch launch = cuda_launch(p, c);
+  const CudaLaunch launch = cuda_launch(p, s);
   int64_t total = 0;
   const std::vector<Place> places = places_of(p, total);
   V v;
   v["symbol"] = symbol;
-  v["name"] = kernel_name(p, c);
+  v["name"] = kernel_name(p, s);
   v["signature"] = sanitize_comment(p.signature());
   v["comment"] = comment_lines(p.comment);
   v["dtype"] = dtype_name(p.weight);
-  v["bm"] = tile.bm, v["bn"] = tile.bn, v["bk"] = kDepth;
-  v["warps_m"] = tile.warps_m, v["warps_n"] = tile.warps_n;
-  v["stages"] = stages_of(c), v["threads"] = launch.threads;
+  v["bm"] = s.bm, v["bn"] = s.bn, v["bk"] = s.bk;
+  v["warps_m"] = s.warps_m, v["warps_n"] = s.warps_n;
+  v["stages"] = s.stages, v["threads"] = launch.threads;
   v["k"] = p.k, v["k_padded"] = padded_k(p);
   v["weights_arg"] = 1 + p.operands.size();
   v["arg_count"] = 2 + p.operands.size() + p.outputs.size();
@@ -236,21 +230,20 @@ Result<std::string> render_gemm_cuda(const Problem& p, const Candidate& c, std::
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     V o = output_context(p, p.outputs[i], places, i);
     o["tile_begin"] = tiles;
-    tiles += (p.outputs[i].n + tile.bn - 1) / tile.bn;
+    tiles += (p.outputs[i].n + s.bn - 1) / s.bn;
     o["tile_end"] = tiles;
     outputs.push_back(std::move(o));
   }
   v["outputs"] = V::from_items(std::move(outputs));
-  return render_template(c.microkernel->source, v);
+  return render_template(s.microkernel->source, v);
 }
 
-CudaLaunch cuda_launch(const Problem& p, const Candidate& c) {
-  const Tile& tile = tile_of(c);
+CudaLaunch cuda_launch(const Problem& p, const CudaSchedule& s) {
   CudaLaunch launch;
-  launch.threads = tile.warps_m * tile.warps_n * 32;
-  launch.rows = tile.bm;
-  for (const Output& o : p.outputs) launch.column_tiles += static_cast<int>((o.n + tile.bn - 1) / tile.bn);
-  launch.shared_bytes = stages_of(c) * stage_bytes(tile, most_segments(p));
+  launch.threads = s.warps_m * s.warps_n * 32;
+  launch.rows = s.bm;
+  for (const Output& o : p.outputs) launch.column_tiles += static_cast<int>((o.n + s.bn - 1) / s.bn);
+  launch.shared_bytes = s.stages * stage_bytes(s.bm, s.bn, most_segments(p));
   return launch;
 }
 

@@ -5,16 +5,34 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/gemm/pack.h"
 #include "codegen/gemm/render.h"
+#include "codegen/gemm/schedules.h"
 
 namespace qcg {
 
 namespace {
 
+// A device's own schedules as candidates, and back.
+template <class S, std::vector<S> (*Schedules)(const Problem&, const Target&, int64_t m_min, int64_t m_max)>
+std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
+  std::vector<Candidate> out;
+  for (S& schedule : Schedules(problem, target, m_min, m_max)) {
+    std::string kernel = kernel_name(problem, schedule), description = schedule.describe();
+    out.emplace_back(std::move(kernel), std::move(description), std::move(schedule));
+  }
+  return out;
+}
+template <class S, Result<std::string> (*Render)(const Problem&, const S&, std::string_view symbol)>
+Result<std::string> render(const Problem& problem, const Candidate& candidate, std::string_view symbol) {
+  return Render(problem, candidate.schedule<S>(), symbol);
+}
+
 constexpr GemmDevice kDevices[] = {
     {Device::cpu, microkernel_table, [](const Problem&) { return Status(); }, layout_for, packed_bytes, pack_weights,
-     candidates, render_gemm, [](const Problem&, const Candidate&) { return CudaLaunch(); }},
+     candidates<GemmSchedule, gemm_schedules>, render<GemmSchedule, render_gemm>,
+     [](const Problem&, const Candidate&) { return CudaLaunch(); }},
     {Device::cuda, cuda_microkernel_table, check_cuda_support, layout_for_cuda, packed_bytes_cuda, pack_weights_cuda,
-     cuda_candidates, render_gemm_cuda, cuda_launch},
+     candidates<CudaSchedule, cuda_schedules>, render<CudaSchedule, render_gemm_cuda>,
+     [](const Problem& p, const Candidate& c) { return cuda_launch(p, c.schedule<CudaSchedule>()); }},
 };
 
 }  // namespace

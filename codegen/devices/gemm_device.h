@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/candidate.h"
 #include "codegen/kernel/launch.h"
 #include "codegen/kernel/target.h"
 
@@ -31,6 +31,7 @@ struct GemmDevice {
   int64_t (*packed_bytes)(const Problem& problem, const PackedLayout& layout);
   Status (*pack)(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
                  std::span<std::byte> out);
+  // Best guess first; candidates(…)[0] is what --tune=off builds. All share the layout; empty: none serves the problem.
   std::vector<Candidate> (*candidates)(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max);
   Result<std::string> (*render)(const Problem& problem, const Candidate& candidate, std::string_view symbol);
   CudaLaunch (*launch)(const Problem& problem, const Candidate& candidate);

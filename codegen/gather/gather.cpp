@@ -45,7 +45,8 @@ Result<std::string> render_gather(const GatherProblem& p, Isa isa, std::string_v
   v["type"] = bytes_type(p.dtype);
   std::vector<V> ids;
   for (size_t j = 0; j < p.ids.size(); ++j) {
-    V i = typed(p.ids[j].dtype);
+    V i;
+    i["type"] = dtype_info(p.ids[j].dtype).cpp;
     i["arg"] = j + 1;
     i["strides"] = at.strides(j + 1);
     i["size"] = at.size(j);

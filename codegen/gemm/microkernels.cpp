@@ -164,10 +164,8 @@ std::span<const Microkernel> microkernel_table() {
 }
 
 bool runs_on(Isa isa, Isa target) {
-  if (isa == target) return true;
-  if (target == Isa::avx2vnni) return isa == Isa::avx2;
-  if (target == Isa::amx) return isa == Isa::avx512bf16 || isa == Isa::avx512;
-  return target == Isa::avx512bf16 && isa == Isa::avx512;
+  while (target != isa && isa_info(target).base != target) target = isa_info(target).base;
+  return target == isa;
 }
 
 int slices_of(const Microkernel& row) {

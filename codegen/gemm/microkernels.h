@@ -1,7 +1,7 @@
 // The tables of the CPU's GEMMs: packed forms of weights, instructions, and microkernels, which multiply the one by the
 // other.
 //
-// Why here: microkernels.cpp holds the rows; candidates, packing and rendering look up what a row says.
+// Why here: microkernels.cpp holds the rows; schedules, packing and rendering look up what a row says.
 //
 //   for (const Microkernel& row : microkernel_table())
 //     if (runs_on(row.isa, target.isa) && serves(row, problem)) …

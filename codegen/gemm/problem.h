@@ -1,6 +1,6 @@
 // Problem: one GEMM to build, with everything a template needs and nothing a graph owns.
 //
-// Why here: plan.cpp makes Problems from qcg.linear nodes; candidates, packing, rendering, the tuner and the log read
+// Why here: plan.cpp makes Problems from qcg.linear nodes; schedules, packing, rendering, the tuner and the log read
 // them.
 //
 //   y_j[m, n] = epilogue( sum_k x^[m, k] * w^_j[n, k] + bias_j[n], operands )

@@ -1,4 +1,4 @@
-// Problem + Candidate -> C++ source. Every number is computed here and in render_*.cpp; templates/cpu/gemm*.j2 print
+// Problem + GemmSchedule -> C++ source. Every number is computed here and in render_*.cpp; templates/cpu/gemm*.j2 print
 // them.
 #include "codegen/gemm/render.h"
 
@@ -43,7 +43,7 @@ V comment(const GemmShape& shape) {
   auto add = [&](std::string_view line) { lines.push_back(V(sanitize_comment(line))); };
   add("");
   add(problem.signature());
-  add("candidate: " + shape.candidate.describe());
+  add("candidate: " + shape.schedule.describe());
   add(fmt::format("weights: {} packed as {}, panels of {} columns", scheme_name(problem.scheme),
                   shape.panel.kind->picture, shape.panel.nr));
   add("");
@@ -62,31 +62,31 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   const PanelLayout& panel = shape.panel;
   V out;
   out["symbol"] = symbol;
-  out["name"] = kernel_name(problem, shape.candidate);
-  out["gemm_header"] = fmt::format("gemm_{}.h", isa_info(shape.candidate.microkernel->isa).name);
+  out["name"] = kernel_name(problem, shape.schedule);
+  out["gemm_header"] = fmt::format("gemm_{}.h", isa_info(shape.schedule.microkernel->isa).name);
   out["quant_header"] = panel.kind->header;
   out["compute"] = shape.compute.name;
   out["acc_type"] = shape.compute.integer ? "vi" : "vf";
   out["integer"] = shape.compute.integer;
-  out["whole_integer"] = shape.compute.integer && !shape.by_groups;
-  out["grouped"] = shape.grouped, out["by_groups"] = shape.by_groups;
-  out["sums_groups"] = shape.sums_groups;
-  out["scales_weights"] = shape.scales_weights;
-  out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.grouped;
+  out["whole_integer"] = shape.compute.integer && !shape.has_groups();
+  out["grouped"] = shape.has_group_scales(), out["by_groups"] = shape.has_groups();
+  out["sums_groups"] = shape.sums_groups();
+  out["scales_weights"] = shape.scales_weights();
+  out["channel_scales"] = scheme_info(problem.scheme).has_scales && !shape.has_group_scales();
   out["factor"] = panel.kind->factor == 1 ? "" : fmt::format("{:.1f}f", panel.kind->factor);
   out["mr"] = shape.mr, out["nr"] = panel.nr, out["nv"] = shape.nv, out["kd"] = shape.compute.kd;
   std::vector<V> tails;
-  for (int rows : shape.candidate.tails) tails.push_back(V(rows));
+  for (int rows : shape.schedule.tails) tails.push_back(V(rows));
   out["tails"] = V::from_items(std::move(tails));
-  out["rows"] = shape.candidate.tails.empty() ? "MR" : "rows";
-  out["ahead"] = shape.candidate.ahead_bytes;
+  out["rows"] = shape.schedule.tails.empty() ? "MR" : "rows";
+  out["ahead"] = shape.schedule.ahead_bytes;
   out["units_per_row"] = shape.x_units(shape.x_k);
   out["comment"] = comment(shape);
   add_packing(shape, out);
   out["tile_registers"] = shape.compute.tiles;
-  out["unpacked_block"] = shape.unpacks_block, out["first_tile_unpacks"] = shape.first_tile_unpacks();
+  out["unpacked_block"] = shape.schedule.unpacks_block, out["first_tile_unpacks"] = shape.first_tile_unpacks();
   out["group_bytes"] = panel.group_at(1) - panel.group_at(0);
-  out["block_bytes"] = shape.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
+  out["block_bytes"] = shape.schedule.unpacks_block ? shape.block_units() * panel.nr * 4 : 0;
   out["block_store"] = shape.compute.element == "f32" ? "fma_store" : "int_store";
   out["has_zeros"] = shape.has_zeros();
   out["zeros_per_panel"] = shape.has_panel_zeros();
@@ -94,8 +94,8 @@ V build_context(const GemmShape& shape, std::string_view symbol) {
   std::vector<V> vectors;
   for (int v = 0; v < shape.nv; ++v) {
     if (shape.subtracts_zeros()) vectors.push_back(V(fmt::format("z{}", v)));
-    if (shape.scales_weights) vectors.push_back(V(fmt::format("s{}", v)));
-    if (shape.rounded && panel.has_offset) vectors.push_back(V(fmt::format("o{}", v)));
+    if (shape.scales_weights()) vectors.push_back(V(fmt::format("s{}", v)));
+    if (shape.rounds_weights() && panel.has_offset) vectors.push_back(V(fmt::format("o{}", v)));
   }
   out["unpack_vectors"] = V::from_items(std::move(vectors));
   out["zeros_in_header"] = panel.zeros_in_header;
@@ -148,22 +148,27 @@ Status check_renderable(const Problem& problem) {
 
 }  // namespace
 
-std::string kernel_name(const Problem& problem, const Candidate& candidate) {
+std::string kernel_name(const Problem& problem, std::string_view tile, std::string_view microkernel) {
   const Output& first = problem.outputs.front();
   std::string epilogue;
   collect_functions(first.expr, epilogue);
   return fmt::format(
-      "qgemm_{}_{}{}_{}_n{}_k{}_{}x{}x{}_{}{}", dtype_name(problem.activation),
+      "qgemm_{}_{}{}_{}_n{}_k{}_{}_{}{}", dtype_name(problem.activation),
       scheme_info(problem.scheme).weight.is_float ? dtype_name(problem.weight) : scheme_name(problem.scheme),
       problem.group > 0 ? fmt::format("_g{}", problem.group) : "", dtype_name(first.dtype), problem.n_total(),
-      problem.k, candidate.mr, candidate.layout.nr, candidate.layout.kr, candidate.microkernel->name,
-      epilogue.substr(0, 60));
+      problem.k, tile, microkernel, epilogue.substr(0, 60));
 }
 
-Result<std::string> render_gemm(const Problem& problem, const Candidate& candidate, std::string_view symbol) {
+std::string kernel_name(const Problem& problem, const GemmSchedule& schedule) {
+  const PackedLayout& layout = schedule.layout;
+  return kernel_name(problem, fmt::format("{}x{}x{}", schedule.mr, layout.nr, layout.kr), schedule.microkernel->name);
+}
+
+Result<std::string> render_gemm(const Problem& problem, const GemmSchedule& schedule, std::string_view symbol) {
   QCG_CHECK(check_renderable(problem));
-  const GemmShape shape(problem, candidate);
-  return render_template(candidate.microkernel->source, build_context(shape, symbol));
+  const GemmShape shape(problem, schedule);
+  return render_template(schedule.microkernel->source, build_context(shape, symbol),
+                         {"cpu/gemm.cpp.j2", "cpu/gemm_amx.cpp.j2"});
 }
 
 }  // namespace qcg

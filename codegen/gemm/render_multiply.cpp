@@ -23,7 +23,7 @@ std::string_view counter(const GemmShape& shape) { return shape.compute.tiles ? 
 
 // The groups or iterations of a block.
 std::string block_range(const GemmShape& shape) {
-  if (!shape.by_groups) return "count";
+  if (!shape.has_groups()) return "count";
   if (!shape.has_blocks()) return "0, count";
   const int64_t groups = shape.block_k() / shape.panel.group_padded;
   return fmt::format("b * {0}, b * {0} + count", groups);
@@ -34,8 +34,8 @@ std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", 
 // `unpacks`: of the first tile, where it leaves a block for the others. `layer`: of slices, where those of what the
 // first ones left over begin.
 std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, const std::string& layer) {
-  const bool reads_block = shape.unpacks_block && !unpacks;
-  const bool tails = !shape.candidate.tails.empty();
+  const bool reads_block = shape.schedule.unpacks_block && !unpacks;
+  const bool tails = !shape.schedule.tails.empty();
   std::string x = "x + t * (UNITS * MR)", first = "true";
   if (shape.has_blocks()) {
     x += fmt::format(" + kUnitsAt[b] * {}", tails ? "rows_of(call, t0 + t)" : "MR");
@@ -46,12 +46,13 @@ std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, con
                                 {"uint8_t* c", std::string(kTile)}};
   if (unpacks) out.insert(out.begin(), {"uint8_t* to", "block"});
   if (shape.loops_over_groups(reads_block)) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
-  else out.push_back({std::string(counter(shape)), shape.scales_weights ? "block_steps" : block_range(shape)});
+  else out.push_back({std::string(counter(shape)), shape.scales_weights() ? "block_steps" : block_range(shape)});
   out.push_back({"bool first", layer.empty() ? first : "false"});
-  if (shape.zeros_in_tile(reads_block) && !shape.grouped) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
-  if (reads_block && shape.sums_groups) out.push_back({"const uint8_t* header", "w"});
+  if (shape.zeros_in_tile(reads_block) && !shape.has_group_scales())
+    out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
+  if (reads_block && shape.sums_groups()) out.push_back({"const uint8_t* header", "w"});
   if (shape.x_words() > 0) out.push_back({"const qcg_unit* x_sums", "sums_of(call, t0 + t)" + layer});
-  if (shape.compute.tiles && shape.sums_groups) out.push_back({"int64_t rows", "rows_of(call, t0 + t)"});
+  if (shape.compute.tiles && shape.sums_groups()) out.push_back({"int64_t rows", "rows_of(call, t0 + t)"});
   out.push_back({"const uint8_t* next, int64_t next_step", "next + t * fetches * next_step, next_step"});
   return out;
 }
@@ -64,7 +65,7 @@ std::string joined(const std::vector<Parameter>& parameters, std::string Paramet
 
 std::vector<Parameter> unpack_parameters(const GemmShape& shape) {
   std::vector<Parameter> out = {{"uint8_t* __restrict to", "block"}, {"const uint8_t* w", "w"}};
-  out.push_back({std::string(shape.by_groups ? "int64_t g0, int64_t g1" : counter(shape)), block_range(shape)});
+  out.push_back({std::string(shape.has_groups() ? "int64_t g0, int64_t g1" : counter(shape)), block_range(shape)});
   if (shape.has_panel_zeros()) out.push_back({"const uint8_t* zeros", panel_zeros(shape)});
   return out;
 }
@@ -81,7 +82,7 @@ std::vector<Parameter> rests_parameters(const GemmShape& shape) {
 }  // namespace
 
 void add_multiply(const GemmShape& shape, V& out) {
-  const std::string function = shape.candidate.tails.empty() ? "multiply_tile" : "multiply_of(rows_of(call, t0 + t))";
+  const std::string function = shape.schedule.tails.empty() ? "multiply_tile" : "multiply_of(rows_of(call, t0 + t))";
   const auto call = [&](std::string_view callee, bool unpacks, const std::string& layer) {
     return fmt::format("{}({});", callee, joined(tile_parameters(shape, unpacks, layer), &Parameter::passed));
   };
@@ -91,7 +92,7 @@ void add_multiply(const GemmShape& shape, V& out) {
   calls.emplace_back((first ? "else " : "") + call(function, false, ""));
   if (shape.slices > 1) calls.emplace_back("if (is_deep(call, t0 + t)) " + call(function, false, " + deep_at(call)"));
   out["tile_calls"] = V::from_items(std::move(calls));
-  out["block_range"] = shape.unpacks_block && shape.scales_weights ? block_range(shape) : "";
+  out["block_range"] = shape.schedule.unpacks_block && shape.scales_weights() ? block_range(shape) : "";
   out["tile_parameters"] = joined(tile_parameters(shape, false, ""), &Parameter::declared);
   out["first_tile_parameters"] = joined(tile_parameters(shape, true, ""), &Parameter::declared);
   out["block_parameters"] = joined(unpack_parameters(shape), &Parameter::declared);

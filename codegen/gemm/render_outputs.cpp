@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render_parts.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/render_template.h"
 
@@ -67,21 +67,21 @@ void add_k_blocks(const GemmShape& shape, V& out) {
   const int64_t block = shape.block_k(),
                 groups_per_block = block == panel.k_padded ? panel.groups : block / panel.group_padded;
   for (int64_t k = 0; k < panel.k_padded; k += block) {
-    const int64_t g = shape.by_groups ? k / panel.group_padded : 0;
-    weights.push_back(V(shape.by_groups ? panel.group_at(g) : panel.k_bytes(k)));
-    units.push_back(V(shape.x_units(shape.by_groups ? g * shape.x_group : k)));
-    counts.push_back(V(shape.by_groups ? std::min(groups_per_block, panel.groups - g)
-                                       : std::min(block, panel.k_padded - k) / shape.k_iteration));
-    if (shape.by_groups && g + groups_per_block >= panel.groups) break;
+    const int64_t g = shape.has_groups() ? k / panel.group_padded : 0;
+    weights.push_back(V(shape.has_groups() ? panel.group_at(g) : panel.k_bytes(k)));
+    units.push_back(V(shape.x_units(shape.has_groups() ? g * shape.x_group : k)));
+    counts.push_back(V(shape.has_groups() ? std::min(groups_per_block, panel.groups - g)
+                                          : std::min(block, panel.k_padded - k) / shape.k_iteration));
+    if (shape.has_groups() && g + groups_per_block >= panel.groups) break;
   }
   out["blocks_outside"] = shape.blocks_outside();
   out["has_blocks"] = shape.has_blocks();
   out["k_blocks"] = V::from_items(std::move(weights));
   out["k_units"] = V::from_items(std::move(units));
   out["k_counts"] = V::from_items(std::move(counts));
-  out["fetches_per_count"] = shape.next_lines() * (shape.by_groups ? panel.group_padded / shape.k_iteration : 1);
+  out["fetches_per_count"] = shape.next_lines() * (shape.has_groups() ? panel.group_padded / shape.k_iteration : 1);
   out["bytes_per_count"] =
-      shape.by_groups ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
+      shape.has_groups() ? panel.header_bytes + panel.k_bytes(panel.group_padded) : shape.iteration_bytes();
 }
 
 }  // namespace
@@ -89,17 +89,17 @@ void add_k_blocks(const GemmShape& shape, V& out) {
 void add_outputs(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
   const Problem& problem = shape.problem;
-  const Candidate& candidate = shape.candidate;
+  const GemmSchedule& schedule = shape.schedule;
   out["x_scale_arg"] = shape.args.x_scale;
   out["has_x_zero"] =
-      !shape.by_groups && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
+      !shape.has_groups() && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
   out["x_zero"] = x_zero(shape, "row0 + r");
   out["weights_arg"] = shape.args.weights;
   out["segment_bytes"] = panel.segment_bytes;
   std::vector<V> outputs;
   int64_t chunk = 0, most_segments = 1;
   for (size_t o = 0; o < problem.outputs.size(); ++o) {
-    const int64_t chunks = (panel.panels[o] + candidate.panels_per_item - 1) / candidate.panels_per_item;
+    const int64_t chunks = (panel.panels[o] + schedule.panels_per_item - 1) / schedule.panels_per_item;
     V output = describe_output(shape, problem.outputs[o], int(o));
     output["weights_at"] = panel.output_at[o];
     output["panels"] = panel.panels[o];
@@ -110,9 +110,9 @@ void add_outputs(const GemmShape& shape, V& out) {
   }
   out["outputs"] = V::from_items(std::move(outputs));
   out["chunks"] = chunk;
-  out["panels_per_item"] = candidate.panels_per_item;
-  out["tiles_per_item"] = (candidate.rows_per_item + shape.mr - 1) / shape.mr;
-  out["scratch_tiles"] = most_segments * (shape.blocks_outside() ? candidate.panels_per_item : 1);
+  out["panels_per_item"] = schedule.panels_per_item;
+  out["tiles_per_item"] = (schedule.rows_per_item + shape.mr - 1) / shape.mr;
+  out["scratch_tiles"] = most_segments * (shape.blocks_outside() ? schedule.panels_per_item : 1);
   add_k_blocks(shape, out);
 }
 

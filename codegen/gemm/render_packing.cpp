@@ -88,7 +88,7 @@ void add_packing(const GemmShape& shape, V& out) {
   out["group_gaps"] = panel.groups > 1 && panel.group != shape.x_group;
   out["pack_has_gaps"] = shape.x_k != problem.k;
   out["pack_direct"] = shape.mr == 1 && !shape.ordered && !sliced;
-  out["row_sums"] = shape.compute.integer && !shape.by_groups;
+  out["row_sums"] = shape.compute.integer && !shape.has_groups();
   add_group_sums(shape, out);
   std::vector<V> sources;
   int64_t begin = 0;

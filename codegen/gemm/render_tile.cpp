@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/render_parts.h"
+#include "codegen/gemm/schedules.h"
 
 namespace qcg {
 namespace {
@@ -48,15 +48,16 @@ std::string weight(const GemmShape& shape, std::string_view compute, int u, std:
   };
   const auto finished = [&](std::string text) {
     if (shape.subtracts_zeros()) text = fmt::format("v_sub({}, z{})", text, v);
-    if (!shape.scales_weights) return text;
+    if (!shape.scales_weights()) return text;
     return shape.panel.has_offset ? fmt::format("v_fma({}, s{}, o{})", text, v, v)
                                   : fmt::format("v_mul({}, s{})", text, v);
   };
   if (shape.looks_up_scaled())
     return fmt::format("bf16dot_scaled_{}<{}>({}, s{})", shape.panel.kind->kind, u, address, v);
-  if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounded)) return finished(unpacked(compute, u));
+  if (compute != "bf16dot" || !(shape.subtracts_zeros() || shape.rounds_weights()))
+    return finished(unpacked(compute, u));
   const bool codes = shape.panel.kind->bits < 8;
-  return fmt::format("bf16dot_{}({}, {})", shape.rounded ? "round" : "pair",
+  return fmt::format("bf16dot_{}({}, {})", shape.rounds_weights() ? "round" : "pair",
                      finished(unpacked("fma", codes ? u : 2 * u)),
                      finished(unpacked("fma", codes ? u + 4 : 2 * u + 1)));
 }
@@ -72,11 +73,11 @@ int64_t unpacked_step_bytes(const GemmShape& shape) {
 
 // Far ahead into L2, then just ahead into L1: unpacking is long enough to stall on what one level alone leaves late.
 void add_prefetch_of(const GemmShape& shape, int64_t at, std::vector<V>& out) {
-  const Candidate& candidate = shape.candidate;
+  const GemmSchedule& schedule = shape.schedule;
   constexpr int kNear = 1024, kL1 = 3, kL2 = 2;
-  if (candidate.prefetch_bytes <= 0) return;
-  const bool two_levels = candidate.prefetch_bytes >= 4 * kNear;
-  out.push_back(V::dict({{"at", candidate.prefetch_bytes + at}, {"locality", two_levels ? kL2 : kL1}}));
+  if (schedule.prefetch_bytes <= 0) return;
+  const bool two_levels = schedule.prefetch_bytes >= 4 * kNear;
+  out.push_back(V::dict({{"at", schedule.prefetch_bytes + at}, {"locality", two_levels ? kL2 : kL1}}));
   if (two_levels) out.push_back(V::dict({{"at", kNear + at}, {"locality", kL1}}));
 }
 
@@ -91,7 +92,7 @@ struct Tile {
   bool unpacks = false;
 };
 
-bool reads_block(const GemmShape& shape, const Tile& tile) { return shape.unpacks_block && !tile.unpacks; }
+bool reads_block(const GemmShape& shape, const Tile& tile) { return shape.schedule.unpacks_block && !tile.unpacks; }
 
 std::string function_of(const GemmShape& shape, const Tile& tile) {
   if (tile.unpacks) return "unpack_and_multiply";
@@ -114,7 +115,7 @@ V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
       const int block_at = (u * shape.nv + v) * shape.vl * 4;
       unpacked.push_back(V::dict({{"name", name}, {"code", code}, {"to", block_at}}));
       units.push_back(tile.unpacks ? name
-                      : shape.unpacks_block
+                      : shape.schedule.unpacks_block
                           ? fmt::format("{}_weight_{}<0>(w + {})", shape.compute.name, unpacked_kind(shape), block_at)
                           : code);
     }
@@ -138,11 +139,11 @@ V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
       if (line * dots / lines == index) add(line);
   };
   each_line(shape.iteration_bytes(), [&](int64_t line) { add_prefetch_of(shape, line * 64, prefetch); });
-  const bool fetches_next = shape.candidate.prefetch_bytes == 0 && v0 == 0 &&
+  const bool fetches_next = shape.schedule.prefetch_bytes == 0 && v0 == 0 &&
                             (index + 1) * shape.next_lines() / dots != index * shape.next_lines() / dots;
   // So are those of the next row tile's activations.
   std::vector<V> next_rows;
-  if (shape.candidate.fetches_rows)
+  if (shape.schedule.fetches_rows)
     each_line(shape.mr * shape.x_units(shape.k_iteration) * 4,
               [&](int64_t line) { next_rows.push_back(V(line * 16)); });
   return V::dict({{"fetches_next", fetches_next},
@@ -238,7 +239,7 @@ V unpacked_rows(const GemmShape& shape) {
 void add_vector_tiles(const GemmShape& shape, V& out) {
   std::vector<V> tiles{tile_dict(shape, {shape.mr})};
   if (shape.first_tile_unpacks()) tiles.push_back(tile_dict(shape, {shape.mr, true}));
-  for (int rows : shape.candidate.tails) tiles.push_back(tile_dict(shape, {rows}));
+  for (int rows : shape.schedule.tails) tiles.push_back(tile_dict(shape, {rows}));
   out["tiles"] = V::from_items(std::move(tiles));
   out["packed_step_bytes"] = shape.iteration_bytes();
   out["unpacked_step_bytes"] = unpacked_step_bytes(shape);
@@ -283,7 +284,7 @@ void add_tile_registers(const GemmShape& shape, V& out) {
 }
 
 void add_prefetch(const GemmShape& shape, V& out) {
-  out["prefetch"] = shape.candidate.prefetch_bytes;
+  out["prefetch"] = shape.schedule.prefetch_bytes;
   std::vector<V> header;
   for (int64_t at = 0; at < shape.panel.header_bytes; at += 64) add_prefetch_of(shape, at, header);
   out["header_lines"] = V::from_items(std::move(header));

@@ -3,7 +3,7 @@
 //
 //   w^ = bf16( f32( (value(w) - zero[n, g]) * scale[n, g] + offset[n, g] ) )      both roundings to nearest even
 //
-// Why here: --dequant=rounded lets the tuner choose such kernels (Candidate::rounded); the oracle must judge them by
+// Why here: --dequant=rounded lets the tuner choose such kernels (Scaling::rounded_weights); the oracle must judge them by
 // their own arithmetic and not by a wider bound.
 //
 //   const RoundedProblem rounded = round_weights(problem, tensors);

@@ -25,9 +25,9 @@ ArgumentOrder::ArgumentOrder(const Problem& p) {
   outputs = weights + 1;
 }
 
-GemmShape::GemmShape(const Problem& p, const Candidate& c)
+GemmShape::GemmShape(const Problem& p, const GemmSchedule& c)
     : problem(p),
-      candidate(c),
+      schedule(c),
       panel(panel_layout(p, c.layout)),
       args(p),
       compute(compute_info(c.microkernel->compute)),
@@ -35,13 +35,10 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
       vl(isa_info(c.microkernel->isa).vector_bytes / 4),
       nv(c.layout.nr / vl),
       slices(slices_of(*c.microkernel)),
-      grouped(panel.grouped),
-      by_groups(grouped || slices > 1),
-      unpacks_block(c.unpacks_block),
-      rounded(c.rounded),
-      scales_weights(c.rounded || c.scaled),
-      sums_groups(by_groups && !scales_weights) {
-  if (by_groups && !grouped) cut_groups(panel);
+      groups(panel.grouped ? Groups::of_scales
+             : slices > 1  ? Groups::of_slices
+                           : Groups::none) {
+  if (groups == Groups::of_slices) cut_groups(panel);
   used_step = std::max(panel.kind->k_step, compute.kd);
   units = compute.units;
   const auto divides = [&](int64_t k) { return k % (units * compute.kd) == 0; };
@@ -50,7 +47,8 @@ GemmShape::GemmShape(const Problem& p, const Candidate& c)
   k_iteration = std::max(k_iteration, units * compute.kd);
   ordered = panel.kind->is_shuffled() && compute.kd < 4;
   const int64_t step = pad_activations(1);
-  if (grouped && scales_weights && step % panel.group_padded == 0) groups_per_step = int(step / panel.group_padded);
+  if (has_group_scales() && scales_weights() && step % panel.group_padded == 0)
+    groups_per_step = int(step / panel.group_padded);
   x_group = groups_per_step > 1 ? panel.group_padded : pad_activations(panel.group_padded);
   x_k = pad_activations((panel.groups - 1) * x_group + panel.group_k(panel.groups - 1));
 }
@@ -64,24 +62,24 @@ bool GemmShape::can_scale() const {
   const DType scale = problem.scale;
   if (compute.element == "bf16") return is_float8(scale) && panel.kind->takes_scales && !panel.has_zero;
   // f32 holds products of at most 9 bits of a weight and 8 of a scale.
-  return compute.element == "f32" && grouped && scale != DType::f32 && !panel.has_offset &&
+  return compute.element == "f32" && has_group_scales() && scale != DType::f32 && !panel.has_offset &&
          !scheme_info(problem.scheme).weight.values;
 }
 
 int64_t GemmShape::block_k() const {
-  if (candidate.kc <= 0 || candidate.kc >= panel.k_padded) return panel.k_padded;
-  const int64_t unit = by_groups ? panel.group_padded * groups_per_step : pad_activations(kPadK);
-  return std::min(panel.k_padded, std::max(unit, candidate.kc / unit * unit));
+  if (schedule.kc <= 0 || schedule.kc >= panel.k_padded) return panel.k_padded;
+  const int64_t unit = has_groups() ? panel.group_padded * groups_per_step : pad_activations(kPadK);
+  return std::min(panel.k_padded, std::max(unit, schedule.kc / unit * unit));
 }
 
 int64_t GemmShape::block_units() const {
   const int64_t block = block_k();
-  return pad_activations(by_groups ? (block + panel.group_padded - 1) / panel.group_padded * x_group : block) /
+  return pad_activations(has_groups() ? (block + panel.group_padded - 1) / panel.group_padded * x_group : block) /
          compute.kd;
 }
 
 int64_t GemmShape::next_lines() const {
-  const int64_t tiles = std::max(1, candidate.rows_per_item / 2 / mr);
+  const int64_t tiles = std::max(1, schedule.rows_per_item / 2 / mr);
   return std::clamp<int64_t>((iteration_bytes() + 64 * tiles - 1) / (64 * tiles), 1, dots_of_iteration());
 }
 
@@ -89,7 +87,7 @@ int GemmShape::x_words() const {
   // A correction of each slice, 2^e, 2^(e + 16), and where there are offsets the sum of activations.
   if (slices > 1) return slices + 2 + (panel.has_offset ? 1 : 0);
   if (panel.corrections == Corrections::wide) return 2;
-  return panel.corrections != Corrections::none || (panel.has_offset && !rounded) ? 1 : 0;
+  return panel.corrections != Corrections::none || (panel.has_offset && !rounds_weights()) ? 1 : 0;
 }
 
 int GemmShape::splits(int rows) const {
@@ -104,7 +102,7 @@ int GemmShape::splits(int rows) const {
 bool GemmShape::keeps_sums(int rows) const {
   // A broadcast, the table or mask of unpacking, one to work in; the weights of a dot of several units.
   const int operands = 3 + (units > 1 ? units : 0);
-  return sums_groups && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + operands <= registers();
+  return sums_groups() && !compute.tiles && (splits(rows) * slices + 1) * rows * nv + nv + operands <= registers();
 }
 
 std::string GemmShape::group_steps() const {

@@ -3,7 +3,7 @@
 // Why here: render_packing.cpp, render_tile.cpp, render_multiply.cpp and render_outputs.cpp each print a part of one
 // source, and the parts must agree on how K is padded, blocked and iterated over.
 //
-//   const GemmShape shape(problem, candidate);
+//   const GemmShape shape(problem, schedule);
 //   shape.mr, shape.nv       // 8 rows x 2 vectors
 //   shape.block_k()          // K of one block: whole groups, whole iterations
 #pragma once
@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <string>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/gemm/schedules.h"
 
 namespace qcg {
 
@@ -24,21 +24,24 @@ struct ArgumentOrder {
   explicit ArgumentOrder(const Problem& p);
 };
 
+// Why K has groups, if it has.
+enum class Groups : uint8_t {
+  none,
+  of_slices,  // slices have an exponent per group; weights have one scale per column
+  of_scales,  // weights have a scale per group
+};
+
 struct GemmShape {
-  GemmShape(const Problem& p, const Candidate& c);
+  GemmShape(const Problem& p, const GemmSchedule& c);
 
   const Problem& problem;
-  const Candidate& candidate;
+  const GemmSchedule& schedule;
   PanelLayout panel;
   ArgumentOrder args;
   const Compute& compute;
-  int mr, vl, nv;  // rows of a tile, floats of a vector, vectors of a panel
-  int slices;      // integers that stand for one activation
-  bool grouped;    // weights have scales by groups
-  bool by_groups;  // sums are finished by groups: also where only slices want it
-  bool unpacks_block, rounded;
-  bool scales_weights;   // weights are scaled as they are unpacked
-  bool sums_groups;      // each group's sum is finished on its own
+  int mr, vl, nv;        // rows of a tile, floats of a vector, vectors of a panel
+  int slices;            // integers that stand for one activation
+  Groups groups;         // what cuts K into the groups of `panel`
   bool ordered = false;  // activations are packed in the order in which weights of less than a byte are unpacked
   int used_step = 1;     // k of one step of weights, at least those of one instruction
   int units = 1;         // of one dot: the instruction's, or as many as divide every group
@@ -50,18 +53,25 @@ struct GemmShape {
   // Tiles multiply 16 units at a time: activations of groups that do not share them are padded to that with zeros,
   // weights are not.
   int64_t pad_activations(int64_t k) const;
+  bool has_groups() const { return groups != Groups::none; }
+  bool has_group_scales() const { return groups == Groups::of_scales; }
+  // Whether weights are scaled as they are unpacked, and whether they are rounded to bf16 then.
+  bool scales_weights() const { return schedule.scaling != Scaling::sums; }
+  bool rounds_weights() const { return schedule.scaling == Scaling::rounded_weights; }
+  // Whether each group's sum is finished on its own.
+  bool sums_groups() const { return has_groups() && !scales_weights(); }
   // Units that so many k of a row are packed to.
   int64_t x_units(int64_t k) const { return k / compute.kd * slices; }
   // Whether the scales of weights round nothing if weights take them as they are unpacked.
   bool can_scale() const;
   // Whether weights take them as they are looked up, as numbers of bf16.
-  bool looks_up_scaled() const { return candidate.scaled && compute.element == "bf16"; }
+  bool looks_up_scaled() const { return schedule.scaling == Scaling::weights && compute.element == "bf16"; }
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
   bool has_blocks() const { return block_k() < panel.k_padded; }
   // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its
   // blocks.
-  bool blocks_outside() const { return has_blocks() && candidate.ahead_bytes == 0; }
+  bool blocks_outside() const { return has_blocks() && schedule.ahead_bytes == 0; }
   // Units of the longest block, every group padded as activations are.
   int64_t block_units() const;
   // Lines of the next block that one iteration fetches: its share of what the fewest rows of an item take.
@@ -72,22 +82,22 @@ struct GemmShape {
   // Whether the scaled sums of groups find registers beside those of the group at hand: else they wait in memory, which
   // costs a group of 32 a fifth of its time.
   bool keeps_sums(int rows) const;
-  // Whether sums leave too few registers to unpack several k of some columns in: a quarter.
+  // Whether accumulators take three quarters of the registers, so that unpacking several k of some columns would spill.
   bool is_crowded() const {
     return !compute.tiles && panel.kind->columns > 1 && mr * slices * nv * 4 >= registers() * 3;
   }
   // Whether a block is unpacked by its first row tile while that multiplies, which costs less than a pass of its own.
-  bool first_tile_unpacks() const { return unpacks_block && !is_crowded(); }
+  bool first_tile_unpacks() const { return schedule.unpacks_block && !is_crowded(); }
   // Words of a group and row beside its units, made when activations are packed: what its sums are corrected by.
   int x_words() const;
-  int registers() const { return vl == 16 ? 32 : 16; }
+  int registers() const { return isa_info(schedule.microkernel->isa).registers; }
   // Zero points of weights that multiply floats, whatever instruction does it: integers have corrections in their
   // headers.
   bool has_zeros() const { return panel.has_zero && !is_integer(problem); }
-  bool has_panel_zeros() const { return has_zeros() && !grouped; }
-  bool has_group_zeros() const { return has_zeros() && grouped; }
+  bool has_panel_zeros() const { return has_zeros() && !has_group_scales(); }
+  bool has_group_zeros() const { return has_zeros() && has_group_scales(); }
   // Whether a tile goes through its weights group by group; what reads a block that was unpacked scaled does not.
-  bool loops_over_groups(bool of_block) const { return sums_groups || (scales_weights && !of_block); }
+  bool loops_over_groups(bool of_block) const { return sums_groups() || (scales_weights() && !of_block); }
   // Whether a tile knows them, reading weights as they are packed or a block that was unpacked without them.
   bool zeros_in_tile(bool of_block) const { return has_zeros() && !(of_block && slices == 1); }
   // Whether weights lose their zero points as they are unpacked: integers are corrected instead.

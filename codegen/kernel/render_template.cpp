@@ -1,6 +1,7 @@
 #include "codegen/kernel/render_template.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,11 +11,17 @@
 
 namespace qcg {
 
-Result<std::string> render_template(std::string_view name, const TemplateValue& context) {
+Result<std::string> render_template(std::string_view name, const TemplateValue& context,
+                                    std::initializer_list<std::string_view> shares) {
   static TemplateEngine engine([](std::string_view file) -> Result<std::string> {
     if (auto text = embedded_file(file)) return std::string(*text);
     return Error::internal(std::string(file), "no such template");
   });
+  std::vector<std::string_view> readers{name};
+  readers.insert(readers.end(), shares.begin(), shares.end());
+  QCG_TRY(unread, engine.unread_keys(readers, context));
+  if (!unread.empty())
+    return Error::internal(std::string(name), fmt::format("no template reads {}", fmt::join(unread, ", ")));
   return engine.render(name, context);
 }
 

@@ -5,6 +5,7 @@
 //   return render_template("cpu/loop.cpp.j2", context);
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,10 @@
 
 namespace qcg {
 
-Result<std::string> render_template(std::string_view name, const TemplateValue& context);
+// Error Internal: no template reads a key of the context, which is misspelled or dead. `shares`: other templates that get
+// the same context.
+Result<std::string> render_template(std::string_view name, const TemplateValue& context,
+                                    std::initializer_list<std::string_view> shares = {});
 
 // A float as C++ and CUDA source, shortest text that reads back the same: "1.5f", "1e-05f", "__builtin_inff()".
 std::string float_literal(double value);

@@ -31,15 +31,18 @@ constexpr std::string_view kAmxFlags =
     "-mamx-tile -mamx-int8 -mamx-bf16 -mprefer-vector-width=512";
 
 constexpr IsaInfo kIsas[] = {
-    {Isa::amx, "amx", Device::cpu, 64, kAmxFlags, "amx.h", "AMX int8 and bf16 tiles on top of avx512bf16"},
-    {Isa::avx512bf16, "avx512bf16", Device::cpu, 64, kAvx512Bf16Flags, "avx512bf16.h",
+    {Isa::amx, "amx", Device::cpu, Isa::avx512bf16, 64, 32, kAmxFlags, "amx.h",
+     "AMX int8 and bf16 tiles on top of avx512bf16"},
+    {Isa::avx512bf16, "avx512bf16", Device::cpu, Isa::avx512, 64, 32, kAvx512Bf16Flags, "avx512bf16.h",
      "avx512, bf16 dot products and VBMI"},
-    {Isa::avx512, "avx512", Device::cpu, 64, kAvx512Flags, "avx512.h", "AVX-512 F, BW, VL, DQ and VNNI"},
-    {Isa::avx2vnni, "avx2vnni", Device::cpu, 32, kAvx2VnniFlags, "avx2.h", "AVX2, FMA, F16C and AVX-VNNI"},
-    {Isa::avx2, "avx2", Device::cpu, 32, kAvx2Flags, "avx2.h", "AVX2, FMA and F16C"},
-    {Isa::portable, "portable", Device::cpu, 32, "", "portable.h", "GCC vector extensions, any CPU"},
-    {Isa::sm_90a, "sm_90a", Device::cuda, 0, "", "", "NVIDIA Hopper"},
-    {Isa::sm_80, "sm_80", Device::cuda, 0, "", "", "NVIDIA Ampere and later"},
+    {Isa::avx512, "avx512", Device::cpu, Isa::avx512, 64, 32, kAvx512Flags, "avx512.h",
+     "AVX-512 F, BW, VL, DQ and VNNI"},
+    {Isa::avx2vnni, "avx2vnni", Device::cpu, Isa::avx2, 32, 16, kAvx2VnniFlags, "avx2.h",
+     "AVX2, FMA, F16C and AVX-VNNI"},
+    {Isa::avx2, "avx2", Device::cpu, Isa::avx2, 32, 16, kAvx2Flags, "avx2.h", "AVX2, FMA and F16C"},
+    {Isa::portable, "portable", Device::cpu, Isa::portable, 32, 16, "", "portable.h", "GCC vector extensions, any CPU"},
+    {Isa::sm_90a, "sm_90a", Device::cuda, Isa::sm_90a, 0, 0, "", "", "NVIDIA Hopper"},
+    {Isa::sm_80, "sm_80", Device::cuda, Isa::sm_80, 0, 0, "", "", "NVIDIA Ampere and later"},
 };
 
 #if defined(__x86_64__)

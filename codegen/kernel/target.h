@@ -23,7 +23,9 @@ struct IsaInfo {
   Isa isa;
   std::string_view name;  // as in --target=cpu:NAME, kernel names and logs
   Device device;
-  int vector_bytes;         // width of one vector register
+  Isa base;          // the next smaller ISA whose kernels run on it and read the same packed weights; itself if none
+  int vector_bytes;  // width of a vector in its header
+  int registers;     // vector registers
   std::string_view flags;   // compiler flags, space separated
   std::string_view header;  // templates/cpu/<header>: the ISA's primitives
   std::string_view summary;

@@ -50,7 +50,8 @@ Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string
   v["type"] = bytes_type(p.dtype);
   std::vector<V> ids;
   for (size_t j = 0; j < p.ids.size(); ++j) {
-    V i = typed(p.ids[j].dtype);
+    V i;
+    i["type"] = dtype_info(p.ids[j].dtype).cpp;
     i["arg"] = j + 1;
     i["strides"] = at.strides(j + 1);
     i["size"] = at.size(j);

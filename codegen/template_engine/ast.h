@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -147,6 +148,7 @@ struct Statement {
 struct Template {
   Source source;
   Block body;
+  std::set<std::string, std::less<>> words;  // names and string constants in its tags
 };
 
 // Throws Failure.

@@ -282,7 +282,10 @@ Template parse_template(std::string_view name, std::string_view text) {
     if (text[i] != '\r') result.source.text += text[i];
     else if (i + 1 == text.size() || text[i + 1] != '\n') result.source.text += '\n';
   }
-  result.body = Parser(result.source).parse_body();
+  Parser parser(result.source);
+  for (const Token& token : parser.tokens())
+    if (token.kind == TokenKind::Name || token.kind == TokenKind::String) result.words.insert(token.text);
+  result.body = parser.parse_body();
   return result;
 }
 

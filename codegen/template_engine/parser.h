@@ -16,6 +16,7 @@ class Parser {
  public:
   explicit Parser(const Source& source) : source_(source), tokens_(lex_template(source)) {}
   Block parse_body();
+  const std::vector<Token>& tokens() const { return tokens_; }
 
  private:
   // Bounds how deep the grammar may nest, so that "((((…" is an error and not a stack overflow.

@@ -111,6 +111,58 @@ Result<std::string> TemplateEngine::render(std::string_view name, const Template
   });
 }
 
+namespace {
+
+// The words of a template and of what it includes.
+void add_words(const tpl::Template& root, const tpl::Renderer::Load& load, tpl::Words& words, tpl::Words& seen) {
+  if (!seen.insert(root.source.name).second) return;
+  words.insert(root.words.begin(), root.words.end());
+  for (const std::string& word : root.words)
+    if (word.ends_with(".j2")) add_words(*load(word), load, words, seen);
+}
+
+using ManyWords = std::vector<std::shared_ptr<const tpl::Words>>;
+
+void add_unread(const TemplateValue& value, const ManyWords& words, std::set<std::string>& out) {
+  if (value.kind() == TemplateValue::Kind::List)
+    for (const TemplateValue& item : value.items()) add_unread(item, words, out);
+  if (value.kind() != TemplateValue::Kind::Dict) return;
+  for (const auto& [key, entry] : value.entries()) {
+    const auto has_key = [&key](const auto& set) { return set->contains(key); };
+    if (std::none_of(words.begin(), words.end(), has_key)) out.insert(key);
+    add_unread(entry, words, out);
+  }
+}
+
+}  // namespace
+
+// Throws as load() does.
+std::shared_ptr<const tpl::Words> TemplateEngine::words_of(std::string_view name) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = words_.find(name); found != words_.end()) return found->second;
+  }
+  auto words = std::make_shared<tpl::Words>();
+  tpl::Words seen;
+  add_words(
+      *load(name), [this](std::string_view included) { return load(included); }, *words, seen);
+  std::lock_guard lock(mutex_);
+  return words_.emplace(name, std::move(words)).first->second;
+}
+
+Result<std::set<std::string>> TemplateEngine::unread_keys(std::span<const std::string_view> names,
+                                                          const TemplateValue& context) {
+  std::set<std::string> out;
+  const auto checked = guard(names.front(), context, [&]() -> Result<std::string> {
+    ManyWords words;
+    for (const std::string_view name : names) words.push_back(words_of(name));
+    add_unread(context, words, out);
+    return std::string();
+  });
+  if (!checked.ok()) return checked.error();
+  return out;
+}
+
 Result<std::string> render_string(std::string_view text, const TemplateValue& context, std::string_view name,
                                   TemplateLimits limits) {
   TemplateEngine engine(

@@ -25,6 +25,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,7 +37,8 @@ namespace qcg {
 
 namespace tpl {
 struct Template;
-}
+using Words = std::set<std::string, std::less<>>;
+}  // namespace tpl
 
 using TemplateLoader = std::function<Result<std::string>(std::string_view name)>;
 
@@ -56,13 +59,18 @@ class TemplateEngine {
   // from several threads.
   Result<std::string> render(std::string_view name, const TemplateValue& context);
 
+  // Keys of the context, and of dicts in it, that none of the templates names, nor what they include.
+  Result<std::set<std::string>> unread_keys(std::span<const std::string_view> names, const TemplateValue& context);
+
  private:
   std::shared_ptr<const tpl::Template> load(std::string_view name);
+  std::shared_ptr<const tpl::Words> words_of(std::string_view name);  // of the template and of what it includes
 
   TemplateLoader loader_;
   TemplateLimits limits_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const tpl::Template>, std::less<>> parsed_;
+  std::map<std::string, std::shared_ptr<const tpl::Words>, std::less<>> words_;
 };
 
 // Renders a text that includes nothing.

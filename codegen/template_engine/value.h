@@ -1,6 +1,6 @@
 // TemplateValue: what a template can see. None, bool, integer, double, string, list, dict (ordered).
 //
-// Why here: codegen/render*.cpp turn (Problem, Candidate) into one of these and nothing else, so that templates get
+// Why here: codegen/render*.cpp turn (Problem, schedule) into one of these and nothing else, so that templates get
 // numbers and never compute; the engine stays free of any JSON library. Copies are cheap (lists and dicts are shared
 // and copied on write).
 //

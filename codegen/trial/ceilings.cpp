@@ -266,10 +266,10 @@ double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
   return c.read_gbps > 0 ? floors(problem, m, c, fastest_compute(problem, c).gflops).longer_s() : 0;
 }
 
-std::optional<Floors> floors_of(const Problem& problem, int64_t m, const Candidate& candidate, const Ceilings& c) {
-  const auto rate = c.instruction_gflops.find(candidate.microkernel->compute);
+std::optional<Floors> floors_of(const Problem& problem, int64_t m, const GemmSchedule& schedule, const Ceilings& c) {
+  const auto rate = c.instruction_gflops.find(schedule.microkernel->compute);
   if (c.read_gbps <= 0 || rate == c.instruction_gflops.end()) return {};
-  return floors(problem, m, c, rate->second / slices_of(*candidate.microkernel));
+  return floors(problem, m, c, rate->second / slices_of(*schedule.microkernel));
 }
 
 }  // namespace qcg

@@ -14,8 +14,8 @@
 #include <span>
 #include <string_view>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/kernel/target.h"
 #include "codegen/trial/timing.h"
 #include "runtime/threads.h"
@@ -62,8 +62,8 @@ struct Floors {
   double longer_s() const { return std::max(read_s, multiply_s); }
   double likely_s() const { return longer_s() + std::min(read_s, multiply_s) / 2; }
 };
-// Those of one candidate, by the instruction it multiplies with; nothing if that was not measured.
-std::optional<Floors> floors_of(const Problem& problem, int64_t m, const Candidate& candidate,
+// Those of one schedule, by the instruction it multiplies with; nothing if that was not measured.
+std::optional<Floors> floors_of(const Problem& problem, int64_t m, const GemmSchedule& schedule,
                                 const Ceilings& ceilings);
 
 }  // namespace qcg

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/kernel_oracle.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/trial/trial.h"
 #include "runtime/kernel_runner.h"
 #include "runtime/module.h"
@@ -206,10 +208,13 @@ std::vector<Member> take_apart(const Problem& fused, Fusion fusion) {
 }
 
 Candidate member_candidate(const Problem& member, const Target& target, const Bucket& bucket, const Candidate& winner) {
-  std::vector<Candidate> all = candidates(member, target, bucket.m_min, bucket.m_max);
-  auto unlike = [&](const Candidate& c) {
-    return std::tuple(c.microkernel != winner.microkernel, c.mr != winner.mr, c.kc != winner.kc,
-                      c.prefetch_bytes != winner.prefetch_bytes);
+  const std::vector<Candidate> all = gemm_device(target.device).candidates(member, target, bucket.m_min, bucket.m_max);
+  const auto* like = winner.schedule_if<GemmSchedule>();
+  if (!like) return all[0];
+  auto unlike = [&](const Candidate& candidate) {
+    const auto& c = candidate.schedule<GemmSchedule>();
+    return std::tuple(c.microkernel != like->microkernel, c.mr != like->mr, c.kc != like->kc,
+                      c.prefetch_bytes != like->prefetch_bytes);
   };
   return *std::min_element(all.begin(), all.end(),
                            [&](const Candidate& a, const Candidate& b) { return unlike(a) < unlike(b); });

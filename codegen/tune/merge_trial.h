@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/candidate.h"
 #include "codegen/kernel/target.h"
 #include "codegen/loops/loops.h"
 #include "codegen/tune/tune.h"

@@ -8,6 +8,7 @@
 
 #include "codegen/gemm/kernel_oracle.h"
 #include "codegen/gemm/rounded_weights.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/kernel/launch.h"
 #include "codegen/trial/trial.h"
 #include "codegen/vendor/vendor_timings.h"
@@ -63,6 +64,11 @@ std::vector<int64_t> awkward_m(const Problem& problem, const Bucket& bucket) {
                     std::min({high, bucket.m_min + 10, int64_t{67} + bucket.m_min / 4})})
     if (m >= bucket.m_min && std::find(out.begin(), out.end(), m) == out.end()) out.push_back(m);
   return out;
+}
+
+bool rounds_weights(const Candidate& candidate) {
+  const auto* schedule = candidate.schedule_if<GemmSchedule>();
+  return schedule && schedule->scaling == Scaling::rounded_weights;
 }
 
 // One tuning of one problem in one bucket.
@@ -124,11 +130,13 @@ class Tuning {
     const KernelOracle exact(problem_, tensors_, ms, kSeed);
     std::optional<RoundedProblem> dense;
     std::optional<KernelOracle> rounded;
-    if (std::any_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.rounded; })) {
+    if (std::any_of(candidates_.begin(), candidates_.end(), rounds_weights)) {
       dense = round_weights(problem_, tensors_);
       rounded.emplace(dense->problem, dense->tensors, ms, kSeed);
     }
-    const auto oracle_of = [&](size_t i) -> const KernelOracle& { return candidates_[i].rounded ? *rounded : exact; };
+    const auto oracle_of = [&](size_t i) -> const KernelOracle& {
+      return rounds_weights(candidates_[i]) ? *rounded : exact;
+    };
     const double timeout_s = trial_timeout_s(ms.back()) * 2;
     for (size_t next = 0; next < built_.size();) {
       const size_t first = next;

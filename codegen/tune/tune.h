@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "codegen/build/build.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
+#include "codegen/kernel/candidate.h"
 #include "codegen/trial/ceilings.h"
 #include "codegen/trial/cold_weights.h"
 #include "codegen/trial/timing.h"

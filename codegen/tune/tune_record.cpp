@@ -4,7 +4,6 @@
 
 #include <ctime>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg {

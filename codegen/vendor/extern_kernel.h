@@ -1,6 +1,6 @@
 // ExternKernel: a vendor's matmul as one more candidate of a problem, for --extern=auto.
 //
-// Why here: beside the microkernels' candidates (candidates.cpp) and after the same rules: no faster one is taken than
+// Why here: beside the microkernels' candidates (codegen/gemm/schedules.cpp) and after the same rules: no faster one is taken than
 // the oracle agrees with, the tuner times what the program runs. The kernel is the module libqcodegen_onednn.so itself:
 // its bytes go into the program, oneDNN stays outside. It reads a plain copy of the weights, which lies beside the
 // packed one.

@@ -16,6 +16,11 @@
 // What slices of n <= VL activations leave of them; `low` is them in units.
 QCG_INLINE vf rest_of(vf x, vi low, vf unit) { return v_sub(x, v_mul(vi_to_f(low), unit)); }
 QCG_INLINE vf load_some(const float* x, int n) { return n == VL ? v_load_f32(x) : v_load_f32_n(x, n); }
+// NaN and infinity have no units: what a conversion makes of them differs between ISAs.
+QCG_INLINE vi units_of(vf x, vf inverse) {
+  const vf finite = v_select(v_lt(v_abs(x), v_set1(__builtin_inff())), x, v_zero());
+  return v_to_i_round(v_mul(finite, inverse));
+}
 QCG_INLINE vf inverse_of(qcg_unit unit) { return v_set1(unit_float((254u << 23) - unit)); }
 QCG_INLINE int lanes_of(int64_t left) { return left >= VL ? VL : (int)left; }
 
@@ -47,7 +52,7 @@ struct Slicer {
     for (int64_t i = 0; i < n; i += VL) {
       const int lanes = lanes_of(n - i);
       const vf v = load_some(x + i, lanes);
-      const vi low = v_to_i_round(v_mul(v, inverse));  // NaN and infinity: -2^31 on x86, whose slices are all 0
+      const vi low = units_of(v, inverse);
       const vi middle = vi_sra(vi_add(low, vi_set1(128)), 8);
       const vi high = vi_sra(vi_add(low, vi_set1(128 + (128 << 8))), 16);
       sums[0] = vi_add(sums[0], low), sums[1] = vi_add(sums[1], middle), sums[2] = vi_add(sums[2], high);
@@ -81,7 +86,7 @@ inline void subtract_slices(float* x, int64_t n, qcg_unit unit_bits) {
   const vf unit = v_set1(unit_float(unit_bits)), inverse = inverse_of(unit_bits);
   for (int64_t i = 0; i < n; i += VL) {
     const int lanes = lanes_of(n - i);
-    const vf v = load_some(x + i, lanes), rest = rest_of(v, v_to_i_round(v_mul(v, inverse)), unit);
+    const vf v = load_some(x + i, lanes), rest = rest_of(v, units_of(v, inverse), unit);
     if (lanes == VL) v_store_f32(x + i, rest);
     else v_store_f32_n(x + i, rest, lanes);
   }

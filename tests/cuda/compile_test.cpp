@@ -3,9 +3,9 @@
 #include "cache/toolchain/compile.h"
 
 #include "codegen/build/build.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/support_headers.h"
 #include "gemm_case.h"
@@ -25,7 +25,7 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
   std::vector<int> dynamic, threads;
   for (const Problem& p : problems)
     for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
-      for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) {
+      for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX)) {
         auto source = render_gemm_cuda(p, c, "qcg_kernel");
         REQUIRE_MESSAGE(source.ok(), source.error().to_string());
         CompileJob job;
@@ -62,9 +62,9 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
 TEST_CASE("rendering is pure, and what the template lacks is named") {
   const std::vector<Problem> problems = gemm_problems();
   Problem p = problems[1];
-  const std::vector<Candidate> all = cuda_candidates(p, {Device::cuda, Isa::sm_80}, 1, 4);
+  const std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, 4);
   REQUIRE(!all.empty());
-  CHECK(all[0].mr == 16);
+  CHECK(all[0].bm == 16);
   auto first = render_gemm_cuda(p, all[0], "k");
   REQUIRE(first.ok());
   CHECK(first->find("#error") != std::string::npos);
@@ -79,7 +79,7 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   Problem unsupported = p;
   unsupported.scheme = Scheme::w8;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().code == ErrorCode::Unsupported);
-  CHECK(cuda_candidates(unsupported, {Device::cuda, Isa::sm_80}, 1, INT64_MAX).empty());
+  CHECK(cuda_schedules(unsupported, {Device::cuda, Isa::sm_80}, 1, INT64_MAX).empty());
   unsupported = p;
   unsupported.activation = unsupported.weight = DType::f32;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("f32") != std::string::npos);

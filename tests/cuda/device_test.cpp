@@ -22,7 +22,7 @@ CudaBuffer upload(CudaDriver& driver, const std::vector<std::byte>& bytes) {
   return std::move(*buffer);
 }
 
-void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& p, const Candidate& c, int64_t m,
+void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& p, const CudaSchedule& c, int64_t m,
                    int64_t x_stride, bool poisoned) {
   GemmData data(p, m, x_stride, poisoned);
   std::vector<CudaBuffer> buffers;
@@ -69,7 +69,7 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
   }
   const Isa isa = (*driver)->compute_capability() == 90 ? Isa::sm_90a : Isa::sm_80;
   for (const Problem& p : gemm_problems())
-    for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) {
+    for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX)) {
       INFO((*driver)->device_name(), " ", c.describe(), " ", p.signature());
       auto source = render_gemm_cuda(p, c, "qcg_kernel");
       REQUIRE(source.ok());
@@ -86,7 +86,7 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
       REQUIRE_MESSAGE(kernel.ok(), kernel.error().to_string());
       CHECK(!(*driver)->load_kernel((*built)[0].bytes, "absent").ok());
       const int64_t whole = (p.k + 7) / 8 * 8;
-      for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{17}, int64_t{c.mr + 3}, int64_t{300}}) {
+      for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{17}, int64_t{c.bm + 3}, int64_t{300}}) {
         run_on_device(**driver, *kernel, p, c, m, whole, false);
         run_on_device(**driver, *kernel, p, c, m, p.k, false);
         run_on_device(**driver, *kernel, p, c, m, whole + 8, true);

@@ -15,22 +15,22 @@ namespace {
 
 struct Rendered {
   Problem problem;
-  Candidate candidate;
+  CudaSchedule schedule;
   Isa isa;
 };
 
-std::vector<Rendered> all_candidates(const std::vector<Problem>& problems, std::initializer_list<Isa> isas) {
+std::vector<Rendered> all_kernels(const std::vector<Problem>& problems, std::initializer_list<Isa> isas) {
   std::vector<Rendered> all;
   for (const Problem& p : problems)
     for (const Isa isa : isas)
-      for (const Candidate& c : cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX)) all.push_back({p, c, isa});
+      for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX)) all.push_back({p, c, isa});
   return all;
 }
 
 std::vector<std::string> ptx_of(const Toolchain& tool, const std::vector<Rendered>& kernels) {
   std::vector<CompileJob> jobs;
   for (const Rendered& k : kernels) {
-    auto source = render_gemm_cuda(k.problem, k.candidate, "qcg_kernel");
+    auto source = render_gemm_cuda(k.problem, k.schedule, "qcg_kernel");
     REQUIRE_MESSAGE(source.ok(), source.error().to_string());
     CompileJob job;
     job.language = Language::cuda;
@@ -83,7 +83,7 @@ ptx::Counters run_call(const ptx::LoadedKernel& kernel, const Rendered& k, const
   std::vector<uint8_t> block(args.size() * sizeof(qcg_arg) + 8);
   std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
   std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &call.m, 8);
-  const CudaLaunch launch = cuda_launch(p, k.candidate);
+  const CudaLaunch launch = cuda_launch(p, k.schedule);
   const ptx::Outcome outcome = kernel.run({.grid = {static_cast<uint32_t>((call.m + launch.rows - 1) / launch.rows),
                                                     static_cast<uint32_t>(launch.column_tiles), 1},
                                            .block = {static_cast<uint32_t>(launch.threads), 1, 1},
@@ -107,7 +107,7 @@ TEST_CASE("ptx: rendered CUDA kernels compute the problem, executed from their P
     MESSAGE("skipped: ", tool.error().message);
     return;
   }
-  const std::vector<Rendered> all = all_candidates(gemm_problems(), {Isa::sm_80, Isa::sm_90a});
+  const std::vector<Rendered> all = all_kernels(gemm_problems(), {Isa::sm_80, Isa::sm_90a});
   REQUIRE(all.size() >= 14);
   const std::vector<std::string> texts = ptx_of(*tool, all);
   auto kernels = ptx::load_kernels(texts);
@@ -115,11 +115,11 @@ TEST_CASE("ptx: rendered CUDA kernels compute the problem, executed from their P
   for (size_t i = 0; i < all.size(); ++i) {
     const Rendered& k = all[i];
     const int64_t depth = k.problem.k, whole = (depth + 7) / 8 * 8;
-    INFO(isa_info(k.isa).name, " ", k.candidate.describe(), " ", k.problem.signature());
+    INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
     run_call((*kernels)[i], k, {1, whole});
-    run_call((*kernels)[i], k, {17, depth, 0, false, Values::integers});   // rows as dense as they come
-    run_call((*kernels)[i], k, {k.candidate.mr + 3, whole + 8, 0, true});  // NaN in every row but one, and between rows
-    run_call((*kernels)[i], k, {5, whole, 2, false, Values::integers});    // x at an odd address
+    run_call((*kernels)[i], k, {17, depth, 0, false, Values::integers});  // rows as dense as they come
+    run_call((*kernels)[i], k, {k.schedule.bm + 3, whole + 8, 0, true});  // NaN in every row but one, and between rows
+    run_call((*kernels)[i], k, {5, whole, 2, false, Values::integers});   // x at an odd address
   }
 }
 
@@ -140,22 +140,22 @@ TEST_CASE("ptx: what a tile of the prefill and the decode kernel costs") {
   p.k_segments = {256};
   p.segments = {{128, false, false, "plain"}};
   p.outputs = {{Expr::acc(0), DType::bf16, 128, {0}}};
-  std::vector<Rendered> all = all_candidates({p}, {Isa::sm_80});
+  std::vector<Rendered> all = all_kernels({p}, {Isa::sm_80});
   REQUIRE(all.size() == 3);
   auto kernels = ptx::load_kernels(ptx_of(*tool, all));
   REQUIRE_MESSAGE(kernels.ok(), kernels.error().to_string());
   for (size_t i = 0; i < all.size(); ++i) {
-    const int rows = all[i].candidate.mr;
+    const int rows = all[i].schedule.bm;
     const ptx::Counters c = run_call((*kernels)[i], all[i], {rows, 256, 0, false, Values::integers});
     const uint64_t products = c.count("mma.sync");
-    INFO(all[i].candidate.describe(), ": ", c.total(), " instructions, ", products, " mma, ", c.all_shared.cost,
+    INFO(all[i].schedule.describe(), ": ", c.total(), " instructions, ", products, " mma, ", c.all_shared.cost,
          " wavefronts for ", c.all_shared.ideal, ", ", c.all_global.cost, " sectors for ", c.all_global.ideal, ", ",
          c.bytes_read, " bytes read");
     CHECK(c.total() <= kInstructions[i] * 11 / 10);
     CHECK(c.all_global.cost <= kSectors[i] * 11 / 10);
     CHECK(products == static_cast<uint64_t>(rows / 16 * (128 / 8) * (256 / 16)));
-    CHECK(c.all_shared.ratio() <= 1.0);  // the swizzle leaves no bank conflict
-    const uint64_t tiles = 128 / static_cast<uint64_t>(all[i].candidate.layout.nr);  // of columns: each reads x
+    CHECK(c.all_shared.ratio() <= 1.0);                                      // the swizzle leaves no bank conflict
+    const uint64_t tiles = 128 / static_cast<uint64_t>(all[i].schedule.bn);  // of columns: each reads x
     CHECK(c.bytes_read == (static_cast<uint64_t>(rows) * tiles + 128) * 256 * 2);
     CHECK(c.bytes_written == static_cast<uint64_t>(rows) * 128 * 2);
   }

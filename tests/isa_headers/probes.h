@@ -16,29 +16,25 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/kernel/target.h"
 #include "probe.h"
 #include "reference.h"
+#include "runtime/host_isa.h"
 
 namespace qcg_test {
 
-struct ProbeOfIsa {
-  qcg::Isa isa;
-  const IsaProbe* probe;
-};
-inline const ProbeOfIsa kProbes[] = {
-    {qcg::Isa::portable, &kPortableProbe},
+inline const IsaProbe* const kProbes[] = {
+    &kPortableProbe,
 #if defined(__x86_64__)
-    {qcg::Isa::avx2, &kAvx2Probe},
-    {qcg::Isa::avx512, &kAvx512Probe},
-    {qcg::Isa::avx512bf16, &kAvx512Bf16Probe},
+    &kAvx2Probe,
+    &kAvx512Probe,
+    &kAvx512Bf16Probe,
 #endif
 };
 
 template <class Check>
 void for_each_probe(Check check) {
-  for (const auto& [isa, probe] : kProbes) {
-    if (const std::string why = qcg::why_isa_unavailable(isa); !why.empty()) {
+  for (const IsaProbe* probe : kProbes) {
+    if (const std::string why = qcg::why_host_lacks(probe->isa); !why.empty()) {
       MESSAGE("skipped: ", probe->isa, ": ", why);
       continue;
     }

@@ -20,7 +20,7 @@ Problem base(Scheme scheme, DType activation, DType weight, std::vector<int64_t>
 Case make_case(Problem problem, Isa isa, int64_t m, uint64_t seed) {
   Case c;
   c.isa = isa;
-  c.candidate = candidates(problem, {Device::cpu, isa}, m, m).front();
+  c.candidate = gemm_schedules(problem, {Device::cpu, isa}, m, m).front();
   c.what = fmt::format("{} {}", isa_info(isa).name, problem.signature());
   c.problem = std::move(problem);
   c.seed = seed;
@@ -115,7 +115,7 @@ TEST_CASE("integer sums that could overflow and weights out of range are refused
   Problem p = base(Scheme::s8s8, DType::i8, DType::i8, {1}, 131072);
   p.segments[0].has_bias = false;
   p.outputs = {{Expr::acc(0), DType::i32, 1, {0}}};
-  const Candidate c = candidates(p, {Device::cpu, Isa::portable}, 1, 1).front();
+  const GemmSchedule c = gemm_schedules(p, {Device::cpu, Isa::portable}, 1, 1).front();
   auto refused = render_gemm(p, c, "k");
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::Unsupported);

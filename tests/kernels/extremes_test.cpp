@@ -60,10 +60,10 @@ TEST_CASE("long sums, extreme scales and both ends of every range") {
       Case c;
       c.problem = problem_of(row);
       c.isa = isa;
-      const auto all = candidates(c.problem, {Device::cpu, isa}, 2, 4);
+      const auto all = gemm_schedules(c.problem, {Device::cpu, isa}, 2, 4);
       // The microkernels of narrower ISAs that compete here have a turn of their own.
       const auto own = std::find_if(all.begin(), all.end(),
-                                    [&](const Candidate& candidate) { return candidate.microkernel->isa == isa; });
+                                    [&](const GemmSchedule& candidate) { return candidate.microkernel->isa == isa; });
       if (own == all.end()) continue;
       c.candidate = *own;
       c.seed = 300 + cases.size();

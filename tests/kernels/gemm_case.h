@@ -1,4 +1,4 @@
-// A Problem with a Candidate to be tested, its random weights, and the shared objects that kernels are loaded from.
+// A Problem with a GemmSchedule to be tested, its random weights, and the shared objects that kernels are loaded from.
 //
 // Why here: cases are built together, a dozen kernels in one source, because starting compilers is what these tests
 // cost.
@@ -36,7 +36,7 @@ struct Case {
   std::string what;
   Problem problem;
   Isa isa = Isa::portable;
-  Candidate candidate;
+  GemmSchedule candidate;
   uint64_t seed = 1;
   Numbers numbers = Numbers::ordinary;
   bool powers = false;  // weights are powers of two, activations small integers: no rounding anywhere

@@ -37,6 +37,7 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
   const size_t wb = dtype_bytes(p.weight), xb = dtype_bytes(p.activation);
   const int64_t groups = p.groups(), group = p.group > 0 ? p.group : p.k;
   const WeightInfo& info = scheme_info(p.scheme).weight;
+  const bool rounded = c.candidate.scaling == Scaling::rounded_weights;
   Sum sum;
   int64_t k = 0;
   double group_sum = 0, group_magnitude = 0, x_sum = 0;
@@ -52,16 +53,14 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
       if (t.zeros.bound())
         w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
       if (!d.x_zero.empty()) x -= double(d.x_zero[size_t(row)]);
-      if (c.candidate.rounded) w = rounded_weight(c, t, n, g, w);
+      if (rounded) w = rounded_weight(c, t, n, g, w);
       group_sum += x * w, group_magnitude += std::abs(x * w), x_sum += x;
       if (k + 1 == p.k || (k + 1) % group == 0) {
         const size_t at = size_t(n * groups + g) * dtype_bytes(p.scale);
-        const double scale = t.scales.bound() && !c.candidate.rounded
-                                 ? element_to_double(p.scale, t.scales.storage->bytes.data() + at)
-                                 : 1;
-        const double offset = t.offsets.bound() && !c.candidate.rounded
-                                  ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at)
-                                  : 0;
+        const double scale =
+            t.scales.bound() && !rounded ? element_to_double(p.scale, t.scales.storage->bytes.data() + at) : 1;
+        const double offset =
+            t.offsets.bound() && !rounded ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at) : 0;
         sum.value += group_sum * scale + offset * x_sum,
             sum.magnitude += group_magnitude * std::abs(scale) + std::abs(offset * x_sum);
         sum.terms += std::abs(group_sum * scale);

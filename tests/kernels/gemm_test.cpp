@@ -86,12 +86,13 @@ Problem problem_of(const SchemeCase& s, std::vector<int64_t> k_segments, std::ve
 
 // A candidate of another problem of the scheme, which may have had scales that weights can take where this one's
 // cannot.
-Candidate fitted(Candidate candidate, const Problem& problem) {
-  candidate.scaled = candidate.scaled && GemmShape(problem, candidate).can_scale();
+GemmSchedule fitted(GemmSchedule candidate, const Problem& problem) {
+  if (candidate.scaling == Scaling::weights && !GemmShape(problem, candidate).can_scale())
+    candidate.scaling = Scaling::sums;
   return candidate;
 }
 
-std::string name_of(const SchemeCase& s, Isa isa, const Candidate& c, const Problem& p) {
+std::string name_of(const SchemeCase& s, Isa isa, const GemmSchedule& c, const Problem& p) {
   return fmt::format("{} {} {} | {} | {}", isa_info(isa).name, scheme_name(s.scheme), dtype_name(s.activation),
                      c.describe(), p.signature());
 }
@@ -100,13 +101,13 @@ std::string name_of(const SchemeCase& s, Isa isa, const Candidate& c, const Prob
 // as the first for a row of the table above.
 class Coverage {
  public:
-  bool adds(const SchemeCase& s, Isa isa, const Candidate& c) {
+  bool adds(const SchemeCase& s, Isa isa, const GemmSchedule& c) {
     const bool as_row = seen_.insert(fmt::format("{} {}", &s - kSchemeCases, isa_info(isa).name)).second;
     const bool as_tile = seen_.insert(fmt::format("{} {} {}", scheme_name(s.scheme), c.microkernel->name, c.mr)).second;
     const bool as_code =
         seen_
             .insert(fmt::format("{} {} {} {}{}{}{}", scheme_name(s.scheme), isa_info(isa).name, c.microkernel->name,
-                                c.unpacks_block, c.rounded ? 2 : int(c.scaled), !c.tails.empty(), c.ahead_bytes > 0))
+                                c.unpacks_block, int(c.scaling), !c.tails.empty(), c.ahead_bytes > 0))
             .second;
     return as_row || as_tile || as_code;
   }
@@ -130,7 +131,7 @@ std::vector<Case> make_cases() {
     for (const SchemeCase& s : kSchemeCases)
       for (const auto& bucket : kBuckets) {
         const Problem p = problem_of(s, kKs[serial % kKs.size()], kNs[serial % kNs.size()], serial);
-        for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, bucket[0], bucket[1])) {
+        for (const GemmSchedule& candidate : gemm_schedules(p, {Device::cpu, isa}, bucket[0], bucket[1])) {
           const bool sampled = serial++ % kStride == 0;
           if (!coverage.adds(s, isa, candidate) && !sampled) continue;
           const size_t at = cases.size();
@@ -178,7 +179,8 @@ TEST_CASE("AMX: every tile row over tails of rows, columns, K and groups") {
     for (size_t i = 0; i < std::size(kKs); ++i) {
       const int64_t k = kKs[i];
       size_t tiles = 0;
-      for (const Candidate& candidate : candidates(problem_of(s, {k}, {40}, 0), {Device::cpu, Isa::amx}, 5, 64)) {
+      for (const GemmSchedule& candidate :
+           gemm_schedules(problem_of(s, {k}, {40}, 0), {Device::cpu, Isa::amx}, 5, 64)) {
         if (!candidate.microkernel->compute.starts_with("amx") || tiles++ % 2 != i % 2) continue;
         Case c;
         c.problem = problem_of(s, {k - 5, 5}, {40, 23}, serial);
@@ -213,9 +215,10 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
     for (const SchemeCase& s : kSchemeCases) {
       Problem p = problem_of(s, {200}, {40, 23}, serial);
       size_t rounded = 0, scaled = 0;
-      for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) {
-        scaled += candidate.scaled && compute_info(candidate.microkernel->compute).element == "bf16";
-        if (!candidate.rounded) continue;
+      for (const GemmSchedule& candidate : gemm_schedules(p, {Device::cpu, isa}, 17, 64)) {
+        scaled +=
+            candidate.scaling == Scaling::weights && compute_info(candidate.microkernel->compute).element == "bf16";
+        if (candidate.scaling != Scaling::rounded_weights) continue;
         ++rounded;
         Case c;
         c.problem = problem_of(s, {190, 71}, {40, 23}, serial);
@@ -230,9 +233,10 @@ TEST_CASE("weights rounded to bf16: where that is allowed, groups need no sums o
       // What is scaled exactly leaves nothing to gain.
       CHECK_MESSAGE((rounded > 0) == (grouped && scaled == 0 && s.activation != DType::f32 &&
                                       s.activation != DType::f16 && is_floating(s.activation)),
-                    name_of(s, isa, candidates(p, {Device::cpu, isa}, 17, 64)[0], p));
+                    name_of(s, isa, gemm_schedules(p, {Device::cpu, isa}, 17, 64)[0], p));
       p.may_round = false;
-      for (const Candidate& candidate : candidates(p, {Device::cpu, isa}, 17, 64)) CHECK_FALSE(candidate.rounded);
+      for (const GemmSchedule& candidate : gemm_schedules(p, {Device::cpu, isa}, 17, 64))
+        CHECK(candidate.scaling != Scaling::rounded_weights);
     }
   build_cases(cases);
   for (Case& c : cases)
@@ -246,7 +250,8 @@ TEST_CASE("AMX competes with vectors, and leaves them float activations") {
     Problem p = problem_of(s, {512}, {64}, 0);
     p.segments[0].has_zero = zeros;
     int with = 0, without = 0;
-    for (const Candidate& c : candidates(p, amx, m_min, m_max)) ++(c.microkernel->isa == Isa::amx ? with : without);
+    for (const GemmSchedule& c : gemm_schedules(p, amx, m_min, m_max))
+      ++(c.microkernel->isa == Isa::amx ? with : without);
     CHECK(without > 0);
     return with;
   };
@@ -263,9 +268,10 @@ TEST_CASE("AMX competes with vectors, and leaves them float activations") {
   CHECK(tiles(da8w8, 65, 256, true) > 0);
   CHECK(tiles({Scheme::w8, DType::f32, DType::i8, 0, DType::f32}, 65, 256, false) == 0);
   Problem p = problem_of(da8w8, {512}, {64}, 0);
-  for (const Candidate& c : candidates(p, amx, 5, 256)) CHECK(c.layout == layout_for(p, {Device::cpu, Isa::avx512}));
+  for (const GemmSchedule& c : gemm_schedules(p, amx, 5, 256))
+    CHECK(c.layout == layout_for(p, {Device::cpu, Isa::avx512}));
   for (Isa isa : {Isa::avx512bf16, Isa::avx512, Isa::avx2vnni, Isa::avx2, Isa::portable})
-    for (const Candidate& c : candidates(p, {Device::cpu, isa}, 5, 256)) CHECK(c.microkernel->isa != Isa::amx);
+    for (const GemmSchedule& c : gemm_schedules(p, {Device::cpu, isa}, 5, 256)) CHECK(c.microkernel->isa != Isa::amx);
 }
 
 TEST_CASE("w4 with one scale per channel is one group: a block of K is all of it") {
@@ -275,7 +281,7 @@ TEST_CASE("w4 with one scale per channel is one group: a block of K is all of it
     Case c;
     c.problem = problem_of(s, {130}, {40}, 0);
     c.isa = isa;
-    c.candidate = candidates(c.problem, {Device::cpu, isa}, 65, 256).front();
+    c.candidate = gemm_schedules(c.problem, {Device::cpu, isa}, 65, 256).front();
     c.candidate.kc = 32;
     c.what = name_of(s, isa, c.candidate, c.problem);
     cases.push_back(std::move(c));
@@ -296,7 +302,8 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512bf16})
     for (const SchemeCase& s : kCases) {
       std::set<std::pair<bool, bool>> seen;
-      for (const Candidate& candidate : candidates(problem_of(s, {200}, {70, 9}, 0), {Device::cpu, isa}, 17, 64)) {
+      for (const GemmSchedule& candidate :
+           gemm_schedules(problem_of(s, {200}, {70, 9}, 0), {Device::cpu, isa}, 17, 64)) {
         if (candidate.tails.empty() || !seen.emplace(candidate.unpacks_block, candidate.ahead_bytes > 0).second)
           continue;
         Case c;
@@ -320,21 +327,22 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
 TEST_CASE("kernels of fewer rows exist only for what a range of rows ends in") {
   const Problem p = problem_of({Scheme::dense, DType::f32, DType::f32, 0, DType::f32}, {512}, {64}, 0);
   const auto tails_of = [&](int64_t m_min, int64_t m_max, int mr) {
-    for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512}, m_min, m_max))
+    for (const GemmSchedule& c : gemm_schedules(p, {Device::cpu, Isa::avx512}, m_min, m_max))
       if (c.mr == mr) return c.tails;
     return std::vector<int>{-1};
   };
   CHECK(tails_of(1, 1, 1).empty());
   CHECK(tails_of(2, 4, 4) == std::vector<int>{2, 3});
   CHECK(tails_of(5, 16, 8) == std::vector<int>{2, 4, 6});
-  for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512}, 65, 256)) CHECK(c.tails.empty());
+  for (const GemmSchedule& c : gemm_schedules(p, {Device::cpu, Isa::avx512}, 65, 256)) CHECK(c.tails.empty());
 }
 
 TEST_CASE("each row tile fetches all activations of the next one where those of an item leave L2") {
   const SchemeCase bf16{Scheme::dense, DType::bf16, DType::bf16, 0, DType::bf16};
   const auto fetching = [&](int64_t k, int64_t m_min, int64_t m_max) {
     std::set<bool> out;
-    for (const Candidate& c : candidates(problem_of(bf16, {k}, {64}, 0), {Device::cpu, Isa::avx512bf16}, m_min, m_max))
+    for (const GemmSchedule& c :
+         gemm_schedules(problem_of(bf16, {k}, {64}, 0), {Device::cpu, Isa::avx512bf16}, m_min, m_max))
       if (c.microkernel->compute == "bf16dot") out.insert(c.fetches_rows);
     return out;
   };
@@ -344,7 +352,7 @@ TEST_CASE("each row tile fetches all activations of the next one where those of 
   CHECK(fetching(14336, 257, 1024) == std::set{true});
 
   const Problem p = problem_of(bf16, {14336}, {64}, 0);
-  for (const Candidate& c : candidates(p, {Device::cpu, Isa::avx512bf16}, 257, 1024)) {
+  for (const GemmSchedule& c : gemm_schedules(p, {Device::cpu, Isa::avx512bf16}, 257, 1024)) {
     if (c.microkernel->compute != "bf16dot") continue;
     const auto text = render_gemm(p, c, "kernel");
     REQUIRE(text.ok());

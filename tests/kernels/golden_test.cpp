@@ -19,11 +19,11 @@
 #include "cache/store/sha256.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/gather/gather.h"
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/layout.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/loops/loops.h"
 #include "codegen/matmul/matmul.h"
 #include "codegen/quantize_rows/quantize_rows.h"
@@ -67,19 +67,20 @@ Problem smallest(Scheme scheme, DType activation, DType weight, int64_t n) {
 void render_microkernel(const Microkernel& row, Sources& out) {
   const Problem p = smallest(row.scheme, row.activation, row.weight, isa_info(row.isa).vector_bytes / 2);
   const std::string name = fmt::format("{}_{}_{}", row.name, scheme_name(row.scheme), dtype_name(row.weight));
-  const auto add = [&](const std::string& suffix, const Problem& problem, const Candidate& c) {
+  const auto add = [&](const std::string& suffix, const Problem& problem, const GemmSchedule& c) {
     out[name + suffix + ".cpp"] = text_of(render_gemm(problem, c, "golden"));
   };
-  Candidate c;
+  GemmSchedule c;
   c.microkernel = &row;
   c.layout = layout_for(p, {Device::cpu, row.isa});
   c.prefetch_bytes = 2048;
   if (row.compute.starts_with("amx")) c.mr = 16, c.prefetch_bytes = 0;
-  c.rounded = c.unpacks_block = row.rounds;
+  c.unpacks_block = row.rounds;
+  if (row.rounds) c.scaling = Scaling::rounded_weights;
   add("", p, c);
   if (name == "avx512bf16_dot_f4_i8" || name == "amx_bf16_f4_i8") {
-    Candidate taking = c;
-    taking.scaled = true;
+    GemmSchedule taking = c;
+    taking.scaling = Scaling::weights;
     taking.unpacks_block = !compute_info(row.compute).tiles;
     for (const auto& [scale, suffix] : {std::pair{DType::f8e8m0, "_powers"}, {DType::f8e4m3, "_e4m3"}}) {
       Problem scaled = p;
@@ -101,7 +102,7 @@ Sources render_all() {
   for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
     for (const DType dtype : {DType::bf16, DType::f16}) {
       const Problem p = smallest(Scheme::dense, dtype, dtype, 64);
-      const std::vector<Candidate> all = cuda_candidates(p, {Device::cuda, isa}, 1, INT64_MAX);
+      const std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX);
       REQUIRE(!all.empty());
       out[fmt::format("cuda_{}_dense_{}.cu", isa_info(isa).name, dtype_name(dtype))] =
           text_of(render_gemm_cuda(p, all[0], "golden"));

@@ -45,7 +45,7 @@ std::vector<Case> make_sliced_cases() {
     for (const SlicedRow& row : kSlicedRows)
       for (const int64_t m : {int64_t{1}, int64_t{4}, int64_t{16}}) {
         std::set<bool> seen;
-        for (const Candidate& candidate : candidates(problem_of(row), {Device::cpu, isa}, m, m)) {
+        for (const GemmSchedule& candidate : gemm_schedules(problem_of(row), {Device::cpu, isa}, m, m)) {
           if (slices_of(*candidate.microkernel) == 1 || !seen.insert(candidate.unpacks_block).second) continue;
           Case c;
           c.problem = problem_of(row);

@@ -11,11 +11,11 @@
 #include <sstream>
 #include <tuple>
 
-#include "codegen/gemm/candidates.h"
 #include "codegen/gemm/microkernels.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/render.h"
 #include "codegen/gemm/sample_problem.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/gemm/shape.h"
 #include "isa_job.h"
 
@@ -137,7 +137,7 @@ std::vector<Tile> all_tiles() {
       Problem problem = sample_problem(scheme, {"tile", 2048, {256, 0, 0}});
       problem.may_round = row.rounds;
       for (int64_t m : {1, 4, 16, 64, 256})
-        for (const Candidate& c : candidates(problem, {Device::cpu, row.isa}, m, m)) {
+        for (const GemmSchedule& c : gemm_schedules(problem, {Device::cpu, row.isa}, m, m)) {
           const bool other_loop = c.prefetch_bytes > 0 || c.unpacks_block;
           if (c.microkernel != &row || !seen.insert({scheme.scale, c.mr, other_loop}).second) continue;
           auto text = render_gemm(problem, c, fmt::format("kernel_{}", out.size()));

@@ -169,13 +169,13 @@ TEST_CASE("a fast compile builds candidates of the instructions that are likely 
   const Problem p = problem_of(Scheme::w8, DType::bf16, DType::i8, 0, {4096}, {4096}, DType::bf16);
   const Target target{Device::cpu, Isa::avx512bf16};
   const auto computes = [&](int64_t m, TuneMode mode, double fma, double dot, double vnni) {
-    std::vector<Candidate> some = candidates(p, target, m, m);
+    std::vector<Candidate> some = cpu_candidates(p, target, m, m);
     Ceilings ceilings;
     ceilings.read_gbps = 30;
     if (fma > 0) ceilings.instruction_gflops = {{"fma", fma}, {"bf16dot", dot}, {"vnni", vnni}};
     limit_candidates(p, m, some, mode, ceilings);
     std::set<std::string_view> out;
-    for (const Candidate& c : some) out.insert(c.microkernel->compute);
+    for (const Candidate& c : some) out.insert(schedule_of(c).microkernel->compute);
     return out;
   };
   using Computes = std::set<std::string_view>;
@@ -204,7 +204,7 @@ TEST_CASE("pins replay the winner of a log") {
     const Candidate& last = choice.candidates.back();
     several += choice.candidates.size() > 1;
     TuneRecord r = some_record();
-    r.problem = p.signature(), r.kernel = kernel_name(p, last), r.candidate = last.describe();
+    r.problem = p.signature(), r.kernel = last.kernel(), r.candidate = last.describe();
     r.m_min = choice.bucket.m_min, r.m_max = choice.bucket.m_max;
     log += to_json_line(r) + "\n";
     r.status = TrialStatus::lost, r.candidate = choice.candidates[0].describe();

@@ -126,18 +126,18 @@ TEST_CASE("both ways run and are timed on real kernels") {
   const auto tensors = random_tensors(p, 5);
   const Bucket bucket{2, 4, 4};
   Batch batch;
-  const Candidate winner = candidates(p, target, 2, 4)[0];
+  const Candidate winner = cpu_candidates(p, target, 2, 4)[0];
   REQUIRE(add_gemm(batch, 0, p, target, bucket, {winner}).ok());
   const auto members = take_apart(p, Fusion::siblings);
   for (const Member& member : members) {
     const Candidate c = member_candidate(member.problem, target, bucket, winner);
-    CHECK(c.microkernel == winner.microkernel);
-    CHECK(c.mr == winner.mr);
+    CHECK(schedule_of(c).microkernel == schedule_of(winner).microkernel);
+    CHECK(schedule_of(c).mr == schedule_of(winner).mr);
     REQUIRE(add_gemm(batch, 0, member.problem, target, bucket, {c}).ok());
   }
   const auto built = build_kernels(batch.sources);
   // One copy: the merged weights, then each member's out of them.
-  std::vector<std::byte> copy = pack(p, winner.layout, tensors);
+  std::vector<std::byte> copy = pack(p, schedule_of(winner).layout, tensors);
   const std::vector<std::byte> whole = copy;
   std::vector<TrialLaunch> launches;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -147,7 +147,9 @@ TEST_CASE("both ways run and are timed on real kernels") {
     copy.resize(at + bytes);
     const std::span<std::byte> out(copy.data() + at, bytes);
     const int segment = static_cast<int>(members[i].segments[0]);
-    REQUIRE(pack_segment(member, layout, tensors[members[i].segments[0]], p, winner.layout, whole, segment, out).ok());
+    REQUIRE(pack_segment(member, layout, tensors[members[i].segments[0]], p, schedule_of(winner).layout, whole, segment,
+                         out)
+                .ok());
     const auto alone = pack(member, layout, {tensors[members[i].segments[0]]});
     CHECK(std::equal(alone.begin(), alone.end(), out.begin(), out.end()));
     launches.push_back({&member, &built[i + 1], static_cast<int64_t>(at)});
@@ -181,7 +183,7 @@ TEST_CASE("a concatenation is copied and multiplied as a whole against reading i
   const auto tensors = random_tensors(p, 5);
   const Bucket bucket{2, 4, 4};
   Batch batch;
-  const Candidate winner = candidates(p, target, 2, 4)[0];
+  const Candidate winner = cpu_candidates(p, target, 2, 4)[0];
   REQUIRE(add_gemm(batch, 0, p, target, bucket, {winner}).ok());
   const auto members = take_apart(p, Fusion::cat);
   REQUIRE(add_gemm(batch, 0, members[0].problem, target, bucket,
@@ -190,7 +192,7 @@ TEST_CASE("a concatenation is copied and multiplied as a whole against reading i
   const auto copy = add_other(batch, {kLoopFamily, copy_problem(DType::f32)}, target);
   REQUIRE((copy.ok() && *copy == 2));
   const auto built = build_kernels(batch.sources);
-  const auto packed = pack(p, winner.layout, tensors);
+  const auto packed = pack(p, schedule_of(winner).layout, tensors);
   ColdWeights cold;
   for (const std::vector<size_t>& copied : {std::vector<size_t>{0, 1}, {}}) {
     const ApartLaunch apart{{{&members[0].problem, &built[1], 0}}, &built[2], copied};

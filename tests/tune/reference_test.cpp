@@ -47,21 +47,21 @@ TEST_CASE("true kernels of every scheme are right, and one wrong weight in the p
   std::vector<KernelSource> sources;
   const auto add = [&](const Problem& p, const Bucket& bucket, const Candidate& candidate) {
     const std::string symbol = fmt::format("true_{}", jobs.size());
-    auto text = render_gemm(p, candidate, symbol);
+    auto text = render_gemm(p, schedule_of(candidate), symbol);
     REQUIRE_MESSAGE(text.ok(), text.error().to_string());
-    sources.push_back({kernel_name(p, candidate), symbol, *text, target.isa});
+    sources.push_back({candidate.kernel(), symbol, *text, target.isa});
     jobs.push_back({p, bucket, candidate});
   };
   for (const SchemeCase& s : kSchemeCases) {
     for (bool gate_up : {true, false}) {
       const Bucket bucket = gate_up ? Bucket{5, 16, 16} : Bucket{1, 1, 1};
       const Problem p = problem_of(s, gate_up);
-      add(p, bucket, candidates(p, target, bucket.m_min, bucket.m_max).at(0));
+      add(p, bucket, cpu_candidates(p, target, bucket.m_min, bucket.m_max).at(0));
     }
     Problem rounding = problem_of(s, true);
     rounding.may_round = true;
-    for (const Candidate& candidate : candidates(rounding, target, 17, 64))
-      if (candidate.rounded) add(rounding, {17, 64, 64}, candidate);
+    for (const Candidate& candidate : cpu_candidates(rounding, target, 17, 64))
+      if (schedule_of(candidate).scaling == Scaling::rounded_weights) add(rounding, {17, 64, 64}, candidate);
   }
   const auto built = build_kernels(std::move(sources));
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("true kernels of every scheme are right, and one wrong weight in the p
       REQUIRE(result.ok());
       return *result;
     };
-    const auto packed = pack(job.problem, job.candidate.layout, tensors);
+    const auto packed = pack(job.problem, schedule_of(job.candidate).layout, tensors);
     const TuneResult right = verdict(packed);
     CHECK_MESSAGE(right.winner == 0, right.records[0].reason);
     // The kernel's weights keep the value, the oracle is given another: a quarter of the range away.
@@ -106,11 +106,11 @@ TEST_CASE("true kernels are right where weights are denormal, and where many gro
   std::vector<Job> jobs;
   std::vector<KernelSource> sources;
   const auto add = [&](const Problem& p, const std::vector<SegmentTensors>& tensors) {
-    for (const Candidate& candidate : candidates(p, target, 2, 4)) {
+    for (const Candidate& candidate : cpu_candidates(p, target, 2, 4)) {
       const std::string symbol = fmt::format("edge_{}", jobs.size());
-      auto text = render_gemm(p, candidate, symbol);
+      auto text = render_gemm(p, schedule_of(candidate), symbol);
       REQUIRE_MESSAGE(text.ok(), text.error().to_string());
-      sources.push_back({kernel_name(p, candidate), symbol, *text, target.isa});
+      sources.push_back({candidate.kernel(), symbol, *text, target.isa});
       jobs.push_back({p, tensors, candidate});
     }
   };
@@ -136,7 +136,7 @@ TEST_CASE("true kernels are right where weights are denormal, and where many gro
   for (size_t i = 0; i < jobs.size(); ++i) {
     CAPTURE(built[i].source.name);
     REQUIRE(built[i].ok());
-    const auto packed = pack(jobs[i].problem, jobs[i].candidate.layout, jobs[i].tensors);
+    const auto packed = pack(jobs[i].problem, schedule_of(jobs[i].candidate).layout, jobs[i].tensors);
     auto result = tune(jobs[i].problem, jobs[i].tensors, packed, {2, 4, 4}, {jobs[i].candidate}, {built[i]},
                        quick_options(TuneMode::off));
     REQUIRE(result.ok());
@@ -164,7 +164,7 @@ TEST_CASE("an epilogue that cancels or leaves the range of f16 is right, a wrong
     problems.push_back(right);
     for (const Problem& p : {right, wrong}) {
       const std::string symbol = fmt::format("epilogue_{}", sources.size());
-      auto text = render_gemm(p, candidates(p, target, 5, 16).at(0), symbol);
+      auto text = render_gemm(p, schedule_of(cpu_candidates(p, target, 5, 16).at(0)), symbol);
       REQUIRE_MESSAGE(text.ok(), text.error().to_string());
       sources.push_back({symbol, symbol, *text, target.isa});
     }
@@ -174,10 +174,10 @@ TEST_CASE("an epilogue that cancels or leaves the range of f16 is right, a wrong
     const Problem& p = problems[i / 2];
     CAPTURE(cases[i / 2].right);
     CAPTURE(built[i].failure);
-    const Candidate candidate = candidates(p, target, 5, 16).at(0);
+    const Candidate candidate = cpu_candidates(p, target, 5, 16).at(0);
     const auto tensors = random_tensors(p, 300);
-    auto result = tune(p, tensors, pack(p, candidate.layout, tensors), {5, 16, 16}, {candidate}, {built[i]},
-                       quick_options(TuneMode::off));
+    auto result = tune(p, tensors, pack(p, schedule_of(candidate).layout, tensors), {5, 16, 16}, {candidate},
+                       {built[i]}, quick_options(TuneMode::off));
     REQUIRE(result.ok());
     CHECK_MESSAGE(result->winner == (i % 2 == 0 ? 0 : -1), result->records[0].reason);
   }

@@ -16,7 +16,9 @@
 
 #include "cache/store/store.h"
 #include "cache/toolchain/toolchain.h"
+#include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/pack.h"
+#include "codegen/gemm/schedules.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg::test {
@@ -146,9 +148,15 @@ inline Workload hand_workload(uint64_t seed) {
   return w;
 }
 
+inline std::vector<Candidate> cpu_candidates(const Problem& problem, const Target& target, int64_t m_min,
+                                             int64_t m_max) {
+  return gemm_device(Device::cpu).candidates(problem, target, m_min, m_max);
+}
+inline const GemmSchedule& schedule_of(const Candidate& candidate) { return candidate.schedule<GemmSchedule>(); }
+
 // As many candidates as there are kernels: what they say of themselves does not matter to the tuner.
 inline std::vector<Candidate> some_candidates(const Problem& problem, size_t count) {
-  const auto all = candidates(problem, {Device::cpu, Isa::portable}, 1, 16);
+  const auto all = cpu_candidates(problem, {Device::cpu, Isa::portable}, 1, 16);
   REQUIRE_FALSE(all.empty());
   return std::vector<Candidate>(count, all[0]);
 }

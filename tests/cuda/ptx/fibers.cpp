@@ -4,7 +4,7 @@
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -14,7 +14,7 @@
 namespace qcg::ptx {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
 constexpr size_t kStackBytes = 1 << 20;  // frames are larger with sanitizers
 #else
 constexpr size_t kStackBytes = 256 << 10;
@@ -78,7 +78,7 @@ struct Fibers::Fiber {
   Context context;
   char* stack = nullptr;
   bool started = false, done = false;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
   void* fake_stack = nullptr;
 #endif
   Fiber() {
@@ -93,7 +93,7 @@ struct Fibers::Fiber {
 Fibers::Fibers() : scheduler_(std::make_unique<Context>()) {}
 Fibers::~Fibers() = default;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
 namespace {
 const void* scheduler_stack;
 size_t scheduler_bytes;
@@ -101,7 +101,7 @@ size_t scheduler_bytes;
 #endif
 
 void Fibers::enter() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
   __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_bytes);
 #endif
   Fibers& self = *running;
@@ -124,7 +124,7 @@ void Fibers::switch_to(int fiber) {
   if (on_switch) on_switch(fiber);
   if (!f.started) f.context.start(f.stack, &Fibers::enter);
   f.started = true;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, f.stack, kStackBytes);
   scheduler_->go(f.context);
@@ -137,7 +137,7 @@ void Fibers::switch_to(int fiber) {
 
 void Fibers::leave() {
   Fiber& f = *fibers_[static_cast<size_t>(current_)];
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(QCG_SANITIZED)
   __sanitizer_start_switch_fiber(f.done ? nullptr : &f.fake_stack, scheduler_stack, scheduler_bytes);
   f.context.go(*scheduler_);
   __sanitizer_finish_switch_fiber(f.fake_stack, &scheduler_stack, &scheduler_bytes);

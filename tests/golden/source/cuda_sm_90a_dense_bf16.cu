@@ -1,4 +1,4 @@
-// qgemm_bf16_bf16_f32_n64_k64_128x128x8_sm90a_mma
+// qgemm_bf16_bf16_f32_n64_k64_128x128x64_sm90a_mma
 //
 // gemm dense x=bf16 w=bf16 k=64 k_segments=64 segment(64) output(f32 64 = acc0) m=0..
 //

@@ -1,10 +1,10 @@
-// From the microkernel table to the candidates of one problem and M range, best guess first.
+// From the microkernel table to the schedules of one problem and M range, best guess first.
 //
 // The guess is the roofline's: for few rows the weight stream decides, so one row tile holds all rows, K is not blocked
 // and the stream is prefetched a fixed distance ahead. For many rows the multiply rate decides, so tiles are as tall as
 // registers allow, activations and weights are blocked to stay in L2, and each row tile fetches its share of the next
 // block. In between, blocks of weights are passed over in the order in which they lie.
-#include "codegen/gemm/candidates.h"
+#include "codegen/gemm/schedules.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -81,7 +81,7 @@ std::vector<int> tail_rows(const Microkernel& row, int mr, int64_t m_min, int64_
 // A matrix instruction does 8 times the products of a vector one in its time; unpacking goes through memory.
 // The sums of a group are converted and scaled at its end, and loaded and stored where they find no registers.
 double tile_cost(const GemmShape& shape, int64_t m) {
-  const Microkernel& row = *shape.candidate.microkernel;
+  const Microkernel& row = *shape.schedule.microkernel;
   const int mr = shape.mr;
   const auto tiles = double((m + mr - 1) / mr);
   if (has_tiles(row)) return tiles * (mr / 8.0 + (unpacks(row) ? 3.0 : 0.7)) / double(m);
@@ -89,7 +89,7 @@ double tile_cost(const GemmShape& shape, int64_t m) {
   // Three products of four k in the place of four, and little to unpack.
   if (is_sliced(row)) return tiles * (mr * (0.75 + 1.8 / units) + 0.5) / double(m);
   const double taller = mr > 8 ? 1.05 : 1;  // 16 sums hide any latency: more save loads, which few kernels wait for
-  const double scaling = !shape.sums_groups ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
+  const double scaling = !shape.sums_groups() ? 0 : (shape.keeps_sums(mr) ? 2.0 : 4.5) / units;
   return taller * tiles * (mr * (1 + scaling) + (unpacks(row) ? 2.0 : 0.7)) / double(m);
 }
 
@@ -128,7 +128,7 @@ constexpr int kAhead = 4096, kStreamedPanels = 8;
 // One pass over the weights. Long runs of panels keep the prefetched stream unbroken (5 % on one host). Where several
 // rows make multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on
 // one host).
-void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candidate>& out) {
+void add_decode(const PanelLayout& p, int64_t m, GemmSchedule c, std::vector<GemmSchedule>& out) {
   c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
   for (int distance : {8192, 4096, 2048}) {
     c.prefetch_bytes = distance;
@@ -146,7 +146,7 @@ void add_decode(const PanelLayout& p, int64_t m, Candidate c, std::vector<Candid
 //
 // Up to kManyM rows do not take long enough to hide memory behind one block: blocks follow each other as they lie, and
 // what lies behind the next one comes to L2 meanwhile (10 to 20 % on one host).
-void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, std::vector<Candidate>& out) {
+void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule c, std::vector<GemmSchedule>& out) {
   struct Blocking {
     int64_t kc;
     int panels;
@@ -175,13 +175,15 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, 
   }
   for (const Blocking& b : blockings) {
     if (c.microkernel->rounds && !b.rounded) continue;
-    c.unpacks_block = b.unpacked, c.rounded = b.rounded, c.ahead_bytes = b.ahead;
-    c.scaled = !b.rounded && is_worth_scaling(shape, m, b.unpacked);
+    c.unpacks_block = b.unpacked, c.ahead_bytes = b.ahead;
+    c.scaling = b.rounded                                ? Scaling::rounded_weights
+                : is_worth_scaling(shape, m, b.unpacked) ? Scaling::weights
+                                                         : Scaling::sums;
     c.kc = b.kc == 0 ? 0 : whole_groups(p, b.kc);
     c.panels_per_item = c.kc == 0 ? 1 : b.panels;
-    const auto same = [&](const Candidate& o) {
+    const auto same = [&](const GemmSchedule& o) {
       return o.kc == c.kc && o.ahead_bytes == c.ahead_bytes && o.unpacks_block == c.unpacks_block &&
-             o.rounded == c.rounded;
+             (o.scaling == Scaling::rounded_weights) == (c.scaling == Scaling::rounded_weights);
     };
     if (std::none_of(out.begin(), out.end(), same)) out.push_back(c);
   }
@@ -189,8 +191,7 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, Candidate c, 
 
 }  // namespace
 
-std::string Candidate::describe() const {
-  if (!microkernel) return std::string(kExternCandidate);
+std::string GemmSchedule::describe() const {
   std::string s = fmt::format("{} {}x{}", microkernel->name, mr, layout.nr);
   if (kc > 0) s += fmt::format(" kc={}", kc);
   if (panels_per_item != 1) s += fmt::format(" panels={}", panels_per_item);
@@ -199,16 +200,16 @@ std::string Candidate::describe() const {
   if (ahead_bytes > 0) s += fmt::format(" ahead={}", ahead_bytes);
   if (!tails.empty()) s += fmt::format(" tails={}", fmt::join(tails, ","));
   if (fetches_rows) s += " fetched rows";
-  if (unpacks_block) s += rounded ? " rounded block" : " unpacked block";
-  if (scaled) s += " scaled";
+  if (unpacks_block) s += scaling == Scaling::rounded_weights ? " rounded block" : " unpacked block";
+  if (scaling == Scaling::weights) s += " scaled";
   return s;
 }
 
-std::vector<Candidate> candidates(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
+std::vector<GemmSchedule> gemm_schedules(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
   const int64_t m = std::clamp<int64_t>(m_max, std::max<int64_t>(m_min, 1), std::max<int64_t>(m_min, 1024));
   struct Ranked {
     double cost;
-    std::vector<Candidate> variants;
+    std::vector<GemmSchedule> variants;
     size_t tile = 0;  // among those of its microkernel
   };
   std::vector<Ranked> ranked;
@@ -217,20 +218,22 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
     if (!runs_on(row.isa, target.isa) || !serves(row, problem) || !unpacks_for(layout_kind(layout.kind), row)) continue;
     for (int mr : kTileRows) {
       if (!tile_fits(row, mr, m)) continue;
-      Candidate c;
+      GemmSchedule c;
       c.microkernel = &row;
       c.layout = layout;
       c.mr = mr;
       c.rows_per_item = m > kRowsPerItem ? kRowsPerItem : 0;
       c.tails = tail_rows(row, mr, std::max<int64_t>(m_min, 1), m);
-      c.scaled = is_worth_scaling(GemmShape(problem, c), m, false);
+      if (is_worth_scaling(GemmShape(problem, c), m, false)) c.scaling = Scaling::weights;
       const GemmShape shape(problem, c);
       c.fetches_rows =
           !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
       // fma before bf16dot as a guess; measurement may turn it round.
       Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
       if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
-      else add_blocks(shape, problem.may_round && shape.grouped && !is_worth_scaling(shape, m, true), m, c, r.variants);
+      else
+        add_blocks(shape, problem.may_round && shape.has_group_scales() && !is_worth_scaling(shape, m, true), m, c,
+                   r.variants);
       if (!r.variants.empty()) ranked.push_back(std::move(r));
     }
   }
@@ -243,7 +246,7 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target, 
   std::erase_if(ranked, [&](Ranked& r) { return (r.tile = kept[r.variants.front().microkernel]++) >= kTiles; });
   const size_t most = std::max(kOfEach, kCandidates / std::max<size_t>(1, kept.size()));
   std::map<const Microkernel*, size_t> taken;
-  std::vector<Candidate> out;
+  std::vector<GemmSchedule> out;
   for (size_t diagonal = 0; diagonal < kTiles + 3; ++diagonal)
     for (const Ranked& r : ranked)
       if (diagonal >= r.tile && diagonal - r.tile < r.variants.size() && taken[r.variants[0].microkernel]++ < most)
