@@ -1,9 +1,6 @@
 // Every real export that must work: compiled for each target of this host, run at each M, compared with eager outputs.
 // Every one that must not: refused by a typed error that names what is missing. One test case per target.
-#include <cmath>
-
-#include "graph/read/safetensors.h"
-#include "tests/cli_runner.h"
+#include "tests/real_graphs/outputs.h"
 
 using namespace qcg::test;
 
@@ -15,14 +12,13 @@ const std::vector<std::string> kMustWork = {
     "llama_mlp_da8w8",          "llama_mlp_f32",          "llama_mlp_int4wo_g32",
     "llama_mlp_int8wo",         "llama_qkv_bf16",         "recsys_cat_linear_f32",
     "int4pack_cpu_g32",         "llama_mlp_da8w4_g32",    "pt2e_static_a8w8_mlp",
-    "llama_mlp_fp8wo",          "scaled_mm_rowwise"};
+    "llama_mlp_fp8wo",          "scaled_mm_rowwise",      "llama_tiny_lm_f32",
+    "llama_tiny_lm_int8wo"};
 const std::vector<std::string> kShapesOnly = {"llama31_8b_linears_bf16",        "llama31_8b_linears_int8wo",
                                               "llama31_8b_linears_int4wo_g128", "llama31_8b_linears_da8w8",
                                               "llama31_8b_linears_da8w4_g128",  "llama31_8b_linears_da8w4_g128_bf16"};
 // What must not work, and what the error must name.
 const std::vector<std::pair<std::string, std::string>> kRefused = {
-    {"llama_tiny_lm_f32", "aten.cumsum"},
-    {"llama_tiny_lm_int8wo", "aten.cumsum"},
     {"llama_mlp_int8wo_subclass", "unwrap_tensor_subclass"}};
 
 std::vector<std::string> folders() {
@@ -31,47 +27,6 @@ std::vector<std::string> folders() {
   for (const std::string& name : kMustWork)
     if (const std::string path = shared_graph(name); !path.empty()) out.push_back(path);
   return out;
-}
-
-// Largest error relative to the largest value, and error norm relative to norm: what rounding in another order
-// explains.
-struct Bounds {
-  double largest, norm;
-};
-constexpr Bounds kEqual = {0, 0};
-Bounds bounds_of(qcg::DType dtype) {
-  switch (dtype) {
-    case qcg::DType::f32: return {2e-4, 1e-4};
-    case qcg::DType::f16: return {1e-2, 5e-3};
-    case qcg::DType::bf16: return {4e-2, 1.2e-2};
-    default: return kEqual;
-  }
-}
-
-void compare(const qcg::Tensor& got_view, const qcg::Tensor& want_view, const Bounds& bounds) {
-  REQUIRE(got_view.dtype == want_view.dtype);
-  REQUIRE(got_view.shape == want_view.shape);
-  const qcg::Tensor got = got_view.contiguous(), want = want_view.contiguous();
-  const size_t size = qcg::dtype_bytes(got.dtype);
-  double worst = 0, largest = 0, noise = 0, signal = 0;
-  for (int64_t i = 0; i < got.numel(); ++i) {
-    const double g = qcg::element_to_double(got.dtype, got.bytes().data() + static_cast<size_t>(i) * size);
-    const double w = qcg::element_to_double(want.dtype, want.bytes().data() + static_cast<size_t>(i) * size);
-    const double error = std::isfinite(g) ? std::fabs(g - w) : HUGE_VAL;
-    worst = std::max(worst, error);
-    largest = std::max(largest, std::fabs(w));
-    noise += error * error;
-    signal += w * w;
-  }
-  CHECK(worst <= bounds.largest * largest);
-  CHECK(std::sqrt(noise) <= bounds.norm * std::sqrt(signal));
-}
-
-bool host_has(const std::string& target) {
-  for (const auto& row : qcodegen({"list", "targets", "--json"}).json())
-    if (row["name"] == target) return row["host"] == "yes";
-  FAIL("no target ", target);
-  return false;
 }
 
 // "<folder>/m5" for every m5.inputs.safetensors there is: how many rows an export was tried with is its own affair.
@@ -104,15 +59,7 @@ void check_graph(const std::string& folder, const std::string& target, bool as_e
     INFO(ran.err);
     CHECK(ran.status == 0);
     if (ran.status != 0) continue;
-    auto got = qcg::read_safetensors(dir / "out.safetensors"),
-         want = qcg::read_safetensors(stem + ".expected.safetensors");
-    REQUIRE(got.ok());
-    REQUIRE(want.ok());
-    for (const auto& [name, tensor] : want->tensors) {
-      INFO("output ", name);
-      REQUIRE(got->tensors.contains(name));
-      compare(got->tensors.at(name), tensor, as_eager ? kEqual : bounds_of(tensor.dtype));
-    }
+    compare_files(dir / "out.safetensors", stem + ".expected.safetensors", as_eager ? exact : rounded);
   }
 }
 
