@@ -286,7 +286,8 @@ Result<Types> infer_index_copy(const OpArgs& a) {
 
 Result<Types> infer_index_put(const OpArgs& a) {
   if (a.boolean("accumulate"))
-    return a.unsupported("accumulate", "sums at positions", "add the values before they are written, or cut the graph there");
+    return a.unsupported("accumulate", "sums at positions",
+                         "add the values before they are written, or cut the graph there");
   QCG_CHECK(check_written(a, "values"));
   QCG_TRY(places, infer_index(a));
   const Shape& shape = places[0].shape;
