@@ -187,15 +187,6 @@ std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbo
   return std::nullopt;
 }
 
-std::optional<Dim> divide_down(const Dim& d, int64_t by) {
-  const Dim::Terms terms = d.terms();
-  const auto number = terms.find({});
-  const int64_t rest = number == terms.end() ? 0 : number->second;
-  const auto varying = (d - Dim(rest)).divide_exactly(Dim(by));
-  if (!varying) return std::nullopt;
-  return *varying + Dim(rest / by - (rest % by < 0 ? 1 : 0));
-}
-
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const Shape& longer = a.size() >= b.size() ? a : b;
   const Shape& shorter = a.size() >= b.size() ? b : a;

@@ -67,9 +67,6 @@ DimRange range_of(const Dim& d, std::span<const Symbol> symbols);
 // ranges do not settle which.
 std::optional<Dim> clamp_index(Dim index, const Dim& size, std::span<const Symbol> symbols);
 
-// The quotient rounded down; nullopt when it is no polynomial.
-std::optional<Dim> divide_down(const Dim& d, int64_t by);
-
 // numpy's rule; sizes are equal as polynomials or one is the constant 1. nullopt when they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 

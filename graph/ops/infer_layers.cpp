@@ -72,12 +72,11 @@ Status count_places(const OpArgs& a, WindowAxis& axis, bool ceil) {
         is_convolution(a) ? "weight" : "kernel_size",
         fmt::format("a window of {} may be larger than the axis of {} with its padding", axis.reach(), axis.size.str()),
         room.is_constant() ? "use a smaller kernel" : "export with a larger minimum of this size");
-  const auto last = divide_down(room, axis.stride);
-  if (!last || (ceil && axis.stride > 1 && !room.is_constant()))
-    return a.unsupported("stride",
+  if (ceil && axis.stride > 1 && !room.is_constant())
+    return a.unsupported("ceil_mode",
                          fmt::format("{} / {} depends on a size known only at run time", room.str(), axis.stride),
-                         "export with a constant size, or one that is a multiple: torch.export.Dim(…) * stride");
-  axis.count = *last + Dim(1);
+                         "export with a constant size, or with ceil_mode=False");
+  axis.count = Dim::floor_divide(room, Dim(axis.stride)) + Dim(1);
   if (!ceil || !room.is_constant() || room.constant() % axis.stride == 0) return {};
   const int64_t begin = axis.count.constant() * axis.stride;
   if (begin >= axis.size.constant() + axis.before) return {};

@@ -124,11 +124,7 @@ Result<Types> infer_unfold(const OpArgs& a) {
   const Dim room = shape[axis] - Dim(size);
   if (range_of(room, a.graph.symbols).min < 0)
     return a.fail("size", fmt::format("a window of {} may be larger than the axis of {}", size, shape[axis].str()));
-  const auto last = divide_down(room, step);
-  if (!last)
-    return a.unsupported("step", fmt::format("{} / {} depends on a size known only at run time", room.str(), step),
-                         "export with a constant size");
-  shape[axis] = *last + Dim(1);
+  shape[axis] = Dim::floor_divide(room, Dim(step)) + Dim(1);
   shape.push_back(Dim(size));
   return one(self.dtype, std::move(shape));
 }
