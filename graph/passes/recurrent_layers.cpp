@@ -14,8 +14,8 @@ constexpr Op kRecurrences[] = {"aten.lstm.input", "aten.gru.input", "aten.rnn_ta
 
 class RecurrenceWriter {
  public:
-  RecurrenceWriter(OpEmitter& e, const Graph& graph, const Node& node, Recurrence r)
-      : e_(e), graph_(graph), node_(node), r_(r), time_(r.batch_first ? 1 : 0) {}
+  RecurrenceWriter(OpEmitter& e, const Node& node, Recurrence r)
+      : e_(e), node_(node), r_(r), time_(r.batch_first ? 1 : 0) {}
 
   Values write() {
     Values states, cells;
@@ -116,7 +116,6 @@ class RecurrenceWriter {
   }
 
   OpEmitter& e_;
-  const Graph& graph_;
   const Node& node_;
   const Recurrence r_;
   const Dim time_;
@@ -129,7 +128,7 @@ bool is_recurrence(const Node& node) { return is_any_op(node, kRecurrences); }
 std::vector<ValueId> write_recurrence(OpEmitter& e, const Graph& graph, const Node& node) {
   auto r = read_recurrence({graph, node});
   if (!r.ok()) return e.fail(r.error()), node.outputs;
-  return RecurrenceWriter(e, graph, node, *r).write();
+  return RecurrenceWriter(e, node, *r).write();
 }
 
 }  // namespace qcg
