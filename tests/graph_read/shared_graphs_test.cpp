@@ -24,8 +24,6 @@ bool absent() {
 // What has no lowering, and a part of the message that says so.
 const std::map<std::string, std::string> kUnsupported = {
     {"llama_mlp_int8wo_subclass", "access_subclass_inner_tensor"},
-    {"llama_tiny_lm_f32", "aten.scaled_dot_product_attention.default"},
-    {"llama_tiny_lm_int8wo", "aten.scaled_dot_product_attention.default"},
 };
 
 }  // namespace
@@ -66,18 +64,6 @@ TEST_CASE("shared graphs: tensor subclasses are refused with the remedy") {
     REQUIRE_FALSE(graph.ok());
     CHECK(contains(graph.error().help, "unwrap_tensor_subclass"));
   }
-}
-
-TEST_CASE("shared graphs: the unsupported operators of a whole language model, all at once") {
-  if (absent()) return;
-  auto graph = read_graph((kGraphs / "llama_tiny_lm_f32" / "graph.json").string());
-  REQUIRE_FALSE(graph.ok());
-  const std::string& text = graph.error().message;
-  CHECK(contains(text, "operators of this graph have no lowering\n"));
-  for (const char* op : {"aten.scaled_dot_product_attention.default", "aten.cumsum.default"}) CHECK(contains(text, op));
-  CHECK(contains(
-      text, "2 nodes   first: $.graph_module.graph.nodes[99] (scaled_dot_product_attention), export_graphs.py:226"));
-  CHECK(graph.error().where == "$.graph_module.graph.nodes[9]");
 }
 
 TEST_CASE("shared graphs: inputs and expected outputs are named as the graph names them") {

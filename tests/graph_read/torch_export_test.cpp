@@ -162,16 +162,16 @@ TEST_CASE("torch.export: sizes computed by nodes become dims") {
 
 TEST_CASE("torch.export: all unsupported operators at once, with count, place and source") {
   Json j = small_export();
-  Json conv = node_of(j, 0), pool = node_of(j, 1);
-  conv["target"] = "torch.ops.aten.conv2d.default";
-  conv["name"] = "conv2d";
+  Json sampler = node_of(j, 0), pool = node_of(j, 1);
+  sampler["target"] = "torch.ops.aten.grid_sampler_2d.default";
+  sampler["name"] = "grid_sampler";
   pool["target"] = "torch.ops.higher_order.wrap_with_autocast";
-  graph_of(j)["nodes"] = {node_of(j, 0), pool, conv, conv, conv};
+  graph_of(j)["nodes"] = {node_of(j, 0), pool, sampler, sampler, sampler};
   Error e = error_of(j);
   CHECK(e.code == ErrorCode::Unsupported);
   CHECK(contains(e.message, "2 operators of this graph have no lowering"));
-  CHECK(contains(e.message, "torch.ops.aten.conv2d.default"));
-  CHECK(contains(e.message, "3 nodes   first: $.graph_module.graph.nodes[2] (conv2d), model.py:41"));
+  CHECK(contains(e.message, "torch.ops.aten.grid_sampler_2d.default"));
+  CHECK(contains(e.message, "3 nodes   first: $.graph_module.graph.nodes[2] (grid_sampler), model.py:41"));
   CHECK(contains(e.message, "1 node    first: $.graph_module.graph.nodes[1] (relu)"));
   CHECK(contains(e.help, "autocast"));
   CHECK(contains(e.help, "qcodegen list ops"));

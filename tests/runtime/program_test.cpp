@@ -333,17 +333,17 @@ TEST_CASE("a program outlives its directory, and many load and unload without mi
 
 TEST_CASE("sizes that do not fit are errors at run, not crashes") {
   using nlohmann::json;
-  const auto fails = [](auto change) {
+  const auto fails = [](auto change, const char* why = "does not fit") {
     SampleProgram sample;
     change(sample.manifest);
     sample.sign();
     auto context = make_context(load(sample));
     SampleRun run(3);
     const Error e = run_error(*context, run);
-    CHECK(e.message.find("does not fit") != std::string::npos);
+    CHECK_MESSAGE(e.message.find(why) != std::string::npos, e.message);
   };
   fails([](json& m) { m["buffers"][1]["bytes"] = {{INT64_MAX, 0}}; });
-  fails([](json& m) { m["buffers"][1]["bytes"] = {{-32, 0}}; });
+  fails([](json& m) { m["buffers"][1]["bytes"] = {{-32, 0}}; }, "would have -96 bytes");
   fails([](json& m) { m["steps"][0]["args"][1]["offset"] = {{33, 0}}; });
   fails([](json& m) { m["steps"][0]["args"][1]["offset"] = -1; });
   fails([](json& m) { m["steps"][0]["args"][1]["stride"] = {{INT64_MAX, 0, 0}}; });
