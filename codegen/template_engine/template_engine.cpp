@@ -127,10 +127,10 @@ void add_unread(const TemplateValue& value, const ManyWords& words, std::set<std
   if (value.kind() == TemplateValue::Kind::List)
     for (const TemplateValue& item : value.items()) add_unread(item, words, out);
   if (value.kind() != TemplateValue::Kind::Dict) return;
-  for (const auto& [key, entry] : value.entries()) {
-    const auto has_key = [&key](const auto& set) { return set->contains(key); };
-    if (std::none_of(words.begin(), words.end(), has_key)) out.insert(key);
-    add_unread(entry, words, out);
+  for (const TemplateValue::Entry& entry : value.entries()) {
+    const auto has_key = [&entry](const auto& set) { return set->contains(entry.first); };
+    if (std::none_of(words.begin(), words.end(), has_key)) out.insert(entry.first);
+    add_unread(entry.second, words, out);
   }
 }
 
