@@ -13,20 +13,16 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "codegen/kernel/family.h"
+#include "codegen/positions/positions.h"
 
 namespace qcg {
 
 // y[i] = table[i · strides + sum over ids j of ids_j[i] · step_j], for i in an output of `rank` axes.
-// args: table, ids, y. params: extents[rank], strides[rank] of the table, of each of the ids and of y; then size and
-// step of each of the ids: how many elements the axis has that they are positions in, and how far apart those are.
+// args: table, ids, y. params: PositionParams.
 struct GatherProblem {
-  struct Ids {
-    DType dtype = DType::i64;
-    bool from_end = false;  // negative ones count from the end
-  };
   int rank = 1;
   DType dtype = DType::f32;
-  std::vector<Ids> ids;
+  std::vector<Positions> ids;
   bool rows = false;  // no ids change along the last axis: their strides there are 0
   std::string comment;
   std::string signature() const;

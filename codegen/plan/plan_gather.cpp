@@ -14,49 +14,19 @@ constexpr bool kFromEnd = true;
 
 }  // namespace
 
-// Positions along some axes of the table. Their own axes take the place of those: at the first, or in front of all where
-// the indexed axes stand apart.
-Planner::LookUp Planner::pick(ValueId table, const std::vector<ValueId>& indices, const Shape& out, bool from_end) {
-  const View t = view(table);
-  Shape all;
-  size_t first = t.shape.size(), last = 0, indexed = 0;
-  for (size_t axis = 0; axis < indices.size(); ++axis) {
-    if (indices[axis] == kNoValue) continue;
-    all = broadcast(all, graph_.value(indices[axis]).shape).value_or(Shape{});
-    first = std::min(first, axis), last = axis, ++indexed;
-  }
-  if (last - first + 1 != indexed) first = 0;
-  if (all.empty() && out.size() == t.shape.size()) all = {Dim(1)};  // index_select keeps the axis
-  LookUp look_up{{t.buffer, t.offset, out, {}}, {}};
-  std::vector<Dim>& strides = look_up.table.strides;
-  for (size_t axis = 0; axis < t.shape.size(); ++axis)
-    if (axis >= indices.size() || indices[axis] == kNoValue) strides.push_back(t.strides[axis]);
-  strides.insert(strides.begin() + static_cast<ptrdiff_t>(first), all.size(), Dim(0));
-  for (size_t axis = 0; axis < indices.size(); ++axis) {
-    if (indices[axis] == kNoValue) continue;
-    View ids = broadcast_view(view(indices[axis]), all);
-    ids.shape = out;
-    ids.strides.insert(ids.strides.begin(), first, Dim(0));
-    ids.strides.resize(out.size(), Dim(0));
-    look_up.ids.push_back(
-        {std::move(ids), {graph_.value(indices[axis]).dtype, from_end}, t.shape[axis], t.strides[axis]});
-  }
-  return look_up;
-}
-
 // A position along one axis for every element of the output. Other axes of one element are broadcast.
-Planner::LookUp Planner::gather(ValueId table, size_t axis, ValueId index, const Shape& out) {
+Positioned Planner::gather(ValueId table, size_t axis, ValueId index, const Shape& out) {
   const View t = view(table);
-  LookUp look_up{
+  Positioned look_up{
       {t.buffer, t.offset, out, t.strides},
       {{broadcast_view(view(index), out), {graph_.value(index).dtype, false}, t.shape[axis], t.strides[axis]}}};
   for (size_t i = 0; i < out.size(); ++i)
-    if (i == axis || t.shape[i].is_constant(1)) look_up.table.strides[i] = Dim(0);
+    if (i == axis || t.shape[i].is_constant(1)) look_up.base.strides[i] = Dim(0);
   return look_up;
 }
 
 // The positions in the elements of the table in their order.
-Planner::LookUp Planner::take(ValueId table, ValueId index, const Shape& out, bool from_end) {
+Positioned Planner::take(ValueId table, ValueId index, const Shape& out, bool from_end) {
   const View t = dense(table), ids = dense(index);
   const Dim size = product(t.shape);
   return {{t.buffer, t.offset, out, std::vector<Dim>(out.size(), Dim(0))},
@@ -69,9 +39,10 @@ Status Planner::lower_look_up(const Node& node) {
   const ValueId table = node.tensor(op == "aten.embedding.default" ? "weight" : "self");
   const size_t rank = graph_.value(table).shape.size();
   const auto axis = [&] { return normalize_axis(constant_int(node, "dim", 0), rank); };
-  if (op == "aten.embedding.default") return add_look_up(node, pick(table, {node.tensor("indices")}, out, false));
+  if (op == "aten.embedding.default")
+    return add_look_up(node, at_indices(view(table), {node.tensor("indices")}, false));
   if (is_any_op(node, kIndexes))
-    return add_look_up(node, pick(table, *node.arg("indices").get<std::vector<ValueId>>(), out, kFromEnd));
+    return add_look_up(node, at_indices(view(table), *node.arg("indices").get<std::vector<ValueId>>(), kFromEnd));
   if (rank == 0)  // of one element, whose only position is 0
     return Error::unsupported(node.where, node.op->name + " of a tensor without axes has no kernel",
                               "give the tensor an axis (unsqueeze) before it");
@@ -79,7 +50,7 @@ Status Planner::lower_look_up(const Node& node) {
   if (op == "aten.index_select.default") {
     std::vector<ValueId> indices(axis(), kNoValue);
     indices.push_back(node.tensor("index"));
-    return add_look_up(node, pick(table, indices, out, false));
+    return add_look_up(node, at_indices(view(table), indices, false, /*keeps_axes=*/true));
   }
   if (op == "aten.take.default") return add_look_up(node, take(table, node.tensor("index"), out, kFromEnd));
   if (op == "aten.take_along_dim.default") {
@@ -90,35 +61,27 @@ Status Planner::lower_look_up(const Node& node) {
   return Error::unsupported(node.where, node.op->name + " has no kernel that looks up", "use index or gather instead");
 }
 
-Status Planner::add_look_up(const Node& node, LookUp look_up) {
+Status Planner::add_look_up(const Node& node, const Positioned& look_up) {
   const ValueId id = node.outputs[0];
+  const Shape& out = graph_.value(id).shape;
   GatherProblem problem;
   problem.dtype = graph_.value(id).dtype;
   problem.comment = comment_of(node);
-  std::vector<View> views = {look_up.table};
-  for (const LookUp::Ids& ids : look_up.ids) {
+  std::vector<View> views = {look_up.base};
+  for (const Positioned::Ids& ids : look_up.ids) {
     problem.ids.push_back(ids.kind);
     views.push_back(ids.view);
   }
-  views_[id] =
-      placed_[id] ? *placed_[id] : dense_view(add_temp(graph_.value(id).shape, problem.dtype), graph_.value(id).shape);
+  views_[id] = placed_[id] ? *placed_[id] : dense_view(add_temp(out, problem.dtype), out);
   views.push_back(views_[id]);
-  views = collapse(std::move(views));
-  if (views[0].shape.empty())
-    for (View& v : views) v.shape = {1}, v.strides = {Dim(0)};
+  for (View& v : views) v.shape = out;
+  views = collapse_to_axes(std::move(views));
   problem.rank = static_cast<int>(views[0].shape.size());
   problem.rows =
       std::all_of(views.begin() + 1, views.end() - 1, [](const View& v) { return v.strides.back().is_constant(0); });
-  PlanStep step{name_of(node, "look up"), 0, {}, views[0].shape, node.origins, leading(graph_.value(id).shape)};
-  for (size_t i = 0; i < views.size(); ++i) {
-    const bool ids = i > 0 && i <= problem.ids.size();
-    const DType dtype = ids ? problem.ids[i - 1].dtype : problem.dtype;
-    step.args.push_back({views[i].buffer, offset_bytes(views[i], dtype), Dim(0)});
-    step.params.insert(step.params.end(), views[i].strides.begin(), views[i].strides.end());
-  }
-  for (const LookUp::Ids& ids : look_up.ids) step.params.push_back(ids.size), step.params.push_back(ids.step);
-  step.problem = intern({kGatherFamily, std::move(problem)});
-  plan_.steps.push_back(std::move(step));
+  PlanStep step{name_of(node, "look up"), 0, {}, {}, node.origins, leading(out)};
+  const DType dtype = problem.dtype;
+  add_positioned_step(std::move(step), {kGatherFamily, std::move(problem)}, views, dtype, look_up.ids);
   return {};
 }
 

@@ -26,13 +26,24 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/gather/gather.h"
 #include "codegen/loops/loops.h"
 #include "codegen/plan/plan.h"
 #include "codegen/plan/view.h"
+#include "codegen/positions/positions.h"
 
 namespace qcg {
 
+// Elements of a tensor at positions known only at run time: `base` and the positions are over the axes of what is looked
+// up or written, and `base` stands still along axes of positions.
+struct Positioned {
+  struct Ids {
+    View view;
+    Positions kind;
+    Dim size, step;  // of the axis that they are positions in
+  };
+  View base;
+  std::vector<Ids> ids;
+};
 struct PositionedWrite;
 
 class Planner {
@@ -79,6 +90,11 @@ class Planner {
   Result<PositionedWrite> write_along_axis(const Node& node, const View& whole);
   PositionedWrite write_at_indices(const Node& node, const View& whole);
 
+  // plan_positions.cpp
+  Positioned at_indices(const View& t, const std::vector<ValueId>& indices, bool from_end, bool keeps_axes = false);
+  void add_positioned_step(PlanStep step, KernelProblem problem, const std::vector<View>& views, DType dtype,
+                           const std::vector<Positioned::Ids>& ids);
+
   // plan_linear.cpp
   Status lower_linear(const Node& node);
   int packed_weights(int problem, std::vector<SegmentTensors> tensors);
@@ -106,20 +122,10 @@ class Planner {
   Status lower_windows(const Node& node);
 
   // plan_gather.cpp
-  struct LookUp {
-    struct Ids {
-      View view;  // over the axes of the output
-      GatherProblem::Ids kind;
-      Dim size, step;  // of the axis that they are positions in
-    };
-    View table;  // over the axes of the output; its strides are 0 along the axes of positions
-    std::vector<Ids> ids;
-  };
   Status lower_look_up(const Node& node);
-  LookUp pick(ValueId table, const std::vector<ValueId>& indices, const Shape& out, bool from_end);
-  LookUp gather(ValueId table, size_t axis, ValueId index, const Shape& out);
-  LookUp take(ValueId table, ValueId index, const Shape& out, bool from_end);
-  Status add_look_up(const Node& node, LookUp look_up);
+  Positioned gather(ValueId table, size_t axis, ValueId index, const Shape& out);
+  Positioned take(ValueId table, ValueId index, const Shape& out, bool from_end);
+  Status add_look_up(const Node& node, const Positioned& look_up);
   Status lower_bags(const Node& node);
 
   // plan_buffers.cpp
@@ -157,6 +163,8 @@ int64_t constant_int(const Node& node, std::string_view arg, int64_t otherwise);
 size_t normalize_axis(int64_t axis, size_t rank);
 std::string join_names(const std::vector<std::string>& names);  // "gate_proj+up_proj"
 Dim offset_bytes(const View& v, DType dtype);
-Dim leading(const Shape& shape);  // rows: everything but the last axis, if there is one
+View at_axes(View view, size_t rank, size_t first);           // over `rank` axes of which its own begin at `first`
+std::vector<View> collapse_to_axes(std::vector<View> views);  // collapse, to one axis at least
+Dim leading(const Shape& shape);                              // rows: everything but the last axis, if there is one
 
 }  // namespace qcg

@@ -14,68 +14,34 @@ namespace qcg {
 
 namespace {
 
-using V = TemplateValue;
-
-// Where params hold what.
-struct ScatterParams {
-  size_t rank, ids;
-  explicit ScatterParams(const ScatterProblem& p) : rank(static_cast<size_t>(p.rank)), ids(p.ids.size()) {}
-  size_t strides(size_t arg) const { return rank * (arg + 1); }
-  size_t y() const { return ids + 1; }  // its argument
-  size_t size(size_t j) const { return rank * (ids + 3) + 2 * j; }
-  size_t step(size_t j) const { return size(j) + 1; }
-};
+PositionParams params_of(const ScatterProblem& p) { return {p.rank, p.ids.size()}; }
 
 }  // namespace
 
 std::string ScatterProblem::signature() const {
-  std::vector<std::string> positions;
-  for (const Ids& i : ids) positions.push_back(fmt::format("{}{}", dtype_name(i.dtype), i.from_end ? " from end" : ""));
   return fmt::format("scatter rank={} free={} y={} ids=[{}] moves=[{}]{}", rank, free, dtype_name(dtype),
-                     fmt::join(positions, ", "), fmt::join(moves, ", "), rows ? " rows" : "");
+                     describe_positions(ids), fmt::join(moves, ", "), rows ? " rows" : "");
 }
 
 Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string_view symbol) {
-  if (p.rank < 1 || p.ids.empty()) return Error::internal("scatter", "a ScatterProblem without axes or positions");
-  for (const ScatterProblem::Ids& i : p.ids)
-    if (i.dtype != DType::i32 && i.dtype != DType::i64)
-      return Error::unsupported("scatter", fmt::format("positions of {} have no kernel", dtype_name(i.dtype)),
-                                "cast them to i64");
-  const ScatterParams at(p);
-  V v = kernel_context(symbol, isa, "write at positions", p.signature(), p.comment);
-  v["rank"] = p.rank;
+  TemplateValue v = kernel_context(symbol, isa, "write at positions", p.signature(), p.comment);
+  QCG_CHECK(add_positions(v, "scatter", p.rank, p.ids));
   v["free"] = p.free;
   v["last"] = p.rank - (p.rows ? 1 : 0);
   v["rows"] = p.rows;
   v["type"] = bytes_type(p.dtype);
-  std::vector<V> ids;
-  for (size_t j = 0; j < p.ids.size(); ++j) {
-    V i;
-    i["type"] = dtype_info(p.ids[j].dtype).cpp;
-    i["arg"] = j + 1;
-    i["strides"] = at.strides(j + 1);
-    i["size"] = at.size(j);
-    i["step"] = at.step(j);
-    i["from_end"] = p.ids[j].from_end ? "true" : "false";
-    ids.push_back(std::move(i));
-  }
-  v["ids"] = V::from_items(std::move(ids));
-  v["y_arg"] = at.y();
-  v["y_strides"] = at.strides(at.y());
   return render_template("cpu/scatter.cpp.j2", v);
 }
 
 namespace {
 
 std::string formula_of(const KernelProblem& any) {
-  std::vector<std::string> names;
-  for (size_t j = 0; j < any.get<ScatterProblem>().ids.size(); ++j) names.push_back(fmt::format("in{}", j + 1));
-  return fmt::format("out[{}] = in0", fmt::join(names, ", "));
+  return fmt::format("out[{}] = in0", names_of_positions(any.get<ScatterProblem>().ids));
 }
 
 std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
   const auto& p = any.get<ScatterProblem>();
-  const ScatterParams at(p);
+  const PositionParams at = params_of(p);
   const auto axis_of = [&](size_t arg, size_t axis) {
     return Reach::Axis{reach_param(axis), reach_param(at.strides(arg) + axis)};
   };
@@ -96,10 +62,7 @@ std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
 
 std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
   const auto& p = any.get<ScatterProblem>();
-  const ArgumentKind items = is_floating(p.dtype) ? ArgumentKind{p.dtype} : integer_argument(p.dtype);
-  std::vector<ArgumentKind> out = {items};
-  for (const ScatterProblem::Ids& i : p.ids) out.push_back({i.dtype});
-  out.push_back(items);
+  std::vector<ArgumentKind> out = position_arguments(p.dtype, p.ids);
   out.back().updated = true;
   return out;
 }
@@ -108,19 +71,13 @@ double operations_of(const KernelProblem&, const CallSizes&) { return 0; }
 
 // What a call writes: by index in the axes of y's reach, the element of x that stays there.
 std::map<std::vector<int64_t>, int64_t> find_writes_of(const ScatterProblem& p, const CallMemory& call) {
-  const std::vector<int64_t>& params = call.sizes().params;
-  const ScatterParams at(p);
+  const PositionParams at = params_of(p);
   std::map<std::vector<int64_t>, int64_t> out;
   for (int64_t i = 0; i < call.elements(0); ++i) {
     const std::vector<int64_t> index = call.index_of(0, i);
     std::vector<int64_t> place;
     for (const int axis : p.moves) place.push_back(index[static_cast<size_t>(axis)]);
-    for (size_t j = 0; j < p.ids.size(); ++j) {
-      int64_t offset = 0;
-      for (size_t axis = 0; axis < at.rank; ++axis) offset += index[axis] * params[at.strides(j + 1) + axis];
-      const int64_t id = call.integer(j + 1, offset);
-      place.push_back(id < 0 ? id + params[at.size(j)] : id);
-    }
+    for (size_t j = 0; j < p.ids.size(); ++j) place.push_back(position_at(call, at, j, index));
     out[std::move(place)] = call.offset_of(0, index);
   }
   return out;
@@ -129,7 +86,7 @@ std::map<std::vector<int64_t>, int64_t> find_writes_of(const ScatterProblem& p, 
 Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
                                                   const OutputPoints& points) {
   const auto& p = any.get<ScatterProblem>();
-  const size_t y = ScatterParams(p).y();
+  const size_t y = params_of(p).y();
   const auto writes = find_writes_of(p, call);
   std::vector<std::vector<Expected>> out(1);
   for (const int64_t point : points[0]) {
@@ -144,7 +101,7 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
 OutputPoints changed_by(const KernelProblem& any, const CallMemory& call) {
   const auto& p = any.get<ScatterProblem>();
   OutputPoints out(1);
-  const std::vector<int64_t>& extents = call.extents(ScatterParams(p).y());
+  const std::vector<int64_t>& extents = call.extents(params_of(p).y());
   for (const auto& [place, from] : find_writes_of(p, call)) {
     int64_t element = 0;
     for (size_t axis = 0; axis < place.size(); ++axis) element = element * extents[axis] + place[axis];

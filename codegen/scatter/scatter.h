@@ -14,23 +14,19 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "codegen/kernel/family.h"
+#include "codegen/positions/positions.h"
 
 namespace qcg {
 
 // y[i · strides + sum over ids j of ids_j[i] · step_j] = x[i], for i in `rank` axes; the rest of y stays as it is.
 // Of equal positions the last in row-major order stays. All positions are checked before anything is written.
-// args: x, ids, y. params: extents[rank], strides[rank] of x, of each of the ids and of y; then size and step of each of
-// the ids: how many elements the axis has that they are positions in, and how far apart those are.
+// args: x, ids, y. params: PositionParams.
 struct ScatterProblem {
-  struct Ids {
-    DType dtype = DType::i64;
-    bool from_end = false;  // negative ones count from the end
-  };
   int rank = 1;
   int free = 0;       // so many of the first axes: no position changes along them, but y does
   bool rows = false;  // so is the last axis
   DType dtype = DType::f32;
-  std::vector<Ids> ids;
+  std::vector<Positions> ids;
   std::vector<int> moves;  // the axes along which y moves: its strides along others are 0
   std::string comment;
   std::string signature() const;
