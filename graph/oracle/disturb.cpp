@@ -37,15 +37,21 @@ double step_from(DType dtype, double code, bool up) {
 
 }  // namespace
 
-Tensor disturb(DType dtype, const Tensor& t, std::mt19937_64& rng) {
+Tensor disturb(DType dtype, bool sums, const Tensor& t, std::mt19937_64& rng) {
   const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
   std::vector<double> values = read_doubles(t);
   double largest = 0;
   for (double v : values)
     if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
   std::uniform_real_distribution<double> share(-1, 1);
-  for (double& v : values)
-    if (!is_whole(v)) v += share(rng) * (0x1p-21 * largest + rounding * std::abs(v));
+  const double last_bits = 0x1p-21 * largest;
+  const bool fractions = !std::all_of(values.begin(), values.end(), is_whole);
+  for (double& v : values) {
+    if (is_whole(v) && !(v == 0 && sums && fractions)) continue;
+    // A sum that cancels is zero in one order and nearly zero in another: what is asked of zero wavers.
+    const bool cancels = std::abs(v) < last_bits && rng() % 2 == 0;
+    v = cancels ? 0 : v + share(rng) * (last_bits + rounding * std::abs(v));
+  }
   return make_doubles(t.shape, std::move(values));
 }
 

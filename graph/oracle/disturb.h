@@ -14,8 +14,8 @@
 namespace qcg {
 
 // Whole numbers stay: counts, masks and codes are computed exactly, and a comparison or a cast behind them does not
-// waver.
-Tensor disturb(DType dtype, const Tensor& t, std::mt19937_64& rng);
+// waver. Zero among fractions is an exception if the tensor is one of `sums`: there terms may have cancelled.
+Tensor disturb(DType dtype, bool sums, const Tensor& t, std::mt19937_64& rng);
 
 // How many nodes round numbers that depend on the inputs to as many codes: quantizations, and steps of one.
 int count_quantizations(const Graph& graph);

@@ -255,6 +255,7 @@ class Evaluator {
     const RefRule rule = rule_of(node.op);
     if (!rule) return Error::internal(node.where, node.op->name + " has no rule in the oracle");
     QCG_TRY(results, rule(context));
+    const bool sums = node.op->role == OpRole::matmul || node.op->role == OpRole::reduction;
     const bool flips = options_.disturbed != 0 && !constant && rounds_to_codes(context);
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);
@@ -262,7 +263,7 @@ class Evaluator {
       const bool matters = decides_step_[id] || (widened_[id] && !constant);
       const bool round = rounds_now(*node.op, dtype, constant, matters, options_.emulate_casts);
       if (options_.disturbed != 0 && !constant && is_floating(dtype) && node.op->role != OpRole::view)
-        results[i] = disturb(round ? DType::f32 : dtype, results[i], disturbance_);
+        results[i] = disturb(round ? DType::f32 : dtype, sums, results[i], disturbance_);
       if (round) results[i] = round_values(dtype, results[i]);
       // One step of an 8-bit float that is an output is within its tolerance already.
       const bool judged = is_float8(dtype) && std::ranges::find(graph_.outputs, id) != graph_.outputs.end();

@@ -278,6 +278,26 @@ TEST_CASE(
   CHECK(flipped <= 4 * 4);
 }
 
+TEST_CASE("a disturbed sum that cancels is zero at times, and the zero of a sum is not always one") {
+  const Graph g = parse(R"(graph(%x: f32[2, 3], %w: f32[3, 2]) {
+  %y = aten.mm.default(%x, %w) : f32[2, 2]
+  %b = aten.to.dtype(%y, bool) : bool[2, 2]
+  return %b
+}
+)");
+  // Column 0 of the product cancels: in row 0 but for the last bits, in row 1 exactly.
+  const std::vector<Tensor> inputs = {tensor_of(DType::f32, {2, 3}, {1 + 0x1p-23, 1, 1, 1, 1, 2.5}),
+                                      tensor_of(DType::f32, {3, 2}, {1, 0.3, -1, 0.3, 0, 0.3})};
+  std::set<std::vector<double>> seen;
+  for (uint64_t seed = 1; seed <= 32; ++seed) {
+    const auto moved = evaluate_graph(g, inputs, {.disturbed = seed});
+    REQUIRE(moved.ok());
+    seen.insert(values_of((*moved)[0]));
+  }
+  for (double a : {0, 1})
+    for (double b : {0, 1}) CHECK(seen.contains({a, 1, b, 1}));
+}
+
 TEST_CASE("with a deadline, what costs little comes first and what is not reached is unbound") {
   const Graph g = parse(R"(graph(%x: f32[512, 512]) {
   %a = aten.mm.default(%x, %x) : f32[512, 512]
