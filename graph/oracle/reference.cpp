@@ -265,6 +265,9 @@ class Evaluator {
       if (options_.disturbed != 0 && !constant && is_floating(dtype) && node.op->role != OpRole::view)
         results[i] = disturb(round ? DType::f32 : dtype, sums, results[i], disturbance_);
       if (round) results[i] = round_values(dtype, results[i]);
+      // What constants are rounded to in between is dropped where they become scales, zero points and codes.
+      if (options_.disturbed != 0 && constant && is_half(dtype) && node.op->role != OpRole::view)
+        results[i] = disturb(dtype, false, results[i], disturbance_);
       // One step of an 8-bit float that is an output is within its tolerance already.
       const bool judged = is_float8(dtype) && std::ranges::find(graph_.outputs, id) != graph_.outputs.end();
       if (flips && i == 0 && !judged) results[i] = flip_codes(dtype, results[i], 1.0 / quantizations_, disturbance_);
