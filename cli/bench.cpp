@@ -1,5 +1,5 @@
-// qcodegen bench: times a program's kernels one by one, with cold weights, interleaved with a vendor's kernels and with
-// ceilings.
+// qcodegen bench PROGRAM: times a program's kernels one by one, with cold weights, interleaved with a vendor's kernels
+// and with ceilings.
 #include "cli/bench.h"
 
 #include <fmt/format.h>
@@ -211,7 +211,42 @@ int run_either(const Session& session, const BenchFlags& flags) {
   if (flags.all == !flags.program.empty())
     return fail(session, {ErrorCode::Usage, "bench", flags.all ? "--all takes no program" : "there is nothing to time",
                           "name a program directory, or use --all to time every scheme on Llama's shapes"});
-  return flags.all ? run_bench_all(session, flags) : run_bench(session, flags);
+  if (flags.all) return run_bench_all(session, flags);
+  return flags.is_whole() ? run_bench_model(session, flags) : run_bench(session, flags);
+}
+
+// "s0=8" as a name and a number; no name: it is none.
+std::pair<std::string, int64_t> parse_symbol(const std::string& text) {
+  const size_t equal = std::min(text.find('='), text.size());
+  const std::string number = text.substr(std::min(equal + 1, text.size()));
+  if (!whole_number<int64_t>(0)(number).empty()) return {};
+  return {text.substr(0, equal), std::strtoll(number.c_str(), nullptr, 10)};
+}
+
+// Of a whole program; `others` are about its kernels one by one.
+void add_model_options(CLI::App& sub, BenchFlags& flags, std::initializer_list<CLI::Option*> others) {
+  auto* whole = sub.add_flag("--whole", flags.whole,
+                             "time the whole program instead of its kernels one by one; the four options below imply "
+                             "it");
+  auto* prompt = sub.add_option("--prompt", flags.prompt, "tokens that the program takes at once, as far as it can");
+  auto* decode = sub.add_option("--decode", flags.decode, "tokens that it takes one by one after that");
+  for (auto* tokens : {prompt, decode}) tokens->check(whole_number<int64_t>(1));
+  const auto take_sizes = [&flags](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) flags.sizes.insert(parse_symbol(text));
+  };
+  const auto check_size = [](const std::string& text) {
+    return parse_symbol(text).first.empty() ? text + " is not NAME=NUMBER" : "";
+  };
+  auto* sizes = sub.add_option_function<std::vector<std::string>>(
+                       "--sizes", take_sizes, "values of symbols, NAME=NUMBER, comma separated (default: 1 each)")
+                    ->delimiter(',')
+                    ->check(check_size);
+  auto* positions = sub.add_option("--positions", flags.positions,
+                                   "the inputs that are places of the tokens in caches (default: those where the graph "
+                                   "writes into a state)")
+                        ->delimiter(',');
+  for (auto* option : {whole, prompt, decode, sizes, positions})
+    for (auto* other : others) option->excludes(other);
 }
 
 }  // namespace
@@ -258,25 +293,30 @@ void add_bench_command(CLI::App& app, Session& session) {
       "bench", "time a program's kernels with cold weights, next to the machine's ceilings and a vendor's kernels");
   auto flags = std::make_shared<BenchFlags>();
   sub->add_option("program", flags->program, "a program directory");
-  sub->add_option("--m", flags->m_list,
-                  "row counts, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
-      ->delimiter(',')
-      ->check(whole_number<int64_t>(1));
-  sub->add_option("--against", flags->against,
-                  "onednn: also time oneDNN's kernels; none: do not; cublas: no effect on a CPU (default none; with "
-                  "--all onednn)")
-      ->check(check_against);
+  auto* m =
+      sub->add_option("--m", flags->m_list,
+                      "row counts, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
+          ->delimiter(',')
+          ->check(whole_number<int64_t>(1));
+  auto* against =
+      sub->add_option(
+             "--against", flags->against,
+             "onednn: also time oneDNN's kernels; none: do not; cublas: no effect on a CPU (default none; with "
+             "--all onednn)")
+          ->check(check_against);
   sub->add_option("--threads", flags->threads,
                   "thread counts, comma separated (default: all that this process may use)")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   auto* kernel = sub->add_option("--kernel", flags->kernel, "only steps whose names contain this");
-  sub->add_option("--budget", flags->budget_s, "seconds of timing per kernel and m (default 1; --all: 0.5)")
+  sub->add_option("--budget", flags->budget_s,
+                  "seconds of timing per kernel and m (default 1; --all: 0.5), or of a whole program (default 3)")
       ->check(check_budget);
   auto* graph = sub->add_option("--graph", flags->graph,
                                 "the graph that the program was compiled from (default: its path at that time)");
   auto* weights =
       sub->add_option("--weights", flags->weights, "the weights of that graph (default: their paths at that time)");
+  add_model_options(*sub, *flags, {m, against, kernel});
   auto* all = sub->add_flag("--all", flags->all,
                             "time every scheme on the linears of a Llama-3.1-8B layer, with random weights");
   all->excludes(kernel, graph, weights);
@@ -295,6 +335,7 @@ void add_bench_command(CLI::App& app, Session& session) {
       ->needs(all);
   sub->footer(
       "Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
+      "  qcodegen bench llama.qcg --prompt 512 --decode 64\n"
       "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
   sub->callback([&session, flags] { session.status = run_either(session, *flags); });
 }

@@ -1,12 +1,14 @@
-// What the two forms of `bench` share: bench.cpp times a program's kernels, bench_all.cpp every scheme on Llama's
-// shapes.
+// What the three forms of `bench` share: bench.cpp times a program's kernels, bench_model.cpp a whole program,
+// bench_all.cpp every scheme on Llama's shapes.
 //
-// Why here: their flags overlap, and their JSON rows have the same fields.
+// Why here: their flags overlap, and so does what they print.
 //
-//   sub->callback([&] { session.status = flags->all ? run_bench_all(session, *flags) : run_bench(session, *flags); });
+//   if (flags->all) return run_bench_all(session, *flags);
+//   return flags->is_whole() ? run_bench_model(session, *flags) : run_bench(session, *flags);
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,12 @@ struct BenchFlags {
   std::vector<int64_t> m_list;
   std::vector<int> threads;
   double budget_s = 0;
+  // Only for a whole program:
+  bool whole = false;
+  int64_t prompt = 0, decode = 0;  // tokens
+  std::map<std::string, int64_t> sizes;
+  std::vector<std::string> positions;
+  bool is_whole() const { return whole || prompt > 0 || decode > 0 || !sizes.empty() || !positions.empty(); }
   // Only for --all:
   bool all = false;
   std::vector<std::string> schemes, shapes;
@@ -30,6 +38,7 @@ struct BenchFlags {
 };
 
 int run_bench_all(const Session& session, const BenchFlags& flags);
+int run_bench_model(const Session& session, const BenchFlags& flags);
 
 std::string who_of(const TuneRecord& record);  // "qcodegen" or a reference's name
 nlohmann::json bench_row_json(const std::string& step, const TuneRecord& record);

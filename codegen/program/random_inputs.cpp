@@ -57,21 +57,24 @@ SymbolValues named_symbols(const Program& program, std::span<const int64_t> symb
   return out;
 }
 
+std::vector<InputRange> narrowed(std::vector<InputRange> ranges, int caution) {
+  for (InputRange& range : ranges)
+    if (caution >= kMostCaution || (caution == 1 && !range.is_known()))
+      range = {.low = 0, .high = caution == 1 ? 1 : 0, .written = range.written};
+  return ranges;
+}
+
 Result<RandomRun> run_at_random(const Program& program, Context& context, State& state,
                                 std::span<const int64_t> symbols, uint64_t seed, std::vector<InputRange> ranges) {
   ranges.resize(program.manifest().inputs.size());
-  const std::vector<InputRange> known = ranges;
-  for (int64_t most = 2;; --most) {
-    if (most < 2)
-      for (size_t i = 0; i < ranges.size(); ++i)
-        if (most == 0 || !known[i].is_known()) ranges[i] = {0, most};
-    QCG_TRY(io, ProgramIo::from_tensors(program, random_inputs(program, symbols, seed, ranges)));
+  for (int caution = 0;; ++caution) {
+    QCG_TRY(io, ProgramIo::from_tensors(program, random_inputs(program, symbols, seed, narrowed(ranges, caution))));
     QCG_CHECK(state.reset());
     QCG_CHECK(randomize_state(program, state, seed));
     QCG_TRY(before, state_tensors(program, state));
     Status status = context.run(state, io.inputs(), io.outputs());
     if (status.ok()) return RandomRun{std::move(io), std::move(before)};
-    if (status.error().code != ErrorCode::BadInput || most == 0) return std::move(status.error());
+    if (status.error().code != ErrorCode::BadInput || caution == kMostCaution) return std::move(status.error());
   }
 }
 

@@ -21,14 +21,18 @@ std::vector<Tensor> random_inputs(const Program& program, std::span<const int64_
 // The values of the manifest's symbols by name.
 SymbolValues named_symbols(const Program& program, std::span<const int64_t> symbols);
 
+// Ranges for a program that refuses positions which are computed in ways that input_ranges() does not follow: at
+// caution 1, integers of unknown range are 0 or 1, at kMostCaution all integers are 0.
+inline constexpr int kMostCaution = 2;
+std::vector<InputRange> narrowed(std::vector<InputRange> ranges, int caution);
+
 // A run whose inputs were made at random, and the state before it.
 struct RandomRun {
   ProgramIo io;
   std::vector<Tensor> state_before;
 };
-// Runs the program on a random state. Where it refuses positions that are computed in ways that input_ranges() does not
-// follow, integers of unknown range are 0 or 1 in a second attempt, and all integers are 0 in a third. Error BadInput:
-// it refuses those, too.
+// Runs the program on a random state, with more caution where it refuses the inputs. Error BadInput: it refuses zeros,
+// too.
 Result<RandomRun> run_at_random(const Program& program, Context& context, State& state,
                                 std::span<const int64_t> symbols, uint64_t seed, std::vector<InputRange> ranges);
 

@@ -16,9 +16,10 @@ constexpr Op kPositionedWrites[] = {"aten.index_copy.default", "aten.index_put.d
 class RangeFinder {
  public:
   RangeFinder(const Graph& graph, const SymbolValues& symbols)
-      : graph_(graph), symbols_(symbols), ranges_(graph.values.size()) {}
+      : graph_(graph), symbols_(symbols), ranges_(graph.values.size()), is_cache_(graph.values.size()) {}
 
   std::vector<InputRange> run() {
+    find_caches();
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node)
       if (node->op && !node->outputs.empty()) visit(*node);
     std::vector<InputRange> out;
@@ -27,40 +28,59 @@ class RangeFinder {
   }
 
  private:
-  void allow(ValueId id, int64_t low, int64_t high, bool ascending = false) {
+  // Inputs and states, their views, and what they are once something was written into them.
+  void find_caches() {
+    for (const ValueId id : graph_.inputs) is_cache_[id] = true;
+    for (const Node& node : graph_.nodes) {
+      const bool follows =
+          node.op && !node.outputs.empty() &&
+          (node.op->role == OpRole::view || node.op->role == OpRole::copy || is_any_op(node, kPositionedWrites));
+      if (!follows || node.args.empty()) continue;
+      const ValueId* self = node.args[0].get<ValueId>();
+      is_cache_[node.outputs[0]] = self && *self != kNoValue && is_cache_[*self];
+    }
+  }
+
+  void allow(ValueId id, const InputRange& allowed) {
     if (id == kNoValue || is_floating(graph_.value(id).dtype)) return;
     InputRange& range = ranges_[id];
-    range.low = std::max(range.low, low);
-    range.high = std::max(range.low, std::min(range.high, high));
-    range.ascending = range.ascending || ascending;
+    range.low = std::max(range.low, allowed.low);
+    range.high = std::max(range.low, std::min(range.high, allowed.high));
+    range.ascending = range.ascending || allowed.ascending;
+    range.written = range.written || allowed.written;
   }
 
   void visit(const Node& node) {
     if (node.op->role == OpRole::look_up) look_up(node);
     if (is_any_op(node, kPositionedWrites)) write(node);
     if (is_any_op(node, kEmbeddingBags)) {
-      allow(node.tensor("indices"), 0, extent(node, "weight", 0) - 1);
-      allow(node.tensor("offsets"), 0, extent(node, "indices", 0), /*ascending=*/true);
+      allow(node.tensor("indices"), {0, extent(node, "weight", 0) - 1});
+      allow(node.tensor("offsets"), {.low = 0, .high = extent(node, "indices", 0), .ascending = true});
     }
     const InputRange range = ranges_[node.outputs[0]];
     if (!range.is_known()) return;
     if (is_op(node, "aten.copy.default")) {
-      allow(node.tensor("src"), range.low, range.high, range.ascending);
+      allow(node.tensor("src"), range);
     } else if (node.op->role == OpRole::view || node.op->role == OpRole::copy) {
-      for_each_input(node, [&](ValueId id) { allow(id, range.low, range.high, range.ascending); });
+      for_each_input(node, [&](ValueId id) { allow(id, range); });
     } else if (is_op(node, "aten.where.self")) {
-      allow(node.tensor("self"), range.low, range.high);
-      allow(node.tensor("other"), range.low, range.high);
+      const InputRange either = {.low = range.low, .high = range.high, .written = range.written};
+      allow(node.tensor("self"), either);
+      allow(node.tensor("other"), either);
     } else if (is_op(node, "aten.add.Tensor") || is_op(node, "aten.sub.Tensor")) {
       shift(node, range);
     } else if (is_op(node, "aten.mul.Tensor")) {
       const std::optional<InputRange> factor = constant_range(node.arg("other"));
-      if (factor && factor->low > 0) allow(node.tensor("self"), range.low / factor->low, range.high / factor->high);
+      if (factor && factor->low > 0)
+        allow(node.tensor("self"),
+              {.low = range.low / factor->low, .high = range.high / factor->high, .written = range.written});
     }
   }
 
   void look_up(const Node& node) {
-    const auto positions = [&](ValueId id, int64_t size, bool from_end) { allow(id, from_end ? -size : 0, size - 1); };
+    const auto positions = [&](ValueId id, int64_t size, bool from_end) {
+      allow(id, {from_end ? -size : 0, size - 1});
+    };
     if (is_op(node, "aten.embedding.default"))
       return positions(node.tensor("indices"), extent(node, "weight", 0), false);
     if (is_any_op(node, kIndexes)) {
@@ -79,17 +99,19 @@ class RangeFinder {
   }
 
   void write(const Node& node) {
+    const bool written = is_cache_[node.tensor("self")];
     if (is_op(node, "aten.index_put.default")) {
       const auto& indices = *node.arg("indices").get<std::vector<ValueId>>();
       for (size_t axis = 0; axis < indices.size(); ++axis)
-        if (indices[axis] != kNoValue)
-          allow(indices[axis], -extent(node, "self", axis), extent(node, "self", axis) - 1);
+        if (const int64_t size = extent(node, "self", axis); indices[axis] != kNoValue)
+          allow(indices[axis], {.low = -size, .high = size - 1, .written = written});
       return;
     }
     const auto axis = as_integer(node.arg("dim"));
     const int64_t rank = std::ssize(graph_.value(node.tensor("self")).shape);
-    if (axis && rank > 0)
-      allow(node.tensor("index"), 0, extent(node, "self", static_cast<size_t>(*axis < 0 ? *axis + rank : *axis)) - 1);
+    if (!axis || rank == 0) return;
+    const int64_t size = extent(node, "self", static_cast<size_t>(*axis < 0 ? *axis + rank : *axis));
+    allow(node.tensor("index"), {.low = 0, .high = size - 1, .written = written});
   }
 
   int64_t extent(const Node& node, std::string_view arg, size_t axis) const {
@@ -102,10 +124,12 @@ class RangeFinder {
     const bool add = is_op(node, "aten.add.Tensor");
     const ValueId* other = node.arg("other").get<ValueId>();
     if (const auto by = constant_range(node.arg("self")); add && by && other)
-      return allow(*other, range.low - by->low, range.high - by->high);
+      return allow(*other, {.low = range.low - by->low, .high = range.high - by->high, .written = range.written});
     const std::optional<InputRange> by = constant_range(node.arg("other"));
     if (!by) return;
-    allow(node.tensor("self"), range.low - (add ? by->low : -by->high), range.high - (add ? by->high : -by->low));
+    allow(node.tensor("self"), {.low = range.low - (add ? by->low : -by->high),
+                                .high = range.high - (add ? by->high : -by->low),
+                                .written = range.written});
   }
 
   // The least and the largest number of a constant, or of arange(end); none if either is too large to compute with.
@@ -135,6 +159,7 @@ class RangeFinder {
   const Graph& graph_;
   const SymbolValues& symbols_;
   std::vector<InputRange> ranges_;  // by value
+  std::vector<bool> is_cache_;      // by value
 };
 
 }  // namespace

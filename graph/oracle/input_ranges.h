@@ -16,6 +16,7 @@ namespace qcg {
 struct InputRange {
   int64_t low = INT64_MIN, high = INT64_MAX;
   bool ascending = false;  // where bags begin: the first is 0, none is less than the one before
+  bool written = false;    // writes into an input or a state go there: places of tokens in a cache
   bool is_known() const { return low != INT64_MIN || high != INT64_MAX; }
 };
 

@@ -1,0 +1,347 @@
+// qcodegen bench PROGRAM --prompt N --decode N: times a whole program, and says which kinds of kernels take the time.
+//
+// A decoder takes the prompt at once and then token by token, on one state. Any other program runs at the sizes given.
+// Its floor is what no program is faster than: reading the weights and the live state once, or multiplying its linears.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cli/bench.h"
+#include "cli/report.h"
+#include "codegen/compile.h"
+#include "codegen/program/file_model.h"
+#include "codegen/program/origin.h"
+#include "codegen/program/program_io.h"
+#include "codegen/program/sequence.h"
+#include "codegen/trial/ceilings.h"
+#include "codegen/trial/timing.h"
+#include "runtime/kernel_runner.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr double kModelBudget_s = 3;      // of a prompt, or of a program at its sizes
+constexpr int kLeastRepeats = 3;          // of a prompt
+constexpr int64_t kWarmUpTokens = 10;     // more than a context needs to choose threads for its steps
+constexpr double kShortest_s = 1e-9;   // a run is never taken for shorter
+
+// A part of a sequence, or a program at its sizes.
+struct Phase {
+  std::string name;
+  int64_t tokens = 0;                // of a sample; 0: this is no sequence
+  std::vector<Sequence::Run> runs;   // those of a sample, or one per sample
+  bool one_by_one = false;           // each run is a sample
+  std::vector<double> samples;       // seconds
+  std::vector<double> step_us;       // by step, of a sample: medians
+  double between_us = 0;             // of a step: what a run takes beyond its kernels
+  double read_s = 0, multiply_s = 0;  // the floor of a sample
+
+  double quantile(double q) const {
+    std::vector<double> sorted = samples;
+    std::ranges::sort(sorted);
+    return sorted.empty() ? 0 : sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + .5)];
+  }
+  double median_s() const { return std::max(quantile(.5), kShortest_s); }
+  double share() const { return std::max(read_s, multiply_s) / median_s(); }
+  size_t calls() const { return one_by_one ? 1 : runs.size(); }
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class ModelBench {
+ public:
+  ModelBench(const Session& session, const BenchFlags& flags) : flags_(flags), progress_(session) {}
+
+  Status run() {
+    QCG_CHECK(load());
+    progress_.show("measure this machine");
+    ceilings_ = measure_ceilings(plan_.target.isa, loaded_.context->threads());
+    QCG_TRY(sequence, Sequence::find(*loaded_.program, graph_, {flags_.sizes, flags_.positions}));
+    sequence_ = std::make_unique<Sequence>(std::move(sequence));
+    QCG_CHECK(choose_phases());
+    QCG_CHECK(warm_up());
+    QCG_CHECK(time_all());
+    QCG_CHECK(profile_all());
+    for (Phase& phase : phases_) set_floor(phase);
+    measure_fork_join();
+    progress_.clear();
+    return {};
+  }
+
+  void print() const;
+  nlohmann::json json() const;
+
+ private:
+  Status load() {
+    progress_.show("load " + flags_.program);
+    QCG_TRY(options, read_origin(flags_.program, flags_.graph, flags_.weights));
+    QCG_TRY(loaded, load_program(flags_.program, flags_.threads.empty() ? 0 : flags_.threads[0]));
+    loaded_ = std::move(loaded);
+    if (loaded_.program->manifest().on_device())
+      return Error::unsupported(flags_.program, "was compiled for a device, whose ceilings are not known",
+                                "`qcodegen run PROGRAM --repeat N` times it");
+    QCG_TRY(model, FileModel(options).read());
+    PassCheckpoint none;
+    QCG_TRY(explanation, explain_model(model, options, none));
+    plan_ = std::move(explanation.plan);
+    graph_ = std::move(model.graph);
+    if (plan_.steps.size() != loaded_.program->manifest().steps.size())
+      return Error::bad_input(flags_.program, "the program was compiled by another version of qcodegen",
+                              "compile it again");
+    QCG_TRY(state, State::create(loaded_.program));
+    state_ = std::move(state);
+    return {};
+  }
+
+  Status choose_phases() {
+    if (flags_.prompt == 0 && flags_.decode == 0) {
+      phases_.push_back({.name = "run", .runs = {{}}});
+      return {};
+    }
+    if (flags_.prompt > 0) {
+      QCG_TRY(runs, sequence_->cut(0, flags_.prompt));
+      phases_.push_back({.name = "prompt", .tokens = flags_.prompt, .runs = std::move(runs)});
+    }
+    if (flags_.decode > 0) {
+      phases_.push_back({.name = "decode", .tokens = 1, .one_by_one = true});
+      for (int64_t i = 0; i < flags_.decode; ++i) {
+        QCG_TRY(token, sequence_->cut(flags_.prompt + i, 1));
+        phases_.back().runs.push_back(token[0]);
+      }
+    }
+    return {};
+  }
+
+  // Seconds of each run of `runs`, on the state as it is. `each` is called after every run.
+  template <class Each>
+  Status go(std::span<const Sequence::Run> runs, const Each& each) {
+    for (const Sequence::Run& run : runs) {
+      if (interrupted()) return Error::interrupted();
+      QCG_TRY(io, sequence_->inputs(run, kSeed + static_cast<uint64_t>(run.first)));
+      const double begin = now_s();
+      QCG_CHECK(loaded_.context->run(*state_, io.inputs(), io.outputs()));
+      each(now_s() - begin);
+    }
+    return {};
+  }
+
+  // A prompt and a few tokens: pages are touched, and contexts have chosen threads. The program may refuse random ids
+  // that are computed with; then they become smaller.
+  Status warm_up() {
+    progress_.show("warm up");
+    for (;;) {
+      QCG_CHECK(state_->reset());
+      Status status;
+      for (const Phase& phase : phases_) {
+        const size_t few = std::min<size_t>(phase.runs.size(), phase.one_by_one ? kWarmUpTokens : phase.runs.size());
+        if (status.ok()) status = go({phase.runs.data(), few}, [](double) {});
+      }
+      if (status.ok() || status.error().code != ErrorCode::BadInput || !sequence_->be_more_cautious()) return status;
+    }
+  }
+
+  Status time_all() {
+    const double budget = flags_.budget_s > 0 ? flags_.budget_s : kModelBudget_s, begin = now_s();
+    for (int repeat = 0; repeat < kLeastRepeats || now_s() - begin < budget; ++repeat) {
+      for (Phase& phase : phases_) {
+        if (phase.one_by_one && repeat > 0) continue;  // it has its samples
+        progress_.show(fmt::format("time the {}, {} times", phase.name, repeat + 1));
+        if (!phase.one_by_one || phases_.size() == 1) QCG_CHECK(state_->reset());
+        double total = 0;
+        QCG_CHECK(go(phase.runs, [&](double seconds) {
+          total += seconds;
+          if (phase.one_by_one) phase.samples.push_back(seconds);
+        }));
+        if (!phase.one_by_one) phase.samples.push_back(total);
+      }
+      if (phases_.size() == 1 && phases_[0].one_by_one) break;
+    }
+    return {};
+  }
+
+  // Once more with a clock around every step. Prompts repeat as often as they need for medians.
+  Status profile_all() {
+    loaded_.context->set_profile(true);
+    for (Phase& phase : phases_) {
+      progress_.show(fmt::format("time the steps of the {}", phase.name));
+      std::vector<std::vector<double>> by_step(plan_.steps.size());
+      std::vector<double> beyond;
+      const auto add = [&](double seconds) {
+        double kernels_us = 0;
+        const auto us = loaded_.context->last_step_us();
+        for (size_t s = 0; s < us.size(); ++s) by_step[s].push_back(us[s]), kernels_us += us[s];
+        beyond.push_back((seconds * 1e6 - kernels_us) / static_cast<double>(std::max<size_t>(1, us.size())));
+      };
+      const int repeats = phase.one_by_one ? 1 : kLeastRepeats;
+      for (int repeat = 0; repeat < repeats; ++repeat) {
+        if (!phase.one_by_one || phases_.size() == 1) QCG_CHECK(state_->reset());
+        QCG_CHECK(go(phase.runs, add));
+      }
+      for (auto& step : by_step) phase.step_us.push_back(median(step) * static_cast<double>(phase.calls()));
+      phase.between_us = median(beyond);
+    }
+    loaded_.context->set_profile(false);
+    return {};
+  }
+
+  void set_floor(Phase& phase) {
+    double read = 0, multiply_s = 0;
+    const int64_t half = phase.one_by_one ? std::ssize(phase.runs) / 2 : 0;
+    for (const Sequence::Run& run : phase.one_by_one ? std::vector<Sequence::Run>{phase.runs[size_t(half)]} : phase.runs) {
+      read += weights_read() + sequence_->live_bytes(run.first + run.tokens);
+      const SymbolValues symbols = named_symbols(*loaded_.program, sequence_->symbols_at(run));
+      for (const PlanStep& step : plan_.steps)
+        if (const Problem* linear = plan_.problems[static_cast<size_t>(step.problem)].get_if<Problem>())
+          multiply_s += linear->operations(step.rows.evaluate(symbols).value_or(0)) /
+                        (fastest_compute(*linear, ceilings_).gflops * 1e9);
+    }
+    phase.read_s = read / (ceilings_.read_gbps * 1e9);
+    phase.multiply_s = multiply_s;
+  }
+
+  // Of tables that are looked up in, a run reads the rows that it asks for: they do not count.
+  double weights_read() const {
+    const ProgramManifest& m = loaded_.program->manifest();
+    std::set<int> whole;
+    for (const auto& step : m.steps) {
+      if (std::ranges::any_of(step.args, [](const auto& arg) { return arg.reach && arg.reach->positions; })) continue;
+      for (const auto& arg : step.args)
+        if (m.buffers[static_cast<size_t>(arg.buffer)].kind == ProgramManifest::BufferKind::weights)
+          whole.insert(arg.buffer);
+    }
+    double bytes = 0;
+    for (const int buffer : whole) bytes += static_cast<double>(m.buffers[static_cast<size_t>(buffer)].bytes);
+    return bytes;
+  }
+
+  // What it takes to start all threads on a step and to wait for them: a kernel that does nothing.
+  void measure_fork_join() {
+    static constexpr qcg_kernel kNothing = {
+        QCG_KERNEL_ABI, 1, [](const qcg_call*, uint32_t) -> int64_t { return 64; },
+        [](const qcg_call*) -> int64_t { return 0; }, [](const qcg_call*) -> int64_t { return 0; },
+        [](const qcg_call*, uint32_t, int64_t, int64_t, void*) {}};
+    ThreadPool pool({.threads = loaded_.context->threads()});
+    Workspace workspace;
+    std::vector<double> us;
+    for (int i = 0; i < 2000; ++i) {
+      const double begin = now_s();
+      (void)run_kernel(pool, kNothing, {}, workspace);
+      us.push_back((now_s() - begin) * 1e6);
+    }
+    fork_join_us_ = median(us);
+  }
+
+  struct Kind {
+    int64_t calls = 0;
+    double us = 0;
+  };
+  std::vector<std::pair<std::string, Kind>> kinds_of(const Phase& phase) const {
+    std::map<std::string, Kind> kinds;
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      Kind& kind = kinds[family_of(s)];
+      kind.calls += static_cast<int64_t>(phase.calls()), kind.us += phase.step_us[s];
+    }
+    std::vector<std::pair<std::string, Kind>> out(kinds.begin(), kinds.end());
+    std::ranges::sort(out, [](const auto& a, const auto& b) { return a.second.us > b.second.us; });
+    return out;
+  }
+  std::string family_of(size_t step) const {
+    return std::string(plan_.problems[static_cast<size_t>(plan_.steps[step].problem)].family().name);
+  }
+
+  const BenchFlags& flags_;
+  ProgressLine progress_;
+  LoadedProgram loaded_;
+  Graph graph_;  // as it was read
+  Plan plan_;
+  Ceilings ceilings_;
+  std::unique_ptr<Sequence> sequence_;
+  std::unique_ptr<State> state_;
+  std::vector<Phase> phases_;
+  double fork_join_us_ = 0;
+};
+
+double step_sum_us(const Phase& phase) {
+  double sum = 0;
+  for (const double us : phase.step_us) sum += us;
+  return sum;
+}
+
+void ModelBench::print() const {
+  show("{}\n", describe_ceilings(ceilings_));
+  Table times({"", "time", "p10", "p90", "rate", "floor", "of it"});
+  for (const Phase& phase : phases_) {
+    const double rate = static_cast<double>(std::max<int64_t>(1, phase.tokens)) / phase.median_s();
+    times.add({phase.tokens == 0 ? "run"
+               : phase.one_by_one ? fmt::format("decode {}", phase.runs.size())
+                                  : fmt::format("prompt {}", phase.tokens),
+               format_time(phase.median_s()), format_time(phase.quantile(.1)), format_time(phase.quantile(.9)),
+               fmt::format("{:.4g} {}/s", rate, phase.tokens == 0 ? "runs" : "tokens"),
+               fmt::format("{} ({})", format_time(std::max(phase.read_s, phase.multiply_s)),
+                           phase.read_s >= phase.multiply_s ? "read" : "multiply"),
+               format_share(phase.share())});
+  }
+  show("{}\n", times.str());
+  Table kinds({"", "kind", "calls", "time", "share"});
+  for (const Phase& phase : phases_)
+    for (const auto& [name, kind] : kinds_of(phase))
+      kinds.add({phase.name, name, fmt::format("{}", kind.calls), format_time(kind.us * 1e-6),
+                 fmt::format("{:.1f} %", 100 * kind.us / std::max(1e-9, step_sum_us(phase)))});
+  show("{}\n", kinds.str());
+  for (const Phase& phase : phases_)
+    show("{}: {} steps, {:.2f} µs a step, of it {:.2f} µs between kernels\n", phase.name,
+         plan_.steps.size() * phase.calls(),
+         phase.median_s() * 1e6 / static_cast<double>(std::max<size_t>(1, plan_.steps.size() * phase.calls())),
+         phase.between_us);
+  show("a step that does nothing takes {:.2f} µs on {}\n", fork_join_us_, count_of(ceilings_.threads, "thread"));
+}
+
+nlohmann::json ModelBench::json() const {
+  nlohmann::json phases = nlohmann::json::array();
+  for (const Phase& phase : phases_) {
+    nlohmann::json kinds = nlohmann::json::array(), steps = nlohmann::json::array();
+    for (const auto& [name, kind] : kinds_of(phase))
+      kinds.push_back({{"kind", name}, {"calls", kind.calls}, {"us", kind.us}});
+    for (size_t s = 0; s < plan_.steps.size(); ++s)
+      steps.push_back({{"step", plan_.steps[s].name}, {"kind", family_of(s)}, {"us", phase.step_us[s]}});
+    phases.push_back({{"phase", phase.name},
+                      {"tokens", phase.tokens},
+                      {"runs", phase.runs.size()},
+                      {"samples", phase.samples.size()},
+                      {"median_us", phase.median_s() * 1e6},
+                      {"p10_us", phase.quantile(.1) * 1e6},
+                      {"p90_us", phase.quantile(.9) * 1e6},
+                      {"tokens_per_s", static_cast<double>(phase.tokens) / phase.median_s()},
+                      {"read_floor_us", phase.read_s * 1e6},
+                      {"multiply_floor_us", phase.multiply_s * 1e6},
+                      {"share", phase.share()},
+                      {"between_us", phase.between_us},
+                      {"kinds", kinds},
+                      {"steps", steps}});
+  }
+  return {{"ceilings", ceilings_json(ceilings_)}, {"phases", phases}, {"empty_step_us", fork_join_us_}};
+}
+
+}  // namespace
+
+int run_bench_model(const Session& session, const BenchFlags& flags) {
+  if (flags.threads.size() > 1)
+    return fail(session, {ErrorCode::Usage, "--threads", "a whole program is timed with one number of threads",
+                          "give one number"});
+  ModelBench bench(session, flags);
+  if (const Status status = bench.run(); !status.ok()) return fail(session, status.error());
+  if (session.json) print_json(bench.json());
+  else bench.print();
+  return 0;
+}
+
+}  // namespace qcg
