@@ -24,20 +24,20 @@ namespace qcg {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr double kModelBudget_s = 3;      // of a prompt, or of a program at its sizes
-constexpr int kLeastRepeats = 3;          // of a prompt
-constexpr int64_t kWarmUpTokens = 10;     // more than a context needs to choose threads for its steps
+constexpr double kModelBudget_s = 3;   // of a prompt, or of a program at its sizes
+constexpr int kLeastRepeats = 3;       // of a prompt
+constexpr int64_t kWarmUpTokens = 10;  // more than a context needs to choose threads for its steps
 constexpr double kShortest_s = 1e-9;   // a run is never taken for shorter
 
 // A part of a sequence, or a program at its sizes.
 struct Phase {
   std::string name;
-  int64_t tokens = 0;                // of a sample; 0: this is no sequence
-  std::vector<Sequence::Run> runs;   // those of a sample, or one per sample
-  bool one_by_one = false;           // each run is a sample
-  std::vector<double> samples;       // seconds
-  std::vector<double> step_us;       // by step, of a sample: medians
-  double between_us = 0;             // of a step: what a run takes beyond its kernels
+  int64_t tokens = 0;                 // of a sample; 0: this is no sequence
+  std::vector<Sequence::Run> runs;    // those of a sample, or one per sample
+  bool one_by_one = false;            // each run is a sample
+  std::vector<double> samples;        // seconds
+  std::vector<double> step_us;        // by step, of a sample: medians
+  double between_us = 0;              // of a step: what a run takes beyond its kernels
   double read_s = 0, multiply_s = 0;  // the floor of a sample
 
   double quantile(double q) const {
@@ -195,8 +195,9 @@ class ModelBench {
 
   void set_floor(Phase& phase) {
     double read = 0, multiply_s = 0;
-    const int64_t half = phase.one_by_one ? std::ssize(phase.runs) / 2 : 0;
-    for (const Sequence::Run& run : phase.one_by_one ? std::vector<Sequence::Run>{phase.runs[size_t(half)]} : phase.runs) {
+    std::span<const Sequence::Run> sample = phase.runs;
+    if (phase.one_by_one) sample = sample.subspan(sample.size() / 2, 1);  // the one in the middle
+    for (const Sequence::Run& run : sample) {
       read += weights_read() + sequence_->live_bytes(run.first + run.tokens);
       const SymbolValues symbols = named_symbols(*loaded_.program, sequence_->symbols_at(run));
       for (const PlanStep& step : plan_.steps)
@@ -225,10 +226,12 @@ class ModelBench {
 
   // What it takes to start all threads on a step and to wait for them: a kernel that does nothing.
   void measure_fork_join() {
-    static constexpr qcg_kernel kNothing = {
-        QCG_KERNEL_ABI, 1, [](const qcg_call*, uint32_t) -> int64_t { return 64; },
-        [](const qcg_call*) -> int64_t { return 0; }, [](const qcg_call*) -> int64_t { return 0; },
-        [](const qcg_call*, uint32_t, int64_t, int64_t, void*) {}};
+    static constexpr qcg_kernel kNothing = {QCG_KERNEL_ABI,
+                                            1,
+                                            [](const qcg_call*, uint32_t) -> int64_t { return 64; },
+                                            [](const qcg_call*) -> int64_t { return 0; },
+                                            [](const qcg_call*) -> int64_t { return 0; },
+                                            [](const qcg_call*, uint32_t, int64_t, int64_t, void*) {}};
     ThreadPool pool({.threads = loaded_.context->threads()});
     Workspace workspace;
     std::vector<double> us;
@@ -281,7 +284,7 @@ void ModelBench::print() const {
   Table times({"", "time", "p10", "p90", "rate", "floor", "of it"});
   for (const Phase& phase : phases_) {
     const double rate = static_cast<double>(std::max<int64_t>(1, phase.tokens)) / phase.median_s();
-    times.add({phase.tokens == 0 ? "run"
+    times.add({phase.tokens == 0  ? "run"
                : phase.one_by_one ? fmt::format("decode {}", phase.runs.size())
                                   : fmt::format("prompt {}", phase.tokens),
                format_time(phase.median_s()), format_time(phase.quantile(.1)), format_time(phase.quantile(.9)),

@@ -139,22 +139,13 @@ Status Context::run_guarded(std::span<const TensorView> inputs, std::span<const 
   try {
     return run_checked(inputs, outputs);
   } catch (const std::exception& e) {
-    bound_ = false;
     return Error::io("run", e.what(), "free memory");
   }
 }
 
 Status Context::run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
   const ProgramManifest& m = program_->manifest();
-  QCG_TRY(values, program_->bind_symbols(inputs));
-  if (!bound_ || values != symbol_values_) {
-    bound_ = false;
-    QCG_CHECK(bind(values));
-    QCG_TRY(shapes, program_->output_shapes(inputs));
-    output_shapes_ = std::move(shapes);
-    symbol_values_ = std::move(values);
-    bound_ = true;
-  }
+  QCG_CHECK(bind(inputs));
   QCG_CHECK(check_count("outputs", std::ssize(outputs), m.outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) QCG_CHECK(check_output(i, outputs[i]));
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -198,42 +189,56 @@ Status Context::check_apart(std::span<const TensorView> inputs, std::span<const 
   return {};
 }
 
-Status Context::bind(std::span<const int64_t> symbol_values) {
-  QCG_CHECK(bind_buffers(symbol_values));
-  return bind_steps(symbol_values);
+// Puts the binding for these inputs first.
+Status Context::bind(std::span<const TensorView> inputs) {
+  QCG_TRY(values, program_->bind_symbols(inputs));
+  auto known = std::ranges::find_if(bindings_, [&](const auto& b) { return b->symbol_values == values; });
+  if (known == bindings_.end()) {
+    auto binding = std::make_unique<Binding>();
+    binding->symbol_values = std::move(values);
+    QCG_CHECK(bind_buffers(*binding));
+    QCG_CHECK(bind_steps(*binding));
+    QCG_TRY(shapes, program_->output_shapes(inputs));
+    binding->output_shapes = std::move(shapes);
+    if (bindings_.size() == kBindings) bindings_.pop_back();
+    known = bindings_.insert(bindings_.end(), std::move(binding));
+  }
+  std::rotate(bindings_.begin(), known, known + 1);
+  return device_ ? device_->reserve_arena(arena_bytes()) : arena_.reserve(arena_bytes());
 }
 
-Status Context::bind_buffers(std::span<const int64_t> symbol_values) {
+Status Context::bind_buffers(Binding& binding) const {
   const ProgramManifest& m = program_->manifest();
-  buffer_bytes_.assign(m.buffers.size(), 0);
-  arena_offsets_.assign(m.buffers.size(), 0);
+  binding.buffer_bytes.assign(m.buffers.size(), 0);
+  binding.arena_offsets.assign(m.buffers.size(), 0);
   for (size_t i = 0; i < m.buffers.size(); ++i) {
     const auto& b = m.buffers[i];
-    if (b.kind == BufferKind::weights) buffer_bytes_[i] = b.bytes;
-    if (b.kind == BufferKind::state) buffer_bytes_[i] = m.states[static_cast<size_t>(b.index)].bytes;
+    if (b.kind == BufferKind::weights) binding.buffer_bytes[i] = b.bytes;
+    if (b.kind == BufferKind::state) binding.buffer_bytes[i] = m.states[static_cast<size_t>(b.index)].bytes;
     if (b.kind != BufferKind::input && b.kind != BufferKind::output) continue;
     const auto& tensors = b.kind == BufferKind::input ? m.inputs : m.outputs;
-    const auto bytes = tensor_bytes(tensors[static_cast<size_t>(b.index)], symbol_values);
+    const auto bytes = tensor_bytes(tensors[static_cast<size_t>(b.index)], binding.symbol_values);
     if (!bytes) return impossible_size("$.buffers[" + std::to_string(i) + "]");
-    buffer_bytes_[i] = *bytes;
+    binding.buffer_bytes[i] = *bytes;
   }
-  QCG_TRY(temps, list_temporaries(m, symbol_values));
+  QCG_TRY(temps, list_temporaries(m, binding.symbol_values));
   QCG_TRY(plan, plan_arena(temps.sizes, temps.lifetimes));
   for (size_t t = 0; t < temps.buffers.size(); ++t) {
-    buffer_bytes_[temps.buffers[t]] = temps.sizes[t];
-    arena_offsets_[temps.buffers[t]] = plan.offsets[t];
+    binding.buffer_bytes[temps.buffers[t]] = temps.sizes[t];
+    binding.arena_offsets[temps.buffers[t]] = plan.offsets[t];
   }
-  arena_bytes_ = plan.peak_bytes;
-  return device_ ? device_->reserve_arena(plan.peak_bytes) : arena_.reserve(plan.peak_bytes);
+  binding.arena_bytes = plan.peak_bytes;
+  return {};
 }
 
-Status Context::bind_steps(std::span<const int64_t> symbol_values) {
+Status Context::bind_steps(Binding& binding) const {
   const ProgramManifest& m = program_->manifest();
-  steps_.assign(m.steps.size(), {});
+  const std::span<const int64_t> symbol_values = binding.symbol_values;
+  binding.steps.assign(m.steps.size(), {});
   for (size_t s = 0; s < m.steps.size(); ++s) {
     const auto& step = m.steps[s];
     const std::string where = "$.steps[" + std::to_string(s) + "]";
-    BoundStep& bound = steps_[s];
+    BoundStep& bound = binding.steps[s];
     for (const SizeExpr& param : step.params) {
       const auto value = param.evaluate(symbol_values);
       if (!value) return impossible_size(where + ".params");
@@ -248,7 +253,7 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
     for (const auto& arg : step.args) {
       const auto offset = arg.offset.evaluate(symbol_values);
       const auto stride = arg.stride ? arg.stride->evaluate(symbol_values) : std::optional<int64_t>(0);
-      const int64_t bytes = buffer_bytes_[static_cast<size_t>(arg.buffer)];
+      const int64_t bytes = binding.buffer_bytes[static_cast<size_t>(arg.buffer)];
       // Of an empty buffer all slices lie at its start, also those along an axis that is walked backwards.
       if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0))
         return impossible_size(where + ".args");
@@ -264,7 +269,7 @@ Status Context::bind_steps(std::span<const int64_t> symbol_values) {
 
 Status Context::check_output(size_t index, const TensorView& view) const {
   const auto& expected = program_->manifest().outputs[index];
-  const auto& shape = output_shapes_[index];
+  const auto& shape = bound().output_shapes[index];
   if (view.dtype != expected.dtype)
     return wrong_output(expected.name, "has dtype " + std::string(dtype_name(view.dtype)) + ", the program writes " +
                                            std::string(dtype_name(expected.dtype)));
@@ -305,7 +310,7 @@ std::byte* Context::buffer_data(int buffer) const {
     // The ABI has one pointer type for reading and writing; kernels only read weights.
     case BufferKind::weights: return const_cast<std::byte*>(program_->weights()) + b.offset;
     case BufferKind::state: return state_->data(b.index);
-    case BufferKind::temp: return arena_.data() + arena_offsets_[static_cast<size_t>(buffer)];
+    case BufferKind::temp: return arena_.data() + bound().arena_offsets[static_cast<size_t>(buffer)];
   }
   return nullptr;
 }
@@ -315,8 +320,8 @@ Status Context::copy_to_device() {
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
     if (m.buffers[b].kind == BufferKind::input)
-      QCG_CHECK(device_->copy_in(index, inputs_[index].data, buffer_bytes_[b]));
-    if (m.buffers[b].kind == BufferKind::output) QCG_CHECK(device_->reserve_output(index, buffer_bytes_[b]));
+      QCG_CHECK(device_->copy_in(index, inputs_[index].data, bound().buffer_bytes[b]));
+    if (m.buffers[b].kind == BufferKind::output) QCG_CHECK(device_->reserve_output(index, bound().buffer_bytes[b]));
   }
   return {};
 }
@@ -326,22 +331,23 @@ Status Context::copy_from_device() {
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
     if (m.buffers[b].kind == BufferKind::output)
-      QCG_CHECK(device_->copy_out(index, outputs_[index].data, buffer_bytes_[b]));
+      QCG_CHECK(device_->copy_out(index, outputs_[index].data, bound().buffer_bytes[b]));
   }
   return {};
 }
 
 Status Context::run_steps() {
   const ProgramManifest& m = program_->manifest();
-  step_us_.assign(profile_ ? steps_.size() : 0, 0.0);
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    BoundStep& step = steps_[s];
+  std::vector<BoundStep>& steps = bindings_[0]->steps;
+  step_us_.assign(profile_ ? steps.size() : 0, 0.0);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    BoundStep& step = steps[s];
     for (size_t a = 0; a < step.args.size(); ++a) {
       const auto& arg = m.steps[s].args[a];
       // An empty tensor may have a null pointer, which must not be offset; kernels have no items for it.
       const auto& b = m.buffers[static_cast<size_t>(arg.buffer)];
-      std::byte* const data =
-          device_ ? device_->address(b, arena_offsets_[static_cast<size_t>(arg.buffer)]) : buffer_data(arg.buffer);
+      std::byte* const data = device_ ? device_->address(b, bound().arena_offsets[static_cast<size_t>(arg.buffer)])
+                                      : buffer_data(arg.buffer);
       step.args[a].data = data == nullptr ? nullptr : data + step.offsets[a];
       if (arg.stride) continue;
       step.args[a].stride = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)].row_stride;
@@ -354,14 +360,15 @@ Status Context::run_steps() {
 }
 
 Status Context::run_step(size_t index, double& elapsed_us) {
+  BoundStep& step = bindings_[0]->steps[index];
   if (!device_) {
-    Status status = run_on_pool(steps_[index], elapsed_us);
+    Status status = run_on_pool(step, elapsed_us);
     if (status.ok() || !workspace_.refused) return status;
-    return describe_fault(program_->manifest(), index, steps_[index].args, steps_[index].params, symbol_values_,
+    return describe_fault(program_->manifest(), index, step.args, step.params, bound().symbol_values,
                           *workspace_.refused);
   }
   const auto start = Clock::now();
-  QCG_CHECK(device_->launch(index, steps_[index].choice, steps_[index].args, steps_[index].params));
+  QCG_CHECK(device_->launch(index, step.choice, step.args, step.params));
   elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   return {};
 }

@@ -106,14 +106,15 @@ class Context {
   Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
-  int64_t arena_bytes() const { return arena_bytes_; }  // bytes for temporaries, with the shapes of the last run
+  // Bytes for temporaries, with the shapes of the last run.
+  int64_t arena_bytes() const { return bindings_.empty() ? 0 : bound().arena_bytes; }
 
   // Times every step of the following runs, at the cost of two clock reads per step.
   void set_profile(bool on) { profile_ = on; }
   std::span<const double> last_step_us() const { return step_us_; }  // per step of the last profiled run, microseconds
 
  private:
-  // The part of a step that depends only on symbol values. It is kept while they do not change.
+  // The part of a step that depends only on symbol values.
   struct BoundStep {
     size_t choice = 0;                   // into ProgramManifest::Step::kernels
     const qcg_kernel* kernel = nullptr;  // on the CPU
@@ -125,6 +126,16 @@ class Context {
     int trials = 0;
     bool alone = false;
   };
+  // All that depends only on symbol values. The last few are kept: a decoder alternates between prompts and one token.
+  struct Binding {
+    std::vector<int64_t> symbol_values;
+    std::vector<std::vector<int64_t>> output_shapes;
+    std::vector<int64_t> buffer_bytes;
+    std::vector<int64_t> arena_offsets;  // per buffer; temporaries only
+    int64_t arena_bytes = 0;
+    std::vector<BoundStep> steps;
+  };
+  static constexpr size_t kBindings = 4;
   // A caller's tensor, and a dense copy of it for kernels that cannot use it in place.
   struct Slot {
     std::byte* data = nullptr;
@@ -136,9 +147,10 @@ class Context {
   Context() = default;
   Status run_guarded(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
   Status run_checked(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
-  Status bind(std::span<const int64_t> symbol_values);
-  Status bind_buffers(std::span<const int64_t> symbol_values);
-  Status bind_steps(std::span<const int64_t> symbol_values);
+  Status bind(std::span<const TensorView> inputs);
+  const Binding& bound() const { return *bindings_[0]; }
+  Status bind_buffers(Binding& binding) const;
+  Status bind_steps(Binding& binding) const;
   Status check_output(size_t index, const TensorView& view) const;
   Status check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   Status place(const TensorView& view, bool needs_dense, Slot& slot);
@@ -155,13 +167,7 @@ class Context {
   Workspace workspace_;
   std::shared_ptr<CudaRun> device_;  // targets cuda:* only: the arena and the copies of inputs and outputs are there
   AlignedBuffer arena_;
-  int64_t arena_bytes_ = 0;
-  bool bound_ = false;
-  std::vector<int64_t> symbol_values_;
-  std::vector<std::vector<int64_t>> output_shapes_;
-  std::vector<int64_t> buffer_bytes_;
-  std::vector<int64_t> arena_offsets_;  // per buffer; temporaries only
-  std::vector<BoundStep> steps_;
+  std::vector<std::unique_ptr<Binding>> bindings_;  // that of the run at hand first, then by last use
   std::vector<Slot> inputs_, outputs_;
   State* state_ = nullptr;  // of the run at hand
   bool profile_ = false;

@@ -117,8 +117,8 @@ Result<std::vector<Sequence::Run>> Sequence::cut(int64_t first, int64_t tokens) 
   for (int64_t done = 0; done < tokens; done += out.back().tokens) {
     out.push_back({first + done, std::min(most_, tokens - done)});
     if (out.back().tokens < least_)
-      return usage("--prompt", fmt::format("the program takes {} to {} tokens in a run, not {}", least_, most_,
-                                           out.back().tokens),
+      return usage("--prompt",
+                   fmt::format("the program takes {} to {} tokens in a run, not {}", least_, most_, out.back().tokens),
                    least_ == most_ ? fmt::format("choose multiples of {}", least_) : "choose other numbers of tokens");
   }
   return out;
@@ -135,8 +135,7 @@ Result<ProgramIo> Sequence::inputs(const Run& run, uint64_t seed) const {
   std::vector<InputRange> ranges = narrowed(ranges_at(symbols), options_.caution);
   ranges.resize(program_->manifest().inputs.size());
   std::vector<Tensor> tensors = random_inputs(*program_, symbols, seed, ranges);
-  for (const size_t i : places_)
-    tensors[i] = consecutive(program_->manifest().inputs[i], tensors[i].shape, run.first);
+  for (const size_t i : places_) tensors[i] = consecutive(program_->manifest().inputs[i], tensors[i].shape, run.first);
   return ProgramIo::from_tensors(*program_, std::move(tensors));
 }
 
@@ -144,8 +143,8 @@ double Sequence::live_bytes(int64_t tokens) const {
   double out = 0;
   for (const auto& state : program_->manifest().states) {
     const bool is_cache = std::ranges::find(state.shape, limit_) != state.shape.end();
-    out += static_cast<double>(state.bytes) *
-           (is_cache ? static_cast<double>(tokens) / static_cast<double>(limit_) : 1.0);
+    out +=
+        static_cast<double>(state.bytes) * (is_cache ? static_cast<double>(tokens) / static_cast<double>(limit_) : 1.0);
   }
   return out;
 }

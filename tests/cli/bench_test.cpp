@@ -11,8 +11,9 @@ std::string decoder() {
   static TempDir dir;
   const std::string program = dir / "positions.qcg";
   if (!fs::exists(program))
-    REQUIRE(qcodegen({"compile", source_path("tests/cli/state_models/positions/graph.pt2"), "--tune=off", "-o", program})
-                .status == 0);
+    REQUIRE(
+        qcodegen({"compile", source_path("tests/cli/state_models/positions/graph.pt2"), "--tune=off", "-o", program})
+            .status == 0);
   return program;
 }
 
@@ -68,7 +69,8 @@ TEST_CASE("bench runs a prompt and then token by token on the state") {
   CHECK(report["empty_step_us"] > 0);
   // Of two caches of 8 places, 5 and the 6 or 7 of the middle of three tokens hold something; other states count whole.
   const double bytes = report["ceilings"]["read_gbps"].get<double>() * 1e3;
-  const double read = prompt["read_floor_us"].get<double>() * bytes, later = decode["read_floor_us"].get<double>() * bytes;
+  const double read = prompt["read_floor_us"].get<double>() * bytes,
+               later = decode["read_floor_us"].get<double>() * bytes;
   CHECK(later - read == doctest::Approx(2 * 2 * 2 * 4 * 4));
   CHECK(qcodegen({"bench", decoder(), "--prompt", "8", "--budget", "0.05"}).out.find("prompt 8") != std::string::npos);
 }
@@ -77,8 +79,8 @@ TEST_CASE("bench runs a prompt in as many runs as the program's sizes ask for, a
   TempDir dir;
   const auto compile = [&](const std::string& name, const std::string& shape, const std::string& symbols = "") {
     const std::string size = R"("dtype": "f32", "shape": [)" + shape + ", 4]}";
-    spit(dir / (name + ".json"),
-         R"({"format": "qcodegen", "version": 1, )" + symbols + R"("inputs": [{"name": "x", )" + size + R"(, {"name": "at", "dtype": "i64", "shape": [)" + shape + R"(]}],
+    spit(dir / (name + ".json"), R"({"format": "qcodegen", "version": 1, )" + symbols + R"("inputs": [{"name": "x", )" +
+                                     size + R"(, {"name": "at", "dtype": "i64", "shape": [)" + shape + R"(]}],
              "states": [{"name": "cache", "dtype": "f32", "shape": [16, 4], "next": "c"}],
              "nodes": [{"op": "aten.index_copy.default", "inputs": {"self": "cache", "dim": 0, "index": "at", "source": "x"},
                         "outputs": ["c"]},
@@ -89,7 +91,8 @@ TEST_CASE("bench runs a prompt in as many runs as the program's sizes ask for, a
     REQUIRE_MESSAGE(run.status == 0, run.err);
     return program;
   };
-  const std::string few = compile("few.qcg", R"("n")", R"("symbols": {"n": [1, 3]}, )"), one = compile("one.qcg", "1"), two = compile("two.qcg", "2");
+  const std::string few = compile("few.qcg", R"("n")", R"("symbols": {"n": [1, 3]}, )"), one = compile("one.qcg", "1"),
+                    two = compile("two.qcg", "2");
   const json report = bench(few, {"--prompt", "8"});
   CHECK(report["phases"][0]["runs"] == 3);  // of 3, 3 and 2 tokens
   CHECK(report["phases"][0]["tokens"] == 8);
@@ -114,7 +117,8 @@ TEST_CASE("bench refuses more tokens than there are places, and names that the p
 TEST_CASE("bench runs a program without a state at the sizes given") {
   TempDir dir;
   const std::string program = dir / "mlp.qcg";
-  REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "--tune=off", "-o", program}).status == 0);
+  REQUIRE(qcodegen({"compile", source_path("examples/llama_mlp_int8/graph.pt2"), "--tune=off", "-o", program}).status ==
+          0);
   const auto symbol = qcodegen({"inspect", program, "--json"}).json()["symbols"][0]["name"].get<std::string>();
   const json report = bench(program, {"--sizes", symbol + "=64"});
   REQUIRE(report["phases"].size() == 1);

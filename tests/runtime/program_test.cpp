@@ -295,6 +295,22 @@ TEST_CASE("shapes, peak and profile are reported") {
   CHECK(context->last_step_us()[0] > 0);
 }
 
+TEST_CASE("sizes come back, more of them than a context keeps") {
+  const SampleProgram sample;
+  auto context = make_context(load(sample), {.threads = 2});
+  for (const int64_t m : {1, 40, 1, 2, 3, 5, 7, 1, 40, 3, 0, 3, 40}) {
+    INFO("m=", m);
+    SampleRun run(m);
+    REQUIRE(context->run(run.inputs, run.outputs).ok());
+    CHECK(run.is_right());
+    CHECK(context->arena_bytes() == (m + 1) / 2 * 64);  // 32 bytes a row, rounded up
+  }
+  SampleRun run(40), wrong(1001);
+  CHECK(!context->run(wrong.inputs, wrong.outputs).ok());
+  REQUIRE(context->run(run.inputs, run.outputs).ok());
+  CHECK(run.is_right());
+}
+
 TEST_CASE("contexts on several threads share a program, with pools of their own or one pool") {
   const SampleProgram sample;
   const auto program = load(sample);
