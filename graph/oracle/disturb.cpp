@@ -35,19 +35,32 @@ double step_from(DType dtype, double code, bool up) {
   return round_to_dtype(dtype, code + std::ldexp(up ? 1.0 : -1.0, exponent - format->mantissa_bits));
 }
 
-}  // namespace
-
-Tensor disturb(DType dtype, bool sums, const Tensor& t, std::mt19937_64& rng) {
-  const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
-  std::vector<double> values = read_doubles(t);
+double find_largest(const std::vector<double>& values) {
   double largest = 0;
   for (double v : values)
     if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  return largest;
+}
+
+}  // namespace
+
+double largest_term(const RefContext& c) {
+  std::vector<double> largest;
+  for_each_input(c.node, [&](ValueId id) { largest.push_back(find_largest(read_doubles(c.values[id].data))); });
+  std::sort(largest.rbegin(), largest.rend());
+  const bool products = c.node.op->role == OpRole::matmul;
+  if (!products && c.node.op->role != OpRole::reduction) return 0;
+  return products && largest.size() > 1 ? largest[0] * largest[1] : largest[0];
+}
+
+Tensor disturb(DType dtype, double term, const Tensor& t, std::mt19937_64& rng) {
+  const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+  std::vector<double> values = read_doubles(t);
   std::uniform_real_distribution<double> share(-1, 1);
-  const double last_bits = 0x1p-21 * largest;
+  const double last_bits = 0x1p-21 * std::max(term, find_largest(values));
   const bool fractions = !std::all_of(values.begin(), values.end(), is_whole);
   for (double& v : values) {
-    if (is_whole(v) && !(v == 0 && sums && fractions)) continue;
+    if (is_whole(v) && !(v == 0 && term > 0 && fractions)) continue;
     // A sum that cancels is zero in one order and nearly zero in another: what is asked of zero wavers.
     const bool cancels = std::abs(v) < last_bits && rng() % 2 == 0;
     v = cancels ? 0 : v + share(rng) * (last_bits + rounding * std::abs(v));

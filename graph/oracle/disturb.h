@@ -13,9 +13,11 @@
 
 namespace qcg {
 
+// About the largest of the terms that the node sums, of a product or a reduction; 0 of others.
+double largest_term(const RefContext& c);
 // Whole numbers stay: counts, masks and codes are computed exactly, and a comparison or a cast behind them does not
-// waver. Zero among fractions is an exception if the tensor is one of `sums`: there terms may have cancelled.
-Tensor disturb(DType dtype, bool sums, const Tensor& t, std::mt19937_64& rng);
+// waver. Zero among fractions is an exception if it is a sum of terms (up to `term`): they may have cancelled.
+Tensor disturb(DType dtype, double term, const Tensor& t, std::mt19937_64& rng);
 
 // How many nodes round numbers that depend on the inputs to as many codes: quantizations, and steps of one.
 int count_quantizations(const Graph& graph);

@@ -255,7 +255,7 @@ class Evaluator {
     const RefRule rule = rule_of(node.op);
     if (!rule) return Error::internal(node.where, node.op->name + " has no rule in the oracle");
     QCG_TRY(results, rule(context));
-    const bool sums = node.op->role == OpRole::matmul || node.op->role == OpRole::reduction;
+    const double term = options_.disturbed != 0 && !constant ? largest_term(context) : 0;
     const bool flips = options_.disturbed != 0 && !constant && rounds_to_codes(context);
     for (size_t i = 0; i < results.size(); ++i) {
       DType dtype = context.dtype(i);
@@ -263,11 +263,11 @@ class Evaluator {
       const bool matters = decides_step_[id] || (widened_[id] && !constant);
       const bool round = rounds_now(*node.op, dtype, constant, matters, options_.emulate_casts);
       if (options_.disturbed != 0 && !constant && is_floating(dtype) && node.op->role != OpRole::view)
-        results[i] = disturb(round ? DType::f32 : dtype, sums, results[i], disturbance_);
+        results[i] = disturb(round ? DType::f32 : dtype, term, results[i], disturbance_);
       if (round) results[i] = round_values(dtype, results[i]);
       // What constants are rounded to in between is dropped where they become scales, zero points and codes.
       if (options_.disturbed != 0 && constant && is_half(dtype) && node.op->role != OpRole::view)
-        results[i] = disturb(dtype, false, results[i], disturbance_);
+        results[i] = disturb(dtype, 0, results[i], disturbance_);
       // One step of an 8-bit float that is an output is within its tolerance already.
       const bool judged = is_float8(dtype) && std::ranges::find(graph_.outputs, id) != graph_.outputs.end();
       if (flips && i == 0 && !judged) results[i] = flip_codes(dtype, results[i], 1.0 / quantizations_, disturbance_);
