@@ -205,7 +205,7 @@ class TorchExportReader {
 
   void define(std::string_view name, ValueId id) {
     scope_.tensors.emplace(name, id);
-    mutations_.define(name);
+    if (regions_ == 0) mutations_.define(name);
   }
 
   // Value names are unique in a graph, but a file's weight names are a space of their own: inputs keep theirs first,
@@ -244,9 +244,87 @@ class TorchExportReader {
       switch (classify_target(target)) {
         case TorchTarget::size_check: break;
         case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
+        case TorchTarget::region: QCG_CHECK(read_region(node)); break;
         default: QCG_CHECK(read_operator(node, *find_torch_op(target), path + "[" + std::to_string(position) + "]"));
       }
       ++position;
+    }
+    return {};
+  }
+
+  // A graph in the place of a node: names in it are its own. What it takes and gives are matched in order.
+  Status read_region(const JsonCursor& node) {
+    QCG_TRY(region, graph_of_region(node));
+    QCG_TRY(nodes, region.array_at("nodes"));
+    out_.node_count += nodes.size();
+    if (out_.node_count > kMaxNodes)
+      return nodes.bad("the graph has more than " + std::to_string(kMaxNodes) + " nodes", "export a smaller model");
+    QCG_TRY(inner, scope_of_region(node, region));
+    std::swap(scope_, inner);
+    std::unordered_map<std::string_view, JsonCursor> metas, sizes;
+    std::swap(metas_, metas), std::swap(sizes_, sizes);
+    ++regions_;
+    QCG_CHECK(index_metadata(region));
+    QCG_CHECK(read_nodes(nodes));
+    --regions_;
+    std::swap(metas_, metas), std::swap(sizes_, sizes), std::swap(scope_, inner);
+    return define_results(node, region, inner);
+  }
+
+  Result<TorchScope> scope_of_region(const JsonCursor& node, const JsonCursor& region) {
+    TorchScope inner;
+    QCG_TRY(names, region.array_at("inputs"));
+    QCG_TRY(inputs, node.array_at("inputs"));
+    auto name = names.begin();
+    bool behind_graph = false;
+    for (JsonCursor input : inputs) {
+      QCG_TRY(argument, input.at("arg"));
+      QCG_TRY(value, read_union(argument));
+      if (!std::exchange(behind_graph, behind_graph || value.key() == "as_graph")) continue;
+      if (!(name != names.end())) return input.bad("the region takes fewer operands", kExportGraphAgain);
+      QCG_TRY(inner_value, read_union(*name));
+      ++name;
+      if (inner_value.key() != value.key())
+        return input.bad("the region takes " + quote(inner_value.key()), kExportGraphAgain);
+      if (value.key() == "as_tensor") {
+        if (regions_ == 0) QCG_CHECK(mutations_.refresh(stored(value)));
+        QCG_TRY(id, read_tensor_name(value, scope_));
+        QCG_TRY(key, inner_value.string_at("name"));
+        inner.tensors.emplace(key, id);
+      } else if (value.key() == "as_sym_int") {
+        QCG_TRY(size, read_sym_int_argument(value, scope_));
+        QCG_TRY(key, inner_value.string_at("as_name"));
+        inner.sym_ints.emplace(key, std::move(size));
+      }
+    }
+    if (name != names.end()) return names.bad("the region takes more operands", kExportGraphAgain);
+    return inner;
+  }
+
+  Status define_results(const JsonCursor& node, const JsonCursor& region, const TorchScope& inner) {
+    QCG_TRY(given, region.array_at("outputs"));
+    QCG_TRY(outputs, node.array_at("outputs"));
+    std::vector<JsonCursor> names;
+    for (JsonCursor output : outputs) {
+      QCG_TRY(value, read_union(output));
+      if (value.key() != "as_tensors") names.push_back(value);
+      else
+        for (JsonCursor one : value) names.push_back(one);
+    }
+    size_t at = 0;
+    for (JsonCursor output : given) {
+      QCG_TRY(value, read_union(output));
+      if (at == names.size()) return outputs.bad("the region gives more results", kExportGraphAgain);
+      const JsonCursor& to = names[at++];
+      if (value.key() != "as_tensor") continue;
+      QCG_TRY(id, read_tensor_name(value, inner));
+      QCG_TRY(name, new_tensor_name(to));
+      if (mutations_.changes(stored(to)))
+        return to.unsupported("the graph writes to " + quote(name) +
+                                  ", which a region under torch.no_grad() or "
+                                  "torch.autocast made",
+                              "export the whole model under torch.no_grad(), without autocast");
+      scope_.tensors.emplace(stored(to), id);
     }
     return {};
   }
@@ -302,8 +380,11 @@ class TorchExportReader {
   }
 
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
-    QCG_CHECK(mutations_.refresh(node));
-    const bool follows = mutations_.follows(node);
+    if (regions_ > 0 && writes_first_tensor(*node.string_at("target")))
+      return node.unsupported("a region under torch.no_grad() or torch.autocast writes to a tensor",
+                              "export the whole model under torch.no_grad(), without autocast");
+    if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
+    const bool follows = regions_ == 0 && mutations_.follows(node);
     if (follows) {
       QCG_TRY(is_alias, read_alias(node));
       if (is_alias) return {};
@@ -580,6 +661,7 @@ class TorchExportReader {
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;
+  size_t regions_ = 0;  // in how many the node at hand lies
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ constexpr size_t kListedOperators = 40;
 constexpr std::string_view kSizeChecks[] = {"torch.ops.aten._assert_scalar.default",
                                             "torch.ops.aten.sym_constrain_range.default",
                                             "torch.ops.aten.sym_constrain_range_for_size.default"};
+constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast",
+                           kGradMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
 constexpr std::string_view kSymbolicPrefixes[] = {"_operator.", "math.", "torch.sym_", "torch.ops.aten.sym_"};
 
 // Other names that torch exports for ops of the same arguments.
@@ -47,9 +49,6 @@ struct Remedy {
 constexpr Remedy kRemedies[] = {
     {"access_subclass_inner_tensor",
      "the weights are tensor subclasses: call torchao.utils.unwrap_tensor_subclass(model) before torch.export.export"},
-    {"higher_order.wrap_with_autocast",
-     "export without autocast: convert the model to its dtype first (model.to(torch.bfloat16))"},
-    {"higher_order.wrap_with_set_grad_enabled", "export under torch.no_grad()"},
     {"higher_order.",
      "control flow and other higher-order operators are not supported: export the branch that is taken"},
 };
@@ -61,9 +60,16 @@ constexpr std::string_view kWhereToLook =
 struct Missing {
   std::string target;
   size_t count = 0;
+  std::string nodes;  // the path of the list that the first one is in
   size_t first = 0;
   std::string name;
   std::string source;
+
+  std::string where() const { return nodes + "[" + std::to_string(first) + "]"; }
+};
+struct MissingOperators {
+  std::vector<Missing> list;
+  std::unordered_map<std::string_view, size_t> index;  // by target
 };
 
 std::string unquoted(std::string_view text) {
@@ -77,7 +83,7 @@ std::string text_or_empty(const JsonCursor& node, std::string_view key) {
   return std::string(*field->string());
 }
 
-std::string describe(std::vector<Missing> missing, const std::string& nodes_path) {
+std::string describe(std::vector<Missing> missing) {
   std::stable_sort(missing.begin(), missing.end(),
                    [](const Missing& a, const Missing& b) { return a.count > b.count; });
   std::string text = std::to_string(missing.size()) +
@@ -90,7 +96,7 @@ std::string describe(std::vector<Missing> missing, const std::string& nodes_path
     std::string count = std::to_string(m.count);
     text += "\n  " + m.target + std::string(width - m.target.size() + 2, ' ') +
             std::string(count.size() < 4 ? 4 - count.size() : 0, ' ') + count +
-            (m.count == 1 ? " node    " : " nodes   ") + "first: " + nodes_path + "[" + std::to_string(m.first) + "]";
+            (m.count == 1 ? " node    " : " nodes   ") + "first: " + m.where();
     if (!m.name.empty()) text += " (" + m.name + ")";
     if (!m.source.empty()) text += ", " + m.source;
   }
@@ -111,6 +117,30 @@ std::string remedies_for(const std::vector<Missing>& missing) {
     }
   }
   return help + std::string(kWhereToLook);
+}
+
+Status find_missing(const JsonCursor& nodes, MissingOperators& missing) {
+  size_t position = 0;
+  for (JsonCursor node : nodes) {
+    QCG_TRY(target, node.string_at("target"));
+    const TorchTarget kind = classify_target(target);
+    if (kind == TorchTarget::region) {
+      QCG_TRY(graph, graph_of_region(node));
+      QCG_TRY(inner, graph.array_at("nodes"));
+      QCG_CHECK(find_missing(inner, missing));
+    } else if (kind == TorchTarget::unsupported) {
+      auto [it, fresh] = missing.index.try_emplace(target, missing.list.size());
+      if (fresh) {
+        Missing m{unquoted(target), 0, nodes.path(), position, unquoted(text_or_empty(node, "name")), {}};
+        if (auto metadata = node.find("metadata"))
+          m.source = source_from_stack_trace(text_or_empty(*metadata, "stack_trace"));
+        missing.list.push_back(std::move(m));
+      }
+      ++missing.list[it->second].count;
+    }
+    ++position;
+  }
+  return {};
 }
 
 }  // namespace
@@ -168,32 +198,39 @@ TorchTarget classify_target(std::string_view target) {
     if (target == check) return TorchTarget::size_check;
   for (std::string_view prefix : kSymbolicPrefixes)
     if (target.starts_with(prefix)) return TorchTarget::symbolic;
+  if (target == kAutocast || target == kGradMode) return TorchTarget::region;
   return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
 }
 
-Status check_operators(const JsonCursor& nodes) {
-  std::vector<Missing> missing;
-  std::unordered_map<std::string_view, size_t> index;
-  size_t position = 0;
-  for (JsonCursor node : nodes) {
-    QCG_TRY(target, node.string_at("target"));
-    if (classify_target(target) == TorchTarget::unsupported) {
-      auto [it, fresh] = index.try_emplace(target, missing.size());
-      if (fresh) {
-        Missing m{unquoted(target), 0, position, unquoted(text_or_empty(node, "name")), {}};
-        if (auto metadata = node.find("metadata"))
-          m.source = source_from_stack_trace(text_or_empty(*metadata, "stack_trace"));
-        missing.push_back(std::move(m));
-      }
-      ++missing[it->second].count;
+Result<JsonCursor> graph_of_region(const JsonCursor& node) {
+  QCG_TRY(target, node.string_at("target"));
+  QCG_TRY(inputs, node.array_at("inputs"));
+  size_t flags = 0;
+  for (JsonCursor input : inputs) {
+    QCG_TRY(argument, input.object_at("arg"));
+    // (device, dtype, enabled, cache_enabled, graph, …): what is enabled converts, and no node says so.
+    if (auto flag = argument.find("as_bool"); flag && target == kAutocast && flags++ == 0) {
+      QCG_TRY(enabled, flag->boolean());
+      if (enabled)
+        return input.unsupported("a region under torch.autocast",
+                                 "export without autocast: convert the model to its dtype first "
+                                 "(model.to(torch.bfloat16))");
     }
-    ++position;
+    if (auto region = argument.find("as_graph")) {
+      QCG_CHECK(region->expect(JsonKind::object));
+      return region->object_at("graph");
+    }
   }
-  if (missing.empty()) return {};
-  std::string path = nodes.path();
-  std::string where = path + "[" + std::to_string(missing[0].first) + "]";
-  std::string help = remedies_for(missing);
-  return Error::unsupported(std::move(where), describe(std::move(missing), path), std::move(help));
+  return inputs.bad("the region has no graph", "export the graph again with torch.export");
+}
+
+Status check_operators(const JsonCursor& nodes) {
+  MissingOperators missing;
+  QCG_CHECK(find_missing(nodes, missing));
+  if (missing.list.empty()) return {};
+  std::string help = remedies_for(missing.list);
+  std::string where = missing.list[0].where();
+  return Error::unsupported(std::move(where), describe(std::move(missing.list)), std::move(help));
 }
 
 }  // namespace qcg

@@ -17,6 +17,7 @@ enum class TorchTarget {
   op,          // a row of the op table
   symbolic,    // computes sizes: sym_size, _operator.mul on SymInts, comparisons of sizes
   size_check,  // asserts what range_constraints says already
+  region,      // a graph of its own, which is read in its place
   unsupported,
 };
 
@@ -36,6 +37,10 @@ inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype"
 // sub.Tensor(2, x), a Python number in front of the tensor, is rsub.Scalar(x, 2): the op that takes such a node with
 // self and other swapped; nullptr where self is a tensor, or no op does.
 const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op);
+
+// The graph of a region: what stood in torch.no_grad(), or in torch.autocast(enabled=False). Errors: an autocast that
+// converts, a region without a graph.
+Result<JsonCursor> graph_of_region(const JsonCursor& node);
 
 Status check_operators(const JsonCursor& nodes);
 

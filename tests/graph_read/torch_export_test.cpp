@@ -165,7 +165,7 @@ TEST_CASE("torch.export: all unsupported operators at once, with count, place an
   Json sampler = node_of(j, 0), pool = node_of(j, 1);
   sampler["target"] = "torch.ops.aten.grid_sampler_2d.default";
   sampler["name"] = "grid_sampler";
-  pool["target"] = "torch.ops.higher_order.wrap_with_autocast";
+  pool["target"] = "torch.ops.higher_order.cond";
   graph_of(j)["nodes"] = {node_of(j, 0), pool, sampler, sampler, sampler};
   Error e = error_of(j);
   CHECK(e.code == ErrorCode::Unsupported);
@@ -173,8 +173,86 @@ TEST_CASE("torch.export: all unsupported operators at once, with count, place an
   CHECK(contains(e.message, "torch.ops.aten.grid_sampler_2d.default"));
   CHECK(contains(e.message, "3 nodes   first: $.graph_module.graph.nodes[2] (grid_sampler), model.py:41"));
   CHECK(contains(e.message, "1 node    first: $.graph_module.graph.nodes[1] (relu)"));
-  CHECK(contains(e.help, "autocast"));
+  CHECK(contains(e.help, "export the branch that is taken"));
   CHECK(contains(e.help, "qcodegen list ops"));
+}
+
+namespace {
+
+// The small graph whose relu stands in a region, where the tensors have other names.
+Json with_region(const char* target) {
+  Json j = small_export(), inner;
+  Json relu = node_of(j, 1);
+  relu["inputs"] = {argument("self", tensor("fc_of_x"))};
+  relu["outputs"][0] = tensor("x");  // a name that stands for something else outside
+  inner["inputs"] = {tensor("fc_of_x"), tensor("unread")};
+  inner["outputs"] = {tensor("x"), tensor("fc_of_x")};
+  inner["nodes"] = {relu};
+  inner["tensor_values"]["x"] = meta_of(j, "relu");
+  Json& region = node_of(j, 1);
+  region["target"] = target;
+  region["inputs"] = {argument("", {{"as_bool", false}}),
+                      argument("", {{"as_graph", {{"name", "submod_1"}, {"graph", inner}}}}),
+                      argument("", tensor("linear")), argument("", tensor("x"))};
+  region["outputs"] = {{{"as_tensors", {tensor("relu")["as_tensor"], tensor("same")["as_tensor"]}}}};
+  return j;
+}
+Json& graph_of_region(Json& j) { return node_of(j, 1)["inputs"][1]["arg"]["as_graph"]["graph"]; }
+
+}  // namespace
+
+TEST_CASE("torch.export: a region under no_grad, or without autocast, is read in its place") {
+  for (const char* target :
+       {"torch.ops.higher_order.wrap_with_set_grad_enabled", "torch.ops.higher_order.wrap_with_autocast"}) {
+    Json j = with_region(target);
+    auto graph = read_bytes(j.dump());
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    CHECK(graph->nodes.size() == 2);
+    CHECK(print_graph(*graph).find("= aten.relu.default(%linear)") != std::string::npos);
+    CHECK(graph->outputs[0] == graph->nodes[1].outputs[0]);
+    graph_of(j)["outputs"] = {tensor("same")};
+    j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("same");
+    graph = read_bytes(j.dump());
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    CHECK(graph->outputs[0] == graph->nodes[0].outputs[0]);
+  }
+}
+
+TEST_CASE("torch.export: a region that converts, writes or does not fit is refused") {
+  const char *grad = "torch.ops.higher_order.wrap_with_set_grad_enabled",
+             *autocast = "torch.ops.higher_order.wrap_with_autocast";
+  Json j = with_region(autocast);
+  node_of(j, 1)["inputs"][0]["arg"]["as_bool"] = true;
+  CHECK(contains(error_of(j).help, "export without autocast"));
+  j = with_region(grad);
+  graph_of_region(j)["nodes"][0]["target"] = "torch.ops.aten.relu_.default";
+  CHECK(contains(error_of(j).message, "writes to a tensor"));
+  j = with_region(grad);
+  graph_of_region(j)["nodes"][0]["target"] = "torch.ops.aten.grid_sampler_2d.default";
+  CHECK(contains(error_of(j).message, "as_graph.graph.nodes[0] (relu)"));
+  j = with_region(grad);
+  node_of(j, 1)["inputs"].erase(3);
+  CHECK(contains(error_of(j).message, "takes more operands"));
+  j = with_region(grad);
+  graph_of_region(j)["inputs"].erase(1);
+  CHECK(contains(error_of(j).message, "takes fewer operands"));
+  j = with_region(grad);
+  graph_of_region(j)["outputs"].push_back(tensor("x"));
+  CHECK(contains(error_of(j).message, "gives more results"));
+  j = with_region(grad);
+  graph_of_region(j)["outputs"][0] = tensor("linear");  // which the region does not take
+  CHECK(error_of(j).code == ErrorCode::BadInput);
+  j = with_region(grad);
+  node_of(j, 1)["inputs"].erase(1);
+  CHECK(contains(error_of(j).message, "has no graph"));
+  j = with_region(grad);
+  Json write = node_of(j, 1);
+  write["target"] = "torch.ops.aten.copy_.default";
+  write["inputs"] = {argument("self", tensor("relu")), argument("src", tensor("linear"))};
+  write["outputs"] = {tensor("after")};
+  meta_of(j, "after") = meta_of(j, "relu");
+  graph_of(j)["nodes"].push_back(write);
+  CHECK(contains(error_of(j).message, "which a region"));
 }
 
 TEST_CASE("torch.export: a write to what the graph made is its next value") {
