@@ -54,15 +54,15 @@ class CatLinear(nn.Module):
         return F.relu(self.fc(torch.cat([user, item, context], dim=-1)))
 
 
-def scrub(path):
+def scrub(path, compression=zipfile.ZIP_STORED):
     """Replaces the paths of the exporting machine in stack traces by file names."""
     with zipfile.ZipFile(path) as archive:
         entries = [(info, archive.read(info)) for info in archive.infolist()]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for info, data in entries:
             if info.filename.endswith(".json"):
                 data = re.sub(rb'File \\"/[^"]*?/([^/"\\]+)\\"', rb'File \\"\1\\"', data)
-            archive.writestr(info.filename, data)
+            archive.writestr(info.filename, data, compression)
 
 
 def write_example(folder, model, make_inputs):

@@ -1,5 +1,5 @@
 // The commands of README.md work as written: every ```sh fence is run by bash, in order, in a fresh directory that has
-// examples/ and an empty build/, with the built qcodegen on PATH. A fence whose first line is `# not run` is left out.
+// examples/ and the build tree as build/release, with the built qcodegen on PATH. A fence whose first line is `# not run` is left out.
 #include "tests/cli_runner.h"
 #include "tests/paths.h"
 
@@ -45,6 +45,7 @@ TEST_CASE("the commands of README.md work") {
   TempDir dir;
   fs::create_directory(dir / "build");
   fs::create_directory_symlink(source_path("examples"), dir / "examples");
+  fs::create_directory_symlink(binary_dir(), dir / "build/release");
   ::setenv("PATH", (fs::path(cli_path()).parent_path().string() + ":" + ::getenv("PATH")).c_str(), 1);
   int run_count = 0;
   for (const Fence& fence : shell_fences(slurp(readme))) {
