@@ -31,12 +31,12 @@ size_t add_source(Batch& batch, KernelSource source) {
   return batch.sources.size() - 1;
 }
 
-// Only dense GEMMs have a template for devices.
+// Only GEMMs have templates for devices.
 Error no_device_kernel(const Plan& plan, size_t problem) {
   const auto step = std::find_if(plan.steps.begin(), plan.steps.end(),
                                  [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
   return Error::unsupported(step == plan.steps.end() ? "" : step->name,
-                            fmt::format("the step needs a {} kernel, but {} has only dense GEMM kernels",
+                            fmt::format("the step needs a {} kernel, but {} has only GEMM kernels",
                                         plan.problems[problem].family().name, plan.target.str()),
                             "compile for --target=cpu, or export a graph whose other operations fold into linears "
                             "(`qcodegen explain` shows which do not)");

@@ -1,6 +1,7 @@
-// CUDA: schedules, packing, rendering and launch shape of dense GEMMs for sm_80 and sm_90a.
+// CUDA: schedules, packing, rendering and launch shape of GEMMs for sm_80 and sm_90a.
 //
 // Why here: a device is a target row, templates and a loader arm (runtime/cuda.h); the Problem is that of the CPU.
+// docs/cuda.md draws the kernels.
 //
 //   std::vector<CudaSchedule> all = cuda_schedules(problem, {Device::cuda, Isa::sm_80}, 1, 1);
 //   QCG_TRY(source, render_gemm_cuda(problem, all[0], "qcg_kernel_0"));
@@ -21,14 +22,16 @@
 
 namespace qcg {
 
-// A block computes bm x bn of an output; its warps_m x warps_n warps share the tile. Shared memory holds `stages` stages,
-// each bk deep in K.
+// A block computes bm rows x bn columns of an output, bk of K at a time.
 struct CudaSchedule {
   const Microkernel* microkernel = nullptr;
   int bm = 0, bn = 0, bk = 0;
-  int warps_m = 1, warps_n = 1;
-  int stages = 2;
-  std::string describe() const;  // "sm80_mma 128x128x64 stages=3"
+  int warps_m = 1, warps_n = 1;  // that share the tile
+  int warps_k = 1;               // that share K, of a decode kernel
+  int stages = 1;                // of shared memory, of a tile
+  bool is_decode() const { return warps_k > 1; }
+  int threads() const { return warps_m * warps_n * warps_k * 32; }
+  std::string describe() const;  // "sm80_mma_tile 128x128x64 stages=3"
 };
 
 std::span<const Microkernel> cuda_microkernel_table();
@@ -36,23 +39,25 @@ std::span<const Microkernel> cuda_microkernel_table();
 // Of every problem: its bytes do not depend on the tile.
 PackedLayout layout_for_cuda(const Problem& problem, const Target& target);
 
-// What the template lacks for this problem, with the remedy.
+// What no kernel can do for this problem, with the remedy.
 Status check_cuda_support(const Problem& problem);
 
-// Best guess first; empty if no row serves the problem on the target.
+// Best first, by the model (model.h); empty if no row serves the problem on the target.
 std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max);
 std::string kernel_name(const Problem& problem, const CudaSchedule& schedule);
 
-// The weights: for each output, for each of its segments, [n][K rounded up to 8] row-major, then the biases in f32,
-// every piece at a multiple of 256 bytes. Errors as pack_weights.
+// The weights as layout.h has them. Errors as pack_weights.
 int64_t packed_bytes_cuda(const Problem& problem, const PackedLayout& layout);
 Status pack_weights_cuda(const Problem& problem, const PackedLayout& layout, const std::vector<SegmentTensors>& tensors,
                          std::span<std::byte> out);
 
 // A whole translation unit with `extern "C" __global__ void <symbol>(Args)`; Args are the qcg_args in problem.h's order
-// and m. Errors: Unsupported names what the template lacks.
+// and m. Errors: Unsupported names what no kernel can do.
 Result<std::string> render_gemm_cuda(const Problem& problem, const CudaSchedule& schedule, std::string_view symbol);
 
 CudaLaunch cuda_launch(const Problem& problem, const CudaSchedule& schedule);
+
+// The most segments that one output reads.
+int most_segments(const Problem& problem);
 
 }  // namespace qcg

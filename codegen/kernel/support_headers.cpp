@@ -26,7 +26,7 @@ void add_header(const std::string& name, std::vector<SourceFile>& out) {
 std::vector<SourceFile> support_headers(Isa isa) {
   std::vector<SourceFile> out;
   if (isa_info(isa).device == Device::cuda) {
-    for (const char* name : {"device.cuh", "scalar_math.cuh"})
+    for (const char* name : {"device.cuh", "scalar_math.cuh", "weights.cuh"})
       out.push_back({name, std::string(embedded_file(std::string("cuda/") + name).value_or(""))});
     return out;
   }

@@ -9,6 +9,15 @@
 
 #define QCG_DEVICE static __device__ __forceinline__
 
+// 16 bytes that nobody else reads again soon.
+QCG_DEVICE uint4 load_once(const uint4* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
 // Copies `bytes` (0 to 16) from global memory, the rest of the 16 bytes becomes 0. Both addresses are 16-byte aligned.
 QCG_DEVICE void cp_async_16(void* shared, const void* global, int bytes) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(shared);

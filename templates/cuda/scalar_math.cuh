@@ -2,7 +2,7 @@
 //
 // Why here: epilogues are printed with these names; they are the CUDA twins of templates/cpu/vector_math.h.
 //
-//   s_store_bf16(y, s_mul(s_silu(acc0), acc1));
+//   y[e] = s_mul(s_silu(acc0), acc1);  …  store_bf16<4>(out, at, y, 4);
 //
 // Meaning as there: NaN wins min, max, clamp and relu; stores to bf16 and f16 round to nearest even and keep NaN; casts to
 // integers truncate and wrap.
@@ -62,9 +62,54 @@ QCG_DEVICE float s_cast_i32(float x) { return (float)(int)x; }
 QCG_DEVICE float s_cast_i64(float x) { return truncf(x); }
 QCG_DEVICE float s_cast_bool(float x) { return x == 0.0f ? 0.0f : 1.0f; }
 
-QCG_DEVICE float s_load_f32(const void* p, long long i) { return ((const float*)p)[i]; }
-QCG_DEVICE float s_load_bf16(const void* p, long long i) { return f32_of_bf16(((const unsigned short*)p)[i]); }
-QCG_DEVICE float s_load_f16(const void* p, long long i) { return f32_of_f16(((const unsigned short*)p)[i]); }
-QCG_DEVICE void s_store_f32(void* p, long long i, float x) { ((float*)p)[i] = x; }
-QCG_DEVICE void s_store_bf16(void* p, long long i, float x) { ((unsigned short*)p)[i] = bf16_of_f32(x); }
-QCG_DEVICE void s_store_f16(void* p, long long i, float x) { ((unsigned short*)p)[i] = f16_of_f32(x); }
+// The first `count` of W elements from element i on; four that lie at a multiple of their bytes at once.
+QCG_DEVICE bool is_whole(const void* p, int width, int count, int bytes) {
+  return width == 4 && count == 4 && ((unsigned long long)p & (unsigned long long)(4 * bytes - 1)) == 0;
+}
+template <int W>
+QCG_DEVICE void load_f32(float (&v)[W], const void* p, long long i, int count) {
+  const float* const from = (const float*)p + i;
+  if (is_whole(from, W, count, 4)) {
+    const float4 all = *(const float4*)from;
+    v[0] = all.x, v[W > 1 ? 1 : 0] = all.y, v[W > 2 ? 2 : 0] = all.z, v[W > 3 ? 3 : 0] = all.w;
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < W; ++e) v[e] = e < count ? from[e] : 0.0f;
+}
+template <int W>
+QCG_DEVICE void store_f32(void* p, long long i, const float (&v)[W], int count) {
+  float* const to = (float*)p + i;
+  if (is_whole(to, W, count, 4)) {
+    *(float4*)to = make_float4(v[0], v[W > 1 ? 1 : 0], v[W > 2 ? 2 : 0], v[W > 3 ? 3 : 0]);
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < W; ++e)
+    if (e < count) to[e] = v[e];
+}
+#define QCG_HALVES(name)                                                                                    \
+  template <int W>                                                                                          \
+  QCG_DEVICE void load_##name(float (&v)[W], const void* p, long long i, int count) {                       \
+    const unsigned short* const from = (const unsigned short*)p + i;                                        \
+    if (is_whole(from, W, count, 2)) {                                                                      \
+      const ushort4 all = *(const ushort4*)from;                                                            \
+      v[0] = f32_of_##name(all.x), v[W > 1 ? 1 : 0] = f32_of_##name(all.y);                                 \
+      v[W > 2 ? 2 : 0] = f32_of_##name(all.z), v[W > 3 ? 3 : 0] = f32_of_##name(all.w);                     \
+      return;                                                                                               \
+    }                                                                                                       \
+    _Pragma("unroll") for (int e = 0; e < W; ++e) v[e] = e < count ? f32_of_##name(from[e]) : 0.0f;         \
+  }                                                                                                         \
+  template <int W>                                                                                          \
+  QCG_DEVICE void store_##name(void* p, long long i, const float (&v)[W], int count) {                      \
+    unsigned short* const to = (unsigned short*)p + i;                                                      \
+    if (is_whole(to, W, count, 2)) {                                                                        \
+      *(ushort4*)to = make_ushort4(name##_of_f32(v[0]), name##_of_f32(v[W > 1 ? 1 : 0]),                    \
+                                   name##_of_f32(v[W > 2 ? 2 : 0]), name##_of_f32(v[W > 3 ? 3 : 0]));       \
+      return;                                                                                               \
+    }                                                                                                       \
+    _Pragma("unroll") for (int e = 0; e < W; ++e) if (e < count) to[e] = name##_of_f32(v[e]);               \
+  }
+QCG_HALVES(bf16)
+QCG_HALVES(f16)
+#undef QCG_HALVES

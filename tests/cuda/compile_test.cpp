@@ -8,7 +8,7 @@
 #include "codegen/gemm/schedules.h"
 #include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/support_headers.h"
-#include "gemm_case.h"
+#include "ptx_run.h"
 
 using namespace qcg;
 using namespace qcg::test;
@@ -19,40 +19,33 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
     MESSAGE("skipped: ", tool.error().message);
     return;
   }
-  const std::vector<Problem> problems = gemm_problems();
-  std::vector<CompileJob> jobs;
-  std::vector<std::string> names;
-  std::vector<int> dynamic, threads;
-  for (const Problem& p : problems)
-    for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
-      for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX)) {
-        auto source = render_gemm_cuda(p, c, "qcg_kernel");
-        REQUIRE_MESSAGE(source.ok(), source.error().to_string());
-        CompileJob job;
-        job.language = Language::cuda;
-        job.output = OutputKind::cubin;
-        job.sources = {{"kernel.cu", *source}};
-        for (const SourceFile& header : support_headers(isa)) job.headers.push_back({header.name, header.text});
-        job.flags = compiler_flags(*tool, isa);
-        jobs.push_back(std::move(job));
-        names.push_back(kernel_name(p, c));
-        dynamic.push_back(cuda_launch(p, c).shared_bytes);
-        threads.push_back(cuda_launch(p, c).threads);
-      }
-  auto results = compile_all(*tool, jobs, {.timeout_s = 300, .memory_mb = 0});
-  REQUIRE_MESSAGE(results.ok(), results.error().to_string());
-  for (size_t i = 0; i < results->size(); ++i) {
-    const CompileResult& r = (*results)[i];
-    REQUIRE_MESSAGE(r.ok(), names[i], "\n", r.log);
+  // Of every problem and kernel the largest tile, which needs the most registers; one ISA after the other.
+  std::vector<Rendered> all;
+  for (const Problem& p : gemm_problems())
+    for (const int64_t m : {8, 16, 17}) {
+      const Isa isa = all.size() % 2 ? Isa::sm_80 : Isa::sm_90a;
+      std::vector<CudaSchedule> schedules = cuda_schedules(p, {Device::cuda, isa}, 1, m);
+      std::erase_if(schedules, [&](const CudaSchedule& s) { return s.is_decode() != (m <= 16); });
+      REQUIRE(!schedules.empty());
+      all.push_back(
+          {p,
+           *std::max_element(schedules.begin(), schedules.end(),
+                             [](const CudaSchedule& a, const CudaSchedule& b) { return a.bm * a.bn < b.bm * b.bn; }),
+           isa});
+    }
+  const std::vector<CompileResult> results = compile_rendered(*tool, all, OutputKind::cubin);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const CompileResult& r = results[i];
+    const CudaLaunch launch = cuda_launch(all[i].problem, all[i].schedule);
     REQUIRE(r.cuda.size() == 1);
-    MESSAGE(names[i], ": ", r.cuda[0].registers, " registers, ", r.cuda[0].shared_bytes + dynamic[i], " bytes shared, ",
-            r.seconds, " s");
+    INFO(kernel_name(all[i].problem, all[i].schedule), ": ", r.cuda[0].registers, " registers, ",
+         r.cuda[0].shared_bytes + launch.shared_bytes, " bytes shared, ", r.seconds, " s");
     CHECK(r.cuda[0].kernel == "qcg_kernel");
     CHECK(r.cuda[0].spill_store_bytes == 0);
     CHECK(r.cuda[0].spill_load_bytes == 0);
-    CHECK(r.cuda[0].registers * threads[i] <= 65536);  // one block fits a multiprocessor
-    CHECK(r.log.find("C75") == std::string::npos);     // C7510, C7515: ptxas made wgmma wait for one another
-    CHECK(r.cuda[0].shared_bytes + dynamic[i] <= 160 << 10);
+    CHECK(r.cuda[0].registers * launch.threads <= 65536);  // one block fits a multiprocessor
+    CHECK(r.log.find("C75") == std::string::npos);         // C7510, C7515: ptxas made wgmma wait for one another
+    CHECK(r.cuda[0].shared_bytes + launch.shared_bytes <= 160 << 10);
     CHECK(
         r.bytes.starts_with("\x7f"
                             "ELF"));
@@ -64,7 +57,8 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   Problem p = problems[1];
   const std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, 4);
   REQUIRE(!all.empty());
-  CHECK(all[0].bm == 16);
+  CHECK(all[0].is_decode());
+  CHECK(all[0].bm == 8);
   auto first = render_gemm_cuda(p, all[0], "k");
   REQUIRE(first.ok());
   CHECK(first->find("#error") != std::string::npos);
@@ -77,27 +71,23 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   CHECK(code(*first) == code(*second));
 
   Problem unsupported = p;
-  unsupported.scheme = Scheme::w8;
+  unsupported.scheme = Scheme::da8w8;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().code == ErrorCode::Unsupported);
   CHECK(cuda_schedules(unsupported, {Device::cuda, Isa::sm_80}, 1, INT64_MAX).empty());
   unsupported = p;
   unsupported.activation = unsupported.weight = DType::f32;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("f32") != std::string::npos);
-  unsupported = p;
-  unsupported.k_segments = {20, 17};
-  CHECK(!render_gemm_cuda(unsupported, all[0], "k").ok());
 }
 
-TEST_CASE("packing pads K to whole chunks and refuses tensors of another shape") {
+TEST_CASE("packing puts weights into the lanes of mma, and refuses tensors of another shape") {
   const std::vector<Problem> problems = gemm_problems();
   const Problem& p = problems[1];  // n 33, k 37, bias
-  GemmData data(p, 1, 40, false);
-  CHECK(data.packed.size() == 33 * 40 * 2 / 256 * 256 + 256 + 256);
-  for (int64_t n = 0; n < 33; ++n) {
-    CHECK(element_to_double(DType::f16, data.packed.data() + (n * 40 + 36) * 2) ==
-          element_to_double(DType::f16, data.tensors[0].weight.bytes().data() + (n * 37 + 36) * 2));
-    CHECK(element_to_double(DType::f16, data.packed.data() + (n * 40 + 37) * 2) == 0);
-  }
+  GemmData data(p, {.m = 1});
+  CHECK(data.packed.size() == 128 * 64 * 2 + 128 * 4);
+  // Column 18 = 16 + 2 is row 2 of tile 1; k 29 = 16 + 13 is register 2 of lane 4 * 2 + 2, upper half.
+  const int64_t at = 16 * 64 * 2 + (32 + 10) * 16 + 2 * 4 + 2;
+  CHECK(element_to_double(DType::f16, data.packed.data() + at) ==
+        element_to_double(DType::f16, data.tensors[0].weight.bytes().data() + (18 * 37 + 29) * 2));
   auto tensors = data.tensors;
   tensors[0].weight = tensors[0].weight.transpose(0, 1);
   CHECK(pack_weights_cuda(p, {}, tensors, data.packed).error().code == ErrorCode::BadInput);

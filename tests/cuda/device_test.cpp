@@ -22,19 +22,22 @@ CudaBuffer upload(CudaDriver& driver, const std::vector<std::byte>& bytes) {
   return std::move(*buffer);
 }
 
-void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& p, const CudaSchedule& c, int64_t m,
-                   int64_t x_stride, bool poisoned) {
-  GemmData data(p, m, x_stride, poisoned);
+void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& p, const CudaSchedule& c,
+                   const GemmCall& call) {
+  GemmData data(p, call);
+  const int64_t m = call.m;
   std::vector<CudaBuffer> buffers;
   std::vector<qcg_arg> args;
-  auto add = [&](const std::vector<std::byte>& bytes, int64_t stride) {
-    buffers.push_back(upload(driver, bytes));
-    args.push_back({buffers.back().data(), stride});
+  auto add = [&](const std::vector<std::byte>& bytes, int64_t stride, uint64_t shift = 0) {
+    std::vector<std::byte> shifted(shift);
+    shifted.insert(shifted.end(), bytes.begin(), bytes.end());
+    buffers.push_back(upload(driver, shifted));
+    args.push_back({static_cast<std::byte*>(buffers.back().data()) + shift, stride});
   };
-  add(data.x.bytes, x_stride);
-  for (size_t i = 0; i < data.operands.size(); ++i) add(data.operands[i].bytes, data.operand_stride(i));
+  for (const GemmData::Bytes& x : data.xs) add(x.bytes, x.stride, call.shift);
+  for (const GemmData::Bytes& o : data.operands) add(o.bytes, o.stride);
   add(data.packed, 0);
-  for (size_t o = 0; o < data.outputs.size(); ++o) add(data.outputs[o].bytes, p.outputs[o].n);
+  for (const GemmData::Bytes& o : data.outputs) add(o.bytes, o.stride);
   std::vector<std::byte> block(args.size() * sizeof(qcg_arg) + 8);
   std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
   std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &m, 8);
@@ -69,7 +72,7 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
   }
   const Isa isa = (*driver)->compute_capability() == 90 ? Isa::sm_90a : Isa::sm_80;
   for (const Problem& p : gemm_problems())
-    for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX)) {
+    for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, 16)) {
       INFO((*driver)->device_name(), " ", c.describe(), " ", p.signature());
       auto source = render_gemm_cuda(p, c, "qcg_kernel");
       REQUIRE(source.ok());
@@ -85,11 +88,10 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
       auto kernel = (*driver)->load_kernel((*built)[0].bytes, "qcg_kernel");
       REQUIRE_MESSAGE(kernel.ok(), kernel.error().to_string());
       CHECK(!(*driver)->load_kernel((*built)[0].bytes, "absent").ok());
-      const int64_t whole = (p.k + 7) / 8 * 8;
       for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{17}, int64_t{c.bm + 3}, int64_t{300}}) {
-        run_on_device(**driver, *kernel, p, c, m, whole, false);
-        run_on_device(**driver, *kernel, p, c, m, p.k, false);
-        run_on_device(**driver, *kernel, p, c, m, whole + 8, true);
+        run_on_device(**driver, *kernel, p, c, {.m = m});
+        run_on_device(**driver, *kernel, p, c, {.m = m, .shift = 2});
+        run_on_device(**driver, *kernel, p, c, {.m = m, .gap = 8, .poisoned = true});
       }
     }
 }

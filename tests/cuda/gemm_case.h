@@ -1,8 +1,8 @@
-// CUDA GEMM cases: problems, data, the meaning in double, and the judgement of a result.
+// CUDA GEMM cases: problems, data, their meaning by the oracle, and the judgement of a result.
 //
 // Why here: the executor of PTX (no GPU) and the run on a device check the same cases.
 //
-//   for (const GemmCase& c : gemm_cases()) …  GemmData data(c, m, stride, poison); … data.check(read_y);
+//   for (const Problem& p : gemm_problems()) …  GemmData data(p, {.m = 5}); … data.check();
 #pragma once
 
 #include <doctest/doctest.h>
@@ -15,6 +15,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/gemm/problem.h"
+#include "graph/oracle/reference.h"
 
 namespace qcg::test {
 
@@ -24,76 +25,72 @@ inline Expr parse_expr(std::string_view text) {
   return *e;
 }
 
-inline std::vector<Problem> gemm_problems() {
-  std::vector<Problem> problems;
-  auto add = [&](DType dtype, int64_t k, std::vector<Segment> segments, std::vector<Operand> operands,
-                 std::vector<Output> outputs) {
-    Problem p;
-    p.activation = p.weight = dtype;
-    p.k = k;
-    p.k_segments = {k};
-    p.segments = std::move(segments);
-    p.operands = std::move(operands);
-    p.outputs = std::move(outputs);
-    p.comment = "node\\\n#error";
-    problems.push_back(std::move(p));
-  };
-  add(DType::bf16, 100, {{70, false, false, "plain"}}, {}, {{Expr::acc(0), DType::bf16, 70, {0}}});
-  add(DType::f16, 37, {{33, false, true, "odd"}}, {{DType::f32, Broadcast::full}},
-      {{parse_expr("add(gelu(acc0), in0)"), DType::f16, 33, {0}}});
-  add(DType::bf16, 136, {{70, false, true, "gate"}, {70, false, false, "up"}, {1, false, true, "one"}},
-      {{DType::bf16, Broadcast::row}, {DType::f16, Broadcast::column}, {DType::f32, Broadcast::scalar}},
-      {{parse_expr("mul(silu(acc0), mul(acc1, in0))"), DType::bf16, 70, {0, 1}},
-       {parse_expr("add(mul(acc2, in1), in2)"), DType::f32, 1, {2}}});
-  return problems;
+// One segment after another, each its own output.
+inline Problem plain_problem(Scheme scheme, DType activation, DType weight, std::vector<int64_t> k_segments,
+                             std::vector<Segment> segments, int64_t group = 0, DType scale = DType::f32) {
+  Problem p;
+  p.scheme = scheme, p.activation = activation, p.weight = weight, p.group = group, p.scale = scale;
+  p.k_segments = std::move(k_segments);
+  for (const int64_t width : p.k_segments) p.k += width;
+  p.segments = std::move(segments);
+  for (size_t j = 0; j < p.segments.size(); ++j)
+    p.outputs.push_back({Expr::acc(static_cast<int>(j)), activation, p.segments[j].n, {static_cast<int>(j)}});
+  p.comment = "node\\\n#error";
+  return p;
 }
 
-// Integers from -4 to 4: every order of summation is exact in f32, so that a sum is right to the bit or wrong.
-enum class Values { real, integers };
+inline Problem with_outputs(Problem p, std::vector<Operand> operands, std::vector<Output> outputs) {
+  p.operands = std::move(operands), p.outputs = std::move(outputs);
+  return p;
+}
 
-// One call: x, operands, weights and outputs as host arrays of the problem's dtypes.
+// Odd N, K, groups and tails; merged siblings of unequal width, concatenated x, zero points, offsets, biases, operands.
+inline std::vector<Problem> gemm_problems() {
+  using enum DType;
+  const std::vector<Operand> operands = {
+      {bf16, Broadcast::row}, {f16, Broadcast::column}, {f32, Broadcast::scalar}, {bf16, Broadcast::full}};
+  const std::vector<Output> gate_up = {{parse_expr("mul(max(acc0, in3), mul(acc1, in0))"), bf16, 70, {0, 1}},
+                                       {parse_expr("add(mul(acc2, in1), in2)"), f32, 1, {2}}};
+  return {
+      with_outputs(plain_problem(Scheme::dense, bf16, bf16, {136},
+                                 {{70, false, false, "gate"}, {70, false, true, "up"}, {1, false, true, "one"}}),
+                   operands, gate_up),
+      plain_problem(Scheme::dense, f16, f16, {37}, {{33, false, true, "odd"}}),
+      plain_problem(Scheme::dense, bf16, bf16, {64, 40}, {{40, false, false, "cat"}}),
+      plain_problem(Scheme::w8, bf16, i8, {100}, {{20, true, true, "zero"}, {35, false, false, "none"}}),
+      plain_problem(Scheme::w8, f16, i8, {136}, {{33, false, false, "grouped"}}, 32),
+      with_outputs(
+          plain_problem(Scheme::w4, bf16, i8, {200},
+                        {{70, true, true, "gate"}, {70, false, false, "up"}, {1, false, false, "one"}}, 32, bf16),
+          operands, gate_up),
+      plain_problem(Scheme::w4, f16, i8, {64, 33, 31}, {{30, true, false, "odd groups"}}, 24),
+      plain_problem(Scheme::w4, bf16, i8, {264}, {{40, false, false, "real zeros", true}}, 128, bf16),
+      plain_problem(Scheme::f8, bf16, f8e4m3, {72}, {{20, false, true, "e4m3"}}),
+      plain_problem(Scheme::f8, f16, f8e4m3, {72}, {{20, false, false, "e4m3"}}),
+      plain_problem(Scheme::f8, bf16, f8e5m2, {72}, {{20, false, false, "e5m2"}}),
+      plain_problem(Scheme::f4, bf16, i8, {96}, {{24, false, false, "mxfp4"}}, 32, f8e8m0),
+      plain_problem(Scheme::f4, f16, i8, {96}, {{24, false, false, "nvfp4"}}, 16, f8e4m3),
+  };
+}
+
+struct GemmCall {
+  int64_t m = 1;
+  int64_t gap = 0;        // elements between rows of x
+  uint64_t shift = 0;     // bytes by which x misses its alignment
+  bool poisoned = false;  // all rows of x but one are NaN
+};
+
+// Tensors of small integers, and of scales that are powers of two: every order of summation is exact in f32, so that a
+// sum is right to the bit or wrong.
 class GemmData {
  public:
-  GemmData(const Problem& p, int64_t m, int64_t x_stride, bool poisoned, Values values = Values::real)
-      : p_(p), m_(m), x_stride_(x_stride), poisoned_(poisoned), values_(values) {
-    std::mt19937_64 random(17);
-    auto uniform = [&](double low, double high) {
-      if (values == Values::integers) return static_cast<double>(random() % 9) - 4;
-      return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53;
-    };
-    x = Bytes(p.activation, m == 0 ? 0 : (m - 1) * x_stride + p.k);
-    for (int64_t i = 0; i < x.count; ++i) x.set(i, std::nan(""));
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t k = 0; k < p.k; ++k) x.set(i * x_stride + k, poisoned && i != m / 2 ? std::nan("") : uniform(-1, 1));
-    for (const Segment& s : p.segments) {
-      std::vector<std::byte> w(static_cast<size_t>(s.n * p.k) * 2), b(static_cast<size_t>(s.n) * 4);
-      for (int64_t i = 0; i < s.n * p.k; ++i) double_to_element(p.weight, uniform(-1, 1), w.data() + i * 2);
-      for (int64_t i = 0; i < s.n; ++i) double_to_element(DType::f32, uniform(-2, 2), b.data() + i * 4);
-      SegmentTensors t;
-      t.weight = Tensor::from_bytes(p.weight, {s.n, p.k}, std::move(w));
-      if (s.has_bias) t.bias = Tensor::from_bytes(DType::f32, {s.n}, std::move(b));
-      tensors.push_back(std::move(t));
-    }
-    packed.resize(static_cast<size_t>(packed_bytes_cuda(p, {})));
-    const Status status = pack_weights_cuda(p, {}, tensors, packed);
-    REQUIRE_MESSAGE(status.ok(), status.error().to_string());
-    for (const Operand& o : p.operands) {
-      const int64_t n = p.outputs[0].n;
-      operands.emplace_back(o.dtype, o.broadcast == Broadcast::full     ? m * n
-                                     : o.broadcast == Broadcast::row    ? n
-                                     : o.broadcast == Broadcast::column ? m
-                                                                        : 1);
-      for (int64_t i = 0; i < operands.back().count; ++i) operands.back().set(i, uniform(-2, 2));
-    }
-    for (const Output& o : p.outputs) outputs.emplace_back(o.dtype, m * o.n);
-  }
-
   struct Bytes {
     DType dtype = DType::f32;
-    int64_t count = 0;
+    int64_t stride = 0;
     std::vector<std::byte> bytes;
     Bytes() = default;
-    Bytes(DType d, int64_t n) : dtype(d), count(n), bytes(static_cast<size_t>(n) * dtype_bytes(d)) {}
+    Bytes(DType d, int64_t n, int64_t s) : dtype(d), stride(s), bytes(static_cast<size_t>(n) * dtype_bytes(d)) {}
+    int64_t count() const { return static_cast<int64_t>(bytes.size() / dtype_bytes(dtype)); }
     double get(int64_t i) const {
       return element_to_double(dtype, bytes.data() + i * static_cast<int64_t>(dtype_bytes(dtype)));
     }
@@ -102,68 +99,112 @@ class GemmData {
     }
   };
 
-  // Every element within c (K 2^-24 sum |x w| + ulp of the output), c = 4 through an epilogue; a sum of integers
-  // exactly.
+  GemmData(const Problem& p, const GemmCall& call) : p_(p), call_(call) {
+    for (const int64_t width : p.k_segments) {
+      Bytes& x =
+          xs.emplace_back(p.activation, call.m == 0 ? 0 : (call.m - 1) * (width + call.gap) + width, width + call.gap);
+      for (int64_t i = 0; i < x.count(); ++i) {
+        const bool real = i % x.stride < width && (!call.poisoned || i / x.stride == call.m / 2);
+        x.set(i, real ? small(-4, 4) : std::nan(""));
+      }
+    }
+    for (const Segment& s : p.segments) tensors.push_back(make_segment(s));
+    packed.resize(static_cast<size_t>(packed_bytes_cuda(p, {})));
+    const Status status = pack_weights_cuda(p, {}, tensors, packed);
+    REQUIRE_MESSAGE(status.ok(), status.error().to_string());
+    for (const Operand& o : p.operands) {
+      const int64_t n = p.outputs[0].n,
+                    rows = o.broadcast == Broadcast::full || o.broadcast == Broadcast::column ? call.m : 1,
+                    columns = o.broadcast == Broadcast::full || o.broadcast == Broadcast::row ? n : 1;
+      operands.emplace_back(o.dtype, rows * columns, columns);
+      for (int64_t i = 0; i < rows * columns; ++i) operands.back().set(i, small(-2, 2));
+    }
+    for (const Output& o : p.outputs) outputs.emplace_back(o.dtype, call.m * o.n, o.n);
+  }
+
+  // Every element of every output.
   void check() const {
+    LinearOperands linear;
+    linear.scheme = p_.scheme, linear.group = p_.group;
+    for (size_t i = 0; i < xs.size(); ++i) linear.xs.push_back(rows_of(xs[i], p_.k_segments[i]));
+    for (const SegmentTensors& t : tensors) linear.segments.push_back({t.weight, t.scales, t.zeros, t.bias, t.offsets});
+    std::vector<LinearReference> sums;
+    for (size_t j = 0; j < tensors.size(); ++j) {
+      auto sum = reference_linear(linear, j);
+      REQUIRE_MESSAGE(sum.ok(), sum.error().to_string());
+      sums.push_back(std::move(*sum));
+    }
     for (size_t o = 0; o < p_.outputs.size(); ++o)
-      for (int64_t i = 0; i < m_; ++i)
-        for (int64_t n = 0; n < p_.outputs[o].n; ++n)
-          if (!poisoned_ || i == m_ / 2) check_element(o, i, n);
-          else CHECK(std::isnan(outputs[o].get(i * p_.outputs[o].n + n)));
+      for (int64_t i = 0; i < call_.m; ++i)
+        for (int64_t n = 0; n < p_.outputs[o].n; ++n) check_element(sums, o, i, n);
   }
 
-  int64_t operand_stride(size_t i) const {
-    return p_.operands[i].broadcast == Broadcast::full     ? p_.outputs[0].n
-           : p_.operands[i].broadcast == Broadcast::column ? 1
-                                                           : 0;
-  }
-
-  Bytes x;
+  std::vector<Bytes> xs;
   std::vector<SegmentTensors> tensors;
   std::vector<std::byte> packed;
   std::vector<Bytes> operands, outputs;
 
  private:
-  void check_element(size_t o, int64_t i, int64_t n) const {
-    std::vector<double> accs(p_.segments.size()), ins;
-    double magnitude = 0;
-    for (const int j : p_.outputs[o].segments) {
-      const SegmentTensors& t = tensors[static_cast<size_t>(j)];
-      double& acc = accs[static_cast<size_t>(j)];
-      if (t.bias.bound()) acc = element_to_double(DType::f32, t.bias.bytes().data() + n * 4);
-      for (int64_t k = 0; k < p_.k; ++k) {
-        const double product =
-            x.get(i * x_stride_ + k) * element_to_double(p_.weight, t.weight.bytes().data() + (n * p_.k + k) * 2);
-        acc += product, magnitude += std::fabs(product);
-      }
+  double small(int low, int high) {
+    return low + static_cast<double>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+
+  Tensor tensor(DType dtype, std::vector<int64_t> shape, auto&& next) {
+    int64_t n = 1;
+    for (const int64_t d : shape) n *= d;
+    Bytes all(dtype, n, 0);
+    for (int64_t i = 0; i < n; ++i) all.set(i, next());
+    return Tensor::from_bytes(dtype, std::move(shape), std::move(all.bytes));
+  }
+
+  // All integers of a scheme; of 8-bit floats those whose sums are exact.
+  double weight() {
+    const WeightInfo& info = scheme_info(p_.scheme).weight;
+    if (info.numbers) return (*info.numbers)[random_() % 16];
+    if (!is_floating(p_.weight)) return small(info.low, info.high);
+    if (p_.scheme == Scheme::dense) return small(-4, 4);
+    const std::byte code{static_cast<uint8_t>(
+        (random_() % 2 << 7) + (p_.weight == DType::f8e4m3 ? random_() % 0x40 : 0x30 + random_() % 0x18))};
+    return element_to_double(p_.weight, &code);
+  }
+
+  SegmentTensors make_segment(const Segment& s) {
+    SegmentTensors t;
+    t.weight = tensor(p_.weight, {s.n, p_.k}, [&] { return weight(); });
+    auto power = [&] { return std::exp2(small(-2, 1)); };
+    if (scheme_info(p_.scheme).has_scales) t.scales = tensor(DType::f32, {s.n, p_.groups()}, power);
+    if (s.has_zero) t.zeros = tensor(DType::i8, {s.n, p_.groups()}, [&] { return small(-128, 127); });
+    if (s.has_offset) t.offsets = tensor(DType::f32, {s.n, p_.groups()}, [&] { return small(-3, 3) / 2; });
+    if (s.has_bias) t.bias = tensor(DType::f32, {s.n}, [&] { return small(-2, 2); });
+    return t;
+  }
+
+  Tensor rows_of(const Bytes& x, int64_t width) const {
+    Bytes dense(x.dtype, call_.m * width, width);
+    for (int64_t i = 0; i < dense.count(); ++i) dense.set(i, x.get(i / width * x.stride + i % width));
+    return Tensor::from_bytes(x.dtype, {call_.m, width}, std::move(dense.bytes));
+  }
+
+  void check_element(const std::vector<LinearReference>& sums, size_t o, int64_t i, int64_t n) const {
+    const Output& out = p_.outputs[o];
+    std::vector<double> accs(p_.segments.size()), errors(p_.segments.size()), ins;
+    for (const int j : out.segments)
+      accs[static_cast<size_t>(j)] = sums[static_cast<size_t>(j)].y[static_cast<size_t>(i * out.n + n)];
+    for (const Bytes& b : operands) {
+      const int64_t at = (b.count() > b.stride ? i * b.stride : 0) + (b.stride > 1 ? n : 0);
+      ins.push_back(at < b.count() ? b.get(at) : 0);
     }
-    for (size_t a = 0; a < p_.operands.size(); ++a) {
-      const Broadcast b = p_.operands[a].broadcast;
-      const int64_t at = b == Broadcast::full     ? i * p_.outputs[0].n + n
-                         : b == Broadcast::row    ? n
-                         : b == Broadcast::column ? i
-                                                  : 0;
-      ins.push_back(at < operands[a].count ? operands[a].get(at) : 0);
-    }
-    const double want = p_.outputs[o].expr.evaluate(accs, ins), got = outputs[o].get(i * p_.outputs[o].n + n);
-    const DType d = p_.outputs[o].dtype;
-    const double unit = d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p-11 : 0x1p-23;
-    const bool exact = values_ == Values::integers && p_.outputs[o].expr.kind == ExprKind::acc;
-    if (exact) {
-      std::byte rounded[8];
-      double_to_element(d, want, rounded);
-      if (got == element_to_double(d, rounded)) return;
-      FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not exactly ", want);
-    }
-    const double bound =
-        4 * (static_cast<double>(p_.k) * 0x1p-24 * magnitude * (1 + std::fabs(want)) + unit * std::fabs(want)) + 1e-6;
-    if (!(std::fabs(got - want) <= bound)) FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not ", want);
+    const double want = evaluate_with_tolerance(out.expr, accs, errors, ins).value;
+    std::byte rounded[8];
+    double_to_element(out.dtype, want, rounded);
+    const double got = outputs[o].get(i * out.n + n), nearest = element_to_double(out.dtype, rounded);
+    if (std::isnan(want) ? std::isnan(got) : got == nearest) return;
+    FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not exactly ", nearest);
   }
 
   const Problem& p_;
-  int64_t m_, x_stride_;
-  bool poisoned_;
-  Values values_;
+  GemmCall call_;
+  std::mt19937_64 random_{17};
 };
 
 }  // namespace qcg::test

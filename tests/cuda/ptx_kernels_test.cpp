@@ -1,162 +1,110 @@
 // The project's CUDA kernels, as NVRTC or nvcc compiles them, executed on the CPU: exact on integers, with counts.
-#include <cstring>
+#include <algorithm>
+#include <optional>
 
-#include "cache/toolchain/compile.h"
-#include "codegen/build/build.h"
-#include "codegen/kernel/support_headers.h"
-#include "gemm_case.h"
-#include "runtime/abi.h"
-#include "tests/cuda/ptx/executor.h"
+#include "ptx_run.h"
 
 using namespace qcg;
 using namespace qcg::test;
 
 namespace {
 
-struct Rendered {
-  Problem problem;
-  CudaSchedule schedule;
-  Isa isa;
-};
+std::optional<Toolchain> cuda_compiler() {
+  auto tool = find_cuda();
+  if (tool.ok()) return *tool;
+  MESSAGE("skipped: ", tool.error().message);
+  return std::nullopt;
+}
 
-std::vector<Rendered> all_kernels(const std::vector<Problem>& problems, std::initializer_list<Isa> isas) {
+// Kernels of every kind with little to translate: that of few rows, and the smallest tile.
+std::vector<Rendered> small_kernels(const Problem& p, Isa isa) {
+  std::vector<Rendered> out;
+  for (const int64_t m : {8, 16, 64}) {
+    std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, isa}, 1, m);
+    std::erase_if(all, [&](const CudaSchedule& s) { return s.is_decode() != (m <= 16); });
+    REQUIRE(!all.empty());
+    const auto least = std::min_element(
+        all.begin(), all.end(), [](const CudaSchedule& a, const CudaSchedule& b) { return a.bm * a.bn < b.bm * b.bn; });
+    if (m != 16 || p.outputs.size() == 2) out.push_back({p, *least, isa});
+  }
+  return out;
+}
+
+void run_all(const std::vector<Rendered>& all) {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  const std::vector<ptx::LoadedKernel> kernels = load_rendered(*tool, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Rendered& k = all[i];
+    INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
+    run_rendered(kernels[i], k, {.m = 1});
+    run_rendered(kernels[i], k, {.m = 5, .shift = 2});  // x at an odd address
+    run_rendered(kernels[i], k,
+                 {.m = k.schedule.bm + 3, .gap = 8, .poisoned = true});  // NaN wherever it must not matter
+  }
+}
+
+std::vector<Rendered> of_scheme(std::initializer_list<Scheme> schemes, Isa isa) {
   std::vector<Rendered> all;
-  for (const Problem& p : problems)
-    for (const Isa isa : isas)
-      for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX)) all.push_back({p, c, isa});
+  for (const Problem& p : gemm_problems())
+    if (std::find(schemes.begin(), schemes.end(), p.scheme) != schemes.end())
+      for (Rendered& k : small_kernels(p, isa)) all.push_back(std::move(k));
   return all;
-}
-
-std::vector<std::string> ptx_of(const Toolchain& tool, const std::vector<Rendered>& kernels) {
-  std::vector<CompileJob> jobs;
-  for (const Rendered& k : kernels) {
-    auto source = render_gemm_cuda(k.problem, k.schedule, "qcg_kernel");
-    REQUIRE_MESSAGE(source.ok(), source.error().to_string());
-    CompileJob job;
-    job.language = Language::cuda;
-    job.output = OutputKind::assembly;
-    job.sources = {{"kernel.cu", *source}};
-    for (const SourceFile& header : support_headers(k.isa)) job.headers.push_back({header.name, header.text});
-    job.flags = compiler_flags(tool, k.isa);
-    job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
-    jobs.push_back(std::move(job));
-  }
-  auto results = compile_all(tool, jobs, {.timeout_s = 300, .memory_mb = 0});
-  REQUIRE_MESSAGE(results.ok(), results.error().to_string());
-  std::vector<std::string> texts;
-  for (const CompileResult& r : *results) {
-    REQUIRE_MESSAGE(r.ok(), r.log);
-    texts.push_back(r.bytes);
-  }
-  return texts;
-}
-
-std::vector<uint8_t> as_bytes(const std::vector<std::byte>& bytes) {
-  const auto* first = reinterpret_cast<const uint8_t*>(bytes.data());
-  return {first, first + bytes.size()};
-}
-
-struct Call {
-  int64_t m, x_stride;
-  uint64_t shift = 0;  // bytes by which x misses its alignment
-  bool poisoned = false;
-  Values values = Values::real;
-};
-
-ptx::Counters run_call(const ptx::LoadedKernel& kernel, const Rendered& k, const Call& call) {
-  const Problem& p = k.problem;
-  GemmData data(p, call.m, call.x_stride, call.poisoned, call.values);
-  ptx::GlobalMemory memory = kernel.memory();
-  std::vector<qcg_arg> args;
-  auto add = [&](const std::string& name, const std::vector<std::byte>& bytes, int64_t stride, ptx::Access access,
-                 uint64_t shift) {
-    const uint64_t address = memory.add(name, as_bytes(bytes), access, shift).address;
-    args.push_back({reinterpret_cast<void*>(address), stride});
-  };
-  add("x", data.x.bytes, call.x_stride, ptx::Access::input, call.shift);
-  for (size_t i = 0; i < data.operands.size(); ++i)
-    add(fmt::format("operand {}", i), data.operands[i].bytes, data.operand_stride(i), ptx::Access::input, 0);
-  add("weights", data.packed, 0, ptx::Access::input, 0);
-  const size_t first_output = memory.buffers().size();
-  for (size_t o = 0; o < data.outputs.size(); ++o)
-    add(fmt::format("output {}", o), data.outputs[o].bytes, p.outputs[o].n, ptx::Access::output, 0);
-  std::vector<uint8_t> block(args.size() * sizeof(qcg_arg) + 8);
-  std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
-  std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &call.m, 8);
-  const CudaLaunch launch = cuda_launch(p, k.schedule);
-  const ptx::Outcome outcome = kernel.run({.grid = {static_cast<uint32_t>((call.m + launch.rows - 1) / launch.rows),
-                                                    static_cast<uint32_t>(launch.column_tiles), 1},
-                                           .block = {static_cast<uint32_t>(launch.threads), 1, 1},
-                                           .dynamic_shared = static_cast<uint32_t>(launch.shared_bytes)},
-                                          memory, {block});
-  REQUIRE_MESSAGE(outcome.ok(), outcome.text());
-  for (size_t o = 0; o < data.outputs.size(); ++o) {
-    const ptx::Buffer& y = memory.buffers()[first_output + o];
-    for (const uint8_t written : y.written) REQUIRE(written);
-    if (!y.bytes.empty()) std::memcpy(data.outputs[o].bytes.data(), y.bytes.data(), y.bytes.size());
-  }
-  data.check();
-  return outcome.counters;
 }
 
 }  // namespace
 
-TEST_CASE("ptx: rendered CUDA kernels compute the problem, executed from their PTX") {
-  auto tool = find_cuda();
-  if (!tool.ok()) {
-    MESSAGE("skipped: ", tool.error().message);
-    return;
-  }
-  const std::vector<Rendered> all = all_kernels(gemm_problems(), {Isa::sm_80, Isa::sm_90a});
-  REQUIRE(all.size() >= 14);
-  const std::vector<std::string> texts = ptx_of(*tool, all);
-  auto kernels = ptx::load_kernels(texts);
-  REQUIRE_MESSAGE(kernels.ok(), kernels.error().to_string());
+TEST_CASE("ptx: dense kernels compute the problem, executed from their PTX") {
+  run_all(of_scheme({Scheme::dense}, Isa::sm_80));
+}
+TEST_CASE("ptx: kernels of 8-bit weights compute the problem") {
+  run_all(of_scheme({Scheme::w8, Scheme::f8}, Isa::sm_80));
+}
+TEST_CASE("ptx: kernels of 4-bit weights compute the problem") {
+  run_all(of_scheme({Scheme::w4, Scheme::f4}, Isa::sm_80));
+}
+
+// Slow code shows in counts: shared memory with bank conflicts, rows read in pieces, weights read twice.
+TEST_CASE("ptx: what a full tile asks of memory") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  using enum DType;
+  std::vector<Rendered> all;
+  for (const Problem& p : {plain_problem(Scheme::dense, bf16, bf16, {256}, {{128, false, false, "w"}}),
+                           plain_problem(Scheme::w4, bf16, i8, {256}, {{128, false, false, "w"}}, 128, bf16)})
+    for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, 4096))
+      if (s.bm == 128) all.push_back({p, s, Isa::sm_80});
+  REQUIRE(all.size() == 2);
+  const std::vector<ptx::LoadedKernel> kernels = load_rendered(*tool, all);
   for (size_t i = 0; i < all.size(); ++i) {
-    const Rendered& k = all[i];
-    const int64_t depth = k.problem.k, whole = (depth + 7) / 8 * 8;
-    INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
-    run_call((*kernels)[i], k, {1, whole});
-    run_call((*kernels)[i], k, {17, depth, 0, false, Values::integers});  // rows as dense as they come
-    run_call((*kernels)[i], k, {k.schedule.bm + 3, whole + 8, 0, true});  // NaN in every row but one, and between rows
-    run_call((*kernels)[i], k, {5, whole, 2, false, Values::integers});   // x at an odd address
+    const ptx::Counters c = run_rendered(kernels[i], all[i], {.m = 128}).all;
+    INFO(all[i].schedule.describe(), ": ", c.total(), " instructions, ", c.count("mma.sync"), " mma, ",
+         c.all_shared.cost, " wavefronts for ", c.all_shared.ideal, ", ", c.all_global.cost, " sectors for ",
+         c.all_global.ideal);
+    CHECK(c.count("mma.sync") == 8 * 16 * 16);
+    CHECK(c.all_shared.ratio() <= 1.05);
+    CHECK(c.all_global.ratio() <= 1.1);
+    CHECK(c.bytes_written == 128 * 128 * 2);
   }
 }
 
-// Slow code shows in counts: a tile whose shared memory has bank conflicts, or whose rows are read in pieces, costs
-// more than these. Instructions are those of PTX, of CUDA 13; a margin of a tenth is for other compilers.
-constexpr uint64_t kInstructions[] = {26824, 20560, 10320};  // 128x128, 64x64, 16x64; 13, 20 and 40 per mma
-constexpr uint64_t kSectors[] = {8192, 6144, 3072};  // the ideal is 5120, 4608, 2688: y is stored in pieces of 2 bytes
-
-TEST_CASE("ptx: what a tile of the prefill and the decode kernel costs") {
-  auto tool = find_cuda();
-  if (!tool.ok()) {
-    MESSAGE("skipped: ", tool.error().message);
-    return;
-  }
-  Problem p;
-  p.activation = p.weight = DType::bf16;
-  p.k = 256;
-  p.k_segments = {256};
-  p.segments = {{128, false, false, "plain"}};
-  p.outputs = {{Expr::acc(0), DType::bf16, 128, {0}}};
-  std::vector<Rendered> all = all_kernels({p}, {Isa::sm_80});
+TEST_CASE("ptx: a decode kernel reads its weights once") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  using enum DType;
+  std::vector<Rendered> all;
+  for (const Problem& p : {plain_problem(Scheme::dense, bf16, bf16, {512}, {{128, false, false, "w"}}),
+                           plain_problem(Scheme::w8, bf16, i8, {1024}, {{128, false, false, "w"}}),
+                           plain_problem(Scheme::w4, bf16, i8, {2048}, {{128, false, false, "w"}}, 128, bf16)})
+    for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, 8))
+      if (s.is_decode() && s.bn == 32) all.push_back({p, s, Isa::sm_80});
   REQUIRE(all.size() == 3);
-  auto kernels = ptx::load_kernels(ptx_of(*tool, all));
-  REQUIRE_MESSAGE(kernels.ok(), kernels.error().to_string());
+  const std::vector<ptx::LoadedKernel> kernels = load_rendered(*tool, all);
   for (size_t i = 0; i < all.size(); ++i) {
-    const int rows = all[i].schedule.bm;
-    const ptx::Counters c = run_call((*kernels)[i], all[i], {rows, 256, 0, false, Values::integers});
-    const uint64_t products = c.count("mma.sync");
-    INFO(all[i].schedule.describe(), ": ", c.total(), " instructions, ", products, " mma, ", c.all_shared.cost,
-         " wavefronts for ", c.all_shared.ideal, ", ", c.all_global.cost, " sectors for ", c.all_global.ideal, ", ",
-         c.bytes_read, " bytes read");
-    CHECK(c.total() <= kInstructions[i] * 11 / 10);
-    CHECK(c.all_global.cost <= kSectors[i] * 11 / 10);
-    CHECK(products == static_cast<uint64_t>(rows / 16 * (128 / 8) * (256 / 16)));
-    CHECK(c.all_shared.ratio() <= 1.0);                                      // the swizzle leaves no bank conflict
-    const uint64_t tiles = 128 / static_cast<uint64_t>(all[i].schedule.bn);  // of columns: each reads x
-    CHECK(c.bytes_read == (static_cast<uint64_t>(rows) * tiles + 128) * 256 * 2);
-    CHECK(c.bytes_written == static_cast<uint64_t>(rows) * 128 * 2);
+    const ptx::Cost weights = run_rendered(kernels[i], all[i], {.m = 1}).weights;
+    const auto least = static_cast<double>(packed_bytes_cuda(all[i].problem, {}));
+    INFO(all[i].schedule.describe(), ": ", weights.cost * 32, " bytes for ", least);
+    CHECK(static_cast<double>(weights.cost) * 32 <= 1.02 * least);
+    CHECK(static_cast<double>(weights.cost) * 32 >= least);
   }
 }

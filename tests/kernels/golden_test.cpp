@@ -41,8 +41,9 @@ namespace {
 using Sources = std::map<std::string, std::string>;
 
 const std::set<std::string> kWhole = {
-    "portable_fma_dense_f32.cpp", "avx2_fma_w8_i8.cpp",        "avx512_fma_w4_i8.cpp", "avx512bf16_dot_dense_bf16.cpp",
-    "amx_int8_da8w8_i8.cpp",      "cuda_sm_90a_dense_bf16.cu", "loop_avx2.cpp",        "reduce_avx2.cpp"};
+    "portable_fma_dense_f32.cpp",         "avx2_fma_w8_i8.cpp",    "avx512_fma_w4_i8.cpp",
+    "avx512bf16_dot_dense_bf16.cpp",      "amx_int8_da8w8_i8.cpp", "cuda_sm90a_mma_tile_dense_bf16_bf16.cu",
+    "cuda_sm80_mma_decode_w4_bf16_i8.cu", "loop_avx2.cpp",         "reduce_avx2.cpp"};
 const fs::path kRecorded = fs::path(source_dir()) / "tests/golden/source";
 const char kUpdate[] = "QCG_UPDATE_GOLDENS";
 
@@ -96,17 +97,18 @@ void render_microkernel(const Microkernel& row, Sources& out) {
   add("_block", p, c);
 }
 
+void render_cuda(const Microkernel& row, Sources& out) {
+  const Problem p = smallest(row.scheme, row.activation, row.weight, 64);
+  for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, row.isa}, 1, 8))
+    if (s.microkernel == &row)
+      out[fmt::format("cuda_{}_{}_{}_{}.cu", row.name, scheme_name(row.scheme), dtype_name(row.activation),
+                      dtype_name(row.weight))] = text_of(render_gemm_cuda(p, s, "golden"));
+}
+
 Sources render_all() {
   Sources out;
   for (const Microkernel& row : microkernel_table()) render_microkernel(row, out);
-  for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
-    for (const DType dtype : {DType::bf16, DType::f16}) {
-      const Problem p = smallest(Scheme::dense, dtype, dtype, 64);
-      const std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, isa}, 1, INT64_MAX);
-      REQUIRE(!all.empty());
-      out[fmt::format("cuda_{}_dense_{}.cu", isa_info(isa).name, dtype_name(dtype))] =
-          text_of(render_gemm_cuda(p, all[0], "golden"));
-    }
+  for (const Microkernel& row : cuda_microkernel_table()) render_cuda(row, out);
   const LoopProblem loop{.operands = {DType::bf16, DType::f32},
                          .operand_inner_stride = {1, 0},
                          .outputs = {DType::bf16},

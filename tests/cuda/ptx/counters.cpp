@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/cuda/ptx/machine.h"
+
 namespace qcg::ptx {
 
 uint64_t Counters::total() const { return count(""); }
@@ -61,14 +63,16 @@ void AccessLog::close(Kind kind, const Request& r, Cost& cost) {
     for (uint64_t s = r.address[lane] / 32; s <= (r.address[lane] + r.bytes - 1) / 32; ++s) sectors.push_back(s);
   }
   const uint64_t bytes = distinct(starts) * r.bytes;
-  ++cost.requests;
+  Cost one{.requests = 1};
   if (kind == Kind::shared) {
-    cost.cost += wavefronts(r.address.data(), r.lanes, r.bytes);
-    cost.ideal += (bytes + 127) / 128;
+    one.cost = wavefronts(r.address.data(), r.lanes, r.bytes);
+    one.ideal = (bytes + 127) / 128;
   } else {
-    cost.cost += distinct(sectors);
-    cost.ideal += (bytes + 31) / 32;
+    one.cost = distinct(sectors);
+    one.ideal = (bytes + 31) / 32;
+    buffers_[starts[0] >> kBufferShift].add(one);
   }
+  cost.add(one);
 }
 
 void AccessLog::flush(Counters& counters) {
@@ -79,13 +83,13 @@ void AccessLog::flush(Counters& counters) {
         if (r.lanes) close(kind, r, site.closed);
       for (Cost* sum : {&(kind == Kind::shared ? counters.shared : counters.global)[at.first],
                         kind == Kind::shared ? &counters.all_shared : &counters.all_global}) {
-        sum->requests += site.closed.requests;
-        sum->cost += site.closed.cost;
-        sum->ideal += site.closed.ideal;
+        sum->add(site.closed);
       }
     }
     sites.clear();
   }
+  for (const auto& [buffer, cost] : buffers_) counters.buffers[buffer].add(cost);
+  buffers_.clear();
 }
 
 }  // namespace qcg::ptx

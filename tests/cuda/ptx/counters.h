@@ -19,12 +19,14 @@ namespace qcg::ptx {
 struct Cost {
   uint64_t requests = 0;  // of a warp
   uint64_t cost = 0, ideal = 0;
+  void add(const Cost& other) { requests += other.requests, cost += other.cost, ideal += other.ideal; }
   double ratio() const { return ideal ? static_cast<double>(cost) / static_cast<double>(ideal) : 1.0; }
 };
 
 struct Counters {
   std::map<std::string, uint64_t> instructions;  // by opcode, of warps (threads / 32, rounded up per launch)
   std::map<int, Cost> shared, global;            // by PTX line: wavefronts, sectors
+  std::map<uint64_t, Cost> buffers;              // sectors by address >> kBufferShift
   Cost all_shared, all_global;
   uint64_t bytes_read = 0, bytes_written = 0;  // of buffers
   uint64_t total() const;
@@ -50,7 +52,8 @@ class AccessLog {
     std::array<uint64_t, 32> times{};
     Cost closed;
   };
-  static void close(Kind kind, const Request& r, Cost& cost);
+  void close(Kind kind, const Request& r, Cost& cost);
+  std::map<uint64_t, Cost> buffers_;
   std::map<std::pair<int, uint32_t>, Site> sites_[2];
 };
 

@@ -1,0 +1,66 @@
+// The byte layout of packed weights on CUDA devices, as numbers.
+//
+// Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
+//
+// A segment's weights lie in the order in which the lanes of a warp hold them as the first operand of mma.m16n8k16:
+//
+//   [16 columns n][64 of k][32 lanes][16 bytes]      a lane's bytes: its fragments of consecutive tiles of 16 k
+//
+// Lane 4 g + q holds of a tile of 16 x 16 four registers i of two elements e: n = g + 8 (i & 1), k = 2 q + 8 (i >> 1) + e.
+//
+//   16 bits   4 words: register i, element e in half e
+//    8 bits   2 words: word i >> 1, byte (i & 1) + 2 e         so that masks and a shift, no permutation, part them
+//    4 bits   1 word:  nibble i + 4 e
+//
+// The same bytes are the operand of a decode kernel (from global memory to registers), of a tile (through shared memory,
+// without bank conflicts) and, four warps side by side, of wgmma from registers.
+//
+// Groups along K are padded to 16, 32 or a multiple of 64 k, and all of K to whole blocks; what pads is zero. Scales,
+// offsets and zero points of 16 columns and a group follow each other as a lane reads them: columns g and g + 8 side by
+// side. One segment follows the other:  weights | scales | offsets | zero points | biases, each at a multiple of 256.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "codegen/gemm/problem.h"
+
+namespace qcg {
+
+struct CudaForm {
+  Scheme scheme;
+  DType weight;
+  std::string_view name;  // unpack_<name> in templates/cuda/weights.cuh
+  int bits;
+};
+// Null where no kernel multiplies such weights.
+const CudaForm* cuda_form(const Problem& problem);
+
+struct CudaSegment {
+  int64_t weight = 0, scale = 0, offset = 0, zero = 0, bias = 0;  // bytes from the start; absent parts take none
+};
+
+struct CudaLayout {
+  const CudaForm* form = nullptr;
+  int64_t group = 0, group_padded = 0;  // 0: not grouped; of a weight with offsets, all of K is a group
+  int64_t groups = 1;        // that are stored, those that only pad included
+  int64_t k_padded = 0;
+  DType scale = DType::f32;  // of grouped scales and offsets; ungrouped ones are f32
+  std::vector<CudaSegment> segments;
+  int64_t bytes = 0;
+
+  int64_t tile_bytes() const { return k_padded * 2 * form->bits; }  // of 16 columns
+  // Where logical k lies.
+  int64_t packed_k(int64_t k) const { return group ? k / group * group_padded + k % group : k; }
+  // The place of a column's parameter of a group, in elements.
+  int64_t parameter(int64_t n, int64_t g) const { return (n / 16 * groups + g) * 16 + n % 8 * 2 + n / 8 % 2; }
+};
+CudaLayout cuda_layout(const Problem& problem);  // precondition: it has a form
+
+// Columns of a segment, padded so that no tile reads behind its weights.
+int64_t padded_columns(int64_t n);
+// k that a decode kernel takes at once.
+int64_t decode_depth(const CudaForm& form);
+
+}  // namespace qcg

@@ -1,0 +1,68 @@
+#include "codegen/cuda/model.h"
+
+#include <algorithm>
+
+namespace qcg {
+namespace {
+
+// Data sheets and published measurements (H200, A100); latency is that of global memory.
+struct DeviceFacts {
+  double sms, clock_hz, memory_Bps, l2_Bps, latency_s, shared_bytes;
+  double mma_cycles;  // a tensor core is busy with one m16n8k16 of 16-bit floats
+};
+constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 6.5};
+constexpr DeviceFacts kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8};
+constexpr double kLaunch_s = 2.5e-6;
+
+// Instructions that unpack 16 x 16 weights.
+double unpack_instructions(const CudaForm& form) {
+  if (form.bits == 16) return 0;
+  return form.scheme == Scheme::w4 ? 11 : form.scheme == Scheme::w8 ? 14 : 20;
+}
+
+double blocks_of(const Problem& p, const CudaSchedule& s, int64_t m) {
+  const CudaLaunch launch = cuda_launch(p, s);
+  return static_cast<double>((m + launch.rows - 1) / launch.rows) * launch.column_tiles;
+}
+
+// Of one block, in one turn of bk: instructions of a warp, bytes from global memory or L2.
+struct Turn {
+  double instructions, mma, bytes, shared_bytes;
+};
+Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
+  const double segments = most_segments(p), k_tiles = s.bk / 16.0;
+  const double w_tiles = segments * s.bn / 16.0 / s.warps_n, x_tiles = s.bm / 8.0 / s.warps_m;  // of a warp
+  Turn t{};
+  t.mma = k_tiles * w_tiles * x_tiles;
+  const double loads = k_tiles * (w_tiles * l.form->bits / 16.0 + (s.is_decode() ? 2 * x_tiles : x_tiles / 2));
+  const double scaling = l.group_padded ? t.mma * 4.0 * 16.0 / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
+  t.instructions = t.mma + k_tiles * w_tiles * unpack_instructions(*l.form) + loads + scaling + 24;
+  const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0, x_bytes = s.bm * s.bk * 2.0;
+  t.bytes = w_bytes + x_bytes;
+  t.shared_bytes = s.is_decode() ? 0 : t.bytes + w_bytes * s.warps_m + x_bytes * s.warps_n;
+  return t;
+}
+
+}  // namespace
+
+double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule& s, Isa isa, int64_t m) {
+  const DeviceFacts& d = isa == Isa::sm_90a ? kHopper : kAmpere;
+  const Turn t = turn_of(p, l, s);
+  const double warps = s.threads() / 32.0, shared = std::max(1, cuda_launch(p, s).shared_bytes);
+  const double resident = std::clamp(std::min(d.shared_bytes / shared, 16 / warps), 1.0, 16.0);
+  const double blocks = std::max(1.0, blocks_of(p, s, m));
+  const double live = std::min(resident, std::max(1.0, blocks / d.sms));  // blocks of a multiprocessor that has work
+  const double turns = static_cast<double>(l.k_padded) / s.bk / s.warps_k;
+  const double schedulers = live * warps / 4;
+  const double in_flight = live * t.bytes * (s.is_decode() ? s.warps_k : s.stages - 1);
+  const double work = live * (s.is_decode() ? s.warps_k : 1);  // turns under way
+  double cycles = std::max(t.mma * d.mma_cycles * schedulers, t.instructions * std::max(schedulers, 1.0));
+  cycles = std::max(cycles, live * t.shared_bytes / 128);
+  const double seconds = std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms),
+                                   work * t.bytes / in_flight * d.latency_s});
+  const double waves = std::max(1.0, blocks / (d.sms * live));
+  const double bytes = static_cast<double>(l.bytes) + static_cast<double>(m * p.k) * 2;
+  return std::max(waves * turns * seconds, bytes / d.memory_Bps) + kLaunch_s;
+}
+
+}  // namespace qcg

@@ -1,0 +1,181 @@
+#include "codegen/gemm/render.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/layout.h"
+#include "codegen/kernel/print_expr.h"
+#include "codegen/kernel/render_template.h"
+
+namespace qcg {
+namespace {
+
+using V = TemplateValue;
+
+// Arguments of a kernel, in problem.h's order.
+struct ArgPlaces {
+  size_t operands, weights, outputs, count;
+  explicit ArgPlaces(const Problem& p)
+      : operands(p.k_segments.size()),
+        weights(operands + p.operands.size()),
+        outputs(weights + 1),
+        count(outputs + p.outputs.size()) {}
+};
+
+std::string operand_offset(Broadcast broadcast, size_t arg) {
+  switch (broadcast) {
+    case Broadcast::full: return fmt::format("row * args.at[{}].stride + column", arg);
+    case Broadcast::row: return "column";
+    case Broadcast::column: return fmt::format("row * args.at[{}].stride", arg);
+    case Broadcast::scalar: break;
+  }
+  return "0";
+}
+
+V segments_of(const Problem& p, const CudaLayout& layout, const Output& o) {
+  std::vector<V> out;
+  for (const int j : o.segments) {
+    const CudaSegment& at = layout.segments[static_cast<size_t>(j)];
+    const Segment& s = p.segments[static_cast<size_t>(j)];
+    out.push_back(V::dict({{"index", j},
+                           {"weight_at", at.weight},
+                           {"scale_at", at.scale},
+                           {"offset_at", at.offset},
+                           {"has_offset", s.has_offset},
+                           {"zero_at", at.zero},
+                           {"has_zero", s.has_zero},
+                           {"bias_at", at.bias},
+                           {"has_bias", s.has_bias}}));
+  }
+  return V::from_items(std::move(out));
+}
+
+V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
+  const Output& o = p.outputs[index];
+  const ArgPlaces args(p);
+  std::vector<V> operands;
+  std::vector<std::string> acc_names, in_names;
+  for (size_t j = 0; j < p.segments.size(); ++j) acc_names.push_back(fmt::format("acc{}", j));
+  for (size_t i = 0; i < p.operands.size(); ++i) in_names.push_back(fmt::format("in{}", i));
+  for (const int i : o.expr.leaves(ExprKind::in)) {
+    const Operand& operand = p.operands[static_cast<size_t>(i)];
+    const size_t arg = args.operands + static_cast<size_t>(i);
+    operands.push_back(
+        V::dict({{"index", i},
+                 {"arg", arg},
+                 {"dtype", dtype_name(operand.dtype)},
+                 {"splat", operand.broadcast == Broadcast::column || operand.broadcast == Broadcast::scalar},
+                 {"offset", operand_offset(operand.broadcast, arg)}}));
+  }
+  auto any = [&](bool Segment::*has) {
+    return std::any_of(o.segments.begin(), o.segments.end(),
+                       [&](int j) { return p.segments[static_cast<size_t>(j)].*has; });
+  };
+  V v;
+  v["text"] = sanitize_comment(o.expr.str());
+  v["n"] = o.n;
+  v["dtype"] = dtype_name(o.dtype);
+  v["arg"] = args.outputs + index;
+  v["segments"] = segments_of(p, layout, o);
+  v["has_offset"] = any(&Segment::has_offset), v["has_zero"] = any(&Segment::has_zero);
+  v["operands"] = V::from_items(std::move(operands));
+  v["code"] = print_expr_cuda(o.expr, acc_names, in_names);
+  return v;
+}
+
+// The tensors that x is made of, and whether a stage always lies within one and rows come in whole chunks.
+void add_x(const Problem& p, const CudaLayout& layout, V& v) {
+  std::vector<V> xs;
+  int64_t begin = 0;
+  bool plain = layout.group == layout.group_padded && p.k % 8 == 0;
+  for (const int64_t width : p.k_segments) {
+    plain &= begin % 64 == 0;
+    xs.push_back(V::dict({{"begin", begin}, {"end", begin + width}}));
+    begin += width;
+  }
+  v["xs"] = V::from_items(std::move(xs));
+  v["plain"] = plain;
+}
+
+void add_groups(const Problem& p, const CudaLayout& layout, const CudaSchedule& s, V& v) {
+  const bool grouped = layout.group > 0;
+  v["group"] = layout.group, v["group_padded"] = layout.group_padded, v["groups"] = layout.groups;
+  v["grouped"] = grouped;
+  v["channel_scales"] = !grouped && scheme_info(p.scheme).has_scales;
+  v["scale_pair"] = layout.scale == DType::f32 ? "float2" : "unsigned";
+  const bool whole = !grouped || layout.group_padded % s.bk == 0;
+  v["span"] = whole ? int64_t{s.bk} : std::min<int64_t>(layout.group_padded, 64);
+}
+
+}  // namespace
+
+Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, std::string_view symbol) {
+  QCG_CHECK(check_cuda_support(p));
+  const CudaLayout layout = cuda_layout(p);
+  const ArgPlaces args(p);
+  V v;
+  v["symbol"] = symbol;
+  v["name"] = kernel_name(p, s);
+  v["signature"] = sanitize_comment(p.signature());
+  v["comment"] = comment_lines(p.comment);
+  v["half"] = p.activation == DType::bf16 ? "BF16" : "F16";
+  v["form"] = layout.form->name, v["bits"] = layout.form->bits;
+  v["bm"] = s.bm, v["bn"] = s.bn;
+  v["k"] = p.k, v["k_padded"] = layout.k_padded, v["tile_bytes"] = layout.tile_bytes();
+  v["weights_arg"] = args.weights, v["arg_count"] = args.count;
+  if (s.is_decode()) {
+    v["warps"] = s.warps_k, v["depth"] = s.bk;
+  } else {
+    v["warps_m"] = s.warps_m, v["warps_n"] = s.warps_n, v["stages"] = s.stages;
+  }
+  add_x(p, layout, v);
+  add_groups(p, layout, s, v);
+  std::vector<V> outputs;
+  int64_t tiles = 0;
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    V o = output_context(p, layout, i);
+    o["tile_begin"] = tiles;
+    tiles += (p.outputs[i].n + s.bn - 1) / s.bn;
+    o["tile_end"] = tiles;
+    outputs.push_back(std::move(o));
+  }
+  v["outputs"] = V::from_items(std::move(outputs));
+  return render_template(s.microkernel->source, v, {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2"});
+}
+
+namespace {
+
+// Of a stage of an output: x, weights, and what 16 columns have of parameters (templates/cuda/mma_tile.cu.j2, Stage).
+int64_t stage_bytes(const Problem& p, const CudaLayout& layout, const CudaSchedule& s, const Output& o) {
+  const int64_t spans = layout.group ? 64 / std::min<int64_t>(layout.group_padded, 64) : 1, tiles = s.bn / 16;
+  const int64_t scale = spans * 16 * static_cast<int64_t>(dtype_bytes(layout.scale));
+  bool offsets = false, zeros = false;
+  for (const int j : o.segments) {
+    offsets |= p.segments[static_cast<size_t>(j)].has_offset;
+    zeros |= p.segments[static_cast<size_t>(j)].has_zero;
+  }
+  const int64_t parameters = (layout.group ? scale * (1 + offsets) : 0) + (zeros ? spans * 32 : 0);
+  return s.bm * 128 + static_cast<int64_t>(o.segments.size()) * tiles * (128 * layout.form->bits + parameters);
+}
+
+}  // namespace
+
+CudaLaunch cuda_launch(const Problem& p, const CudaSchedule& s) {
+  const CudaLayout layout = cuda_layout(p);
+  CudaLaunch launch;
+  launch.threads = s.threads();
+  launch.rows = s.bm;
+  for (const Output& o : p.outputs) {
+    const auto segments = static_cast<int64_t>(o.segments.size());
+    launch.column_tiles += static_cast<int>((o.n + s.bn - 1) / s.bn);
+    const int64_t bytes = s.is_decode()
+                              ? segments * s.warps_k * s.bm * s.bn * 4
+                              : std::max(s.stages * stage_bytes(p, layout, s, o), segments * s.bm * (s.bn + 4) * 4);
+    launch.shared_bytes = std::max(launch.shared_bytes, static_cast<int>(bytes));
+  }
+  return launch;
+}
+
+}  // namespace qcg

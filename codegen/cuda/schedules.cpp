@@ -1,0 +1,158 @@
+// The tables of the CUDA kernels: which template serves which weight, and the tiles that compete.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/layout.h"
+#include "codegen/cuda/model.h"
+#include "codegen/gemm/render.h"
+
+namespace qcg {
+namespace {
+
+using enum DType;
+
+struct Kernel {
+  std::string_view name;
+  Isa isa;
+  std::string_view source, compute;
+};
+constexpr Kernel kKernels[] = {
+    {"sm90a_mma_decode", Isa::sm_90a, "cuda/mma_decode.cu.j2", "mma"},
+    {"sm90a_mma_tile", Isa::sm_90a, "cuda/mma_tile.cu.j2", "mma"},
+    {"sm80_mma_decode", Isa::sm_80, "cuda/mma_decode.cu.j2", "mma"},
+    {"sm80_mma_tile", Isa::sm_80, "cuda/mma_tile.cu.j2", "mma"},
+};
+struct Weight {
+  Scheme scheme;
+  DType activation, weight;
+};
+constexpr Weight kWeights[] = {
+    {Scheme::dense, bf16, bf16}, {Scheme::dense, f16, f16}, {Scheme::w8, bf16, i8},   {Scheme::w8, f16, i8},
+    {Scheme::w4, bf16, i8},      {Scheme::w4, f16, i8},     {Scheme::f8, bf16, f8e4m3}, {Scheme::f8, f16, f8e4m3},
+    {Scheme::f8, bf16, f8e5m2},  {Scheme::f8, f16, f8e5m2}, {Scheme::f4, bf16, i8},   {Scheme::f4, f16, i8},
+};
+
+std::vector<Microkernel> make_table() {
+  std::vector<Microkernel> out;
+  for (const Kernel& k : kKernels)
+    for (const Weight& w : kWeights)
+      out.push_back({k.name, k.isa, k.source, w.scheme, w.activation, w.weight, k.compute});
+  return out;
+}
+
+// Columns are of all segments of an output together.
+struct Tile {
+  int bm, columns, warps, most_warps_n, stages;
+};
+constexpr Tile kTiles[] = {{128, 128, 8, 4, 4}, {64, 128, 8, 8, 4}, {64, 64, 4, 2, 4}, {32, 64, 4, 4, 4}};
+constexpr int kDecodeTiles[] = {4, 2, 1};  // of 16 columns, of all segments together
+constexpr int kDecodeRows = 16, kDecodeWarps = 8;
+constexpr int kDecodePieces = 16;            // of 16 bytes that a lane keeps: two turns of them fit registers
+constexpr int kMostSegments = 8;
+constexpr int kMostSharedBytes = 160 << 10;  // of one block, on every sm_80
+
+int power_of_two(int n) {
+  int p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+
+void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::vector<CudaSchedule>& out) {
+  if (m_max > kDecodeRows) return;
+  const CudaForm& form = *cuda_form(p);
+  const auto depth = static_cast<int>(decode_depth(form));
+  const int segments = most_segments(p), pieces = depth * form.bits / 256;
+  int before = 0;
+  for (const int tiles : kDecodeTiles) {
+    const int nt = std::max(1, tiles / segments);
+    if (nt == before || nt * segments * pieces > kDecodePieces) continue;
+    before = nt;
+    CudaSchedule s{&row, m_max <= 8 ? 8 : 16, nt * 16, depth};
+    s.warps_k = kDecodeWarps;
+    out.push_back(s);
+  }
+}
+
+void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
+  for (const Tile& tile : kTiles) {
+    CudaSchedule s{&row, tile.bm, tile.columns / power_of_two(most_segments(p)), 64};
+    if (s.bn < 16) continue;
+    s.warps_n = std::min(tile.most_warps_n, s.bn / 16);
+    s.warps_m = tile.warps / s.warps_n;
+    if (s.bm / s.warps_m < 16) continue;
+    s.stages = tile.stages;
+    while (s.stages > 2 && cuda_launch(p, s).shared_bytes > kMostSharedBytes) --s.stages;
+    if (cuda_launch(p, s).shared_bytes <= kMostSharedBytes) out.push_back(s);
+  }
+}
+
+}  // namespace
+
+int most_segments(const Problem& p) {
+  size_t most = 0;
+  for (const Output& o : p.outputs) most = std::max(most, o.segments.size());
+  return static_cast<int>(most);
+}
+
+std::span<const Microkernel> cuda_microkernel_table() {
+  static const std::vector<Microkernel> table = make_table();
+  return table;
+}
+
+PackedLayout layout_for_cuda(const Problem&, const Target&) { return {16, 64, "fragments"}; }
+
+std::string CudaSchedule::describe() const {
+  return fmt::format("{} {}x{}x{} {}", microkernel->name, bm, bn, bk,
+                     is_decode() ? fmt::format("warps={}", warps_k) : fmt::format("stages={}", stages));
+}
+
+std::string kernel_name(const Problem& problem, const CudaSchedule& schedule) {
+  return kernel_name(problem, fmt::format("{}x{}x{}", schedule.bm, schedule.bn, schedule.bk),
+                     schedule.microkernel->name);
+}
+
+Status check_cuda_support(const Problem& p) {
+  auto no = [](std::string what, std::string help) {
+    return Error::unsupported("cuda", std::move(what), std::move(help));
+  };
+  const auto rows = cuda_microkernel_table();
+  if (std::none_of(rows.begin(), rows.end(), [&](const Microkernel& row) {
+        return row.scheme == p.scheme && row.weight == p.weight && row.activation == p.activation;
+      }))
+    return no(fmt::format("the CUDA GEMM has no {} with {} activations and {} weights", scheme_name(p.scheme),
+                          dtype_name(p.activation), dtype_name(p.weight)),
+              "`qcodegen list microkernels` shows what there is; export the model in bf16 or f16, or compile for "
+              "--target=cpu");
+  if (most_segments(p) > kMostSegments)
+    return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)),
+              "use --disable-pass=fold_epilogue");
+  for (const Output& o : p.outputs)
+    if (!is_compute_float(o.dtype))
+      return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
+  for (const Operand& o : p.operands)
+    if (!is_compute_float(o.dtype))
+      return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
+  return {};
+}
+
+std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
+  std::vector<CudaSchedule> out;
+  if (!check_cuda_support(problem).ok()) return out;
+  for (const Microkernel& row : cuda_microkernel_table()) {
+    if (row.isa != target.isa || row.scheme != problem.scheme || row.weight != problem.weight ||
+        row.activation != problem.activation)
+      continue;
+    if (row.source == kKernels[0].source) add_decode(problem, row, m_max, out);
+    else add_tiles(problem, row, out);
+  }
+  const CudaLayout layout = cuda_layout(problem);
+  const int64_t m = m_max < 8192 ? m_max : std::max<int64_t>(m_min, 1024);
+  std::stable_sort(out.begin(), out.end(), [&](const CudaSchedule& a, const CudaSchedule& b) {
+    return modeled_seconds(problem, layout, a, target.isa, m) < modeled_seconds(problem, layout, b, target.isa, m);
+  });
+  return out;
+}
+
+}  // namespace qcg

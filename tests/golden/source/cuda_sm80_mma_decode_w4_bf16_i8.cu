@@ -1,0 +1,223 @@
+// qgemm_bf16_w4_g32_f32_n64_k64_8x64x128_sm80_mma_decode
+//
+// gemm w4 x=bf16 w=i8 k=64 group=32 k_segments=64 segment(64) output(f32 64 = acc0) m=0..
+//
+// source nodes, in program order:
+//   %y = aten.linear.default(%x, @proj.weight)  model.py:41
+//
+// lowered to:
+//   %y = qcg.linear([%x], weights = [@proj.weight])
+//
+// y = epilogue(x [M, K] . w [N, K]^T) for few rows. Weights are the 16-row operand of the product, y^T = w . x^T, and go from
+// global memory to registers. A block computes 8 rows of x 64 columns; its 8 warps take turns along K, and their sums
+// meet in shared memory:
+//
+//          x^T  8 rows each      warp 0   k 0 …   warp 1   k 128 …   …   warp 0   k 1024 …
+//        +-----+
+//    w   | sum |                 +=  w [16 n][16 k]  x^T [16 k][8 m]
+//        +-----+
+#include "device.cuh"
+#include "scalar_math.cuh"
+#include "weights.cuh"
+
+namespace {
+
+using H = BF16;
+constexpr int BITS = 4;                            // of a weight
+constexpr int K = 64, K_PADDED = 128;       // of x, of packed weights
+constexpr int GROUP = 32, GROUP_PADDED = 32, GROUPS = 4;  // 0, 0, 1: not grouped
+constexpr long long TILE_BYTES = 1024;          // of 16 columns
+constexpr bool GROUPED = true;
+using Scales = float2;  // of two columns
+
+struct Arg {  // qcg_arg
+  void* data;
+  long long stride;
+};
+struct Args {
+  Arg at[3];
+  long long m;
+};
+
+// One element of x; k counts as packed weights do. What pads K or a group is 0.
+QCG_DEVICE unsigned x_at(const Args& args, long long row, int k) {
+  if (k >= K) return 0;
+  return ((const unsigned short*)args.at[0].data)[row * args.at[0].stride + k - 0];
+}
+
+// Whether every 8 elements of x from a multiple of 8 on are 16 bytes at a multiple of 16, and all of one tensor.
+QCG_DEVICE bool is_plain(const Args& args) {
+  unsigned long long bits = 0;
+  bits |= (unsigned long long)args.at[0].data | (unsigned long long)args.at[0].stride * 2;
+  return (bits & 15) == 0;
+}
+
+// Elements k, k + 1, … of a row up to the next multiple of 64, where is_plain(); k is a multiple of 64.
+QCG_DEVICE const unsigned short* plain_x(const Args& args, long long row, int k) {
+  return (const unsigned short*)args.at[0].data + row * args.at[0].stride + (k - 0);
+}
+
+// Output 0: acc0
+struct Output0 {
+  static constexpr int SEGMENTS = 1, N = 64;
+  static constexpr bool HAS_OFFSETS = false, HAS_ZEROS = false;
+  // Of every segment, from the start of the packed weights.
+  QCG_DEVICE constexpr long long weights(int s) { return 0LL; }
+  QCG_DEVICE constexpr long long scales(int s) { return 8192LL; }
+  QCG_DEVICE constexpr long long offsets(int s) { return -1LL; }
+  QCG_DEVICE constexpr long long zeros(int s) { return -1LL; }
+
+  // W results of a row from their sums; those from column N on are dropped.
+  template <int W>
+  QCG_DEVICE void finish(const Args& args, long long row, int column, const float (&sum)[SEGMENTS][W]) {
+    const int count = N - column < W ? N - column : W;
+    if (row >= args.m || count <= 0) return;
+    const unsigned char* const packed = (const unsigned char*)args.at[1].data;
+    (void)packed;
+    float y[W];
+#pragma unroll
+    for (int e = 0; e < W; ++e) {
+      const float acc0 = sum[0][e];
+      y[e] = acc0;
+    }
+    store_f32<W>(args.at[2].data, row * args.at[2].stride + column, y, count);
+  }
+};
+
+constexpr int BM = 8, BN = 64, WARPS = 8, THREADS = WARPS * 32;
+constexpr int MT = BM / 8, NT = BN / 16;                     // tiles of rows of x, of columns (of every segment)
+constexpr int DEPTH = 128, STEPS = K_PADDED / DEPTH;  // k of a turn
+constexpr int TILES = DEPTH / 16, PIECES = DEPTH * BITS / 256;  // of 16 bytes of a lane
+constexpr int SPAN = 32, SPANS = DEPTH / SPAN;       // k that share scales
+
+// What a warp multiplies in a turn.
+template <class O>
+struct Turn {
+  uint4 w[O::SEGMENTS][NT][PIECES];
+  unsigned x[MT][TILES][2];
+  Scales scale[O::SEGMENTS][NT][SPANS], offset[O::SEGMENTS][NT][SPANS];
+  unsigned zero[O::SEGMENTS][NT][SPANS];
+};
+
+template <class O, bool PLAIN>
+QCG_DEVICE void load(Turn<O>& t, const Args& args, long long m0, int n0, int step, int lane) {
+  const unsigned char* const packed = (const unsigned char*)args.at[1].data;
+#pragma unroll
+  for (int s = 0; s < O::SEGMENTS; ++s)
+#pragma unroll
+    for (int j = 0; j < NT; ++j) {
+      const int tile = n0 / 16 + j;
+      const uint4* const w = (const uint4*)(packed + O::weights(s) + tile * TILE_BYTES) + step * (PIECES * 32) + lane;
+#pragma unroll
+      for (int p = 0; p < PIECES; ++p) t.w[s][j][p] = load_once(w + p * 32);
+#pragma unroll
+      for (int g = 0; g < SPANS; ++g) {
+        const int group = GROUPED ? (step * DEPTH + g * SPAN) / (GROUPED ? GROUP_PADDED : 1) : 0;
+        const long long pair = ((long long)tile * GROUPS + group) * 8 + lane / 4;
+        (void)pair;
+        t.scale[s][j][g] = ((const Scales*)(packed + O::scales(s)))[pair];
+        if (O::offsets(s) >= 0) t.offset[s][j][g] = ((const Scales*)(packed + O::offsets(s)))[pair];
+        if (O::zeros(s) >= 0) t.zero[s][j][g] = ((const unsigned*)(packed + O::zeros(s)))[pair];
+      }
+    }
+#pragma unroll
+  for (int i = 0; i < MT; ++i) {
+    const long long row = m0 + i * 8 + lane / 4 < args.m ? m0 + i * 8 + lane / 4 : args.m - 1;
+#pragma unroll
+    for (int b = 0; b < DEPTH; b += 64) {
+      const int k0 = step * DEPTH + b;
+      const unsigned short* const from = PLAIN ? plain_x(args, row, k0) : 0;
+#pragma unroll
+      for (int k = 0; k < 64; k += 8) {  // a lane has 2 of 8
+        unsigned pair = 0;
+        if (!PLAIN) pair = x_at(args, row, k0 + k + lane % 4 * 2) | x_at(args, row, k0 + k + lane % 4 * 2 + 1) << 16;
+        else if (K % DEPTH == 0 || k0 + k < K) pair = *(const unsigned*)(from + k + lane % 4 * 2);
+        t.x[i][(b + k) / 16][k / 8 % 2] = pair;
+      }
+    }
+  }
+}
+
+template <class O>
+QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const Turn<O>& t) {
+#pragma unroll
+  for (int g = 0; g < SPANS; ++g) {
+    float x_sum[MT][4] = {};  // of x over the span: every row of the product is the same
+    if (O::HAS_OFFSETS) {
+      const unsigned ones[4] = {H::kOne, H::kOne, H::kOne, H::kOne};
+#pragma unroll
+      for (int k = g * (SPAN / 16); k < (g + 1) * (SPAN / 16); ++k)
+#pragma unroll
+        for (int i = 0; i < MT; ++i) H::mma(x_sum[i], ones, t.x[i][k][0], t.x[i][k][1]);
+    }
+#pragma unroll
+    for (int s = 0; s < O::SEGMENTS; ++s)
+#pragma unroll
+      for (int j = 0; j < NT; ++j) {
+        float part[MT][4] = {};
+#pragma unroll
+        for (int k = g * (SPAN / 16); k < (g + 1) * (SPAN / 16); ++k) {
+          unsigned a[4];
+          unpack_i4<H>(a, (const unsigned*)t.w[s][j] + k * (BITS / 4));
+          if (O::zeros(s) >= 0) subtract_zeros<H>(a, t.zero[s][j][g]);
+#pragma unroll
+          for (int i = 0; i < MT; ++i) H::mma(part[i], a, t.x[i][k][0], t.x[i][k][1]);
+        }
+        const float2 scale = pair_of(t.scale[s][j][g]);
+#pragma unroll
+        for (int i = 0; i < MT; ++i)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[s][j][i][e] = __fmaf_rn(e < 2 ? scale.x : scale.y, part[i][e], sum[s][j][i][e]);
+        if (O::offsets(s) >= 0) {
+          const float2 offset = pair_of(t.offset[s][j][g]);
+#pragma unroll
+          for (int i = 0; i < MT; ++i)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+              sum[s][j][i][e] = __fmaf_rn(e < 2 ? offset.x : offset.y, x_sum[i][e], sum[s][j][i][e]);
+        }
+      }
+  }
+}
+
+template <class O, bool PLAIN>
+QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float sum[O::SEGMENTS][NT][MT][4] = {};
+  Turn<O> now, next;
+  if (warp < STEPS) load<O, PLAIN>(now, args, m0, n0, warp, lane);
+  for (int step = warp; step < STEPS; step += WARPS) {
+    if (step + WARPS < STEPS) load<O, PLAIN>(next, args, m0, n0, step + WARPS, lane);
+    multiply<O>(sum, now);
+    now = next;
+  }
+
+  // Sums of all warps, [warp][segment, tile, register][lane].
+  constexpr int SUMS = O::SEGMENTS * NT * MT * 4;
+  float* const parts = (float*)shared;
+#pragma unroll
+  for (int i = 0; i < SUMS; ++i) parts[(warp * SUMS + i) * 32 + lane] = ((const float*)sum)[i];
+  __syncthreads();
+  for (int at = threadIdx.x; at < NT * MT * 4 * 32; at += THREADS) {
+    float total[O::SEGMENTS][1] = {};
+#pragma unroll
+    for (int s = 0; s < O::SEGMENTS; ++s)
+#pragma unroll
+      for (int w = 0; w < WARPS; ++w) total[s][0] += parts[(w * SUMS + s * NT * MT * 4) * 32 + at];
+    const int of = at % 32, e = at / 32 % 4, i = at / 128 % MT, j = at / (128 * MT);
+    O::template finish<1>(args, m0 + i * 8 + of % 4 * 2 + e % 2, n0 + j * 16 + of / 4 + e / 2 * 8, total);
+  }
+}
+
+}  // namespace
+
+// Grid: x = row tiles, y = column tiles of all outputs in turn.
+extern "C" __global__ void __launch_bounds__(THREADS) golden(const Args args) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  const long long m0 = (long long)blockIdx.x * BM;
+  const int tile = blockIdx.y;
+  if (is_plain(args)) {
+    return run<Output0, true>(args, shared, m0, (tile - 0) * BN);
+  }
+  return run<Output0, false>(args, shared, m0, (tile - 0) * BN);
+}

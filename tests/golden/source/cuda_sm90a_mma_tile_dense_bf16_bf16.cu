@@ -1,0 +1,270 @@
+// qgemm_bf16_bf16_f32_n64_k64_128x128x64_sm90a_mma_tile
+//
+// gemm dense x=bf16 w=bf16 k=64 k_segments=64 segment(64) output(f32 64 = acc0) m=0..
+//
+// source nodes, in program order:
+//   %y = aten.linear.default(%x, @proj.weight)  model.py:41
+//
+// lowered to:
+//   %y = qcg.linear([%x], weights = [@proj.weight])
+//
+// y = epilogue(x [M, K] . w [N, K]^T) for many rows. A block computes 128 rows x 128 columns of one output (of every segment that
+// the output reads), y^T = w . x^T; K passes through 4 stages of shared memory, 64 at a time:
+//
+//                      x^T [64][BM]           x   a row is 8 chunks of 16 bytes; chunk c of row r lies at c ^ (r & 7), so that the
+//                     +------+------+             8 rows of an ldmatrix tile meet 8 different banks
+//     w [BN][64]      | warp | warp |         w   as packed: a lane reads its own 16 bytes
+//   +-----------+     +------+------+
+//   |           |     | warp | warp |
+//   +-----------+     +------+------+
+#include "device.cuh"
+#include "scalar_math.cuh"
+#include "weights.cuh"
+
+namespace {
+
+using H = BF16;
+constexpr int BITS = 16;                            // of a weight
+constexpr int K = 64, K_PADDED = 64;       // of x, of packed weights
+constexpr int GROUP = 0, GROUP_PADDED = 0, GROUPS = 1;  // 0, 0, 1: not grouped
+constexpr long long TILE_BYTES = 2048;          // of 16 columns
+constexpr bool GROUPED = false;
+
+struct Arg {  // qcg_arg
+  void* data;
+  long long stride;
+};
+struct Args {
+  Arg at[3];
+  long long m;
+};
+
+// One element of x; k counts as packed weights do. What pads K or a group is 0.
+QCG_DEVICE unsigned x_at(const Args& args, long long row, int k) {
+  if (k >= K) return 0;
+  return ((const unsigned short*)args.at[0].data)[row * args.at[0].stride + k - 0];
+}
+
+// Whether every 8 elements of x from a multiple of 8 on are 16 bytes at a multiple of 16, and all of one tensor.
+QCG_DEVICE bool is_plain(const Args& args) {
+  unsigned long long bits = 0;
+  bits |= (unsigned long long)args.at[0].data | (unsigned long long)args.at[0].stride * 2;
+  return (bits & 15) == 0;
+}
+
+// Elements k, k + 1, … of a row up to the next multiple of 64, where is_plain(); k is a multiple of 64.
+QCG_DEVICE const unsigned short* plain_x(const Args& args, long long row, int k) {
+  return (const unsigned short*)args.at[0].data + row * args.at[0].stride + (k - 0);
+}
+
+// Output 0: acc0
+struct Output0 {
+  static constexpr int SEGMENTS = 1, N = 64;
+  static constexpr bool HAS_OFFSETS = false, HAS_ZEROS = false;
+  // Of every segment, from the start of the packed weights.
+  QCG_DEVICE constexpr long long weights(int s) { return 0LL; }
+  QCG_DEVICE constexpr long long scales(int s) { return 16384LL; }
+  QCG_DEVICE constexpr long long offsets(int s) { return -1LL; }
+  QCG_DEVICE constexpr long long zeros(int s) { return -1LL; }
+
+  // W results of a row from their sums; those from column N on are dropped.
+  template <int W>
+  QCG_DEVICE void finish(const Args& args, long long row, int column, const float (&sum)[SEGMENTS][W]) {
+    const int count = N - column < W ? N - column : W;
+    if (row >= args.m || count <= 0) return;
+    const unsigned char* const packed = (const unsigned char*)args.at[1].data;
+    (void)packed;
+    float y[W];
+#pragma unroll
+    for (int e = 0; e < W; ++e) {
+      const float acc0 = sum[0][e];
+      y[e] = acc0;
+    }
+    store_f32<W>(args.at[2].data, row * args.at[2].stride + column, y, count);
+  }
+};
+
+constexpr int BM = 128, BN = 128, STAGES = 4;
+constexpr int WARPS_M = 2, WARPS_N = 4, THREADS = WARPS_M * WARPS_N * 32;
+constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 8, NT = WN / 16;  // of a warp: rows, columns, tiles of them
+constexpr int STEPS = K_PADDED / 64;
+constexpr int PIECES = BITS / 4, BLOCK = PIECES * 512;  // 16 bytes of every lane; bytes of 16 columns of a stage
+constexpr int SPAN = 64, SPANS = 64 / SPAN;     // k that share scales
+constexpr int X_BYTES = BM * 128, X_ROWS = THREADS / 8, W_TILES = THREADS / (PIECES * 32);  // that all threads copy at once
+
+// A thread copies chunk tid % 8 of some rows of x.
+template <bool PLAIN>
+struct CopyX {
+  const unsigned char* from[BM / X_ROWS];
+  unsigned to;
+  int bytes[BM / X_ROWS];  // 16, or 0 of a row that x has not
+
+  QCG_DEVICE void start(CopyX& c, const Args& args, long long m0) {
+    const int row = threadIdx.x / 8, chunk = threadIdx.x % 8;
+    c.to = row * 128 + (chunk ^ (row & 7)) * 16;
+#pragma unroll
+    for (int i = 0; i < BM / X_ROWS; ++i) {
+      const long long at = m0 + row + i * X_ROWS;
+      c.bytes[i] = at < args.m ? 16 : 0;
+      if (PLAIN) c.from[i] = (const unsigned char*)(plain_x(args, at < args.m ? at : 0, 0) + chunk * 8);
+    }
+  }
+  QCG_DEVICE void copy(CopyX& c, unsigned char* stage, const Args& args, long long m0, int step) {
+    const int row = threadIdx.x / 8, k = step * 64 + threadIdx.x % 8 * 8;
+#pragma unroll
+    for (int i = 0; i < BM / X_ROWS; ++i) {
+      unsigned char* const to = stage + c.to + i * X_ROWS * 128;
+      if (PLAIN) {
+        const int bytes = K % 64 == 0 || k < K ? c.bytes[i] : 0;
+        cp_async_16(to, c.from[i], bytes);  // of 0 bytes, the address does not matter
+        c.from[i] += 128;
+      } else {
+#pragma unroll 1
+        for (int e = 0; e < 8; e += 2) {
+          unsigned pair = 0;
+          if (c.bytes[i]) pair = x_at(args, m0 + row + i * X_ROWS, k + e) | x_at(args, m0 + row + i * X_ROWS, k + e + 1) << 16;
+          *(unsigned*)(to + e * 2) = pair;
+        }
+      }
+    }
+  }
+};
+
+// What 16 columns have of parameters in a stage: SPANS times 16 of each kind.
+constexpr int SCALE_BYTES = 0;
+
+// Where a stage of an output has what.
+template <class O>
+struct Stage {
+  static constexpr int W = X_BYTES, SCALES = W + O::SEGMENTS * (BN / 16) * BLOCK,
+                       OFFSETS = SCALES + O::SEGMENTS * (BN / 16) * SCALE_BYTES,
+                       ZEROS = OFFSETS + (O::HAS_OFFSETS ? O::SEGMENTS * (BN / 16) * SCALE_BYTES : 0),
+                       BYTES = ZEROS + (O::HAS_ZEROS ? O::SEGMENTS * (BN / 16) * SPANS * 32 : 0);
+};
+
+// Parameters of a stage, 16 bytes a thread: those of 16 columns and the groups of the stage follow each other.
+template <int BYTES>
+QCG_DEVICE void copy_parameters(unsigned char* to, const unsigned char* from, int n0, int step) {
+  constexpr int CHUNKS = BYTES / 16, GROUP_BYTES = BYTES / SPANS;
+  static_assert(BN / 16 * CHUNKS <= THREADS, "a chunk per thread");
+  const int at = threadIdx.x, group = GROUPED ? step * 64 / (GROUPED ? GROUP_PADDED : 1) : 0;
+  const long long first = (long long)(n0 / 16 + at / CHUNKS) * (GROUPS * GROUP_BYTES) + at % CHUNKS * 16;
+  if (at < BN / 16 * CHUNKS) cp_async_16(to + at * 16, from + first + group * GROUP_BYTES, 16);
+}
+
+template <class O>
+QCG_DEVICE void copy_w(unsigned char* stage, const unsigned char* packed, int n0, int step) {
+  const int tile = threadIdx.x / (PIECES * 32), at = threadIdx.x % (PIECES * 32) * 16;
+#pragma unroll
+  for (int s = 0; s < O::SEGMENTS; ++s) {
+    const unsigned char* const from = packed + O::weights(s) + (n0 / 16 + tile) * TILE_BYTES + (step * BLOCK + at);
+    unsigned char* const to = stage + Stage<O>::W + s * (BN / 16) * BLOCK + threadIdx.x * 16;
+#pragma unroll
+    for (int i = 0; i < BN / 16; i += W_TILES)
+      if (BN / 16 - i >= W_TILES || i + tile < BN / 16) cp_async_16(to + i * BLOCK, from + i * TILE_BYTES, 16);
+    if (O::zeros(s) >= 0)
+      copy_parameters<SPANS * 32>(stage + Stage<O>::ZEROS + s * (BN / 16) * SPANS * 32, packed + O::zeros(s), n0, step);
+  }
+}
+
+// sum += the warp's columns of w times its rows of x, 16 of k.
+template <class O>
+QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const unsigned char* stage, int k, uint4 (&w)[O::SEGMENTS][NT],
+                         unsigned (&x)[MT / 2][4], int tile0, int lane) {
+#pragma unroll
+  for (int s = 0; s < O::SEGMENTS; ++s)
+#pragma unroll
+    for (int j = 0; j < NT; ++j) {
+      if (k * BITS / 4 % 4 == 0)
+        w[s][j] = *(const uint4*)(stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + k * BITS / 16 * 512 + lane * 16);
+      unsigned a[4];
+      unpack_d16<H>(a, (const unsigned*)&w[s][j] + k * BITS / 4 % 4);
+      if (O::zeros(s) >= 0)
+        subtract_zeros<H>(a, ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * 16 / SPAN) * 8 + lane / 4]);
+#pragma unroll
+      for (int i = 0; i < MT; ++i) H::mma(sum[s][j][i], a, x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
+    }
+}
+
+// [segment][BM][BN + 4] sums, so that lanes of a warp meet different banks; then rows leave in pieces of 4 columns.
+template <class O>
+QCG_DEVICE void store(const float (&sum)[O::SEGMENTS][NT][MT][4], unsigned char* shared, const Args& args, long long m0, int n0,
+                      int row0, int column0, int lane) {
+  constexpr int PITCH = BN + 4;
+  float* const all = (float*)shared;
+#pragma unroll
+  for (int s = 0; s < O::SEGMENTS; ++s)
+#pragma unroll
+    for (int j = 0; j < NT; ++j)
+#pragma unroll
+      for (int i = 0; i < MT; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          all[(s * BM + row0 + i * 8 + lane % 4 * 2 + e % 2) * PITCH + column0 + j * 16 + e / 2 * 8 + lane / 4] = sum[s][j][i][e];
+  __syncthreads();
+#pragma unroll 1
+  for (int at = threadIdx.x; at < BM * (BN / 4); at += THREADS) {
+    const int row = at / (BN / 4), column = at % (BN / 4) * 4;
+    float total[O::SEGMENTS][4];
+#pragma unroll
+    for (int s = 0; s < O::SEGMENTS; ++s) {
+      const float4 four = *(const float4*)(all + (s * BM + row) * PITCH + column);
+      total[s][0] = four.x, total[s][1] = four.y, total[s][2] = four.z, total[s][3] = four.w;
+    }
+    O::template finish<4>(args, m0 + row, n0 + column, total);
+  }
+}
+
+template <class O, bool PLAIN>
+QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
+  constexpr int STAGE = Stage<O>::BYTES;
+  const unsigned char* const packed = (const unsigned char*)args.at[1].data;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row0 = warp / WARPS_N * WM, column0 = warp % WARPS_N * WN;
+  float sum[O::SEGMENTS][NT][MT][4] = {};
+  CopyX<PLAIN> copy;
+  CopyX<PLAIN>::start(copy, args, m0);
+  auto load = [&](int step, unsigned char* stage) {
+    if (step < STEPS) {
+      CopyX<PLAIN>::copy(copy, stage, args, m0, step);
+      copy_w<O>(stage, packed, n0, step);
+    }
+    cp_async_commit();  // an empty group too, so that the count of pending groups tells the stage
+  };
+#pragma unroll
+  for (int step = 0; step < STAGES - 1; ++step) load(step, shared + step * STAGE);
+  unsigned char *stage = shared, *ahead = shared + (STAGES - 1) * STAGE;
+  // Row l % 8 + 8 (l / 16) of a pair of tiles of 8 rows, half l / 8 % 2 of 16 k.
+  const int x_row = (row0 + lane % 8 + lane / 16 * 8) * 128, x_half = lane / 8 % 2, x_bank = lane % 8;
+#pragma unroll 1
+  for (int step = 0; step < STEPS; ++step) {
+    cp_async_wait<STAGES - 2>();
+    __syncthreads();  // the stage is here for all threads, and all are done with the one loaded next
+    load(step + STAGES - 1, ahead);
+    ahead = stage;
+    uint4 w[O::SEGMENTS][NT];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      unsigned x[MT / 2][4];
+#pragma unroll
+      for (int i = 0; i < MT / 2; ++i) ldmatrix_x4(x[i], stage + x_row + i * 16 * 128 + ((k * 2 + x_half) ^ x_bank) * 16);
+      multiply<O>(sum, stage, k, w, x, column0 / 16, lane);
+    }
+    stage = stage == shared + (STAGES - 1) * STAGE ? shared : stage + STAGE;
+  }
+  cp_async_wait<0>();
+  __syncthreads();
+  store<O>(sum, shared, args, m0, n0, row0, column0, lane);
+}
+
+}  // namespace
+
+// Grid: x = row tiles, y = column tiles of all outputs in turn.
+extern "C" __global__ void __launch_bounds__(THREADS) golden(const Args args) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  const long long m0 = (long long)blockIdx.x * BM;
+  const int tile = blockIdx.y;
+  if (is_plain(args)) {
+    return run<Output0, true>(args, shared, m0, (tile - 0) * BN);
+  }
+  return run<Output0, false>(args, shared, m0, (tile - 0) * BN);
+}
