@@ -10,7 +10,9 @@
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
 #include "cli/report.h"
+#include "codegen/program/combine.h"
 #include "codegen/program/compile_options.h"
+#include "codegen/program/staging.h"
 #include "runtime/memory.h"
 #include "runtime/program.h"
 
@@ -192,7 +194,100 @@ std::string describe_cost(const CompileReport& report) {
                            verb_of(report), report.tune_s, report.wall_s);
 }
 
+// All but where the program went.
+void print_report(const CompileFlags& flags, const CompileOptions& options, const CompileReport& report) {
+  print_header(options, report);
+  for (const std::string& note : report.notes) show("note: {}\n", note);
+  if (flags.explain || flags.time_passes) show("{}\n", describe_passes(report.passes, flags.time_passes));
+  for (const auto& [reason, kernels] : report.misses)
+    show("{} not in the cache: {}\n", count_of(kernels, "kernel"), reason);
+  print_kernels(report);
+  put(describe_merges(report.merges));
+  put(labelled("verify", report.verdict.scope, report.verdict.describe()));
+  for (const std::string& line : report.verdict.unchecked) put(labelled("", "not compared", line));
+}
+
+// "encode=a.pt2" as a name and a graph; no name: it is a graph.
+std::pair<std::string, std::string> parse_method(const std::string& word) {
+  const size_t equal = std::min(word.find('='), word.size());
+  const std::string name = word.substr(0, equal);
+  std::error_code failed;
+  if (equal == word.size() || !is_method_name(name) || std::filesystem::exists(word, failed)) return {"", word};
+  return {name, word.substr(equal + 1)};
+}
+
+bool has_methods(const CompileFlags& flags) {
+  return !flags.more.empty() || !parse_method(flags.options.input).first.empty();
+}
+
+using NamedGraphs = std::vector<std::pair<std::string, std::string>>;
+
+Result<NamedGraphs> parse_methods(const CompileFlags& flags) {
+  std::vector<std::string> words = {flags.options.input};
+  words.insert(words.end(), flags.more.begin(), flags.more.end());
+  NamedGraphs graphs;
+  for (const std::string& word : words) {
+    const auto [name, graph] = parse_method(word);
+    if (name.empty() || graph.empty())
+      return Error{ErrorCode::Usage, word, "is not NAME=GRAPH, as each of several graphs has to be",
+                   "names of methods have letters, digits and underscores: encode=a.pt2 decode=b.pt2"};
+    if (std::ranges::any_of(graphs, [&](const auto& other) { return other.first == name; }))
+      return Error{ErrorCode::Usage, word, "another graph has this name", "give each method a name of its own"};
+    graphs.emplace_back(name, graph);
+  }
+  if (flags.options.output.empty())
+    return Error{ErrorCode::Usage, "--output", "is not given", "name the program of several methods with -o"};
+  if (flags.options.emit != Emit::none)
+    return Error{ErrorCode::Usage, "--emit", "takes one graph", "name one graph, without a name of a method"};
+  return graphs;
+}
+
+// Each method as a program of its own, in a place that disappears; then all of them as one.
+int run_compile_methods(const Session& session, CompileFlags& flags) {
+  ProgressLine progress(session);
+  nlohmann::json methods = nlohmann::json::object();
+  const auto work = [&]() -> Result<CombineReport> {
+    QCG_TRY(graphs, parse_methods(flags));
+    QCG_TRY(options, flags.resolve(session));
+    const std::string output = options.output;
+    QCG_CHECK(check_destination(output));
+    const auto folder = std::filesystem::path(output).parent_path();
+    QCG_TRY(scratch, ScratchDir::create(folder.empty() ? "." : folder.string()));
+    options.explain_misses = flags.explain || session.verbosity > 0;
+    options.on_step = [&](std::string_view text) { progress.show(text); };
+    std::vector<MethodProgram> programs;
+    for (const auto& [name, graph] : graphs) {
+      programs.push_back({name, scratch.path() + "/" + name + ".qcg"});
+      options.input = graph, options.output = programs.back().directory;
+      QCG_TRY(report, compile_program(options));
+      progress.clear();
+      for (const std::string& warning : report.warnings) say("warning: " + warning + "\n");
+      methods[name] = report_json(report);
+      methods[name]["program"] = output;
+      if (session.json || session.verbosity < 0) continue;
+      put(labelled("method", name, ""));
+      print_report(flags, options, report);
+    }
+    progress.show("combine the methods");
+    return combine_programs(programs, output);
+  };
+  const auto report = work();
+  progress.clear();
+  if (!report.ok()) return fail(session, report.error());
+  const std::string shared = fmt::format("{} of weights · {} shared", format_bytes(double(report->weight_bytes)),
+                                         format_bytes(double(report->shared_bytes)));
+  if (session.json)
+    print_json({{"program", flags.options.output},
+                {"methods", methods},
+                {"weight_bytes", report->weight_bytes},
+                {"shared_bytes", report->shared_bytes}});
+  else if (session.verbosity >= 0)
+    put(labelled("wrote", flags.options.output, format_bytes(double(report->bytes)) + " · " + shared));
+  return 0;
+}
+
 int run_compile(const Session& session, CompileFlags& flags) {
+  if (has_methods(flags)) return run_compile_methods(session, flags);
   auto options = flags.resolve(session);
   if (!options.ok()) return fail(session, options.error());
   if (options->output.empty()) options->output = default_output(options->input);
@@ -220,15 +315,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
                              verb_of(*report), format_date(report->tuned), report->wall_s)));
     return 0;
   }
-  print_header(*options, *report);
-  for (const std::string& note : report->notes) show("note: {}\n", note);
-  if (flags.explain || flags.time_passes) show("{}\n", describe_passes(report->passes, flags.time_passes));
-  for (const auto& [reason, kernels] : report->misses)
-    show("{} not in the cache: {}\n", count_of(kernels, "kernel"), reason);
-  print_kernels(*report);
-  put(describe_merges(report->merges));
-  put(labelled("verify", report->verdict.scope, report->verdict.describe()));
-  for (const std::string& line : report->verdict.unchecked) put(labelled("", "not compared", line));
+  print_report(flags, *options, *report);
   put(labelled("wrote", report->program, describe_cost(*report)));
   put(describe_noise(report->noise));
   return 0;
@@ -241,6 +328,9 @@ void add_compile_command(CLI::App& app, Session& session) {
   auto flags = std::make_shared<CompileFlags>();
   CompileOptions& o = flags->options;
   flags->add_pass_flags(*sub);
+  sub->add_option("methods", flags->more,
+                  "further graphs, NAME=GRAPH like the first one: methods of one program, which share weights and "
+                  "states");
   sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
   add_choice<TuneMode>(
       *sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},
@@ -274,7 +364,8 @@ void add_compile_command(CLI::App& app, Session& session) {
                 "print which passes fired, why the others did not, and why kernels and program were not in the cache");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
   sub->footer(
-      "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off");
+      "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off"
+      "\n  qcodegen compile encode=encoder.pt2 decode=decoder.pt2 -o whisper.qcg");
   sub->callback([&session, flags] { session.status = run_compile(session, *flags); });
 }
 

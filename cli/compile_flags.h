@@ -17,7 +17,8 @@ struct CompileFlags {
   std::string passes_file;
   std::string print_after;
   bool print_after_all = false, time_passes = false, explain = false, no_cache = false;
-  std::string moved_graph;  // explain --graph: where a program's graph is now
+  std::vector<std::string> more;  // compile: further methods, NAME=GRAPH
+  std::string moved_graph;        // explain --graph: where a program's graph is now
 
   std::vector<const CLI::Option*> compiled_with;  // flags that an existing program has already fixed
   std::vector<const CLI::Option*> of_program;     // flags that apply only to programs, not to graphs

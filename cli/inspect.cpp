@@ -21,6 +21,17 @@ int64_t total_bytes(const ProgramManifest& manifest) {
   return total;
 }
 
+std::vector<std::string> names_of_steps(const ProgramManifest& manifest) {
+  std::vector<std::string> names;
+  for (const auto& step : manifest.steps) names.push_back(step.name);
+  return names;
+}
+
+void add_method(const ProgramManifest& manifest, nlohmann::json& out) {
+  out["steps"] = names_of_steps(manifest);
+  add_signature(signature_of(manifest), out);
+}
+
 int inspect_program(const Session& session, const std::string& path) {
   auto text = read_program_file(path + "/manifest.json");
   if (!text.ok()) return fail(session, text.error());
@@ -28,17 +39,17 @@ int inspect_program(const Session& session, const std::string& path) {
   if (!manifest.ok()) return fail(session, manifest.error());
   const auto weights = manifest->files.find("weights.bin");
   const int64_t weight_bytes = weights == manifest->files.end() ? 0 : weights->second.bytes;
-  std::vector<std::string> steps;
-  for (const auto& step : manifest->steps) steps.push_back(step.name);
-  const Signature signature = signature_of(*manifest);
+  std::vector<const ProgramManifest*> methods = {&*manifest};
+  for (const ProgramManifest& other : manifest->others) methods.push_back(&other);
   if (session.json) {
     nlohmann::json out = {{"kind", "program"},
                           {"target", manifest->target},
                           {"generator", manifest->generator},
                           {"weight_bytes", weight_bytes},
-                          {"bytes", total_bytes(*manifest)},
-                          {"steps", steps}};
-    add_signature(signature, out);
+                          {"bytes", total_bytes(*manifest)}};
+    if (manifest->method.empty()) add_method(*manifest, out);
+    else
+      for (const ProgramManifest* method : methods) add_method(*method, out["methods"][method->method]);
     print_json(out);
     return 0;
   }
@@ -46,8 +57,12 @@ int inspect_program(const Session& session, const std::string& path) {
                fmt::format("{} · qcodegen {} · {} · {} of weights", manifest->target, manifest->generator,
                            format_bytes(static_cast<double>(total_bytes(*manifest))),
                            format_bytes(static_cast<double>(weight_bytes)))));
-  put(describe_signature(signature));
-  put(labelled("steps", fmt::format("{}", steps.size()), fmt::format("{}", fmt::join(steps, ", "))));
+  for (const ProgramManifest* method : methods) {
+    if (!method->method.empty()) put(labelled("method", method->method, ""));
+    const std::vector<std::string> steps = names_of_steps(*method);
+    put(describe_signature(signature_of(*method)));
+    put(labelled("steps", fmt::format("{}", steps.size()), fmt::format("{}", fmt::join(steps, ", "))));
+  }
   return 0;
 }
 

@@ -60,7 +60,7 @@ void set_rules(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     name_default(*option);
     // `--weights a.safetensors graph.json`: an option takes one word; commas or repeating the option make a list.
-    if (option->get_items_expected_max() > 1) option->allow_extra_args(false);
+    if (option->get_items_expected_max() > 1 && !option->get_positional()) option->allow_extra_args(false);
     if (option->get_items_expected_max() > 0)
       option->check([](const std::string& value) { return value.empty() ? "must not be empty" : ""; });
   }

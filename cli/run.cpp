@@ -14,7 +14,7 @@ namespace qcg {
 namespace {
 
 struct RunFlags {
-  std::string program, state_in, state_out;
+  std::string program, method, state_in, state_out;
   std::vector<std::string> inputs, outputs;  // one per call
   int threads = 0;
   int repeat = 1;
@@ -50,6 +50,7 @@ Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
   QCG_CHECK(check_flags(flags));
   progress.show("load " + flags.program);
   QCG_TRY(loaded, load_program(flags.program, flags.threads));
+  QCG_CHECK(choose_method(loaded, flags.method));
   const Program& program = *loaded.program;
   QCG_CHECK(check_state_flags(flags, program));
   QCG_TRY(state, State::create(loaded.program));
@@ -108,6 +109,7 @@ void add_run_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand("run", "run a program on inputs from safetensors files");
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("program", flags->program, "a program directory")->required();
+  sub->add_option("--method", flags->method, "the method to run, of a program that has several");
   sub->add_option("--inputs", flags->inputs,
                   "a safetensors file with one tensor per input (`qcodegen inspect` shows them); several files, comma "
                   "separated, are calls one after the other on one state")

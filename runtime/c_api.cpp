@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,12 +17,14 @@ using namespace qcg;
 struct qcg_program {
   std::shared_ptr<const Program> program;
   std::vector<std::vector<int64_t>> input_shapes, output_shapes;
+  std::vector<std::unique_ptr<qcg_program>> others;  // methods; the program is the first one
 };
 
 struct qcg_context {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Context> context;
-  std::vector<TensorView> inputs, outputs;  // kept between runs to avoid an allocation per call
+  std::map<const Program*, std::unique_ptr<Context>> others;  // of other methods, on the same threads
+  std::vector<TensorView> inputs, outputs;                    // kept between runs to avoid an allocation per call
 };
 
 struct qcg_state {
@@ -144,18 +147,41 @@ Status fill_info(const std::vector<ProgramManifest::Tensor>& tensors, const std:
   return {};
 }
 
-// Runs with `state`, or without a state if it is null; Context::run checks whether the program needs one.
-Status run(qcg_context* context, qcg_state* state, const qcg_dltensor* inputs, int32_t n_inputs,
-           const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
+std::unique_ptr<qcg_program> make_handle(std::shared_ptr<const Program> program) {
+  auto handle = std::make_unique<qcg_program>();
+  for (const auto& input : program->manifest().inputs) handle->input_shapes.push_back(Program::static_shape(input));
+  for (const auto& output : program->manifest().outputs) handle->output_shapes.push_back(Program::static_shape(output));
+  handle->program = std::move(program);
+  return handle;
+}
+
+// The context for this method, on the threads of the one that the caller made.
+Result<Context*> context_of(qcg_context& context, const std::shared_ptr<const Program>& method) {
+  if (method == context.program) return context.context.get();
+  if (!method->shares_state_with(*context.program)) return bad_argument("method", "is of another program");
+  auto& own = context.others[method.get()];
+  if (own == nullptr) {
+    QCG_TRY(made, Context::create(method, {.pool = context.context->pool()}));
+    own = std::move(made);
+  }
+  return own.get();
+}
+
+// Runs with `state`, or without a state if it is null; Context::run checks whether the program needs one. `method`
+// null: that of the context.
+Status run(qcg_context* context, const qcg_program* method, qcg_state* state, const qcg_dltensor* inputs,
+           int32_t n_inputs, const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
   if (context == nullptr) return bad_argument("context", "is NULL");
   if (stream != nullptr)
     return Error::unsupported("stream", "is not NULL: work cannot be queued on a stream of the caller",
                               "pass NULL; outputs are complete on return");
-  const ProgramManifest& manifest = context->program->manifest();
+  const std::shared_ptr<const Program>& program = method != nullptr ? method->program : context->program;
+  QCG_TRY(runner, context_of(*context, program));
+  const ProgramManifest& manifest = program->manifest();
   QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", context->inputs));
   QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", context->outputs));
-  if (state != nullptr) return context->context->run(*state->state, context->inputs, context->outputs);
-  return context->context->run(context->inputs, context->outputs);
+  if (state != nullptr) return runner->run(*state->state, context->inputs, context->outputs);
+  return runner->run(context->inputs, context->outputs);
 }
 
 }  // namespace
@@ -176,11 +202,9 @@ qcg_status qcg_program_load(const char* path, const qcg_load_options* options, q
       load.verify_weights = options->verify_weights != 0;
     }
     QCG_TRY(program, Program::load(path, load));
-    auto handle = std::make_unique<qcg_program>();
-    for (const auto& input : program->manifest().inputs) handle->input_shapes.push_back(Program::static_shape(input));
-    for (const auto& output : program->manifest().outputs)
-      handle->output_shapes.push_back(Program::static_shape(output));
-    handle->program = std::move(program);
+    auto handle = make_handle(program);
+    for (const auto& method : Program::methods(program))
+      if (method != program) handle->others.push_back(make_handle(method));
     *out = handle.release();
     return {};
   });
@@ -269,7 +293,7 @@ qcg_status qcg_context_create(const qcg_program* program, const qcg_context_opti
       if (options->spin_us != 0) create.spin_us = options->spin_us < 0 ? 0 : options->spin_us;
     }
     QCG_TRY(context, Context::create(program->program, create));
-    *out = new qcg_context{program->program, std::move(context), {}, {}};
+    *out = new qcg_context{program->program, std::move(context), {}, {}, {}};
     return {};
   });
 }
@@ -278,7 +302,8 @@ void qcg_context_free(qcg_context* context) { free_handle(context); }
 
 qcg_status qcg_run(qcg_context* context, const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
                    int32_t n_outputs, void* stream) {
-  return guard([&]() -> Status { return run(context, nullptr, inputs, n_inputs, outputs, n_outputs, stream); });
+  return guard(
+      [&]() -> Status { return run(context, nullptr, nullptr, inputs, n_inputs, outputs, n_outputs, stream); });
 }
 
 int32_t qcg_n_states(const qcg_program* program) {
@@ -345,7 +370,39 @@ qcg_status qcg_run_state(qcg_context* context, qcg_state* state, const qcg_dlten
                          const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
   return guard([&]() -> Status {
     if (state == nullptr) return bad_argument("state", "is NULL");
-    return run(context, state, inputs, n_inputs, outputs, n_outputs, stream);
+    return run(context, nullptr, state, inputs, n_inputs, outputs, n_outputs, stream);
+  });
+}
+
+int32_t qcg_n_methods(const qcg_program* program) {
+  return program == nullptr ? 0 : 1 + static_cast<int32_t>(program->others.size());
+}
+
+const char* qcg_method_name(const qcg_program* program, int32_t index) {
+  if (index < 0 || index >= qcg_n_methods(program)) return nullptr;
+  const qcg_program& method = index == 0 ? *program : *program->others[static_cast<size_t>(index) - 1];
+  const std::string& name = method.program->manifest().method;
+  return name.empty() ? nullptr : name.c_str();
+}
+
+qcg_status qcg_method(const qcg_program* program, const char* name, const qcg_program** out) {
+  return guard([&]() -> Status {
+    if (program == nullptr || name == nullptr || out == nullptr)
+      return bad_argument(program == nullptr ? "program" : name == nullptr ? "name" : "out", "is NULL");
+    *out = nullptr;
+    QCG_TRY(method, Program::method(program->program, name));
+    *out = program;
+    for (const auto& other : program->others)
+      if (other->program == method) *out = other.get();
+    return {};
+  });
+}
+
+qcg_status qcg_run_method(qcg_context* context, const qcg_program* method, qcg_state* state, const qcg_dltensor* inputs,
+                          int32_t n_inputs, const qcg_dltensor* outputs, int32_t n_outputs, void* stream) {
+  return guard([&]() -> Status {
+    if (method == nullptr) return bad_argument("method", "is NULL");
+    return run(context, method, state, inputs, n_inputs, outputs, n_outputs, stream);
   });
 }
 

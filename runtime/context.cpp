@@ -123,7 +123,7 @@ Status Context::run(std::span<const TensorView> inputs, std::span<const TensorVi
 }
 
 Status Context::run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
-  if (state.program_ != program_)
+  if (!state.program_->shares_state_with(*program_))
     return Error::bad_input("state", "belongs to another program",
                             "create states from the program that the context was created from");
   QCG_TRY(hold, State::Hold::take(state, true, "this run did not start"));

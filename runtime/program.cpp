@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "runtime/host_isa.h"
 #include "runtime/piece_digests.h"
@@ -86,8 +87,30 @@ Status Program::load_directory(const ProgramDirectory& directory, const LoadOpti
     return Error::unsupported(directory.path(), "needs " + manifest_.isa + ": " + missing,
                               "compile the program with --target=cpu on this machine");
   QCG_CHECK(check_files(directory));
+  for (ProgramManifest& other : std::exchange(manifest_.others, {})) {
+    others_.emplace_back(new Program())->image_ = image_;
+    others_.back()->manifest_ = std::move(other);
+  }
   QCG_CHECK(load_modules(directory));
+  for (const auto& other : others_) QCG_CHECK(other->load_modules(directory));
   return load_weights(directory, options);
+}
+
+std::vector<std::shared_ptr<const Program>> Program::methods(const std::shared_ptr<const Program>& program) {
+  std::vector<std::shared_ptr<const Program>> out = {program};
+  out.insert(out.end(), program->others_.begin(), program->others_.end());
+  return out;
+}
+
+Result<std::shared_ptr<const Program>> Program::method(const std::shared_ptr<const Program>& program,
+                                                       std::string_view name) {
+  std::string names;
+  for (const auto& one : methods(program)) {
+    if (one->manifest_.method == name && !name.empty()) return one;
+    names += (names.empty() ? "" : ", ") + one->manifest_.method;
+  }
+  return Error::bad_input("method", "the program has no method '" + std::string(name) + "'",
+                          names.empty() ? "it was compiled without names of methods" : "it has " + names);
 }
 
 Status Program::load_on_device(const ProgramDirectory& directory, const LoadOptions& options) {
@@ -100,8 +123,8 @@ Status Program::load_on_device(const ProgramDirectory& directory, const LoadOpti
   }
   QCG_CHECK(check_files(directory));
   QCG_CHECK(load_weights(directory, options));
-  QCG_TRY(device,
-          CudaProgram::load(std::move(*driver), directory, manifest_, {weights_, static_cast<size_t>(weights_bytes_)}));
+  QCG_TRY(device, CudaProgram::load(std::move(*driver), directory, manifest_,
+                                    {weights(), static_cast<size_t>(weights_bytes())}));
   device_ = std::move(device);
   return {};
 }
@@ -115,19 +138,19 @@ Status Program::check_files(const ProgramDirectory& directory) const {
 }
 
 Status Program::load_modules(const ProgramDirectory& directory) {
-  std::map<std::string, size_t> loaded;
+  auto& modules = image_->modules;
   for (const auto& step : manifest_.steps) {
     LoadedStep& out = steps_.emplace_back();
     for (const auto& choice : step.kernels) {
-      const auto [at, is_new] = loaded.try_emplace(choice.module, modules_.size());
-      if (is_new) {
+      auto known = modules.find(choice.module);
+      if (known == modules.end()) {
         const auto& file = manifest_.files.at(choice.module);  // parse_program_manifest has checked that it exists
         QCG_TRY(opened, directory.open_file(choice.module, file.bytes));
         auto module = Module::load(opened, directory.path_of(choice.module), file.sha256);
         if (!module.ok()) return choice.library.empty() ? module.error() : missing_library(choice, module.error());
-        modules_.push_back(std::move(*module));
+        known = modules.emplace(choice.module, std::move(*module)).first;
       }
-      QCG_TRY(kernel, modules_[at->second].find_kernel(choice.symbol));
+      QCG_TRY(kernel, known->second.find_kernel(choice.symbol));
       out.kernels.push_back(kernel);
     }
   }
@@ -137,19 +160,20 @@ Status Program::load_modules(const ProgramDirectory& directory) {
 Status Program::load_weights(const ProgramDirectory& directory, const LoadOptions& options) {
   const auto file = manifest_.files.find("weights.bin");
   if (file == manifest_.files.end()) return {};
+  Image& image = *image_;
   const std::string path = directory.path_of("weights.bin");
   QCG_TRY(opened, directory.open_weights(file->second));
   if (options.weights == WeightsMode::huge_pages) {
     QCG_TRY(copy, copy_to_huge_pages(opened, path));
-    weights_copy_ = std::move(copy);
-    weights_ = weights_copy_.data();
+    image.weights_copy = std::move(copy);
+    image.weights = image.weights_copy.data();
   } else {
     QCG_TRY(mapped, MappedWeights::map(opened.fd.get(), opened.bytes, path));
-    weights_file_ = std::move(mapped);
-    weights_ = weights_file_.data();
+    image.weights_file = std::move(mapped);
+    image.weights = image.weights_file.data();
   }
-  weights_bytes_ = opened.bytes;
-  if (options.verify_weights && !is_as_written({weights_, static_cast<size_t>(weights_bytes_)}, file->second))
+  image.weights_bytes = opened.bytes;
+  if (options.verify_weights && !is_as_written({image.weights, static_cast<size_t>(opened.bytes)}, file->second))
     return Error::bad_input(path, "does not have the checksum in the manifest",
                             "the program is damaged or was changed: copy or compile it again");
   return {};

@@ -6,15 +6,22 @@
 //   QCG_TRY(context, Context::create(program, {.threads = 4}));
 //   QCG_CHECK(context->run(inputs, outputs));          // outputs are the caller's, of program->output_shapes(inputs)
 //
+// A program may have several methods, such as encode and decode. Each of them is a Program, too; all share weights,
+// kernels and states. The program itself is its first method.
+//
+//   QCG_TRY(decode, Program::method(program, "decode"));
+//
 // A program for cuda:* keeps its weights on the device; run() copies the caller's host tensors to the device and back.
 //
 // A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -51,6 +58,14 @@ class Program {
  public:
   static Result<std::shared_ptr<const Program>> load(const std::string& directory, const LoadOptions& options = {});
 
+  // The method of this name of a program that load() returned. Error BadInput lists the names.
+  static Result<std::shared_ptr<const Program>> method(const std::shared_ptr<const Program>& program,
+                                                       std::string_view name);
+  // All methods in the manifest's order, the first of which is the program; that alone where it has no names.
+  static std::vector<std::shared_ptr<const Program>> methods(const std::shared_ptr<const Program>& program);
+  // Whether both are methods of one program, so that a state of one serves the other.
+  bool shares_state_with(const Program& other) const { return image_ == other.image_; }
+
   const ProgramManifest& manifest() const { return manifest_; }
   // The extents of an input or output; -1 for a symbolic extent.
   static std::vector<int64_t> static_shape(const ProgramManifest::Tensor& tensor);
@@ -60,13 +75,22 @@ class Program {
   // Returns the shapes of the outputs for these inputs. Reads shapes and dtypes only, never data.
   Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const TensorView> inputs) const;
 
-  const std::byte* weights() const { return weights_; }
-  int64_t weights_bytes() const { return weights_bytes_; }
+  const std::byte* weights() const { return image_->weights; }
+  int64_t weights_bytes() const { return image_->weights_bytes; }
 
  private:
   friend class Context;
   struct LoadedStep {
     std::vector<const qcg_kernel*> kernels;  // parallel to ProgramManifest::Step::kernels
+  };
+
+  // What all methods share.
+  struct Image {
+    std::map<std::string, Module> modules;  // by path
+    MappedWeights weights_file;
+    AlignedBuffer weights_copy;
+    const std::byte* weights = nullptr;
+    int64_t weights_bytes = 0;
   };
 
   Program() = default;
@@ -78,13 +102,10 @@ class Program {
   Status check_input(size_t index, const TensorView& view, std::span<const int64_t> symbol_values) const;
 
   ProgramManifest manifest_;
-  std::vector<Module> modules_;
+  std::shared_ptr<Image> image_ = std::make_shared<Image>();  // not changed once it is loaded
   std::vector<LoadedStep> steps_;
-  std::shared_ptr<const CudaProgram> device_;  // targets cuda:* only; then modules_ and steps_ are empty
-  MappedWeights weights_file_;
-  AlignedBuffer weights_copy_;
-  const std::byte* weights_ = nullptr;
-  int64_t weights_bytes_ = 0;
+  std::shared_ptr<const CudaProgram> device_;     // targets cuda:* only; then there are no modules and no steps_
+  std::vector<std::shared_ptr<Program>> others_;  // methods, of the first one only
 };
 
 struct ContextOptions {
@@ -106,6 +127,7 @@ class Context {
   Status run(State& state, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
 
   int threads() const { return pool_->threads(); }
+  const std::shared_ptr<ThreadPool>& pool() const { return pool_; }
   // Bytes for temporaries, with the shapes of the last run.
   int64_t arena_bytes() const { return bindings_.empty() ? 0 : bound().arena_bytes; }
 

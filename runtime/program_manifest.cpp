@@ -25,7 +25,9 @@ constexpr size_t kNodeBytes = 96, kStringBytes = 64,
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
 
-constexpr int64_t kVersion = 2, kFirstWithState = 2;
+constexpr int64_t kVersion = 3, kFirstWithState = 2, kFirstWithMethods = 3;
+// Of methods times what each of them has a copy of: files and states.
+constexpr size_t kMaxShared = 1 << 16;
 constexpr int64_t kStateAlignment = 64;
 
 constexpr std::string_view kHelp = "the program is damaged or of another version: compile it again";
@@ -104,6 +106,8 @@ class Reader {
  public:
   explicit Reader(ProgramManifest& out) : out_(out) {}
   Status read(const Json& root);
+  // The part that each method has for itself.
+  Status read_method(const Json& value, const std::string& path);
 
  private:
   void fail(const std::string& path, const std::string& message) {
@@ -158,7 +162,8 @@ class Reader {
   ProgramManifest::Step step(const Json& value, const std::string& path);
   void need_dense(int buffer_index);
   void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
-  void derive_bindings();
+  void derive_bindings(const std::string& path);
+  void read_methods(const Json& methods);
 
   ProgramManifest& out_;
   int64_t version_ = 0;
@@ -202,7 +207,7 @@ void Reader::header(const Json& root) {
   check(root.is_object(), "$", "is not an object");
   check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
   version_ = integer(field(root, "version"), "$.version", 0, INT32_MAX);
-  check(version_ >= 1 && version_ <= kVersion, "$.version", "is neither 1 nor 2, the versions this runtime reads");
+  check(version_ >= 1 && version_ <= kVersion, "$.version", "is none of 1, 2 and 3, the versions this runtime reads");
   const int64_t abi = integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX);
   check(abi >= QCG_OLDEST_KERNEL_ABI && abi <= QCG_KERNEL_ABI, "$.kernel_abi", "is no kernel ABI of this runtime");
   out_.generator = text(field(root, "generator"), "$.generator");
@@ -430,7 +435,7 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
 }
 
 // Finds for every symbol the first extent of an input that is coefficient * symbol + constant.
-void Reader::derive_bindings() {
+void Reader::derive_bindings(const std::string& path) {
   std::vector<bool> bound(out_.symbols.size(), false);
   for (size_t i = 0; i < out_.inputs.size(); ++i) {
     for (size_t axis = 0; axis < out_.inputs[i].shape.size(); ++axis) {
@@ -451,7 +456,7 @@ void Reader::derive_bindings() {
     }
   }
   for (size_t s = 0; s < bound.size(); ++s)
-    check(bound[s] || out_.symbols[s].min == out_.symbols[s].max, "$.symbols[" + std::to_string(s) + "]",
+    check(bound[s] || out_.symbols[s].min == out_.symbols[s].max, path + ".symbols[" + std::to_string(s) + "]",
           "is not determined by the shape of any input");
 }
 
@@ -459,37 +464,67 @@ Status Reader::read(const Json& root) {
   header(root);
   if (!status_.ok()) return status_;
   read_files(field(root, "files"));
-  each(field(root, "symbols"), "$.symbols", [&](const Json& v, const std::string& at) {
+  if (version_ >= kFirstWithState)
+    each(field(root, "states"), "$.states", [&](const Json& v, const std::string& at) { read_state(v, at); });
+  check(out_.states.empty() || !out_.on_device(), "$.states", "is not empty, and devices keep no state");
+  if (!status_.ok()) return status_;
+  if (version_ < kFirstWithMethods) return read_method(root, "$");
+  read_methods(field(root, "methods"));
+  return status_;
+}
+
+void Reader::read_methods(const Json& methods) {
+  if (!check(methods.is_array() && !methods.empty(), "$.methods", "is not a list of one or more methods")) return;
+  check(!out_.on_device(), "$.methods", "is there, and programs for devices have no methods");
+  check(methods.size() <= kMaxShared / (1 + out_.files.size() + out_.states.size()), "$.methods",
+        "has more methods than any program with so many files and states");
+  std::set<std::string, std::less<>> names;
+  const ProgramManifest shared = out_;
+  each(methods, "$.methods", [&](const Json& value, const std::string& at) {
+    ProgramManifest one = shared;
+    one.method = text(field(value, "name"), at + ".name");
+    check(is_method_name(one.method), at + ".name", "is not 1 to 64 letters, digits and underscores");
+    check(names.insert(one.method).second, at + ".name", "is the name of another method");
+    if (Status status = Reader(one).read_method(value, at); status_.ok()) status_ = std::move(status);
+    if (names.size() == 1) out_ = std::move(one);
+    else out_.others.push_back(std::move(one));
+  });
+}
+
+Status Reader::read_method(const Json& root, const std::string& path) {
+  each(field(root, "symbols"), path + ".symbols", [&](const Json& v, const std::string& at) {
     ProgramManifest::Symbol s;
     s.name = text(field(v, "name"), at + ".name");
     s.min = integer(field(v, "min"), at + ".min", 0, INT64_MAX);
     s.max = integer(field(v, "max"), at + ".max", s.min, INT64_MAX);
     out_.symbols.push_back(std::move(s));
   });
-  each(field(root, "inputs"), "$.inputs",
+  each(field(root, "inputs"), path + ".inputs",
        [&](const Json& v, const std::string& at) { out_.inputs.push_back(tensor(v, at)); });
-  each(field(root, "outputs"), "$.outputs",
+  each(field(root, "outputs"), path + ".outputs",
        [&](const Json& v, const std::string& at) { out_.outputs.push_back(tensor(v, at)); });
-  if (version_ >= kFirstWithState)
-    each(field(root, "states"), "$.states", [&](const Json& v, const std::string& at) { read_state(v, at); });
-  check(out_.states.empty() || !out_.on_device(), "$.states", "is not empty, and devices keep no state");
   const Json& steps = field(root, "steps");
   const Json& buffers = field(root, "buffers");
-  check(buffers.size() <= kMaxBuffers && steps.size() <= kMaxBuffers, "$.buffers", "has more than 65536 rows");
-  each(buffers, "$.buffers",
+  check(buffers.size() <= kMaxBuffers && steps.size() <= kMaxBuffers, path + ".buffers", "has more than 65536 rows");
+  each(buffers, path + ".buffers",
        [&](const Json& v, const std::string& at) { out_.buffers.push_back(buffer(v, at, steps.size())); });
-  each(steps, "$.steps", [&](const Json& v, const std::string& at) { out_.steps.push_back(step(v, at)); });
+  each(steps, path + ".steps", [&](const Json& v, const std::string& at) { out_.steps.push_back(step(v, at)); });
   if (!status_.ok()) return status_;
 
   out_.input_needs_dense.assign(out_.inputs.size(), false);
   out_.output_needs_dense.assign(out_.outputs.size(), false);
   for (size_t i = 0; i < out_.steps.size(); ++i)
-    check_step(out_.steps[i], static_cast<int>(i), "$.steps[" + std::to_string(i) + "]");
-  derive_bindings();
+    check_step(out_.steps[i], static_cast<int>(i), path + ".steps[" + std::to_string(i) + "]");
+  derive_bindings(path);
   return status_;
 }
 
 }  // namespace
+
+bool is_method_name(std::string_view name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
 
 bool SizeExpr::is_constant() const {
   return std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.symbols.empty() && t.calls.empty(); });

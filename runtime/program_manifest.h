@@ -105,6 +105,9 @@ struct ProgramManifest {
   };
 
   std::string generator, target, isa;
+  std::string method;  // its name; empty: the program has no others
+  std::vector<ProgramManifest>
+      others;  // the other methods; of the first one only. Files and states are the same in all
   bool on_device() const { return target.starts_with("cuda:"); }
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
@@ -118,7 +121,9 @@ struct ProgramManifest {
   std::vector<bool> output_needs_dense;
 };
 
-// Errors name the JSON path. In the result, every index is in range and every weights buffer lies inside weights.bin.
+bool is_method_name(std::string_view name);  // 1 to 64 letters, digits and underscores
+
+// The first method, which has the others. Errors name the JSON path. In the result, every index is in range and every weights buffer lies inside weights.bin.
 Result<ProgramManifest> parse_program_manifest(std::string_view text);
 
 }  // namespace qcg

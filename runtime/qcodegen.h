@@ -176,6 +176,20 @@ QCG_API qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dlte
 QCG_API qcg_status qcg_run_state(qcg_context* context, qcg_state* state, const qcg_dltensor* inputs, int32_t n_inputs,
                                  const qcg_dltensor* outputs, int32_t n_outputs, void* stream);
 
+/* A program may have several methods, such as encode and decode. They share weights and states. Each method is a
+ * program of its own for all functions that take a const qcg_program*, such as qcg_input_info and qcg_output_shape; the
+ * program itself is its first method. `*out` belongs to the program, and must not be freed. */
+QCG_API int32_t qcg_n_methods(const qcg_program* program); /* 1 for a program without named methods; 0 for NULL */
+/* NULL: `index` is out of range, or the program has no named methods. Valid as long as the program. */
+QCG_API const char* qcg_method_name(const qcg_program* program, int32_t index);
+QCG_API qcg_status qcg_method(const qcg_program* program, const char* name, const qcg_program** out);
+
+/* Runs a method of the context's program, on the context's threads, like qcg_run_state. `state` may be a state of any
+ * method. It may be NULL if the program has no state. */
+QCG_API qcg_status qcg_run_method(qcg_context* context, const qcg_program* method, qcg_state* state,
+                                  const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
+                                  int32_t n_outputs, void* stream);
+
 #ifdef __cplusplus
 }
 #endif

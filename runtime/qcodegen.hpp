@@ -104,7 +104,13 @@ class Program {
                                              ", this was compiled for " + std::to_string(QCG_API_VERSION));
     qcg_program* handle = nullptr;
     check(qcg_program_load(path.c_str(), &options, &handle));
-    handle_ = {handle, qcg_program_free};
+    handle_ = std::shared_ptr<qcg_program>(handle, qcg_program_free);
+  }
+  // A method of the program, which shares its weights and states. Error BAD_INPUT lists the names.
+  Program method(const std::string& name) const {
+    const qcg_program* found = nullptr;
+    check(qcg_method(handle(), name.c_str(), &found));
+    return Program(std::shared_ptr<const qcg_program>(handle_, found));
   }
   const qcg_program* handle() const { return handle_.get(); }
   int32_t n_inputs() const { return qcg_n_inputs(handle()); }
@@ -165,6 +171,7 @@ class Program {
   }
 
  private:
+  explicit Program(std::shared_ptr<const qcg_program> handle) : handle_(std::move(handle)) {}
   template <class NameOf>
   static int32_t find(const char* kind, const std::string& name, int32_t count, NameOf name_of) {
     std::string names;
@@ -176,7 +183,7 @@ class Program {
                                          (names.empty() ? "none" : names));
   }
 
-  std::shared_ptr<qcg_program> handle_;
+  std::shared_ptr<const qcg_program> handle_;
 };
 
 // The tensors that a program keeps between the runs of one sequence. A state serves one run at a time. It cannot be
@@ -233,6 +240,14 @@ class Context {
   std::vector<Tensor> run(State& state, const std::vector<Tensor>& inputs) {
     const std::vector<Tensor> outputs = program_.make_outputs(inputs);
     run(state, inputs, outputs);
+    return outputs;
+  }
+  // Runs a method of the program on this context's threads.
+  std::vector<Tensor> run(const Program& method, State& state, const std::vector<Tensor>& inputs) {
+    const std::vector<Tensor> outputs = method.make_outputs(inputs);
+    const std::vector<qcg_dltensor> in = views(inputs), out = views(outputs);
+    check(qcg_run_method(handle_.get(), method.handle(), state.handle(), in.data(), static_cast<int32_t>(in.size()),
+                         out.data(), static_cast<int32_t>(out.size()), nullptr));
     return outputs;
   }
   void run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {

@@ -94,6 +94,9 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
   const char* help = "name the graph with --graph FILE (and --weights)";
   if (!origin.is_object())
     return Error::bad_input(path, "the program does not record which graph it was compiled from", help);
+  if (origin.contains("methods"))
+    return Error::unsupported(path, "the program has several methods, each compiled from a graph of its own",
+                              "compile the graph of one method alone, and use that program");
   if (!origin.contains("graph"))
     return Error::bad_input(path, "the program was compiled from a graph in memory, which no file holds",
                             "compile the graph from a file, or give its ModelSource a place and a digest");

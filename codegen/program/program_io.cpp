@@ -1,6 +1,7 @@
 #include "codegen/program/program_io.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/read/safetensors.h"
 
@@ -13,6 +14,23 @@ Result<LoadedProgram> load_program(const std::string& path, int threads, bool ve
   QCG_TRY(program, Program::load(path, options));
   QCG_TRY(context, Context::create(program, {.threads = threads}));
   return LoadedProgram{std::move(program), std::move(context)};
+}
+
+Status choose_method(LoadedProgram& loaded, const std::string& method) {
+  std::vector<std::string> names;
+  for (const auto& one : Program::methods(loaded.program)) {
+    names.push_back(one->manifest().method);
+    if (names.back() != method) continue;
+    if (method.empty()) return {};
+    QCG_TRY(context, Context::create(one, {.pool = loaded.context->pool()}));
+    loaded = {one, std::move(context)};
+    return {};
+  }
+  if (names[0].empty()) return Error{ErrorCode::Usage, "--method", "the program has no methods", "leave --method out"};
+  return Error{ErrorCode::Usage, "--method",
+               method.empty() ? "is not given, and the program has several methods"
+                              : "the program has no method '" + method + "'",
+               fmt::format("choose one of: {}", fmt::join(names, ", "))};
 }
 
 Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string& path) {

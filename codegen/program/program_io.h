@@ -25,6 +25,10 @@ struct LoadedProgram {
 // verify_weights: their checksum too, about 1 s per GB; the rest is always checked.
 Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights = false);
 
+// Goes on with one method of a program, in a context of its own on the same threads. Error Usage: the program has
+// methods and `method` is empty, or there is none of this name.
+Status choose_method(LoadedProgram& loaded, const std::string& method);
+
 class ProgramIo {
  public:
   // Error BadInput names the missing input, or the dtype or axis that does not fit. Inputs the program lacks are

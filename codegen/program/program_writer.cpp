@@ -1,10 +1,6 @@
 #include "codegen/program/program_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +12,6 @@
 #include <set>
 #include <thread>
 
-#include "cache/store/sha256.h"
 #include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/kernel/launch.h"
@@ -24,11 +19,10 @@
 #include "codegen/plan/reach.h"
 #include "codegen/program/origin.h"
 #include "codegen/program/packed_before.h"
+#include "codegen/program/program_files.h"
 #include "codegen/program/staging.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
-#include "runtime/piece_digests.h"
-#include "runtime/program_directory.h"
 
 namespace qcg {
 
@@ -50,10 +44,6 @@ struct LinkedVendor {
 };
 
 namespace {
-
-constexpr int64_t kSectionAlign = 4096;
-
-int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
 
 // A size as the manifest writes it: an integer, or terms [coefficient, factor…]; a factor is the number of a symbol, or
 // {function: [size, size]}.
@@ -79,88 +69,21 @@ json tensor_json(const std::string& name, const ValueType& type, const std::vect
   return {{"name", name}, {"dtype", dtype_name(type.dtype)}, {"shape", std::move(shape)}};
 }
 
-Status io_error(const std::string& path, const char* what) {
-  return Error::io(path, fmt::format("{}: {}", what, std::strerror(errno)),
-                   "free some space or write elsewhere with -o");
-}
-
-Status write_file(const std::string& path, std::string_view bytes) {
-  fs::create_directories(fs::path(path).parent_path());
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return io_error(path, "cannot create");
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ::close(fd), io_error(path, "cannot write");
-    done += static_cast<size_t>(n);
-  }
-  const bool synced = ::fsync(fd) == 0;
-  ::close(fd);
-  return synced ? Status() : io_error(path, "cannot sync");
-}
-
-Status add_file(const std::string& staging, const std::string& name, const std::string& bytes, json& manifest) {
-  manifest["files"][name] = {{"bytes", bytes.size()}, {"sha256", sha256_hex(bytes)}};
-  return write_file(staging + "/" + name, bytes);
-}
-
-std::string manifest_text(const json& manifest) { return manifest.dump(1) + "\n"; }
-
-Status write_manifest(const std::string& staging, const std::string& text) {
-  QCG_CHECK(write_file(staging + "/manifest.json", text));
-  return write_file(staging + "/manifest.sha256", sha256_hex(text) + "\n");
-}
-
 }  // namespace
 
 struct ProgramWriter::State {
-  State(std::string where, StagingDir dir) : path(std::move(where)), directory(std::move(dir)) {}
+  State(std::string where, StagingDir dir, WeightsFile file)
+      : path(std::move(where)), directory(std::move(dir)), weights(std::move(file)) {}
 
   std::string path;
   StagingDir directory;
   const std::string& staging = directory.path();
-  int weights_fd = -1;
-  std::byte* weights = nullptr;
-  size_t weights_bytes = 0;
+  WeightsFile weights;
   std::vector<int64_t> offsets;                      // per plan.constants
   std::map<int, std::vector<LinkedKernel>> kernels;  // by problem
   std::map<size_t, LinkedVendor> vendors;      // by plan.constants; their buffers come after the plan's, in this order
   std::map<std::string, std::string> modules;  // path -> bytes
   std::map<std::string, std::string> sources;
-
-  // Makes weights.bin longer. posix_fallocate: a full disk is an error here, not a SIGBUS while packing.
-  Status grow_weights(size_t bytes) {
-    const int full = ::posix_fallocate(weights_fd, 0, static_cast<off_t>(bytes));
-    if (full != 0) errno = full;
-    void* map = full != 0 ? MAP_FAILED
-                : weights ? ::mremap(weights, weights_bytes, bytes, MREMAP_MAYMOVE)
-                          : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, weights_fd, 0);
-    if (map == MAP_FAILED) return io_error(staging + "/weights.bin", "cannot reserve");
-    weights = static_cast<std::byte*>(map);
-    weights_bytes = bytes;
-    return {};
-  }
-
-  // Writes at their end which content they have, and returns what the manifest says of weights.bin.
-  Result<json> end_weights() {
-    const size_t end = weights_bytes;
-    Sha256 hash;
-    hash.update({reinterpret_cast<const char*>(weights), end});
-    const std::string content = hash.so_far(), mark = weights_mark(content);
-    QCG_CHECK(grow_weights(end + mark.size()));
-    std::memcpy(weights + end, mark.data(), mark.size());
-    hash.update(mark);
-    if (::msync(weights, weights_bytes, MS_SYNC) != 0)
-      return io_error(staging + "/weights.bin", "cannot write").error();
-    json out = {{"bytes", weights_bytes}, {"sha256", hash.finish()}, {"content", content}};
-    if (static_cast<int64_t>(weights_bytes) > kDigestPiece) out["pieces"] = piece_digests({weights, weights_bytes});
-    return out;
-  }
-
-  ~State() {
-    if (weights) ::munmap(weights, weights_bytes);
-    if (weights_fd >= 0) ::close(weights_fd);
-  }
 };
 
 ProgramWriter::ProgramWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -169,16 +92,14 @@ ProgramWriter::~ProgramWriter() = default;
 
 Result<ProgramWriter> ProgramWriter::create(const std::string& path, const Plan& plan) {
   QCG_TRY(staging, StagingDir::create(path));
-  auto state = std::make_unique<State>(path, std::move(staging));
+  QCG_TRY(weights, WeightsFile::create(staging.path()));
+  auto state = std::make_unique<State>(path, std::move(staging), std::move(weights));
   int64_t end = 0;
   for (const PlanConstant& constant : plan.constants) {
     state->offsets.push_back(end);
     end += align_section(constant.bytes);
   }
-  const std::string file = state->staging + "/weights.bin";
-  state->weights_fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (state->weights_fd < 0) return io_error(file, "cannot create").error();
-  QCG_CHECK(state->grow_weights(static_cast<size_t>(std::max<int64_t>(end, kSectionAlign))));
+  QCG_CHECK(state->weights.grow(end));
   return ProgramWriter(std::move(state));
 }
 
@@ -191,7 +112,7 @@ Result<ProgramWriter::PackCounts> ProgramWriter::pack_constants(const Plan& plan
   auto work = [&] {
     for (size_t i; (i = next++) < plan.constants.size();) {
       const PlanConstant& constant = plan.constants[i];
-      const std::span<std::byte> out{state_->weights + state_->offsets[i], static_cast<size_t>(constant.bytes)};
+      const std::span<std::byte> out = state_->weights.at(state_->offsets[i], constant.bytes);
       const auto known = before && constant.problem >= 0 ? before->find(plan, constant) : std::span<const std::byte>();
       if (!known.empty()) {
         std::memcpy(out.data(), known.data(), out.size());
@@ -218,7 +139,7 @@ Result<ProgramWriter::PackCounts> ProgramWriter::pack_constants(const Plan& plan
 }
 
 std::span<const std::byte> ProgramWriter::packed(const Plan& plan, size_t constant) const {
-  return {state_->weights + state_->offsets[constant], static_cast<size_t>(plan.constants[constant].bytes)};
+  return state_->weights.at(state_->offsets[constant], plan.constants[constant].bytes);
 }
 
 void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& kernel) {
@@ -235,10 +156,10 @@ void ProgramWriter::add_kernel(int problem, int64_t m_max, const BuiltKernel& ke
 Status ProgramWriter::add_vendor_weights(const Plan& plan, int problem, const ExternKernel& kernel, int threads) {
   for (size_t c = 0; c < plan.constants.size(); ++c) {
     if (plan.constants[c].problem != problem) continue;
-    const int64_t at = static_cast<int64_t>(state_->weights_bytes), bytes = kernel.weights_bytes();
-    QCG_CHECK(state_->grow_weights(static_cast<size_t>(at + align_section(bytes))));
+    const int64_t at = state_->weights.bytes(), bytes = kernel.weights_bytes();
+    QCG_CHECK(state_->weights.grow(at + align_section(bytes)));
     kernel.write_weights(plan.problems[static_cast<size_t>(problem)].get<Problem>(), plan.constants[c].segments,
-                         threads, {state_->weights + at, static_cast<size_t>(bytes)});
+                         threads, state_->weights.at(at, bytes));
     state_->vendors[c] = {at, bytes, kernel.task.params_after_m()};
   }
   return {};
@@ -398,13 +319,13 @@ Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
   for (const auto& [name, bytes] : files) QCG_CHECK(add_file(s.staging, name, bytes, manifest));
   QCG_CHECK(write_record(s.staging, kTuneLogFile, records.tune_log));
   QCG_CHECK(write_record(s.staging, kOriginFile, records.origin));
-  QCG_TRY(described, s.end_weights());
+  QCG_TRY(described, s.weights.end());
   manifest["files"]["weights.bin"] = std::move(described);
-  return write_manifest(s.staging, manifest_text(manifest));
+  return write_manifest(s.staging, manifest);
 }
 
 Status write_record(const std::string& staging, std::string_view name, const std::string& bytes) {
-  return write_file(fmt::format("{}/{}", staging, name), bytes);
+  return write_program_file(fmt::format("{}/{}", staging, name), bytes);
 }
 
 Status replace_file(const std::string& staging, const std::string& old, const std::string& name,
@@ -416,7 +337,7 @@ Status replace_file(const std::string& staging, const std::string& old, const st
   fs::remove(staging + "/" + old, ignored);
   manifest["files"].erase(old);
   QCG_CHECK(add_file(staging, name, bytes, manifest));
-  return write_manifest(staging, manifest_text(manifest));
+  return write_manifest(staging, manifest);
 }
 
 const std::string& ProgramWriter::directory() const { return state_->staging; }

@@ -35,6 +35,15 @@ Damage bad_state(const char* where, std::function<void(json&)> apply) {
           }};
 }
 
+// A program of version 3 with two equal methods and a state, with a mistake in it.
+Damage bad_methods(const char* where, std::function<void(json&)> apply) {
+  return {where, [apply](json& m) {
+            SampleProgram::add_state(m);
+            SampleProgram::split_into_methods(m, {"one", "two"});
+            apply(m);
+          }};
+}
+
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> list = {
       {"$.steps[0].kernels[0].launch", [](json& m) { m["target"] = "cuda:sm_80"; }},
@@ -60,8 +69,30 @@ const std::vector<Damage>& damages() {
        }},
       {"$.format", [](json& m) { m["format"] = "zip"; }},
       {"$.format", [](json& m) { m.erase("format"); }},
-      {"$.version", [](json& m) { m["version"] = 3; }},
+      {"$.version", [](json& m) { m["version"] = 4; }},
       {"$.version", [](json& m) { m["version"] = 0; }},
+      bad_methods("$.methods", [](json& m) { m.erase("methods"); }),
+      bad_methods("$.methods", [](json& m) { m["methods"] = json::array(); }),
+      bad_methods("$.methods", [](json& m) { SampleProgram::put_on_device(m), m["states"] = json::array(); }),
+      bad_methods("$.methods",
+                  [](json& m) {
+                    m["methods"] = json(4, m["methods"][0]);
+                    for (int i = 0; i < 20000; ++i) {
+                      m["states"].push_back(m["states"][0]);
+                      m["states"].back()["name"] = std::to_string(i);
+                    }
+                  }),
+      bad_methods("$.methods[1].name", [](json& m) { m["methods"][1]["name"] = "one"; }),
+      bad_methods("$.methods[1].name", [](json& m) { m["methods"][1].erase("name"); }),
+      bad_methods("$.methods[0].name", [](json& m) { m["methods"][0]["name"] = ""; }),
+      bad_methods("$.methods[0].name", [](json& m) { m["methods"][0]["name"] = "a\nb"; }),
+      bad_methods("$.methods[0].name", [](json& m) { m["methods"][0]["name"] = std::string(65, 'a'); }),
+      bad_methods("$.methods[1].symbols", [](json& m) { m["methods"][1].erase("symbols"); }),
+      bad_methods("$.methods[1].symbols[0]", [](json& m) { m["methods"][1]["inputs"][0]["shape"] = {1, 8}; }),
+      bad_methods("$.methods[1].buffers[2].bytes", [](json& m) { m["methods"][1]["buffers"][2]["bytes"] = 8192; }),
+      bad_methods("$.methods[1].steps[0].args[0].buffer",
+                  [](json& m) { m["methods"][1]["steps"][0]["args"][0]["buffer"] = 99; }),
+      bad_methods("$.methods[0].buffers[6].index", [](json& m) { m["methods"][0]["buffers"][6]["index"] = 1; }),
       bad_state("$.states", [](json& m) { m["states"] = nullptr; }),
       bad_state("$.states", [](json& m) { SampleProgram::put_on_device(m); }),
       bad_state("$.states[0].name", [](json& m) { m["states"][0]["name"] = 3; }),

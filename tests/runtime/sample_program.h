@@ -106,6 +106,20 @@ class SampleProgram {
     manifest["states"] = {{{"name", "a"}, {"dtype", "f32"}, {"shape", {4}}, {"init", "zero"}}};
     manifest["buffers"].push_back({{"kind", "state"}, {"index", 0}});
   }
+  // Version 3: the same program as several methods.
+  static void split_into_methods(nlohmann::json& manifest, const std::vector<std::string>& names) {
+    manifest["version"] = 3;
+    if (!manifest.contains("states")) manifest["states"] = nlohmann::json::array();
+    nlohmann::json method;
+    for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) {
+      method[list] = manifest[list];
+      manifest.erase(list);
+    }
+    for (const std::string& name : names) {
+      method["name"] = name;
+      manifest["methods"].push_back(method);
+    }
+  }
   void sign() {
     write_file(dir() + "/manifest.json", manifest.dump());
     write_file(dir() + "/manifest.sha256", sha256_of(manifest.dump()) + "  manifest.json\n");

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -333,4 +334,51 @@ TEST_CASE("C++: a state by its handle") {
   CHECK(static_cast<float*>(state.tensor("last").data)[0] == 0);
   CHECK_THROWS_AS(state.tensor("none"), qcodegen::Error);
   CHECK_THROWS_AS(context.run({x}), qcodegen::Error);
+}
+
+TEST_CASE("methods share weights, kernels and state, and run on the threads of one context") {
+  StatefulProgram program;
+  auto& m = program.sample.manifest;
+  SampleProgram::split_into_methods(m, {"write", "read"});
+  m["methods"][1]["steps"].erase(4);  // "last = x": the second method leaves the state as it is
+  m["methods"][1]["inputs"][0]["name"] = "other_x";
+  program.sample.sign();
+
+  qcodegen::Program whole(program.sample.dir());
+  CHECK(qcg_n_methods(whole.handle()) == 2);
+  CHECK(qcg_method_name(whole.handle(), 0) == std::string("write"));
+  CHECK(qcg_method_name(whole.handle(), 1) == std::string("read"));
+  CHECK(qcg_method_name(whole.handle(), 2) == nullptr);
+  CHECK(whole.input(0).name == std::string("x"));
+  const qcodegen::Program write = whole.method("write"), read = whole.method("read");
+  CHECK(write.handle() == whole.handle());
+  CHECK(read.input(0).name == std::string("other_x"));
+  CHECK_THROWS_WITH_AS(whole.method("wirte"), doctest::Contains("it has write, read"), qcodegen::Error);
+  CHECK_THROWS_AS(whole.method(""), qcodegen::Error);
+
+  qcodegen::Context context(whole, 2);
+  qcodegen::State state(read);  // of any method
+  const auto z_of = [&](const qcodegen::Program& method, float value) {
+    qcodegen::Tensor x(qcodegen::dtypes::f32, {1, 8});
+    std::fill_n(x.data<float>(), 8, value);
+    const auto outputs = context.run(method, state, {x});
+    CHECK(outputs[2].data<float>()[3] == 300);  // weights
+    return outputs[1].data<float>()[0];
+  };
+  CHECK(z_of(write, 5) == 0);
+  CHECK(z_of(read, 6) == 5);
+  CHECK(z_of(read, 7) == 5);
+  CHECK(z_of(whole, 8) == 5);
+  CHECK(z_of(read, 9) == 8);
+
+  qcodegen::Context own(read, 1);  // a context of a method is one of the program
+  qcodegen::Tensor x(qcodegen::dtypes::f32, {1, 8});
+  CHECK(own.run(state, {x})[1].data<float>()[0] == 8);
+
+  StatefulProgram other;
+  qcodegen::Program stranger(other.sample.dir());
+  CHECK_THROWS_WITH_AS(context.run(stranger, state, {x}), doctest::Contains("of another program"), qcodegen::Error);
+  CHECK(qcg_n_methods(stranger.handle()) == 1);
+  CHECK(qcg_method_name(stranger.handle(), 0) == nullptr);
+  CHECK_THROWS_AS(stranger.method("write"), qcodegen::Error);
 }
