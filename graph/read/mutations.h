@@ -32,8 +32,10 @@ class Mutations {
   Mutations(Graph& graph, TorchScope& scope, std::function<std::string(const std::string&)> unique_name)
       : graph_(graph), scope_(scope), unique_name_(std::move(unique_name)) {}
 
-  // Finds what the nodes write to. `placeholders`: names of the graph's inputs.
-  Status scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders);
+  // Finds what the nodes write to. `placeholders`: names of the graph's inputs; is_spread: whether the elements of a
+  // tensor of the file certainly lie in another order than row-major, so that contiguous() copies it.
+  Status scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders,
+              const std::function<bool(std::string_view)>& is_spread);
   bool changes(std::string_view placeholder) const { return followed_.contains(placeholder); }
 
   // A name that got its value: followed if something is written to it.

@@ -103,7 +103,12 @@ class TorchExportReader {
       QCG_TRY(name, argument.string_at("name"));
       placeholders.insert(name);
     }
-    return mutations_.scan(nodes, placeholders);
+    return mutations_.scan(nodes, placeholders, [this](std::string_view name) {
+      const auto at = metas_.find(name);
+      if (at == metas_.end()) return false;
+      const auto meta = read_constant_tensor_meta(at->second);
+      return meta.ok() && !meta->is_contiguous();
+    });
   }
 
   // The value that a state or an input has after the run.
@@ -335,6 +340,10 @@ class TorchExportReader {
     QCG_TRY(outputs, node.array_at("outputs"));
     for (JsonCursor output : outputs) {
       QCG_TRY(value, read_union(output));
+      if (*node.string_at("target") == kItem) {
+        QCG_CHECK(read_item(node, value));
+        continue;
+      }
       if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
       if (value.key() != "as_sym_int")
         return value.unsupported("this node must compute a size, it has " + quote(value.key()), kExportGraphAgain);
@@ -348,6 +357,16 @@ class TorchExportReader {
       if (!scope_.sym_ints.emplace(name, std::move(size)).second)
         return name_at.bad("the size " + quote(name) + " is defined twice", kExportGraphAgain);
     }
+    return {};
+  }
+
+  // A truth value that assertions read is allowed, and they are left out.
+  Status read_item(const JsonCursor& node, const JsonCursor& value) {
+    if (value.key() != "as_sym_bool")
+      return node.unsupported("a number is read out of a tensor (.item())",
+                              "keep it a tensor without axes, or export with a constant in its place");
+    QCG_TRY(name, node_name(node, {}));
+    out_.notes.push_back("the assertion that reads " + quote(name) + " is left out: it depends on the data");
     return {};
   }
 

@@ -38,6 +38,12 @@ constexpr Synonym kSynonyms[] = {
     {"aten.not_equal.", "aten.ne."},
     {"aten.concatenate.", "aten.cat."},
     {"aten._unsafe_index_put.", "aten.index_put."},
+    {"aten.broadcast_to.", "aten.expand."},
+    {"aten.swapdims.default", "aten.transpose.int"},
+    {"aten.ger.", "aten.outer."},
+    {"aten.special_logsumexp.", "aten.logsumexp."},
+    {"aten._is_all_true.", "aten.all."},
+    {"aten._is_any_true.", "aten.any."},
     {"aten.max.other", "aten.maximum.default"},
     {"aten.min.other", "aten.minimum.default"},
 };
@@ -199,6 +205,7 @@ TorchTarget classify_target(std::string_view target) {
   for (std::string_view prefix : kSymbolicPrefixes)
     if (target.starts_with(prefix)) return TorchTarget::symbolic;
   if (target == kAutocast || target == kGradMode) return TorchTarget::region;
+  if (target == kItem) return TorchTarget::symbolic;
   return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
 }
 
