@@ -52,10 +52,10 @@ class Combiner {
         if (part.manifest[field] != first[field])
           return Error::bad_input(part.name, fmt::format("was compiled for another {} than {}", field, parts_[0].name),
                                   "compile all methods for one target");
-    manifest_ = {{"format", "qcodegen-program"},  {"version", 3},
+    manifest_ = {{"format", "qcodegen-program"},    {"version", 3},
                  {"generator", first["generator"]}, {"kernel_abi", first["kernel_abi"]},
-                 {"target", first["target"]},     {"isa", first["isa"]},
-                 {"states", json::array()},       {"methods", json::array()}};
+                 {"target", first["target"]},       {"isa", first["isa"]},
+                 {"states", json::array()},         {"methods", json::array()}};
     QCG_TRY(weights, WeightsFile::create(staging_.path()));
     weights_ = std::make_unique<WeightsFile>(std::move(weights));
     for (Part& part : parts_) {
@@ -118,9 +118,10 @@ class Combiner {
       while (number < states.size() && states[number]["name"] != state["name"]) ++number;
       if (number == states.size()) states.push_back(state);
       if (states[number] != state)
-        return Error::bad_input(fmt::format("state {} of {}", state["name"].get<std::string>(), part.name),
-                                "differs in dtype, shape or initial value from the state of this name in another method",
-                                "give states that methods do not share different names");
+        return Error::bad_input(
+            fmt::format("state {} of {}", state["name"].get<std::string>(), part.name),
+            "differs in dtype, shape or initial value from the state of this name in another method",
+            "give states that methods do not share different names");
       numbers.push_back(number);
     }
     return numbers;

@@ -35,9 +35,7 @@ class WeightsFile {
   ~WeightsFile();
 
   int64_t bytes() const { return bytes_; }
-  std::span<std::byte> at(int64_t offset, int64_t bytes) const {
-    return {data_ + offset, static_cast<size_t>(bytes)};
-  }
+  std::span<std::byte> at(int64_t offset, int64_t bytes) const { return {data_ + offset, static_cast<size_t>(bytes)}; }
   // Makes the file longer; what at() returned is void then. Error Io: the disk is full.
   Status grow(int64_t bytes);
   Status append(std::string_view content);  // a section

@@ -110,6 +110,21 @@ Result<std::vector<WindowAxis>> window_axes(const OpArgs& a);
 // The part [first, last) of an axis of `size` that place `at` of `count` of an adaptive pool covers.
 std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count);
 
+// A transposed convolution: a plain one, of stride 1, of x with stretch - 1 zeros between the elements of each axis.
+struct TransposedAxis {
+  WindowAxis window;  // of the stretched axis; what it pads may be less than nothing
+  int64_t stretch = 1;
+};
+bool is_transposed(const OpArgs& a);
+Result<std::vector<TransposedAxis>> transposed_axes(const OpArgs& a);
+
+// By place of the result, the two elements it lies between along one axis, and the share of the higher one.
+struct InterpolatedAxis {
+  std::vector<int64_t> low, high;
+  std::vector<double> share;
+};
+Result<std::vector<InterpolatedAxis>> interpolated_axes(const OpArgs& a);
+
 // By spatial axis, how often upsample_nearest repeats each element.
 Result<std::vector<int64_t>> nearest_factors(const OpArgs& a);
 

@@ -60,7 +60,7 @@ struct Int4Weight {
 
 // aten._weight_int4pack_mm_for_cpu (packed u8 [n, k / 2], in AVX-512's order: readers see to that) and
 // aten._weight_int4pack_mm (packed i32 [n / 8, …]):
-// (code - 8) * scale + offset, scales_and_zeros [groups, n, 2]. Precondition: shapes as inferred (infer_packed.cpp).
+// (code - 8) * scale + offset, scales_and_zeros [groups, n, 2]. Precondition: shapes as inferred (shapes/packed.cpp).
 Int4Weight read_int4pack(const Tensor& packed, int64_t group, const Tensor& scales_and_zeros);
 
 // torchao.da8w4_linear_cpu: (code - zero) * scale; nullopt when no byte order gives `compensation`. Same precondition.

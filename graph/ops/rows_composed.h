@@ -5,13 +5,16 @@
 
 namespace qcg {
 
-// infer_composed.cpp
+// shapes/composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
     infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_one_hot,
     infer_bucketize, infer_argsort, infer_histogram, infer_order, infer_arg_extreme;
-// infer_constant.cpp
+// shapes/spelled.cpp
+ShapeRule infer_einsum, infer_outer, infer_product_of_vector, infer_log_sum, infer_weight_norm, infer_roll,
+    infer_meshgrid, infer_masked_scatter;
+// shapes/constant.cpp
 ShapeRule infer_embedding_bag;
-// infer_pointwise.cpp
+// shapes/pointwise.cpp
 ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
 
 namespace rows {
@@ -88,6 +91,17 @@ inline constexpr OpRow kComposed[] = {
      "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
      "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
      "(Tensor, Tensor, Tensor, Tensor)", reduction, infer_embedding_bag},
+    {"aten.einsum.default", "(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", matmul, infer_einsum},
+    {"aten.outer.default", "(Tensor self, Tensor vec2) -> Tensor", pointwise, infer_outer},
+    {"aten.mv.default", "(Tensor self, Tensor vec) -> Tensor", matmul, infer_product_of_vector},
+    {"aten.dot.default", "(Tensor self, Tensor tensor) -> Tensor", matmul, infer_product_of_vector},
+    {"aten.logsumexp.default", "(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", reduction, infer_log_sum},
+    {"aten._weight_norm.default", "(Tensor v, Tensor g, int dim=0) -> Tensor", pointwise, infer_weight_norm},
+    {"aten.roll.default", "(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", pointwise, infer_roll},
+    {"aten.meshgrid.default", "(Tensor[] tensors) -> Tensor[]", pointwise, infer_meshgrid},
+    {"aten.meshgrid.indexing", "(Tensor[] tensors, *, str indexing) -> Tensor[]", pointwise, infer_meshgrid},
+    {"aten.masked_scatter.default", "(Tensor self, Tensor mask, Tensor source) -> Tensor",
+     pointwise, infer_masked_scatter},
     {"aten.histc.default", "(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
      pointwise, infer_histogram},
     {"aten.one_hot.default", "(Tensor self, int num_classes=-1) -> Tensor", pointwise, infer_one_hot},

@@ -6,8 +6,8 @@
 
 namespace qcg {
 
-// infer_constant.cpp
-ShapeRule infer_arange, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
+// shapes/constant.cpp
+ShapeRule infer_arange, infer_eye, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
     infer_index_select, infer_embedding, infer_gather, infer_take, infer_take_along, infer_view_dtype, infer_empty,
     infer_copy, infer_slice_scatter, infer_integers, infer_select_scatter, infer_index_copy, infer_index_put,
     infer_scatter;
@@ -32,6 +32,16 @@ inline constexpr OpRow kConstant[] = {
     {"aten.div.Scalar_mode", "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", constant, infer_quotient, "quotient(self, other)"},
     {"aten.remainder.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers, "mod(self, other)"},
     {"aten.remainder.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers, "mod(self, other)"},
+    {"aten.fmod.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",
+     constant, infer_numbers, "sub(self, mul(trunc_div(self, other), other))"},
+    {"aten.fmod.Scalar", "(Tensor self, Scalar other) -> Tensor",
+     constant, infer_numbers, "sub(self, mul(trunc_div(self, other), other))"},
+    {"aten.eye.default",
+     "(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     constant, infer_eye, "eq(row, column)"},
+    {"aten.eye.m",
+     "(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
+     "-> Tensor", constant, infer_eye, "eq(row, column)"},
     {"aten.exp2.default", "(Tensor self) -> Tensor", constant, infer_exp2, "pow(2, self)"},
     {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
     {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp},

@@ -5,9 +5,9 @@
 
 namespace qcg {
 
-// infer_layers.cpp
-ShapeRule infer_convolution, infer_pool, infer_adaptive_pool, infer_recurrence, infer_nearest, infer_group_norm,
-    infer_pixel_shuffle;
+// shapes/layers.cpp
+ShapeRule infer_convolution, infer_pool, infer_adaptive_pool, infer_recurrence, infer_nearest, infer_linear_upsample,
+    infer_group_norm, infer_pixel_shuffle;
 
 namespace rows {
 
@@ -78,6 +78,21 @@ inline constexpr OpRow kLayers[] = {
     {"aten.upsample_nearest2d.default",
      "(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
      pointwise, infer_nearest},
+    {"aten.upsample_linear1d.vec",
+     "(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+     pointwise, infer_linear_upsample},
+    {"aten.upsample_bilinear2d.vec",
+     "(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+     pointwise, infer_linear_upsample},
+    {"aten.upsample_bilinear2d.default",
+     "(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+     pointwise, infer_linear_upsample},
+    {"aten.conv_transpose1d.default",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] "
+     "output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor", pointwise, infer_convolution},
+    {"aten.conv_transpose2d.input",
+     "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] "
+     "output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor", pointwise, infer_convolution},
     {"aten.group_norm.default",
      "(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) "
      "-> Tensor", pointwise, infer_group_norm},

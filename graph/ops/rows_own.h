@@ -5,11 +5,11 @@
 
 namespace qcg {
 
-// infer_products.cpp
+// shapes/products.cpp
 ShapeRule infer_qcg_matmul;
-// infer_own.cpp
+// shapes/own.cpp
 ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows;
-// infer_layers.cpp
+// shapes/layers.cpp
 ShapeRule infer_windows;
 
 namespace rows {

@@ -10,12 +10,12 @@
 
 namespace qcg {
 
-// infer_pointwise.cpp
-ShapeRule infer_binary, infer_div, infer_pow, infer_addcmul, infer_activation, infer_unary, infer_clamp,
-    infer_clamp_of_tensors, infer_clamp_min, infer_clamp_max, infer_logical_not, infer_nan_to_num, infer_where,
-    infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary, infer_square, infer_compare,
-    infer_triangle;
-// infer_constant.cpp
+// shapes/pointwise.cpp
+ShapeRule infer_binary, infer_div, infer_pow, infer_addcmul, infer_power_of_tensors, infer_lerp, infer_activation,
+    infer_unary, infer_clamp, infer_clamp_of_tensors, infer_clamp_min, infer_clamp_max, infer_logical_not,
+    infer_nan_to_num, infer_where, infer_masked_fill, infer_like, infer_fill, infer_new, infer_float_unary,
+    infer_square, infer_compare, infer_triangle;
+// shapes/constant.cpp
 ShapeRule infer_integers;
 
 namespace rows {
@@ -46,6 +46,14 @@ inline constexpr OpRow kPointwise[] = {
      pointwise, infer_binary, "min(self, other)"},
     {"aten.pow.Tensor_Scalar", "(Tensor self, Scalar exponent) -> Tensor",
      pointwise, infer_pow, "power(self, exponent)"},
+    {"aten.pow.Tensor_Tensor", "(Tensor self, Tensor exponent) -> Tensor",
+     pointwise, infer_power_of_tensors, "power(self, exponent)"},
+    {"aten.lerp.Scalar", "(Tensor self, Tensor end, Scalar weight) -> Tensor",
+     pointwise, infer_lerp, "add(self, times(weight, sub(end, self)))"},
+    {"aten.lerp.Tensor", "(Tensor self, Tensor end, Tensor weight) -> Tensor",
+     pointwise, infer_lerp, "add(self, mul(weight, sub(end, self)))"},
+    {"aten.addcdiv.default", "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+     pointwise, infer_addcmul, "add(self, div(times(value, tensor1), tensor2))"},
     {"aten.addcmul.default", "(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
      pointwise, infer_addcmul, "add(self, mul(times(value, tensor1), tensor2))"},
     {"aten.gelu.default", "(Tensor self, *, str approximate='none') -> Tensor",
@@ -77,6 +85,8 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.isnan.default", "(Tensor self) -> Tensor", pointwise, infer_logical_not, "ne(self, self)"},
     {"aten.isinf.default", "(Tensor self) -> Tensor",
      pointwise, infer_logical_not, "gt(abs(self), 3.4028234663852886e+38)"},
+    {"aten.isfinite.default", "(Tensor self) -> Tensor",
+     pointwise, infer_logical_not, "le(abs(self), 3.4028234663852886e+38)"},
     {"aten.nan_to_num.default", "(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
      pointwise, infer_nan_to_num, "finite(self)"},
     {"aten.where.self", "(Tensor condition, Tensor self, Tensor other) -> Tensor",
@@ -97,6 +107,7 @@ inline constexpr OpRow kPointwise[] = {
      pointwise, infer_triangle, "where(ge(plus(row, diagonal), column), self, 0)", in_place},
     {"aten.logical_not.default", "(Tensor self) -> Tensor", pointwise, infer_logical_not, "not(truth(self))"},
     {"aten.bitwise_not.default", "(Tensor self) -> Tensor", pointwise, infer_integers, "not(truth(self))"},
+    {"aten.fill.Scalar", "(Tensor self, Scalar value) -> Tensor", pointwise, infer_unary, "value", in_place},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", pointwise, infer_like, "fill_value"},

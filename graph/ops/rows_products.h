@@ -5,12 +5,12 @@
 
 namespace qcg {
 
-// infer_products.cpp
+// shapes/products.cpp
 ShapeRule infer_linear, infer_mm, infer_addmm, infer_bmm, infer_grouped_mm, infer_matmul, infer_int_mm,
     infer_weight_int8pack_mm;
-// infer_packed.cpp
+// shapes/packed.cpp
 ShapeRule infer_int4pack_cuda, infer_int4pack_cpu, infer_da8w4;
-// infer_coded.cpp
+// shapes/coded.cpp
 ShapeRule infer_scaled_product;
 
 namespace rows {

@@ -5,11 +5,11 @@
 
 namespace qcg {
 
-// infer_quantize.cpp
+// shapes/quantize.cpp
 ShapeRule infer_choose_qparams, infer_choose_scale_float8, infer_quantize, infer_dequantize, infer_quantize_by;
-// infer_decomposed.cpp
+// shapes/decomposed.cpp
 ShapeRule infer_decomposed_quantize, infer_decomposed_dequantize, infer_choose_tensor, infer_choose_rows;
-// infer_coded.cpp
+// shapes/coded.cpp
 ShapeRule infer_dequantize_4bit;
 
 namespace rows {

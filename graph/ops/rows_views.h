@@ -5,14 +5,14 @@
 
 namespace qcg {
 
-// infer_decomposed.cpp
+// shapes/decomposed.cpp
 ShapeRule infer_convert;
-// infer_views.cpp
+// shapes/views.cpp
 ShapeRule infer_cast, infer_type_as, infer_same, infer_dropout, infer_cat, infer_cat_of_one_dtype, infer_stack,
     infer_convert_element_type, infer_nothing, infer_reshape, infer_flatten, infer_unflatten, infer_t, infer_reverse,
     infer_last_two, infer_transpose, infer_permute, infer_squeeze, infer_unsqueeze, infer_expand, infer_expand_as,
-    infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split, infer_split_with_sizes,
-    infer_chunk, infer_unbind, infer_sym_size;
+    infer_reshape_as, infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split,
+    infer_split_with_sizes, infer_chunk, infer_unbind, infer_sym_size;
 // strides.cpp
 ShapeRule infer_flip, infer_unfold;
 StrideRule stride_unfold, stride_reverse, stride_last_two, stride_transpose, stride_permute, stride_expand,
@@ -69,6 +69,8 @@ inline constexpr OpRow kViews[] = {
     {"aten.expand.default", "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
      view, infer_expand, stride_expand},
     {"aten.expand_as.default", "(Tensor self, Tensor other) -> Tensor", view, infer_expand_as},
+    {"aten.reshape_as.default", "(Tensor self, Tensor other) -> Tensor", view, infer_reshape_as},
+    {"aten.view_as.default", "(Tensor self, Tensor other) -> Tensor", view, infer_reshape_as},
     {"aten.repeat.default", "(Tensor self, SymInt[] repeats) -> Tensor", view, infer_repeat},
     {"aten.tile.default", "(Tensor self, SymInt[] dims) -> Tensor", view, infer_repeat},
     {"aten.repeat_interleave.self_int",

@@ -61,7 +61,52 @@ void for_each_tap(const Slides& s, F&& f) {
       for (int64_t w = 0; w < s[2].kernel; ++w) f(std::array{d, h, w});
 }
 
+// Every element is added to where each tap of its window lies.
+Result<Tensors> run_transposed(const RefContext& c) {
+  QCG_TRY(axes, transposed_axes({c.graph, c.node}));
+  std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1}, step = {1, 1, 1}, gap = {1, 1, 1},
+                         cut = {0, 0, 0};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t k = 3 - axes.size() + i;
+    const WindowAxis& w = axes[i].window;
+    kernel[k] = w.kernel, step[k] = axes[i].stretch, gap[k] = w.dilation, cut[k] = w.reach() - 1 - w.before;
+    in[k] = (c.evaluate(w.size) - 1) / step[k] + 1, out[k] = c.evaluate(w.count);
+  }
+  const std::vector<double> x = read_doubles(c.tensor("input").data), weight = read_doubles(c.tensor("weight").data);
+  const RefValue* bias = c.optional_tensor("bias");
+  const std::vector<double> added = bias ? read_doubles(bias->data) : std::vector<double>();
+  const std::vector<int64_t>& of_weight = c.tensor("weight").data.shape;
+  const int64_t channels = of_weight[0], each = of_weight[1], groups = c.integer("groups"), outputs = each * groups;
+  const auto all = [](const std::array<int64_t, 3>& a) { return a[0] * a[1] * a[2]; };
+  const auto at = [](const std::array<int64_t, 3>& a, int64_t rest) {
+    return std::array{rest / (a[1] * a[2]), rest / a[2] % a[1], rest % a[2]};
+  };
+  const int64_t images = static_cast<int64_t>(x.size()) / (channels * all(in));
+  std::vector<double> y(static_cast<size_t>(images * outputs * all(out)));
+  for (int64_t i = 0; bias && i < static_cast<int64_t>(y.size()); ++i)
+    y[static_cast<size_t>(i)] = added[static_cast<size_t>(i / all(out) % outputs)];
+  for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
+    const int64_t channel = i / all(in) % channels, image = i / all(in) / channels;
+    const auto from = at(in, i % all(in));
+    for (int64_t n = 0; n < each; ++n)
+      for (int64_t tap = 0; tap < all(kernel); ++tap) {
+        std::array<int64_t, 3> to = at(kernel, tap);
+        bool inside = true;
+        for (size_t k = 0; k < 3; ++k) {
+          to[k] = from[k] * step[k] + to[k] * gap[k] - cut[k];
+          inside = inside && to[k] >= 0 && to[k] < out[k];
+        }
+        if (!inside) continue;
+        const int64_t plane = image * outputs + channel / (channels / groups) * each + n;
+        y[static_cast<size_t>(((plane * out[0] + to[0]) * out[1] + to[1]) * out[2] + to[2])] +=
+            x[static_cast<size_t>(i)] * weight[static_cast<size_t>((channel * each + n) * all(kernel) + tap)];
+      }
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(y))};
+}
+
 Result<Tensors> run_convolution(const RefContext& c) {
+  if (is_transposed({c.graph, c.node})) return run_transposed(c);
   QCG_TRY(slides, slides_of(c));
   const std::vector<double> x = read_doubles(c.tensor("input").data), weight = read_doubles(c.tensor("weight").data);
   const RefValue* bias = c.optional_tensor("bias");
@@ -225,6 +270,36 @@ Result<Tensors> run_nearest(const RefContext& c) {
   return Tensors{make_doubles(out, std::move(y))};
 }
 
+Result<Tensors> run_linear_upsample(const RefContext& c) {
+  QCG_TRY(axes, interpolated_axes({c.graph, c.node}));
+  const Tensor& x = c.values[*c.node.args[0].get<ValueId>()].data;
+  const std::vector<double> from = read_doubles(x);
+  const std::vector<int64_t> out = c.sizes(0);
+  const size_t lead = out.size() - axes.size(), corners = size_t{1} << axes.size();
+  std::vector<double> y;
+  for (int64_t k = 0, count = make_doubles(out, {}).numel(); k < count; ++k) {
+    double sum = 0;
+    for (size_t corner = 0; corner < corners; ++corner) {  // a bit per axis: the higher element
+      double share = 1;
+      int64_t rest = k, at = 0, stride = 1;
+      for (size_t i = out.size(); i-- > 0; rest /= out[i], stride *= x.shape[i]) {
+        const auto place = static_cast<size_t>(rest % out[i]);
+        if (i < lead) {
+          at += static_cast<int64_t>(place) * stride;
+          continue;
+        }
+        const InterpolatedAxis& axis = axes[i - lead];
+        const bool high = corner >> (i - lead) & 1;
+        share *= high ? axis.share[place] : 1 - axis.share[place];
+        at += (high ? axis.high : axis.low)[place] * stride;
+      }
+      sum += share * from[static_cast<size_t>(at)];
+    }
+    y.push_back(sum);
+  }
+  return Tensors{make_doubles(out, std::move(y))};
+}
+
 Result<Tensors> run_group_norm(const RefContext& c) {
   std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
   const std::vector<int64_t> shape = c.sizes(0);
@@ -362,6 +437,9 @@ constexpr RefRow kLayerRules[] = {
     {"aten.conv2d.default", run_convolution}, {"aten.conv2d.padding", run_convolution},
     {"aten.conv3d.default", run_convolution}, {"aten.conv3d.padding", run_convolution},
     {"aten.convolution.default", run_convolution},
+    {"aten.conv_transpose1d.default", run_convolution}, {"aten.conv_transpose2d.input", run_convolution},
+    {"aten.upsample_linear1d.vec", run_linear_upsample}, {"aten.upsample_bilinear2d.vec", run_linear_upsample},
+    {"aten.upsample_bilinear2d.default", run_linear_upsample},
     {"aten.max_pool1d.default", run_pool},    {"aten.max_pool1d_with_indices.default", run_pool},
     {"aten.max_pool2d.default", run_pool},    {"aten.max_pool2d_with_indices.default", run_pool},
     {"aten.max_pool3d.default", run_pool},    {"aten.max_pool3d_with_indices.default", run_pool},

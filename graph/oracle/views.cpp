@@ -207,6 +207,8 @@ constexpr RefRow kViewsRules[] = {
     {"aten.alias.default", run_same},
     {"aten.reshape.default", run_reshape},
     {"aten.view.default", run_reshape},
+    {"aten.view_as.default", run_reshape},
+    {"aten.reshape_as.default", run_reshape},
     {"aten._unsafe_view.default", run_reshape},
     {"aten.flatten.using_ints", run_reshape},
     {"aten.unflatten.int", run_reshape},

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/ops/infer.h"
+#include "graph/passes/spelled_ops.h"
 
 namespace qcg {
 namespace {
@@ -339,6 +340,15 @@ constexpr ComposedOp kRows[] = {
     {"aten.diff.default", diff},
     {"aten.constant_pad_nd.default", pad},
     {"aten.pad.default", pad},
+    {"aten.outer.default", write_outer},
+    {"aten.mv.default", write_product_of_vector},
+    {"aten.dot.default", write_product_of_vector},
+    {"aten.logsumexp.default", write_log_sum},
+    {"aten._weight_norm.default", write_weight_norm},
+    {"aten.roll.default", write_roll},
+    {"aten.meshgrid.default", write_meshgrid},
+    {"aten.meshgrid.indexing", write_meshgrid},
+    {"aten.masked_scatter.default", write_masked_scatter},
     {"aten.histc.default", histogram},
     {"aten.one_hot.default", one_hot},
     {"aten.bucketize.Tensor", bucketize},

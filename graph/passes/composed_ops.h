@@ -14,6 +14,7 @@
 //   glu, prelu, baddbmm      slices, products and sums
 //   linalg_vector_norm       sum of squares or sizes, or the largest
 //   stack                    cat of reshapes
+//   einsum, roll, outer, …   see spelled_ops.h
 //   tensor_cast.quantize     clamp(round(x / scale) + offset)
 //
 // As torch's kernels do, what is bf16 or f16 is computed in f32 and rounded once, at the end.

@@ -10,7 +10,7 @@
 // linear of x as it lies. What follows a layer and reads every element by itself (activations, sums, batch_norm), cats
 // and means over the axes are written for channels last too. So the permutes between two layers are never run.
 // Rows of windows are copied: as many elements as the kernel has for each of the input.
-// Recurrent layers are written out step by step: their number of steps is a constant.
+// Recurrent layers are written out step by step: their number of steps is a constant. einsum becomes products.
 //
 // Why here: after fold_noops and cse; before recognize_linear, which takes the linears from there, whatever their
 // weights are. decompose calls it for lists of passes without it.
@@ -23,6 +23,7 @@
 #include "graph/passes/layers.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/pointwise.h"
+#include "graph/passes/spelled_ops.h"
 
 namespace qcg {
 
@@ -31,7 +32,7 @@ namespace {
 constexpr Op kBatchNorms[] = {"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"};
 constexpr Op kReductions[] = {"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default"};
 
-bool is_layer(const Node& node) { return find_channel_layer(node.op) || is_recurrence(node); }
+bool is_layer(const Node& node) { return find_channel_layer(node.op) || is_recurrence(node) || is_einsum(node.op); }
 
 class LayerExpander : OpEmitter {
  public:
@@ -61,6 +62,8 @@ class LayerExpander : OpEmitter {
       give_first_axes({layer->write(*this, graph_, like_, x.value), x.spatial});
     } else if (is_recurrence(like_)) {
       give(write_recurrence(*this, graph_, like_));
+    } else if (is_einsum(like_.op)) {
+      give(write_einsum(*this, graph_, like_));
     } else if (!last_.empty()) {
       return follow();
     } else {

@@ -106,7 +106,7 @@ class NoopFolder {
     canonicalize_empty_product(id);
     canonicalize_dropout_and_cat(id);
     canonicalize_reduction(id);
-    canonicalize_expand_as(id);
+    canonicalize_shape_of_other(id);
     if (is_any_op(graph_.nodes[id], kRepeats)) unfold_repeat(id);
     const Node& node = graph_.nodes[id];
     const ValueId* input = node.args[0].get<ValueId>();
@@ -215,13 +215,15 @@ class NoopFolder {
     }
   }
 
-  void canonicalize_expand_as(NodeId id) {
+  // Views that take their shape from another tensor.
+  void canonicalize_shape_of_other(NodeId id) {
     Node& node = graph_.nodes[id];
-    if (!is_op(node, "aten.expand_as.default")) return;
-    const OpSchema* expand = Op("aten.expand.default").schema();
+    const bool expands = is_op(node, "aten.expand_as.default");
+    if (!expands && !is_op(node, "aten.reshape_as.default") && !is_op(node, "aten.view_as.default")) return;
+    const OpSchema* op = (expands ? Op("aten.expand.default") : Op("aten.reshape.default")).schema();
     const ValueId x = node.tensor("self");
-    node.op = expand;
-    node.args = make_args(*expand, {{"self", x}, {"size", graph_.value(node.outputs[0]).shape}});
+    node.op = op;
+    node.args = make_args(*op, {{"self", x}, {expands ? "size" : "shape", graph_.value(node.outputs[0]).shape}});
   }
 
   void canonicalize_dropout_and_cat(NodeId id) {

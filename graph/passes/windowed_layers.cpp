@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ir/elements.h"
 #include "graph/ops/infer.h"
 #include "graph/passes/layers.h"
 #include "graph/patterns/constant_numbers.h"
@@ -108,14 +109,20 @@ ValueId slide(OpEmitter& e, ValueId x, ValueId weight, std::string_view op, cons
 }
 constexpr size_t kMostAxes = 2;  // of qcg.windows
 
+// A weight [N, channels of a group, kernel…] and where it slides.
+struct Convolution {
+  ValueId weight, bias;
+  Axes axes;
+  int64_t groups;
+};
+
 // A kernel per channel: its weight [C, 1, kernel…] as [kernel…, C].
-ValueId depthwise(OpEmitter& e, const Graph& graph, const Node& node, ValueId x, const Axes& axes) {
-  Shape taps = graph.value(node.tensor("weight")).shape;
+ValueId depthwise(OpEmitter& e, const Graph& graph, const Convolution& c, ValueId x) {
+  Shape taps = graph.value(c.weight).shape;
   taps.erase(taps.begin() + 1);
-  const ValueId weight =
-      permuted(e, e.reshape(node.tensor("weight"), taps), count_from(1, taps.size()) + std::vector<size_t>{0});
-  const ValueId y = slide(e, x, weight, "product", axes, graph.value(x).dtype);
-  return node.tensor("bias") == kNoValue ? y : e.binary("aten.add.Tensor", y, node.tensor("bias"));
+  const ValueId weight = permuted(e, e.reshape(c.weight, taps), count_from(1, taps.size()) + std::vector<size_t>{0});
+  const ValueId y = slide(e, x, weight, "product", c.axes, graph.value(x).dtype);
+  return c.bias == kNoValue ? y : e.binary("aten.add.Tensor", y, c.bias);
 }
 
 std::vector<size_t> channels_innermost(size_t spatial) {  // of a weight [N, C, kernel…]
@@ -156,20 +163,17 @@ ValueId dequantized_matrix(OpEmitter& e, Graph& graph, ValueId weight, size_t sp
   return e.op(node.op, std::move(args));
 }
 
-ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
-  auto axes = window_axes({graph, node});
-  if (!axes.ok()) return e.fail(axes.error()), x;
-  const size_t spatial = axes->size();
-  const ValueId weight = node.tensor("weight"), bias = node.tensor("bias");
+ValueId convolve(OpEmitter& e, Graph& graph, const Convolution& c, ValueId x) {
+  const auto& [weight, bias, axes, groups] = c;
+  const size_t spatial = axes.size();
   const Shape of_weight = graph.value(weight).shape;
-  const int64_t groups = node.arg("groups").get<Dim>()->constant();
   const bool is_depthwise = groups > 1 && of_weight[1].is_constant(1) && of_weight[0].is_constant(groups);
-  if (is_depthwise && spatial <= kMostAxes) return depthwise(e, graph, node, x, *axes);
-  const bool slid = std::ranges::any_of(*axes, slides);
+  if (is_depthwise && spatial <= kMostAxes) return depthwise(e, graph, c, x);
+  const bool slid = std::ranges::any_of(axes, slides);
   Shape out(graph.value(x).shape.begin(), graph.value(x).shape.end() - static_cast<std::ptrdiff_t>(spatial + 1));
-  for (const WindowAxis& a : *axes) out.push_back(a.count);
+  for (const WindowAxis& a : axes) out.push_back(a.count);
   out.push_back(of_weight[0]);
-  if (slid) x = windows(e, graph, padded(e, x, *axes, 0), *axes);
+  if (slid) x = windows(e, graph, padded(e, x, axes, 0), axes);
   if (!e.status().ok()) return x;
   if (groups > 1) {
     if (!slid) {
@@ -191,6 +195,83 @@ ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   ValueId matrix = dequantized_matrix(e, graph, weight, spatial);
   if (matrix == kNoValue) matrix = e.reshape(permuted(e, weight, channels_innermost(spatial)), {of_weight[0], k});
   return e.op("aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", bias}});
+}
+
+// x [lead, axes…, C] with stretch - 1 zeros between the elements of each axis.
+ValueId stretched(OpEmitter& e, const Graph& graph, ValueId x, const std::vector<TransposedAxis>& axes) {
+  const size_t lead = graph.value(x).shape.size() - axes.size() - 1;
+  for (size_t i = 0; i < axes.size() && e.status().ok(); ++i) {
+    if (axes[i].stretch == 1) continue;
+    Shape shape = graph.value(x).shape;
+    const size_t axis = lead + i;
+    const Dim size = shape[axis];
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis + 1), Dim(1));
+    std::vector<Dim> pad(2 * (shape.size() - axis - 1), Dim(0));  // from the last axis on
+    pad.back() = Dim(axes[i].stretch - 1);
+    x = e.op("aten.constant_pad_nd.default", {{"self", e.reshape(x, shape)}, {"pad", pad}, {"value", 0.0}});
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis + 1));
+    shape[axis] = size * Dim(axes[i].stretch);
+    x = e.op(
+        "aten.slice.Tensor",
+        {{"self", e.reshape(x, shape)}, {"dim", axis_number(axis)}, {"start", Dim(0)}, {"end", axes[i].window.size}});
+  }
+  return x;
+}
+
+// A kernel as large as its stride: every element gives a block, so it is a linear and a permute of the blocks.
+ValueId blocks(OpEmitter& e, const Graph& graph, ValueId x, ValueId weight, ValueId bias, size_t spatial) {
+  const Shape of_weight = graph.value(weight).shape, shape = graph.value(x).shape;  // [C, N, kernel…]
+  const size_t lead = shape.size() - spatial - 1;
+  const Dim n = of_weight[1], c = of_weight[0];
+  const ValueId matrix = e.reshape(permuted(e, weight, count_from(2, 2 + spatial) + std::vector<size_t>{1, 0}),
+                                   {*product(of_weight).divide_exactly(c), c});
+  Shape split(shape.begin(), shape.end() - 1), out(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead));
+  std::vector<size_t> order = count_from(0, lead);
+  for (size_t i = 0; i < spatial; ++i) {
+    split.push_back(of_weight[2 + i]);
+    out.push_back(shape[lead + i] * of_weight[2 + i]);
+    order.push_back(lead + i), order.push_back(lead + spatial + i);
+  }
+  split.push_back(n), out.push_back(n), order.push_back(lead + 2 * spatial);
+  const ValueId y = e.op("aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", kNoValue}});
+  x = e.reshape(permuted(e, e.reshape(y, split), order), out);
+  return bias == kNoValue ? x : e.binary("aten.add.Tensor", x, bias);
+}
+
+// A convolution of the stretched x with the kernel turned round.
+ValueId transposed(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  auto axes = transposed_axes({graph, node});
+  if (!axes.ok()) return e.fail(axes.error()), x;
+  const size_t spatial = axes->size();
+  const int64_t groups = node.arg("groups").get<Dim>()->constant();
+  ValueId weight = node.tensor("weight");
+  const Shape shape = graph.value(weight).shape;
+  const bool whole = std::ranges::all_of(*axes, [](const TransposedAxis& a) {
+    return a.window.kernel == a.stretch && a.window.dilation == 1 && a.window.before == a.window.kernel - 1 &&
+           a.window.behind == a.window.before;
+  });
+  if (whole && groups == 1) return blocks(e, graph, x, weight, node.tensor("bias"), spatial);
+  Axes windows;
+  std::vector<Dim> turned;
+  for (size_t i = 0; i < spatial; ++i) windows.push_back((*axes)[i].window), turned.push_back(axis_number(2 + i));
+  weight = e.op("aten.flip.default", {{"self", weight}, {"dims", turned}});
+  Shape split = shape, joined = shape;  // [groups * C, N, kernel…] as [groups * N, C, kernel…]
+  const Dim each = *shape[0].divide_exactly(Dim(groups));
+  split[0] = each;
+  split.insert(split.begin(), Dim(groups));
+  joined[0] = shape[1] * Dim(groups), joined[1] = each;
+  weight = e.reshape(permuted(e, e.reshape(weight, split), std::vector<size_t>{0, 2, 1} + count_from(3, 3 + spatial)),
+                     joined);
+  if (!e.status().ok()) return x;
+  return convolve(e, graph, {weight, node.tensor("bias"), windows, groups}, stretched(e, graph, x, *axes));
+}
+
+ValueId convolution(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  if (is_transposed({graph, node})) return transposed(e, graph, node, x);
+  auto axes = window_axes({graph, node});
+  if (!axes.ok()) return e.fail(axes.error()), x;
+  const int64_t groups = node.arg("groups").get<Dim>()->constant();
+  return convolve(e, graph, {node.tensor("weight"), node.tensor("bias"), std::move(*axes), groups}, x);
 }
 
 std::vector<Dim> last_axes(size_t count) {
@@ -316,7 +397,44 @@ ValueId nearest(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   return e.reshape(e.op("aten.expand.default", {{"self", e.reshape(x, thin)}, {"size", wide}}), out);
 }
 
+// Between the two nearest elements along one axis after the other.
+ValueId linear_upsample(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
+  auto axes = interpolated_axes({graph, node});
+  if (!axes.ok()) return e.fail(axes.error()), x;
+  if (is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
+  const size_t rank = graph.value(x).shape.size(), lead = rank - axes->size() - 1;
+  const std::string name = graph.value(node.outputs[0]).name;
+  for (size_t i = 0; i < axes->size() && e.status().ok(); ++i) {
+    const InterpolatedAxis& axis = (*axes)[i];
+    const auto count = static_cast<int64_t>(axis.low.size());
+    const auto at = [&](const std::vector<int64_t>& positions) {
+      const ValueId index = graph.add_parameter(
+          graph.unique_name(name + ".positions"),
+          make_tensor(DType::i64, {count}, Elements<int64_t>(std::in_place, positions.begin(), positions.end())));
+      return e.op("aten.index_select.default", {{"self", x}, {"dim", axis_number(lead + i)}, {"index", index}});
+    };
+    const auto shares = [&](bool of_high) {
+      std::vector<std::byte> bytes(axis.share.size() * sizeof(float));
+      for (size_t k = 0; k < axis.share.size(); ++k)
+        double_to_element(DType::f32, of_high ? axis.share[k] : 1 - axis.share[k], bytes.data() + k * sizeof(float));
+      std::vector<int64_t> shape(rank - lead - i, 1);
+      shape[0] = count;
+      return graph.add_parameter(graph.unique_name(name + ".shares"),
+                                 Tensor::from_bytes(DType::f32, shape, std::move(bytes)));
+    };
+    const ValueId low = e.binary("aten.mul.Tensor", at(axis.low), shares(false)),
+                  high = e.binary("aten.mul.Tensor", at(axis.high), shares(true));
+    x = e.binary("aten.add.Tensor", low, high);
+  }
+  return x;
+}
+
 constexpr ChannelLayer kChannelLayers[] = {
+    {"aten.conv_transpose1d.default", convolution},
+    {"aten.conv_transpose2d.input", convolution},
+    {"aten.upsample_linear1d.vec", linear_upsample},
+    {"aten.upsample_bilinear2d.vec", linear_upsample},
+    {"aten.upsample_bilinear2d.default", linear_upsample},
     {"aten.conv1d.default", convolution},
     {"aten.conv1d.padding", convolution},
     {"aten.conv2d.default", convolution},

@@ -12,8 +12,8 @@ std::string model(const std::string& file) { return source_path("tests/cli/state
 std::string adds_up(const std::string& extent, const std::string& data) {
   const std::string type = R"("dtype": "f32", "shape": [)" + extent + "]";
   return R"({"format": "qcodegen", "version": 1, "inputs": [{"name": "x", )" + type +
-         R"(}], "parameters": [{"name": "w", )" + type + R"(, "data": )" + data +
-         R"(}], "states": [{"name": "sum", )" + type + R"(, "next": "after"}], "nodes": [
+         R"(}], "parameters": [{"name": "w", )" + type + R"(, "data": )" + data + R"(}], "states": [{"name": "sum", )" +
+         type + R"(, "next": "after"}], "nodes": [
          {"op": "aten.add.Tensor", "inputs": {"self": "sum", "other": "x"}, "outputs": ["after"]},
          {"op": "aten.add.Tensor", "inputs": {"self": "x", "other": "w"}, "outputs": ["y"]}], "outputs": ["y"]})";
 }
@@ -87,8 +87,8 @@ TEST_CASE("methods share equal constants, and states of one name have to agree")
   spit(dir / "c.json", adds_up("2048", twos + "]"));
   spit(dir / "d.json", adds_up("4", "[1,2,3,4]"));
   const auto weights = [&](const std::string& second) {
-    const Run run = qcodegen({"compile", "a=" + (dir / "a.json"), "second=" + (dir / second), "--tune=off", "-o",
-                              dir / "m.qcg", "--json"});
+    const Run run = qcodegen(
+        {"compile", "a=" + (dir / "a.json"), "second=" + (dir / second), "--tune=off", "-o", dir / "m.qcg", "--json"});
     REQUIRE_MESSAGE(run.status == 0, run.err);
     return run.json()["weight_bytes"].get<int64_t>();
   };

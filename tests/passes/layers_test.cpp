@@ -105,8 +105,26 @@ TEST_CASE("layers that have no kernel are refused, with what to do") {
   };
   const std::string image = "graph(%x: f32[2, 4, 8, 8], %w: f32[4, 4, 3, 3]) {\n";
   const std::string transposed = refusal(
-      image, "aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], true, [0, 0], 1)", "f32[2, 4, 10, 10]");
-  CHECK_MESSAGE(transposed.find("transposed convolutions have no kernel") < transposed.size(), transposed);
+      image, "aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], true, [1, 0], 1)", "f32[2, 4, 11, 10]");
+  CHECK_MESSAGE(transposed.find("1 is not less than stride or dilation") < transposed.size(), transposed);
+  const std::string crop =
+      refusal(image, "aten.conv_transpose2d.input(%x, %w, none, [1, 1], [5, 5])", "f32[2, 4, 0, 0]");
+  CHECK_MESSAGE(crop.find("5 of an axis of 8 may leave nothing") < crop.size(), crop);
+  const std::string between =
+      refusal("graph(%x: f32[2, 4, s0, 8]) {\n", "aten.upsample_bilinear2d.vec(%x, none, false, [2.0, 2.0])",
+              "f32[2, 4, 2*s0, 16]");
+  CHECK_MESSAGE(between.find("a size known only at run time") < between.size(), between);
+  const std::string two = "graph(%x: f32[3, 4], %w: f32[4, 3]) {\n";
+  for (const auto& [equation, reason] :
+       {std::pair{"ii,ij->j", "the diagonal 'ii'"}, std::pair{"ij,ik->jk", "with one label"},
+        std::pair{"ij,jk->il", "no tensor has the label 'l'"}, std::pair{"ij->ij", "for 2 tensors"},
+        std::pair{"ij,jk,k->i", "for 2 tensors"}, std::pair{"i,jk->k", "has labels for 1 axes"},
+        std::pair{"i2,jk->k", "is no label"}}) {
+    const std::string text = refusal(two, fmt::format("aten.einsum.default(\"{}\", [%x, %w])", equation), "f32[3, 3]");
+    CHECK_MESSAGE(text.find(reason) < text.size(), text);
+  }
+  const std::string far = refusal("graph(%x: f32[s0, 3]) {\n", "aten.roll.default(%x, [2], [0])", "f32[s0, 3]");
+  CHECK_MESSAGE(far.find("a shift of 2, which may be more than the axis of s0") < far.size(), far);
   const std::string indices =
       refusal("graph(%x: f32[2, 4, 8, 8]) {\n", "aten.max_pool2d_with_indices.default(%x, [2, 2])",
               "f32[2, 4, 4, 4], i64[2, 4, 4, 4]");

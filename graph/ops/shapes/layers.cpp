@@ -137,10 +137,64 @@ std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t co
   return {at * size / count, ((at + 1) * size + count - 1) / count};
 }
 
+bool is_transposed(const OpArgs& a) {
+  return has_arg(a, "transposed") ? a.boolean("transposed") : a.node.op->name.find("transpose") != std::string::npos;
+}
+
+Result<std::vector<TransposedAxis>> transposed_axes(const OpArgs& a) {
+  const size_t spatial = count_spatial(a);
+  if (spatial == 0) return a.fail("weight", "expected [C, N, kernel…], got " + describe(a.tensor("weight")));
+  QCG_CHECK(check_rank(a, "input", spatial));
+  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
+  QCG_TRY(kernel, kernel_of(a, spatial));
+  QCG_TRY(stride, per_axis(a, "stride", spatial, 1, ones));
+  QCG_TRY(dilation, per_axis(a, "dilation", spatial, 1, ones));
+  QCG_TRY(padding, per_axis(a, "padding", spatial, 0, zeros));
+  QCG_TRY(more, per_axis(a, "output_padding", spatial, 0, zeros));
+  const Shape& shape = a.tensor("input").shape;
+  std::vector<TransposedAxis> out(spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    WindowAxis& axis = out[i].window;
+    out[i].stretch = stride[i];
+    axis.size = (shape[shape.size() - spatial + i] - Dim(1)) * Dim(stride[i]) + Dim(1);
+    axis.kernel = kernel[i], axis.dilation = dilation[i];
+    axis.before = axis.reach() - 1 - padding[i], axis.behind = axis.before + more[i];
+    axis.count = axis.size + Dim(axis.before + axis.behind - axis.reach() + 1);
+    if (more[i] >= std::max(stride[i], dilation[i]))
+      return a.fail("output_padding", fmt::format("{} is not less than stride or dilation", more[i]));
+    if (range_of(shape[shape.size() - spatial + i], a.graph.symbols).min < 1 ||
+        range_of(axis.count, a.graph.symbols).min < 1)
+      return a.fail("padding", fmt::format("{} of an axis of {} may leave nothing", padding[i],
+                                           shape[shape.size() - spatial + i].str()));
+  }
+  return out;
+}
+
+static Result<Types> infer_transposed(const OpArgs& a) {
+  QCG_TRY(axes, transposed_axes(a));
+  const Value &x = a.tensor("input"), &w = a.tensor("weight");
+  if (!is_floating(x.dtype)) return a.fail("input", "expected a floating dtype, got " + describe(x));
+  QCG_CHECK(need_same_dtype(a, "weight", w, x.dtype));
+  QCG_TRY(groups, a.constant("groups"));
+  const size_t channels = x.shape.size() - axes.size() - 1;
+  if (!w.shape[0].is_constant() || !w.shape[1].is_constant())
+    return a.unsupported("weight", "channels known only at run time", "export with constant channels");
+  if (groups < 1 || w.shape[0].constant() % groups != 0 || !(x.shape[channels] == w.shape[0]))
+    return a.fail("weight", fmt::format("{} in {} groups does not fit {}", describe(w), groups, describe(x)));
+  const Dim outputs = w.shape[1] * Dim(groups);
+  if (const Value* bias = a.optional_tensor("bias")) {
+    QCG_CHECK(need_same_dtype(a, "bias", *bias, x.dtype));
+    if (bias->shape != Shape{outputs})
+      return a.fail("bias", fmt::format("expected [{}], got {}", outputs.str(), describe(*bias)));
+  }
+  Shape shape(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(channels));
+  shape.push_back(outputs);
+  for (const TransposedAxis& axis : axes) shape.push_back(axis.window.count);
+  return one(x.dtype, std::move(shape));
+}
+
 Result<Types> infer_convolution(const OpArgs& a) {
-  if (has_arg(a, "transposed") && a.boolean("transposed"))
-    return a.unsupported("transposed", "transposed convolutions have no kernel",
-                         "upsample (interpolate, pixel_shuffle) and convolve instead, or cut the graph before it");
+  if (is_transposed(a)) return infer_transposed(a);
   QCG_TRY(axes, window_axes(a));
   const Value &x = a.tensor("input"), &w = a.tensor("weight");
   if (!is_floating(x.dtype)) return a.fail("input", "expected a floating dtype, got " + describe(x));
@@ -230,6 +284,59 @@ Result<std::vector<int64_t>> nearest_factors(const OpArgs& a) {
     factors.push_back(static_cast<int64_t>(factor));
   }
   return factors;
+}
+
+// Where place `at` of `count` lies among `size` elements, in elements; `scale`: elements per place, where it is given.
+static double place_among(int64_t at, int64_t count, int64_t size, bool corners, std::optional<double> scale) {
+  if (corners)
+    return count > 1 ? static_cast<double>(at) * static_cast<double>(size - 1) / static_cast<double>(count - 1) : 0;
+  const double step = scale.value_or(static_cast<double>(size) / static_cast<double>(count));
+  return std::max(step * (static_cast<double>(at) + 0.5) - 0.5, 0.0);
+}
+
+Result<std::vector<InterpolatedAxis>> interpolated_axes(const OpArgs& a) {
+  const size_t spatial = count_spatial(a);
+  const std::string_view input = has_arg(a, "input") ? "input" : "self";
+  QCG_CHECK(check_rank(a, input, spatial));
+  const Shape& shape = a.tensor(input).shape;
+  const auto* sizes = a.node.arg("output_size").get<std::vector<Dim>>();
+  const auto* factors = has_arg(a, "scale_factors") ? a.node.arg("scale_factors").get<std::vector<double>>() : nullptr;
+  const size_t given = sizes ? sizes->size() : factors ? factors->size() : 0;
+  if (given != spatial) return a.fail("output_size", fmt::format("{} sizes for {} axes", given, spatial));
+  std::vector<InterpolatedAxis> out(spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim& size = shape[shape.size() - spatial + i];
+    if (!size.is_constant() || (sizes && !(*sizes)[i].is_constant()))
+      return a.unsupported("output_size", "a size known only at run time", "export with constant sizes of images");
+    std::optional<double> factor;
+    if (!sizes) factor = (*factors)[i];
+    const std::string_view named = i + 1 == spatial ? "scales_w" : "scales_h";
+    if (has_arg(a, named)) factor = as_number(a.node.arg(named));
+    const double wanted = sizes ? static_cast<double>((*sizes)[i].constant())
+                                : std::floor(static_cast<double>(size.constant()) * *factor);
+    if (size.constant() < 1 || !(wanted >= 1 && wanted <= static_cast<double>(kLargestStep)) ||
+        (factor && !(*factor > 0)))
+      return a.fail("output_size", fmt::format("{} elements from {}", wanted, size.constant()));
+    const std::optional<double> step = factor ? std::optional(1 / *factor) : std::nullopt;
+    for (int64_t at = 0, count = static_cast<int64_t>(wanted); at < count; ++at) {
+      const double place = place_among(at, count, size.constant(), a.boolean("align_corners"), step);
+      const int64_t low = std::min(static_cast<int64_t>(place), size.constant() - 1);
+      out[i].low.push_back(low);
+      out[i].high.push_back(std::min(low + 1, size.constant() - 1));
+      out[i].share.push_back(std::min(place - static_cast<double>(low), 1.0));
+    }
+  }
+  return out;
+}
+
+Result<Types> infer_linear_upsample(const OpArgs& a) {
+  QCG_TRY(axes, interpolated_axes(a));
+  const Value& x = a.tensor(has_arg(a, "input") ? "input" : "self");
+  if (!is_floating(x.dtype)) return a.fail("input", "expected a floating dtype, got " + describe(x));
+  Shape shape = x.shape;
+  for (size_t i = 0; i < axes.size(); ++i)
+    shape[shape.size() - axes.size() + i] = Dim(static_cast<int64_t>(axes[i].low.size()));
+  return one(x.dtype, std::move(shape));
 }
 
 Result<Types> infer_nearest(const OpArgs& a) {

@@ -222,6 +222,11 @@ Result<Types> infer_arange(const OpArgs& a) {
   return one(dtype, {count});
 }
 
+Result<Types> infer_eye(const OpArgs& a) {
+  const Dim& rows = a.dim("n");
+  return one(a.dtype("dtype").value_or(DType::f32), {rows, a.node.op->arg_index("m") < 0 ? rows : a.dim("m")});
+}
+
 Result<Types> infer_view_dtype(const OpArgs& a) {
   const Value& self = a.tensor("self");
   const DType to = *a.dtype("dtype");

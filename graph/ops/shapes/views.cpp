@@ -160,6 +160,13 @@ Result<Types> infer_expand_as(const OpArgs& a) {
   return one(a.tensor("self").dtype, to);
 }
 
+Result<Types> infer_reshape_as(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &other = a.tensor("other");
+  if (product(self.shape) != product(other.shape))
+    return a.fail("other", fmt::format("{} and {} differ in elements", describe(self), describe(other)));
+  return one(self.dtype, other.shape);
+}
+
 Result<Types> infer_expand(const OpArgs& a) {
   const Value& self = a.tensor("self");
   Shape shape = a.dims("size");

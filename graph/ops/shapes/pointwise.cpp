@@ -57,6 +57,15 @@ Result<Types> infer_pow(const OpArgs& a) {
   return finish(a, std::move(p), false);
 }
 
+Result<Types> infer_power_of_tensors(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
+  return finish_float(a, std::move(p));
+}
+Result<Types> infer_lerp(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "end", "weight"}));
+  return finish_float(a, std::move(p));
+}
+
 Result<Types> infer_clamp(const OpArgs& a) {
   if (a.node.arg("min").is_none() && a.node.arg("max").is_none()) return a.fail("min", "one of min and max is needed");
   QCG_TRY(p, promote_operands(a, {"self", "min", "max"}));

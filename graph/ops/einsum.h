@@ -1,0 +1,21 @@
+// Einsum: what an equation of einsum says, checked against its tensors.
+//
+//   "...ik,kj->...ij" of [B, 2, 3] and [3, 5]  ->  {"\1ik", "kj"}, "\1ij": an ellipsis is labels below 'A'
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/ops/infer.h"
+
+namespace qcg {
+
+struct Einsum {
+  std::vector<std::string> inputs;  // a label per axis
+  std::string output;
+  std::map<char, Dim> sizes;
+};
+Result<Einsum> read_einsum(const OpArgs& a);
+
+}  // namespace qcg

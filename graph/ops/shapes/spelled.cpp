@@ -1,0 +1,200 @@
+// Shape and dtype rules of what is another spelling of products, sums, slices and look-ups: einsum, outer, roll, …
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ops/einsum.h"
+#include "graph/ops/infer.h"
+#include "graph/ops/rows_composed.h"
+
+namespace qcg {
+
+namespace {
+
+Status need_vector(const OpArgs& a, std::string_view name) {
+  if (a.tensor(name).shape.size() == 1) return {};
+  return a.fail(name, "expected one axis, got " + describe(a.tensor(name)));
+}
+
+Status need_same(const OpArgs& a, std::string_view name, DType dtype) {
+  if (a.tensor(name).dtype == dtype) return {};
+  return a.fail(name, fmt::format("{} is not {}", describe(a.tensor(name)), dtype_name(dtype)), "cast it before");
+}
+
+// Labels of one operand, an ellipsis as labels of its own: counted from the right, so that they line up.
+Result<std::string> labels_of(const OpArgs& a, std::string_view text, size_t rank) {
+  std::string labels;
+  const size_t dots = text.find("...");
+  const size_t named = dots == text.npos ? text.size() : text.size() - 3;
+  if (named > rank || (dots == text.npos && named != rank))
+    return a.fail("equation", fmt::format("'{}' has labels for {} axes, its tensor {}", text, named, rank));
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i == dots) {
+      for (size_t k = rank - named; k > 0; --k) labels += static_cast<char>(k);
+      i += 2;
+    } else if (!std::isalpha(static_cast<unsigned char>(text[i])))
+      return a.fail("equation", fmt::format("'{}' is no label", text[i]));
+    else if (labels.find(text[i]) != labels.npos)
+      return a.unsupported("equation", fmt::format("the diagonal '{}'", text), "take the diagonal before");
+    else labels += text[i];
+  }
+  return labels;
+}
+
+}  // namespace
+
+Result<Einsum> read_einsum(const OpArgs& a) {
+  std::string text = a.string("equation");
+  std::erase(text, ' ');
+  const size_t arrow = text.find("->");
+  const std::string left = text.substr(0, arrow);
+  const std::vector<ValueId>& tensors = a.tensors("tensors");
+  Einsum out;
+  for (size_t i = 0, at = 0; i < tensors.size(); ++i) {
+    if (at > left.size()) return a.fail("equation", fmt::format("'{}' for {} tensors", left, tensors.size()));
+    const size_t end = std::min(left.find(',', at), left.size());
+    const Shape& shape = a.graph.value(tensors[i]).shape;
+    QCG_TRY(labels, labels_of(a, std::string_view(left).substr(at, end - at), shape.size()));
+    for (size_t k = 0; k < labels.size(); ++k) {
+      const auto [it, fresh] = out.sizes.emplace(labels[k], shape[k]);
+      if (!fresh && !(it->second == shape[k]))
+        return a.unsupported(
+            "equation", fmt::format("an axis of {} and one of {} with one label", it->second.str(), shape[k].str()),
+            "expand the smaller one before");
+    }
+    out.inputs.push_back(std::move(labels));
+    at = end + 1;
+    if (i + 1 == tensors.size() && end != left.size())
+      return a.fail("equation", fmt::format("'{}' for {} tensors", left, tensors.size()));
+  }
+  const auto times = [&](char label) {
+    return std::ranges::count_if(out.inputs, [&](const std::string& in) { return in.find(label) != in.npos; });
+  };
+  size_t dotted = 0;
+  for (const auto& [label, size] : out.sizes) dotted += label < 'A';
+  if (arrow == text.npos) {  // what stands once, in the order of the alphabet, behind the ellipsis
+    for (size_t k = dotted; k > 0; --k) out.output += static_cast<char>(k);
+    for (const auto& [label, size] : out.sizes)
+      if (label >= 'A' && times(label) == 1) out.output += label;
+    return out;
+  }
+  const std::string right = text.substr(arrow + 2);
+  const bool dots = right.find("...") != right.npos;
+  QCG_TRY(output, labels_of(a, right, right.size() - (dots ? 3 : 0) + (dots ? dotted : 0)));
+  for (char label : output)
+    if (!out.sizes.contains(label))
+      return a.fail("equation", fmt::format("no tensor has the label '{}' of the result", label));
+  out.output = std::move(output);
+  return out;
+}
+
+Result<Types> infer_einsum(const OpArgs& a) {
+  if (a.tensors("tensors").empty()) return a.fail("tensors", "a product of nothing");
+  const DType dtype = a.graph.value(a.tensors("tensors")[0]).dtype;
+  for (ValueId id : a.tensors("tensors"))
+    if (a.graph.value(id).dtype != dtype)
+      return a.fail("tensors", fmt::format("{} is not {}", describe(a.graph.value(id)), dtype_name(dtype)));
+  if (!is_floating(dtype))
+    return a.unsupported("tensors", "products of integers have no kernel here", "cast them to floats first");
+  QCG_TRY(einsum, read_einsum(a));
+  Shape shape;
+  for (char label : einsum.output) shape.push_back(einsum.sizes.at(label));
+  return one(dtype, std::move(shape));
+}
+
+Result<Types> infer_outer(const OpArgs& a) {
+  QCG_CHECK(need_vector(a, "self"));
+  QCG_CHECK(need_vector(a, "vec2"));
+  QCG_TRY(p, promote_operands(a, {"self"}));
+  p.dtype.add(a.tensor("vec2"));
+  return one(p.dtype.result(), {a.tensor("self").shape[0], a.tensor("vec2").shape[0]});
+}
+
+// mv: a matrix; dot: a vector.
+Result<Types> infer_product_of_vector(const OpArgs& a) {
+  const bool matrix = a.node.op->arg_index("vec") >= 0;
+  const std::string_view name = matrix ? "vec" : "tensor";
+  const Value &self = a.tensor("self"), &vector = a.tensor(name);
+  QCG_CHECK(need_vector(a, name));
+  QCG_CHECK(need_same(a, name, self.dtype));
+  if (!is_floating(self.dtype))
+    return a.unsupported("self", "products of integers have no kernel here", "cast them to floats first");
+  if (self.shape.size() != (matrix ? 2 : 1)) return a.fail("self", "its axes do not fit: " + describe(self));
+  QCG_CHECK(same_k(a, name, self.shape.back(), vector.shape[0]));
+  return one(self.dtype, matrix ? Shape{self.shape[0]} : Shape{});
+}
+
+Result<Types> infer_log_sum(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (!is_floating(self.dtype)) return a.fail("self", "expected a floating dtype, got " + describe(self));
+  QCG_TRY(axes, a.axes("dim", self.shape.size()));
+  Shape shape;
+  for (size_t i = 0; i < self.shape.size(); ++i) {
+    const bool reduced = std::ranges::count(axes, i) > 0;
+    if (!reduced || a.boolean("keepdim")) shape.push_back(reduced ? Dim(1) : self.shape[i]);
+  }
+  return one(self.dtype, std::move(shape));
+}
+
+// The size of each slice v[.., i, ..] along dim becomes g[i].
+Result<Types> infer_weight_norm(const OpArgs& a) {
+  const Value &v = a.tensor("v"), &g = a.tensor("g");
+  if (!is_floating(v.dtype)) return a.fail("v", "expected a floating dtype, got " + describe(v));
+  QCG_CHECK(need_same(a, "g", v.dtype));
+  QCG_TRY(axis, a.axis("dim", v.shape.size()));
+  const auto fitted = broadcast(v.shape, g.shape);
+  if (!fitted || *fitted != v.shape || g.shape.size() != v.shape.size() || !(product(g.shape) == v.shape[axis]))
+    return a.fail("g", fmt::format("{} has not one number per slice of {}", describe(g), describe(v)));
+  return one(v.dtype, v.shape);
+}
+
+Result<Types> infer_roll(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  const std::vector<Dim> shifts = a.dims("shifts"), dims = a.dims("dims");
+  if (shifts.size() != std::max<size_t>(dims.size(), 1))
+    return a.fail("shifts", fmt::format("{} shifts of {} axes", shifts.size(), dims.size()));
+  for (size_t i = 0; i < shifts.size(); ++i) {
+    if (!shifts[i].is_constant())
+      return a.unsupported("shifts", "a shift known only at run time", "export with a constant here");
+    Dim size = product(self.shape);
+    if (!dims.empty()) {
+      QCG_TRY(axis, a.axis("dims", dims[i], self.shape.size()));
+      size = self.shape.empty() ? Dim(1) : self.shape[axis];
+    }
+    const int64_t shift = shifts[i].constant();
+    if (!size.is_constant() && (shift == INT64_MIN || std::abs(shift) > range_of(size, a.graph.symbols).min))
+      return a.unsupported("shifts",
+                           fmt::format("a shift of {}, which may be more than the axis of {}", shift, size.str()),
+                           "export with a larger minimum of this size");
+  }
+  return one(self.dtype, self.shape);
+}
+
+// Every tensor along an axis of its own; `xy`: the first two change places.
+Result<Types> infer_meshgrid(const OpArgs& a) {
+  const bool named = a.node.op->arg_index("indexing") >= 0;
+  if (named && a.string("indexing") != "ij" && a.string("indexing") != "xy")
+    return a.fail("indexing", "expected 'ij' or 'xy'");
+  Shape shape;
+  for (ValueId id : a.tensors("tensors")) {
+    const Value& v = a.graph.value(id);
+    if (v.shape.size() > 1) return a.fail("tensors", "expected one axis, got " + describe(v));
+    shape.push_back(v.shape.empty() ? Dim(1) : v.shape[0]);
+  }
+  if (named && a.string("indexing") == "xy" && shape.size() > 1) std::swap(shape[0], shape[1]);
+  Types types;
+  for (ValueId id : a.tensors("tensors")) types.push_back({a.graph.value(id).dtype, shape});
+  return types;
+}
+
+// Where the mask is true, the next element of source.
+Result<Types> infer_masked_scatter(const OpArgs& a) {
+  const Value &self = a.tensor("self"), &mask = a.tensor("mask");
+  if (mask.dtype != DType::boolean) return a.fail("mask", "expected bool, got " + describe(mask));
+  QCG_CHECK(need_same(a, "source", self.dtype));
+  const auto shape = broadcast(self.shape, mask.shape);
+  if (!shape) return a.fail("mask", fmt::format("{} does not broadcast with {}", describe(mask), describe(self)));
+  return one(self.dtype, *shape);
+}
+
+}  // namespace qcg
