@@ -8,8 +8,8 @@ namespace {
 using enum DType;
 
 constexpr CudaForm kForms[] = {
-    {Scheme::dense, bf16, "d16", 16},  {Scheme::dense, f16, "d16", 16},  {Scheme::w8, i8, "i8", 8},
-    {Scheme::w4, i8, "i4", 4},         {Scheme::f8, f8e4m3, "e4m3", 8}, {Scheme::f8, f8e5m2, "e5m2", 8},
+    {Scheme::dense, bf16, "d16", 16}, {Scheme::dense, f16, "d16", 16}, {Scheme::w8, i8, "i8", 8},
+    {Scheme::w4, i8, "i4", 4},        {Scheme::f8, f8e4m3, "e4m3", 8}, {Scheme::f8, f8e5m2, "e5m2", 8},
     {Scheme::f4, i8, "e2m1", 4},
 };
 constexpr int64_t kColumns = 128;  // of the widest tile
@@ -34,7 +34,8 @@ int64_t decode_depth(const CudaForm& form) { return form.bits == 4 ? 128 : 64; }
 CudaLayout cuda_layout(const Problem& p) {
   CudaLayout out;
   out.form = cuda_form(p);
-  const bool has_offset = std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.has_offset; });
+  const bool has_offset =
+      std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.has_offset; });
   out.group = p.group > 0 ? p.group : has_offset ? std::max<int64_t>(p.k, 1) : 0;
   const bool grouped = out.group > 0;
   if (grouped) out.group_padded = padded_group(out.group);

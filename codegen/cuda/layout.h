@@ -44,7 +44,7 @@ struct CudaSegment {
 struct CudaLayout {
   const CudaForm* form = nullptr;
   int64_t group = 0, group_padded = 0;  // 0: not grouped; of a weight with offsets, all of K is a group
-  int64_t groups = 1;        // that are stored, those that only pad included
+  int64_t groups = 1;                   // that are stored, those that only pad included
   int64_t k_padded = 0;
   DType scale = DType::f32;  // of grouped scales and offsets; ungrouped ones are f32
   std::vector<CudaSegment> segments;

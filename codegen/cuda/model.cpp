@@ -35,7 +35,8 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   Turn t{};
   t.mma = k_tiles * w_tiles * x_tiles;
   const double loads = k_tiles * (w_tiles * l.form->bits / 16.0 + (s.is_decode() ? 2 * x_tiles : x_tiles / 2));
-  const double scaling = l.group_padded ? t.mma * 4.0 * 16.0 / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
+  const double scaling =
+      l.group_padded ? t.mma * 4.0 * 16.0 / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
   t.instructions = t.mma + k_tiles * w_tiles * unpack_instructions(*l.form) + loads + scaling + 24;
   const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0, x_bytes = s.bm * s.bk * 2.0;
   t.bytes = w_bytes + x_bytes;
@@ -58,8 +59,8 @@ double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule
   const double work = live * (s.is_decode() ? s.warps_k : 1);  // turns under way
   double cycles = std::max(t.mma * d.mma_cycles * schedulers, t.instructions * std::max(schedulers, 1.0));
   cycles = std::max(cycles, live * t.shared_bytes / 128);
-  const double seconds = std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms),
-                                   work * t.bytes / in_flight * d.latency_s});
+  const double seconds =
+      std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms), work * t.bytes / in_flight * d.latency_s});
   const double waves = std::max(1.0, blocks / (d.sms * live));
   const double bytes = static_cast<double>(l.bytes) + static_cast<double>(m * p.k) * 2;
   return std::max(waves * turns * seconds, bytes / d.memory_Bps) + kLaunch_s;

@@ -13,6 +13,7 @@
 
 namespace qcg {
 
-double modeled_seconds(const Problem& problem, const CudaLayout& layout, const CudaSchedule& schedule, Isa isa, int64_t m);
+double modeled_seconds(const Problem& problem, const CudaLayout& layout, const CudaSchedule& schedule, Isa isa,
+                       int64_t m);
 
 }  // namespace qcg

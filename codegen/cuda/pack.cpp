@@ -13,7 +13,8 @@ namespace {
 
 class CudaPacker {
  public:
-  CudaPacker(const Problem& problem, std::span<std::byte> out) : p_(problem), layout_(cuda_layout(problem)), out_(out) {}
+  CudaPacker(const Problem& problem, std::span<std::byte> out)
+      : p_(problem), layout_(cuda_layout(problem)), out_(out) {}
 
   Status run(const std::vector<SegmentTensors>& tensors) {
     if (static_cast<int64_t>(out_.size()) != layout_.bytes || tensors.size() != p_.segments.size())
@@ -71,7 +72,8 @@ class CudaPacker {
     if (!holds(info, q))
       return Error::bad_input(where, fmt::format("{} does not fit in {} bits", q, info.bits),
                               fmt::format("use weights of the scheme {}", scheme_name(p_.scheme)));
-    if (info.numbers) code = static_cast<uint32_t>(std::find(info.numbers->begin(), info.numbers->end(), q) - info.numbers->begin());
+    if (info.numbers)
+      code = static_cast<uint32_t>(std::find(info.numbers->begin(), info.numbers->end(), q) - info.numbers->begin());
     else code = static_cast<uint32_t>(q - info.low);
     return {};
   }
@@ -80,7 +82,9 @@ class CudaPacker {
   int64_t bit_of(int64_t n, int64_t k) const {
     const int64_t bits = layout_.form->bits, g = n % 8, q = k % 8 / 2, e = k % 2, i = n / 8 % 2 + k / 8 % 2 * 2;
     const int64_t lane = 4 * g + q, before = k / 16 * 8 * bits;  // bits of the lane's tiles before this one
-    const int64_t in_tile = bits == 16 ? i * 32 + e * 16 : bits == 8 ? i / 2 * 32 + (i % 2 + 2 * e) * 8 : (i + 4 * e) * 4;
+    const int64_t in_tile = bits == 16  ? i * 32 + e * 16
+                            : bits == 8 ? i / 2 * 32 + (i % 2 + 2 * e) * 8
+                                        : (i + 4 * e) * 4;
     return n / 16 * layout_.tile_bytes() * 8 + (before / 128 * 32 + lane) * 128 + before % 128 + in_tile;
   }
 

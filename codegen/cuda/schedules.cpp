@@ -29,9 +29,9 @@ struct Weight {
   DType activation, weight;
 };
 constexpr Weight kWeights[] = {
-    {Scheme::dense, bf16, bf16}, {Scheme::dense, f16, f16}, {Scheme::w8, bf16, i8},   {Scheme::w8, f16, i8},
+    {Scheme::dense, bf16, bf16}, {Scheme::dense, f16, f16}, {Scheme::w8, bf16, i8},     {Scheme::w8, f16, i8},
     {Scheme::w4, bf16, i8},      {Scheme::w4, f16, i8},     {Scheme::f8, bf16, f8e4m3}, {Scheme::f8, f16, f8e4m3},
-    {Scheme::f8, bf16, f8e5m2},  {Scheme::f8, f16, f8e5m2}, {Scheme::f4, bf16, i8},   {Scheme::f4, f16, i8},
+    {Scheme::f8, bf16, f8e5m2},  {Scheme::f8, f16, f8e5m2}, {Scheme::f4, bf16, i8},     {Scheme::f4, f16, i8},
 };
 
 std::vector<Microkernel> make_table() {
@@ -49,7 +49,7 @@ struct Tile {
 constexpr Tile kTiles[] = {{128, 128, 8, 4, 4}, {64, 128, 8, 8, 4}, {64, 64, 4, 2, 4}, {32, 64, 4, 4, 4}};
 constexpr int kDecodeTiles[] = {4, 2, 1};  // of 16 columns, of all segments together
 constexpr int kDecodeRows = 16, kDecodeWarps = 8;
-constexpr int kDecodePieces = 16;            // of 16 bytes that a lane keeps: two turns of them fit registers
+constexpr int kDecodePieces = 16;  // of 16 bytes that a lane keeps: two turns of them fit registers
 constexpr int kMostSegments = 8;
 constexpr int kMostSharedBytes = 160 << 10;  // of one block, on every sm_80
 

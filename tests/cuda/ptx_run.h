@@ -34,7 +34,8 @@ inline CompileJob cuda_job(const Toolchain& tool, const Rendered& k, OutputKind 
   job.sources = {{"kernel.cu", *source}};
   for (const SourceFile& header : support_headers(k.isa)) job.headers.push_back({header.name, header.text});
   job.flags = compiler_flags(tool, k.isa);
-  if (output == OutputKind::assembly) job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
+  if (output == OutputKind::assembly)
+    job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
   return job;
 }
 

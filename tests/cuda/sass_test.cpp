@@ -105,8 +105,8 @@ TEST_CASE("instructions per product of the loops, from SASS") {
   };
   std::vector<Rendered> all;
   for (const Gate& g : gates) {
-    const Problem p = plain_problem(g.scheme, bf16, g.weight, {4096}, {{4096, false, false, "w"}}, g.group,
-                                    g.group ? bf16 : f32);
+    const Problem p =
+        plain_problem(g.scheme, bf16, g.weight, {4096}, {{4096, false, false, "w"}}, g.group, g.group ? bf16 : f32);
     for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, g.bm <= 16 ? g.bm : 4096))
       if (s.bm == g.bm && s.bn == g.bn) all.push_back({p, s, Isa::sm_80});
   }

@@ -51,6 +51,7 @@ class LoadedKernel {
  public:
   LoadedKernel(LoadedKernel&&) = default;
   const std::string& name() const { return kernel().name; }
+  int64_t parameter_bytes() const { return kernel().parameter_bytes; }
   // Holds the variables of the module; the test adds its buffers.
   GlobalMemory memory() const;
   // One argument per parameter, of its size. Runs twice, early and late; `memory` has the results.

@@ -115,7 +115,7 @@ struct CopyX {
     for (int i = 0; i < BM / X_ROWS; ++i) {
       unsigned char* const to = stage + c.to + i * X_ROWS * 128;
       if (PLAIN) {
-        const int bytes = K % 64 == 0 || k < K ? c.bytes[i] : 0;
+        const int bytes = K_PADDED == K || k < K ? c.bytes[i] : 0;
         cp_async_16(to, c.from[i], bytes);  // of 0 bytes, the address does not matter
         c.from[i] += 128;
       } else {

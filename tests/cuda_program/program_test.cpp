@@ -1,0 +1,239 @@
+// Whole CUDA programs, from a graph through the runtime to outputs, with kernels executed from their PTX.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <deque>
+#include <set>
+
+#include "cache/toolchain/compile.h"
+#include "codegen/build/build.h"
+#include "codegen/compile.h"
+#include "codegen/kernel/support_headers.h"
+#include "codegen/program/compile_options.h"
+#include "runtime/cuda.h"
+#include "runtime/program.h"
+#include "tests/cuda/ptx/executor.h"
+#include "tests/cuda_program/fake_driver.h"
+#include "tests/real_graphs/outputs.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+// One kernel of a program: its module's bytes, and its PTX, which is translated when it is first launched.
+struct Module {
+  std::string cubin, source, ptx;
+  std::optional<ptx::LoadedKernel> kernel;
+};
+
+constexpr size_t kVariables = 256;  // of a module come before all allocations
+
+class ExecutedDevice : public FakeDriver {
+ public:
+  explicit ExecutedDevice(Toolchain tool) : tool_(std::move(tool)) {
+    for (size_t i = 0; i < kVariables; ++i) memory_.add("variable", {}, ptx::Access::input);
+  }
+
+  std::string fails;           // the entry point that does
+  std::string fault;           // of the last launch
+  std::set<std::string> seen;  // entry points
+  int launches = 0;
+
+  // Before the stand-in is opened: NVRTC, too, looks for a driver.
+  void add_program(const std::string& dir) {
+    std::vector<CompileJob> jobs;
+    for (const auto& file : fs::directory_iterator(dir + "/kernels")) {
+      modules_.push_back({slurp(file.path()), slurp(dir + "/sources/" + file.path().stem().string() + ".cu"), "", {}});
+      CompileJob& job = jobs.emplace_back();
+      job.language = Language::cuda;
+      job.output = OutputKind::assembly;
+      job.sources = {{"kernel.cu", modules_.back().source}};
+      for (const SourceFile& header : support_headers(Isa::sm_80)) job.headers.push_back({header.name, header.text});
+      job.flags = compiler_flags(tool_, Isa::sm_80);
+    }
+    auto results = compile_all(tool_, jobs, {.timeout_s = 300, .memory_mb = 0});
+    REQUIRE_MESSAGE(results.ok(), results.error().to_string());
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      REQUIRE_MESSAGE((*results)[i].ok(), (*results)[i].log);
+      modules_[i].ptx = (*results)[i].bytes;
+    }
+  }
+
+  int begin(const char* entry_point) override {
+    seen.insert(entry_point);
+    return fails == entry_point ? 999 : 0;
+  }
+  void* load(const void* image) override {
+    for (Module& m : modules_)
+      if (std::memcmp(image, m.cubin.data(), m.cubin.size()) == 0) return &m;
+    return nullptr;
+  }
+  void* function(void* module, const char* name) override {
+    return static_cast<Module*>(module)->source.find(name) == std::string::npos ? nullptr : module;
+  }
+  uint64_t allocate(size_t bytes) override {
+    return memory_.add("allocation", std::vector<uint8_t>(bytes), ptx::Access::output).address;
+  }
+  void free(uint64_t address) override { memory_.find(address)->bytes.clear(); }  // whoever uses it now is out of bounds
+  int copy_in(uint64_t to, const void* from, size_t bytes) override {
+    std::memcpy(memory_.write(to, bytes), from, bytes);
+    return 0;
+  }
+  int copy_out(void* to, uint64_t from, size_t bytes) override {
+    std::memcpy(to, memory_.read(from, bytes), bytes);
+    return 0;
+  }
+  int launch(void* function, const uint32_t (&grid)[3], uint32_t threads, uint32_t shared, const void* parameter) override {
+    auto* m = static_cast<Module*>(function);
+    if (!m->kernel) m->kernel.emplace(translate(*m));
+    ptx::GlobalMemory variables = m->kernel->memory();
+    std::copy(variables.buffers().begin(), variables.buffers().end(), memory_.buffers().begin());
+    const auto* bytes = static_cast<const uint8_t*>(parameter);
+    const ptx::Outcome out = m->kernel->run(
+        {.grid = {grid[0], grid[1], grid[2]}, .block = {threads, 1, 1}, .dynamic_shared = shared}, memory_,
+        {ptx::Argument(bytes, bytes + m->kernel->parameter_bytes())});
+    fault = out.text();
+    ++launches;
+    return out.ok() ? 0 : 700;
+  }
+
+ private:
+  static ptx::LoadedKernel translate(const Module& m) {
+    auto kernel = ptx::load_kernel(m.ptx);
+    REQUIRE_MESSAGE(kernel.ok(), kernel.error().to_string());
+    REQUIRE(kernel->memory().buffers().size() <= kVariables);
+    return std::move(*kernel);
+  }
+
+  Toolchain tool_;
+  std::deque<Module> modules_;
+  ptx::GlobalMemory memory_;
+};
+
+// The stand-in in place of libcuda.so.1 as long as this lives.
+class FakeLibrary {
+ public:
+  explicit FakeLibrary(ExecutedDevice& device) : library_(dlopen((binary_dir() + "/tests/fake/libcuda.so.1").c_str(), RTLD_NOW)) {
+    REQUIRE_MESSAGE(library_, dlerror());
+    reinterpret_cast<void (*)(FakeDriver*)>(dlsym(library_, "qcg_use_fake_driver"))(&device);
+  }
+  ~FakeLibrary() { dlclose(library_); }
+  FakeLibrary(const FakeLibrary&) = delete;
+
+ private:
+  void* library_;
+};
+
+std::optional<Toolchain> cuda_compiler() {
+  auto tool = find_cuda();
+  if (tool.ok()) return *tool;
+  MESSAGE("skipped: ", tool.error().message);
+  return std::nullopt;
+}
+
+void compile_graph(const std::string& folder, const std::string& output, const std::string& cache) {
+  CompileOptions o;
+  o.input = folder + "/graph.pt2";
+  o.output = output;
+  o.target = "cuda:sm_80";
+  o.tune = TuneMode::off;
+  o.jobs = 2;
+  o.cache_dir = cache;
+  auto report = compile_program(o);
+  REQUIRE_MESSAGE(report.ok(), report.error().to_string());
+}
+
+Status run(const std::string& dir, const Safetensors& inputs, const Safetensors& expected, std::vector<std::pair<std::string, Tensor>>& outputs) {
+  QCG_TRY(program, Program::load(dir));
+  QCG_TRY(context, Context::create(program, {.threads = 1}));
+  std::vector<TensorView> in, out;
+  for (const auto& value : program->manifest().inputs) {
+    const Tensor& t = inputs.tensors.at(value.name);
+    in.push_back({.data = const_cast<std::byte*>(t.bytes().data()), .dtype = t.dtype, .shape = t.shape, .strides = {}});
+  }
+  std::vector<std::vector<std::byte>> bytes;
+  for (const auto& value : program->manifest().outputs) {
+    const Tensor& t = expected.tensors.at(value.name);
+    bytes.emplace_back(t.bytes().size());
+    out.push_back({.data = bytes.back().data(), .dtype = t.dtype, .shape = t.shape, .strides = {}});
+  }
+  QCG_CHECK(context->run(in, out));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string& name = program->manifest().outputs[i].name;
+    const Tensor& like = expected.tensors.at(name);
+    outputs.emplace_back(name, Tensor::from_bytes(like.dtype, like.shape, std::move(bytes[i])));
+  }
+  return {};
+}
+
+void check_program(const std::string& folder, const Toolchain& tool, std::initializer_list<int> ms) {
+  INFO(folder);
+  TempDir dir;
+  compile_graph(folder, dir / "p.qcg", dir / "cache");
+  ExecutedDevice device(tool);
+  device.add_program(dir / "p.qcg");
+  const FakeLibrary library(device);
+  for (const int m : ms) {
+    const std::string stem = fmt::format("{}/m{}", folder, m);
+    if (!fs::exists(stem + ".inputs.safetensors")) continue;
+    INFO("m = ", m);
+    auto inputs = read_safetensors(stem + ".inputs.safetensors"), expected = read_safetensors(stem + ".expected.safetensors");
+    REQUIRE(inputs.ok());
+    REQUIRE(expected.ok());
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    const Status status = run(dir / "p.qcg", *inputs, *expected, outputs);
+    REQUIRE_MESSAGE(status.ok(), status.error().to_string(), device.fault);
+    for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_of(got.dtype));
+  }
+  CHECK(device.launches > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a program of the repository's examples runs on the device, and says which call of the driver failed") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  const std::string folder = source_dir() + "/examples/llama_mlp_int8";
+  check_program(folder, *tool, {1});
+
+  TempDir dir;
+  compile_graph(folder, dir / "p.qcg", dir / "cache");
+  std::string stem;
+  for (const auto& file : fs::directory_iterator(folder))
+    if (const std::string path = file.path(); path.ends_with(".inputs.safetensors")) stem = path.substr(0, path.size() - 19);
+  auto inputs = read_safetensors(stem + ".inputs.safetensors"), expected = read_safetensors(stem + ".expected.safetensors");
+  REQUIRE(inputs.ok());
+  REQUIRE(expected.ok());
+  std::set<std::string> entry_points;
+  {
+    ExecutedDevice device(*tool);
+    device.add_program(dir / "p.qcg");
+    const FakeLibrary library(device);
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    REQUIRE(run(dir / "p.qcg", *inputs, *expected, outputs).ok());
+    entry_points = device.seen;
+  }
+  CHECK(entry_points.size() >= 13);
+  ExecutedDevice device(*tool);
+  device.add_program(dir / "p.qcg");
+  const FakeLibrary library(device);
+  for (const std::string& name : entry_points) {
+    INFO(name);
+    device.fails = name;
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    const Status status = run(dir / "p.qcg", *inputs, *expected, outputs);
+    REQUIRE(!status.ok());
+    const std::string text = status.error().to_string();
+    INFO(text);
+    CHECK((text.find("the executor's error") != std::string::npos || text.find("no such kernel") != std::string::npos));
+  }
+}
+
+TEST_CASE("real graphs on a device that is executed") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  for (const char* name : {"cat_linear_pos_axis_bf16", "int4pack_cpu_g32", "int8pack_siblings_bf16", "llama_mlp_fp8wo",
+                           "llama_mlp_int4wo_g32"})
+    if (const std::string folder = shared_graph(name); !folder.empty()) check_program(folder, *tool, {1, 33});
+}
