@@ -8,16 +8,19 @@ namespace {
 using enum DType;
 
 constexpr CudaForm kForms[] = {
-    {Scheme::dense, bf16, "d16", 16}, {Scheme::dense, f16, "d16", 16}, {Scheme::w8, i8, "i8", 8},
-    {Scheme::w4, i8, "i4", 4},        {Scheme::f8, f8e4m3, "e4m3", 8}, {Scheme::f8, f8e5m2, "e5m2", 8},
-    {Scheme::f4, i8, "e2m1", 4},
+    {Scheme::dense, bf16, "whole", 16}, {Scheme::dense, f16, "whole", 16},   {Scheme::w8, i8, "i8", 8},
+    {Scheme::w4, i8, "i4", 4},          {Scheme::f8, f8e4m3, "e4m3", 8},     {Scheme::f8, f8e5m2, "e5m2", 8},
+    {Scheme::f4, i8, "e2m1", 4},        {Scheme::da8w8, i8, "whole", 8, 32}, {Scheme::da8w4, i8, "s4", 4, 32, 4},
+    {Scheme::s8s8, i8, "whole", 8, 32},
 };
 constexpr int64_t kColumns = 128;  // of the widest tile
 constexpr int64_t kAlign = 256;
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-int64_t padded_group(int64_t group) { return group <= 16 ? 16 : group <= 32 ? 32 : round_up(group, 64); }
+int64_t padded_group(int64_t group, int64_t mma_k) {
+  return group <= mma_k ? mma_k : group <= 2 * mma_k ? 2 * mma_k : round_up(group, 4 * mma_k);
+}
 
 }  // namespace
 
@@ -29,7 +32,7 @@ const CudaForm* cuda_form(const Problem& p) {
 }
 
 int64_t padded_columns(int64_t n) { return round_up(n, kColumns); }
-int64_t decode_depth(const CudaForm& form) { return form.bits == 4 ? 128 : 64; }
+int64_t decode_depth(const CudaForm& form) { return form.bits == 4 ? 128 : form.stage_k(); }
 
 CudaLayout cuda_layout(const Problem& p) {
   CudaLayout out;
@@ -38,7 +41,7 @@ CudaLayout cuda_layout(const Problem& p) {
       std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.has_offset; });
   out.group = p.group > 0 ? p.group : has_offset ? std::max<int64_t>(p.k, 1) : 0;
   const bool grouped = out.group > 0;
-  if (grouped) out.group_padded = padded_group(out.group);
+  if (grouped) out.group_padded = padded_group(out.group, out.form->mma_k);
   out.k_padded = round_up(p.k > 0 ? out.packed_k(p.k - 1) + 1 : 0, decode_depth(*out.form));
   if (grouped) out.groups = round_up(out.k_padded, out.group_padded) / out.group_padded;
   // Powers of two and e4m3 are bf16 numbers.
@@ -53,7 +56,8 @@ CudaLayout cuda_layout(const Problem& p) {
     place(at.weight, true, n / 16 * out.tile_bytes());
     place(at.scale, scheme_info(p.scheme).has_scales, parameters * static_cast<int64_t>(dtype_bytes(out.scale)));
     place(at.offset, s.has_offset, parameters * static_cast<int64_t>(dtype_bytes(out.scale)));
-    place(at.zero, s.has_zero, parameters * 2);
+    place(at.zero, s.has_zero, parameters * (out.form->is_integer() ? 4 : 2));
+    place(at.correction, p.x_has_zero, parameters * 4);
     place(at.bias, s.has_bias, n * 4);
   }
   return out;

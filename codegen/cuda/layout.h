@@ -2,7 +2,8 @@
 //
 // Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
 //
-// A segment's weights lie in the order in which the lanes of a warp hold them as the first operand of mma.m16n8k16:
+// A segment's weights lie in the order in which the lanes of a warp hold them as the first operand of mma.m16n8k16, of
+// 16-bit floats:
 //
 //   [16 columns n][64 of k][32 lanes][16 bytes]      a lane's bytes: its fragments of consecutive tiles of 16 k
 //
@@ -12,10 +13,15 @@
 //    8 bits   2 words: word i >> 1, byte (i & 1) + 2 e         so that masks and a shift, no permutation, part them
 //    4 bits   1 word:  nibble i + 4 e
 //
+// For integer activations they are that of mma.m16n8k32, where a register has four elements of k, e = k % 4:
+//
+//    8 bits   4 words: register i, element e in byte e
+//    4 bits   2 words: word i >> 1, byte e, the lower nibble of even i     in two's complement
+//
 // The same bytes are the operand of a decode kernel (from global memory to registers), of a tile (through shared memory,
 // without bank conflicts) and, four warps side by side, of wgmma from registers.
 //
-// Groups along K are padded to 16, 32 or a multiple of 64 k, and all of K to whole blocks; what pads is zero. Scales,
+// Groups along K are padded to 1, 2 or a multiple of 4 products, and all of K to whole blocks; what pads is zero. Scales,
 // offsets and zero points of 16 columns and a group follow each other as a lane reads them: columns g and g + 8 side by
 // side. One segment follows the other:  weights | scales | offsets | zero points | biases, each at a multiple of 256.
 #pragma once
@@ -33,12 +39,20 @@ struct CudaForm {
   DType weight;
   std::string_view name;  // unpack_<name> in templates/cuda/weights.cuh
   int bits;
+  int mma_k = 16;  // k of a product
+  int raised = 0;  // unpacked weights are 2^raised times themselves
+
+  bool is_integer() const { return mma_k == 32; }
+  int stage_k() const { return 4 * mma_k; }        // 128 bytes of a row of x
+  int words() const { return bits * mma_k / 64; }  // that a lane has in a product
 };
 // Null where no kernel multiplies such weights.
 const CudaForm* cuda_form(const Problem& problem);
 
 struct CudaSegment {
-  int64_t weight = 0, scale = 0, offset = 0, zero = 0, bias = 0;  // bytes from the start; absent parts take none
+  // Bytes from the start; absent parts take none. A correction is the sum of a column's weights over a group, less its
+  // zero points: what a zero point of x is multiplied by.
+  int64_t weight = 0, scale = 0, offset = 0, zero = 0, correction = 0, bias = 0;
 };
 
 struct CudaLayout {

@@ -16,7 +16,8 @@ constexpr double kLaunch_s = 2.5e-6;
 
 // Instructions that unpack 16 x 16 weights.
 double unpack_instructions(const CudaForm& form) {
-  if (form.bits == 16) return 0;
+  if (form.name == "whole") return 0;
+  if (form.is_integer()) return 6;
   return form.scheme == Scheme::w4 ? 11 : form.scheme == Scheme::w8 ? 14 : 20;
 }
 
@@ -30,15 +31,16 @@ struct Turn {
   double instructions, mma, bytes, shared_bytes;
 };
 Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
-  const double segments = most_segments(p), k_tiles = s.bk / 16.0;
+  const double segments = most_segments(p), k_tiles = static_cast<double>(s.bk) / l.form->mma_k;
   const double w_tiles = segments * s.bn / 16.0 / s.warps_n, x_tiles = s.bm / 8.0 / s.warps_m;  // of a warp
   Turn t{};
   t.mma = k_tiles * w_tiles * x_tiles;
-  const double loads = k_tiles * (w_tiles * l.form->bits / 16.0 + (s.is_decode() ? 2 * x_tiles : x_tiles / 2));
+  const double loads = k_tiles * (w_tiles * l.form->words() / 4.0 + (s.is_decode() ? 2 * x_tiles : x_tiles / 2));
   const double scaling =
-      l.group_padded ? t.mma * 4.0 * 16.0 / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
+      l.group_padded ? t.mma * 4.0 * l.form->mma_k / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
   t.instructions = t.mma + k_tiles * w_tiles * unpack_instructions(*l.form) + loads + scaling + 24;
-  const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0, x_bytes = s.bm * s.bk * 2.0;
+  const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0,
+               x_bytes = s.bm * s.bk * (l.form->is_integer() ? 1.0 : 2.0);
   t.bytes = w_bytes + x_bytes;
   t.shared_bytes = s.is_decode() ? 0 : t.bytes + w_bytes * s.warps_m + x_bytes * s.warps_n;
   return t;

@@ -17,6 +17,7 @@ class CudaPacker {
       : p_(problem), layout_(cuda_layout(problem)), out_(out) {}
 
   Status run(const std::vector<SegmentTensors>& tensors) {
+    QCG_CHECK(check_integer_range(p_));
     if (static_cast<int64_t>(out_.size()) != layout_.bytes || tensors.size() != p_.segments.size())
       return Error::internal("pack_weights_cuda", "buffer or tensors do not fit the problem");
     std::memset(out_.data(), 0, out_.size());
@@ -74,18 +75,22 @@ class CudaPacker {
                               fmt::format("use weights of the scheme {}", scheme_name(p_.scheme)));
     if (info.numbers)
       code = static_cast<uint32_t>(std::find(info.numbers->begin(), info.numbers->end(), q) - info.numbers->begin());
-    else code = static_cast<uint32_t>(q - info.low);
+    else code = static_cast<uint32_t>(layout_.form->is_integer() ? q & 15 : q - info.low);
     return {};
   }
 
   // Where element (n, k) of a segment begins, in bits.
   int64_t bit_of(int64_t n, int64_t k) const {
-    const int64_t bits = layout_.form->bits, g = n % 8, q = k % 8 / 2, e = k % 2, i = n / 8 % 2 + k / 8 % 2 * 2;
-    const int64_t lane = 4 * g + q, before = k / 16 * 8 * bits;  // bits of the lane's tiles before this one
-    const int64_t in_tile = bits == 16  ? i * 32 + e * 16
-                            : bits == 8 ? i / 2 * 32 + (i % 2 + 2 * e) * 8
-                                        : (i + 4 * e) * 4;
-    return n / 16 * layout_.tile_bytes() * 8 + (before / 128 * 32 + lane) * 128 + before % 128 + in_tile;
+    const CudaForm& form = *layout_.form;
+    const int64_t bits = form.bits, elements = form.mma_k / 8;  // of a register
+    const int64_t q = k % (4 * elements) / elements, e = k % elements, i = n / 8 % 2 + k / (4 * elements) % 2 * 2;
+    const int64_t lane = 4 * (n % 8) + q,
+                  before = k / form.mma_k * 32 * form.words();  // bits of the lane's products before
+    int64_t at = 0;
+    if (bits == 16) at = i * 32 + e * 16;
+    else if (form.is_integer()) at = bits == 8 ? i * 32 + e * 8 : i / 2 * 32 + e * 8 + i % 2 * 4;
+    else at = bits == 8 ? i / 2 * 32 + (i % 2 + 2 * e) * 8 : (i + 4 * e) * 4;
+    return n / 16 * layout_.tile_bytes() * 8 + (before / 128 * 32 + lane) * 128 + before % 128 + at;
   }
 
   Status pack_codes(const Segment& s, const Tensor& weight, int64_t begin) {
@@ -112,6 +117,15 @@ class CudaPacker {
     return value(t.scales, n, g);
   }
 
+  void put(int64_t begin, int64_t index, int32_t v) { std::memcpy(out_.data() + begin + index * 4, &v, 4); }
+
+  int32_t correction(const SegmentTensors& t, int64_t n, int64_t g, int32_t zero) const {
+    int32_t sum = 0;
+    for (int64_t k = g * p_.group; k < (p_.group ? std::min(p_.k, (g + 1) * p_.group) : p_.k); ++k)
+      sum += std::to_integer<int8_t>(*at(t.weight, n, k)) - zero;
+    return sum;
+  }
+
   Status pack_parameters(const Segment& s, const SegmentTensors& t, const CudaSegment& place) {
     const auto scale_bytes = static_cast<int64_t>(dtype_bytes(layout_.scale));
     for (int64_t n = 0; n < s.n; ++n) {
@@ -122,13 +136,15 @@ class CudaPacker {
                             out_.data() + place.scale + (layout_.group ? to : n) * scale_bytes);
         if (s.has_offset)
           double_to_element(layout_.scale, value(t.offsets, n, g), out_.data() + place.offset + to * scale_bytes);
-        if (!s.has_zero) continue;
-        const double zero = value(t.zeros, n, g);
+        const double zero = s.has_zero ? value(t.zeros, n, g) : 0;
         if (std::nearbyint(zero) != zero || std::fabs(zero) > 128)  // so that weights minus it are bf16 numbers
           return Error::unsupported(fmt::format("zero point of '{}' [{}, {}]", s.name, n, g),
                                     fmt::format("{} is not an integer from -128 to 128", zero),
                                     "compile for --target=cpu");
-        double_to_element(p_.activation, zero, out_.data() + place.zero + to * 2);
+        if (s.has_zero && layout_.form->is_integer()) put(place.zero, to, static_cast<int32_t>(zero));
+        else if (s.has_zero) double_to_element(p_.activation, zero, out_.data() + place.zero + to * 2);
+        if (p_.x_has_zero)
+          put(place.correction, layout_.group ? to : n, correction(t, n, g, static_cast<int32_t>(zero)));
       }
       if (s.has_bias) double_to_element(DType::f32, value(t.bias, n, 0), out_.data() + place.bias + n * 4);
     }

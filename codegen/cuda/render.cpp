@@ -16,9 +16,13 @@ using V = TemplateValue;
 
 // Arguments of a kernel, in problem.h's order.
 struct ArgPlaces {
-  size_t operands, weights, outputs, count;
+  bool quantized;
+  size_t x_scale, x_zero, operands, weights, outputs, count;
   explicit ArgPlaces(const Problem& p)
-      : operands(p.k_segments.size()),
+      : quantized(scheme_info(p.scheme).quantized_activation),
+        x_scale(p.k_segments.size()),
+        x_zero(x_scale + quantized),
+        operands(x_zero + p.x_has_zero),
         weights(operands + p.operands.size()),
         outputs(weights + 1),
         count(outputs + p.outputs.size()) {}
@@ -46,6 +50,7 @@ V segments_of(const Problem& p, const CudaLayout& layout, const Output& o) {
                            {"has_offset", s.has_offset},
                            {"zero_at", at.zero},
                            {"has_zero", s.has_zero},
+                           {"correction_at", at.correction},
                            {"bias_at", at.bias},
                            {"has_bias", s.has_bias}}));
   }
@@ -89,9 +94,9 @@ V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
 void add_x(const Problem& p, const CudaLayout& layout, V& v) {
   std::vector<V> xs;
   int64_t begin = 0;
-  bool plain = layout.group == layout.group_padded && p.k % 8 == 0;
+  bool plain = layout.group == layout.group_padded && p.k % (layout.form->mma_k / 2) == 0;
   for (const int64_t width : p.k_segments) {
-    plain &= begin % 64 == 0;
+    plain &= begin % layout.form->stage_k() == 0;
     xs.push_back(V::dict({{"begin", begin}, {"end", begin + width}}));
     begin += width;
   }
@@ -106,7 +111,17 @@ void add_groups(const Problem& p, const CudaLayout& layout, const CudaSchedule& 
   v["channel_scales"] = !grouped && scheme_info(p.scheme).has_scales;
   v["scale_pair"] = layout.scale == DType::f32 ? "float2" : "unsigned";
   const bool whole = !grouped || layout.group_padded % s.bk == 0;
-  v["span"] = whole ? int64_t{s.bk} : std::min<int64_t>(layout.group_padded, 64);
+  v["span"] = whole ? int64_t{s.bk} : std::min<int64_t>(layout.group_padded, layout.form->stage_k());
+}
+
+// Of x, as templates/cuda/weights.cuh names it.
+std::string_view element_of(DType activation) {
+  switch (activation) {
+    case DType::bf16: return "BF16";
+    case DType::f16: return "F16";
+    case DType::u8: return "U8";
+    default: return "S8";
+  }
 }
 
 }  // namespace
@@ -120,8 +135,11 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   v["name"] = kernel_name(p, s);
   v["signature"] = sanitize_comment(p.signature());
   v["comment"] = comment_lines(p.comment);
-  v["half"] = p.activation == DType::bf16 ? "BF16" : "F16";
-  v["form"] = layout.form->name, v["bits"] = layout.form->bits;
+  v["element"] = element_of(p.activation);
+  v["form"] = layout.form->name, v["mma_k"] = layout.form->mma_k, v["words"] = layout.form->words();
+  v["integer"] = layout.form->is_integer(), v["raised"] = layout.form->raised;
+  v["x_scale_arg"] = args.quantized ? static_cast<int64_t>(args.x_scale) : -1;
+  v["x_zero_arg"] = p.x_has_zero ? static_cast<int64_t>(args.x_zero) : -1;
   v["bm"] = s.bm, v["bn"] = s.bn;
   v["k"] = p.k, v["k_padded"] = layout.k_padded, v["tile_bytes"] = layout.tile_bytes();
   v["weights_arg"] = args.weights, v["arg_count"] = args.count;
@@ -149,15 +167,19 @@ namespace {
 
 // Of a stage of an output: x, weights, and what 16 columns have of parameters (templates/cuda/mma_tile.cu.j2, Stage).
 int64_t stage_bytes(const Problem& p, const CudaLayout& layout, const CudaSchedule& s, const Output& o) {
-  const int64_t spans = layout.group ? 64 / std::min<int64_t>(layout.group_padded, 64) : 1, tiles = s.bn / 16;
+  const CudaForm& form = *layout.form;
+  const int64_t stage_k = form.stage_k(), tiles = s.bn / 16;
+  const int64_t spans = layout.group ? stage_k / std::min(layout.group_padded, stage_k) : 1;
   const int64_t scale = spans * 16 * static_cast<int64_t>(dtype_bytes(layout.scale));
   bool offsets = false, zeros = false;
   for (const int j : o.segments) {
     offsets |= p.segments[static_cast<size_t>(j)].has_offset;
     zeros |= p.segments[static_cast<size_t>(j)].has_zero;
   }
-  const int64_t parameters = (layout.group ? scale * (1 + offsets) : 0) + (zeros ? spans * 32 : 0);
-  return s.bm * 128 + static_cast<int64_t>(o.segments.size()) * tiles * (128 * layout.form->bits + parameters);
+  int64_t parameters = layout.group ? scale * (1 + offsets) : 0;
+  if (zeros && (layout.group || !form.is_integer())) parameters += spans * (form.is_integer() ? 64 : 32);
+  if (layout.group && p.x_has_zero) parameters += spans * 64;
+  return s.bm * 128 + static_cast<int64_t>(o.segments.size()) * tiles * (512 * form.words() + parameters);
 }
 
 }  // namespace

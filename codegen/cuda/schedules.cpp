@@ -13,16 +13,19 @@ namespace {
 
 using enum DType;
 
+constexpr std::string_view kDecode = "cuda/mma_decode.cu.j2", kTile = "cuda/mma_tile.cu.j2";
+
 struct Kernel {
   std::string_view name;
   Isa isa;
   std::string_view source, compute;
+  bool integer = false;
 };
 constexpr Kernel kKernels[] = {
-    {"sm90a_mma_decode", Isa::sm_90a, "cuda/mma_decode.cu.j2", "mma"},
-    {"sm90a_mma_tile", Isa::sm_90a, "cuda/mma_tile.cu.j2", "mma"},
-    {"sm80_mma_decode", Isa::sm_80, "cuda/mma_decode.cu.j2", "mma"},
-    {"sm80_mma_tile", Isa::sm_80, "cuda/mma_tile.cu.j2", "mma"},
+    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},         {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
+    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma", true}, {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma", true},
+    {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},           {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},
+    {"sm80_imma_decode", Isa::sm_80, kDecode, "imma", true},   {"sm80_imma_tile", Isa::sm_80, kTile, "imma", true},
 };
 struct Weight {
   Scheme scheme;
@@ -32,13 +35,16 @@ constexpr Weight kWeights[] = {
     {Scheme::dense, bf16, bf16}, {Scheme::dense, f16, f16}, {Scheme::w8, bf16, i8},     {Scheme::w8, f16, i8},
     {Scheme::w4, bf16, i8},      {Scheme::w4, f16, i8},     {Scheme::f8, bf16, f8e4m3}, {Scheme::f8, f16, f8e4m3},
     {Scheme::f8, bf16, f8e5m2},  {Scheme::f8, f16, f8e5m2}, {Scheme::f4, bf16, i8},     {Scheme::f4, f16, i8},
+    {Scheme::da8w8, i8, i8},     {Scheme::da8w8, u8, i8},   {Scheme::da8w4, i8, i8},    {Scheme::da8w4, u8, i8},
+    {Scheme::s8s8, i8, i8},      {Scheme::s8s8, u8, i8},
 };
 
 std::vector<Microkernel> make_table() {
   std::vector<Microkernel> out;
   for (const Kernel& k : kKernels)
     for (const Weight& w : kWeights)
-      out.push_back({k.name, k.isa, k.source, w.scheme, w.activation, w.weight, k.compute});
+      if (k.integer != is_floating(w.activation))
+        out.push_back({k.name, k.isa, k.source, w.scheme, w.activation, w.weight, k.compute});
   return out;
 }
 
@@ -63,7 +69,7 @@ void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::ve
   if (m_max > kDecodeRows) return;
   const CudaForm& form = *cuda_form(p);
   const auto depth = static_cast<int>(decode_depth(form));
-  const int segments = most_segments(p), pieces = depth * form.bits / 256;
+  const int segments = most_segments(p), pieces = depth / form.mma_k * form.words() / 4;
   int before = 0;
   for (const int tiles : kDecodeTiles) {
     const int nt = std::max(1, tiles / segments);
@@ -77,7 +83,7 @@ void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::ve
 
 void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
   for (const Tile& tile : kTiles) {
-    CudaSchedule s{&row, tile.bm, tile.columns / power_of_two(most_segments(p)), 64};
+    CudaSchedule s{&row, tile.bm, tile.columns / power_of_two(most_segments(p)), cuda_form(p)->stage_k()};
     if (s.bn < 16) continue;
     s.warps_n = std::min(tile.most_warps_n, s.bn / 16);
     s.warps_m = tile.warps / s.warps_n;
@@ -113,6 +119,21 @@ std::string kernel_name(const Problem& problem, const CudaSchedule& schedule) {
                      schedule.microkernel->name);
 }
 
+namespace {
+
+// Whether an output is an exact sum as it is.
+bool is_sum(const Problem& p, const Output& o) {
+  return o.dtype == i32 && o.expr.kind == ExprKind::acc && !p.segments[static_cast<size_t>(o.segments[0])].has_bias;
+}
+
+// Sums of raised weights are exact in int32, too.
+int64_t longest_sum(const Problem& p) {
+  const int64_t x = p.activation == u8 ? 255 : 128, w = 128;
+  return INT32_MAX / (x * w);
+}
+
+}  // namespace
+
 Status check_cuda_support(const Problem& p) {
   auto no = [](std::string what, std::string help) {
     return Error::unsupported("cuda", std::move(what), std::move(help));
@@ -125,11 +146,14 @@ Status check_cuda_support(const Problem& p) {
                           dtype_name(p.activation), dtype_name(p.weight)),
               "`qcodegen list microkernels` shows what there is; export the model in bf16 or f16, or compile for "
               "--target=cpu");
+  if (cuda_form(p)->raised && (p.group ? p.group : p.k) > longest_sum(p))
+    return no(fmt::format("K = {} could overflow the exact int32 sum", p.k), "compile for --target=cpu");
   if (most_segments(p) > kMostSegments)
     return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)),
               "use --disable-pass=fold_epilogue");
+  const bool unscaled = p.scheme == Scheme::s8s8;
   for (const Output& o : p.outputs)
-    if (!is_compute_float(o.dtype))
+    if (!is_compute_float(o.dtype) && !(unscaled && is_sum(p, o)))
       return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
   for (const Operand& o : p.operands)
     if (!is_compute_float(o.dtype))
@@ -144,7 +168,7 @@ std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& t
     if (row.isa != target.isa || row.scheme != problem.scheme || row.weight != problem.weight ||
         row.activation != problem.activation)
       continue;
-    if (row.source == kKernels[0].source) add_decode(problem, row, m_max, out);
+    if (row.source == kDecode) add_decode(problem, row, m_max, out);
     else add_tiles(problem, row, out);
   }
   const CudaLayout layout = cuda_layout(problem);

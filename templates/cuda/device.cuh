@@ -50,6 +50,18 @@ QCG_MMA(mma_bf16, "bf16")
 QCG_MMA(mma_f16, "f16")
 #undef QCG_MMA
 
+// acc[16x8] += a[16x32] * b[32x8], int32: a signed bytes, b signed or not.
+#define QCG_MMA(name, type)                                                                                            \
+  QCG_DEVICE void name(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {                                \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8." type ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "          \
+                 "{%8, %9}, {%0, %1, %2, %3};\n"                                                                       \
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                      \
+  }
+QCG_MMA(mma_s8, "s8")
+QCG_MMA(mma_u8, "u8")
+#undef QCG_MMA
+
 QCG_DEVICE float f32_of_f16(unsigned short h) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));

@@ -88,6 +88,23 @@ QCG_DEVICE void store_f32(void* p, long long i, const float (&v)[W], int count) 
   for (int e = 0; e < W; ++e)
     if (e < count) to[e] = v[e];
 }
+// Sums of integers as they are.
+template <int W>
+QCG_DEVICE void load_i32(int (&v)[W], const void* p, long long i, int count) {
+#pragma unroll
+  for (int e = 0; e < W; ++e) v[e] = e < count ? ((const int*)p)[i + e] : 0;
+}
+template <int W>
+QCG_DEVICE void store_i32(void* p, long long i, const int (&v)[W], int count) {
+  int* const to = (int*)p + i;
+  if (is_whole(to, W, count, 4)) {
+    *(int4*)to = make_int4(v[0], v[W > 1 ? 1 : 0], v[W > 2 ? 2 : 0], v[W > 3 ? 3 : 0]);
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < W; ++e)
+    if (e < count) to[e] = v[e];
+}
 #define QCG_HALVES(name)                                                                                    \
   template <int W>                                                                                          \
   QCG_DEVICE void load_##name(float (&v)[W], const void* p, long long i, int count) {                       \

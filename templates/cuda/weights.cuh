@@ -6,8 +6,28 @@
 //   unsigned a[4];  unpack_i4<BF16>(a, &word);     // 16 x 16 weights of a warp, 32 bits of each lane
 #pragma once
 
+// What x holds decides the product: mma.m16n8k16 of 16-bit floats with sums in f32, or mma.m16n8k32 of bytes with exact sums
+// in int32 (weights signed, x signed or not).
+struct S8 {
+  using Sum = int;
+  using Element = unsigned char;
+  static constexpr bool kIntegers = true;
+  static constexpr unsigned kOne = 0x01010101;
+  QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_s8(d, a, b0, b1); }
+};
+struct U8 {
+  using Sum = int;
+  using Element = unsigned char;
+  static constexpr bool kIntegers = true;
+  static constexpr unsigned kOne = 0x01010101;
+  QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_u8(d, a, b0, b1); }
+};
+
 // The two 16-bit floats. kMagic is the power of two whose last bit of mantissa counts 1 (7 and 10 bits of mantissa).
 struct BF16 {
+  using Sum = float;
+  using Element = unsigned short;
+  static constexpr bool kIntegers = false;
   static constexpr unsigned kOne = 0x3f803f80, kMagic = 0x43004300, kLessMagic = 0xc300c300;
   static constexpr unsigned kLess8 = 0xc308c308;                                   // -(128 + 8)
   static constexpr int kShift8 = 4, kShift4 = 6, kShift5 = 3;                      // codes of e4m3, e2m1, e5m2
@@ -22,6 +42,9 @@ struct BF16 {
   QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_bf16(d, a, b0, b1); }
 };
 struct F16 {
+  using Sum = float;
+  using Element = unsigned short;
+  static constexpr bool kIntegers = false;
   static constexpr unsigned kOne = 0x3c003c00, kMagic = 0x64006400, kLessMagic = 0xe400e400;
   static constexpr unsigned kLess8 = 0xe408e408;                                   // -(1024 + 8)
   static constexpr int kShift8 = 1, kShift4 = 3, kShift5 = 0;
@@ -44,7 +67,7 @@ QCG_DEVICE unsigned and_or(unsigned a, unsigned mask, unsigned bits) {
 }
 
 template <class H>
-QCG_DEVICE void unpack_d16(unsigned (&a)[4], const unsigned* w) {
+QCG_DEVICE void unpack_whole(unsigned (&a)[4], const unsigned* w) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = w[i];
 }
@@ -85,6 +108,13 @@ template <class H>
 QCG_DEVICE void unpack_e2m1(unsigned (&a)[4], const unsigned* w) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = as_float<H>(w[0] << (12 - 4 * i), H::kShift4, H::kMask4, H::kFactor4);
+}
+
+// 16 times the number: a nibble in two's complement, in the upper half of a byte.
+template <class H>
+QCG_DEVICE void unpack_s4(unsigned (&a)[4], const unsigned* w) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) a[i] = (i % 2 ? w[i / 2] : w[i / 2] << 4) & 0xf0f0f0f0;
 }
 
 // Integers minus a zero point, exactly: `zeros` are those of columns g and g + 8, as a lane reads them.

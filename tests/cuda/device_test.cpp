@@ -35,6 +35,8 @@ void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& 
     args.push_back({static_cast<std::byte*>(buffers.back().data()) + shift, stride});
   };
   for (const GemmData::Bytes& x : data.xs) add(x.bytes, x.stride, call.shift);
+  for (const GemmData::Bytes* of_rows : {&data.x_scale, &data.x_zero})
+    if (of_rows->count()) add(of_rows->bytes, of_rows->stride);
   for (const GemmData::Bytes& o : data.operands) add(o.bytes, o.stride);
   add(data.packed, 0);
   for (const GemmData::Bytes& o : data.outputs) add(o.bytes, o.stride);

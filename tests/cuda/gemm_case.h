@@ -33,9 +33,15 @@ inline Problem plain_problem(Scheme scheme, DType activation, DType weight, std:
   p.k_segments = std::move(k_segments);
   for (const int64_t width : p.k_segments) p.k += width;
   p.segments = std::move(segments);
+  const DType out = is_floating(activation) ? activation : scheme == Scheme::s8s8 ? DType::i32 : DType::f32;
   for (size_t j = 0; j < p.segments.size(); ++j)
-    p.outputs.push_back({Expr::acc(static_cast<int>(j)), activation, p.segments[j].n, {static_cast<int>(j)}});
+    p.outputs.push_back({Expr::acc(static_cast<int>(j)), out, p.segments[j].n, {static_cast<int>(j)}});
   p.comment = "node\\\n#error";
+  return p;
+}
+
+inline Problem with_x_zero(Problem p) {
+  p.x_has_zero = true;
   return p;
 }
 
@@ -71,6 +77,18 @@ inline std::vector<Problem> gemm_problems() {
       plain_problem(Scheme::f8, bf16, f8e5m2, {72}, {{20, false, false, "e5m2"}}),
       plain_problem(Scheme::f4, bf16, i8, {96}, {{24, false, false, "mxfp4"}}, 32, f8e8m0),
       plain_problem(Scheme::f4, f16, i8, {96}, {{24, false, false, "nvfp4"}}, 16, f8e4m3),
+      with_x_zero(plain_problem(Scheme::da8w8, i8, i8, {100}, {{20, true, true, "zero"}, {35, false, false, "none"}})),
+      plain_problem(Scheme::da8w8, u8, i8, {128, 40}, {{40, true, false, "unsigned"}}, 40),
+      with_x_zero(plain_problem(Scheme::da8w8, u8, i8, {144}, {{33, false, false, "grouped"}}, 32)),
+      with_outputs(with_x_zero(plain_problem(
+                       Scheme::da8w4, i8, i8, {208},
+                       {{70, true, true, "gate"}, {70, false, false, "up"}, {1, false, false, "one"}}, 32, bf16)),
+                   operands, gate_up),
+      with_x_zero(plain_problem(Scheme::da8w4, i8, i8, {272}, {{40, true, false, "long groups"}}, 256)),
+      plain_problem(Scheme::da8w4, u8, i8, {96}, {{20, true, false, "per channel"}}),
+      plain_problem(Scheme::s8s8, i8, i8, {136}, {{33, false, false, "exact"}}),
+      with_outputs(plain_problem(Scheme::s8s8, u8, i8, {70}, {{24, false, true, "scaled later"}}),
+                   {{f32, Broadcast::row}}, {{parse_expr("mul(acc0, in0)"), bf16, 24, {0}}}),
   };
 }
 
@@ -106,8 +124,16 @@ class GemmData {
           xs.emplace_back(p.activation, call.m == 0 ? 0 : (call.m - 1) * (width + call.gap) + width, width + call.gap);
       for (int64_t i = 0; i < x.count(); ++i) {
         const bool real = i % x.stride < width && (!call.poisoned || i / x.stride == call.m / 2);
-        x.set(i, real ? small(-4, 4) : std::nan(""));
+        x.set(i, is_integer(p) ? small(p.activation == DType::u8 ? 0 : -8, 8) : real ? small(-4, 4) : std::nan(""));
       }
+    }
+    if (scheme_info(p.scheme).quantized_activation) {
+      x_scale = Bytes(DType::f32, call.m, 1);
+      for (int64_t i = 0; i < call.m; ++i) x_scale.set(i, std::exp2(small(-2, 1)));
+    }
+    if (p.x_has_zero) {
+      x_zero = Bytes(DType::i32, call.m, 1);
+      for (int64_t i = 0; i < call.m; ++i) x_zero.set(i, small(-8, 8));
     }
     for (const Segment& s : p.segments) tensors.push_back(make_segment(s));
     packed.resize(static_cast<size_t>(packed_bytes_cuda(p, {})));
@@ -128,6 +154,8 @@ class GemmData {
     LinearOperands linear;
     linear.scheme = p_.scheme, linear.group = p_.group;
     for (size_t i = 0; i < xs.size(); ++i) linear.xs.push_back(rows_of(xs[i], p_.k_segments[i]));
+    if (x_scale.count()) linear.x_scale = rows_of(x_scale, 1);
+    if (x_zero.count()) linear.x_zero = rows_of(x_zero, 1);
     for (const SegmentTensors& t : tensors) linear.segments.push_back({t.weight, t.scales, t.zeros, t.bias, t.offsets});
     std::vector<LinearReference> sums;
     for (size_t j = 0; j < tensors.size(); ++j) {
@@ -141,6 +169,7 @@ class GemmData {
   }
 
   std::vector<Bytes> xs;
+  Bytes x_scale, x_zero;  // without elements where the problem has none
   std::vector<SegmentTensors> tensors;
   std::vector<std::byte> packed;
   std::vector<Bytes> operands, outputs;

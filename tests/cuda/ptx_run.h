@@ -80,6 +80,8 @@ inline Asked run_rendered(const ptx::LoadedKernel& kernel, const Rendered& k, co
     args.push_back({reinterpret_cast<void*>(address), b.stride});
   };
   for (const GemmData::Bytes& x : data.xs) add("x", x, ptx::Access::input, call.shift);
+  for (const GemmData::Bytes* of_rows : {&data.x_scale, &data.x_zero})
+    if (of_rows->count()) add("of rows", *of_rows, ptx::Access::input, 0);
   for (const GemmData::Bytes& o : data.operands) add("operand", o, ptx::Access::input, 0);
   GemmData::Bytes weights;
   weights.bytes = data.packed;

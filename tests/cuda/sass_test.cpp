@@ -91,7 +91,7 @@ TEST_CASE("instructions per product of the loops, from SASS") {
     return;
   }
   using enum DType;
-  // Measured with CUDA 13, and a tenth more for other compilers; 16 x 16 weights a product of a decode kernel.
+  // Measured with CUDA 13, and a tenth more for other compilers; 16 x 16 weights a product of a decode kernel (integers 16 x 32).
   const Gate gates[] = {
       {Scheme::dense, bf16, 0, 128, 128, 2.5},  // 2.25
       {Scheme::w8, i8, 0, 128, 128, 4.4},       // 4.0
@@ -102,11 +102,15 @@ TEST_CASE("instructions per product of the loops, from SASS") {
       {Scheme::w4, i8, 32, 8, 32, 24},          // 22.7
       {Scheme::f8, f8e4m3, 0, 8, 32, 29},       // 26.3
       {Scheme::f4, i8, 32, 8, 32, 33.5},        // 30.5
+      {Scheme::da8w8, i8, 0, 128, 128, 2.6},    // 2.4
+      {Scheme::da8w4, i8, 128, 128, 128, 7.4},  // 6.7
+      {Scheme::da8w4, i8, 128, 8, 32, 21},      // 19.0
   };
   std::vector<Rendered> all;
   for (const Gate& g : gates) {
+    const DType x = scheme_info(g.scheme).quantized_activation ? i8 : bf16;
     const Problem p =
-        plain_problem(g.scheme, bf16, g.weight, {4096}, {{4096, false, false, "w"}}, g.group, g.group ? bf16 : f32);
+        plain_problem(g.scheme, x, g.weight, {4096}, {{4096, false, false, "w"}}, g.group, g.group ? bf16 : f32);
     for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, g.bm <= 16 ? g.bm : 4096))
       if (s.bm == g.bm && s.bn == g.bn) all.push_back({p, s, Isa::sm_80});
   }

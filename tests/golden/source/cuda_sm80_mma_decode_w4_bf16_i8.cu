@@ -23,12 +23,17 @@
 namespace {
 
 using H = BF16;
-constexpr int BITS = 4;                            // of a weight
+using Element = H::Element;                                 // of x
+constexpr int MMA_K = 16, STAGE_K = 4 * MMA_K;     // of a product, of 128 bytes of a row of x
+constexpr int WORDS = 1;             // of weights that a lane has in a product
 constexpr int K = 64, K_PADDED = 128;       // of x, of packed weights
 constexpr int GROUP = 32, GROUP_PADDED = 32, GROUPS = 4;  // 0, 0, 1: not grouped
 constexpr long long TILE_BYTES = 1024;          // of 16 columns
 constexpr bool GROUPED = true;
+using Total = float;  // the sum over all of K
 using Scales = float2;  // of two columns
+
+using Zeros = unsigned;
 
 struct Arg {  // qcg_arg
   void* data;
@@ -40,21 +45,29 @@ struct Args {
 };
 
 // One element of x; k counts as packed weights do. What pads K or a group is 0.
-QCG_DEVICE unsigned x_at(const Args& args, long long row, int k) {
+QCG_DEVICE unsigned x_element(const Args& args, long long row, int k) {
   if (k >= K) return 0;
-  return ((const unsigned short*)args.at[0].data)[row * args.at[0].stride + k - 0];
+  return ((const Element*)args.at[0].data)[row * args.at[0].stride + k - 0];
 }
 
-// Whether every 8 elements of x from a multiple of 8 on are 16 bytes at a multiple of 16, and all of one tensor.
+// Elements k, k + 1, … of x, 4 bytes of them.
+QCG_DEVICE unsigned x_word(const Args& args, long long row, int k) {
+  unsigned word = 0;
+#pragma unroll
+  for (int e = 0; e < 4 / (int)sizeof(Element); ++e) word |= x_element(args, row, k + e) << e * 8 * (int)sizeof(Element);
+  return word;
+}
+
+// Whether rows of x are whole chunks of 16 bytes at multiples of 16, and every STAGE_K of them are of one tensor.
 QCG_DEVICE bool is_plain(const Args& args) {
   unsigned long long bits = 0;
-  bits |= (unsigned long long)args.at[0].data | (unsigned long long)args.at[0].stride * 2;
+  bits |= (unsigned long long)args.at[0].data | (unsigned long long)args.at[0].stride * sizeof(Element);
   return (bits & 15) == 0;
 }
 
-// Elements k, k + 1, … of a row up to the next multiple of 64, where is_plain(); k is a multiple of 64.
-QCG_DEVICE const unsigned short* plain_x(const Args& args, long long row, int k) {
-  return (const unsigned short*)args.at[0].data + row * args.at[0].stride + (k - 0);
+// Elements k, k + 1, … of a row up to the next multiple of STAGE_K, where is_plain(); k is a multiple of it.
+QCG_DEVICE const Element* plain_x(const Args& args, long long row, int k) {
+  return (const Element*)args.at[0].data + row * args.at[0].stride + (k - 0);
 }
 
 // Output 0: acc0
@@ -67,9 +80,10 @@ struct Output0 {
   QCG_DEVICE constexpr long long offsets(int s) { return -1LL; }
   QCG_DEVICE constexpr long long zeros(int s) { return -1LL; }
 
+
   // W results of a row from their sums; those from column N on are dropped.
   template <int W>
-  QCG_DEVICE void finish(const Args& args, long long row, int column, const float (&sum)[SEGMENTS][W]) {
+  QCG_DEVICE void finish(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][W]) {
     const int count = N - column < W ? N - column : W;
     if (row >= args.m || count <= 0) return;
     const unsigned char* const packed = (const unsigned char*)args.at[1].data;
@@ -77,17 +91,26 @@ struct Output0 {
     float y[W];
 #pragma unroll
     for (int e = 0; e < W; ++e) {
-      const float acc0 = sum[0][e];
+      const Total total0 = sum[0][e];
+      const float acc0 = (float)total0;
       y[e] = acc0;
     }
     store_f32<W>(args.at[2].data, row * args.at[2].stride + column, y, count);
   }
 };
 
+// sum += scale of a group times its exact part; for integers, less what zero points add to it.
+QCG_DEVICE void add_group(float (&sum)[4], const H::Sum (&part)[4], float2 scale, const float (&)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const float exact = part[e];
+    sum[e] = __fmaf_rn(e < 2 ? scale.x : scale.y, (float)exact, sum[e]);
+  }
+}
 constexpr int BM = 8, BN = 64, WARPS = 8, THREADS = WARPS * 32;
 constexpr int MT = BM / 8, NT = BN / 16;                     // tiles of rows of x, of columns (of every segment)
 constexpr int DEPTH = 128, STEPS = K_PADDED / DEPTH;  // k of a turn
-constexpr int TILES = DEPTH / 16, PIECES = DEPTH * BITS / 256;  // of 16 bytes of a lane
+constexpr int TILES = DEPTH / MMA_K, PIECES = TILES * WORDS / 4;  // products, 16 bytes of a lane
 constexpr int SPAN = 32, SPANS = DEPTH / SPAN;       // k that share scales
 
 // What a warp multiplies in a turn.
@@ -96,7 +119,7 @@ struct Turn {
   uint4 w[O::SEGMENTS][NT][PIECES];
   unsigned x[MT][TILES][2];
   Scales scale[O::SEGMENTS][NT][SPANS], offset[O::SEGMENTS][NT][SPANS];
-  unsigned zero[O::SEGMENTS][NT][SPANS];
+  Zeros zero[O::SEGMENTS][NT][SPANS];
 };
 
 template <class O, bool PLAIN>
@@ -117,36 +140,40 @@ QCG_DEVICE void load(Turn<O>& t, const Args& args, long long m0, int n0, int ste
         (void)pair;
         t.scale[s][j][g] = ((const Scales*)(packed + O::scales(s)))[pair];
         if (O::offsets(s) >= 0) t.offset[s][j][g] = ((const Scales*)(packed + O::offsets(s)))[pair];
-        if (O::zeros(s) >= 0) t.zero[s][j][g] = ((const unsigned*)(packed + O::zeros(s)))[pair];
+        if (O::zeros(s) >= 0) t.zero[s][j][g] = ((const Zeros*)(packed + O::zeros(s)))[pair];
       }
     }
 #pragma unroll
   for (int i = 0; i < MT; ++i) {
     const long long row = m0 + i * 8 + lane / 4 < args.m ? m0 + i * 8 + lane / 4 : args.m - 1;
 #pragma unroll
-    for (int b = 0; b < DEPTH; b += 64) {
+    for (int b = 0; b < DEPTH; b += STAGE_K) {
       const int k0 = step * DEPTH + b;
-      const unsigned short* const from = PLAIN ? plain_x(args, row, k0) : 0;
+      const Element* const from = PLAIN ? plain_x(args, row, k0) : 0;
 #pragma unroll
-      for (int k = 0; k < 64; k += 8) {  // a lane has 2 of 8
-        unsigned pair = 0;
-        if (!PLAIN) pair = x_at(args, row, k0 + k + lane % 4 * 2) | x_at(args, row, k0 + k + lane % 4 * 2 + 1) << 16;
-        else if (K % DEPTH == 0 || k0 + k < K) pair = *(const unsigned*)(from + k + lane % 4 * 2);
-        t.x[i][(b + k) / 16][k / 8 % 2] = pair;
+      for (int k = 0; k < STAGE_K; k += MMA_K / 2) {  // a lane has a word of four
+        const int at = k + lane % 4 * (MMA_K / 8);
+        unsigned word = 0;
+        if (!PLAIN) word = x_word(args, row, k0 + at);
+        else if (K % DEPTH == 0 || k0 + k < K) word = *(const unsigned*)(from + at);
+        t.x[i][(b + k) / MMA_K][k / (MMA_K / 2) % 2] = word;
       }
     }
   }
 }
 
+// x_sum: of x over a span, or over K where there are no groups; every row of the product is the same.
 template <class O>
-QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const Turn<O>& t) {
+QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[MT][4], const int (&x_zero)[MT][2], const Turn<O>& t) {
+  (void)x_zero;
 #pragma unroll
   for (int g = 0; g < SPANS; ++g) {
-    float x_sum[MT][4] = {};  // of x over the span: every row of the product is the same
-    if (O::HAS_OFFSETS) {
+#pragma unroll
+    for (int i = 0; i < MT * 4; ++i) x_sum[i / 4][i % 4] = 0;
+    if (O::HAS_OFFSETS || (H::kIntegers && O::HAS_ZEROS)) {
       const unsigned ones[4] = {H::kOne, H::kOne, H::kOne, H::kOne};
 #pragma unroll
-      for (int k = g * (SPAN / 16); k < (g + 1) * (SPAN / 16); ++k)
+      for (int k = g * (SPAN / MMA_K); k < (g + 1) * (SPAN / MMA_K); ++k)
 #pragma unroll
         for (int i = 0; i < MT; ++i) H::mma(x_sum[i], ones, t.x[i][k][0], t.x[i][k][1]);
     }
@@ -154,11 +181,11 @@ QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const Turn<O>& t)
     for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
       for (int j = 0; j < NT; ++j) {
-        float part[MT][4] = {};
+        H::Sum part[MT][4] = {};
 #pragma unroll
-        for (int k = g * (SPAN / 16); k < (g + 1) * (SPAN / 16); ++k) {
+        for (int k = g * (SPAN / MMA_K); k < (g + 1) * (SPAN / MMA_K); ++k) {
           unsigned a[4];
-          unpack_i4<H>(a, (const unsigned*)t.w[s][j] + k * (BITS / 4));
+          unpack_i4<H>(a, (const unsigned*)t.w[s][j] + k * WORDS);
           if (O::zeros(s) >= 0) subtract_zeros<H>(a, t.zero[s][j][g]);
 #pragma unroll
           for (int i = 0; i < MT; ++i) H::mma(part[i], a, t.x[i][k][0], t.x[i][k][1]);
@@ -166,8 +193,7 @@ QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const Turn<O>& t)
         const float2 scale = pair_of(t.scale[s][j][g]);
 #pragma unroll
         for (int i = 0; i < MT; ++i)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) sum[s][j][i][e] = __fmaf_rn(e < 2 ? scale.x : scale.y, part[i][e], sum[s][j][i][e]);
+          add_group(sum[s][j][i], part[i], scale, x_sum[i]);
         if (O::offsets(s) >= 0) {
           const float2 offset = pair_of(t.offset[s][j][g]);
 #pragma unroll
@@ -183,23 +209,25 @@ QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const Turn<O>& t)
 template <class O, bool PLAIN>
 QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  float sum[O::SEGMENTS][NT][MT][4] = {};
+  Total sum[O::SEGMENTS][NT][MT][4] = {};
+  H::Sum x_sum[MT][4] = {};
+  int x_zero[MT][2] = {};
   Turn<O> now, next;
   if (warp < STEPS) load<O, PLAIN>(now, args, m0, n0, warp, lane);
   for (int step = warp; step < STEPS; step += WARPS) {
     if (step + WARPS < STEPS) load<O, PLAIN>(next, args, m0, n0, step + WARPS, lane);
-    multiply<O>(sum, now);
+    multiply<O>(sum, x_sum, x_zero, now);
     now = next;
   }
 
   // Sums of all warps, [warp][segment, tile, register][lane].
   constexpr int SUMS = O::SEGMENTS * NT * MT * 4;
-  float* const parts = (float*)shared;
+  Total* const parts = (Total*)shared;
 #pragma unroll
-  for (int i = 0; i < SUMS; ++i) parts[(warp * SUMS + i) * 32 + lane] = ((const float*)sum)[i];
+  for (int i = 0; i < SUMS; ++i) parts[(warp * SUMS + i) * 32 + lane] = ((const Total*)sum)[i];
   __syncthreads();
   for (int at = threadIdx.x; at < NT * MT * 4 * 32; at += THREADS) {
-    float total[O::SEGMENTS][1] = {};
+    Total total[O::SEGMENTS][1] = {};
 #pragma unroll
     for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll

@@ -11,9 +11,9 @@
 // y = epilogue(x [M, K] . w [N, K]^T) for many rows. A block computes 128 rows x 128 columns of one output (of every segment that
 // the output reads), y^T = w . x^T; K passes through 4 stages of shared memory, 64 at a time:
 //
-//                      x^T [64][BM]           x   a row is 8 chunks of 16 bytes; chunk c of row r lies at c ^ (r & 7), so that the
+//                      x^T [k][BM]            x   a row is 8 chunks of 16 bytes; chunk c of row r lies at c ^ (r & 7), so that the
 //                     +------+------+             8 rows of an ldmatrix tile meet 8 different banks
-//     w [BN][64]      | warp | warp |         w   as packed: a lane reads its own 16 bytes
+//     w [BN][k]       | warp | warp |         w   as packed: a lane reads its own 16 bytes
 //   +-----------+     +------+------+
 //   |           |     | warp | warp |
 //   +-----------+     +------+------+
@@ -24,11 +24,16 @@
 namespace {
 
 using H = BF16;
-constexpr int BITS = 16;                            // of a weight
+using Element = H::Element;                                 // of x
+constexpr int MMA_K = 16, STAGE_K = 4 * MMA_K;     // of a product, of 128 bytes of a row of x
+constexpr int WORDS = 4;             // of weights that a lane has in a product
 constexpr int K = 64, K_PADDED = 64;       // of x, of packed weights
 constexpr int GROUP = 0, GROUP_PADDED = 0, GROUPS = 1;  // 0, 0, 1: not grouped
 constexpr long long TILE_BYTES = 2048;          // of 16 columns
 constexpr bool GROUPED = false;
+using Total = float;  // the sum over all of K
+
+using Zeros = unsigned;
 
 struct Arg {  // qcg_arg
   void* data;
@@ -40,21 +45,29 @@ struct Args {
 };
 
 // One element of x; k counts as packed weights do. What pads K or a group is 0.
-QCG_DEVICE unsigned x_at(const Args& args, long long row, int k) {
+QCG_DEVICE unsigned x_element(const Args& args, long long row, int k) {
   if (k >= K) return 0;
-  return ((const unsigned short*)args.at[0].data)[row * args.at[0].stride + k - 0];
+  return ((const Element*)args.at[0].data)[row * args.at[0].stride + k - 0];
 }
 
-// Whether every 8 elements of x from a multiple of 8 on are 16 bytes at a multiple of 16, and all of one tensor.
+// Elements k, k + 1, … of x, 4 bytes of them.
+QCG_DEVICE unsigned x_word(const Args& args, long long row, int k) {
+  unsigned word = 0;
+#pragma unroll
+  for (int e = 0; e < 4 / (int)sizeof(Element); ++e) word |= x_element(args, row, k + e) << e * 8 * (int)sizeof(Element);
+  return word;
+}
+
+// Whether rows of x are whole chunks of 16 bytes at multiples of 16, and every STAGE_K of them are of one tensor.
 QCG_DEVICE bool is_plain(const Args& args) {
   unsigned long long bits = 0;
-  bits |= (unsigned long long)args.at[0].data | (unsigned long long)args.at[0].stride * 2;
+  bits |= (unsigned long long)args.at[0].data | (unsigned long long)args.at[0].stride * sizeof(Element);
   return (bits & 15) == 0;
 }
 
-// Elements k, k + 1, … of a row up to the next multiple of 64, where is_plain(); k is a multiple of 64.
-QCG_DEVICE const unsigned short* plain_x(const Args& args, long long row, int k) {
-  return (const unsigned short*)args.at[0].data + row * args.at[0].stride + (k - 0);
+// Elements k, k + 1, … of a row up to the next multiple of STAGE_K, where is_plain(); k is a multiple of it.
+QCG_DEVICE const Element* plain_x(const Args& args, long long row, int k) {
+  return (const Element*)args.at[0].data + row * args.at[0].stride + (k - 0);
 }
 
 // Output 0: acc0
@@ -67,9 +80,10 @@ struct Output0 {
   QCG_DEVICE constexpr long long offsets(int s) { return -1LL; }
   QCG_DEVICE constexpr long long zeros(int s) { return -1LL; }
 
+
   // W results of a row from their sums; those from column N on are dropped.
   template <int W>
-  QCG_DEVICE void finish(const Args& args, long long row, int column, const float (&sum)[SEGMENTS][W]) {
+  QCG_DEVICE void finish(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][W]) {
     const int count = N - column < W ? N - column : W;
     if (row >= args.m || count <= 0) return;
     const unsigned char* const packed = (const unsigned char*)args.at[1].data;
@@ -77,7 +91,8 @@ struct Output0 {
     float y[W];
 #pragma unroll
     for (int e = 0; e < W; ++e) {
-      const float acc0 = sum[0][e];
+      const Total total0 = sum[0][e];
+      const float acc0 = (float)total0;
       y[e] = acc0;
     }
     store_f32<W>(args.at[2].data, row * args.at[2].stride + column, y, count);
@@ -87,9 +102,9 @@ struct Output0 {
 constexpr int BM = 128, BN = 128, STAGES = 4;
 constexpr int WARPS_M = 2, WARPS_N = 4, THREADS = WARPS_M * WARPS_N * 32;
 constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 8, NT = WN / 16;  // of a warp: rows, columns, tiles of them
-constexpr int STEPS = K_PADDED / 64;
-constexpr int PIECES = BITS / 4, BLOCK = PIECES * 512;  // 16 bytes of every lane; bytes of 16 columns of a stage
-constexpr int SPAN = 64, SPANS = 64 / SPAN;     // k that share scales
+constexpr int STEPS = K_PADDED / STAGE_K;
+constexpr int PIECES = WORDS, BLOCK = PIECES * 512;  // 16 bytes of every lane; bytes of 16 columns of a stage
+constexpr int SPAN = 64, SPANS = STAGE_K / SPAN;     // k that share scales
 constexpr int X_BYTES = BM * 128, X_ROWS = THREADS / 8, W_TILES = THREADS / (PIECES * 32);  // that all threads copy at once
 
 // A thread copies chunk tid % 8 of some rows of x.
@@ -106,11 +121,11 @@ struct CopyX {
     for (int i = 0; i < BM / X_ROWS; ++i) {
       const long long at = m0 + row + i * X_ROWS;
       c.bytes[i] = at < args.m ? 16 : 0;
-      if (PLAIN) c.from[i] = (const unsigned char*)(plain_x(args, at < args.m ? at : 0, 0) + chunk * 8);
+      if (PLAIN) c.from[i] = (const unsigned char*)(plain_x(args, at < args.m ? at : 0, 0) + chunk * (MMA_K / 2));
     }
   }
   QCG_DEVICE void copy(CopyX& c, unsigned char* stage, const Args& args, long long m0, int step) {
-    const int row = threadIdx.x / 8, k = step * 64 + threadIdx.x % 8 * 8;
+    const int row = threadIdx.x / 8, k = step * STAGE_K + threadIdx.x % 8 * (MMA_K / 2);
 #pragma unroll
     for (int i = 0; i < BM / X_ROWS; ++i) {
       unsigned char* const to = stage + c.to + i * X_ROWS * 128;
@@ -120,11 +135,8 @@ struct CopyX {
         c.from[i] += 128;
       } else {
 #pragma unroll 1
-        for (int e = 0; e < 8; e += 2) {
-          unsigned pair = 0;
-          if (c.bytes[i]) pair = x_at(args, m0 + row + i * X_ROWS, k + e) | x_at(args, m0 + row + i * X_ROWS, k + e + 1) << 16;
-          *(unsigned*)(to + e * 2) = pair;
-        }
+        for (int e = 0; e < 4; ++e)
+          ((unsigned*)to)[e] = c.bytes[i] ? x_word(args, m0 + row + i * X_ROWS, k + e * (MMA_K / 8)) : 0;
       }
     }
   }
@@ -132,6 +144,8 @@ struct CopyX {
 
 // What 16 columns have of parameters in a stage: SPANS times 16 of each kind.
 constexpr int SCALE_BYTES = 0;
+constexpr int ZERO_BYTES = SPANS * 8 * (int)sizeof(Zeros);  // ungrouped ones of integers come at the end
+constexpr int CORRECTION_BYTES = 0;
 
 // Where a stage of an output has what.
 template <class O>
@@ -139,7 +153,8 @@ struct Stage {
   static constexpr int W = X_BYTES, SCALES = W + O::SEGMENTS * (BN / 16) * BLOCK,
                        OFFSETS = SCALES + O::SEGMENTS * (BN / 16) * SCALE_BYTES,
                        ZEROS = OFFSETS + (O::HAS_OFFSETS ? O::SEGMENTS * (BN / 16) * SCALE_BYTES : 0),
-                       BYTES = ZEROS + (O::HAS_ZEROS ? O::SEGMENTS * (BN / 16) * SPANS * 32 : 0);
+                       CORRECTIONS = ZEROS + (O::HAS_ZEROS ? O::SEGMENTS * (BN / 16) * ZERO_BYTES : 0),
+                       BYTES = CORRECTIONS + O::SEGMENTS * (BN / 16) * CORRECTION_BYTES;
 };
 
 // Parameters of a stage, 16 bytes a thread: those of 16 columns and the groups of the stage follow each other.
@@ -147,7 +162,7 @@ template <int BYTES>
 QCG_DEVICE void copy_parameters(unsigned char* to, const unsigned char* from, int n0, int step) {
   constexpr int CHUNKS = BYTES / 16, GROUP_BYTES = BYTES / SPANS;
   static_assert(BN / 16 * CHUNKS <= THREADS, "a chunk per thread");
-  const int at = threadIdx.x, group = GROUPED ? step * 64 / (GROUPED ? GROUP_PADDED : 1) : 0;
+  const int at = threadIdx.x, group = GROUPED ? step * STAGE_K / (GROUPED ? GROUP_PADDED : 1) : 0;
   const long long first = (long long)(n0 / 16 + at / CHUNKS) * (GROUPS * GROUP_BYTES) + at % CHUNKS * 16;
   if (at < BN / 16 * CHUNKS) cp_async_16(to + at * 16, from + first + group * GROUP_BYTES, 16);
 }
@@ -163,24 +178,24 @@ QCG_DEVICE void copy_w(unsigned char* stage, const unsigned char* packed, int n0
     for (int i = 0; i < BN / 16; i += W_TILES)
       if (BN / 16 - i >= W_TILES || i + tile < BN / 16) cp_async_16(to + i * BLOCK, from + i * TILE_BYTES, 16);
     if (O::zeros(s) >= 0)
-      copy_parameters<SPANS * 32>(stage + Stage<O>::ZEROS + s * (BN / 16) * SPANS * 32, packed + O::zeros(s), n0, step);
+      copy_parameters<ZERO_BYTES>(stage + Stage<O>::ZEROS + s * (BN / 16) * ZERO_BYTES, packed + O::zeros(s), n0, step);
   }
 }
 
-// sum += the warp's columns of w times its rows of x, 16 of k.
+// sum += the warp's columns of w times its rows of x, MMA_K of k.
 template <class O>
-QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const unsigned char* stage, int k, uint4 (&w)[O::SEGMENTS][NT],
+QCG_DEVICE void multiply(H::Sum (&sum)[O::SEGMENTS][NT][MT][4], const unsigned char* stage, int k, uint4 (&w)[O::SEGMENTS][NT],
                          unsigned (&x)[MT / 2][4], int tile0, int lane) {
 #pragma unroll
   for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-      if (k * BITS / 4 % 4 == 0)
-        w[s][j] = *(const uint4*)(stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + k * BITS / 16 * 512 + lane * 16);
+      if (k * WORDS % 4 == 0)
+        w[s][j] = *(const uint4*)(stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + k * WORDS / 4 * 512 + lane * 16);
       unsigned a[4];
-      unpack_d16<H>(a, (const unsigned*)&w[s][j] + k * BITS / 4 % 4);
+      unpack_whole<H>(a, (const unsigned*)&w[s][j] + k * WORDS % 4);
       if (O::zeros(s) >= 0)
-        subtract_zeros<H>(a, ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * 16 / SPAN) * 8 + lane / 4]);
+        subtract_zeros<H>(a, ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * MMA_K / SPAN) * 8 + lane / 4]);
 #pragma unroll
       for (int i = 0; i < MT; ++i) H::mma(sum[s][j][i], a, x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
     }
@@ -188,10 +203,10 @@ QCG_DEVICE void multiply(float (&sum)[O::SEGMENTS][NT][MT][4], const unsigned ch
 
 // [segment][BM][BN + 4] sums, so that lanes of a warp meet different banks; then rows leave in pieces of 4 columns.
 template <class O>
-QCG_DEVICE void store(const float (&sum)[O::SEGMENTS][NT][MT][4], unsigned char* shared, const Args& args, long long m0, int n0,
+QCG_DEVICE void store(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned char* shared, const Args& args, long long m0, int n0,
                       int row0, int column0, int lane) {
   constexpr int PITCH = BN + 4;
-  float* const all = (float*)shared;
+  Total* const all = (Total*)shared;
 #pragma unroll
   for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
@@ -205,7 +220,7 @@ QCG_DEVICE void store(const float (&sum)[O::SEGMENTS][NT][MT][4], unsigned char*
 #pragma unroll 1
   for (int at = threadIdx.x; at < BM * (BN / 4); at += THREADS) {
     const int row = at / (BN / 4), column = at % (BN / 4) * 4;
-    float total[O::SEGMENTS][4];
+    Total total[O::SEGMENTS][4];
 #pragma unroll
     for (int s = 0; s < O::SEGMENTS; ++s) {
       const float4 four = *(const float4*)(all + (s * BM + row) * PITCH + column);
@@ -220,7 +235,8 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
   constexpr int STAGE = Stage<O>::BYTES;
   const unsigned char* const packed = (const unsigned char*)args.at[1].data;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row0 = warp / WARPS_N * WM, column0 = warp % WARPS_N * WN;
-  float sum[O::SEGMENTS][NT][MT][4] = {};
+  Total sum[O::SEGMENTS][NT][MT][4] = {};
+  H::Sum x_sum[MT][4] = {};
   CopyX<PLAIN> copy;
   CopyX<PLAIN>::start(copy, args, m0);
   auto load = [&](int step, unsigned char* stage) {
@@ -247,6 +263,11 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
       unsigned x[MT / 2][4];
 #pragma unroll
       for (int i = 0; i < MT / 2; ++i) ldmatrix_x4(x[i], stage + x_row + i * 16 * 128 + ((k * 2 + x_half) ^ x_bank) * 16);
+      if (O::HAS_OFFSETS || (H::kIntegers && O::HAS_ZEROS)) {
+        const unsigned ones[4] = {H::kOne, H::kOne, H::kOne, H::kOne};
+#pragma unroll
+        for (int i = 0; i < MT; ++i) H::mma(x_sum[i], ones, x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
+      }
       multiply<O>(sum, stage, k, w, x, column0 / 16, lane);
     }
     stage = stage == shared + (STAGES - 1) * STAGE ? shared : stage + STAGE;
