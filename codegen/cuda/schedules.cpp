@@ -53,7 +53,7 @@ struct Tile {
   int bm, columns, warps, most_warps_n, stages;
 };
 constexpr Tile kTiles[] = {{128, 128, 8, 4, 4}, {64, 128, 8, 8, 4}, {64, 64, 4, 2, 4}, {32, 64, 4, 4, 4}};
-constexpr int kDecodeTiles[] = {4, 2, 1};  // of 16 columns, of all segments together
+constexpr int kDecodeTiles[] = {2, 1, 4};  // of 16 columns, of all segments together; among equals the first
 constexpr int kDecodeRows = 16, kDecodeWarps = 8;
 constexpr int kDecodePieces = 16;  // of 16 bytes that a lane keeps: two turns of them fit registers
 constexpr int kMostSegments = 8;

@@ -52,6 +52,20 @@ TEST_CASE("every CUDA candidate compiles to a cubin without spills") {
   }
 }
 
+// A multiprocessor idles where blocks are few; tiles are for many rows.
+TEST_CASE("the model fills the device with few rows, and takes the largest tile for many") {
+  const Problem p =
+      plain_problem(Scheme::w4, DType::bf16, DType::i8, {4096}, {{4096, false, false, "w"}}, 128, DType::bf16);
+  for (const Isa isa : {Isa::sm_80, Isa::sm_90a}) {
+    const CudaSchedule one = cuda_schedules(p, {Device::cuda, isa}, 1, 1)[0],
+                       many = cuda_schedules(p, {Device::cuda, isa}, 4096, 4096)[0];
+    CHECK(one.is_decode());
+    CHECK(cuda_launch(p, one).column_tiles >= 108);
+    CHECK(many.bm == 128);
+    CHECK(many.bn == 128);
+  }
+}
+
 TEST_CASE("rendering is pure, and what the template lacks is named") {
   const std::vector<Problem> problems = gemm_problems();
   Problem p = problems[1];
