@@ -142,8 +142,7 @@ Result<Tensors> run_roll(const RefContext& c) {
 }
 
 Result<Tensors> run_meshgrid(const RefContext& c) {
-  const bool swapped =
-      c.node.op->arg_index("indexing") >= 0 && *c.node.arg("indexing").get<std::string>() == "xy";
+  const bool swapped = c.node.op->arg_index("indexing") >= 0 && *c.node.arg("indexing").get<std::string>() == "xy";
   Tensors out;
   const std::vector<const RefValue*> tensors = c.tensors("tensors");
   for (size_t i = 0; i < tensors.size(); ++i) {

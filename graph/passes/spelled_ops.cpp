@@ -42,8 +42,7 @@ Labelled summed(OpEmitter& e, const Labelled& x, const std::string& kept) {
 Labelled product_of(OpEmitter& e, const Einsum& einsum, Labelled a, Labelled b, const std::string& kept) {
   a = summed(e, a, kept + b.labels), b = summed(e, b, kept + a.labels);
   std::string batch, rows, columns, sums;
-  for (char label : a.labels)
-    (!has(b.labels, label) ? rows : has(kept, label) ? batch : sums) += label;
+  for (char label : a.labels) (!has(b.labels, label) ? rows : has(kept, label) ? batch : sums) += label;
   for (char label : b.labels)
     if (!has(a.labels, label)) columns += label;
   const auto size = [&](const std::string& labels) {
@@ -121,8 +120,7 @@ Values write_log_sum(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId largest = over("aten.amax.default", x);
   const ValueId m = e.op("aten.where.ScalarOther",
                          {{"condition", e.unary("aten.isfinite.default", largest)}, {"self", largest}, {"other", 0.0}});
-  const ValueId sum =
-      over("aten.sum.dim_IntList", e.unary("aten.exp.default", e.binary("aten.sub.Tensor", x, m)));
+  const ValueId sum = over("aten.sum.dim_IntList", e.unary("aten.exp.default", e.binary("aten.sub.Tensor", x, m)));
   return {e.binary("aten.add.Tensor", e.unary("aten.log.default", sum), m)};
 }
 
@@ -154,8 +152,8 @@ Values write_roll(OpEmitter& e, const Graph& graph, const Node& node) {
 
 Values write_meshgrid(OpEmitter& e, const Graph& graph, const Node& node) {
   const Values tensors = *node.arg("tensors").get<Values>();
-  const bool swapped = tensors.size() > 1 && node.op->arg_index("indexing") >= 0 &&
-                       *node.arg("indexing").get<std::string>() == "xy";
+  const bool swapped =
+      tensors.size() > 1 && node.op->arg_index("indexing") >= 0 && *node.arg("indexing").get<std::string>() == "xy";
   Values out;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Shape all = graph.value(node.outputs[i]).shape;
@@ -174,7 +172,8 @@ Values write_masked_scatter(OpEmitter& e, const Graph& graph, const Node& node) 
   const ValueId mask = expanded(node.tensor("mask")), self = expanded(node.tensor("self"));
   const ValueId flat = e.reshape(mask, {product(shape)});
   const ValueId taken = e.op("aten.cumsum.default", {{"self", flat}, {"dim", Dim(0)}, {"dtype", DType::i64}});
-  const ValueId next = e.op("aten.clamp_min.default", {{"self", e.binary("aten.sub.Tensor", taken, Dim(1))}, {"min", Dim(0)}});
+  const ValueId next =
+      e.op("aten.clamp_min.default", {{"self", e.binary("aten.sub.Tensor", taken, Dim(1))}, {"min", Dim(0)}});
   const ValueId found = e.op("aten.take.default", {{"self", node.tensor("source")}, {"index", e.reshape(next, shape)}});
   return {e.op("aten.where.self", {{"condition", mask}, {"self", found}, {"other", self}})};
 }
