@@ -1,5 +1,6 @@
 #include "codegen/families.h"
 
+#include "codegen/attention/attention.h"
 #include "codegen/bags/bags.h"
 #include "codegen/gather/gather.h"
 #include "codegen/gemm/gemm_family.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,   &kQuantizeRowsFamily, &kReduceFamily,
                                              &kMatmulFamily, &kScanFamily,   &kSelectFamily,       &kGatherFamily,
-                                             &kBagsFamily,   &kWindowFamily, &kScatterFamily};
+                                             &kBagsFamily,   &kWindowFamily, &kScatterFamily,      &kAttentionFamily};
 
 }  // namespace
 

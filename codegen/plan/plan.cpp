@@ -103,6 +103,7 @@ Status Planner::lower(const Node& node) {
   const Op op = node.op;
   if (op == "qcg.linear") return lower_linear(node);
   if (op == "qcg.loop") return lower_loop(node);
+  if (op == "qcg.attention") return lower_attention(node);
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
   if (op == "qcg.windows") return lower_windows(node);
   if (op == "aten.cat.default") return lower_concat(node);

@@ -30,11 +30,6 @@ std::vector<View> number_positions(std::vector<Expr>& exprs, const Shape& shape)
   return views;
 }
 
-int inner_stride(const View& view) {
-  const Dim& inner = view.strides.back();
-  return inner.is_constant(1) ? 1 : inner.is_constant(0) ? 0 : -1;
-}
-
 }  // namespace
 
 Status Planner::lower_loop(const Node& node) {

@@ -11,6 +11,7 @@
 //   plan_state.cpp    what persists between runs, and whether it is written in place
 //   plan_writes.cpp   values that differ from another in a part
 //   plan_scatter.cpp  … at positions known only at run time
+//   plan_attention.cpp  qcg.attention
 //   plan_windows.cpp  depthwise convolutions and pools
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
 //   plan_orders.cpp   running sums, elements in order
@@ -106,6 +107,9 @@ class Planner {
   // plan_matmul.cpp
   Status lower_matmul(const Node& node);
   Status lower_grouped_matmul(const Node& node);
+
+  // plan_attention.cpp
+  Status lower_attention(const Node& node);
 
   // plan_loops.cpp
   Status lower_loop(const Node& node);

@@ -82,6 +82,11 @@ View broadcast_view(const View& view, const Shape& shape) {
   return out;
 }
 
+int inner_stride(const View& view) {
+  const Dim& inner = view.strides.back();
+  return inner.is_constant(1) ? 1 : inner.is_constant(0) ? 0 : -1;
+}
+
 bool walks_back(const View& view) {
   return std::ranges::any_of(view.strides, [](const Dim& stride) {
     const Dim::Terms terms = stride.terms();

@@ -28,6 +28,9 @@ std::optional<View> reshape_view(const View& view, const Shape& shape);
 // view repeated to `shape` (numpy broadcasting): stride 0 along repeated axes. Precondition: shapes are compatible.
 View broadcast_view(const View& view, const Shape& shape);
 
+// Along the last axis, as kernels are told: 1, 0, or -1 for any other.
+int inner_stride(const View& view);
+
 // An axis is walked backwards: only loops read that.
 bool walks_back(const View& view);
 

@@ -31,6 +31,11 @@
 //       All segments that one epilogue reads have the same N; output i is [..., N] of that N.
 //   qcg.loop(operands, exprs, integers) -> outputs pointwise: output i = exprs[i] over broadcast operands; in f32, or, with
 //       integers, exactly: operands and outputs are integers and every step wraps as 64 bits do
+//   qcg.attention(query, key, value, operands, mask, score, sizes, empty) -> y [batch, heads, rows, Dv]
+//       query [batch, heads, rows, D], key and value [batch or 1, heads / group, columns, D and Dv]. `score` is what softmax is
+//       taken of along the columns, over acc0 (the products of query and key), inI, sizeI and posN (N: batch, head, row, column);
+//       `mask`, none or one, over the same without acc0, is what sees a column: not 0. A row that sees none is `empty`: zero, nan,
+//       or the mean of value. Everything between is f32, weights are not rounded before they multiply value.
 //   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps, scale_dtype) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
 //       over the whole last axis, to the bit: torchao.choose_qparams_affine + quantize_affine (mapping SYMMETRIC, ASYMMETRIC), or
 //       quantized_decomposed.choose_qparams_per_token[_asymmetric] + quantize_per_token (PER_TOKEN, PER_TOKEN_ASYMMETRIC).

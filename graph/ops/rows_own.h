@@ -8,7 +8,7 @@ namespace qcg {
 // shapes/products.cpp
 ShapeRule infer_qcg_matmul;
 // shapes/own.cpp
-ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows;
+ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention;
 // shapes/layers.cpp
 ShapeRule infer_windows;
 
@@ -24,6 +24,9 @@ inline constexpr OpRow kOwn[] = {
     {"qcg.loop",
      "(Tensor[] operands, Expr[] exprs, bool integers=False, SymInt[] sizes=[], SymInt[] shape=[]) -> Tensor[]",
      internal, infer_qcg_loop},
+    {"qcg.attention",
+     "(Tensor query, Tensor key, Tensor value, Tensor[] operands=[], Expr[] mask=[], Expr[] score, SymInt[] sizes=[], str "
+     "empty='zero') -> Tensor", internal, infer_qcg_attention},
     {"qcg.quantize_rows",
      "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "
      "(Tensor, Tensor, Tensor)", internal, infer_quantize_rows},

@@ -8,7 +8,7 @@ namespace qcg {
 namespace {
 
 // Products, whatever their role.
-constexpr Op kProducts[] = {"qcg.matmul", "aten.scaled_dot_product_attention.default",
+constexpr Op kProducts[] = {"qcg.matmul", "qcg.attention", "aten.scaled_dot_product_attention.default",
                             "aten._scaled_dot_product_flash_attention_for_cpu.default",
                             "aten._scaled_dot_product_attention_math.default"};
 

@@ -1,6 +1,7 @@
 // The oracle's rule for attention: row by row, in double, from its definition and not from what attention.cpp of the
 // passes makes of it.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -82,7 +83,72 @@ Result<Tensors> run_attention(const RefContext& c) {
   return results;
 }
 
+// An expression of qcg.attention for all scores of a batch and head.
+std::vector<double> evaluate_scores(const RefContext& c, const Expr& e, const std::vector<double>& products,
+                                    std::array<int64_t, 4> at, int64_t columns) {
+  const auto operands = c.tensors("operands");
+  const auto& sizes = *c.node.arg("sizes").get<std::vector<Dim>>();
+  const int first_pos = static_cast<int>(operands.size()), first_size = first_pos + 4,
+            acc = first_size + static_cast<int>(sizes.size());
+  const Expr over_inputs = e.as_inputs(first_pos, first_size).map_leaves([&](const Expr& leaf) {
+    return leaf.kind == ExprKind::acc ? Expr::in(acc) : leaf;
+  });
+  std::vector<std::vector<double>> ins;
+  const auto batch = static_cast<size_t>(at[0]), head = static_cast<size_t>(at[1]);
+  const std::vector<int64_t> out = c.sizes(0);
+  for (const RefValue* operand : operands) {
+    Tensor part = broadcast_to(operand->data, {out[0], out[1], out[2], columns});
+    part.offset += static_cast<int64_t>(batch) * part.strides[0] + static_cast<int64_t>(head) * part.strides[1] +
+                   at[2] * part.strides[2];
+    part.shape = {columns}, part.strides = {part.strides[3]};
+    ins.push_back(read_doubles(part));
+  }
+  for (size_t axis = 0; axis < 4; ++axis) {
+    auto& position = ins.emplace_back(static_cast<size_t>(columns), static_cast<double>(at[axis]));
+    if (axis == 3) std::iota(position.begin(), position.end(), 0.0);
+  }
+  for (const Dim& size : sizes) ins.emplace_back(static_cast<size_t>(columns), static_cast<double>(c.evaluate(size)));
+  ins.push_back(products);
+  return over_inputs.evaluate_all(ins, static_cast<size_t>(columns));
+}
+
+// From its definition, row by row.
+Result<Tensors> run_own_attention(const RefContext& c) {
+  const std::vector<int64_t> shape = c.sizes(0), lead = {shape[0], shape[1]};
+  const Matrices q = read_matrices(c.tensor("query").data, lead), k = read_matrices(c.tensor("key").data, lead),
+                 v = read_matrices(c.tensor("value").data, lead);
+  const Expr& score = c.node.arg("score").get<std::vector<Expr>>()->front();
+  const auto& mask = *c.node.arg("mask").get<std::vector<Expr>>();
+  const std::string& empty = *c.node.arg("empty").get<std::string>();
+  std::vector<double> out;
+  for (int64_t b = 0; b < shape[0]; ++b)
+    for (int64_t h = 0; h < shape[1]; ++h)
+      for (int64_t i = 0; i < shape[2]; ++i) {
+        const int64_t batch = b * shape[1] + h;
+        std::vector<double> row;
+        for (int64_t j = 0; j < k.rows; ++j)
+          row.push_back(std::inner_product(q.row(batch, i), q.row(batch, i) + q.size, k.row(batch, j), 0.0));
+        row = evaluate_scores(c, score, row, {b, h, i, 0}, k.rows);
+        if (!mask.empty()) {
+          const std::vector<double> seen = evaluate_scores(c, mask[0], row, {b, h, i, 0}, k.rows);
+          for (size_t j = 0; j < row.size(); ++j) row[j] = seen[j] != 0 ? row[j] : -INFINITY;
+        }
+        double largest = -INFINITY, sum = 0;
+        for (const double s : row) largest = max_nan(s, largest);
+        const bool sees = largest != -INFINITY;
+        const double otherwise = empty == "zero" ? 0 : empty == "nan" ? NAN : 1;
+        for (double& s : row) s = sees ? std::exp(s - largest) : otherwise, sum += s;
+        for (int64_t e = 0; e < v.size; ++e) {
+          double y = 0;
+          for (int64_t j = 0; j < k.rows; ++j) y += row[static_cast<size_t>(j)] * v.row(batch, j)[e];
+          out.push_back(sum == 0 ? 0 : y / sum);
+        }
+      }
+  return Tensors{make_doubles(shape, std::move(out))};
+}
+
 constexpr RefRow kAttentionRules[] = {
+    {"qcg.attention", run_own_attention},
     {"aten.scaled_dot_product_attention.default", run_attention},
     {"aten._scaled_dot_product_flash_attention_for_cpu.default", run_attention},
     {"aten._scaled_dot_product_attention_math.default", run_attention},

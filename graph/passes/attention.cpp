@@ -11,24 +11,6 @@ constexpr Op kAttentions[] = {"aten.scaled_dot_product_attention.default",
                               "aten._scaled_dot_product_flash_attention_for_cpu.default",
                               "aten._scaled_dot_product_attention_math.default"};
 
-// What a tensor of heads repeats, reshape(expand([…, heads, 1, rows, size], […, heads, group, rows, size])); kNoValue:
-// it repeats nothing.
-ValueId repeated_heads(const Graph& graph, ValueId id) {
-  const Node* merge = producer_if(graph, id, "aten.reshape.default");
-  const Node* expand = merge ? producer_if(graph, merge->tensor("self"), "aten.expand.default") : nullptr;
-  if (!expand) return kNoValue;
-  const ValueId source = expand->tensor("self");
-  const Shape &few = graph.value(source).shape, &many = graph.value(expand->outputs[0]).shape;
-  Shape merged = many;
-  const size_t group = merged.size() < 4 ? 0 : merged.size() - 3;
-  if (group == 0 || few.size() != many.size() || !few[group].is_constant(1)) return kNoValue;
-  for (size_t i = 0; i < few.size(); ++i)
-    if (i != group && !(few[i] == many[i])) return kNoValue;
-  merged[group - 1] = merged[group - 1] * merged[group];
-  merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(group));
-  return merged == graph.value(id).shape ? source : kNoValue;
-}
-
 class AttentionWriter {
  public:
   AttentionWriter(OpEmitter& e, Graph& graph, const Node& node)
@@ -129,6 +111,22 @@ class AttentionWriter {
 };
 
 }  // namespace
+
+ValueId repeated_heads(const Graph& graph, ValueId id) {
+  const Node* merge = producer_if(graph, id, "aten.reshape.default");
+  const Node* expand = merge ? producer_if(graph, merge->tensor("self"), "aten.expand.default") : nullptr;
+  if (!expand) return kNoValue;
+  const ValueId source = expand->tensor("self");
+  const Shape &few = graph.value(source).shape, &many = graph.value(expand->outputs[0]).shape;
+  Shape merged = many;
+  const size_t group = merged.size() < 4 ? 0 : merged.size() - 3;
+  if (group == 0 || few.size() != many.size() || !few[group].is_constant(1)) return kNoValue;
+  for (size_t i = 0; i < few.size(); ++i)
+    if (i != group && !(few[i] == many[i])) return kNoValue;
+  merged[group - 1] = merged[group - 1] * merged[group];
+  merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(group));
+  return merged == graph.value(id).shape ? source : kNoValue;
+}
 
 bool is_attention(Op op) { return std::ranges::find(kAttentions, op) != std::end(kAttentions); }
 

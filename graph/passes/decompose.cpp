@@ -10,7 +10,7 @@
 //   select_scatter, scatter of a number   slice_scatter, scatter of a tensor
 //   cat of unlike parts               cat of the same, cast, without those of shape [0]
 //   softmax, layer_norm, …            see composed_ops.h
-//   scaled_dot_product_attention      see attention.h
+//   scaled_dot_product_attention      that recognize_attention left: see attention.h
 //
 // So that a graph with an unknown spelling still compiles, unfused: correct first, and explain says what was missing.
 // Follows torchao's definitions step by step, in the dtypes torchao computes in.

@@ -27,6 +27,7 @@ Status fold_constants(Graph&, PassContext&);
 Status merge_sibling_linears(Graph&, PassContext&);
 Status split_cat_linear(Graph&, PassContext&);
 Status look_up_rows(Graph&, PassContext&);
+Status recognize_attention(Graph&, PassContext&);
 Status decompose(Graph&, PassContext&);
 Status fold_epilogue(Graph&, PassContext&);
 Status lower_loops(Graph&, PassContext&);
@@ -54,6 +55,8 @@ inline constexpr PassInfo kPasses[] = {
      true},
     {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place", true},
     {"look_up_rows", look_up_rows, false, "rows of a quantized table are looked up before they are dequantized"},
+    {"recognize_attention", recognize_attention, false,
+     "softmax(query key^T) value becomes one kernel that stores no scores"},
     {"decompose", decompose, true, "operations that were not recognized become reductions and pointwise operations"},
     {"fold_epilogue", fold_epilogue, false, "bias, activation, residual and gate products move into the linear"},
     {"lower_loops", lower_loops, true, "every remaining pointwise operation becomes a loop"},

@@ -210,4 +210,22 @@ QCG_INLINE float v_hmax(vf x) {
 }
 QCG_INLINE float v_hmin(vf x) { return -v_hmax(v_neg(x)); }
 
+// Lane j of vector i becomes lane i of vector j: within halves, then halves as a whole.
+QCG_INLINE void v_transpose(vf (&x)[VL]) {
+  vf t[VL];
+  for (int i = 0; i < VL; i += 2) {
+    t[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < VL; ++i) {
+    const __m256d a = _mm256_castps_pd(t[i / 4 * 4 + i % 4 / 2]), b = _mm256_castps_pd(t[i / 4 * 4 + i % 4 / 2 + 2]);
+    x[i] = _mm256_castpd_ps(i % 2 == 0 ? _mm256_unpacklo_pd(a, b) : _mm256_unpackhi_pd(a, b));
+  }
+  for (int i = 0; i < 4; ++i) {
+    const vf low = x[i], high = x[4 + i];
+    x[i] = _mm256_permute2f128_ps(low, high, 0x20);
+    x[4 + i] = _mm256_permute2f128_ps(low, high, 0x31);
+  }
+}
+
 #include "vector_math.h"

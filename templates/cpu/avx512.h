@@ -181,4 +181,25 @@ QCG_INLINE float v_hmax(vf x) {
 }
 QCG_INLINE float v_hmin(vf x) { return -v_hmax(v_neg(x)); }
 
+// Lane j of vector i becomes lane i of vector j: within blocks of four lanes, then blocks as a whole.
+QCG_INLINE void v_transpose(vf (&x)[VL]) {
+  vf t[VL];
+  for (int i = 0; i < VL; i += 2) {
+    t[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < VL; ++i) {
+    const __m512d a = _mm512_castps_pd(t[i / 4 * 4 + i % 4 / 2]), b = _mm512_castps_pd(t[i / 4 * 4 + i % 4 / 2 + 2]);
+    x[i] = _mm512_castpd_ps(i % 2 == 0 ? _mm512_unpacklo_pd(a, b) : _mm512_unpackhi_pd(a, b));
+  }
+  for (int i = 0; i < 4; ++i) {
+    const vf a = _mm512_shuffle_f32x4(x[i], x[4 + i], 0x88), b = _mm512_shuffle_f32x4(x[i], x[4 + i], 0xdd);
+    const vf c = _mm512_shuffle_f32x4(x[8 + i], x[12 + i], 0x88), d = _mm512_shuffle_f32x4(x[8 + i], x[12 + i], 0xdd);
+    x[i] = _mm512_shuffle_f32x4(a, c, 0x88);
+    x[4 + i] = _mm512_shuffle_f32x4(b, d, 0x88);
+    x[8 + i] = _mm512_shuffle_f32x4(a, c, 0xdd);
+    x[12 + i] = _mm512_shuffle_f32x4(b, d, 0xdd);
+  }
+}
+
 #include "vector_math.h"

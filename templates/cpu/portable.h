@@ -251,4 +251,13 @@ QCG_INLINE float v_hmax(vf x) {
 }
 QCG_INLINE float v_hmin(vf x) { return -v_hmax(v_neg(x)); }
 
+// Lane j of vector i becomes lane i of vector j.
+QCG_INLINE void v_transpose(vf (&x)[VL]) {
+  float lanes[VL][VL], across[VL][VL];
+  for (int i = 0; i < VL; ++i) v_store_f32(lanes[i], x[i]);
+  for (int i = 0; i < VL; ++i)
+    for (int j = 0; j < VL; ++j) across[j][i] = lanes[i][j];
+  for (int i = 0; i < VL; ++i) x[i] = v_load_f32(across[i]);
+}
+
 #include "vector_math.h"

@@ -163,6 +163,17 @@ TEST_CASE("rounding through a dtype: all ISAs agree with a scalar text") {
   });
 }
 
+TEST_CASE("a transposed block has rows for columns") {
+  for_each_probe([&](const IsaProbe& probe) {
+    const auto lanes = static_cast<size_t>(probe.lanes);
+    std::vector<float> block(lanes * lanes);
+    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<float>(i);
+    probe.transpose(block.data());
+    for (size_t i = 0; i < lanes; ++i)
+      for (size_t j = 0; j < lanes; ++j) CHECK(block[i * lanes + j] == static_cast<float>(j * lanes + i));
+  });
+}
+
 TEST_CASE("reductions add halves onto halves; NaN anywhere wins max and min") {
   std::mt19937 random(5);
   for_each_probe([&](const IsaProbe& probe) {

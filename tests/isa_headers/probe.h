@@ -27,6 +27,9 @@ struct ProbeReduction {
   float (*reduce)(const float* x);
 };
 
+// rows: as many vectors as a vector has lanes.
+using ProbeTranspose = void (*)(float* rows);
+
 struct IsaProbe {
   const char* isa;
   int lanes;
@@ -36,6 +39,7 @@ struct IsaProbe {
   int storage_count;
   const ProbeReduction* reductions;
   int reduction_count;
+  ProbeTranspose transpose;
 };
 
 extern const IsaProbe kPortableProbe, kAvx2Probe, kAvx512Probe, kAvx512Bf16Probe;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cache/store/sha256.h"
+#include "codegen/attention/attention.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/gather/gather.h"
 #include "codegen/gemm/layout.h"
@@ -120,6 +121,10 @@ Sources render_all() {
   const WindowProblem windows{
       .op = "product", .kernel = {3, 3}, .stride = {2, 1}, .before = {1, 1}, .comment = "depthwise"};
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    AttentionProblem attention{
+        .size = 16, .value_size = 16, .group = 2, .score = Expr::acc(0), .mask = {}, .operands = {}, .comment = ""};
+    attention.mask = Expr::call("ge", {Expr::pos(2), Expr::pos(3)});
+    out[fmt::format("attention_{}.cpp", isa_info(isa).name)] = text_of(render_attention(attention, isa, "golden"));
     out[fmt::format("windows_{}.cpp", isa_info(isa).name)] = text_of(render_windows(windows, isa, "golden"));
     out[fmt::format("loop_{}.cpp", isa_info(isa).name)] = text_of(render_loop(loop, isa, "golden"));
     out[fmt::format("reduce_{}.cpp", isa_info(isa).name)] = text_of(render_reduce(reduce, isa, "golden"));

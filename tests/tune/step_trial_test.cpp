@@ -18,7 +18,7 @@ namespace {
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
 // look-ups of rows and of elements, windows, writes.
 constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0]) {
+graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0], %query: bf16[2, 6, s0, 40], %cache: f32[1, 2, 300, 40], %seen: i64[s0, 1]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
   %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
   %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
@@ -47,7 +47,8 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %y1 = aten.expand.default(%d, size = [64, s0, 37]) : f32[64, s0, 37]
   %y2 = aten.reshape.default(%y1, shape = [64*s0, 37]) : f32[64*s0, 37]
   %y3 = aten.index_copy.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3
+  %at1 = qcg.attention(%query, %cache, %cache, [%seen], mask = [ge(in0, pos3)], score = [mul(acc0, 0.25)]) : bf16[2, 6, s0, 40]
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %at1
 }
 )";
 
@@ -161,6 +162,10 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"ge(add(pos0, size0), mul(in0, pos1))", "void run_row", "i_add(", "i_sub(", "is wrong: error"},
       {"where(ge(pos0, pos1), in0, size0)", "void run_row", "(float)(lane)", "(float)(lane + 1)", "is wrong: error"},
       {"grouped_matmul(in0, in1, in2)", "Rows rows_of", "i < b", "i + 1 < b", "is wrong: "},
+      {"attention of [mul(acc0, 0.25)] where [ge(in0, pos3)]", "float* partial_at", "+ block)", "+ 0)", "is wrong: "},
+      {"attention of [mul(acc0, 0.25)] where [ge(in0, pos3)]", "Part see(", "i * HEADS / G", "0", "is wrong: "},
+      {"attention of [mul(acc0, 0.25)] where [ge(in0, pos3)]", "void weigh_row(", "t.sum[i] *= factor", "t.sum[i] *= 1",
+       "is wrong: error"},
       {"cumsum(in0)", "void scan_", "i < axis", "i + 1 < axis", "is wrong: "},
       {"descending(in0)", "void take_few", "out[at - 1].key >", "out[at - 1].key <", "is wrong: "},
       {"ascending(in0)", "Entry* sort_row", "run < n", "2 * run < n", "is wrong: error"},

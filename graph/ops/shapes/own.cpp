@@ -161,6 +161,47 @@ Result<Types> infer_qcg_loop(const OpArgs& a) {
   return types;
 }
 
+// Heads of the query share those of key and value in groups; batches of key and value repeat where there is one.
+static Status check_heads(const OpArgs& a) {
+  const Value &q = a.tensor("query"), &k = a.tensor("key"), &v = a.tensor("value");
+  for (const auto& [name, t] : {std::pair{"query", &q}, {"key", &k}, {"value", &v}})
+    if (t->shape.size() != 4 || !is_compute_float(t->dtype))
+      return a.fail(name, "expected [batch, heads, rows, size] of f32, bf16 or f16, got " + describe(*t));
+  for (const auto& [name, t] : {std::pair{"key", &k}, {"value", &v}}) {
+    const bool batches = t->shape[0] == q.shape[0] || t->shape[0].is_constant(1);
+    const auto group = q.shape[1].divide_exactly(t->shape[1]);
+    if (!batches || !group || !group->is_constant() || group->constant() < 1)
+      return a.fail(name, fmt::format("{} does not fit {}", describe(*t), describe(q)));
+  }
+  if (!(k.shape[1] == v.shape[1]) || !(k.shape[2] == v.shape[2]))
+    return a.fail("value", fmt::format("{} has other heads or rows than {}", describe(v), describe(k)));
+  for (const Dim& size : {q.shape[3], v.shape[3]})
+    if (!size.is_constant() || size.constant() < 1)
+      return a.unsupported("query", "heads of a size known only at run time", "export that size as a constant");
+  return same_k(a, "key", q.shape[3], k.shape[3]);
+}
+
+Result<Types> infer_qcg_attention(const OpArgs& a) {
+  QCG_CHECK(check_heads(a));
+  const Value &q = a.tensor("query"), &k = a.tensor("key"), &v = a.tensor("value");
+  const Shape scores = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
+  const auto& operands = a.tensors("operands");
+  for (ValueId id : operands)
+    if (auto both = broadcast(scores, a.graph.value(id).shape); !both || *both != scores)
+      return a.fail("operands",
+                    fmt::format("{} does not broadcast to {}", describe(a.graph.value(id)), to_string(scores)));
+  const size_t sizes = a.dims("sizes").size();
+  if (a.exprs("score").size() != 1 || a.exprs("mask").size() > 1)
+    return a.fail("score", "expected one, and a mask or none");
+  for (const Expr& e : a.exprs("score"))
+    QCG_CHECK(check_leaves(a, "score", e, {1, operands.size(), scores.size(), sizes}));
+  for (const Expr& e : a.exprs("mask"))
+    QCG_CHECK(check_leaves(a, "mask", e, {0, operands.size(), scores.size(), sizes}));
+  const std::string& empty = a.string("empty");
+  if (empty != "zero" && empty != "nan" && empty != "mean") return a.fail("empty", "expected zero, nan or mean");
+  return Types{{declared(a, 0, q.dtype), {q.shape[0], q.shape[1], q.shape[2], v.shape[3]}}};
+}
+
 Result<Types> infer_quantize_rows(const OpArgs& a) {
   const Value& x = a.tensor("x");
   if (x.shape.empty() || !is_floating(x.dtype))

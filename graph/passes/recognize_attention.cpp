@@ -1,0 +1,355 @@
+// recognize_attention: softmax(query key^T …) value becomes one node, of which nothing but the result is stored.
+//
+//   %y = aten.scaled_dot_product_attention(%q, %k, %v, %mask, scale = 0.125)
+//     ->
+//   %y = qcg.attention(%q, %k, %v, operands = [%mask], mask = [in0], score = [mul(acc0, 0.125)])
+//
+//   %s = bmm(%q * 0.5, (%k * 0.5)^T)              products, scaled before or behind
+//   %m = where(%seen, 0, -inf)                    a mask that is added, or chosen by where or masked_fill
+//   %p = softmax(%s + %m)                         the safe softmax, too, which is 0 where nothing is seen
+//   %y = bmm(%p, %v)
+//
+// Between product and softmax may stand any pointwise operation: scales, biases, caps by tanh, casts. What is known to
+// be -inf, or the least finite number of f32 or bf16, is a mask: columns that no row sees are not read. Heads that
+// repeat_kv repeats are read in place. Functions of torch's are those of attention.h. Axes before batch and heads, f64,
+// and results besides the first are left to decompose.
+//
+// Why here: after everything that recognizes linears, of which a product of activations is none; before decompose,
+// which writes what is left in small operations.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/passes/attention.h"
+#include "graph/passes/pass_list.h"
+#include "graph/passes/pointwise.h"
+#include "graph/rewrite/op_emitter.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr Op kSoftmaxes[] = {"aten.softmax.int", "aten._softmax.default"};
+constexpr Op kMatrixProducts[] = {"aten.matmul.default", "aten.bmm.default"};
+constexpr int kDeepest = 24;      // operations between product and softmax
+constexpr double kNever = -1e37;  // scores do not come near: what is less is a mask
+
+// Matrices, the last two axes, that are multiplied; transposed: as they are not in the graph.
+struct Side {
+  ValueId id = kNoValue;
+  bool transposed = false;
+};
+
+struct Found {
+  Side query, key, value;  // [..., rows, size]
+  std::vector<ValueId> operands;
+  std::optional<Expr> mask;
+  Expr score = Expr::acc(0);
+  std::string empty = "zero";
+};
+
+bool is_never(const Expr& e) { return e.kind == ExprKind::number && e.value <= kNever; }
+bool is_zero(const Expr& e) { return e.kind == ExprKind::number && e.value == 0; }
+
+// where(c, x, -inf) is x where c sees it, where(c, -inf, x) the other way round; among the terms of a sum, too. Casts of
+// floats around them change nothing.
+bool take_mask(Found& f, Expr& e) {
+  if (e.kind == ExprKind::cast && is_floating(e.dtype)) return take_mask(f, e.args[0]);
+  if (is_call(e, "add")) {
+    if (!take_mask(f, e.args[0]) && !take_mask(f, e.args[1])) return false;
+    for (const size_t at : {size_t{0}, size_t{1}})
+      if (is_zero(e.args[at])) return e = Expr(e.args[1 - at]), true;
+    return true;
+  }
+  if (!is_call(e, "where") || is_never(e.args[1]) == is_never(e.args[2])) return false;
+  const bool inverted = is_never(e.args[1]);
+  if (std::isfinite(e.args[inverted ? 1 : 2].value)) f.empty = "mean";
+  Expr seen = e.args[0];
+  if (inverted) seen = Expr::call("where", {std::move(seen), Expr::number(0), Expr::number(1)});
+  f.mask = f.mask ? Expr::call("where", {std::move(*f.mask), std::move(seen), Expr::number(0)}) : std::move(seen);
+  e = Expr(e.args[inverted ? 2 : 1]);
+  return true;
+}
+
+class AttentionRecognizer : OpEmitter {
+ public:
+  AttentionRecognizer(Graph& graph, PassContext& context) : OpEmitter(graph, {}), context_(context), readers_(graph) {}
+
+  Status run() {
+    const NodeId count = static_cast<NodeId>(graph_.nodes.size());
+    for (NodeId id = 0; id < count; ++id) {
+      like_ = graph_.nodes[id];
+      if (!is_attention(like_.op) && !is_any_op(like_, kMatrixProducts)) continue;
+      const auto found = is_attention(like_.op) ? of_torch() : of_products();
+      if (!found) continue;
+      const ValueId y = written(*found);
+      if (!error_.ok()) {
+        context_.skip(node_name(graph_, like_), error_.error().message);
+        error_ = {};
+        continue;
+      }
+      readers_.replace(like_.outputs[0], y);
+      ++context_.report.fired;
+      ++context_.report.counters[like_.op->name];
+    }
+    QCG_CHECK(sort_nodes(graph_));
+    graph_.remove_dead();
+    return {};
+  }
+
+ private:
+  const Shape& shape_of(ValueId id) const { return graph_.value(id).shape; }
+  bool is_compute(ValueId id) const { return is_compute_float(graph_.value(id).dtype); }
+
+  // ---- a function of torch's
+
+  std::optional<Found> of_torch() {
+    Found f{{like_.tensor("query")}, {like_.tensor("key")}, {like_.tensor("value")}, {}, {}, Expr::acc(0), "zero"};
+    const Shape query = shape_of(f.query.id);
+    rank_ = query.size();
+    if (like_.outputs.size() > 1 && readers_.uses()[like_.outputs[1]] > 0) return std::nullopt;
+    if (rank_ > 4 || !is_compute(f.query.id) || !query.back().is_constant()) return std::nullopt;
+    find_shared_heads(f);
+    const auto given = as_number(like_.arg("scale"));
+    const double scale = given ? *given : 1 / std::sqrt(static_cast<double>(query.back().constant()));
+    if (scale != 1) f.score = Expr::call("mul", {std::move(f.score), Expr::number(scale)});
+    if (*like_.arg("is_causal").get<bool>()) f.mask = Expr::call("ge", {Expr::pos(2), Expr::pos(3)});
+    const ValueId mask = like_.tensor("attn_mask");
+    if (mask == kNoValue) return f;
+    if (graph_.value(mask).dtype == DType::boolean) f.mask = operand(f, mask);
+    else f.score = Expr::call("add", {std::move(f.score), added(f, mask)});
+    while (take_mask(f, f.score)) {
+    }
+    return f;
+  }
+
+  // Key and value [batch, heads, 1, rows, size] that the graph repeats.
+  void find_shared_heads(Found& f) const {
+    if (rank_ != 4 || f.key.transposed || f.value.transposed) return;
+    const ValueId few_k = few_heads(f.key.id), few_v = few_heads(f.value.id);
+    if (few_k != kNoValue && few_v != kNoValue && shape_of(few_k)[1] == shape_of(few_v)[1])
+      f.key.id = few_k, f.value.id = few_v;
+  }
+  // Also those whose batches and heads are one axis for a product of three axes.
+  ValueId few_heads(ValueId id) const {
+    const Node* merge = producer_if(graph_, id, "aten.reshape.default");
+    const Node* expand = merge ? producer_if(graph_, merge->tensor("self"), "aten.expand.default") : nullptr;
+    if (!expand || shape_of(id).size() != 3 || shape_of(expand->outputs[0]).size() != 5 || !keeps_matrices(*merge))
+      return repeated_heads(graph_, id);
+    const ValueId few = expand->tensor("self");
+    const Shape &from = shape_of(few), &to = shape_of(expand->outputs[0]);
+    const bool repeats = from.size() == 5 && from[2].is_constant(1) && from[0] == to[0] && from[1] == to[1] &&
+                         from[3] == to[3] && from[4] == to[4];
+    return repeats ? few : kNoValue;
+  }
+
+  static Expr operand(Found& f, ValueId id) {
+    auto it = std::ranges::find(f.operands, id);
+    if (it == f.operands.end()) it = f.operands.insert(f.operands.end(), id);
+    return Expr::in(static_cast<int>(it - f.operands.begin()));
+  }
+
+  // A tensor that is added to the scores: itself, or the choice of a mask that it is.
+  Expr added(Found& f, ValueId id) {
+    const Node* node = producer_of(graph_, id);
+    const auto choice = node ? as_pointwise(graph_, *node) : std::nullopt;
+    if (choice && choice->sizes.empty() && choice->expr.leaves(ExprKind::pos).empty()) {
+      Found with = f, trial;
+      std::vector<Expr> ins;
+      for (const ValueId in : choice->operands) {
+        const auto number = constant_number(graph_, in);
+        ins.push_back(number ? Expr::number(*number) : operand(with, in));
+      }
+      Expr expr = substitute_inputs(choice->expr, ins);
+      if (Expr taken = expr; take_mask(trial, taken)) return f.operands = with.operands, expr;
+    }
+    return operand(f, id);
+  }
+
+  // ---- two products and a softmax
+
+  std::optional<Found> of_products() {
+    const ValueId weights = through_views(like_.tensor("self"));
+    const Node* softmax = producer_of(graph_, weights);
+    const bool safe = softmax && is_op(*softmax, "aten.where.self");
+    if (safe) softmax = inside_safe_softmax(*softmax);
+    if (!softmax || !is_any_op(*softmax, kSoftmaxes) || readers_.uses()[softmax->outputs[0]] != 1) return std::nullopt;
+    const ValueId scores = softmax->tensor("self");
+    scores_ = shape_of(scores);
+    rank_ = scores_.size();
+    if (rank_ < 2 || rank_ > 4 || as_axis(softmax->arg("dim"), rank_) != rank_ - 1) return std::nullopt;
+    if (readers_.uses()[scores] != (safe ? 2 : 1)) return std::nullopt;
+    Found f;
+    f.empty = safe ? "zero" : "nan";
+    auto score = read_score(f, scores, 0);
+    if (!score || score->leaves(ExprKind::acc).empty()) return std::nullopt;
+    f.score = std::move(*score);
+    while (take_mask(f, f.score)) {
+    }
+    f.value = side_of(right_side(like_), nullptr);
+    find_shared_heads(f);
+    return f;
+  }
+
+  static ValueId right_side(const Node& product) {
+    return product.tensor(is_op(product, "aten.bmm.default") ? "mat2" : "other");
+  }
+
+  // Of a tensor that is one number everywhere.
+  std::optional<double> uniform_number(ValueId id) const {
+    if (const Node* expand = producer_if(graph_, id, "aten.expand.default")) id = expand->tensor("self");
+    const Tensor& data = graph_.value(id).data;
+    if (!is_parameter(graph_, id) || !data.bound() || data.numel() == 0) return std::nullopt;
+    for (size_t axis = 0; axis < data.shape.size(); ++axis)
+      if (data.shape[axis] != 1 && data.strides[axis] != 0) return std::nullopt;
+    return element_to_double(data.dtype, data.element(std::vector<int64_t>(data.shape.size())));
+  }
+
+  // where(every score is -inf, 0, softmax(scores)).
+  const Node* inside_safe_softmax(const Node& where) const {
+    const Node* softmax = producer_of(graph_, where.tensor("other"));
+    const Node* none = producer_if(graph_, where.tensor("condition"), "aten.logical_not.default");
+    const Node* any = none ? producer_if(graph_, none->tensor("self"), "aten.any.dim") : nullptr;
+    const Node* some = any ? producer_if(graph_, any->tensor("self"), "aten.logical_not.default") : nullptr;
+    const Node* never = some ? producer_if(graph_, some->tensor("self"), "aten.eq.Scalar") : nullptr;
+    if (!softmax || !is_any_op(*softmax, kSoftmaxes) || !never || uniform_number(where.tensor("self")) != 0.0)
+      return nullptr;
+    const size_t rank = shape_of(softmax->outputs[0]).size();
+    const bool fits = never->tensor("self") == softmax->tensor("self") && as_number(never->arg("other")) == -INFINITY &&
+                      as_axis(any->arg("dim"), rank) == as_axis(softmax->arg("dim"), rank) &&
+                      *any->arg("keepdim").get<bool>();
+    return fits ? softmax : nullptr;
+  }
+
+  // Casts between floats, and reshapes that leave the matrices as they are.
+  bool is_looked_through(const Node& node) const {
+    if (is_op(node, "aten.to.dtype")) return is_compute(node.tensor("self")) && is_compute(node.outputs[0]);
+    return is_op(node, "aten.reshape.default") && keeps_matrices(node);
+  }
+  bool keeps_matrices(const Node& reshape) const {
+    const Shape &from = shape_of(reshape.tensor("self")), &to = shape_of(reshape.outputs[0]);
+    return from.size() >= 2 && to.size() >= 2 && from.back() == to.back() && from[from.size() - 2] == to[to.size() - 2];
+  }
+  ValueId through_views(ValueId id) const {
+    const Node* node = producer_of(graph_, id);
+    for (; node && is_looked_through(*node) && readers_.uses()[id] == 1; node = producer_of(graph_, id))
+      id = node->tensor("self");
+    return id;
+  }
+
+  // The scores over acc0 and operands; nullopt where no product lies below. What others read, too, is not followed.
+  std::optional<Expr> read_score(Found& f, ValueId id, int depth) {
+    const Node* node = producer_of(graph_, id);
+    if (!node || depth > kDeepest || (depth > 0 && readers_.uses()[id] != 1) || !is_compute(id)) return std::nullopt;
+    if (is_any_op(*node, kMatrixProducts)) return read_product(f, *node);
+    if (is_looked_through(*node)) return read_score(f, node->tensor("self"), depth + 1);
+    const auto pointwise = as_pointwise(graph_, *node);
+    if (!pointwise || !pointwise->sizes.empty() || !pointwise->expr.leaves(ExprKind::pos).empty()) return std::nullopt;
+    std::vector<Expr> ins;
+    bool follows = false;
+    for (const ValueId in : pointwise->operands) {
+      auto below = follows ? std::nullopt : read_score(f, in, depth + 1);
+      const auto number = constant_number(graph_, in);
+      if (!below && !number && shape_of(id) != scores_) return std::nullopt;
+      follows = follows || below;
+      ins.push_back(below ? std::move(*below) : number ? Expr::number(*number) : added(f, in));
+    }
+    return follows ? std::optional(substitute_inputs(pointwise->expr, ins)) : std::nullopt;
+  }
+
+  std::optional<Expr> read_product(Found& f, const Node& node) const {
+    double scale = 1;
+    f.query = side_of(node.tensor("self"), &scale);
+    f.key = side_of(right_side(node), &scale);
+    f.key.transposed = !f.key.transposed;
+    return scale == 1 ? Expr::acc(0) : Expr::call("mul", {Expr::acc(0), Expr::number(scale)});
+  }
+
+  // One side of a product, as far as it can be followed: reshapes, matrices transposed, factors that are numbers.
+  Side side_of(ValueId id, double* scale) const {
+    Side side{id};
+    for (int depth = 0; depth < kDeepest; ++depth) {
+      const Node* node = producer_of(graph_, side.id);
+      if (!node || node->outputs.size() != 1) break;
+      const auto factor = scale ? factor_of(*node) : std::nullopt;
+      if (factor) {
+        *scale *= *factor;
+        side.id = as_pointwise(graph_, *node)->operands[0];
+        continue;
+      }
+      const bool swaps = is_op(*node, "aten.permute.default") && swaps_last(*node);
+      const bool reshapes = is_op(*node, "aten.reshape.default") && keeps_matrices(*node) &&
+                            shape_of(node->tensor("self")).size() == rank_;
+      if (!swaps && !reshapes) break;
+      side.transposed = side.transposed != swaps;
+      side.id = node->tensor("self");
+    }
+    return side;
+  }
+  static bool swaps_last(const Node& permute) {
+    const auto& dims = *permute.arg("dims").get<std::vector<Dim>>();
+    const size_t rank = dims.size();
+    for (size_t i = 0; i < rank; ++i) {
+      const size_t from = i + 2 < rank ? i : 2 * rank - 3 - i;
+      if (as_axis(Arg(dims[i]), rank) != from) return false;
+    }
+    return rank >= 2;
+  }
+  // Of a product with a number, and a quotient by one.
+  std::optional<double> factor_of(const Node& node) const {
+    const auto pointwise = as_pointwise(graph_, node);
+    if (!pointwise || pointwise->operands.size() != 1 || !is_compute(node.outputs[0]) ||
+        !is_compute(pointwise->operands[0]) || shape_of(pointwise->operands[0]) != shape_of(node.outputs[0]))
+      return std::nullopt;
+    const Expr& e = pointwise->expr;
+    if (!is_call(e, "mul") && !is_call(e, "div")) return std::nullopt;
+    const Expr &a = e.args[0], &b = e.args[1];
+    if (a.kind == ExprKind::in && b.kind == ExprKind::number) return is_call(e, "mul") ? b.value : 1 / b.value;
+    if (is_call(e, "mul") && b.kind == ExprKind::in && a.kind == ExprKind::number) return a.value;
+    return std::nullopt;
+  }
+
+  // ---- the node
+
+  // [batch, heads, rows, size]; the heads may be fewer than those of the scores.
+  ValueId matrices(const Side& side) {
+    Shape shape = shape_of(side.id);
+    if (shape.size() == 5) shape.erase(shape.begin() + 2);  // of repeated_heads
+    if (shape.size() == 3 && rank_ == 4)
+      if (const auto heads = shape[0].divide_exactly(scores_[0])) shape = {scores_[0], *heads, shape[1], shape[2]};
+    shape.insert(shape.begin(), 4 - std::min<size_t>(shape.size(), 4), Dim(1));
+    const ValueId whole = reshape(side.id, shape);
+    const std::vector<Dim> dims = {Dim(0), Dim(1), Dim(3), Dim(2)};
+    return side.transposed ? op("aten.permute.default", {{"self", whole}, {"dims", dims}}) : whole;
+  }
+
+  ValueId written(const Found& f) {
+    constexpr DType kRead[] = {DType::f32, DType::bf16, DType::f16, DType::boolean,
+                               DType::i64, DType::i32,  DType::i8,  DType::u8};
+    for (const ValueId id : f.operands)
+      if (const DType dtype = graph_.value(id).dtype; std::ranges::find(kRead, dtype) == std::end(kRead))
+        return fail(Error::unsupported(like_.where, "a mask of " + std::string(dtype_name(dtype)), "")), 0;
+    const std::vector<Expr> mask = f.mask ? std::vector{*f.mask} : std::vector<Expr>();
+    const ValueId query = matrices(f.query), key = matrices(f.key), value = matrices(f.value);
+    ValueId y = op("qcg.attention", {{"query", query},
+                                     {"key", key},
+                                     {"value", value},
+                                     {"operands", f.operands},
+                                     {"mask", mask},
+                                     {"score", std::vector<Expr>{f.score}},
+                                     {"empty", f.empty}});
+    const ValueId result = like_.outputs[0];
+    if (error_.ok()) y = to(y, graph_.value(result).dtype);
+    return error_.ok() ? reshape(y, Shape(shape_of(result))) : 0;
+  }
+
+  PassContext& context_;
+  Readers readers_;
+  size_t rank_ = 4;  // of the scores as the graph has them
+  Shape scores_;     // of two products and a softmax
+};
+
+}  // namespace
+
+Status recognize_attention(Graph& graph, PassContext& context) { return AttentionRecognizer(graph, context).run(); }
+
+}  // namespace qcg

@@ -1,0 +1,156 @@
+// Attention in random spellings: one node, the same values, also where rows see nothing.
+#include <fmt/format.h>
+
+#include "graph/ops/verify.h"
+#include "tests/passes/passes_test_util.h"
+
+using namespace qcg;
+
+namespace {
+
+struct Spelling {
+  int64_t batch, heads, group, rows, columns;
+  int scale, mask, cap;  // which spelling
+  bool safe, matrices, cast;
+};
+
+Spelling random_spelling(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); };
+  Spelling s{1 + below(2), 1 + below(3), 1 + below(3), below(5), below(9), below(5), below(6), below(3), below(2) == 1,
+             below(2) == 1, below(2) == 1};
+  if (s.rows == 0 || s.columns == 0) s.matrices = false;
+  return s;
+}
+
+class Writer {
+ public:
+  explicit Writer(const Spelling& s) : s_(s) {}
+
+  std::string write() {
+    const int64_t heads = s_.heads * s_.group;
+    const std::string few = shape({s_.batch, s_.heads, s_.columns, 4}), q = shape({s_.batch, heads, s_.rows, 4});
+    const std::string many = shape({s_.batch, heads, s_.columns, 4}), turned = shape({s_.batch, heads, 4, s_.columns});
+    scores_ = shape({s_.batch, heads, s_.rows, s_.columns});
+    rows_ = shape({s_.batch, heads, s_.rows, 1});
+    std::string head = fmt::format("param @never: f32[]\nparam @none: f32[]\ngraph(%q: f32{}, %k: f32{}, %v: f32{}, %seen: bool{}, %bias: f32{}) {{\n",
+                                   q, few, few, seen_shape(), shape({heads, s_.rows, s_.columns}));
+    std::string keys = repeat("k", many), values = repeat("v", many), query = "q";
+    if (s_.scale % 2 == 1) query = add("aten.mul.Tensor(%q, 0.5)", q);
+    std::string kt = add(fmt::format("aten.permute.default(%{}, dims = [0, 1, 3, 2])", keys), turned);
+    if (s_.scale == 3) kt = add(fmt::format("aten.mul.Scalar(%{}, 0.5)", kt), turned);
+    std::string x = product(query, kt, {s_.batch, heads, s_.rows, 4}, {s_.batch, heads, 4, s_.columns},
+                            {s_.batch, heads, s_.rows, s_.columns});
+    if (s_.scale == 2) x = add(fmt::format("aten.div.Tensor(%{}, 2.0)", x), scores_);
+    if (s_.scale == 4) x = add(fmt::format("aten.mul.Tensor(%{}, 0.3)", x), scores_);
+    if (s_.cap == 1) x = add(fmt::format("aten.mul.Tensor(%{}, 5.0)", add(fmt::format("aten.tanh.default(%{})", x), scores_)), scores_);
+    if (s_.cap == 2) x = add(fmt::format("aten.add.Tensor(%{}, %bias)", x), scores_);
+    x = masked(x);
+    if (s_.cast) x = add_as(fmt::format("aten.to.dtype(%{}, dtype = f32)", x), "f32", scores_);
+    std::string w = add(fmt::format("aten._softmax.default(%{}, dim = -1, half_to_float = false)", x), scores_);
+    if (s_.safe) w = safe(x, w);
+    const std::string y = product(w, values, {s_.batch, heads, s_.rows, s_.columns}, {s_.batch, heads, s_.columns, 4},
+                                  {s_.batch, heads, s_.rows, 4});
+    return head + body_ + fmt::format("  return %{}\n}}\n", y);
+  }
+
+ private:
+  static std::string shape(std::vector<int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
+  std::string seen_shape() const { return shape({s_.batch, 1, s_.rows, s_.columns}); }
+
+  std::string add(const std::string& call, const std::string& shape) { return add_as(call, "f32", shape); }
+  std::string add_as(const std::string& call, std::string_view dtype, const std::string& shape) {
+    body_ += fmt::format("  %n{} = {} : {}{}\n", next_, call, dtype, shape);
+    return fmt::format("n{}", next_++);
+  }
+
+  std::string repeat(const std::string& id, const std::string& many) {
+    if (s_.group == 1) return id;
+    const std::string one = shape({s_.batch, s_.heads, 1, s_.columns, 4}),
+                      all = shape({s_.batch, s_.heads, s_.group, s_.columns, 4});
+    const std::string a = add(fmt::format("aten.reshape.default(%{}, shape = {})", id, one), one);
+    const std::string b = add(fmt::format("aten.expand.default(%{}, size = {})", a, all), all);
+    return add(fmt::format("aten.reshape.default(%{}, shape = {})", b, many), many);
+  }
+
+  std::string product(const std::string& a, const std::string& b, std::vector<int64_t> x, std::vector<int64_t> w,
+                      std::vector<int64_t> y) {
+    const std::string whole = shape(y);
+    if (!s_.matrices) return add(fmt::format("aten.matmul.default(%{}, %{})", a, b), whole);
+    for (auto* sizes : {&x, &w, &y}) (*sizes)[1] *= (*sizes)[0], sizes->erase(sizes->begin());
+    const std::string left = add(fmt::format("aten.reshape.default(%{}, shape = {})", a, shape(x)), shape(x));
+    const std::string right = add(fmt::format("aten.reshape.default(%{}, shape = {})", b, shape(w)), shape(w));
+    const std::string merged = add(fmt::format("aten.bmm.default(%{}, %{})", left, right), shape(y));
+    return add(fmt::format("aten.reshape.default(%{}, shape = {})", merged, whole), whole);
+  }
+
+  std::string masked(const std::string& x) {
+    switch (s_.mask) {
+      case 1:
+      case 2: {
+        const std::string m = add(fmt::format("aten.where.self(%seen, @none, {})", "@never"), seen_shape());
+        return add(fmt::format("aten.add.Tensor(%{}, %{})", x, m), scores_);
+      }
+      case 3: {
+        const std::string unseen = add_as("aten.logical_not.default(%seen)", "bool", seen_shape());
+        return add(fmt::format("aten.masked_fill.Scalar(%{}, %{}, -inf)", x, unseen), scores_);
+      }
+      case 4: return add(fmt::format("aten.where.self(%seen, %{}, @never)", x), scores_);
+      case 5: return add(fmt::format("aten.add.Tensor(%{}, %bias)", x), scores_);
+      default: return x;
+    }
+  }
+
+  std::string safe(const std::string& x, const std::string& w) {
+    const std::string eq = add_as(fmt::format("aten.eq.Scalar(%{}, -inf)", x), "bool", scores_);
+    const std::string some = add_as(fmt::format("aten.logical_not.default(%{})", eq), "bool", scores_);
+    const std::string any = add_as(fmt::format("aten.any.dim(%{}, dim = -1, keepdim = true)", some), "bool", rows_);
+    const std::string none = add_as(fmt::format("aten.logical_not.default(%{})", any), "bool", rows_);
+    const std::string zeros = add(fmt::format("aten.expand.default(@none, size = {})", scores_), scores_);
+    return add(fmt::format("aten.where.self(%{}, %{}, %{})", none, zeros, w), scores_);
+  }
+
+  const Spelling& s_;
+  std::string body_, scores_, rows_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("attention of products in random spellings is one node that computes the same") {
+  int recognized = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Spelling spelling = random_spelling(seed);
+    Graph before = parse(Writer(spelling).write());
+    INFO("seed ", seed, "\n", print_graph(before));
+    REQUIRE(verify_graph(before).ok());
+    const double never = seed % 2 ? -INFINITY : -3.4028234663852886e+38;
+    fill(before, "never", never), fill(before, "none", 0);
+    Graph after = before;
+    const auto reports = run_passes(after, {.verify_after_each = true});
+    REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+    if (spelling.rows > 0 && spelling.columns > 0) {
+      CHECK(count_op(after, "qcg.attention") == 1);
+      for (const char* op : {"qcg.matmul", "aten.bmm.default", "aten.matmul.default"}) CHECK(count_op(after, op) == 0);
+      ++recognized;
+    }
+    std::vector<Tensor> inputs = random_inputs(before, seed);
+    // Rows that see few columns, and some that see none.
+    std::mt19937_64 random(seed);
+    std::vector<std::byte> seen(static_cast<size_t>(inputs[3].numel()));
+    for (std::byte& s : seen) s = std::byte{random() % 3 == 0};
+    inputs[3] = Tensor::from_bytes(DType::boolean, inputs[3].shape, std::move(seen));
+    const auto want = evaluate_graph(before, inputs), got = evaluate_graph(after, inputs);
+    REQUIRE((want.ok() && got.ok()));
+    REQUIRE((*want)[0].shape == (*got)[0].shape);
+    const Tensor a = (*want)[0].contiguous(), b = (*got)[0].contiguous();
+    int wrong = 0;
+    for (int64_t i = 0; i < a.numel(); ++i) {
+      const double x = element_to_double(a.dtype, a.bytes().data() + i * dtype_bytes(a.dtype)),
+                   y = element_to_double(b.dtype, b.bytes().data() + i * dtype_bytes(b.dtype));
+      wrong += std::isnan(x) ? !std::isnan(y) : !(std::fabs(x - y) < 1e-5);
+    }
+    CHECK_MESSAGE(wrong == 0, print_graph(after));
+  }
+  CHECK(recognized > 100);
+}
