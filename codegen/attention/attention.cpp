@@ -19,9 +19,9 @@ namespace {
 
 using V = TemplateValue;
 
-constexpr size_t kShapes = 5;                   // params: the shape
-constexpr size_t kMatrices = 4, kAxes = 3;      // then so many strides of query, key, value, y
-constexpr size_t kOperandAxes = 4;              // then of each operand
+constexpr size_t kShapes = 5;               // params: the shape
+constexpr size_t kMatrices = 4, kAxes = 3;  // then so many strides of query, key, value, y
+constexpr size_t kOperandAxes = 4;          // then of each operand
 constexpr size_t kFirstOperand = kShapes + kMatrices * kAxes;
 constexpr std::string_view kEmptyRows[] = {"zero", "nan", "mean"};
 
@@ -153,7 +153,7 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
   const auto& p = any.get<AttentionProblem>();
   std::vector<ArgumentKind> out = {{p.query, -1, 1}, {p.key, -1, 1}, {p.value, -1, 1}};
   for (const AttentionProblem::Operand& o : p.operands)
-    out.push_back(is_floating(o.dtype)          ? ArgumentKind{o.dtype}
+    out.push_back(is_floating(o.dtype)        ? ArgumentKind{o.dtype}
                   : o.dtype == DType::boolean ? integer_argument(o.dtype)
                                               : ArgumentKind{o.dtype, -2, 100});
   out.push_back({p.output});
@@ -233,9 +233,7 @@ class RowOracle {
     const std::vector<int64_t>& params = call_.sizes().params;
     std::vector<double> ins;
     std::vector<int64_t> integers;
-    const auto add = [&](int64_t number) {
-      integers.push_back(number), ins.push_back(static_cast<float>(number));
-    };
+    const auto add = [&](int64_t number) { integers.push_back(number), ins.push_back(static_cast<float>(number)); };
     for (size_t i = 0; i < p_.operands.size(); ++i) {
       const int64_t offset = call_.offset_of(3 + i, index);
       ins.push_back(call_.number(3 + i, offset));
@@ -244,7 +242,8 @@ class RowOracle {
     for (const int64_t position : index) add(position);
     for (int i = 0; i < p_.sizes; ++i)
       add(params[kFirstOperand + p_.operands.size() * kOperandAxes + static_cast<size_t>(i)]);
-    const bool seen = !p_.mask || (mask_in_integers(p_) ? mask_.evaluate_integers(integers) != 0 : mask_.evaluate({}, ins) != 0);
+    const bool seen =
+        !p_.mask || (mask_in_integers(p_) ? mask_.evaluate_integers(integers) != 0 : mask_.evaluate({}, ins) != 0);
     if (!seen) return {-INFINITY, 0};
     double sum = 0, magnitude = 0;
     for (int64_t e = 0; e < p_.size; ++e) {

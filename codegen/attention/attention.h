@@ -29,8 +29,8 @@ enum class EmptyRow : uint8_t { zero, nan, mean };
 struct AttentionProblem {
   struct Operand {
     DType dtype = DType::boolean;
-    int inner_stride = 1;    // along columns: 1, 0, or -1 for any other
-    bool by_head = false;    // it is not the same for all heads
+    int inner_stride = 1;  // along columns: 1, 0, or -1 for any other
+    bool by_head = false;  // it is not the same for all heads
   };
   DType query = DType::f32, key = DType::f32, value = DType::f32, output = DType::f32;
   int64_t size = 0, value_size = 0, group = 1;

@@ -228,4 +228,16 @@ QCG_INLINE void v_transpose(vf (&x)[VL]) {
   }
 }
 
+// Lane i is the sum over the lanes of vector i: pairs of vectors are interleaved and added until one is left.
+QCG_INLINE vf v_sums(const vf (&x)[VL]) {
+  vf t[4], u[2];
+  for (int i = 0; i < 4; ++i)
+    t[i] = v_add(_mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]));
+  for (int i = 0; i < 2; ++i) {
+    const __m256d a = _mm256_castps_pd(t[2 * i]), b = _mm256_castps_pd(t[2 * i + 1]);
+    u[i] = v_add(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+  }
+  return v_add(_mm256_permute2f128_ps(u[0], u[1], 0x20), _mm256_permute2f128_ps(u[0], u[1], 0x31));
+}
+
 #include "vector_math.h"

@@ -202,4 +202,20 @@ QCG_INLINE void v_transpose(vf (&x)[VL]) {
   }
 }
 
+// Lane i is the sum over the lanes of vector i: pairs of vectors are interleaved and added until one is left.
+QCG_INLINE vf v_sums(const vf (&x)[VL]) {
+  vf t[8], u[4], w[2];
+  for (int i = 0; i < 8; ++i)
+    t[i] = v_add(_mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]));
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = _mm512_castps_pd(t[2 * i]), b = _mm512_castps_pd(t[2 * i + 1]);
+    u[i] = v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  const auto add_blocks = [](vf a, vf b) {
+    return v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+  for (int i = 0; i < 2; ++i) w[i] = add_blocks(u[2 * i], u[2 * i + 1]);
+  return add_blocks(w[0], w[1]);
+}
+
 #include "vector_math.h"

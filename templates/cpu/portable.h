@@ -260,4 +260,11 @@ QCG_INLINE void v_transpose(vf (&x)[VL]) {
   for (int i = 0; i < VL; ++i) x[i] = v_load_f32(across[i]);
 }
 
+// Lane i is the sum over the lanes of vector i.
+QCG_INLINE vf v_sums(const vf (&x)[VL]) {
+  float sums[VL];
+  for (int i = 0; i < VL; ++i) sums[i] = v_hadd(x[i]);
+  return v_load_f32(sums);
+}
+
 #include "vector_math.h"

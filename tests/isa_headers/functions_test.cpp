@@ -1,4 +1,6 @@
 // The functions of every ISA header against libm in double and against each other.
+#include <numeric>
+
 #include "probes.h"
 
 using namespace qcg_test;
@@ -163,11 +165,15 @@ TEST_CASE("rounding through a dtype: all ISAs agree with a scalar text") {
   });
 }
 
-TEST_CASE("a transposed block has rows for columns") {
+TEST_CASE("a transposed block has rows for columns, sums of rows are lanes") {
   for_each_probe([&](const IsaProbe& probe) {
     const auto lanes = static_cast<size_t>(probe.lanes);
     std::vector<float> block(lanes * lanes);
     for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<float>(i);
+    std::vector<float> sums(lanes);
+    probe.sum_rows(block.data(), sums.data());
+    for (size_t i = 0; i < lanes; ++i)
+      CHECK(sums[i] == std::accumulate(&block[i * lanes], &block[i * lanes] + lanes, 0.0f));
     probe.transpose(block.data());
     for (size_t i = 0; i < lanes; ++i)
       for (size_t j = 0; j < lanes; ++j) CHECK(block[i * lanes + j] == static_cast<float>(j * lanes + i));

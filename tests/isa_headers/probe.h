@@ -29,6 +29,7 @@ struct ProbeReduction {
 
 // rows: as many vectors as a vector has lanes.
 using ProbeTranspose = void (*)(float* rows);
+using ProbeSums = void (*)(const float* rows, float* sums);
 
 struct IsaProbe {
   const char* isa;
@@ -40,6 +41,7 @@ struct IsaProbe {
   const ProbeReduction* reductions;
   int reduction_count;
   ProbeTranspose transpose;
+  ProbeSums sum_rows;
 };
 
 extern const IsaProbe kPortableProbe, kAvx2Probe, kAvx512Probe, kAvx512Bf16Probe;

@@ -1,6 +1,7 @@
 // Attention against its definition in double: shapes around the tiles, masks of all kinds, heads that share key and
 // value, rows that see nothing, memory that ends at a page that traps.
 #include "codegen/attention/attention.h"
+
 #include "loops_harness.h"
 
 using namespace qcg;
@@ -26,8 +27,19 @@ const std::vector<Case>& cases() {
     const DType f32 = DType::f32, bf16 = DType::bf16, f16 = DType::f16;
     const auto problem = [](DType d, int64_t size, int64_t value_size, int64_t group, std::string_view score,
                             std::string_view mask, EmptyRow empty, std::vector<Problem::Operand> operands) {
-      Problem p{.query = d, .key = d, .value = d, .output = d, .size = size, .value_size = value_size, .group = group,
-                .score = expr(score), .mask = {}, .empty = empty, .operands = std::move(operands), .sizes = 0, .comment = ""};
+      Problem p{.query = d,
+                .key = d,
+                .value = d,
+                .output = d,
+                .size = size,
+                .value_size = value_size,
+                .group = group,
+                .score = expr(score),
+                .mask = {},
+                .empty = empty,
+                .operands = std::move(operands),
+                .sizes = 0,
+                .comment = ""};
       if (!mask.empty()) p.mask = expr(mask);
       return p;
     };
@@ -39,8 +51,10 @@ const std::vector<Case>& cases() {
         {problem(f32, 10, 7, 3, "mul(acc0, 0.3)", "in0", EmptyRow::zero, {seen}), "seen"},
         {problem(bf16, 80, 40, 4, "mul(acc0, 0.1)", "in0", EmptyRow::nan, {by_head}), "seen by head"},
         {problem(f16, 16, 16, 1, "add(mul(acc0, 0.2), in0)", "", EmptyRow::nan, {bias}), "bias"},
-        {problem(f32, 33, 130, 5, "mul(5, tanh(mul(acc0, 0.2)))", "ge(in0, pos3)", EmptyRow::mean, {positions}), "positions"},
-        {problem(f32, 8, 8, 20, "sub(acc0, mul(in0, pos3))", "gt(in0, mul(0.01, pos3))", EmptyRow::mean, {half}), "slopes"},
+        {problem(f32, 33, 130, 5, "mul(5, tanh(mul(acc0, 0.2)))", "ge(in0, pos3)", EmptyRow::mean, {positions}),
+         "positions"},
+        {problem(f32, 8, 8, 20, "sub(acc0, mul(in0, pos3))", "gt(in0, mul(0.01, pos3))", EmptyRow::mean, {half}),
+         "slopes"},
     };
   }();
   return all;
@@ -64,7 +78,10 @@ Block random_block(DType d, std::array<int64_t, 4> shape, int64_t gap, bool at_e
   Block out{d, shape, strides, Guarded(static_cast<size_t>(count) * dtype_bytes(d), at_end)};
   for (int64_t i = 0; i < count; ++i) {
     const double v = std::uniform_real_distribution<double>(-1, 1)(random);
-    set_element(d, out.memory.data(), i, d == DType::boolean ? v > 0.4 : d == DType::i64 ? std::round(v * 150 + 100) : round_to(d, v));
+    set_element(d, out.memory.data(), i,
+                d == DType::boolean ? v > 0.4
+                : d == DType::i64   ? std::round(v * 150 + 100)
+                                    : round_to(d, v));
   }
   return out;
 }
@@ -75,7 +92,8 @@ void run_phases(const qcg_kernel& kernel, const std::vector<qcg_arg>& args, cons
   Guarded scratch(static_cast<size_t>(kernel.scratch_bytes(&call) + 63) / 64 * 64, true);
   call.shared = shared.data();
   for (uint32_t phase = 0; phase < kernel.phases; ++phase)
-    for (int64_t item = kernel.items(&call, phase); item-- > 0;) kernel.run(&call, phase, item, item + 1, scratch.data());
+    for (int64_t item = kernel.items(&call, phase); item-- > 0;)
+      kernel.run(&call, phase, item, item + 1, scratch.data());
 }
 
 // What is added up to an element, and how far off it may be.
@@ -83,7 +101,8 @@ struct Wanted {
   double value, bound;
 };
 
-Wanted wanted(const Problem& p, const Block& q, const Block& k, const Block& v, const Block* operand, std::array<int64_t, 4> at) {
+Wanted wanted(const Problem& p, const Block& q, const Block& k, const Block& v, const Block* operand,
+              std::array<int64_t, 4> at) {
   const int64_t columns = k.shape[2], kv = at[1] / p.group;
   const Expr score = p.score.as_inputs(1, 5), mask = p.mask ? p.mask->as_inputs(1, 5) : Expr::number(1);
   std::vector<double> scores;
@@ -138,8 +157,8 @@ void check(const qcg_kernel& kernel, const Case& test, std::array<int64_t, 4> si
   int wrong = 0;
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t h = 0; h < heads; ++h)
-      for (int64_t i = 0; i < rows; i += rows > 8 ? 7 : 1)
-        for (int64_t e = 0; e < p.value_size; e += p.value_size > 20 ? 13 : 1) {
+      for (int64_t i = 0; i<rows; i += rows> 8 ? 7 : 1)
+        for (int64_t e = 0; e<p.value_size; e += p.value_size> 20 ? 13 : 1) {
           const Wanted want = wanted(p, q, k, v, operand ? &*operand : nullptr, {b, h, i, e});
           const double got = y.at(b, h, i, e);
           wrong += std::isnan(want.value) ? !std::isnan(got) : !(std::fabs(got - want.value) <= want.bound);
@@ -154,11 +173,13 @@ TEST_CASE("attention of few and of many rows, whatever they see") {
   std::vector<std::tuple<int, Isa, const Case*>> runs;
   for (const Isa isa : testable_isas())
     for (const Case& c : cases())
-      runs.push_back({kernels.add(isa, [&](auto symbol) { return render_attention(c.problem, isa, symbol); }), isa, &c});
+      runs.push_back(
+          {kernels.add(isa, [&](auto symbol) { return render_attention(c.problem, isa, symbol); }), isa, &c});
   kernels.build();
   // batch, heads of key and value, rows, columns
-  const std::array<int64_t, 4> sizes[] = {{1, 1, 0, 5},  {2, 2, 1, 0},  {0, 1, 3, 4},   {1, 2, 1, 1},   {2, 1, 1, 70},
-                                          {1, 1, 2, 64}, {1, 2, 3, 300}, {1, 1, 17, 65}, {1, 1, 70, 130}, {1, 1, 131, 40}};
+  const std::array<int64_t, 4> sizes[] = {{1, 1, 0, 5},    {2, 2, 1, 0},   {0, 1, 3, 4},   {1, 2, 1, 1},
+                                          {2, 1, 1, 70},   {1, 1, 2, 64},  {1, 2, 3, 300}, {1, 1, 17, 65},
+                                          {1, 1, 70, 130}, {1, 1, 131, 40}};
   for (const auto& [kernel, isa, test] : runs)
     for (const auto& s : sizes)
       for (const bool at_end : {false, true}) {
@@ -179,12 +200,15 @@ TEST_CASE("attention does not read columns that no row sees") {
       // Key and value end at a page that traps where the last row sees the last column: the rest is not there.
       std::mt19937 random(3);
       const int64_t columns = 100000;
-      const Block q = random_block(DType::f32, {1, 1, rows, 64}, 0, true, random), k = random_block(DType::f32, {1, 1, rows, 64}, 0, true, random);
+      const Block q = random_block(DType::f32, {1, 1, rows, 64}, 0, true, random),
+                  k = random_block(DType::f32, {1, 1, rows, 64}, 0, true, random);
       Block y = random_block(DType::f32, {1, 1, rows, 64}, 0, true, random);
       const int64_t whole = columns * 64, own = rows * 64;
-      const std::vector<int64_t> params = {1, 1, 1, rows, columns, own, own, 64, whole, whole, 64, whole, whole, 64, own, own, 64};
+      const std::vector<int64_t> params = {1,     1,  1,     rows,  columns, own, own, 64, whole,
+                                           whole, 64, whole, whole, 64,      own, own, 64};
       char* const data = const_cast<char*>(k.memory.data());
-      run_phases(kernels[run], {{const_cast<char*>(q.memory.data()), 0}, {data, 0}, {data, 0}, {y.memory.data(), 0}}, params);
+      run_phases(kernels[run], {{const_cast<char*>(q.memory.data()), 0}, {data, 0}, {data, 0}, {y.memory.data(), 0}},
+                 params);
       for (int64_t e = 0; e < 64; ++e) CHECK(y.at(0, 0, 0, e) == k.at(0, 0, 0, e));  // the first row sees one column
     }
 }

@@ -17,8 +17,8 @@ struct Spelling {
 Spelling random_spelling(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); };
-  Spelling s{1 + below(2), 1 + below(3), 1 + below(3), below(5), below(9), below(5), below(6), below(3), below(2) == 1,
-             below(2) == 1, below(2) == 1};
+  Spelling s{1 + below(2), 1 + below(3), 1 + below(3),  below(5),      below(9),     below(5),
+             below(6),     below(3),     below(2) == 1, below(2) == 1, below(2) == 1};
   if (s.rows == 0 || s.columns == 0) s.matrices = false;
   return s;
 }
@@ -33,8 +33,10 @@ class Writer {
     const std::string many = shape({s_.batch, heads, s_.columns, 4}), turned = shape({s_.batch, heads, 4, s_.columns});
     scores_ = shape({s_.batch, heads, s_.rows, s_.columns});
     rows_ = shape({s_.batch, heads, s_.rows, 1});
-    std::string head = fmt::format("param @never: f32[]\nparam @none: f32[]\ngraph(%q: f32{}, %k: f32{}, %v: f32{}, %seen: bool{}, %bias: f32{}) {{\n",
-                                   q, few, few, seen_shape(), shape({heads, s_.rows, s_.columns}));
+    std::string head = fmt::format(
+        "param @never: f32[]\nparam @none: f32[]\ngraph(%q: f32{}, %k: f32{}, %v: f32{}, %seen: bool{}, %bias: f32{}) "
+        "{{\n",
+        q, few, few, seen_shape(), shape({heads, s_.rows, s_.columns}));
     std::string keys = repeat("k", many), values = repeat("v", many), query = "q";
     if (s_.scale % 2 == 1) query = add("aten.mul.Tensor(%q, 0.5)", q);
     std::string kt = add(fmt::format("aten.permute.default(%{}, dims = [0, 1, 3, 2])", keys), turned);
@@ -43,7 +45,9 @@ class Writer {
                             {s_.batch, heads, s_.rows, s_.columns});
     if (s_.scale == 2) x = add(fmt::format("aten.div.Tensor(%{}, 2.0)", x), scores_);
     if (s_.scale == 4) x = add(fmt::format("aten.mul.Tensor(%{}, 0.3)", x), scores_);
-    if (s_.cap == 1) x = add(fmt::format("aten.mul.Tensor(%{}, 5.0)", add(fmt::format("aten.tanh.default(%{})", x), scores_)), scores_);
+    if (s_.cap == 1)
+      x = add(fmt::format("aten.mul.Tensor(%{}, 5.0)", add(fmt::format("aten.tanh.default(%{})", x), scores_)),
+              scores_);
     if (s_.cap == 2) x = add(fmt::format("aten.add.Tensor(%{}, %bias)", x), scores_);
     x = masked(x);
     if (s_.cast) x = add_as(fmt::format("aten.to.dtype(%{}, dtype = f32)", x), "f32", scores_);
