@@ -53,6 +53,10 @@ QCG_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m
 // The instruction returns its second operand if either is NaN; a NaN in the first is put back.
 QCG_INLINE vf v_max(vf a, vf b) { return v_select(v_isnan(a), a, _mm256_max_ps(a, b)); }
 QCG_INLINE vf v_min(vf a, vf b) { return v_select(v_isnan(a), a, _mm256_min_ps(a, b)); }
+// Between two numbers; NaN stays NaN.
+QCG_INLINE vf v_bound(vf x, float low, float high) {
+  return _mm256_min_ps(v_set1(high), _mm256_max_ps(v_set1(low), x));
+}
 
 // Integers. v_to_i_* of values outside int32 are unspecified: clamp first.
 QCG_INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }

@@ -53,6 +53,10 @@ QCG_INLINE vf v_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no,
 // The instruction returns its second operand if either is NaN; a NaN in the first is put back.
 QCG_INLINE vf v_max(vf a, vf b) { return v_select(v_isnan(a), a, _mm512_max_ps(a, b)); }
 QCG_INLINE vf v_min(vf a, vf b) { return v_select(v_isnan(a), a, _mm512_min_ps(a, b)); }
+// Between two numbers; NaN stays NaN.
+QCG_INLINE vf v_bound(vf x, float low, float high) {
+  return _mm512_min_ps(v_set1(high), _mm512_max_ps(v_set1(low), x));
+}
 
 // Integers. v_to_i_* of values outside int32 are unspecified: clamp first.
 QCG_INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }

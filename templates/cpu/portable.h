@@ -96,6 +96,11 @@ QCG_INLINE qcg_f4 f4_max(qcg_f4 a, qcg_f4 b) { return f4_select((a > b) | (a != 
 QCG_INLINE qcg_f4 f4_min(qcg_f4 a, qcg_f4 b) { return f4_select((a < b) | (a != a), a, b); }
 QCG_INLINE vf v_max(vf a, vf b) { return {f4_max(a.lo, b.lo), f4_max(a.hi, b.hi)}; }
 QCG_INLINE vf v_min(vf a, vf b) { return {f4_min(a.lo, b.lo), f4_min(a.hi, b.hi)}; }
+// Between two numbers; NaN stays NaN.
+QCG_INLINE vf v_bound(vf x, float low, float high) {
+  x = v_select(v_lt(x, v_set1(low)), v_set1(low), x);
+  return v_select(v_lt(v_set1(high), x), v_set1(high), x);
+}
 
 // Integers. v_to_i_* of values outside int32 are unspecified: clamp first.
 QCG_INLINE vi vi_set1(int32_t x) { return {i4_set1(x), i4_set1(x)}; }

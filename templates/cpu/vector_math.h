@@ -42,7 +42,7 @@ struct ExpParts {
   vf n, r_part;
 };
 QCG_INLINE ExpParts v_split_exp(vf x) {
-  vf bounded = v_clamp(x, v_set1(-105.0f), v_set1(90.0f));
+  vf bounded = v_bound(x, -105.0f, 90.0f);
   vf n = v_round_even(v_mul(bounded, v_set1(1.442695041f)));
   vf r = v_fma(n, v_set1(-0.693359375f), bounded);
   r = v_fma(n, v_set1(2.12194440e-4f), r);
