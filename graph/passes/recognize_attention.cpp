@@ -133,7 +133,8 @@ class AttentionRecognizer : OpEmitter {
   ValueId few_heads(ValueId id) const {
     const Node* merge = producer_if(graph_, id, "aten.reshape.default");
     const Node* expand = merge ? producer_if(graph_, merge->tensor("self"), "aten.expand.default") : nullptr;
-    if (!expand || shape_of(id).size() != 3 || shape_of(expand->outputs[0]).size() != 5 || !keeps_matrices(*merge))
+    if (!expand || shape_of(id).size() != 3 || shape_of(expand->outputs[0]).size() != 5 ||
+        !has_matrices_of(expand->outputs[0], id))
       return repeated_heads(graph_, id);
     const ValueId few = expand->tensor("self");
     const Shape &from = shape_of(few), &to = shape_of(expand->outputs[0]);
@@ -220,20 +221,64 @@ class AttentionRecognizer : OpEmitter {
     return fits ? softmax : nullptr;
   }
 
-  // Casts between floats, and reshapes that leave the matrices as they are.
-  bool is_looked_through(const Node& node) const {
-    if (is_op(node, "aten.to.dtype")) return is_compute(node.tensor("self")) && is_compute(node.outputs[0]);
-    return is_op(node, "aten.reshape.default") && keeps_matrices(node);
+  bool has_matrices_of(ValueId id, ValueId other) const {
+    const Shape &a = shape_of(id), &b = shape_of(other);
+    return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() && a[a.size() - 2] == b[b.size() - 2];
   }
-  bool keeps_matrices(const Node& reshape) const {
-    const Shape &from = shape_of(reshape.tensor("self")), &to = shape_of(reshape.outputs[0]);
-    return from.size() >= 2 && to.size() >= 2 && from.back() == to.back() && from[from.size() - 2] == to[to.size() - 2];
-  }
-  ValueId through_views(ValueId id) const {
+  // Reshapes, and permutations that move axes of size 1 alone.
+  const Node* reshape_of(ValueId id) const {
     const Node* node = producer_of(graph_, id);
-    for (; node && is_looked_through(*node) && readers_.uses()[id] == 1; node = producer_of(graph_, id))
-      id = node->tensor("self");
-    return id;
+    if (!node || is_op(*node, "aten.reshape.default")) return node;
+    if (!is_op(*node, "aten.permute.default")) return nullptr;
+    const auto& dims = *node->arg("dims").get<std::vector<Dim>>();
+    const Shape& from = shape_of(node->tensor("self"));
+    std::optional<size_t> last;
+    for (const Dim& dim : dims) {
+      const auto axis = as_axis(Arg(dim), dims.size());
+      if (!axis || from[*axis].is_constant(1)) continue;
+      if (last && *axis < *last) return nullptr;
+      last = axis;
+    }
+    return node;
+  }
+  // What such views are of that leave the matrices as they are, in the end: axes before them may be split and merged.
+  ValueId through_reshapes(ValueId id, bool once) const {
+    ValueId found = id;
+    const Node* node = reshape_of(id);
+    for (ValueId at = id; node && (!once || readers_.uses()[at] == 1); node = reshape_of(at)) {
+      at = node->tensor("self");
+      if (has_matrices_of(at, id)) found = at;
+    }
+    return found;
+  }
+  // Casts between floats, too.
+  ValueId through_views(ValueId id) const {
+    for (;;) {
+      const ValueId from = through_reshapes(id, /*once=*/true);
+      const Node* node = producer_if(graph_, from, "aten.to.dtype");
+      const bool casts = node && readers_.uses()[from] == 1 && is_compute(node->tensor("self")) && is_compute(from);
+      if (from == id && !casts) return id;
+      id = casts ? node->tensor("self") : from;
+    }
+  }
+
+  // An operand of what has the shape `at`, as one of the scores; kNoValue where only a copy says so.
+  ValueId as_operand_of_scores(ValueId id, const Shape& at) {
+    if (at == scores_) return id;
+    Shape shape = shape_of(id);
+    shape.insert(shape.begin(), at.size() - shape.size(), Dim(1));
+    if (rank_ != 4 || at.size() < 3 || at[at.size() - 2] != scores_[2] || at.back() != scores_[3]) return kNoValue;
+    if (at.size() == 3 && at[0] == scores_[0] * scores_[1]) {  // [batch * heads, rows, columns]
+      const bool all = shape[0] == at[0];
+      return reshape(id, {all ? scores_[0] : Dim(1), all ? scores_[1] : Dim(1), shape[1], shape[2]});
+    }
+    // [images, windows, heads, rows, columns]
+    if (at.size() != 5 || at[0] * at[1] != scores_[0] || at[2] != scores_[1]) return kNoValue;
+    if (shape[0].is_constant(1) && shape[1].is_constant(1)) return reshape(id, {Dim(1), shape[2], shape[3], shape[4]});
+    const Shape wide = {at[0], at[1], shape[2], shape[3], shape[4]};
+    const ValueId whole = reshape(id, shape);
+    const ValueId all = wide == shape ? whole : op("aten.expand.default", {{"self", whole}, {"size", wide}});
+    return reshape(all, {scores_[0], shape[2], shape[3], shape[4]});
   }
 
   // The scores over acc0 and operands; nullopt where no product lies below. What others read, too, is not followed.
@@ -241,25 +286,46 @@ class AttentionRecognizer : OpEmitter {
     const Node* node = producer_of(graph_, id);
     if (!node || depth > kDeepest || (depth > 0 && readers_.uses()[id] != 1) || !is_compute(id)) return std::nullopt;
     if (is_any_op(*node, kMatrixProducts)) return read_product(f, *node);
-    if (is_looked_through(*node)) return read_score(f, node->tensor("self"), depth + 1);
+    // The safe softmax reads the scores twice.
+    const ValueId from = depth == 0 ? through_reshapes(id, /*once=*/false) : through_views(id);
+    if (from != id) return read_score(f, from, depth + 1);
+    if (is_op(*node, "aten.baddbmm.default")) return read_sum(f, *node);
     const auto pointwise = as_pointwise(graph_, *node);
     if (!pointwise || !pointwise->sizes.empty() || !pointwise->expr.leaves(ExprKind::pos).empty()) return std::nullopt;
+    const Shape shape = shape_of(id);
     std::vector<Expr> ins;
     bool follows = false;
     for (const ValueId in : pointwise->operands) {
       auto below = follows ? std::nullopt : read_score(f, in, depth + 1);
-      const auto number = constant_number(graph_, in);
-      if (!below && !number && shape_of(id) != scores_) return std::nullopt;
+      const auto number = uniform_number(in);
       follows = follows || below;
-      ins.push_back(below ? std::move(*below) : number ? Expr::number(*number) : added(f, in));
+      if (below || number) {
+        ins.push_back(below ? std::move(*below) : Expr::number(*number));
+        continue;
+      }
+      const ValueId operand = as_operand_of_scores(in, shape);
+      if (operand == kNoValue || !error_.ok()) return std::nullopt;
+      ins.push_back(added(f, operand));
     }
     return follows ? std::optional(substitute_inputs(pointwise->expr, ins)) : std::nullopt;
   }
 
-  std::optional<Expr> read_product(Found& f, const Node& node) const {
-    double scale = 1;
-    f.query = side_of(node.tensor("self"), &scale);
-    f.key = side_of(right_side(node), &scale);
+  // beta * self + alpha * the product.
+  std::optional<Expr> read_sum(Found& f, const Node& node) {
+    const auto alpha = as_number(node.arg("alpha")), beta = as_number(node.arg("beta"));
+    const ValueId self = node.tensor("self");
+    const Shape shape = shape_of(node.outputs[0]);
+    auto score = alpha && beta ? read_product(f, node, *alpha) : std::nullopt;
+    if (!score || *beta == 0 || uniform_number(self) == 0.0) return score;
+    const ValueId operand = *beta == 1 ? as_operand_of_scores(self, shape) : kNoValue;
+    if (operand == kNoValue || !error_.ok()) return std::nullopt;
+    return Expr::call("add", {std::move(*score), added(f, operand)});
+  }
+
+  std::optional<Expr> read_product(Found& f, const Node& node, double scale = 1) const {
+    const bool sum = is_op(node, "aten.baddbmm.default");
+    f.query = side_of(node.tensor(sum ? "batch1" : "self"), &scale);
+    f.key = side_of(sum ? node.tensor("batch2") : right_side(node), &scale);
     f.key.transposed = !f.key.transposed;
     return scale == 1 ? Expr::acc(0) : Expr::call("mul", {Expr::acc(0), Expr::number(scale)});
   }
@@ -277,11 +343,10 @@ class AttentionRecognizer : OpEmitter {
         continue;
       }
       const bool swaps = is_op(*node, "aten.permute.default") && swaps_last(*node);
-      const bool reshapes = is_op(*node, "aten.reshape.default") && keeps_matrices(*node) &&
-                            shape_of(node->tensor("self")).size() == rank_;
-      if (!swaps && !reshapes) break;
+      const ValueId from = swaps ? node->tensor("self") : through_reshapes(side.id, /*once=*/false);
+      if (from == side.id || (!swaps && shape_of(from).size() != rank_)) break;
       side.transposed = side.transposed != swaps;
-      side.id = node->tensor("self");
+      side.id = from;
     }
     return side;
   }
