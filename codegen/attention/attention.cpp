@@ -155,7 +155,7 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
   for (const AttentionProblem::Operand& o : p.operands)
     out.push_back(is_floating(o.dtype)        ? ArgumentKind{o.dtype}
                   : o.dtype == DType::boolean ? integer_argument(o.dtype)
-                                              : ArgumentKind{o.dtype, -2, 100});
+                                              : ArgumentKind{o.dtype, -2, 300});
   out.push_back({p.output});
   return out;
 }
