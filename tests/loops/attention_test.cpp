@@ -86,14 +86,18 @@ Block random_block(DType d, std::array<int64_t, 4> shape, int64_t gap, bool at_e
   return out;
 }
 
-void run_phases(const qcg_kernel& kernel, const std::vector<qcg_arg>& args, const std::vector<int64_t>& params) {
+// All items at once, or one by one and the last first: a kernel may not care.
+void run_phases(const qcg_kernel& kernel, const std::vector<qcg_arg>& args, const std::vector<int64_t>& params,
+                bool at_once = false) {
   qcg_call call = {args.data(), params.data(), nullptr, nullptr};
   Guarded shared(static_cast<size_t>(kernel.shared_bytes(&call)), true);
   Guarded scratch(static_cast<size_t>(kernel.scratch_bytes(&call) + 63) / 64 * 64, true);
   call.shared = shared.data();
-  for (uint32_t phase = 0; phase < kernel.phases; ++phase)
-    for (int64_t item = kernel.items(&call, phase); item-- > 0;)
-      kernel.run(&call, phase, item, item + 1, scratch.data());
+  for (uint32_t phase = 0; phase < kernel.phases; ++phase) {
+    const int64_t items = kernel.items(&call, phase);
+    if (at_once && items > 0) kernel.run(&call, phase, 0, items, scratch.data());
+    for (int64_t item = at_once ? 0 : items; item-- > 0;) kernel.run(&call, phase, item, item + 1, scratch.data());
+  }
 }
 
 // What is added up to an element, and how far off it may be.
@@ -153,7 +157,10 @@ void check(const qcg_kernel& kernel, const Case& test, std::array<int64_t, 4> si
     args.push_back({operand->memory.data(), 0});
   }
   args.push_back({y.memory.data(), 0});
+  run_phases(kernel, args, params, /*at_once=*/true);
+  const std::string bytes(y.memory.data(), y.memory.bytes());
   run_phases(kernel, args, params);
+  CHECK(bytes == std::string(y.memory.data(), y.memory.bytes()));  // threads change no bit
   int wrong = 0;
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t h = 0; h < heads; ++h)
