@@ -59,7 +59,7 @@ V reader_of(const AttentionProblem& p, const Expr& e, bool integers) {
     o["strides"] = kFirstOperand + i * kOperandAxes;
     operands.push_back(o);
   }
-  for (const int axis : e.leaves(ExprKind::pos)) positions.push_back(V(axis));
+  for (const int axis : e.leaves(ExprKind::pos)) positions.emplace_back(axis);
   for (const int size : e.leaves(ExprKind::size)) {
     V o;
     o["index"] = size;
