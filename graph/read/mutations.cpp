@@ -96,24 +96,28 @@ bool is_view_of_memory(const OpSchema& op) {
 Status Mutations::scan(const JsonCursor& nodes, const std::unordered_set<std::string_view>& placeholders,
                        const std::function<bool(std::string_view)>& is_spread) {
   // What a name may be part of: what it is a view of, and what was copied on the way there.
-  using Names = std::vector<std::string_view>;
-  std::unordered_map<std::string_view, Names> memory;
+  struct Roots {
+    std::vector<std::string_view> names;
+    bool of_view = false;
+  };
+  std::unordered_map<std::string_view, Roots> memory;
   for (JsonCursor node : nodes) {
     const std::string_view target = target_of(node), self = first_tensor(node);
     if (self.empty()) continue;
     const auto known = memory.find(self);
-    const Names roots = known == memory.end() ? Names{self} : known->second;
+    Roots roots = known == memory.end() ? Roots{{self}} : known->second;
     const OpSchema* op = find_torch_op(target);
     const bool writes = writes_first_tensor(target);
     // Arithmetic on what the graph made itself, and is no view, stays as it is: check_in_place decides.
-    if (writes && (placeholders.contains(roots[0]) || roots[0] != self || has_functional_form_alone(target)))
-      followed_.insert(roots.begin(), roots.end());
+    if (writes && (placeholders.contains(roots.names[0]) || roots.of_view || has_functional_form_alone(target)))
+      followed_.insert(roots.names.begin(), roots.names.end());
     const bool views = op && is_view_of_memory(*op);
     if (!writes && !views && !may_return_itself(target)) continue;
     const bool copies = target.starts_with("torch.ops.aten.contiguous.") && is_spread(self);
+    roots.of_view = roots.of_view || views;
     for_each_output(node, [&](std::string_view name) {
-      Names& names = memory[name] = roots;
-      if (copies) names.push_back(name);
+      Roots& of_output = memory[name] = roots;
+      if (copies) of_output.names.push_back(name);
     });
   }
   return {};
