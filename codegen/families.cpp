@@ -8,6 +8,7 @@
 #include "codegen/matmul/matmul.h"
 #include "codegen/quantize_rows/quantize_rows.h"
 #include "codegen/reduce/reduce.h"
+#include "codegen/rows/rows.h"
 #include "codegen/scan/scan.h"
 #include "codegen/scatter/scatter.h"
 #include "codegen/select/select.h"
@@ -19,7 +20,8 @@ namespace {
 
 constexpr const KernelFamily* kFamilies[] = {&kGemmFamily,   &kLoopFamily,   &kQuantizeRowsFamily, &kReduceFamily,
                                              &kMatmulFamily, &kScanFamily,   &kSelectFamily,       &kGatherFamily,
-                                             &kBagsFamily,   &kWindowFamily, &kScatterFamily,      &kAttentionFamily};
+                                             &kBagsFamily,   &kWindowFamily, &kScatterFamily,      &kAttentionFamily,
+                                             &kRowsFamily};
 
 }  // namespace
 

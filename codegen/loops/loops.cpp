@@ -11,6 +11,7 @@
 #include "codegen/kernel/kernel_context.h"
 #include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/reach_of.h"
+#include "codegen/loops/expect_expr.h"
 #include "graph/ir/tensor.h"
 #include "graph/oracle/reference.h"
 
@@ -208,31 +209,9 @@ double operations_of(const KernelProblem& any, const CallSizes& sizes) {
   return elements * nodes;
 }
 
-// As kernels compute it: numbers are f32, and so is what is cast to f64.
-Expr in_f32(Expr e) {
-  if (e.kind == ExprKind::number) e.value = static_cast<float>(e.value);
-  if (e.kind == ExprKind::cast && e.dtype == DType::f64) e.dtype = DType::f32;
-  for (Expr& arg : e.args) arg = in_f32(std::move(arg));
-  return e;
-}
-
-// Whether a cast to an integer has an argument that it does not hold: what comes out then is nobody's to say.
-bool overflows(const Expr& e, std::span<const double> ins) {
-  for (const Expr& arg : e.args)
-    if (overflows(arg, ins)) return true;
-  if (e.kind != ExprKind::cast || is_floating(e.dtype) || e.dtype == DType::boolean) return false;
-  return !is_held(e.dtype, e.args[0].evaluate({}, ins));
-}
-
 Expected expect_number(const Expr& e, DType output, std::span<const double> ins) {
-  if (overflows(e, ins)) return {0, HUGE_VAL};
-  const auto [value, tolerance] = evaluate_with_tolerance(e, {}, {}, ins);
-  if (!is_floating(output)) {
-    const bool whole = value == std::round(value);
-    return is_held(output, value) ? Expected{value, tolerance + (whole ? 0 : 1)} : Expected{0, HUGE_VAL};
-  }
-  // f64 is computed in f32.
-  return within_range(output, value, tolerance + half_ulp(output == DType::f64 ? DType::f32 : output, value));
+  if (overflows(e, {}, ins)) return {0, HUGE_VAL};
+  return expect_stored(evaluate_with_tolerance(e, {}, {}, ins), output);
 }
 
 Expected expect_integer(const Expr& e, DType output, std::span<const int64_t> ins) {

@@ -106,6 +106,7 @@ Status Planner::lower(const Node& node) {
   if (op == "qcg.attention") return lower_attention(node);
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
   if (op == "qcg.windows") return lower_windows(node);
+  if (op == "qcg.rows") return lower_rows(node);
   if (op == "aten.cat.default") return lower_concat(node);
   if (writes_at_positions(node)) return lower_positioned_write(node);
   if (writes_part(node)) return lower_slice_scatter(node);

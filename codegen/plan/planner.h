@@ -14,6 +14,7 @@
 //   plan_attention.cpp  qcg.attention
 //   plan_windows.cpp  depthwise convolutions and pools
 //   plan_loops.cpp    pointwise loops, copies, quantized rows, reductions
+//   plan_rows.cpp     row programs
 //   plan_orders.cpp   running sums, elements in order
 //   plan_gather.cpp   look-ups at positions known only at run time, bags of embeddings
 //
@@ -118,6 +119,9 @@ class Planner {
   void add_copy(const View& from, const View& to, DType dtype, const std::string& what);
   Status lower_quantize_rows(const Node& node);
   Status lower_reduction(const Node& node);
+
+  // plan_rows.cpp
+  Status lower_rows(const Node& node);
 
   // plan_orders.cpp
   Status lower_running_sum(const Node& node);

@@ -39,6 +39,9 @@
 //   qcg.quantize_rows(x, mapping, quant_min, quant_max, eps, scale_dtype) -> (q i8|u8 [..., K], scale f32 [..., 1], zero i32 [..., 1])
 //       over the whole last axis, to the bit: torchao.choose_qparams_affine + quantize_affine (mapping SYMMETRIC, ASYMMETRIC), or
 //       quantized_decomposed.choose_qparams_per_token[_asymmetric] + quantize_per_token (PER_TOKEN, PER_TOKEN_ASYMMETRIC).
+//   qcg.rows(operands, steps, reduce, stores, shape) -> outputs    reductions along the last axis of `shape`, to which the
+//       operands broadcast, and pointwise work around them (row_program.h); output i is step stores[i]: [...] = shape, or [..., 1]
+//       where the step has one value per row
 //   qcg.windows(x [batch, axes…, C], weight [kernel…, C], op, kernel, stride, dilation, before, places) -> [batch, places…, C]
 //       by channel, over the elements of x at place * stride - before + tap * dilation, as far as there are any: their sum, their
 //       maximum (op sum, max; no weight), or the sum of each times its tap's weight (product). One or two axes.

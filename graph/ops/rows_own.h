@@ -8,7 +8,7 @@ namespace qcg {
 // shapes/products.cpp
 ShapeRule infer_qcg_matmul;
 // shapes/own.cpp
-ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention;
+ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention, infer_qcg_rows;
 // shapes/layers.cpp
 ShapeRule infer_windows;
 
@@ -30,6 +30,9 @@ inline constexpr OpRow kOwn[] = {
     {"qcg.quantize_rows",
      "(Tensor x, str mapping, int quant_min, int quant_max, float? eps=None, ScalarType scale_dtype=f32) -> "
      "(Tensor, Tensor, Tensor)", internal, infer_quantize_rows},
+    {"qcg.rows",
+     "(Tensor[] operands, Expr[] steps, str reduce, int[] stores, SymInt[] shape) -> Tensor[]", internal,
+     infer_qcg_rows},
     {"qcg.windows",
      "(Tensor x, Tensor? weight, str op, int[] kernel, int[] stride, int[] dilation, int[] before, SymInt[] places, "
      "ScalarType? dtype=None) -> Tensor", internal, infer_windows},

@@ -5,7 +5,8 @@
 //   %m = aten.mul(%s, %up)                                                     epilogue = [mul(silu(acc0), acc1)])
 //
 // Folds bias and residual additions, scales, casts, activations and products of segments, one user at a time, until
-// none fits. A result that somebody else reads too stays an output of its own. Reshapes of leading axes in between are
+// none fits. A result that somebody else reads too stays an output of its own; what is then computed for reductions alone
+// stays with them (fuse_rows). Reshapes of leading axes in between are
 // looked through. Operands of an epilogue must broadcast to the output and must not depend on the linear itself.
 //
 // Rounding: an intermediate is not rounded to its graph dtype, the output is, once; but one of fewer bits than the
@@ -197,7 +198,19 @@ class EpilogueFolder {
       if (own.viewed ? !fits_viewed(value.shape, seen) : !broadcasts_to(value.shape, shape))
         return "operand " + value.name + " " + to_string(value.shape) + " does not broadcast over the linear's rows";
     }
+    if (is_only_reduced(node) && is_read_elsewhere(linear, node, own))
+      return "reductions alone read it, and it would be one more output: it is computed where they are";
     return check_gates(linear, pointwise, operands);
+  }
+
+  bool is_only_reduced(const Node& node) const {
+    const auto& readers = readers_.of(node.outputs[0]);
+    return !readers.empty() && !readers_.is_returned(node.outputs[0]) &&
+           std::ranges::all_of(readers, [&](NodeId id) { return graph_.nodes[id].op->role == OpRole::reduction; });
+  }
+  bool is_read_elsewhere(const LinearNode& linear, const Node& node, const Operand& own) const {
+    const ValueId seen = own.viewed ? own.view : linear.outputs[static_cast<size_t>(own.output)];
+    return readers_.uses()[seen] > count_inputs(node, seen);
   }
 
   // A quantization clamps before it stores, so that its codes are in range and whole; a cast needs to be given such.

@@ -110,7 +110,7 @@ TEST_CASE("values of options complete, those with a colon too") {
   CHECK(complete("qcodegen compile --target = cpu : a", 6) == "amx\navx512bf16\navx512\navx2vnni\navx2\n");
   CHECK(complete("qcodegen compile --target cuda : ''", 5) == "sm_90a\nsm_80\n");
   CHECK(complete("qcodegen compile --target cuda :", 4) == "sm_90a\nsm_80\n");
-  CHECK(complete("qcodegen explain --disable-pass fuse", 3) == "fuse_loops\n");
+  CHECK(complete("qcodegen explain --disable-pass fuse", 3) == "fuse_loops\nfuse_rows\n");
   CHECK(complete("qcodegen explain --print-after dc", 3) == "dce\n");
   CHECK(complete("qcodegen bench --schemes da8w", 3) == "da8w8\nda8w4\n");
   CHECK(complete("qcodegen bench --against one", 3) == "onednn\n");

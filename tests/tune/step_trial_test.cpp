@@ -16,7 +16,7 @@ using namespace qcg::test;
 namespace {
 
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
-// look-ups of rows and of elements, windows, writes.
+// look-ups of rows and of elements, windows, writes, row programs.
 constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
 graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0], %query: bf16[2, 6, s0, 40], %cache: f32[1, 2, 300, 40], %seen: i64[s0, 1]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
@@ -48,7 +48,8 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %y2 = aten.reshape.default(%y1, shape = [64*s0, 37]) : f32[64*s0, 37]
   %y3 = aten.index_copy.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
   %at1 = qcg.attention(%query, %cache, %cache, [%seen], mask = [ge(in0, pos3)], score = [mul(acc0, 0.25)]) : bf16[2, 6, s0, 40]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %at1
+  %z1, %z2 = qcg.rows([%x, %row, %column], steps = [mul(in0, in2), mul(acc0, acc0), exp(sub(acc0, acc1)), acc2, mul(in1, div(acc2, acc3))], reduce = "- mean - sum -", stores = [4, 3], shape = [s0, 37]) : bf16[s0, 37], f32[s0, 1]
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %at1, %z1, %z2
 }
 )";
 
@@ -130,6 +131,8 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
     std::string after, from, to;
     std::string message;
   };
+  constexpr std::string_view kRows =
+      "mul(in0, in2); mean(mul(acc0, acc0)); exp(sub(acc0, acc1)); sum(acc2); mul(in1, div(acc2, acc3))";
   const Seeded cases[] = {
       {"mul(silu(in0), add(in1, in2))", "void run_row", "v_add(in1, in2)", "v_sub(in1, in2)", "is wrong: error"},
       {"mul(silu(in0), add(in1, in2))", "void run_row", "(int)(end - i)", "(int)(end - i) - 1",
@@ -172,6 +175,10 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"out[in1] = in0", "void write", "+ begin, (size_t)(end - begin)", "+ begin, (size_t)(end - begin - 1)",
        "is wrong: error"},
       {"out[in1] = in0", "void write", "Item* const to = y + place", "Item* const to = y", "is wrong: error"},
+      {kRows, "void run_row", "v_set1((float)width)", "v_set1((float)(width + 1))", "is wrong: error"},
+      {kRows, "void run_row", "v_load_f32(kept2 + i)", "v_load_f32(kept2)", "is wrong: error"},
+      {kRows, "void run_row", "if (i < width)", "if (i > width)", "is wrong: "},
+      {kRows, "int64_t items(", "+ r.per_item - 1", "", "is wrong: "},
       {"out[in1] = in0", "void write", "number < positions", "number + 1 < positions", "is wrong: error"},
   };
   const Plan plan = plan_of(kGraph);

@@ -1,6 +1,7 @@
 // Shape and dtype rules of qcodegen's own ops (graph.h).
 #include <fmt/format.h>
 
+#include "graph/ir/row_program.h"
 #include "graph/ir/scheme.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/rows_own.h"
@@ -221,6 +222,32 @@ Result<Types> infer_quantize_rows(const OpArgs& a) {
   Shape rows = x.shape;
   rows.back() = 1;
   return Types{{low < 0 ? DType::i8 : DType::u8, x.shape}, {DType::f32, rows}, {DType::i32, rows}};
+}
+
+Result<Types> infer_qcg_rows(const OpArgs& a) {
+  const Shape shape = a.dims("shape");
+  if (shape.empty() || shape.back().is_constant(1))
+    return a.fail("shape", "expected rows of more than one element, got " + to_string(shape));
+  Promotion dtype;
+  for (ValueId id : a.tensors("operands")) {
+    const Value& v = a.graph.value(id);
+    dtype.add(v);
+    const auto fitted = broadcast(shape, v.shape);
+    if (!fitted || *fitted != shape)
+      return a.fail("operands", fmt::format("{} does not broadcast to {}", describe(v), to_string(shape)));
+  }
+  const auto program = read_row_program(a.graph, a.node);
+  if (!program)
+    return a.fail("steps",
+                  "expected steps over operands and earlier steps, a reduction or - for each, and stores that "
+                  "are steps");
+  Types types;
+  for (const size_t step : program->stores) {
+    Shape out = shape;
+    if (program->steps[step].per_row) out.back() = Dim(1);
+    types.push_back({declared(a, types.size(), dtype.result()), std::move(out)});
+  }
+  return types;
 }
 
 }  // namespace qcg

@@ -1,0 +1,22 @@
+// What a kernel that computes an expression in f32 lanes must give, as the oracles of loops and row programs say it.
+//
+//   const Expr e = in_f32(problem.exprs[o]);
+//   out.push_back(overflows(e, {}, ins) ? anything : expect_stored(evaluate_with_tolerance(e, {}, {}, ins), dtype));
+#pragma once
+
+#include <span>
+
+#include "codegen/check/expected.h"
+#include "graph/ir/expr.h"
+#include "graph/oracle/reference.h"
+
+namespace qcg {
+
+// As kernels compute it: numbers are f32, and so is what is cast to f64.
+Expr in_f32(Expr e);
+// Whether a cast to an integer has an argument that it does not hold: what comes out then is nobody's to say.
+bool overflows(const Expr& e, std::span<const double> accs, std::span<const double> ins);
+// An element of an output, of which this is the value before it is stored.
+Expected expect_stored(const ToleranceValue& value, DType output);
+
+}  // namespace qcg
