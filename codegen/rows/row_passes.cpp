@@ -92,8 +92,8 @@ class RowPassPlanner {
 
   const RowsProblem& problem_;
   const std::vector<RowStep>& steps_;
-  std::vector<size_t> pass_;  // by step: in which its expression can be computed
-  std::vector<bool> kept_;    // by step
+  std::vector<size_t> pass_;                     // by step: in which its expression can be computed
+  std::vector<bool> kept_;                       // by step
   std::set<size_t> needed_, loaded_, operands_;  // in the pass at hand
   RowPasses out_;
 };

@@ -268,8 +268,9 @@ class RowReference {
       v = {accs_[step], tolerances_[step]};
     }
     if (overflows(steps_[step].expr, accs_, ins_) && steps_[step].reduction == RowReduction::none) return {0, HUGE_VAL};
-    return expect_stored(p_.outputs[output] == DType::boolean ? ToleranceValue{v.value != 0 ? 1.0 : 0.0, v.tolerance} : v,
-                         p_.outputs[output]);
+    return expect_stored(
+        p_.outputs[output] == DType::boolean ? ToleranceValue{v.value != 0 ? 1.0 : 0.0, v.tolerance} : v,
+        p_.outputs[output]);
   }
 
  private:
@@ -278,7 +279,9 @@ class RowReference {
     at_.back() = column;
     for (size_t i = 0; i < ins_.size(); ++i) ins_[i] = call_.number(i, call_.offset_of(i, at_));
     for (size_t j = 0; j < end; ++j)
-      if (!row_[j].empty()) accs_[j] = row_[j][static_cast<size_t>(column)], tolerances_[j] = row_tolerances_[j][static_cast<size_t>(column)];
+      if (!row_[j].empty())
+        accs_[j] = row_[j][static_cast<size_t>(column)],
+        tolerances_[j] = row_tolerances_[j][static_cast<size_t>(column)];
   }
   ToleranceValue evaluate(size_t j) const { return evaluate_with_tolerance(steps_[j].expr, accs_, tolerances_, ins_); }
   void set(size_t j, const ToleranceValue& v) { accs_[j] = v.value, tolerances_[j] = v.tolerance; }
@@ -301,7 +304,9 @@ class RowReference {
       const ToleranceValue v = evaluate(j);
       sum += v.value, magnitude += std::fabs(v.value), off += v.tolerance;
       most_off = std::max(most_off, v.tolerance);
-      best = std::isnan(best) || std::isnan(v.value) ? NAN : largest ? std::max(best, v.value) : std::min(best, v.value);
+      best = std::isnan(best) || std::isnan(v.value) ? NAN
+             : largest                               ? std::max(best, v.value)
+                                                     : std::min(best, v.value);
     }
     const double n = static_cast<double>(width_), error = sum_unit(n) * magnitude + off;
     if (kind == RowReduction::sum) set(j, {sum, error});
@@ -313,7 +318,7 @@ class RowReference {
   const CallMemory& call_;
   std::vector<RowStep> steps_;
   int64_t width_ = 0;
-  std::vector<bool> whole_;                               // by step
+  std::vector<bool> whole_;                                // by step
   std::vector<std::vector<double>> row_, row_tolerances_;  // by step, if whole
   std::vector<double> accs_, tolerances_, ins_;
   std::vector<int64_t> at_;

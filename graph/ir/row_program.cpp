@@ -26,7 +26,8 @@ std::string_view row_reduction_name(RowReduction reduction) { return kRowReducti
 
 std::optional<RowReduction> row_reduction_from_name(std::string_view name) {
   const auto* at = std::find(kRowReductions.begin(), kRowReductions.end(), name);
-  return at == kRowReductions.end() ? std::nullopt : std::optional(static_cast<RowReduction>(at - kRowReductions.begin()));
+  return at == kRowReductions.end() ? std::nullopt
+                                    : std::optional(static_cast<RowReduction>(at - kRowReductions.begin()));
 }
 
 std::string RowProgram::reductions() const {
@@ -40,10 +41,9 @@ bool is_per_row(const Shape& operand) { return operand.empty() || operand.back()
 void find_per_row(RowProgram& program, const std::vector<bool>& operands) {
   for (RowStep& step : program.steps) {
     const auto accs = step.expr.leaves(ExprKind::acc), ins = step.expr.leaves(ExprKind::in);
-    step.per_row =
-        step.reduction != RowReduction::none ||
-        (std::ranges::all_of(accs, [&](int i) { return program.steps[static_cast<size_t>(i)].per_row; }) &&
-         std::ranges::all_of(ins, [&](int i) { return operands[static_cast<size_t>(i)]; }));
+    step.per_row = step.reduction != RowReduction::none ||
+                   (std::ranges::all_of(accs, [&](int i) { return program.steps[static_cast<size_t>(i)].per_row; }) &&
+                    std::ranges::all_of(ins, [&](int i) { return operands[static_cast<size_t>(i)]; }));
   }
 }
 

@@ -44,7 +44,8 @@ Result<Tensors> run_rows(const RefContext& c) {
     }
     for (size_t o = 0; o < outputs.size(); ++o) {
       const std::vector<double>& v = values[program->stores[o]];
-      outputs[o].insert(outputs[o].end(), v.begin(), program->steps[program->stores[o]].per_row ? v.begin() + (n > 0) : v.end());
+      outputs[o].insert(outputs[o].end(), v.begin(),
+                        program->steps[program->stores[o]].per_row ? v.begin() + (n > 0) : v.end());
     }
   }
   Tensors results;

@@ -56,9 +56,9 @@ Shape with_last(Shape lead, const Dim& last) {
 
 // What a node is to a program: its own shape over rows, and what it reads over them.
 struct RowNode {
-  Shape shape;            // [..., n]; of values per row [..., 1]
-  bool per_row = false;   // its results
-  bool no_axis = false;   // values per row whose shape lacks the last axis
+  Shape shape;           // [..., n]; of values per row [..., 1]
+  bool per_row = false;  // its results
+  bool no_axis = false;  // values per row whose shape lacks the last axis
   Ids operands;
 };
 
@@ -132,7 +132,7 @@ class RowFuser {
           !out.shape.empty() && out.shape.back() == shape_.back() && product(lead_of(out.shape)) == rows_;
       if (!elements) {
         out.per_row = true;
-        out.no_axis = out.shape.empty() || !out.shape.back().is_constant(1) || product(out.shape) != rows_ ;
+        out.no_axis = out.shape.empty() || !out.shape.back().is_constant(1) || product(out.shape) != rows_;
         if (out.no_axis) out.shape.emplace_back(1);
       } else if (std::ranges::all_of(out.operands, [&](ValueId o) { return is_per_row(graph_.value(o).shape); })) {
         return std::nullopt;  // the same for all elements: it is a repetition
@@ -320,9 +320,8 @@ class RowFuser {
     const DType dtype = graph_.value(node.outputs[0]).dtype;
     if (is_op(node, "qcg.loop")) {
       Expr e = node.arg("exprs").get<std::vector<Expr>>()->front();
-      e = e.map_leaves([&](const Expr& leaf) {
-        return leaf.kind == ExprKind::in ? reads[static_cast<size_t>(leaf.index)] : leaf;
-      });
+      e = e.map_leaves(
+          [&](const Expr& leaf) { return leaf.kind == ExprKind::in ? reads[static_cast<size_t>(leaf.index)] : leaf; });
       steps[node.outputs[0]] = builder.pointwise(std::move(e), dtype);
     } else if (is_op(node, "qcg.quantize_rows")) {
       const auto [codes, scale, zero] = builder.quantize(graph_, node, reads[0]);
@@ -341,8 +340,8 @@ class RowFuser {
     std::vector<Shape> shapes;
     for (ValueId id : stored) shapes.push_back(is_row_value(id) ? with_last(lead_of(shape_), Dim(1)) : shape_);
     const OpSchema* schema = Op("qcg.rows").schema();
-    const NodeId made = graph_.add_node(
-        schema, {builder.operands(), exprs, builder.program().reductions(), stores, shape_}, {});
+    const NodeId made =
+        graph_.add_node(schema, {builder.operands(), exprs, builder.program().reductions(), stores, shape_}, {});
     Node& node = graph_.nodes[made];
     node.where = graph_.nodes[members_.back()].where, node.source = graph_.nodes[members_.back()].source;
     node.origins = std::move(origins);
@@ -373,7 +372,8 @@ class RowFuser {
 
   void view_as(ValueId id, ValueId of) {
     const OpSchema* reshape = Op("aten.reshape.default").schema();
-    const NodeId view = graph_.add_node(reshape, make_args(*reshape, {{"self", of}, {"shape", graph_.value(id).shape}}), {});
+    const NodeId view =
+        graph_.add_node(reshape, make_args(*reshape, {{"self", of}, {"shape", graph_.value(id).shape}}), {});
     graph_.nodes[view].where = graph_.nodes[members_.back()].where;
     graph_.nodes[view].outputs = {id};
     graph_.value(id).producer = view, graph_.value(id).output = 0;

@@ -54,29 +54,25 @@ RowBuilder::Quantized RowBuilder::quantize(const Graph& graph, const Node& node,
   const std::string& mapping = *node.arg("mapping").get<std::string>();
   const DType input = graph.value(node.tensor("x")).dtype, scale_dtype = *node.arg("scale_dtype").get<DType>();
   const double low = *as_number(node.arg("quant_min")), high = *as_number(node.arg("quant_max"));
-  const double smallest_normal =
-      input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
+  const double smallest_normal = input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
   const double given = as_number(node.arg("eps")).value_or(0);
   const Expr eps = Expr::number(given > 0 ? given : smallest_normal);
   const DType steps = mapping == "PER_TOKEN" ? scale_dtype : input;
-  const auto rounded = [&](Expr e, DType dtype) {
-    return dtype == DType::f32 ? e : Expr::cast(dtype, std::move(e));
-  };
+  const auto rounded = [&](Expr e, DType dtype) { return dtype == DType::f32 ? e : Expr::cast(dtype, std::move(e)); };
   Expr scale, zero;
   if (mapping == "ASYMMETRIC") {
     const Expr lo = add(step_call("min", add(x, RowReduction::amin), Expr::number(0))),
                hi = add(step_call("max", add(x, RowReduction::amax), Expr::number(0)));
-    scale = add(step_call("max",
-                          rounded(step_call("div", rounded(step_call("sub", hi, lo), steps), Expr::number(high - low)),
-                                  steps),
-                          rounded(eps, steps)));
+    scale = add(step_call(
+        "max", rounded(step_call("div", rounded(step_call("sub", hi, lo), steps), Expr::number(high - low)), steps),
+        rounded(eps, steps)));
     const Expr steps_below = step_call("round_even", rounded(step_call("div", lo, scale), steps));
     zero = add(clamped(rounded(step_call("sub", Expr::number(low), steps_below), steps), low, high));
   } else {
     const double divisor = mapping == "PER_TOKEN" ? 127 : (high - low) / 2;
     const Expr largest = add(step_call("abs", x), RowReduction::amax);
-    scale = add(step_call("max", rounded(step_call("div", largest, Expr::number(divisor)), steps),
-                          rounded(eps, steps)));
+    scale =
+        add(step_call("max", rounded(step_call("div", largest, Expr::number(divisor)), steps), rounded(eps, steps)));
     zero = add(Expr::number(mapping == "PER_TOKEN" ? 0 : (static_cast<int64_t>(high + low + 1) / 2)));
   }
   const Expr inverse = add(rounded(step_call("div", Expr::number(1), scale), scale_dtype));
@@ -116,7 +112,7 @@ void RowBuilder::tidy(const Graph& graph) {
     }
     const bool moves = step.reduction == RowReduction::none && reads == 1 && !(step.per_row && by_elements);
     if (reads == 0) drop(j, nullptr);
-    else if (moves || step.expr.kind == ExprKind::number) drop(j, &step.expr);
+    else if (moves || (step.expr.args.empty() && step.reduction == RowReduction::none)) drop(j, &step.expr);
   }
 }
 

@@ -29,7 +29,7 @@ class RowBuilder {
   Quantized quantize(const Graph& graph, const Node& quantize_rows, const Expr& x);
 
   void store(const Expr& step);  // as the next output
-  // Steps that one other step reads once are written into it, but for values per row that elements would compute anew;
+  // Leaves, and steps that one other step reads once, are written into what reads them, but for values per row that elements would compute anew;
   // those that nothing reads go.
   void tidy(const Graph& graph);
 

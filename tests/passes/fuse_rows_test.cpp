@@ -85,11 +85,12 @@ class RandomRows {
       case 4: {
         const std::string a = pick(elements_, deep, 12), s = next(), z = next(), back = next();
         line(fmt::format("{}, {}, {}", name, s, z),
-             fmt::format("qcg.quantize_rows({}, mapping = \"ASYMMETRIC\", quant_min = -128, quant_max = 127, eps = 1e-05)",
-                         a),
+             fmt::format(
+                 "qcg.quantize_rows({}, mapping = \"ASYMMETRIC\", quant_min = -128, quant_max = 127, eps = 1e-05)", a),
              fmt::format("i8{}, f32{}, i32{}", type(deep, 12).substr(3), type(deep, 1).substr(3),
                          type(deep, 1).substr(3)));
-        line(back, fmt::format("qcg.loop([{}, {}, {}], exprs = [mul(sub(in0, in1), in2)])", name, z, s), type(deep, 12));
+        line(back, fmt::format("qcg.loop([{}, {}, {}], exprs = [mul(sub(in0, in1), in2)])", name, z, s),
+             type(deep, 12));
         per_row_.push_back({s, deep});
         return elements_.push_back({back, deep});
       }

@@ -44,10 +44,14 @@ std::string random_program(uint64_t seed) {
   const int length = 4 + draw(7);
   for (int j = 1; j < length; ++j) {
     const auto element = [&] {
-      return draw(2) ? fmt::format("in{}", draw(count)) : fmt::format("acc{}", elements[static_cast<size_t>(draw(static_cast<int>(elements.size())))]);
+      return draw(2) ? fmt::format("in{}", draw(count))
+                     : fmt::format("acc{}", elements[static_cast<size_t>(draw(static_cast<int>(elements.size())))]);
     };
-    const std::string whole = fmt::format("acc{}", elements[static_cast<size_t>(draw(static_cast<int>(elements.size())))]);
-    const std::string row = per_row.empty() ? "0.5" : fmt::format("acc{}", per_row[static_cast<size_t>(draw(static_cast<int>(per_row.size())))]);
+    const std::string whole =
+        fmt::format("acc{}", elements[static_cast<size_t>(draw(static_cast<int>(elements.size())))]);
+    const std::string row =
+        per_row.empty() ? "0.5"
+                        : fmt::format("acc{}", per_row[static_cast<size_t>(draw(static_cast<int>(per_row.size())))]);
     std::string text, word = "-";
     switch (draw(7)) {
       case 0:
@@ -76,9 +80,10 @@ std::string random_program(uint64_t seed) {
     stored += comma + std::to_string(j), outputs += fmt::format("{}%o{}", comma, j);
     types += fmt::format("{}{}[s0, 3, {}]", comma, kTypes[draw(4)], row ? 1 : width);
   }
-  return fmt::format("symbol s0 in [1, 64]\ngraph({}) {{\n{}  {} = qcg.rows([{}], steps = [{}], reduce = \"{}\", stores = "
-                     "[{}], shape = [s0, 3, {}]) : {}\n  return {}\n}}\n",
-                     inputs, views, outputs, operands, steps, reduce, stored, width, types, outputs);
+  return fmt::format(
+      "symbol s0 in [1, 64]\ngraph({}) {{\n{}  {} = qcg.rows([{}], steps = [{}], reduce = \"{}\", stores = "
+      "[{}], shape = [s0, 3, {}]) : {}\n  return {}\n}}\n",
+      inputs, views, outputs, operands, steps, reduce, stored, width, types, outputs);
 }
 
 Plan plan_for(const std::string& text, Isa isa) {
