@@ -76,8 +76,9 @@ class RowPassPlanner {
     for (const int in : steps_[step].expr.leaves(ExprKind::in)) operands_.insert(static_cast<size_t>(in));
   }
 
-  // Of computing the step's value again: a vector that is stored and loaded costs about so many operations.
-  static constexpr double kMostCost = 8, kGather = 8;
+  // Of computing the step's value again: a vector that is stored and loaded costs about so many operations, and
+  // rounding to 16 bits is several.
+  static constexpr double kMostCost = 8, kGather = 8, kRounding = 4;
   double cost_of(size_t step) const { return steps_[step].per_row ? 0 : cost_of(steps_[step].expr); }
   double cost_of(const Expr& e) const {
     if (e.kind == ExprKind::acc) return cost_of(static_cast<size_t>(e.index));
@@ -85,7 +86,10 @@ class RowPassPlanner {
       return problem_.operand_inner_stride[static_cast<size_t>(e.index)] == -1  ? kGather
              : problem_.operand_inner_stride[static_cast<size_t>(e.index)] == 0 ? 0
                                                                                 : 1;
-    double cost = e.kind == ExprKind::call ? std::max(1.0, e.ulps()) : e.kind == ExprKind::cast ? 1 : 0;
+    double cost = e.kind == ExprKind::call   ? std::max(1.0, e.ulps())
+                  : e.kind != ExprKind::cast ? 0
+                  : is_half(e.dtype)         ? kRounding
+                                             : 1;
     for (const Expr& arg : e.args) cost += cost_of(arg);
     return cost;
   }
