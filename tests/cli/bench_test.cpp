@@ -59,7 +59,7 @@ TEST_CASE("bench runs a prompt and then token by token on the state") {
           doctest::Approx(phase["tokens"].get<double>() / phase["median_us"].get<double>() * 1e6));
     CHECK(calls_of(phase, "matmul") == 2);  // of a softmax, without a linear
     CHECK(calls_of(phase, "scatter") == 4);
-    CHECK(phase["steps"].size() == 15);
+    CHECK(phase["steps"].size() == 12);
     double kinds = 0, steps = 0;
     for (const json& row : phase["kinds"]) kinds += row["us"].get<double>();
     for (const json& row : phase["steps"]) steps += row["us"].get<double>();
