@@ -58,6 +58,9 @@ TEST_CASE("symbolic shapes follow the ops") {
        "64], f32[s0, s1, 1], i32[s0, s1, 1]"},
       {"%x: bf16[s0, 64], %z: f32[s0, 1]",
        "%y, %u = qcg.loop([%x, %z], exprs = [mul(in0, in1), in0]) : f32[s0, 64], i8[s0, 64]"},
+      {"%x: bf16[s0, s1, 64], %w: f32[64], %c: f32[s1, 1]",
+       "%y, %u = qcg.rows([%x, %w, %c], steps = [mul(in0, in0), mul(in0, mul(acc0, in1)), add(acc0, in2)], reduce = "
+       "\"mean - -\", stores = [1, 2], shape = [s0, s1, 64]) : bf16[s0, s1, 64], f32[s0, s1, 1]"},
       {"%x: i32[4], %z: i32[4]", "%y = aten.sub_.Tensor(%x, %z) : i32[4]"},
       {"%x: bf16[4], %z: f32[4]", "%y = aten.mul_.Tensor(%x, %z) : bf16[4]"},
   };
@@ -151,6 +154,22 @@ TEST_CASE("what does not fit is refused, and the message says what") {
       "3 groups for 2 blocks");
   refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [add(in0, in1)]) : f32[4]", "in1");
   refused("%x: f32[4]", "%y = qcg.loop([%x], exprs = [acc0]) : f32[4]", "acc0");
+  const auto rows = [&](const char* steps, const char* reduce, const char* stores, const char* shape,
+                        const char* part) {
+    const std::string node = std::string("%y = qcg.rows([%x, %z], steps = [") + steps + "], reduce = \"" + reduce +
+                             "\", stores = [" + stores + "], shape = [" + shape + "]) : f32[2, 4]";
+    refused("%x: f32[2, 4], %z: f32[2, 1]", node.c_str(), part);
+  };
+  rows("in0, acc1", "- -", "0", "2, 4", "'steps'");
+  rows("in0, acc0", "sum", "1", "2, 4", "'steps'");
+  rows("in0, acc0", "sum product", "1", "2, 4", "'steps'");
+  rows("in0, in2", "- -", "1", "2, 4", "'steps'");
+  rows("in0, pos1", "- -", "1", "2, 4", "'steps'");
+  rows("in0", "-", "1", "2, 4", "'steps'");
+  rows("in0", "-", "-1", "2, 4", "'steps'");
+  rows("in0", "-", "0", "3, 4", "'operands'");
+  rows("in1", "-", "0", "2, 1", "'shape'");
+  rows("in1", "-", "0", "2, 4", "[2, 1]");  // one value per row
   refused("%x: f32[s2]", "%y = aten.relu.default(%x) : f32[s2]", "rule 4");
 }
 
