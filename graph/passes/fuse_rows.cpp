@@ -8,7 +8,8 @@
 //
 // Rows are the same where they are as many, in the same order: reshapes of the leading axes between the nodes are looked
 // through. A value that somebody else reads too becomes an output. Nothing between the nodes may depend on them.
-// Values of 16 bits and codes are rounded as they were where they were stored.
+// Values of 16 bits and codes are rounded as they were where they were stored. Integers take part where f32 is exact
+// (exact_integers.h): masks, and how often they hold.
 // Gates: kMostNodes, kMostOperands, kMostOutputs below.
 //
 // Why here: after fuse_loops, which leaves one loop where several only feed each other. Attention was recognized before.
@@ -18,6 +19,7 @@
 #include "graph/ops/op_table.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/row_builder.h"
+#include "graph/rewrite/exact_integers.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {
@@ -38,7 +40,7 @@ RowReduction row_reduction_of(Op op) {
 
 bool has_row_dtype(DType d) {
   return d == DType::f32 || d == DType::bf16 || d == DType::f16 || d == DType::boolean || d == DType::i8 ||
-         d == DType::u8 || d == DType::i32 || d == DType::f8e4m3 || d == DType::f8e5m2;
+         d == DType::u8 || d == DType::i32 || d == DType::i64 || d == DType::f8e4m3 || d == DType::f8e5m2;
 }
 
 // Leading axes of size 1 say nothing.
@@ -65,7 +67,12 @@ struct RowNode {
 class RowFuser {
  public:
   RowFuser(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), readers_(graph), depths_(graph, readers_), taken_(graph.nodes.size()) {}
+      : graph_(graph),
+        context_(context),
+        readers_(graph),
+        depths_(graph, readers_),
+        integers_(graph),
+        taken_(graph.nodes.size()) {}
 
   Status run() {
     const auto count = static_cast<NodeId>(graph_.nodes.size());
@@ -121,9 +128,7 @@ class RowFuser {
   std::optional<RowNode> describe(const Node& node) const {
     RowNode out;
     if (is_op(node, "qcg.loop")) {
-      if (*node.arg("integers").get<bool>() || node.outputs.size() != 1 ||
-          !node.arg("sizes").get<std::vector<Dim>>()->empty())
-        return std::nullopt;
+      if (node.outputs.size() != 1 || !node.arg("sizes").get<std::vector<Dim>>()->empty()) return std::nullopt;
       const Expr& e = node.arg("exprs").get<std::vector<Expr>>()->front();
       out.operands = *node.arg("operands").get<Ids>();
       if (!e.leaves(ExprKind::pos).empty() || out.operands.empty()) return std::nullopt;
@@ -144,17 +149,28 @@ class RowFuser {
     } else if (reduces_last_axis(node)) {
       out.operands = {node.tensor("self")};
       out.shape = graph_.value(node.tensor("self")).shape;
-      if (!is_floating(graph_.value(node.tensor("self")).dtype)) return std::nullopt;
+      if (is_op(node, "aten.mean.dim") && !is_floating(graph_.value(out.operands[0]).dtype)) return std::nullopt;
     } else {
       return std::nullopt;
     }
     if (!out.per_row && out.shape.back() != shape_.back()) return std::nullopt;
     if (product(lead_of(out.shape)) != rows_) return std::nullopt;
+    if (needs_integers(node) && !is_exact(node, out)) return std::nullopt;
     for (ValueId id : out.operands)
-      if (const DType d = graph_.value(id).dtype; !has_row_dtype(d) && d != DType::i64) return std::nullopt;
+      if (const DType d = graph_.value(id).dtype; !has_row_dtype(d)) return std::nullopt;
     for (ValueId id : node.outputs)
       if (!has_row_dtype(graph_.value(id).dtype)) return std::nullopt;
     return out;
+  }
+
+  // What is computed from integers alone is exact, in f32 as well.
+  bool needs_integers(const Node& node) const {
+    if (is_op(node, "qcg.loop")) return *node.arg("integers").get<bool>();
+    return !is_op(node, "qcg.quantize_rows") && !is_floating(graph_.value(node.outputs[0]).dtype);
+  }
+  bool is_exact(const Node& node, const RowNode& as) const {
+    return integers_.is_exact(node.outputs[0]) &&
+           std::ranges::all_of(as.operands, [&](ValueId id) { return integers_.is_exact(id); });
   }
 
   // Of a member's result: one value per row.
@@ -383,6 +399,7 @@ class RowFuser {
   PassContext& context_;
   Readers readers_;
   Depths depths_;
+  mutable ExactIntegers integers_;
   std::vector<bool> taken_;  // by node: in a program, or a part of one before
   // The program at hand.
   Shape shape_;  // of its elements

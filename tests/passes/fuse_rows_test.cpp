@@ -62,7 +62,7 @@ class RandomRows {
   void add_node() {
     const bool deep = draw(2) == 0;
     const std::string name = next();
-    switch (draw(8)) {
+    switch (draw(9)) {
       case 0:
       case 1: {
         static constexpr const char* kExprs[] = {"add(mul(in0, in1), in2)", "exp(min(sub(in0, in1), 0))",
@@ -93,6 +93,16 @@ class RandomRows {
              type(deep, 12));
         per_row_.push_back({s, deep});
         return elements_.push_back({back, deep});
+      }
+      case 5: {  // 0.5 where a row has few that are larger than another's
+        const std::string a = pick(elements_, deep, 12), b = pick(elements_, deep, 12), is = next(), no = next();
+        const std::string sum = next(), few = next(), dims = type(deep, 12).substr(3), row = type(deep, 1).substr(3);
+        line(is, fmt::format("qcg.loop([{}, {}], exprs = [gt(in0, in1)])", a, b), "bool" + dims);
+        line(no, fmt::format("qcg.loop([{}], exprs = [sub(1, in0)], integers = true)", is), "bool" + dims);
+        line(sum, fmt::format("aten.sum.dim_IntList({}, dim = [-1], keepdim = true)", no), "i64" + row);
+        line(few, fmt::format("qcg.loop([{}], exprs = [ge(in0, 6)], integers = true)", sum), "bool" + row);
+        line(name, fmt::format("qcg.loop([{}, {}], exprs = [where(in1, in0, 0.5)])", a, few), type(deep, 12));
+        return elements_.push_back({name, deep});
       }
       default: break;
     }
