@@ -542,6 +542,7 @@ class TorchExportReader {
       QCG_TRY(name, input.string_at("name"));
       if (swapped && (name == "self" || name == "other")) name = name == "self" ? "other" : "self";
       int index = op.arg_index(name);
+      if (index < 0 && name == "self" && writes_first_tensor(*node.string_at("target"))) index = 0;  // dropout(input)
       if (index < 0)
         return input.bad(op.name + " has no argument " + quote(name),
                          "`qcodegen list ops` shows the arguments of each op");
