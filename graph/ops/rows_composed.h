@@ -10,12 +10,12 @@ ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, inf
     infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_one_hot,
     infer_bucketize, infer_argsort, infer_histogram, infer_order, infer_arg_extreme;
 // shapes/spelled.cpp
-ShapeRule infer_einsum, infer_outer, infer_product_of_vector, infer_log_sum, infer_weight_norm, infer_roll,
-    infer_meshgrid, infer_masked_scatter;
+ShapeRule infer_einsum, infer_outer, infer_product_of_vector, infer_weight_norm, infer_roll, infer_meshgrid,
+    infer_masked_scatter;
 // shapes/constant.cpp
 ShapeRule infer_embedding_bag;
 // shapes/pointwise.cpp
-ShapeRule infer_variance, infer_vector_norm, infer_extreme, infer_sum, infer_mean;
+ShapeRule infer_variance, infer_vector_norm, infer_log_sum, infer_extreme, infer_sum, infer_mean;
 
 namespace rows {
 

@@ -186,6 +186,19 @@ Result<Tensors> run_vector_norm(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
+Result<Tensors> run_log_sum(const RefContext& c) {
+  const Reduction r = arrange(c);
+  const std::vector<double> x = read_doubles(r.view);
+  std::vector<double> out = fold_rows<double>(r, x, -INFINITY, [](double m, double v) { return max_nan(v, m); });
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double largest = std::isfinite(out[i]) ? out[i] : 0;
+    double sum = 0;
+    for (int64_t j = 0; j < r.reduced; ++j) sum += std::exp(x[i * r.reduced + j] - largest);
+    out[i] = std::log(sum) + largest;
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
 Result<Tensors> run_variance(const RefContext& c) {
   const Reduction r = arrange(c);
   const std::vector<double> x = read_doubles(r.view);
@@ -241,6 +254,7 @@ constexpr RefRow kRules[] = {
     {"aten.mean.default", run_mean},
     {"aten.mean.dim", run_mean},
     {"aten.linalg_vector_norm.default", run_vector_norm},
+    {"aten.logsumexp.default", run_log_sum},
     {"aten.var.correction", run_variance},
     {"aten.std.correction", run_variance},
     {"aten.var.dim", run_variance},

@@ -59,49 +59,15 @@ Result<Tensors> run_product_of_vector(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(y))};
 }
 
-// Which axes are reduced, and by element of a dense tensor the number of its result.
-template <class F>
-void for_each_reduced(const std::vector<int64_t>& shape, const std::vector<bool>& reduced, F&& f) {
-  int64_t count = 1;
-  for (int64_t size : shape) count *= size;
-  for (int64_t k = 0; k < count; ++k) {
-    int64_t rest = k, at = 0, stride = 1;
-    for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) {
-      if (reduced[i]) continue;
-      at += rest % shape[i] * stride;
-      stride *= shape[i];
-    }
-    f(static_cast<size_t>(k), static_cast<size_t>(at));
-  }
-}
-
-Result<Tensors> run_log_sum(const RefContext& c) {
-  const Tensor& self = c.tensor("self").data;
-  const std::vector<double> x = read_doubles(self);
-  const auto& dims = *c.node.arg("dim").get<std::vector<Dim>>();
-  const auto rank = static_cast<int64_t>(self.shape.size());
-  std::vector<bool> reduced(self.shape.size(), dims.empty());
-  for (const Dim& d : dims)
-    if (rank > 0) reduced[static_cast<size_t>((c.evaluate(d) + rank) % rank)] = true;
-  size_t count = 1;
-  for (int64_t size : c.sizes(0)) count *= static_cast<size_t>(size);
-  std::vector<double> largest(count, -INFINITY), y(count);
-  for_each_reduced(self.shape, reduced, [&](size_t k, size_t at) { largest[at] = max_nan(x[k], largest[at]); });
-  for (double& m : largest) m = std::isfinite(m) ? m : 0;
-  for_each_reduced(self.shape, reduced, [&](size_t k, size_t at) { y[at] += std::exp(x[k] - largest[at]); });
-  for (size_t i = 0; i < count; ++i) y[i] = std::log(y[i]) + largest[i];
-  return Tensors{make_doubles(c.sizes(0), std::move(y))};
-}
-
 Result<Tensors> run_weight_norm(const RefContext& c) {
   const Tensor& v = c.tensor("v").data;
   std::vector<double> y = read_doubles(v);
   const std::vector<double> g = read_doubles(c.tensor("g").data);
-  std::vector<bool> reduced(v.shape.size(), true);
-  reduced[c.axis("dim", v.shape.size())] = false;
+  size_t inner = 1;  // elements from one slice to the next
+  for (size_t i = c.axis("dim", v.shape.size()) + 1; i < v.shape.size(); ++i) inner *= static_cast<size_t>(v.shape[i]);
   std::vector<double> squares(g.size());
-  for_each_reduced(v.shape, reduced, [&](size_t k, size_t at) { squares[at] += y[k] * y[k]; });
-  for_each_reduced(v.shape, reduced, [&](size_t k, size_t at) { y[k] *= g[at] / std::sqrt(squares[at]); });
+  for (size_t k = 0; k < y.size(); ++k) squares[k / inner % g.size()] += y[k] * y[k];
+  for (size_t k = 0; k < y.size(); ++k) y[k] *= g[k / inner % g.size()] / std::sqrt(squares[k / inner % g.size()]);
   return Tensors{make_doubles(v.shape, std::move(y))};
 }
 
@@ -180,7 +146,6 @@ constexpr RefRow kSpelledRules[] = {
     {"aten.outer.default", run_outer},
     {"aten.mv.default", run_product_of_vector},
     {"aten.dot.default", run_product_of_vector},
-    {"aten.logsumexp.default", run_log_sum},
     {"aten._weight_norm.default", run_weight_norm},
     {"aten.roll.default", run_roll},
     {"aten.meshgrid.default", run_meshgrid},

@@ -12,10 +12,6 @@ namespace {
 
 using Values = std::vector<ValueId>;
 
-ValueId widened(OpEmitter& e, const Graph& graph, ValueId x) {
-  const DType dtype = graph.value(x).dtype;
-  return is_half(dtype) ? e.to(x, DType::f32) : x;
-}
 ValueId over(OpEmitter& e, Op reduction, ValueId x, const std::vector<Dim>& axes) {
   return e.op(reduction, {{"self", x}, {"dim", axes}, {"keepdim", true}});
 }
@@ -26,7 +22,7 @@ ValueId times(OpEmitter& e, ValueId a, Arg b) { return e.binary("aten.mul.Tensor
 Values softmax_of(OpEmitter& e, const Graph& graph, const Node& node, bool logarithm) {
   ValueId x = node.tensor("self");
   if (node.op->arg_index("dtype") >= 0) x = e.to(x, graph.value(node.outputs[0]).dtype);
-  x = widened(e, graph, x);
+  x = e.widened(x);
   std::vector<Dim> axis;
   if (!graph.value(x).shape.empty()) axis.push_back(*node.arg("dim").get<Dim>());
   const ValueId shifted = difference(e, x, over(e, "aten.amax.default", x, axis));
@@ -49,35 +45,35 @@ std::vector<Dim> normalized_axes(const Graph& graph, const Node& node) {
 // The result, the mean and 1 / deviation.
 Values native_layer_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const std::vector<Dim> axes = normalized_axes(graph, node);
-  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  const ValueId x = e.widened(node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
   const ValueId mean = over(e, "aten.mean.dim", x, axes), centred = difference(e, x, mean);
   const ValueId variance = over(e, "aten.mean.dim", times(e, centred, centred), axes);
   const ValueId inverse = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
   ValueId y = times(e, centred, inverse);
-  if (weight != kNoValue) y = times(e, y, widened(e, graph, weight));
-  if (bias != kNoValue) y = sum(e, y, widened(e, graph, bias));
+  if (weight != kNoValue) y = times(e, y, e.widened(weight));
+  if (bias != kNoValue) y = sum(e, y, e.widened(bias));
   return {y, mean, inverse};
 }
 Values layer_norm(OpEmitter& e, const Graph& graph, const Node& node) { return {native_layer_norm(e, graph, node)[0]}; }
 
 Values rms_norm(OpEmitter& e, const Graph& graph, const Node& node) {
-  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight");
+  const ValueId x = e.widened(node.tensor("input")), weight = node.tensor("weight");
   const double eps = as_number(node.arg("eps")).value_or(rms_norm_eps(graph.value(x).dtype));
   const ValueId mean = over(e, "aten.mean.dim", times(e, x, x), normalized_axes(graph, node));
   const ValueId y = times(e, x, e.unary("aten.rsqrt.default", sum(e, mean, eps)));
-  return {weight == kNoValue ? y : times(e, y, widened(e, graph, weight))};
+  return {weight == kNoValue ? y : times(e, y, e.widened(weight))};
 }
 
 Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = node.tensor("input");
   Shape channels(graph.value(x).shape.size(), Dim(1));
   channels[1] = graph.value(x).shape[1];
-  return {normalize_channels(e, graph, node, x, channels)};
+  return {normalize_channels(e, node, x, channels)};
 }
 
 // [N, groups, all that one has] is normalized along the last axis.
 Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
-  const ValueId x = widened(e, graph, node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  const ValueId x = e.widened(node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
   const Shape shape = graph.value(x).shape;
   const Dim groups = *node.arg(node.op->outputs == 1 ? "num_groups" : "group").get<Dim>();
   Dim each = *shape[1].divide_exactly(groups);
@@ -90,8 +86,8 @@ Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId variance = over(e, "aten.mean.dim", times(e, centred, centred), last);
   const ValueId inverse = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
   ValueId y = e.reshape(times(e, centred, inverse), shape);
-  if (weight != kNoValue) y = times(e, y, e.reshape(widened(e, graph, weight), channels));
-  if (bias != kNoValue) y = sum(e, y, e.reshape(widened(e, graph, bias), channels));
+  if (weight != kNoValue) y = times(e, y, e.reshape(e.widened(weight), channels));
+  if (bias != kNoValue) y = sum(e, y, e.reshape(e.widened(bias), channels));
   if (node.op->outputs == 1) return {y};
   return {y, mean, inverse};
 }
@@ -125,7 +121,7 @@ std::vector<Dim> axes_or_all(const Graph& graph, const Node& node) {
 
 // sum((x - mean)^2) / (n - correction).
 Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
-  const ValueId x = widened(e, graph, node.tensor("self"));
+  const ValueId x = e.widened(node.tensor("self"));
   const std::vector<Dim> axes = axes_or_all(graph, node);
   Dim count(1);
   for (const Dim& axis : axes) count = count * graph.value(x).shape[*as_axis(Arg(axis), graph.value(x).shape.size())];
@@ -155,8 +151,7 @@ Values glu(OpEmitter& e, const Graph& graph, const Node& node) {
   const size_t axis = *as_axis(node.arg("dim"), graph.value(x).shape.size());
   const Dim half = graph.value(node.outputs[0]).shape[axis], dim(static_cast<int64_t>(axis));
   auto part = [&](const Dim& from) {
-    return widened(e, graph,
-                   e.op("aten.slice.Tensor", {{"self", x}, {"dim", dim}, {"start", from}, {"end", from + half}}));
+    return e.widened(e.op("aten.slice.Tensor", {{"self", x}, {"dim", dim}, {"start", from}, {"end", from + half}}));
   };
   const ValueId gated = part(Dim(0));
   return {times(e, gated, e.unary("aten.sigmoid.default", part(half)))};
@@ -186,7 +181,7 @@ Values baddbmm(OpEmitter& e, const Graph&, const Node& node) {
 // sqrt(sum(x * x)), sum(|x|) or max(|x|).
 Values vector_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const double order = *as_number(node.arg("ord"));
-  const ValueId x = widened(e, graph, e.to(node.tensor("self"), graph.value(node.outputs[0]).dtype));
+  const ValueId x = e.widened(e.to(node.tensor("self"), graph.value(node.outputs[0]).dtype));
   const std::vector<Dim> axes = axes_or_all(graph, node);
   const ValueId sizes = order == 2 ? times(e, x, x) : e.unary("aten.abs.default", x);
   const ValueId total = e.op(order == INFINITY ? Op("aten.amax.default") : Op("aten.sum.dim_IntList"),
@@ -282,7 +277,7 @@ Values pad(OpEmitter& e, const Graph& graph, const Node& node) {
 Values histogram(OpEmitter& e, const Graph& graph, const Node& node) {
   const Dim bins = *node.arg("bins").get<Dim>();
   const double low = *as_number(node.arg("min")), high = *as_number(node.arg("max"));
-  ValueId x = widened(e, graph, node.tensor("self"));
+  ValueId x = e.widened(node.tensor("self"));
   x = e.reshape(x, {product(graph.value(x).shape), Dim(1)});
   ValueId bin = times(e, e.binary("aten.sub.Tensor", x, low), static_cast<double>(bins.constant()));
   bin = e.unary("aten.floor.default", e.binary("aten.div.Tensor", bin, high - low));
@@ -363,7 +358,7 @@ constexpr ComposedOp kRows[] = {
 }  // namespace
 
 // x * scale + shift, of channels: constants, unless what they are made from is no constant.
-ValueId normalize_channels(OpEmitter& e, const Graph& graph, const Node& node, ValueId x, const Shape& channels) {
+ValueId normalize_channels(OpEmitter& e, const Node& node, ValueId x, const Shape& channels) {
   const ValueId weight = node.tensor("weight"), bias = node.tensor("bias");
   const auto of_channels = [&](ValueId id) { return e.reshape(e.to(id, DType::f32), channels); };
   const ValueId variance = of_channels(node.tensor("running_var"));
@@ -371,7 +366,7 @@ ValueId normalize_channels(OpEmitter& e, const Graph& graph, const Node& node, V
   if (weight != kNoValue) scale = times(e, scale, of_channels(weight));
   ValueId shift = e.unary("aten.neg.default", times(e, of_channels(node.tensor("running_mean")), scale));
   if (bias != kNoValue) shift = sum(e, shift, of_channels(bias));
-  return sum(e, times(e, widened(e, graph, x), scale), shift);
+  return sum(e, times(e, e.widened(x), scale), shift);
 }
 
 const ComposedOp* find_composed(Op op) {

@@ -33,6 +33,6 @@ struct ComposedOp {
 const ComposedOp* find_composed(Op op);  // nullptr: none of these
 
 // batch_norm of x, of whose shape `channels` is what the parameters are broadcast from.
-ValueId normalize_channels(OpEmitter& e, const Graph& graph, const Node& node, ValueId x, const Shape& channels);
+ValueId normalize_channels(OpEmitter& e, const Node& node, ValueId x, const Shape& channels);
 
 }  // namespace qcg

@@ -137,8 +137,7 @@ class LayerExpander : OpEmitter {
     if (graph_.value(like_.tensor("input")).shape.size() != x.spatial + 2) return;
     if (like_.outputs.size() > 1 && (readers_.uses()[like_.outputs[1]] > 0 || readers_.uses()[like_.outputs[2]] > 0))
       return;
-    give_first_axes(
-        {normalize_channels(*this, graph_, like_, x.value, {graph_.value(x.value).shape.back()}), x.spatial});
+    give_first_axes({normalize_channels(*this, like_, x.value, {graph_.value(x.value).shape.back()}), x.spatial});
   }
 
   // Of all axes but batch and channels.

@@ -10,7 +10,6 @@ namespace {
 
 using Values = std::vector<ValueId>;
 
-Dim number(size_t n) { return Dim(static_cast<int64_t>(n)); }
 bool has(const std::string& labels, char label) { return labels.find(label) != labels.npos; }
 
 // A tensor with a label per axis.
@@ -22,7 +21,7 @@ struct Labelled {
 ValueId in_order(OpEmitter& e, const Labelled& x, const std::string& to) {
   if (x.labels == to) return x.value;
   std::vector<Dim> dims;
-  for (char label : to) dims.push_back(number(x.labels.find(label)));
+  for (char label : to) dims.push_back(axis_number(x.labels.find(label)));
   return e.op("aten.permute.default", {{"self", x.value}, {"dims", dims}});
 }
 
@@ -32,7 +31,7 @@ Labelled summed(OpEmitter& e, const Labelled& x, const std::string& kept) {
   std::string labels;
   for (size_t i = 0; i < x.labels.size(); ++i) {
     if (has(kept, x.labels[i])) labels += x.labels[i];
-    else axes.push_back(number(i));
+    else axes.push_back(axis_number(i));
   }
   if (axes.empty()) return x;
   return {e.op("aten.sum.dim_IntList", {{"self", x.value}, {"dim", axes}}), labels};
@@ -61,7 +60,7 @@ Labelled product_of(OpEmitter& e, const Einsum& einsum, Labelled a, Labelled b, 
   return {e.reshape(y, shape), labels};
 }
 
-Dim axis_of(const Arg& dim, size_t rank) { return number(*as_axis(dim, rank)); }
+Dim axis_of(const Arg& dim, size_t rank) { return axis_number(*as_axis(dim, rank)); }
 
 // The elements behind `shift` places, then those before: a cat of two slices.
 ValueId rolled(OpEmitter& e, const Graph& graph, ValueId x, const Dim& axis, int64_t shift) {
@@ -111,9 +110,8 @@ Values write_product_of_vector(OpEmitter& e, const Graph& graph, const Node& nod
 }
 
 // log(sum(exp(x - m))) + m, m the largest; of infinite ones 0, as torch has it.
-Values write_log_sum(OpEmitter& e, const Graph& graph, const Node& node) {
-  ValueId x = node.tensor("self");
-  if (is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
+Values write_log_sum(OpEmitter& e, const Graph&, const Node& node) {
+  const ValueId x = e.widened(node.tensor("self"));
   const auto over = [&](Op reduction, ValueId v) {
     return e.op(reduction, {{"self", v}, {"dim", node.arg("dim")}, {"keepdim", true}});
   };
@@ -125,12 +123,11 @@ Values write_log_sum(OpEmitter& e, const Graph& graph, const Node& node) {
 }
 
 Values write_weight_norm(OpEmitter& e, const Graph& graph, const Node& node) {
-  ValueId v = node.tensor("v"), g = node.tensor("g");
-  if (is_half(graph.value(v).dtype)) v = e.to(v, DType::f32), g = e.to(g, DType::f32);
+  const ValueId v = e.widened(node.tensor("v")), g = e.widened(node.tensor("g"));
   const size_t rank = graph.value(v).shape.size(), axis = *as_axis(node.arg("dim"), rank);
   std::vector<Dim> others;
   for (size_t i = 0; i < rank; ++i)
-    if (i != axis) others.push_back(number(i));
+    if (i != axis) others.push_back(axis_number(i));
   const ValueId squares = e.binary("aten.mul.Tensor", v, v);
   // A sum over no axes would be one over all.
   const ValueId sums =

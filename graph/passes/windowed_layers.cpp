@@ -16,8 +16,6 @@ namespace {
 
 using Axes = std::vector<WindowAxis>;
 
-Dim axis_number(size_t axis) { return Dim(static_cast<int64_t>(axis)); }
-
 // x [lead, axes…, C] with `value` around it.
 ValueId padded(OpEmitter& e, ValueId x, const Axes& axes, double value) {
   const bool none = std::ranges::all_of(axes, [](const WindowAxis& a) { return a.before == 0 && a.behind == 0; });
@@ -351,7 +349,7 @@ ValueId adaptive_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   const bool largest = node.op->name.find("max_pool") != std::string::npos;
   const Op over = largest ? Op("aten.amax.default") : Op("aten.mean.dim");
   const Shape out = graph.value(node.outputs[0]).shape;
-  if (!largest && is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
+  if (!largest) x = e.widened(x);
   Shape split(graph.value(x).shape.begin(), graph.value(x).shape.begin() + static_cast<std::ptrdiff_t>(lead)),
       pooled = split;
   std::vector<Dim> parts;
@@ -401,7 +399,7 @@ ValueId nearest(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
 ValueId linear_upsample(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   auto axes = interpolated_axes({graph, node});
   if (!axes.ok()) return e.fail(axes.error()), x;
-  if (is_half(graph.value(x).dtype)) x = e.to(x, DType::f32);
+  x = e.widened(x);
   const size_t rank = graph.value(x).shape.size(), lead = rank - axes->size() - 1;
   const std::string name = graph.value(node.outputs[0]).name;
   for (size_t i = 0; i < axes->size() && e.status().ok(); ++i) {

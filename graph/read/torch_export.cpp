@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kSchemaMajor = 8;
 constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
-constexpr const char* kExportGraphAgain = "export the graph again with torch.export";
+constexpr const char *kExportGraphAgain = "export the graph again with torch.export",
+                     *kExportWithoutGrad = "export the whole model under torch.no_grad(), without autocast";
 
 class TorchExportReader {
  public:
@@ -328,7 +329,7 @@ class TorchExportReader {
         return to.unsupported("the graph writes to " + quote(name) +
                                   ", which a region under torch.no_grad() or "
                                   "torch.autocast made",
-                              "export the whole model under torch.no_grad(), without autocast");
+                              kExportWithoutGrad);
       scope_.tensors.emplace(stored(to), id);
     }
     return {};
@@ -401,7 +402,7 @@ class TorchExportReader {
   Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
     if (regions_ > 0 && writes_first_tensor(*node.string_at("target")))
       return node.unsupported("a region under torch.no_grad() or torch.autocast writes to a tensor",
-                              "export the whole model under torch.no_grad(), without autocast");
+                              kExportWithoutGrad);
     if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
     const bool follows = regions_ == 0 && mutations_.follows(node);
     if (follows) {

@@ -26,6 +26,8 @@ ValueId OpEmitter::to(ValueId x, DType dtype) {
   return graph_.value(x).dtype == dtype ? x : op("aten.to.dtype", {{"self", x}, {"dtype", dtype}});
 }
 
+ValueId OpEmitter::widened(ValueId x) { return is_half(graph_.value(x).dtype) ? to(x, DType::f32) : x; }
+
 ValueId OpEmitter::reshape(ValueId x, const Shape& shape) {
   return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
 }

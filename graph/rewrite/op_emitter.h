@@ -12,6 +12,8 @@
 
 namespace qcg {
 
+inline Dim axis_number(size_t axis) { return Dim(static_cast<int64_t>(axis)); }
+
 class OpEmitter {
  public:
   OpEmitter(Graph& graph, Node like) : graph_(graph), like_(std::move(like)) {}
@@ -21,6 +23,7 @@ class OpEmitter {
   ValueId unary(Op name, ValueId x) { return op(name, {{"self", x}}); }
   ValueId binary(Op name, ValueId a, Arg b) { return op(name, {{"self", a}, {"other", std::move(b)}}); }
   ValueId to(ValueId x, DType dtype);
+  ValueId widened(ValueId x);  // f16 and bf16 as f32
   ValueId reshape(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x);  // of a matrix
 

@@ -263,21 +263,33 @@ Result<Types> infer_adaptive_pool(const OpArgs& a) {
 // torch multiplies with 1 / factor in f32, which is exact enough for factors up to this one.
 constexpr int64_t kLargestFactor = 40;
 
-Result<std::vector<int64_t>> nearest_factors(const OpArgs& a) {
+// What an upsampling says of its spatial axes: sizes, or factors where those are null.
+struct Upsampling {
+  const Value& x;
+  size_t spatial;
+  const std::vector<Dim>* sizes;
+  const std::vector<double>* factors;
+
+  const Dim& size(size_t axis) const { return x.shape[x.shape.size() - spatial + axis]; }
+};
+static Result<Upsampling> read_upsampling(const OpArgs& a) {
   const size_t spatial = count_spatial(a);
   const std::string_view input = has_arg(a, "input") ? "input" : "self";
   QCG_CHECK(check_rank(a, input, spatial));
-  const Shape& shape = a.tensor(input).shape;
   const auto* sizes = a.node.arg("output_size").get<std::vector<Dim>>();
-  const auto* scales = has_arg(a, "scale_factors") ? a.node.arg("scale_factors").get<std::vector<double>>() : nullptr;
-  const size_t given = sizes ? sizes->size() : scales ? scales->size() : 0;
+  const auto* factors = has_arg(a, "scale_factors") ? a.node.arg("scale_factors").get<std::vector<double>>() : nullptr;
+  const size_t given = sizes ? sizes->size() : factors ? factors->size() : 0;
   if (given != spatial) return a.fail("output_size", fmt::format("{} sizes for {} axes", given, spatial));
+  return Upsampling{a.tensor(input), spatial, sizes, factors};
+}
+
+Result<std::vector<int64_t>> nearest_factors(const OpArgs& a) {
+  QCG_TRY(up, read_upsampling(a));
   std::vector<int64_t> factors;
-  for (size_t i = 0; i < spatial; ++i) {
-    const Dim& size = shape[shape.size() - spatial + i];
-    const auto exact = sizes ? (*sizes)[i].divide_exactly(size) : std::nullopt;
-    const bool whole = sizes ? exact && exact->is_constant() : (*scales)[i] == std::floor((*scales)[i]);
-    const double factor = !whole ? 0 : sizes ? static_cast<double>(exact->constant()) : (*scales)[i];
+  for (size_t i = 0; i < up.spatial; ++i) {
+    const auto exact = up.sizes ? (*up.sizes)[i].divide_exactly(up.size(i)) : std::nullopt;
+    const bool whole = up.sizes ? exact && exact->is_constant() : (*up.factors)[i] == std::floor((*up.factors)[i]);
+    const double factor = !whole ? 0 : up.sizes ? static_cast<double>(exact->constant()) : (*up.factors)[i];
     if (!(factor >= 1 && factor <= static_cast<double>(kLargestFactor)))
       return a.unsupported("output_size", "a size that is no multiple of what is there",
                            fmt::format("use a whole scale_factor up to {}", kLargestFactor));
@@ -295,17 +307,11 @@ static double place_among(int64_t at, int64_t count, int64_t size, bool corners,
 }
 
 Result<std::vector<InterpolatedAxis>> interpolated_axes(const OpArgs& a) {
-  const size_t spatial = count_spatial(a);
-  const std::string_view input = has_arg(a, "input") ? "input" : "self";
-  QCG_CHECK(check_rank(a, input, spatial));
-  const Shape& shape = a.tensor(input).shape;
-  const auto* sizes = a.node.arg("output_size").get<std::vector<Dim>>();
-  const auto* factors = has_arg(a, "scale_factors") ? a.node.arg("scale_factors").get<std::vector<double>>() : nullptr;
-  const size_t given = sizes ? sizes->size() : factors ? factors->size() : 0;
-  if (given != spatial) return a.fail("output_size", fmt::format("{} sizes for {} axes", given, spatial));
+  QCG_TRY(up, read_upsampling(a));
+  const auto& [x, spatial, sizes, factors] = up;
   std::vector<InterpolatedAxis> out(spatial);
   for (size_t i = 0; i < spatial; ++i) {
-    const Dim& size = shape[shape.size() - spatial + i];
+    const Dim& size = up.size(i);
     if (!size.is_constant() || (sizes && !(*sizes)[i].is_constant()))
       return a.unsupported("output_size", "a size known only at run time", "export with constant sizes of images");
     std::optional<double> factor;

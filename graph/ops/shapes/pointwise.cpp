@@ -225,6 +225,13 @@ Result<Types> infer_variance(const OpArgs& a) {
   return infer_mean(a);
 }
 
+Result<Types> infer_log_sum(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (!is_floating(self.dtype)) return a.fail("self", "expected a floating dtype, got " + describe(self));
+  QCG_TRY(shape, reduced_shape(a));
+  return one(self.dtype, std::move(shape));
+}
+
 Result<Types> infer_extreme(const OpArgs& a) {
   QCG_TRY(shape, reduced_shape(a));
   if (product(a.tensor("self").shape).is_constant(0) && !product(shape).is_constant(0))

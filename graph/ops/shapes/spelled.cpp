@@ -124,18 +124,6 @@ Result<Types> infer_product_of_vector(const OpArgs& a) {
   return one(self.dtype, matrix ? Shape{self.shape[0]} : Shape{});
 }
 
-Result<Types> infer_log_sum(const OpArgs& a) {
-  const Value& self = a.tensor("self");
-  if (!is_floating(self.dtype)) return a.fail("self", "expected a floating dtype, got " + describe(self));
-  QCG_TRY(axes, a.axes("dim", self.shape.size()));
-  Shape shape;
-  for (size_t i = 0; i < self.shape.size(); ++i) {
-    const bool reduced = std::ranges::count(axes, i) > 0;
-    if (!reduced || a.boolean("keepdim")) shape.push_back(reduced ? Dim(1) : self.shape[i]);
-  }
-  return one(self.dtype, std::move(shape));
-}
-
 // The size of each slice v[.., i, ..] along dim becomes g[i].
 Result<Types> infer_weight_norm(const OpArgs& a) {
   const Value &v = a.tensor("v"), &g = a.tensor("g");
