@@ -8,6 +8,7 @@
 #include "cache/store/store.h"
 #include "cache/toolchain/compile.h"
 #include "cli/cli.h"
+#include "cli/lookups.h"
 #include "cli/report.h"
 
 namespace qcg {
@@ -54,16 +55,7 @@ int show_path(const Session& session, Store& store) {
   return 0;
 }
 
-// The kind of an entry, from the first ingredient of its key.
-std::string kind_of(const EntryInfo& entry) {
-  const std::string word = entry.title.substr(0, entry.title.find(" = "));
-  for (const auto& [ingredient, kind] : {std::pair("kernel", "kernels"),
-                                         {kPchTitle.data(), "precompiled headers"},
-                                         {"program", "programs"},
-                                         {"packed weights", "weights"}})
-    if (word == ingredient) return kind;
-  return "other";
-}
+std::string_view kind_of(const EntryInfo& entry) { return entry_kind_info(kind_of_title(entry.title)).plural; }
 
 // "3 h ago", for a time in seconds since 1970.
 std::string format_age(int64_t time) {
@@ -84,7 +76,7 @@ int show_stats(const Session& session, Store& store) {
   };
   std::map<std::string, Kind> kinds;
   for (const EntryInfo& entry : *entries) {
-    Kind& kind = kinds[kind_of(entry)];
+    Kind& kind = kinds[std::string(kind_of(entry))];
     ++kind.entries, kind.bytes += entry.bytes;
     kind.oldest = std::min(kind.oldest, entry.last_used), kind.newest = std::max(kind.newest, entry.last_used);
   }
@@ -103,7 +95,8 @@ int show_stats(const Session& session, Store& store) {
                 {"corrupt", stats->corrupt},
                 {"path", store.dir()},
                 {"limit_bytes", limit},
-                {"kinds", by_kind}});
+                {"kinds", by_kind},
+                {"lookups", lookups_json(store.lookup_log())}});
     return 0;
   }
   const auto size = [](uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
@@ -116,6 +109,7 @@ int show_stats(const Session& session, Store& store) {
     table.add(
         {name, fmt::format("{}", kind.entries), size(kind.bytes), format_age(kind.newest), format_age(kind.oldest)});
   put(table.str());
+  put(sum_lookups(store.lookup_log()));
   return 0;
 }
 

@@ -37,6 +37,8 @@ struct Session {
   bool progress = false;     // stderr is a terminal and neither -q nor --json was given
   std::string cache_dir;     // --cache-dir, QCG_CACHE_DIR, XDG_CACHE_HOME/qcodegen, HOME/.cache/qcodegen
   std::string cxx, env_cxx;  // --cxx, QCG_CXX
+  std::string remote_cache;  // --remote-cache, QCG_REMOTE_CACHE
+  std::string remote_key;    // QCG_REMOTE_CACHE_KEY_FILE
   int status = 0;            // the exit status of the process
 };
 

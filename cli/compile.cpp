@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/compile_flags.h"
+#include "cli/lookups.h"
 #include "cli/report.h"
 #include "codegen/program/combine.h"
 #include "codegen/program/compile_options.h"
@@ -98,9 +99,11 @@ nlohmann::json report_json(const CompileReport& report) {
               {"notes", report.notes},
               {"warnings", report.warnings},
               {"misses", report.misses},
+              {"lookups", lookups_json(report.lookups)},
               {"passes", passes_json(report.passes)},
               {"verified", to_json(report.verdict)}});
   if (report.earlier.at > 0) out["earlier"] = cost_json(report.earlier);
+  if (!report.remote.server.empty()) out["remote_cache"] = remote_json(report.remote);
   if (report.ceilings.read_gbps > 0) out["ceilings"] = ceilings_json(report.ceilings);
   const PinReport& pins = report.pins;
   if (pins.kernels > 0)
@@ -308,6 +311,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
   if (session.json) return print_json(report_json(*report)), 0;
   if (session.verbosity < 0) return 0;
   for (const std::string& warning : report->warnings) say("warning: " + warning + "\n");
+  if (session.verbosity > 0) say(describe_lookups(report->lookups));
   if (report->unchanged) {
     put(labelled("wrote", report->program,
                  fmt::format("unchanged: the same graph and weights were compiled on this machine before, {} {} "
@@ -316,6 +320,7 @@ int run_compile(const Session& session, CompileFlags& flags) {
     return 0;
   }
   print_report(flags, *options, *report);
+  put(describe_remote(report->remote));
   put(labelled("wrote", report->program, describe_cost(*report)));
   put(describe_noise(report->noise));
   return 0;
@@ -363,6 +368,10 @@ void add_compile_command(CLI::App& app, Session& session) {
   sub->add_flag("--explain", flags->explain,
                 "print which passes fired, why the others did not, and why kernels and program were not in the cache");
   sub->add_flag("--no-cache", flags->no_cache, "neither read nor write the cache");
+  sub->add_option(
+      "--remote-cache", session.remote_cache,
+      "redis://[:PASSWORD@]HOST:PORT/DB?ttl=30d, a server that keeps the cache of a team; entries are signed "
+      "with the key in the file QCG_REMOTE_CACHE_KEY_FILE (default: QCG_REMOTE_CACHE, or none)");
   sub->footer(
       "Examples:\n  qcodegen compile mlp.pt2 -o mlp.qcg\n  qcodegen compile graph.json --weights random:1 --tune=off"
       "\n  qcodegen compile encode=encoder.pt2 decode=decoder.pt2 -o whisper.qcg");

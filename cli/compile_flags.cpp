@@ -88,6 +88,8 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   }
   out.toolchain = toolchain_options(session);
   out.cache_dir = no_cache ? "" : session.cache_dir;
+  out.remote_cache = session.remote_cache;
+  out.remote_key_file = session.remote_key;
   out.cancel = &interrupted();
   // A cached program would skip the passes, so there would be nothing to print.
   if (explain || time_passes || !print_after.empty() || print_after_all) out.reuse_programs = false;

@@ -195,6 +195,8 @@ int main(int argc, char** argv) {
   Session session;
   session.cache_dir = default_cache_dir();
   session.env_cxx = environment("QCG_CXX");
+  session.remote_cache = environment("QCG_REMOTE_CACHE");
+  session.remote_key = environment("QCG_REMOTE_CACHE_KEY_FILE");
   if (const std::string debug = environment("QCG_DEBUG"); !debug.empty()) session.verbosity = std::atoi(debug.c_str());
 
   CLI::App app{"Compiles graphs of quantized linear layers to tuned native kernels, without Python and Triton",

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/cancel.h"
+#include "cache/remote/remote_cache.h"
 #include "cache/toolchain/compile_cache.h"
 #include "codegen/batch.h"
 #include "codegen/choose.h"
@@ -68,12 +69,15 @@ class Compiler {
     QCG_TRY(target, parse_target(options_.target));
     QCG_CHECK(check_tunable(target));
     QCG_TRY(cxx, find_compiler(target, options_.toolchain));
+    QCG_TRY(remote, open_remote());
     Store store = open_store();
+    if (remote) store.back_with(remote);
     report_.target = target.str();
     report_.threads = threads_;
     report_.program = options_.output;
     QCG_TRY(parts, source_.identify());
     Result<CompileReport> report = compile(cxx, store, parts, start);
+    if (report.ok()) report_cache(store, remote.get(), *report);
     // Of files that were changed under it nothing is known, least of all that they are bad.
     if (!report.ok() && report.error().code != ErrorCode::Interrupted) QCG_CHECK(source_.check_unchanged({}));
     return report;
@@ -84,7 +88,6 @@ class Compiler {
     QCG_TRY(memory, ProgramCache::open(options_, parts, threads_, cxx, store));
     report_.key = memory.key();
     if (memory.try_restore(options_, source_.place(), report_)) {
-      for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
       report_.wall_s = now_s() - start;
       return std::move(report_);
     }
@@ -126,7 +129,6 @@ class Compiler {
     // Else the next compile tries again.
     if (merges_timed_ && report_.is_final() && late == 0) memory.remember(writer.directory(), report_);
     QCG_CHECK(writer.publish());
-    for (std::string& warning : store.take_warnings()) report_.warnings.push_back(std::move(warning));
     for (const std::string& what : changed) report_.notes.push_back("compiled anew: " + what);
     report_.wall_s = now_s() - start;
     return std::move(report_);
@@ -210,6 +212,20 @@ class Compiler {
                                      .cancel = options_.cancel}));
     out = std::move(verdict);
     return {};
+  }
+
+  // Null: no shared cache was asked for.
+  Result<std::shared_ptr<RemoteCache>> open_remote() const {
+    if (options_.cache_dir.empty() || options_.remote_cache.empty()) return std::shared_ptr<RemoteCache>();
+    return RemoteCache::open(options_.remote_cache, options_.remote_key_file);
+  }
+
+  static void report_cache(Store& store, const RemoteCache* remote, CompileReport& out) {
+    for (std::string& warning : store.take_warnings()) out.warnings.push_back(std::move(warning));
+    out.lookups = store.lookups();
+    if (!remote) return;
+    for (std::string& warning : remote->warnings()) out.warnings.push_back(std::move(warning));
+    out.remote = {remote->name(), remote->stats()};
   }
 
   Store open_store() {

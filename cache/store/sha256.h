@@ -37,4 +37,10 @@ Result<std::string> sha256_file(const std::string& path);
 
 bool is_sha256_hex(std::string_view text);
 
+// HMAC-SHA-256 (RFC 2104) of the bytes under the key, as 64 lower-case hex digits.
+std::string hmac_sha256_hex(std::string_view key, std::string_view bytes);
+
+// Whether two digests are equal, in a time that does not depend on where they differ.
+bool same_digest(std::string_view a, std::string_view b);
+
 }  // namespace qcg

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "cache/store/store_dir.h"
@@ -80,7 +82,9 @@ Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() {
-  if (state_) state_->flush_counters();
+  if (!state_) return;
+  state_->flush_counters();
+  state_->flush_lookups();
 }
 
 Store Store::none() {
@@ -118,6 +122,8 @@ std::vector<std::string> Store::take_warnings() {
   std::lock_guard lock(state_->mutex);
   return std::exchange(state_->warnings, {});
 }
+
+const std::vector<Lookup>& Store::lookups() const { return state_->lookups; }
 
 void Store::State::warn(std::string text) {
   std::lock_guard lock(mutex);
@@ -203,8 +209,34 @@ Status Store::remove(const Key& key) {
   return state_->remove_entry(key);
 }
 
-Result<std::optional<Entry>> Store::find(const Key& key) {
+void Store::back_with(std::shared_ptr<Backing> backing) { state_->backing = std::move(backing); }
+
+bool Store::shares(uint64_t bytes) const { return state_->backing && state_->backing->takes(bytes); }
+
+// An entry whose files are all in memory, for a cache that cannot keep them.
+Entry Store::State::hold(const Key& key, std::vector<EntryFile> files) {
+  Entry entry;
+  entry.key_ = key;
+  entry.dir_ = entry_dir(key);
+  entry.fs_ = fs;
+  for (EntryFile& file : files) {
+    entry.files_.push_back({file.name, file.bytes.size(), sha256_hex(file.bytes), file.mode});
+    entry.held_.emplace_back(std::move(file.bytes));
+  }
+  return entry;
+}
+
+std::optional<Entry> Store::State::fetch(const Key& key) {
+  std::optional<BackedEntry> backed = backing->get(key);
+  if (!backed) return std::nullopt;
+  if (usable && !read_only)
+    if (auto kept = publish(key, backed->files, backed->key_dump, Wins::first); kept.ok()) return std::move(*kept);
+  return hold(key, std::move(backed->files));
+}
+
+Result<std::optional<Entry>> Store::find(const Key& key, EntryKind kind) {
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
+  const auto start = std::chrono::steady_clock::now();
   Loaded loaded = state_->load(key, state_->entry_dir(key));
   if (loaded.outcome == Loaded::found) state_->fs->set_used_now(loaded.entry->dir());
   if (loaded.outcome == Loaded::failed) state_->warn(loaded.reason);
@@ -212,14 +244,28 @@ Result<std::optional<Entry>> Store::find(const Key& key) {
     state_->warn("cache entry " + key.hex.substr(0, 12) + " was damaged (" + loaded.reason + ") and is made anew");
     if (!state_->read_only) (void)state_->remove_entry(key);
   }
+  Lookup lookup{key.hex, kind, loaded.entry ? LookupSource::local : LookupSource::none};
+  if (!loaded.entry && state_->backing && entry_kind_info(kind).shared) {
+    loaded.entry = state_->fetch(key);
+    if (loaded.entry) lookup.source = LookupSource::remote;
+  }
+  if (loaded.entry)
+    for (const FileRecord& file : loaded.entry->files()) lookup.bytes += file.size;
+  lookup.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  lookup.time = std::time(nullptr);
   std::lock_guard lock(state_->mutex);
+  state_->lookups.push_back(std::move(lookup));
   ++(loaded.entry ? state_->new_hits : state_->new_misses);
   if (loaded.outcome == Loaded::corrupt) ++state_->new_corrupt;
   return std::move(loaded.entry);
 }
 
-Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins) {
+Result<Entry> Store::publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins,
+                             Reach reach) {
   if (!is_sha256_hex(key.hex)) return not_a_key(key);
+  const EntryKind kind = kind_of_title(key_dump.substr(0, key_dump.find('\n')));
+  if (state_->backing && reach == Reach::shared && entry_kind_info(kind).shared)
+    state_->backing->put(key, {files.begin(), files.end()}, key_dump);
   if (!state_->usable || state_->read_only)
     return Error::io(dir(), "the cache accepts no new entries: it is read-only or disabled",
                      "choose another with QCG_CACHE_DIR");

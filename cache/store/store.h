@@ -8,6 +8,7 @@
 //   dir/v1/ab/<key>/…             the files; a '/' in a name is stored as '%'
 //   dir/v1/tmp/                   staging (scratch.h)
 //   dir/v1/counters               hits and misses; some counts may be lost
+//   dir/v1/lookups                the latest lookups, one per line; some may be lost
 //
 // The modification time of an entry's directory is the time of its last use. Only gc uses this time.
 //
@@ -26,21 +27,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/store/backing.h"
 #include "cache/store/file_system.h"
 #include "cache/store/key.h"
+#include "cache/store/lookup.h"
 
 namespace qcg {
-
-// The beginning of the dump of a precompiled header's key: export_to() leaves such entries out.
-inline constexpr std::string_view kPchTitle = "precompiled header";
-
-// A file to publish: its bytes, or the path of a file to copy if the bytes are too many to hold in memory.
-struct EntryFile {
-  std::string name;  // relative; [A-Za-z0-9._+@=,-] and '/', no empty, "." or ".." part
-  std::string bytes;
-  uint32_t mode = 0600;     // mode of the file that copy_verified writes
-  std::string source_path;  // used instead of bytes if not empty
-};
 
 struct FileRecord {
   std::string name;
@@ -118,14 +110,22 @@ class Store {
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  // A verified entry, or nullopt if it is absent, vanished, unreadable or corrupt (then removed, with a warning).
-  Result<std::optional<Entry>> find(const Key& key);
+  // Entries that are not here are looked up there from now on, and new ones are published there, too.
+  void back_with(std::shared_ptr<Backing> backing);
+  // Whether publish() gives an entry with so many bytes of files to the backing.
+  bool shares(uint64_t bytes) const;
+
+  // A verified entry, or nullopt if it is absent, vanished, unreadable or corrupt (then removed, with a warning). An
+  // entry that came from the backing is kept here, too.
+  Result<std::optional<Entry>> find(const Key& key, EntryKind kind = EntryKind::other);
 
   // Writes a durable entry. If the key has an entry already, Wins::first verifies and returns that entry, and
-  // Wins::newest replaces it. After an error, callers continue with the bytes that they have.
+  // Wins::newest replaces it. The backing gets the entry, too, unless it is to stay here: there the newest wins. After
+  // an error, callers continue with the bytes that they have.
   enum class Wins : uint8_t { first, newest };
+  enum class Reach : uint8_t { shared, here };
   Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump,
-                        Wins wins = Wins::first);
+                        Wins wins = Wins::first, Reach reach = Reach::shared);
 
   // Removes an entry that is intact but unusable for its caller.
   Status remove(const Key& key);
@@ -145,7 +145,9 @@ class Store {
 
   const std::string& dir() const;
   bool read_only() const;
-  std::vector<std::string> take_warnings();  // the warnings since the last call
+  std::vector<std::string> take_warnings();    // the warnings since the last call
+  const std::vector<Lookup>& lookups() const;  // of this store, in order
+  std::vector<Lookup> lookup_log();            // the latest of all processes, oldest first
 
  private:
   struct State;

@@ -46,8 +46,11 @@ struct Store::State {
   bool usable = false;  // false: Store::none()
   bool read_only = false;
 
+  std::shared_ptr<Backing> backing;
+
   std::mutex mutex;
   std::vector<std::string> warnings;
+  std::vector<Lookup> lookups;
   uint64_t new_hits = 0, new_misses = 0, new_corrupt = 0;  // counts that are not yet in the counters file
   std::atomic<bool> said_unkept{false};                    // publish has warned that it could not keep an entry
   std::optional<uint64_t> bytes_estimate;                  // size of the whole store, for the limit
@@ -64,12 +67,15 @@ struct Store::State {
   Loaded load(const Key& key, const std::string& path);
   Status remove_entry(const Key& key);
   Result<Entry> publish(const Key& key, std::span<const EntryFile> files, const std::string& key_dump, Wins wins);
+  std::optional<Entry> fetch(const Key& key);  // from the backing
+  Entry hold(const Key& key, std::vector<EntryFile> files);
   Result<std::vector<EntryInfo>> scan();
   EntryInfo describe(const Key& key);
   std::string read_key_dump(const Key& key);  // unverified, only for explanations
   std::vector<Key> keys_titled(const std::string& title);
   void add_counters(StoreStats& stats);  // adds the counts of the file and of this process
   void flush_counters();
+  void flush_lookups();
   void enforce_limit(uint64_t added_bytes);
   Result<GcResult> gc(uint64_t max_bytes);
 };

@@ -34,7 +34,7 @@ class CompileCache {
   Result<std::optional<CompileRecord>> find(const Key& key);
   // Replaces an older result of the key. Callers may ignore an error: only the next compile takes longer.
   Status publish(const Key& key, std::span<const EntryFile> files, const std::string& guards_json,
-                 const std::string& key_dump);
+                 const std::string& key_dump, Store::Reach reach = Store::Reach::shared);
 
  private:
   Store& store_;

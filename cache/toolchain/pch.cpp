@@ -43,7 +43,7 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
   // gcc falls back to the text of the header if it cannot use the compiled form, so the text must exist.
   if (int error = fs.create_file(header, header_text, 0600)) return io_error(header, "cannot be written", error);
 
-  QCG_TRY(entry, store.find(key));
+  QCG_TRY(entry, store.find(key, EntryKind::pch));
   if (entry && entry->copy_verified(kPchName, compiled).ok()) {
     pch.hit = true;
   } else {

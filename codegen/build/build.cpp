@@ -104,7 +104,7 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
     const KeyBuilder key = key_of(source, cxx_);
     kernel.source = std::move(source);
     kernel.key = key.finish().hex;
-    QCG_TRY(entry, store_.find({kernel.key}));
+    QCG_TRY(entry, store_.find({kernel.key}, EntryKind::kernel));
     if (entry) {
       if (auto bytes = entry->read(module_name(kernel.source))) kernel.bytes = std::move(*bytes), kernel.hit = true;
       if (kernel.hit && kernel.source.on_device())

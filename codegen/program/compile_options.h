@@ -44,6 +44,8 @@ struct CompileOptions {
   ToolchainOptions toolchain;
   std::string cache_dir;  // empty: no cache
   uint64_t cache_max_bytes = uint64_t{4} << 30;
+  std::string remote_cache;  // redis://…, the cache that a team shares (cache/remote/remote_options.h); empty: none
+  std::string remote_key_file;  // the key that its members sign entries with
   bool reuse_programs = true;   // second-level cache
   bool retune = false;          // time everything again, and let that be the second-level cache's result
   bool explain_misses = false;  // report why kernels were not in the cache

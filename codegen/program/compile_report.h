@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "cache/remote/remote_cache.h"
+#include "cache/store/lookup.h"
 #include "codegen/program/verify_program.h"
 #include "codegen/trial/ceilings.h"
 #include "codegen/tune/merge_trial.h"
@@ -66,6 +68,12 @@ struct EarlierCompile {
   int compiler_runs = 0, cache_hits = 0;
 };
 
+// What the cache that a team shares did for this compile.
+struct RemoteReport {
+  std::string server;  // "redis://cache.lan:6379/0"; empty: there is none
+  RemoteStats stats;
+};
+
 struct CompileReport {
   std::string program;
   EarlierCompile earlier;  // then kernels, passes, merges, ceilings, candidates and notes are of it
@@ -92,6 +100,8 @@ struct CompileReport {
   TuneNoise noise;
   PinReport pins;
   std::vector<std::string> notes, warnings;
+  std::vector<Lookup> lookups;  // of this compile in the cache, in order
+  RemoteReport remote;
 
   bool is_tuned() const { return noise.timings > 0; }
   bool is_final() const { return noise.disturbed == 0; }  // else the next compile tunes again

@@ -185,7 +185,7 @@ bool ProgramCache::keep_newer(const CompileOptions& options, const std::string& 
 // Packed weights are an entry of their own: checking that a program is unchanged then reads them once, not twice, and
 // programs with the same weights share them.
 bool ProgramCache::restore_weights(const std::string& digest, const std::string& directory) const {
-  auto found = store_->find(weights_key(digest).finish());
+  auto found = store_->find(weights_key(digest).finish(), EntryKind::weights);
   return found.ok() && *found && (*found)->copy_verified(kWeightsFile, directory + "/" + kWeightsFile).ok();
 }
 
@@ -206,7 +206,10 @@ void ProgramCache::remember(const std::string& staging, const CompileReport& rep
   const bool fits = max_bytes_ == 0 || static_cast<uint64_t>(report.program_bytes) <= max_bytes_ / 2;
   if (fits && !store_->publish(weights.finish(), {&weights_file, 1}, weights.dump()).ok()) return;
   const json guards = {{"manifest", manifest_guard(staging)}, {"weights", digest}, {"name", program_name_of(staging)}};
-  (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_);
+  // Without its weights a program is of no use to others.
+  const uint64_t weight_bytes = fs::file_size(weights_file.source_path);
+  const auto reach = fits && store_->shares(weight_bytes) ? Store::Reach::shared : Store::Reach::here;
+  (void)CompileCache(*store_).publish(key_, files, guards.dump(), dump_, reach);
 }
 
 }  // namespace qcg
