@@ -30,6 +30,27 @@ void add_group_header(const Problem& problem, PanelLayout& p) {
                             std::min<int64_t>(scale_row, p.nr * 2));
 }
 
+// An output joins the strips that hold a segment of its own; these become one.
+std::vector<Strip> strips_of(const Problem& problem) {
+  std::vector<Strip> strips;
+  for (size_t o = 0; o < problem.outputs.size(); ++o) {
+    const Output& output = problem.outputs[o];
+    Strip joined{.outputs = {static_cast<int>(o)}, .segments = output.segments, .n = output.n};
+    std::erase_if(strips, [&](const Strip& strip) {
+      if (std::ranges::find_first_of(strip.segments, output.segments) == strip.segments.end()) return false;
+      joined.outputs.insert(joined.outputs.end(), strip.outputs.begin(), strip.outputs.end());
+      joined.segments.insert(joined.segments.end(), strip.segments.begin(), strip.segments.end());
+      return true;
+    });
+    std::ranges::sort(joined.outputs);
+    std::ranges::sort(joined.segments);
+    joined.segments.erase(std::ranges::unique(joined.segments).begin(), joined.segments.end());
+    strips.push_back(std::move(joined));
+  }
+  std::ranges::sort(strips, {}, [](const Strip& strip) { return strip.outputs.front(); });
+  return strips;
+}
+
 }  // namespace
 
 PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
@@ -55,11 +76,12 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
   p.bias_at = p.column_sum_at + row;
   p.segment_bytes = round_up(p.bias_at + row, 64);
 
-  for (const Output& output : problem.outputs) {
-    p.output_at.push_back(p.bytes);
-    p.panels.push_back((output.n + p.nr - 1) / p.nr);
-    p.panel_bytes.push_back(p.segment_bytes * int64_t(output.segments.size()));
-    p.bytes += p.panels.back() * p.panel_bytes.back();
+  p.strips = strips_of(problem);
+  for (Strip& strip : p.strips) {
+    strip.at = p.bytes;
+    strip.panels = (strip.n + p.nr - 1) / p.nr;
+    strip.panel_bytes = p.segment_bytes * std::ssize(strip.segments);
+    p.bytes += strip.panels * strip.panel_bytes;
   }
   p.bytes += kTrailingBytes;
   return p;

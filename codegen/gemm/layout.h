@@ -2,7 +2,8 @@
 //
 // Why here: pack.cpp writes these offsets, render*.cpp print them, and nothing else may compute them a second time.
 //
-// One output's panels follow each other; a panel holds the segments that the output's epilogue reads:
+// Outputs whose epilogues read a common segment are one strip: their columns are multiplied once. The panels of a strip
+// follow each other; a panel holds the segments that the epilogues of the strip read:
 //
 //   panel p:  [ segment 0 | segment 1 ]                      columns p * nr … of each segment
 //   segment:  [ group 0 | group 1 | … ][ scale | zero | offset | column sum | bias ]     (one "group" where ungrouped)
@@ -31,6 +32,16 @@ inline constexpr int64_t kTrailingBytes = 64;
 // How a group of integers is corrected: not at all, by what weights are raised by alone, or from its header.
 enum class Corrections : uint8_t { none, raised, pairs, wide };
 
+// Columns that are multiplied together.
+struct Strip {
+  std::vector<int> outputs;   // of Problem::outputs, ascending
+  std::vector<int> segments;  // that they read, ascending
+  int64_t n = 0;              // columns of each
+  int64_t panels = 0;
+  int64_t at = 0;  // of the first panel, bytes
+  int64_t panel_bytes = 0;
+};
+
 struct PanelLayout {
   const LayoutKind* kind = nullptr;
   int nr = 0;
@@ -43,9 +54,7 @@ struct PanelLayout {
   int64_t weights_bytes = 0;
   int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment
   int64_t segment_bytes = 0;
-  std::vector<int64_t> output_at;  // of each output's panels
-  std::vector<int64_t> panels;
-  std::vector<int64_t> panel_bytes;
+  std::vector<Strip> strips;  // by their first outputs
   int64_t bytes = 0;  // all of it
 
   int64_t step_bytes() const { return int64_t{nr} * kind->k_step * kind->bits / 8; }

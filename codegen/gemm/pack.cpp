@@ -135,13 +135,12 @@ class Packer {
     if (tensors.size() != problem_.segments.size())
       return Error::internal("pack_weights", "segments and tensors differ in number");
     std::memset(out.data(), 0, out.size());
-    for (size_t o = 0; o < problem_.outputs.size(); ++o) {
-      const Output& output = problem_.outputs[o];
-      for (size_t j = 0; j < output.segments.size(); ++j) {
-        const auto s = size_t(output.segments[j]);
+    for (const Strip& strip : p_.strips) {
+      for (size_t j = 0; j < strip.segments.size(); ++j) {
+        const auto s = size_t(strip.segments[j]);
         QCG_CHECK(check(problem_.segments[s], tensors[s]));
-        for (int64_t panel = 0; panel < p_.panels[o]; ++panel) {
-          std::byte* to = out.data() + p_.output_at[o] + panel * p_.panel_bytes[o] + int64_t(j) * p_.segment_bytes;
+        for (int64_t panel = 0; panel < strip.panels; ++panel) {
+          std::byte* to = out.data() + strip.at + panel * strip.panel_bytes + int64_t(j) * p_.segment_bytes;
           QCG_CHECK(pack_panel(problem_.segments[s], tensors[s], panel * p_.nr, to));
         }
       }
@@ -268,12 +267,11 @@ Status pack_segment(const Problem& problem, const PackedLayout& layout, const Se
   if (layout != whole_layout) return pack_weights(problem, layout, {tensors}, out);
   const PanelLayout to = panel_layout(problem, layout), from = panel_layout(whole, whole_layout);
   if (!same_segments(to, from)) return pack_weights(problem, layout, {tensors}, out);
-  for (size_t o = 0; o < whole.outputs.size(); ++o) {
-    const std::vector<int>& segments = whole.outputs[o].segments;
-    const int64_t place = std::find(segments.begin(), segments.end(), segment) - segments.begin();
-    if (place == std::ssize(segments)) continue;
-    const std::byte* panel = packed.data() + from.output_at[o] + place * from.segment_bytes;
-    for (int64_t p = 0; p < to.panels[0]; ++p, panel += from.panel_bytes[o])
+  for (const Strip& strip : from.strips) {
+    const int64_t place = std::ranges::find(strip.segments, segment) - strip.segments.begin();
+    if (place == std::ssize(strip.segments)) continue;
+    const std::byte* panel = packed.data() + strip.at + place * from.segment_bytes;
+    for (int64_t p = 0; p < to.strips[0].panels; ++p, panel += strip.panel_bytes)
       std::memcpy(out.data() + p * to.segment_bytes, panel, static_cast<size_t>(to.segment_bytes));
   }
   std::memset(out.data() + to.bytes - kTrailingBytes, 0, kTrailingBytes);

@@ -1,4 +1,4 @@
-// Where the results of a GEMM go: panels and work items of each output, its epilogue.
+// Where the results of a GEMM go: panels and work items of each strip, the epilogues of its outputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,20 +15,22 @@ namespace {
 
 using V = TemplateValue;
 
-V describe_output(const GemmShape& shape, const Output& output, int index) {
+V describe_output(const GemmShape& shape, const Strip& strip, int index) {
   const PanelLayout& panel = shape.panel;
   const Problem& problem = shape.problem;
-  V o = V::dict({{"arg", shape.args.outputs + index},
+  const Output& output = problem.outputs[size_t(index)];
+  V o = V::dict({{"index", index},
+                 {"arg", shape.args.outputs + index},
                  {"n", output.n},
                  {"expr", sanitize_comment(output.expr.str())},
                  {"dtype", dtype_name(output.dtype)},
                  {"type", dtype_info(output.dtype).cpp}});
   std::vector<V> segments, row_operands, operands;
   bool biased = false;
-  for (size_t slot = 0; slot < output.segments.size(); ++slot) {
-    const int s = output.segments[slot];
+  for (const int s : output.segments) {
     const Segment& segment = problem.segments[size_t(s)];
-    const int64_t at = int64_t(slot) * panel.segment_bytes;
+    const int64_t slot = std::ranges::find(strip.segments, s) - strip.segments.begin();
+    const int64_t at = slot * panel.segment_bytes;
     biased |= segment.has_bias;
     segments.push_back(V::dict({{"index", s},
                                 {"slot", slot},
@@ -96,19 +98,22 @@ void add_outputs(const GemmShape& shape, V& out) {
   out["x_zero"] = x_zero(shape, "row0 + r");
   out["weights_arg"] = shape.args.weights;
   out["segment_bytes"] = panel.segment_bytes;
-  std::vector<V> outputs;
+  std::vector<V> strips;
   int64_t chunk = 0, most_segments = 1;
-  for (size_t o = 0; o < problem.outputs.size(); ++o) {
-    const int64_t chunks = (panel.panels[o] + schedule.panels_per_item - 1) / schedule.panels_per_item;
-    V output = describe_output(shape, problem.outputs[o], int(o));
-    output["weights_at"] = panel.output_at[o];
-    output["panels"] = panel.panels[o];
-    output["chunk_begin"] = chunk;
-    output["chunk_end"] = chunk += chunks;
-    most_segments = std::max(most_segments, int64_t(problem.outputs[o].segments.size()));
-    outputs.push_back(std::move(output));
+  for (const Strip& strip : panel.strips) {
+    std::vector<V> outputs;
+    for (const int o : strip.outputs) outputs.push_back(describe_output(shape, strip, o));
+    V v = V::dict({{"outputs", V::from_items(std::move(outputs))},
+                   {"segments", strip.segments.size()},
+                   {"weights_at", strip.at},
+                   {"panels", strip.panels},
+                   {"chunk_begin", chunk}});
+    chunk += (strip.panels + schedule.panels_per_item - 1) / schedule.panels_per_item;
+    v["chunk_end"] = chunk;
+    most_segments = std::max(most_segments, std::ssize(strip.segments));
+    strips.push_back(std::move(v));
   }
-  out["outputs"] = V::from_items(std::move(outputs));
+  out["strips"] = V::from_items(std::move(strips));
   out["chunks"] = chunk;
   out["panels_per_item"] = schedule.panels_per_item;
   out["tiles_per_item"] = (schedule.rows_per_item + shape.mr - 1) / shape.mr;

@@ -103,7 +103,7 @@ int64_t whole_groups(const PanelLayout& p, int64_t kc) {
 // As many as wanted, as long as there are 64 items, so that a late thread finds work to take over.
 int panels_per_item(const PanelLayout& p, int64_t wanted) {
   int64_t panels = 0;
-  for (int64_t n : p.panels) panels += n;
+  for (const Strip& strip : p.strips) panels += strip.panels;
   return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
 }
 
@@ -129,7 +129,7 @@ constexpr int kAhead = 4096, kStreamedPanels = 8;
 // rows make multiplying about as long as reading, blocks that follow each other as they lie can be better (5 to 8 % on
 // one host).
 void add_decode(const PanelLayout& p, int64_t m, GemmSchedule c, std::vector<GemmSchedule>& out) {
-  c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.panel_bytes[0]));
+  c.panels_per_item = panels_per_item(p, (1 << 20) / std::max<int64_t>(1, p.strips[0].panel_bytes));
   for (int distance : {8192, 4096, 2048}) {
     c.prefetch_bytes = distance;
     out.push_back(c);

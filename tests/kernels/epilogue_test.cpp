@@ -1,4 +1,5 @@
 // Epilogues and operands, limits of the integer schemes, and what packing refuses.
+#include "codegen/gemm/layout.h"
 #include "codegen/gemm/pack.h"
 #include "codegen/gemm/render.h"
 #include "gemm_harness.h"
@@ -34,11 +35,12 @@ TEST_CASE("epilogues over several segments and every kind of operand") {
   uint64_t seed = 1;
   for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx2vnni, Isa::avx512, Isa::amx}) {
     for (Scheme scheme : {Scheme::dense, Scheme::w8, Scheme::w4}) {
-      // gate * up and an unrelated sibling: two outputs of one problem.
+      // gate * up, up itself and an unrelated sibling: three outputs, two strips.
       Problem p = base(scheme, DType::bf16, scheme == Scheme::dense ? DType::bf16 : DType::i8, {45, 45, 19}, 70);
       p.outputs.push_back(
           {Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), DType::bf16, 45, {0, 1}});
       p.outputs.push_back({Expr::acc(2), DType::f32, 19, {2}});
+      p.outputs.push_back({Expr::acc(1), DType::f32, 45, {1}});
       cases.push_back(make_case(p, isa, 4, seed++));
       cases.push_back(make_case(p, isa, 40, seed++));
     }
@@ -58,6 +60,25 @@ TEST_CASE("epilogues over several segments and every kind of operand") {
     if (!c.kernel) continue;
     for (int64_t m : {1, 5, 43}) check_case(c, m);
   }
+}
+
+TEST_CASE("outputs that read a common segment are one strip, and its weights are packed once") {
+  Problem p = base(Scheme::w4, DType::bf16, DType::i8, {45, 45, 19}, 70);
+  const Expr product = Expr::call("mul", {Expr::acc(0), Expr::acc(1)});
+  p.outputs = {{Expr::acc(0), DType::bf16, 45, {0}},
+               {Expr::acc(2), DType::f32, 19, {2}},
+               {Expr::acc(1), DType::f32, 45, {1}},
+               {product, DType::bf16, 45, {0, 1}}};
+  const PackedLayout layout = gemm_schedules(p, {Device::cpu, Isa::portable}, 1, 4).front().layout;
+  const PanelLayout joined = panel_layout(p, layout);
+  REQUIRE(joined.strips.size() == 2);
+  CHECK(joined.strips[0].outputs == std::vector<int>{0, 2, 3});
+  CHECK(joined.strips[0].segments == std::vector<int>{0, 1});
+  CHECK(joined.strips[1].outputs == std::vector<int>{1});
+  p.outputs.pop_back();
+  const PanelLayout apart = panel_layout(p, layout);
+  CHECK(apart.strips.size() == 3);
+  CHECK(joined.bytes == apart.bytes);
 }
 
 TEST_CASE("int8 results are rounded to even and saturate, and come back as floats") {

@@ -193,8 +193,8 @@ void finish_0(const qcg_call* call, const uint8_t* panel, const uint8_t* c, int6
   }
 }
 
-// Row tiles [t0, t0 + tiles) x panels [p0, p1) of output 0: weights are streamed once.
-void run_output_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
+// Row tiles [t0, t0 + tiles) x panels [p0, p1) of strip 0: weights are streamed once.
+void run_strip_0(const qcg_call* call, int64_t t0, int64_t tiles, int64_t p0, int64_t p1, uint8_t* c) {
   constexpr int64_t SEGMENTS = 1, SEGMENT = 1920, PANEL = SEGMENTS * SEGMENT;
   const uint8_t* const weights = (const uint8_t*)call->args[1].data + 0;
   const qcg_unit* const x = (const qcg_unit*)call->shared + t0 * (UNITS * MR);
@@ -245,7 +245,7 @@ void run(const qcg_call* call, uint32_t phase, int64_t begin, int64_t end, void*
     {
       const int64_t p0 = (chunk - 0) * 1;
       const int64_t p1 = p0 + 1 < 1 ? p0 + 1 : 1;
-      run_output_0(call, t0, count, p0, p1, (uint8_t*)scratch);
+      run_strip_0(call, t0, count, p0, p1, (uint8_t*)scratch);
     }
   }
 }
