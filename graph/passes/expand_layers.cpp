@@ -22,7 +22,7 @@
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/layers.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/passes/spelled_ops.h"
 
 namespace qcg {

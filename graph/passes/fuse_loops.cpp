@@ -19,7 +19,7 @@
 #include "graph/ops/steps.h"
 #include "graph/passes/loop_positions.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "graph/ops/op_table.h"
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {

@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "graph/passes/pass_list.h"
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {

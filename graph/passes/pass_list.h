@@ -24,6 +24,7 @@ Status dce(Graph&, PassContext&);
 Status expand_layers(Graph&, PassContext&);
 Status recognize_linear(Graph&, PassContext&);
 Status fold_constants(Graph&, PassContext&);
+Status slice_rows(Graph&, PassContext&);
 Status merge_sibling_linears(Graph&, PassContext&);
 Status split_cat_linear(Graph&, PassContext&);
 Status look_up_rows(Graph&, PassContext&);
@@ -53,6 +54,7 @@ inline constexpr PassInfo kPasses[] = {
      "convolutions, pools and recurrent layers become linears, reductions and pointwise operations"},
     {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
     {"fold_constants", fold_constants, false, "evaluate small values that depend only on weights"},
+    {"slice_rows", slice_rows, false, "rows of a linear that nobody reads are not computed"},
     {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments",
      true},
     {"split_cat_linear", split_cat_linear, false, "a linear over a concatenation reads its sources in place", true},

@@ -21,7 +21,7 @@
 
 #include "graph/passes/attention.h"
 #include "graph/passes/pass_list.h"
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/op_emitter.h"
 
 namespace qcg {

@@ -14,7 +14,7 @@
 #include <algorithm>
 
 #include "graph/passes/pass_list.h"
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/op_emitter.h"
 
 namespace qcg {

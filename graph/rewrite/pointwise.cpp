@@ -1,4 +1,4 @@
-#include "graph/passes/pointwise.h"
+#include "graph/rewrite/pointwise.h"
 
 #include "graph/ops/op_table.h"
 #include "graph/ops/steps.h"
