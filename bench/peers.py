@@ -67,11 +67,22 @@ def export(shape, scheme, context, path):
     if scheme != "bf16":
         unwrap_tensor_subclass(model)
     model.generation_config.cache_implementation, model.generation_config.use_cache = "static", True
-    module = TorchExportableModuleWithStaticCache(model, batch_size=1, max_cache_len=context)
+
+    class LastToken(torch.nn.Module):
+        """Logits of the last token alone, as llama-bench computes them."""
+
+        def __init__(self):
+            super().__init__()
+            self.inner = TorchExportableModuleWithStaticCache(model, batch_size=1, max_cache_len=context)
+
+        def forward(self, input_ids, cache_position):
+            return self.inner(input_ids=input_ids, cache_position=cache_position)[:, -1:]
+
+    module = LastToken()
     tokens = torch.export.Dim("tokens", min=1, max=context - 2)
     example = {"input_ids": torch.arange(7)[None], "cache_position": torch.arange(7)}
     with torch.no_grad():
-        program = torch.export.export(module, (), example, strict=True,
+        program = torch.export.export(module.eval(), (), example, strict=True,
                                       dynamic_shapes={"input_ids": {1: tokens}, "cache_position": {0: tokens}})
     torch.export.save(program, path)
 

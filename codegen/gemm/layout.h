@@ -55,7 +55,7 @@ struct PanelLayout {
   int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment
   int64_t segment_bytes = 0;
   std::vector<Strip> strips;  // by their first outputs
-  int64_t bytes = 0;  // all of it
+  int64_t bytes = 0;          // all of it
 
   int64_t step_bytes() const { return int64_t{nr} * kind->k_step * kind->bits / 8; }
   int64_t k_bytes(int64_t k) const { return k / kind->k_step * step_bytes(); }  // k a multiple of k_step
