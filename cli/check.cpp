@@ -14,6 +14,7 @@
 #include "codegen/program/random_inputs.h"
 #include "codegen/program/staging.h"
 #include "codegen/program/state_io.h"
+#include "graph/checkpoints/read_model.h"
 #include "graph/ir/graph.h"
 #include "graph/oracle/reference.h"
 #include "graph/read/safetensors.h"
@@ -103,7 +104,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
                                   const CheckFlags& flags, ProgressLine& progress) {
   progress.show("load " + program_path);
   QCG_TRY(loaded, load_program(program_path, flags.threads, true));
-  QCG_TRY(graph, read_graph(options.input, {.weights = options.weights, .int4_packing = options.int4_packing}));
+  QCG_TRY(graph, read_model(options.input, read_options(options)));
   const std::vector<double> allowed = output_tolerances(graph);
   CheckReport report;
   const auto name_of = [&](int64_t m) { return flags.inputs.empty() ? fmt::format("m={}", m) : flags.inputs; };

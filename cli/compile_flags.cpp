@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "graph/read/json.h"
+
 namespace qcg {
 
 namespace {
@@ -43,7 +45,12 @@ Result<std::vector<std::string>> read_pass_list(const std::string& path) {
 void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
   sub.add_option(input, options.input, "a torch.export JSON, a .pt2, or native JSON")->required();
   sub.add_option("--weights", options.weights,
-                 "a safetensors file or directory, or random:SEED; may be repeated (default: those in the .pt2)");
+                 "a safetensors file, a directory, a GGUF file, or random:SEED; may be repeated; quantized checkpoints "
+                 "serve a graph that was exported dense (default: those in the .pt2)");
+  sub.add_option("--prefix", options.naming.prefix,
+                 "only tensors of the checkpoint whose names begin with this; the graph has their names without it");
+  sub.add_option("--rename", renames,
+                 "OLD=NEW, where names of the checkpoint have OLD, the graph has NEW; may be repeated");
   auto* target = sub.add_option("--target", options.target,
                                 "a target of `qcodegen list targets`; cpu (default) is the best target of this host");
   sub.add_option("--disable-pass", disabled, "skip this pass of `qcodegen list passes`; may be repeated");
@@ -85,6 +92,13 @@ Result<CompileOptions> CompileFlags::resolve(const Session& session) {
   if (!passes_file.empty()) {
     QCG_TRY(names, read_pass_list(passes_file));
     out.passes.order = std::move(names);
+  }
+  for (const std::string& rename : renames) {
+    const size_t equals = rename.find('=');
+    if (equals == rename.npos || equals == 0)
+      return Error{ErrorCode::Usage, "--rename", quote(rename) + " is not OLD=NEW",
+                   "write a part of a name in the checkpoint, and what the graph has in its place"};
+    out.naming.renames.emplace_back(rename.substr(0, equals), rename.substr(equals + 1));
   }
   out.toolchain = toolchain_options(session);
   out.cache_dir = no_cache ? "" : session.cache_dir;

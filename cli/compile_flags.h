@@ -14,6 +14,7 @@ namespace qcg {
 struct CompileFlags {
   CompileOptions options;
   std::vector<std::string> disabled;
+  std::vector<std::string> renames;  // --rename OLD=NEW
   std::string passes_file;
   std::string print_after;
   bool print_after_all = false, time_passes = false, explain = false, no_cache = false;

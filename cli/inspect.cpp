@@ -8,7 +8,7 @@
 #include "cli/report.h"
 #include "cli/signature.h"
 #include "codegen/program/staging.h"
-#include "graph/read/read_graph.h"
+#include "graph/checkpoints/read_model.h"
 #include "runtime/memory.h"
 
 namespace qcg {
@@ -68,7 +68,7 @@ int inspect_program(const Session& session, const std::string& path) {
 
 int inspect_graph(const Session& session, const std::string& path, const std::vector<std::string>& weights) {
   ReadInfo info;
-  auto graph = read_graph(path, {.weights = weights}, &info);
+  auto graph = read_model(path, {.weights = weights}, &info);
   if (!graph.ok()) return fail(session, graph.error());
   const Signature signature = signature_of(*graph);
   if (session.json) {

@@ -27,7 +27,8 @@ enum class Emit : uint8_t { none, graph, plan, source, assembly };
 
 struct CompileOptions {
   std::string input;
-  std::vector<std::string> weights;  // files, directories or "random:SEED"
+  std::vector<std::string> weights;  // files, directories, checkpoints or "random:SEED"
+  WeightNaming naming;               // of the tensors in them
   std::string output;                // name.qcg; empty: beside the input
   std::string target = "cpu";
   TuneMode tune = TuneMode::fast;
@@ -54,5 +55,9 @@ struct CompileOptions {
   std::function<void(std::string_view)> on_emit;  // text of --emit and --print-after
   const std::atomic<bool>* cancel = nullptr;      // set by Ctrl-C: error Interrupted, nothing published
 };
+
+inline ReadOptions read_options(const CompileOptions& options) {
+  return {.weights = options.weights, .naming = options.naming, .int4_packing = options.int4_packing};
+}
 
 }  // namespace qcg

@@ -10,8 +10,8 @@
 #include "cache/store/file_system.h"
 #include "cache/store/sha256.h"
 #include "codegen/tune/tune.h"
+#include "graph/checkpoints/checkpoint.h"
 #include "graph/read/read_graph.h"
-#include "graph/read/safetensors.h"
 #include "runtime/piece_digests.h"
 
 namespace qcg {
@@ -54,7 +54,7 @@ Result<InputFiles> InputFiles::read(const CompileOptions& options) {
       continue;
     }
     // An index says nothing of what its shards hold: each file counts.
-    QCG_TRY(paths, safetensors_files(weights));
+    QCG_TRY(paths, checkpoint_files(weights));
     for (const std::string& path : paths) {
       if (is_cancelled(options.cancel)) return Error::interrupted();
       QCG_TRY(file, read_file("weights", path));

@@ -62,6 +62,8 @@ std::string text_of(const json& origin) { return origin.dump(1, ' ', false, json
 std::string place_of_files(const CompileOptions& options) {
   json out = {{"graph", path_to_text(absolute_path(options.input))}, {"weights", json::array()}};
   for (const std::string& w : options.weights) out["weights"].push_back(path_to_text(absolute_path(w)));
+  if (!options.naming.prefix.empty()) out["prefix"] = options.naming.prefix;
+  if (!options.naming.renames.empty()) out["renames"] = options.naming.renames;
   return text_of(out);
 }
 
@@ -106,6 +108,8 @@ Result<CompileOptions> read_origin(const std::string& program, const std::string
     options.input = path_from_text(origin.at("graph"));
     digest = origin.at("sha256");
     for (const json& w : origin.at("weights")) options.weights.push_back(path_from_text(w));
+    options.naming.prefix = origin.value("prefix", "");
+    if (origin.contains("renames")) origin.at("renames").get_to(options.naming.renames);
     options.target = origin.at("target");
     options.passes.order = origin.value("passes", std::vector<std::string>());  // not in older programs
     options.passes.disabled = origin.at("disabled").get<std::set<std::string>>();

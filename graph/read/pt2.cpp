@@ -128,6 +128,7 @@ class Pt2Reader {
     if (tensor.dtype != value.dtype || tensor.shape != value.data.shape) {
       return meta.bad("the payload is " + describe(tensor) + ", the graph declares " + describe(value.data), kReexport);
     }
+    if (is_on_meta(meta)) return {};  // a shape without numbers: --weights gives them
     QCG_TRY(path_at, payload.at("path_name"));
     QCG_TRY(path, path_at.name());
     const ZipEntry* entry = zip_.find(folder + path);
@@ -141,6 +142,12 @@ class Pt2Reader {
     }
     value.data = std::move(tensor);
     return {};
+  }
+
+  static bool is_on_meta(const JsonCursor& tensor_meta) {
+    const auto device = tensor_meta.find("device");
+    const auto type = device ? device->find("type") : std::nullopt;
+    return type && type->is(JsonKind::string) && *type->string() == "meta";
   }
 
   Result<std::shared_ptr<const Storage>> payload_storage(const ZipEntry& entry, const Tensor& tensor,

@@ -24,14 +24,8 @@ constexpr const char* kFormats =
     "give a .pt2 (torch.export.save), the JSON of torch.export, qcodegen's native JSON, or the IR text form";
 constexpr size_t kMaxText = JsonLimits{}.text_bytes;
 
-struct Source {
-  Graph graph;
-  WeightNames weights;
-  ReadInfo info;
-};
-
-Source from_export(TorchExport exported, std::string format) {
-  Source source;
+UnboundGraph from_export(TorchExport exported, std::string format) {
+  UnboundGraph source;
   source.info.format = std::move(format);
   source.info.torch_version = std::move(exported.torch_version);
   source.info.node_count = exported.node_count;
@@ -42,8 +36,8 @@ Source from_export(TorchExport exported, std::string format) {
   return source;
 }
 
-Source from_graph(Graph graph, std::string format) {
-  Source source;
+UnboundGraph from_graph(Graph graph, std::string format) {
+  UnboundGraph source;
   source.info.format = std::move(format);
   source.info.node_count = graph.nodes.size();
   source.weights = weight_names(graph);
@@ -51,7 +45,7 @@ Source from_graph(Graph graph, std::string format) {
   return source;
 }
 
-Result<Source> read_json(std::string_view text, const std::string& path) {
+Result<UnboundGraph> read_json(std::string_view text, const std::string& path) {
   // Paths in the graph start at $, as every other tool prints them; what is no JSON at all has only its file to go by.
   auto parsed = JsonDocument::parse(text, "");
   if (!parsed.ok()) parsed.error().where = path + ": " + parsed.error().where;
@@ -96,7 +90,7 @@ Error unknown_format(std::string_view bytes, const std::string& path) {
   return Error::bad_input(path, "the file's format is not known", kFormats);
 }
 
-Result<Source> read_source(const std::shared_ptr<const MappedFile>& file, const ReadOptions& options) {
+Result<UnboundGraph> read_source(const std::shared_ptr<const MappedFile>& file, const ReadOptions& options) {
   std::string_view bytes = file->text();
   if (ZipArchive::is_zip(bytes)) {
     QCG_TRY(exported, read_pt2(bytes, file, file->path(),
@@ -163,14 +157,16 @@ Status accept_graph(Graph& graph) {
   return settle_signature(graph);
 }
 
-Result<Graph> read_graph(const std::string& path, const ReadOptions& options, ReadInfo* info) {
+Result<UnboundGraph> read_unbound_graph(const std::string& path, const ReadOptions& options) {
   QCG_CHECK(refuse_folder(path));
   QCG_TRY(file, MappedFile::open(path));
   QCG_TRY(source, read_source(file, options));
   source.info.files.push_back(path);
   QCG_CHECK(accept_graph(source.graph));
-  if (!options.weights.empty())
-    QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
+  return source;
+}
+
+Graph settle_graph(UnboundGraph source, const ReadOptions& options, ReadInfo* info) {
   // Random numbers were packed by nobody.
   const bool random = std::any_of(options.weights.begin(), options.weights.end(),
                                   [](const std::string& w) { return w.starts_with("random:"); });
@@ -178,6 +174,13 @@ Result<Graph> read_graph(const std::string& path, const ReadOptions& options, Re
   source.info.weight_bytes = weight_bytes(source.graph);
   if (info) *info = std::move(source.info);
   return std::move(source.graph);
+}
+
+Result<Graph> read_graph(const std::string& path, const ReadOptions& options, ReadInfo* info) {
+  QCG_TRY(source, read_unbound_graph(path, options));
+  if (!options.weights.empty())
+    QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
+  return settle_graph(std::move(source), options, info);
 }
 
 }  // namespace qcg

@@ -15,9 +15,11 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/read/weights.h"
 
 namespace qcg {
 
@@ -26,8 +28,16 @@ enum class Int4Packing : uint8_t { automatic, avx512, avx2 };
 inline constexpr std::string_view kInt4Packings[] = {"auto", "avx512", "avx2"};  // as in --int4-packing
 constexpr std::string_view int4_packing_name(Int4Packing p) { return kInt4Packings[static_cast<size_t>(p)]; }
 
+// How names of a checkpoint become those of a graph: renames first, then the prefix comes off. Only read_model()
+// (graph/checkpoints/) looks at it.
+struct WeightNaming {
+  std::string prefix;                                        // "model.layers.0.mlp."
+  std::vector<std::pair<std::string, std::string>> renames;  // a part of a name, and what stands for it
+};
+
 struct ReadOptions {
   std::vector<std::string> weights;  // safetensors files, index files, folders, or "random:SEED"
+  WeightNaming naming{};
   Int4Packing int4_packing = Int4Packing::automatic;
 };
 
@@ -48,6 +58,16 @@ Status refuse_folder(const std::string& path);
 // What every graph must be before it is compiled, whoever made it: verified, nothing written in place, names of outputs
 // unique. Errors: those of verify_graph and check_in_place; Unsupported for a signature of too many axes.
 Status accept_graph(Graph& graph);
+
+// A graph as it was read and accepted, with the names of its weights, of which some may have no data.
+struct UnboundGraph {
+  Graph graph;
+  WeightNames weights;
+  ReadInfo info;
+};
+Result<UnboundGraph> read_unbound_graph(const std::string& path, const ReadOptions& options);
+// What follows when the weights are there.
+Graph settle_graph(UnboundGraph source, const ReadOptions& options, ReadInfo* info);
 
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options = {}, ReadInfo* info = nullptr);
 

@@ -1,0 +1,220 @@
+#include "graph/checkpoints/bind.h"
+
+#include <algorithm>
+#include <set>
+
+#include "graph/checkpoints/attach.h"
+#include "graph/checkpoints/checkpoint.h"
+#include "graph/ops/verify.h"
+#include "graph/read/json.h"
+#include "graph/read/weights.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr size_t kListed = 10;
+constexpr std::string_view kRandom = "random:";
+
+// The first names of a list, one per line.
+std::string listed(const std::vector<std::string>& lines) {
+  std::string out;
+  for (size_t i = 0; i < std::min(lines.size(), kListed); ++i) out += "\n  " + lines[i];
+  if (lines.size() > kListed) out += "\n  and " + std::to_string(lines.size() - kListed) + " more";
+  return out;
+}
+
+std::string count_text(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// Tensors of a checkpoint by the names that a graph may have for them.
+using Names = std::map<std::string, std::string, std::less<>>;
+
+std::string renamed(std::string name, const WeightNaming& naming) {
+  for (const auto& [from, to] : naming.renames)
+    if (const size_t at = name.find(from); at != name.npos)
+      name = name.substr(0, at) + to + name.substr(at + from.size());
+  return name;
+}
+
+Names names_of(const Checkpoint& checkpoint, const WeightNaming& naming) {
+  Names out;
+  const auto add = [&](const std::string& stored) {
+    const std::string name = renamed(stored, naming);
+    if (name.starts_with(naming.prefix)) out.emplace(name.substr(naming.prefix.size()), stored);
+  };
+  for (const auto& [name, tensor] : checkpoint.tensors) add(name);
+  for (const auto& [name, reader] : checkpoint.weights) add(name);
+  return out;
+}
+
+// Prefixes under which the checkpoint has every weight of the graph.
+std::vector<std::string> common_prefixes(const Names& names, const WeightNames& wanted) {
+  std::vector<std::string> out;
+  if (wanted.empty()) return out;
+  const std::string& first = wanted.begin()->first;
+  for (const auto& [name, stored] : names) {
+    if (!name.ends_with("." + first)) continue;
+    const std::string prefix = name.substr(0, name.size() - first.size());
+    const bool all = std::all_of(wanted.begin(), wanted.end(),
+                                 [&](const auto& want) { return names.contains(prefix + want.first); });
+    if (all) out.push_back(prefix);
+  }
+  return out;
+}
+
+// Names under the one prefix that fits, where they fit without one less.
+Result<Names> settle_prefix(Names names, const WeightNames& wanted, const std::string& source, ReadInfo& info) {
+  const bool met =
+      std::any_of(wanted.begin(), wanted.end(), [&](const auto& want) { return names.contains(want.first); });
+  const auto prefixes = met ? std::vector<std::string>() : common_prefixes(names, wanted);
+  if (prefixes.empty()) return names;
+  if (prefixes.size() > 1)
+    return Error::bad_input(
+        source,
+        "the weights of the graph are found under " + count_text(prefixes.size(), "prefix") + "es:" + listed(prefixes),
+        "choose one with --prefix");
+  info.notes.push_back("weights are those under the prefix " + quote(prefixes[0]) + " of the checkpoint");
+  Names out;
+  for (auto& [name, stored] : names)
+    if (name.starts_with(prefixes[0])) out.emplace(name.substr(prefixes[0].size()), stored);
+  return out;
+}
+
+bool holds_every_number(const Tensor& tensor, DType to) {
+  if (!is_floating(tensor.dtype) || !is_floating(to)) return false;
+  const Tensor dense = tensor.contiguous();
+  const auto bytes = dense.bytes();
+  const size_t width = dtype_bytes(tensor.dtype);
+  for (size_t at = 0; at < bytes.size(); at += width) {
+    const double value = element_to_double(tensor.dtype, bytes.data() + at);
+    if (value == value && round_to_dtype(to, value) != value) return false;
+  }
+  return true;
+}
+
+class Binder {
+ public:
+  Binder(UnboundGraph& source, const ReadOptions& options) : source_(source), options_(options) {}
+
+  Status bind(const std::string& path, const Checkpoint& checkpoint) {
+    info().files.insert(info().files.end(), checkpoint.files.begin(), checkpoint.files.end());
+    QCG_TRY(names, settle_prefix(names_of(checkpoint, options_.naming), source_.weights, path, info()));
+    size_t found = 0, quantized = 0;
+    for (const auto& [name, id] : source_.weights) {
+      const auto stored = names.find(name);
+      if (stored == names.end()) continue;
+      ++found;
+      const auto plain = checkpoint.tensors.find(stored->second);
+      quantized += plain == checkpoint.tensors.end();
+      if (!taken_.insert(id).second) continue;
+      if (plain != checkpoint.tensors.end()) take_plain(name, id, plain->second);
+      else QCG_CHECK(take_quantized(name, id, checkpoint.weights.find(stored->second)->second, path));
+    }
+    std::vector<std::string> unused;
+    for (const auto& [name, stored] : names)
+      if (!source_.weights.contains(name)) unused.push_back(quote(stored));
+    unused_.insert(unused_.end(), unused.begin(), unused.end());
+    if (!checkpoint.kind.empty())
+      info().notes.push_back(checkpoint.kind + ": " + count_text(quantized, "quantized weight") + " and " +
+                             count_text(found - quantized, "other tensor") + " of " + path);
+    if (quantized > 0) info().notes.insert(info().notes.end(), checkpoint.notes.begin(), checkpoint.notes.end());
+    return {};
+  }
+
+  // What random fills, where it does, is not missing.
+  Status finish(const std::string& sources, bool random) {
+    std::vector<std::string> missing;
+    for (const auto& [name, id] : source_.weights)
+      if (!random && !taken_.contains(id) && !source_.graph.value(id).data.bound()) missing.push_back(quote(name));
+    if (missing.empty() && mismatched_.empty()) {
+      if (!unused_.empty())
+        info().notes.push_back("not in the graph: " + count_text(unused_.size(), "tensor") +
+                               " of the checkpoint:" + listed(unused_));
+      return {};
+    }
+    std::string text;
+    const auto add = [&](const std::vector<std::string>& lines, const std::string& what) {
+      if (!lines.empty())
+        text += (text.empty() ? "" : "\n") + count_text(lines.size(), "tensor") + " " + what + listed(lines);
+    };
+    add(missing, "of the graph missing in the checkpoint:");
+    add(mismatched_, "of another shape or dtype:");
+    add(unused_, "of the checkpoint not in the graph:");
+    return Error::bad_input(
+        sources, text,
+        "give the checkpoint that belongs to this graph, --prefix for a part of a model, or --rename "
+        "OLD=NEW for names");
+  }
+
+  const std::set<ValueId>& computed() const { return computed_; }
+
+ private:
+  ReadInfo& info() { return source_.info; }
+
+  void take_plain(const std::string& name, ValueId id, const Tensor& tensor) {
+    const Value& value = source_.graph.value(id);
+    if (tensor.shape != value.data.shape) {
+      mismatched_.push_back(quote(name) + " is " + describe(tensor) + ", the graph declares " + describe(value.data));
+    } else if (tensor.dtype == value.dtype) {
+      source_.graph.value(id).data = tensor;
+    } else if (holds_every_number(tensor, value.dtype)) {
+      attach_cast(source_.graph, id, tensor);
+      computed_.insert(id);
+    } else {
+      mismatched_.push_back(quote(name) + " is " + describe(tensor) + ", and " + std::string(dtype_name(value.dtype)) +
+                            " of the graph does not hold every number of it");
+    }
+  }
+
+  Status take_quantized(const std::string& name, ValueId id, const WeightReader& reader, const std::string& path) {
+    const Value& value = source_.graph.value(id);
+    QCG_TRY(weight, reader());
+    if (weight.shape() != value.data.shape || !is_floating(value.dtype)) {
+      Tensor stored = weight.codes;
+      stored.shape = weight.shape();
+      mismatched_.push_back(quote(name) + " is a quantized weight " + describe(stored) + ", the graph declares " +
+                            describe(value.data));
+      return {};
+    }
+    computed_.insert(id);
+    return attach_weight(source_.graph, id, weight, path);
+  }
+
+  UnboundGraph& source_;
+  const ReadOptions& options_;
+  std::set<ValueId> taken_;     // parameters that a source had
+  std::set<ValueId> computed_;  // parameters that nodes compute now
+  std::vector<std::string> mismatched_, unused_;
+};
+
+}  // namespace
+
+Status bind_checkpoints(UnboundGraph& source, const ReadOptions& options) {
+  std::vector<std::pair<std::string, Checkpoint>> checkpoints;
+  std::string all;
+  std::vector<std::string> random;
+  bool plain = options.naming.prefix.empty() && options.naming.renames.empty();
+  for (const std::string& path : options.weights) {
+    all += (all.empty() ? "" : ", ") + path;
+    if (path.starts_with(kRandom)) {
+      random.push_back(path);
+      continue;
+    }
+    QCG_TRY(checkpoint, open_checkpoint(path));
+    plain = plain && checkpoint.kind.empty();
+    checkpoints.emplace_back(path, std::move(checkpoint));
+  }
+  // Files of tensors with the names of the graph.
+  if (plain) return bind_weights(source.graph, source.weights, options.weights, source.info.files);
+  Binder binder(source, options);
+  for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) QCG_CHECK(binder.bind(it->first, it->second));
+  QCG_CHECK(binder.finish(all, !random.empty()));
+  for (ValueId id : binder.computed())
+    std::erase_if(source.weights, [&](const auto& weight) { return weight.second == id; });
+  if (!random.empty()) QCG_CHECK(bind_weights(source.graph, source.weights, random, source.info.files));
+  return verify_graph(source.graph);
+}
+
+}  // namespace qcg

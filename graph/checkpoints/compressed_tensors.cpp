@@ -1,0 +1,190 @@
+// compressed-tensors: what llm-compressor writes, one of several formats per group of layers.
+//
+//   pack-quantized        weight_packed i32 [N, ceil(K / p)] of q + 2^(bits-1), p = 32 / bits along K, low bits first;
+//                         weight_scale [N, G]; weight_zero_point i32 [N / p, G], packed along N, where not symmetric;
+//                         weight_g_idx i32 [K] with activation ordering; weight_shape i64 [2]
+//   int-quantized         weight i8 [N, K], weight_scale [N, G] or [1], weight_zero_point i8 alike
+//   float-quantized       weight e4m3 [N, K], weight_scale alike, or [N / rows, K / columns]
+//   nvfp4-pack-quantized  weight_packed u8 [N, K / 2], low nibble first; weight_scale e4m3 [N, K / 16];
+//                         weight_global_scale f32 [1], which divides
+//
+//   w = (q - z) * s
+#include <algorithm>
+#include <optional>
+
+#include "graph/checkpoints/kinds.h"
+#include "graph/ir/elements.h"
+
+namespace qcg {
+
+namespace {
+
+// config_groups: how the weights of some layers are quantized. Which layers they are can be seen by their tensors.
+struct WeightScheme {
+  std::string format;
+  int64_t bits = 0, group = 0;
+};
+
+int64_t blocks_of(int64_t size, int64_t blocks) { return blocks > 0 && size % blocks == 0 ? size / blocks : 0; }
+
+// One scale (or zero point) for all, per row, per group or per block, as [N, G].
+Result<Tensor> as_rows_and_groups(const LinearParts& parts, std::string_view part, Tensor numbers, int64_t n) {
+  if (numbers.numel() == 1) numbers = numbers.reshape({1, 1});
+  if (numbers.shape.size() == 1) numbers = numbers.reshape({numbers.numel(), 1});
+  if (numbers.shape.size() != 2 || blocks_of(n, numbers.shape[0]) == 0)
+    return parts.bad(part, "is " + std::to_string(numbers.shape.size()) + "-dimensional, or has no row for each of " +
+                               std::to_string(n) + " channels");
+  return repeat_rows(numbers, n / numbers.shape[0], n);
+}
+
+Status take_scale(const LinearParts& parts, int64_t n, int64_t k, QuantizedWeight& out) {
+  QCG_TRY(any, parts.tensor("weight_scale", {DType::f32, DType::bf16, DType::f16}, {}));
+  QCG_TRY(scale, as_rows_and_groups(parts, "weight_scale", any, n));
+  QCG_TRY(group, check_group(parts, blocks_of(k, scale.shape[1]), k, scale.shape[1]));
+  out.scale = std::move(scale);
+  out.group = group;
+  return {};
+}
+
+Result<QuantizedWeight> read_packed(const LinearParts& parts, int64_t bits) {
+  const int64_t per_word = 32 / bits;
+  QCG_TRY(packed, parts.tensor("weight_packed", {DType::i32}, {-1, -1}));
+  QCG_TRY(shape, parts.tensor("weight_shape", {DType::i64, DType::i32}, {2}));
+  const auto sizes = *read_elements<int64_t>(shape);
+  const int64_t n = packed.shape[0], k = sizes[1];
+  if (sizes[0] != n || k < 1 || k > packed.shape[1] * per_word || k <= (packed.shape[1] - 1) * per_word)
+    return parts.bad("weight_shape", "says [" + std::to_string(sizes[0]) + ", " + std::to_string(k) +
+                                         "], which weight_packed does not hold");
+  QuantizedWeight out;
+  out.codes = unpack_words(packed, static_cast<int>(bits)).slice(1, 0, k).contiguous();
+  QCG_CHECK(take_scale(parts, n, k, out));
+  const int64_t middle = int64_t{1} << (bits - 1);
+  out.high = static_cast<int>(2 * middle - 1);
+  if (parts.has("weight_zero_point")) {
+    QCG_TRY(words, parts.tensor("weight_zero_point", {DType::i32}, {(n + per_word - 1) / per_word, k / out.group}));
+    out.zero = to_i32(unpack_words(words.transpose(0, 1), static_cast<int>(bits)).slice(1, 0, n).transpose(0, 1));
+  } else {
+    out.zero = to_i32(Tensor::zeros(DType::i32, {n, k / out.group}), static_cast<int32_t>(middle));
+  }
+  if (parts.has("weight_g_idx")) {
+    QCG_TRY(g_idx, parts.tensor("weight_g_idx", {DType::i32, DType::i64}, {k}));
+    const auto groups = *read_elements<int64_t>(g_idx);
+    const bool is_set = std::any_of(groups.begin(), groups.end(), [](int64_t g) { return g != -1; });
+    if (is_set) QCG_CHECK(order_by_group(parts, g_idx, out));
+  }
+  return out;
+}
+
+Result<QuantizedWeight> read_bytes(const LinearParts& parts, DType dtype) {
+  QCG_TRY(weight, parts.tensor("weight", {dtype}, {-1, -1}));
+  const int64_t n = weight.shape[0], k = weight.shape[1];
+  QuantizedWeight out;
+  out.codes = weight;
+  out.low = -128, out.high = 127;
+  QCG_CHECK(take_scale(parts, n, k, out));
+  if (!parts.has("weight_zero_point")) return out;
+  QCG_TRY(any, parts.tensor("weight_zero_point", {DType::i8, DType::i32, DType::f8e4m3}, {}));
+  if (dtype != DType::i8) return out;  // zeros
+  QCG_TRY(zero, as_rows_and_groups(parts, "weight_zero_point", any, n));
+  if (zero.shape[1] != k / out.group) return parts.bad("weight_zero_point", "has not as many groups as weight_scale");
+  out.zero = to_i32(zero);
+  return out;
+}
+
+Result<QuantizedWeight> read_nvfp4(const LinearParts& parts) {
+  constexpr int64_t kGroup = 16;
+  QCG_TRY(packed, parts.tensor("weight_packed", {DType::u8}, {-1, -1}));
+  const int64_t n = packed.shape[0], k = packed.shape[1] * 2;
+  QCG_TRY(scale, parts.tensor("weight_scale", {DType::f8e4m3}, {n, -1}));
+  QCG_TRY(group, check_group(parts, kGroup, k, scale.shape[1]));
+  QCG_TRY(global, parts.tensor("weight_global_scale", {DType::f32}, {1}));
+  const float divisor = (*read_elements<float>(global))[0];
+  if (!(divisor > 0)) return parts.bad("weight_global_scale", "is not positive");
+  QuantizedWeight out;
+  out.codes = packed;
+  out.scale = scale;
+  out.global = make_tensor(DType::f32, {1}, Elements<float>(std::in_place, 1, 1 / divisor));
+  out.group = group;
+  out.format = "nvfp4";
+  return out;
+}
+
+Result<QuantizedWeight> read_weight(const LinearParts& parts, const WeightScheme& scheme) {
+  if (scheme.format == "pack-quantized") return read_packed(parts, scheme.bits);
+  if (scheme.format == "int-quantized") return read_bytes(parts, DType::i8);
+  if (scheme.format == "float-quantized") return read_bytes(parts, DType::f8e4m3);
+  return read_nvfp4(parts);
+}
+
+Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& format) {
+  WeightScheme out{.format = format};
+  if (const auto own = group.find("format"); own && own->is(JsonKind::string)) {
+    QCG_TRY(name, own->string());
+    out.format = name;
+  }
+  QCG_TRY(weights, group.object_at("weights"));
+  QCG_TRY(bits, config_number(weights, "num_bits", 8, 1, 64));
+  out.bits = bits;
+  const bool packs = out.format == "pack-quantized" && (bits == 4 || bits == 8),
+             eight = (out.format == "int-quantized" || out.format == "float-quantized") && bits == 8,
+             four = out.format == "nvfp4-pack-quantized" && bits == 4;
+  if (!packs && !eight && !four)
+    return weights.unsupported(
+        "compressed-tensors in the format " + quote(out.format) + " with " + std::to_string(bits) + " bits",
+        "pack-quantized with 4 or 8 bits, int-quantized, float-quantized and "
+        "nvfp4-pack-quantized are read");
+  return out;
+}
+
+}  // namespace
+
+Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
+  std::string format;
+  if (const auto stated = raw.config.find("format"); stated && stated->is(JsonKind::string)) {
+    QCG_TRY(name, stated->string());
+    format = name;
+  }
+  QCG_TRY(groups, raw.config.object_at("config_groups"));
+  std::vector<WeightScheme> schemes;
+  bool quantizes_activations = false;
+  for (JsonCursor group : groups) {
+    QCG_TRY(scheme, read_scheme(group, format));
+    schemes.push_back(scheme);
+    const auto activations = group.find("input_activations");
+    quantizes_activations = quantizes_activations || (activations && activations->is(JsonKind::object));
+  }
+  // Which group a layer belongs to follows from the tensors that it has, unless two groups have the same.
+  const auto scheme_of = [schemes](const LinearParts& parts) -> Result<WeightScheme> {
+    std::vector<WeightScheme> fitting;
+    for (const WeightScheme& s : schemes) {
+      const bool packed = s.format.find("pack-quantized") != s.format.npos;
+      if (packed != parts.has("weight_packed") ||
+          (s.format == "nvfp4-pack-quantized") != parts.has("weight_global_scale"))
+        continue;
+      if (!packed) {
+        const DType dtype = s.format == "int-quantized" ? DType::i8 : DType::f8e4m3;
+        if (!parts.tensor("weight", {dtype}, {-1, -1}).ok()) continue;
+      }
+      if (std::none_of(fitting.begin(), fitting.end(),
+                       [&](const WeightScheme& f) { return f.format == s.format && f.bits == s.bits; }))
+        fitting.push_back(s);
+    }
+    if (fitting.size() == 1) return fitting[0];
+    if (fitting.empty()) return parts.bad("its tensors", "fit none of the config_groups");
+    return parts.unsupported("two of the config_groups fit its tensors",
+                             "name one group, or give groups of different formats");
+  };
+  const std::initializer_list<std::string_view> others = {"weight",       "weight_packed",    "weight_zero_point",
+                                                          "weight_shape", "weight_g_idx",     "weight_global_scale",
+                                                          "input_scale",  "input_zero_point", "input_global_scale"};
+  for (auto& [base, parts] : take_parts(raw, "weight_scale", others))
+    out.weights.emplace(base + ".weight", [parts, scheme_of]() -> Result<QuantizedWeight> {
+      QCG_TRY(scheme, scheme_of(parts));
+      return read_weight(parts, scheme);
+    });
+  if (quantizes_activations)
+    out.notes.push_back("activations are not quantized: only the weights of the checkpoint are");
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,264 @@
+#include "graph/checkpoints/gguf.h"
+
+#include <bit>
+#include <cstring>
+#include <set>
+
+#include "graph/checkpoints/gguf_names.h"
+#include "graph/checkpoints/gguf_types.h"
+#include "graph/checkpoints/kinds.h"
+#include "graph/read/mapped_file.h"
+
+namespace qcg {
+
+namespace {
+
+constexpr std::string_view kMagic = "GGUF";
+constexpr uint64_t kMostTensors = 100'000, kMostValues = 65'536, kMostName = 1024;
+constexpr const char* kDamaged = "the file is damaged or was cut off: copy or convert it again";
+
+// The numbers of types of values, and the bytes of each: u8 i8 u16 i16 u32 i32 f32 bool, text, array, u64 i64 f64.
+constexpr uint32_t kU32 = 4, kText = 8, kArray = 9, kValueTypes = 13;
+constexpr uint64_t kValueBytes[kValueTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+struct TensorInfo {
+  std::string name;
+  uint32_t type = 0;
+  std::vector<int64_t> shape;  // slowest axis first
+  uint64_t offset = 0;
+};
+
+struct Header {
+  std::string architecture;
+  uint64_t alignment = 32, heads = 0, kv_heads = 0;
+  std::vector<TensorInfo> tensors;
+  uint64_t data = 0;  // where the tensors begin
+};
+
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+
+  Result<Header> parse() {
+    at_ = kMagic.size();
+    QCG_TRY(version, number<uint32_t>());
+    if (version != 2 && version != 3)
+      return Error::unsupported(path_, "version " + std::to_string(version) + " of GGUF", "versions 2 and 3 are read");
+    QCG_TRY(tensors, number<uint64_t>());
+    QCG_TRY(values, number<uint64_t>());
+    if (tensors > kMostTensors || values > kMostValues) return bad("claims too many tensors or values");
+    for (uint64_t i = 0; i < values; ++i) QCG_CHECK(read_value());
+    std::set<std::string> names;
+    for (uint64_t i = 0; i < tensors; ++i) {
+      QCG_CHECK(read_tensor());
+      if (!names.insert(out_.tensors.back().name).second) return bad("has two tensors of one name");
+    }
+    out_.data = (at_ + out_.alignment - 1) / out_.alignment * out_.alignment;
+    return std::move(out_);
+  }
+
+ private:
+  Error bad(const std::string& what) const {
+    return Error::bad_input(path_, "near byte " + std::to_string(at_) + " the file " + what, kDamaged);
+  }
+
+  template <class T>
+  Result<T> number() {
+    T value;
+    if (bytes_.size() - at_ < sizeof value) return bad("ends");
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+
+  Result<std::string_view> text() {
+    QCG_TRY(size, number<uint64_t>());
+    if (size > bytes_.size() - at_) return bad("has a text that goes beyond its end");
+    const std::string_view out = bytes_.substr(at_, size);
+    at_ += size;
+    return out;
+  }
+
+  Status skip(uint32_t type, bool inside_array) {
+    if (type == kText) {
+      const auto skipped = text();
+      return skipped.ok() ? Status() : Status(skipped.error());
+    }
+    if (type == kArray && !inside_array) {
+      QCG_TRY(element, number<uint32_t>());
+      QCG_TRY(count, number<uint64_t>());
+      if (element == kText) {
+        for (uint64_t i = 0; i < count; ++i) QCG_CHECK(skip(kText, true));  // each takes 8 bytes at least
+        return {};
+      }
+      if (element >= kValueTypes || element == kArray) return bad("has an array of an unknown type");
+      if (count > (bytes_.size() - at_) / kValueBytes[element]) return bad("has an array that goes beyond its end");
+      at_ += count * kValueBytes[element];
+      return {};
+    }
+    if (type >= kValueTypes || type == kArray) return bad("has a value of an unknown type");
+    if (kValueBytes[type] > bytes_.size() - at_) return bad("ends");
+    at_ += kValueBytes[type];
+    return {};
+  }
+
+  Status read_value() {
+    QCG_TRY(key, text());
+    QCG_TRY(type, number<uint32_t>());
+    if (key == "general.architecture" && type == kText) {
+      QCG_TRY(name, text());
+      out_.architecture = std::string(name.substr(0, kMostName));
+      return {};
+    }
+    uint64_t* wanted = key == "general.alignment"                  ? &out_.alignment
+                       : key.ends_with(".attention.head_count")    ? &out_.heads
+                       : key.ends_with(".attention.head_count_kv") ? &out_.kv_heads
+                                                                   : nullptr;
+    if (!wanted || type != kU32) return skip(type, false);
+    QCG_TRY(value, number<uint32_t>());
+    *wanted = value;
+    if (!std::has_single_bit(out_.alignment) || out_.alignment > 1 << 20) return bad("has no sane alignment");
+    return {};
+  }
+
+  Status read_tensor() {
+    TensorInfo info;
+    QCG_TRY(name, text());
+    if (name.empty() || name.size() > kMostName) return bad("has a tensor without a name, or with too long a one");
+    info.name = name;
+    QCG_TRY(axes, number<uint32_t>());
+    if (axes < 1 || axes > 4) return bad("has a tensor of " + std::to_string(axes) + " axes");
+    for (uint32_t i = 0; i < axes; ++i) {
+      QCG_TRY(size, number<uint64_t>());
+      if (size < 1 || size > uint64_t{1} << 40) return bad("has a tensor of an absurd size");
+      info.shape.insert(info.shape.begin(), static_cast<int64_t>(size));
+    }
+    QCG_TRY(type, number<uint32_t>());
+    QCG_TRY(offset, number<uint64_t>());
+    info.type = type, info.offset = offset;
+    out_.tensors.push_back(std::move(info));
+    return {};
+  }
+
+  std::string_view bytes_;
+  const std::string& path_;
+  size_t at_ = 0;
+  Header out_;
+};
+
+// Rows of a head lie (2 i, 2 i + 1) where Hugging Face has (i, i + half a head).
+std::vector<int64_t> split_halves(int64_t rows, int64_t heads) {
+  std::vector<int64_t> out;
+  const int64_t head = rows / heads, half = head / 2;
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t part = 0; part < 2; ++part)
+      for (int64_t i = 0; i < half; ++i) out.push_back(h * head + 2 * i + part);
+  return out;
+}
+
+class GgufReader {
+ public:
+  GgufReader(std::shared_ptr<const MappedFile> file, Header header)
+      : file_(std::move(file)), header_(std::move(header)) {
+    const auto bytes = file_->bytes();
+    storage_ = std::make_shared<const Storage>(Storage{bytes, file_});
+  }
+
+  Result<Checkpoint> read() {
+    const GgufArchitecture* architecture = find_gguf_architecture(header_.architecture);
+    if (!architecture)
+      return Error::unsupported(file_->path(), "a GGUF file of the architecture " + quote(header_.architecture),
+                                "those that are read are " + known_gguf_architectures());
+    Checkpoint out;
+    out.kind = "gguf";
+    out.files = {file_->path()};
+    for (const TensorInfo& info : header_.tensors) QCG_CHECK(add(info, *architecture, out));
+    tie_head(out);
+    return out;
+  }
+
+ private:
+  std::string where(const TensorInfo& info) const { return file_->path() + ": " + quote(info.name); }
+
+  // Empty: as they lie.
+  Result<std::vector<int64_t>> order_of_rows(const TensorInfo& info, const GgufArchitecture& architecture) const {
+    const bool query = info.name.find(".attn_q.") != info.name.npos, key = info.name.find(".attn_k.") != info.name.npos;
+    if (!architecture.interleaves || (!query && !key)) return std::vector<int64_t>();
+    const auto heads = static_cast<int64_t>(query || header_.kv_heads == 0 ? header_.heads : header_.kv_heads);
+    const int64_t rows = info.shape[0];
+    if (heads < 1 || rows % (2 * heads) != 0 || rows > int64_t{1} << 32)
+      return Error::bad_input(
+          where(info), std::to_string(rows) + " rows are not those of " + std::to_string(heads) + " heads", kDamaged);
+    return split_halves(rows, heads);
+  }
+
+  Status add(const TensorInfo& info, const GgufArchitecture& architecture, Checkpoint& out) const {
+    const std::string name = hugging_face_name(info.name).value_or(info.name);
+    const GgufType* type = find_gguf_type(info.type);
+    if (!type || (!type->plain && !type->read)) {
+      const std::string what = type ? std::string(type->name) : "number " + std::to_string(info.type);
+      const Error refused =
+          Error::unsupported(where(info), "the type " + what + " of GGUF, which no scheme holds exactly",
+                             "quantize this tensor as Q4_0, Q4_1, Q8_0, Q4_K or Q6_K");
+      out.weights.emplace(name, [refused]() -> Result<QuantizedWeight> { return refused; });
+      return {};
+    }
+    QCG_TRY(bytes, bytes_of(info, *type));
+    QCG_TRY(rows, order_of_rows(info, architecture));  // no more of them than there are bytes
+    if (type->plain) {
+      Tensor tensor;
+      tensor.dtype = *type->plain, tensor.shape = info.shape;
+      tensor.strides = Tensor::row_major_strides(info.shape);
+      tensor.storage = std::make_shared<const Storage>(Storage{bytes, file_});
+      out.tensors.emplace(name, rows.empty() ? tensor : gather_rows(tensor, rows));
+      return {};
+    }
+    if (info.shape.size() != 2)
+      return Error::unsupported(where(info), "a quantized tensor of " + std::to_string(info.shape.size()) + " axes",
+                                "matrices are read");
+    out.weights.emplace(name, [type, bytes, shape = info.shape, rows = std::move(rows), file = file_] {
+      QuantizedWeight weight = read_gguf_weight(*type, bytes, shape[0], shape[1]);
+      if (rows.empty()) return Result<QuantizedWeight>(std::move(weight));
+      for (Tensor* part : {&weight.codes, &weight.scale, &weight.offset})
+        if (part->bound()) *part = gather_rows(*part, rows);
+      return Result<QuantizedWeight>(std::move(weight));
+    });
+    return {};
+  }
+
+  Result<std::span<const std::byte>> bytes_of(const TensorInfo& info, const GgufType& type) const {
+    uint64_t elements = 1;
+    for (int64_t size : info.shape)
+      if (__builtin_mul_overflow(elements, static_cast<uint64_t>(size), &elements) || elements > uint64_t{1} << 48)
+        return Error::bad_input(where(info), "has too many elements", kDamaged);
+    if (info.shape.back() % type.elements != 0)
+      return Error::bad_input(
+          where(info),
+          std::to_string(info.shape.back()) + " columns are no whole blocks of " + std::to_string(type.elements),
+          kDamaged);
+    const uint64_t need = elements / static_cast<uint64_t>(type.elements) * static_cast<uint64_t>(type.bytes);
+    const uint64_t size = storage_->bytes.size();
+    if (header_.data > size || info.offset > size - header_.data || need > size - header_.data - info.offset)
+      return Error::bad_input(where(info), "its " + std::to_string(need) + " bytes go beyond the end of the file",
+                              kDamaged);
+    if (info.offset % header_.alignment != 0)
+      return Error::bad_input(where(info), "does not lie at a multiple of the alignment", kDamaged);
+    return storage_->bytes.subspan(header_.data + info.offset, need);
+  }
+
+  std::shared_ptr<const MappedFile> file_;
+  std::shared_ptr<const Storage> storage_;
+  Header header_;
+};
+
+}  // namespace
+
+bool is_gguf(std::string_view bytes) { return bytes.starts_with(kMagic); }
+
+Result<Checkpoint> open_gguf(const std::string& path) {
+  QCG_TRY(file, MappedFile::open(path));
+  QCG_TRY(header, HeaderParser(file->text(), path).parse());
+  return GgufReader(std::move(file), std::move(header)).read();
+}
+
+}  // namespace qcg

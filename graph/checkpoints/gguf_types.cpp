@@ -1,0 +1,123 @@
+#include "graph/checkpoints/gguf_types.h"
+
+#include <cstring>
+
+#include "graph/ir/elements.h"
+
+namespace qcg {
+
+namespace {
+
+float half(const std::byte* p) { return static_cast<float>(element_to_double(DType::f16, p)); }
+int byte_at(const std::byte* p, int64_t i) { return std::to_integer<int>(p[i]); }
+int8_t signed_byte_at(const std::byte* p, int64_t i) { return static_cast<int8_t>(byte_at(p, i)); }
+
+// 16 bytes of nibbles: the low ones are the first half of a block.
+void read_nibbles(const std::byte* bytes, int64_t count, int minus, int8_t* codes) {
+  for (int64_t i = 0; i < count; ++i) {
+    codes[i] = static_cast<int8_t>((byte_at(bytes, i) & 15) - minus);
+    codes[i + count] = static_cast<int8_t>((byte_at(bytes, i) >> 4) - minus);
+  }
+}
+
+// f16 d, 16 bytes: (q - 8) * d
+void read_q4_0(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p);
+  read_nibbles(p + 2, 16, 8, out.codes);
+}
+
+// f16 d, f16 m, 16 bytes: q * d + m
+void read_q4_1(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p), out.offsets[0] = half(p + 2);
+  read_nibbles(p + 4, 16, 0, out.codes);
+}
+
+// f16 d, 32 bytes: q * d
+void read_q8_0(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p);
+  std::memcpy(out.codes, p + 2, 32);
+}
+
+// f16 d, f16 dmin, 12 bytes of eight 6-bit scales and minima, 128 bytes: (d * scale) * q - dmin * minimum
+//
+//   byte 0..3   low 6 bits: scales 0..3     high 2 bits: bits 4, 5 of scales 4..7
+//   byte 4..7   low 6 bits: minima 0..3     high 2 bits: bits 4, 5 of minima 4..7
+//   byte 8..11  low nibble: bits 0..3 of scales 4..7     high nibble: of minima 4..7
+void read_q4_k(const std::byte* p, const GgufBlock& out) {
+  const float d = half(p), dmin = half(p + 2);
+  const std::byte* packed = p + 4;
+  for (int64_t i = 0; i < 4; ++i) {
+    const int a = byte_at(packed, i), b = byte_at(packed, i + 4), c = byte_at(packed, i + 8);
+    out.scales[i] = d * static_cast<float>(a & 63);
+    out.offsets[i] = -(dmin * static_cast<float>(b & 63));
+    out.scales[i + 4] = d * static_cast<float>((c & 15) | (a >> 6 << 4));
+    out.offsets[i + 4] = -(dmin * static_cast<float>((c >> 4) | (b >> 6 << 4)));
+  }
+  for (int64_t pair = 0; pair < 4; ++pair) read_nibbles(p + 16 + 32 * pair, 32, 0, out.codes + 64 * pair);
+}
+
+// 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales, f16 d: (d * scale) * (q - 32)
+void read_q6_k(const std::byte* p, const GgufBlock& out) {
+  const float d = half(p + 208);
+  for (int64_t i = 0; i < 16; ++i) out.scales[i] = d * static_cast<float>(signed_byte_at(p + 192, i));
+  for (int64_t part = 0; part < 2; ++part) {
+    const std::byte *low = p + 64 * part, *high = p + 128 + 32 * part;
+    for (int64_t i = 0; i < 32; ++i)
+      for (int64_t quarter = 0; quarter < 4; ++quarter) {
+        const int byte = byte_at(low, i + 32 * (quarter % 2));
+        const int code = (quarter < 2 ? byte & 15 : byte >> 4) | ((byte_at(high, i) >> (2 * quarter) & 3) << 4);
+        out.codes[128 * part + 32 * quarter + i] = static_cast<int8_t>(code - 32);
+      }
+  }
+}
+
+// clang-format off
+constexpr GgufType kGgufTypes[] = {
+    {.id = 0,  .name = "F32",  .elements = 1,   .bytes = 4,   .plain = DType::f32},
+    {.id = 1,  .name = "F16",  .elements = 1,   .bytes = 2,   .plain = DType::f16},
+    {.id = 30, .name = "BF16", .elements = 1,   .bytes = 2,   .plain = DType::bf16},
+    {.id = 2,  .name = "Q4_0", .elements = 32,  .bytes = 18,  .plain = {}, .group = 32, .scale = DType::f16, .low = -8, .high = 7, .read = read_q4_0},
+    {.id = 3,  .name = "Q4_1", .elements = 32,  .bytes = 20,  .plain = {}, .group = 32, .scale = DType::f16, .low = 0, .high = 15, .has_offsets = true, .read = read_q4_1},
+    {.id = 8,  .name = "Q8_0", .elements = 32,  .bytes = 34,  .plain = {}, .group = 32, .scale = DType::f16, .low = -128, .high = 127, .read = read_q8_0},
+    {.id = 12, .name = "Q4_K", .elements = 256, .bytes = 144, .plain = {}, .group = 32, .low = 0, .high = 15, .has_offsets = true, .read = read_q4_k},
+    {.id = 14, .name = "Q6_K", .elements = 256, .bytes = 210, .plain = {}, .group = 16, .low = -128, .high = 127, .read = read_q6_k},
+    // Codes of more than 4 bits with real offsets, and codes of tables, are in no scheme.
+    {.id = 6,  .name = "Q5_0", .elements = 32,  .bytes = 22,  .plain = {}},
+    {.id = 7,  .name = "Q5_1", .elements = 32,  .bytes = 24,  .plain = {}},
+    {.id = 10, .name = "Q2_K", .elements = 256, .bytes = 84,  .plain = {}},
+    {.id = 11, .name = "Q3_K", .elements = 256, .bytes = 110, .plain = {}},
+    {.id = 13, .name = "Q5_K", .elements = 256, .bytes = 176, .plain = {}},
+};
+// clang-format on
+
+}  // namespace
+
+const GgufType* find_gguf_type(uint32_t id) {
+  for (const GgufType& type : kGgufTypes)
+    if (type.id == id) return &type;
+  return nullptr;
+}
+
+QuantizedWeight read_gguf_weight(const GgufType& type, std::span<const std::byte> bytes, int64_t n, int64_t k) {
+  const auto blocks = static_cast<size_t>(n * (k / type.elements));
+  const auto per_block = static_cast<size_t>(type.elements / type.group);
+  std::vector<int8_t> codes(blocks * static_cast<size_t>(type.elements));
+  std::vector<float> scales(blocks * per_block), offsets(type.has_offsets ? scales.size() : 0);
+  for (size_t b = 0; b < blocks; ++b)
+    type.read(bytes.data() + b * static_cast<size_t>(type.bytes),
+              {codes.data() + b * static_cast<size_t>(type.elements), scales.data() + b * per_block,
+               type.has_offsets ? offsets.data() + b * per_block : nullptr});
+  QuantizedWeight out;
+  const std::vector<int64_t> groups = {n, k / type.group};
+  out.codes = make_tensor(DType::i8, {n, k}, Elements<int8_t>(std::move(codes)));
+  std::vector<std::byte> stored(scales.size() * dtype_bytes(type.scale));
+  for (size_t i = 0; i < scales.size(); ++i)
+    double_to_element(type.scale, scales[i], stored.data() + i * dtype_bytes(type.scale));
+  out.scale = Tensor::from_bytes(type.scale, groups, std::move(stored));
+  if (type.has_offsets) out.offset = make_tensor(DType::f32, groups, Elements<float>(std::move(offsets)));
+  out.group = type.group;
+  out.low = type.low, out.high = type.high;
+  return out;
+}
+
+}  // namespace qcg

@@ -1,0 +1,63 @@
+// GPTQ: what AutoGPTQ, GPTQModel and optimum write.
+//
+//   qweight i32 [K / p, N]   p = 32 / bits codes of a column, along K, low bits first
+//   qzeros  i32 [G, N / p]   zero points along N; in version 1 of the format each is stored less 1, and wraps
+//   scales  f16 [G, N]
+//   g_idx   i32 [K]          the group of each column of x; in order unless desc_act
+//
+//   w = (q - z) * s
+#include "graph/checkpoints/kinds.h"
+
+namespace qcg {
+
+namespace {
+
+struct GptqForm {
+  int64_t bits, group;
+  int32_t stored_less;
+};
+
+Result<QuantizedWeight> read_gptq(const LinearParts& parts, const GptqForm& form) {
+  const int64_t per_word = 32 / form.bits;
+  QCG_TRY(qweight, parts.tensor("qweight", {DType::i32}, {-1, -1}));
+  const int64_t k = qweight.shape[0] * per_word, n = qweight.shape[1];
+  QCG_TRY(scales, parts.tensor("scales", {DType::f16, DType::bf16, DType::f32}, {-1, n}));
+  QCG_TRY(group, check_group(parts, form.group, k, scales.shape[0]));
+  if (n % per_word != 0) return parts.bad("qweight", "has columns that fill no word of qzeros");
+  QCG_TRY(qzeros, parts.tensor("qzeros", {DType::i32}, {k / group, n / per_word}));
+  const int bits = static_cast<int>(form.bits);
+  QuantizedWeight out;
+  out.codes = unpack_words(qweight.transpose(0, 1), bits);
+  out.scale = scales.transpose(0, 1).contiguous();
+  out.zero = to_i32(unpack_words(qzeros, bits).transpose(0, 1), form.stored_less, (1 << bits) - 1);
+  out.group = group;
+  out.high = (1 << bits) - 1;
+  if (parts.has("g_idx")) {
+    QCG_TRY(g_idx, parts.tensor("g_idx", {DType::i32, DType::i64}, {k}));
+    QCG_CHECK(order_by_group(parts, g_idx, out));
+  }
+  return out;
+}
+
+}  // namespace
+
+Status take_gptq(RawCheckpoint& raw, Checkpoint& out) {
+  GptqForm form{};
+  QCG_TRY(bits, config_number(raw.config, "bits", 4, 1, 64));
+  QCG_TRY(group, config_number(raw.config, "group_size", -1, -1, INT32_MAX));
+  if (bits != 2 && bits != 4 && bits != 8)
+    return raw.config.unsupported("GPTQ with " + std::to_string(bits) + " bits", "2, 4 and 8 bits are read");
+  form = {bits, group, 1};
+  if (const auto format = raw.config.find("checkpoint_format")) {
+    QCG_TRY(name, format->string());
+    if (name != "gptq" && name != "gptq_v2")
+      return format->unsupported("the format " + quote(name) + " of a GPTQ checkpoint",
+                                 "convert it to gptq or gptq_v2");
+    form.stored_less = name == "gptq" ? 1 : 0;
+  }
+  for (auto& [base, parts] : take_parts(raw, "qweight", {"qzeros", "scales", "g_idx"}))
+    out.weights.emplace(base + ".weight", [parts, form] { return read_gptq(parts, form); });
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,383 @@
+// Quantized checkpoints, written by the libraries that users have (make_*.py), against what these libraries dequantize
+// them to; and what becomes of checkpoints that lie.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "graph/checkpoints/checkpoint.h"
+#include "graph/checkpoints/read_model.h"
+#include "graph/ir/elements.h"
+#include "graph/oracle/reference.h"
+#include "graph/passes/pass_list.h"
+#include "graph/read/safetensors.h"
+#include "tests/paths.h"
+#include "tests/temp_dir.h"
+
+using namespace qcg;
+using qcg::test::slurp;
+using qcg::test::spit;
+using qcg::test::TempDir;
+
+namespace {
+
+std::string fixture(const std::string& name) { return test::source_dir() + "/tests/checkpoints/fixtures/" + name; }
+
+struct DenseLinear {
+  std::string weight;
+  int64_t n, k;
+  std::string dtype = "f32";
+};
+
+// A graph as it is exported from a dense model: y_i = x_i @ w_i^T.
+std::string dense_graph(const std::vector<DenseLinear>& linears) {
+  std::string inputs, parameters, nodes, outputs;
+  for (size_t i = 0; i < linears.size(); ++i) {
+    const auto& [weight, n, k, dtype] = linears[i];
+    const std::string comma = i ? "," : "", x = "x" + std::to_string(i), y = "y" + std::to_string(i);
+    const auto tensor = [&](const std::string& name, const std::string& shape) {
+      return comma + R"({"name": ")" + name + R"(", "dtype": ")" + dtype + R"(", "shape": )" + shape + "}";
+    };
+    inputs += tensor(x, R"(["m", )" + std::to_string(k) + "]");
+    parameters += tensor(weight, "[" + std::to_string(n) + ", " + std::to_string(k) + "]");
+    nodes += comma + R"({"op": "linear", "inputs": {"input": ")" + x + R"(", "weight": ")" + weight +
+             R"("}, "outputs": [")" + y + R"("]})";
+    outputs += comma + "\"" + y + "\"";
+  }
+  return R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 4096]}, "inputs": [)" + inputs +
+         R"(], "parameters": [)" + parameters + R"(], "nodes": [)" + nodes + R"(], "outputs": [)" + outputs + "]}";
+}
+
+Result<Graph> read_dense(const std::vector<DenseLinear>& linears, const ReadOptions& options,
+                         ReadInfo* info = nullptr) {
+  const TempDir dir;
+  spit(dir / "graph.json", dense_graph(linears));
+  return read_model(dir / "graph.json", options, info);
+}
+
+Tensor identity(int64_t k, DType dtype) {
+  std::vector<std::byte> bytes(static_cast<size_t>(k * k) * dtype_bytes(dtype));
+  for (int64_t i = 0; i < k; ++i)
+    double_to_element(dtype, 1, bytes.data() + static_cast<size_t>(i * k + i) * dtype_bytes(dtype));
+  return Tensor::from_bytes(dtype, {k, k}, std::move(bytes));
+}
+
+// What each linear multiplies by: its output for the identity, turned. All have one K.
+std::vector<std::vector<double>> weights_of(const Graph& graph) {
+  std::vector<Tensor> inputs;
+  for (ValueId id : graph.inputs)
+    inputs.push_back(identity(graph.value(id).shape.back().constant(), graph.value(id).dtype));
+  const auto outputs = evaluate_graph(graph, inputs);
+  REQUIRE_MESSAGE(outputs.ok(), outputs.error().to_string());
+  std::vector<std::vector<double>> out;
+  for (const Tensor& y : *outputs) out.push_back(*read_elements<double>(y.transpose(0, 1)));
+  return out;
+}
+
+void check_numbers(const std::vector<double>& got, const Tensor& expected, double tolerance, const std::string& name) {
+  const auto want = *read_elements<double>(expected);
+  REQUIRE(got.size() == want.size());
+  size_t wrong = 0;
+  for (size_t i = 0; i < want.size(); ++i) wrong += std::abs(got[i] - want[i]) > tolerance * std::abs(want[i]);
+  CHECK_MESSAGE(wrong == 0, name << ": " << wrong << " of " << want.size() << " numbers differ");
+}
+
+std::vector<const Node*> linears_of(const Graph& graph) {
+  std::vector<const Node*> out;
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "qcg.linear") out.push_back(&node);
+  return out;
+}
+
+Graph lowered(Graph graph) {
+  PassCheckpoint none;
+  const auto passes = run_passes(graph, {}, none);
+  REQUIRE_MESSAGE(passes.ok(), passes.error().to_string());
+  return graph;
+}
+
+struct Case {
+  const char* name;
+  int64_t n;
+  const char* scheme;
+  int64_t group;
+  double tolerance = 0;
+};
+
+constexpr const char* kUpProj = "model.layers.0.mlp.up_proj.weight";
+
+}  // namespace
+
+TEST_CASE("folders: every number is that of the library, in the scheme that keeps it") {
+  for (const Case& c : {Case{"gptq4", 32, "w4", 32},
+                        {"gptq4_v2", 32, "w4", 32},
+                        {"gptq4_order", 32, "w4", 32},
+                        {"gptq8", 32, "w8", 32},
+                        {"gptq2", 32, "w4", 32},
+                        {"awq", 32, "w4", 32},
+                        {"ct_pack4_group", 16, "w4", 32},
+                        {"ct_pack4_zeros", 16, "w4", 32},
+                        {"ct_pack8_channel", 16, "w8", 0},
+                        {"ct_int8_channel", 16, "w8", 0},
+                        {"ct_int8_tensor", 16, "w8", 0},
+                        {"ct_float8_channel", 16, "f8", 0},
+                        {"ct_float8_block", 16, "f8", 32},
+                        // The library rounds these to bf16.
+                        {"ct_nvfp4", 16, "f4", 16, 0x1p-8}}) {
+    INFO(std::string(c.name));
+    ReadInfo info;
+    auto graph = read_dense({{kUpProj, c.n, 128}}, {.weights = {fixture(c.name)}}, &info);
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    CHECK(info.files.size() == 3);  // graph, tensors, config.json
+    const auto expected = read_safetensors(fixture(c.name) + ".expected.safetensors");
+    REQUIRE(expected.ok());
+    check_numbers(weights_of(*graph)[0], expected->tensors.at(kUpProj), c.tolerance, c.name);
+    const Graph after = lowered(*graph);
+    REQUIRE(linears_of(after).size() == 1);
+    CHECK(*linears_of(after)[0]->arg("scheme").get<std::string>() == c.scheme);
+    CHECK(as_integer(linears_of(after)[0]->arg("group")) == c.group);
+    check_numbers(weights_of(after)[0], expected->tensors.at(kUpProj), c.tolerance + 1e-6, c.name);
+  }
+}
+
+TEST_CASE("GGUF: every number is that of the library, under the names of Hugging Face") {
+  struct Row {
+    const char* name;
+    int64_t n;
+    const char* scheme;
+    int64_t group;
+  };
+  const std::string layer = "model.layers.0.";
+  const std::vector<Row> rows = {{"self_attn.q_proj.weight", 16, "w4", 32}, {"self_attn.k_proj.weight", 8, "w4", 32},
+                                 {"self_attn.v_proj.weight", 8, "w8", 32},  {"self_attn.o_proj.weight", 12, "w4", 32},
+                                 {"mlp.gate_proj.weight", 12, "w4", 32},    {"mlp.down_proj.weight", 12, "w8", 16},
+                                 {"mlp.up_proj.weight", 12, "dense", 0}};
+  std::vector<DenseLinear> linears;
+  for (const Row& row : rows) linears.push_back({layer + row.name, row.n, 256});
+  linears.push_back({"lm_head.weight", 8, 256});  // tied to the input embedding
+  ReadInfo info;
+  auto graph = read_dense(linears, {.weights = {fixture("gguf.gguf")}}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto expected = read_safetensors(fixture("gguf.expected.safetensors"));
+  REQUIRE(expected.ok());
+  const auto got = weights_of(*graph);
+  for (size_t i = 0; i < rows.size(); ++i)
+    check_numbers(got[i], expected->tensors.at(layer + rows[i].name), 0, rows[i].name);
+  check_numbers(got.back(), expected->tensors.at("model.embed_tokens.weight"), 0, "lm_head");
+  const Graph after = lowered(*graph);
+  const auto nodes = linears_of(after);
+  REQUIRE(nodes.size() == linears.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    INFO(std::string(rows[i].name));
+    CHECK(*nodes[i]->arg("scheme").get<std::string>() == rows[i].scheme);
+    CHECK(as_integer(nodes[i]->arg("group")) == rows[i].group);
+  }
+}
+
+TEST_CASE("a GGUF type that no scheme holds is an error only for who asks for it") {
+  const std::string weight = "model.layers.1.mlp.down_proj.weight";
+  const auto graph = read_dense({{weight, 2, 256}}, {.weights = {fixture("gguf.gguf")}});
+  REQUIRE(!graph.ok());
+  CHECK(graph.error().code == ErrorCode::Unsupported);
+  CHECK(graph.error().message.find("Q5_0") != std::string::npos);
+}
+
+TEST_CASE("numbers are cast where the graph's dtype holds each of them, and nowhere else") {
+  const std::string f32 = "model.layers.1.mlp.up_proj.weight", bf16 = "model.layers.0.mlp.up_proj.weight";
+  CHECK(read_dense({{bf16, 12, 256, "bf16"}}, {.weights = {fixture("gguf.gguf")}}).ok());
+  CHECK(read_dense({{bf16, 12, 256, "f32"}}, {.weights = {fixture("gguf.gguf")}}).ok());
+  const auto rounded = read_dense({{f32, 4, 256, "bf16"}}, {.weights = {fixture("gguf.gguf")}});
+  REQUIRE(!rounded.ok());
+  CHECK(rounded.error().message.find("does not hold every number") != std::string::npos);
+}
+
+TEST_CASE("names: a prefix is given or found, and parts are renamed") {
+  const std::string checkpoint = fixture("gptq4");
+  ReadInfo info;
+  CHECK(read_dense({{"up_proj.weight", 32, 128}}, {.weights = {checkpoint}}, &info).ok());
+  CHECK(std::any_of(info.notes.begin(), info.notes.end(),
+                    [](const std::string& note) { return note.find("model.layers.0.mlp.") != std::string::npos; }));
+  CHECK(read_dense({{"up_proj.weight", 32, 128}},
+                   {.weights = {checkpoint}, .naming = {.prefix = "model.layers.0.mlp.", .renames = {}}})
+            .ok());
+  CHECK(!read_dense({{"up_proj.weight", 32, 128}},
+                    {.weights = {checkpoint}, .naming = {.prefix = "model.layers.1.mlp.", .renames = {}}})
+             .ok());
+  CHECK(read_dense({{"block.wide.weight", 32, 128}},
+                   {.weights = {checkpoint},
+                    .naming = {.prefix = {}, .renames = {{"model.layers.0.mlp", "block"}, {"up_proj", "wide"}}}})
+            .ok());
+  const auto several = read_dense({{"weight", 12, 256}}, {.weights = {fixture("gguf.gguf")}});
+  REQUIRE(!several.ok());
+  CHECK_MESSAGE(several.error().to_string().find("--prefix") != std::string::npos, several.error().to_string());
+}
+
+TEST_CASE("what is missing, of another shape and left over is listed at once") {
+  const auto graph = read_dense({{"model.layers.0.mlp.gate_proj.weight", 12, 255},
+                                 {"model.layers.0.mlp.up_proj.weight", 11, 256},
+                                 {"model.layers.7.mlp.up_proj.weight", 12, 256}},
+                                {.weights = {fixture("gguf.gguf")}});
+  REQUIRE(!graph.ok());
+  const std::string text = graph.error().to_string();
+  for (const char* part : {"1 tensor of the graph missing", "layers.7", "2 tensors of another shape", "gate_proj",
+                           "i8[12, 256]", "not in the graph", "self_attn.v_proj"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}
+
+TEST_CASE("weights of an export on the meta device are not there until a checkpoint gives them") {
+  const auto none = read_model(fixture("dense.pt2"));
+  REQUIRE_MESSAGE(none.ok(), none.error().to_string());
+  const auto is_bound = [](const Graph& graph) {
+    return std::all_of(graph.values.begin(), graph.values.end(),
+                       [](const Value& v) { return v.kind != ValueKind::parameter || v.data.bound(); });
+  };
+  CHECK(!is_bound(*none));
+  const auto given = read_model(fixture("dense.pt2"), {.weights = {fixture("gptq4")}});
+  REQUIRE_MESSAGE(given.ok(), given.error().to_string());
+  CHECK(is_bound(*given));
+}
+
+TEST_CASE("random numbers fill what a checkpoint does not have") {
+  const auto graph =
+      read_dense({{kUpProj, 32, 128}, {"other.weight", 8, 128}}, {.weights = {fixture("gptq4"), "random:1"}});
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+}
+
+TEST_CASE("a column order is refused where it is not a linear that reads the weight") {
+  const TempDir dir;
+  std::string text = dense_graph({{kUpProj, 32, 128}});
+  text.replace(text.find("\"op\": \"linear\""), 14, "\"op\": \"add\"");
+  text.replace(text.find("\"input\": \"x0\""), 13, "\"self\": \"x0\"");
+  text.replace(text.find("\"weight\": \"model"), 9, "\"other\":");
+  text.replace(text.find("\"m\", 128"), 8, "32, 128");
+  text.replace(text.find("{\"m\": [1, 4096]}"), 16, "{}");
+  spit(dir / "graph.json", text);
+  CHECK(read_model(dir / "graph.json", {.weights = {fixture("gptq4")}}).ok());
+  const auto ordered = read_model(dir / "graph.json", {.weights = {fixture("gptq4_order")}});
+  REQUIRE(!ordered.ok());
+  CHECK(ordered.error().code == ErrorCode::Unsupported);
+}
+
+namespace {
+
+// A fixture with changed tensors or another configuration.
+struct Forged {
+  TempDir dir;
+
+  Forged(
+      const std::string& name, const std::function<void(std::map<std::string, Tensor>&)>& change,
+      const std::function<void(std::string&)>& configure = [](std::string&) {}) {
+    auto file = read_safetensors(fixture(name));
+    REQUIRE(file.ok());
+    std::map<std::string, Tensor> tensors(file->tensors.begin(), file->tensors.end());
+    change(tensors);
+    REQUIRE(write_safetensors(dir / "model.safetensors", {tensors.begin(), tensors.end()}).ok());
+    std::string config = slurp(fixture(name) + "/config.json");
+    configure(config);
+    spit(dir / "config.json", config);
+  }
+  Result<Graph> read(int64_t n = 32) const { return read_dense({{kUpProj, n, 128}}, {.weights = {dir.path()}}); }
+};
+
+std::string part(const std::string& name) { return "model.layers.0.mlp.up_proj." + name; }
+
+void replace_text(std::string& text, const std::string& from, const std::string& to) {
+  REQUIRE(text.find(from) != std::string::npos);
+  text.replace(text.find(from), from.size(), to);
+}
+
+void refused(const Result<Graph>& graph, const std::string& why) {
+  REQUIRE(!graph.ok());
+  CHECK_MESSAGE(graph.error().code != ErrorCode::Internal, graph.error().to_string());
+  CHECK_MESSAGE(graph.error().to_string().find(why) != std::string::npos, graph.error().to_string());
+}
+
+Tensor integers(DType dtype, std::vector<int64_t> shape, int64_t value) {
+  Tensor out = Tensor::zeros(dtype, shape);
+  std::vector<std::byte> bytes(static_cast<size_t>(out.numel()) * dtype_bytes(dtype));
+  for (int64_t i = 0; i < out.numel(); ++i)
+    int_to_element(dtype, value, bytes.data() + static_cast<size_t>(i) * dtype_bytes(dtype));
+  return Tensor::from_bytes(dtype, std::move(shape), std::move(bytes));
+}
+
+}  // namespace
+
+TEST_CASE("fp8 in blocks: the scales of blocks of rows are those of their rows") {
+  const Forged forged(
+      "ct_float8_block",
+      [](std::map<std::string, Tensor>& t) {
+        t[part("weight_scale_inv")] = t.at(part("weight_scale"));
+        t.erase(part("weight_scale"));
+      },
+      [](std::string& config) {
+        config = R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [8, 32]}})";
+      });
+  const auto graph = forged.read(16);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto expected = read_safetensors(fixture("ct_float8_block.expected.safetensors"));
+  REQUIRE(expected.ok());
+  check_numbers(weights_of(*graph)[0], expected->tensors.at(kUpProj), 0, "fp8");
+}
+
+TEST_CASE("checkpoints that lie are refused with the tensor and the reason") {
+  using Tensors = std::map<std::string, Tensor>;
+  const auto same = [](Tensors&) {};
+  const auto drop = [](const std::string& name) { return [name](Tensors& t) { REQUIRE(t.erase(part(name)) == 1); }; };
+  const auto put = [](const std::string& name, Tensor tensor) {
+    return [name, tensor](Tensors& t) { t[part(name)] = tensor; };
+  };
+  refused(Forged("gptq4", drop("scales")).read(), "scales is missing");
+  refused(Forged("gptq4", drop("qzeros")).read(), "qzeros is missing");
+  refused(Forged("gptq4", put("scales", Tensor::zeros(DType::f16, {4, 31}))).read(), "scales is f16[4, 31]");
+  refused(Forged("gptq4", put("scales", Tensor::zeros(DType::f16, {5, 32}))).read(), "5 groups");
+  refused(Forged("gptq4", put("qzeros", Tensor::zeros(DType::i32, {4, 5}))).read(), "qzeros is i32[4, 5]");
+  refused(Forged("gptq4", put("qweight", Tensor::zeros(DType::i8, {16, 32}))).read(), "not i32");
+  refused(Forged("gptq4", put("qweight", Tensor::zeros(DType::i32, {0, 32}))).read(), "no elements");
+  refused(Forged("gptq4", put("g_idx", integers(DType::i32, {128}, 4))).read(), "group 4 for column 0, of 4");
+  refused(Forged("gptq4", put("g_idx", integers(DType::i32, {128}, -1))).read(), "group -1");
+  refused(Forged("gptq4", put("g_idx", integers(DType::i32, {128}, 3))).read(), "not all of 32 columns");
+  refused(Forged("gptq4", put("g_idx", integers(DType::i32, {127}, 0))).read(), "g_idx is i32[127]");
+  for (const char* group : {"0", "48", "-2", "999999999999", "\"32\"", "null"}) {
+    INFO(std::string(group));
+    const Forged forged("gptq4", same, [&](std::string& c) {
+      replace_text(c, "\"group_size\": 32", std::string("\"group_size\": ") + group);
+    });
+    CHECK(!forged.read().ok());
+  }
+  refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"bits\": 4", "\"bits\": 3"); }).read(),
+          "3 bits");
+  refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"bits\": 4", "\"bits\": 0"); }).read(), "bits");
+  refused(Forged("gptq4", same, [](std::string& c) { replace_text(c, "\"gptq\"", "\"hqq\""); }).read(),
+          "the kinds that are read");
+  refused(Forged("awq", put("qzeros", Tensor::zeros(DType::i32, {3, 4}))).read(), "qzeros");
+  refused(Forged("awq", same, [](std::string& c) { replace_text(c, "\"gemm\"", "\"gemv\""); }).read(), "gemv");
+  for (const int64_t size : {0, -1, 129, 120, 1 << 30})
+    refused(Forged("ct_pack4_group", put("weight_shape", integers(DType::i64, {2}, size))).read(16), "weight_shape");
+  refused(Forged("ct_pack4_zeros", put("weight_zero_point", Tensor::zeros(DType::i32, {3, 4}))).read(16),
+          "weight_zero_point");
+  refused(Forged("ct_int8_channel", put("weight_scale", Tensor::zeros(DType::f32, {7, 1}))).read(16), "weight_scale");
+  refused(Forged("ct_float8_block", put("weight_scale", Tensor::zeros(DType::f32, {2, 3}))).read(16), "groups");
+  refused(Forged("ct_nvfp4", put("weight_global_scale", Tensor::zeros(DType::f32, {1}))).read(16), "not positive");
+  refused(Forged("ct_nvfp4", put("weight_scale", Tensor::zeros(DType::f8e4m3, {16, 7}))).read(16), "groups");
+}
+
+TEST_CASE("a GGUF file that was cut off or changed anywhere is an error or a checkpoint, never more") {
+  const std::string whole = slurp(fixture("gguf.gguf"));
+  const TempDir dir;
+  const auto open = [&](const std::string& bytes) {
+    spit(dir / "a.gguf", bytes);
+    const auto checkpoint = open_checkpoint(dir / "a.gguf");
+    if (!checkpoint.ok()) return CHECK(checkpoint.error().code != ErrorCode::Internal), false;
+    for (const auto& [name, reader] : checkpoint->weights) (void)reader();
+    return true;
+  };
+  REQUIRE(open(whole));
+  for (size_t size = 0; size < 1200; size += 7) CHECK(!open(whole.substr(0, size)));
+  for (size_t size = 1200; size < whole.size(); size += 1777) CHECK(!open(whole.substr(0, size)));
+  for (size_t at = 4; at < 1200; ++at)
+    for (const char byte : {'\xff', '\0'}) {
+      std::string changed = whole;
+      changed[at] = byte;
+      (void)open(changed);
+    }
+}

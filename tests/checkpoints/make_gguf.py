@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Writes gguf.gguf with the library gguf (PyPI), and gguf.expected.safetensors with what that library dequantizes it to.
+
+The numbers of K-quants are random bytes: the library reads these types and does not write them.
+"""
+import numpy as np
+import gguf
+from gguf.quants import dequantize, quantize
+from safetensors.numpy import save_file
+
+HEADS, KV_HEADS, K = 2, 1, 256
+rng = np.random.default_rng(7)
+expected = {}
+writer = gguf.GGUFWriter("gguf.gguf", "llama")
+writer.add_head_count(HEADS)
+writer.add_head_count_kv(KV_HEADS)
+
+
+def put_back(rows, heads):
+    """Rows of rotary pairs (0, 1), (2, 3), … as Hugging Face has them: (0, half), (1, half + 1), …"""
+    head = rows.shape[0] // heads
+    return rows.reshape(heads, head // 2, 2, -1).transpose(0, 2, 1, 3).reshape(rows.shape)
+
+
+def k_quant(kind, n):
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = rng.integers(0, 256, (n, K // block, size), dtype=np.uint8)
+    scales = (rng.random((n, K // block, 2)) * 0.01 + 0.001).astype(np.float16).view(np.uint8)
+    if kind == gguf.GGMLQuantizationType.Q4_K:
+        raw[..., 0:4] = scales
+    else:
+        raw[..., 208:210] = scales[..., 0:2]
+    return raw.reshape(n, -1)
+
+
+def add(name, hugging_face, kind, n, heads=0):
+    Q = gguf.GGMLQuantizationType
+    if kind in (Q.Q4_K, Q.Q6_K):
+        data = k_quant(kind, n)
+    else:
+        data = quantize(rng.standard_normal((n, K)).astype(np.float32) * 0.1, kind)
+    writer.add_tensor(name, data, raw_dtype=kind)
+    numbers = dequantize(data, kind).astype(np.float32)
+    expected[hugging_face] = np.ascontiguousarray(put_back(numbers, heads) if heads else numbers)
+
+
+Q = gguf.GGMLQuantizationType
+add("token_embd.weight", "model.embed_tokens.weight", Q.F16, 8)
+add("blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight", Q.Q4_0, 16, HEADS)
+add("blk.0.attn_k.weight", "model.layers.0.self_attn.k_proj.weight", Q.Q4_K, 8, KV_HEADS)
+add("blk.0.attn_v.weight", "model.layers.0.self_attn.v_proj.weight", Q.Q8_0, 8)
+add("blk.0.attn_output.weight", "model.layers.0.self_attn.o_proj.weight", Q.Q4_1, 12)
+add("blk.0.ffn_gate.weight", "model.layers.0.mlp.gate_proj.weight", Q.Q4_K, 12)
+add("blk.0.ffn_down.weight", "model.layers.0.mlp.down_proj.weight", Q.Q6_K, 12)
+add("blk.0.ffn_up.weight", "model.layers.0.mlp.up_proj.weight", Q.BF16, 12)
+add("blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight", Q.F32, 4)
+writer.add_tensor("blk.1.ffn_down.weight", rng.integers(0, 256, (2, 22 * K // 32), dtype=np.uint8), raw_dtype=Q.Q5_0)
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()
+save_file(expected, "gguf.expected.safetensors")
