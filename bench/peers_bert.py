@@ -1,0 +1,173 @@
+"""BERT-base beside ONNX Runtime and PyTorch: sequences/s with random weights, interleaved, on one machine.
+
+    python bench/peers_bert.py --qcodegen build/release/cli/qcodegen --work build/peers
+    python bench/peers_bert.py … --layers 2 --schemes f32,da8w8 --torch none --rounds 5
+
+Every round starts each contender in a process of its own, one after the other, and the table has the medians over rounds:
+neighbours of a moment share its machine. Needs torch, torchao and transformers; onnx, onnxscript and onnxruntime for its
+column. ONNX Runtime has no bfloat16 on CPUs: its f32 stands beside bf16; its dynamic int8 stands beside da8w8.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+import warnings
+
+from peers import TORCH, run_json, torchao_config
+
+warnings.filterwarnings("ignore")
+SCHEMES = ("f32", "bf16", "da8w8")
+
+
+def make_model(options, scheme):
+    import torch
+    from transformers import BertConfig, BertModel
+    torch.manual_seed(0)
+    model = BertModel(BertConfig(num_hidden_layers=options.layers, attn_implementation="sdpa"), add_pooling_layer=False)
+    if scheme == "bf16":
+        model = model.to(torch.bfloat16)
+    if scheme == "da8w8":
+        from torchao.quantization import quantize_
+        quantize_(model, torchao_config(scheme))
+    return model.eval()
+
+
+class Encoder:
+    """The tokens' states of whole sequences, as one tensor."""
+
+    @staticmethod
+    def of(model):
+        import torch
+
+        class Module(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids):
+                return self.model(input_ids=ids).last_hidden_state
+
+        return Module().eval()
+
+
+def example(options):
+    import torch
+    return torch.randint(0, 30000, (options.batch, options.length), generator=torch.Generator().manual_seed(1))
+
+
+def prepare(options, contenders):
+    import subprocess
+
+    import torch
+    options.work.mkdir(parents=True, exist_ok=True)
+    for scheme in options.schemes:
+        graph = options.work / f"bert{options.layers}-{scheme}.pt2"
+        if not graph.exists():
+            model = make_model(options, scheme)
+            if scheme == "da8w8":
+                from torchao.utils import unwrap_tensor_subclass
+                unwrap_tensor_subclass(model)
+            with torch.no_grad():
+                torch.export.save(torch.export.export(Encoder.of(model), (example(options),)), graph)
+        subprocess.run([options.qcodegen, "compile", graph, "-o", graph.with_suffix(".qcg"), f"--tune={options.tune}",
+                        "--threads", str(options.threads)], check=True, stdout=subprocess.DEVNULL)
+    if "onnxruntime" in contenders:
+        export_onnx(options)
+
+
+def export_onnx(options):
+    import torch
+    dense = options.work / f"bert{options.layers}-f32.onnx"
+    if not dense.exists():
+        torch.onnx.export(Encoder.of(make_model(options, "f32")), (example(options),), str(dense), dynamo=True)
+    int8 = options.work / f"bert{options.layers}-da8w8.onnx"
+    if "da8w8" in options.schemes and not int8.exists():
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        quantize_dynamic(str(dense), str(int8), weight_type=QuantType.QInt8, per_channel=True)
+
+
+def median_time(run):
+    run(), run()
+    times = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def time_onnxruntime(options, scheme):
+    import onnxruntime
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = options.threads
+    name = "da8w8" if scheme == "da8w8" else "f32"
+    session = onnxruntime.InferenceSession(str(options.work / f"bert{options.layers}-{name}.onnx"), settings,
+                                           providers=["CPUExecutionProvider"])
+    feed = {session.get_inputs()[0].name: example(options).numpy()}
+    return median_time(lambda: session.run(None, feed))
+
+
+def time_torch(options, mode, scheme):
+    import torch
+    import torch._inductor.config as inductor
+    torch.set_num_threads(options.threads)
+    inductor.freezing, inductor.max_autotune, inductor.max_autotune_gemm_backends = True, True, "CPP,ATEN"
+    module, ids = Encoder.of(make_model(options, scheme)), example(options)
+    run = torch.compile(module, dynamic=False) if mode == "torch compile" else module
+    with torch.no_grad():
+        return median_time(lambda: run(ids))
+
+
+def time_contender(options, who, scheme):
+    """Seconds of one batch."""
+    if who == "qcodegen":
+        report = run_json([options.qcodegen, "bench", options.work / f"bert{options.layers}-{scheme}.qcg", "--whole",
+                           "--threads", options.threads, "--json"])
+        return report["phases"][0]["median_us"] * 1e-6
+    return run_json([sys.executable, __file__, *sys.argv[1:], "--one", who, "--schemes", scheme])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--qcodegen", type=pathlib.Path, required=True, help="the built qcodegen")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/peers"), help="models and programs stay here")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=8, help="sequences")
+    parser.add_argument("--length", type=int, default=128, help="tokens of each")
+    parser.add_argument("--schemes", default=",".join(SCHEMES), type=lambda text: text.split(","))
+    parser.add_argument("--torch", default=",".join(TORCH), help="of torch eager, torch compile; none: neither")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--tune", default="fast", choices=("off", "fast", "full"))
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a child process times
+    options = parser.parse_args()
+    if options.one:
+        scheme = options.schemes[0]
+        one = time_onnxruntime(options, scheme) if options.one == "onnxruntime" else time_torch(options, options.one, scheme)
+        return print(json.dumps(one))
+
+    contenders = ["qcodegen", "onnxruntime"] + [t for t in TORCH if t in options.torch]
+    prepare(options, contenders)
+    results = {}
+    for number in range(options.rounds):
+        for scheme in options.schemes:
+            for who in contenders:
+                print(f"round {number + 1}: {scheme}, {who}", flush=True)
+                try:
+                    results.setdefault((scheme, who), []).append(time_contender(options, who, scheme))
+                except RuntimeError as error:
+                    print(f"  failed: {error}", flush=True)
+    print(f"\nBERT, {options.layers} layers of 768, {options.batch} x {options.length} tokens, {options.threads} threads, "
+          f"medians of {options.rounds} rounds\n\n| scheme | who | sequences/s | spread | qcodegen is |\n"
+          "| --- | --- | --- | --- | --- |")
+    for (scheme, who), times in results.items():
+        middle, own = statistics.median(times), statistics.median(results.get((scheme, "qcodegen"), [float("nan")]))
+        print(f"| {scheme} | {who} | {options.batch / middle:.1f} | ±{(max(times) - min(times)) / 2 / middle:.0%} | "
+              f"{'' if who == 'qcodegen' else f'{middle / own:.2f} x as fast'} |")
+
+
+if __name__ == "__main__":
+    main()
