@@ -1,6 +1,8 @@
 #include "codegen/program/program_cache.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <ctime>
@@ -46,6 +48,16 @@ void add_options(KeyBuilder& key, const std::string& text) {
     const size_t equals = std::min(word.find('='), word.size());
     key.add("option " + word.substr(0, equals), word.substr(std::min(equals + 1, word.size())));
   }
+}
+
+// The file that this code was loaded from: the program, or a library that another program has opened (Python's).
+std::string own_file() {
+  Dl_info info;
+  link_map* map = nullptr;
+  void* entry = nullptr;
+  if (::dladdr1(reinterpret_cast<void*>(&own_file), &info, &entry, RTLD_DL_LINKMAP) != 0)
+    map = static_cast<link_map*>(entry);
+  return map != nullptr && map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe";  // the program has no name there
 }
 
 constexpr const char* kWeightsFile = "weights.bin";
@@ -94,7 +106,7 @@ Result<ProgramCache> ProgramCache::open(const CompileOptions& options, const std
   if (!options.pin.empty()) QCG_CHECK(key.add_file("pin", options.pin));
   add_options(key, options_text(options, threads));
   // The program that lowers, renders and tunes, byte for byte: a version number would miss a local change.
-  QCG_CHECK(key.add_file("generator", "/proc/self/exe"));
+  QCG_CHECK(key.add_file("generator", own_file()));
   if (options.extern_auto) {
     if (const std::string module = find_onednn_module(); !module.empty())
       QCG_CHECK(key.add_file("vendor's module", module));

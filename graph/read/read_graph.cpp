@@ -127,6 +127,22 @@ Status settle_signature(Graph& graph) {
   return {};
 }
 
+// What the reader of a .pt2 does with its payloads.
+Status bind_tensors(UnboundGraph& source, const std::map<std::string, Tensor>& weights) {
+  for (const auto& [name, id] : source.weights) {
+    Value& value = source.graph.value(id);
+    const auto given = weights.find(name);
+    if (given == weights.end())
+      return Error::bad_input(name, "this weight of the graph was not given", "give every parameter and buffer");
+    if (given->second.dtype != value.dtype || given->second.shape != value.data.shape)
+      return Error::bad_input(
+          name, "the tensor is " + describe(given->second) + ", the graph declares " + describe(value.data),
+          "give the weights that belong to this graph");
+    value.data = given->second;
+  }
+  return {};
+}
+
 uint64_t weight_bytes(const Graph& graph) {
   uint64_t total = 0;
   for (const Value& value : graph.values) {
@@ -181,6 +197,16 @@ Result<Graph> read_graph(const std::string& path, const ReadOptions& options, Re
   if (!options.weights.empty())
     QCG_CHECK(bind_weights(source.graph, source.weights, options.weights, source.info.files));
   return settle_graph(std::move(source), options, info);
+}
+
+Result<Graph> read_export(std::string_view json, const std::map<std::string, Tensor>& weights, Int4Packing int4_packing,
+                          ReadInfo* info) {
+  QCG_TRY(document, JsonDocument::parse(json, ""));
+  QCG_TRY(exported, read_torch_export(document));
+  UnboundGraph source = from_export(std::move(exported), "torch.export");
+  QCG_CHECK(accept_graph(source.graph));
+  QCG_CHECK(bind_tensors(source, weights));
+  return settle_graph(std::move(source), {.int4_packing = int4_packing}, info);
 }
 
 }  // namespace qcg

@@ -71,4 +71,9 @@ Graph settle_graph(UnboundGraph source, const ReadOptions& options, ReadInfo* in
 
 Result<Graph> read_graph(const std::string& path, const ReadOptions& options = {}, ReadInfo* info = nullptr);
 
+// The JSON of torch.export in memory, with all of its weights by their fully qualified names. Weights that the graph does
+// not name are ignored. Error BadInput: a weight is missing, or is not what the graph declares.
+Result<Graph> read_export(std::string_view json, const std::map<std::string, Tensor>& weights, Int4Packing int4_packing,
+                          ReadInfo* info = nullptr);
+
 }  // namespace qcg

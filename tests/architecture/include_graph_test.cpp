@@ -45,7 +45,7 @@ std::vector<std::string> included_names(const std::string& text) {
 Arrows read_sources(std::map<std::string, size_t>& files, std::vector<std::string>& missing) {
   const fs::path root = source_dir();
   Arrows out;
-  for (const char* top : {"base", "cache", "cli", "codegen", "graph", "runtime"})
+  for (const char* top : {"base", "cache", "cli", "codegen", "graph", "python", "runtime"})
     for (const fs::directory_entry& item : fs::recursive_directory_iterator(root / top)) {
       if (!item.is_regular_file() || !is_source(item.path())) continue;
       const fs::path path = fs::relative(item.path(), root);

@@ -202,3 +202,30 @@ TEST_CASE("pt2: a zip that unpacks to more than reason is refused by its declare
   REQUIRE_FALSE(exported.ok());
   CHECK(contains(exported.error().message, "times the size of the file"));
 }
+
+TEST_CASE("an export in memory is the graph of its file, with the tensors of the caller") {
+  SmallPt2 p;
+  const std::string bytes = p.pack(), json = p.model.dump();
+  auto from_file = read_pt2(bytes, nullptr, "test.pt2");
+  REQUIRE(from_file.ok());
+  std::map<std::string, Tensor> weights;
+  for (const auto& [name, id] : from_file->weights) weights[name] = from_file->graph.value(id).data;
+  weights["another"] = Tensor::zeros(DType::f32, {2});  // nobody reads it
+  ReadInfo info;
+  auto graph = read_export(json, weights, Int4Packing::automatic, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(info.format == "torch.export");
+  CHECK(info.weight_bytes == 15 * 4);
+  expect_weights(*graph);
+  CHECK(graph->value(value_named(*graph, "fc.bias")).data.storage == weights["fc.bias"].storage);
+
+  weights["fc.bias"] = Tensor::zeros(DType::f32, {4});
+  auto wrong = read_export(json, weights, Int4Packing::automatic);
+  REQUIRE(!wrong.ok());
+  CHECK(wrong.error().where == "fc.bias");
+  CHECK(wrong.error().message == "the tensor is f32[4], the graph declares f32[3]");
+  weights.erase("fc.bias");
+  auto missing = read_export(json, weights, Int4Packing::automatic);
+  REQUIRE(!missing.ok());
+  CHECK(missing.error().where == "fc.bias");
+}

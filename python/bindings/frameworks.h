@@ -1,0 +1,46 @@
+// Whose arrays a program's outputs are: numpy's, or those of the framework that its inputs come from.
+//
+// Why here: torch in, torch out. Neither numpy nor torch is imported before somebody needs it.
+//
+//   const Framework& framework = framework_of(inputs);
+//   nb::object y = framework.allocate(DType::bf16, {2, 256});      // torch.empty, numpy.empty
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.h"
+
+namespace qcg::python {
+
+// "bfloat16": the name of a dtype in torch, and in numpy or ml_dtypes.
+std::string_view array_dtype_name(DType dtype);
+
+class Framework {
+ public:
+  // A new tensor whose elements have no value yet. Needs the GIL.
+  nanobind::object allocate(DType dtype, std::span<const int64_t> shape) const;
+  // The array as one of this framework, sharing its memory where the framework can.
+  nanobind::object adopt(nanobind::object array) const;
+
+  static const Framework& numpy();
+  static const Framework& of_module(std::string_view root);
+
+ private:
+  nanobind::object empty_;  // torch.empty, numpy.empty
+  std::array<nanobind::object, kDTypes.size()> dtypes_;
+  nanobind::object from_dlpack_;  // of a framework that is neither
+};
+
+// That of the first input which is no array of numpy; numpy's where there is none.
+const Framework& framework_of(std::span<const nanobind::handle> inputs);
+
+// numpy's view of memory that `owner` keeps: what state[name] gives. A dtype that numpy lacks is of ml_dtypes, or
+// unsigned integers of its bits where that package is missing.
+nanobind::object numpy_view(void* data, DType dtype, std::span<const int64_t> shape, nanobind::handle owner);
+
+}  // namespace qcg::python
