@@ -31,15 +31,14 @@ size_t add_source(Batch& batch, KernelSource source) {
   return batch.sources.size() - 1;
 }
 
-// Only GEMMs have templates for devices.
+// Families without a kernel for devices.
 Error no_device_kernel(const Plan& plan, size_t problem) {
   const auto step = std::find_if(plan.steps.begin(), plan.steps.end(),
                                  [&](const PlanStep& s) { return s.problem == static_cast<int>(problem); });
   return Error::unsupported(step == plan.steps.end() ? "" : step->name,
-                            fmt::format("the step needs a {} kernel, but {} has only GEMM kernels",
+                            fmt::format("the step needs a {} kernel, and {} has none of that kind",
                                         plan.problems[problem].family().name, plan.target.str()),
-                            "compile for --target=cpu, or export a graph whose other operations fold into linears "
-                            "(`qcodegen explain` shows which do not)");
+                            "compile for --target=cpu, or export a graph without this operation");
 }
 
 Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
@@ -48,6 +47,7 @@ Result<KernelSource> render_other(const KernelProblem& problem, Isa isa) {
   out.isa = isa;
   out.name = fmt::format("{}_{}_{}", problem.family().name, sha256_hex(signature).substr(0, 8), isa_info(isa).name);
   out.symbol = symbol_of(out.name, signature);
+  if (out.on_device()) out.launch = problem.family().launch(problem);
   QCG_TRY(text, problem.family().render(problem, isa, out.symbol));
   out.source = std::move(text);
   return out;
@@ -134,7 +134,8 @@ Result<Batch> render_all(const Plan& plan, const CompileOptions& options, const 
   for (size_t p = 0; p < plan.problems.size(); ++p) {
     const auto* gemm = plan.problems[p].get_if<Problem>();
     if (!gemm) {
-      if (plan.target.device != Device::cpu) return no_device_kernel(plan, p);
+      const bool on_device = plan.target.device != Device::cpu;
+      if (on_device && !plan.problems[p].family().launch) return no_device_kernel(plan, p);
       QCG_TRY(source, add_other(batch, plan.problems[p], plan.target));
       Choice choice;
       choice.problem = static_cast<int>(p);

@@ -359,6 +359,23 @@ Status Context::run_steps() {
   return {};
 }
 
+// With the positions of the step on the host.
+Status Context::describe_device_fault(size_t index, int64_t position) const {
+  const ProgramManifest& m = program_->manifest();
+  const BoundStep& step = bindings_[0]->steps[index];
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<qcg_arg> args = step.args;
+  for (size_t a = 0; a < args.size(); ++a) {
+    const ProgramManifest::Arg& arg = m.steps[index].args[a];
+    if (!arg.reach || !arg.reach->positions) continue;
+    auto& copy = copies.emplace_back(static_cast<size_t>(bound().buffer_bytes[static_cast<size_t>(arg.buffer)]));
+    const auto* const begin = static_cast<const std::byte*>(args[a].data) - step.offsets[a];
+    QCG_CHECK(device_->copy_out_at(copy.data(), begin, std::ssize(copy)));
+    args[a].data = copy.data() + step.offsets[a];
+  }
+  return describe_fault(m, index, args, step.params, bound().symbol_values, position);
+}
+
 Status Context::run_step(size_t index, double& elapsed_us) {
   BoundStep& step = bindings_[0]->steps[index];
   if (!device_) {
@@ -368,9 +385,9 @@ Status Context::run_step(size_t index, double& elapsed_us) {
                           *workspace_.refused);
   }
   const auto start = Clock::now();
-  QCG_CHECK(device_->launch(index, step.choice, step.args, step.params));
+  QCG_TRY(refused, device_->launch(index, step.choice, step.args, step.params));
   elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-  return {};
+  return refused == INT64_MAX ? Status() : describe_device_fault(index, refused);
 }
 
 // Runs a step on the pool or on the calling thread alone. Results are the same, so only time decides.

@@ -174,6 +174,12 @@ Status CudaDriver::copy_out(void* to, const CudaBuffer& from, size_t bytes) {
   return bytes ? check(api_->copy_to_host(to, from.address_, bytes), "copying from the device") : Status();
 }
 
+Status CudaDriver::copy_out_at(void* to, const void* address, size_t bytes) {
+  const Api::Current current(*api_, context_);
+  return bytes ? check(api_->copy_to_host(to, reinterpret_cast<uint64_t>(address), bytes), "copying from the device")
+               : Status();
+}
+
 Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes) {
   constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   if (args_bytes > 4096) return Error::internal("CudaDriver::launch", "kernel parameters beyond 4 KiB");

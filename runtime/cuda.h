@@ -67,6 +67,8 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   Result<CudaBuffer> allocate(size_t bytes);
   Status copy_in(const CudaBuffer& to, const void* from, size_t bytes);
   Status copy_out(void* to, const CudaBuffer& from, size_t bytes);
+  // From a device address on, which the caller answers for.
+  Status copy_out_at(void* to, const void* address, size_t bytes);
   // `args` are the bytes of the kernel's one parameter, which is passed by value.
   Status launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
 

@@ -181,6 +181,7 @@ class Context {
   Status copy_to_device();
   Status copy_from_device();
   Status run_step(size_t index, double& elapsed_us);
+  Status describe_device_fault(size_t index, int64_t position) const;
   Status run_on_pool(BoundStep& step, double& elapsed_us);
 
   std::shared_ptr<const Program> program_;

@@ -1,7 +1,9 @@
 #include "runtime/program_cuda.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "runtime/module.h"
 
@@ -9,6 +11,17 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kMaxGridX = INT32_MAX;
+
+// nullopt: more than a grid has, or an extent is negative.
+std::optional<uint32_t> blocks_of(const ProgramManifest::Launch& launch, std::span<const int64_t> params) {
+  int64_t n = 1;
+  for (const auto& axis : launch.axes) {
+    const int64_t extent = params[static_cast<size_t>(axis.param)];
+    if (extent < 0 || __builtin_mul_overflow(n, extent / axis.piece + (extent % axis.piece != 0), &n)) return {};
+  }
+  const int64_t blocks = n / launch.rows + (n % launch.rows != 0);
+  return blocks > kMaxGridX ? std::nullopt : std::optional(static_cast<uint32_t>(blocks));
+}
 
 }  // namespace
 
@@ -75,18 +88,34 @@ std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena
   return nullptr;
 }
 
-Status CudaRun::launch(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params) {
+Status CudaRun::copy_out_at(void* to, const void* address, int64_t bytes) const {
+  return program_->driver_->copy_out_at(to, address, static_cast<size_t>(bytes));
+}
+
+Result<int64_t> CudaRun::launch(size_t step, size_t choice, std::span<const qcg_arg> args,
+                                std::span<const int64_t> params) {
   const ProgramManifest::Launch& shape = manifest_.steps[step].kernels[choice].launch;
-  const int64_t m = params[0], blocks = m / shape.rows + (m % shape.rows != 0);
-  if (m < 0 || blocks > kMaxGridX)
-    return Error::bad_input(manifest_.steps[step].name, "cannot launch " + std::to_string(m) + " rows",
-                            "use smaller inputs");
-  parameters_.resize(args.size_bytes() + params.size_bytes());
+  const std::optional<uint32_t> blocks = blocks_of(shape, params);
+  if (!blocks)
+    return Error::bad_input(manifest_.steps[step].name, "needs more blocks than a grid has", "use smaller inputs");
+  CudaDriver& driver = *program_->driver_;
+  const bool may_refuse = std::ranges::any_of(
+      manifest_.steps[step].args, [](const ProgramManifest::Arg& arg) { return arg.reach && arg.reach->positions; });
+  int64_t refused = INT64_MAX;
+  if (may_refuse) {
+    QCG_CHECK(reserve(fault_, sizeof refused));
+    QCG_CHECK(driver.copy_in(fault_, &refused, sizeof refused));
+  }
+  const void* const fault = fault_.data();
+  parameters_.resize(args.size_bytes() + params.size_bytes() + sizeof fault);
   std::memcpy(parameters_.data(), args.data(), args.size_bytes());
   std::memcpy(parameters_.data() + args.size_bytes(), params.data(), params.size_bytes());
-  const CudaGrid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(shape.column_tiles),
-                      static_cast<uint32_t>(shape.threads), static_cast<uint32_t>(shape.shared_bytes)};
-  return program_->driver_->launch(program_->kernels_[step][choice], grid, parameters_.data(), parameters_.size());
+  std::memcpy(parameters_.data() + args.size_bytes() + params.size_bytes(), &fault, sizeof fault);
+  const CudaGrid grid{*blocks, static_cast<uint32_t>(shape.column_tiles), static_cast<uint32_t>(shape.threads),
+                      static_cast<uint32_t>(shape.shared_bytes)};
+  QCG_CHECK(driver.launch(program_->kernels_[step][choice], grid, parameters_.data(), parameters_.size()));
+  if (may_refuse) QCG_CHECK(driver.copy_out(&refused, fault_, sizeof refused));
+  return refused;
 }
 
 }  // namespace qcg

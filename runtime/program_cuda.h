@@ -46,15 +46,17 @@ class CudaRun {
   Status copy_out(size_t output, void* to, int64_t bytes);
   // The device address of a buffer; the host never dereferences it.
   std::byte* address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const;
-  // Launches a kernel and waits for it. The kernel's one parameter is the args followed by the params.
-  Status launch(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params);
+  Status copy_out_at(void* to, const void* address, int64_t bytes) const;
+  // Launches a kernel and waits for it. The kernel's one parameter is the args followed by the params and the address of
+  // the fault. Returns the position that the kernel refused (qcg_refuse), INT64_MAX if none.
+  Result<int64_t> launch(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params);
 
  private:
   Status reserve(CudaBuffer& buffer, int64_t bytes);
 
   std::shared_ptr<const CudaProgram> program_;
   const ProgramManifest& manifest_;
-  CudaBuffer arena_;
+  CudaBuffer arena_, fault_;
   std::vector<CudaBuffer> inputs_, outputs_;
   std::vector<std::byte> parameters_;
 };

@@ -363,8 +363,17 @@ ProgramManifest::Launch Reader::launch(const Json& value, const std::string& pat
   auto number = [&](const char* key, int64_t min, int64_t max) {
     return static_cast<int>(integer(field(value, key), path + "." + key, min, max));
   };
-  return {number("threads", 1, kMaxThreads), number("rows", 1, kMaxTileRows),
-          number("column_tiles", 1, kMaxColumnTiles), number("shared_bytes", 0, kMaxSharedBytes)};
+  ProgramManifest::Launch out{number("threads", 1, kMaxThreads), number("rows", 1, kMaxTileRows),
+                              number("column_tiles", 1, kMaxColumnTiles), number("shared_bytes", 0, kMaxSharedBytes)};
+  const Json& axes = field(value, "axes");
+  if (axes.is_null()) return out;
+  out.axes.clear();
+  each(axes, path + ".axes", [&](const Json& axis, const std::string& at) {
+    if (!check(axis.is_array() && axis.size() == 2, at, "is not [param, piece]")) return;
+    out.axes.push_back({static_cast<int>(integer(axis[0], at + "[0]", 0, kMaxParameterBytes / 8)),
+                        static_cast<int>(integer(axis[1], at + "[1]", 1, kMaxTileRows))});
+  });
+  return out;
 }
 
 ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
@@ -403,10 +412,12 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
   check(step.kernels.size() == 1 || !step.params.empty(), path + ".params",
         "is empty, yet params[0] chooses the kernel");
   if (out_.on_device()) {
-    check(!step.params.empty(), path + ".params", "is empty, yet params[0] is the rows of the grid");
     check(step.args.size() <= kMaxParameterBytes / 16 && step.params.size() <= kMaxParameterBytes / 8 &&
-              step.args.size() * 16 + step.params.size() * 8 <= kMaxParameterBytes,
+              step.args.size() * 16 + step.params.size() * 8 + 8 <= kMaxParameterBytes,
           path + ".args", "is more than the 4096 bytes a device kernel may get");
+    for (const auto& kernel : step.kernels)
+      for (const auto& axis : kernel.launch.axes)
+        check(axis.param < std::ssize(step.params), path + ".params", "has fewer than a launch of the step names");
   }
   for (size_t i = 0; i < step.args.size(); ++i) {
     const std::string at = path + ".args[" + std::to_string(i) + "]";

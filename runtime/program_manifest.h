@@ -81,9 +81,14 @@ struct ProgramManifest {
     std::optional<SizeExpr> stride;  // elements; nullopt: the row stride of the caller's tensor
     std::optional<Reach> reach;      // nullopt: unknown, in programs of older versions
   };
-  // The launch of a kernel on a device: a grid of (ceil(params[0] / rows), column_tiles) blocks of `threads` threads.
+  // The launch of a kernel on a device: a grid of (ceil(n / rows), column_tiles) blocks of `threads` threads, where n is
+  // the product of ceil(params[param] / piece) over the axes.
   struct Launch {
+    struct Axis {
+      int param = 0, piece = 1;
+    };
     int threads = 1, rows = 1, column_tiles = 1, shared_bytes = 0;
+    std::vector<Axis> axes = {{}};
   };
   struct KernelChoice {
     int64_t m_max = -1;  // -1: no limit

@@ -45,7 +45,7 @@ bool mask_by_head(const AttentionProblem& p) {
 }
 
 // What an expression of the scores or of the mask reads.
-V reader_of(const AttentionProblem& p, const Expr& e, bool integers) {
+V reader_of(const AttentionProblem& p, const Expr& e, bool integers, Isa isa) {
   V v;
   std::vector<V> operands, positions, sizes;
   std::vector<std::string> names;
@@ -66,7 +66,9 @@ V reader_of(const AttentionProblem& p, const Expr& e, bool integers) {
     o["param"] = kFirstOperand + p.operands.size() * kOperandAxes + static_cast<size_t>(size);
     sizes.push_back(o);
   }
-  v["code"] = integers ? print_expr_integers(e, names) : print_expr(e, {"acc0"}, names);
+  v["code"] = integers         ? print_expr_integers(e, names)
+              : on_device(isa) ? print_expr_cuda(e, {"acc0"}, names)
+                               : print_expr(e, {"acc0"}, names);
   v["operands"] = V::from_items(std::move(operands));
   v["positions"] = V::from_items(std::move(positions));
   v["sizes"] = V::from_items(std::move(sizes));
@@ -105,16 +107,25 @@ Result<std::string> render_attention(const AttentionProblem& p, Isa isa, std::st
   v["value_size"] = p.value_size;
   v["group"] = p.group;
   v["result"] = 3 + p.operands.size();
-  v["score"] = reader_of(p, p.score, false);
+  v["score"] = reader_of(p, p.score, false, isa);
   v["masked"] = p.mask.has_value();
   v["integers"] = p.mask && mask_in_integers(p);
   v["by_head"] = p.mask && mask_by_head(p);
-  v["mask"] = p.mask ? reader_of(p, *p.mask, mask_in_integers(p)) : V();
+  v["mask"] = p.mask ? reader_of(p, *p.mask, mask_in_integers(p), isa) : V();
   v["empty"] = kEmptyRows[static_cast<size_t>(p.empty)];
   // Accumulators fill the registers: 24 zmm, 12 of 16 ymm, 8 of 16 xmm (a portable vector is two).
   v["mr"] = isa == Isa::portable ? 4 : 6;
   v["nv"] = isa == Isa::portable ? 1 : isa_info(isa).vector_bytes == 64 ? 4 : 2;
-  return render_template("cpu/attention.cpp.j2", v);
+  if (on_device(isa)) {
+    const size_t params = kFirstOperand + p.operands.size() * kOperandAxes + static_cast<size_t>(p.sizes);
+    add_device_context(v, 4 + p.operands.size(), params, attention_launch(p).threads);
+  }
+  return render_kernel("attention", isa, v);
+}
+
+// A block has one row of one head.
+CudaLaunch attention_launch(const AttentionProblem&) {
+  return {.threads = 128, .rows = 1, .column_tiles = 1, .axes = {{0, 1}, {1, 1}, {3, 1}}};
 }
 
 namespace {
@@ -289,6 +300,7 @@ const KernelFamily kAttentionFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<AttentionProblem, attention_launch>,
 };
 
 }  // namespace qcg

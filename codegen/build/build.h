@@ -31,7 +31,7 @@ struct KernelSource {
   Isa isa = Isa::portable;
   CudaLaunch launch{};  // of a kernel for a device
 
-  bool on_device() const { return isa_info(isa).device == Device::cuda; }
+  bool on_device() const { return qcg::on_device(isa); }
   std::string_view module_suffix() const { return on_device() ? ".cubin" : ".so"; }
   std::string_view source_suffix() const { return on_device() ? ".cu" : ".cpp"; }
 };

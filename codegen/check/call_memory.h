@@ -39,6 +39,10 @@ class CallLayout {
   std::vector<int64_t> index_of(size_t arg, int64_t element) const;
   int64_t offset_of(size_t arg, std::span<const int64_t> index) const;  // in elements of memory
 
+  // What an argument spans: bytes, of which so many lie before its first element.
+  int64_t span_of(size_t arg) const { return blocks_[arg].span; }
+  int64_t before(size_t arg) const { return blocks_[arg].before; }
+
   // Random numbers that the kernel takes as positions, in the arguments that hold positions.
   void fill_positions(std::byte* where, uint64_t seed) const;
   // The arguments in memory that begins at `where`, at a cache line, and is bytes() long.

@@ -8,8 +8,6 @@
 #include <random>
 #include <set>
 
-#include "codegen/check/call_memory.h"
-
 namespace qcg {
 
 namespace {
@@ -79,7 +77,7 @@ void compare(const CallMemory& call, const OutputPoints& points, const std::vect
   report.ok = worst <= 1;
 }
 
-Result<OracleReport> check(ThreadPool& pool, const qcg_kernel& kernel, const KernelProblem& problem,
+Result<OracleReport> check(const std::function<Status(CallMemory&)>& run, const KernelProblem& problem,
                            const CallSizes& sizes, uint64_t seed) {
   const KernelFamily& family = problem.family();
   const size_t args = sizes.strides.size();
@@ -90,8 +88,7 @@ Result<OracleReport> check(ThreadPool& pool, const qcg_kernel& kernel, const Ker
     points.push_back(choose_points(call, call.first_output() + o, family.operations(problem, sizes), rng));
   add_changes(problem, call, rng, points);
   QCG_TRY(expected, family.expect(problem, call, points));
-  Workspace workspace;
-  QCG_CHECK(run_kernel(pool, kernel, call.call(), workspace));
+  QCG_CHECK(run(call));
   OracleReport report;
   compare(call, points, expected, report);
   const std::string misplaced = call.find_misplaced();
@@ -103,7 +100,16 @@ Result<OracleReport> check(ThreadPool& pool, const qcg_kernel& kernel, const Ker
 
 OracleReport check_kernel_at(ThreadPool& pool, const qcg_kernel& kernel, const KernelProblem& problem,
                              const CallSizes& sizes, uint64_t seed) {
-  auto report = check(pool, kernel, problem, sizes, seed);
+  const auto run = [&](CallMemory& call) {
+    Workspace workspace;
+    return run_kernel(pool, kernel, call.call(), workspace);
+  };
+  return check_call_at(run, problem, sizes, seed);
+}
+
+OracleReport check_call_at(const std::function<Status(CallMemory&)>& run, const KernelProblem& problem,
+                           const CallSizes& sizes, uint64_t seed) {
+  auto report = check(run, problem, sizes, seed);
   return report.ok() ? std::move(*report) : OracleReport{false, 0, 0, report.error().message};
 }
 

@@ -23,7 +23,7 @@ double unpack_instructions(const CudaForm& form) {
 
 double blocks_of(const Problem& p, const CudaSchedule& s, int64_t m) {
   const CudaLaunch launch = cuda_launch(p, s);
-  return static_cast<double>((m + launch.rows - 1) / launch.rows) * launch.column_tiles;
+  return static_cast<double>(launch.blocks({&m, 1})) * launch.column_tiles;
 }
 
 // Of one block, in one turn of bk: instructions of a warp, bytes from global memory or L2.

@@ -25,7 +25,21 @@ Result<std::string> render_gather(const GatherProblem& p, Isa isa, std::string_v
   QCG_CHECK(add_positions(v, "gather", p.rank, p.ids));
   v["rows"] = p.rows;
   v["type"] = bytes_type(p.dtype);
-  return render_template("cpu/gather.cpp.j2", v);
+  if (on_device(isa)) {
+    const CudaLaunch launch = gather_launch(p);
+    v["width"] = launch.axes.back().piece;
+    add_device_context(v, p.ids.size() + 2, params_of(p).size(p.ids.size()), launch.threads);
+  }
+  return render_kernel("gather", isa, v);
+}
+
+// A thread moves a few elements of the last axis where they share positions.
+CudaLaunch gather_launch(const GatherProblem& p) {
+  constexpr int kThreads = 256, kWidth = 4;
+  CudaLaunch out{.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {}};
+  for (int axis = 0; axis < p.rank; ++axis) out.axes.push_back({axis, 1});
+  if (p.rows) out.axes.back().piece = kWidth;
+  return out;
 }
 
 namespace {
@@ -88,6 +102,7 @@ const KernelFamily kGatherFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<GatherProblem, gather_launch>,
 };
 
 }  // namespace qcg

@@ -28,6 +28,7 @@ struct GatherProblem {
   std::string signature() const;
 };
 Result<std::string> render_gather(const GatherProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch gather_launch(const GatherProblem& problem);
 extern const KernelFamily kGatherFamily;
 
 }  // namespace qcg

@@ -19,6 +19,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "codegen/kernel/launch.h"
 #include "codegen/kernel/target.h"
 #include "runtime/reach.h"
 
@@ -85,6 +86,9 @@ struct KernelFamily {
   double (*operations)(const KernelProblem&, const CallSizes&);  // multiplications, additions and functions
   // Of families whose outputs are updated: the elements that a call writes. They are looked at, whatever else is.
   OutputPoints (*changes)(const KernelProblem&, const CallMemory&) = nullptr;
+  // The grid of what `render` gives for an ISA of a device; null: it gives nothing for one. The kernel has one parameter:
+  // the args, the params and the address of the fault (qcg_refuse).
+  CudaLaunch (*launch)(const KernelProblem&) = nullptr;
 
   bool has_candidates() const { return render == nullptr; }
 };
@@ -101,6 +105,11 @@ std::string& comment_of(KernelProblem& problem) {
 template <class P, Result<std::string> (*Render)(const P&, Isa, std::string_view symbol)>
 Result<std::string> render_of(const KernelProblem& problem, Isa isa, std::string_view symbol) {
   return Render(problem.get<P>(), isa, symbol);
+}
+
+template <class P, CudaLaunch (*Launch)(const P&)>
+CudaLaunch launch_of(const KernelProblem& problem) {
+  return Launch(problem.get<P>());
 }
 
 // "loop|loop rank=2 …": unique among all families.

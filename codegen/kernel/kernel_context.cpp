@@ -59,11 +59,22 @@ V kernel_context(std::string_view symbol, Isa isa, std::string_view what, std::s
   V v;
   v["symbol"] = symbol;
   v["isa"] = isa_info(isa).name;
-  v["header"] = isa_info(isa).header;
+  if (!on_device(isa)) v["header"] = isa_info(isa).header;
   v["what"] = what;
   v["signature"] = sanitize_comment(signature);
   v["comment"] = comment_lines(comment);
   return v;
+}
+
+void add_device_context(V& v, size_t args, size_t params, int threads) {
+  v["arg_count"] = args;
+  v["param_count"] = params;
+  v["threads"] = threads;
+}
+
+Result<std::string> render_kernel(std::string_view name, Isa isa, const V& context) {
+  const std::string cpu = fmt::format("cpu/{}.cpp.j2", name), cuda = fmt::format("cuda/{}.cu.j2", name);
+  return on_device(isa) ? render_template(cuda, context, {cpu}) : render_template(cpu, context, {cuda});
 }
 
 V typed(DType d) {

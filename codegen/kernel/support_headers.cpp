@@ -25,9 +25,11 @@ void add_header(const std::string& name, std::vector<SourceFile>& out) {
 
 std::vector<SourceFile> support_headers(Isa isa) {
   std::vector<SourceFile> out;
-  if (isa_info(isa).device == Device::cuda) {
-    for (const char* name : {"device.cuh", "scalar_math.cuh", "weights.cuh"})
-      out.push_back({name, std::string(embedded_file(std::string("cuda/") + name).value_or(""))});
+  if (on_device(isa)) {
+    for (const EmbeddedFile& file : embedded_files())
+      if (file.name.starts_with("cuda/") && file.name.ends_with(".cuh"))
+        out.push_back({std::string(file.name.substr(5)), std::string(file.text)});
+    add_header("integers.h", out);
     return out;
   }
   add_header("abi.h", out);

@@ -32,6 +32,7 @@ struct IsaInfo {
 };
 std::span<const IsaInfo> isa_table();  // best CPU ISA first, then devices
 const IsaInfo& isa_info(Isa isa);
+inline bool on_device(Isa isa) { return isa_info(isa).device != Device::cpu; }
 
 // CPUID, OS state (XGETBV) and, for AMX, the kernel's permission. Empty string: the host has it; otherwise the reason
 // it has not.

@@ -140,8 +140,10 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
       continue;
     }
     o["store"] = stored_as(p.outputs[i]);
-    const std::string code = p.integers ? print_expr_integers(p.exprs[i], names) : print_expr(p.exprs[i], {}, names);
-    const std::string_view to_bool = p.integers ? "i_cast_bool(" : "v_cast_bool(";
+    const std::string code = p.integers       ? print_expr_integers(p.exprs[i], names)
+                             : on_device(isa) ? print_expr_cuda(p.exprs[i], {}, names)
+                                              : print_expr(p.exprs[i], {}, names);
+    const std::string_view to_bool = p.integers ? "i_cast_bool(" : on_device(isa) ? "s_cast_bool(" : "v_cast_bool(";
     o["code"] = p.outputs[i] == DType::boolean ? std::string(to_bool) + code + ")" : code;
     outputs.push_back(o);
   }
@@ -165,7 +167,23 @@ Result<std::string> render_loop(const LoopProblem& p, Isa isa, std::string_view 
   v["operands"] = V::from_items(std::move(operands));
   v["outputs"] = V::from_items(std::move(outputs));
   v["moves"] = V::from_items(std::move(moves));
-  return render_template("cpu/loop.cpp.j2", v);
+  if (on_device(isa)) {
+    const CudaLaunch launch = loop_launch(p);
+    v["width"] = launch.axes.back().piece;
+    if (p.integers) v["headers"] = V::from_items({V("integers.h")});
+    add_device_context(v, args, static_cast<size_t>(p.rank) * (args + positions + 1) + static_cast<size_t>(p.sizes),
+                       launch.threads);
+  }
+  return render_kernel("loop", isa, v);
+}
+
+// A thread computes a few elements of the last axis.
+CudaLaunch loop_launch(const LoopProblem& p) {
+  constexpr int kThreads = 256, kWidth = 4;
+  CudaLaunch out{.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {}};
+  for (int axis = 0; axis < p.rank; ++axis) out.axes.push_back({axis, 1});
+  if (!p.integers) out.axes.back().piece = kWidth;
+  return out;
 }
 
 namespace {
@@ -282,6 +300,7 @@ const KernelFamily kLoopFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<LoopProblem, loop_launch>,
 };
 
 }  // namespace qcg

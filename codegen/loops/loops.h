@@ -37,6 +37,7 @@ struct LoopProblem {
   std::string formula() const;  // "mul(silu(in0), in1)"
 };
 Result<std::string> render_loop(const LoopProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch loop_launch(const LoopProblem& problem);
 extern const KernelFamily kLoopFamily;
 
 }  // namespace qcg

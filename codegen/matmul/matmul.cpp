@@ -31,7 +31,20 @@ Result<std::string> render_matmul(const MatmulProblem& p, Isa isa, std::string_v
   v["mr"] = bytes == 64 ? 8 : 4;
   v["nv"] = isa == Isa::portable ? 1 : 2;
   v["rows_per_item"] = 64;
-  return render_template("cpu/matmul.cpp.j2", v);
+  if (on_device(isa)) {
+    const CudaLaunch launch = matmul_launch(p);
+    v["tile"] = launch.axes.back().piece;
+    add_device_context(v, p.ends ? 4 : 3, static_cast<size_t>(4 * p.batch_axes + 9), launch.threads);
+  }
+  return render_kernel("matmul", isa, v);
+}
+
+CudaLaunch matmul_launch(const MatmulProblem& p) {
+  constexpr int kTile = 64;
+  CudaLaunch out{.threads = 256, .rows = 1, .column_tiles = 1, .axes = {}};
+  for (int axis = 0; axis < p.batch_axes && !p.ends; ++axis) out.axes.push_back({axis, 1});
+  for (const int axis : {p.batch_axes, p.batch_axes + 1}) out.axes.push_back({axis, kTile});
+  return out;
 }
 
 namespace {
@@ -128,6 +141,7 @@ const KernelFamily kMatmulFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<MatmulProblem, matmul_launch>,
 };
 
 }  // namespace qcg

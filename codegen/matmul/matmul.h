@@ -27,6 +27,7 @@ struct MatmulProblem {
   std::string signature() const;
 };
 Result<std::string> render_matmul(const MatmulProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch matmul_launch(const MatmulProblem& problem);
 extern const KernelFamily kMatmulFamily;
 
 }  // namespace qcg

@@ -187,9 +187,14 @@ json kernel_json(const LinkedKernel& kernel) {
   json out = {{"m_max", kernel.m_max}, {"module", kernel.module}, {"symbol", kernel.symbol}};
   if (!kernel.library.empty()) out["library"] = kernel.library;
   const CudaLaunch& l = kernel.launch;
-  if (l.threads > 0)
-    out["launch"] = {
-        {"threads", l.threads}, {"rows", l.rows}, {"column_tiles", l.column_tiles}, {"shared_bytes", l.shared_bytes}};
+  if (l.threads == 0) return out;
+  json axes = json::array();
+  for (const CudaLaunch::Axis& axis : l.axes) axes.push_back({axis.param, axis.piece});
+  out["launch"] = {{"threads", l.threads},
+                   {"rows", l.rows},
+                   {"column_tiles", l.column_tiles},
+                   {"shared_bytes", l.shared_bytes},
+                   {"axes", std::move(axes)}};
   return out;
 }
 

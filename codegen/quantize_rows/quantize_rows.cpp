@@ -88,7 +88,18 @@ Result<std::string> render_quantize_rows(const QuantizeRowsProblem& p, Isa isa, 
       p.input == DType::f16 ? 0x1p-14 : static_cast<double>(std::numeric_limits<float>::min());
   v["eps"] = float_literal(p.eps > 0 ? p.eps : smallest_normal);
   v["rows_per_item"] = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p.k));
-  return render_template("cpu/quantize_rows.cpp.j2", v);
+  if (on_device(isa)) {
+    const CudaLaunch launch = quantize_rows_launch(p);
+    v["rows"] = launch.rows;
+    add_device_context(v, p.writes_zero ? 4 : 3, 1, launch.threads / launch.rows);
+  }
+  return render_kernel("quantize_rows", isa, v);
+}
+
+// A block has one row, or a warp where rows are short.
+CudaLaunch quantize_rows_launch(const QuantizeRowsProblem& p) {
+  constexpr int kThreads = 256, kWarps = kThreads / 32, kShort = 512;
+  return {.threads = kThreads, .rows = p.k <= kShort ? kWarps : 1, .column_tiles = 1};
 }
 
 namespace {
@@ -170,6 +181,7 @@ const KernelFamily kQuantizeRowsFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<QuantizeRowsProblem, quantize_rows_launch>,
 };
 
 }  // namespace qcg

@@ -33,6 +33,7 @@ struct QuantizeRowsProblem {
 };
 std::optional<RowMapping> row_mapping_from_name(std::string_view name);  // as in the graph: "PER_TOKEN"
 Result<std::string> render_quantize_rows(const QuantizeRowsProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch quantize_rows_launch(const QuantizeRowsProblem& problem);
 extern const KernelFamily kQuantizeRowsFamily;
 
 }  // namespace qcg

@@ -9,6 +9,7 @@
 #include "codegen/check/call_memory.h"
 #include "codegen/check/expected.h"
 #include "codegen/kernel/kernel_context.h"
+#include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/reach_of.h"
 
 namespace qcg {
@@ -39,9 +40,19 @@ Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_v
   v["op"] = p.op;
   v["combine"] = sum ? "v_add" : p.op == "amax" ? "v_max" : "v_min";
   v["across"] = sum ? "v_hadd" : p.op == "amax" ? "v_hmax" : "v_hmin";
-  v["identity"] = float_literal(sum ? 0 : p.op == "amax" ? -INFINITY : INFINITY);
+  const double identity = sum ? 0 : p.op == "amax" ? -INFINITY : INFINITY;
+  v["identity"] = on_device(isa) ? print_expr_cuda(Expr::number(identity), {}, {}) : float_literal(identity);
   v["integers"] = is_in_integers(p);
-  return render_template("cpu/reduce.cpp.j2", v);
+  if (on_device(isa)) {
+    v["combine"] = sum ? "Sum" : p.op == "amax" ? "Max" : "Min";
+    add_device_context(v, 2, 3, reduce_launch(p).threads);
+  }
+  return render_kernel("reduce", isa, v);
+}
+
+// A block has 32 columns of the inner axis of one row.
+CudaLaunch reduce_launch(const ReduceProblem&) {
+  return {.threads = 256, .rows = 1, .column_tiles = 1, .axes = {{0, 1}, {2, 32}}};
 }
 
 namespace {
@@ -102,6 +113,7 @@ const KernelFamily kReduceFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<ReduceProblem, reduce_launch>,
 };
 
 }  // namespace qcg

@@ -21,6 +21,7 @@ struct ReduceProblem {
   std::string signature() const;
 };
 Result<std::string> render_reduce(const ReduceProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch reduce_launch(const ReduceProblem& problem);
 extern const KernelFamily kReduceFamily;
 
 }  // namespace qcg

@@ -9,8 +9,8 @@ namespace {
 
 class RowPassPlanner {
  public:
-  explicit RowPassPlanner(const RowsProblem& problem)
-      : problem_(problem), steps_(problem.program.steps), pass_(steps_.size()), kept_(steps_.size()) {
+  RowPassPlanner(const RowsProblem& problem, bool keeps)
+      : problem_(problem), steps_(problem.program.steps), keeps_(keeps), pass_(steps_.size()), kept_(steps_.size()) {
     for (size_t j = 0; j < steps_.size(); ++j)
       for (const int acc : steps_[j].expr.leaves(ExprKind::acc)) {
         const auto from = static_cast<size_t>(acc);
@@ -62,7 +62,7 @@ class RowPassPlanner {
 
   void need(size_t step, size_t p) {
     if (steps_[step].per_row || needed_.contains(step) || loaded_.contains(step)) return;
-    if (pass_[step] < p && cost_of(step) > kMostCost) {
+    if (keeps_ && pass_[step] < p && cost_of(step) > kMostCost) {
       kept_[step] = true;
       loaded_.insert(step);
       return;
@@ -96,6 +96,7 @@ class RowPassPlanner {
 
   const RowsProblem& problem_;
   const std::vector<RowStep>& steps_;
+  bool keeps_;
   std::vector<size_t> pass_;                     // by step: in which its expression can be computed
   std::vector<bool> kept_;                       // by step
   std::set<size_t> needed_, loaded_, operands_;  // in the pass at hand
@@ -104,6 +105,6 @@ class RowPassPlanner {
 
 }  // namespace
 
-RowPasses plan_row_passes(const RowsProblem& problem) { return RowPassPlanner(problem).plan(); }
+RowPasses plan_row_passes(const RowsProblem& problem, bool keeps) { return RowPassPlanner(problem, keeps).plan(); }
 
 }  // namespace qcg

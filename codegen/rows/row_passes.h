@@ -28,6 +28,7 @@ struct RowPasses {
   std::vector<size_t> per_row;  // those known when the last pass has ended
 };
 
-RowPasses plan_row_passes(const RowsProblem& problem);
+// `keeps`: false, if all is computed again.
+RowPasses plan_row_passes(const RowsProblem& problem, bool keeps = true);
 
 }  // namespace qcg

@@ -71,10 +71,13 @@ std::string RowsProblem::label() const {
 
 namespace {
 
+constexpr int64_t kShortRow = 512;  // on a device: what a warp computes alone
+
 // The values that the template prints, from a problem and its passes.
 class RowsPrinter {
  public:
-  explicit RowsPrinter(const RowsProblem& p) : p_(p), planned_(plan_row_passes(p)) {
+  RowsPrinter(const RowsProblem& p, Isa isa)
+      : p_(p), on_device_(on_device(isa)), planned_(plan_row_passes(p, !on_device_)) {
     for (size_t j = 0; j < p.program.steps.size(); ++j) accs_.push_back(fmt::format("acc{}", j));
     for (size_t i = 0; i < p.operands.size(); ++i) ins_.push_back(fmt::format("in{}", i));
   }
@@ -110,10 +113,17 @@ class RowsPrinter {
     v["passes"] = V::from_items(std::move(passes));
     v["kept"] = V::from_items(std::move(kept));
     v["per_row"] = steps(planned_.per_row);
+    if (!on_device_) return;
+    const size_t args = p_.operands.size() + p_.outputs.size();
+    v["short_row"] = kShortRow;
+    add_device_context(v, args, static_cast<size_t>(p_.rank) * (args + 1), rows_launch(p_).threads);
   }
 
  private:
-  std::string code(size_t step) const { return print_expr(p_.program.steps[step].expr, accs_, ins_); }
+  std::string code(size_t step) const {
+    const Expr& expr = p_.program.steps[step].expr;
+    return on_device_ ? print_expr_cuda(expr, accs_, ins_) : print_expr(expr, accs_, ins_);
+  }
 
   V operand(size_t i) const {
     V o = typed(p_.operands[i]);
@@ -143,8 +153,9 @@ class RowsPrinter {
     V out;
     const std::string& value = accs_[p_.program.stores[output]];
     out["arg"] = p_.operands.size() + output;
+    out["dtype"] = dtype_name(p_.outputs[output]);
     out["store"] = stored_as(p_.outputs[output]);
-    out["code"] = p_.outputs[output] == DType::boolean ? "v_cast_bool(" + value + ")" : value;
+    out["code"] = p_.outputs[output] == DType::boolean && !on_device_ ? "v_cast_bool(" + value + ")" : value;
     return out;
   }
 
@@ -156,7 +167,9 @@ class RowsPrinter {
     r["code"] = code(step);
     r["combine"] = adds ? "v_add" : largest ? "v_max" : "v_min";
     r["across"] = adds ? "v_hadd" : largest ? "v_hmax" : "v_hmin";
-    r["identity"] = float_literal(adds ? 0 : largest ? -INFINITY : INFINITY);
+    r["op"] = adds ? "Sum" : largest ? "Max" : "Min";
+    const double identity = adds ? 0 : largest ? -INFINITY : INFINITY;
+    r["identity"] = on_device_ ? print_expr_cuda(Expr::number(identity), {}, {}) : float_literal(identity);
     r["mean"] = kind == RowReduction::mean;
     return r;
   }
@@ -179,6 +192,7 @@ class RowsPrinter {
   }
 
   const RowsProblem& p_;
+  bool on_device_;
   RowPasses planned_;
   std::vector<std::string> accs_, ins_;
 };
@@ -188,8 +202,15 @@ class RowsPrinter {
 Result<std::string> render_rows(const RowsProblem& p, Isa isa, std::string_view symbol) {
   QCG_CHECK(check_rows(p));
   V v = kernel_context(symbol, isa, "row program", p.signature(), p.comment);
-  RowsPrinter(p).print(v);
-  return render_template("cpu/rows.cpp.j2", v);
+  RowsPrinter(p, isa).print(v);
+  return render_kernel("rows", isa, v);
+}
+
+// A block for every row; where rows are short, the first ones have one for every warp, and the others end at once.
+CudaLaunch rows_launch(const RowsProblem& p) {
+  CudaLaunch out{.threads = 256, .rows = 1, .column_tiles = 1, .axes = {}};
+  for (int axis = 0; axis + 1 < p.rank; ++axis) out.axes.push_back({axis, 1});
+  return out;
 }
 
 namespace {
@@ -364,6 +385,7 @@ const KernelFamily kRowsFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<RowsProblem, rows_launch>,
 };
 
 }  // namespace qcg

@@ -32,6 +32,7 @@ struct RowsProblem {
   std::string formula() const;  // "amax(in0); exp(sub(in0, acc0)); …"
 };
 Result<std::string> render_rows(const RowsProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch rows_launch(const RowsProblem& problem);
 extern const KernelFamily kRowsFamily;
 
 }  // namespace qcg

@@ -305,40 +305,6 @@ QCG_INLINE vf v_gt(vf a, vf b) { return v_select(v_lt(b, a), v_set1(1.0f), v_zer
 QCG_INLINE vf v_ge(vf a, vf b) { return v_select(v_eq(a, b), v_set1(1.0f), v_gt(a, b)); }
 QCG_INLINE vf v_where(vf condition, vf yes, vf no) { return v_select(v_eq(condition, v_zero()), no, yes); }
 
-// Whole numbers, one at a time, modulo 2^64: for loops over integers, where f32 ends at 2^24.
-QCG_INLINE int64_t i_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-QCG_INLINE int64_t i_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
-QCG_INLINE int64_t i_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-QCG_INLINE int64_t i_neg(int64_t a) { return i_sub(0, a); }
-QCG_INLINE int64_t i_abs(int64_t a) { return a < 0 ? i_neg(a) : a; }
-QCG_INLINE int64_t i_relu(int64_t a) { return a < 0 ? 0 : a; }
-QCG_INLINE int64_t i_max(int64_t a, int64_t b) { return a > b ? a : b; }
-QCG_INLINE int64_t i_min(int64_t a, int64_t b) { return a < b ? a : b; }
-QCG_INLINE int64_t i_clamp(int64_t x, int64_t lo, int64_t hi) { return i_min(i_max(x, lo), hi); }
-QCG_INLINE int64_t i_gt(int64_t a, int64_t b) { return a > b; }
-QCG_INLINE int64_t i_ge(int64_t a, int64_t b) { return a >= b; }
-QCG_INLINE int64_t i_where(int64_t condition, int64_t yes, int64_t no) { return condition ? yes : no; }
-QCG_INLINE int64_t i_trunc_div(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? i_neg(a) : a / b; }
-QCG_INLINE int64_t i_mod(int64_t a, int64_t b) {
-  if (b == 0 || b == -1) return b == 0 ? a : 0;
-  const int64_t rest = a % b;
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-QCG_INLINE int64_t i_floor_div(int64_t a, int64_t b) {
-  if (b == 0 || b == -1) return i_trunc_div(a, b);
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-QCG_INLINE int64_t i_round_even(int64_t a) { return a; }
-QCG_INLINE int64_t i_floor(int64_t a) { return a; }
-QCG_INLINE int64_t i_cast_i8(int64_t a) { return (int8_t)a; }
-QCG_INLINE int64_t i_cast_u8(int64_t a) { return (uint8_t)a; }
-QCG_INLINE int64_t i_cast_i16(int64_t a) { return (int16_t)a; }
-QCG_INLINE int64_t i_cast_u16(int64_t a) { return (uint16_t)a; }
-QCG_INLINE int64_t i_cast_i32(int64_t a) { return (int32_t)a; }
-QCG_INLINE int64_t i_cast_u32(int64_t a) { return (uint32_t)a; }
-QCG_INLINE int64_t i_cast_i64(int64_t a) { return a; }
-QCG_INLINE int64_t i_cast_bool(int64_t a) { return a != 0; }
-
 // Rounding through a dtype, for the casts of an expression: the value comes back as f32.
 QCG_INLINE vf v_cast_f32(vf x) { return x; }
 QCG_INLINE vf v_cast_i32(vf x) { return vi_to_f(v_to_i_trunc(x)); }
@@ -348,3 +314,4 @@ QCG_INLINE vf v_cast_u8(vf x) { return vi_to_f(vi_and(v_to_i_trunc(x), vi_set1(2
 QCG_INLINE vf v_cast_bool(vf x) { return v_select(v_eq(x, v_zero()), v_zero(), v_set1(1.0f)); }
 
 #include "float8.h"
+#include "integers.h"

@@ -1,20 +1,13 @@
 // The project's CUDA kernels, as NVRTC or nvcc compiles them, executed on the CPU: exact on integers, with counts.
 #include <algorithm>
-#include <optional>
 
+#include "cuda_compiler.h"
 #include "ptx_run.h"
 
 using namespace qcg;
 using namespace qcg::test;
 
 namespace {
-
-std::optional<Toolchain> cuda_compiler() {
-  auto tool = find_cuda();
-  if (tool.ok()) return *tool;
-  MESSAGE("skipped: ", tool.error().message);
-  return std::nullopt;
-}
 
 // Kernels of every kind with little to translate: that of few rows, and the smallest tile.
 std::vector<Rendered> small_kernels(const Problem& p, Isa isa) {

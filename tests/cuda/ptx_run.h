@@ -10,12 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "cache/toolchain/compile.h"
-#include "codegen/build/build.h"
-#include "codegen/kernel/support_headers.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
-#include "tests/cuda/ptx/executor.h"
+#include "tests/cuda/compile_sources.h"
 
 namespace qcg::test {
 
@@ -25,37 +22,24 @@ struct Rendered {
   Isa isa;
 };
 
-inline CompileJob cuda_job(const Toolchain& tool, const Rendered& k, OutputKind output) {
-  auto source = render_gemm_cuda(k.problem, k.schedule, "qcg_kernel");
-  REQUIRE_MESSAGE(source.ok(), source.error().to_string());
-  CompileJob job;
-  job.language = Language::cuda;
-  job.output = output;
-  job.sources = {{"kernel.cu", *source}};
-  for (const SourceFile& header : support_headers(k.isa)) job.headers.push_back({header.name, header.text});
-  job.flags = compiler_flags(tool, k.isa);
-  if (output == OutputKind::assembly)
-    job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
-  return job;
+inline std::vector<KernelSource> sources_of(const std::vector<Rendered>& kernels) {
+  std::vector<KernelSource> out;
+  for (const Rendered& k : kernels) {
+    auto source = render_gemm_cuda(k.problem, k.schedule, "qcg_kernel");
+    REQUIRE_MESSAGE(source.ok(), source.error().to_string());
+    out.push_back(
+        {kernel_name(k.problem, k.schedule), "qcg_kernel", *source, k.isa, cuda_launch(k.problem, k.schedule)});
+  }
+  return out;
 }
 
 inline std::vector<CompileResult> compile_rendered(const Toolchain& tool, const std::vector<Rendered>& kernels,
                                                    OutputKind output) {
-  std::vector<CompileJob> jobs;
-  for (const Rendered& k : kernels) jobs.push_back(cuda_job(tool, k, output));
-  auto results = compile_all(tool, jobs, {.timeout_s = 300, .memory_mb = 0});
-  REQUIRE_MESSAGE(results.ok(), results.error().to_string());
-  for (size_t i = 0; i < kernels.size(); ++i)
-    REQUIRE_MESSAGE((*results)[i].ok(), kernel_name(kernels[i].problem, kernels[i].schedule), "\n", (*results)[i].log);
-  return std::move(*results);
+  return compile_sources(tool, sources_of(kernels), output);
 }
 
-inline std::vector<ptx::LoadedKernel> load_rendered(const Toolchain& tool, const std::vector<Rendered>& all) {
-  std::vector<std::string> texts;
-  for (CompileResult& r : compile_rendered(tool, all, OutputKind::assembly)) texts.push_back(std::move(r.bytes));
-  auto kernels = ptx::load_kernels(texts);
-  REQUIRE_MESSAGE(kernels.ok(), kernels.error().to_string());
-  return std::move(*kernels);
+inline std::vector<ptx::LoadedKernel> load_rendered(const Toolchain& tool, const std::vector<Rendered>& kernels) {
+  return load_sources(tool, sources_of(kernels));
 }
 
 inline std::vector<uint8_t> as_bytes(const std::vector<std::byte>& bytes) {
@@ -93,11 +77,11 @@ inline Asked run_rendered(const ptx::LoadedKernel& kernel, const Rendered& k, co
   std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
   std::memcpy(block.data() + args.size() * sizeof(qcg_arg), &call.m, 8);
   const CudaLaunch launch = cuda_launch(p, k.schedule);
-  const ptx::Outcome outcome = kernel.run({.grid = {static_cast<uint32_t>((call.m + launch.rows - 1) / launch.rows),
-                                                    static_cast<uint32_t>(launch.column_tiles), 1},
-                                           .block = {static_cast<uint32_t>(launch.threads), 1, 1},
-                                           .dynamic_shared = static_cast<uint32_t>(launch.shared_bytes)},
-                                          memory, {block});
+  const ptx::Outcome outcome = kernel.run(
+      {.grid = {static_cast<uint32_t>(launch.blocks({&call.m, 1})), static_cast<uint32_t>(launch.column_tiles), 1},
+       .block = {static_cast<uint32_t>(launch.threads), 1, 1},
+       .dynamic_shared = static_cast<uint32_t>(launch.shared_bytes)},
+      memory, {block});
   REQUIRE_MESSAGE(outcome.ok(), outcome.text());
   for (size_t o = 0; o < data.outputs.size(); ++o) {
     const ptx::Buffer& y = memory.buffers()[first_output + o];

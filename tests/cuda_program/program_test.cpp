@@ -13,6 +13,7 @@
 #include "codegen/kernel/support_headers.h"
 #include "codegen/program/compile_options.h"
 #include "runtime/cuda.h"
+#include "tests/cuda/cuda_compiler.h"
 #include "tests/cuda/ptx/executor.h"
 #include "tests/cuda_program/fake_driver.h"
 #include "tests/real_graphs/outputs.h"
@@ -32,7 +33,7 @@ constexpr size_t kVariables = 256;  // of a module come before all allocations
 
 class ExecutedDevice : public FakeDriver {
  public:
-  explicit ExecutedDevice(Toolchain tool) : tool_(std::move(tool)) {
+  explicit ExecutedDevice(Toolchain tool, Isa isa = Isa::sm_80) : tool_(std::move(tool)), isa_(isa) {
     for (size_t i = 0; i < kVariables; ++i) memory_.add("variable", {}, ptx::Access::input);
   }
 
@@ -50,8 +51,8 @@ class ExecutedDevice : public FakeDriver {
       job.language = Language::cuda;
       job.output = OutputKind::assembly;
       job.sources = {{"kernel.cu", modules_.back().source}};
-      for (const SourceFile& header : support_headers(Isa::sm_80)) job.headers.push_back({header.name, header.text});
-      job.flags = compiler_flags(tool_, Isa::sm_80);
+      for (const SourceFile& header : support_headers(isa_)) job.headers.push_back({header.name, header.text});
+      job.flags = compiler_flags(tool_, isa_);
     }
     auto results = compile_all(tool_, jobs, {.timeout_s = 300, .memory_mb = 0});
     REQUIRE_MESSAGE(results.ok(), results.error().to_string());
@@ -111,6 +112,7 @@ class ExecutedDevice : public FakeDriver {
   }
 
   Toolchain tool_;
+  Isa isa_;
   std::deque<Module> modules_;
   ptx::GlobalMemory memory_;
 };
@@ -130,18 +132,11 @@ class FakeLibrary {
   void* library_;
 };
 
-std::optional<Toolchain> cuda_compiler() {
-  auto tool = find_cuda();
-  if (tool.ok()) return *tool;
-  MESSAGE("skipped: ", tool.error().message);
-  return std::nullopt;
-}
-
-void compile_graph(const std::string& folder, const std::string& output, const std::string& cache) {
+void compile_graph(const std::string& folder, Isa isa, const std::string& output, const std::string& cache) {
   CompileOptions o;
   o.input = folder + "/graph.pt2";
   o.output = output;
-  o.target = "cuda:sm_80";
+  o.target = Target{Device::cuda, isa}.str();
   o.tune = TuneMode::off;
   o.jobs = 2;
   o.cache_dir = cache;
@@ -173,11 +168,12 @@ Status run(const std::string& dir, const Safetensors& inputs, const Safetensors&
   return {};
 }
 
-void check_program(const std::string& folder, const Toolchain& tool, std::initializer_list<int> ms) {
+void check_program(const std::string& folder, const Toolchain& tool, std::initializer_list<int> ms,
+                   Isa isa = Isa::sm_80) {
   INFO(folder);
   TempDir dir;
-  compile_graph(folder, dir / "p.qcg", dir / "cache");
-  ExecutedDevice device(tool);
+  compile_graph(folder, isa, dir / "p.qcg", dir / "cache");
+  ExecutedDevice device(tool, isa);
   device.add_program(dir / "p.qcg");
   const FakeLibrary library(device);
   for (const int m : ms) {
@@ -205,7 +201,7 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
   check_program(folder, *tool, {1});
 
   TempDir dir;
-  compile_graph(folder, dir / "p.qcg", dir / "cache");
+  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
   std::string stem;
   for (const auto& file : fs::directory_iterator(folder))
     if (const std::string path = file.path(); path.ends_with(".inputs.safetensors"))
@@ -245,4 +241,12 @@ TEST_CASE("real graphs on a device that is executed") {
   for (const char* name :
        {"cat_linear_pos_axis_bf16", "int4pack_cpu_g32", "int8pack_siblings_bf16", "llama_mlp_int4wo_g32"})
     if (const std::string folder = shared_graph(name); !folder.empty()) check_program(folder, *tool, {1, 33});
+}
+
+TEST_CASE("graphs that quantize activations run on a device: row quantization and integer linears") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  for (const char* name : {"llama_mlp_da8w8", "llama_mlp_da8w4_g32"})
+    for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
+      if (const std::string folder = shared_graph(name); !folder.empty()) check_program(folder, *tool, {1, 5}, isa);
 }

@@ -41,10 +41,16 @@ namespace {
 // By name of its file.
 using Sources = std::map<std::string, std::string>;
 
-const std::set<std::string> kWhole = {
-    "portable_fma_dense_f32.cpp",         "avx2_fma_w8_i8.cpp",    "avx512_fma_w4_i8.cpp",
-    "avx512bf16_dot_dense_bf16.cpp",      "amx_int8_da8w8_i8.cpp", "cuda_sm90a_mma_tile_dense_bf16_bf16.cu",
-    "cuda_sm80_mma_decode_w4_bf16_i8.cu", "loop_avx2.cpp",         "reduce_avx2.cpp"};
+const std::set<std::string> kWhole = {"portable_fma_dense_f32.cpp",
+                                      "avx2_fma_w8_i8.cpp",
+                                      "avx512_fma_w4_i8.cpp",
+                                      "avx512bf16_dot_dense_bf16.cpp",
+                                      "amx_int8_da8w8_i8.cpp",
+                                      "cuda_sm90a_mma_tile_dense_bf16_bf16.cu",
+                                      "cuda_sm80_mma_decode_w4_bf16_i8.cu",
+                                      "cuda_sm80_loop.cu",
+                                      "loop_avx2.cpp",
+                                      "reduce_avx2.cpp"};
 const fs::path kRecorded = fs::path(source_dir()) / "tests/golden/source";
 const char kUpdate[] = "QCG_UPDATE_GOLDENS";
 
@@ -120,16 +126,20 @@ Sources render_all() {
   const GatherProblem elements{2, DType::f32, {{DType::i32, true}, {DType::i64, true}}, false, "y = x[a, b]"};
   const WindowProblem windows{
       .op = "product", .kernel = {3, 3}, .stride = {2, 1}, .before = {1, 1}, .comment = "depthwise"};
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::sm_80}) {
+    const auto name = [isa](std::string_view kernel) {
+      return on_device(isa) ? fmt::format("cuda_sm80_{}.cu", kernel)
+                            : fmt::format("{}_{}.cpp", kernel, isa_info(isa).name);
+    };
     AttentionProblem attention{
         .size = 16, .value_size = 16, .group = 2, .score = Expr::acc(0), .mask = {}, .operands = {}, .comment = ""};
     attention.mask = Expr::call("ge", {Expr::pos(2), Expr::pos(3)});
-    out[fmt::format("attention_{}.cpp", isa_info(isa).name)] = text_of(render_attention(attention, isa, "golden"));
-    out[fmt::format("windows_{}.cpp", isa_info(isa).name)] = text_of(render_windows(windows, isa, "golden"));
-    out[fmt::format("loop_{}.cpp", isa_info(isa).name)] = text_of(render_loop(loop, isa, "golden"));
-    out[fmt::format("reduce_{}.cpp", isa_info(isa).name)] = text_of(render_reduce(reduce, isa, "golden"));
-    out[fmt::format("gather_{}.cpp", isa_info(isa).name)] = text_of(render_gather(rows, isa, "golden"));
-    out[fmt::format("gather_elements_{}.cpp", isa_info(isa).name)] = text_of(render_gather(elements, isa, "golden"));
+    out[name("attention")] = text_of(render_attention(attention, isa, "golden"));
+    if (!on_device(isa)) out[name("windows")] = text_of(render_windows(windows, isa, "golden"));
+    out[name("loop")] = text_of(render_loop(loop, isa, "golden"));
+    out[name("reduce")] = text_of(render_reduce(reduce, isa, "golden"));
+    out[name("gather")] = text_of(render_gather(rows, isa, "golden"));
+    out[name("gather_elements")] = text_of(render_gather(elements, isa, "golden"));
   }
   return out;
 }

@@ -6,62 +6,13 @@
 
 #include "codegen/batch.h"
 #include "codegen/families.h"
-#include "graph/ops/verify.h"
-#include "graph/read/text.h"
+#include "family_graph.h"
 #include "tune_harness.h"
 
 using namespace qcg;
 using namespace qcg::test;
 
 namespace {
-
-// Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
-// look-ups of rows and of elements, windows, writes, row programs.
-constexpr std::string_view kGraph = R"(symbol s0 in [1, 4096]
-graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0], %query: bf16[2, 6, s0, 40], %cache: f32[1, 2, 300, 40], %seen: i64[s0, 1]) {
-  %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
-  %q, %s, %z = qcg.quantize_rows(%a, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[s0, 37], f32[s0, 1], i32[s0, 1]
-  %d = qcg.loop([%q, %z, %s], exprs = [mul(sub(in0, in1), in2)]) : f32[s0, 37]
-  %e = qcg.loop([%d, %s], exprs = [cast_i8(clamp(round_even(div(in0, in1)), -128, 127))]) : i8[s0, 37]
-  %m = aten.mean.dim(%d, dim = [1], keepdim = true) : f32[s0, 1]
-  %h = aten.amax.default(%a, dim = [0], keepdim = false) : bf16[37]
-  %n = qcg.loop([%i, %i], exprs = [add(mul(in0, 3), in1)], integers = true) : i64[s0, 37]
-  %t = aten.transpose.int(%b, dim0 = 0, dim1 = 1) : i8[s0, 37]
-  %c = qcg.loop([%t, %e], exprs = [gt(in0, in1)]) : bool[s0, 37]
-  %w = aten.transpose.int(%d, dim0 = 0, dim1 = 1) : f32[37, s0]
-  %p = aten.mm.default(%d, %w) : f32[s0, s0]
-  %matrices = aten.transpose.int(%experts, dim0 = 1, dim1 = 2) : bf16[5, 37, 21]
-  %grouped = aten._grouped_mm.default(%x, %matrices, %ends) : bf16[s0, 21]
-  %l = qcg.loop([%i], exprs = [ge(add(pos1, size0), mul(in0, pos0))], integers = true, sizes = [s0]) : bool[s0, 37]
-  %u = qcg.loop([%d], exprs = [where(ge(pos1, pos0), in0, size0)], sizes = [s0]) : f32[s0, 37]
-  %r = aten.cumsum.default(%i, dim = 0) : i64[s0, 37]
-  %f = aten.cumsum.default(%a, dim = 1) : bf16[s0, 37]
-  %v, %o = aten.topk.default(%d, k = 3) : f32[s0, 3], i64[s0, 3]
-  %g, %j = aten.sort.default(%b, dim = 0, descending = false) : i8[37, s0], i64[37, s0]
-  %r2 = aten.index.Tensor(%x, [%ids]) : bf16[2, s0, 37]
-  %f2 = aten.gather.default(%d, dim = 1, index = %at) : f32[s0, 5]
-  %g0, %g1, %g2, %g3 = aten._embedding_bag.default(%d, %bagged, %offsets, mode = 0, per_sample_weights = %by, padding_idx = 1) : f32[s0, 37], i64[0], i64[s0], i64[s0]
-  %k, %k1, %k2, %k3 = aten._embedding_bag.default(%x, %bagged, %offsets, mode = 1) : bf16[s0, 37], i64[0], i64[s0], i64[s0]
-  %w1 = qcg.windows(%x, none, op = "max", kernel = [3], stride = [1], dilation = [2], before = [2], places = [s0]) : bf16[s0, 37]
-  %w2 = qcg.windows(%d, %taps, op = "product", kernel = [5], stride = [1], dilation = [1], before = [2], places = [s0]) : f32[s0, 37]
-  %y1 = aten.expand.default(%d, size = [64, s0, 37]) : f32[64, s0, 37]
-  %y2 = aten.reshape.default(%y1, shape = [64*s0, 37]) : f32[64*s0, 37]
-  %y3 = aten.index_copy.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
-  %at1 = qcg.attention(%query, %cache, %cache, [%seen], mask = [ge(in0, pos3)], score = [mul(acc0, 0.25)]) : bf16[2, 6, s0, 40]
-  %z1, %z2 = qcg.rows([%x, %row, %column], steps = [mul(in0, in2), mul(acc0, acc0), exp(sub(acc0, acc1)), acc2, mul(in1, div(acc2, acc3))], reduce = "- mean - sum -", stores = [4, 3], shape = [s0, 37]) : bf16[s0, 37], f32[s0, 1]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %at1, %z1, %z2
-}
-)";
-
-Plan plan_of(std::string_view text) {
-  auto graph = parse_graph(text);
-  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
-  const Status verified = verify_graph(*graph);
-  REQUIRE_MESSAGE(verified.ok(), verified.error().to_string());
-  auto plan = plan_kernels(*graph, {Device::cpu, Isa::portable});
-  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
-  return std::move(*plan);
-}
 
 std::vector<KernelSource> sources_of(const Plan& plan) {
   Batch batch;
@@ -90,7 +41,7 @@ std::string altered(std::string source, const std::string& after, const std::str
 }  // namespace
 
 TEST_CASE("every family has a row, and every kernel of a graph is right and timed") {
-  const Plan plan = plan_of(kGraph);
+  const Plan plan = plan_families({Device::cpu, Isa::portable});
   for (const KernelFamily* family : kernel_families()) {
     CAPTURE(family->name);
     const bool met = std::any_of(plan.problems.begin(), plan.problems.end(),
@@ -181,7 +132,7 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {kRows, "int64_t items(", "+ r.per_item - 1", "", "is wrong: "},
       {"out[in1] = in0", "void write", "number < positions", "number + 1 < positions", "is wrong: error"},
   };
-  const Plan plan = plan_of(kGraph);
+  const Plan plan = plan_families({Device::cpu, Isa::portable});
   const std::vector<KernelSource> sources = sources_of(plan);
   std::vector<KernelSource> all = sources;
   std::vector<size_t> altered_problem;

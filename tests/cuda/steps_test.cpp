@@ -1,0 +1,149 @@
+// Kernels that are no GEMMs on a device: each family against its oracle, executed from its PTX; ones that were made wrong;
+// what they ask of memory.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "codegen/tune/step_trial.h"
+#include "cuda_compiler.h"
+#include "step_run.h"
+#include "tests/tune/family_graph.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+constexpr uint64_t kSeed = 7;
+
+// The first problem of the plan whose kernel is wrong, or what is wrong with it; empty: all sizes are right.
+std::string what_is_wrong(const Plan& plan, int problem, const KernelSource& source, const ptx::LoadedKernel& kernel) {
+  BuiltKernel built;
+  built.source = source;
+  const StepTrial trial = step_trial(plan, problem, built, {}, TuneMode::off);
+  bool shift = true;
+  for (const CallSizes& sizes : trial.checks) {
+    const auto run = [&](CallMemory& call) { return execute_call(kernel, source.launch, call, shift, nullptr); };
+    const OracleReport report = check_call_at(run, *trial.problem, sizes, kSeed);
+    if (!report.ok) return report.reason;
+    shift = !shift;
+  }
+  return "";
+}
+
+std::string altered(std::string source, std::string_view from, std::string_view to) {
+  const size_t at = source.find(from);
+  REQUIRE_MESSAGE(at != std::string::npos, from, " in\n", source);
+  return source.replace(at, from.size(), to);
+}
+
+// Rows that are whole pieces of what a thread and a warp take.
+constexpr std::string_view kFullGraph = R"(
+graph(%x: bf16[8, 2048], %w: bf16[2048], %a: f32[128, 64], %b: f32[128, 64], %ids: i64[16], %table: bf16[64, 2048]) {
+  %y = qcg.loop([%x, %w], exprs = [mul(silu(in0), in1)]) : bf16[8, 2048]
+  %z = qcg.rows([%x, %w], steps = [mul(in0, in0), mul(in1, mul(in0, rsqrt(add(acc0, 1e-06))))], reduce = "mean -", stores = [1], shape = [8, 2048]) : bf16[8, 2048]
+  %q, %s, %o = qcg.quantize_rows(%z, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[8, 2048], f32[8, 1], i32[8, 1]
+  %m = aten.amax.default(%x, dim = [0], keepdim = false) : bf16[2048]
+  %t = aten.transpose.int(%b, dim0 = 0, dim1 = 1) : f32[64, 128]
+  %p = aten.mm.default(%a, %t) : f32[128, 128]
+  %g = aten.index.Tensor(%table, [%ids]) : bf16[16, 2048]
+  return %y, %z, %q, %s, %m, %p, %g
+}
+)";
+
+}  // namespace
+
+TEST_CASE("ptx: kernels of every family on a device are right at awkward sizes") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  const Plan plan = plan_families({Device::cuda, Isa::sm_80});
+  const std::vector<int> problems = problems_on_device(plan);
+  const std::vector<KernelSource> sources = sources_of(plan, problems);
+  const std::vector<ptx::LoadedKernel> kernels = load_sources(*tool, sources);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const KernelProblem& problem = plan.problems[static_cast<size_t>(problems[i])];
+    INFO(problem.family().name, " ", problem.family().formula(problem));
+    CHECK(what_is_wrong(plan, problems[i], sources[i], kernels[i]) == "");
+  }
+}
+
+TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  struct Seeded {
+    std::string_view kernel, from, to;  // its family, and how its formula begins
+  };
+  const Seeded cases[] = {
+      {"loop", "const int count = inner - i < WIDTH ? (int)(inner - i) : WIDTH", "const int count = WIDTH"},
+      {"loop", "* WIDTH;\n", "* WIDTH + 1;\n"},
+      {"rows", "/ (float)width", "/ (float)(width + 1)"},
+      {"rows", "if (e < count)", "if (e + 1 < count)"},
+      {"rows", "run_row<32>(args, row, partial)", "run_row<32>(args, row + 1, partial)"},
+      {"quantize_rows", "s_round_even(s_cast_", "s_floor(s_cast_"},
+      {"reduce mean", "i = threadIdx.x;", "i = threadIdx.x + 1;"},
+      {"reduce amax", "i += WARPS", "i += WARPS + 1"},
+      {"reduce amax", "__syncthreads()", ""},
+      {"matmul", "__syncthreads()", ""},
+      {"matmul", "left < 4 ? (int)left : 4", "4"},
+      {"gather", "id += size", "id += size - 1"},
+      {"attention", "total * factor", "total"},
+      {"attention", "__syncthreads()", ""},
+  };
+  const Plan plan = plan_families({Device::cuda, Isa::sm_80});
+  const std::vector<int> problems = problems_on_device(plan);
+  const std::vector<KernelSource> right = sources_of(plan, problems);
+  std::vector<KernelSource> sources;
+  std::vector<int> of;
+  for (const Seeded& seeded : cases) {
+    const auto fits = [&](size_t i) {
+      const KernelProblem& problem = plan.problems[static_cast<size_t>(problems[i])];
+      const std::string kernel = std::string(problem.family().name) + " " + problem.family().formula(problem);
+      return kernel.starts_with(seeded.kernel) && right[i].source.find(seeded.from) != std::string::npos;
+    };
+    size_t i = 0;
+    while (i < problems.size() && !fits(i)) ++i;
+    REQUIRE_MESSAGE(i < problems.size(), seeded.kernel, ": ", seeded.from);
+    sources.push_back(right[i]);
+    sources.back().source = altered(right[i].source, seeded.from, seeded.to);
+    of.push_back(problems[i]);
+  }
+  const std::vector<ptx::LoadedKernel> kernels = load_sources(*tool, sources);
+  for (size_t c = 0; c < sources.size(); ++c) {
+    INFO(cases[c].kernel, ": ", cases[c].to);
+    CHECK(what_is_wrong(plan, of[c], sources[c], kernels[c]) != "");
+  }
+}
+
+TEST_CASE("ptx: what kernels of full rows ask of memory, and that they spill nothing") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  auto graph = parse_graph(kFullGraph);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cuda, Isa::sm_90a});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  const std::vector<int> problems = problems_on_device(*plan);
+  REQUIRE(problems.size() == plan->problems.size());
+  const std::vector<KernelSource> sources = sources_of(*plan, problems);
+  for (const CompileResult& cubin : compile_sources(*tool, sources, OutputKind::cubin)) {
+    REQUIRE(cubin.cuda.size() == 1);
+    CHECK(cubin.cuda[0].spill_store_bytes + cubin.cuda[0].spill_load_bytes == 0);
+  }
+  const std::vector<ptx::LoadedKernel> kernels = load_sources(*tool, sources);
+  for (const PlanStep& step : plan->steps) {
+    const auto p = static_cast<size_t>(step.problem);
+    const KernelProblem& problem = plan->problems[p];
+    CallSizes sizes;
+    for (const Dim& param : step.params) sizes.params.push_back(param.constant());
+    for (const PlanArg& arg : step.args) sizes.strides.push_back(arg.stride ? arg.stride->constant() : 2048);
+    ptx::Counters counters;
+    const auto run = [&](CallMemory& call) {
+      return execute_call(kernels[p], sources[p].launch, call, false, &counters);
+    };
+    const OracleReport report = check_call_at(run, problem, sizes, kSeed);
+    INFO(problem.family().name, ": ", counters.total(), " instructions, ", counters.all_global.cost, " sectors for ",
+         counters.all_global.ideal, ", ", counters.all_shared.cost, " wavefronts for ", counters.all_shared.ideal);
+    CHECK_MESSAGE(report.ok, report.reason);
+    CHECK(counters.all_global.ratio() <= 1.1);
+    CHECK(counters.all_shared.ratio() <= 1.05);
+  }
+}
