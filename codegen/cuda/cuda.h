@@ -30,6 +30,7 @@ struct CudaSchedule {
   int warps_k = 1;               // that share K, of a decode kernel
   int stages = 1;                // of shared memory, of a tile
   bool is_decode() const { return warps_k > 1; }
+  bool is_fma() const { return microkernel->compute == "fma"; }
   int threads() const { return warps_m * warps_n * warps_k * 32; }
   std::string describe() const;  // "sm80_mma_tile 128x128x64 stages=3"
 };

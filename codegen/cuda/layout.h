@@ -9,6 +9,7 @@
 //
 // Lane 4 g + q holds of a tile of 16 x 16 four registers i of two elements e: n = g + 8 (i & 1), k = 2 q + 8 (i >> 1) + e.
 //
+//   32 bits   8 words: register i, element e in word 2 i + e
 //   16 bits   4 words: register i, element e in half e
 //    8 bits   2 words: word i >> 1, byte (i & 1) + 2 e         so that masks and a shift, no permutation, part them
 //    4 bits   1 word:  nibble i + 4 e
@@ -71,6 +72,9 @@ struct CudaLayout {
   int64_t parameter(int64_t n, int64_t g) const { return (n / 16 * groups + g) * 16 + n % 8 * 2 + n / 8 % 2; }
 };
 CudaLayout cuda_layout(const Problem& problem);  // precondition: it has a form
+
+// What kernels unpack integers and narrow floats to: the 16-bit float of x; bf16 where x is another.
+DType unpacked_dtype(const Problem& problem);
 
 // Columns of a segment, padded so that no tile reads behind its weights.
 int64_t padded_columns(int64_t n);

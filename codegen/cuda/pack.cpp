@@ -58,10 +58,8 @@ class CudaPacker {
   // Bits of a weight as the layout holds them; error: no weight of the scheme.
   Status code_of(const Segment& s, const std::byte* weight, int64_t n, int64_t k, uint32_t& code) const {
     const WeightInfo& info = scheme_info(p_.scheme).weight;
-    if (layout_.form->bits == 16) {
-      uint16_t bits;
-      std::memcpy(&bits, weight, 2);
-      code = bits;
+    if (layout_.form->bits >= 16) {
+      std::memcpy(&code, weight, static_cast<size_t>(layout_.form->bits / 8));
       return {};
     }
     const int8_t q = std::to_integer<int8_t>(*weight);
@@ -87,10 +85,11 @@ class CudaPacker {
     const int64_t lane = 4 * (n % 8) + q,
                   before = k / form.mma_k * 32 * form.words();  // bits of the lane's products before
     int64_t at = 0;
-    if (bits == 16) at = i * 32 + e * 16;
+    if (bits >= 16) at = (2 * i + e) * bits;
     else if (form.is_integer()) at = bits == 8 ? i * 32 + e * 8 : i / 2 * 32 + e * 8 + i % 2 * 4;
     else at = bits == 8 ? i / 2 * 32 + (i % 2 + 2 * e) * 8 : (i + 4 * e) * 4;
-    return n / 16 * layout_.tile_bytes() * 8 + (before / 128 * 32 + lane) * 128 + before % 128 + at;
+    at += before;
+    return n / 16 * layout_.tile_bytes() * 8 + (at / 128 * 32 + lane) * 128 + at % 128;
   }
 
   Status pack_codes(const Segment& s, const Tensor& weight, int64_t begin) {
@@ -142,7 +141,7 @@ class CudaPacker {
                                     fmt::format("{} is not an integer from -128 to 128", zero),
                                     "compile for --target=cpu");
         if (s.has_zero && layout_.form->is_integer()) put(place.zero, to, static_cast<int32_t>(zero));
-        else if (s.has_zero) double_to_element(p_.activation, zero, out_.data() + place.zero + to * 2);
+        else if (s.has_zero) double_to_element(unpacked_dtype(p_), zero, out_.data() + place.zero + to * 2);
         if (p_.x_has_zero)
           put(place.correction, layout_.group ? to : n, correction(t, n, g, static_cast<int32_t>(zero)));
       }

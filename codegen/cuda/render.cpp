@@ -143,7 +143,11 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   v["bm"] = s.bm, v["bn"] = s.bn;
   v["k"] = p.k, v["k_padded"] = layout.k_padded, v["tile_bytes"] = layout.tile_bytes();
   v["weights_arg"] = args.weights, v["arg_count"] = args.count;
-  if (s.is_decode()) {
+  if (s.is_fma()) {
+    v["element"] = fmt::format("Widened<Stored_{}>", dtype_name(p.activation));
+    v["threads"] = s.threads(), v["depth"] = s.bk;
+    v["unpacked"] = element_of(unpacked_dtype(p)), v["unpacked_dtype"] = dtype_name(unpacked_dtype(p));
+  } else if (s.is_decode()) {
     v["warps"] = s.warps_k, v["depth"] = s.bk;
   } else {
     v["warps_m"] = s.warps_m, v["warps_n"] = s.warps_n, v["stages"] = s.stages;
@@ -160,7 +164,8 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
     outputs.push_back(std::move(o));
   }
   v["outputs"] = V::from_items(std::move(outputs));
-  return render_template(s.microkernel->source, v, {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2"});
+  return render_template(s.microkernel->source, v,
+                         {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2", "cuda/fma_tile.cu.j2"});
 }
 
 namespace {
@@ -192,9 +197,10 @@ CudaLaunch cuda_launch(const Problem& p, const CudaSchedule& s) {
   for (const Output& o : p.outputs) {
     const auto segments = static_cast<int64_t>(o.segments.size());
     launch.column_tiles += static_cast<int>((o.n + s.bn - 1) / s.bn);
-    const int64_t bytes = s.is_decode()
-                              ? segments * s.warps_k * s.bm * s.bn * 4
-                              : std::max(s.stages * stage_bytes(p, layout, s, o), segments * s.bm * (s.bn + 4) * 4);
+    int64_t bytes = 0;
+    if (s.is_fma()) bytes = s.bk * (s.bm + 1 + segments * (s.bn + 4)) * 4;
+    else if (s.is_decode()) bytes = segments * s.warps_k * s.bm * s.bn * 4;
+    else bytes = std::max(s.stages * stage_bytes(p, layout, s, o), segments * s.bm * (s.bn + 4) * 4);
     launch.shared_bytes = std::max(launch.shared_bytes, static_cast<int>(bytes));
   }
   return launch;

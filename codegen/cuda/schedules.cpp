@@ -13,37 +13,48 @@ namespace {
 
 using enum DType;
 
-constexpr std::string_view kDecode = "cuda/mma_decode.cu.j2", kTile = "cuda/mma_tile.cu.j2";
+constexpr std::string_view kDecode = "cuda/mma_decode.cu.j2", kTile = "cuda/mma_tile.cu.j2",
+                           kFma = "cuda/fma_tile.cu.j2";
 
 struct Kernel {
   std::string_view name;
   Isa isa;
   std::string_view source, compute;
-  bool integer = false;
 };
 constexpr Kernel kKernels[] = {
-    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},         {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
-    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma", true}, {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma", true},
-    {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},           {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},
-    {"sm80_imma_decode", Isa::sm_80, kDecode, "imma", true},   {"sm80_imma_tile", Isa::sm_80, kTile, "imma", true},
+    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},   {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
+    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"}, {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},
+    {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},        {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},
+    {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},         {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"},
+    {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},       {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
 };
 struct Weight {
   Scheme scheme;
   DType activation, weight;
+  // Tensor cores multiply bytes, or 16-bit floats that hold the weights.
+  std::string_view compute() const {
+    if (!is_floating(activation)) return "imma";
+    return is_half(activation) && scheme != Scheme::nf4 ? "mma" : "fma";
+  }
 };
 constexpr Weight kWeights[] = {
-    {Scheme::dense, bf16, bf16}, {Scheme::dense, f16, f16}, {Scheme::w8, bf16, i8},     {Scheme::w8, f16, i8},
-    {Scheme::w4, bf16, i8},      {Scheme::w4, f16, i8},     {Scheme::f8, bf16, f8e4m3}, {Scheme::f8, f16, f8e4m3},
-    {Scheme::f8, bf16, f8e5m2},  {Scheme::f8, f16, f8e5m2}, {Scheme::f4, bf16, i8},     {Scheme::f4, f16, i8},
-    {Scheme::da8w8, i8, i8},     {Scheme::da8w8, u8, i8},   {Scheme::da8w4, i8, i8},    {Scheme::da8w4, u8, i8},
-    {Scheme::s8s8, i8, i8},      {Scheme::s8s8, u8, i8},
+    {Scheme::dense, bf16, bf16},  {Scheme::dense, f16, f16},    {Scheme::w8, bf16, i8},
+    {Scheme::w8, f16, i8},        {Scheme::w4, bf16, i8},       {Scheme::w4, f16, i8},
+    {Scheme::f8, bf16, f8e4m3},   {Scheme::f8, f16, f8e4m3},    {Scheme::f8, bf16, f8e5m2},
+    {Scheme::f8, f16, f8e5m2},    {Scheme::f4, bf16, i8},       {Scheme::f4, f16, i8},
+    {Scheme::da8w8, i8, i8},      {Scheme::da8w8, u8, i8},      {Scheme::da8w4, i8, i8},
+    {Scheme::da8w4, u8, i8},      {Scheme::s8s8, i8, i8},       {Scheme::s8s8, u8, i8},
+    {Scheme::dense, f32, f32},    {Scheme::w8, f32, i8},        {Scheme::w4, f32, i8},
+    {Scheme::f8, f32, f8e4m3},    {Scheme::f8, f32, f8e5m2},    {Scheme::f4, f32, i8},
+    {Scheme::nf4, f32, i8},       {Scheme::nf4, bf16, i8},      {Scheme::nf4, f16, i8},
+    {Scheme::f8, f8e4m3, f8e4m3}, {Scheme::f8, f8e5m2, f8e4m3}, {Scheme::f8, f8e4m3, f8e5m2},
 };
 
 std::vector<Microkernel> make_table() {
   std::vector<Microkernel> out;
   for (const Kernel& k : kKernels)
     for (const Weight& w : kWeights)
-      if (k.integer != is_floating(w.activation))
+      if (k.compute == w.compute())
         out.push_back({k.name, k.isa, k.source, w.scheme, w.activation, w.weight, k.compute});
   return out;
 }
@@ -91,6 +102,17 @@ void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedul
     s.stages = tile.stages;
     while (s.stages > 2 && cuda_launch(p, s).shared_bytes > kMostSharedBytes) --s.stages;
     if (cuda_launch(p, s).shared_bytes <= kMostSharedBytes) out.push_back(s);
+  }
+}
+
+// Everything else is f32 in shared memory.
+void add_fma(const Problem& p, const Microkernel& row, int64_t m_max, std::vector<CudaSchedule>& out) {
+  constexpr int kDepth = 32, kWarps = 8, kColumns = 64;
+  for (const int bm : {16, 64}) {
+    CudaSchedule s{&row, bm, kColumns / power_of_two(most_segments(p)), kDepth};
+    if (s.bn < 16 || (bm > 16 && m_max <= 16)) continue;
+    s.warps_m = kWarps, s.stages = 2;
+    out.push_back(s);
   }
 }
 
@@ -168,7 +190,8 @@ std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& t
     if (row.isa != target.isa || row.scheme != problem.scheme || row.weight != problem.weight ||
         row.activation != problem.activation)
       continue;
-    if (row.source == kDecode) add_decode(problem, row, m_max, out);
+    if (row.source == kFma) add_fma(problem, row, m_max, out);
+    else if (row.source == kDecode) add_decode(problem, row, m_max, out);
     else add_tiles(problem, row, out);
   }
   const CudaLayout layout = cuda_layout(problem);

@@ -11,7 +11,6 @@
 #include "codegen/check/expected.h"
 #include "codegen/kernel/kernel_context.h"
 #include "codegen/kernel/reach_of.h"
-#include "codegen/kernel/render_template.h"
 #include "graph/ir/tensor.h"
 
 namespace qcg {
@@ -32,7 +31,14 @@ Result<std::string> render_scan(const ScanProblem& p, Isa isa, std::string_view 
   v["x"] = typed(p.input);
   v["y"] = typed(p.output);
   v["integers"] = !is_floating(p.output);
-  return render_template("cpu/scan.cpp.j2", v);
+  if (on_device(isa)) add_device_context(v, 2, 3, scan_launch(p).threads);
+  return render_kernel("scan", isa, v);
+}
+
+// A thread has one column.
+CudaLaunch scan_launch(const ScanProblem&) {
+  constexpr int kThreads = 64;
+  return {.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {{0, 1}, {2, 1}}};
 }
 
 namespace {
@@ -103,6 +109,7 @@ const KernelFamily kScanFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<ScanProblem, scan_launch>,
 };
 
 }  // namespace qcg

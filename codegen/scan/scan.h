@@ -20,6 +20,7 @@ struct ScanProblem {
   std::string signature() const;
 };
 Result<std::string> render_scan(const ScanProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch scan_launch(const ScanProblem& problem);
 extern const KernelFamily kScanFamily;
 
 }  // namespace qcg

@@ -92,11 +92,37 @@ inline std::vector<Problem> gemm_problems() {
   };
 }
 
+// What is multiplied in f32: f32 and fp8 activations, and nf4.
+inline std::vector<Problem> fma_problems() {
+  using enum DType;
+  std::vector<Problem> out = {
+      plain_problem(Scheme::dense, f32, f32, {136}, {{70, false, false, "gate"}, {1, false, true, "one"}}),
+      plain_problem(Scheme::dense, f32, f32, {64, 33}, {{40, false, true, "cat"}}),
+      plain_problem(Scheme::w8, f32, i8, {100}, {{20, true, true, "zero"}}),
+      with_outputs(
+          plain_problem(Scheme::w4, f32, i8, {192},
+                        {{70, true, true, "gate"}, {70, false, false, "up"}, {1, false, false, "one"}}, 32),
+          {{bf16, Broadcast::row}, {f16, Broadcast::column}, {f32, Broadcast::scalar}, {bf16, Broadcast::full}},
+          {{parse_expr("mul(max(acc0, in3), mul(acc1, in0))"), f32, 70, {0, 1}},
+           {parse_expr("add(mul(acc2, in1), in2)"), f32, 1, {2}}}),
+      plain_problem(Scheme::w4, f32, i8, {264}, {{40, false, false, "real zeros", true}}, 128, bf16),
+      plain_problem(Scheme::f4, f32, i8, {96}, {{24, false, false, "mxfp4"}}, 32, f8e8m0),
+      plain_problem(Scheme::f8, f32, f8e5m2, {72}, {{20, false, false, "e5m2"}}),
+      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {80}, {{20, false, true, "both"}}),
+      plain_problem(Scheme::nf4, f32, i8, {128}, {{20, false, true, "nf4"}}, 64),
+      plain_problem(Scheme::nf4, bf16, i8, {100}, {{20, false, false, "nf4"}}, 20, bf16),
+  };
+  for (Problem& p : out)
+    for (Output& o : p.outputs) o.dtype = f32;
+  return out;
+}
+
 struct GemmCall {
   int64_t m = 1;
   int64_t gap = 0;        // elements between rows of x
   uint64_t shift = 0;     // bytes by which x misses its alignment
   bool poisoned = false;  // all rows of x but one are NaN
+  bool sparse = false;    // a row of x has one number other than 0: a sum of any numbers is exact
 };
 
 // Tensors of small integers, and of scales that are powers of two: every order of summation is exact in f32, so that a
@@ -124,7 +150,11 @@ class GemmData {
           xs.emplace_back(p.activation, call.m == 0 ? 0 : (call.m - 1) * (width + call.gap) + width, width + call.gap);
       for (int64_t i = 0; i < x.count(); ++i) {
         const bool real = i % x.stride < width && (!call.poisoned || i / x.stride == call.m / 2);
-        x.set(i, is_integer(p) ? small(p.activation == DType::u8 ? 0 : -8, 8) : real ? small(-4, 4) : std::nan(""));
+        const bool absent = call.sparse && i % x.stride != i / x.stride * 7 % width;
+        x.set(i, absent          ? 0
+                 : is_integer(p) ? small(p.activation == DType::u8 ? 0 : -8, 8)
+                 : real          ? small(-4, 4)
+                                 : std::nan(""));
       }
     }
     if (scheme_info(p.scheme).quantized_activation) {

@@ -60,6 +60,31 @@ TEST_CASE("ptx: kernels of 4-bit weights compute the problem") {
   run_all(of_scheme({Scheme::w4, Scheme::f4}, Isa::sm_80));
 }
 
+TEST_CASE("ptx: kernels that multiply in f32 compute the problem") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  const std::vector<Problem> problems = fma_problems();
+  std::vector<Rendered> all;
+  for (const Problem& p : problems)
+    for (const int64_t m : {8, 64}) {
+      const Isa isa = all.size() % 4 < 2 ? Isa::sm_80 : Isa::sm_90a;
+      for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, isa}, 1, m))
+        if (s.bm == (m > 16 ? 64 : 16)) all.push_back({p, s, isa});
+    }
+  REQUIRE(all.size() == 2 * problems.size());
+  for (const CompileResult& cubin : compile_rendered(*tool, all, OutputKind::cubin))
+    CHECK(cubin.cuda[0].spill_store_bytes + cubin.cuda[0].spill_load_bytes == 0);
+  const std::vector<ptx::LoadedKernel> kernels = load_rendered(*tool, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Rendered& k = all[i];
+    const bool sparse = k.problem.scheme == Scheme::nf4;
+    INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
+    run_rendered(kernels[i], k, {.m = 1, .sparse = sparse});
+    run_rendered(kernels[i], k, {.m = 5, .shift = dtype_bytes(k.problem.activation), .sparse = sparse});
+    run_rendered(kernels[i], k, {.m = k.schedule.bm + 3, .gap = 8, .poisoned = true, .sparse = sparse});
+  }
+}
+
 // Slow code shows in counts: shared memory with bank conflicts, rows read in pieces, weights read twice.
 TEST_CASE("ptx: what a full tile asks of memory") {
   const auto tool = cuda_compiler();

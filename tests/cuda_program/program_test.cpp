@@ -4,6 +4,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <deque>
 #include <set>
 
@@ -132,7 +135,8 @@ class FakeLibrary {
   void* library_;
 };
 
-void compile_graph(const std::string& folder, Isa isa, const std::string& output, const std::string& cache) {
+Result<CompileReport> try_compile(const std::string& folder, Isa isa, const std::string& output,
+                                  const std::string& cache) {
   CompileOptions o;
   o.input = folder + "/graph.pt2";
   o.output = output;
@@ -140,7 +144,11 @@ void compile_graph(const std::string& folder, Isa isa, const std::string& output
   o.tune = TuneMode::off;
   o.jobs = 2;
   o.cache_dir = cache;
-  auto report = compile_program(o);
+  return compile_program(o);
+}
+
+void compile_graph(const std::string& folder, Isa isa, const std::string& output, const std::string& cache) {
+  auto report = try_compile(folder, isa, output, cache);
   REQUIRE_MESSAGE(report.ok(), report.error().to_string());
 }
 
@@ -249,4 +257,100 @@ TEST_CASE("graphs that quantize activations run on a device: row quantization an
   for (const char* name : {"llama_mlp_da8w8", "llama_mlp_da8w4_g32"})
     for (const Isa isa : {Isa::sm_80, Isa::sm_90a})
       if (const std::string folder = shared_graph(name); !folder.empty()) check_program(folder, *tool, {1, 5}, isa);
+}
+
+namespace {
+
+// All graphs with a file of inputs that depend on no state, the smallest files first.
+std::vector<std::string> runnable_graphs() {
+  std::vector<std::string> out;
+  const std::string root = shared_graph("");
+  if (root.empty()) return out;
+  for (const std::string& parent : {root, root + "/models"})
+    for (const auto& folder : fs::directory_iterator(parent))
+      if (fs::exists(folder.path() / "graph.pt2")) out.push_back(folder.path());
+  std::ranges::sort(out, {}, [](const std::string& f) { return fs::file_size(f + "/graph.pt2"); });
+  return out;
+}
+
+// The least m that a graph has inputs for; 0: none.
+int least_m(const std::string& folder) {
+  int least = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    const std::string name = file.path().filename();
+    int m = 0;
+    if (!name.ends_with(".inputs.safetensors") || std::sscanf(name.c_str(), "m%d.", &m) != 1) continue;
+    if (least == 0 || m < least) least = m;
+  }
+  return least;
+}
+
+// A rounded activation may become another code.
+bool rounds(const std::string& program) {
+  for (const auto& file : fs::directory_iterator(program + "/sources"))
+    if (slurp(file.path()).find("s_round_even(") != std::string::npos) return true;
+  return false;
+}
+
+struct Tally {
+  int run = 0, refused = 0, left = 0;
+  std::string reasons;
+};
+
+// Compiles every graph and runs what is not refused with its smallest inputs, until the time is up.
+Tally run_graphs(const Toolchain& tool, Isa isa, double budget_s) {
+  Tally tally;
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::string& folder : runnable_graphs()) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    if (taken.count() > budget_s) {
+      ++tally.left;
+      continue;
+    }
+    INFO(folder);
+    TempDir dir;
+    const auto report = try_compile(folder, isa, dir / "p.qcg", dir / "cache");
+    const int m = least_m(folder);
+    if (!report.ok()) {
+      CHECK_MESSAGE(report.error().code == ErrorCode::Unsupported, report.error().to_string());
+      tally.reasons += "\n" + fs::path(folder).filename().string() + ": " + report.error().to_string();
+    }
+    if (!report.ok() || m == 0) {
+      ++tally.refused;
+      continue;
+    }
+    ExecutedDevice device(tool, isa);
+    device.add_program(dir / "p.qcg");
+    const FakeLibrary library(device);
+    const std::string stem = fmt::format("{}/m{}", folder, m);
+    auto inputs = read_safetensors(stem + ".inputs.safetensors"),
+         expected = read_safetensors(stem + ".expected.safetensors");
+    REQUIRE(inputs.ok());
+    REQUIRE(expected.ok());
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    const Status status = run(dir / "p.qcg", *inputs, *expected, outputs);
+    CHECK_MESSAGE(status.ok(), folder, ": ", status.error().to_string(), device.fault);
+    const Closeness closeness = rounds(dir / "p.qcg") ? quantized : deep;
+    for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_at(got.dtype, closeness));
+    ++tally.run;
+  }
+  return tally;
+}
+
+}  // namespace
+
+TEST_CASE("the smallest graphs are right on a device, or refused with a reason") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  constexpr double kBudget_s = 20;
+  run_graphs(*tool, Isa::sm_80, kBudget_s);
+}
+
+TEST_CASE("stress: every graph is right on a device, or refused with a reason" * doctest::skip()) {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  for (const Isa isa : {Isa::sm_80, Isa::sm_90a}) {
+    const Tally tally = run_graphs(*tool, isa, HUGE_VAL);
+    MESSAGE(isa_info(isa).name, ": ", tally.run, " run, ", tally.refused, " refused", tally.reasons);
+  }
 }
