@@ -49,36 +49,71 @@ Names names_of(const Checkpoint& checkpoint, const WeightNaming& naming) {
   return out;
 }
 
-// Prefixes under which the checkpoint has every weight of the graph.
-std::vector<std::string> common_prefixes(const Names& names, const WeightNames& wanted) {
-  std::vector<std::string> out;
-  if (wanted.empty()) return out;
-  const std::string& first = wanted.begin()->first;
-  for (const auto& [name, stored] : names) {
-    if (!name.ends_with("." + first)) continue;
-    const std::string prefix = name.substr(0, name.size() - first.size());
-    const bool all = std::all_of(wanted.begin(), wanted.end(),
-                                 [&](const auto& want) { return names.contains(prefix + want.first); });
-    if (all) out.push_back(prefix);
+// How many weights of the graph have a name once `off` comes off and `on` stands in its place.
+size_t count_found(const Names& names, const WeightNames& wanted, const std::string& off, const std::string& on) {
+  return static_cast<size_t>(std::count_if(wanted.begin(), wanted.end(), [&](const auto& want) {
+    return want.first.starts_with(off) && names.contains(on + want.first.substr(off.size()));
+  }));
+}
+
+// Prefixes that a name of the graph may have in the checkpoint: what stands there in front of one of the first weights.
+std::set<std::string> prefixes_of_checkpoint(const Names& names, const WeightNames& wanted) {
+  constexpr size_t kTried = 16;
+  std::set<std::string> out;
+  size_t tried = 0;
+  for (const auto& [want, id] : wanted) {
+    if (++tried > kTried) break;
+    for (const auto& [name, stored] : names)
+      if (name.ends_with("." + want)) out.insert(name.substr(0, name.size() - want.size()));
   }
   return out;
 }
 
-// Names under the one prefix that fits, where they fit without one less.
+// Prefixes that a wrapper around the model may have put there.
+std::set<std::string> prefixes_of_graph(const WeightNames& wanted) {
+  std::set<std::string> out;
+  for (const auto& [want, id] : wanted)
+    for (size_t dot = want.find('.'); dot != want.npos; dot = want.find('.', dot + 1))
+      out.insert(want.substr(0, dot + 1));
+  return out;
+}
+
+// The candidates under which most weights of the graph are found; none where none is.
+template <class F>
+std::vector<std::string> best_of(const std::set<std::string>& candidates, size_t& most, F&& count) {
+  std::vector<std::string> out;
+  for (const std::string& candidate : candidates) {
+    const size_t found = count(candidate);
+    if (found == 0 || found < most) continue;
+    if (found > most) out.clear();
+    most = found;
+    out.push_back(candidate);
+  }
+  return out;
+}
+
+// Where no name fits as it is: the names behind the one prefix of graph or checkpoint under which most do.
 Result<Names> settle_prefix(Names names, const WeightNames& wanted, const std::string& source, ReadInfo& info) {
-  const bool met =
-      std::any_of(wanted.begin(), wanted.end(), [&](const auto& want) { return names.contains(want.first); });
-  const auto prefixes = met ? std::vector<std::string>() : common_prefixes(names, wanted);
-  if (prefixes.empty()) return names;
-  if (prefixes.size() > 1)
-    return Error::bad_input(
-        source,
-        "the weights of the graph are found under " + count_text(prefixes.size(), "prefix") + "es:" + listed(prefixes),
-        "choose one with --prefix");
-  info.notes.push_back("weights are those under the prefix " + quote(prefixes[0]) + " of the checkpoint");
+  if (count_found(names, wanted, "", "") > 0) return names;
+  size_t most = 0;
+  const auto inner = best_of(prefixes_of_checkpoint(names, wanted), most,
+                             [&](const std::string& prefix) { return count_found(names, wanted, "", prefix); });
+  size_t outer_most = most + 1;
+  const auto outer = best_of(prefixes_of_graph(wanted), outer_most,
+                             [&](const std::string& prefix) { return count_found(names, wanted, prefix, ""); });
   Names out;
+  if (!outer.empty()) {
+    info.notes.push_back("weights of the graph under " + quote(outer[0]) + " are those of the checkpoint");
+    for (auto& [name, stored] : names) out.emplace(outer[0] + name, stored);
+    return out;
+  }
+  if (inner.empty()) return names;
+  if (inner.size() > 1)
+    return Error::bad_input(source, "the weights of the graph are found under several prefixes:" + listed(inner),
+                            "choose one with --prefix");
+  info.notes.push_back("weights are those under the prefix " + quote(inner[0]) + " of the checkpoint");
   for (auto& [name, stored] : names)
-    if (name.starts_with(prefixes[0])) out.emplace(name.substr(prefixes[0].size()), stored);
+    if (name.starts_with(inner[0])) out.emplace(name.substr(inner[0].size()), stored);
   return out;
 }
 
@@ -116,6 +151,12 @@ class Binder {
     for (const auto& [name, stored] : names)
       if (!source_.weights.contains(name)) unused.push_back(quote(stored));
     unused_.insert(unused_.end(), unused.begin(), unused.end());
+    if (found == 0)
+      return Error::bad_input(path,
+                              "none of its tensors has the name of a weight of the graph: the graph has " +
+                                  quote(source_.weights.empty() ? "" : source_.weights.begin()->first) +
+                                  ", the checkpoint" + listed(unused),
+                              "give --prefix for a part of a model, or --rename OLD=NEW for names");
     if (!checkpoint.kind.empty())
       info().notes.push_back(checkpoint.kind + ": " + count_text(quantized, "quantized weight") + " and " +
                              count_text(found - quantized, "other tensor") + " of " + path);

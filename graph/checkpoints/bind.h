@@ -5,7 +5,7 @@
 //   QCG_CHECK(bind_checkpoints(source, options));
 //
 // A tensor of the checkpoint is known by its name after the renames and without the prefix. Where no prefix is given and
-// names do not meet, the one prefix under which all weights of the graph are found is taken.
+// no name fits, the one prefix comes off, of the checkpoint's names or the graph's, with which most names fit.
 #pragma once
 
 #include "graph/read/read_graph.h"

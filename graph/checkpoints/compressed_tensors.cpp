@@ -7,6 +7,7 @@
 //   float-quantized       weight e4m3 [N, K], weight_scale alike, or [N / rows, K / columns]
 //   nvfp4-pack-quantized  weight_packed u8 [N, K / 2], low nibble first; weight_scale e4m3 [N, K / 16];
 //                         weight_global_scale f32 [1], which divides
+//   mxfp4-pack-quantized  weight_packed alike; weight_scale u8 [N, K / 32], 2^(s - 127)
 //
 //   w = (q - z) * s
 #include <algorithm>
@@ -18,6 +19,8 @@
 namespace qcg {
 
 namespace {
+
+constexpr std::string_view kNvfp4 = "nvfp4-pack-quantized", kMxfp4 = "mxfp4-pack-quantized";
 
 // config_groups: how the weights of some layers are quantized. Which layers they are can be seen by their tensors.
 struct WeightScheme {
@@ -91,21 +94,22 @@ Result<QuantizedWeight> read_bytes(const LinearParts& parts, DType dtype) {
   return out;
 }
 
-Result<QuantizedWeight> read_nvfp4(const LinearParts& parts) {
-  constexpr int64_t kGroup = 16;
+// Four-bit floats: nvfp4 has groups of 16 and a global scale, mxfp4 has groups of 32 and powers of two.
+Result<QuantizedWeight> read_four_bit(const LinearParts& parts, bool nvfp4) {
   QCG_TRY(packed, parts.tensor("weight_packed", {DType::u8}, {-1, -1}));
   const int64_t n = packed.shape[0], k = packed.shape[1] * 2;
-  QCG_TRY(scale, parts.tensor("weight_scale", {DType::f8e4m3}, {n, -1}));
-  QCG_TRY(group, check_group(parts, kGroup, k, scale.shape[1]));
-  QCG_TRY(global, parts.tensor("weight_global_scale", {DType::f32}, {1}));
-  const float divisor = (*read_elements<float>(global))[0];
-  if (!(divisor > 0)) return parts.bad("weight_global_scale", "is not positive");
+  QCG_TRY(scale, parts.tensor("weight_scale", {nvfp4 ? DType::f8e4m3 : DType::u8}, {n, -1}));
+  QCG_TRY(group, check_group(parts, nvfp4 ? 16 : 32, k, scale.shape[1]));
   QuantizedWeight out;
   out.codes = packed;
   out.scale = scale;
-  out.global = make_tensor(DType::f32, {1}, Elements<float>(std::in_place, 1, 1 / divisor));
   out.group = group;
-  out.format = "nvfp4";
+  out.format = nvfp4 ? "nvfp4" : "mxfp4";
+  if (!nvfp4) return out;
+  QCG_TRY(global, parts.tensor("weight_global_scale", {DType::f32}, {1}));
+  const float divisor = (*read_elements<float>(global))[0];
+  if (!(divisor > 0)) return parts.bad("weight_global_scale", "is not positive");
+  out.global = make_tensor(DType::f32, {1}, Elements<float>(std::in_place, 1, 1 / divisor));
   return out;
 }
 
@@ -113,7 +117,7 @@ Result<QuantizedWeight> read_weight(const LinearParts& parts, const WeightScheme
   if (scheme.format == "pack-quantized") return read_packed(parts, scheme.bits);
   if (scheme.format == "int-quantized") return read_bytes(parts, DType::i8);
   if (scheme.format == "float-quantized") return read_bytes(parts, DType::f8e4m3);
-  return read_nvfp4(parts);
+  return read_four_bit(parts, scheme.format == kNvfp4);
 }
 
 Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& format) {
@@ -127,12 +131,12 @@ Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& for
   out.bits = bits;
   const bool packs = out.format == "pack-quantized" && (bits == 4 || bits == 8),
              eight = (out.format == "int-quantized" || out.format == "float-quantized") && bits == 8,
-             four = out.format == "nvfp4-pack-quantized" && bits == 4;
+             four = (out.format == kNvfp4 || out.format == kMxfp4) && bits == 4;
   if (!packs && !eight && !four)
     return weights.unsupported(
         "compressed-tensors in the format " + quote(out.format) + " with " + std::to_string(bits) + " bits",
-        "pack-quantized with 4 or 8 bits, int-quantized, float-quantized and "
-        "nvfp4-pack-quantized are read");
+        "pack-quantized with 4 or 8 bits, int-quantized, float-quantized, "
+        "nvfp4-pack-quantized and mxfp4-pack-quantized are read");
   return out;
 }
 
@@ -158,9 +162,7 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
     std::vector<WeightScheme> fitting;
     for (const WeightScheme& s : schemes) {
       const bool packed = s.format.find("pack-quantized") != s.format.npos;
-      if (packed != parts.has("weight_packed") ||
-          (s.format == "nvfp4-pack-quantized") != parts.has("weight_global_scale"))
-        continue;
+      if (packed != parts.has("weight_packed") || (s.format == kNvfp4) != parts.has("weight_global_scale")) continue;
       if (!packed) {
         const DType dtype = s.format == "int-quantized" ? DType::i8 : DType::f8e4m3;
         if (!parts.tensor("weight", {dtype}, {-1, -1}).ok()) continue;

@@ -16,6 +16,7 @@ constexpr CheckpointKind kCheckpointKinds[] = {
     {"awq", take_awq},
     {"compressed-tensors", take_compressed_tensors},
     {"fp8", take_fp8},
+    {"bitsandbytes", take_bitsandbytes},
 };
 
 // Where libraries say how a checkpoint is quantized. AutoGPTQ's own file is the object itself.

@@ -66,7 +66,7 @@ std::map<std::string, LinearParts> take_parts(RawCheckpoint& raw, std::string_vi
   for (const std::string& base : bases) {
     std::map<std::string, Tensor, std::less<>> parts;
     const auto take = [&](std::string_view part) {
-      if (auto node = tensors.extract(base + "." + std::string(part)); !node.empty())
+      if (auto node = tensors.extract(part.empty() ? base : base + "." + std::string(part)); !node.empty())
         parts.emplace(part, std::move(node.mapped()));
     };
     take(marker);

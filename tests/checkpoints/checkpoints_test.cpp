@@ -123,7 +123,10 @@ TEST_CASE("folders: every number is that of the library, in the scheme that keep
                         {"ct_float8_channel", 16, "f8", 0},
                         {"ct_float8_block", 16, "f8", 32},
                         // The library rounds these to bf16.
-                        {"ct_nvfp4", 16, "f4", 16, 0x1p-8}}) {
+                        {"ct_nvfp4", 16, "f4", 16, 0x1p-8},
+                        {"ct_mxfp4", 16, "f4", 32, 0x1p-8},
+                        {"bnb_nf4", 16, "nf4", 64},
+                        {"bnb_nf4_nested", 16, "nf4", 64}}) {
     INFO(std::string(c.name));
     ReadInfo info;
     auto graph = read_dense({{kUpProj, c.n, 128}}, {.weights = {fixture(c.name)}}, &info);
@@ -207,6 +210,7 @@ TEST_CASE("names: a prefix is given or found, and parts are renamed") {
                    {.weights = {checkpoint},
                     .naming = {.prefix = {}, .renames = {{"model.layers.0.mlp", "block"}, {"up_proj", "wide"}}}})
             .ok());
+  CHECK(read_dense({{std::string("wrapped.inner.") + kUpProj, 32, 128}}, {.weights = {checkpoint}}).ok());
   const auto several = read_dense({{"weight", 12, 256}}, {.weights = {fixture("gguf.gguf")}});
   REQUIRE(!several.ok());
   CHECK_MESSAGE(several.error().to_string().find("--prefix") != std::string::npos, several.error().to_string());
@@ -357,6 +361,16 @@ TEST_CASE("checkpoints that lie are refused with the tensor and the reason") {
           "weight_zero_point");
   refused(Forged("ct_int8_channel", put("weight_scale", Tensor::zeros(DType::f32, {7, 1}))).read(16), "weight_scale");
   refused(Forged("ct_float8_block", put("weight_scale", Tensor::zeros(DType::f32, {2, 3}))).read(16), "groups");
+  const auto put_nf4 = [](const std::string& name, Tensor tensor) {
+    return [name, tensor](Tensors& t) { t[kUpProj + name] = tensor; };
+  };
+  refused(Forged("bnb_nf4", put_nf4("", Tensor::zeros(DType::u8, {1023, 1}))).read(16), "1023 bytes");
+  refused(Forged("bnb_nf4", put_nf4(".absmax", Tensor::zeros(DType::f32, {31}))).read(16), "absmax");
+  refused(Forged("bnb_nf4", put_nf4(".quant_map", Tensor::zeros(DType::f32, {16}))).read(16), "NormalFloat4");
+  refused(Forged("bnb_nf4", put_nf4(".quant_state.bitsandbytes__nf4", Tensor::zeros(DType::u8, {8}))).read(16),
+          "quant_state");
+  refused(Forged("bnb_nf4_nested", put_nf4(".nested_absmax", Tensor::zeros(DType::f32, {2}))).read(16),
+          "nested_absmax");
   refused(Forged("ct_nvfp4", put("weight_global_scale", Tensor::zeros(DType::f32, {1}))).read(16), "not positive");
   refused(Forged("ct_nvfp4", put("weight_scale", Tensor::zeros(DType::f8e4m3, {16, 7}))).read(16), "groups");
 }

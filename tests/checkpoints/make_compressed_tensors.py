@@ -62,3 +62,5 @@ write("ct_float8_block", "float-quantized", num_bits=8, type="float", strategy="
       symmetric=True)
 write("ct_nvfp4", "nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16,
       symmetric=True, scale_dtype=torch.float8_e4m3fn)
+write("ct_mxfp4", "mxfp4-pack-quantized", num_bits=4, type="float", strategy="group", group_size=32, symmetric=True,
+      scale_dtype=torch.uint8)
