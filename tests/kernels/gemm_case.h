@@ -163,6 +163,12 @@ inline void make_weights(Case& c) {
   REQUIRE_MESSAGE(packed.ok(), c.what);
 }
 
+// Of kernels that this host cannot run no more is asked than that they assemble.
+inline CompileJob job_for(const Toolchain& cxx, Isa isa) {
+  if (why_isa_unavailable(isa).empty()) return new_job(cxx, isa);
+  return new_job(cxx, isa, isa, {"-O1"});
+}
+
 inline std::vector<CaseBuild> plan_builds(std::vector<Case>& cases, const Toolchain& cxx) {
   constexpr size_t kPerSource = 12;
   std::vector<CaseBuild> out;
@@ -175,7 +181,7 @@ inline std::vector<CaseBuild> plan_builds(std::vector<Case>& cases, const Toolch
     const auto found = open.find(cases[i].isa);
     if (found == open.end() || out[found->second].members.size() == kPerSource) {
       open[cases[i].isa] = out.size();
-      out.push_back({new_job(cxx, cases[i].isa), {}, false});
+      out.push_back({job_for(cxx, cases[i].isa), {}, false});
     }
     CaseBuild& build = out[open[cases[i].isa]];
     build.members.push_back(i);
@@ -185,17 +191,17 @@ inline std::vector<CaseBuild> plan_builds(std::vector<Case>& cases, const Toolch
 }
 
 // AMX kernels are compiled for AMX, and where they cannot run once more with tiles emulated on the AVX-512 that they
-// also use. Of the first no more is asked then than that it assembles.
-inline void add_emulated(std::vector<CaseBuild>& builds, const std::vector<Case>& cases, const Toolchain& cxx) {
+// also use; or only that, where another test assembles the same tiles.
+enum class AmxBuild { assembled_too, only_run };
+inline void add_emulated(std::vector<CaseBuild>& builds, const std::vector<Case>& cases, const Toolchain& cxx,
+                         AmxBuild amx) {
   if (why_isa_unavailable(Isa::amx).empty() || !why_isa_unavailable(Isa::avx512bf16).empty()) return;
   for (size_t b = 0, native = builds.size(); b < native; ++b) {
     if (cases[builds[b].members[0]].isa != Isa::amx) continue;
-    std::vector<SourceText> sources = builds[b].job.sources;
-    builds[b].job = new_job(cxx, Isa::amx, Isa::amx, {"-O1"});
-    builds[b].job.sources = sources;
-    CaseBuild emulated{new_job(cxx, Isa::amx, Isa::avx512bf16, {"-DQCG_EMULATE_AMX"}), builds[b].members, true};
-    emulated.job.sources = std::move(sources);
-    builds.push_back(std::move(emulated));
+    CaseBuild emulated{new_job(cxx, Isa::amx, Isa::avx512bf16, {"-O1", "-DQCG_EMULATE_AMX"}), builds[b].members, true};
+    emulated.job.sources = builds[b].job.sources;
+    if (amx == AmxBuild::only_run) builds[b] = std::move(emulated);
+    else builds.push_back(std::move(emulated));
   }
 }
 
@@ -213,12 +219,12 @@ inline void load_kernels(std::vector<Case>& cases, const CaseBuild& build, const
   }
 }
 
-inline void build_cases(std::vector<Case>& cases) {
+inline void build_cases(std::vector<Case>& cases, AmxBuild amx = AmxBuild::assembled_too) {
   for (Case& c : cases) make_weights(c);
   auto cxx = find_cxx({});
   REQUIRE_MESSAGE(cxx.ok(), "no compiler");
   std::vector<CaseBuild> builds = plan_builds(cases, *cxx);
-  add_emulated(builds, cases, *cxx);
+  add_emulated(builds, cases, *cxx, amx);
   std::vector<CompileJob> jobs;
   for (const CaseBuild& build : builds) jobs.push_back(build.job);
   auto results = compile_all(*cxx, jobs);
