@@ -46,6 +46,7 @@ Names names_of(const Checkpoint& checkpoint, const WeightNaming& naming) {
   };
   for (const auto& [name, tensor] : checkpoint.tensors) add(name);
   for (const auto& [name, reader] : checkpoint.weights) add(name);
+  for (const auto& [name, tensor] : checkpoint.parts) add(name);
   return out;
 }
 
@@ -139,18 +140,22 @@ class Binder {
     size_t found = 0, quantized = 0;
     for (const auto& [name, id] : source_.weights) {
       const auto stored = names.find(name);
-      if (stored == names.end()) continue;
+      if (stored == names.end()) {
+        if (checkpoint.refused && !source_.graph.value(id).data.bound()) return *checkpoint.refused;
+        continue;
+      }
       ++found;
-      const auto plain = checkpoint.tensors.find(stored->second);
-      quantized += plain == checkpoint.tensors.end();
+      const Tensor* plain = plain_tensor(checkpoint, stored->second, source_.graph.value(id));
+      quantized += !plain;
       if (!taken_.insert(id).second) continue;
-      if (plain != checkpoint.tensors.end()) take_plain(name, id, plain->second);
+      if (plain) take_plain(name, id, *plain);
       else QCG_CHECK(take_quantized(name, id, checkpoint.weights.find(stored->second)->second, path));
     }
     std::vector<std::string> unused;
     for (const auto& [name, stored] : names)
-      if (!source_.weights.contains(name)) unused.push_back(quote(stored));
+      if (!source_.weights.contains(name) && !checkpoint.parts.contains(stored)) unused.push_back(quote(stored));
     unused_.insert(unused_.end(), unused.begin(), unused.end());
+    if (found == 0 && checkpoint.refused) return *checkpoint.refused;
     if (found == 0)
       return Error::bad_input(path,
                               "none of its tensors has the name of a weight of the graph: the graph has " +
@@ -193,6 +198,15 @@ class Binder {
 
  private:
   ReadInfo& info() { return source_.info; }
+
+  // What is stored under this name, unless it is a part of the quantized weight that the graph declares.
+  static const Tensor* plain_tensor(const Checkpoint& checkpoint, const std::string& stored, const Value& declared) {
+    if (const auto found = checkpoint.tensors.find(stored); found != checkpoint.tensors.end()) return &found->second;
+    const auto part = checkpoint.parts.find(stored);
+    if (part == checkpoint.parts.end()) return nullptr;
+    const bool is_declared = part->second.dtype == declared.dtype && part->second.shape == declared.data.shape;
+    return is_declared || !checkpoint.weights.contains(stored) ? &part->second : nullptr;
+  }
 
   void take_plain(const std::string& name, ValueId id, const Tensor& tensor) {
     const Value& value = source_.graph.value(id);

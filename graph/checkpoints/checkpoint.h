@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,15 +41,20 @@ struct QuantizedWeight {
 using WeightReader = std::function<Result<QuantizedWeight>()>;
 
 struct Checkpoint {
-  std::string kind;                                          // "gptq", "gguf"; empty: no weight is quantized
-  std::map<std::string, Tensor, std::less<>> tensors;        // what is stored as it is, by name
-  std::map<std::string, WeightReader, std::less<>> weights;  // what is quantized, by the name of the dense weight
-  std::vector<std::string> files;                            // what was read
-  std::vector<std::string> notes;                            // for `explain`: what was assumed
+  std::string kind;  // "gptq", "gguf"; empty: no weight is quantized
+  // What is stored as it is, by name; then what is quantized, by the name of the dense weight.
+  std::map<std::string, Tensor, std::less<>> tensors;
+  std::map<std::string, WeightReader, std::less<>> weights;
+  // The tensors that quantized weights are made of: a graph that was exported quantized has them itself.
+  std::map<std::string, Tensor, std::less<>> parts;
+  std::vector<std::string> files;  // what was read
+  std::vector<std::string> notes;  // for `explain`: what was assumed
+  // Why quantized weights cannot be read: an error for a graph that misses one.
+  std::optional<Error> refused;
 };
 
 // A safetensors file, an index, a folder with either and a config.json, or a GGUF file. Errors name the file and the
-// tensor. Unsupported: a kind of quantization without a row.
+// tensor.
 Result<Checkpoint> open_checkpoint(const std::string& path);
 
 // The files that open_checkpoint(path) reads, without reading tensors.

@@ -57,20 +57,30 @@ Result<std::string> method_of(const JsonCursor& config) {
   return std::string(name);
 }
 
-Status take_weights(const JsonCursor& config, const std::string& path, Safetensors& file, Checkpoint& out) {
-  QCG_TRY(method, method_of(config));
+// Moves the tensors of quantized weights from raw to `out`. Unsupported: a kind without a row.
+Status take_weights(RawCheckpoint& raw, Checkpoint& out) {
+  QCG_TRY(method, method_of(raw.config));
+  out.kind = method;
   std::string known;
   for (const CheckpointKind& kind : kCheckpointKinds) {
     known += (known.empty() ? "" : ", ") + std::string(kind.method);
-    if (kind.method != method) continue;
-    out.kind = method;
-    RawCheckpoint raw{std::move(file), config, path};
-    QCG_CHECK(kind.take(raw, out));
-    file = std::move(raw.file);
-    return {};
+    if (kind.method == method) return kind.take(raw, out);
   }
-  return config.unsupported("a checkpoint quantized with " + quote(method),
-                            "the kinds that are read are " + known + " and GGUF");
+  return raw.config.unsupported("a checkpoint quantized with " + quote(method),
+                                "the kinds that are read are " + known + " and GGUF");
+}
+
+// What is wrong matters only to a graph that asks for what could not be read.
+void take_or_refuse(const JsonCursor& config, const std::string& path, Safetensors& file, Checkpoint& out) {
+  RawCheckpoint raw{file, config, path};
+  if (const Status taken = take_weights(raw, out); !taken.ok()) {
+    out.refused = taken.error();
+    out.weights.clear();
+    return;
+  }
+  for (auto& [name, tensor] : file.tensors)
+    if (!raw.file.tensors.contains(name)) out.parts.emplace(name, std::move(tensor));
+  file = std::move(raw.file);
 }
 
 bool says_tied(const JsonCursor& root) {
@@ -101,7 +111,7 @@ Result<Checkpoint> open_checkpoint(const std::string& path) {
     out.files.push_back(name);
     const JsonCursor root = document.root();
     const auto config = quantization_of(root);
-    if (config && out.kind.empty()) QCG_CHECK(take_weights(*config, path, file, out));
+    if (config && out.kind.empty()) take_or_refuse(*config, path, file, out);
     tied = tied || says_tied(root);
   }
   out.tensors = std::move(file.tensors);

@@ -306,6 +306,21 @@ Tensor integers(DType dtype, std::vector<int64_t> shape, int64_t value) {
 
 }  // namespace
 
+TEST_CASE("a graph that was exported quantized has the tensors of the checkpoint themselves") {
+  const TempDir dir;
+  spit(dir / "graph.json", R"({"format": "qcodegen", "version": 1,
+    "inputs": [{"name": "x", "dtype": "i32", "shape": [16, 32]}],
+    "parameters": [{"name": "up_proj.qweight", "dtype": "i32", "shape": [16, 32]}],
+    "nodes": [{"op": "add", "inputs": {"self": "x", "other": "up_proj.qweight"}, "outputs": ["y"]}], "outputs": ["y"]})");
+  const WeightNaming naming{.prefix = "model.layers.0.mlp.", .renames = {}};
+  CHECK(read_model(dir / "graph.json", {.weights = {fixture("gptq4")}, .naming = naming}).ok());
+  // Of a kind that is not known, too: nothing of it has to be understood.
+  const Forged unknown(
+      "gptq4", [](std::map<std::string, Tensor>&) {},
+      [](std::string& config) { replace_text(config, "\"gptq\"", "\"quip\""); });
+  CHECK(read_model(dir / "graph.json", {.weights = {unknown.dir.path()}, .naming = naming}).ok());
+}
+
 TEST_CASE("fp8 in blocks: the scales of blocks of rows are those of their rows") {
   const Forged forged(
       "ct_float8_block",
