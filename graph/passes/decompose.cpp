@@ -22,10 +22,10 @@
 #include "graph/passes/attention.h"
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/pointwise.h"
 #include "graph/patterns/gemm.h"
 #include "graph/rewrite/dequantize_operand.h"
 #include "graph/rewrite/op_emitter.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {

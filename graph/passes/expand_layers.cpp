@@ -22,8 +22,8 @@
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/layers.h"
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/pointwise.h"
 #include "graph/passes/spelled_ops.h"
+#include "graph/rewrite/pointwise.h"
 
 namespace qcg {
 

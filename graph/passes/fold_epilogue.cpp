@@ -29,8 +29,8 @@
 #include "graph/ops/steps.h"
 #include "graph/passes/linear_node.h"
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {

@@ -21,8 +21,8 @@
 
 #include "graph/passes/attention.h"
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/op_emitter.h"
+#include "graph/rewrite/pointwise.h"
 
 namespace qcg {
 

@@ -14,8 +14,8 @@
 #include <algorithm>
 
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/op_emitter.h"
+#include "graph/rewrite/pointwise.h"
 
 namespace qcg {
 

@@ -29,9 +29,9 @@
 #include "graph/ops/op_table.h"
 #include "graph/passes/gather_slices.h"
 #include "graph/passes/pass_list.h"
-#include "graph/rewrite/pointwise.h"
 #include "graph/patterns/integer_bounds.h"
 #include "graph/rewrite/parameter_views.h"
+#include "graph/rewrite/pointwise.h"
 #include "graph/rewrite/rewrite.h"
 
 namespace qcg {
