@@ -47,6 +47,7 @@ class Part:
     nodes: list
     module: torch.fx.GraphModule
     export: object
+    report: object = None  # of its program, once it is compiled
 
 
 @dataclass

@@ -94,6 +94,7 @@ class Backend:
         call.args = tuple(call.args[i] for i in part.export.operands)
         setattr(found.module, part.name, _Program(program, part.export.orders))
         part.export = part.module = None  # the weights are packed
+        part.report = program.report
 
 
 class _Program(torch.nn.Module):
@@ -236,6 +237,10 @@ def _boxed(module):
     return run
 
 
+def _count(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class Explanation:
     """How torch.compile(model, backend="qcodegen") would run a model: print it."""
 
@@ -251,7 +256,8 @@ class Explanation:
         return [refusal for graph in self.graphs for refusal in graph.refusals]
 
     def __str__(self):
-        lines = [f"{len(self.graphs)} graphs, {len(self.parts)} programs, {len(self.refusals)} operators stay with torch"]
+        lines = [f"{_count(len(self.graphs), 'graph')}, {_count(len(self.parts), 'program')}, "
+                 f"{_count(len(self.refusals), 'operator')} with torch"]
         for reason, count in self.breaks.items():
             lines.append(f"graph break ×{count}: {reason.splitlines()[0]}")
         for number, graph in enumerate(self.graphs):

@@ -1,7 +1,8 @@
 """Installs the package into a virtual environment of the test's own, and runs the tests of one part there.
 
     run.py SOURCE BUILD numpy      needs pip and a network, or a pip that finds nanobind, scikit-build-core and numpy
-    run.py SOURCE BUILD torch      needs torch, torchao and transformers too: of $QCG_TORCH_PYTHON, or from pip
+    run.py SOURCE BUILD torch      needs torch, torchao and transformers too: those of $QCG_TORCH_PYTHON, else those of the
+                                   python that runs this, else, with QCG_TORCH_INSTALL=1, pip's (5 GB with CUDA)
 
 Exit status 77: something cannot be had; the last line says what.
 """
@@ -12,10 +13,9 @@ import sys
 import sysconfig
 import time
 
+MOST_DOWNLOAD_S = 240
 TOOLS = ["nanobind", "scikit-build-core", "numpy", "ml_dtypes"]
-TORCH = ["torch", "torchao", "transformers"]
-# What torch needs on a CPU; its wheel asks for gigabytes of CUDA besides.
-TORCH_NEEDS = ["filelock", "fsspec", "jinja2", "networkx", "sympy", "typing-extensions", "safetensors", "transformers"]
+TORCH = ["torch>=2.9", "torchao", "transformers"]
 
 
 def skip(reason):
@@ -23,16 +23,19 @@ def skip(reason):
     sys.exit(77)
 
 
-def run(command, why, **options):
+def run(command, why, most_s):
     began = time.monotonic()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=most_s)
+    except subprocess.TimeoutExpired:
+        skip(f"{why} takes more than {most_s} s")
     print(f"{why}: {time.monotonic() - began:.1f} s")
     return done
 
 
-def pip(python, *arguments):
+def pip(python, *arguments, most_s=MOST_DOWNLOAD_S):
     return run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments],
-               "pip install " + " ".join(a for a in arguments if not a.startswith("/"))[:60])
+               "pip install " + " ".join(os.path.basename(a) for a in arguments if not a.startswith("-")), most_s)
 
 
 def make_venv(folder):
@@ -43,7 +46,7 @@ def make_venv(folder):
         skip("the headers of Python are missing (apt-get install python3-dev)")
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
-        made = run([sys.executable, "-m", "venv", folder], "venv")
+        made = run([sys.executable, "-m", "venv", folder], "venv", None)
         if made.returncode != 0:
             skip("python3 -m venv fails (apt-get install python3-venv): " + made.stdout.strip().splitlines()[-1])
     got = pip(python, *TOOLS)
@@ -54,28 +57,28 @@ def make_venv(folder):
 
 def add_torch(python, folder):
     """Makes torch importable: that of another Python of the same version, or pip's."""
-    other = os.environ.get("QCG_TORCH_PYTHON")
     check = "import torch, torchao, transformers; print(torch.__version__, torchao.__version__, transformers.__version__)"
-    if other:
+    if os.environ.get("QCG_TORCH_INSTALL") == "1":
+        got = pip(python, *TORCH, most_s=None)
+        if got.returncode != 0:
+            skip("pip cannot install torch: " + got.stdout.strip().splitlines()[-1])
+    else:
+        other = os.environ.get("QCG_TORCH_PYTHON", sys.executable)
         paths = subprocess.run([other, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
                                capture_output=True, text=True, check=True).stdout.strip()
         version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         with open(os.path.join(folder, "lib", version, "site-packages", "torch_of_another.pth"), "w") as file:
             file.write(paths + "\n")
-    elif subprocess.run([python, "-c", check], capture_output=True).returncode != 0:
-        for arguments in (["--no-deps", "torch>=2.9", "torchao"], TORCH_NEEDS):
-            got = pip(python, *arguments)
-            if got.returncode != 0:
-                skip("pip cannot install torch: " + got.stdout.strip().splitlines()[-1])
     found = subprocess.run([python, "-c", check], capture_output=True, text=True)
     if found.returncode != 0:
-        skip("torch, torchao and transformers cannot be imported: " + found.stderr.strip().splitlines()[-1])
+        skip("torch, torchao and transformers cannot be imported (" + found.stderr.strip().splitlines()[-1] +
+             "); QCG_TORCH_PYTHON names a python that has them, QCG_TORCH_INSTALL=1 installs them (5 GB)")
     print("torch, torchao, transformers: " + found.stdout.strip())
 
 
 def install(python, source, build):
     got = pip(python, "--no-build-isolation", "--no-deps", "--force-reinstall", os.path.join(source, "python"),
-              f"-Ccmake.define.QCG_PREBUILT={build}", f"-Cbuild-dir={build}/python/wheel")
+              f"-Ccmake.define.QCG_PREBUILT={build}", f"-Cbuild-dir={build}/python/wheel", most_s=None)
     if got.returncode != 0:
         sys.exit(got.stdout + "\nthe package does not build")
 

@@ -1,0 +1,187 @@
+"""torch.compile(model, backend="qcodegen") against eager: Hugging Face's models, torchao's schemes, what is not supported."""
+
+import subprocess
+import sys
+import unittest
+import warnings
+
+import qcodegen
+import torch
+from qcodegen.backend import Backend
+from torch import nn
+from torchao import quantization as ao
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 64,
+         "max_position_embeddings": 64}
+MODELS = {
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SMALL, num_key_value_heads=1)),
+    "qwen": lambda: Qwen2ForCausalLM(Qwen2Config(**SMALL, num_key_value_heads=1)),
+    "bert": lambda: BertModel(BertConfig(**SMALL)),
+}
+INT4 = {"weight_dtype": torch.int4}
+SCHEMES = {
+    "w8": ao.Int8WeightOnlyConfig(),
+    "w4": ao.IntxWeightOnlyConfig(**INT4, granularity=ao.PerGroup(32)),  # Int4WeightOnlyConfig has nothing for CPUs
+    "da8w8": ao.Int8DynamicActivationInt8WeightConfig(),
+    "da8w4": ao.Int8DynamicActivationIntxWeightConfig(**INT4, weight_granularity=ao.PerGroup(32)),
+}
+
+
+def setUpModule():
+    torch.set_grad_enabled(False)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+
+def tearDownModule():
+    torch.set_grad_enabled(True)
+
+
+def kinds(backend):
+    """What the linears of a backend's programs became."""
+    return {k["summary"].split()[0] for graph in backend.graphs for part in graph.parts
+            for k in (part.report or {"kernels": []})["kernels"]}
+
+
+class Models(unittest.TestCase):
+    def check(self, name, scheme=None):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        model = MODELS[name]().eval()
+        if scheme:
+            model = model.to(torch.bfloat16)
+            ao.quantize_(model, SCHEMES[scheme])
+        backend = Backend(tune="off")
+        # Of a plain model the second length makes the length symbolic; the others are compiled like that at once.
+        compiled = torch.compile(model, backend=backend, dynamic=True if scheme else None)
+        options = {} if name == "bert" else {"use_cache": False}
+        for length in (7, 9, 11):
+            ids = torch.randint(0, 64, (1, length))
+            want, got = model(ids, **options)[0], compiled(ids, **options)[0]
+            bound = 1e-5 if scheme is None else 0.03
+            torch.testing.assert_close(got, want, atol=bound * float(want.abs().max()), rtol=0)
+        self.assertEqual([len(graph.parts) for graph in backend.graphs], [1] if scheme else [1, 1])
+        self.assertEqual([str(r) for graph in backend.graphs for r in graph.refusals], [])
+        if scheme:
+            self.assertIn(scheme, kinds(backend))
+
+
+for _name in MODELS:
+    for _scheme in (None, *SCHEMES):
+        setattr(Models, f"test_{_name}_{_scheme or 'plain'}",
+                lambda self, name=_name, scheme=_scheme: self.check(name, scheme))
+
+
+class Odd(nn.Module):
+    """A linear, `count` operators that qcodegen does not have with work between them, and a linear."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.count = count
+
+    def forward(self, x):
+        y = self.first(x)
+        for _ in range(self.count):
+            y = torch.erfinv(torch.tanh(y) * 0.5) * 2 + 1
+        return self.last(y)
+
+
+class Parts(unittest.TestCase):
+    def setUp(self):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        self.x = torch.randn(4, 16)
+
+    def test_one_eager_operator_per_unsupported_one(self):
+        for count in (1, 2):
+            torch.compiler.reset()
+            model, backend = Odd(count).eval(), Backend(tune="off")
+            torch.testing.assert_close(torch.compile(model, backend=backend)(self.x), model(self.x))
+            (graph,) = backend.graphs
+            self.assertEqual(len(graph.refusals), count)
+            self.assertEqual(len(graph.parts), count + 1)
+
+    def test_explain_names_what_broke_a_part(self):
+        found = qcodegen.explain(Odd(1).eval(), self.x)
+        self.assertEqual((len(found.parts), len(found.refusals)), (2, 1))
+        text = str(found)
+        self.assertIn("aten.erfinv.default", text)
+        self.assertIn("test_torch_backend.py:", text)
+
+    def test_options_and_the_entry_point(self):
+        self.assertIn("qcodegen", torch.compiler.list_backends(exclude_tags=()))
+        model = Odd(0).eval()
+        compiled = torch.compile(model, backend="qcodegen", options={"tune": "off", "threads": 1})
+        torch.testing.assert_close(compiled(self.x), model(self.x))
+        torch.compiler.reset()
+        with self.assertRaisesRegex(Exception, "tuna"):
+            torch.compile(model, backend="qcodegen", options={"tuna": "off"})(self.x)
+
+    def test_strides_of_outputs_are_those_of_eager(self):
+        class Transposed(nn.Module):
+            def forward(self, x):
+                return (x @ x.t()).softmax(-1).view(2, 2, 4).permute(2, 0, 1)
+
+        want, got = Transposed()(self.x), torch.compile(Transposed(), backend=Backend(tune="off"))(self.x)
+        torch.testing.assert_close(got, want)
+        self.assertEqual(got.stride(), want.stride())
+
+    def test_buffers_that_are_written(self):
+        class Counter(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(16, 16)
+                self.register_buffer("total", torch.zeros(16))
+
+            def forward(self, x):
+                self.total.add_(x.sum(0))
+                return self.linear(x) + self.total
+
+        model, other = Counter().eval(), Counter().eval()
+        other.load_state_dict(model.state_dict())
+        compiled = torch.compile(model, backend=Backend(tune="off"))
+        for _ in range(3):
+            torch.testing.assert_close(compiled(self.x), other(self.x))
+        torch.testing.assert_close(model.total, other.total)
+
+
+class Weights(unittest.TestCase):
+    def setUp(self):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        self.x = torch.randn(4, 16)
+
+    def test_modules_of_one_class_have_their_own(self):
+        for _ in range(2):
+            model = Odd(0).eval()
+            torch.testing.assert_close(torch.compile(model, backend=Backend(tune="off"))(self.x), model(self.x))
+
+    def test_weights_that_change_are_never_stale(self):
+        model = Odd(0).eval()
+        compiled = torch.compile(model, backend=Backend(tune="off"))
+        compiled(self.x)
+        model.first.weight.mul_(2)
+        with self.assertWarnsRegex(UserWarning, "weights were written to"):
+            torch.testing.assert_close(compiled(self.x), model(self.x))
+        model.first.weight = nn.Parameter(torch.randn(16, 16))
+        torch.testing.assert_close(compiled(self.x), model(self.x))
+
+    def test_training_runs_eagerly(self):
+        model = Odd(0)
+        with torch.enable_grad(), self.assertWarnsRegex(UserWarning, "needs gradients"):
+            torch.compile(model, backend=Backend(tune="off"))(self.x).sum().backward()
+        self.assertIsNotNone(model.first.weight.grad)
+
+    def test_another_process_finds_the_kernels(self):
+        code = ("import time, torch; from torch import nn; from qcodegen.backend import Backend; torch.manual_seed(0);"
+                "torch.set_grad_enabled(False); model = nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 8)).eval();"
+                "backend = Backend(tune='off'); torch.compile(model, backend=backend)(torch.ones(3, 16));"
+                "print(backend.graphs[0].parts[0].report['cost']['at'] > 0)")
+        said = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+                for _ in range(2)]
+        self.assertEqual(said[1], "True", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
