@@ -161,8 +161,8 @@ Status Context::run_checked(std::span<const TensorView> inputs, std::span<const 
   if (device_) QCG_CHECK(copy_to_device());
   if (state_ != nullptr) state_->defined_ = false;
   QCG_CHECK(run_steps());
-  if (state_ != nullptr) state_->defined_ = true;
   if (device_) QCG_CHECK(copy_from_device());
+  if (state_ != nullptr) state_->defined_ = true;
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs_[i].staged) copy_from_dense(outputs_[i].data, outputs[i]);
   return {};
@@ -317,6 +317,7 @@ std::byte* Context::buffer_data(int buffer) const {
 
 Status Context::copy_to_device() {
   const ProgramManifest& m = program_->manifest();
+  if (state_ != nullptr) QCG_CHECK(device_->copy_state_in(state_->block_.data()));
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
     if (m.buffers[b].kind == BufferKind::input)
@@ -328,6 +329,7 @@ Status Context::copy_to_device() {
 
 Status Context::copy_from_device() {
   const ProgramManifest& m = program_->manifest();
+  if (state_ != nullptr) QCG_CHECK(device_->copy_state_out(state_->block_.data()));
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
     if (m.buffers[b].kind == BufferKind::output)

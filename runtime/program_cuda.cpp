@@ -75,6 +75,15 @@ Status CudaRun::copy_out(size_t output, void* to, int64_t bytes) {
   return program_->driver_->copy_out(to, outputs_[output], static_cast<size_t>(bytes));
 }
 
+Status CudaRun::copy_state_in(const void* from) {
+  QCG_CHECK(reserve(state_, manifest_.state_bytes));
+  return program_->driver_->copy_in(state_, from, static_cast<size_t>(manifest_.state_bytes));
+}
+
+Status CudaRun::copy_state_out(void* to) {
+  return program_->driver_->copy_out(to, state_, static_cast<size_t>(manifest_.state_bytes));
+}
+
 std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const {
   using Kind = ProgramManifest::BufferKind;
   auto at = [](const CudaBuffer& memory, int64_t offset) { return static_cast<std::byte*>(memory.data()) + offset; };
@@ -83,7 +92,7 @@ std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena
     case Kind::output: return at(outputs_[static_cast<size_t>(buffer.index)], 0);
     case Kind::weights: return at(program_->weights_, buffer.offset);
     case Kind::temp: return at(arena_, arena_offset);
-    case Kind::state: break;  // the manifest of a device program has none
+    case Kind::state: return at(state_, manifest_.states[static_cast<size_t>(buffer.index)].place);
   }
   return nullptr;
 }

@@ -44,6 +44,9 @@ class CudaRun {
   // Copies dense host memory to the device and back.
   Status copy_in(size_t input, const void* from, int64_t bytes);
   Status copy_out(size_t output, void* to, int64_t bytes);
+  // The block of all states, before and after a run: a caller may use it between runs.
+  Status copy_state_in(const void* from);
+  Status copy_state_out(void* to);
   // The device address of a buffer; the host never dereferences it.
   std::byte* address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const;
   Status copy_out_at(void* to, const void* address, int64_t bytes) const;
@@ -56,7 +59,7 @@ class CudaRun {
 
   std::shared_ptr<const CudaProgram> program_;
   const ProgramManifest& manifest_;
-  CudaBuffer arena_, fault_;
+  CudaBuffer arena_, fault_, state_;
   std::vector<CudaBuffer> inputs_, outputs_;
   std::vector<std::byte> parameters_;
 };

@@ -477,7 +477,6 @@ Status Reader::read(const Json& root) {
   read_files(field(root, "files"));
   if (version_ >= kFirstWithState)
     each(field(root, "states"), "$.states", [&](const Json& v, const std::string& at) { read_state(v, at); });
-  check(out_.states.empty() || !out_.on_device(), "$.states", "is not empty, and devices keep no state");
   if (!status_.ok()) return status_;
   if (version_ < kFirstWithMethods) return read_method(root, "$");
   read_methods(field(root, "methods"));

@@ -38,7 +38,14 @@ Result<std::string> render_bags(const BagsProblem& p, Isa isa, std::string_view 
   v["weights"] = typed(p.weights.value_or(p.table));
   v["y_arg"] = p.weights ? 4 : 3;
   v["mode"] = name_of(p.mode);
-  return render_template("cpu/bags.cpp.j2", v);
+  if (on_device(isa)) add_device_context(v, p.weights ? 5 : 4, kPadding + 1, bags_launch(p).threads);
+  return render_kernel("bags", isa, v);
+}
+
+// A thread has one column of one bag.
+CudaLaunch bags_launch(const BagsProblem&) {
+  constexpr int kThreads = 128;
+  return {.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {{kBags, 1}, {kWidth, 1}}};
 }
 
 namespace {
@@ -119,6 +126,7 @@ const KernelFamily kBagsFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<BagsProblem, bags_launch>,
 };
 
 }  // namespace qcg

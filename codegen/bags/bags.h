@@ -31,6 +31,7 @@ struct BagsProblem {
   std::string signature() const;
 };
 Result<std::string> render_bags(const BagsProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch bags_launch(const BagsProblem& problem);
 extern const KernelFamily kBagsFamily;
 
 }  // namespace qcg

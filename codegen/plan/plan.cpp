@@ -33,9 +33,6 @@ Planner::Planner(const Graph& graph, const Target& target, const SourceGraph& so
 
 Result<Plan> Planner::run() {
   QCG_CHECK(check_symbols());
-  if (plan_.target.device != Device::cpu && !graph_.states.empty())
-    return Error::unsupported("state '" + graph_.states[0] + "'", "programs for a device keep no state",
-                              "compile for the CPU, or export the model with its caches as inputs and outputs");
   add_signature();
   place_outputs();
   find_writes();

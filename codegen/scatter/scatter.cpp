@@ -30,7 +30,18 @@ Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string
   v["last"] = p.rank - (p.rows ? 1 : 0);
   v["rows"] = p.rows;
   v["type"] = bytes_type(p.dtype);
-  return render_template("cpu/scatter.cpp.j2", v);
+  if (on_device(isa))
+    add_device_context(v, p.ids.size() + 2, params_of(p).size(p.ids.size()), scatter_launch(p).threads);
+  return render_kernel("scatter", isa, v);
+}
+
+// A thread writes at all positions, in their order.
+CudaLaunch scatter_launch(const ScatterProblem& p) {
+  constexpr int kThreads = 128;
+  CudaLaunch out{.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {}};
+  for (int axis = 0; axis < p.free; ++axis) out.axes.push_back({axis, 1});
+  if (p.rows) out.axes.push_back({p.rank - 1, 1});
+  return out;
 }
 
 namespace {
@@ -123,6 +134,7 @@ const KernelFamily kScatterFamily{
     .expect = expect,
     .operations = operations_of,
     .changes = changed_by,
+    .launch = launch_of<ScatterProblem, scatter_launch>,
 };
 
 }  // namespace qcg

@@ -32,6 +32,7 @@ struct ScatterProblem {
   std::string signature() const;
 };
 Result<std::string> render_scatter(const ScatterProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch scatter_launch(const ScatterProblem& problem);
 extern const KernelFamily kScatterFamily;
 
 }  // namespace qcg

@@ -8,6 +8,7 @@
 #include "codegen/check/call_memory.h"
 #include "codegen/check/expected.h"
 #include "codegen/kernel/kernel_context.h"
+#include "codegen/kernel/print_expr.h"
 #include "codegen/kernel/reach_of.h"
 
 namespace qcg {
@@ -28,14 +29,22 @@ Result<std::string> render_windows(const WindowProblem& p, Isa isa, std::string_
   v["store"] = stored_as(p.output);
   v["op"] = p.op;
   v["last"] = p.has_weight() ? 2 : 1;
-  v["identity"] = float_literal(p.op == "max" ? -INFINITY : 0);
+  const double identity = p.op == "max" ? -INFINITY : 0;
+  v["identity"] = on_device(isa) ? print_expr_cuda(Expr::number(identity), {}, {}) : float_literal(identity);
   const std::pair<const char*, const WindowProblem::Pair*> pairs[] = {
       {"kernel", &p.kernel}, {"stride", &p.stride}, {"dilation", &p.dilation}, {"before", &p.before}};
   for (const auto& [name, pair] : pairs) {
     v[std::string(name) + "_h"] = (*pair)[0];
     v[std::string(name) + "_w"] = (*pair)[1];
   }
-  return render_template("cpu/windows.cpp.j2", v);
+  if (on_device(isa)) add_device_context(v, p.has_weight() ? 3 : 2, 12, windows_launch(p).threads);
+  return render_kernel("windows", isa, v);
+}
+
+// A thread has one channel of one place.
+CudaLaunch windows_launch(const WindowProblem&) {
+  constexpr int kThreads = 256;
+  return {.threads = kThreads, .rows = kThreads, .column_tiles = 1, .axes = {{0, 1}, {4, 1}, {5, 1}, {3, 1}}};
 }
 
 namespace {
@@ -119,6 +128,7 @@ const KernelFamily kWindowFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<WindowProblem, windows_launch>,
 };
 
 }  // namespace qcg

@@ -32,6 +32,7 @@ struct WindowProblem {
   std::string signature() const;
 };
 Result<std::string> render_windows(const WindowProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch windows_launch(const WindowProblem& problem);
 extern const KernelFamily kWindowFamily;
 
 }  // namespace qcg

@@ -86,6 +86,10 @@ TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
       {"matmul", "__syncthreads()", ""},
       {"matmul", "left < 4 ? (int)left : 4", "4"},
       {"gather", "id += size", "id += size - 1"},
+      {"windows", "row >= height", "row + 1 >= height"},
+      {"bags sum", "id == p[PADDING]", "id == p[PADDING] + 1"},
+      {"scatter", "if (find_place(args, number, place)) y", "if (number > 0 && find_place(args, number, place)) y"},
+      {"scan", "+= ", "-= "},
       {"attention", "total * factor", "total"},
       {"attention", "__syncthreads()", ""},
   };

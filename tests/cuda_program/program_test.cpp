@@ -16,6 +16,7 @@
 #include "codegen/kernel/support_headers.h"
 #include "codegen/program/compile_options.h"
 #include "runtime/cuda.h"
+#include "runtime/state.h"
 #include "tests/cuda/cuda_compiler.h"
 #include "tests/cuda/ptx/executor.h"
 #include "tests/cuda_program/fake_driver.h"
@@ -152,10 +153,23 @@ void compile_graph(const std::string& folder, Isa isa, const std::string& output
   REQUIRE_MESSAGE(report.ok(), report.error().to_string());
 }
 
-Status run(const std::string& dir, const Safetensors& inputs, const Safetensors& expected,
-           std::vector<std::pair<std::string, Tensor>>& outputs) {
+// What several runs of one sequence share.
+struct Sequence {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<State> state;
+};
+
+Result<Sequence> begin_sequence(const std::string& dir) {
   QCG_TRY(program, Program::load(dir));
   QCG_TRY(context, Context::create(program, {.threads = 1}));
+  QCG_TRY(state, State::create(program));
+  return Sequence{std::move(program), std::move(context), std::move(state)};
+}
+
+Status run(Sequence& sequence, const Safetensors& inputs, const Safetensors& expected,
+           std::vector<std::pair<std::string, Tensor>>& outputs) {
+  const auto& [program, context, state] = sequence;
   std::vector<TensorView> in, out;
   for (const auto& value : program->manifest().inputs) {
     const Tensor& t = inputs.tensors.at(value.name);
@@ -167,13 +181,19 @@ Status run(const std::string& dir, const Safetensors& inputs, const Safetensors&
     bytes.emplace_back(t.bytes().size());
     out.push_back({.data = bytes.back().data(), .dtype = t.dtype, .shape = t.shape, .strides = {}});
   }
-  QCG_CHECK(context->run(in, out));
+  QCG_CHECK(context->run(*state, in, out));
   for (size_t i = 0; i < out.size(); ++i) {
     const std::string& name = program->manifest().outputs[i].name;
     const Tensor& like = expected.tensors.at(name);
     outputs.emplace_back(name, Tensor::from_bytes(like.dtype, like.shape, std::move(bytes[i])));
   }
   return {};
+}
+
+Status run(const std::string& dir, const Safetensors& inputs, const Safetensors& expected,
+           std::vector<std::pair<std::string, Tensor>>& outputs) {
+  QCG_TRY(sequence, begin_sequence(dir));
+  return run(sequence, inputs, expected, outputs);
 }
 
 void check_program(const std::string& folder, const Toolchain& tool, std::initializer_list<int> ms,
@@ -273,8 +293,9 @@ std::vector<std::string> runnable_graphs() {
   return out;
 }
 
-// The least m that a graph has inputs for; 0: none.
-int least_m(const std::string& folder) {
+// The runs of a graph: two steps of a sequence, or the least m that there are inputs for.
+std::vector<std::string> stems_of(const std::string& folder) {
+  if (fs::exists(folder + "/t1.inputs.safetensors")) return {folder + "/t0", folder + "/t1"};
   int least = 0;
   for (const auto& file : fs::directory_iterator(folder)) {
     const std::string name = file.path().filename();
@@ -282,7 +303,8 @@ int least_m(const std::string& folder) {
     if (!name.ends_with(".inputs.safetensors") || std::sscanf(name.c_str(), "m%d.", &m) != 1) continue;
     if (least == 0 || m < least) least = m;
   }
-  return least;
+  if (least == 0) return {};
+  return {fmt::format("{}/m{}", folder, least)};
 }
 
 // A rounded activation may become another code.
@@ -290,6 +312,18 @@ bool rounds(const std::string& program) {
   for (const auto& file : fs::directory_iterator(program + "/sources"))
     if (slurp(file.path()).find("s_round_even(") != std::string::npos) return true;
   return false;
+}
+
+void run_stem(Sequence& sequence, const std::string& stem, const ExecutedDevice& device, Closeness closeness) {
+  INFO(stem);
+  auto inputs = read_safetensors(stem + ".inputs.safetensors"),
+       expected = read_safetensors(stem + ".expected.safetensors");
+  REQUIRE(inputs.ok());
+  REQUIRE(expected.ok());
+  std::vector<std::pair<std::string, Tensor>> outputs;
+  const Status status = run(sequence, *inputs, *expected, outputs);
+  CHECK_MESSAGE(status.ok(), stem, ": ", status.error().to_string(), device.fault);
+  for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_at(got.dtype, closeness));
 }
 
 struct Tally {
@@ -310,28 +344,22 @@ Tally run_graphs(const Toolchain& tool, Isa isa, double budget_s) {
     INFO(folder);
     TempDir dir;
     const auto report = try_compile(folder, isa, dir / "p.qcg", dir / "cache");
-    const int m = least_m(folder);
+    const std::vector<std::string> stems = stems_of(folder);
     if (!report.ok()) {
       CHECK_MESSAGE(report.error().code == ErrorCode::Unsupported, report.error().to_string());
       tally.reasons += "\n" + fs::path(folder).filename().string() + ": " + report.error().to_string();
     }
-    if (!report.ok() || m == 0) {
+    if (!report.ok() || stems.empty()) {
       ++tally.refused;
       continue;
     }
     ExecutedDevice device(tool, isa);
     device.add_program(dir / "p.qcg");
     const FakeLibrary library(device);
-    const std::string stem = fmt::format("{}/m{}", folder, m);
-    auto inputs = read_safetensors(stem + ".inputs.safetensors"),
-         expected = read_safetensors(stem + ".expected.safetensors");
-    REQUIRE(inputs.ok());
-    REQUIRE(expected.ok());
-    std::vector<std::pair<std::string, Tensor>> outputs;
-    const Status status = run(dir / "p.qcg", *inputs, *expected, outputs);
-    CHECK_MESSAGE(status.ok(), folder, ": ", status.error().to_string(), device.fault);
     const Closeness closeness = rounds(dir / "p.qcg") ? quantized : deep;
-    for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_at(got.dtype, closeness));
+    auto sequence = begin_sequence(dir / "p.qcg");
+    REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
+    for (const std::string& stem : stems) run_stem(*sequence, stem, device, closeness);
     ++tally.run;
   }
   return tally;
@@ -353,4 +381,18 @@ TEST_CASE("stress: every graph is right on a device, or refused with a reason" *
     const Tally tally = run_graphs(*tool, isa, HUGE_VAL);
     MESSAGE(isa_info(isa).name, ": ", tally.run, " run, ", tally.refused, " refused", tally.reasons);
   }
+}
+
+TEST_CASE("a state is what the run before left, on a device as on the host") {
+  const auto tool = cuda_compiler();
+  const std::string folder = shared_graph("models/llama_kv.s");
+  if (!tool || folder.empty()) return;
+  TempDir dir;
+  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
+  ExecutedDevice device(*tool);
+  device.add_program(dir / "p.qcg");
+  const FakeLibrary library(device);
+  auto sequence = begin_sequence(dir / "p.qcg");
+  REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
+  for (const std::string& stem : stems_of(folder)) run_stem(*sequence, stem, device, deep);
 }

@@ -98,7 +98,6 @@ const std::vector<Damage>& damages() {
                   [](json& m) { m["methods"][1]["steps"][0]["args"][0]["buffer"] = 99; }),
       bad_methods("$.methods[0].buffers[6].index", [](json& m) { m["methods"][0]["buffers"][6]["index"] = 1; }),
       bad_state("$.states", [](json& m) { m["states"] = nullptr; }),
-      bad_state("$.states", [](json& m) { SampleProgram::put_on_device(m); }),
       bad_state("$.states[0].name", [](json& m) { m["states"][0]["name"] = 3; }),
       bad_state("$.states[1].name", [](json& m) { m["states"].push_back(m["states"][0]); }),
       bad_state("$.states[0].dtype", [](json& m) { m["states"][0]["dtype"] = "f31"; }),
