@@ -4,8 +4,9 @@
 //   %last = aten.slice(%y, dim = 1, start = -1)   ->   %y = qcg.linear([%s], weights = [@w], …)
 //
 // The logits of a prompt's last token are the usual case: the other rows are a fifth of the work of a small language
-// model. A slice or select of rows moves in front of a linear, and on its way there over pointwise operations, casts and
-// reshapes that add or drop axes of one element. Each of these must have no other reader.
+// model. A slice or select of rows moves in front of a linear, and on its way there over pointwise operations, casts,
+// quantizations with constant parameters and reshapes that add or drop axes of one element. Each of these must have no
+// other reader.
 //
 // Why here: behind recognition, which gives every spelling of a linear one form; before siblings are merged and
 // epilogues are folded, because a linear with one reader is simpler to prove.
@@ -14,6 +15,7 @@
 #include "graph/passes/linear_node.h"
 #include "graph/passes/pass_list.h"
 #include "graph/rewrite/op_emitter.h"
+#include "graph/rewrite/pointwise.h"
 
 namespace qcg {
 
@@ -25,6 +27,7 @@ constexpr int kLongestChain = 16;  // of operations between a slice and the line
 struct Window {
   size_t axis = 0;
   Arg start, end, step;
+  friend bool operator==(const Window&, const Window&) = default;
 };
 
 class RowSlicer {
@@ -32,7 +35,14 @@ class RowSlicer {
   RowSlicer(Graph& graph, PassContext& context) : graph_(graph), context_(context), readers_(graph) {}
 
   Status run() {
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) QCG_CHECK(raise(id));  // slices in front are raised in turn
+    // A slice in front is raised in turn, and one that was another reader may have become the same.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+        QCG_TRY(is_raised, raise(id));
+        changed = changed || is_raised;
+      }
+    }
     QCG_CHECK(sort_nodes(graph_));
     graph_.remove_dead();
     return {};
@@ -43,7 +53,7 @@ class RowSlicer {
 
   static std::optional<Window> window_of(const Graph& graph, const Node& node) {
     const bool selects = is_op(node, "aten.select.int");
-    if (!selects && !is_op(node, "aten.slice.Tensor")) return std::nullopt;
+    if (node.outputs.empty() || (!selects && !is_op(node, "aten.slice.Tensor"))) return std::nullopt;
     const size_t rank = graph.value(node.tensor("self")).shape.size();
     const auto axis = as_axis(node.arg("dim"), rank);
     if (!axis || *axis + 1 == rank) return std::nullopt;
@@ -82,7 +92,7 @@ class RowSlicer {
     }
     if (is_op(*node, "aten.reshape.default"))
       return axis_before(shape_of(node->tensor("self")), shape, axis) ? node : nullptr;
-    return node->op->role == OpRole::pointwise || is_op(*node, "aten.to.dtype") ? node : nullptr;
+    return as_pointwise(graph_, *node) ? node : nullptr;
   }
 
   bool reaches_linear(ValueId id, size_t axis, int left = kLongestChain) const {
@@ -92,12 +102,17 @@ class RowSlicer {
     if (is_op(*node, "aten.reshape.default"))
       return reaches_linear(node->tensor("self"), *axis_before(shape_of(node->tensor("self")), shape_of(id), axis),
                             left - 1);
-    bool reached = false;
-    for_each_input(*node, [&](const ValueId& operand) {
+    const Pointwise pointwise = *as_pointwise(graph_, *node);
+    return std::ranges::any_of(pointwise.operands, [&](ValueId operand) {
       const size_t missing = shape_of(id).size() - shape_of(operand).size();
-      reached = reached || (axis >= missing && reaches_linear(operand, axis - missing, left - 1));
+      return axis >= missing && reaches_linear(operand, axis - missing, left - 1);
     });
-    return reached;
+  }
+
+  std::vector<ValueId> operands_with_rows(const Node& node) const {
+    if (!is_linear(node)) return as_pointwise(graph_, node)->operands;
+    const LinearNode linear = read_linear(node);
+    return {linear.xs[0], linear.x_scale, linear.x_zero};
   }
 
   // The rows of an operand that has the window's axis `missing` places further left, or the operand if it has one row.
@@ -105,18 +120,26 @@ class RowSlicer {
     if (operand == kNoValue || window.axis < missing) return operand;
     const size_t axis = window.axis - missing;
     if (shape_of(operand)[axis].is_constant(1)) return operand;
-    return e.op("aten.slice.Tensor", {{"self", operand},
-                                      {"dim", axis_number(axis)},
-                                      {"start", window.start},
-                                      {"end", window.end},
-                                      {"step", window.step}});
+    const Window wanted{axis, window.start, window.end, window.step};
+    for (const NodeId reader : readers_.of(operand)) {
+      const Node& node = graph_.nodes[reader];
+      if (is_op(node, "aten.slice.Tensor") && window_of(graph_, node) == wanted) return node.outputs[0];
+    }
+    const ValueId rows = e.op("aten.slice.Tensor", {{"self", operand},
+                                                    {"dim", axis_number(axis)},
+                                                    {"start", window.start},
+                                                    {"end", window.end},
+                                                    {"step", window.step}});
+    readers_.catch_up();
+    return rows;
   }
 
-  Status raise(NodeId id) {
+  // Whether there was something to do.
+  Result<bool> raise(NodeId id) {
     const auto window = window_of(graph_, graph_.nodes[id]);
-    if (!window) return {};
+    if (!window) return false;
     const ValueId whole = graph_.nodes[id].tensor("self");
-    if (shape_of(whole)[window->axis].is_constant(1) || !reaches_linear(whole, window->axis)) return {};
+    if (shape_of(whole)[window->axis].is_constant(1) || !reaches_linear(whole, window->axis)) return false;
     const NodeId maker = graph_.value(whole).producer;
     const Node before = graph_.nodes[maker];
     OpEmitter e(graph_, before);
@@ -135,11 +158,10 @@ class RowSlicer {
       shape[window->axis] = shape_of(rows)[inner.axis];
       changed.args = make_args(*before.op, {{"self", rows}, {"shape", shape}});
     } else {
-      const std::optional<LinearNode> linear = is_linear(before) ? std::optional(read_linear(before)) : std::nullopt;
+      const std::vector<ValueId> with_rows = operands_with_rows(before);
       std::vector<std::pair<ValueId, ValueId>> done;
       for_each_input(changed, [&](ValueId& operand) {
-        if (operand == kNoValue) return;
-        if (linear && operand != linear->xs[0] && operand != linear->x_scale && operand != linear->x_zero) return;
+        if (std::ranges::find(with_rows, operand) == with_rows.end()) return;
         const auto known = std::ranges::find(done, operand, &std::pair<ValueId, ValueId>::first);
         if (known != done.end()) return void(operand = known->second);
         const size_t missing = shape.size() - shape_of(operand).size();
@@ -151,7 +173,7 @@ class RowSlicer {
       QCG_CHECK(Status(e.status()));
     }
     finish(id, maker, std::move(changed), whole, shape);
-    return {};
+    return true;
   }
 
   // The maker takes its new arguments; what sliced its result reads all of it now.
