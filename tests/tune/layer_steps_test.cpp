@@ -190,3 +190,21 @@ TEST_CASE("softmax, log_softmax, layer_norm and rms_norm are one kernel each, a 
     CHECK(steps.size() == 1);
   }
 }
+
+TEST_CASE("a linear of rows whose number is a difference reads and writes them where they lie") {
+  const std::vector<std::string> steps = steps_of(R"(symbol b in [1, 8]
+symbol s in [20, 64]
+param @w: f32[8, 16]
+graph(%x: f32[b, s, 16]) {
+  %cut = aten.slice.Tensor(%x, dim = 1, start = 4, end = 9223372036854775807) : f32[b, s-4, 16]
+  %r = aten.tanh.default(%cut) : f32[b, s-4, 16]
+  %y = aten.linear.default(%r, @w) : f32[b, s-4, 8]
+  %t = aten.transpose.int(%y, dim0 = 1, dim1 = 2) : f32[b, 8, s-4]
+  return %t
+}
+)");
+  CHECK_MESSAGE(steps.size() == 3, listed(steps));
+  REQUIRE(!steps.empty());
+  CHECK_MESSAGE(steps.back().starts_with("loop"), listed(steps));
+  CHECK_MESSAGE(steps[1].starts_with("gemm"), listed(steps));
+}
