@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "graph/ops/complex_pairs.h"
 #include "graph/ops/infer.h"
 #include "graph/ops/verify.h"
 #include "graph/read/limits.h"
@@ -67,7 +68,10 @@ class TorchExportReader {
 
   Status index_metadata(const JsonCursor& graph) {
     QCG_TRY(tensors, graph.object_at("tensor_values"));
-    for (JsonCursor meta : tensors) metas_.emplace(meta.key(), meta);
+    for (JsonCursor meta : tensors) {
+      metas_.emplace(meta.key(), meta);
+      has_complex_ = has_complex_ || is_complex_meta(meta);
+    }
     if (auto sizes = graph.find("sym_int_values")) {
       QCG_CHECK(sizes->expect(JsonKind::object));
       for (JsonCursor size : *sizes) sizes_.emplace(size.key(), size);
@@ -166,6 +170,9 @@ class TorchExportReader {
       QCG_TRY(name, new_tensor_name(argument));
       QCG_TRY(meta_at, find_meta(argument, name));
       QCG_TRY(meta, read_tensor_meta(meta_at));
+      if (meta.is_complex)
+        return argument.unsupported("the graph input " + quote(name) + " has complex numbers",
+                                    "pass torch.view_as_real of it, and view it as complex numbers in the model");
       define(stored(argument), graph().add_input(name, meta.dtype, std::move(meta.sizes)));
       if (next_of_input_.contains(name) || mutations_.changes(stored(argument)))
         changed_inputs_.push_back(stored(argument));
@@ -203,6 +210,7 @@ class TorchExportReader {
     const bool state = buffer && (written || next_of_buffer_.contains(fqn));
     const ValueId id =
         state ? graph().add_state(fqn, name, std::move(tensor)) : graph().add_parameter(name, std::move(tensor));
+    if (is_complex_meta(meta)) complex_values_.insert(id);
     define(stored(argument), id);
     if (state) state_placeholders_.push_back(stored(argument));
     out_.weights.emplace(std::move(fqn), id);
@@ -251,6 +259,9 @@ class TorchExportReader {
         case TorchTarget::size_check: break;
         case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
         case TorchTarget::region: QCG_CHECK(read_region(node)); break;
+        case TorchTarget::complex:
+          QCG_CHECK(read_complex(node, nullptr, path + "[" + std::to_string(position) + "]"));
+          break;
         default: QCG_CHECK(read_operator(node, *find_torch_op(target), path + "[" + std::to_string(position) + "]"));
       }
       ++position;
@@ -410,6 +421,10 @@ class TorchExportReader {
       if (is_alias) return {};
       if (writes_first_tensor(*node.string_at("target"))) return read_write(node, std::move(where));
     }
+    if (has_complex_) {
+      QCG_TRY(has_complex_operand, takes_complex(node));
+      if (has_complex_operand) return read_complex(node, &written, std::move(where));
+    }
     const OpSchema* reversed = reversed_op(node, written);
     const OpSchema& op = reversed ? *reversed : written;
     QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
@@ -420,6 +435,120 @@ class TorchExportReader {
     const std::vector<ValueId> made = graph().nodes[id].outputs;
     for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);
     if (follows && is_view_of_memory(op)) mutations_.add_views(node, id);
+    return {};
+  }
+
+  // ---- complex numbers, as pairs
+
+  Result<bool> takes_complex(const JsonCursor& node) const {
+    QCG_TRY(inputs, node.array_at("inputs"));
+    const auto is_complex = [&](const JsonCursor& argument) {
+      const auto name = argument.find("name");
+      return name && name->is(JsonKind::string) && is_complex_name(*name->string());
+    };
+    for (JsonCursor input : inputs) {
+      QCG_TRY(argument, input.at("arg"));
+      QCG_TRY(value, read_union(argument));
+      if (value.key() == "as_tensor" && is_complex(value)) return true;
+      if (value.key() != "as_tensors" || !value.is(JsonKind::array)) continue;
+      for (JsonCursor one : value)
+        if (one.is(JsonKind::object) && is_complex(one)) return true;
+    }
+    return false;
+  }
+
+  bool is_complex_name(std::string_view name) const {
+    const auto meta = metas_.find(name);
+    return meta != metas_.end() && is_complex_meta(meta->second);
+  }
+
+  // `op`: of the op table; nullptr: an operator that complex numbers alone have.
+  Status read_complex(const JsonCursor& node, const OpSchema* op, std::string where) {
+    if (mutations_.follows(node))
+      return node.unsupported("complex numbers are views of a tensor that the model writes to",
+                              "write to pairs of real numbers, and view a copy of them as complex numbers");
+    Node like;
+    like.where = std::move(where);
+    QCG_TRY(origin, node_name(node, {}));
+    like.origins = {origin};
+    read_module(node, origin);
+    std::vector<ValueId> made;
+    if (op && op->role == OpRole::assertion) return {};
+    if (op && (op->name.starts_with("aten.to.") || op->name == "aten._to_copy.default")) {
+      QCG_TRY(result, read_complex_cast(node, like));
+      made = {result};
+    } else if (op) {
+      QCG_TRY(args, read_arguments(node, *op, false));
+      QCG_TRY(results, pairs_.compute(
+                           *op, std::move(args), [&](ValueId id) { return complex_values_.contains(id); }, like));
+      made = std::move(results);
+    } else {
+      QCG_TRY(operands, complex_operands_of(node));
+      QCG_TRY(result, pairs_.compute(*node.string_at("target"), operands, like));
+      made = {result};
+    }
+    return define_complex(node, made);
+  }
+
+  // A cast to complex numbers, whose dtype the result says.
+  Result<ValueId> read_complex_cast(const JsonCursor& node, const Node& like) {
+    QCG_TRY(inputs, node.array_at("inputs"));
+    QCG_TRY(outputs, node.array_at("outputs"));
+    if (inputs.size() == 0 || outputs.size() != 1) return node.bad("a cast has one result", kExportGraphAgain);
+    QCG_TRY(argument, (*inputs.begin()).at("arg"));
+    QCG_TRY(operand, read_union(argument));
+    QCG_TRY(id, read_tensor_name(operand, scope_));
+    QCG_TRY(output, read_union(*outputs.begin()));
+    QCG_TRY(name, output.string_at("name"));
+    QCG_TRY(meta_at, find_meta(output, name));
+    QCG_TRY(meta, read_tensor_meta(meta_at));
+    return pairs_.cast(id, meta.dtype, like);
+  }
+
+  Result<std::vector<ComplexPairs::Operand>> complex_operands_of(const JsonCursor& node) const {
+    std::vector<ComplexPairs::Operand> operands;
+    size_t expected = 0;
+    QCG_TRY(inputs, node.array_at("inputs"));
+    for (std::string_view wanted : complex_operands(*node.string_at("target"))) {
+      for (JsonCursor input : inputs) {
+        QCG_TRY(name, input.string_at("name"));
+        if (name != wanted) continue;
+        QCG_TRY(argument, input.at("arg"));
+        QCG_TRY(value, read_union(argument));
+        if (value.key() != "as_tensor") return argument.bad("the operand is no tensor", kExportGraphAgain);
+        QCG_TRY(id, read_tensor_name(value, scope_));
+        operands.push_back({id, complex_values_.contains(id)});
+        break;
+      }
+      if (operands.size() != ++expected)
+        return inputs.bad("the operand " + quote(wanted) + " is missing", kExportGraphAgain);
+    }
+    return operands;
+  }
+
+  // The results of such a node, which are as the file describes them.
+  Status define_complex(const JsonCursor& node, const std::vector<ValueId>& made) {
+    QCG_TRY(outputs, node.array_at("outputs"));
+    std::vector<JsonCursor> results;
+    for (JsonCursor output : outputs) {
+      QCG_TRY(value, read_union(output));
+      if (value.key() == "as_tensor") results.push_back(value);
+      else if (value.key() == "as_tensors" && value.is(JsonKind::array))
+        for (JsonCursor one : value) results.push_back(one);
+      else return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kExportGraphAgain);
+    }
+    if (results.size() != made.size())
+      return outputs.bad("the node has " + std::to_string(results.size()) + " results", kExportGraphAgain);
+    for (size_t i = 0; i < made.size(); ++i) {
+      QCG_TRY(name, new_tensor_name(results[i]));
+      QCG_TRY(meta_at, find_meta(results[i], name));
+      QCG_TRY(meta, read_tensor_meta(meta_at));
+      const Value& value = graph().value(made[i]);
+      if (meta.dtype != value.dtype || meta.sizes != value.shape)
+        return meta_at.bad("the tensor is " + qcg::describe(value) + " by its operands", kExportGraphAgain);
+      if (meta.is_complex) complex_values_.insert(made[i]);
+      define(stored(results[i]), made[i]);
+    }
     return {};
   }
 
@@ -597,6 +726,10 @@ class TorchExportReader {
     }
     QCG_TRY(meta_at, find_meta(argument, name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
+    if (meta.is_complex)
+      return argument.unsupported(
+          "the tensor " + quote(name) + " has complex numbers, which this operator does not make",
+          "make them with torch.polar, torch.complex or torch.view_as_complex");
     Value value;
     value.name = unique_name(name);
     value.dtype = meta.dtype;
@@ -659,6 +792,8 @@ class TorchExportReader {
     if (auto name = value.find("name"); name && name->is(JsonKind::string))
       QCG_CHECK(mutations_.refresh(*name->string()));
     QCG_TRY(id, read_tensor_name(value, scope_));
+    if (complex_values_.contains(id))
+      return value.unsupported("a graph output has complex numbers", "return torch.view_as_real of it");
     graph_output(id, std::string(stored(value)));
     return {};
   }
@@ -682,7 +817,10 @@ class TorchExportReader {
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;
-  size_t regions_ = 0;  // in how many the node at hand lies
+  ComplexPairs pairs_{out_.graph, [this](const std::string& base) { return unique_name(base); }};
+  std::unordered_set<ValueId> complex_values_;  // pairs that stand for complex numbers
+  bool has_complex_ = false;                    // whether the graph has any
+  size_t regions_ = 0;                          // in how many the node at hand lies
 };
 
 }  // namespace

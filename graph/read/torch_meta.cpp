@@ -167,6 +167,25 @@ Result<std::vector<int64_t>> constants(const Shape& dims, const JsonCursor& list
   return values;
 }
 
+// A tensor of complex numbers as one of their parts; false: its strides or its offset are too large.
+bool as_pairs(Tensor& tensor) {
+  bool fits = !__builtin_mul_overflow(tensor.offset, int64_t{2}, &tensor.offset);
+  for (int64_t& stride : tensor.strides) fits = fits && !__builtin_mul_overflow(stride, int64_t{2}, &stride);
+  tensor.shape.push_back(2);
+  tensor.strides.push_back(1);
+  return fits;
+}
+
+// The dtype of the parts of complex numbers, by the number of their own.
+std::optional<DType> dtype_of_parts(int64_t number) {
+  switch (number) {
+    case 9: return DType::f16;
+    case 10: return DType::f32;
+    case 11: return DType::f64;
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Result<Dim> parse_size_expr(std::string_view text) {
@@ -208,15 +227,29 @@ Result<DType> read_export_dtype(const JsonCursor& number) {
                             "use float, bfloat16, half, float8 or integer tensors");
 }
 
+bool is_complex_meta(const JsonCursor& meta) {
+  const auto dtype = meta.find("dtype");
+  if (!dtype) return false;
+  const auto number = dtype->integer();
+  return number.ok() && dtype_of_parts(*number).has_value();
+}
+
 Result<TensorMeta> read_tensor_meta(const JsonCursor& meta) {
   constexpr int64_t kStrided = 7;
   TensorMeta out;
   QCG_TRY(dtype, meta.at("dtype"));
-  QCG_TRY(element, read_export_dtype(dtype));
-  out.dtype = element;
+  QCG_TRY(number, dtype.integer());
+  if (const auto part = dtype_of_parts(number)) {
+    out.is_complex = true;
+    out.dtype = *part;
+  } else {
+    QCG_TRY(element, read_export_dtype(dtype));
+    out.dtype = element;
+  }
   QCG_TRY(size_list, meta.array_at("sizes"));
   QCG_TRY(sizes, read_sizes(size_list));
   out.sizes = std::move(sizes);
+  if (out.is_complex) out.sizes.push_back(Dim(2));
   if (auto layout = meta.find("layout")) {
     QCG_TRY(value, layout->integer());
     if (value != kStrided)
@@ -257,7 +290,9 @@ Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {
   Tensor tensor;
   tensor.dtype = described.dtype;
   QCG_TRY(size_list, meta.array_at("sizes"));
-  QCG_TRY(shape, constants(described.sizes, size_list));
+  Shape sizes = described.sizes;
+  if (described.is_complex) sizes.pop_back();
+  QCG_TRY(shape, constants(sizes, size_list));
   tensor.shape = std::move(shape);
   QCG_TRY(stride_list, meta.array_at("strides"));
   QCG_TRY(stride_dims, read_sizes(stride_list));
@@ -273,6 +308,8 @@ Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta) {
     if (!value.is_constant()) return meta.bad("storage_offset is symbolic", "export with static weight shapes");
     tensor.offset = value.constant();
   }
+  if (described.is_complex && !as_pairs(tensor))
+    return meta.bad("strides or offset of complex numbers are too large", "export the graph again");
   if (!has_sane_extent(tensor))
     return meta.bad("sizes, strides or offset are negative or too large", "export the graph again");
   return tensor;

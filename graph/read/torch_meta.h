@@ -28,12 +28,16 @@ Result<DType> read_export_dtype(const JsonCursor& number);
 struct TensorMeta {
   DType dtype = DType::f32;
   Shape sizes;
+  bool is_complex = false;  // dtype and sizes are those of its pairs: a last axis of 2 (complex_pairs.h)
 };
+
+// Whether a description is of complex numbers.
+bool is_complex_meta(const JsonCursor& meta);
 
 Result<TensorMeta> read_tensor_meta(const JsonCursor& meta);
 
 // The same for a tensor whose sizes are numbers: not bound to bytes; sizes, strides and offset are not negative, and no
-// product of them overflows.
+// product of them overflows. Complex numbers are pairs here, too.
 Result<Tensor> read_constant_tensor_meta(const JsonCursor& meta);
 
 // Bytes of storage that the view reaches, from the start of storage. Precondition: as checked by

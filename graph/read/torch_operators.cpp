@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/ops/complex_pairs.h"
 #include "graph/ops/op_table.h"
 #include "graph/read/torch_source.h"
 
@@ -178,8 +179,8 @@ const OpSchema* functional_torch_op(std::string_view target) {
 }
 
 bool has_functional_form_alone(std::string_view target) {
-  for (std::string_view name :
-       {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src", "scatter_.value"})
+  for (std::string_view name : {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src",
+                                "scatter_.value"})
     if (target == "torch.ops.aten." + std::string(name)) return true;
   return false;
 }
@@ -206,6 +207,7 @@ TorchTarget classify_target(std::string_view target) {
     if (target.starts_with(prefix)) return TorchTarget::symbolic;
   if (target == kAutocast || target == kGradMode) return TorchTarget::region;
   if (target == kItem) return TorchTarget::symbolic;
+  if (is_complex_operator(target)) return TorchTarget::complex;
   return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
 }
 

@@ -378,6 +378,84 @@ TEST_CASE("torch.export: an input that is changed is an output, too") {
   CHECK(contains(info.notes[0], "changes its input 'x' in place"));
 }
 
+namespace {
+
+Json complex_meta(std::initializer_list<int> sizes) {
+  Json list = Json::array();
+  for (int size : sizes) list.push_back({{"as_int", size}});
+  return {{"dtype", 10}, {"sizes", list}, {"strides", list}, {"storage_offset", {{"as_int", 0}}}, {"layout", 7}};
+}
+Json real_meta(std::initializer_list<int> sizes) {
+  Json meta = complex_meta(sizes);
+  meta["dtype"] = 7;
+  return meta;
+}
+Json node_named(const char* name, const char* op, std::initializer_list<Json> inputs) {
+  return {{"target", std::string("torch.ops.aten.") + op},
+          {"name", name},
+          {"inputs", Json(std::vector<Json>(inputs))},
+          {"outputs", {tensor(name)}},
+          {"metadata", Json::object()}};
+}
+
+// A rotary embedding: view_as_real(view_as_complex(x) * unsqueeze(polar(ones, angle), 0)), x [3, 2, 2], angle [2].
+Json rotary_export() {
+  Json j = small_export();
+  Json& graph = graph_of(j);
+  graph["inputs"] = {tensor("x"), tensor("ones"), tensor("angle")};
+  graph["outputs"] = {tensor("y")};
+  graph["tensor_values"] = {{"x", real_meta({3, 2, 2})},       {"ones", real_meta({2})},
+                            {"angle", real_meta({2})},         {"z", complex_meta({3, 2})},
+                            {"turn", complex_meta({2})},       {"row", complex_meta({1, 2})},
+                            {"product", complex_meta({3, 2})}, {"y", real_meta({3, 2, 2})}};
+  graph["nodes"] = {
+      node_named("z", "view_as_complex.default", {argument("self", tensor("x"))}),
+      node_named("turn", "polar.default", {argument("abs", tensor("ones")), argument("angle", tensor("angle"))}),
+      node_named("row", "unsqueeze.default", {argument("self", tensor("turn")), argument("dim", {{"as_int", -2}})}),
+      node_named("product", "mul.Tensor", {argument("self", tensor("z")), argument("other", tensor("row"))}),
+      node_named("y", "view_as_real.default", {argument("self", tensor("product"))})};
+  Json inputs = Json::array();
+  for (const char* name : {"x", "ones", "angle"}) inputs.push_back({{"user_input", {{"arg", tensor(name)}}}});
+  j["graph_module"]["signature"] = {{"input_specs", inputs},
+                                    {"output_specs", {{{"user_output", {{"arg", tensor("y")}}}}}}};
+  return j;
+}
+
+}  // namespace
+
+TEST_CASE("torch.export: complex numbers are pairs of real ones") {
+  auto graph = read_bytes(rotary_export().dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(to_string(graph->value(graph->outputs[0]).shape) == "[3, 2, 2]");
+  for (const Node& node : graph->nodes) CHECK(node.where.starts_with("$.graph_module.graph.nodes["));
+  const std::string text = print_graph(*graph);
+  CHECK_MESSAGE(text.find("dim = -3) : f32[1, 2, 2]") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("aten.cos.default(%angle) : f32[2]") != std::string::npos, text);
+}
+
+TEST_CASE("torch.export: complex numbers that have no real form are refused") {
+  const auto error_of = [](const Json& j) {
+    auto graph = read_bytes(j.dump());
+    return graph.ok() ? std::string() : graph.error().to_string();
+  };
+  Json j = rotary_export();
+  graph_of(j)["outputs"] = {tensor("product")};
+  j["graph_module"]["signature"]["output_specs"] = {{{"user_output", {{"arg", tensor("product")}}}}};
+  CHECK(error_of(j).find("a graph output has complex numbers") != std::string::npos);
+  j = rotary_export();
+  meta_of(j, "x") = complex_meta({3, 2, 2});
+  CHECK_MESSAGE(error_of(j).find("has complex numbers") != std::string::npos, error_of(j));
+  j = rotary_export();
+  node_of(j, 3)["target"] = "torch.ops.aten.maximum.default";
+  CHECK(error_of(j).find("aten.maximum.default of complex numbers has no lowering") != std::string::npos);
+  j = rotary_export();
+  meta_of(j, "product")["sizes"][0]["as_int"] = 4;
+  CHECK(error_of(j).find("the tensor is f32[3, 2, 2] by its operands") != std::string::npos);
+  j = rotary_export();
+  node_of(j, 1)["inputs"].erase(1);
+  CHECK_MESSAGE(error_of(j).find("is missing") != std::string::npos, error_of(j));
+}
+
 TEST_CASE("torch.export: operators that may not come from a file") {
   CHECK(find_torch_op("torch.ops.qcg.linear") == nullptr);
   CHECK(classify_target("torch.ops.qcg.linear") == TorchTarget::unsupported);
@@ -533,8 +611,8 @@ TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
       {"dtype lie", [](Json& j) { meta_of(j, "linear")["dtype"] = 6; }, ErrorCode::BadInput, "nodes[0]", ""},
       {"unknown dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 99; }, ErrorCode::Unsupported,
        "tensor_values.linear.dtype", "type number 99"},
-      {"complex dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 10; }, ErrorCode::Unsupported,
-       "tensor_values.linear.dtype", "type number 10"},
+      {"complex dtype", [](Json& j) { meta_of(j, "linear")["dtype"] = 10; }, ErrorCode::Unsupported, "nodes[0].outputs",
+       "has complex numbers"},
       {"dtype is text", [](Json& j) { meta_of(j, "linear")["dtype"] = "f32"; }, ErrorCode::BadInput,
        "tensor_values.linear.dtype", "expected an integer"},
       {"sparse", [](Json& j) { meta_of(j, "x")["layout"] = 1; }, ErrorCode::Unsupported, "tensor_values.x.layout",

@@ -1,0 +1,251 @@
+#include "graph/ops/complex_pairs.h"
+
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+#include "graph/ops/verify.h"
+
+namespace qcg {
+namespace {
+
+constexpr std::string_view kPrefix = "torch.ops.";
+constexpr const char* kComplexHelp =
+    "complex numbers are products, sums, views and parts of rotary embeddings; compute the rest with pairs of real "
+    "numbers (torch.view_as_real)";
+
+struct ComplexOperator {
+  std::string_view name;
+  std::vector<std::string_view> operands;
+};
+
+const std::vector<ComplexOperator>& complex_operators() {
+  static const std::vector<ComplexOperator> kOperators = {
+      {"aten.view_as_complex.default", {"self"}},
+      {"aten.view_as_real.default", {"self"}},
+      {"aten.polar.default", {"abs", "angle"}},
+      {"aten.complex.default", {"real", "imag"}},
+      {"aten.real.default", {"self"}},
+      {"aten.imag.default", {"self"}},
+      {"aten._conj.default", {"self"}},
+      {"aten.conj.default", {"self"}},
+      {"aten.conj_physical.default", {"self"}},
+      {"aten._conj_physical.default", {"self"}},
+      {"aten.resolve_conj.default", {"self"}},
+  };
+  return kOperators;
+}
+
+const ComplexOperator* find_complex_operator(std::string_view target) {
+  if (!target.starts_with(kPrefix)) return nullptr;
+  const auto& all = complex_operators();
+  const auto it = std::ranges::find(all, target.substr(kPrefix.size()), &ComplexOperator::name);
+  return it == all.end() ? nullptr : &*it;
+}
+
+// What operators on axes mean for pairs: which of their arguments count axes from the end, and which list extents.
+struct AxesOperator {
+  std::string_view name;
+  std::string_view axes = {};   // separated by commas; a negative axis is one further from the end
+  std::string_view sizes = {};  // gets the extent of the pair behind it
+  int64_t of_pair = 2;
+};
+constexpr AxesOperator kAxesOperators[] = {
+    {"aten.view.default", "", "size"},
+    {"aten.reshape.default", "", "shape"},
+    {"aten._unsafe_view.default", "", "size"},
+    {"aten.expand.default", "", "size"},
+    {"aten.repeat.default", "", "repeats", 1},
+    {"aten.unsqueeze.default", "dim"},
+    {"aten.squeeze.dim", "dim"},
+    {"aten.squeeze.dims", "dim"},
+    {"aten.flatten.using_ints", "start_dim,end_dim"},
+    {"aten.unflatten.int", "dim"},
+    {"aten.transpose.int", "dim0,dim1"},
+    {"aten.slice.Tensor", "dim"},
+    {"aten.select.int", "dim"},
+    {"aten.narrow.default", "dim"},
+    {"aten.index_select.default", "dim"},
+    {"aten.cat.default", "dim"},
+    {"aten.stack.default", "dim"},
+    {"aten.split.Tensor", "dim"},
+    {"aten.split_with_sizes.default", "dim"},
+    {"aten.chunk.default", "dim"},
+    {"aten.unbind.int", "dim"},
+    {"aten.flip.default", "dims"},
+    {"aten.sum.dim_IntList", "dim"},
+    {"aten.mean.dim", "dim"},
+    {"aten.index.Tensor"},
+    {"aten.embedding.default"},
+    {"aten.clone.default"},
+    {"aten.contiguous.default"},
+    {"aten.alias.default"},
+    {"aten.detach.default"},
+    {"aten.detach_.default"},
+    {"aten.lift_fresh_copy.default"},
+    {"aten.neg.default"},
+    {"aten.mul.Scalar"},
+    {"aten.div.Scalar"},
+    {"aten.zeros_like.default"},
+};
+
+Dim counted_over_pair(const Dim& axis) { return axis.is_constant() && axis.constant() < 0 ? axis - Dim(1) : axis; }
+
+void count_over_pair(Arg& arg) {
+  if (auto* one = std::get_if<Dim>(&arg.v)) *one = counted_over_pair(*one);
+  else if (auto* many = std::get_if<std::vector<Dim>>(&arg.v))
+    for (Dim& axis : *many) axis = counted_over_pair(axis);
+}
+
+}  // namespace
+
+bool is_complex_operator(std::string_view target) { return find_complex_operator(target) != nullptr; }
+
+std::vector<std::string_view> complex_operands(std::string_view target) {
+  const ComplexOperator* found = find_complex_operator(target);
+  return found ? found->operands : std::vector<std::string_view>{};
+}
+
+Result<std::vector<ValueId>> ComplexPairs::emit(const OpSchema& op, std::vector<Arg> args) {
+  Node node;
+  node.op = &op;
+  node.args = args;
+  node.where = like_.where;
+  QCG_CHECK(check_arguments(graph_, node));
+  QCG_TRY(types, infer_types(graph_, node));
+  std::vector<Value> results;
+  for (ValueType& type : types) {
+    Value value;
+    value.name = unique_name_(like_.origins.empty() ? "complex" : like_.origins[0]);
+    value.dtype = type.dtype;
+    value.shape = std::move(type.shape);
+    results.push_back(std::move(value));
+  }
+  const NodeId id = graph_.add_node(&op, std::move(args), std::move(results));
+  Node& made = graph_.nodes[id];
+  made.where = like_.where;
+  made.source = like_.source;
+  made.origins = like_.origins;
+  return made.outputs;
+}
+
+ValueId ComplexPairs::op(std::string_view name, std::vector<NamedArg> named) {
+  if (!error_.ok()) return 0;
+  const OpSchema& schema = *find_op(name);
+  std::vector<Arg> args;
+  for (const ArgSpec& spec : schema.args) {
+    const auto it = std::ranges::find(named, std::string_view(spec.name), &NamedArg::name);
+    args.push_back(it != named.end() ? std::move(it->value) : spec.has_default ? default_arg(spec) : Arg());
+  }
+  auto made = emit(schema, std::move(args));
+  if (made.ok()) return (*made)[0];
+  error_ = made.error();
+  return 0;
+}
+
+ValueId ComplexPairs::binary(std::string_view name, ValueId a, ValueId b) {
+  return op(name, {{"self", a}, {"other", b}});
+}
+
+ValueId ComplexPairs::part(ValueId pair, int64_t which) {
+  return op("aten.select.int", {{"self", pair}, {"dim", Dim(-1)}, {"index", Dim(which)}});
+}
+
+ValueId ComplexPairs::join(ValueId real, ValueId imaginary) {
+  return op("aten.stack.default", {{"tensors", std::vector<ValueId>{real, imaginary}}, {"dim", Dim(-1)}});
+}
+
+Result<ValueId> ComplexPairs::finish(ValueId value) const {
+  if (!error_.ok()) return error_.error();
+  return value;
+}
+
+Result<ValueId> ComplexPairs::compute(std::string_view target, const std::vector<Operand>& operands, const Node& like) {
+  like_ = like;
+  error_ = Status();
+  const ComplexOperator* found = find_complex_operator(target);
+  const std::string_view name = found->name;
+  const ValueId first = operands[0].id;
+  // A value is complex or real by its id: the same elements get another.
+  const auto alias = [&](ValueId x) { return finish(op("aten.alias.default", {{"self", x}})); };
+  if (name.starts_with("aten.view_as") || name.starts_with("aten.resolve_conj")) return alias(first);
+  if (name == "aten.polar.default") {
+    const ValueId angle = operands[1].id;
+    const ValueId cos = op("aten.cos.default", {{"self", angle}}), sin = op("aten.sin.default", {{"self", angle}});
+    return finish(join(binary("aten.mul.Tensor", first, cos), binary("aten.mul.Tensor", first, sin)));
+  }
+  if (name == "aten.complex.default") return finish(join(first, operands[1].id));
+  if (!operands[0].is_pair)  // of a real tensor
+    return name == "aten.imag.default"
+               ? Error::unsupported(like.where, "the imaginary part of real numbers", kComplexHelp)
+               : alias(first);
+  if (name == "aten.real.default") return finish(part(first, 0));
+  if (name == "aten.imag.default") return finish(part(first, 1));
+  return finish(join(part(first, 0), op("aten.neg.default", {{"self", part(first, 1)}})));
+}
+
+Result<ValueId> ComplexPairs::cast(ValueId pair, DType part, const Node& like) {
+  like_ = like;
+  error_ = Status();
+  return finish(op("aten.to.dtype", {{"self", pair}, {"dtype", part}}));
+}
+
+Result<std::vector<ValueId>> ComplexPairs::arithmetic(const OpSchema& schema, const std::vector<Arg>& args,
+                                                      Operand self, Operand other) {
+  const std::string_view name = schema.name;
+  const auto spread = [&](Operand real) { return op("aten.unsqueeze.default", {{"self", real.id}, {"dim", Dim(-1)}}); };
+  ValueId made = kNoValue;
+  if (name == "aten.mul.Tensor" && self.is_pair && other.is_pair) {
+    const ValueId a = part(self.id, 0), b = part(self.id, 1), c = part(other.id, 0), d = part(other.id, 1);
+    const auto product = [&](ValueId x, ValueId y) { return binary("aten.mul.Tensor", x, y); };
+    made = join(binary("aten.sub.Tensor", product(a, c), product(b, d)),
+                binary("aten.add.Tensor", product(a, d), product(b, c)));
+  } else if (name == "aten.mul.Tensor") {
+    made = binary(name, self.is_pair ? self.id : spread(self), other.is_pair ? other.id : spread(other));
+  } else if (name == "aten.div.Tensor" && !other.is_pair) {
+    made = binary(name, self.id, spread(other));
+  } else if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && self.is_pair && other.is_pair) {
+    made = op(name, {{"self", self.id}, {"other", other.id}, {"alpha", args[2]}});
+  } else {
+    return Error::unsupported(like_.where, schema.name + " of complex numbers has no lowering", kComplexHelp);
+  }
+  QCG_TRY(result, finish(made));
+  return std::vector<ValueId>{result};
+}
+
+Result<std::vector<ValueId>> ComplexPairs::compute(const OpSchema& schema, std::vector<Arg> args,
+                                                   const std::function<bool(ValueId)>& is_pair, const Node& like) {
+  like_ = like;
+  error_ = Status();
+  const std::string_view name = schema.name;
+  const auto* self = args.empty() ? nullptr : args[0].get<ValueId>();
+  if (name == "aten.abs.default" && self) {
+    const auto squared = [&](ValueId x) { return binary("aten.mul.Tensor", x, x); };
+    const ValueId sum = binary("aten.add.Tensor", squared(part(*self, 0)), squared(part(*self, 1)));
+    QCG_TRY(result, finish(op("aten.sqrt.default", {{"self", sum}})));
+    return std::vector<ValueId>{result};
+  }
+  const auto* other = args.size() > 1 ? args[1].get<ValueId>() : nullptr;
+  const bool binary_op = schema.arg_index("other") == 1;
+  if (self && other && binary_op) return arithmetic(schema, args, {*self, is_pair(*self)}, {*other, is_pair(*other)});
+  if (binary_op && (name == "aten.mul.Tensor" || name == "aten.div.Tensor")) return emit(schema, std::move(args));
+  if (name == "aten.permute.default") {
+    auto* dims = std::get_if<std::vector<Dim>>(&args[1].v);
+    const auto rank = static_cast<int64_t>(graph_.value(*self).shape.size()) - 1;
+    count_over_pair(args[1]);
+    dims->push_back(Dim(rank));
+    return emit(schema, std::move(args));
+  }
+  const auto known = std::ranges::find(kAxesOperators, name, &AxesOperator::name);
+  if (known == std::end(kAxesOperators))
+    return Error::unsupported(like.where, schema.name + " of complex numbers has no lowering", kComplexHelp);
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = schema.args[i].name;
+    if (("," + std::string(known->axes) + ",").find("," + arg + ",") != std::string::npos) count_over_pair(args[i]);
+    if (arg != known->sizes) continue;
+    if (auto* sizes = std::get_if<std::vector<Dim>>(&args[i].v)) sizes->push_back(Dim(known->of_pair));
+  }
+  return emit(schema, std::move(args));
+}
+
+}  // namespace qcg

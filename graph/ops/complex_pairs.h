@@ -1,0 +1,64 @@
+// Complex tensors of an exported graph as pairs of real numbers along a last axis of 2.
+//
+// Why here: rotary embeddings are exported as products of complex numbers (DeepSeek, Llama of Meta); the IR and its
+// kernels are real. A view as complex numbers is then the tensor as it is, and a product is four of the parts.
+//
+//   view_as_complex(x [8, 32, 2])  [8, 32]  ->  x                      [8, 32, 2]
+//   polar(abs, angle)                       ->  stack([abs * cos(angle), abs * sin(angle)], -1)
+//   mul(z, w)                               ->  stack([a * c - b * d, a * d + b * c], -1)
+//   unsqueeze(z, -1)                        ->  unsqueeze(z, -2)
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace qcg {
+
+// Whether complex numbers alone have this operator of torch.export: view_as_complex, polar, …
+bool is_complex_operator(std::string_view target);
+// The names of the tensors that such an operator takes.
+std::vector<std::string_view> complex_operands(std::string_view target);
+
+class ComplexPairs {
+ public:
+  struct Operand {
+    ValueId id = kNoValue;
+    bool is_pair = false;
+  };
+
+  ComplexPairs(Graph& graph, std::function<std::string(const std::string&)> unique_name)
+      : graph_(graph), unique_name_(std::move(unique_name)) {}
+
+  // What an operator of is_complex_operator computes. New nodes take their place from `like`.
+  Result<ValueId> compute(std::string_view target, const std::vector<Operand>& operands, const Node& like);
+  // The same for an operator of the op table with a complex operand. is_pair: by value of the graph. Error Unsupported:
+  // the operator has no form for pairs.
+  Result<std::vector<ValueId>> compute(const OpSchema& op, std::vector<Arg> args,
+                                       const std::function<bool(ValueId)>& is_pair, const Node& like);
+  Result<ValueId> cast(ValueId pair, DType part, const Node& like);
+
+ private:
+  struct NamedArg {
+    std::string_view name;
+    Arg value;
+  };
+  Result<std::vector<ValueId>> emit(const OpSchema& op, std::vector<Arg> args);
+  ValueId op(std::string_view name, std::vector<NamedArg> named);
+  ValueId binary(std::string_view name, ValueId a, ValueId b);
+  ValueId part(ValueId pair, int64_t which);
+  ValueId join(ValueId real, ValueId imaginary);
+  Result<ValueId> finish(ValueId value) const;
+  Result<std::vector<ValueId>> arithmetic(const OpSchema& op, const std::vector<Arg>& args, Operand self,
+                                          Operand other);
+
+  Graph& graph_;
+  std::function<std::string(const std::string&)> unique_name_;
+  Node like_;
+  Status error_;
+};
+
+}  // namespace qcg
