@@ -179,8 +179,8 @@ const OpSchema* functional_torch_op(std::string_view target) {
 }
 
 bool has_functional_form_alone(std::string_view target) {
-  for (std::string_view name :
-       {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src", "scatter_.value"})
+  for (std::string_view name : {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src",
+                                "scatter_.value", "index_add_.default", "scatter_add_.default"})
     if (target == "torch.ops.aten." + std::string(name)) return true;
   return false;
 }
