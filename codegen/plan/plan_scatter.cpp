@@ -44,7 +44,7 @@ std::vector<View> order_axes(const std::vector<View>& views) {
 
 // One position along `dim` for each slice (index_copy) or for each element (scatter) of what is written.
 Result<PositionedWrite> Planner::write_along_axis(const Node& node, const View& whole) {
-  const bool slices = is_op(node, "aten.index_copy.default");
+  const bool slices = is_op(node, "aten.index_copy.default") || is_op(node, "aten.index_add.default");
   const ValueId index = node.tensor("index");
   PositionedWrite out{view(node.tensor(slices ? "source" : "src")), {whole, {}}};
   if (!slices) out.from.shape = graph_.value(index).shape;  // of a larger src the rest is not written
@@ -79,6 +79,7 @@ Status Planner::lower_positioned_write(const Node& node) {
   const ValueId out = node.outputs[0];
   ScatterProblem problem;
   problem.dtype = graph_.value(out).dtype;
+  problem.sums = sums_at_positions(node);
   problem.comment = comment_of(node);
   std::vector<View> views = {write.from};
   for (const Positioned::Ids& ids : write.to.ids) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "codegen/check/call_memory.h"
@@ -20,7 +22,8 @@ PositionParams params_of(const ScatterProblem& p) { return {p.rank, p.ids.size()
 
 std::string ScatterProblem::signature() const {
   return fmt::format("scatter rank={} free={} y={} ids=[{}] moves=[{}]{}", rank, free, dtype_name(dtype),
-                     describe_positions(ids), fmt::join(moves, ", "), rows ? " rows" : "");
+                     describe_positions(ids), fmt::join(moves, ", "), rows ? " rows" : "") +
+         (sums ? " sums" : "");
 }
 
 Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string_view symbol) {
@@ -29,7 +32,10 @@ Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string
   v["free"] = p.free;
   v["last"] = p.rank - (p.rows ? 1 : 0);
   v["rows"] = p.rows;
-  v["type"] = bytes_type(p.dtype);
+  v["sums"] = p.sums;
+  v["type"] = p.sums && is_floating(p.dtype) ? dtype_info(p.dtype).cpp : bytes_type(p.dtype);
+  if (on_device(isa) && p.sums)
+    return Error::unsupported("sums at positions", "have no kernel for CUDA devices", "compile this graph for a CPU");
   if (on_device(isa))
     add_device_context(v, p.ids.size() + 2, params_of(p).size(p.ids.size()), scatter_launch(p).threads);
   return render_kernel("scatter", isa, v);
@@ -47,7 +53,8 @@ CudaLaunch scatter_launch(const ScatterProblem& p) {
 namespace {
 
 std::string formula_of(const KernelProblem& any) {
-  return fmt::format("out[{}] = in0", names_of_positions(any.get<ScatterProblem>().ids));
+  const auto& p = any.get<ScatterProblem>();
+  return fmt::format("out[{}] {} in0", names_of_positions(p.ids), p.sums ? "+=" : "=");
 }
 
 std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
@@ -80,18 +87,27 @@ std::vector<ArgumentKind> arguments_of(const KernelProblem& any, size_t) {
 
 double operations_of(const KernelProblem&, const CallSizes&) { return 0; }
 
-// What a call writes: by index in the axes of y's reach, the element of x that stays there.
-std::map<std::vector<int64_t>, int64_t> find_writes_of(const ScatterProblem& p, const CallMemory& call) {
+// What a call writes: by index in the axes of y's reach, the elements of x that are written there, in order.
+std::map<std::vector<int64_t>, std::vector<int64_t>> find_writes_of(const ScatterProblem& p, const CallMemory& call) {
   const PositionParams at = params_of(p);
-  std::map<std::vector<int64_t>, int64_t> out;
+  std::map<std::vector<int64_t>, std::vector<int64_t>> out;
   for (int64_t i = 0; i < call.elements(0); ++i) {
     const std::vector<int64_t> index = call.index_of(0, i);
     std::vector<int64_t> place;
     for (const int axis : p.moves) place.push_back(index[static_cast<size_t>(axis)]);
     for (size_t j = 0; j < p.ids.size(); ++j) place.push_back(position_at(call, at, j, index));
-    out[std::move(place)] = call.offset_of(0, index);
+    out[std::move(place)].push_back(call.offset_of(0, index));
   }
   return out;
+}
+
+// Integers that leave what doubles hold exactly, or wrap, may be anything.
+Expected sum_of(const ScatterProblem& p, double sum, const std::vector<double>& added) {
+  double size = std::abs(sum);
+  for (const double x : added) sum += x, size += std::abs(x);
+  if (is_floating(p.dtype)) return within_range(p.dtype, sum, (1.0 + added.size()) * half_ulp(p.dtype, size));
+  const bool fits = size < std::ldexp(1.0, std::min<int>(53, static_cast<int>(dtype_bytes(p.dtype)) * 8 - 1));
+  return {sum, fits ? 0 : HUGE_VAL};
 }
 
 Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, const CallMemory& call,
@@ -103,8 +119,16 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
   for (const int64_t point : points[0]) {
     const std::vector<int64_t> place = call.index_of(y, point);
     const auto write = writes.find(place);
-    out[0].push_back(
-        {write == writes.end() ? call.number(y, call.offset_of(y, place)) : call.number(0, write->second), 0});
+    const double before = call.number(y, call.offset_of(y, place));
+    if (write == writes.end()) {
+      out[0].push_back({before, 0});
+    } else if (p.sums) {
+      std::vector<double> added;
+      for (const int64_t from : write->second) added.push_back(call.number(0, from));
+      out[0].push_back(sum_of(p, before, added));
+    } else {
+      out[0].push_back({call.number(0, write->second.back()), 0});
+    }
   }
   return out;
 }

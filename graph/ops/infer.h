@@ -86,6 +86,11 @@ struct PromotedOperands {
 };
 Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names);
 
+// Whether a node adds what it writes at positions: index_add, scatter_add, index_put(accumulate).
+bool sums_at_positions(const Node& node);
+// The mask of an index_put at truth values, which lie over the first axes of self; kNoValue: of any other.
+ValueId mask_of_index_put(const Graph& graph, const Node& node);
+
 // rms_norm's eps where none is given: that of the dtype torch computes in.
 inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
 
@@ -135,6 +140,7 @@ struct Recurrence {
   bool batch_first = false;
 };
 Result<Recurrence> read_recurrence(const OpArgs& a);
+int64_t gates_of(const OpSchema& op);  // of a recurrent layer or cell: lstm 4, gru 3, rnn 1
 
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {

@@ -11,7 +11,7 @@ ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, inf
     infer_bucketize, infer_argsort, infer_histogram, infer_order, infer_arg_extreme;
 // shapes/spelled.cpp
 ShapeRule infer_einsum, infer_outer, infer_product_of_vector, infer_weight_norm, infer_roll, infer_meshgrid,
-    infer_masked_scatter;
+    infer_masked_scatter, infer_broadcast_tensors;
 // shapes/constant.cpp
 ShapeRule infer_embedding_bag;
 // shapes/pointwise.cpp
@@ -98,6 +98,7 @@ inline constexpr OpRow kComposed[] = {
     {"aten.logsumexp.default", "(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", reduction, infer_log_sum},
     {"aten._weight_norm.default", "(Tensor v, Tensor g, int dim=0) -> Tensor", pointwise, infer_weight_norm},
     {"aten.roll.default", "(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", pointwise, infer_roll},
+    {"aten.broadcast_tensors.default", "(Tensor[] tensors) -> Tensor[]", pointwise, infer_broadcast_tensors},
     {"aten.meshgrid.default", "(Tensor[] tensors) -> Tensor[]", pointwise, infer_meshgrid},
     {"aten.meshgrid.indexing", "(Tensor[] tensors, *, str indexing) -> Tensor[]", pointwise, infer_meshgrid},
     {"aten.masked_scatter.default", "(Tensor self, Tensor mask, Tensor source) -> Tensor",

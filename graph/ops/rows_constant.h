@@ -42,6 +42,7 @@ inline constexpr OpRow kConstant[] = {
     {"aten.eye.m",
      "(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
      "-> Tensor", constant, infer_eye, "eq(row, column)"},
+    {"aten.erfinv.default", "(Tensor self) -> Tensor", constant, infer_exp2},
     {"aten.exp2.default", "(Tensor self) -> Tensor", constant, infer_exp2, "pow(2, self)"},
     {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
     {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp},
@@ -70,6 +71,9 @@ inline constexpr OpRow kConstant[] = {
      constant, infer_index_copy},
     {"aten.index_put.default", "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
      constant, infer_index_put},
+    {"aten.index_add.default", "(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+     constant, infer_index_copy},
+    {"aten.scatter_add.default", "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", constant, infer_scatter},
     {"aten.scatter.src", "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", constant, infer_scatter},
     {"aten.scatter.value", "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", constant, infer_scatter},
     {"aten.bitwise_and.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_integers},

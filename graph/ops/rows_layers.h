@@ -7,7 +7,7 @@ namespace qcg {
 
 // shapes/layers.cpp
 ShapeRule infer_convolution, infer_pool, infer_adaptive_pool, infer_recurrence, infer_nearest, infer_linear_upsample,
-    infer_group_norm, infer_pixel_shuffle;
+    infer_group_norm, infer_pixel_shuffle, infer_batch_statistics, infer_cell;
 
 namespace rows {
 
@@ -99,8 +99,26 @@ inline constexpr OpRow kLayers[] = {
     {"aten.native_group_norm.default",
      "(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, "
      "Tensor, Tensor)", pointwise, infer_group_norm},
+    {"aten.instance_norm.default",
+     "(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, "
+     "float momentum, float eps, bool cudnn_enabled) -> Tensor", pointwise, infer_group_norm},
+    {"aten._native_batch_norm_legit.no_stats",
+     "(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, "
+     "Tensor)", pointwise, infer_batch_statistics},
     {"aten.pixel_shuffle.default", "(Tensor self, int upscale_factor) -> Tensor", pointwise, infer_pixel_shuffle},
     {"aten.pixel_unshuffle.default", "(Tensor self, int downscale_factor) -> Tensor", pointwise, infer_pixel_shuffle},
+    {"aten.lstm_cell.default",
+     "(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)",
+     pointwise, infer_cell},
+    {"aten.gru_cell.default",
+     "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
+     pointwise, infer_cell},
+    {"aten.rnn_tanh_cell.default",
+     "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
+     pointwise, infer_cell},
+    {"aten.rnn_relu_cell.default",
+     "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
+     pointwise, infer_cell},
     {"aten.lstm.input",
      "(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
      "bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)", pointwise, infer_recurrence},

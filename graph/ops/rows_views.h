@@ -50,6 +50,7 @@ inline constexpr OpRow kViews[] = {
     {"aten._assert_tensor_metadata.default",
      "(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, "
      "Layout? layout=None) -> ()", assertion, infer_nothing},
+    {"aten._assert_async.msg", "(Tensor self, str assert_msg) -> ()", assertion, infer_nothing},
     {"aten.detach.default", "(Tensor self) -> Tensor", view, infer_same, {}, in_place},
     {"aten.alias.default", "(Tensor self) -> Tensor", view, infer_same},
     {"aten.reshape.default", "(Tensor self, SymInt[] shape) -> Tensor", view, infer_reshape},

@@ -419,7 +419,23 @@ Result<Tensors> run_view_dtype(const RefContext& c) {
 // Whatever it holds is overwritten, or the model's result would be anything.
 Result<Tensors> run_empty(const RefContext& c) { return Tensors{Tensor::zeros(c.dtype(0), c.sizes(0))}; }
 
+// By Newton's method, from a start that is near everywhere.
+double inverse_erf(double y) {
+  if (!(std::abs(y) < 1)) return std::abs(y) == 1 ? std::copysign(INFINITY, y) : NAN;
+  const double logarithm = std::log1p(-y * y), half = 4.3307 + logarithm / 2;
+  double x = std::copysign(std::sqrt(std::sqrt(half * half - logarithm / 0.147) - half), y);
+  for (int i = 0; i < 4; ++i) x -= (std::erf(x) - y) * std::exp(x * x) * 0.886226925452758;  // sqrt(pi) / 2
+  return x;
+}
+
+Result<Tensors> run_erfinv(const RefContext& c) {
+  std::vector<double> y = read_doubles(c.tensor("self").data);
+  for (double& v : y) v = inverse_erf(v);
+  return Tensors{make_doubles(c.sizes(0), std::move(y))};
+}
+
 constexpr RefRow kConstantRules[] = {
+    {"aten.erfinv.default", run_erfinv},
     {"aten.bitwise_and.Tensor", run_bits<And>},
     {"aten.bitwise_or.Tensor", run_bits<Or>},
     {"aten.bitwise_xor.Tensor", run_bits<Xor>},

@@ -11,7 +11,7 @@ namespace qcg {
 namespace {
 
 constexpr Op kPositionedWrites[] = {"aten.index_copy.default", "aten.index_put.default", "aten.scatter.src",
-                                    "aten.scatter.value"};
+                                    "aten.scatter.value",      "aten.index_add.default", "aten.scatter_add.default"};
 
 class RangeFinder {
  public:

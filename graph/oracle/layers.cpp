@@ -303,7 +303,10 @@ Result<Tensors> run_linear_upsample(const RefContext& c) {
 Result<Tensors> run_group_norm(const RefContext& c) {
   std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
   const std::vector<int64_t> shape = c.sizes(0);
-  const int64_t groups = c.integer(c.node.op->outputs == 1 ? "num_groups" : "group"), channels = shape[1];
+  const int64_t channels = shape[1];
+  const int64_t groups = c.node.op->arg_index("use_input_stats") >= 0
+                             ? channels
+                             : c.integer(c.node.op->outputs == 1 ? "num_groups" : "group");
   const RefValue *weight = c.optional_tensor("weight"), *bias = c.optional_tensor("bias");
   const std::vector<double> by = weight ? read_doubles(weight->data)
                                         : std::vector<double>(static_cast<size_t>(channels), 1.0),
@@ -328,6 +331,31 @@ Result<Tensors> run_group_norm(const RefContext& c) {
   out.push_back(make_doubles(c.sizes(1), std::move(means)));
   out.push_back(make_doubles(c.sizes(2), std::move(inverses)));
   return out;
+}
+
+// By channel: all elements of the batch.
+Result<Tensors> run_batch_statistics(const RefContext& c) {
+  std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
+  const std::vector<int64_t> shape = c.sizes(0);
+  const RefValue *weight = c.optional_tensor("weight"), *bias = c.optional_tensor("bias");
+  const auto channels = static_cast<size_t>(shape[1]);
+  size_t inner = 1;
+  for (size_t i = 2; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+  for (size_t channel = 0; channel < channels; ++channel) {
+    std::vector<double*> own;
+    for (size_t k = 0; k < y.size(); ++k)
+      if (k / inner % channels == channel) own.push_back(&y[k]);
+    const auto count = static_cast<double>(own.size());
+    double mean = 0, variance = 0;
+    for (const double* v : own) mean += *v / count;
+    for (const double* v : own) variance += (*v - mean) * (*v - mean) / count;
+    means.push_back(mean), inverses.push_back(1 / std::sqrt(variance + c.number("eps")));
+    const double by = weight ? read_doubles(weight->data)[channel] : 1,
+                 plus = bias ? read_doubles(bias->data)[channel] : 0;
+    for (double* v : own) *v = (*v - mean) * inverses.back() * by + plus;
+  }
+  return Tensors{make_doubles(shape, std::move(y)), make_doubles(c.sizes(1), std::move(means)),
+                 make_doubles(c.sizes(2), std::move(inverses))};
 }
 
 // Pixel (c, h * r + i, w * r + j) is element (c * r * r + i * r + j, h, w).
@@ -431,6 +459,30 @@ Result<Tensors> run_recurrence(const RefContext& c) {
   return out;
 }
 
+Result<Tensors> run_cell(const RefContext& c) {
+  const int64_t gates = gates_of(*c.node.op), inputs = c.tensor("input").data.shape[1], hidden = c.sizes(0)[1];
+  Cell cell{{}, gates, inputs, hidden, c.node.op->name.starts_with("aten.rnn_relu")};
+  for (std::string_view name : {"w_ih", "w_hh"}) cell.params.push_back(read_doubles(c.tensor(name).data));
+  for (std::string_view name : {"b_ih", "b_hh"}) {
+    const RefValue* bias = c.optional_tensor(name);
+    cell.params.push_back(bias ? read_doubles(bias->data) : std::vector<double>(static_cast<size_t>(gates * hidden)));
+  }
+  const std::vector<double> x = read_doubles(c.tensor("input").data);
+  std::vector<double> h, cells, new_h, new_cells;
+  if (gates == 4) h = read_doubles(c.tensors("hx")[0]->data), cells = read_doubles(c.tensors("hx")[1]->data);
+  else h = read_doubles(c.tensor("hx").data), cells.resize(h.size());
+  for (int64_t b = 0; b < c.sizes(0)[0]; ++b) {
+    std::vector<double> unit(h.begin() + b * hidden, h.begin() + (b + 1) * hidden),
+        kept(cells.begin() + b * hidden, cells.begin() + (b + 1) * hidden);
+    cell.step(x.data() + b * inputs, unit, kept);
+    new_h.insert(new_h.end(), unit.begin(), unit.end());
+    new_cells.insert(new_cells.end(), kept.begin(), kept.end());
+  }
+  Tensors out{make_doubles(c.sizes(0), std::move(new_h))};
+  if (gates == 4) out.push_back(make_doubles(c.sizes(1), std::move(new_cells)));
+  return out;
+}
+
 // clang-format off
 constexpr RefRow kLayerRules[] = {
     {"aten.conv1d.default", run_convolution}, {"aten.conv1d.padding", run_convolution},
@@ -450,6 +502,10 @@ constexpr RefRow kLayerRules[] = {
     {"aten.adaptive_max_pool1d.default", run_adaptive_pool}, {"aten.adaptive_max_pool2d.default", run_adaptive_pool},
     {"aten.upsample_nearest1d.vec", run_nearest}, {"aten.upsample_nearest2d.vec", run_nearest},
     {"aten.upsample_nearest2d.default", run_nearest},
+    {"aten.lstm_cell.default", run_cell},     {"aten.gru_cell.default", run_cell},
+    {"aten.rnn_tanh_cell.default", run_cell}, {"aten.rnn_relu_cell.default", run_cell},
+    {"aten.instance_norm.default", run_group_norm},
+    {"aten._native_batch_norm_legit.no_stats", run_batch_statistics},
     {"aten.group_norm.default", run_group_norm}, {"aten.native_group_norm.default", run_group_norm},
     {"aten.pixel_shuffle.default", run_pixel_shuffle}, {"aten.pixel_unshuffle.default", run_pixel_shuffle},
     {"qcg.windows", run_windows},

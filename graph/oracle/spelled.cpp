@@ -119,6 +119,12 @@ Result<Tensors> run_meshgrid(const RefContext& c) {
   return out;
 }
 
+Result<Tensors> run_broadcast_tensors(const RefContext& c) {
+  Tensors out;
+  for (const RefValue* v : c.tensors("tensors")) out.push_back(broadcast_to(v->data, c.sizes(0)));
+  return out;
+}
+
 Result<Tensors> run_masked_scatter(const RefContext& c) {
   const std::vector<int64_t> shape = c.sizes(0);
   const std::vector<int64_t> mask = read_ints(broadcast_to(c.tensor("mask").data, shape));
@@ -148,6 +154,7 @@ constexpr RefRow kSpelledRules[] = {
     {"aten.dot.default", run_product_of_vector},
     {"aten._weight_norm.default", run_weight_norm},
     {"aten.roll.default", run_roll},
+    {"aten.broadcast_tensors.default", run_broadcast_tensors},
     {"aten.meshgrid.default", run_meshgrid},
     {"aten.meshgrid.indexing", run_meshgrid},
     {"aten.masked_scatter.default", run_masked_scatter},

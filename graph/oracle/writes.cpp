@@ -1,5 +1,5 @@
 // The oracle's rules for writes into a part of a tensor: copy, slice_scatter, select_scatter, index_copy, index_put,
-// scatter. Element by element, in the order of the values: of equal positions the last stays.
+// scatter, and sums at positions. Element by element, in the order of the values: of equal positions the last stays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 
+#include "graph/ops/infer.h"
 #include "graph/oracle/ops.h"
 
 namespace qcg {
@@ -20,20 +21,47 @@ class Written {
   explicit Written(const RefContext& c) : tensor_(held_as(c.dtype(0), c.tensor("self").data)) {
     const auto whole = tensor_.bytes();
     bytes_.assign(whole.begin(), whole.end());
+    sums_ = sums_at_positions(c.node);
+    if (sums_ && is_floating(tensor_.dtype)) doubles_ = read_doubles(c.tensor("self").data);
+    else if (sums_) ints_ = read_ints(c.tensor("self").data);
   }
   const Sizes& shape() const { return tensor_.shape; }
+  void multiply_by(double factor) { factor_ = factor; }  // what is added
   void set(const Sizes& index, const Tensor& values, int64_t element) {
     const size_t size = dtype_bytes(tensor_.dtype);
     int64_t to = 0;
     for (size_t axis = 0; axis < index.size(); ++axis) to = to * tensor_.shape[axis] + index[axis];
+    if (sums_) return add(static_cast<size_t>(to), values, element);
     std::memcpy(bytes_.data() + static_cast<size_t>(to) * size,
                 values.bytes().data() + static_cast<size_t>(element) * size, size);
   }
-  Result<Tensors> done() { return Tensors{Tensor::from_bytes(tensor_.dtype, tensor_.shape, std::move(bytes_))}; }
+  Result<Tensors> done() {
+    if (!doubles_.empty()) return Tensors{make_doubles(tensor_.shape, std::move(doubles_))};
+    if (!ints_.empty()) return Tensors{make_ints(tensor_.shape, std::move(ints_))};
+    return Tensors{Tensor::from_bytes(tensor_.dtype, tensor_.shape, std::move(bytes_))};
+  }
 
  private:
+  void add(size_t to, const Tensor& values, int64_t element) {
+    if (added_.storage != values.storage) {
+      added_ = values;
+      if (!doubles_.empty()) new_doubles_ = read_doubles(values);
+      else new_ints_ = read_ints(values);
+    }
+    const auto from = static_cast<size_t>(element);
+    if (!doubles_.empty()) doubles_[to] += factor_ * new_doubles_[from];
+    else
+      ints_[to] =
+          wrap_to_dtype(tensor_.dtype, add_wrap(ints_[to], mul_wrap(static_cast<int64_t>(factor_), new_ints_[from])));
+  }
+
   Tensor tensor_;
   std::vector<std::byte> bytes_;
+  bool sums_ = false;
+  double factor_ = 1;
+  std::vector<double> doubles_, new_doubles_;
+  std::vector<int64_t> ints_, new_ints_;
+  Tensor added_;  // whose numbers new_doubles_ or new_ints_ has
 };
 
 // f(element, index) of a dense tensor of this shape, in order.
@@ -97,6 +125,7 @@ Result<Tensors> run_select_scatter(const RefContext& c) {
 
 Result<Tensors> run_index_copy(const RefContext& c) {
   Written out(c);
+  if (c.node.op->arg_index("alpha") >= 0) out.multiply_by(c.number("alpha"));
   const Tensor values = values_of(c, "source", c.tensor("source").data.shape);
   const size_t rank = out.shape().size(), axis = c.axis("dim", rank);
   QCG_TRY(positions, read_positions(c, c.tensor("index").data, rank == 0 ? 1 : out.shape()[axis], false));
@@ -113,7 +142,7 @@ Result<Tensors> run_scatter(const RefContext& c) {
   const size_t rank = out.shape().size(), axis = c.axis("dim", rank);
   const Tensor& index = c.tensor("index").data;
   Tensor values;
-  if (is_op(c.node, "aten.scatter.src")) {
+  if (c.node.op->arg_index("src") >= 0) {
     values = c.tensor("src").data;
     for (size_t i = 0; i < index.shape.size() && i < values.shape.size(); ++i)
       values = values.slice(i, 0, index.shape[i]);
@@ -132,9 +161,30 @@ Result<Tensors> run_scatter(const RefContext& c) {
   return out.done();
 }
 
+// Where truth values hold, which lie over the first axes.
+Result<Tensors> put_at_mask(const RefContext& c) {
+  Written out(c);
+  const Tensor& mask = c.tensors("indices")[0]->data;
+  const Sizes each(out.shape().begin() + static_cast<std::ptrdiff_t>(mask.shape.size()), out.shape().end());
+  Tensor given = c.tensor("values").data;
+  if (given.shape.size() > each.size()) given = given.reshape({given.shape.begin() + 1, given.shape.end()});
+  const Tensor values = held_as(c.dtype(0), broadcast_to(given, each));
+  const std::vector<int64_t> holds = read_ints(mask);
+  for_each_index(mask.shape, [&](int64_t place, const Sizes& lead) {
+    if (!holds[static_cast<size_t>(place)]) return;
+    for_each_index(each, [&](int64_t element, const Sizes& index) {
+      Sizes at = lead;
+      at.insert(at.end(), index.begin(), index.end());
+      out.set(at, values, element);
+    });
+  });
+  return out.done();
+}
+
 // The values' axes: those of the indices, broadcast, in the place of the axes they index, in front where those are
 // apart.
 Result<Tensors> run_index_put(const RefContext& c) {
+  if (mask_of_index_put(c.graph, c.node) != kNoValue) return put_at_mask(c);
   Written out(c);
   const std::vector<const RefValue*> indices = c.tensors("indices");
   std::vector<size_t> indexed;
@@ -177,6 +227,8 @@ constexpr RefRow kWriteRules[] = {
     {"aten.select_scatter.default", run_select_scatter},
     {"aten.index_copy.default", run_index_copy},
     {"aten.index_put.default", run_index_put},
+    {"aten.index_add.default", run_index_copy},
+    {"aten.scatter_add.default", run_scatter},
     {"aten.scatter.src", run_scatter},
     {"aten.scatter.value", run_scatter},
 };

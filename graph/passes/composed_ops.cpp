@@ -75,7 +75,8 @@ Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
 Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = e.widened(node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
   const Shape shape = graph.value(x).shape;
-  const Dim groups = *node.arg(node.op->outputs == 1 ? "num_groups" : "group").get<Dim>();
+  const bool by_channel = is_op(node, "aten.instance_norm.default");
+  const Dim groups = by_channel ? shape[1] : *node.arg(node.op->outputs == 1 ? "num_groups" : "group").get<Dim>();
   Dim each = *shape[1].divide_exactly(groups);
   Shape channels(shape.size(), Dim(1));
   channels[1] = shape[1];
@@ -89,6 +90,24 @@ Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   if (weight != kNoValue) y = times(e, y, e.reshape(e.widened(weight), channels));
   if (bias != kNoValue) y = sum(e, y, e.reshape(e.widened(bias), channels));
   if (node.op->outputs == 1) return {y};
+  return {y, mean, inverse};
+}
+
+// Along all axes but the channels'.
+Values batch_statistics(OpEmitter& e, const Graph& graph, const Node& node) {
+  const ValueId x = e.widened(node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
+  const Shape shape = graph.value(x).shape;
+  Shape channels(shape.size(), Dim(1));
+  channels[1] = shape[1];
+  std::vector<Dim> axes;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (i != 1) axes.push_back(axis_number(i));
+  const ValueId mean = over(e, "aten.mean.dim", x, axes), centred = difference(e, x, mean);
+  const ValueId variance = over(e, "aten.mean.dim", times(e, centred, centred), axes);
+  const ValueId inverse = e.unary("aten.rsqrt.default", sum(e, variance, node.arg("eps")));
+  ValueId y = times(e, centred, inverse);
+  if (weight != kNoValue) y = times(e, y, e.reshape(e.widened(weight), channels));
+  if (bias != kNoValue) y = sum(e, y, e.reshape(e.widened(bias), channels));
   return {y, mean, inverse};
 }
 
@@ -129,8 +148,10 @@ Values variance(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId squares =
       e.op("aten.sum.dim_IntList",
            {{"self", times(e, centred, centred)}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
-  const double divisor = static_cast<double>(count.constant()) - correction_of(node);
-  const ValueId y = e.binary("aten.div.Tensor", squares, std::max(divisor, 0.0));
+  const double correction = correction_of(node);
+  const Arg divisor = count.is_constant() ? Arg(std::max(static_cast<double>(count.constant()) - correction, 0.0))
+                                          : Arg(Dim::larger(count - Dim(static_cast<int64_t>(correction)), Dim(0)));
+  const ValueId y = e.binary("aten.div.Tensor", squares, divisor);
   return {node.op->name.starts_with("aten.std") ? e.unary("aten.sqrt.default", y) : y};
 }
 
@@ -318,6 +339,8 @@ constexpr ComposedOp kRows[] = {
     {"aten._native_batch_norm_legit_no_training.default", batch_norm},
     {"aten.group_norm.default", group_norm},
     {"aten.native_group_norm.default", group_norm},
+    {"aten.instance_norm.default", group_norm},
+    {"aten._native_batch_norm_legit.no_stats", batch_statistics},
     {"aten.pixel_shuffle.default", pixel_shuffle},
     {"aten.pixel_unshuffle.default", pixel_shuffle},
     {"aten.var.correction", variance},
@@ -341,6 +364,7 @@ constexpr ComposedOp kRows[] = {
     {"aten.logsumexp.default", write_log_sum},
     {"aten._weight_norm.default", write_weight_norm},
     {"aten.roll.default", write_roll},
+    {"aten.broadcast_tensors.default", write_broadcast_tensors},
     {"aten.meshgrid.default", write_meshgrid},
     {"aten.meshgrid.indexing", write_meshgrid},
     {"aten.masked_scatter.default", write_masked_scatter},

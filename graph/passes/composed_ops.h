@@ -5,7 +5,7 @@
 //   softmax, log_softmax     amax and sum over the axis, pointwise
 //   layer_norm, rms_norm     means over the last axes, pointwise
 //   batch_norm               a product and a sum by channels
-//   group_norm               means over the groups, pointwise
+//   group_norm, instance_norm   means over the groups, pointwise
 //   pixel_shuffle            a permute of split axes
 //   var, std                 sum of squares of what is left of the mean
 //   max, min over an axis    amax, amin

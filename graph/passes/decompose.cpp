@@ -81,7 +81,11 @@ class Decomposer : OpEmitter {
       results = {sum_of_cast()};
     } else if (is_op(like_, "aten.select_scatter.default")) results = {scatter_row()};
     else if (is_op(like_, "aten.scatter.value")) results = {scatter_number()};
-    else if (is_op(like_, "aten.cat.default")) {
+    else if (mask_of_index_put(graph_, like_) != kNoValue) results = {put_at_mask()};
+    else if (sums_at_positions(like_)) {
+      if (!sums_otherwise()) return {};
+      results = {sum_in_f32()};
+    } else if (is_op(like_, "aten.cat.default")) {
       if (!joins_unlike()) return {};
       results = {cat()};
     } else if (is_attention(like_.op)) {
@@ -206,6 +210,42 @@ class Decomposer : OpEmitter {
                                              {"start", like_.arg("start")},
                                              {"end", like_.arg("end")},
                                              {"step", like_.arg("step")}});
+  }
+
+  // index_put at truth values: where they hold.
+  ValueId put_at_mask() {
+    const Shape& self = graph_.value(like_.tensor("self")).shape;
+    const ValueId mask = mask_of_index_put(graph_, like_);
+    Shape seen = graph_.value(mask).shape;
+    seen.resize(self.size(), Dim(1));
+    ValueId values = like_.tensor("values");
+    Shape given = graph_.value(values).shape;
+    if (given.size() > self.size() - graph_.value(mask).shape.size()) given.erase(given.begin());
+    values = reshape(values, given);
+    return op("aten.where.self",
+              {{"condition", reshape(mask, seen)}, {"self", values}, {"other", like_.tensor("self")}});
+  }
+
+  // The kernel adds numbers as they are, of dtypes that processors add.
+  std::string_view summed_argument() const {
+    return like_.op->arg_index("source") >= 0 ? "source" : like_.op->arg_index("src") >= 0 ? "src" : "values";
+  }
+  bool sums_otherwise() const {
+    const bool scaled = like_.op->arg_index("alpha") >= 0 && as_number(like_.arg("alpha")) != 1;
+    return scaled || is_half(graph_.value(like_.outputs[0]).dtype);
+  }
+  ValueId sum_in_f32() {
+    Node sum = like_;
+    ValueId added = widened(like_.tensor(summed_argument()));
+    if (like_.op->arg_index("alpha") >= 0) {
+      if (as_number(like_.arg("alpha")) != 1) added = binary("aten.mul.Tensor", added, like_.arg("alpha"));
+      sum.arg("alpha") = Dim(1);
+    }
+    sum.arg("self") = widened(like_.tensor("self"));
+    sum.arg(summed_argument()) = added;
+    std::vector<NamedArg> args;
+    for (size_t i = 0; i < sum.args.size(); ++i) args.push_back({sum.op->args[i].name, sum.args[i]});
+    return op(sum.op, std::move(args));
   }
 
   // select_scatter of a row is slice_scatter of a slice of one.

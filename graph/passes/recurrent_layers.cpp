@@ -1,4 +1,4 @@
-// lstm, gru and rnn, step by step.
+// lstm, gru and rnn, step by step, and their cells, which are one step.
 //
 // The weights of the input are multiplied with all steps at once; a step then has one small product, with the state.
 #include <algorithm>
@@ -10,12 +10,26 @@ namespace qcg {
 namespace {
 
 using Values = std::vector<ValueId>;
+constexpr Op kCells[] = {"aten.lstm_cell.default", "aten.gru_cell.default", "aten.rnn_tanh_cell.default",
+                         "aten.rnn_relu_cell.default"};
 constexpr Op kRecurrences[] = {"aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"};
 
 class RecurrenceWriter {
  public:
   RecurrenceWriter(OpEmitter& e, const Node& node, Recurrence r)
       : e_(e), node_(node), r_(r), time_(r.batch_first ? 1 : 0) {}
+
+  // One step of a cell.
+  Values write_cell() {
+    State state{r_.gates == 4 ? (*node_.arg("hx").get<Values>())[0] : node_.tensor("hx")};
+    if (r_.gates == 4) state.c = (*node_.arg("hx").get<Values>())[1];
+    const auto linear_of = [&](ValueId x, std::string_view weight, std::string_view bias) {
+      return e_.op("aten.linear.default",
+                   {{"input", x}, {"weight", node_.tensor(weight)}, {"bias", node_.tensor(bias)}});
+    };
+    step(linear_of(node_.tensor("input"), "w_ih", "b_ih"), linear_of(state.h, "w_hh", "b_hh"), state);
+    return r_.gates == 4 ? Values{state.h, state.c} : Values{state.h};
+  }
 
   Values write() {
     Values states, cells;
@@ -75,7 +89,8 @@ class RecurrenceWriter {
     if (r_.gates == 4) return step_lstm(sum(of_input, of_state), state);
     if (r_.gates == 3) return step_gru(of_input, of_state, state);
     const ValueId both = sum(of_input, of_state);
-    state.h = e_.unary(is_op(node_, "aten.rnn_relu.input") ? Op("aten.relu.default") : Op("aten.tanh.default"), both);
+    const bool rectified = is_op(node_, "aten.rnn_relu.input") || is_op(node_, "aten.rnn_relu_cell.default");
+    state.h = e_.unary(rectified ? Op("aten.relu.default") : Op("aten.tanh.default"), both);
   }
 
   // Gates: input, forget, cell, output.
@@ -123,9 +138,13 @@ class RecurrenceWriter {
 
 }  // namespace
 
-bool is_recurrence(const Node& node) { return is_any_op(node, kRecurrences); }
+bool is_recurrence(const Node& node) { return is_any_op(node, kRecurrences) || is_any_op(node, kCells); }
 
 std::vector<ValueId> write_recurrence(OpEmitter& e, const Graph& graph, const Node& node) {
+  if (is_any_op(node, kCells)) {
+    const int64_t hidden = graph.value(node.tensor("w_hh")).shape[1].constant();
+    return RecurrenceWriter(e, node, {.gates = gates_of(*node.op), .hidden = hidden}).write_cell();
+  }
   auto r = read_recurrence({graph, node});
   if (!r.ok()) return e.fail(r.error()), node.outputs;
   return RecurrenceWriter(e, node, *r).write();

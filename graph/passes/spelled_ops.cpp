@@ -162,6 +162,13 @@ Values write_meshgrid(OpEmitter& e, const Graph& graph, const Node& node) {
   return out;
 }
 
+Values write_broadcast_tensors(OpEmitter& e, const Graph& graph, const Node& node) {
+  Values out;
+  for (ValueId id : *node.arg("tensors").get<Values>())
+    out.push_back(e.op("aten.expand.default", {{"self", id}, {"size", graph.value(node.outputs[0]).shape}}));
+  return out;
+}
+
 // Which element of source is next: how many the mask has taken before.
 Values write_masked_scatter(OpEmitter& e, const Graph& graph, const Node& node) {
   const Shape shape = graph.value(node.outputs[0]).shape;

@@ -43,16 +43,20 @@ namespace {
 constexpr int64_t kFewElements = 1 << 24, kElementsPerByte = 256;
 
 constexpr Op kWithKernels[] = {
-    "aten.select_scatter.default", "aten.index_copy.default",    "aten.index_put.default",  "aten.scatter.src",
-    "aten.scatter.value",          "aten.slice_scatter.default", "aten.copy.default",       "aten.arange.default",
-    "aten.arange.start",           "aten.arange.start_step",     "aten.empty.memory_format"};
+    "aten.select_scatter.default", "aten.index_copy.default",    "aten.index_put.default",   "aten.scatter.src",
+    "aten.scatter.value",          "aten.slice_scatter.default", "aten.copy.default",        "aten.arange.default",
+    "aten.arange.start",           "aten.arange.start_step",     "aten.empty.memory_format", "aten.index_add.default",
+    "aten.scatter_add.default"};
 
 constexpr Op kQuotients[] = {"aten.floor_divide.default", "aten.floor_divide.Scalar", "aten.div.Tensor_mode",
-                             "aten.div.Scalar_mode",      "aten.remainder.Tensor",    "aten.remainder.Scalar"};
+                             "aten.div.Scalar_mode",      "aten.remainder.Tensor",    "aten.remainder.Scalar",
+                             "aten.fmod.Tensor",          "aten.fmod.Scalar"};
 
-// A whole number that is not 0, or a size that is at least 1.
+// A whole number that is not 0, a size that is at least 1, or integers, which torch does not divide by 0 either.
 bool divides_by_number(const Graph& graph, const Node& node) {
   const Dim* divisor = node.arg("other").get<Dim>();
+  const ValueId* divisors = node.arg("other").get<ValueId>();
+  if (divisors) return !is_floating(graph.value(*divisors).dtype) && !is_floating(graph.value(node.outputs[0]).dtype);
   if (!divisor) return false;
   return divisor->is_constant() ? !divisor->is_constant(0) : range_of(*divisor, graph.symbols).min > 0;
 }

@@ -1008,6 +1008,46 @@ def spelled():
     case("aten.convolution.default", image, normal(3, 2, 3, 3), None, [2, 2], [3, 3], [1, 1], True, [1, 1], 1)
 
 
+def sums_at_positions():
+    normal = lambda *shape: torch.randn(shape, generator=generator)
+    at = torch.tensor([1, 3, 1, 0])
+    case("aten.index_add.default", normal(4, 3), 0, at, normal(4, 3))
+    case("aten.index_add.default", normal(2, 4, 3), 1, at, normal(2, 4, 3), alpha=0.5)
+    case("aten.index_add.default", normal(4, 3).to(torch.bfloat16), -2, at, normal(4, 3).to(torch.bfloat16))
+    case("aten.index_add.default", whole(5, dtype=torch.int64), 0, torch.tensor([4, 4]), whole(2, dtype=torch.int64), exact=True)
+    index = torch.tensor([[0, 2, 2], [1, 0, 2]])
+    case("aten.scatter_add.default", normal(4, 3), 0, index, normal(3, 5))
+    case("aten.scatter_add.default", normal(4, 3), 1, index, normal(2, 3))
+    case("aten.scatter_add.default", normal(4, 3).to(torch.float16), -1, index, normal(2, 3).to(torch.float16))
+    case("aten.index_put.default", normal(4, 3), [at], normal(4, 3), True)
+    case("aten.index_put.default", whole(4, 3, dtype=torch.int32), [at, torch.tensor([0, -1, 0, 2])], whole(4, dtype=torch.int32), True, exact=True)
+
+
+def writes_at_masks():
+    normal = lambda *shape: torch.randn(shape, generator=generator)
+    x = normal(3, 4, 2)
+    case("aten.index_put.default", x, [x > 0.5], torch.tensor(-2.0), exact=True)
+    case("aten.index_put.default", x, [x[:, :, 0] > 0], normal(2), exact=True)
+    case("aten.index_put.default", x, [x[:, :, 0] > 0], normal(1, 2), exact=True)
+    case("aten.index_put.default", x, [x[:, 0, 0] > 0], normal(4, 1), exact=True)
+    case("aten.index_put.default", whole(6), [torch.tensor([True, False, True, True, False, False])], torch.tensor([7], dtype=torch.int8), exact=True)
+
+
+def cells_and_statistics():
+    normal = lambda *shape: torch.randn(shape, generator=generator)
+    for gates, name in ((3, "gru_cell"), (1, "rnn_tanh_cell"), (1, "rnn_relu_cell")):
+        case(f"aten.{name}.default", normal(2, 5), normal(2, 3), normal(3 * gates, 5), normal(3 * gates, 3), normal(3 * gates), normal(3 * gates))
+    case("aten.gru_cell.default", normal(2, 5), normal(2, 3), normal(9, 5), normal(9, 3))
+    case("aten.lstm_cell.default", normal(2, 5), [normal(2, 3), normal(2, 3)], normal(12, 5), normal(12, 3), normal(12), normal(12))
+    image = normal(2, 3, 4, 5)
+    case("aten.instance_norm.default", image, normal(3), normal(3), None, None, True, 0.1, 1e-5, False)
+    case("aten.instance_norm.default", image, None, None, None, None, True, 0.1, 1e-3, False)
+    case("aten._native_batch_norm_legit.no_stats", image, normal(3), normal(3), True, 0.1, 1e-5)
+    case("aten._native_batch_norm_legit.no_stats", normal(4, 3), None, None, True, 0.1, 1e-3)
+    case("aten.erfinv.default", torch.tensor([0.0, 0.5, -0.9, 0.999, 0.1, -0.3, 1.0]))
+    case("aten.broadcast_tensors.default", [normal(3, 1), normal(4)], exact=True)
+
+
 products()
 moves()
 pointwise()
@@ -1044,3 +1084,6 @@ recurrences()
 histograms_and_groups()
 writes()
 spelled()
+sums_at_positions()
+writes_at_masks()
+cells_and_statistics()

@@ -79,13 +79,16 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
     ++tried;
     constexpr Op kWrites[] = {"aten.copy.default",       "aten.slice_scatter.default", "aten.select_scatter.default",
                               "aten.index_copy.default", "aten.index_put.default",     "aten.scatter.src",
-                              "aten.scatter.value"};
+                              "aten.scatter.value",      "aten.index_add.default",     "aten.scatter_add.default"};
     const bool is_write = is_any_op(node, kWrites);
-    const bool divides_by_number =
-        node.op->arg_index("other") >= 0 && node.arg("other").get<Dim>() &&
-        (node.op->name.find("div") != std::string::npos || node.op->name.find("remainder") != std::string::npos);
-    const bool has_kernel = is_write || looks_up || divides_by_number ||
-                            (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
+    const auto names = [&](const char* part) { return node.op->name.find(part) != std::string::npos; };
+    const bool is_quotient = node.op->arg_index("other") >= 0 && (names("div") || names("remainder") || names("fmod"));
+    const ValueId* divisor = is_quotient ? node.arg("other").get<ValueId>() : nullptr;
+    const bool divides =
+        is_quotient && (node.arg("other").get<Dim>() || (divisor && !is_floating(graph.value(*divisor).dtype) &&
+                                                         !is_floating(graph.value(graph.outputs[0]).dtype)));
+    const bool has_kernel =
+        is_write || looks_up || divides || (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
     if (!graph.inputs.empty() && !has_kernel) {
       Graph open = graph;
       const auto refused = run_passes(open);

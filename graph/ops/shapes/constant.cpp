@@ -268,6 +268,11 @@ static Status check_written(const OpArgs& a, std::string_view arg) {
   return a.fail(arg, fmt::format("{} is not {}", describe(v), dtype_name(self.dtype)), "cast it");
 }
 
+static Status check_summed(const OpArgs& a) {
+  if (!sums_at_positions(a.node) || a.tensor("self").dtype != DType::boolean) return {};
+  return a.unsupported("self", "sums of truth values at positions", "cast to integers before");
+}
+
 Result<Types> infer_select_scatter(const OpArgs& a) {
   QCG_TRY(select, infer_select(a));
   const Value& src = a.tensor("src");
@@ -280,6 +285,9 @@ Result<Types> infer_index_copy(const OpArgs& a) {
   const Value &self = a.tensor("self"), &index = a.tensor("index"), &source = a.tensor("source");
   QCG_CHECK(check_index(a, "index", index));
   QCG_CHECK(check_written(a, "source"));
+  QCG_CHECK(check_summed(a));
+  if (a.node.op->arg_index("alpha") >= 0 && !as_number(a.node.arg("alpha")))
+    return a.unsupported("alpha", "a factor known only at run time", "multiply the source by it");
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   Shape shape = self.shape;
   if (!shape.empty()) shape[axis] = product(index.shape);
@@ -289,10 +297,41 @@ Result<Types> infer_index_copy(const OpArgs& a) {
   return one(self.dtype, self.shape);
 }
 
-Result<Types> infer_index_put(const OpArgs& a) {
+bool sums_at_positions(const Node& node) {
+  if (is_op(node, "aten.index_add.default") || is_op(node, "aten.scatter_add.default")) return true;
+  return is_op(node, "aten.index_put.default") && *node.arg("accumulate").get<bool>();
+}
+
+ValueId mask_of_index_put(const Graph& graph, const Node& node) {
+  if (!is_op(node, "aten.index_put.default")) return kNoValue;
+  const auto& indices = *node.arg("indices").get<std::vector<ValueId>>();
+  const bool one_mask =
+      indices.size() == 1 && indices[0] != kNoValue && graph.value(indices[0]).dtype == DType::boolean;
+  return one_mask ? indices[0] : kNoValue;
+}
+
+// Truth values at the first axes, and values that are the same wherever they hold: the result is where(mask, values,
+// self).
+static Result<Types> infer_masked_put(const OpArgs& a, const Value& mask) {
+  const Value &self = a.tensor("self"), &values = a.tensor("values");
+  QCG_CHECK(check_written(a, "values"));
   if (a.boolean("accumulate"))
-    return a.unsupported("accumulate", "sums at positions",
-                         "add the values before they are written, or cut the graph there");
+    return a.unsupported("accumulate", "sums where truth values hold", "add torch.where(mask, values, 0)");
+  const size_t rank = mask.shape.size();
+  if (rank > self.shape.size() || !std::equal(mask.shape.begin(), mask.shape.end(), self.shape.begin()))
+    return a.fail("indices", fmt::format("{} does not fit {}", describe(mask), describe(self)));
+  Shape each(self.shape.begin() + static_cast<std::ptrdiff_t>(rank), self.shape.end()), given = values.shape;
+  if (given.size() == each.size() + 1 && given[0].is_constant(1)) given.erase(given.begin());
+  if (const auto both = broadcast(each, given); !both || *both != each)
+    return a.unsupported("values", fmt::format("{}, one for each truth value", describe(values)),
+                         "write one value for all of them, or use torch.where");
+  return one(self.dtype, self.shape);
+}
+
+Result<Types> infer_index_put(const OpArgs& a) {
+  if (const ValueId mask = mask_of_index_put(a.graph, a.node); mask != kNoValue)
+    return infer_masked_put(a, a.graph.value(mask));
+  QCG_CHECK(check_summed(a));
   QCG_CHECK(check_written(a, "values"));
   QCG_TRY(places, infer_index(a));
   const Shape& shape = places[0].shape;
@@ -308,6 +347,7 @@ Result<Types> infer_scatter(const OpArgs& a) {
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
   const Value* src = a.node.op->arg_index("src") >= 0 ? &a.tensor("src") : nullptr;
   if (src) QCG_CHECK(check_written(a, "src"));
+  QCG_CHECK(check_summed(a));
   bool fits = index.shape.size() == self.shape.size() && (!src || src->shape.size() == self.shape.size());
   const auto reaches = [&](const Shape& shape, size_t i) {
     return range_of(shape[i] - index.shape[i], a.graph.symbols).min >= 0;

@@ -363,7 +363,14 @@ Result<Types> infer_group_norm(const OpArgs& a) {
   if (x.shape.size() < 2 || !x.shape[1].is_constant())
     return a.fail("input", "channels are axis 1, a constant, which " + describe(x) + " has not");
   const std::string_view name = has_arg(a, "group") ? "group" : "num_groups";
-  QCG_TRY(groups, a.constant(name));
+  int64_t groups = x.shape[1].constant();
+  if (has_arg(a, "use_input_stats")) {  // instance_norm: every channel is a group
+    if (!a.boolean("use_input_stats"))
+      return a.unsupported("use_input_stats", "statistics that training left", "use batch_norm");
+  } else {
+    QCG_TRY(given, a.constant(name));
+    groups = given;
+  }
   if (groups < 1 || x.shape[1].constant() % groups != 0)
     return a.fail(name, fmt::format("{} groups of {} channels", groups, x.shape[1].str()));
   for (std::string_view parameter : {"weight", "bias"})
@@ -377,6 +384,19 @@ Result<Types> infer_group_norm(const OpArgs& a) {
   types.push_back({dtype, {x.shape[0], Dim(groups)}});
   types.push_back({dtype, {x.shape[0], Dim(groups)}});
   return types;
+}
+
+// Every channel has the mean and the deviation of the batch.
+Result<Types> infer_batch_statistics(const OpArgs& a) {
+  const Value& x = a.tensor("input");
+  if (!is_floating(x.dtype) || x.shape.size() < 2)
+    return a.fail("input", "expected floats with channels at axis 1, got " + describe(x));
+  if (!a.boolean("training")) return a.fail("training", "there are no statistics but those of the batch");
+  for (std::string_view name : {"weight", "bias"})
+    if (const Value* v = a.optional_tensor(name); v && (!is_floating(v->dtype) || v->shape != Shape{x.shape[1]}))
+      return a.fail(name, fmt::format("{} is not one float per channel of {}", describe(*v), describe(x)));
+  const ValueType statistics{is_half(x.dtype) ? DType::f32 : x.dtype, {x.shape[1]}};
+  return Types{{x.dtype, x.shape}, statistics, statistics};
 }
 
 // [C * r * r, H, W] and [C, H * r, W * r].
@@ -448,12 +468,16 @@ Status check_params(const OpArgs& a, const Recurrence& r) {
 
 }  // namespace
 
+int64_t gates_of(const OpSchema& op) {
+  return op.name.starts_with("aten.lstm") ? 4 : op.name.starts_with("aten.gru") ? 3 : 1;
+}
+
 Result<Recurrence> read_recurrence(const OpArgs& a) {
   const Value& x = a.tensor("input");
   if (x.shape.size() != 3 || !is_floating(x.dtype))
     return a.fail("input", "expected floats [batch, steps, size] or [steps, batch, size], got " + describe(x));
   Recurrence r;
-  r.gates = a.node.op->name.starts_with("aten.lstm") ? 4 : a.node.op->name.starts_with("aten.gru") ? 3 : 1;
+  r.gates = gates_of(*a.node.op);
   r.batch_first = a.boolean("batch_first");
   r.directions = a.boolean("bidirectional") ? 2 : 1;
   r.params_each = a.boolean("has_biases") ? 4 : 2;
@@ -483,6 +507,27 @@ Result<Recurrence> read_recurrence(const OpArgs& a) {
                     "the state that the last has left",
                     kMostSteps));
   return r;
+}
+
+// One step of a recurrent layer, of states [batch, hidden].
+Result<Types> infer_cell(const OpArgs& a) {
+  const Value &x = a.tensor("input"), &w = a.tensor("w_hh");
+  const int64_t gates = gates_of(*a.node.op);
+  if (x.shape.size() != 2 || !is_floating(x.dtype))
+    return a.fail("input", "expected floats [batch, size], got " + describe(x));
+  if (w.shape.size() != 2 || !w.shape[1].is_constant() || w.shape[1].constant() < 1)
+    return a.fail("w_hh", "expected weights [gates * hidden, hidden], got " + describe(w));
+  const Dim hidden = w.shape[1], rows = hidden * Dim(gates);
+  const Shape state = {x.shape[0], hidden};
+  QCG_CHECK(check_state(a, "w_ih", a.tensor("w_ih"), {rows, x.shape[1]}));
+  QCG_CHECK(check_state(a, "w_hh", w, {rows, hidden}));
+  for (std::string_view name : {"b_ih", "b_hh"})
+    if (const Value* bias = a.optional_tensor(name)) QCG_CHECK(check_state(a, name, *bias, {rows}));
+  const auto states = gates == 4 ? a.tensors("hx") : std::vector<ValueId>{a.node.tensor("hx")};
+  if (states.size() != (gates == 4 ? 2 : 1))
+    return a.fail("hx", fmt::format("expected two tensors, got {}", states.size()));
+  for (ValueId id : states) QCG_CHECK(check_state(a, "hx", a.graph.value(id), state));
+  return Types(states.size(), {x.dtype, state});
 }
 
 Result<Types> infer_recurrence(const OpArgs& a) {

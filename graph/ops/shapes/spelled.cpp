@@ -175,6 +175,20 @@ Result<Types> infer_meshgrid(const OpArgs& a) {
   return types;
 }
 
+Result<Types> infer_broadcast_tensors(const OpArgs& a) {
+  Shape shape;
+  for (ValueId id : a.tensors("tensors")) {
+    const auto both = broadcast(shape, a.graph.value(id).shape);
+    if (!both)
+      return a.fail("tensors",
+                    fmt::format("{} does not broadcast with {}", describe(a.graph.value(id)), to_string(shape)));
+    shape = *both;
+  }
+  Types types;
+  for (ValueId id : a.tensors("tensors")) types.push_back({a.graph.value(id).dtype, shape});
+  return types;
+}
+
 // Where the mask is true, the next element of source.
 Result<Types> infer_masked_scatter(const OpArgs& a) {
   const Value &self = a.tensor("self"), &mask = a.tensor("mask");

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""The error of compiled models against float64, beside eager's own.
+
+    python3 precision.py QCODEGEN DIR [--only GLOB] [--target T] [--limit 1.05]
+
+DIR holds a folder per model: graph.pt2, and m*.{inputs,expected}.safetensors (stateless) or t*.{inputs,expected}.safetensors
+(successive calls on one state), where `expected` is eager's. The graph is run once more with all floats as float64. A line per model
+gives |ours - f64| / |eager - f64| over all its outputs. Exit status 1 if a ratio is above the limit.
+"""
+import argparse
+import fnmatch
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import torch
+from safetensors.torch import load_file
+
+warnings.filterwarnings("ignore")
+NARROW = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def widened(argument):
+    if isinstance(argument, torch.dtype):
+        return torch.float64 if argument in NARROW else argument
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(widened(a) for a in argument)
+    return argument
+
+
+def doubled(program):
+    """The program's module with float64 in the place of every float."""
+    module = program.module()
+    for part in module.modules():
+        if not isinstance(part, torch.fx.GraphModule):
+            continue
+        for node in list(part.graph.nodes):
+            if node.op == "call_module" and "guard" in str(node.target):
+                part.graph.erase_node(node)
+            elif node.op == "call_function" and "_assert_tensor_metadata" in str(node.target):
+                part.graph.erase_node(node)
+            elif node.op == "call_function":
+                node.args = widened(tuple(node.args))
+                node.kwargs = {k: widened(v) for k, v in node.kwargs.items()}
+        part.graph.lint()
+        part.recompile()
+    module.double()
+    for part in module.modules():
+        for name, value in list(vars(part).items()):
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                setattr(part, name, value.double())
+    return module
+
+
+def run_doubled(program, calls):
+    names = [s.arg.name for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
+    inputs = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    module = doubled(program)
+    results = []
+    torch.set_default_dtype(torch.float64)
+    try:
+        for call in calls:
+            given = [call[n].double() if call[n].is_floating_point() else call[n] for n in inputs if n in call]
+            arguments, keywords = torch.utils._pytree.tree_unflatten(given, program.call_spec.in_spec)
+            with torch.no_grad():
+                flat = torch.utils._pytree.tree_leaves(module(*arguments, **keywords))
+            results.append(dict(zip(names, flat)))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    return results
+
+
+def ratio_of(qcodegen, folder, target):
+    steps = sorted(glob.glob(os.path.join(folder, "t[0-9]*.inputs.safetensors")), key=lambda f: int(os.path.basename(f)[1:].split(".")[0]))
+    cases = [steps] if steps else [[f] for f in sorted(glob.glob(os.path.join(folder, "m*.inputs.safetensors")))]
+    ours_error = eager_error = 0.0
+    with tempfile.TemporaryDirectory() as place:
+        compiled = os.path.join(place, "p.qcg")
+        graph = os.path.join(folder, "graph.pt2")
+        subprocess.run([qcodegen, "compile", graph, "-o", compiled, "--tune=off", "--target", target], check=True, capture_output=True)
+        for case in cases:
+            outputs = [os.path.join(place, f"o{i}.safetensors") for i in range(len(case))]
+            subprocess.run([qcodegen, "run", compiled, "--inputs", ",".join(case), "--outputs", ",".join(outputs)], check=True, capture_output=True)
+            exact = run_doubled(torch.export.load(graph), [load_file(f) for f in case])
+            for path, output, right in zip(case, outputs, exact):
+                ours, eager = load_file(output), load_file(path.replace(".inputs.", ".expected."))
+                for name, value in eager.items():
+                    if not value.is_floating_point():
+                        continue
+                    both = torch.isfinite(value) & torch.isfinite(right[name])
+                    apart = lambda v: torch.where(both, v.double() - right[name].double(), 0.0).square().sum().item()
+                    ours_error += apart(ours[name])
+                    eager_error += apart(value)
+    return ours_error**0.5, eager_error**0.5
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("qcodegen")
+    parser.add_argument("folder")
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--limit", type=float, default=1.05)
+    a = parser.parse_args()
+    above = 0
+    for graph in sorted(glob.glob(os.path.join(a.folder, "*", "graph.pt2"))):
+        name = os.path.basename(os.path.dirname(graph))
+        if not fnmatch.fnmatch(name, a.only):
+            continue
+        try:
+            ours, eager = ratio_of(a.qcodegen, os.path.dirname(graph), a.target)
+        except Exception as error:  # an operator without a float64 form, a refusal
+            print(f"{name}: not compared: {str(error).splitlines()[0][:150]}", flush=True)
+            continue
+        bad = ours > a.limit * eager
+        above += bad
+        print(f"{name}: {ours / max(eager, 1e-300):.3f} ({ours:.2e} beside {eager:.2e}){'  ABOVE' if bad else ''}", flush=True)
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
