@@ -34,8 +34,6 @@ Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string
   v["rows"] = p.rows;
   v["sums"] = p.sums;
   v["type"] = p.sums && is_floating(p.dtype) ? dtype_info(p.dtype).cpp : bytes_type(p.dtype);
-  if (on_device(isa) && p.sums)
-    return Error::unsupported("sums at positions", "have no kernel for CUDA devices", "compile this graph for a CPU");
   if (on_device(isa))
     add_device_context(v, p.ids.size() + 2, params_of(p).size(p.ids.size()), scatter_launch(p).threads);
   return render_kernel("scatter", isa, v);
