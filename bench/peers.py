@@ -218,21 +218,25 @@ def print_table(options, contenders, results):
                   f"{number('read GB/s', '{:.1f}')} |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def add_common_options(parser):
     parser.add_argument("--qcodegen", type=pathlib.Path, required=True, help="the built qcodegen")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/peers"), help="models and programs stay here")
-    parser.add_argument("--llama-bench", type=pathlib.Path, help="without it, llama.cpp does not take part")
-    parser.add_argument("--shape", choices=SHAPES, default="small")
-    parser.add_argument("--schemes", default="bf16,w8,w4,da8w8,da8w4", type=lambda text: text.split(","))
     parser.add_argument("--torch", default=",".join(TORCH), help="of torch eager, torch compile; none: neither")
-    parser.add_argument("--prompt", type=int, default=512)
-    parser.add_argument("--decode", type=int, default=32)
-    parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--tune", default="fast", choices=("off", "fast", "full"))
     parser.add_argument("--one", help=argparse.SUPPRESS)  # what a child process times
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_common_options(parser)
+    parser.add_argument("--llama-bench", type=pathlib.Path, help="without it, llama.cpp does not take part")
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--schemes", default="bf16,w8,w4,da8w8,da8w4", type=lambda text: text.split(","))
+    parser.add_argument("--prompt", type=int, default=512)
+    parser.add_argument("--decode", type=int, default=32)
+    parser.add_argument("--context", type=int, default=1024)
     options = parser.parse_args()
     if options.one:
         return print(json.dumps(time_torch(options, options.one, options.schemes[0])))

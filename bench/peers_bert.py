@@ -9,14 +9,13 @@ column. ONNX Runtime has no bfloat16 on CPUs: its f32 stands beside bf16; its dy
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import sys
 import time
 import warnings
 
-from peers import TORCH, run_json, torchao_config
+from peers import TORCH, add_common_options, run_json, torchao_config
 
 warnings.filterwarnings("ignore")
 SCHEMES = ("f32", "bf16", "da8w8")
@@ -132,17 +131,11 @@ def time_contender(options, who, scheme):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--qcodegen", type=pathlib.Path, required=True, help="the built qcodegen")
-    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/peers"), help="models and programs stay here")
+    add_common_options(parser)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--batch", type=int, default=8, help="sequences")
     parser.add_argument("--length", type=int, default=128, help="tokens of each")
     parser.add_argument("--schemes", default=",".join(SCHEMES), type=lambda text: text.split(","))
-    parser.add_argument("--torch", default=",".join(TORCH), help="of torch eager, torch compile; none: neither")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--tune", default="fast", choices=("off", "fast", "full"))
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a child process times
     options = parser.parse_args()
     if options.one:
         scheme = options.schemes[0]
