@@ -96,7 +96,7 @@ Result<QuantizedWeight> read_nf4(const LinearParts& parts) {
 
 Status take_bitsandbytes(RawCheckpoint& raw, Checkpoint& out) {
   for (auto& [base, parts] : take_parts(raw, kState, {"", "absmax", "quant_map", "nested_absmax", "nested_quant_map"}))
-    out.weights.emplace(base, [parts] { return read_nf4(parts); });
+    out.weights.emplace(base, [parts = parts] { return read_nf4(parts); });
   for (const auto& [name, tensor] : raw.file.tensors)
     if (name.ends_with(".SCB") || name.ends_with(".quant_state.bitsandbytes__fp4"))
       return Error::unsupported(raw.path + ": " + quote(name), "a weight of bitsandbytes that is not nf4",

@@ -35,7 +35,7 @@ Status take_fp8(RawCheckpoint& raw, Checkpoint& out) {
   }
   if (block.size() != 2) return sizes.bad("has not two sizes", "two positive numbers are read");
   for (auto& [base, parts] : take_parts(raw, "weight_scale_inv", {"weight", "input_scale", "activation_scale"}))
-    out.weights.emplace(base + ".weight", [parts, block] { return read_fp8(parts, block[0], block[1]); });
+    out.weights.emplace(base + ".weight", [parts = parts, block] { return read_fp8(parts, block[0], block[1]); });
   out.notes.push_back("activations are not rounded to fp8: only the weights of the checkpoint are");
   return {};
 }
