@@ -85,12 +85,12 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   CHECK(code(*first) == code(*second));
 
   Problem unsupported = p;
-  unsupported.scheme = Scheme::nf4;
+  unsupported.scheme = Scheme::da8f4;
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().code == ErrorCode::Unsupported);
   CHECK(cuda_schedules(unsupported, {Device::cuda, Isa::sm_80}, 1, INT64_MAX).empty());
   unsupported = p;
-  unsupported.activation = unsupported.weight = DType::f32;
-  CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("f32") != std::string::npos);
+  unsupported.outputs[0].dtype = DType::u8;
+  CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("u8") != std::string::npos);
 }
 
 TEST_CASE("packing puts weights into the lanes of mma, and refuses tensors of another shape") {

@@ -78,7 +78,7 @@ def add_torch(python, folder):
 
 def install(python, source, build):
     got = pip(python, "--no-build-isolation", "--no-deps", "--force-reinstall", os.path.join(source, "python"),
-              f"-Ccmake.define.QCG_PREBUILT={build}", f"-Cbuild-dir={build}/python/wheel", most_s=None)
+              f"--config-settings=cmake.define.QCG_PREBUILT={build}", f"--config-settings=build-dir={build}/python/wheel", most_s=None)
     if got.returncode != 0:
         sys.exit(got.stdout + "\nthe package does not build")
 
