@@ -112,7 +112,7 @@ class Store {
 
   // Entries that are not here are looked up there from now on, and new ones are published there, too.
   void back_with(std::shared_ptr<Backing> backing);
-  // Whether publish() gives an entry with so many bytes of files to the backing.
+  // Whether publish() passes an entry whose files have this many bytes on to the backing store.
   bool shares(uint64_t bytes) const;
 
   // A verified entry, or nullopt if it is absent, vanished, unreadable or corrupt (then removed, with a warning). An

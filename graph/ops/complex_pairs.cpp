@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
-#include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
 
 namespace qcg {
@@ -132,12 +131,7 @@ Result<std::vector<ValueId>> ComplexPairs::emit(const OpSchema& op, std::vector<
 ValueId ComplexPairs::op(std::string_view name, std::vector<NamedArg> named) {
   if (!error_.ok()) return 0;
   const OpSchema& schema = *find_op(name);
-  std::vector<Arg> args;
-  for (const ArgSpec& spec : schema.args) {
-    const auto it = std::ranges::find(named, std::string_view(spec.name), &NamedArg::name);
-    args.push_back(it != named.end() ? std::move(it->value) : spec.has_default ? default_arg(spec) : Arg());
-  }
-  auto made = emit(schema, std::move(args));
+  auto made = emit(schema, make_args(schema, std::move(named)));
   if (made.ok()) return (*made)[0];
   error_ = made.error();
   return 0;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/ops/op_table.h"
 
 namespace qcg {
 
@@ -42,10 +43,6 @@ class ComplexPairs {
   Result<ValueId> cast(ValueId pair, DType part, const Node& like);
 
  private:
-  struct NamedArg {
-    std::string_view name;
-    Arg value;
-  };
   Result<std::vector<ValueId>> emit(const OpSchema& op, std::vector<Arg> args);
   ValueId op(std::string_view name, std::vector<NamedArg> named);
   ValueId binary(std::string_view name, ValueId a, ValueId b);

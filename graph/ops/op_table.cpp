@@ -128,4 +128,14 @@ std::string functional_name(std::string_view name) {
   return op && op->in_place ? std::string(Op(op).row().name) : std::string(name);
 }
 
+std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named) {
+  std::vector<Arg> args;
+  for (const ArgSpec& spec : op.args) {
+    auto it = std::find_if(named.begin(), named.end(), [&](const NamedArg& arg) { return arg.name == spec.name; });
+    if (it != named.end()) args.push_back(std::move(it->value));
+    else args.push_back(spec.has_default ? default_arg(spec) : Arg());
+  }
+  return args;
+}
+
 }  // namespace qcg

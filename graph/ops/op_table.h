@@ -86,4 +86,11 @@ const OpSchema* find_op(std::string_view name);  // without "torch.ops."; nullpt
 // Any other name is returned as it is.
 std::string functional_name(std::string_view name);
 
+// Args in schema order with those not named at their default; precondition: the others have one.
+struct NamedArg {
+  std::string_view name;
+  Arg value;
+};
+std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named);
+
 }  // namespace qcg

@@ -159,15 +159,11 @@ class RowSlicer {
       changed.args = make_args(*before.op, {{"self", rows}, {"shape", shape}});
     } else {
       const std::vector<ValueId> with_rows = operands_with_rows(before);
-      std::vector<std::pair<ValueId, ValueId>> done;
       for_each_input(changed, [&](ValueId& operand) {
         if (std::ranges::find(with_rows, operand) == with_rows.end()) return;
-        const auto known = std::ranges::find(done, operand, &std::pair<ValueId, ValueId>::first);
-        if (known != done.end()) return void(operand = known->second);
         const size_t missing = shape.size() - shape_of(operand).size();
         const ValueId rows = sliced(e, operand, *window, missing);
         if (e.status().ok() && rows != operand) shape[window->axis] = shape_of(rows)[window->axis - missing];
-        done.emplace_back(operand, rows);
         operand = rows;
       });
       QCG_CHECK(Status(e.status()));

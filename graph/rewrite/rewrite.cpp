@@ -84,16 +84,6 @@ ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const N
   return graph.nodes[id].outputs[0];
 }
 
-std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named) {
-  std::vector<Arg> args;
-  for (const ArgSpec& spec : op.args) {
-    auto it = std::find_if(named.begin(), named.end(), [&](const NamedArg& arg) { return arg.name == spec.name; });
-    if (it != named.end()) args.push_back(std::move(it->value));
-    else args.push_back(spec.has_default ? default_arg(spec) : Arg());
-  }
-  return args;
-}
-
 void replace_node(Graph& graph, NodeId id, Op op, std::vector<Arg> args) {
   graph.nodes[id].op = op.schema();
   graph.nodes[id].args = std::move(args);

@@ -42,12 +42,6 @@ bool has_symbols(const Arg& arg);
 
 // Appends a node with one output. `like` lends where, source and (if keep_origins) its origins.
 ValueId emit(Graph& graph, Op op, std::vector<Arg> args, ValueType type, const Node& like, std::string_view name_hint);
-// Args in schema order with those not named at their default; precondition: the others have one.
-struct NamedArg {
-  std::string_view name;
-  Arg value;
-};
-std::vector<Arg> make_args(const OpSchema& op, std::vector<NamedArg> named);
 // Node `id` becomes `op`; it keeps its outputs, where and source.
 void replace_node(Graph& graph, NodeId id, Op op, std::vector<Arg> args);
 
