@@ -109,8 +109,11 @@ class RowSlicer {
     });
   }
 
+  // What has rows to slice: of a pointwise operation every operand, of which its formula may have read one as a number.
   std::vector<ValueId> operands_with_rows(const Node& node) const {
-    if (!is_linear(node)) return as_pointwise(graph_, node)->operands;
+    std::vector<ValueId> operands;
+    for_each_input(node, [&](ValueId operand) { operands.push_back(operand); });
+    if (!is_linear(node)) return operands;
     const LinearNode linear = read_linear(node);
     return {linear.xs[0], linear.x_scale, linear.x_zero};
   }
@@ -158,7 +161,7 @@ class RowSlicer {
       shape[window->axis] = shape_of(rows)[inner.axis];
       changed.args = make_args(*before.op, {{"self", rows}, {"shape", shape}});
     } else {
-      const std::vector<ValueId> with_rows = operands_with_rows(before);
+      const std::vector<ValueId> with_rows = operands_with_rows(changed);
       for_each_input(changed, [&](ValueId& operand) {
         if (std::ranges::find(with_rows, operand) == with_rows.end()) return;
         const size_t missing = shape.size() - shape_of(operand).size();

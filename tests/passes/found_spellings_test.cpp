@@ -11,6 +11,16 @@ struct Found {
 };
 
 constexpr Found kFound[] = {
+    {"rows sliced behind a constant that is repeated over them", R"(symbol s0 in [1, 64]
+param @w: f32[32, 6]
+param @c: f32[1, 1]
+graph(%x: f32[s0, 6]) {
+  %y = aten.linear.default(%x, @w) : f32[s0, 32]
+  %e = aten.expand.default(@c, [s0, 1]) : f32[s0, 1]
+  %m = aten.mul.Tensor(%y, %e) : f32[s0, 32]
+  %s = aten.slice.Tensor(%m, 0, 0, 1) : f32[1, 32]
+  return %s
+})"},
     {"a scale for every element: blocks of one are their own extremes", R"(graph(%x: f32[5, 1]) {
   %s, %z = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", [1, 1], i8, -128, 127, none, f32, i32) : f32[5, 1], i32[5, 1]
   %q = torchao.quantize_affine.default(%x, [1, 1], %s, none, i8, -128, 127) : i8[5, 1]
