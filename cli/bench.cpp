@@ -184,10 +184,10 @@ int run_bench(const Session& session, const BenchFlags& flags) {
     for (const BenchRow& row : report->rows) rows.push_back(bench_row_json(row.step, row.record));
     std::vector<std::string> warnings;
     if (!missing.empty()) warnings.push_back(missing);
-    print_json({{"ceilings", ceilings_json(report->ceilings[0])},
-                {"rows", rows},
-                {"summary", winners_json(winners_of(report->rows))},
-                {"warnings", warnings}});
+    print_json("bench", {{"ceilings", ceilings_json(report->ceilings[0])},
+                         {"rows", rows},
+                         {"summary", winners_json(winners_of(report->rows))},
+                         {"warnings", warnings}});
     return 0;
   }
   for (const Ceilings& c : report->ceilings) show("{}\n", describe_ceilings(c));

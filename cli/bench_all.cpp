@@ -69,7 +69,7 @@ class TableBench {
           for (const LayerShape& shape : shapes) QCG_CHECK(bench_shape(scheme, shape, threads));
           end_table();
         }
-    if (session_.json) print_json({{"ceilings", ceilings_}, {"rows", rows_}});
+    if (session_.json) print_json("bench", {{"ceilings", ceilings_}, {"rows", rows_}});
     return {};
   }
 

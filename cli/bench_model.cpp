@@ -342,7 +342,7 @@ int run_bench_model(const Session& session, const BenchFlags& flags) {
                           "give one number"});
   ModelBench bench(session, flags);
   if (const Status status = bench.run(); !status.ok()) return fail(session, status.error());
-  if (session.json) print_json(bench.json());
+  if (session.json) print_json("bench_program", bench.json());
   else bench.print();
   return 0;
 }

@@ -44,13 +44,13 @@ int with_store(const Session& session, const std::function<int(Store&)>& work) {
 
 int report(const Session& session, const Status& status, std::string_view done) {
   if (!status.ok()) return fail(session, status.error());
-  if (session.json) print_json({{"done", done}});
+  if (session.json) print_json("done", {{"done", done}});
   else show("{}\n", done);
   return 0;
 }
 
 int show_path(const Session& session, Store& store) {
-  if (session.json) print_json({{"path", store.dir()}});
+  if (session.json) print_json("cache_path", {{"path", store.dir()}});
   else show("{}\n", store.dir());
   return 0;
 }
@@ -87,16 +87,16 @@ int show_stats(const Session& session, Store& store) {
     for (const auto& [name, kind] : kinds)
       by_kind[name] = {
           {"entries", kind.entries}, {"bytes", kind.bytes}, {"oldest_use", kind.oldest}, {"newest_use", kind.newest}};
-    print_json({{"entries", stats->entries},
-                {"bytes", stats->bytes},
-                {"hits", stats->hits},
-                {"misses", stats->misses},
-                {"hit_rate", hit_rate},
-                {"corrupt", stats->corrupt},
-                {"path", store.dir()},
-                {"limit_bytes", limit},
-                {"kinds", by_kind},
-                {"lookups", lookups_json(store.lookup_log())}});
+    print_json("cache_stats", {{"entries", stats->entries},
+                               {"bytes", stats->bytes},
+                               {"hits", stats->hits},
+                               {"misses", stats->misses},
+                               {"hit_rate", hit_rate},
+                               {"corrupt", stats->corrupt},
+                               {"path", store.dir()},
+                               {"limit_bytes", limit},
+                               {"kinds", by_kind},
+                               {"lookups", lookups_json(store.lookup_log())}});
     return 0;
   }
   const auto size = [](uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
@@ -127,7 +127,7 @@ int list_entries(const Session& session, Store& store) {
     table.add({entry.key.hex.substr(0, 12), format_bytes(static_cast<double>(entry.bytes)), format_age(entry.last_used),
                entry.title});
   }
-  if (session.json) print_json(out);
+  if (session.json) print_json("cache_entries", {{"entries", std::move(out)}});
   else put(table.str());
   return 0;
 }
@@ -143,7 +143,7 @@ int show_entry(const Session& session, Store& store, const std::string& key) {
     lines += fmt::format("  {}  {}  {}\n", file.name, format_bytes(static_cast<double>(file.size)),
                          file.sha256.substr(0, 16));
   }
-  if (session.json) print_json({{"key", entry->key.hex}, {"files", files}, {"hashed", dump}});
+  if (session.json) print_json("cache_entry", {{"key", entry->key.hex}, {"files", files}, {"hashed", dump}});
   else show("{}\n{}hashed:\n{}", entry->key.hex, lines, dump);
   return 0;
 }
@@ -151,7 +151,7 @@ int show_entry(const Session& session, Store& store, const std::string& key) {
 int verify_entries(const Session& session, Store& store) {
   auto result = store.verify_all();
   if (!result.ok()) return fail(session, result.error());
-  if (session.json) print_json({{"checked", result->checked}, {"corrupt", result->corrupt}});
+  if (session.json) print_json("cache_verify", {{"checked", result->checked}, {"corrupt", result->corrupt}});
   else show("{} entries checked, {} corrupt (removed)\n", result->checked, result->corrupt.size());
   return result->corrupt.empty() ? 0 : 1;
 }
@@ -162,10 +162,10 @@ int collect_garbage(const Session& session, Store& store, const std::string& siz
   auto result = store.gc(bytes);
   if (!result.ok()) return fail(session, result.error());
   if (session.json)
-    print_json({{"removed_entries", result->removed_entries},
-                {"removed_bytes", result->removed_bytes},
-                {"kept_entries", result->kept_entries},
-                {"kept_bytes", result->kept_bytes}});
+    print_json("cache_gc", {{"removed_entries", result->removed_entries},
+                            {"removed_bytes", result->removed_bytes},
+                            {"kept_entries", result->kept_entries},
+                            {"kept_bytes", result->kept_bytes}});
   else
     show("removed {} entries, {}; kept {}, {}\n", result->removed_entries,
          format_bytes(static_cast<double>(result->removed_bytes)), result->kept_entries,

@@ -243,7 +243,7 @@ int run_check(const Session& session, const CheckFlags& flags) {
   const auto report = work();
   progress.clear();
   if (!report.ok()) return fail(session, report.error());
-  if (session.json) print_json(check_json(*report));
+  if (session.json) print_json("check", check_json(*report));
   else if (session.verbosity >= 0) print_check(*report);
   return report->ok() ? 0 : 1;
 }

@@ -28,6 +28,7 @@
 #include "base/closest.h"
 #include "base/result.h"
 #include "cache/toolchain/toolchain.h"
+#include "cli/documents.h"
 
 namespace qcg {
 
@@ -41,6 +42,10 @@ struct Session {
   std::string remote_key;    // QCG_REMOTE_CACHE_KEY_FILE
   int status = 0;            // the exit status of the process
 };
+
+// The commit that was built, with "-dirty" where files differed from it; empty where neither git nor the source archive
+// told it (cmake/commit.cmake).
+extern const char* const kCommit;
 
 // Set by SIGINT, SIGTERM and SIGHUP. Long-running work polls it.
 const std::atomic<bool>& interrupted();
@@ -74,8 +79,8 @@ int complain(const Error& error);
 // argument.
 Status refuse_options(const std::vector<const CLI::Option*>& options, const std::string& why);
 
-// One JSON document on stdout.
-void print_json(const nlohmann::json& document);
+// One JSON document on stdout: the object `content`, to which name and version are added.
+void print_json(Document document, nlohmann::json content);
 
 // Adds an option or positional argument that accepts a few words; help and completion list them: `--tune
 // off|fast|full`.

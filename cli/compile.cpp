@@ -280,10 +280,10 @@ int run_compile_methods(const Session& session, CompileFlags& flags) {
   const std::string shared = fmt::format("{} of weights · {} shared", format_bytes(double(report->weight_bytes)),
                                          format_bytes(double(report->shared_bytes)));
   if (session.json)
-    print_json({{"program", flags.options.output},
-                {"methods", methods},
-                {"weight_bytes", report->weight_bytes},
-                {"shared_bytes", report->shared_bytes}});
+    print_json("compile_methods", {{"program", flags.options.output},
+                                   {"methods", methods},
+                                   {"weight_bytes", report->weight_bytes},
+                                   {"shared_bytes", report->shared_bytes}});
   else if (session.verbosity >= 0)
     put(labelled("wrote", flags.options.output, format_bytes(double(report->bytes)) + " · " + shared));
   return 0;
@@ -301,14 +301,14 @@ int run_compile(const Session& session, CompileFlags& flags) {
     std::string text;
     options->on_emit = [&](std::string_view piece) { text += piece; };
     if (const Status emitted = emit_text(*options); !emitted.ok()) return fail(session, emitted.error());
-    if (session.json) print_json({{"emitted", text}});
+    if (session.json) print_json("emit", {{"emitted", text}});
     else put(text);
     return 0;
   }
   auto report = compile_program(*options);
   progress.clear();
   if (!report.ok()) return fail(session, report.error());
-  if (session.json) return print_json(report_json(*report)), 0;
+  if (session.json) return print_json("compile", report_json(*report)), 0;
   if (session.verbosity < 0) return 0;
   for (const std::string& warning : report->warnings) say("warning: " + warning + "\n");
   if (session.verbosity > 0) say(describe_lookups(report->lookups));

@@ -83,7 +83,7 @@ int run_doctor(const Session& session) {
     text += fmt::format("{} {:<18} {}\n", check.ok ? "ok  " : check.needed ? "FAIL" : "no  ", check.name, check.detail);
     if (!check.remedy.empty()) text += fmt::format("     {:<18} → {}\n", "", check.remedy);
   }
-  if (session.json) print_json({{"checks", out}});
+  if (session.json) print_json("doctor", {{"checks", out}});
   else put(text);
   return usable ? 0 : 3;
 }

@@ -102,7 +102,7 @@ int run_explain(const Session& session, CompileFlags& flags) {
                           {"step_list", steps_json(*explanation)},      {"nodes_read", explanation->nodes_read},
                           {"notes", explanation->read.notes},           {"warnings", explanation->read.warnings}};
     add_signature(signature_of(explanation->graph), out);
-    print_json(out);
+    print_json("explain", out);
     return 0;
   }
   if (session.verbosity >= 0) {

@@ -50,7 +50,7 @@ int inspect_program(const Session& session, const std::string& path) {
     if (manifest->method.empty()) add_method(*manifest, out);
     else
       for (const ProgramManifest* method : methods) add_method(*method, out["methods"][method->method]);
-    print_json(out);
+    print_json("inspect", out);
     return 0;
   }
   put(labelled("program", path,
@@ -80,7 +80,7 @@ int inspect_graph(const Session& session, const std::string& path, const std::ve
                           {"notes", info.notes},
                           {"warnings", info.warnings}};
     add_signature(signature, out);
-    print_json(out);
+    print_json("inspect", out);
     return 0;
   }
   put(labelled("graph", std::filesystem::path(path).filename().string(),

@@ -1,4 +1,4 @@
-// qcodegen list: prints the tables of targets, schemes, microkernels, passes and ops.
+// qcodegen list: prints the tables of targets, schemes, microkernels, passes, ops and JSON documents.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -61,6 +61,13 @@ Rows list_ops() {
   return rows;
 }
 
+Rows list_documents() {
+  Rows rows = {{"name", "version", "printed_by"}};
+  for (const DocumentInfo& d : kDocuments)
+    rows.push_back({std::string(d.name), fmt::format("{}", d.version), std::string(d.printed_by)});
+  return rows;
+}
+
 // The notation of aten's schemas for each ArgKind.
 std::string_view type_of(ArgKind kind) {
   static constexpr std::string_view kTypes[] = {
@@ -118,7 +125,7 @@ int run_list(const Session& session, ListRows list_rows, const std::string& name
       if (ops) row["arguments"] = arguments_json(*find_op(rows[r][0]));
       out.push_back(std::move(row));
     }
-    print_json(out);
+    print_json("list", {{"rows", std::move(out)}});
   } else if (ops && !name.empty()) {
     for (size_t r = 1; r < rows.size(); ++r) put(describe_arguments(*find_op(rows[r][0])));
   } else {
@@ -130,7 +137,8 @@ int run_list(const Session& session, ListRows list_rows, const std::string& name
 }  // namespace
 
 void add_list_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("list", "print the tables of targets, schemes, microkernels, passes or ops");
+  auto* sub =
+      app.add_subcommand("list", "print the tables of targets, schemes, microkernels, passes, ops or JSON documents");
   auto what = std::make_shared<ListRows>(nullptr);
   auto name = std::make_shared<std::string>();
   add_choice<ListRows>(*sub, "what", *what,
@@ -138,7 +146,8 @@ void add_list_command(CLI::App& app, Session& session) {
                         {"schemes", list_schemes},
                         {"microkernels", list_microkernels},
                         {"passes", list_passes},
-                        {"ops", list_ops}},
+                        {"ops", list_ops},
+                        {"documents", list_documents}},
                        "the table to print")
       ->required();
   sub->add_option("name", *name,

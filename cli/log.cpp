@@ -149,7 +149,7 @@ int compare(const Session& session, const LogFlags& flags, const std::vector<Tun
   if (comparison.pairs.empty())
     return fail(session, Error::bad_input(flags.other, "no kernel was tuned in both logs",
                                           "compare programs of the same graph, tuned at the same m"));
-  if (session.json || flags.format == "json") print_json(comparison_json(comparison));
+  if (session.json || flags.format == "json") print_json("log_compare", comparison_json(comparison));
   else put(describe_comparison(comparison));
   return 0;
 }
@@ -163,7 +163,7 @@ int run_log(const Session& session, const LogFlags& flags) {
   if (format == "json") {
     nlohmann::json out = nlohmann::json::array();
     for (const TuneRecord& r : *records) out.push_back(nlohmann::json::parse(to_json_line(r)));
-    print_json(out);
+    print_json("log", {{"records", std::move(out)}});
   } else if (format == "csv") {
     put(log_csv(groups));
   } else if (format == "inductor") {

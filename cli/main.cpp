@@ -67,6 +67,12 @@ void set_rules(CLI::App& app) {
   for (CLI::App* sub : app.get_subcommands({})) set_rules(*sub);
 }
 
+// "0.1.0 (1a2b3c4d5e6f)": version and commit, or the version alone where the build knew no commit.
+std::string full_version() {
+  const std::string commit = kCommit;
+  return std::string(kGeneratorVersion) + (commit.empty() ? "" : " (" + commit + ")");
+}
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> out;
   for (const CLI::Option* option : app.get_options())
@@ -159,18 +165,20 @@ void say(std::string_view text) { write_lines(stderr, text); }
 
 void put(std::string_view text) { write_lines(stdout, text); }
 
-void print_json(const nlohmann::json& document) {
-  const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+void print_json(Document document, nlohmann::json content) {
+  content["document"] = document.info().name;
+  content["version"] = document.info().version;
+  const std::string text = content.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);  // with JSON's own escapes
 }
 
 int fail(const Session& session, const Error& error) {
   if (session.json)
-    print_json({{"error",
-                 {{"code", error_code_name(error.code)},
-                  {"where", error.where},
-                  {"message", error.message},
-                  {"help", error.help}}}});
+    print_json("error", {{"error",
+                          {{"code", error_code_name(error.code)},
+                           {"where", error.where},
+                           {"message", error.message},
+                           {"help", error.help}}}});
   return complain(error);
 }
 
@@ -201,7 +209,7 @@ int main(int argc, char** argv) {
 
   CLI::App app{"Compiles graphs of quantized linear layers to tuned native kernels, without Python and Triton",
                "qcodegen"};
-  app.set_version_flag("--version", std::string(kGeneratorVersion));
+  app.set_version_flag("--version", full_version());
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", session.json, "print one JSON document on stdout instead of text");

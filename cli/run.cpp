@@ -88,14 +88,14 @@ int run_run(const Session& session, const RunFlags& flags) {
   const auto& samples = run->samples;
   auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   if (session.json) {
-    print_json({{"wall_s", run->wall},
-                {"median_us", quantile(.5) * 1e6},
-                {"p10_us", quantile(.1) * 1e6},
-                {"p90_us", quantile(.9) * 1e6},
-                {"threads", run->threads},
-                {"runs", samples.size()},
-                {"arena_bytes", run->arena_bytes},
-                {"outputs", run->outputs}});
+    print_json("run", {{"wall_s", run->wall},
+                       {"median_us", quantile(.5) * 1e6},
+                       {"p10_us", quantile(.1) * 1e6},
+                       {"p90_us", quantile(.9) * 1e6},
+                       {"threads", run->threads},
+                       {"runs", samples.size()},
+                       {"arena_bytes", run->arena_bytes},
+                       {"outputs", run->outputs}});
   } else if (session.verbosity >= 0) {
     show("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), run->threads,
          format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));

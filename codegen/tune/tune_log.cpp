@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kStatusNames[] = {"won",     "lost",      "wrong",   "failed to build", "too slow",
                                              "crashed", "reference", "untimed", "separate"};
+constexpr int kVersion = 1;  // of a line; one without a version is of version 1
 constexpr size_t kMaxLine = 1u << 20, kMaxRecords = 1u << 20;
 
 std::optional<TrialStatus> status_from_name(std::string_view name) {
@@ -73,6 +74,7 @@ std::string to_json_line(const TuneRecord& record) {
   json out;
   for_each_field(record, [&](const char* name, const auto& value) { out[name] = value; });
   out["status"] = trial_status_name(record.status);
+  out["version"] = kVersion;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -86,6 +88,8 @@ Result<TuneRecord> from_json_line(std::string_view line, const std::string& wher
   for_each_field(record, [&](const char* name, auto& value) {
     if (parsed.contains(name) && !read_field(parsed[name], value) && !wrong) wrong = name;
   });
+  if (const auto version = parsed.find("version"); version != parsed.end() && *version != kVersion)
+    return Error::bad_input(where, "a tune record of another version of qcodegen", "compile the program again");
   const auto status = status_from_name(parsed["status"].get<std::string>());
   if (!status) wrong = "status";
   if (wrong)

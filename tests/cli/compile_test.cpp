@@ -134,8 +134,9 @@ TEST_CASE("compile, run, check, log and bench give the fields of the contract") 
 
   const Run log = qcodegen({"log", program, "--format", "json"});
   REQUIRE(log.status == 0);
-  REQUIRE(log.json().size() == compiled["kernels"].size());
-  check_fields(log.json()[0], {"kernel", "status", "threads"});
+  const json records = log.json()["records"];
+  REQUIRE(records.size() == compiled["kernels"].size());
+  check_fields(records[0], {"kernel", "status", "threads"});
   for (const char* format : {"text", "csv", "inductor"})
     CHECK(qcodegen({"log", program, "--format", format}).status == 0);
 

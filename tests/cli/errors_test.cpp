@@ -39,7 +39,7 @@ TEST_CASE("usage errors exit with 2 and name the help to read") {
   check_error({"frobnicate"}, 2, "Usage", {"frobnicate"});
   check_error({"compile", kMlpWithoutWeights, "--tune=sometimes"}, 2, "Usage", {"sometimes", "off|fast|full"});
   check_error({"compile", kMlpWithoutWeights, "--threads", "0"}, 2, "Usage", {"--threads"});
-  check_error({"list", "colours"}, 2, "Usage", {"targets|schemes|microkernels|passes|ops"});
+  check_error({"list", "colours"}, 2, "Usage", {"targets|schemes|microkernels|passes|ops|documents"});
   check_error({"cache", "gc", "--max-size", "many"}, 2, "Usage", {"many"});
   check_error({"check", "x.qcg", "--expected", "y.safetensors"}, 2, "Usage", {"--inputs"});
 }

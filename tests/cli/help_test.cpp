@@ -55,14 +55,19 @@ TEST_CASE("list shows one row by name, and an op's arguments") {
   CHECK(has(text.out, "aten.linear.default\n"));
   CHECK(has(text.out, "bias      Tensor?  None\n"));
   CHECK(!has(text.out, "_weight_int8pack_mm"));
-  const json rows = qcodegen({"list", "ops", "aten.gelu.default", "--json"}).json();
+  const auto rows_of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "list");
+    arguments.push_back("--json");
+    return qcodegen(arguments).json()["rows"];
+  };
+  const json rows = rows_of({"ops", "aten.gelu.default"});
   REQUIRE(rows.size() == 1);
   CHECK(rows[0]["arguments"] ==
         json::parse(R"([{"name": "self", "type": "Tensor", "keyword_only": false, "default": null},
                         {"name": "approximate", "type": "str", "keyword_only": true, "default": "'none'"}])"));
-  for (const json& row : qcodegen({"list", "ops", "--json"}).json()) CHECK(row["arguments"].is_array());
-  CHECK(qcodegen({"list", "schemes", "w8", "--json"}).json().size() == 1);
-  CHECK(qcodegen({"list", "passes", "fold", "--json"}).json().size() == 3);  // fold_constants, _epilogue, _noops
+  for (const json& row : rows_of({"ops"})) CHECK(row["arguments"].is_array());
+  CHECK(rows_of({"schemes", "w8"}).size() == 1);
+  CHECK(rows_of({"passes", "fold"}).size() == 3);  // fold_constants, _epilogue, _noops
 }
 
 TEST_CASE("a folder of weights given as a graph is told how to get one") {

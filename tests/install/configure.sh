@@ -28,7 +28,7 @@ configure preset --preset release $(without doctest benchmark)
 quietly "$cmake" --install "$tmp/preset" --prefix "$tmp/nothing"
 grep -q 'Left out, not built: qcodegen$' "$tmp/log" || fail "an install of nothing does not say so"
 [ -z "$(installed nothing)" ] || fail "an install of nothing left $(installed nothing)"
-for component in runtime cli; do
+for component in runtime dev cli; do
   if "$cmake" --install "$tmp/preset" --prefix "$tmp/nothing" --component $component >"$tmp/log" 2>&1; then
     fail "component $component was installed unbuilt"
   fi
@@ -59,15 +59,22 @@ for program in consumer_OFF/run_c consumer_ON/run_c consumer_ON/run_cpp; do
   grep -q nowhere "$tmp/log" || fail "$program does not say what is missing"
 done
 
-# As a folder of another project it is the runtime, and changes nothing there.
-# shellcheck disable=SC2046
-configure embedder -S "$source_dir/tests/install/embedder" -DQCODEGEN="$source_dir" -DEXAMPLES="$source_dir/examples" \
-  $(without doctest CLI11 fmt libzip)
+# As a folder of another project it is the runtime, and changes nothing there. A project may also fetch an archive of it.
+tar -C "$source_dir" -czf "$tmp/sources.tar.gz" --exclude='./build*' --exclude=./.git --exclude=./tests .
+for way in add_subdirectory FetchContent; do
+  # shellcheck disable=SC2046
+  configure $way -S "$source_dir/tests/install/embedder" -DWAY=$way -DQCODEGEN="$source_dir" \
+    -DARCHIVE="$tmp/sources.tar.gz" -DEXAMPLES="$source_dir/examples" $(without doctest CLI11 fmt libzip)
+done
+quietly "$cmake" --build "$tmp/FetchContent"
+if "$tmp/FetchContent/run_cpp" "$tmp/nowhere" 2>"$tmp/log"; then fail "the fetched runtime loads nothing"; fi
+grep -q nowhere "$tmp/log" || fail "the fetched runtime does not say what is missing"
 
 # Of the whole build: the programs, where there are any.
 if [ -x "$build_dir/cli/qcodegen" ]; then
   quietly "$cmake" --install "$build_dir" --component cli --prefix "$tmp/cli"
   "$tmp/cli/bin/qcodegen" --version >/dev/null || fail "the installed qcodegen does not run"
+  [ -f "$tmp/cli/share/qcodegen/schemas/compile.json" ] || fail "the schemas were not installed: $(installed cli)"
   [ -z "$(find "$tmp/cli" -name 'libqcodegen_runtime*')" ] || fail "component cli holds the runtime"
 fi
 echo "configured, built and installed in every way"

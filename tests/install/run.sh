@@ -8,7 +8,9 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-"$cmake" --install "$build_dir" --component runtime --prefix "$tmp/prefix" >/dev/null
+for component in runtime dev; do
+  "$cmake" --install "$build_dir" --component $component --prefix "$tmp/prefix" >/dev/null
+done
 library=$(find "$tmp/prefix" -name 'libqcodegen_runtime.so.*.*')
 libdir=$(dirname "$library")
 

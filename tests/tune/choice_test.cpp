@@ -138,6 +138,8 @@ TEST_CASE("a record survives the log") {
   CHECK((*read)[0].kernel == r.kernel);
   CHECK((*read)[1].status == TrialStatus::crashed);
   CHECK((*read)[1].max_error == 0);
+  const TempFile before_versions("{\"kernel\":\"k\",\"status\":\"won\"}\n");
+  CHECK(read_tune_log(before_versions.path).ok());
   for (TrialStatus s : {TrialStatus::won, TrialStatus::lost, TrialStatus::wrong, TrialStatus::failed_to_build,
                         TrialStatus::too_slow, TrialStatus::crashed, TrialStatus::reference, TrialStatus::untimed})
     CHECK_FALSE(trial_status_name(s).empty());
@@ -152,7 +154,8 @@ TEST_CASE("hostile logs are typed errors") {
         std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":1e300}"),
         std::string("{\"kernel\":\"k\",\"status\":\"won\",\"threads\":99999999999}"),
         std::string("{\"kernel\":\"k\",\"status\":\"won\",\"m\":18446744073709551615}"),
-        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"nodes\":[[1]]}"), std::string(100'000, '['),
+        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"nodes\":[[1]]}"),
+        std::string("{\"kernel\":\"k\",\"status\":\"won\",\"version\":2}"), std::string(100'000, '['),
         std::string(3 << 20, 'a')}) {
     const TempFile file(good + "\n" + text + "\n");
     CAPTURE(text.substr(0, 60));
