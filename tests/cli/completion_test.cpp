@@ -23,6 +23,18 @@ TEST_CASE("the completion of bash completes") {
   CHECK(complete("qcodegen list sch", 2) == "schemes\n");
   CHECK(complete("qcodegen run --inp", 2) == "--inputs\n");
   CHECK(complete("qcodegen run compl", 2) == "completion\n");
+  CHECK(complete("qcodegen compile --target cp", 3) ==
+        "cpu\ncpu:amx\ncpu:avx512bf16\ncpu:avx512\ncpu:avx2vnni\n"
+        "cpu:avx2\ncpu:portable\n");
+  CHECK(complete("qcodegen compile --target cpu : avx2", 5) == "avx2vnni\navx2\n");
+  CHECK(complete("qcodegen compile --target = cpu : a", 6) == "amx\navx512bf16\navx512\navx2vnni\navx2\n");
+  CHECK(complete("qcodegen compile --target cuda : ''", 5) == "sm_90a\nsm_80\n");
+  CHECK(complete("qcodegen compile --target cuda :", 4) == "sm_90a\nsm_80\n");
+  CHECK(complete("qcodegen explain --disable-pass fuse", 3) == "fuse_loops\nfuse_rows\n");
+  CHECK(complete("qcodegen explain --print-after dc", 3) == "dce\n");
+  CHECK(complete("qcodegen bench --schemes da8w", 3) == "da8w8\nda8w4\n");
+  CHECK(complete("qcodegen bench --against one", 3) == "onednn\n");
+  CHECK(complete("qcodegen log --status wr", 3) == "wrong\n");
 }
 
 TEST_CASE("the completion of fish completes") {

@@ -97,32 +97,6 @@ TEST_CASE("every option that takes a value names its default") {
   CHECK(has(qcodegen({"compile", "--help"}).out, "(default 65536)"));
 }
 
-TEST_CASE("values of options complete, those with a colon too") {
-  TempDir dir;
-  spit(dir / "completion", qcodegen({"help", "--bash"}).out);
-  auto complete = [&](const std::string& words, int at) {
-    const std::string script = "source '" + (dir / "completion") + "'; cd '" + dir.path() + "'; COMP_WORDS=(" + words +
-                               "); COMP_CWORD=" + std::to_string(at) +
-                               "; _qcodegen; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    const Run run = run_program({"/bin/bash", "-c", script});
-    CHECK(run.err == "");
-    return run.out;
-  };
-  CHECK(complete("qcodegen compile --target cp", 3) ==
-        "cpu\ncpu:amx\ncpu:avx512bf16\ncpu:avx512\ncpu:avx2vnni\n"
-        "cpu:avx2\ncpu:portable\n");
-  CHECK(complete("qcodegen compile --target cpu : avx2", 5) == "avx2vnni\navx2\n");
-  CHECK(complete("qcodegen compile --target = cpu : a", 6) == "amx\navx512bf16\navx512\navx2vnni\navx2\n");
-  CHECK(complete("qcodegen compile --target cuda : ''", 5) == "sm_90a\nsm_80\n");
-  CHECK(complete("qcodegen compile --target cuda :", 4) == "sm_90a\nsm_80\n");
-  CHECK(complete("qcodegen explain --disable-pass fuse", 3) == "fuse_loops\nfuse_rows\n");
-  CHECK(complete("qcodegen explain --print-after dc", 3) == "dce\n");
-  CHECK(complete("qcodegen bench --schemes da8w", 3) == "da8w8\nda8w4\n");
-  CHECK(complete("qcodegen bench --against one", 3) == "onednn\n");
-  CHECK(complete("qcodegen log --status wr", 3) == "wrong\n");
-  CHECK(complete("qcodegen compile --tune f", 3) == "fast\nfull\n");
-}
-
 TEST_CASE("bench says where oneDNN is missing that it was asked to time") {
   TempDir dir;
   const std::string program = dir / "p.qcg";

@@ -55,7 +55,10 @@ if readelf -S "$tmp/qcodegen/usr/bin/qcodegen" | grep -q '\.symtab'; then fail "
 command -v debootstrap >/dev/null || skip "debootstrap is missing (apt-get install debootstrap)"
 root=$tmp/root
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+# Programs look at themselves in /proc.
+trap 'umount "$root/proc" 2>/dev/null; rm -rf --one-file-system "$tmp"' EXIT
 debootstrap --variant=minbase "$release" "$root" >"$tmp/log" 2>&1 || { tail -5 "$tmp/log"; skip "debootstrap fails here"; }
+mount -t proc proc "$root/proc" 2>/dev/null || skip "/proc cannot be mounted here"
 cp "$tmp"/packages/*.deb "$root/root"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp -r "$source_dir/examples" "$root/root/examples"
