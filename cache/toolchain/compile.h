@@ -103,9 +103,11 @@ std::vector<std::string> compile_arguments(const Toolchain& toolchain, const Com
 
 // Returns a precompiled header for `header_text` with exactly these flags, from the store or compiled now (26 MB in the
 // store). `headers` are the files that it includes with quotes. If the compiler cannot make it, the result has no
-// flags, and compiles take longer.
+// flags, and compiles take longer. So it is with MissingPch::skip where the store has none.
+enum class MissingPch { make, skip };
 Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text, std::span<const SourceText> headers,
-                       const std::vector<std::string>& flags, Store& store, const CompileLimits& limits = {});
+                       const std::vector<std::string>& flags, Store& store, const CompileLimits& limits = {},
+                       MissingPch missing = MissingPch::make);
 
 // Parses the "ptxas info" lines of a log.
 std::vector<CudaUsage> parse_cuda_usage(const std::string& log);

@@ -24,7 +24,8 @@ Key pch_key(const Toolchain& toolchain, const CompileJob& job, KeyBuilder& build
 }  // namespace
 
 Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_text, std::span<const SourceText> headers,
-                       const std::vector<std::string>& flags, Store& store, const CompileLimits& limits) {
+                       const std::vector<std::string>& flags, Store& store, const CompileLimits& limits,
+                       MissingPch missing) {
   Pch pch;
   // clang ties a precompiled header to the paths and times of its files, so it would refuse a verified copy.
   if (toolchain.kind != ToolKind::gcc) return pch;
@@ -34,6 +35,8 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
                  .output = OutputKind::precompiled_header};
   KeyBuilder builder;
   const Key key = pch_key(toolchain, job, builder);
+  QCG_TRY(entry, store.find(key, EntryKind::pch));
+  if (!entry && missing == MissingPch::skip) return pch;
 
   FileSystem& fs = real_file_system();
   QCG_TRY(made, ScratchDir::create(limits.temp_root.empty() ? default_temp_root() : limits.temp_root));
@@ -43,9 +46,10 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
   // gcc falls back to the text of the header if it cannot use the compiled form, so the text must exist.
   if (int error = fs.create_file(header, header_text, 0600)) return io_error(header, "cannot be written", error);
 
-  QCG_TRY(entry, store.find(key, EntryKind::pch));
   if (entry && entry->copy_verified(kPchName, compiled).ok()) {
     pch.hit = true;
+  } else if (missing == MissingPch::skip) {
+    return pch;
   } else {
     QCG_TRY(results, compile_all(toolchain, {&job, 1}, limits));
     CompileResult& result = results[0];

@@ -11,7 +11,8 @@ namespace qcg {
 namespace {
 
 constexpr const char* kResourcesName = "resources.txt";
-// Making a precompiled header costs about what it saves three kernels (cache/toolchain/compile.h has the figures).
+// Making a precompiled header costs about what it saves three kernels (cache/toolchain/compile.h has the figures). Using
+// one that the store has costs a fifth of what it saves one kernel.
 constexpr size_t kKernelsPerPch = 4;
 
 std::string module_name(const KernelSource& kernel) { return "kernel" + std::string(kernel.module_suffix()); }
@@ -42,18 +43,6 @@ CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
   for (const SourceFile& header : support_headers(kernel.isa)) job.headers.push_back({header.name, header.text});
   job.flags = compiler_flags(cxx, kernel.isa);
   return job;
-}
-
-// The #include lines of a kernel: what kernels of one kind share and a precompiled header saves.
-std::string include_lines(const std::string& source) {
-  std::string out;
-  for (size_t at = 0; at < source.size();) {
-    const size_t end = std::min(source.find('\n', at), source.size());
-    const std::string_view line(source.data() + at, end - at);
-    if (line.starts_with("#include")) out += std::string(line) + "\n";
-    at = end + 1;
-  }
-  return out;
 }
 
 std::string resources_text(const KernelSource& kernel, const CompileResult& result) {
@@ -122,10 +111,11 @@ Result<std::vector<BuiltKernel>> KernelBuilder::build(std::vector<KernelSource> 
   return kernels;
 }
 
-Status KernelBuilder::prepare_pch(const CompileJob& job, const std::string& includes, Pch& out) {
+Status KernelBuilder::prepare_pch(const CompileJob& job, Isa isa, size_t kernels, Pch& out) {
   CompileLimits limits = limits_;
   limits.on_done = nullptr;  // it counts kernels
-  QCG_TRY(pch, ensure_pch(cxx_, includes, job.headers, job.flags, store_, limits));
+  const MissingPch missing = kernels >= kKernelsPerPch ? MissingPch::make : MissingPch::skip;
+  QCG_TRY(pch, ensure_pch(cxx_, include_lines(isa), job.headers, job.flags, store_, limits, missing));
   if (!pch.hit && !pch.flags.empty()) ++counters_.compiler_runs, counters_.compiler_s += pch.seconds;
   out = std::move(pch);
   return {};
@@ -134,15 +124,14 @@ Status KernelBuilder::prepare_pch(const CompileJob& job, const std::string& incl
 Status KernelBuilder::compile_missing(std::vector<BuiltKernel>& kernels, const std::vector<size_t>& missing,
                                       const std::vector<std::string>& dumps) {
   std::vector<CompileJob> jobs;
-  std::map<std::string, size_t> kinds;  // by include lines: how many kernels would share one precompiled header
-  for (size_t i : missing) ++kinds[include_lines(kernels[i].source.source)];
-  std::map<std::string, Pch> headers;
+  std::map<Isa, size_t> counts;  // of the kernels that would share one precompiled header
+  for (size_t i : missing) ++counts[kernels[i].source.isa];
+  std::map<Isa, Pch> headers;
   for (size_t i : missing) {
     CompileJob job = job_of(kernels[i].source, cxx_);
-    const std::string includes = include_lines(kernels[i].source.source);
-    if (kinds[includes] >= kKernelsPerPch && !kernels[i].source.on_device()) {
-      auto [it, is_new] = headers.try_emplace(includes);
-      if (is_new) QCG_CHECK(prepare_pch(job, includes, it->second));
+    if (const Isa isa = kernels[i].source.isa; !kernels[i].source.on_device()) {
+      auto [it, is_new] = headers.try_emplace(isa);
+      if (is_new) QCG_CHECK(prepare_pch(job, isa, counts[isa], it->second));
       job.pch = &it->second;
     }
     jobs.push_back(std::move(job));

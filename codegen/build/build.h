@@ -77,7 +77,7 @@ class KernelBuilder {
   const Toolchain& toolchain() const { return cxx_; }
 
  private:
-  Status prepare_pch(const CompileJob& job, const std::string& includes, Pch& out);
+  Status prepare_pch(const CompileJob& job, Isa isa, size_t kernels, Pch& out);
   Status compile_missing(std::vector<BuiltKernel>& kernels, const std::vector<size_t>& missing,
                          const std::vector<std::string>& dumps);
 

@@ -45,6 +45,13 @@ std::vector<SourceFile> support_headers(Isa isa) {
   return out;
 }
 
+std::string include_lines(Isa isa) {
+  std::string out = "#include \"abi.h\"\n#include \"gemm_" + std::string(isa_info(isa).name) + ".h\"\n";
+  for (const SourceFile& header : support_headers(isa))
+    if (header.name.starts_with("quant/")) out += "#include \"" + header.name + "\"\n";
+  return out;
+}
+
 std::vector<std::string> kernel_flags(Isa isa) {
   std::vector<std::string> flags;
   std::string_view rest = isa_info(isa).flags;

@@ -18,6 +18,8 @@ struct SourceFile {
 };
 // Every header that a kernel for `isa` may include, includes before their users.
 std::vector<SourceFile> support_headers(Isa isa);
+// The #include lines of all that a kernel for `isa` may include, for a precompiled header that serves every such kernel.
+std::string include_lines(Isa isa);
 // The compiler flags of the ISA's row.
 std::vector<std::string> kernel_flags(Isa isa);
 

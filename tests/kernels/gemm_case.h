@@ -23,8 +23,8 @@
 #include "codegen/gemm/pack.h"
 #include "codegen/gemm/render.h"
 #include "graph/oracle/reference.h"
-#include "isa_job.h"
 #include "runtime/abi.h"
+#include "tests/isa_job.h"
 
 namespace qcg::test {
 

@@ -17,7 +17,7 @@
 #include "codegen/gemm/sample_problem.h"
 #include "codegen/gemm/schedules.h"
 #include "codegen/gemm/shape.h"
-#include "isa_job.h"
+#include "tests/isa_job.h"
 
 using namespace qcg;
 using qcg::test::new_job;

@@ -26,7 +26,6 @@
 
 #include "cache/toolchain/compile.h"
 #include "cache/toolchain/toolchain.h"
-#include "codegen/kernel/support_headers.h"
 #include "codegen/kernel/target.h"
 #include "codegen/loops/loops.h"
 #include "codegen/matmul/matmul.h"
@@ -34,6 +33,7 @@
 #include "codegen/reduce/reduce.h"
 #include "codegen/windows/windows.h"
 #include "runtime/abi.h"
+#include "tests/isa_job.h"
 
 namespace qcg::test {
 
@@ -93,7 +93,7 @@ class KernelSet {
     std::map<Isa, CompileJob> jobs;
     for (size_t i = 0; i < entries_.size(); ++i) {
       CompileJob& job = jobs[entries_[i].isa];
-      if (job.sources.empty()) job = start_job(*cxx, entries_[i].isa);
+      if (job.sources.empty()) job = new_job(*cxx, entries_[i].isa);
       job.sources[0].text += fmt::format("namespace k{} {{\n{}}}\n", i, entries_[i].text);
     }
     std::vector<CompileJob> list;
@@ -114,20 +114,6 @@ class KernelSet {
     std::string text;
     const qcg_kernel* kernel;
   };
-
-  static CompileJob start_job(const Toolchain& cxx, Isa isa) {
-    CompileJob job;
-    job.flags = kernel_flags(cxx);
-    for (const std::string& flag : kernel_flags(isa)) job.flags.push_back(flag);
-    std::string includes;
-    for (const SourceFile& header : support_headers(isa)) {
-      job.headers.push_back({header.name, header.text});
-      if (header.name == "abi.h" || header.name == isa_info(isa).header)
-        includes += fmt::format("#include \"{}\"\n", header.name);
-    }
-    job.sources = {{"kernels.cpp", includes}};
-    return job;
-  }
 
   void load(const std::string& bytes) {
     char path[] = "/tmp/qcg_loops_XXXXXX";

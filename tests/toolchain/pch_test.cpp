@@ -58,8 +58,15 @@ TEST_CASE("a precompiled header is made once, kept in the store, and changes no 
   CHECK(count_files(temp) == 0);
 
   flags.push_back("-mfma");
+  auto skipped = ensure_pch(*cxx, kHeader, kOurs, flags, store, limits, MissingPch::skip);
+  REQUIRE(skipped.ok());
+  CHECK(skipped->flags.empty());
   auto other = ensure_pch(*cxx, kHeader, kOurs, flags, store, limits);
   CHECK(!other->hit);
+  auto found = ensure_pch(*cxx, kHeader, kOurs, flags, store, limits, MissingPch::skip);
+  REQUIRE(found.ok());
+  CHECK(found->hit);
+  CHECK(found->flags.size() == 2);
   Store none = Store::none();
   auto uncached = ensure_pch(*cxx, kHeader, kOurs, flags, none, limits);
   REQUIRE(uncached.ok());

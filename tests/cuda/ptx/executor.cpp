@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cache/store/store.h"
 #include "cache/toolchain/compile.h"
 #include "tests/paths.h"
 #include "tests/temp_dir.h"
@@ -21,6 +22,16 @@ CompileJob job_of(const Translation& translation) {
     job.headers.push_back({header, test::slurp(test::source_dir() + "/tests/cuda/ptx/" + header)});
   job.flags = {"-std=c++20", "-O0", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"};
   return job;
+}
+
+// What all translations include takes longer to compile than most of them: it is compiled once in a process.
+Result<const Pch*> headers_of(const Toolchain& cxx, const CompileJob& job) {
+  static const Result<Pch> made = [&] {
+    Store none = Store::none();
+    return ensure_pch(cxx, "#include \"memory_ops.h\"\n", job.headers, job.flags, none);
+  }();
+  if (!made.ok()) return made.error();
+  return &*made;
 }
 
 Result<std::shared_ptr<void>> open_library(const std::string& bytes) {
@@ -56,6 +67,8 @@ Result<std::vector<LoadedKernel>> load_kernels(std::span<const std::string> text
     QCG_TRY(translation, translate(*k.module_, k.kernel()));
     k.translation_ = std::move(translation);
     jobs.push_back(job_of(k.translation_));
+    QCG_TRY(headers, headers_of(cxx, jobs.back()));
+    jobs.back().pch = headers;
     kernels.push_back(std::move(k));
   }
   QCG_TRY(results, compile_all(cxx, jobs, {.timeout_s = 300}));

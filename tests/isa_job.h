@@ -24,11 +24,8 @@ namespace qcg::test {
 // flags_of: whose instructions the compiler may use; more: flags after those of the target table.
 inline CompileJob new_job(const Toolchain& cxx, Isa isa, Isa flags_of, const std::vector<std::string>& more = {}) {
   CompileJob job;
-  std::string includes = fmt::format("#include \"abi.h\"\n#include \"gemm_{}.h\"\n", isa_info(isa).name);
-  for (const SourceFile& header : support_headers(isa)) {
-    job.headers.push_back({header.name, header.text});
-    if (header.name.starts_with("quant/")) includes += "#include \"" + header.name + "\"\n";
-  }
+  const std::string includes = include_lines(isa);
+  for (const SourceFile& header : support_headers(isa)) job.headers.push_back({header.name, header.text});
   job.sources = {{"kernel.cpp", includes}};
   job.flags = kernel_flags(cxx);
   for (const std::string& flag : kernel_flags(flags_of)) job.flags.push_back(flag);
