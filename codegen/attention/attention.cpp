@@ -113,6 +113,7 @@ Result<std::string> render_attention(const AttentionProblem& p, Isa isa, std::st
   v["by_head"] = p.mask && mask_by_head(p);
   v["mask"] = p.mask ? reader_of(p, *p.mask, mask_in_integers(p), isa) : V();
   v["empty"] = kEmptyRows[static_cast<size_t>(p.empty)];
+  v["pairs"] = p.query == DType::bf16 && p.key == DType::bf16 && (isa == Isa::avx512bf16 || isa == Isa::amx);
   // Accumulators fill the registers: 24 zmm, 12 of 16 ymm, 8 of 16 xmm (a portable vector is two).
   v["mr"] = isa == Isa::portable ? 4 : 6;
   v["nv"] = isa == Isa::portable ? 1 : isa_info(isa).vector_bytes == 64 ? 4 : 2;

@@ -13,10 +13,7 @@ QCG_INLINE vf bf16dot_add(vf a, vf b) { return v_add(a, b); }
 QCG_INLINE vf bf16dot_load(const void* p) { return fma_load(p); }
 QCG_INLINE void bf16dot_store(void* p, vf acc) { fma_store(p, acc); }
 QCG_INLINE vi bf16dot_broadcast(const qcg_unit* x) { return vi_set1((int32_t)*x); }
-QCG_INLINE vf bf16dot_dot(vf acc, vi w, vi x) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
-  return acc;
-}
+QCG_INLINE vf bf16dot_dot(vf acc, vi w, vi x) { return v_dot_bf16(acc, w, x); }
 template <int U>
 QCG_INLINE vi bf16dot_weight_bf16x2(const uint8_t* p) { return dword_load(p); }
 // What 4-bit codes stand for: nibble U of both words of every column, its k and k + 2. The permute looks at 5 bits, so the table

@@ -50,6 +50,7 @@ const std::vector<Case>& cases() {
         {problem(f32, 64, 64, 1, "mul(acc0, 0.125)", "ge(pos2, pos3)", EmptyRow::zero, {}), "causal"},
         {problem(f32, 10, 7, 3, "mul(acc0, 0.3)", "in0", EmptyRow::zero, {seen}), "seen"},
         {problem(bf16, 80, 40, 4, "mul(acc0, 0.1)", "in0", EmptyRow::nan, {by_head}), "seen by head"},
+        {problem(bf16, 37, 70, 2, "mul(acc0, 0.15)", "ge(pos2, pos3)", EmptyRow::zero, {}), "pairs and one left over"},
         {problem(f16, 16, 16, 1, "add(mul(acc0, 0.2), in0)", "", EmptyRow::nan, {bias}), "bias"},
         {problem(f32, 33, 130, 5, "mul(5, tanh(mul(acc0, 0.2)))", "ge(in0, pos3)", EmptyRow::mean, {positions}),
          "positions"},
