@@ -8,13 +8,13 @@ namespace {
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Up to here the sums of a group fit two int16: |w - zero| <= 255, |q| <= 128.
+// Up to here the sums of a group fit int16: |w - zero| <= 255, |q| <= 128.
 constexpr int64_t kLongestPairs = 128;
 
 Corrections corrections_of(const Problem& problem, const PanelLayout& p) {
   if (!is_integer(problem)) return Corrections::none;
   if (p.has_zero || problem.x_has_zero || problem.activation == DType::u8)
-    return p.group <= kLongestPairs ? Corrections::pairs : Corrections::wide;
+    return p.group > kLongestPairs ? Corrections::wide : p.has_zero ? Corrections::pairs : Corrections::sums;
   return p.kind->raised != 0 ? Corrections::raised : Corrections::none;
 }
 
@@ -24,6 +24,7 @@ void add_group_header(const Problem& problem, PanelLayout& p) {
   p.offsets_in_header = scale_row;
   p.zeros_in_header = p.offsets_in_header;
   if (p.has_offset) p.zeros_in_header += scale_row;
+  if (p.corrections == Corrections::sums) p.zeros_in_header += p.nr * 2;
   if (p.corrections == Corrections::pairs) p.zeros_in_header += p.nr * 4;
   if (p.corrections == Corrections::wide) p.zeros_in_header += p.nr * 8;
   p.header_bytes = round_up(p.zeros_in_header + (p.has_zero && !is_integer(problem) ? p.nr : 0),

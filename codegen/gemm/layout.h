@@ -11,7 +11,8 @@
 //
 // A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and
 // what stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel starts the
-// group's sum at -zx C - above sum_k q.
+// group's sum at -zx C - above sum_k q. Where only activations have a zero point, all weights lie above by the same, and
+// an int16 holds C.
 //   step:     k_step consecutive k of nr columns: [nr][k_step], bits each
 //
 // K is padded to kPadK within every group, columns to nr; padding is zero and never reaches a result.
@@ -29,8 +30,9 @@ inline constexpr int kPadK = 8;
 // Unpacking loads may look at so many bytes behind the last step.
 inline constexpr int64_t kTrailingBytes = 64;
 
-// How a group of integers is corrected: not at all, by what weights are raised by alone, or from its header.
-enum class Corrections : uint8_t { none, raised, pairs, wide };
+// How a group of integers is corrected: not at all, by what weights are raised by alone, or from its header: by an int16
+// per column, two of them, or two int32.
+enum class Corrections : uint8_t { none, raised, sums, pairs, wide };
 
 // Columns that are multiplied together.
 struct Strip {

@@ -195,7 +195,7 @@ class Packer {
         if (p_.has_zero) out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
         continue;
       }
-      const int64_t sum = p_.corrections < Corrections::pairs ? 0 : sum_weights(w, n, k0, k1) - (k1 - k0) * zero,
+      const int64_t sum = p_.corrections < Corrections::sums ? 0 : sum_weights(w, n, k0, k1) - (k1 - k0) * zero,
                     above = zero + p_.kind->raised;
       put_corrections(out + p_.offsets_in_header, c, sum, above);
     }
@@ -203,6 +203,10 @@ class Packer {
   }
 
   void put_corrections(std::byte* out, int64_t c, int64_t sum, int64_t above) const {
+    if (p_.corrections == Corrections::sums) {
+      const auto narrow = int16_t(sum);
+      std::memcpy(out + c * 2, &narrow, 2);
+    }
     if (p_.corrections == Corrections::pairs) {
       const int16_t pair[2] = {int16_t(sum), int16_t(above)};
       std::memcpy(out + c * 4, pair, 4);

@@ -29,7 +29,7 @@ ScaleForm scale_form(const GemmShape& shape) {
 // What a group adds to sums that depends on the row: x_sums[group][word][row], made when activations are packed.
 void add_group_sums(const GemmShape& shape, V& out) {
   const PanelLayout& panel = shape.panel;
-  static constexpr std::string_view kNames[] = {"none", "raised", "pairs", "wide"};
+  static constexpr std::string_view kNames[] = {"none", "raised", "sums", "pairs", "wide"};
   out["corrections"] = kNames[size_t(panel.corrections)];
   out["has_offset"] = panel.has_offset;
   out["groups"] = panel.groups;

@@ -28,6 +28,7 @@ std::string correction_of(const GemmShape& shape, int v, std::string_view row) {
   switch (shape.panel.corrections) {
     case Corrections::none: break;
     case Corrections::raised: return x;
+    case Corrections::sums:
     case Corrections::pairs: return fmt::format("pair_dot(p{}, {})", v, x);
     case Corrections::wide:
       return fmt::format("vi_add(vi_mul(p{0}, {1}), vi_mul(b{0}, vi_set1((int32_t)x_sums[MR + {2}])))", v, x, row);

@@ -37,6 +37,12 @@ QCG_INLINE vi madd16_dot(vi acc, madd16_pairs w, madd16_pairs x) {
 QCG_INLINE vi pair_dot(vi a, vi b) {
   return vi_add(vi_mul(vi_sra(vi_shl(a, 16), 16), vi_sra(vi_shl(b, 16), 16)), vi_mul(vi_sra(a, 16), vi_sra(b, 16)));
 }
+// What a group's weights add up to, an int16 per column, as pairs with what each of them is raised by.
+QCG_INLINE vi sums_and(int raised, const uint8_t* p) {
+  uint16_t sums[VL];
+  __builtin_memcpy(sums, p, sizeof sums);
+  return vi_add(load_as<vi>(sums), vi_set1(raised * 65536));
+}
 QCG_INLINE bool all_zero(vf x) {
   const vi magnitude = vi_and(v_bits(x), vi_set1(0x7fffffff));
   const qcg_i4 any = magnitude.lo | magnitude.hi;
