@@ -57,13 +57,17 @@ def example(options):
     return torch.randint(0, 30000, (options.batch, options.length), generator=torch.Generator().manual_seed(1))
 
 
+def model_file(options, name):
+    return options.work / f"bert{options.layers}-{options.batch}x{options.length}-{name}"
+
+
 def prepare(options, contenders):
     import subprocess
 
     import torch
     options.work.mkdir(parents=True, exist_ok=True)
     for scheme in options.schemes:
-        graph = options.work / f"bert{options.layers}-{scheme}.pt2"
+        graph = model_file(options, f"{scheme}.pt2")
         if not graph.exists():
             model = make_model(options, scheme)
             if scheme == "da8w8":
@@ -79,10 +83,10 @@ def prepare(options, contenders):
 
 def export_onnx(options):
     import torch
-    dense = options.work / f"bert{options.layers}-f32.onnx"
+    dense = model_file(options, "f32.onnx")
     if not dense.exists():
         torch.onnx.export(Encoder.of(make_model(options, "f32")), (example(options),), str(dense), dynamo=True)
-    int8 = options.work / f"bert{options.layers}-da8w8.onnx"
+    int8 = model_file(options, "da8w8.onnx")
     if "da8w8" in options.schemes and not int8.exists():
         from onnxruntime.quantization import QuantType, quantize_dynamic
         quantize_dynamic(str(dense), str(int8), weight_type=QuantType.QInt8, per_channel=True)
@@ -103,7 +107,7 @@ def time_onnxruntime(options, scheme):
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
     name = "da8w8" if scheme == "da8w8" else "f32"
-    session = onnxruntime.InferenceSession(str(options.work / f"bert{options.layers}-{name}.onnx"), settings,
+    session = onnxruntime.InferenceSession(str(model_file(options, f"{name}.onnx")), settings,
                                            providers=["CPUExecutionProvider"])
     feed = {session.get_inputs()[0].name: example(options).numpy()}
     return median_time(lambda: session.run(None, feed))
@@ -123,7 +127,7 @@ def time_torch(options, mode, scheme):
 def time_contender(options, who, scheme):
     """Seconds of one batch."""
     if who == "qcodegen":
-        report = run_json([options.qcodegen, "bench", options.work / f"bert{options.layers}-{scheme}.qcg", "--whole",
+        report = run_json([options.qcodegen, "bench", model_file(options, f"{scheme}.qcg"), "--whole",
                            "--threads", options.threads, "--json"])
         return report["phases"][0]["median_us"] * 1e-6
     return run_json([sys.executable, __file__, *sys.argv[1:], "--one", who, "--schemes", scheme])
