@@ -53,6 +53,9 @@ struct OpArgs {
   Error unsupported(std::string_view arg, std::string message, std::string help) const;
 };
 
+// Whether the operator takes such an argument.
+inline bool has_arg(const OpArgs& a, std::string_view name) { return a.node.op->arg_index(name) >= 0; }
+
 Types one(DType dtype, Shape shape);   // a single result
 std::string describe(const Value& v);  // "i8[704, 256]"
 // Both sides of a product contract as many elements.
@@ -98,6 +101,12 @@ inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 :
 // decides.
 double correction_of(const Node& variance);
 
+// Whether a batch_norm normalizes with the statistics of its input, of which it has no others.
+bool is_of_batch(const Node& batch_norm);
+
+// What a pad puts around: "constant", or what is there: "reflect", "replicate", "circular".
+std::string_view pad_mode(const Node& pad);
+
 // One axis along which a window slides over a tensor: convolutions and pools.
 //
 //   size 7, padding 1, kernel 3, stride 2:   [p 0 1] [1 2 3] [3 4 5] [5 6 p]   count 4
@@ -123,15 +132,28 @@ struct TransposedAxis {
 bool is_transposed(const OpArgs& a);
 Result<std::vector<TransposedAxis>> transposed_axes(const OpArgs& a);
 
-// By place of the result, the two elements it lies between along one axis, and the share of the higher one.
-struct InterpolatedAxis {
-  std::vector<int64_t> low, high;
-  std::vector<double> share;
+// One axis of an upsampling or downsampling.
+struct ResizedAxis {
+  Dim size, count;               // of elements, and of places of the result
+  std::optional<double> factor;  // places per element, where it is given
+  bool corners = false;          // the first and the last place are the first and the last element
 };
-Result<std::vector<InterpolatedAxis>> interpolated_axes(const OpArgs& a);
+Result<std::vector<ResizedAxis>> resized_axes(const OpArgs& a);
 
-// By spatial axis, how often upsample_nearest repeats each element.
-Result<std::vector<int64_t>> nearest_factors(const OpArgs& a);
+// How often nearest repeats the elements of each axis; empty: not a whole number of times.
+std::vector<int64_t> repeats_of(const std::vector<ResizedAxis>& axes);
+
+// By tap and place of the result, which element it takes with which share.
+//
+//   4 elements to 6, linear:   positions {0 0 1 1 2 3}  {1 1 2 2 3 3}     shares {1 .5 .8 .2 .5 1} and the rest
+struct Interpolation {
+  std::vector<std::vector<int64_t>> positions;
+  std::vector<std::vector<double>> shares;  // empty: the one tap is the element itself
+};
+Interpolation interpolate(const Node& node, const ResizedAxis& axis, int64_t size, int64_t count);
+
+// interpolation_mode and padding_mode of grid_sampler.
+constexpr int64_t kBilinear = 0, kNearest = 1, kZeros = 0, kReflected = 2;
 
 // A recurrent layer: every layer has its parameters, by direction.
 struct Recurrence {

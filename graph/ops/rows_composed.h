@@ -75,6 +75,12 @@ inline constexpr OpRow kComposed[] = {
     {"aten.constant_pad_nd.default", "(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", pointwise, infer_pad},
     {"aten.pad.default", "(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor",
      pointwise, infer_pad},
+    {"aten.reflection_pad1d.default", "(Tensor self, SymInt[2] padding) -> Tensor", pointwise, infer_pad},
+    {"aten.reflection_pad2d.default", "(Tensor self, SymInt[4] padding) -> Tensor", pointwise, infer_pad},
+    {"aten.reflection_pad3d.default", "(Tensor self, SymInt[6] padding) -> Tensor", pointwise, infer_pad},
+    {"aten.replication_pad1d.default", "(Tensor self, SymInt[2] padding) -> Tensor", pointwise, infer_pad},
+    {"aten.replication_pad2d.default", "(Tensor self, SymInt[4] padding) -> Tensor", pointwise, infer_pad},
+    {"aten.replication_pad3d.default", "(Tensor self, SymInt[6] padding) -> Tensor", pointwise, infer_pad},
     {"aten.embedding_bag.default",
      "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
      "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",

@@ -92,9 +92,22 @@ Result<Tensors> run_rms_norm(const RefContext& c) {
 
 Result<Tensors> run_batch_norm(const RefContext& c) {
   std::vector<double> y = read_doubles(c.tensor("input").data);
-  const std::vector<double> mean = parameter(c, "running_mean"), variance = parameter(c, "running_var"),
-                            weight = parameter(c, "weight"), bias = parameter(c, "bias");
+  std::vector<double> mean = parameter(c, "running_mean"), variance = parameter(c, "running_var");
+  const std::vector<double> weight = parameter(c, "weight"), bias = parameter(c, "bias");
   const Axis a = split_at(c.sizes(0), 1);
+  if (is_of_batch(c.node)) {
+    const auto each = static_cast<double>(a.outer * a.inner);
+    const auto over_channels = [&](auto element) {
+      std::vector<double> out(static_cast<size_t>(a.size), 0.0);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const size_t channel = i / static_cast<size_t>(a.inner) % static_cast<size_t>(a.size);
+        out[channel] += element(y[i], channel) / each;
+      }
+      return out;
+    };
+    mean = over_channels([](double v, size_t) { return v; });
+    variance = over_channels([&](double v, size_t channel) { return (v - mean[channel]) * (v - mean[channel]); });
+  }
   for (size_t i = 0; i < y.size(); ++i) {
     const size_t channel = i / static_cast<size_t>(a.inner) % static_cast<size_t>(a.size);
     y[i] = (y[i] - mean[channel]) / std::sqrt(variance[channel] + c.number("eps")) *
@@ -242,11 +255,20 @@ Result<Tensors> run_diff(const RefContext& c) {
   return Tensors{make_ints(c.sizes(0), std::move(y))};
 }
 
-// Element by element: where it comes from, or that it comes from nowhere.
+// Where an element beside an axis of `size` comes from; -1: from nowhere.
+int64_t continued(std::string_view mode, int64_t at, int64_t size) {
+  if (at >= 0 && at < size) return at;
+  if (mode == "reflect") return at < 0 ? -at : 2 * (size - 1) - at;
+  if (mode == "replicate") return at < 0 ? 0 : size - 1;
+  return mode == "circular" ? (at + size) % size : -1;
+}
+
+// Element by element.
 Result<Tensors> run_pad(const RefContext& c) {
   const std::vector<int64_t> shape = c.sizes(0);
   const Tensor& self = c.tensor("self").data;
-  const auto& pad = *c.node.arg("pad").get<std::vector<Dim>>();
+  const bool constant = pad_mode(c.node) == "constant";
+  const auto& pad = *c.node.arg(c.node.op->arg_index("pad") >= 0 ? "pad" : "padding").get<std::vector<Dim>>();
   const std::vector<double> x = read_doubles(self);
   int64_t count = 1;
   for (int64_t size : shape) count *= size;
@@ -256,11 +278,12 @@ Result<Tensors> run_pad(const RefContext& c) {
     bool inside = true;
     for (size_t i = shape.size(); i-- > 0; rest /= shape[i], stride *= self.shape[i]) {
       const size_t pair = 2 * (shape.size() - 1 - i);
-      const int64_t at = rest % shape[i] - (pair < pad.size() ? c.evaluate(pad[pair]) : 0);
-      inside = inside && at >= 0 && at < self.shape[i];
+      const int64_t at =
+          continued(pad_mode(c.node), rest % shape[i] - (pair < pad.size() ? c.evaluate(pad[pair]) : 0), self.shape[i]);
+      inside = inside && at >= 0;
       from += at * stride;
     }
-    y.push_back(inside ? x[static_cast<size_t>(from)] : c.has("value") ? c.number("value") : 0);
+    y.push_back(inside ? x[static_cast<size_t>(from)] : constant && c.has("value") ? c.number("value") : 0);
   }
   return Tensors{store_results(c.dtype(0), shape, std::move(y))};
 }
@@ -275,6 +298,9 @@ constexpr RefRow kComposedRules[] = {
     {"aten.all.dim", run_any},                   {"aten.all.dims", run_any},
     {"aten.diff.default", run_diff},             {"aten.constant_pad_nd.default", run_pad},
     {"aten.pad.default", run_pad},
+    {"aten.reflection_pad1d.default", run_pad},  {"aten.reflection_pad2d.default", run_pad},
+    {"aten.reflection_pad3d.default", run_pad},  {"aten.replication_pad1d.default", run_pad},
+    {"aten.replication_pad2d.default", run_pad}, {"aten.replication_pad3d.default", run_pad},
     {"aten.rms_norm.default", run_rms_norm},     {"aten.glu.default", run_glu},
     {"aten.prelu.default", run_prelu},           {"aten.baddbmm.default", run_baddbmm},
     {"aten.max.dim", run_extreme_of_axis},       {"aten.min.dim", run_extreme_of_axis},

@@ -253,53 +253,6 @@ Result<Tensors> run_windows(const RefContext& c) {
   return Tensors{make_doubles(out, std::move(y))};
 }
 
-Result<Tensors> run_nearest(const RefContext& c) {
-  QCG_TRY(factors, nearest_factors({c.graph, c.node}));
-  const Tensor& x = c.values[*c.node.args[0].get<ValueId>()].data;
-  const std::vector<double> from = read_doubles(x);
-  const std::vector<int64_t> out = c.sizes(0);
-  std::vector<double> y;
-  for (int64_t k = 0, count = make_doubles(out, {}).numel(); k < count; ++k) {
-    int64_t rest = k, at = 0, stride = 1;
-    for (size_t i = out.size(); i-- > 0; rest /= out[i], stride *= x.shape[i]) {
-      const size_t lead = out.size() - factors.size();
-      at += rest % out[i] / (i < lead ? 1 : factors[i - lead]) * stride;
-    }
-    y.push_back(from[static_cast<size_t>(at)]);
-  }
-  return Tensors{make_doubles(out, std::move(y))};
-}
-
-Result<Tensors> run_linear_upsample(const RefContext& c) {
-  QCG_TRY(axes, interpolated_axes({c.graph, c.node}));
-  const Tensor& x = c.values[*c.node.args[0].get<ValueId>()].data;
-  const std::vector<double> from = read_doubles(x);
-  const std::vector<int64_t> out = c.sizes(0);
-  const size_t lead = out.size() - axes.size(), corners = size_t{1} << axes.size();
-  std::vector<double> y;
-  for (int64_t k = 0, count = make_doubles(out, {}).numel(); k < count; ++k) {
-    double sum = 0;
-    for (size_t corner = 0; corner < corners; ++corner) {  // a bit per axis: the higher element
-      double share = 1;
-      int64_t rest = k, at = 0, stride = 1;
-      for (size_t i = out.size(); i-- > 0; rest /= out[i], stride *= x.shape[i]) {
-        const auto place = static_cast<size_t>(rest % out[i]);
-        if (i < lead) {
-          at += static_cast<int64_t>(place) * stride;
-          continue;
-        }
-        const InterpolatedAxis& axis = axes[i - lead];
-        const bool high = corner >> (i - lead) & 1;
-        share *= high ? axis.share[place] : 1 - axis.share[place];
-        at += (high ? axis.high : axis.low)[place] * stride;
-      }
-      sum += share * from[static_cast<size_t>(at)];
-    }
-    y.push_back(sum);
-  }
-  return Tensors{make_doubles(out, std::move(y))};
-}
-
 Result<Tensors> run_group_norm(const RefContext& c) {
   std::vector<double> y = read_doubles(c.tensor("input").data), means, inverses;
   const std::vector<int64_t> shape = c.sizes(0);
@@ -490,8 +443,6 @@ constexpr RefRow kLayerRules[] = {
     {"aten.conv3d.default", run_convolution}, {"aten.conv3d.padding", run_convolution},
     {"aten.convolution.default", run_convolution},
     {"aten.conv_transpose1d.default", run_convolution}, {"aten.conv_transpose2d.input", run_convolution},
-    {"aten.upsample_linear1d.vec", run_linear_upsample}, {"aten.upsample_bilinear2d.vec", run_linear_upsample},
-    {"aten.upsample_bilinear2d.default", run_linear_upsample},
     {"aten.max_pool1d.default", run_pool},    {"aten.max_pool1d_with_indices.default", run_pool},
     {"aten.max_pool2d.default", run_pool},    {"aten.max_pool2d_with_indices.default", run_pool},
     {"aten.max_pool3d.default", run_pool},    {"aten.max_pool3d_with_indices.default", run_pool},
@@ -500,8 +451,6 @@ constexpr RefRow kLayerRules[] = {
     {"aten.adaptive_avg_pool1d.default", run_adaptive_pool}, {"aten.adaptive_avg_pool2d.default", run_adaptive_pool},
     {"aten._adaptive_avg_pool2d.default", run_adaptive_pool},
     {"aten.adaptive_max_pool1d.default", run_adaptive_pool}, {"aten.adaptive_max_pool2d.default", run_adaptive_pool},
-    {"aten.upsample_nearest1d.vec", run_nearest}, {"aten.upsample_nearest2d.vec", run_nearest},
-    {"aten.upsample_nearest2d.default", run_nearest},
     {"aten.lstm_cell.default", run_cell},     {"aten.gru_cell.default", run_cell},
     {"aten.rnn_tanh_cell.default", run_cell}, {"aten.rnn_relu_cell.default", run_cell},
     {"aten.instance_norm.default", run_group_norm},

@@ -117,6 +117,7 @@ std::span<const RefRow> reference_views();
 std::span<const RefRow> reference_pointwise();
 std::span<const RefRow> reference_composed();
 std::span<const RefRow> reference_layers();
+std::span<const RefRow> reference_interpolation();
 std::span<const RefRow> reference_spelled();
 std::span<const RefRow> reference_linears();
 std::span<const RefRow> reference_packed();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/ops/infer.h"
+#include "graph/passes/layers/layers.h"
 #include "graph/passes/spelled_ops.h"
 
 namespace qcg {
@@ -64,13 +65,6 @@ Values rms_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   return {weight == kNoValue ? y : times(e, y, e.widened(weight))};
 }
 
-Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
-  const ValueId x = node.tensor("input");
-  Shape channels(graph.value(x).shape.size(), Dim(1));
-  channels[1] = graph.value(x).shape[1];
-  return {normalize_channels(e, node, x, channels)};
-}
-
 // [N, groups, all that one has] is normalized along the last axis.
 Values group_norm(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = e.widened(node.tensor("input")), weight = node.tensor("weight"), bias = node.tensor("bias");
@@ -109,6 +103,14 @@ Values batch_statistics(OpEmitter& e, const Graph& graph, const Node& node) {
   if (weight != kNoValue) y = times(e, y, e.reshape(e.widened(weight), channels));
   if (bias != kNoValue) y = sum(e, y, e.reshape(e.widened(bias), channels));
   return {y, mean, inverse};
+}
+
+Values batch_norm(OpEmitter& e, const Graph& graph, const Node& node) {
+  if (is_of_batch(node)) return {batch_statistics(e, graph, node)[0]};
+  const ValueId x = node.tensor("input");
+  Shape channels(graph.value(x).shape.size(), Dim(1));
+  channels[1] = graph.value(x).shape[1];
+  return {normalize_channels(e, node, x, channels)};
 }
 
 // [lead, C, r, r, H, W] as [lead, C, H, r, W, r], and back.
@@ -267,6 +269,7 @@ Values diff(OpEmitter& e, const Graph& graph, const Node& node) {
 
 // An axis at a time: a slice where it shrinks, a cat with constants where it grows.
 Values pad(OpEmitter& e, const Graph& graph, const Node& node) {
+  if (pad_mode(node) != "constant") return write_continuation(e, graph, node);
   ValueId x = node.tensor("self");
   const std::vector<Dim> sizes = *node.arg("pad").get<std::vector<Dim>>();
   const Arg value = node.arg("value").is_none() ? Arg(0.0) : node.arg("value");
@@ -358,6 +361,12 @@ constexpr ComposedOp kRows[] = {
     {"aten.diff.default", diff},
     {"aten.constant_pad_nd.default", pad},
     {"aten.pad.default", pad},
+    {"aten.reflection_pad1d.default", write_continuation},
+    {"aten.reflection_pad2d.default", write_continuation},
+    {"aten.reflection_pad3d.default", write_continuation},
+    {"aten.replication_pad1d.default", write_continuation},
+    {"aten.replication_pad2d.default", write_continuation},
+    {"aten.replication_pad3d.default", write_continuation},
     {"aten.outer.default", write_outer},
     {"aten.mv.default", write_product_of_vector},
     {"aten.dot.default", write_product_of_vector},
@@ -368,6 +377,9 @@ constexpr ComposedOp kRows[] = {
     {"aten.meshgrid.default", write_meshgrid},
     {"aten.meshgrid.indexing", write_meshgrid},
     {"aten.masked_scatter.default", write_masked_scatter},
+    {"aten.grid_sampler.default", write_grid_sample},
+    {"aten.grid_sampler_2d.default", write_grid_sample},
+    {"aten.affine_grid_generator.default", write_affine_grid},
     {"aten.histc.default", histogram},
     {"aten.one_hot.default", one_hot},
     {"aten.bucketize.Tensor", bucketize},

@@ -20,7 +20,7 @@
 
 #include "graph/ops/infer.h"
 #include "graph/passes/composed_ops.h"
-#include "graph/passes/layers.h"
+#include "graph/passes/layers/layers.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/spelled_ops.h"
 #include "graph/rewrite/pointwise.h"
@@ -134,7 +134,7 @@ class LayerExpander : OpEmitter {
   }
 
   void follow_batch_norm(const Last& x) {
-    if (graph_.value(like_.tensor("input")).shape.size() != x.spatial + 2) return;
+    if (graph_.value(like_.tensor("input")).shape.size() != x.spatial + 2 || is_of_batch(like_)) return;
     if (like_.outputs.size() > 1 && (readers_.uses()[like_.outputs[1]] > 0 || readers_.uses()[like_.outputs[2]] > 0))
       return;
     give_first_axes({normalize_channels(*this, like_, x.value, {graph_.value(x.value).shape.back()}), x.spatial});

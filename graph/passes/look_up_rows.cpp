@@ -10,7 +10,7 @@
 //
 // So that a quantized embedding dequantizes the rows that are asked for, and not its whole table in every run. Goes
 // through dequantizations, casts, reshapes and pointwise operations; embedding, index_select and index along the first
-// axis.
+// axis. embedding_bag without padding gets the rows in the order of its ids, and counts through them.
 //
 // Why here: after fold_constants, which evaluates small tables; before decompose, which writes dequantizations in small
 // operations.
@@ -33,6 +33,22 @@ constexpr Op kPerChannel = "quantized_decomposed.dequantize_per_channel.default"
 class RowLookUp : OpEmitter {
  public:
   RowLookUp(Graph& graph, const Node& node) : OpEmitter(graph, node) {}
+
+  // Whether the node, a bag, was given its rows alone.
+  Result<bool> write_bag() {
+    const bool pads = like_.op->arg_index("padding_idx") >= 0 && !like_.arg("padding_idx").is_none() &&
+                      (is_op(like_, "aten.embedding_bag.padding_idx") || as_integer(like_.arg("padding_idx")) != -1);
+    table_ = like_.tensor("weight"), ids_ = like_.tensor("indices");
+    size_ = graph_.value(table_).shape[0], count_ = graph_.value(ids_).shape[0];
+    if (pads || is_parameter(graph_, table_) || !is_row_by_row(table_, 0)) return false;
+    const DType ids = graph_.value(ids_).dtype;
+    const ValueId rows = rows_of(table_);
+    const ValueId all = op("aten.arange.default", {{"end", count_}, {"dtype", ids}});
+    QCG_CHECK(std::move(error_));
+    Node& written = graph_.nodes[graph_.value(like_.outputs[0]).producer];
+    written.arg("weight") = rows, written.arg("indices") = all;
+    return true;
+  }
 
   // The rows that the node looks up; kNoValue: they are not computed row by row, or nothing is computed.
   Result<ValueId> write() {
@@ -144,8 +160,16 @@ class RowLookUp : OpEmitter {
 Status look_up_rows(Graph& graph, PassContext& context) {
   Readers readers(graph);
   for (NodeId id = 0, count = static_cast<NodeId>(graph.nodes.size()); id < count; ++id) {
-    if (graph.nodes[id].op->role != OpRole::look_up) continue;
+    const bool bags = is_any_op(graph.nodes[id], kEmbeddingBags);
+    if (!bags && graph.nodes[id].op->role != OpRole::look_up) continue;
     const Node node = graph.nodes[id];  // a copy: new nodes move the old
+    if (bags) {
+      QCG_TRY(changed, RowLookUp(graph, node).write_bag());
+      if (!changed) continue;
+      ++context.report.fired;
+      ++context.report.counters[node.op->name];
+      continue;
+    }
     QCG_TRY(rows, RowLookUp(graph, node).write());
     if (rows == kNoValue) continue;
     readers.replace(node.outputs[0], rows);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/ops/einsum.h"
+#include "graph/ops/infer.h"
 
 namespace qcg {
 namespace {
@@ -144,6 +145,36 @@ Values write_roll(OpEmitter& e, const Graph& graph, const Node& node) {
     return {rolled(e, graph, e.reshape(x, {product(graph.value(x).shape)}), Dim(0), shifts[0].constant())};
   for (size_t i = 0; i < shifts.size() && rank > 0 && e.status().ok(); ++i)
     x = rolled(e, graph, x, axis_of(Arg((*dims)[i]), rank), shifts[i].constant());
+  return {x};
+}
+
+// A pad with what is there, an axis at a time.
+Values write_continuation(OpEmitter& e, const Graph& graph, const Node& node) {
+  ValueId x = node.tensor("self");
+  const std::vector<Dim> sizes = *node.arg(node.op->arg_index("pad") >= 0 ? "pad" : "padding").get<std::vector<Dim>>();
+  const std::string_view mode = pad_mode(node);
+  for (size_t i = 0; i < sizes.size() && e.status().ok(); i += 2) {
+    const size_t axis = graph.value(x).shape.size() - 1 - i / 2;
+    const Dim dim = axis_number(axis), size = graph.value(x).shape[axis];
+    const auto part = [&](const Dim& start, const Dim& count) {
+      return e.op("aten.slice.Tensor", {{"self", x}, {"dim", dim}, {"start", start}, {"end", start + count}});
+    };
+    const auto beside = [&](const Dim& count, bool behind) {
+      if (mode == "circular") return part(behind ? Dim(0) : size - count, count);
+      if (mode == "reflect") {
+        const ValueId forward = part(behind ? size - count - Dim(1) : Dim(1), count);
+        return e.op("aten.flip.default", {{"self", forward}, {"dims", std::vector<Dim>{dim}}});
+      }
+      const ValueId end = part(behind ? size - Dim(1) : Dim(0), Dim(1));
+      Shape shape = graph.value(x).shape;
+      shape[axis] = count;
+      return e.op("aten.expand.default", {{"self", end}, {"size", shape}});
+    };
+    Values parts = {x};
+    if (!sizes[i].is_constant(0)) parts.insert(parts.begin(), beside(sizes[i], false));
+    if (!sizes[i + 1].is_constant(0)) parts.push_back(beside(sizes[i + 1], true));
+    if (parts.size() > 1) x = e.op("aten.cat.default", {{"tensors", parts}, {"dim", dim}});
+  }
   return {x};
 }
 

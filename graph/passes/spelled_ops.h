@@ -8,6 +8,7 @@
 //   logsumexp       amax, exp, sum, log
 //   _weight_norm    a sum of squares per slice, pointwise
 //   roll            a cat of two slices per axis
+//   pad with what is there   a cat of slices, which are flipped, or expanded, per axis
 //   meshgrid, broadcast_tensors   expands
 //   masked_scatter  a running sum of the mask, a look-up, a where
 #pragma once
@@ -25,6 +26,7 @@ std::vector<ValueId> write_product_of_vector(OpEmitter& e, const Graph& graph, c
 std::vector<ValueId> write_log_sum(OpEmitter& e, const Graph& graph, const Node& node);
 std::vector<ValueId> write_weight_norm(OpEmitter& e, const Graph& graph, const Node& node);
 std::vector<ValueId> write_roll(OpEmitter& e, const Graph& graph, const Node& node);
+std::vector<ValueId> write_continuation(OpEmitter& e, const Graph& graph, const Node& node);
 std::vector<ValueId> write_meshgrid(OpEmitter& e, const Graph& graph, const Node& node);
 std::vector<ValueId> write_broadcast_tensors(OpEmitter& e, const Graph& graph, const Node& node);
 std::vector<ValueId> write_masked_scatter(OpEmitter& e, const Graph& graph, const Node& node);

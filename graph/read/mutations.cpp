@@ -15,6 +15,9 @@ constexpr const char* kHelp =
     "writes";
 constexpr size_t kMostEmitted = 65'536, kMostDepth = 64;
 
+// What cuts its tensor into several along an axis.
+constexpr Op kParts[] = {"aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.unbind.int"};
+
 std::string_view target_of(const JsonCursor& node) {
   auto target = node.find("target");
   return target && target->is(JsonKind::string) ? *target->string() : std::string_view();
@@ -247,6 +250,30 @@ Result<ValueId> Mutations::write_back(const Memory& memory, ValueId base, ValueI
     QCG_TRY(row, emit("aten.unsqueeze.default", {result, view.arg("dim")}, view));
     // The last one, -1, ends where the axis does.
     return scatter(row, view.arg("dim"), index, index.is_constant(-1) ? Arg() : Arg(index + Dim(1)), Dim(1));
+  }
+  const OpArgs arguments{graph_, view};
+  const auto number = [](size_t axis) { return Dim(static_cast<int64_t>(axis)); };
+  if (is_any_op(view, kParts)) {
+    // Their sizes add up; unbind takes the axis away.
+    QCG_TRY(axis, arguments.axis("dim", shape.size()));
+    const bool unbinds = op == "aten.unbind.int";
+    Dim start(0);
+    for (size_t i = 0; i < memory.output; ++i)
+      start = start + (unbinds ? Dim(1) : graph_.value(view.outputs[i]).shape[axis]);
+    if (unbinds) {
+      QCG_TRY(row, emit("aten.unsqueeze.default", {result, number(axis)}, view));
+      result = row;
+    }
+    return scatter(result, number(axis), start, start + graph_.value(result).shape[axis], Dim(1));
+  }
+  if (op == "aten.permute.default") {
+    const std::vector<Dim>& dims = *view.arg("dims").get<std::vector<Dim>>();
+    std::vector<Dim> back(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      QCG_TRY(axis, arguments.axis("dims", dims[i], dims.size()));
+      back[axis] = number(i);
+    }
+    return emit(op, {result, back}, view);
   }
   if (op == "aten.t.default") return emit(op, {result}, view);
   if (op == "aten.transpose.int") return emit(op, {result, view.arg("dim0"), view.arg("dim1")}, view);

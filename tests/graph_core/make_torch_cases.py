@@ -1048,6 +1048,44 @@ def cells_and_statistics():
     case("aten.broadcast_tensors.default", [normal(3, 1), normal(4)], exact=True)
 
 
+def resizes_and_continuations():
+    normal = lambda *shape: torch.randn(shape, generator=generator)
+    line, image = normal(1, 2, 7), normal(2, 3, 5, 6)
+    for name in ("upsample_nearest", "_upsample_nearest_exact"):
+        case(f"aten.{name}1d.vec", line, [10], None, exact=True)
+        case(f"aten.{name}1d.vec", line, None, [0.45], exact=True)
+        case(f"aten.{name}2d.vec", image, [3, 11], None, exact=True)
+        case(f"aten.{name}2d.vec", image.bfloat16(), None, [1.7, 2.0], exact=True)
+        case(f"aten.{name}2d.default", image, [10, 9], 2.0, 1.5, exact=True)
+    for corners in (False, True):
+        case("aten.upsample_bicubic2d.vec", image, [7, 13], corners, None)
+        case("aten.upsample_bicubic2d.vec", image, None, corners, [0.6, 2.0])
+        case("aten._upsample_bilinear2d_aa.vec", image, [3, 9], corners, None)
+        case("aten._upsample_bicubic2d_aa.vec", image, [2, 8], corners, None)
+    case("aten.upsample_bicubic2d.default", image.bfloat16(), [1, 9], False)
+    case("aten.upsample_bicubic2d.default", image, [8, 9], False, 1.6, 1.5)
+    case("aten._upsample_bilinear2d_aa.default", image, [2, 13], False, 0.5, None)
+    case("aten._upsample_bicubic2d_aa.default", normal(1, 1, 17, 4), [3, 4], False)
+    grid = normal(2, 4, 3, 2)
+    for padding in (0, 1, 2):
+        for corners in (False, True):
+            case("aten.grid_sampler.default", image, grid, 0, padding, corners)
+        case("aten.grid_sampler_2d.default", image, grid, 1, padding, False)
+    case("aten.affine_grid_generator.default", normal(2, 2, 3), [2, 1, 4, 5], False)
+    case("aten.affine_grid_generator.default", normal(1, 2, 3), [1, 2, 3, 1], True)
+    case("aten.batch_norm.default", image, normal(3), normal(3), None, None, True, 0.1, 1e-5, False)
+    case("aten.batch_norm.default", normal(1, 4, 9), None, None, None, None, True, 0.0, 1e-6, False)
+    case("aten.reflection_pad1d.default", line, [3, 6], exact=True)
+    case("aten.reflection_pad2d.default", image, [0, 2, 1, 4], exact=True)
+    case("aten.reflection_pad3d.default", normal(1, 3, 2, 4), [1, 1, 0, 1, 2, 0], exact=True)
+    case("aten.replication_pad1d.default", line, [3, 9], exact=True)
+    case("aten.replication_pad2d.default", image, [7, 0, 1, 1], exact=True)
+    case("aten.replication_pad3d.default", normal(1, 3, 2, 4), [1, 1, 0, 1, 2, 0], exact=True)
+    for mode in ("reflect", "replicate", "circular"):
+        case("aten.pad.default", image.bfloat16(), [1, 4, 2, 0], mode, exact=True)
+        case("aten.pad.default", image, [2, 1, 0, 3], mode, exact=True)
+
+
 products()
 moves()
 pointwise()
@@ -1087,3 +1125,4 @@ spelled()
 sums_at_positions()
 writes_at_masks()
 cells_and_statistics()
+resizes_and_continuations()

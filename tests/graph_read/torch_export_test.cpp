@@ -163,14 +163,14 @@ TEST_CASE("torch.export: sizes computed by nodes become dims") {
 TEST_CASE("torch.export: all unsupported operators at once, with count, place and source") {
   Json j = small_export();
   Json sampler = node_of(j, 0), pool = node_of(j, 1);
-  sampler["target"] = "torch.ops.aten.grid_sampler_2d.default";
+  sampler["target"] = "torch.ops.aten.grid_sampler_3d.default";
   sampler["name"] = "grid_sampler";
   pool["target"] = "torch.ops.higher_order.cond";
   graph_of(j)["nodes"] = {node_of(j, 0), pool, sampler, sampler, sampler};
   Error e = error_of(j);
   CHECK(e.code == ErrorCode::Unsupported);
   CHECK(contains(e.message, "2 operators of this graph have no lowering"));
-  CHECK(contains(e.message, "torch.ops.aten.grid_sampler_2d.default"));
+  CHECK(contains(e.message, "torch.ops.aten.grid_sampler_3d.default"));
   CHECK(contains(e.message, "3 nodes   first: $.graph_module.graph.nodes[2] (grid_sampler), model.py:41"));
   CHECK(contains(e.message, "1 node    first: $.graph_module.graph.nodes[1] (relu)"));
   CHECK(contains(e.help, "export the branch that is taken"));
@@ -228,7 +228,7 @@ TEST_CASE("torch.export: a region that converts, writes or does not fit is refus
   graph_of_region(j)["nodes"][0]["target"] = "torch.ops.aten.relu_.default";
   CHECK(contains(error_of(j).message, "writes to a tensor"));
   j = with_region(grad);
-  graph_of_region(j)["nodes"][0]["target"] = "torch.ops.aten.grid_sampler_2d.default";
+  graph_of_region(j)["nodes"][0]["target"] = "torch.ops.aten.grid_sampler_3d.default";
   CHECK(contains(error_of(j).message, "as_graph.graph.nodes[0] (relu)"));
   j = with_region(grad);
   node_of(j, 1)["inputs"].erase(3);
@@ -332,6 +332,28 @@ TEST_CASE("torch.export: a write to a buffer, itself or through views, is the st
   const std::string text = print_graph(*graph);
   CHECK(text.find("%mul_ = aten.mul.Tensor(%next, other = 2) : f32[2]") != std::string::npos);
   CHECK(text.find("aten.slice_scatter.default(%fc.bias, %mul_, start = 1, end = 3) : f32[3]") != std::string::npos);
+
+  // Through a permute, which is turned back.
+  Json turned = j;
+  node_of(turned, 2)["target"] = "torch.ops.aten.permute.default";
+  node_of(turned, 2)["inputs"] = {argument("self", tensor("p_fc_bias")), argument("dims", {{"as_ints", {-1}}})};
+  meta_of(turned, "next") = meta_of(turned, "mul_") = meta_of(turned, "p_fc_bias");
+  graph = read_bytes(turned.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.permute.default(%mul_, dims = [0]) : f32[3]") != std::string::npos);
+
+  // Through one of several parts.
+  Json parts = j;
+  node_of(parts, 2)["target"] = "torch.ops.aten.split.Tensor";
+  node_of(parts, 2)["inputs"] = {argument("self", tensor("p_fc_bias")), argument("split_size", as_int(1))};
+  node_of(parts, 2)["outputs"] =
+      Json::parse(R"([{"as_tensors": [{"name": "first"}, {"name": "next"}, {"name": "last"}]}])");
+  meta_of(parts, "next")["sizes"][0]["as_int"] = 1;
+  meta_of(parts, "first") = meta_of(parts, "last") = meta_of(parts, "mul_") = meta_of(parts, "next");
+  graph = read_bytes(parts.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.slice_scatter.default(%fc.bias, %mul_, start = 1, end = 2) : f32[3]") !=
+        std::string::npos);
 
   // Whose elements are the same memory more than once, nothing is written through.
   Json repeated = j;

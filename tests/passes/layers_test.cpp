@@ -90,6 +90,21 @@ graph(%x: f32[s0, 3, 6, 6]) {
     if (is_op(node, "qcg.linear")) CHECK(*node.arg("scheme").get<std::string>() == "w8");
 }
 
+TEST_CASE("images are resized whose sizes are known only at run time") {
+  Graph before = parse(R"(symbol s0 in [1, 8]
+symbol s1 in [3, 12]
+graph(%x: f32[s0, 2, s1, 5], %y: f32[s0, 2, 7, s1]) {
+  %a = aten.upsample_bilinear2d.vec(%x, none, false, [2.0, 2.0]) : f32[s0, 2, 2*s1, 10]
+  %b = aten.upsample_bilinear2d.vec(%x, [7, s1], true, none) : f32[s0, 2, 7, s1]
+  %c = aten.add.Tensor(%b, %y) : f32[s0, 2, 7, s1]
+  %d = aten.upsample_nearest2d.vec(%a, [s1, 4], none) : f32[s0, 2, s1, 4]
+  return %a, %c, %d
+}
+)");
+  bind_random(before, 1);
+  passed(before, 1);
+}
+
 TEST_CASE("layers that have no kernel are refused, with what to do") {
   const auto refusal = [](const std::string& signature, const std::string& call, const std::string& type) {
     const std::string results = type.find("], ") < type.size() ? "%y, %at" : "%y";
@@ -111,7 +126,7 @@ TEST_CASE("layers that have no kernel are refused, with what to do") {
       refusal(image, "aten.conv_transpose2d.input(%x, %w, none, [1, 1], [5, 5])", "f32[2, 4, 0, 0]");
   CHECK_MESSAGE(crop.find("5 of an axis of 8 may leave nothing") < crop.size(), crop);
   const std::string between =
-      refusal("graph(%x: f32[2, 4, s0, 8]) {\n", "aten.upsample_bilinear2d.vec(%x, none, false, [2.0, 2.0])",
+      refusal("graph(%x: f32[2, 4, s0, 8]) {\n", "aten.upsample_bicubic2d.vec(%x, none, false, [2.0, 2.0])",
               "f32[2, 4, 2*s0, 16]");
   CHECK_MESSAGE(between.find("a size known only at run time") < between.size(), between);
   const std::string two = "graph(%x: f32[3, 4], %w: f32[4, 3]) {\n";

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """The error of compiled models against float64, beside eager's own.
 
-    python3 precision.py QCODEGEN DIR [--only GLOB] [--target T] [--limit 1.05]
+    python3 precision.py QCODEGEN DIR [--only GLOB] [--target T] [--limit 1.05] [--draws N]
 
 DIR holds a folder per model: graph.pt2, and m*.{inputs,expected}.safetensors (stateless) or t*.{inputs,expected}.safetensors
 (successive calls on one state), where `expected` is eager's. The graph is run once more with all floats as float64. A line per model
 gives |ours - f64| / |eager - f64| over all its outputs. Exit status 1 if a ratio is above the limit.
+
+A model of few outputs has few roundings, and its ratio is a draw. With --draws, N more sets of inputs are drawn like the given ones
+(numbers from a normal distribution; token ids anew, positions and masks as they are), and eager runs here.
 """
 import argparse
 import fnmatch
 import glob
+import importlib
 import os
 import subprocess
 import sys
@@ -17,7 +21,13 @@ import tempfile
 import warnings
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+
+for library in ("torchao.quantization", "transformers.modeling_outputs"):  # they register operators and outputs of exports
+    try:
+        importlib.import_module(library)
+    except ImportError:
+        pass
 
 warnings.filterwarnings("ignore")
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
@@ -55,38 +65,67 @@ def doubled(program):
     return module
 
 
-def run_doubled(program, calls):
+def run_module(program, module, calls, real):
+    """By call, the outputs by name: of successive calls on one state."""
     names = [s.arg.name for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
     inputs = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-    module = doubled(program)
     results = []
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(real)
     try:
         for call in calls:
-            given = [call[n].double() if call[n].is_floating_point() else call[n] for n in inputs if n in call]
+            given = [call[n].double() if call[n].is_floating_point() and real is torch.float64 else call[n] for n in inputs if n in call]
             arguments, keywords = torch.utils._pytree.tree_unflatten(given, program.call_spec.in_spec)
             with torch.no_grad():
                 flat = torch.utils._pytree.tree_leaves(module(*arguments, **keywords))
-            results.append(dict(zip(names, flat)))
+            results.append({n: v.clone() for n, v in zip(names, flat)})
     finally:
         torch.set_default_dtype(torch.float32)
     return results
 
 
-def ratio_of(qcodegen, folder, target):
+def drawn(value, generator):
+    if value.is_floating_point():
+        return torch.randn(value.shape, generator=generator).to(value.dtype)
+    flat = value.flatten()
+    ascends = flat.numel() > 0 and bool((flat[1:] > flat[:-1]).all())
+    if value.dtype == torch.bool or ascends or flat.max() < 2:
+        return value
+    return torch.randint(int(flat.min()), int(flat.max()) + 1, value.shape, generator=generator).to(value.dtype)
+
+
+def cases_of(folder, graph, draws):
+    """By case its calls: inputs by name, and what eager gives."""
     steps = sorted(glob.glob(os.path.join(folder, "t[0-9]*.inputs.safetensors")), key=lambda f: int(os.path.basename(f)[1:].split(".")[0]))
-    cases = [steps] if steps else [[f] for f in sorted(glob.glob(os.path.join(folder, "m*.inputs.safetensors")))]
+    files = [steps] if steps else [[f] for f in sorted(glob.glob(os.path.join(folder, "m*.inputs.safetensors")))]
+    given = [[load_file(f) for f in case] for case in files]
+    if not draws:
+        return [(calls, [load_file(f.replace(".inputs.", ".expected.")) for f in case]) for calls, case in zip(given, files)]
+    cases = []
+    for seed in range(draws):
+        generator = torch.Generator().manual_seed(seed)
+        for calls in given:
+            calls = [{n: drawn(v, generator) for n, v in call.items()} for call in calls]
+            program = torch.export.load(graph)
+            cases.append((calls, run_module(program, program.module(), calls, torch.float32)))
+    return cases
+
+
+def ratio_of(qcodegen, folder, target, draws):
     ours_error = eager_error = 0.0
+    graph = os.path.join(folder, "graph.pt2")
     with tempfile.TemporaryDirectory() as place:
         compiled = os.path.join(place, "p.qcg")
-        graph = os.path.join(folder, "graph.pt2")
         subprocess.run([qcodegen, "compile", graph, "-o", compiled, "--tune=off", "--target", target], check=True, capture_output=True)
-        for case in cases:
-            outputs = [os.path.join(place, f"o{i}.safetensors") for i in range(len(case))]
-            subprocess.run([qcodegen, "run", compiled, "--inputs", ",".join(case), "--outputs", ",".join(outputs)], check=True, capture_output=True)
-            exact = run_doubled(torch.export.load(graph), [load_file(f) for f in case])
-            for path, output, right in zip(case, outputs, exact):
-                ours, eager = load_file(output), load_file(path.replace(".inputs.", ".expected."))
+        for calls, expected in cases_of(folder, graph, draws):
+            inputs = [os.path.join(place, f"i{i}.safetensors") for i in range(len(calls))]
+            outputs = [os.path.join(place, f"o{i}.safetensors") for i in range(len(calls))]
+            for path, call in zip(inputs, calls):
+                save_file(call, path)
+            subprocess.run([qcodegen, "run", compiled, "--inputs", ",".join(inputs), "--outputs", ",".join(outputs)], check=True, capture_output=True)
+            program = torch.export.load(graph)
+            exact = run_module(program, doubled(program), calls, torch.float64)
+            for output, eager, right in zip(outputs, expected, exact):
+                ours = load_file(output)
                 for name, value in eager.items():
                     if not value.is_floating_point():
                         continue
@@ -104,6 +143,7 @@ def main():
     parser.add_argument("--only", default="*")
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--limit", type=float, default=1.05)
+    parser.add_argument("--draws", type=int, default=0)
     a = parser.parse_args()
     above = 0
     for graph in sorted(glob.glob(os.path.join(a.folder, "*", "graph.pt2"))):
@@ -111,7 +151,7 @@ def main():
         if not fnmatch.fnmatch(name, a.only):
             continue
         try:
-            ours, eager = ratio_of(a.qcodegen, os.path.dirname(graph), a.target)
+            ours, eager = ratio_of(a.qcodegen, os.path.dirname(graph), a.target, a.draws)
         except Exception as error:  # an operator without a float64 form, a refusal
             print(f"{name}: not compared: {str(error).splitlines()[0][:150]}", flush=True)
             continue

@@ -58,16 +58,20 @@ Result<Types> infer_native_layer_norm(const OpArgs& a) {
 }
 
 // Channels are axis 1; statistics are those that training left.
+bool is_of_batch(const Node& batch_norm) {
+  return batch_norm.op->arg_index("training") >= 0 && *batch_norm.arg("training").get<bool>();
+}
+
 Result<Types> infer_batch_norm(const OpArgs& a) {
   QCG_CHECK(need_float(a, "input"));
   const Value& input = a.tensor("input");
   if (input.shape.size() < 2) return a.fail("input", "channels are axis 1, which " + describe(input) + " has not");
-  if (a.node.op->arg_index("training") >= 0 && a.boolean("training"))
-    return a.unsupported("training", "statistics of the batch itself", "call model.eval() before the export");
+  const bool of_batch = is_of_batch(a.node);
   for (std::string_view name : {"running_mean", "running_var", "weight", "bias"}) {
     const Value* v = a.optional_tensor(name);
-    if (!v && name.starts_with("running"))
-      return a.unsupported(name, "statistics of the batch itself", "export it with track_running_stats=True");
+    if (name.starts_with("running") && (v != nullptr) == of_batch)
+      return a.unsupported(of_batch ? "training" : name, "running statistics that change, or are missing",
+                           "call model.eval() before the export");
     if (!v) continue;
     if (!is_floating(v->dtype) || v->shape != Shape{input.shape[1]})
       return a.fail(name, fmt::format("{} is not one float per channel of {}", describe(*v), describe(input)));
@@ -231,21 +235,37 @@ Result<Types> infer_diff(const OpArgs& a) {
   return one(self.dtype, std::move(shape));
 }
 
+std::string_view pad_mode(const Node& pad) {
+  if (pad.op->arg_index("mode") >= 0) return *pad.arg("mode").get<std::string>();
+  const std::string_view name = pad.op->name;
+  return name.find("reflection") < name.size()    ? "reflect"
+         : name.find("replication") < name.size() ? "replicate"
+                                                  : "constant";
+}
+
 // Pairs of sizes, before and behind, from the last axis on; negative ones take away.
 Result<Types> infer_pad(const OpArgs& a) {
   const Value& self = a.tensor("self");
-  if (a.node.op->arg_index("mode") >= 0 && a.string("mode") != "constant")
-    return a.unsupported("mode", "padding with what is there", "pad with a constant");
-  const std::vector<Dim> pad = a.dims("pad");
+  const std::string_view name = a.node.op->arg_index("pad") >= 0 ? "pad" : "padding", mode = pad_mode(a.node);
+  const bool constant = mode == "constant", reflect = mode == "reflect";
+  if (!constant && !reflect && mode != "replicate" && mode != "circular")
+    return a.fail("mode", fmt::format("expected constant, reflect, replicate or circular, got '{}'", mode));
+  const std::vector<Dim> pad = a.dims(name);
   if (pad.size() % 2 != 0 || pad.size() / 2 > self.shape.size())
-    return a.fail("pad", fmt::format("{} sizes for a tensor of rank {}", pad.size(), self.shape.size()));
+    return a.fail(name, fmt::format("{} sizes for a tensor of rank {}", pad.size(), self.shape.size()));
   Shape shape = self.shape;
   for (size_t i = 0; i < pad.size(); ++i) {
     Dim& size = shape[shape.size() - 1 - i / 2];
+    const int64_t least = range_of(self.shape[shape.size() - 1 - i / 2], a.graph.symbols).min;
     if (!pad[i].is_constant())
-      return a.unsupported("pad", fmt::format("{} is known only at run time", pad[i].str()), "export with a constant");
+      return a.unsupported(name, fmt::format("{} is known only at run time", pad[i].str()), "export with a constant");
+    if (!constant && pad[i].constant() < 0)
+      return a.unsupported(name, fmt::format("{} elements less, beside what is there", -pad[i].constant()), "slice it");
+    if (!constant && least < (mode == "replicate" ? 1 : pad[i].constant() + (reflect ? 1 : 0)))
+      return a.fail(name, fmt::format("{} elements of an axis that may have {}", pad[i].constant(), least),
+                    "export with a larger minimum of this size");
     size = size + pad[i];
-    if (range_of(size, a.graph.symbols).min < 0) return a.fail("pad", "takes more than there is");
+    if (range_of(size, a.graph.symbols).min < 0) return a.fail(name, "takes more than there is");
   }
   return one(self.dtype, std::move(shape));
 }

@@ -14,8 +14,6 @@ namespace {
 
 constexpr int64_t kLargestStep = 1 << 20;  // of a kernel, a stride, a padding, a dilation
 
-bool has_arg(const OpArgs& a, std::string_view name) { return a.node.op->arg_index(name) >= 0; }
-
 bool is_convolution(const OpArgs& a) { return has_arg(a, "weight"); }
 
 // One number for every axis, or one for all of them; `otherwise` when the list is absent or empty.
@@ -258,102 +256,6 @@ Result<Types> infer_adaptive_pool(const OpArgs& a) {
   Types types = one(x.dtype, shape);
   if (a.node.op->outputs == 2) types.push_back({DType::i64, shape});
   return types;
-}
-
-// torch multiplies with 1 / factor in f32, which is exact enough for factors up to this one.
-constexpr int64_t kLargestFactor = 40;
-
-// What an upsampling says of its spatial axes: sizes, or factors where those are null.
-struct Upsampling {
-  const Value& x;
-  size_t spatial;
-  const std::vector<Dim>* sizes;
-  const std::vector<double>* factors;
-
-  const Dim& size(size_t axis) const { return x.shape[x.shape.size() - spatial + axis]; }
-};
-static Result<Upsampling> read_upsampling(const OpArgs& a) {
-  const size_t spatial = count_spatial(a);
-  const std::string_view input = has_arg(a, "input") ? "input" : "self";
-  QCG_CHECK(check_rank(a, input, spatial));
-  const auto* sizes = a.node.arg("output_size").get<std::vector<Dim>>();
-  const auto* factors = has_arg(a, "scale_factors") ? a.node.arg("scale_factors").get<std::vector<double>>() : nullptr;
-  const size_t given = sizes ? sizes->size() : factors ? factors->size() : 0;
-  if (given != spatial) return a.fail("output_size", fmt::format("{} sizes for {} axes", given, spatial));
-  return Upsampling{a.tensor(input), spatial, sizes, factors};
-}
-
-Result<std::vector<int64_t>> nearest_factors(const OpArgs& a) {
-  QCG_TRY(up, read_upsampling(a));
-  std::vector<int64_t> factors;
-  for (size_t i = 0; i < up.spatial; ++i) {
-    const auto exact = up.sizes ? (*up.sizes)[i].divide_exactly(up.size(i)) : std::nullopt;
-    const bool whole = up.sizes ? exact && exact->is_constant() : (*up.factors)[i] == std::floor((*up.factors)[i]);
-    const double factor = !whole ? 0 : up.sizes ? static_cast<double>(exact->constant()) : (*up.factors)[i];
-    if (!(factor >= 1 && factor <= static_cast<double>(kLargestFactor)))
-      return a.unsupported("output_size", "a size that is no multiple of what is there",
-                           fmt::format("use a whole scale_factor up to {}", kLargestFactor));
-    factors.push_back(static_cast<int64_t>(factor));
-  }
-  return factors;
-}
-
-// Where place `at` of `count` lies among `size` elements, in elements; `scale`: elements per place, where it is given.
-static double place_among(int64_t at, int64_t count, int64_t size, bool corners, std::optional<double> scale) {
-  if (corners)
-    return count > 1 ? static_cast<double>(at) * static_cast<double>(size - 1) / static_cast<double>(count - 1) : 0;
-  const double step = scale.value_or(static_cast<double>(size) / static_cast<double>(count));
-  return std::max(step * (static_cast<double>(at) + 0.5) - 0.5, 0.0);
-}
-
-Result<std::vector<InterpolatedAxis>> interpolated_axes(const OpArgs& a) {
-  QCG_TRY(up, read_upsampling(a));
-  const auto& [x, spatial, sizes, factors] = up;
-  std::vector<InterpolatedAxis> out(spatial);
-  for (size_t i = 0; i < spatial; ++i) {
-    const Dim& size = up.size(i);
-    if (!size.is_constant() || (sizes && !(*sizes)[i].is_constant()))
-      return a.unsupported("output_size", "a size known only at run time", "export with constant sizes of images");
-    std::optional<double> factor;
-    if (!sizes) factor = (*factors)[i];
-    const std::string_view named = i + 1 == spatial ? "scales_w" : "scales_h";
-    if (has_arg(a, named)) factor = as_number(a.node.arg(named));
-    const double wanted = sizes ? static_cast<double>((*sizes)[i].constant())
-                                : std::floor(static_cast<double>(size.constant()) * *factor);
-    if (size.constant() < 1 || !(wanted >= 1 && wanted <= static_cast<double>(kLargestStep)) ||
-        (factor && !(*factor > 0)))
-      return a.fail("output_size", fmt::format("{} elements from {}", wanted, size.constant()));
-    const std::optional<double> step = factor ? std::optional(1 / *factor) : std::nullopt;
-    for (int64_t at = 0, count = static_cast<int64_t>(wanted); at < count; ++at) {
-      const double place = place_among(at, count, size.constant(), a.boolean("align_corners"), step);
-      const int64_t low = std::min(static_cast<int64_t>(place), size.constant() - 1);
-      out[i].low.push_back(low);
-      out[i].high.push_back(std::min(low + 1, size.constant() - 1));
-      out[i].share.push_back(std::min(place - static_cast<double>(low), 1.0));
-    }
-  }
-  return out;
-}
-
-Result<Types> infer_linear_upsample(const OpArgs& a) {
-  QCG_TRY(axes, interpolated_axes(a));
-  const Value& x = a.tensor(has_arg(a, "input") ? "input" : "self");
-  if (!is_floating(x.dtype)) return a.fail("input", "expected a floating dtype, got " + describe(x));
-  Shape shape = x.shape;
-  for (size_t i = 0; i < axes.size(); ++i)
-    shape[shape.size() - axes.size() + i] = Dim(static_cast<int64_t>(axes[i].low.size()));
-  return one(x.dtype, std::move(shape));
-}
-
-Result<Types> infer_nearest(const OpArgs& a) {
-  QCG_TRY(factors, nearest_factors(a));
-  const Value& x = a.tensor(has_arg(a, "input") ? "input" : "self");
-  Shape shape = x.shape;
-  for (size_t i = 0; i < factors.size(); ++i) {
-    Dim& size = shape[shape.size() - factors.size() + i];
-    size = size * Dim(factors[i]);
-  }
-  return one(x.dtype, std::move(shape));
 }
 
 // Channels are axis 1; weight and bias have one element of each. native: mean and 1 / deviation of each group too.

@@ -51,13 +51,20 @@ void reduce_contiguous(const qcg_bf16* x, float* y, const Sizes& s) {
   v_store_f32_n(y, finish(v_set1(total), s), 1);
 }
 
-// inner > 1: the lanes run along the kept axis.
+// inner > 1: the lanes run along the kept axis. Runs of a column are added on their own: the error of a sum grows with
+// the length of its chain.
+constexpr int64_t RUN = 32;
 void reduce_row(const qcg_bf16* x, float* y, const Sizes& s) {
   if (s.inner == 1) return reduce_contiguous(x, y, s);
   for (int64_t j = 0; j < s.inner; j += VL) {
     const int n = (int)(s.inner - j < VL ? s.inner - j : VL);
     vf total = v_set1(0.0f);
-    for (int64_t i = 0; i < s.reduce; ++i) total = v_add(total, v_load_bf16_n(x + i * s.inner + j, n));
+    for (int64_t begin = 0; begin < s.reduce; begin += RUN) {
+      const int64_t end = begin + RUN < s.reduce ? begin + RUN : s.reduce;
+      vf run = v_set1(0.0f);
+      for (int64_t i = begin; i < end; ++i) run = v_add(run, v_load_bf16_n(x + i * s.inner + j, n));
+      total = v_add(total, run);
+    }
     v_store_f32_n(y + j, finish(total, s), n);
   }
 }

@@ -8,7 +8,7 @@
 
 #include "graph/ir/elements.h"
 #include "graph/ops/infer.h"
-#include "graph/passes/layers.h"
+#include "graph/passes/layers/layers.h"
 #include "graph/patterns/constant_numbers.h"
 
 namespace qcg {
@@ -379,60 +379,9 @@ ValueId adaptive_pool(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
   return e.reshape(e.op(over, {{"self", e.reshape(x, split)}, {"dim", parts}}), pooled);
 }
 
-// Each element several times along each axis: expanded axes, in a copy.
-ValueId nearest(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
-  auto factors = nearest_factors({graph, node});
-  if (!factors.ok()) return e.fail(factors.error()), x;
-  const Shape shape = graph.value(x).shape;
-  const size_t lead = shape.size() - factors->size() - 1;
-  Shape thin, wide, out;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const bool repeated = i >= lead && i + 1 < shape.size();
-    const Dim times(repeated ? (*factors)[i - lead] : 1);
-    thin.push_back(shape[i]), wide.push_back(shape[i]), out.push_back(shape[i] * times);
-    if (repeated) thin.push_back(Dim(1)), wide.push_back(times);
-  }
-  return e.reshape(e.op("aten.expand.default", {{"self", e.reshape(x, thin)}, {"size", wide}}), out);
-}
-
-// Between the two nearest elements along one axis after the other.
-ValueId linear_upsample(OpEmitter& e, Graph& graph, const Node& node, ValueId x) {
-  auto axes = interpolated_axes({graph, node});
-  if (!axes.ok()) return e.fail(axes.error()), x;
-  x = e.widened(x);
-  const size_t rank = graph.value(x).shape.size(), lead = rank - axes->size() - 1;
-  const std::string name = graph.value(node.outputs[0]).name;
-  for (size_t i = 0; i < axes->size() && e.status().ok(); ++i) {
-    const InterpolatedAxis& axis = (*axes)[i];
-    const auto count = static_cast<int64_t>(axis.low.size());
-    const auto at = [&](const std::vector<int64_t>& positions) {
-      const ValueId index = graph.add_parameter(
-          graph.unique_name(name + ".positions"),
-          make_tensor(DType::i64, {count}, Elements<int64_t>(std::in_place, positions.begin(), positions.end())));
-      return e.op("aten.index_select.default", {{"self", x}, {"dim", axis_number(lead + i)}, {"index", index}});
-    };
-    const auto shares = [&](bool of_high) {
-      std::vector<std::byte> bytes(axis.share.size() * sizeof(float));
-      for (size_t k = 0; k < axis.share.size(); ++k)
-        double_to_element(DType::f32, of_high ? axis.share[k] : 1 - axis.share[k], bytes.data() + k * sizeof(float));
-      std::vector<int64_t> shape(rank - lead - i, 1);
-      shape[0] = count;
-      return graph.add_parameter(graph.unique_name(name + ".shares"),
-                                 Tensor::from_bytes(DType::f32, shape, std::move(bytes)));
-    };
-    const ValueId low = e.binary("aten.mul.Tensor", at(axis.low), shares(false)),
-                  high = e.binary("aten.mul.Tensor", at(axis.high), shares(true));
-    x = e.binary("aten.add.Tensor", low, high);
-  }
-  return x;
-}
-
 constexpr ChannelLayer kChannelLayers[] = {
     {"aten.conv_transpose1d.default", convolution},
     {"aten.conv_transpose2d.input", convolution},
-    {"aten.upsample_linear1d.vec", linear_upsample},
-    {"aten.upsample_bilinear2d.vec", linear_upsample},
-    {"aten.upsample_bilinear2d.default", linear_upsample},
     {"aten.conv1d.default", convolution},
     {"aten.conv1d.padding", convolution},
     {"aten.conv2d.default", convolution},
@@ -446,9 +395,6 @@ constexpr ChannelLayer kChannelLayers[] = {
     {"aten.max_pool1d_with_indices.default", max_pool, /*first_output_alone=*/true},
     {"aten.max_pool2d_with_indices.default", max_pool, /*first_output_alone=*/true},
     {"aten.max_pool3d_with_indices.default", max_pool, /*first_output_alone=*/true},
-    {"aten.upsample_nearest1d.vec", nearest},
-    {"aten.upsample_nearest2d.vec", nearest},
-    {"aten.upsample_nearest2d.default", nearest},
     {"aten.avg_pool1d.default", average_pool},
     {"aten.avg_pool2d.default", average_pool},
     {"aten.avg_pool3d.default", average_pool},
@@ -457,6 +403,21 @@ constexpr ChannelLayer kChannelLayers[] = {
     {"aten._adaptive_avg_pool2d.default", adaptive_pool},
     {"aten.adaptive_max_pool1d.default", adaptive_pool, /*first_output_alone=*/true},
     {"aten.adaptive_max_pool2d.default", adaptive_pool, /*first_output_alone=*/true},
+    {"aten.upsample_nearest1d.vec", write_interpolation},
+    {"aten.upsample_nearest2d.vec", write_interpolation},
+    {"aten.upsample_nearest2d.default", write_interpolation},
+    {"aten._upsample_nearest_exact1d.vec", write_interpolation},
+    {"aten._upsample_nearest_exact2d.vec", write_interpolation},
+    {"aten._upsample_nearest_exact2d.default", write_interpolation},
+    {"aten.upsample_linear1d.vec", write_interpolation},
+    {"aten.upsample_bilinear2d.vec", write_interpolation},
+    {"aten.upsample_bilinear2d.default", write_interpolation},
+    {"aten._upsample_bilinear2d_aa.vec", write_interpolation},
+    {"aten._upsample_bilinear2d_aa.default", write_interpolation},
+    {"aten.upsample_bicubic2d.vec", write_interpolation},
+    {"aten.upsample_bicubic2d.default", write_interpolation},
+    {"aten._upsample_bicubic2d_aa.vec", write_interpolation},
+    {"aten._upsample_bicubic2d_aa.default", write_interpolation},
 };
 
 }  // namespace

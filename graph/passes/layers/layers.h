@@ -4,6 +4,8 @@
 //
 //   convolution      windows of x as rows, times the weight as a matrix; a product per group if there are several
 //   pools            windows of x, their maximum or mean
+//   interpolations   look-ups of x at constant positions, times their shares
+//   samples          look-ups of x at positions that the graph computes, times their shares
 //   lstm, gru, rnn   a linear of all steps, then per step a linear of the state and pointwise operations
 #pragma once
 
@@ -19,6 +21,13 @@ struct ChannelLayer {
   bool first_output_alone = false;  // the indices have no kernel: nobody may read them
 };
 const ChannelLayer* find_channel_layer(Op op);  // nullptr: none of these
+
+// Upsampling and downsampling, as a row of the above.
+ValueId write_interpolation(OpEmitter& e, Graph& graph, const Node& node, ValueId x);
+
+// Samples of an image at computed places, and the places of an affine transform: one value.
+std::vector<ValueId> write_grid_sample(OpEmitter& e, const Graph& graph, const Node& node);
+std::vector<ValueId> write_affine_grid(OpEmitter& e, const Graph& graph, const Node& node);
 
 bool is_recurrence(const Node& node);
 // One value per output.

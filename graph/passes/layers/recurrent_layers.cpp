@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "graph/ops/infer.h"
-#include "graph/passes/layers.h"
+#include "graph/passes/layers/layers.h"
 
 namespace qcg {
 namespace {

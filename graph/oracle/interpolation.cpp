@@ -1,0 +1,129 @@
+// The oracle's rules for upsampling, downsampling and sampling at computed places: in double, from their definitions.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "graph/ops/infer.h"
+#include "graph/oracle/ops.h"
+
+namespace qcg {
+namespace {
+
+// The weighted sum of all elements that taps of all axes meet in.
+Result<Tensors> run_upsample(const RefContext& c) {
+  const Tensor& x = c.values[*c.node.args[0].get<ValueId>()].data;
+  const std::vector<int64_t> out = c.sizes(0);
+  const size_t lead = 2;
+  QCG_TRY(resized, resized_axes({c.graph, c.node}));
+  std::vector<Interpolation> axes;
+  for (const ResizedAxis& axis : resized)
+    axes.push_back(interpolate(c.node, axis, c.evaluate(axis.size), c.evaluate(axis.count)));
+  const std::vector<double> from = read_doubles(x);
+  std::vector<double> y;
+  for (int64_t k = 0, count = make_doubles(out, {}).numel(); k < count; ++k) {
+    int64_t rest = k, base = 0, stride = 1;
+    std::vector<std::pair<int64_t, double>> reached = {{0, 1}};  // offset, share
+    for (size_t i = out.size(); i-- > 0; rest /= out[i], stride *= x.shape[i]) {
+      const auto place = static_cast<size_t>(rest % out[i]);
+      if (i < lead) {
+        base += static_cast<int64_t>(place) * stride;
+        continue;
+      }
+      const Interpolation& axis = axes[i - lead];
+      std::vector<std::pair<int64_t, double>> further;
+      for (const auto& [offset, share] : reached)
+        for (size_t tap = 0; tap < axis.positions.size(); ++tap)
+          further.emplace_back(offset + axis.positions[tap][place] * stride,
+                               axis.shares.empty() ? share : share * axis.shares[tap][place]);
+      reached = std::move(further);
+    }
+    double sum = 0;
+    for (const auto& [offset, share] : reached) sum += share * from[static_cast<size_t>(base + offset)];
+    y.push_back(sum);
+  }
+  return Tensors{make_doubles(out, std::move(y))};
+}
+
+// Where a coordinate in [-1, 1] lies among `size` elements, brought back into them as `padding` says.
+double place_of(double coordinate, int64_t size, int64_t padding, bool corners) {
+  const auto n = static_cast<double>(size);
+  double at = corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
+  if (padding == kReflected) {
+    const double low = corners ? 0 : -0.5, span = corners ? n - 1 : n;
+    if (span == 0) return 0;
+    const double turns = std::floor(std::abs(at - low) / span), rest = std::abs(at - low) - turns * span;
+    at = low + (std::fmod(turns, 2) == 0 ? rest : span - rest);
+  }
+  return padding == kZeros ? at : std::clamp(at, 0.0, n - 1);
+}
+
+Result<Tensors> run_grid_sample(const RefContext& c) {
+  const std::vector<double> x = read_doubles(c.tensor("input").data), grid = read_doubles(c.tensor("grid").data);
+  const std::vector<int64_t>&size = c.tensor("input").data.shape, out = c.sizes(0);
+  const int64_t mode = c.integer("interpolation_mode"), padding = c.integer("padding_mode");
+  const bool corners = *c.node.arg("align_corners").get<bool>();
+  const int64_t places = out[2] * out[3], area = size[2] * size[3];
+  std::vector<double> y;
+  for (int64_t plane = 0; plane < out[0] * out[1]; ++plane)
+    for (int64_t place = 0; place < places; ++place) {
+      const double* at = grid.data() + (plane / out[1] * places + place) * 2;
+      const double column = place_of(at[0], size[3], padding, corners),
+                   row = place_of(at[1], size[2], padding, corners);
+      const auto element = [&](double h, double w) {
+        if (!(h >= 0 && w >= 0 && h < static_cast<double>(size[2]) && w < static_cast<double>(size[3]))) return 0.0;
+        return x[static_cast<size_t>(plane * area + static_cast<int64_t>(h) * size[3] + static_cast<int64_t>(w))];
+      };
+      if (mode == kNearest) {
+        y.push_back(element(std::nearbyint(row), std::nearbyint(column)));
+        continue;
+      }
+      double sum = 0;
+      for (const double h : {std::floor(row), std::floor(row) + 1})
+        for (const double w : {std::floor(column), std::floor(column) + 1})
+          sum += (1 - std::abs(row - h)) * (1 - std::abs(column - w)) * element(h, w);
+      y.push_back(sum);
+    }
+  return Tensors{make_doubles(out, std::move(y))};
+}
+
+// theta times (x, y, 1) of each place, which lie evenly in [-1, 1].
+Result<Tensors> run_affine_grid(const RefContext& c) {
+  const std::vector<double> theta = read_doubles(c.tensor("theta").data);
+  const bool corners = *c.node.arg("align_corners").get<bool>();
+  const std::vector<int64_t> out = c.sizes(0);
+  const auto coordinate = [&](int64_t at, int64_t count) {
+    if (count <= 1) return 0.0;
+    const double even = 2 * static_cast<double>(at) / static_cast<double>(count - 1) - 1;
+    return corners ? even : even * static_cast<double>(count - 1) / static_cast<double>(count);
+  };
+  std::vector<double> y;
+  for (int64_t n = 0; n < out[0]; ++n)
+    for (int64_t h = 0; h < out[1]; ++h)
+      for (int64_t w = 0; w < out[2]; ++w)
+        for (int64_t k = 0; k < 2; ++k) {
+          const double* row = theta.data() + n * 6 + k * 3;
+          y.push_back(row[0] * coordinate(w, out[2]) + row[1] * coordinate(h, out[1]) + row[2]);
+        }
+  return Tensors{make_doubles(out, std::move(y))};
+}
+
+// clang-format off
+constexpr RefRow kInterpolationRules[] = {
+    {"aten.upsample_nearest1d.vec", run_upsample}, {"aten.upsample_nearest2d.vec", run_upsample},
+    {"aten.upsample_nearest2d.default", run_upsample}, {"aten._upsample_nearest_exact1d.vec", run_upsample},
+    {"aten._upsample_nearest_exact2d.vec", run_upsample}, {"aten._upsample_nearest_exact2d.default", run_upsample},
+    {"aten.upsample_linear1d.vec", run_upsample}, {"aten.upsample_bilinear2d.vec", run_upsample},
+    {"aten.upsample_bilinear2d.default", run_upsample}, {"aten.upsample_bicubic2d.vec", run_upsample},
+    {"aten.upsample_bicubic2d.default", run_upsample},
+    {"aten._upsample_bilinear2d_aa.vec", run_upsample}, {"aten._upsample_bilinear2d_aa.default", run_upsample},
+    {"aten._upsample_bicubic2d_aa.vec", run_upsample}, {"aten._upsample_bicubic2d_aa.default", run_upsample},
+    {"aten.grid_sampler.default", run_grid_sample}, {"aten.grid_sampler_2d.default", run_grid_sample},
+    {"aten.affine_grid_generator.default", run_affine_grid},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const RefRow> reference_interpolation() { return kInterpolationRules; }
+
+}  // namespace qcg
