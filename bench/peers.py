@@ -163,6 +163,10 @@ def time_torch(options, mode, scheme):
     return {"prompt": options.prompt / statistics.median(prompt[1:]), "decode": 1 / statistics.median(decode[3:])}
 
 
+def program_file(options, scheme):
+    return options.work / f"{options.shape}-{options.context}-{scheme}.qcg"
+
+
 def run_json(command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
@@ -172,7 +176,7 @@ def run_json(command):
 
 def time_contender(options, who, scheme):
     if who == "qcodegen":
-        report = run_json([options.qcodegen, "bench", options.work / f"{options.shape}-{scheme}.qcg", "--prompt", options.prompt,
+        report = run_json([options.qcodegen, "bench", program_file(options, scheme), "--prompt", options.prompt,
                            "--decode", options.decode, "--threads", options.threads, "--json"])
         out = {phase["phase"]: phase["tokens_per_s"] for phase in report["phases"]}
         shares = {phase["phase"] + " share": phase["share"] for phase in report["phases"]}
@@ -190,7 +194,7 @@ def prepare(options, contenders):
     options.work.mkdir(parents=True, exist_ok=True)
     shape = SHAPES[options.shape]
     for scheme in options.schemes:
-        graph = options.work / f"{options.shape}-{scheme}.pt2"
+        graph = program_file(options, scheme).with_suffix(".pt2")
         if not graph.exists():
             export(shape, scheme, options.context, graph)
         print(f"compile {graph.name}", flush=True)
