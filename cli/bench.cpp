@@ -26,6 +26,7 @@ namespace {
 
 constexpr int64_t kProgramMs[] = {1, 4, 16, 64, 256, 1024};
 constexpr double kProgramBudget_s = 1.0;
+constexpr int64_t kMostLinearSize = 1 << 18;
 
 // Checks a comma-separated list. It accepts cublas on a CPU, so that one script serves several machines.
 std::string check_against(const std::string& list) {
@@ -97,7 +98,7 @@ Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Progr
         std::find(problems.begin(), problems.end(), problem) != problems.end() ||
         plan.steps[s].name.find(flags.kernel) == std::string::npos)
       continue;
-    QCG_TRY(kernel, kernel_for(flags.program, program, program.manifest().steps[s], 1));
+    QCG_TRY(kernel, kernel_for(flags.program(), program, program.manifest().steps[s], 1));
     kernels.push_back(std::move(kernel));
     problems.push_back(problem);
   }
@@ -111,13 +112,13 @@ Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Progr
 
 Result<BenchReport> bench_program(const Session& session, const BenchFlags& flags) {
   ProgressLine progress(session);
-  QCG_TRY(options, read_origin(flags.program, flags.graph, flags.weights));
-  QCG_TRY(loaded, load_program(flags.program, 0));
+  QCG_TRY(options, read_origin(flags.program(), flags.graph, flags.weights));
+  QCG_TRY(loaded, load_program(flags.program(), 0));
   QCG_TRY(explanation, explain_graph(options));
   const Plan& plan = explanation.plan;
   const ProgramManifest& manifest = loaded.program->manifest();
   if (plan.steps.size() != manifest.steps.size())
-    return Error::bad_input(flags.program, "the program was compiled by another version of qcodegen",
+    return Error::bad_input(flags.program(), "the program was compiled by another version of qcodegen",
                             "compile it again");
   std::vector<int> thread_counts = flags.threads.empty() ? std::vector<int>{this_machine().cores} : flags.threads;
   const std::vector<int64_t> ms =
@@ -142,7 +143,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       for (int64_t m : ms) {
         if (m < problem.m_min || m > problem.m_max) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));
-        QCG_TRY(kernel, kernel_for(flags.program, *loaded.program, manifest.steps[s], m));
+        QCG_TRY(kernel, kernel_for(flags.program(), *loaded.program, manifest.steps[s], m));
         const Candidate candidate =
             kernel.vendor ? Candidate() : gemm_device(plan.target.device).candidates(problem, plan.target, m, m)[0];
         QCG_TRY(result, tune(problem, constant.segments, packed, {m, m, m}, {candidate}, {kernel}, tune_options));
@@ -207,11 +208,24 @@ int run_bench(const Session& session, const BenchFlags& flags) {
   return 0;
 }
 
-int run_either(const Session& session, const BenchFlags& flags) {
-  if (flags.all == !flags.program.empty())
-    return fail(session, {ErrorCode::Usage, "bench", flags.all ? "--all takes no program" : "there is nothing to time",
-                          "name a program directory, or use --all to time every scheme on Llama's shapes"});
-  if (flags.all) return run_bench_all(session, flags);
+// A form of `bench` takes two programs, one or none; what linears without a program are is said by options of their own.
+Status check_form(const BenchFlags& flags, const std::vector<const CLI::Option*>& of_linears) {
+  const bool is_linears = flags.all || flags.n > 0;
+  const size_t wanted = is_linears ? 0 : flags.compare ? 2 : 1, given = flags.programs.size();
+  if (!is_linears) QCG_CHECK(refuse_options(of_linears, "this option is for --all, or for --n and --k"));
+  if (given == wanted) return {};
+  const std::string wrong = is_linears      ? "linears without a program are timed, and a program is named"
+                            : flags.compare ? fmt::format("--compare takes two programs, not {}", given)
+                            : given == 0    ? "there is nothing to time"
+                                            : "one program is timed at a time";
+  return Error{ErrorCode::Usage, "bench", wrong,
+               "name a program directory, two with --compare, or none with --all or with --n and --k"};
+}
+
+int run_any(const Session& session, const BenchFlags& flags, const std::vector<const CLI::Option*>& of_linears) {
+  if (const Status form = check_form(flags, of_linears); !form.ok()) return fail(session, form.error());
+  if (flags.all || flags.n > 0) return run_bench_all(session, flags);
+  if (flags.compare) return run_bench_compare(session, flags);
   return flags.is_whole() ? run_bench_model(session, flags) : run_bench(session, flags);
 }
 
@@ -223,10 +237,10 @@ std::pair<std::string, int64_t> parse_symbol(const std::string& text) {
   return {text.substr(0, equal), std::strtoll(number.c_str(), nullptr, 10)};
 }
 
-// Of a whole program; `others` are about its kernels one by one.
+// Of a whole program, or of two; `others` are about kernels one by one.
 void add_model_options(CLI::App& sub, BenchFlags& flags, std::initializer_list<CLI::Option*> others) {
   auto* whole = sub.add_flag("--whole", flags.whole,
-                             "time the whole program instead of its kernels one by one; the four options below imply "
+                             "time the whole program instead of its kernels one by one; the five options below imply "
                              "it");
   auto* prompt = sub.add_option("--prompt", flags.prompt, "tokens that the program takes at once, as far as it can");
   auto* decode = sub.add_option("--decode", flags.decode, "tokens that it takes one by one after that");
@@ -245,8 +259,38 @@ void add_model_options(CLI::App& sub, BenchFlags& flags, std::initializer_list<C
                                    "the inputs that are places of the tokens in caches (default: those where the graph "
                                    "writes into a state)")
                         ->delimiter(',');
-  for (auto* option : {whole, prompt, decode, sizes, positions})
+  auto* trace = sub.add_option("--trace", flags.trace,
+                               "the JSON file to write a trace of every step on every thread to; "
+                               "https://ui.perfetto.dev opens it");
+  auto* compare = sub.add_flag("--compare", flags.compare,
+                               "time two programs in turn on the same inputs, and print the ratio of their times");
+  for (auto* option : {whole, prompt, decode, sizes, positions, trace, compare})
     for (auto* other : others) option->excludes(other);
+  for (auto* option : {prompt, decode, positions, trace}) option->excludes(compare);
+}
+
+// Of linears without a program.
+std::vector<const CLI::Option*> add_linear_options(CLI::App& sub, BenchFlags& flags) {
+  auto* all =
+      sub.add_flag("--all", flags.all, "time every scheme on the linears of a Llama-3.1-8B layer, with random weights");
+  auto* n = sub.add_option("--n", flags.n, "time one linear with random weights: its outputs (columns of y)");
+  auto* k = sub.add_option("--k", flags.k, "its inputs (columns of x)");
+  for (auto* size : {n, k}) size->check(CLI::Range(int64_t{1}, kMostLinearSize))->excludes(all);
+  n->needs(k), k->needs(n);
+  auto* schemes = sub.add_option("--schemes,--scheme", flags.schemes,
+                                 "only these schemes of `qcodegen list schemes`, comma separated")
+                      ->delimiter(',');
+  auto* shapes = sub.add_option("--shapes", flags.shapes, "only these shapes of qkv, o, gate_up, down, comma separated")
+                     ->delimiter(',')
+                     ->excludes(n);
+  auto* target = sub.add_option("--target", flags.target, "a target of `qcodegen list targets` (default cpu)");
+  auto* tune = add_choice<TuneMode>(sub, "--tune", flags.tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
+                                    "fast (default): a few candidates per m; full: all candidates");
+  auto* dequant = add_choice<bool>(sub, "--dequant", flags.rounded, {{"exact", false}, {"rounded", true}},
+                                   "exact (default) or rounded, as for `compile`");
+  for (const char* option : {"--kernel", "--graph", "--weights"})
+    for (auto* linears : {all, n}) sub.get_option(option)->excludes(linears);
+  return {schemes, shapes, target, tune, dequant};
 }
 
 }  // namespace
@@ -290,9 +334,11 @@ std::string describe_ceilings(const Ceilings& c) {
 
 void add_bench_command(CLI::App& app, Session& session) {
   auto* sub = app.add_subcommand(
-      "bench", "time a program's kernels with cold weights, next to the machine's ceilings and a vendor's kernels");
+      "bench",
+      "time a program's kernels with cold weights, next to the machine's ceilings and a vendor's kernels; or whole "
+      "programs, or linears without one");
   auto flags = std::make_shared<BenchFlags>();
-  sub->add_option("program", flags->program, "a program directory");
+  sub->add_option("program", flags->programs, "a program directory; two with --compare")->expected(0, 2);
   auto* m =
       sub->add_option("--m", flags->m_list,
                       "row counts, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
@@ -312,32 +358,18 @@ void add_bench_command(CLI::App& app, Session& session) {
   sub->add_option("--budget", flags->budget_s,
                   "seconds of timing per kernel and m (default 1; --all: 0.5), or of a whole program (default 3)")
       ->check(check_budget);
-  auto* graph = sub->add_option("--graph", flags->graph,
-                                "the graph that the program was compiled from (default: its path at that time)");
-  auto* weights =
-      sub->add_option("--weights", flags->weights, "the weights of that graph (default: their paths at that time)");
+  sub->add_option("--graph", flags->graph,
+                  "the graph that the program was compiled from (default: its path at that time)");
+  sub->add_option("--weights", flags->weights, "the weights of that graph (default: their paths at that time)");
   add_model_options(*sub, *flags, {m, against, kernel});
-  auto* all = sub->add_flag("--all", flags->all,
-                            "time every scheme on the linears of a Llama-3.1-8B layer, with random weights");
-  all->excludes(kernel, graph, weights);
-  sub->add_option("--schemes", flags->schemes, "only these schemes of `qcodegen list schemes`, comma separated")
-      ->delimiter(',')
-      ->needs(all);
-  sub->add_option("--shapes", flags->shapes, "only these shapes of qkv, o, gate_up, down, comma separated")
-      ->delimiter(',')
-      ->needs(all);
-  sub->add_option("--target", flags->target, "a target of `qcodegen list targets` (default cpu)")->needs(all);
-  add_choice<TuneMode>(*sub, "--tune", flags->tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
-                       "fast (default): a few candidates per m; full: all candidates")
-      ->needs(all);
-  add_choice<bool>(*sub, "--dequant", flags->rounded, {{"exact", false}, {"rounded", true}},
-                   "exact (default) or rounded, as for `compile`")
-      ->needs(all);
+  const std::vector<const CLI::Option*> of_linears = add_linear_options(*sub, *flags);
   sub->footer(
       "Examples:\n  qcodegen bench mlp.qcg --m 1,16,256 --against onednn\n"
-      "  qcodegen bench llama.qcg --prompt 512 --decode 64\n"
+      "  qcodegen bench llama.qcg --prompt 512 --decode 64 --trace trace.json\n"
+      "  qcodegen bench --compare old.qcg new.qcg\n"
+      "  qcodegen bench --scheme w4 --n 4096 --k 11008 --m 1,16\n"
       "  qcodegen bench --all --schemes w4,da8w8 --shapes gate_up --m 1,16,256");
-  sub->callback([&session, flags] { session.status = run_either(session, *flags); });
+  sub->callback([&session, flags, of_linears] { session.status = run_any(session, *flags, of_linears); });
 }
 
 }  // namespace qcg

@@ -1,9 +1,11 @@
-// What the three forms of `bench` share: bench.cpp times a program's kernels, bench_model.cpp a whole program,
-// bench_all.cpp every scheme on Llama's shapes.
+// What the forms of `bench` share: bench.cpp times a program's kernels, bench_model.cpp a whole program,
+// bench_compare.cpp two programs in turn, bench_all.cpp linears without a program: every scheme on Llama's shapes, or one
+// of any shape.
 //
 // Why here: their flags overlap, and so does what they print.
 //
-//   if (flags->all) return run_bench_all(session, *flags);
+//   if (flags->all || flags->n > 0) return run_bench_all(session, *flags);
+//   if (flags->compare) return run_bench_compare(session, *flags);
 //   return flags->is_whole() ? run_bench_model(session, *flags) : run_bench(session, *flags);
 #pragma once
 
@@ -18,7 +20,8 @@
 namespace qcg {
 
 struct BenchFlags {
-  std::string program, graph, against, kernel;
+  std::vector<std::string> programs;
+  std::string graph, against, kernel;
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
   std::vector<int> threads;
@@ -28,9 +31,15 @@ struct BenchFlags {
   int64_t prompt = 0, decode = 0;  // tokens
   std::map<std::string, int64_t> sizes;
   std::vector<std::string> positions;
-  bool is_whole() const { return whole || prompt > 0 || decode > 0 || !sizes.empty() || !positions.empty(); }
-  // Only for --all:
+  std::string trace;
+  bool compare = false;  // two programs
+  bool is_whole() const {
+    return whole || prompt > 0 || decode > 0 || !sizes.empty() || !positions.empty() || !trace.empty();
+  }
+  const std::string& program() const { return programs[0]; }
+  // Only for linears without a program:
   bool all = false;
+  int64_t n = 0, k = 0;
   std::vector<std::string> schemes, shapes;
   std::string target = "cpu";
   TuneMode tune = TuneMode::fast;
@@ -39,6 +48,20 @@ struct BenchFlags {
 
 int run_bench_all(const Session& session, const BenchFlags& flags);
 int run_bench_model(const Session& session, const BenchFlags& flags);
+int run_bench_compare(const Session& session, const BenchFlags& flags);
+
+// A form that times whole programs: `Bench` has run(), json() and print().
+template <class Bench>
+int run_whole_bench(const Session& session, const BenchFlags& flags, Document document) {
+  if (flags.threads.size() > 1)
+    return fail(session, {ErrorCode::Usage, "--threads", "whole programs are timed with one number of threads",
+                          "give one number"});
+  Bench bench(session, flags);
+  if (const Status status = bench.run(); !status.ok()) return fail(session, status.error());
+  if (session.json) print_json(document, bench.json());
+  else bench.print();
+  return 0;
+}
 
 std::string who_of(const TuneRecord& record);  // "qcodegen" or a reference's name
 nlohmann::json bench_row_json(const std::string& step, const TuneRecord& record);

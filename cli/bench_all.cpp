@@ -1,5 +1,5 @@
 // qcodegen bench --all: times every scheme on the linears of a Llama-3.1-8B layer at every M, as `compile` would build
-// them.
+// them. qcodegen bench --scheme S --n N --k K: the same of one linear of any shape.
 //
 // It needs no graph and no program: Problems with random weights go through candidates, compiler and tuner. A row is
 // printed as soon as it is measured. Each m chooses among the candidates of its range of M.
@@ -55,7 +55,7 @@ class TableBench {
 
   Status run() {
     QCG_TRY(schemes, select_rows(kSchemes, flags_.schemes, "--schemes"));
-    QCG_TRY(shapes, select_rows(std::to_array(kLlamaShapes), flags_.shapes, "--shapes"));
+    QCG_TRY(shapes, shapes_of_flags());
     QCG_TRY(target, parse_target(flags_.target));
     QCG_CHECK(require_runnable(target));
     target_ = target;
@@ -76,6 +76,11 @@ class TableBench {
   const std::string& wrong() const { return wrong_; }
 
  private:
+  Result<std::vector<LayerShape>> shapes_of_flags() const {
+    if (flags_.n == 0) return select_rows(std::to_array(kLlamaShapes), flags_.shapes, "--shapes");
+    return std::vector<LayerShape>{{.name = "linear", .k = flags_.k, .n = {flags_.n, 0, 0}, .plain = true}};
+  }
+
   static Status require_runnable(const Target& target) {
     const std::string missing =
         target.device == Device::cuda ? "`bench --all` runs no device kernels" : why_isa_unavailable(target.isa);
@@ -111,6 +116,10 @@ class TableBench {
   }
 
   Status bench_shape(const SampleScheme& scheme, const LayerShape& shape, int threads) {
+    if (scheme.group > 0 && shape.k % scheme.group != 0)
+      return Error{ErrorCode::Usage, "--k",
+                   fmt::format("{} is no multiple of {}, the group of {}", shape.k, scheme.group, scheme.label()),
+                   "choose a multiple of it"};
     Problem problem = sample_problem(scheme, shape);
     problem.may_round = flags_.rounded && can_round(problem);
     Batch batch;

@@ -2,13 +2,17 @@
 //
 // A decoder takes the prompt at once and then token by token, on one state. Any other program runs at the sizes given.
 // Its floor is what no program is faster than: reading the weights and the live state once, or multiplying its linears.
+// --trace writes the runs that are profiled.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/output_file.h"
 #include "cli/bench.h"
+#include "cli/profile.h"
 #include "cli/report.h"
 #include "codegen/compile.h"
 #include "codegen/program/file_model.h"
@@ -50,13 +54,6 @@ struct Phase {
   size_t calls() const { return one_by_one ? 1 : runs.size(); }
 };
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 class ModelBench {
  public:
   ModelBench(const Session& session, const BenchFlags& flags) : flags_(flags), progress_(session) {}
@@ -71,6 +68,7 @@ class ModelBench {
     QCG_CHECK(warm_up());
     QCG_CHECK(time_all());
     QCG_CHECK(profile_all());
+    if (trace_) QCG_CHECK(write_trace());
     for (Phase& phase : phases_) set_floor(phase);
     measure_fork_join();
     progress_.clear();
@@ -82,12 +80,12 @@ class ModelBench {
 
  private:
   Status load() {
-    progress_.show("load " + flags_.program);
-    QCG_TRY(options, read_origin(flags_.program, flags_.graph, flags_.weights));
-    QCG_TRY(loaded, load_program(flags_.program, flags_.threads.empty() ? 0 : flags_.threads[0]));
+    progress_.show("load " + flags_.program());
+    QCG_TRY(options, read_origin(flags_.program(), flags_.graph, flags_.weights));
+    QCG_TRY(loaded, load_program(flags_.program(), flags_.threads.empty() ? 0 : flags_.threads[0]));
     loaded_ = std::move(loaded);
     if (loaded_.program->manifest().on_device())
-      return Error::unsupported(flags_.program, "was compiled for a device, whose ceilings are not known",
+      return Error::unsupported(flags_.program(), "was compiled for a device, whose ceilings are not known",
                                 "`qcodegen run PROGRAM --repeat N` times it");
     QCG_TRY(model, FileModel(options).read());
     PassCheckpoint none;
@@ -95,7 +93,7 @@ class ModelBench {
     plan_ = std::move(explanation.plan);
     graph_ = std::move(model.graph);
     if (plan_.steps.size() != loaded_.program->manifest().steps.size())
-      return Error::bad_input(flags_.program, "the program was compiled by another version of qcodegen",
+      return Error::bad_input(flags_.program(), "the program was compiled by another version of qcodegen",
                               "compile it again");
     QCG_TRY(state, State::create(loaded_.program));
     state_ = std::move(state);
@@ -171,15 +169,18 @@ class ModelBench {
   // Once more with a clock around every step. Prompts repeat as often as they need for medians.
   Status profile_all() {
     loaded_.context->set_profile(true);
+    if (!flags_.trace.empty()) trace_.emplace(loaded_.program->manifest(), loaded_.context->threads());
+    const double start = now_s();
     for (Phase& phase : phases_) {
       progress_.show(fmt::format("time the steps of the {}", phase.name));
       std::vector<std::vector<double>> by_step(plan_.steps.size());
       std::vector<double> beyond;
       const auto add = [&](double seconds) {
         double kernels_us = 0;
-        const auto us = loaded_.context->last_step_us();
-        for (size_t s = 0; s < us.size(); ++s) by_step[s].push_back(us[s]), kernels_us += us[s];
-        beyond.push_back((seconds * 1e6 - kernels_us) / static_cast<double>(std::max<size_t>(1, us.size())));
+        const std::vector<StepProfile>& steps = loaded_.context->last_profile().steps;
+        for (size_t s = 0; s < steps.size(); ++s) by_step[s].push_back(steps[s].us), kernels_us += steps[s].us;
+        if (trace_) trace_->add(phase.name, (now_s() - start - seconds) * 1e6, loaded_.context->last_profile());
+        beyond.push_back((seconds * 1e6 - kernels_us) / static_cast<double>(std::max<size_t>(1, steps.size())));
       };
       const int repeats = phase.one_by_one ? 1 : kLeastRepeats;
       for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -191,6 +192,13 @@ class ModelBench {
     }
     loaded_.context->set_profile(false);
     return {};
+  }
+
+  Status write_trace() {
+    progress_.show("write " + flags_.trace);
+    const std::string text = trace_->text();
+    return write_output(flags_.trace,
+                        [&](std::FILE* file) { return std::fwrite(text.data(), 1, text.size(), file) == text.size(); });
   }
 
   void set_floor(Phase& phase) {
@@ -271,6 +279,7 @@ class ModelBench {
   std::unique_ptr<State> state_;
   std::vector<Phase> phases_;
   double fork_join_us_ = 0;
+  std::optional<ChromeTrace> trace_;
 };
 
 double step_sum_us(const Phase& phase) {
@@ -337,14 +346,7 @@ nlohmann::json ModelBench::json() const {
 }  // namespace
 
 int run_bench_model(const Session& session, const BenchFlags& flags) {
-  if (flags.threads.size() > 1)
-    return fail(session, {ErrorCode::Usage, "--threads", "a whole program is timed with one number of threads",
-                          "give one number"});
-  ModelBench bench(session, flags);
-  if (const Status status = bench.run(); !status.ok()) return fail(session, status.error());
-  if (session.json) print_json("bench_program", bench.json());
-  else bench.print();
-  return 0;
+  return run_whole_bench<ModelBench>(session, flags, "bench_program");
 }
 
 }  // namespace qcg

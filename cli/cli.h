@@ -123,6 +123,7 @@ void add_bench_command(CLI::App& app, Session& session);
 void add_explain_command(CLI::App& app, Session& session);
 void add_inspect_command(CLI::App& app, Session& session);
 void add_log_command(CLI::App& app, Session& session);
+void add_report_command(CLI::App& app, Session& session);
 void add_cache_command(CLI::App& app, Session& session);
 void add_list_command(CLI::App& app, Session& session);
 void add_doctor_command(CLI::App& app, Session& session);

@@ -20,8 +20,9 @@ struct DocumentInfo {
 
 inline constexpr DocumentInfo kDocuments[] = {
     // clang-format off
-    {"bench",           1, "bench PROGRAM, bench --all"},
-    {"bench_program",   1, "bench PROGRAM --whole, --prompt, --decode, --sizes"},
+    {"bench",           1, "bench PROGRAM, bench --all, bench --n --k"},
+    {"bench_compare",   1, "bench --compare"},
+    {"bench_program",   1, "bench PROGRAM --whole, --prompt, --decode, --sizes, --trace"},
     {"cache_entries",   1, "cache ls"},
     {"cache_entry",     1, "cache show"},
     {"cache_gc",        1, "cache gc"},
@@ -40,6 +41,7 @@ inline constexpr DocumentInfo kDocuments[] = {
     {"list",            1, "list"},
     {"log",             1, "log"},
     {"log_compare",     1, "log --compare"},
+    {"report",          1, "report"},
     {"run",             1, "run"},
     // clang-format on
 };

@@ -1,5 +1,5 @@
-// qcodegen inspect: prints the inputs and outputs of a graph or a program. It needs no weights and no compiler, and for
-// a program no graph.
+// qcodegen inspect: prints the inputs and outputs of a graph or a program, and of a program its target, sizes and
+// versions. It needs no weights and no compiler, and for a program no graph.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,9 +7,11 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "cli/signature.h"
+#include "codegen/kernel/target.h"
 #include "codegen/program/staging.h"
 #include "graph/checkpoints/read_model.h"
 #include "runtime/memory.h"
+#include "runtime/program.h"
 
 namespace qcg {
 
@@ -21,14 +23,50 @@ int64_t total_bytes(const ProgramManifest& manifest) {
   return total;
 }
 
+int64_t bytes_of(const ProgramManifest& manifest, std::string_view prefix) {
+  int64_t total = 0;
+  for (const auto& [name, file] : manifest.files)
+    if (name.starts_with(prefix)) total += file.bytes;
+  return total;
+}
+
 std::vector<std::string> names_of_steps(const ProgramManifest& manifest) {
   std::vector<std::string> names;
   for (const auto& step : manifest.steps) names.push_back(step.name);
   return names;
 }
 
+// Bytes for temporaries with the least and with the greatest sizes; -1: sizes without a bound, or too large ones.
+struct Temporaries {
+  int64_t least = -1, most = -1;
+};
+Temporaries temporaries_of(const ProgramManifest& manifest) {
+  std::vector<int64_t> least, most;
+  for (const auto& symbol : manifest.symbols) least.push_back(symbol.min), most.push_back(symbol.max);
+  const auto at = [&](const std::vector<int64_t>& symbols) {
+    const auto bytes = arena_bytes(manifest, symbols);
+    return bytes.ok() ? *bytes : -1;
+  };
+  return {at(least), at(most)};
+}
+
+std::string describe_temporaries(const ProgramManifest& manifest) {
+  const auto [least, most] = temporaries_of(manifest);
+  const auto text = [](int64_t bytes) { return bytes < 0 ? "?" : format_bytes(static_cast<double>(bytes)); };
+  return least == most ? text(least) : fmt::format("{} to {}", text(least), text(most));
+}
+
+// Why this host cannot run the program; empty: it can, as far as its manifest says.
+std::string why_not_here(const ProgramManifest& manifest) {
+  const auto target = parse_target(manifest.target);
+  return target.ok() ? why_isa_unavailable(target->isa) : target.error().message;
+}
+
 void add_method(const ProgramManifest& manifest, nlohmann::json& out) {
+  const auto or_null = [](int64_t bytes) { return bytes < 0 ? nlohmann::json() : nlohmann::json(bytes); };
+  const auto [least, most] = temporaries_of(manifest);
   out["steps"] = names_of_steps(manifest);
+  out["temporary_bytes"] = {{"least", or_null(least)}, {"most", or_null(most)}};
   add_signature(signature_of(manifest), out);
 }
 
@@ -37,15 +75,22 @@ int inspect_program(const Session& session, const std::string& path) {
   if (!text.ok()) return fail(session, text.error());
   auto manifest = parse_program_manifest(*text);
   if (!manifest.ok()) return fail(session, manifest.error());
-  const auto weights = manifest->files.find("weights.bin");
-  const int64_t weight_bytes = weights == manifest->files.end() ? 0 : weights->second.bytes;
+  const int64_t weight_bytes = bytes_of(*manifest, "weights.bin"), kernel_bytes = bytes_of(*manifest, "kernels/");
+  const std::string missing = why_not_here(*manifest);
   std::vector<const ProgramManifest*> methods = {&*manifest};
   for (const ProgramManifest& other : manifest->others) methods.push_back(&other);
   if (session.json) {
     nlohmann::json out = {{"kind", "program"},
                           {"target", manifest->target},
+                          {"isa", manifest->isa},
+                          {"runs_here", missing.empty()},
+                          {"why_not_here", missing},
                           {"generator", manifest->generator},
+                          {"format_version", manifest->version},
+                          {"kernel_abi", manifest->kernel_abi},
                           {"weight_bytes", weight_bytes},
+                          {"kernel_bytes", kernel_bytes},
+                          {"state_bytes", manifest->state_bytes},
                           {"bytes", total_bytes(*manifest)}};
     if (manifest->method.empty()) add_method(*manifest, out);
     else
@@ -54,13 +99,19 @@ int inspect_program(const Session& session, const std::string& path) {
     return 0;
   }
   put(labelled("program", path,
-               fmt::format("{} · qcodegen {} · {} · {} of weights", manifest->target, manifest->generator,
-                           format_bytes(static_cast<double>(total_bytes(*manifest))),
-                           format_bytes(static_cast<double>(weight_bytes)))));
+               fmt::format("{} · qcodegen {} · format {} · kernel ABI {}", manifest->target, manifest->generator,
+                           manifest->version, manifest->kernel_abi)));
+  put(labelled("host", missing.empty() ? "can run it" : "cannot run it", missing));
+  put(labelled(
+      "size", format_bytes(static_cast<double>(total_bytes(*manifest))),
+      fmt::format("{} of weights · {} of kernels · {} of state", format_bytes(static_cast<double>(weight_bytes)),
+                  format_bytes(static_cast<double>(kernel_bytes)),
+                  format_bytes(static_cast<double>(manifest->state_bytes)))));
   for (const ProgramManifest* method : methods) {
     if (!method->method.empty()) put(labelled("method", method->method, ""));
     const std::vector<std::string> steps = names_of_steps(*method);
     put(describe_signature(signature_of(*method)));
+    put(labelled("memory", describe_temporaries(*method), "for temporaries"));
     put(labelled("steps", fmt::format("{}", steps.size()), fmt::format("{}", fmt::join(steps, ", "))));
   }
   return 0;
@@ -101,7 +152,9 @@ struct InspectFlags {
 }  // namespace
 
 void add_inspect_command(CLI::App& app, Session& session) {
-  auto* sub = app.add_subcommand("inspect", "print inputs, outputs and symbols of a graph or a program");
+  auto* sub = app.add_subcommand(
+      "inspect",
+      "print inputs, outputs, symbols, states, sizes and versions of a program, or what a graph has of them");
   auto flags = std::make_shared<InspectFlags>();
   sub->add_option("path", flags->path, "a torch.export JSON, a .pt2, native JSON, or a program directory")->required();
   auto* weights = sub->add_option("--weights", flags->weights,

@@ -223,8 +223,8 @@ int main(int argc, char** argv) {
   app.parse_complete_callback(
       [&] { session.progress = ::isatty(STDERR_FILENO) && session.verbosity >= 0 && !session.json; });
   for (auto* add : {add_compile_command, add_run_command, add_check_command, add_bench_command, add_explain_command,
-                    add_inspect_command, add_log_command, add_cache_command, add_list_command, add_doctor_command,
-                    add_help_command})
+                    add_inspect_command, add_log_command, add_report_command, add_cache_command, add_list_command,
+                    add_doctor_command, add_help_command})
     add(app, session);
 
   set_rules(app);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "cli/cli.h"
+#include "cli/profile.h"
 #include "cli/report.h"
 #include "codegen/program/program_io.h"
 #include "codegen/program/state_io.h"
@@ -18,6 +20,7 @@ struct RunFlags {
   std::vector<std::string> inputs, outputs;  // one per call
   int threads = 0;
   int repeat = 1;
+  bool profile = false;
 };
 
 Status check_flags(const RunFlags& flags) {
@@ -42,8 +45,9 @@ struct RunResult {
   double wall = 0;
   int threads = 0;
   int64_t arena_bytes = 0;
-  nlohmann::json outputs;  // of the last call
-  bool done = false;       // else it was interrupted
+  nlohmann::json outputs;            // of the last call
+  bool done = false;                 // else it was interrupted
+  std::optional<StepTable> profile;  // of the calls of the last file
 };
 
 Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
@@ -57,15 +61,22 @@ Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
   if (!flags.state_in.empty()) QCG_CHECK(read_state_file(flags.state_in, program, *state));
   RunResult result;
   result.threads = loaded.context->threads();
+  loaded.context->set_profile(flags.profile);
   const size_t calls = flags.inputs.size() * static_cast<size_t>(flags.repeat);
   for (size_t file = 0; file < flags.inputs.size(); ++file) {
     QCG_TRY(io, ProgramIo::from_file(program, flags.inputs[file]));
+    if (flags.profile) {
+      progress.show("measure this machine");
+      QCG_TRY(symbols, program.bind_symbols(io.inputs()));
+      result.profile.emplace(flags.program, loaded.program, std::move(symbols), result.threads);
+    }
     progress.show(fmt::format("run {} times on {} threads", calls, result.threads));
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < flags.repeat && !interrupted(); ++i) {
       const auto start = std::chrono::steady_clock::now();
       QCG_CHECK(loaded.context->run(*state, io.inputs(), io.outputs()));
       result.samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      if (flags.profile) result.profile->add(loaded.context->last_profile());
     }
     result.wall += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (interrupted()) break;
@@ -88,17 +99,20 @@ int run_run(const Session& session, const RunFlags& flags) {
   const auto& samples = run->samples;
   auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   if (session.json) {
-    print_json("run", {{"wall_s", run->wall},
-                       {"median_us", quantile(.5) * 1e6},
-                       {"p10_us", quantile(.1) * 1e6},
-                       {"p90_us", quantile(.9) * 1e6},
-                       {"threads", run->threads},
-                       {"runs", samples.size()},
-                       {"arena_bytes", run->arena_bytes},
-                       {"outputs", run->outputs}});
+    nlohmann::json out = {{"wall_s", run->wall},
+                          {"median_us", quantile(.5) * 1e6},
+                          {"p10_us", quantile(.1) * 1e6},
+                          {"p90_us", quantile(.9) * 1e6},
+                          {"threads", run->threads},
+                          {"runs", samples.size()},
+                          {"arena_bytes", run->arena_bytes},
+                          {"outputs", run->outputs}};
+    if (run->profile) out["profile"] = run->profile->json();
+    print_json("run", std::move(out));
   } else if (session.verbosity >= 0) {
     show("ran {} times on {} threads: median {} (p10 {}, p90 {})\n", samples.size(), run->threads,
          format_time(quantile(.5)), format_time(quantile(.1)), format_time(quantile(.9)));
+    if (run->profile) put(run->profile->text(session.verbosity > 0));
   }
   return run->done ? 0 : complain(Error::interrupted());
 }
@@ -126,8 +140,13 @@ void add_run_command(CLI::App& app, Session& session) {
       ->check(CLI::Range(1, 4096));
   sub->add_option("--repeat", flags->repeat, "number of runs, on one state, whose median time is printed (default 1)")
       ->check(CLI::Range(1, 100000000));
+  sub->add_flag(
+      "--profile", flags->profile,
+      "also print the time, rate and busy threads of each kernel (-v: of each step), in the calls of the last "
+      "file; best with --repeat 20 or more");
   sub->footer(
-      "Examples:\n  qcodegen run mlp.qcg --inputs in.safetensors --outputs out.safetensors\n  qcodegen run llm.qcg "
+      "Examples:\n  qcodegen run mlp.qcg --inputs in.safetensors --outputs out.safetensors\n"
+      "  qcodegen run mlp.qcg --inputs in.safetensors --repeat 100 --profile\n  qcodegen run llm.qcg "
       "--inputs prompt.safetensors,token.safetensors --outputs o1.safetensors,o2.safetensors \\\n    --state-out "
       "cache.safetensors");
   sub->callback([&session, flags] { session.status = run_run(session, *flags); });

@@ -1,8 +1,9 @@
 # Turns text files into one C++ source, so that the binary carries its templates and needs no data directory.
 #
-#   cmake -DOUTPUT=embedded.cpp -DROOT=<templates> -DEXTRA=<file> -P embed.cmake
+#   cmake -DOUTPUT=embedded.cpp -DROOT=<templates> -DEXTRA=<file> -DFUNCTION=embedded_files -P embed.cmake
 #
-# Names are relative to ROOT ("cpu/gemm.cpp.j2"); EXTRA files keep their last component ("abi.h").
+# Names are relative to ROOT ("cpu/gemm.cpp.j2"); EXTRA files keep their last component ("abi.h"). FUNCTION, in namespace
+# qcg, gives the files.
 file(GLOB_RECURSE names LIST_DIRECTORIES false RELATIVE ${ROOT} ${ROOT}/*)
 list(SORT names)
 
@@ -30,5 +31,5 @@ foreach(path IN LISTS EXTRA)
   get_filename_component(name ${path} NAME)
   append_file(${name} ${path})
 endforeach()
-string(APPEND text "};\n}  // namespace\n\nstd::span<const EmbeddedFile> embedded_files() { return kFiles; }\n\n}  // namespace qcg\n")
+string(APPEND text "};\n}  // namespace\n\nstd::span<const EmbeddedFile> ${FUNCTION}() { return kFiles; }\n\n}  // namespace qcg\n")
 file(WRITE ${OUTPUT} "${text}")

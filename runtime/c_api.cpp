@@ -25,6 +25,9 @@ struct qcg_context {
   std::unique_ptr<Context> context;
   std::map<const Program*, std::unique_ptr<Context>> others;  // of other methods, on the same threads
   std::vector<TensorView> inputs, outputs;                    // kept between runs to avoid an allocation per call
+  const Context* profiled = nullptr;                          // of the last run, if it was profiled and succeeded
+  const Program* profiled_program = nullptr;
+  std::vector<double> thread_us;  // of that run: by step, then by thread
 };
 
 struct qcg_state {
@@ -161,10 +164,18 @@ Result<Context*> context_of(qcg_context& context, const std::shared_ptr<const Pr
   if (!method->shares_state_with(*context.program)) return bad_argument("method", "is of another program");
   auto& own = context.others[method.get()];
   if (own == nullptr) {
-    QCG_TRY(made, Context::create(method, {.pool = context.context->pool()}));
+    QCG_TRY(made, Context::create(method, {.pool = context.context->pool(), .profile = context.context->profiles()}));
     own = std::move(made);
   }
   return own.get();
+}
+
+void keep_profile(qcg_context& context, const Context& runner, const Program& program) {
+  context.thread_us.clear();
+  for (const StepProfile& step : runner.last_profile().steps)
+    for (int thread = 0; thread < runner.threads(); ++thread) context.thread_us.push_back(step.busy_us(thread));
+  context.profiled = &runner;
+  context.profiled_program = &program;
 }
 
 // Runs with `state`, or without a state if it is null; Context::run checks whether the program needs one. `method`
@@ -180,8 +191,11 @@ Status run(qcg_context* context, const qcg_program* method, qcg_state* state, co
   const ProgramManifest& manifest = program->manifest();
   QCG_CHECK(to_views(inputs, n_inputs, manifest.inputs.size(), "inputs", context->inputs));
   QCG_CHECK(to_views(outputs, n_outputs, manifest.outputs.size(), "outputs", context->outputs));
-  if (state != nullptr) return runner->run(*state->state, context->inputs, context->outputs);
-  return runner->run(context->inputs, context->outputs);
+  context->profiled = nullptr;
+  QCG_CHECK(state != nullptr ? runner->run(*state->state, context->inputs, context->outputs)
+                             : runner->run(context->inputs, context->outputs));
+  if (runner->profiles()) keep_profile(*context, *runner, *program);
+  return {};
 }
 
 }  // namespace
@@ -291,9 +305,10 @@ qcg_status qcg_context_create(const qcg_program* program, const qcg_context_opti
       if (options->threads < 0) return bad_argument("options->threads", "is negative");
       create.threads = options->threads;
       if (options->spin_us != 0) create.spin_us = options->spin_us < 0 ? 0 : options->spin_us;
+      create.profile = options->profile != 0;
     }
     QCG_TRY(context, Context::create(program->program, create));
-    *out = new qcg_context{program->program, std::move(context), {}, {}, {}};
+    *out = new qcg_context{.program = program->program, .context = std::move(context)};
     return {};
   });
 }
@@ -403,6 +418,29 @@ qcg_status qcg_run_method(qcg_context* context, const qcg_program* method, qcg_s
   return guard([&]() -> Status {
     if (method == nullptr) return bad_argument("method", "is NULL");
     return run(context, method, state, inputs, n_inputs, outputs, n_outputs, stream);
+  });
+}
+
+int32_t qcg_n_profiled_steps(const qcg_context* context) {
+  if (context == nullptr || context->profiled == nullptr) return 0;
+  return static_cast<int32_t>(context->profiled->last_profile().steps.size());
+}
+
+qcg_status qcg_profiled_step(const qcg_context* context, int32_t index, qcg_step_profile* out) {
+  return guard([&]() -> Status {
+    if (context == nullptr || out == nullptr) return bad_argument(context == nullptr ? "context" : "out", "is NULL");
+    if (index < 0 || index >= qcg_n_profiled_steps(context)) return bad_argument("index", "is out of range");
+    const size_t i = static_cast<size_t>(index), threads = static_cast<size_t>(context->profiled->threads());
+    const StepProfile& profile = context->profiled->last_profile().steps[i];
+    const ProgramManifest::Step& step = context->profiled_program->manifest().steps[i];
+    *out = {step.name.c_str(),
+            step.kernels[profile.kernel].module.c_str(),
+            profile.begin_us,
+            profile.us,
+            profile.bytes,
+            context->profiled->threads(),
+            context->thread_us.data() + i * threads};
+    return {};
   });
 }
 

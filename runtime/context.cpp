@@ -108,6 +108,7 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Program> 
                          : std::make_shared<ThreadPool>(PoolOptions{.threads = threads, .spin_us = options.spin_us});
     context->inputs_.resize(program->manifest().inputs.size());
     context->outputs_.resize(program->manifest().outputs.size());
+    context->profile_ = options.profile;
     context->program_ = std::move(program);
     return context;
   } catch (const std::exception& e) {
@@ -341,7 +342,8 @@ Status Context::copy_from_device() {
 Status Context::run_steps() {
   const ProgramManifest& m = program_->manifest();
   std::vector<BoundStep>& steps = bindings_[0]->steps;
-  step_us_.assign(profile_ ? steps.size() : 0, 0.0);
+  run_profile_ = {};
+  if (profile_) run_profile_.steps.resize(steps.size()), recorder_.begin_run();
   for (size_t s = 0; s < steps.size(); ++s) {
     BoundStep& step = steps[s];
     for (size_t a = 0; a < step.args.size(); ++a) {
@@ -355,10 +357,28 @@ Status Context::run_steps() {
       step.args[a].stride = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)].row_stride;
     }
     double elapsed_us = 0;
+    if (!profile_) {
+      QCG_CHECK(run_step(s, elapsed_us));
+      continue;
+    }
+    if (!step.bytes) step.bytes = bytes_of(s, step);
+    const double begin_us = recorder_.since_begin_us();
     QCG_CHECK(run_step(s, elapsed_us));
-    if (profile_) step_us_[s] = elapsed_us;
+    run_profile_.steps[s] = {begin_us, elapsed_us, *step.bytes, step.choice, recorder_.take_spans()};
   }
+  if (profile_) run_profile_.us = recorder_.since_begin_us();
   return {};
+}
+
+double Context::bytes_of(size_t index, const BoundStep& step) const {
+  std::vector<Reach> reaches;
+  std::vector<int64_t> strides;
+  for (const auto& arg : program_->manifest().steps[index].args) {
+    if (!arg.reach) return 0;
+    strides.push_back(step.args[reaches.size()].stride);
+    reaches.push_back(*arg.reach);
+  }
+  return bytes_moved(reaches, step.params, strides);
 }
 
 // With the positions of the step on the host.
@@ -401,8 +421,8 @@ Status Context::run_on_pool(BoundStep& step, double& elapsed_us) {
   const bool timed = profile_ || undecided;
 
   const auto start = timed ? Clock::now() : Clock::time_point();
-  QCG_CHECK(
-      run_kernel(alone ? alone_ : *pool_, *step.kernel, {step.args.data(), step.params.data(), nullptr}, workspace_));
+  QCG_CHECK(run_kernel(alone ? alone_ : *pool_, *step.kernel, {step.args.data(), step.params.data(), nullptr},
+                       workspace_, profile_ ? &recorder_ : nullptr));
   if (timed) elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   if (undecided) {
     step.best_us[alone] = std::min(step.best_us[alone], elapsed_us);

@@ -20,7 +20,8 @@ Status Workspace::reserve(int64_t shared_bytes, int64_t scratch_bytes, int threa
   return {};
 }
 
-Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace) {
+Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace,
+                  SpanRecorder* recorder) {
   int64_t fault = INT64_MAX;
   qcg_call full = {call.args, call.params, nullptr, &fault};
   workspace.refused.reset();
@@ -32,9 +33,21 @@ Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& ca
   QCG_CHECK(workspace.reserve(shared_bytes, kernel.scratch_bytes(&full), pool.threads()));
   full.shared = workspace.shared();
   for (uint32_t phase = 0; phase < kernel.phases; ++phase) {
-    pool.parallel_items(kernel.items(&full, phase), [&](int64_t begin, int64_t end, int thread) {
+    const int64_t items = kernel.items(&full, phase);
+    const auto run = [&](int64_t begin, int64_t end, int thread) {
       kernel.run(&full, phase, begin, end, workspace.scratch(thread));
-    });
+    };
+    if (recorder == nullptr) {
+      pool.parallel_items(items, run);
+    } else {
+      recorder->begin_phase(phase, pool.threads());
+      pool.parallel_items(items, [&](int64_t begin, int64_t end, int thread) {
+        const auto start = SpanRecorder::Clock::now();
+        run(begin, end, thread);
+        recorder->add(thread, start, SpanRecorder::Clock::now(), end - begin);
+      });
+      recorder->end_phase();
+    }
     if (fault == INT64_MAX) continue;
     workspace.refused = fault;
     return Error::bad_input("kernel", "number " + std::to_string(fault) + " of what it reads is out of range",

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
+#include "runtime/profile/run_profile.h"
 #include "runtime/threads.h"
 
 namespace qcg {
@@ -35,8 +36,9 @@ class Workspace {
 
 // Fills in call.shared and call.fault. Errors: Io or Internal if the kernel's memory cannot be allocated; Unsupported if
 // the vendor's library refuses the shape (negative shared_bytes); BadInput if the kernel refuses a number that it reads
-// (then workspace.refused is set). Two threads must not share a workspace.
-Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace);
+// (then workspace.refused is set). Two threads must not share a workspace. `recorder`, if any, gets the times of threads.
+Status run_kernel(ThreadPool& pool, const qcg_kernel& kernel, const qcg_call& call, Workspace& workspace,
+                  SpanRecorder* recorder = nullptr);
 
 // Checks the table that a module exports. Errors: another ABI version, or a missing function.
 Status check_kernel(const qcg_kernel& kernel, const std::string& where);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@
 #include "runtime/kernel_runner.h"
 #include "runtime/memory.h"
 #include "runtime/module.h"
+#include "runtime/profile/run_profile.h"
 #include "runtime/program_directory.h"
 #include "runtime/program_manifest.h"
 #include "runtime/tensor_view.h"
@@ -112,6 +114,7 @@ struct ContextOptions {
   int threads = 0;                   // 0: as many as the CPUs that this process may use
   int spin_us = 80;                  // see PoolOptions
   std::shared_ptr<ThreadPool> pool;  // a pool shared with other contexts; if set, threads and spin_us are ignored
+  bool profile = false;              // see Context::set_profile
 };
 
 class Context {
@@ -131,9 +134,10 @@ class Context {
   // Bytes for temporaries, with the shapes of the last run.
   int64_t arena_bytes() const { return bindings_.empty() ? 0 : bound().arena_bytes; }
 
-  // Times every step of the following runs, at the cost of two clock reads per step.
+  // Times the steps and the threads of the following runs (profile/run_profile.h).
   void set_profile(bool on) { profile_ = on; }
-  std::span<const double> last_step_us() const { return step_us_; }  // per step of the last profiled run, microseconds
+  bool profiles() const { return profile_; }
+  const RunProfile& last_profile() const { return run_profile_; }  // of the last run; no steps if it was not profiled
 
  private:
   // The part of a step that depends only on symbol values.
@@ -147,6 +151,7 @@ class Context {
     double best_us[2] = {1e30, 1e30};  // with the pool; on the calling thread alone
     int trials = 0;
     bool alone = false;
+    std::optional<double> bytes;  // moved by a run; computed once a run is profiled
   };
   // All that depends only on symbol values. The last few are kept: a decoder alternates between prompts and one token.
   struct Binding {
@@ -183,6 +188,7 @@ class Context {
   Status run_step(size_t index, double& elapsed_us);
   Status describe_device_fault(size_t index, int64_t position) const;
   Status run_on_pool(BoundStep& step, double& elapsed_us);
+  double bytes_of(size_t index, const BoundStep& step) const;
 
   std::shared_ptr<const Program> program_;
   std::shared_ptr<ThreadPool> pool_;
@@ -194,7 +200,8 @@ class Context {
   std::vector<Slot> inputs_, outputs_;
   State* state_ = nullptr;  // of the run at hand
   bool profile_ = false;
-  std::vector<double> step_us_;
+  SpanRecorder recorder_;
+  RunProfile run_profile_;
 };
 
 }  // namespace qcg

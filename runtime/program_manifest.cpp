@@ -210,6 +210,7 @@ void Reader::header(const Json& root) {
   check(version_ >= 1 && version_ <= kVersion, "$.version", "is none of 1, 2 and 3, the versions this runtime reads");
   const int64_t abi = integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX);
   check(abi >= QCG_OLDEST_KERNEL_ABI && abi <= QCG_KERNEL_ABI, "$.kernel_abi", "is no kernel ABI of this runtime");
+  out_.version = static_cast<int>(version_), out_.kernel_abi = static_cast<int>(abi);
   out_.generator = text(field(root, "generator"), "$.generator");
   out_.target = text(field(root, "target"), "$.target");
   out_.isa = text(field(root, "isa"), "$.isa");

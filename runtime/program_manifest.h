@@ -109,6 +109,7 @@ struct ProgramManifest {
     int64_t coefficient = 1, constant = 0;
   };
 
+  int version = 0, kernel_abi = 0;
   std::string generator, target, isa;
   std::string method;  // its name; empty: the program has no others
   std::vector<ProgramManifest>

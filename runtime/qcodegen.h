@@ -124,7 +124,9 @@ typedef struct qcg_context_options {
   int32_t threads; /* including the caller, at most 4096; 0: as many as the CPUs that this process may use;
                       1: no workers */
   int32_t spin_us; /* microseconds that idle workers spin before they sleep; 0: 80; negative: they sleep at once */
-  uint64_t reserved[4];
+  int32_t profile; /* 1: time every step of every run, see qcg_profiled_step; it costs about 0.1 us per step */
+  int32_t reserved_word;
+  uint64_t reserved[3];
 } qcg_context_options;
 
 /* Starts threads - 1 workers, which end with the context. If several contexts run at the same time, give each of them a
@@ -189,6 +191,22 @@ QCG_API qcg_status qcg_method(const qcg_program* program, const char* name, cons
 QCG_API qcg_status qcg_run_method(qcg_context* context, const qcg_program* method, qcg_state* state,
                                   const qcg_dltensor* inputs, int32_t n_inputs, const qcg_dltensor* outputs,
                                   int32_t n_outputs, void* stream);
+
+/* What one step of a run took. The pointers are valid until the context runs again or is freed. Times are microseconds. */
+typedef struct qcg_step_profile {
+  const char* name;        /* of the step, as `qcodegen inspect` lists it */
+  const char* kernel;      /* the file in the program directory that ran: "kernels/....so" */
+  double begin_us;         /* from the begin of the first step */
+  double us;               /* with what it takes to start threads and to wait for them */
+  double bytes;            /* read and written once; 0: unknown. bytes / us / 1000 is the rate in GB/s */
+  int32_t n_threads;       /* elements of thread_us: the threads of the context */
+  const double* thread_us; /* what each thread spent in the kernel; all 0 on a device */
+} qcg_step_profile;
+
+/* The steps of the context's last run, of whatever method. 0: the context does not profile, no run has finished since
+ * it was created, or the last one failed. */
+QCG_API int32_t qcg_n_profiled_steps(const qcg_context* context);
+QCG_API qcg_status qcg_profiled_step(const qcg_context* context, int32_t index, qcg_step_profile* out);
 
 #ifdef __cplusplus
 }

@@ -218,9 +218,8 @@ class State {
 // The threads and memory for runs of a program. A context serves one thread at a time and keeps its program alive.
 class Context {
  public:
-  explicit Context(const Program& program, int32_t threads = 0) : program_(program) {
-    qcg_context_options options = {};
-    options.threads = threads;
+  explicit Context(const Program& program, int32_t threads = 0) : Context(program, with_threads(threads)) {}
+  Context(const Program& program, const qcg_context_options& options) : program_(program) {
     qcg_context* handle = nullptr;
     check(qcg_context_create(program.handle(), &options, &handle));
     handle_ = {handle, qcg_context_free};
@@ -259,8 +258,20 @@ class Context {
     run(inputs, outputs);
     return outputs;
   }
+  // What each step of the last run took, if the options asked for a profile. Valid until the next run.
+  std::vector<qcg_step_profile> profile() const {
+    std::vector<qcg_step_profile> out(static_cast<size_t>(qcg_n_profiled_steps(handle_.get())));
+    for (size_t i = 0; i < out.size(); ++i) check(qcg_profiled_step(handle_.get(), static_cast<int32_t>(i), &out[i]));
+    return out;
+  }
 
  private:
+  static qcg_context_options with_threads(int32_t threads) {
+    qcg_context_options options = {};
+    options.threads = threads;
+    return options;
+  }
+
   Program program_;
   std::unique_ptr<qcg_context, void (*)(qcg_context*)> handle_{nullptr, qcg_context_free};
 };

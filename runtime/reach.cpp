@@ -22,4 +22,32 @@ bool is_within(const Reach& reach, std::span<const int64_t> params, int64_t stri
          last <= bytes;
 }
 
+namespace {
+
+// Whether positions choose among the elements of an axis, instead of all being read.
+bool is_chosen_from(const Reach::Axis& axis, std::span<const Reach> reaches) {
+  return axis.extent.kind == Reach::Number::param && std::ranges::any_of(reaches, [&](const Reach& reach) {
+           return reach.positions && reach.positions->size.kind == Reach::Number::param &&
+                  reach.positions->size.value == axis.extent.value;
+         });
+}
+
+}  // namespace
+
+double bytes_moved(std::span<const Reach> reaches, std::span<const int64_t> params, std::span<const int64_t> strides) {
+  double out = 0;
+  for (size_t i = 0; i < reaches.size(); ++i) {
+    const auto chosen = [&](const Reach::Axis& axis) { return is_chosen_from(axis, reaches); };
+    const bool any_chosen = std::ranges::any_of(reaches[i].axes, chosen);
+    double bytes = static_cast<double>(reaches[i].item);
+    for (const Reach::Axis& axis : reaches[i].axes) {
+      const bool repeats = axis.stride && value_of(*axis.stride, params, strides[i]) == 0;
+      if (any_chosen ? !chosen(axis) : !repeats)
+        bytes *= static_cast<double>(std::max<int64_t>(0, value_of(axis.extent, params, strides[i])));
+    }
+    out += bytes;
+  }
+  return out;
+}
+
 }  // namespace qcg

@@ -250,31 +250,8 @@ ArgumentKind integer_argument(DType dtype) {
   return {dtype, std::max(wide.low, -1000.0), std::min(wide.high, 1000.0)};
 }
 
-namespace {
-
-// Whether positions choose among the elements of an axis, instead of all being read.
-bool is_chosen_from(const Reach::Axis& axis, std::span<const Reach> reaches) {
-  return axis.extent.kind == Reach::Number::param && std::ranges::any_of(reaches, [&](const Reach& reach) {
-           return reach.positions && reach.positions->size.kind == Reach::Number::param &&
-                  reach.positions->size.value == axis.extent.value;
-         });
-}
-
-}  // namespace
-
 double bytes_moved(std::span<const Reach> reaches, const CallSizes& sizes) {
-  double out = 0;
-  for (size_t i = 0; i < reaches.size(); ++i) {
-    const std::vector<int64_t> extents = extents_of(reaches[i], sizes, i), strides = strides_of(reaches[i], sizes, i);
-    const bool chosen =
-        std::ranges::any_of(reaches[i].axes, [&](const Reach::Axis& axis) { return is_chosen_from(axis, reaches); });
-    double elements = 1;
-    for (size_t axis = 0; axis < extents.size(); ++axis)
-      if (chosen ? !is_chosen_from(reaches[i].axes[axis], reaches) : strides[axis] != 0)
-        elements *= static_cast<double>(extents[axis]);
-    out += elements * static_cast<double>(reaches[i].item);
-  }
-  return out;
+  return bytes_moved(reaches, sizes.params, sizes.strides);
 }
 
 }  // namespace qcg

@@ -94,7 +94,7 @@ ArgumentKind wide_integer_argument(DType dtype);
 // Whether an integer dtype holds the whole part of v.
 bool is_held(DType dtype, double v);
 
-// What is read and written once. Of an axis that positions choose from, one element for each of them.
+// What is read and written once (runtime/reach.h).
 double bytes_moved(std::span<const Reach> reaches, const CallSizes& sizes);
 
 }  // namespace qcg

@@ -66,9 +66,10 @@ Problem sample_problem(const SampleScheme& s, const LayerShape& shape) {
     p.outputs.push_back({exact ? Expr::acc(segments[0]) : std::move(expr), out,
                          p.segments[static_cast<size_t>(segments[0])].n, segments});
   };
-  if (p.segments.size() == 2 && !exact) {
+  const bool fuses = !exact && !shape.plain;
+  if (p.segments.size() == 2 && fuses) {
     add_output(Expr::call("mul", {Expr::call("silu", {Expr::acc(0)}), Expr::acc(1)}), {0, 1});
-  } else if (p.segments.size() == 1 && !exact) {
+  } else if (p.segments.size() == 1 && fuses) {
     p.operands.push_back({out, Broadcast::full});
     add_output(Expr::call("add", {Expr::acc(0), Expr::in(0)}), {0});
   } else {

@@ -25,6 +25,7 @@ struct LayerShape {
   std::string_view name;
   int64_t k;
   std::array<int64_t, 3> n;  // segments; 0: none
+  bool plain = false;        // nothing but the linear, and a store in the activation's dtype
 };
 inline constexpr LayerShape kLlamaShapes[] = {{"qkv", 4096, {4096, 1024, 1024}},
                                               {"o", 4096, {4096, 0, 0}},
@@ -41,8 +42,8 @@ struct SampleScheme {
 };
 std::vector<SampleScheme> sample_schemes(const SchemeInfo& scheme);
 
-// The epilogue is the layer's own: silu(gate) * up, a residual behind o and down, and the store in the activation's
-// dtype.
+// The epilogue is the layer's own unless its shape is plain: silu(gate) * up, a residual behind o and down, and the store
+// in the activation's dtype.
 Problem sample_problem(const SampleScheme& scheme, const LayerShape& shape);
 
 // Random tensors without zeros. Values repeat after a large prime, so that gigabytes cost a copy.

@@ -31,21 +31,27 @@ Tensor consecutive(const ProgramManifest::Tensor& input, const std::vector<int64
 
 }  // namespace
 
-Result<Sequence> Sequence::find(const Program& program, const Graph& graph, SequenceOptions options) {
-  Sequence out(program, graph, std::move(options));
+Result<std::vector<int64_t>> symbols_of(const Program& program, const std::map<std::string, int64_t>& sizes) {
   const auto& symbols = program.manifest().symbols;
+  std::vector<int64_t> out;
   for (const auto& symbol : symbols) {
-    const auto given = out.options_.sizes.find(symbol.name);
-    out.symbols_.push_back(given != out.options_.sizes.end() ? given->second
-                                                             : std::clamp<int64_t>(1, symbol.min, symbol.max));
-    if (out.symbols_.back() < symbol.min || out.symbols_.back() > symbol.max)
-      return usage("--sizes", fmt::format("{} = {} is out of range", symbol.name, out.symbols_.back()),
+    const auto given = sizes.find(symbol.name);
+    out.push_back(given != sizes.end() ? given->second : std::clamp<int64_t>(1, symbol.min, symbol.max));
+    if (out.back() < symbol.min || out.back() > symbol.max)
+      return usage("--sizes", fmt::format("{} = {} is out of range", symbol.name, out.back()),
                    fmt::format("{} is from {} to {}", symbol.name, symbol.min, symbol.max));
   }
-  for (const auto& [name, size] : out.options_.sizes)
+  for (const auto& [name, size] : sizes)
     if (std::ranges::none_of(symbols, [&](const auto& symbol) { return symbol.name == name; }))
       return usage("--sizes", fmt::format("the program has no symbol {}", name),
                    fmt::format("its symbols: {}", names_of(symbols)));
+  return out;
+}
+
+Result<Sequence> Sequence::find(const Program& program, const Graph& graph, SequenceOptions options) {
+  Sequence out(program, graph, std::move(options));
+  QCG_TRY(symbols, symbols_of(program, out.options_.sizes));
+  out.symbols_ = std::move(symbols);
   QCG_CHECK(out.find_places());
   return out;
 }

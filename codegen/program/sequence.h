@@ -25,6 +25,10 @@ struct SequenceOptions {
   int caution = 0;                       // of random ids (narrowed() in random_inputs.h)
 };
 
+// The values of the manifest's symbols: those of `sizes` by name, and of the others 1 or the least that is allowed. Error
+// Usage: a symbol that the program lacks, or a size out of range.
+Result<std::vector<int64_t>> symbols_of(const Program& program, const std::map<std::string, int64_t>& sizes);
+
 class Sequence {
  public:
   struct Run {

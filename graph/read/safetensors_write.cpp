@@ -1,8 +1,4 @@
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/output_file.h"
@@ -37,27 +33,17 @@ Result<std::string> make_header(const std::vector<std::pair<std::string, Tensor>
 
 Status write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
   QCG_TRY(header, make_header(tensors));
-  const OutputFile target = resolve_output(path);
-  const std::string written = target.in_place ? target.path : target.path + ".tmp" + std::to_string(getpid());
-  std::FILE* file = std::fopen(written.c_str(), target.in_place ? "wb" : "wbx");
-  if (!file)
-    return Error::io(path, std::string("cannot create: ") + std::strerror(errno),
-                     "check the folder and its permissions");
-  uint64_t length = header.size();
-  bool good = std::fwrite(&length, sizeof length, 1, file) == 1 &&
-              std::fwrite(header.data(), 1, header.size(), file) == header.size();
-  for (size_t i = 0; good && i < tensors.size(); ++i) {
-    Tensor dense = tensors[i].second.contiguous();
-    auto bytes = dense.bytes();
-    good = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  }
-  good = std::fclose(file) == 0 && good;
-  good = good && (target.in_place || std::rename(written.c_str(), target.path.c_str()) == 0);
-  if (good) return {};
-  Error error =
-      Error::io(path, std::string("cannot write: ") + std::strerror(errno), "check the free space and the permissions");
-  if (!target.in_place) std::remove(written.c_str());
-  return error;
+  const uint64_t length = header.size();
+  return write_output(path, [&](std::FILE* file) {
+    bool good = std::fwrite(&length, sizeof length, 1, file) == 1 &&
+                std::fwrite(header.data(), 1, header.size(), file) == header.size();
+    for (size_t i = 0; good && i < tensors.size(); ++i) {
+      const Tensor dense = tensors[i].second.contiguous();
+      const auto bytes = dense.bytes();
+      good = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+    }
+    return good;
+  });
 }
 
 }  // namespace qcg

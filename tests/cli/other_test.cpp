@@ -82,7 +82,7 @@ TEST_CASE("every command has a help with an example, and is in man page and comp
   }
   CHECK(qcodegen({"help", "--zsh", "--fish"}).status == 2);
   for (const std::string command :
-       {"compile", "run", "check", "bench", "explain", "inspect", "log", "cache", "list", "doctor"}) {
+       {"compile", "run", "check", "bench", "explain", "inspect", "log", "report", "cache", "list", "doctor"}) {
     INFO(command);
     const Run help = qcodegen({command, "--help"});
     CHECK(help.status == 0);

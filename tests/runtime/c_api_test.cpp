@@ -31,7 +31,7 @@ qcg_dltensor tensor(std::vector<float>& data, std::vector<int64_t>& shape) {
 struct Loaded {
   explicit Loaded(const SampleProgram& sample) {
     REQUIRE(qcg_program_load(sample.dir().c_str(), nullptr, &program) == QCG_OK);
-    const qcg_context_options options = {2, 0, {}};
+    const qcg_context_options options = {2, 0, 0, 0, {}};
     REQUIRE(qcg_context_create(program, &options, &context) == QCG_OK);
   }
   ~Loaded() {
@@ -98,6 +98,48 @@ TEST_CASE("C: options are honoured") {
   CHECK(program == nullptr);
 }
 
+TEST_CASE("C: a context that profiles says what each step of its last run took") {
+  const SampleProgram sample;
+  Loaded plain(sample);
+  SampleRun run(6);
+  qcg_dltensor inputs[] = {tensor(run.x, run.rows)};
+  qcg_dltensor outputs[] = {tensor(run.y, run.rows), tensor(run.z, run.flat), tensor(run.v, run.eight)};
+  REQUIRE(qcg_run(plain.context, inputs, 1, outputs, 3, nullptr) == QCG_OK);
+  CHECK(qcg_n_profiled_steps(plain.context) == 0);
+  CHECK(qcg_n_profiled_steps(nullptr) == 0);
+
+  qcg_context_options options = {};
+  options.threads = 2;
+  options.profile = 1;
+  qcg_context* context = nullptr;
+  REQUIRE(qcg_context_create(plain.program, &options, &context) == QCG_OK);
+  CHECK(qcg_n_profiled_steps(context) == 0);
+  REQUIRE(qcg_run(context, inputs, 1, outputs, 3, nullptr) == QCG_OK);
+  REQUIRE(qcg_n_profiled_steps(context) == 4);
+  qcg_step_profile step;
+  CHECK(qcg_profiled_step(context, 4, &step) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_profiled_step(context, 0, nullptr) == QCG_ERROR_BAD_INPUT);
+  REQUIRE(qcg_profiled_step(context, 1, &step) == QCG_OK);
+  CHECK(std::string(step.name) == "sums");
+  CHECK(std::string(step.kernel) == "kernels/k.so");
+  CHECK(step.begin_us > 0);
+  CHECK(step.us > 0);
+  CHECK(step.n_threads == 2);
+  CHECK(step.thread_us[0] + step.thread_us[1] > 0);
+  CHECK(step.thread_us[0] + step.thread_us[1] <= 2 * step.us);
+  outputs[0].data = nullptr;  // a run that is refused has no profile
+  CHECK(qcg_run(context, inputs, 1, outputs, 3, nullptr) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_n_profiled_steps(context) == 0);
+  qcg_context_free(context);
+
+  const qcodegen::Program program(sample.dir());
+  qcodegen::Context profiled(program, options);
+  profiled.run({qcodegen::Tensor(qcodegen::dtypes::f32, {3, 8})});
+  const std::vector<qcg_step_profile> steps = profiled.profile();
+  REQUIRE(steps.size() == 4);
+  CHECK(std::string(steps[3].name) == "copy w");
+}
+
 TEST_CASE("C: mistakes are codes with a message") {
   const SampleProgram sample;
   Loaded loaded(sample);
@@ -109,7 +151,7 @@ TEST_CASE("C: mistakes are codes with a message") {
   CHECK(qcg_program_load("/nowhere", nullptr, &program) == QCG_ERROR_IO);
   CHECK(says("/nowhere"));
   CHECK(qcg_context_create(nullptr, nullptr, &context) == QCG_ERROR_BAD_INPUT);
-  const qcg_context_options negative = {-1, 0, {}};
+  const qcg_context_options negative = {-1, 0, 0, 0, {}};
   CHECK(qcg_context_create(loaded.program, &negative, &context) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_input_info(loaded.program, 1, &info) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_input_info(loaded.program, -1, &info) == QCG_ERROR_BAD_INPUT);
@@ -230,7 +272,7 @@ struct CancelledHost {
     // From here on a cancellation waits, and loading has many points where it would happen.
     if (!at_once) pthread_cancel(pthread_self());
     loaded = qcg_program_load(sample.dir().c_str(), nullptr, &program);
-    const qcg_context_options options = {1, 0, {}};
+    const qcg_context_options options = {1, 0, 0, 0, {}};
     if (loaded == QCG_OK) created = qcg_context_create(program, &options, &context);
     qcg_dltensor input = tensor(run.x, run.rows);
     qcg_dltensor outputs[] = {tensor(run.y, run.rows), tensor(run.z, run.flat), tensor(run.v, run.eight)};

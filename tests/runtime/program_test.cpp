@@ -288,11 +288,52 @@ TEST_CASE("shapes, peak and profile are reported") {
   auto context = make_context(program);
   REQUIRE(context->run(run.inputs, run.outputs).ok());
   CHECK(context->arena_bytes() == 320);
-  CHECK(context->last_step_us().empty());
-  context->set_profile(true);
-  REQUIRE(context->run(run.inputs, run.outputs).ok());
-  REQUIRE(context->last_step_us().size() == 4);
-  CHECK(context->last_step_us()[0] > 0);
+  CHECK(context->last_profile().steps.empty());
+}
+
+TEST_CASE("a profile says of every step when it ran, what its kernel read and wrote, and which threads worked") {
+  SampleProgram sample;
+  // x [m, 8] and a temporary of the same size; the other steps say nothing of their reach.
+  sample.manifest["steps"][0]["args"][0]["reach"] = {{"item", 4}, {"axes", {{"p0", "s"}, {8, 1}}}};
+  sample.manifest["steps"][0]["args"][1]["reach"] = {{"item", 4}, {"axes", {{"p0", "s"}, {8, 1}}}, {"writes", true}};
+  sample.sign();
+  for (const int threads : {1, 3}) {
+    INFO("threads=", threads);
+    auto context = make_context(load(sample), {.threads = threads, .profile = true});
+    SampleRun run(500);
+    for (int again = 0; again < 2; ++again) REQUIRE(context->run(run.inputs, run.outputs).ok());
+    CHECK(run.is_right());
+    const RunProfile& profile = context->last_profile();
+    REQUIRE(profile.steps.size() == 4);
+    CHECK(profile.steps[0].bytes == 2 * 500 * 8 * 4);
+    CHECK(profile.steps[1].bytes == 0);
+    CHECK(profile.steps[0].kernel == 1);  // m > 2
+    double end = 0;
+    for (const StepProfile& step : profile.steps) {
+      CHECK(step.us > 0);
+      CHECK(step.begin_us >= end);
+      end = step.begin_us + step.us;
+      double busy = 0;
+      for (int thread = 0; thread < threads; ++thread) busy += step.busy_us(thread);
+      CHECK(busy > 0);
+      CHECK(busy <= step.us * threads);
+      for (const ThreadSpan& span : step.spans) {
+        CHECK(span.thread < threads);
+        CHECK(span.begin_us >= step.begin_us);
+        CHECK(span.end_us <= end);
+        CHECK(span.busy_us <= span.end_us - span.begin_us + 1e-3);
+      }
+    }
+    CHECK(profile.us >= end);
+    // Rows are items: of the two phases of `sums` each has all of them.
+    int64_t items[2] = {};
+    for (const ThreadSpan& span : profile.steps[1].spans) items[span.phase] += span.items;
+    CHECK(items[0] == 500);
+    CHECK(items[1] == 500);
+    context->set_profile(false);
+    REQUIRE(context->run(run.inputs, run.outputs).ok());
+    CHECK(context->last_profile().steps.empty());
+  }
 }
 
 TEST_CASE("sizes come back, more of them than a context keeps") {

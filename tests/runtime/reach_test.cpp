@@ -51,3 +51,17 @@ TEST_CASE("nothing is touched where an extent is 0; a negative one is no extent;
   const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40};
   CHECK(!is_within({1, {{param(0), {}}, {param(1), {}}}}, huge, 0, 0, most));
 }
+
+TEST_CASE("what a call moves: dense axes, repeated ones, and rows that positions choose") {
+  const int64_t params[] = {3, 100, 0};
+  // Rows of 8 floats, the same row for each of m, and a table of which 3 of 100 rows are looked up.
+  const Reach rows{4, {{param(0), kStride}, {size(8), size(1)}}};
+  const Reach repeated{4, {{param(0), size(0)}, {size(8), {}}}};
+  const Reach table{4, {{param(0), size(0)}, {param(1), size(8)}, {size(8), size(1)}}};
+  const Reach ids{8, {{param(0), {}}}, false, Reach::Positions{param(1)}};
+  const int64_t strides[] = {8, 0, 0};
+  CHECK(bytes_moved(std::vector{rows, repeated}, params, strides) == 4 * 3 * 8 + 4 * 8);
+  CHECK(bytes_moved(std::vector{table}, params, strides) == 4 * 100 * 8);
+  CHECK(bytes_moved(std::vector{table, ids, rows}, params, std::vector<int64_t>{0, 0, 8}) == 8 * 3 + 2 * 4 * 3 * 8);
+  CHECK(bytes_moved(std::vector<Reach>{{4, {{param(2), {}}, {size(8), {}}}}}, params, strides) == 0);
+}
