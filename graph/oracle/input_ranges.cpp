@@ -1,6 +1,7 @@
 #include "graph/oracle/input_ranges.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "graph/ops/op_table.h"
@@ -53,6 +54,7 @@ class RangeFinder {
   void visit(const Node& node) {
     if (node.op->role == OpRole::look_up) look_up(node);
     if (is_any_op(node, kPositionedWrites)) write(node);
+    if (is_op(node, "aten.mul.Tensor")) limit_mask(node);
     if (is_any_op(node, kEmbeddingBags)) {
       allow(node.tensor("indices"), {0, extent(node, "weight", 0) - 1});
       allow(node.tensor("offsets"), {.low = 0, .high = extent(node, "indices", 0), .ascending = true});
@@ -75,6 +77,25 @@ class RangeFinder {
         allow(node.tensor("self"),
               {.low = range.low / factor->low, .high = range.high / factor->high, .written = range.written});
     }
+  }
+
+  // Integers of which (1 - mask) * -3.4e38 is made are 0 and 1: of others it is infinite in f32.
+  void limit_mask(const Node& node) {
+    constexpr double kHuge = 1e30;
+    constexpr Op kShifts[] = {"aten.rsub.Scalar", "aten.sub.Tensor", "aten.add.Tensor"};
+    const std::optional<double> factor = as_number(node.arg("other"));
+    if (!factor || std::abs(*factor) < kHuge) return;
+    ValueId id = node.tensor("self");
+    while (is_floating(graph_.value(id).dtype)) {
+      if (graph_.value(id).kind != ValueKind::node) return;
+      const Node& producer = graph_.nodes[graph_.value(id).producer];
+      const bool follows =
+          producer.op->role == OpRole::view || producer.op->role == OpRole::copy || is_any_op(producer, kShifts);
+      const ValueId* self = follows && !producer.args.empty() ? producer.args[0].get<ValueId>() : nullptr;
+      if (!self || *self == kNoValue) return;
+      id = *self;
+    }
+    allow(id, {0, 1});
   }
 
   void look_up(const Node& node) {

@@ -8,6 +8,7 @@
 
 #include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
+#include "graph/oracle/input_ranges.h"
 #include "graph/oracle/order.h"
 #include "graph/read/text.h"
 #include "tests/torch_cases.h"
@@ -235,6 +236,23 @@ TEST_CASE("NaN stays in its row") {
   CHECK(std::isnan(y[2]));
   CHECK(std::isnan(y[3]));
   CHECK(y[5] == 2);
+}
+
+TEST_CASE("integers that a mask of the least float is made of are 0 and 1") {
+  const Graph g = parse(R"(graph(%m: i64[2, 3], %n: i64[2, 3]) {
+  %u = aten.unsqueeze.default(%m, dim = 1) : i64[2, 1, 3]
+  %f = aten.to.dtype(%u, dtype = f32) : f32[2, 1, 3]
+  %r = aten.rsub.Scalar(%f, other = 1.0) : f32[2, 1, 3]
+  %y = aten.mul.Tensor(%r, other = -3.4028234663852886e+38) : f32[2, 1, 3]
+  %h = aten.to.dtype(%n, dtype = f32) : f32[2, 3]
+  %z = aten.mul.Tensor(%h, other = 2.0) : f32[2, 3]
+  return %y, %z
+}
+)");
+  const auto ranges = input_ranges(g, {});
+  CHECK(ranges[0].low == 0);
+  CHECK(ranges[0].high == 1);
+  CHECK_FALSE(ranges[1].is_known());
 }
 
 TEST_CASE("bad calls are errors") {

@@ -41,6 +41,17 @@ def widened(argument):
     return argument
 
 
+def quantizing(function):
+    """An operator of torchao that gives codes or scales, which takes no float64: of what f32 holds of its operands."""
+
+    def call(*arguments, **keywords):
+        convert = lambda f: lambda v: f(v) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
+        mapped = torch.utils._pytree.tree_map(convert(torch.Tensor.float), (arguments, keywords))
+        return torch.utils._pytree.tree_map(convert(torch.Tensor.double), function(*mapped[0], **mapped[1]))
+
+    return call
+
+
 def doubled(program):
     """The program's module with float64 in the place of every float."""
     module = program.module()
@@ -52,6 +63,8 @@ def doubled(program):
                 part.graph.erase_node(node)
             elif node.op == "call_function" and "_assert_tensor_metadata" in str(node.target):
                 part.graph.erase_node(node)
+            elif node.op == "call_function" and any(name in str(node.target) for name in ("choose_qparams", "torchao.quantize")):
+                node.target = quantizing(node.target)
             elif node.op == "call_function":
                 node.args = widened(tuple(node.args))
                 node.kwargs = {k: widened(v) for k, v in node.kwargs.items()}
