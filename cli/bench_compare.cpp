@@ -130,26 +130,35 @@ class CompareBench {
     const double budget = flags_.budget_s > 0 ? flags_.budget_s : kCompareBudget_s, begin = now_s();
     Stopwatch watch;
     Status status;
-    while (ratios_.size() < kLeastRounds || now_s() - begin < budget) {
-      progress_.show(fmt::format("round {}", ratios_.size() + 1));
+    for (size_t round = 0; round < kLeastRounds || now_s() - begin < budget; ++round) {
+      progress_.show(fmt::format("round {}", round + 1));
       for (size_t turn = 0; turn < 2; ++turn) {
-        Side& side = sides_[(ratios_.size() + turn) % 2];
+        Side& side = sides_[(round + turn) % 2];
         const auto run = [&] {
           if (status.ok()) status = run_once(side);
         };
         watch.time(run, repeats_, side.samples);
         QCG_CHECK(status);
       }
-      ratios_.push_back(sides_[1].samples.back().seconds / sides_[0].samples.back().seconds);
     }
     return {};
+  }
+
+  // Of each round, the seconds of the second program by those of the first. Disturbed rounds count where few are not.
+  std::vector<double> ratios() const {
+    std::vector<double> all, clean;
+    for (size_t round = 0; round < sides_[0].samples.size(); ++round) {
+      const Sample &a = sides_[0].samples[round], &b = sides_[1].samples[round];
+      all.push_back(b.seconds / a.seconds);
+      if (!a.disturbed && !b.disturbed) clean.push_back(all.back());
+    }
+    return clean.size() >= kLeastRounds ? clean : all;
   }
 
   const BenchFlags& flags_;
   ProgressLine progress_;
   Side sides_[2];
   int repeats_ = 1;
-  std::vector<double> ratios_;  // of each round: seconds of the second program by those of the first
 };
 
 void CompareBench::print() const {
@@ -160,10 +169,11 @@ void CompareBench::print() const {
                fmt::format("{}", t.samples), fmt::format("{}", t.disturbed)});
   }
   put(table.str());
-  const Spread ratio = spread_of(ratios_);
+  const Spread ratio = spread_of(ratios());
   const std::string spread =
       fmt::format("time {:.3f}, {:.3f} to {:.3f} in four of five rounds", ratio.median, ratio.p10, ratio.p90);
-  if (ratio.p10 <= 1 && ratio.p90 >= 1) show("{} is as fast as {}: {}\n", sides_[1].path, sides_[0].path, spread);
+  if (ratio.p10 <= 1 && ratio.p90 >= 1)
+    show("no difference between {} and {} is shown: {}\n", sides_[1].path, sides_[0].path, spread);
   else
     show("{} is {:.2f}× {} than {}: {}\n", sides_[1].path, std::max(ratio.median, 1 / ratio.median),
          ratio.median < 1 ? "faster" : "slower", sides_[0].path, spread);
@@ -180,10 +190,13 @@ nlohmann::json CompareBench::json() const {
                         {"samples", t.samples},
                         {"disturbed", t.disturbed}});
   }
-  const Spread ratio = spread_of(ratios_);
-  return {{"programs", programs},     {"threads", sides_[0].loaded.context->threads()},
-          {"rounds", ratios_.size()}, {"runs_per_sample", repeats_},
-          {"ratio", ratio.median},    {"ratio_p10", ratio.p10},
+  const Spread ratio = spread_of(ratios());
+  return {{"programs", programs},
+          {"threads", sides_[0].loaded.context->threads()},
+          {"rounds", sides_[0].samples.size()},
+          {"runs_per_sample", repeats_},
+          {"ratio", ratio.median},
+          {"ratio_p10", ratio.p10},
           {"ratio_p90", ratio.p90}};
 }
 
