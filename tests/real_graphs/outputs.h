@@ -46,7 +46,8 @@ inline void compare(const Tensor& got_view, const Tensor& want_view, const Bound
 }
 
 inline bool host_has(const std::string& target) {
-  for (const auto& row : qcodegen({"list", "targets", "--json"}).json())
+  const auto targets = qcodegen({"list", "targets", "--json"}).json();
+  for (const auto& row : targets["rows"])
     if (row["name"] == target) return row["host"] == "yes";
   FAIL("no target ", target);
   return false;
