@@ -364,7 +364,8 @@ Status Context::run_steps() {
     if (!step.bytes) step.bytes = bytes_of(s, step);
     const double begin_us = recorder_.since_begin_us();
     QCG_CHECK(run_step(s, elapsed_us));
-    run_profile_.steps[s] = {begin_us, elapsed_us, *step.bytes, step.choice, recorder_.take_spans()};
+    const double us = recorder_.since_begin_us() - begin_us;
+    run_profile_.steps[s] = {begin_us, us, *step.bytes, step.choice, recorder_.take_spans()};
   }
   if (profile_) run_profile_.us = recorder_.since_begin_us();
   return {};

@@ -123,8 +123,9 @@ void ThreadPool::Shared::worker_main(int thread) {
       while (!changed()) sleep_while_equal(epoch, seen);
       sleepers.fetch_sub(1, std::memory_order_relaxed);
     }
-    if (stop.load(std::memory_order_acquire)) return;
+    // The epoch first: a stop between the two would else be taken for the job that was just seen, and slept through.
     seen = epoch.load(std::memory_order_acquire);
+    if (stop.load(std::memory_order_acquire)) return;
     work(seen, thread);
   }
 }

@@ -308,7 +308,8 @@ TEST_CASE("a profile says of every step when it ran, what its kernel read and wr
     CHECK(profile.steps[0].bytes == 2 * 500 * 8 * 4);
     CHECK(profile.steps[1].bytes == 0);
     CHECK(profile.steps[0].kernel == 1);  // m > 2
-    constexpr double kRounding = 1e-3;  // us: an end is a sum of two rounded times
+    // Microseconds: an end is a sum of two rounded times.
+    constexpr double kRounding = 1e-3;
     double end = 0;
     for (const StepProfile& step : profile.steps) {
       CHECK(step.us > 0);

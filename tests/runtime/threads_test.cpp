@@ -57,6 +57,20 @@ TEST_CASE("many short jobs in a row neither lose nor repeat an item") {
   CHECK(sum == expected);
 }
 
+TEST_CASE("a pool ends while its workers are still on their way to its last job") {
+  for (int again = 0; again < 5000; ++again) {
+    std::atomic<int> visited = 0;
+    {
+      ThreadPool pool({.threads = 3});
+      pool.parallel_items(2, [&](int64_t begin, int64_t end, int) { visited += static_cast<int>(end - begin); });
+      const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(again % 1000 * 100);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    }
+    REQUIRE(visited == 2);
+  }
+}
+
 TEST_CASE("a thread index is used by one thread at a time, and plain data is visible across jobs") {
   ThreadPool pool({.threads = 6});
   std::vector<std::atomic<int>> inside(6);
