@@ -356,14 +356,10 @@ Status Context::run_steps() {
       if (arg.stride) continue;
       step.args[a].stride = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)].row_stride;
     }
-    double elapsed_us = 0;
-    if (!profile_) {
-      QCG_CHECK(run_step(s, elapsed_us));
-      continue;
-    }
-    if (!step.bytes) step.bytes = bytes_of(s, step);
-    const double begin_us = recorder_.since_begin_us();
-    QCG_CHECK(run_step(s, elapsed_us));
+    if (profile_ && !step.bytes) step.bytes = bytes_of(s, step);
+    const double begin_us = profile_ ? recorder_.since_begin_us() : 0;
+    QCG_CHECK(run_step(s));
+    if (!profile_) continue;
     const double us = recorder_.since_begin_us() - begin_us;
     run_profile_.steps[s] = {begin_us, us, *step.bytes, step.choice, recorder_.take_spans()};
   }
@@ -399,33 +395,30 @@ Status Context::describe_device_fault(size_t index, int64_t position) const {
   return describe_fault(m, index, args, step.params, bound().symbol_values, position);
 }
 
-Status Context::run_step(size_t index, double& elapsed_us) {
+Status Context::run_step(size_t index) {
   BoundStep& step = bindings_[0]->steps[index];
   if (!device_) {
-    Status status = run_on_pool(step, elapsed_us);
+    Status status = run_on_pool(step);
     if (status.ok() || !workspace_.refused) return status;
     return describe_fault(program_->manifest(), index, step.args, step.params, bound().symbol_values,
                           *workspace_.refused);
   }
-  const auto start = Clock::now();
   QCG_TRY(refused, device_->launch(index, step.choice, step.args, step.params));
-  elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   return refused == INT64_MAX ? Status() : describe_device_fault(index, refused);
 }
 
 // Runs a step on the pool or on the calling thread alone. Results are the same, so only time decides.
-Status Context::run_on_pool(BoundStep& step, double& elapsed_us) {
+Status Context::run_on_pool(BoundStep& step) {
   constexpr int kTrials = 8;          // runs that alternate between both ways, four each
   constexpr double kTinyStepUs = 20;  // longer steps always use the pool
   const bool undecided = step.trials < kTrials && pool_->threads() > 1;
   const bool alone = undecided ? (step.trials & 1) != 0 && step.best_us[0] < kTinyStepUs : step.alone;
-  const bool timed = profile_ || undecided;
 
-  const auto start = timed ? Clock::now() : Clock::time_point();
+  const auto start = undecided ? Clock::now() : Clock::time_point();
   QCG_CHECK(run_kernel(alone ? alone_ : *pool_, *step.kernel, {step.args.data(), step.params.data(), nullptr},
                        workspace_, profile_ ? &recorder_ : nullptr));
-  if (timed) elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   if (undecided) {
+    const double elapsed_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
     step.best_us[alone] = std::min(step.best_us[alone], elapsed_us);
     if (++step.trials == kTrials) step.alone = step.best_us[1] < step.best_us[0];
   }

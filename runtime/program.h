@@ -185,9 +185,9 @@ class Context {
   Status run_steps();
   Status copy_to_device();
   Status copy_from_device();
-  Status run_step(size_t index, double& elapsed_us);
+  Status run_step(size_t index);
   Status describe_device_fault(size_t index, int64_t position) const;
-  Status run_on_pool(BoundStep& step, double& elapsed_us);
+  Status run_on_pool(BoundStep& step);
   double bytes_of(size_t index, const BoundStep& step) const;
 
   std::shared_ptr<const Program> program_;
