@@ -38,10 +38,7 @@ struct Spread {
 };
 Spread spread_of(std::vector<double> values) {
   std::ranges::sort(values);
-  const auto at = [&](double q) {
-    return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + .5)];
-  };
-  return {at(.1), at(.5), at(.9)};
+  return {quantile_of(values, .1), quantile_of(values, .5), quantile_of(values, .9)};
 }
 
 // What callers have to pass.

@@ -47,7 +47,7 @@ struct Phase {
   double quantile(double q) const {
     std::vector<double> sorted = samples;
     std::ranges::sort(sorted);
-    return sorted.empty() ? 0 : sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + .5)];
+    return quantile_of(sorted, q);
   }
   double median_s() const { return std::max(quantile(.5), kShortest_s); }
   double share() const { return std::max(read_s, multiply_s) / median_s(); }

@@ -92,6 +92,11 @@ void Stopwatch::time(const std::function<void()>& run, int repeats, std::vector<
   taken_.push_back({&samples, samples.size() - 1, end});
 }
 
+double quantile_of(std::span<const double> ascending, double q) {
+  if (ascending.empty()) return 0;
+  return ascending[static_cast<size_t>(q * static_cast<double>(ascending.size() - 1) + 0.5)];
+}
+
 Timing timing_of(std::span<const Sample> samples) {
   if (samples.empty()) return {};
   const int clean = count_clean(samples);
@@ -99,9 +104,8 @@ Timing timing_of(std::span<const Sample> samples) {
   for (const Sample& s : samples)
     if (!s.disturbed || clean < kEnoughClean) v.push_back(s.seconds);
   std::sort(v.begin(), v.end());
-  auto at = [&](double q) { return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1) + 0.5)]; };
   const int all = static_cast<int>(samples.size());
-  return {at(0.5), at(0.1), at(0.9), all, all - clean};
+  return {quantile_of(v, 0.5), quantile_of(v, 0.1), quantile_of(v, 0.9), all, all - clean};
 }
 
 bool is_disturbed(const Timing& t) {

@@ -23,6 +23,9 @@ struct Sample {
   bool disturbed = false;  // one of its threads had to wait for a processor
 };
 
+// The value below which a share q in [0, 1] of ascending values lies, the nearest that is there; 0 of none.
+double quantile_of(std::span<const double> ascending, double q);
+
 // The statistics of one contender's samples: of the undisturbed ones where there are enough of them, else of all.
 struct Timing {
   double median_s = 0, p10_s = 0, p90_s = 0;
