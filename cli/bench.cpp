@@ -208,7 +208,7 @@ int run_bench(const Session& session, const BenchFlags& flags) {
   return 0;
 }
 
-// A form of `bench` takes two programs, one or none; what linears without a program are is said by options of their own.
+// `bench` times one program, two with --compare, or linears without a program, which have options of their own.
 Status check_form(const BenchFlags& flags, const std::vector<const CLI::Option*>& of_linears) {
   const bool is_linears = flags.all || flags.n > 0;
   const size_t wanted = is_linears ? 0 : flags.compare ? 2 : 1, given = flags.programs.size();

@@ -57,7 +57,7 @@ template <bool HIGH>
 QCG_INLINE vi nibbles(vi w) { return vi_and(HIGH ? _mm256_srli_epi32(w, 4) : w, _mm256_set1_epi8(15)); }
 // Two products of int16 per dword, added: the corrections of a group of integers.
 QCG_INLINE vi pair_dot(vi a, vi b) { return _mm256_madd_epi16(a, b); }
-// What a group's weights add up to, an int16 per column, as pairs with what each of them is raised by.
+// Per column a pair of int16 for pair_dot: the sum of a group's weights, from p, and what every weight is raised by.
 QCG_INLINE vi sums_and(int raised, const uint8_t* p) {
   return _mm256_or_si256(_mm256_cvtepu16_epi32(v_raw16(p)), vi_set1(raised * 65536));
 }

@@ -37,7 +37,7 @@ QCG_INLINE vi madd16_dot(vi acc, madd16_pairs w, madd16_pairs x) {
 QCG_INLINE vi pair_dot(vi a, vi b) {
   return vi_add(vi_mul(vi_sra(vi_shl(a, 16), 16), vi_sra(vi_shl(b, 16), 16)), vi_mul(vi_sra(a, 16), vi_sra(b, 16)));
 }
-// What a group's weights add up to, an int16 per column, as pairs with what each of them is raised by.
+// Per column a pair of int16 for pair_dot: the sum of a group's weights, from p, and what every weight is raised by.
 QCG_INLINE vi sums_and(int raised, const uint8_t* p) {
   uint16_t sums[VL];
   __builtin_memcpy(sums, p, sizeof sums);
