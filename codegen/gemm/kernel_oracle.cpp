@@ -192,6 +192,7 @@ LinearOperands KernelOracle::gather_operands(const std::vector<SegmentTensors>& 
   LinearOperands out;
   out.scheme = problem_.scheme;
   out.group = problem_.group;
+  out.zeros_apart = zeros_by_column(problem_);
   const Call& last = calls_.back();
   const int64_t rows = static_cast<int64_t>(last.first_row + last.rows.size());
   auto gather = [&](size_t index) {

@@ -13,13 +13,14 @@ constexpr int64_t kLongestPairs = 128;
 
 Corrections corrections_of(const Problem& problem, const PanelLayout& p) {
   if (!is_integer(problem)) return Corrections::none;
-  if (p.has_zero || problem.x_has_zero || problem.activation == DType::u8)
+  if (p.has_zero || (has_x_zero(problem) && !p.zeros_by_column))
     return p.group > kLongestPairs ? Corrections::wide : p.has_zero ? Corrections::pairs : Corrections::sums;
   return p.kind->raised != 0 ? Corrections::raised : Corrections::none;
 }
 
 void add_group_header(const Problem& problem, PanelLayout& p) {
   const int64_t scale_row = p.nr * int64_t(dtype_bytes(problem.scale));
+  p.zeros_by_column = zeros_by_column(problem);
   p.corrections = corrections_of(problem, p);
   p.offsets_in_header = scale_row;
   p.zeros_in_header = p.offsets_in_header;
@@ -91,7 +92,7 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
 bool same_segments(const PanelLayout& a, const PanelLayout& b) {
   auto fields = [](const PanelLayout& p) {
     return std::tuple(p.kind, p.nr, p.groups, p.group, p.k_padded, p.grouped, p.has_zero, p.has_offset, p.corrections,
-                      p.offsets_in_header, p.segment_bytes);
+                      p.zeros_by_column, p.offsets_in_header, p.segment_bytes);
   };
   return fields(a) == fields(b);
 }

@@ -12,7 +12,8 @@
 // A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and
 // what stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel starts the
 // group's sum at -zx C - above sum_k q. Where only activations have a zero point, all weights lie above by the same, and
-// an int16 holds C.
+// an int16 holds C. Narrow scales say that the graph rounds to 8 bits: then a column has one correction for all groups,
+// C' = sum_g scale_g C_g in f32, in place of the column sum (zeros_by_column()).
 //   step:     k_step consecutive k of nr columns: [nr][k_step], bits each
 //
 // K is padded to kPadK within every group, columns to nr; padding is zero and never reaches a result.
@@ -52,6 +53,7 @@ struct PanelLayout {
   bool has_zero = false;    // any segment: all have room for zero points (0 where a segment has none)
   bool has_offset = false;  // likewise
   Corrections corrections = Corrections::none;                           // of a group of integers
+  bool zeros_by_column = false;  // the zero point of activations is no part of them
   int64_t header_bytes = 0, offsets_in_header = 0, zeros_in_header = 0;  // of a group
   int64_t weights_bytes = 0;
   int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment

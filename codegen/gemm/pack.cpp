@@ -233,12 +233,23 @@ class Packer {
     return sum;
   }
 
+  // sum_k scale * weight of column n.
+  double scaled_sum(const SegmentTensors& t, int64_t n, const WeightView& w) const {
+    double sum = 0;
+    for (int64_t g = 0; g < p_.groups; ++g) {
+      const int64_t k0 = g * p_.group, k1 = std::min(problem_.k, k0 + p_.group);
+      sum += scale_of(t, n, g, w, k0, k1) * double(sum_weights(w, n, k0, k1));
+    }
+    return sum;
+  }
+
   Status pack_parameters(const Segment& segment, const SegmentTensors& t, int64_t n0, int64_t columns,
                          const WeightView& w, std::byte* out) const {
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = n0 + c;
       auto put = [&](int64_t where, auto v) { std::memcpy(out + where + c * 4, &v, 4); };
       if (segment.has_bias) put(p_.bias_at, float(element_to_double(t.bias.dtype, at(t.bias, n, 0))));
+      if (p_.zeros_by_column) put(p_.column_sum_at, float(scaled_sum(t, n, w)));
       if (p_.grouped) continue;
       int64_t zero = 0;
       if (segment.has_zero)

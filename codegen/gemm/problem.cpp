@@ -53,10 +53,17 @@ bool has_zeros(const Problem& problem) {
   return std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_zero; });
 }
 
+bool has_x_zero(const Problem& problem) { return problem.x_has_zero || problem.activation == DType::u8; }
+
+bool zeros_by_column(const Problem& problem) {
+  return problem.activation == DType::i8 && problem.x_has_zero && problem.group > 0 && !has_zeros(problem) &&
+         problem.scale != DType::f32;
+}
+
 Status check_integer_range(const Problem& problem) {
   if (!is_integer(problem)) return {};
   const WeightInfo& weight = scheme_info(problem.scheme).weight;
-  const int64_t x = problem.x_has_zero || problem.activation == DType::u8 ? 255 : 128;
+  const int64_t x = has_x_zero(problem) ? 255 : 128;
   const int64_t zero_low = has_zeros(problem) ? -128 : 0, zero_high = has_zeros(problem) ? 127 : 0;
   const int64_t w = std::max(weight.high - zero_low, zero_high - weight.low);
   const int64_t longest = INT32_MAX / (x * w);

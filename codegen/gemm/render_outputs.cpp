@@ -93,8 +93,7 @@ void add_outputs(const GemmShape& shape, V& out) {
   const Problem& problem = shape.problem;
   const GemmSchedule& schedule = shape.schedule;
   out["x_scale_arg"] = shape.args.x_scale;
-  out["has_x_zero"] =
-      !shape.has_groups() && shape.compute.integer && (problem.x_has_zero || problem.activation == DType::u8);
+  out["has_x_zero"] = shape.compute.integer && has_x_zero(problem) && (!shape.has_groups() || panel.zeros_by_column);
   out["x_zero"] = x_zero(shape, "row0 + r");
   out["weights_arg"] = shape.args.weights;
   out["segment_bytes"] = panel.segment_bytes;

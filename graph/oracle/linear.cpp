@@ -193,7 +193,7 @@ std::vector<int64_t> all_or(std::span<const int64_t> some, int64_t count) {
   return all;
 }
 
-// x^ of the chosen rows without its scale: [rows, K], zero points subtracted.
+// x of the chosen rows: [rows, K], without scales and zero points.
 std::vector<double> gather_rows(const LinearOperands& p, const std::vector<int64_t>& rows, int64_t k) {
   std::vector<double> x(rows.size() * k);
   int64_t at = 0;
@@ -204,11 +204,16 @@ std::vector<double> gather_rows(const LinearOperands& p, const std::vector<int64
       read_run(flat, flat.offset + rows[i] * flat.strides[0], flat.strides[1], width, x.data() + i * k + at);
     at += width;
   }
-  if (!p.x_zero.bound()) return x;
-  std::vector<double> zeros = read_doubles(p.x_zero);
-  for (size_t i = 0; i < rows.size(); ++i)
-    for (int64_t j = 0; j < k; ++j) x[i * k + j] -= zeros[zeros.size() == 1 ? 0 : rows[i]];
   return x;
+}
+
+// The zero point of each chosen row; empty: all 0.
+std::vector<double> gather_zeros(const LinearOperands& p, const std::vector<int64_t>& rows) {
+  if (!p.x_zero.bound()) return {};
+  const std::vector<double> all = read_doubles(p.x_zero);
+  std::vector<double> out;
+  for (int64_t row : rows) out.push_back(all[all.size() == 1 ? 0 : row]);
+  return out;
 }
 
 // w^ of one row. With one scale per row the scale stays out, so that integers are multiplied exactly and scaled once.
@@ -350,7 +355,15 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   std::vector<int64_t> n = all_or(columns, p.segments[segment].weight.shape[0]);
   QCG_CHECK(check_operands(p, segment, m, n));
   WeightRows weights(p, p.segments[segment]);
-  std::vector<double> x = gather_rows(p, m, weights.k);
+  std::vector<double> x = gather_rows(p, m, weights.k), magnitudes;
+  const std::vector<double> zeros = gather_zeros(p, m);
+  if (p.zeros_apart) magnitudes = x;
+  for (size_t i = 0; i < zeros.size(); ++i)
+    for (int64_t at = i * weights.k; at < static_cast<int64_t>(i + 1) * weights.k; ++at) {
+      x[at] -= zeros[i];
+      if (p.zeros_apart) magnitudes[at] = std::abs(magnitudes[at]) + std::abs(zeros[i]);
+    }
+  if (!p.zeros_apart) magnitudes = x;
   std::vector<double> x_scale = p.x_scale.bound() ? read_doubles(p.x_scale) : std::vector<double>();
   LinearReference out{std::vector<double>(m.size() * n.size()), std::vector<double>(m.size() * n.size())};
   std::vector<double> row;
@@ -358,10 +371,10 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
     if (weights.k > 0) weights.read(n[j], row);
     for (size_t i = 0; i < m.size(); ++i) {
       double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[x_scale.size() == 1 ? 0 : m[i]]);
-      const double* xi = x.data() + i * weights.k;
-      out.y[i * n.size() + j] = dot(xi, row.data(), weights.k) * scale + weights.row_bias(n[j]);
+      const int64_t at = i * weights.k;
+      out.y[i * n.size() + j] = dot(x.data() + at, row.data(), weights.k) * scale + weights.row_bias(n[j]);
       out.abs_sum[i * n.size() + j] =
-          dot_abs(xi, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));
+          dot_abs(magnitudes.data() + at, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));
     }
   }
   return out;

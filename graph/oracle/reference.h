@@ -51,6 +51,7 @@ struct LinearOperands {
   std::vector<Tensor> xs;  // [..., Ki], concatenated along the last axis; leading axes flatten to rows
   Tensor x_scale, x_zero;  // [..., 1], one element, or unbound
   std::vector<LinearSegment> segments;
+  bool zeros_apart = false;  // abs_sum has |x| + |x_zero| for |x - x_zero|: of kernels that add zero points at the end
 };
 
 // Scheme, group and segments of a qcg.linear node; xs, x_scale and x_zero are left for the caller to set.

@@ -5,10 +5,11 @@
 //   float, per channel   y = s[n] * sum_k x w^                                    add_scale
 //   float, per group     y = sum_g (s[g, n] * sum_{k in g} x w^ + o[g, n] * sum_{k in g} x)      add_group, add_offset
 //   int8, per channel    y = sx[m] * s[n] * I,  I = R - offset[n] * S[m] - zx[m] * C[n]          correct_*, scale_int
-//   int8, per group      y = sx[m] * sum_g s[g, n] * I_g, corrected where the sum of a group starts
+//   int8, per group      y = sx[m] * sum_g s[g, n] * I_g, corrected where the sum of a group ends
+//     narrow scales      y = sx[m] * (sum_g s[g, n] * J_g - zx[m] * C'[n]),  C'[n] = sum_g s[g, n] * C_g[n]     correct_columns
 //
 // R = sum q' w' (as stored: q' = q, or q - 128 for u8; w' = w, or moved up where the instruction wants it unsigned),
-// S = sum q', offset = the zero point plus what w was moved up by, C = sum (w - zero point). All of I is exact int32;
+// J = R - offset * S, S = sum q', offset = the zero point plus what w was moved up by, C = sum (w - zero point). All of I is exact int32;
 // intermediate wrap-around is harmless because I itself fits. Zero points under float activations are subtracted in
 // registers: exact, where correcting the sum afterwards would cancel.
 #pragma once
@@ -21,6 +22,9 @@ QCG_INLINE vi correct_rows(vi acc, const int32_t* offset, int32_t row_sum) {
 }
 QCG_INLINE vi correct_columns(vi acc, const int32_t* column_sum, int32_t x_zero) {
   return vi_sub(acc, vi_mul(vi_load(column_sum), vi_set1(x_zero)));
+}
+QCG_INLINE vf correct_columns(vf acc, const float* column_sum, int32_t x_zero) {
+  return v_fma(v_load_f32(column_sum), v_set1((float)-x_zero), acc);
 }
 QCG_INLINE vf scale_int(vi acc, const float* scale, float x_scale) {
   return v_mul(v_mul(vi_to_f(acc), v_set1(x_scale)), v_load_f32(scale));
