@@ -52,8 +52,8 @@ struct PanelLayout {
   bool grouped = false;
   bool has_zero = false;    // any segment: all have room for zero points (0 where a segment has none)
   bool has_offset = false;  // likewise
-  Corrections corrections = Corrections::none;                           // of a group of integers
-  bool zeros_by_column = false;  // the zero point of activations is no part of them
+  Corrections corrections = Corrections::none;  // of a group of integers
+  bool zeros_by_column = false;                 // the zero point of activations is no part of them
   int64_t header_bytes = 0, offsets_in_header = 0, zeros_in_header = 0;  // of a group
   int64_t weights_bytes = 0;
   int64_t scale_at = 0, zero_at = 0, offset_at = 0, column_sum_at = 0, bias_at = 0;  // from the start of the segment

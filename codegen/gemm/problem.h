@@ -87,7 +87,7 @@ bool has_x_zero(const Problem& problem);  // activations as a kernel holds them:
 // Whether kernels may add the zero points of activations per column instead of per group: scales that bf16 holds belong
 // to a graph that rounds every product to 8 bits, far above what the f32 sums of uncentred activations lose.
 bool zeros_by_column(const Problem& problem);
-bool can_round(const Problem& problem);   // weights with scales under float activations: --dequant=rounded
+bool can_round(const Problem& problem);  // weights with scales under float activations: --dequant=rounded
 // Refuses K so long that an exact int32 result could overflow (2^31 / (largest |x - zx| * largest |w - zw|)).
 Status check_integer_range(const Problem& problem);
 
