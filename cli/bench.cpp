@@ -112,8 +112,9 @@ Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Progr
 
 Result<BenchReport> bench_program(const Session& session, const BenchFlags& flags) {
   ProgressLine progress(session);
-  QCG_TRY(options, read_origin(flags.program(), flags.graph, flags.weights));
-  QCG_TRY(loaded, load_program(flags.program(), 0));
+  QCG_TRY(read, read_manifest_of(flags.program(), flags.target));
+  QCG_TRY(options, read_origin(flags.program(), flags.graph, flags.weights, read.target));
+  QCG_TRY(loaded, load_program(flags.program(), 0, read.target));
   QCG_TRY(explanation, explain_graph(options));
   const Plan& plan = explanation.plan;
   const ProgramManifest& manifest = loaded.program->manifest();
@@ -283,14 +284,15 @@ std::vector<const CLI::Option*> add_linear_options(CLI::App& sub, BenchFlags& fl
   auto* shapes = sub.add_option("--shapes", flags.shapes, "only these shapes of qkv, o, gate_up, down, comma separated")
                      ->delimiter(',')
                      ->excludes(n);
-  auto* target = sub.add_option("--target", flags.target, "a target of `qcodegen list targets` (default cpu)");
+  sub.add_option("--target", flags.target,
+                 "a target of `qcodegen list targets` (default cpu), or one that the program was compiled for");
   auto* tune = add_choice<TuneMode>(sub, "--tune", flags.tune, {{"fast", TuneMode::fast}, {"full", TuneMode::full}},
                                     "fast (default): a few candidates per m; full: all candidates");
   auto* dequant = add_choice<bool>(sub, "--dequant", flags.rounded, {{"exact", false}, {"rounded", true}},
                                    "exact (default) or rounded, as for `compile`");
   for (const char* option : {"--kernel", "--graph", "--weights"})
     for (auto* linears : {all, n}) sub.get_option(option)->excludes(linears);
-  return {schemes, shapes, target, tune, dequant};
+  return {schemes, shapes, tune, dequant};
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct BenchFlags {
   std::vector<std::string> positions;
   std::string trace;
   bool compare = false;  // two programs
+  std::string target;    // empty: of programs the best that runs here, of linears cpu
   bool is_whole() const {
     return whole || prompt > 0 || decode > 0 || !sizes.empty() || !positions.empty() || !trace.empty();
   }
@@ -41,7 +42,6 @@ struct BenchFlags {
   bool all = false;
   int64_t n = 0, k = 0;
   std::vector<std::string> schemes, shapes;
-  std::string target = "cpu";
   TuneMode tune = TuneMode::fast;
   bool rounded = false;
 };

@@ -56,7 +56,7 @@ class TableBench {
   Status run() {
     QCG_TRY(schemes, select_rows(kSchemes, flags_.schemes, "--schemes"));
     QCG_TRY(shapes, shapes_of_flags());
-    QCG_TRY(target, parse_target(flags_.target));
+    QCG_TRY(target, parse_target(flags_.target.empty() ? "cpu" : flags_.target));
     QCG_CHECK(require_runnable(target));
     target_ = target;
     if (auto store = Store::open({.dir = session_.cache_dir}); store.ok()) store_ = std::move(*store);

@@ -73,7 +73,7 @@ class CompareBench {
       Side& side = sides_[i];
       side.path = flags_.programs[i];
       progress_.show("load " + side.path);
-      QCG_TRY(loaded, load_program(side.path, flags_.threads.empty() ? 0 : flags_.threads[0]));
+      QCG_TRY(loaded, load_program(side.path, flags_.threads.empty() ? 0 : flags_.threads[0], flags_.target));
       side.loaded = std::move(loaded);
       if (!side.loaded.program->manifest().method.empty())
         return Error::unsupported(side.path, "has several methods, and none can be chosen here",

@@ -24,13 +24,13 @@ namespace qcg {
 namespace {
 
 struct CheckFlags {
-  std::string path, graph, inputs, expected, target = "cpu";
+  std::string path, graph, inputs, expected, target;
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
   int trials = 0;  // 0: three, or one for each --m
   uint64_t seed = 1;
   int threads = 0;
-  std::vector<const CLI::Option*> of_graph, of_program;  // options that apply only to a graph, or only to a program
+  std::vector<const CLI::Option*> of_program;  // options that apply only to a program
 };
 
 // The rows of each trial; 0 stands for the rows of --inputs.
@@ -103,7 +103,7 @@ Status compare_expected(const std::string& path, const Program& program, const G
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options,
                                   const CheckFlags& flags, ProgressLine& progress) {
   progress.show("load " + program_path);
-  QCG_TRY(loaded, load_program(program_path, flags.threads, true));
+  QCG_TRY(loaded, load_program(program_path, flags.threads, options.target, true));
   QCG_TRY(graph, read_model(options.input, read_options(options)));
   const std::vector<double> allowed = output_tolerances(graph);
   CheckReport report;
@@ -157,7 +157,7 @@ Result<CheckReport> check_graph(const Session& session, const CheckFlags& flags,
   CompileOptions options;
   options.input = flags.path;
   options.weights = flags.weights;
-  options.target = flags.target;
+  options.target = flags.target.empty() ? "cpu" : flags.target;
   options.tune = TuneMode::off;
   options.verify = Verify::kernels;  // check_program checks the whole program below
   options.cache_dir = session.cache_dir;
@@ -236,8 +236,8 @@ int run_check(const Session& session, const CheckFlags& flags) {
       QCG_CHECK(refuse_options(flags.of_program, "this option is for programs, and this is a graph"));
       return check_graph(session, flags, progress);
     }
-    QCG_CHECK(refuse_options(flags.of_graph, "this option is for graphs; a program has the target of its compile"));
-    QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights));
+    QCG_TRY(manifest, read_manifest_of(flags.path, flags.target));
+    QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights, manifest.target));
     return check_program(flags.path, options, flags, progress);
   };
   const auto report = work();
@@ -263,7 +263,9 @@ void add_check_command(CLI::App& app, Session& session) {
                                        "the graph that a program was compiled from (default: its path at that time)")};
   sub->add_option("--weights", flags->weights,
                   "the weights of the graph; may be repeated (default: those it was compiled with)");
-  flags->of_graph = {sub->add_option("--target", flags->target, "the target to compile a graph for (default cpu)")};
+  sub->add_option("--target", flags->target,
+                  "the target to compile a graph for (default cpu), or the one to load of a program that was compiled "
+                  "for several (default: the best that this machine can run)");
   sub->add_option("--trials", flags->trials, "number of random inputs (default 3; with --m, 1 for each m)")
       ->check(CLI::Range(1, 1000))
       ->excludes(inputs);

@@ -51,8 +51,8 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
                  "only tensors of the checkpoint whose names begin with this; the graph has their names without it");
   sub.add_option("--rename", renames,
                  "OLD=NEW, where names of the checkpoint have OLD, the graph has NEW; may be repeated");
-  auto* target = sub.add_option("--target", options.target,
-                                "a target of `qcodegen list targets`; cpu (default) is the best target of this host");
+  target = sub.add_option("--target", options.target,
+                          "a target of `qcodegen list targets`; cpu (default) is the best target of this host");
   sub.add_option("--disable-pass", disabled, "skip this pass of `qcodegen list passes`; may be repeated");
   auto* list = sub.add_option("--pass", options.passes.order,
                               "run this pass; repeat the option to run several passes in its order (default: all of "
@@ -83,10 +83,10 @@ void CompileFlags::add_pass_flags(CLI::App& sub, const std::string& input) {
                                 "split_cat_linear splits only concatenations of at most this width")
                      ->capture_default_str()
                      ->check(whole_number<int64_t>(0));
-  compiled_with = {target, casts, packing, parts, narrowest, widest};
+  compiled_with = {casts, packing, parts, narrowest, widest};
 }
 
-Result<CompileOptions> CompileFlags::resolve(const Session& session) {
+Result<CompileOptions> CompileFlags::resolve(const Session& session) const {
   CompileOptions out = options;
   out.passes.disabled.insert(disabled.begin(), disabled.end());
   if (!passes_file.empty()) {

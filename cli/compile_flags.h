@@ -21,12 +21,13 @@ struct CompileFlags {
   std::vector<std::string> more;  // compile: further methods, NAME=GRAPH
   std::string moved_graph;        // explain --graph: where a program's graph is now
 
+  const CLI::Option* target = nullptr;
   std::vector<const CLI::Option*> compiled_with;  // flags that an existing program has already fixed
   std::vector<const CLI::Option*> of_program;     // flags that apply only to programs, not to graphs
 
   void add_pass_flags(CLI::App& sub, const std::string& input = "graph");
   // Returns the options with session and pass flags applied. Error Io or BadInput: the file of --passes is unusable.
-  Result<CompileOptions> resolve(const Session& session);
+  Result<CompileOptions> resolve(const Session& session) const;
 };
 
 // Lines that show for every pass what it changed and which nodes it skipped; `times` adds its duration.

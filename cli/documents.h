@@ -32,6 +32,7 @@ inline constexpr DocumentInfo kDocuments[] = {
     {"check",           1, "check"},
     {"compile",         1, "compile GRAPH"},
     {"compile_methods", 1, "compile NAME=GRAPH..."},
+    {"compile_targets", 1, "compile --target A,B..."},
     {"doctor",          1, "doctor"},
     {"done",            1, "cache clear, cache export, cache import"},
     {"emit",            1, "compile --emit"},

@@ -10,6 +10,7 @@
 #include "codegen/merge_choice.h"
 #include "codegen/program/compile_options.h"
 #include "codegen/program/origin.h"
+#include "codegen/program/program_io.h"
 #include "codegen/program/staging.h"
 
 namespace qcg {
@@ -81,11 +82,13 @@ Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
     return Subject{std::move(options), {}};
   }
   QCG_CHECK(refuse_options(flags.compiled_with, "this option is for graphs; a program has the options of its compile"));
-  QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights));
+  QCG_TRY(manifest, read_manifest_of(program, flags.target->empty() ? "" : options.target));
+  QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights, manifest.target));
   origin.passes.disabled.merge(options.passes.disabled);
   if (!options.passes.order.empty()) origin.passes.order = options.passes.order;
   origin.passes.after_each = options.passes.after_each;
   QCG_TRY(records, read_tune_log(program + "/tune.jsonl"));
+  std::erase_if(records, [&](const TuneRecord& r) { return !r.is_of(manifest.target); });
   return Subject{std::move(origin), std::move(records)};
 }
 
@@ -127,6 +130,11 @@ void add_explain_command(CLI::App& app, Session& session) {
                                        "the graph that a program was compiled from (default: its path at that time)")};
   sub->get_option("path")->description(
       "a torch.export JSON, a .pt2, native JSON, or a program; for a program also print what its fusions gain");
+  sub->get_option("--target")
+      ->description(
+          "a target of `qcodegen list targets` (default cpu: the best of this host), or one that the program was "
+          "compiled "
+          "for");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });
 }

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "cli/signature.h"
-#include "codegen/kernel/target.h"
+#include "codegen/program/program_io.h"
 #include "codegen/program/staging.h"
 #include "graph/checkpoints/read_model.h"
 #include "runtime/memory.h"
@@ -56,10 +56,20 @@ std::string describe_temporaries(const ProgramManifest& manifest) {
   return least == most ? text(least) : fmt::format("{} to {}", text(least), text(most));
 }
 
-// Why this host cannot run the program; empty: it can, as far as its manifest says.
+// Why this host cannot run a target of the program; empty: it can, as far as its manifest says.
 std::string why_not_here(const ProgramManifest& manifest) {
-  const auto target = parse_target(manifest.target);
-  return target.ok() ? why_isa_unavailable(target->isa) : target.error().message;
+  const Status possible = Host().can_run(manifest);
+  return possible.ok() ? "" : possible.error().message;
+}
+
+struct TargetSummary {
+  std::string name, isa, why_not_here;
+};
+std::vector<TargetSummary> targets_of(const ProgramManifest& program) {
+  std::vector<TargetSummary> out = {{program.target, program.isa, why_not_here(program)}};
+  for (const ProgramManifest& other : program.other_targets)
+    out.push_back({other.target, other.isa, why_not_here(other)});
+  return out;
 }
 
 void add_method(const ProgramManifest& manifest, nlohmann::json& out) {
@@ -70,10 +80,23 @@ void add_method(const ProgramManifest& manifest, nlohmann::json& out) {
   add_signature(signature_of(manifest), out);
 }
 
-int inspect_program(const Session& session, const std::string& path) {
+nlohmann::json targets_json(const std::vector<TargetSummary>& targets) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const TargetSummary& target : targets)
+    out.push_back({{"target", target.name},
+                   {"isa", target.isa},
+                   {"runs_here", target.why_not_here.empty()},
+                   {"why_not_here", target.why_not_here}});
+  return out;
+}
+
+int inspect_program(const Session& session, const std::string& path, const std::string& wish) {
   auto text = read_program_file(path + "/manifest.json");
   if (!text.ok()) return fail(session, text.error());
-  auto manifest = parse_program_manifest(*text);
+  auto program = parse_program_manifest(*text);
+  if (!program.ok()) return fail(session, program.error());
+  const std::vector<TargetSummary> targets = targets_of(*program);
+  const auto manifest = read_manifest_of(path, wish);
   if (!manifest.ok()) return fail(session, manifest.error());
   const int64_t weight_bytes = bytes_of(*manifest, "weights.bin"), kernel_bytes = bytes_of(*manifest, "kernels/");
   const std::string missing = why_not_here(*manifest);
@@ -92,6 +115,7 @@ int inspect_program(const Session& session, const std::string& path) {
                           {"kernel_bytes", kernel_bytes},
                           {"state_bytes", manifest->state_bytes},
                           {"bytes", total_bytes(*manifest)}};
+    if (targets.size() > 1) out["targets"] = targets_json(targets);
     if (manifest->method.empty()) add_method(*manifest, out);
     else
       for (const ProgramManifest* method : methods) add_method(*method, out["methods"][method->method]);
@@ -101,6 +125,9 @@ int inspect_program(const Session& session, const std::string& path) {
   put(labelled("program", path,
                fmt::format("{} · qcodegen {} · format {} · kernel ABI {}", manifest->target, manifest->generator,
                            manifest->version, manifest->kernel_abi)));
+  for (const TargetSummary& target : targets)
+    if (targets.size() > 1)
+      put(labelled("target", target.name, target.why_not_here.empty() ? "can run here" : target.why_not_here));
   put(labelled("host", missing.empty() ? "can run it" : "cannot run it", missing));
   put(labelled(
       "size", format_bytes(static_cast<double>(total_bytes(*manifest))),
@@ -145,7 +172,7 @@ int inspect_graph(const Session& session, const std::string& path, const std::ve
 }
 
 struct InspectFlags {
-  std::string path;
+  std::string path, target;
   std::vector<std::string> weights;
 };
 
@@ -159,14 +186,20 @@ void add_inspect_command(CLI::App& app, Session& session) {
   sub->add_option("path", flags->path, "a torch.export JSON, a .pt2, native JSON, or a program directory")->required();
   auto* weights = sub->add_option("--weights", flags->weights,
                                   "the weights of a graph, as for `compile` (default: none, or those in the .pt2)");
+  auto* target = sub->add_option("--target", flags->target,
+                                 "the target to describe, of a program that was compiled for several (default: the "
+                                 "best that this machine can run)");
   sub->footer("Examples:\n  qcodegen inspect mlp.pt2\n  qcodegen inspect mlp.qcg --json");
-  sub->callback([&session, flags, weights] {
+  sub->callback([&session, flags, weights, target] {
     if (!is_program(flags->path)) {
-      session.status = inspect_graph(session, flags->path, flags->weights);
+      const Status refused = refuse_options({target}, "this option is for programs; a graph has no target");
+      session.status =
+          refused.ok() ? inspect_graph(session, flags->path, flags->weights) : fail(session, refused.error());
       return;
     }
     const Status refused = refuse_options({weights}, "this option is for graphs; a program contains its weights");
-    session.status = refused.ok() ? inspect_program(session, flags->path) : fail(session, refused.error());
+    session.status =
+        refused.ok() ? inspect_program(session, flags->path, flags->target) : fail(session, refused.error());
   });
 }
 

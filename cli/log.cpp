@@ -17,7 +17,7 @@ namespace qcg {
 namespace {
 
 struct LogFlags {
-  std::string path, other, kernel, status, format = "text";
+  std::string path, other, kernel, status, target, format = "text";
   int64_t m = 0;
 };
 
@@ -31,6 +31,7 @@ std::string check_status(const std::string& word) {
 bool selected(const TuneRecord& r, const LogFlags& flags) {
   if (flags.m > 0 && r.m != flags.m && !(flags.m >= r.m_min && flags.m <= r.m_max)) return false;
   if (!flags.status.empty() && status_of(r) != flags.status) return false;
+  if (!flags.target.empty() && r.compiled_for != flags.target) return false;
   if (flags.kernel.empty()) return true;
   if (fnmatch(flags.kernel.c_str(), r.kernel.c_str(), 0) == 0 || fnmatch(flags.kernel.c_str(), r.step.c_str(), 0) == 0)
     return true;
@@ -38,13 +39,13 @@ bool selected(const TuneRecord& r, const LogFlags& flags) {
                      [&](const std::string& node) { return fnmatch(flags.kernel.c_str(), node.c_str(), 0) == 0; });
 }
 
-// Groups records by problem and range of m. In a group the winner comes first, then the timed records by time, the
+// Groups records by target, problem and range of m. In a group the winner comes first, then the timed records by time, the
 // untimed ones, and last the records that were timed in other rounds.
 std::vector<Group> group_records(const std::vector<TuneRecord>& records) {
-  std::map<std::tuple<std::string, int64_t, int64_t>, size_t> index;
+  std::map<std::tuple<std::string, std::string, int64_t, int64_t>, size_t> index;
   std::vector<Group> groups;
   for (const TuneRecord& r : records) {
-    const auto [it, is_new] = index.try_emplace({r.problem, r.m_min, r.m_max}, groups.size());
+    const auto [it, is_new] = index.try_emplace({r.compiled_for, r.problem, r.m_min, r.m_max}, groups.size());
     if (is_new) groups.emplace_back();
     groups[it->second].push_back(&r);
   }
@@ -107,11 +108,13 @@ void print_apart(const Group& group, MarkNotes& marks) {
 void print_text(const std::vector<Group>& groups) {
   MarkNotes marks;
   std::vector<const TuneRecord*> winners;
+  std::set<std::string> targets;
+  for (const Group& group : groups) targets.insert(group[0]->compiled_for);
   for (const Group& group : groups) {
     const TuneRecord& first = *group[0];
     if (first.status == TrialStatus::won) winners.push_back(&first);
-    show("{} {}{} {}{} · m={} (serves {}) · {}\n", printable(first.step), first.n,
-         first.k ? fmt::format("x{}", first.k) : "", kind_of(first),
+    show("{}{} {}{} {}{} · m={} (serves {}) · {}\n", targets.size() > 1 ? printable(first.compiled_for) + " " : "",
+         printable(first.step), first.n, first.k ? fmt::format("x{}", first.k) : "", kind_of(first),
          first.group ? fmt::format(" g{}", first.group) : "", first.m, format_range(first.m_min, first.m_max),
          count_of(first.threads, "thread"));
     print_contest(group, marks);
@@ -143,6 +146,10 @@ Result<std::vector<TuneRecord>> read_selected(const std::string& path, const Log
 }
 
 int compare(const Session& session, const LogFlags& flags, const std::vector<TuneRecord>& records) {
+  for (const TuneRecord& r : records)
+    if (r.compiled_for != records[0].compiled_for)
+      return fail(session, {ErrorCode::Usage, "--compare", "the log has records of several targets",
+                            "choose one with --target"});
   auto others = read_selected(flags.other, flags);
   if (!others.ok()) return fail(session, others.error());
   const LogComparison comparison = compare_logs(records, *others);
@@ -188,6 +195,7 @@ void add_log_command(CLI::App& app, Session& session) {
                   "only records with this status: won, extern, lost, wrong, 'failed to build', 'too slow', crashed, "
                   "reference, separate")
       ->check(check_status);
+  sub->add_option("--target", flags->target, "only records of this target, of a program that was compiled for several");
   sub->add_option("--compare", flags->other, "another program or log; print its winners next to these");
   add_choice<std::string>(*sub, "--format", flags->format,
                           {{"text", "text"}, {"json", "json"}, {"csv", "csv"}, {"inductor", "inductor"}},

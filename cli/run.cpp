@@ -16,7 +16,7 @@ namespace qcg {
 namespace {
 
 struct RunFlags {
-  std::string program, method, state_in, state_out;
+  std::string program, method, target, state_in, state_out;
   std::vector<std::string> inputs, outputs;  // one per call
   int threads = 0;
   int repeat = 1;
@@ -44,6 +44,7 @@ struct RunResult {
   std::vector<double> samples;  // seconds, one per call
   double wall = 0;
   int threads = 0;
+  std::string target;
   int64_t arena_bytes = 0;
   nlohmann::json outputs;            // of the last call
   bool done = false;                 // else it was interrupted
@@ -53,7 +54,7 @@ struct RunResult {
 Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
   QCG_CHECK(check_flags(flags));
   progress.show("load " + flags.program);
-  QCG_TRY(loaded, load_program(flags.program, flags.threads));
+  QCG_TRY(loaded, load_program(flags.program, flags.threads, flags.target));
   QCG_CHECK(choose_method(loaded, flags.method));
   const Program& program = *loaded.program;
   QCG_CHECK(check_state_flags(flags, program));
@@ -61,6 +62,7 @@ Result<RunResult> run_calls(const RunFlags& flags, ProgressLine& progress) {
   if (!flags.state_in.empty()) QCG_CHECK(read_state_file(flags.state_in, program, *state));
   RunResult result;
   result.threads = loaded.context->threads();
+  result.target = program.manifest().target;
   loaded.context->set_profile(flags.profile);
   const size_t calls = flags.inputs.size() * static_cast<size_t>(flags.repeat);
   for (size_t file = 0; file < flags.inputs.size(); ++file) {
@@ -99,14 +101,10 @@ int run_run(const Session& session, const RunFlags& flags) {
   const auto& samples = run->samples;
   auto quantile = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   if (session.json) {
-    nlohmann::json out = {{"wall_s", run->wall},
-                          {"median_us", quantile(.5) * 1e6},
-                          {"p10_us", quantile(.1) * 1e6},
-                          {"p90_us", quantile(.9) * 1e6},
-                          {"threads", run->threads},
-                          {"runs", samples.size()},
-                          {"arena_bytes", run->arena_bytes},
-                          {"outputs", run->outputs}};
+    nlohmann::json out = {
+        {"wall_s", run->wall},          {"median_us", quantile(.5) * 1e6}, {"p10_us", quantile(.1) * 1e6},
+        {"p90_us", quantile(.9) * 1e6}, {"threads", run->threads},         {"target", run->target},
+        {"runs", samples.size()},       {"arena_bytes", run->arena_bytes}, {"outputs", run->outputs}};
     if (run->profile) out["profile"] = run->profile->json();
     print_json("run", std::move(out));
   } else if (session.verbosity >= 0) {
@@ -124,6 +122,9 @@ void add_run_command(CLI::App& app, Session& session) {
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("program", flags->program, "a program directory")->required();
   sub->add_option("--method", flags->method, "the method to run, of a program that has several");
+  sub->add_option("--target", flags->target,
+                  "the target to run, of a program that was compiled for several, or the device: cpu, cuda (default: "
+                  "the best that this machine can run)");
   sub->add_option("--inputs", flags->inputs,
                   "a safetensors file with one tensor per input (`qcodegen inspect` shows them); several files, comma "
                   "separated, are calls one after the other on one state")

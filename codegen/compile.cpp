@@ -95,7 +95,7 @@ class Compiler {
     CompileLimits limits{.timeout_s = options_.compiler_s, .jobs = options_.jobs, .cancel = options_.cancel};
     limits.on_done = [this](size_t done, size_t of) { progress_.show_builds(done, of); };
     KernelBuilder builder(cxx, store, limits, options_.explain_misses);
-    QCG_TRY(pins, Pins::read(options_.pin));
+    QCG_TRY(pins, Pins::read(options_.pin, report_.target));
     QCG_TRY(model, source_.read());
     model_ = std::move(model);
     std::optional<Attempt> attempt;

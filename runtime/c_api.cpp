@@ -214,6 +214,7 @@ qcg_status qcg_program_load(const char* path, const qcg_load_options* options, q
     if (options != nullptr) {
       load.weights = options->huge_pages != 0 ? WeightsMode::huge_pages : WeightsMode::map;
       load.verify_weights = options->verify_weights != 0;
+      if (options->target != nullptr) load.target = options->target;
     }
     QCG_TRY(program, Program::load(path, load));
     auto handle = make_handle(program);
@@ -225,6 +226,10 @@ qcg_status qcg_program_load(const char* path, const qcg_load_options* options, q
 }
 
 void qcg_program_free(qcg_program* program) { free_handle(program); }
+
+const char* qcg_program_target(const qcg_program* program) {
+  return program == nullptr ? nullptr : program->program->manifest().target.c_str();
+}
 
 int32_t qcg_n_inputs(const qcg_program* program) {
   return program == nullptr ? 0 : static_cast<int32_t>(program->input_shapes.size());

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace qcg {
@@ -125,6 +127,22 @@ Result<std::shared_ptr<CudaDriver>> CudaDriver::load() {
   return driver;
 }
 
+std::string CudaDriver::why_lacks(std::string_view isa) const {
+  constexpr std::string_view kPrefix = "sm_";
+  int needed = 0;
+  const char* const end = isa.data() + isa.size();
+  const char* const digits = isa.data() + std::min(isa.size(), kPrefix.size());
+  const char* const rest = std::from_chars(digits, end, needed).ptr;
+  const bool is_exact = std::string_view(rest, end) == "a";
+  if (!isa.starts_with(kPrefix) || rest == digits || (rest != end && !is_exact))
+    return "architecture '" + std::string(isa) + "' is not known to this version";
+  const bool fits =
+      is_exact ? capability_ == needed : capability_ / 10 == needed / 10 && capability_ % 10 >= needed % 10;
+  if (fits) return {};
+  return "the device is a " + device_name_ + " of compute capability " + std::to_string(capability_ / 10) + "." +
+         std::to_string(capability_ % 10) + ", which does not run " + std::string(isa);
+}
+
 CudaDriver::~CudaDriver() {
   if (context_) api_->context_release(device_);
 }
@@ -166,6 +184,12 @@ Status CudaDriver::copy_in(const CudaBuffer& to, const void* from, size_t bytes)
   if (bytes > to.bytes_) return Error::internal("CudaDriver::copy_in", "more bytes than the buffer has");
   const Api::Current current(*api_, context_);
   return bytes ? check(api_->copy_to_device(to.address_, from, bytes), "copying to the device") : Status();
+}
+
+Status CudaDriver::copy_in_at(void* to, const void* from, size_t bytes) {
+  const Api::Current current(*api_, context_);
+  return bytes ? check(api_->copy_to_device(reinterpret_cast<uint64_t>(to), from, bytes), "copying to the device")
+               : Status();
 }
 
 Status CudaDriver::copy_out(void* to, const CudaBuffer& from, size_t bytes) {

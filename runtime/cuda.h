@@ -61,11 +61,16 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
 
   const std::string& device_name() const { return device_name_; }
   int compute_capability() const { return capability_; }  // 80, 90
+  // Why the device cannot run cubins for `isa`, such as "sm_80" (8.0 and later minor versions) or "sm_90a" (9.0 alone);
+  // empty: it can. Source: CUDA C++ Programming Guide, binary compatibility and architecture-specific features.
+  std::string why_lacks(std::string_view isa) const;
 
   // Error BadInput: the cubin is not for this device, or has no such kernel.
   Result<CudaKernel> load_kernel(std::string_view cubin, const std::string& symbol);
   Result<CudaBuffer> allocate(size_t bytes);
   Status copy_in(const CudaBuffer& to, const void* from, size_t bytes);
+  // To a device address on, which the caller answers for.
+  Status copy_in_at(void* to, const void* from, size_t bytes);
   Status copy_out(void* to, const CudaBuffer& from, size_t bytes);
   // From a device address on, which the caller answers for.
   Status copy_out_at(void* to, const void* address, size_t bytes);

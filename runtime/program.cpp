@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "runtime/host_isa.h"
 #include "runtime/piece_digests.h"
 #include "runtime/program_cuda.h"
 
@@ -17,20 +16,24 @@ namespace {
 constexpr int64_t kCopyBlock = int64_t{8} << 20;
 constexpr int kAttempts = 100;  // attempts to load a program that other processes keep replacing
 
-// Reads the whole file into huge pages, in blocks on all CPUs, because one thread is slower than a fast disk.
-Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::string& path) {
+// Reads ranges of the file to their places in huge pages, in blocks on all CPUs, because one thread is slower than a fast
+// disk. Pages that no range touches take no memory.
+Result<AlignedBuffer> copy_to_huge_pages(const OpenedFile& file, const std::vector<WeightRange>& ranges,
+                                         const std::string& path) {
   QCG_TRY(copy, AlignedBuffer::allocate(file.bytes));
   posix_fadvise(file.fd.get(), 0, file.bytes, POSIX_FADV_SEQUENTIAL);
   ThreadPool pool;
   std::mutex first_error;
   Status status;
-  pool.parallel_items((file.bytes + kCopyBlock - 1) / kCopyBlock, [&](int64_t begin, int64_t end, int) {
-    const int64_t offset = begin * kCopyBlock, length = std::min(end * kCopyBlock, file.bytes) - offset;
-    Status block = read_file_range(file.fd.get(), offset, {copy.data() + offset, static_cast<size_t>(length)}, path);
-    if (block.ok()) return;
-    std::lock_guard lock(first_error);
-    status = std::move(block);
-  });
+  for (const WeightRange& range : ranges)
+    pool.parallel_items((range.bytes + kCopyBlock - 1) / kCopyBlock, [&](int64_t begin, int64_t end, int) {
+      const int64_t at = begin * kCopyBlock, length = std::min(end * kCopyBlock, range.bytes) - at;
+      const std::span<std::byte> to(copy.data() + range.offset + at, static_cast<size_t>(length));
+      Status block = read_file_range(file.fd.get(), range.offset + at, to, path);
+      if (block.ok()) return;
+      std::lock_guard lock(first_error);
+      status = std::move(block);
+    });
   if (!status.ok()) return status.error();
   copy.make_read_only();
   return copy;
@@ -76,16 +79,14 @@ Result<std::shared_ptr<const Program>> Program::load(const std::string& director
 
 Status Program::load_directory(const ProgramDirectory& directory, const LoadOptions& options) {
   QCG_TRY(text, directory.read_manifest());
-  QCG_TRY(manifest, parse_program_manifest(text));
+  QCG_TRY(parsed, parse_program_manifest(text));
+  const bool has_choice = !parsed.other_targets.empty();
+  Host host;
+  QCG_TRY(manifest, choose_target(std::move(parsed), directory.path(), options.target,
+                                  [&](const ProgramManifest& target) { return host.can_run(target); }));
   manifest_ = std::move(manifest);
-  if (manifest_.on_device()) return load_on_device(directory, options);
-  if (!manifest_.target.starts_with("cpu:"))
-    return Error::unsupported(directory.path(),
-                              "was compiled for '" + manifest_.target + "', this runtime runs cpu and cuda programs",
-                              "compile the program with --target=cpu");
-  if (const std::string missing = why_host_lacks(manifest_.isa); !missing.empty())
-    return Error::unsupported(directory.path(), "needs " + manifest_.isa + ": " + missing,
-                              "compile the program with --target=cpu on this machine");
+  if (has_choice) image_->ranges = weights_read(manifest_);
+  if (manifest_.on_device()) return load_on_device(directory, options, host.driver());
   QCG_CHECK(check_files(directory));
   for (ProgramManifest& other : std::exchange(manifest_.others, {})) {
     others_.emplace_back(new Program())->image_ = image_;
@@ -113,18 +114,11 @@ Result<std::shared_ptr<const Program>> Program::method(const std::shared_ptr<con
                           names.empty() ? "it was compiled without names of methods" : "it has " + names);
 }
 
-Status Program::load_on_device(const ProgramDirectory& directory, const LoadOptions& options) {
-  auto driver = CudaDriver::load();
-  if (!driver.ok()) {
-    Error error = std::move(driver.error());
-    error.where = directory.path();
-    error.message = "was compiled for " + manifest_.target + ", but " + error.message;
-    return error;
-  }
+Status Program::load_on_device(const ProgramDirectory& directory, const LoadOptions& options,
+                               std::shared_ptr<CudaDriver> driver) {
   QCG_CHECK(check_files(directory));
   QCG_CHECK(load_weights(directory, options));
-  QCG_TRY(device, CudaProgram::load(std::move(*driver), directory, manifest_,
-                                    {weights(), static_cast<size_t>(weights_bytes())}));
+  QCG_TRY(device, CudaProgram::load(std::move(driver), directory, manifest_, weights(), image_->ranges));
   device_ = std::move(device);
   return {};
 }
@@ -163,17 +157,21 @@ Status Program::load_weights(const ProgramDirectory& directory, const LoadOption
   Image& image = *image_;
   const std::string path = directory.path_of("weights.bin");
   QCG_TRY(opened, directory.open_weights(file->second));
-  if (options.weights == WeightsMode::huge_pages) {
-    QCG_TRY(copy, copy_to_huge_pages(opened, path));
+  const bool is_copy = options.weights == WeightsMode::huge_pages, is_part = is_copy && !image.ranges.empty();
+  if (image.ranges.empty()) image.ranges = {{0, opened.bytes}};
+  if (is_copy) {
+    QCG_TRY(copy, copy_to_huge_pages(opened, image.ranges, path));
     image.weights_copy = std::move(copy);
     image.weights = image.weights_copy.data();
-  } else {
+  }
+  if (!is_copy || (is_part && options.verify_weights)) {
     QCG_TRY(mapped, MappedWeights::map(opened.fd.get(), opened.bytes, path));
     image.weights_file = std::move(mapped);
-    image.weights = image.weights_file.data();
+    if (!is_copy) image.weights = image.weights_file.data();
   }
   image.weights_bytes = opened.bytes;
-  if (options.verify_weights && !is_as_written({image.weights, static_cast<size_t>(opened.bytes)}, file->second))
+  const std::byte* const whole = is_part ? image.weights_file.data() : image.weights;
+  if (options.verify_weights && !is_as_written({whole, static_cast<size_t>(opened.bytes)}, file->second))
     return Error::bad_input(path, "does not have the checksum in the manifest",
                             "the program is damaged or was changed: copy or compile it again");
   return {};

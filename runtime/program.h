@@ -12,6 +12,7 @@
 //   QCG_TRY(decode, Program::method(program, "decode"));
 //
 // A program for cuda:* keeps its weights on the device; run() copies the caller's host tensors to the device and back.
+// Of a program for several targets one is loaded, the best that this machine can run.
 //
 // A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
 #pragma once
@@ -34,6 +35,7 @@
 #include "runtime/profile/run_profile.h"
 #include "runtime/program_directory.h"
 #include "runtime/program_manifest.h"
+#include "runtime/program_target.h"
 #include "runtime/tensor_view.h"
 #include "runtime/threads.h"
 
@@ -51,6 +53,7 @@ enum class WeightsMode : uint8_t {
 struct LoadOptions {
   WeightsMode weights = WeightsMode::map;
   bool verify_weights = false;  // also verify the SHA-256 of weights.bin (about 1 s per GB)
+  std::string target;           // of the program's targets; empty: the best that this machine can run (choose_target)
 };
 
 // The bytes of the block for the temporaries of a run with these symbol values.
@@ -91,13 +94,15 @@ class Program {
     std::map<std::string, Module> modules;  // by path
     MappedWeights weights_file;
     AlignedBuffer weights_copy;
+    std::vector<WeightRange> ranges;  // of weights.bin: what copies of it have
     const std::byte* weights = nullptr;
     int64_t weights_bytes = 0;
   };
 
   Program() = default;
   Status load_directory(const ProgramDirectory& directory, const LoadOptions& options);
-  Status load_on_device(const ProgramDirectory& directory, const LoadOptions& options);
+  Status load_on_device(const ProgramDirectory& directory, const LoadOptions& options,
+                        std::shared_ptr<CudaDriver> driver);
   Status check_files(const ProgramDirectory& directory) const;
   Status load_modules(const ProgramDirectory& directory);
   Status load_weights(const ProgramDirectory& directory, const LoadOptions& options);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <optional>
 
 #include "runtime/module.h"
@@ -11,6 +11,9 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kMaxGridX = INT32_MAX;
+constexpr int64_t kRangeAlignment = 256;  // on the device, as cuMemAlloc aligns
+
+int64_t align_range(int64_t bytes) { return (bytes + kRangeAlignment - 1) / kRangeAlignment * kRangeAlignment; }
 
 // nullopt: more than a grid has, or an extent is negative.
 std::optional<uint32_t> blocks_of(const ProgramManifest::Launch& launch, std::span<const int64_t> params) {
@@ -27,8 +30,8 @@ std::optional<uint32_t> blocks_of(const ProgramManifest::Launch& launch, std::sp
 
 Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<CudaDriver> driver,
                                                              const ProgramDirectory& directory,
-                                                             const ProgramManifest& manifest,
-                                                             std::span<const std::byte> weights) {
+                                                             const ProgramManifest& manifest, const std::byte* weights,
+                                                             const std::vector<WeightRange>& ranges) {
   auto program = std::make_shared<CudaProgram>();
   program->driver_ = std::move(driver);
   std::map<std::pair<std::string, std::string>, CudaKernel> loaded;  // by module and symbol
@@ -46,10 +49,23 @@ Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<Cud
       kernels.push_back(at->second);
     }
   }
-  QCG_TRY(buffer, program->driver_->allocate(weights.size()));
+  size_t total = 0;
+  for (const WeightRange& range : ranges) total += static_cast<size_t>(align_range(range.bytes));
+  QCG_TRY(buffer, program->driver_->allocate(total));
   program->weights_ = std::move(buffer);
-  QCG_CHECK(program->driver_->copy_in(program->weights_, weights.data(), weights.size()));
+  int64_t place = 0;
+  for (const WeightRange& range : ranges) {
+    program->places_[range.offset] = place;
+    QCG_CHECK(program->driver_->copy_in_at(program->weights_at(range.offset), weights + range.offset,
+                                           static_cast<size_t>(range.bytes)));
+    place += align_range(range.bytes);
+  }
   return std::shared_ptr<const CudaProgram>(std::move(program));
+}
+
+std::byte* CudaProgram::weights_at(int64_t offset) const {
+  const auto [begin, place] = *std::prev(places_.upper_bound(offset));
+  return static_cast<std::byte*>(weights_.data()) + place + (offset - begin);
 }
 
 CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManifest& manifest)
@@ -90,7 +106,7 @@ std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena
   switch (buffer.kind) {
     case Kind::input: return at(inputs_[static_cast<size_t>(buffer.index)], 0);
     case Kind::output: return at(outputs_[static_cast<size_t>(buffer.index)], 0);
-    case Kind::weights: return at(program_->weights_, buffer.offset);
+    case Kind::weights: return program_->weights_at(buffer.offset);
     case Kind::temp: return at(arena_, arena_offset);
     case Kind::state: return at(state_, manifest_.states[static_cast<size_t>(buffer.index)].place);
   }

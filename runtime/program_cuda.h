@@ -7,6 +7,7 @@
 //   QCG_CHECK(run.copy_in(0, x, bytes)); … QCG_CHECK(run.launch(step, choice, args, params)); … run.copy_out(0, y, bytes)
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,22 +17,27 @@
 #include "runtime/cuda.h"
 #include "runtime/program_directory.h"
 #include "runtime/program_manifest.h"
+#include "runtime/program_target.h"
 
 namespace qcg {
 
 class CudaProgram {
  public:
-  // Verifies and loads every cubin, and copies the weights to the device.
+  // Verifies and loads every cubin, and copies these ranges of the weights to the device.
   static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver,
                                                          const ProgramDirectory& directory,
-                                                         const ProgramManifest& manifest,
-                                                         std::span<const std::byte> weights);
+                                                         const ProgramManifest& manifest, const std::byte* weights,
+                                                         const std::vector<WeightRange>& ranges);
 
  private:
   friend class CudaRun;
+  // What is on the device from `offset` of weights.bin on.
+  std::byte* weights_at(int64_t offset) const;
+
   std::shared_ptr<CudaDriver> driver_;
   std::vector<std::vector<CudaKernel>> kernels_;  // [step][choice]
-  CudaBuffer weights_;
+  CudaBuffer weights_;                            // the ranges one after the other
+  std::map<int64_t, int64_t> places_;             // of each range in it, by offset in weights.bin
 };
 
 class CudaRun {

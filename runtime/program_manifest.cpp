@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 // Limits far above real programs, but small enough that the worst file is refused in well under a second.
 constexpr size_t kMaxBytes = size_t{16} << 20;
-constexpr int kMaxDepth = 16;
+constexpr int kMaxDepth = 24;
 constexpr size_t kMaxBuffers = 1 << 16;
 // The memory that the values of a file may take. Empty lists take thirty times the size of their text.
 constexpr size_t kMaxParsedBytes = size_t{200} << 20;
@@ -25,8 +25,9 @@ constexpr size_t kNodeBytes = 96, kStringBytes = 64,
 constexpr int64_t kMaxThreads = 1024, kMaxTileRows = 1 << 16, kMaxColumnTiles = 65535, kMaxSharedBytes = 227 << 10;
 constexpr size_t kMaxParameterBytes = 4096;
 
-constexpr int64_t kVersion = 3, kFirstWithState = 2, kFirstWithMethods = 3;
-// Of methods times what each of them has a copy of: files and states.
+constexpr int64_t kVersion = 4, kFirstWithState = 2, kFirstWithMethods = 3, kFirstWithTargets = 4;
+constexpr size_t kMaxTargets = 16;
+// Of targets times methods times what each of them has a copy of: files and states.
 constexpr size_t kMaxShared = 1 << 16;
 constexpr int64_t kStateAlignment = 64;
 
@@ -104,8 +105,10 @@ const Json& null_json() {
 // Reads fields and keeps the first mistake. After a mistake, reads return defaults, which are not used.
 class Reader {
  public:
-  explicit Reader(ProgramManifest& out) : out_(out) {}
+  explicit Reader(ProgramManifest& out, size_t targets = 1) : out_(out), targets_(targets) {}
   Status read(const Json& root);
+  // All of a program but its files: of one target.
+  Status read_target(const Json& value, const std::string& path);
   // The part that each method has for itself.
   Status read_method(const Json& value, const std::string& path);
 
@@ -163,10 +166,11 @@ class Reader {
   void need_dense(int buffer_index);
   void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
   void derive_bindings(const std::string& path);
-  void read_methods(const Json& methods);
+  void read_methods(const Json& methods, const std::string& path);
+  void read_targets(const Json& targets);
 
   ProgramManifest& out_;
-  int64_t version_ = 0;
+  size_t targets_;  // of the program
   std::set<std::string, std::less<>> state_names_;
   Status status_;
 };
@@ -206,14 +210,12 @@ SizeCall Reader::size_call(const Json& value, const std::string& path) {
 void Reader::header(const Json& root) {
   check(root.is_object(), "$", "is not an object");
   check(text(field(root, "format"), "$.format") == "qcodegen-program", "$.format", "is not \"qcodegen-program\"");
-  version_ = integer(field(root, "version"), "$.version", 0, INT32_MAX);
-  check(version_ >= 1 && version_ <= kVersion, "$.version", "is none of 1, 2 and 3, the versions this runtime reads");
+  const int64_t version = integer(field(root, "version"), "$.version", 0, INT32_MAX);
+  check(version >= 1 && version <= kVersion, "$.version", "is none of 1 to 4, the versions this runtime reads");
   const int64_t abi = integer(field(root, "kernel_abi"), "$.kernel_abi", 0, INT32_MAX);
   check(abi >= QCG_OLDEST_KERNEL_ABI && abi <= QCG_KERNEL_ABI, "$.kernel_abi", "is no kernel ABI of this runtime");
-  out_.version = static_cast<int>(version_), out_.kernel_abi = static_cast<int>(abi);
+  out_.version = static_cast<int>(version), out_.kernel_abi = static_cast<int>(abi);
   out_.generator = text(field(root, "generator"), "$.generator");
-  out_.target = text(field(root, "target"), "$.target");
-  out_.isa = text(field(root, "isa"), "$.isa");
 }
 
 void Reader::read_files(const Json& files) {
@@ -476,22 +478,49 @@ Status Reader::read(const Json& root) {
   header(root);
   if (!status_.ok()) return status_;
   read_files(field(root, "files"));
-  if (version_ >= kFirstWithState)
-    each(field(root, "states"), "$.states", [&](const Json& v, const std::string& at) { read_state(v, at); });
   if (!status_.ok()) return status_;
-  if (version_ < kFirstWithMethods) return read_method(root, "$");
-  read_methods(field(root, "methods"));
+  if (out_.version < kFirstWithTargets) return read_target(root, "$");
+  read_targets(field(root, "targets"));
   return status_;
 }
 
-void Reader::read_methods(const Json& methods) {
-  if (!check(methods.is_array() && !methods.empty(), "$.methods", "is not a list of one or more methods")) return;
-  check(!out_.on_device(), "$.methods", "is there, and programs for devices have no methods");
-  check(methods.size() <= kMaxShared / (1 + out_.files.size() + out_.states.size()), "$.methods",
+void Reader::read_targets(const Json& targets) {
+  if (!check(targets.is_array() && !targets.empty() && targets.size() <= kMaxTargets, "$.targets",
+             "is not a list of 1 to 16 targets"))
+    return;
+  check(targets.size() * (1 + out_.files.size()) <= kMaxShared, "$.targets", "has more files than any program");
+  std::set<std::string, std::less<>> names;
+  const ProgramManifest shared = out_;
+  each(targets, "$.targets", [&](const Json& value, const std::string& at) {
+    ProgramManifest one = shared;
+    status_ = Reader(one, targets.size()).read_target(value, at);
+    check(names.insert(one.target).second, at + ".target", "is the name of another target");
+    if (names.size() == 1) out_ = std::move(one);
+    else out_.other_targets.push_back(std::move(one));
+  });
+}
+
+Status Reader::read_target(const Json& value, const std::string& path) {
+  out_.target = text(field(value, "target"), path + ".target");
+  out_.isa = text(field(value, "isa"), path + ".isa");
+  const Json &states = field(value, "states"), &methods = field(value, "methods");
+  const bool is_fat = out_.version >= kFirstWithTargets;
+  if (is_fat ? !states.is_null() : out_.version >= kFirstWithState)
+    each(states, path + ".states", [&](const Json& v, const std::string& at) { read_state(v, at); });
+  if (!status_.ok()) return status_;
+  if (is_fat ? methods.is_null() : out_.version < kFirstWithMethods) return read_method(value, path);
+  read_methods(methods, path + ".methods");
+  return status_;
+}
+
+void Reader::read_methods(const Json& methods, const std::string& path) {
+  if (!check(methods.is_array() && !methods.empty(), path, "is not a list of one or more methods")) return;
+  check(!out_.on_device(), path, "is there, and programs for devices have no methods");
+  check(methods.size() <= kMaxShared / targets_ / (1 + out_.files.size() + out_.states.size()), path,
         "has more methods than any program with so many files and states");
   std::set<std::string, std::less<>> names;
   const ProgramManifest shared = out_;
-  each(methods, "$.methods", [&](const Json& value, const std::string& at) {
+  each(methods, path, [&](const Json& value, const std::string& at) {
     ProgramManifest one = shared;
     one.method = text(field(value, "name"), at + ".name");
     check(is_method_name(one.method), at + ".name", "is not 1 to 64 letters, digits and underscores");
@@ -567,7 +596,7 @@ std::optional<int64_t> SizeCall::evaluate(std::span<const int64_t> symbol_values
 Result<ProgramManifest> parse_program_manifest(std::string_view text) {
   if (text.size() > kMaxBytes) return Error::bad_input("manifest.json", "is larger than 16 MiB", std::string(kHelp));
   if (is_too_deep(text))
-    return Error::bad_input("manifest.json", "is nested deeper than 16 levels", std::string(kHelp));
+    return Error::bad_input("manifest.json", "is nested deeper than 24 levels", std::string(kHelp));
   ValueCounter counter;
   const bool is_json = Json::sax_parse(text, &counter);
   if (counter.too_large())

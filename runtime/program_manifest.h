@@ -112,8 +112,10 @@ struct ProgramManifest {
   int version = 0, kernel_abi = 0;
   std::string generator, target, isa;
   std::string method;  // its name; empty: the program has no others
-  std::vector<ProgramManifest>
-      others;  // the other methods; of the first one only. Files and states are the same in all
+  // The other methods, of the first one only. Files and states are the same in all.
+  std::vector<ProgramManifest> others;
+  // The other targets, of the first one only, best first (program_target.h). Files are the same in all.
+  std::vector<ProgramManifest> other_targets;
   bool on_device() const { return target.starts_with("cuda:"); }
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
@@ -129,7 +131,8 @@ struct ProgramManifest {
 
 bool is_method_name(std::string_view name);  // 1 to 64 letters, digits and underscores
 
-// The first method, which has the others. Errors name the JSON path. In the result, every index is in range and every weights buffer lies inside weights.bin.
+// The first method of the first target, which has the others. Errors name the JSON path. In the result, every index is
+// in range and every weights buffer lies inside weights.bin.
 Result<ProgramManifest> parse_program_manifest(std::string_view text);
 
 }  // namespace qcg

@@ -77,12 +77,16 @@ QCG_API const char* qcg_last_error(void);
 typedef struct qcg_load_options {
   int32_t huge_pages;     /* 1: copy the weights to huge pages (faster, but takes memory); 0: map the file */
   int32_t verify_weights; /* 1: also verify the checksum of the weights, which takes about 1 s per GB */
-  uint64_t reserved[4];
+  const char* target;     /* of a program for several targets: "cpu:avx2", or "cpu" for the best of that device; NULL:
+                             the best that this machine can run, a device before a CPU */
+  uint64_t reserved[3];
 } qcg_load_options;
 
 QCG_API qcg_status qcg_program_load(const char* path, const qcg_load_options* options, qcg_program** out);
 /* Contexts created from the program stay valid. NULL is accepted. */
 QCG_API void qcg_program_free(qcg_program* program);
+/* The target that was loaded, such as "cpu:avx2". Valid as long as the program; NULL for NULL. */
+QCG_API const char* qcg_program_target(const qcg_program* program);
 
 /* All pointers in this struct are valid as long as the program. */
 typedef struct qcg_tensor_info {

@@ -113,6 +113,7 @@ class Program {
     return Program(std::shared_ptr<const qcg_program>(handle_, found));
   }
   const qcg_program* handle() const { return handle_.get(); }
+  std::string target() const { return qcg_program_target(handle()); }  // "cpu:avx2"
   int32_t n_inputs() const { return qcg_n_inputs(handle()); }
   int32_t n_outputs() const { return qcg_n_outputs(handle()); }
   int32_t n_symbols() const { return qcg_n_symbols(handle()); }

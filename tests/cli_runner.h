@@ -73,4 +73,12 @@ inline std::string shared_graph(const std::string& name) {
   return "";
 }
 
+// The command fails with this exit status, and its message has this text.
+inline void check_refused(std::vector<std::string> arguments, int status, const std::string& text) {
+  const Run run = qcodegen(std::move(arguments));
+  INFO(run.err);
+  CHECK(run.status == status);
+  CHECK(run.err.find(text) != std::string::npos);
+}
+
 }  // namespace qcg::test

@@ -26,6 +26,7 @@ namespace qcg {
 
 struct PageSource {
   std::string program;
+  std::string target;                // of the program's; empty: the one that runs here
   std::string graph;                 // that it was compiled from; empty: where it was then
   std::vector<std::string> weights;  // likewise
 };

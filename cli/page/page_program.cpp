@@ -13,6 +13,7 @@
 #include "codegen/kernel/target.h"
 #include "codegen/program/file_model.h"
 #include "codegen/program/origin.h"
+#include "codegen/program/program_io.h"
 #include "codegen/program/staging.h"
 #include "runtime/memory.h"
 
@@ -28,7 +29,7 @@ std::string stem_of(const std::string& path) { return std::filesystem::path(path
 
 // The graph, where the program was compiled from a file that is still there.
 Status read_graph_of(const PageSource& source, PageProgram& out) {
-  QCG_TRY(options, read_origin(source.program, source.graph, source.weights));
+  QCG_TRY(options, read_origin(source.program, source.graph, source.weights, out.manifest.target));
   QCG_TRY(model, FileModel(options).read());
   PassCheckpoint none;
   QCG_TRY(explanation, explain_model(model, options, none));
@@ -155,13 +156,13 @@ int PageProgram::kernel_of(const std::string& module) const {
 Result<PageProgram> read_page_program(const PageSource& source) {
   PageProgram out;
   out.path = source.program;
-  QCG_TRY(text, read_program_file(source.program + "/manifest.json"));
-  QCG_TRY(manifest, parse_program_manifest(text));
+  QCG_TRY(manifest, read_manifest_of(source.program, source.target));
   out.manifest = std::move(manifest);
   if (auto log = read_tune_log(tune_log_of(source.program)); log.ok()) out.log = std::move(*log);
+  std::erase_if(out.log, [&](const TuneRecord& r) { return !r.is_of(out.manifest.target); });
   CompileReport compiled;
   if (const auto report = read_program_file(source.program + "/" + kReportFile);
-      report.ok() && restore_report(*report, compiled))
+      report.ok() && restore_report(record_of_target(*report, out.manifest.target), compiled))
     out.compiled = std::move(compiled);
   for (const ProgramManifest* method : out.methods())
     for (const auto& step : method->steps)

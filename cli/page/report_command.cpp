@@ -76,6 +76,9 @@ void add_report_command(CLI::App& app, Session& session) {
   sub->add_option("program", flags->source.program, "a program directory")->required();
   sub->add_option("-o,--output", flags->output, "the HTML file to write")->capture_default_str();
   sub->add_option("--compare", flags->other, "another program of the same model to compare it with");
+  sub->add_option("--target", flags->source.target,
+                  "the target to write about, of a program that was compiled for several (default: the best that this "
+                  "machine can run)");
   sub->add_option("--graph", flags->source.graph,
                   "the graph that the program was compiled from (default: its path at that time)");
   sub->add_option("--weights", flags->source.weights, "the weights of that graph (default: their paths at that time)");

@@ -14,7 +14,7 @@
 #endif
 
 #include "base/affinity.h"
-#include "runtime/host_isa.h"
+#include "runtime/host/host_isa.h"
 
 namespace qcg {
 namespace {
@@ -151,6 +151,9 @@ Result<Target> parse_target(std::string_view text) {
     if (text == target.str() || (row.isa == Isa::avx512 && text == "cpu:avx512vnni")) return target;
     known += ", " + target.str();
   }
+  if (text.find(',') != text.npos)
+    return Error{ErrorCode::Usage, "--target", "several targets are named, and one is needed here",
+                 "name one target; `qcodegen compile` takes several"};
   return Error{ErrorCode::Usage, "--target", "unknown target '" + std::string(text.substr(0, 80)) + "'",
                "use one of: " + known};
 }

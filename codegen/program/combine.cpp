@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cache/store/sha256.h"
+#include "codegen/kernel/target.h"
 #include "codegen/program/program_files.h"
 #include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
+#include "codegen/tune/tune.h"
 #include "runtime/memory.h"
-#include "runtime/program.h"
+#include "runtime/program_directory.h"
+#include "runtime/program_manifest.h"
 
 namespace qcg {
 
@@ -21,49 +26,78 @@ using nlohmann::json;
 
 namespace {
 
-// One of the programs. It was loaded once, so that its manifest is known to be sound.
+// One of the programs. Its manifest is known to be sound.
 struct Part {
-  std::string name, directory;
+  std::string name, directory;  // the name of a method or a target
   json manifest;
-  std::shared_ptr<const Program> program;
+  ProgramManifest parsed;
+  MappedWeights mapped;
 
   std::string_view weights(int64_t offset, int64_t bytes) const {
-    return {reinterpret_cast<const char*>(program->weights()) + offset, static_cast<size_t>(bytes)};
+    return {reinterpret_cast<const char*>(mapped.data()) + offset, static_cast<size_t>(bytes)};
   }
 };
 
-Result<Part> open_part(const MethodProgram& method) {
-  QCG_TRY(program, Program::load(method.directory));
-  QCG_TRY(text, read_program_file(method.directory + "/manifest.json"));
-  if (!program->manifest().method.empty() || program->manifest().on_device())
-    return Error::unsupported(method.directory, "cannot be a method: it has methods itself, or is for a device",
-                              "compile each method from its graph, for a CPU");
-  return Part{method.name, method.directory, json::parse(text), std::move(program)};
+// The program need not run here.
+Result<Part> open_part(const std::string& directory) {
+  QCG_TRY(opened, ProgramDirectory::open(directory));
+  QCG_TRY(text, opened.read_manifest());
+  QCG_TRY(parsed, parse_program_manifest(text));
+  QCG_TRY(file, opened.open_weights(parsed.files["weights.bin"]));
+  QCG_TRY(mapped, MappedWeights::map(file.fd.get(), file.bytes, opened.path_of("weights.bin")));
+  return Part{"", directory, json::parse(text), std::move(parsed), std::move(mapped)};
 }
+
+constexpr std::string_view kMethods = "methods", kTargets = "targets";                  // the parts of a program
+constexpr const char* kLists[] = {"symbols", "inputs", "outputs", "buffers", "steps"};  // of a method
 
 class Combiner {
  public:
   Combiner(std::vector<Part> parts, StagingDir staging) : parts_(std::move(parts)), staging_(std::move(staging)) {}
 
-  Result<CombineReport> run(const std::string& output) {
-    const json& first = parts_[0].manifest;
-    for (const Part& part : parts_)
-      for (const char* field : {"target", "isa", "kernel_abi"})
-        if (part.manifest[field] != first[field])
-          return Error::bad_input(part.name, fmt::format("was compiled for another {} than {}", field, parts_[0].name),
-                                  "compile all methods for one target");
-    manifest_ = {{"format", "qcodegen-program"},    {"version", 3},
-                 {"generator", first["generator"]}, {"kernel_abi", first["kernel_abi"]},
-                 {"target", first["target"]},       {"isa", first["isa"]},
-                 {"states", json::array()},         {"methods", json::array()}};
-    QCG_TRY(weights, WeightsFile::create(staging_.path()));
-    weights_ = std::make_unique<WeightsFile>(std::move(weights));
+  Result<CombineReport> combine_methods(const std::string& output) {
+    QCG_CHECK(begin(3, {"target", "isa"}));
+    manifest_["states"] = json::array();
     for (Part& part : parts_) {
-      QCG_TRY(modules, add_files(part, output));
+      const std::string header = program_name_of(output) + "_" + part.name;
+      QCG_TRY(modules, add_files(part, part.name, header));
       QCG_TRY(states, add_states(part));
       QCG_CHECK(add_method(part, modules, states));
     }
-    QCG_CHECK(add_records());
+    return end(kMethods);
+  }
+
+  Result<CombineReport> combine_targets() {
+    QCG_CHECK(begin(4, {}));
+    for (Part& part : parts_) {
+      std::string prefix = part.name;
+      std::ranges::replace(prefix, ':', '_');
+      QCG_TRY(modules, add_files(part, prefix, program_name_of(part.directory)));
+      QCG_CHECK(add_target(part, modules));
+    }
+    return end(kTargets);
+  }
+
+ private:
+  Status begin(int version, std::initializer_list<const char*> shared) {
+    const json& first = parts_[0].manifest;
+    manifest_ = {{"format", "qcodegen-program"},
+                 {"version", version},
+                 {"generator", first["generator"]},
+                 {"kernel_abi", first["kernel_abi"]}};
+    for (const char* field : shared) manifest_[field] = first[field];
+    for (const Part& part : parts_)
+      for (const char* field : {"target", "isa", "kernel_abi"})
+        if (manifest_.contains(field) && part.manifest[field] != first[field])
+          return Error::bad_input(part.name, fmt::format("was compiled for another {} than {}", field, parts_[0].name),
+                                  "compile all methods for one target");
+    QCG_TRY(weights, WeightsFile::create(staging_.path()));
+    weights_ = std::make_unique<WeightsFile>(std::move(weights));
+    return {};
+  }
+
+  Result<CombineReport> end(std::string_view kind) {
+    QCG_CHECK(add_records(kind));
     QCG_TRY(described, weights_->end());
     report_.weight_bytes = described["bytes"];
     manifest_["files"]["weights.bin"] = std::move(described);
@@ -73,22 +107,24 @@ class Combiner {
     return report_;
   }
 
- private:
-  // Kernels, sources and the header. Returns the names of kernels that had to change: two of one name differ.
-  Result<std::map<std::string, std::string>> add_files(const Part& part, const std::string& output) {
-    std::map<std::string, std::string> renamed;
-    const std::string old_name = program_name_of(part.directory), new_name = program_name_of(output) + "_" + part.name;
+  // Kernels, sources and headers. That of the program becomes `header`. Returns the names of kernels that had to change,
+  // because two of one name differ: they begin with `prefix`.
+  using Renamed = std::map<std::string, std::string>;
+  Result<Renamed> add_files(const Part& part, const std::string& prefix, const std::string& header) {
+    Renamed renamed;
+    const std::string old_name = program_name_of(part.directory);
     for (const auto& [file, about] : part.manifest["files"].items()) {
       if (file == "weights.bin") continue;
       QCG_TRY(bytes, read_program_file(part.directory + "/" + file));
       std::string name = file;
       if (file == old_name + ".h") {
-        name = new_name + ".h";
-        bytes = rename_program_header(bytes, old_name, new_name);
-      } else if (const json& files = manifest_["files"]; files.contains(name)) {
+        name = header + ".h";
+        bytes = rename_program_header(bytes, old_name, header);
+      }
+      if (const json& files = manifest_["files"]; files.contains(name)) {
         if (files[name]["sha256"] == about["sha256"]) continue;
         const fs::path path(file);
-        name = (path.parent_path() / (part.name + "_" + path.filename().string())).string();
+        name = (path.parent_path() / (prefix + "_" + path.filename().string())).string();
         renamed[file] = name;
       }
       QCG_CHECK(add_file(staging_.path(), name, bytes, manifest_));
@@ -109,10 +145,7 @@ class Combiner {
   Result<std::vector<size_t>> add_states(const Part& part) {
     std::vector<size_t> numbers;
     for (json state : part.manifest.value("states", json::array())) {
-      if (json& init = state["init"]; init.is_object()) {
-        QCG_TRY(place, place_of(part, init["offset"], init["bytes"]));
-        init["offset"] = place;
-      }
+      QCG_CHECK(relocate_initial(part, state));
       size_t number = 0;
       json& states = manifest_["states"];
       while (number < states.size() && states[number]["name"] != state["name"]) ++number;
@@ -127,12 +160,34 @@ class Combiner {
     return numbers;
   }
 
-  Status add_method(const Part& part, const std::map<std::string, std::string>& modules,
-                    const std::vector<size_t>& states) {
+  Status add_method(const Part& part, const Renamed& modules, const std::vector<size_t>& states) {
     json method = {{"name", part.name}};
-    for (const char* list : {"symbols", "inputs", "outputs", "buffers", "steps"}) method[list] = part.manifest[list];
-    for (json& buffer : method["buffers"]) {
+    for (const char* list : kLists) method[list] = part.manifest[list];
+    for (json& buffer : method["buffers"])
       if (buffer["kind"] == "state") buffer["index"] = states[buffer["index"].get<size_t>()];
+    QCG_CHECK(relocate(part, modules, method));
+    manifest_["methods"].push_back(std::move(method));
+    return {};
+  }
+
+  Status add_target(const Part& part, const Renamed& modules) {
+    json target;
+    for (const char* field : {"target", "isa", "states", "methods"})
+      if (part.manifest.contains(field)) target[field] = part.manifest[field];
+    for (json& state : target.contains("states") ? target["states"] : none_) QCG_CHECK(relocate_initial(part, state));
+    for (json& method : target.contains("methods") ? target["methods"] : none_)
+      QCG_CHECK(relocate(part, modules, method));
+    if (!target.contains("methods")) {
+      for (const char* list : kLists) target[list] = part.manifest[list];
+      QCG_CHECK(relocate(part, modules, target));
+    }
+    manifest_["targets"].push_back(std::move(target));
+    return {};
+  }
+
+  // Buffers and steps of a method: the places of its weights, and the names of its modules.
+  Status relocate(const Part& part, const Renamed& modules, json& method) {
+    for (json& buffer : method["buffers"]) {
       if (buffer["kind"] != "weights") continue;
       QCG_TRY(place, place_of(part, buffer["offset"], buffer["bytes"]));
       buffer["offset"] = place;
@@ -141,21 +196,44 @@ class Combiner {
       for (json& kernel : step["kernels"])
         if (const auto renamed = modules.find(kernel["module"]); renamed != modules.end())
           kernel["module"] = renamed->second;
-    manifest_["methods"].push_back(std::move(method));
     return {};
   }
 
-  // The log has the lines of all methods. Origins and reports stay apart.
-  Status add_records() {
+  Status relocate_initial(const Part& part, json& state) {
+    json& init = state["init"];
+    if (!init.is_object()) return {};
+    QCG_TRY(place, place_of(part, init["offset"], init["bytes"]));
+    init["offset"] = place;
+    return {};
+  }
+
+  // The lines of a log, each with the target that it is of.
+  static Result<std::string> marked_log(const std::string& text, const std::string& target) {
+    if (target.empty()) return text;
+    std::string out, line;
+    std::istringstream lines(text);
+    while (std::getline(lines, line)) {
+      QCG_TRY(record, from_json_line(line, kTuneLogFile));
+      record.compiled_for = target;
+      out += to_json_line(record) + "\n";
+    }
+    return out;
+  }
+
+  // The log has the lines of all parts. Origins and reports stay apart.
+  Status add_records(std::string_view kind) {
     std::string log;
     json origins, reports;
     for (const Part& part : parts_) {
       const auto record = [&](const char* file) { return read_program_file(part.directory + "/" + file); };
-      if (const auto text = record(kTuneLogFile); text.ok()) log += *text;
+      if (const auto text = record(kTuneLogFile); text.ok()) {
+        QCG_TRY(marked, marked_log(*text, kind == kTargets ? part.name : ""));
+        log += marked;
+      }
       if (const auto text = record(kOriginFile); text.ok())
-        origins["methods"][part.name] = json::parse(*text, nullptr, false);
+        origins[kind][part.name] = json::parse(*text, nullptr, false);
       if (const auto text = record(kReportFile); text.ok())
-        reports["methods"][part.name] = json::parse(*text, nullptr, false);
+        reports[kind][part.name] = json::parse(*text, nullptr, false);
     }
     QCG_CHECK(write_record(staging_.path(), kTuneLogFile, log));
     QCG_CHECK(write_record(staging_.path(), kOriginFile, origins.dump(1) + "\n"));
@@ -166,20 +244,50 @@ class Combiner {
   StagingDir staging_;
   std::unique_ptr<WeightsFile> weights_;
   std::map<std::string, int64_t> places_;  // by SHA-256 of what is there
-  json manifest_;
+  json manifest_, none_;
   CombineReport report_;
 };
 
+// The place of a target among those of one program: devices first, then CPUs, the best of each first.
+size_t rank_of(const ProgramManifest& manifest) {
+  const auto table = isa_table();
+  const auto row = std::ranges::find(table, manifest.isa, &IsaInfo::name);
+  return static_cast<size_t>(row - table.begin()) + (manifest.on_device() ? 0 : table.size());
+}
+
 }  // namespace
 
-Result<CombineReport> combine_programs(std::span<const MethodProgram> methods, const std::string& output) {
+Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, const std::string& output) {
   std::vector<Part> parts;
   for (const MethodProgram& method : methods) {
-    QCG_TRY(part, open_part(method));
+    QCG_TRY(part, open_part(method.directory));
+    if (!part.parsed.method.empty() || !part.parsed.other_targets.empty() || part.parsed.on_device())
+      return Error::unsupported(method.directory,
+                                "cannot be a method: it has methods or targets itself, or is for a device",
+                                "compile each method from its graph, for a CPU");
+    part.name = method.name;
     parts.push_back(std::move(part));
   }
   QCG_TRY(staging, StagingDir::create(output));
-  return Combiner(std::move(parts), std::move(staging)).run(output);
+  return Combiner(std::move(parts), std::move(staging)).combine_methods(output);
+}
+
+Result<CombineReport> combine_targets(std::span<const std::string> directories, const std::string& output) {
+  std::vector<Part> parts;
+  for (const std::string& directory : directories) {
+    QCG_TRY(part, open_part(directory));
+    if (!part.parsed.other_targets.empty())
+      return Error::bad_input(directory, "has several targets itself", "combine programs for one target each");
+    for (const Part& other : parts)
+      if (other.parsed.target == part.parsed.target)
+        return Error::bad_input(directory, "is for " + part.parsed.target + ", and so is " + other.directory,
+                                "give one program per target");
+    part.name = part.parsed.target;
+    parts.push_back(std::move(part));
+  }
+  std::ranges::stable_sort(parts, {}, [](const Part& part) { return rank_of(part.parsed); });
+  QCG_TRY(staging, StagingDir::create(output));
+  return Combiner(std::move(parts), std::move(staging)).combine_targets();
 }
 
 }  // namespace qcg

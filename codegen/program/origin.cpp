@@ -88,11 +88,18 @@ std::string moved_origin(const std::string& origin, const std::string& place) {
   return text_of(placed(std::move(out), place));
 }
 
+std::string record_of_target(const std::string& text, const std::string& target) {
+  const json record = json::parse(text, nullptr, false);
+  if (!record.is_object() || !record.contains("targets")) return text;
+  const json& targets = record["targets"];
+  return targets.is_object() && targets.contains(target) ? text_of(targets[target]) : "";
+}
+
 Result<CompileOptions> read_origin(const std::string& program, const std::string& graph,
-                                   const std::vector<std::string>& weights) {
+                                   const std::vector<std::string>& weights, const std::string& target) {
   const std::string path = program + "/" + kOriginFile;
   const auto text = read_program_file(path);
-  const json origin = text.ok() ? json::parse(*text, nullptr, false) : json();
+  const json origin = text.ok() ? json::parse(record_of_target(*text, target), nullptr, false) : json();
   const char* help = "name the graph with --graph FILE (and --weights)";
   if (!origin.is_object())
     return Error::bad_input(path, "the program does not record which graph it was compiled from", help);

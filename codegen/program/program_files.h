@@ -1,6 +1,6 @@
 // The files of a program directory in the making: weights.bin, and small files that the manifest lists.
 //
-// Why here: the writer of programs and combine_programs() write the same kinds of files.
+// Why here: the writer of programs and combine_methods() write the same kinds of files.
 //
 //   QCG_TRY(weights, WeightsFile::create(staging));
 //   QCG_CHECK(weights.append(bytes));

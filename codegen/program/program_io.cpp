@@ -7,13 +7,28 @@
 
 namespace qcg {
 
-Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights) {
+Result<LoadedProgram> load_program(const std::string& path, int threads, const std::string& target,
+                                   bool verify_weights) {
   LoadOptions options;
+  options.target = target;
   options.weights = WeightsMode::huge_pages;
   options.verify_weights = verify_weights;
   QCG_TRY(program, Program::load(path, options));
   QCG_TRY(context, Context::create(program, {.threads = threads}));
   return LoadedProgram{std::move(program), std::move(context)};
+}
+
+Result<ProgramManifest> read_manifest_of(const std::string& path, const std::string& target) {
+  QCG_TRY(directory, ProgramDirectory::open(path));
+  QCG_TRY(text, directory.read_manifest());
+  QCG_TRY(program, parse_program_manifest(text));
+  if (!target.empty() || program.other_targets.empty())
+    return choose_target(std::move(program), path, target, [](const ProgramManifest&) { return Status(); });
+  Host host;
+  auto chosen = choose_target(program, path, "", [&](const ProgramManifest& one) { return host.can_run(one); });
+  if (chosen.ok()) return chosen;
+  program.other_targets.clear();
+  return program;
 }
 
 Status choose_method(LoadedProgram& loaded, const std::string& method) {

@@ -22,8 +22,12 @@ struct LoadedProgram {
   std::unique_ptr<Context> context;
 };
 // Weights on huge pages: a process that only runs this program wants the bandwidth, not the sharing.
-// verify_weights: their checksum too, about 1 s per GB; the rest is always checked.
-Result<LoadedProgram> load_program(const std::string& path, int threads, bool verify_weights = false);
+// verify_weights: their checksum too, about 1 s per GB; the rest is always checked. `target`: LoadOptions::target.
+Result<LoadedProgram> load_program(const std::string& path, int threads, const std::string& target = {},
+                                   bool verify_weights = false);
+// The manifest of one target, which need not run here. `target` is one of the program's; empty: the target that this
+// machine loads, or the first.
+Result<ProgramManifest> read_manifest_of(const std::string& path, const std::string& target);
 
 // Goes on with one method of a program, in a context of its own on the same threads. Error Usage: the program has
 // methods and `method` is empty, or there is none of this name.

@@ -18,8 +18,8 @@ namespace qcg {
 
 class Pins {
  public:
-  // An empty path: none. Error BadInput: the log holds no winner.
-  static Result<Pins> read(const std::string& path);
+  // None for an empty path, or a log with winners of other targets alone. Error BadInput: the log holds no winner.
+  static Result<Pins> read(const std::string& path, const std::string& target = {});
   const TuneRecord* find(const std::string& signature, const Bucket& bucket) const;
   // What a fused problem and the same work apart took.
   std::optional<MergeTiming> find_merge(const std::string& signature, const Bucket& bucket, Fusion fusion) const;

@@ -70,8 +70,12 @@ struct TuneRecord {
   std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
   bool cache_hit = false;
   std::string key;
-  std::string machine;  // this_machine().fingerprint
-  std::string date;     // ISO 8601, UTC
+  std::string machine;       // this_machine().fingerprint
+  std::string date;          // ISO 8601, UTC
+  std::string compiled_for;  // of a program for several targets: "cpu:avx2", the target whose compile wrote this
+
+  // Whether the compile of this target wrote it, as far as it says.
+  bool is_of(const std::string& of_target) const { return compiled_for.empty() || compiled_for == of_target; }
 };
 // The record of one kernel before anything was tried: what is known from the problem and the build.
 TuneRecord describe_kernel(const Problem& problem, const Candidate& candidate, const BuiltKernel& kernel,

@@ -63,7 +63,7 @@ void for_each_field(Record& r, F&& f) {
   f("merged_s", r.merged_s), f("gbps", r.gbps), f("gflops", r.gflops);
   f("share", r.share), f("compile_s", r.compile_s), f("max_error", r.max_error), f("error_bound", r.error_bound);
   f("reason", r.reason), f("resources", r.resources), f("cache_hit", r.cache_hit), f("key", r.key),
-      f("machine", r.machine), f("date", r.date);
+      f("machine", r.machine), f("date", r.date), f("compiled_for", r.compiled_for);
 }
 
 }  // namespace
@@ -73,6 +73,7 @@ std::string_view trial_status_name(TrialStatus status) { return kStatusNames[sta
 std::string to_json_line(const TuneRecord& record) {
   json out;
   for_each_field(record, [&](const char* name, const auto& value) { out[name] = value; });
+  if (record.compiled_for.empty()) out.erase("compiled_for");
   out["status"] = trial_status_name(record.status);
   out["version"] = kVersion;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -151,7 +151,7 @@ std::string compile(CompileOptions options, const Export* exported, nb::object p
 void combine(const std::vector<std::pair<std::string, std::string>>& methods, const std::string& output) {
   std::vector<MethodProgram> programs;
   for (const auto& [name, directory] : methods) programs.push_back({name, directory});
-  value_of(combine_programs(programs, output));
+  value_of(combine_methods(programs, output));
 }
 
 std::string describe_pass(const PassReport& pass) {

@@ -107,8 +107,8 @@ struct States {
 // it is first needed.
 class PyProgram {
  public:
-  PyProgram(const std::string& path, int threads, bool huge_pages, bool verify)
-      : loaded_(LoadedProgram::load(path, {huge_pages ? WeightsMode::huge_pages : WeightsMode::map, verify})),
+  PyProgram(const std::string& path, int threads, bool huge_pages, bool verify, const std::string& target)
+      : loaded_(LoadedProgram::load(path, {huge_pages ? WeightsMode::huge_pages : WeightsMode::map, verify, target})),
         threads_(threads) {}
   const LoadedProgram& loaded() const { return *loaded_; }
   const ProgramPtr& first() const { return loaded_->methods[0]; }
@@ -219,8 +219,8 @@ void bind_program(nb::module_& m) {
   bind_state(m);
   bind_context(m);
   nb::class_<PyProgram>(m, "Program", "A compiled program. A program directory is code: load only what you would run.")
-      .def(nb::init<const std::string&, int, bool, bool>(), "path"_a, nb::kw_only(), "threads"_a = 0,
-           "huge_pages"_a = false, "verify"_a = false)
+      .def(nb::init<const std::string&, int, bool, bool, const std::string&>(), "path"_a, nb::kw_only(),
+           "threads"_a = 0, "huge_pages"_a = false, "verify"_a = false, "target"_a = "")
       .def(
           "__call__",
           [](PyProgram& self, nb::args inputs, nb::kwargs named) {

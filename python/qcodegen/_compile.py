@@ -70,16 +70,17 @@ def compile_model(options, model, progress=None, **export):
         line.clear()
 
 
-def load(path, *, threads=0, huge_pages=False, verify=False):
+def load(path, *, threads=0, huge_pages=False, verify=False, target=""):
     """Loads a program that was compiled before, from its directory.
 
     threads     that its calls use, including the caller; 0: as many as the CPUs that this process may use
     huge_pages  copies the weights to huge pages, which is faster and takes memory; else the file is mapped
     verify      also verifies the checksum of the weights, which takes about 1 s per GB
+    target      of a program for several: 'cpu:avx2', or 'cpu'; default: the best that this machine can run
 
     A program directory is code: load only what you would also execute.
     """
-    return Program(os.fspath(path), threads=threads, huge_pages=huge_pages, verify=verify)
+    return Program(os.fspath(path), threads=threads, huge_pages=huge_pages, verify=verify, target=target)
 
 
 def compile(model, out=None, *, args=None, kwargs=None, dynamic_shapes=None, threads=0, progress=None, **options):

@@ -18,13 +18,6 @@ std::string adds_up(const std::string& extent, const std::string& data) {
          {"op": "aten.add.Tensor", "inputs": {"self": "x", "other": "w"}, "outputs": ["y"]}], "outputs": ["y"]})";
 }
 
-void check_refused(std::vector<std::string> arguments, int status, const std::string& text) {
-  const Run run = qcodegen(std::move(arguments));
-  INFO(run.err);
-  CHECK(run.status == status);
-  CHECK(run.err.find(text) != std::string::npos);
-}
-
 }  // namespace
 
 TEST_CASE("methods of one program run on one state like the programs that they were compiled from") {

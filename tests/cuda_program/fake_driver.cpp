@@ -36,7 +36,8 @@ int cuDeviceGetName(char* name, int length, int) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   QCG_BEGIN;
-  *value = attribute == 75 ? 8 : 0;  // compute capability 8.0
+  constexpr int kMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+  *value = attribute == kMajor ? g_driver->capability() / 10 : g_driver->capability() % 10;
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int) {

@@ -15,6 +15,7 @@ namespace qcg::test {
 class FakeDriver {
  public:
   virtual int begin(const char* entry_point) = 0;  // other than 0: the entry point fails so
+  virtual int capability() = 0;                    // 80, 90
   virtual void* load(const void* image) = 0;       // null: no such module
   virtual void* function(void* module, const char* name) = 0;
   virtual uint64_t allocate(size_t bytes) = 0;

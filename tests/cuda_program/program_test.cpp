@@ -14,6 +14,7 @@
 #include "codegen/build/build.h"
 #include "codegen/compile.h"
 #include "codegen/kernel/support_headers.h"
+#include "codegen/program/combine.h"
 #include "codegen/program/compile_options.h"
 #include "runtime/cuda.h"
 #include "runtime/state.h"
@@ -45,11 +46,13 @@ class ExecutedDevice : public FakeDriver {
   std::string fault;           // of the last launch
   std::set<std::string> seen;  // entry points
   int launches = 0;
+  std::vector<size_t> allocated;  // bytes of each block
 
   // Before the stand-in is opened: NVRTC, too, looks for a driver.
   void add_program(const std::string& dir) {
     std::vector<CompileJob> jobs;
     for (const auto& file : fs::directory_iterator(dir + "/kernels")) {
+      if (file.path().extension() != ".cubin") continue;
       modules_.push_back({slurp(file.path()), slurp(dir + "/sources/" + file.path().stem().string() + ".cu"), "", {}});
       CompileJob& job = jobs.emplace_back();
       job.language = Language::cuda;
@@ -70,6 +73,7 @@ class ExecutedDevice : public FakeDriver {
     seen.insert(entry_point);
     return fails == entry_point ? 999 : 0;
   }
+  int capability() override { return isa_ == Isa::sm_90a ? 90 : 80; }
   void* load(const void* image) override {
     for (Module& m : modules_)
       if (std::memcmp(image, m.cubin.data(), m.cubin.size()) == 0) return &m;
@@ -79,6 +83,7 @@ class ExecutedDevice : public FakeDriver {
     return static_cast<Module*>(module)->source.find(name) == std::string::npos ? nullptr : module;
   }
   uint64_t allocate(size_t bytes) override {
+    allocated.push_back(bytes);
     return memory_.add("allocation", std::vector<uint8_t>(bytes), ptx::Access::output).address;
   }
   void free(uint64_t address) override {
@@ -261,6 +266,66 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
     INFO(text);
     CHECK((text.find("the executor's error") != std::string::npos || text.find("no such kernel") != std::string::npos));
   }
+}
+
+TEST_CASE("a program for CPUs and devices runs on the device where there is one that can run it") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  const std::string folder = source_dir() + "/examples/llama_mlp_int8";
+  TempDir dir;
+  std::vector<std::string> parts;
+  size_t on_device = 0;  // bytes of weights
+  for (const char* target : {"cpu:portable", "cuda:sm_80"}) {
+    parts.push_back(dir / target);
+    CompileOptions o{.input = folder + "/graph.pt2", .output = parts.back(), .target = target};
+    o.tune = TuneMode::off;
+    o.verify = Verify::kernels;
+    o.cache_dir = dir / "cache";
+    auto report = compile_program(o);
+    REQUIRE_MESSAGE(report.ok(), report.error().to_string());
+    on_device = static_cast<size_t>(report->weight_bytes);
+  }
+  const std::string fat = dir / "fat.qcg";
+  auto combined = combine_targets(parts, fat);
+  REQUIRE_MESSAGE(combined.ok(), combined.error().to_string());
+  auto inputs = read_safetensors(folder + "/m1.inputs.safetensors"),
+       expected = read_safetensors(folder + "/m1.expected.safetensors");
+  REQUIRE(inputs.ok());
+  REQUIRE(expected.ok());
+  const auto check_run = [&](const std::string& wish, const std::string& chosen) {
+    INFO(wish);
+    auto program = Program::load(fat, {.target = wish});
+    REQUIRE_MESSAGE(program.ok(), program.error().to_string());
+    CHECK((*program)->manifest().target == chosen);
+    auto context = Context::create(*program, {.threads = 1});
+    REQUIRE(context.ok());
+    Sequence sequence{*program, std::move(*context), State::create(*program).value()};
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    REQUIRE(run(sequence, *inputs, *expected, outputs).ok());
+    for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_of(got.dtype));
+  };
+  check_run("", "cpu:portable");
+  {
+    ExecutedDevice device(*tool);
+    device.add_program(fat);
+    const FakeLibrary library(device);
+    check_run("", "cuda:sm_80");
+    CHECK(device.launches == 2);
+    // The packed weights of the CPU stay in the file.
+    REQUIRE(!device.allocated.empty());
+    CHECK(device.allocated[0] >= on_device);
+    CHECK(device.allocated[0] < on_device + 5 * 4096);
+    CHECK(static_cast<size_t>(combined->weight_bytes) > on_device + on_device / 2);
+    check_run("cpu", "cpu:portable");
+    CHECK(device.launches == 2);
+  }
+  ExecutedDevice hopper(*tool, Isa::sm_90a);  // which has no kernels for sm_80
+  const FakeLibrary library(hopper);
+  check_run("", "cpu:portable");
+  const auto refused = Program::load(fat, {.target = "cuda"});
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::Unsupported);
+  CHECK(refused.error().message.find("compute capability 9.0, which does not run sm_80") != std::string::npos);
 }
 
 TEST_CASE("real graphs on a device that is executed") {

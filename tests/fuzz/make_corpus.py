@@ -50,6 +50,32 @@ def symbolic_export():
     return j
 
 
+def manifests():
+    """A program of each version: plain, with a state, with methods, for several targets."""
+    digest = "0" * 64
+    method = {
+        "symbols": [{"name": "s0", "min": 0, "max": 9}],
+        "inputs": [{"name": "x", "dtype": "f32", "shape": [[[1, 0]], 8]}],
+        "outputs": [{"name": "y", "dtype": "f32", "shape": [[[1, 0]], {"floordiv": [16, 2]}]}],
+        "buffers": [{"kind": "input", "index": 0}, {"kind": "output", "index": 0},
+                    {"kind": "weights", "offset": 64, "bytes": 32}, {"kind": "temp", "bytes": [[32, 0]], "first": 0, "last": 0}],
+        "steps": [{"name": "a", "kernels": [{"m_max": -1, "module": "k.so", "symbol": "f"}], "params": [[[1, 0]], 8],
+                   "args": [{"buffer": 0, "offset": 0, "stride": None}, {"buffer": 1, "offset": 0, "stride": 8},
+                            {"buffer": 2, "offset": 0, "stride": 0, "reach": {"item": 4, "axes": [["p1", "s"]]}}]}]}
+    method["outputs"][0]["shape"][1] = [[1, {"floordiv": [16, 2]}]]
+    head = lambda version: {
+        "format": "qcodegen-program", "version": version, "generator": "fuzz", "kernel_abi": 1,
+        "files": {"k.so": {"bytes": 9, "sha256": digest}, "weights.bin": {"bytes": 4096, "sha256": digest}}}
+    cpu, state = {"target": "cpu:avx2", "isa": "avx2"}, {"name": "n", "dtype": "i32", "shape": [4], "init": "zero"}
+    cuda = dict(json.loads(json.dumps(method)), target="cuda:sm_80", isa="sm_80", states=[state])
+    cuda["steps"][0]["kernels"][0]["launch"] = {"threads": 32, "rows": 1, "column_tiles": 1, "shared_bytes": 0, "axes": [[0, 1]]}
+    methods = [dict(method, name="a"), dict(method, name="b")]
+    yield "plain.json", head(1) | cpu | method
+    yield "state.json", head(2) | cpu | method | {"states": [state]}
+    yield "methods.json", head(3) | cpu | {"states": [state], "methods": methods}
+    yield "targets.json", head(4) | {"targets": [cuda, cpu | {"methods": methods}]}
+
+
 def weights_config(deduplicated=False):
     def payload(path, sizes, strides, offset=0):
         ints = lambda values: [{"as_int": v} for v in values]
@@ -103,6 +129,8 @@ def main():
           "  %y = qcg.linear([%x], weights = [@w], scales = [@s], operands = [%r], scheme = \"w8\", epilogue = [add(silu(acc0), in0)]) : bf16[s0, 6]\n"
           "  %z = qcg.loop([%y, %r], exprs = [mul(cast_bf16(in0), 0.5), max(in1, in0)]) : bf16[s0, 6], bf16[s0, 6]\n  return %y\n}\n"
           .replace("  %z = qcg.loop", "  %z, %u = qcg.loop"))
+    for name, manifest in manifests():
+        write("manifest", name, json.dumps(manifest))
     templates = {
         "for": "<% for i in range(3) if i != a %><$ loop.index $>: <$ l[i] | default('x') | upper $><% if not loop.last %>, <% endif %><% else %>none<% endfor %>\n",
         "macro": "<# comment #><% macro m(x, y=2) -%>\n  <$ x + y * 3 // 2 % 5 $>\n<%- endmacro %><$ m(a) $><$ m(x=1, y=d.k) | indent(4) $>\n",

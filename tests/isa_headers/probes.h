@@ -18,7 +18,7 @@
 
 #include "probe.h"
 #include "reference.h"
-#include "runtime/host_isa.h"
+#include "runtime/host/host_isa.h"
 
 namespace qcg_test {
 

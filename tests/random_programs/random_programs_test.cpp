@@ -8,7 +8,7 @@
 #include <random>
 
 #include "graph/read/safetensors.h"
-#include "runtime/host_isa.h"
+#include "runtime/host/host_isa.h"
 #include "tests/cli_runner.h"
 #include "tests/passes/random_graph.h"
 #include "tests/passes/random_net.h"

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "runtime/cuda.h"
-#include "runtime/host_isa.h"
+#include "runtime/host/host_isa.h"
 #include "tests/runtime/sample_program.h"
 
 using namespace qcg;
@@ -86,7 +86,7 @@ TEST_CASE("truncated, extended, missing and strange files are found") {
 TEST_CASE("programs for other machines and versions are refused with the reason") {
   SampleProgram sample;
   SUBCASE("version") {
-    sample.manifest["version"] = 4;
+    sample.manifest["version"] = 5;
     sample.sign();
     CHECK(load_error(sample).where == "manifest.json: $.version");
   }

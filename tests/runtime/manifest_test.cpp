@@ -44,6 +44,18 @@ Damage bad_methods(const char* where, std::function<void(json&)> apply) {
           }};
 }
 
+// A program of version 4 for two targets, the second with two methods, with a mistake in it.
+Damage bad_targets(const char* where, std::function<void(json&)> apply) {
+  return {where, [apply](json& m) {
+            SampleProgram::add_state(m);
+            SampleProgram::split_into_targets(m, {"cuda:sm_80", "cpu:portable"});
+            json& second = m["targets"][1];
+            second["version"] = 3;
+            SampleProgram::split_into_methods(second, {"one", "two"});
+            apply(m);
+          }};
+}
+
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> list = {
       {"$.steps[0].kernels[0].launch", [](json& m) { m["target"] = "cuda:sm_80"; }},
@@ -73,7 +85,30 @@ const std::vector<Damage>& damages() {
        }},
       {"$.format", [](json& m) { m["format"] = "zip"; }},
       {"$.format", [](json& m) { m.erase("format"); }},
-      {"$.version", [](json& m) { m["version"] = 4; }},
+      {"$.version", [](json& m) { m["version"] = 5; }},
+      {"$.targets", [](json& m) { m["version"] = 4; }},
+      bad_targets("$.targets", [](json& m) { m["targets"] = json::array(); }),
+      bad_targets("$.targets", [](json& m) { m["targets"] = {{"cpu:portable", m["targets"][1]}}; }),
+      bad_targets("$.targets",
+                  [](json& m) {
+                    for (int i = 0; i < 15; ++i) m["targets"].push_back(m["targets"][1]);
+                  }),
+      bad_targets("$.targets[0]", [](json& m) { m["targets"][0] = 3; }),
+      bad_targets("$.targets[0].target", [](json& m) { m["targets"][0].erase("target"); }),
+      bad_targets("$.targets[1].target", [](json& m) { m["targets"][0]["target"] = "cpu:portable"; }),
+      bad_targets("$.targets[1].isa", [](json& m) { m["targets"][1]["isa"] = 2; }),
+      bad_targets("$.targets[0].states", [](json& m) { m["targets"][0]["states"] = 2; }),
+      bad_targets("$.targets[0].steps[0].kernels[0].launch",
+                  [](json& m) { m["targets"][0]["steps"][0]["kernels"][0].erase("launch"); }),
+      bad_targets("$.targets[0].buffers[2].offset", [](json& m) { m["targets"][0]["buffers"][2]["offset"] = 5000; }),
+      bad_targets("$.targets[1].methods", [](json& m) { m["targets"][1]["methods"] = json::object(); }),
+      bad_targets("$.targets[1].methods[1].name", [](json& m) { m["targets"][1]["methods"][1]["name"] = "one"; }),
+      bad_targets("$.targets[1].methods[0].buffers[6].index",
+                  [](json& m) { m["targets"][1]["methods"][0]["buffers"][6]["index"] = 1; }),
+      bad_targets("$.targets[1].methods",
+                  [](json& m) {
+                    for (int i = 0; i < 20000; ++i) m["targets"][1]["methods"].push_back(nullptr);
+                  }),
       {"$.version", [](json& m) { m["version"] = 0; }},
       bad_methods("$.methods", [](json& m) { m.erase("methods"); }),
       bad_methods("$.methods", [](json& m) { m["methods"] = json::array(); }),
@@ -280,6 +315,27 @@ TEST_CASE("states are read, and their places do not overlap") {
   CHECK(manifest->state_bytes == 128);
 }
 
+TEST_CASE("targets are read, each with its own states, methods and kernels") {
+  SampleProgram sample;
+  SampleProgram::add_state(sample.manifest);
+  SampleProgram::split_into_targets(sample.manifest, {"cuda:sm_80", "cpu:portable"});
+  sample.manifest["targets"][1].erase("states");
+  sample.manifest["targets"][1]["buffers"].erase(6);
+  const auto manifest = parse_program_manifest(sample.manifest.dump());
+  REQUIRE_MESSAGE(manifest.ok(), manifest.error().to_string());
+  CHECK(manifest->version == 4);
+  CHECK(manifest->target == "cuda:sm_80");
+  CHECK(manifest->steps[0].kernels[0].launch.threads == 128);
+  CHECK(manifest->states.size() == 1);
+  REQUIRE(manifest->other_targets.size() == 1);
+  const ProgramManifest& other = manifest->other_targets[0];
+  CHECK(other.target == "cpu:portable");
+  CHECK(other.isa == "portable");
+  CHECK(other.states.empty());
+  CHECK(other.steps.size() == 4);
+  CHECK(other.files.size() == manifest->files.size());
+}
+
 TEST_CASE("every damage is an error that names the place") {
   const SampleProgram sample;
   for (const Damage& damage : damages()) {
@@ -303,6 +359,7 @@ TEST_CASE("random changes and random bytes never crash the reader") {
     std::mt19937_64 rng(seed);
     json manifest = sample.manifest;
     if (seed % 2 == 0) SampleProgram::add_state(manifest);
+    if (seed % 4 == 1) SampleProgram::split_into_targets(manifest, {"cuda:sm_80", "cpu:portable"});
     for (uint64_t changes = 1 + rng() % 3; changes > 0; --changes) mutate(manifest, rng);
     std::string text = manifest.dump();
     if (seed % 3 == 0) text[rng() % text.size()] = static_cast<char>(rng());
@@ -332,9 +389,13 @@ TEST_CASE("bombs are refused at once") {
 }
 
 TEST_CASE("generated: any megabyte is read or refused in a second and 256 MiB, and sixteen within 256 MiB") {
-  const std::string sample = SampleProgram().manifest.dump();
+  SampleProgram sixteen;
+  std::vector<std::string> targets;
+  for (int i = 0; i < 16; ++i) targets.push_back("cpu:" + std::to_string(i));
+  SampleProgram::split_into_targets(sixteen.manifest, targets);
+  const std::string one = SampleProgram().manifest.dump(), fat = sixteen.manifest.dump();
   // The sample with more of one unit in one of its lists, or in place of a value.
-  const auto padded = [&](const std::string& after, const std::string& unit, size_t bytes) {
+  const auto padded = [](const std::string& sample, const std::string& after, const std::string& unit, size_t bytes) {
     std::string more;
     while (more.size() + unit.size() + sample.size() + 64 < bytes) more += (more.empty() ? "" : ",") + unit;
     std::string text = sample;
@@ -357,8 +418,8 @@ TEST_CASE("generated: any megabyte is read or refused in a second and 256 MiB, a
       {"\"generator\":", "[[[],[]]]"},
   };
   for (const Excess& excess : kExcesses)
-    for (size_t bytes : {size_t{1} << 12, size_t{1} << 20, size_t{16} << 20}) {
-      const std::string text = padded(excess.after, excess.unit, bytes);
+    for (size_t bytes : {size_t{1} << 12, size_t{1} << 20, size_t{16} << 20, (size_t{16} << 20) - 1}) {
+      const std::string text = padded(bytes % 2 == 1 ? fat : one, excess.after, excess.unit, bytes);
       INFO(excess.after, excess.unit, " of ", bytes, " bytes");
       const ChildCost cost = cost_of([&] { return parse_program_manifest(text).ok(); });
       CHECK(cost.outcome != ChildCost::died);

@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "runtime/host_isa.h"
+#include "runtime/host/host_isa.h"
 #include "runtime/piece_digests.h"
 #include "tests/runtime/sample_program.h"
 

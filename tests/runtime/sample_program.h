@@ -120,6 +120,25 @@ class SampleProgram {
       manifest["methods"].push_back(method);
     }
   }
+  // Version 4: the same program for several targets, best first. What is named cpu:X needs X of the CPU.
+  static void split_into_targets(nlohmann::json& manifest, const std::vector<std::string>& names) {
+    manifest["version"] = 4;
+    nlohmann::json target;
+    for (const char* field : {"states", "methods", "symbols", "inputs", "outputs", "buffers", "steps"})
+      if (manifest.contains(field)) {
+        target[field] = manifest[field];
+        manifest.erase(field);
+      }
+    manifest.erase("target");
+    manifest.erase("isa");
+    for (const std::string& name : names) {
+      nlohmann::json one = target;
+      if (name.starts_with("cuda:")) put_on_device(one);
+      one["target"] = name;
+      one["isa"] = name.substr(name.find(':') + 1);
+      manifest["targets"].push_back(std::move(one));
+    }
+  }
   void sign() {
     write_file(dir() + "/manifest.json", manifest.dump());
     write_file(dir() + "/manifest.sha256", sha256_of(manifest.dump()) + "  manifest.json\n");

@@ -102,11 +102,15 @@ def compile_and_run(v, at):
     assert "earlier" in v.run("compile", graph, "-o", at("copied.qcg"), "--tune=off")
     v.check_log(at("copied.qcg"))
     v.run("compile", "one=" + tiny, "two=" + tiny, "-o", at("methods.qcg"), "--tune=off")
+    both = "cpu:portable,cpu:avx2"
+    v.run("compile", tiny, "--target", both, "-o", at("targets.qcg"), "--tune=off")
+    v.check_log(at("targets.qcg"))
+    v.run("compile", "one=" + tiny, "two=" + tiny, "--target", both, "-o", at("both.qcg"), "--tune=off")
     for stage in ("graph", "plan"):
         v.run("compile", graph, "--emit=" + stage)
     for path in (graph, program):
         v.run("explain", path)
-    for path in (graph, program, at("methods.qcg")):
+    for path in (graph, program, at("methods.qcg"), at("targets.qcg"), at("both.qcg")):
         v.run("inspect", path)
     v.run("run", program, "--inputs", inputs)
     v.run("run", program, "--inputs", inputs, "--profile")

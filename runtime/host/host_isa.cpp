@@ -1,4 +1,4 @@
-#include "runtime/host_isa.h"
+#include "runtime/host/host_isa.h"
 
 #include <cstdint>
 
@@ -34,8 +34,6 @@ const IsaRow* find_isa(std::string_view name) {
   return nullptr;
 }
 
-#if defined(__x86_64__)
-
 enum Register { kEax, kEbx, kEcx, kEdx };
 
 // One CPUID bit that an instruction set needs (Intel SDM volume 2A, CPUID).
@@ -69,6 +67,21 @@ struct SavedState {
 constexpr SavedState kSavedStates[] = {
     {Level::avx2, 0x6, "YMM registers"}, {Level::avx512, 0xe6, "ZMM registers"}, {Level::amx, 0x60000, "AMX tiles"}};
 
+constexpr uint32_t bit_of(const Feature& f) { return uint32_t{1} << (&f - kFeatures); }
+
+std::string why_lacks(const HostCpu& cpu, Level level) {
+  if (level == Level::portable) return {};
+  if (!cpu.x86_64) return "the CPU is not x86-64";
+  for (const Feature& f : kFeatures)
+    if (contains(level, f.level) && (cpu.features & bit_of(f)) == 0) return "the CPU has no " + std::string(f.name);
+  for (const SavedState& s : kSavedStates)
+    if (contains(level, s.level) && (cpu.saved_state & s.mask) != s.mask)
+      return "the operating system does not save the " + std::string(s.name);
+  return {};
+}
+
+#if defined(__x86_64__)
+
 bool has_bit(const Feature& f) {
   unsigned r[4] = {};
   return __get_cpuid_count(f.leaf, f.subleaf, &r[kEax], &r[kEbx], &r[kEcx], &r[kEdx]) != 0 &&
@@ -81,40 +94,54 @@ uint64_t read_xcr0() {
   return uint64_t{high} << 32 | low;
 }
 
+HostCpu detect_cpu() {
+  constexpr Feature kOsXsave = {Level::avx2, 1, 0, kEcx, 27, "OSXSAVE"};
+  HostCpu cpu{.x86_64 = true};
+  for (const Feature& f : kFeatures)
+    if (has_bit(f)) cpu.features |= bit_of(f);
+  if (has_bit(kOsXsave)) cpu.saved_state = read_xcr0();
+  return cpu;
+}
+
 bool get_tile_permission() {
   constexpr int kArchReqXcompPerm = 0x1023, kTileData = 18;  // linux asm/prctl.h, since 5.16
   static const bool granted = syscall(SYS_arch_prctl, kArchReqXcompPerm, kTileData) == 0;
   return granted;
 }
 
-std::string why_host_lacks(Level level) {
-  if (level == Level::portable) return {};
-  constexpr Feature kOsXsave = {Level::avx2, 1, 0, kEcx, 27, "OSXSAVE"};
-  for (const Feature& f : kFeatures)
-    if (contains(level, f.level) && !has_bit(f)) return "the CPU has no " + std::string(f.name);
-  const uint64_t saved = has_bit(kOsXsave) ? read_xcr0() : 0;
-  for (const SavedState& s : kSavedStates)
-    if (contains(level, s.level) && (saved & s.mask) != s.mask)
-      return "the operating system does not save the " + std::string(s.name);
-  if (level == Level::amx && !get_tile_permission())
-    return "the kernel refuses this process the AMX tiles (arch_prctl)";
-  return {};
-}
-
 #else
 
-std::string why_host_lacks(Level level) { return level == Level::portable ? "" : "the CPU is not x86-64"; }
+HostCpu detect_cpu() { return {}; }
+bool get_tile_permission() { return false; }
 
 #endif
 
 }  // namespace
 
+HostCpu HostCpu::without(std::string_view feature) const {
+  HostCpu out = *this;
+  for (const Feature& f : kFeatures)
+    if (f.name == feature) out.features &= ~bit_of(f);
+  return out;
+}
+
+const HostCpu& host_cpu() {
+  static const HostCpu cpu = detect_cpu();
+  return cpu;
+}
+
 bool is_known_isa(std::string_view isa) { return find_isa(isa) != nullptr; }
 
-std::string why_host_lacks(std::string_view isa) {
+std::string why_lacks(const HostCpu& cpu, std::string_view isa) {
   const IsaRow* row = find_isa(isa);
   return row == nullptr ? "instruction set '" + std::string(isa) + "' is not known to this version"
-                        : why_host_lacks(row->level);
+                        : why_lacks(cpu, row->level);
+}
+
+std::string why_host_lacks(std::string_view isa) {
+  const std::string missing = why_lacks(host_cpu(), isa);
+  if (!missing.empty() || find_isa(isa)->level != Level::amx || get_tile_permission()) return missing;
+  return "the kernel refuses this process the AMX tiles (arch_prctl)";
 }
 
 }  // namespace qcg
