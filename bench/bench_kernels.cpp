@@ -184,6 +184,7 @@ std::vector<Entry> choose_entries(const Problem& problem, Isa isa, int64_t m, co
       if (field == "prefetch") e.candidate.prefetch_bytes = int(value);
       if (field == "ahead") e.candidate.ahead_bytes = int(value);
       if (field == "fetches") e.candidate.fetches_rows = value != 0;
+      if (field == "in_place") e.candidate.in_place = value != 0;
       if (field == "unpacked") e.candidate.unpacks_block = value != 0;
     }
   return entries;

@@ -154,7 +154,8 @@ def main():
             for who in contenders:
                 print(f"round {number + 1}: {scheme}, {who}", flush=True)
                 try:
-                    results.setdefault((scheme, who), []).append(time_contender(options, who, scheme))
+                    seconds = time_contender(options, who, scheme)
+                    results.setdefault((scheme, who), []).append(seconds)
                 except RuntimeError as error:
                     print(f"  failed: {error}", flush=True)
     print(f"\nBERT, {options.layers} layers of 768, {options.batch} x {options.length} tokens, {options.threads} threads, "

@@ -36,14 +36,16 @@ std::string panel_zeros(const GemmShape& shape) { return fmt::format("{} + {}", 
 std::vector<Parameter> tile_parameters(const GemmShape& shape, bool unpacks, const std::string& layer) {
   const bool reads_block = shape.schedule.unpacks_block && !unpacks;
   const bool tails = !shape.schedule.tails.empty();
-  std::string x = "x + t * (UNITS * MR)", first = "true";
+  const bool in_place = shape.in_place();
+  std::string x = in_place ? "x + t * (MR * x_bytes)" : "x + t * (UNITS * MR)", first = "true";
   if (shape.has_blocks()) {
-    x += fmt::format(" + kUnitsAt[b] * {}", tails ? "rows_of(call, t0 + t)" : "MR");
+    x += fmt::format(" + kUnitsAt[b] * {}", in_place ? "4" : tails ? "rows_of(call, t0 + t)" : "MR");
     first = "b == 0";
   }
   std::vector<Parameter> out = {{"const uint8_t* w", reads_block ? "block" : "w"},
-                                {"const qcg_unit* x", x + layer},
+                                {in_place ? "const uint8_t* x" : "const qcg_unit* x", x + layer},
                                 {"uint8_t* c", std::string(kTile)}};
+  if (in_place) out.insert(out.begin() + 2, {"int64_t x_bytes, int64_t last", "x_bytes, last_row(call, t0 + t)"});
   if (unpacks) out.insert(out.begin(), {"uint8_t* to", "block"});
   if (shape.loops_over_groups(reads_block)) out.push_back({"int64_t g0, int64_t g1", block_range(shape)});
   else out.push_back({std::string(counter(shape)), shape.scales_weights() ? "block_steps" : block_range(shape)});

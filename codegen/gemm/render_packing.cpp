@@ -73,6 +73,8 @@ void add_packing(const GemmShape& shape, V& out) {
   const Problem& problem = shape.problem;
   const bool sliced = shape.slices > 1;
   out["slices"] = shape.slices;
+  out["in_place"] = shape.in_place();
+  out["activation_bytes"] = dtype_bytes(problem.activation);
   if (sliced) add_rests(shape, out);
   out["element"] = sliced ? "float" : shape.compute.cpp_element;
   out["activation_dtype"] = dtype_name(problem.activation);

@@ -125,7 +125,8 @@ V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
   for (int r = 0; r < x_rows; ++r) {
     std::vector<std::string> units;
     for (int u = first; u < last; ++u)
-      units.push_back(fmt::format("{}_broadcast(x + {})", shape.compute.name, u * x_rows + r));
+      units.push_back(shape.in_place() ? fmt::format("{}_broadcast(row{} + {})", shape.compute.name, r, u)
+                                       : fmt::format("{}_broadcast(x + {})", shape.compute.name, u * x_rows + r));
     std::vector<V> accs;
     for (int v = v0; v < v1; ++v) accs.push_back(V(acc(index % shape.splits(tile.rows), r, v)));
     rows.push_back(V::dict(
@@ -144,16 +145,17 @@ V dot(const GemmShape& shape, const Tile& tile, int index, int v0, int v1) {
                             (index + 1) * shape.next_lines() / dots != index * shape.next_lines() / dots;
   // So are those of the next row tile's activations.
   std::vector<V> next_rows;
-  if (shape.schedule.fetches_rows)
+  if (shape.schedule.fetches_rows && !shape.in_place())
     each_line(shape.mr * shape.x_units(shape.k_iteration) * 4,
               [&](int64_t line) { next_rows.push_back(V(line * 16)); });
-  return V::dict({{"fetches_next", fetches_next},
-                  {"next_rows", V::from_items(std::move(next_rows))},
-                  {"forgets", v0 > 0 && (shape.units > 1 || index % (panel.kind->k_step / 2) == 0)},
-                  {"prefetch", V::from_items(std::move(prefetch))},
-                  {"weights", V::from_items(std::move(weights))},
-                  {"unpacked", V::from_items(std::move(unpacked))},
-                  {"rows", V::from_items(std::move(rows))}});
+  return V::dict(
+      {{"fetches_next", fetches_next},
+       {"next_rows", V::from_items(std::move(next_rows))},
+       {"forgets", v0 > 0 && !shape.in_place() && (shape.units > 1 || index % (panel.kind->k_step / 2) == 0)},
+       {"prefetch", V::from_items(std::move(prefetch))},
+       {"weights", V::from_items(std::move(weights))},
+       {"unpacked", V::from_items(std::move(unpacked))},
+       {"rows", V::from_items(std::move(rows))}});
 }
 
 // The dots of one iteration in their order. Unpacking bytes that lie in rows of columns has half a step in its hands at

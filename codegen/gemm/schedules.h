@@ -37,6 +37,7 @@ struct GemmSchedule {
   int ahead_bytes = 0;  // blocks of K follow each other as they lie, what is this far behind the next one goes to L2;
                         // 0: panels of a block follow each other
   bool fetches_rows = false;  // each row tile fetches the activations of the next one, where L2 does not hold an item's
+  bool in_place = false;  // activations are read where they are, not packed: where GemmShape::in_place() says so, too
   bool unpacks_block = false;  // weights of a K block are unpacked once for all row tiles, not in registers for each
   Scaling scaling = Scaling::sums;
   std::string describe() const;  // "avx512_fma 8x32 kc=512 panels=8 prefetch=4096"

@@ -66,6 +66,12 @@ bool GemmShape::can_scale() const {
          !scheme_info(problem.scheme).weight.values;
 }
 
+bool GemmShape::can_read_in_place() const {
+  constexpr int kMostRows = 8;
+  return compute.element == dtype_name(problem.activation) && !compute.integer && !compute.tiles && slices == 1 &&
+         !ordered && mr <= kMostRows && problem.k_segments.size() == 1 && x_k == problem.k && x_words() == 0;
+}
+
 int64_t GemmShape::block_k() const {
   if (schedule.kc <= 0 || schedule.kc >= panel.k_padded) return panel.k_padded;
   const int64_t unit = has_groups() ? panel.group_padded * groups_per_step : pad_activations(kPadK);

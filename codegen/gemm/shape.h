@@ -66,6 +66,10 @@ struct GemmShape {
   bool can_scale() const;
   // Whether weights take them as they are looked up, as numbers of bf16.
   bool looks_up_scaled() const { return schedule.scaling == Scaling::weights && compute.element == "bf16"; }
+  // Whether rows of activations are what tiles broadcast from, as they are: of the element type, in the order of K,
+  // without padding or sums, and so few at a time that each has a register for its address.
+  bool can_read_in_place() const;
+  bool in_place() const { return schedule.in_place && can_read_in_place(); }
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
   bool has_blocks() const { return block_k() < panel.k_padded; }

@@ -40,7 +40,9 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
   const bool rounded = c.candidate.scaling == Scaling::rounded_weights;
   Sum sum;
   int64_t k = 0;
-  double group_sum = 0, group_magnitude = 0, x_sum = 0;
+  // Where zero points are corrected once per column, what they add to a group is a term of its own.
+  const bool apart = zeros_by_column(p);
+  double group_sum = 0, group_magnitude = 0, x_sum = 0, zero_sum = 0;
   for (size_t i = 0; i < d.xs.size(); ++i)
     for (int64_t j = 0; j < p.k_segments[i]; ++j, ++k) {
       const std::byte* xp = d.xs[i].storage->bytes.data() + size_t(row * p.k_segments[i] + j) * xb;
@@ -52,7 +54,9 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
       const int64_t g = k / group;
       if (t.zeros.bound())
         w -= double(element_to_int(DType::i32, t.zeros.storage->bytes.data() + size_t(n * groups + g) * 4));
-      if (!d.x_zero.empty()) x -= double(d.x_zero[size_t(row)]);
+      const double zero = d.x_zero.empty() ? 0 : double(d.x_zero[size_t(row)]);
+      x -= zero;
+      if (apart) zero_sum += zero * w;
       if (rounded) w = rounded_weight(c, t, n, g, w);
       group_sum += x * w, group_magnitude += std::abs(x * w), x_sum += x;
       if (k + 1 == p.k || (k + 1) % group == 0) {
@@ -63,8 +67,8 @@ inline Sum exact_sum(const Case& c, const CallData& d, size_t s, int64_t row, in
             t.offsets.bound() && !rounded ? element_to_double(p.scale, t.offsets.storage->bytes.data() + at) : 0;
         sum.value += group_sum * scale + offset * x_sum,
             sum.magnitude += group_magnitude * std::abs(scale) + std::abs(offset * x_sum);
-        sum.terms += std::abs(group_sum * scale);
-        group_sum = group_magnitude = x_sum = 0;
+        sum.terms += std::abs((group_sum + zero_sum) * scale) + std::abs(zero_sum * scale);
+        group_sum = group_magnitude = x_sum = zero_sum = 0;
       }
     }
   if (!d.x_scale.empty()) {

@@ -142,6 +142,7 @@ std::vector<Case> make_cases() {
           if (at % 3) c.candidate.kc = 32, c.candidate.panels_per_item = 2;
           if (at % 4 == 1) c.candidate.rows_per_item = 2 * c.candidate.mr;
           if (at % 4 != 3) c.candidate.fetches_rows = candidate.prefetch_bytes == 0;
+          c.candidate.in_place = at % 2 == 0;
           c.powers = at % 11 < 3 && s.scheme == Scheme::dense;
           c.seed = 1000 + serial;
           c.what = name_of(s, isa, candidate, c.problem);
@@ -320,6 +321,55 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
   for (Case& c : cases)
     for (int64_t left = 1; c.kernel && left <= c.candidate.mr; ++left)
       check_case(c, left % 3 == 0 ? left : c.candidate.mr + left);
+}
+
+TEST_CASE("activations in place: every tile that can read them, over tails of rows and blocks of K") {
+  std::vector<Case> cases;
+  std::set<std::string> schemes;
+  unsigned serial = 0;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16})
+    for (const SchemeCase& s : kSchemeCases) {
+      std::set<std::pair<const Microkernel*, bool>> seen;
+      for (const GemmSchedule& candidate : gemm_schedules(problem_of(s, {96}, {40}, 0), {Device::cpu, isa}, 65, 256)) {
+        Case c;
+        c.problem = problem_of(s, {96}, {40, 23}, serial);
+        c.isa = isa;
+        c.candidate = fitted(candidate, c.problem);
+        c.candidate.in_place = true;
+        if (!GemmShape(c.problem, c.candidate).in_place() ||
+            !seen.emplace(candidate.microkernel, candidate.unpacks_block).second)
+          continue;
+        if (++serial % 3) c.candidate.kc = 32;
+        if (serial % 2) c.candidate.rows_per_item = 2 * c.candidate.mr;
+        c.seed = 9500 + serial;
+        c.what = name_of(s, isa, c.candidate, c.problem);
+        schemes.insert(fmt::format("{} {}", scheme_name(s.scheme), dtype_name(s.activation)));
+        cases.push_back(std::move(c));
+      }
+    }
+  CHECK(schemes.contains("dense f32"));
+  CHECK(schemes.contains("dense bf16"));
+  CHECK(schemes.contains("w8 bf16"));
+  build_cases(cases);
+  for (Case& c : cases)
+    for (int64_t m : {int64_t(1), int64_t(c.candidate.mr), int64_t(3 * c.candidate.mr - 1), int64_t(29)})
+      if (c.kernel) check_case(c, m);
+}
+
+TEST_CASE("few columns: every other candidate reads activations in place") {
+  const auto in_place = [](std::vector<int64_t> ks, int64_t n, int64_t m_max) {
+    std::set<bool> out;
+    const SchemeCase f32{Scheme::dense, DType::f32, DType::f32, 0, DType::f32};
+    for (const GemmSchedule& c : gemm_schedules(problem_of(f32, ks, {n}, 0), {Device::cpu, Isa::avx512}, m_max, m_max))
+      if (c.mr <= 8) out.insert(c.in_place);
+    return out;
+  };
+  CHECK(in_place({768}, 768, 256) == std::set{false, true});
+  CHECK(in_place({768}, 768, 16) == std::set{false, true});
+  CHECK(in_place({768}, 768, 4) == std::set{false});
+  CHECK(in_place({768}, 8192, 256) == std::set{false});
+  CHECK(in_place({384, 384}, 768, 256) == std::set{false});  // x is two tensors
+  CHECK(in_place({769}, 768, 256) == std::set{false});       // rows end within a unit of the weights
 }
 
 TEST_CASE("kernels of fewer rows exist only for what a range of rows ends in") {
