@@ -239,8 +239,10 @@ std::vector<GemmSchedule> gemm_schedules(const Problem& problem, const Target& t
       const GemmShape shape(problem, c);
       c.fetches_rows =
           !shape.compute.tiles && std::min<int64_t>(m, kRowsPerItem) * shape.x_units(shape.x_k) * 4 > kStaysInL2;
-      // fma before bf16dot as a guess; measurement may turn it round.
-      Ranked r{tile_cost(shape, m) + (row.compute == "bf16dot" ? 0.5 : 0), {}, 0};
+      // bf16dot has the rate of fma on Intel and twice that on AMD, which shows where there are rows to multiply; its sums
+      // wait longer for each other. Measurement may turn the guess round.
+      const double cost = tile_cost(shape, m);
+      Ranked r{row.compute != "bf16dot" ? cost : m <= kSmallM ? cost + 0.5 : 0.7 * cost, {}, 0};
       if (m <= kSmallM && !has_tiles(row) && !row.rounds) add_decode(shape.panel, m, c, r.variants);
       else
         add_blocks(shape, problem.may_round && shape.has_group_scales() && !is_worth_scaling(shape, m, true), m, c,

@@ -144,14 +144,14 @@ class Verification {
     const std::string where = at(trials_[t].name);
     const std::vector<double> allowed = output_tolerances(graph_);
     json unchecked = json::array();
+    std::vector<std::string> unreached;  // by the oracle
     int checked = 0;
     std::vector<size_t> suspects;
     std::vector<OutputCheck> checks;
     std::vector<Tensor> want_of_suspects;
     for (size_t i = 0; i < want.size(); ++i) {
       if (!want[i].bound()) {
-        unchecked.push_back(
-            fmt::format("{}{}: the oracle did not finish within {:.3g} s", names_[i], where, options_.budget_s));
+        unreached.push_back(names_[i]);
         continue;
       }
       const OutputCheck o = compare_output(names_[i], "oracle", outputs_[t][i], want[i].contiguous(), allowed[i]);
@@ -165,6 +165,10 @@ class Verification {
       checks.push_back(o);
       want_of_suspects.push_back(want[i]);
     }
+    if (!unreached.empty())
+      unchecked.push_back(fmt::format("{}{}{}: the oracle did not finish within {:.3g} s", unreached[0],
+                                      unreached.size() == 1 ? "" : fmt::format(" and {} more", unreached.size() - 1),
+                                      where, options_.budget_s));
     if (!suspects.empty()) {
       const Status widened = widen_bounds(with_outputs(graph_, suspects), inputs_[t], oracle, want_of_suspects, checks,
                                           [&] { report_.send(""); });
