@@ -234,8 +234,8 @@ TEST_CASE("what the oracle has no time for is named") {
   const auto verdict = verify_program(dir / "p.qcg", graph_of(dir / "g.json"), {.budget_s = 0});
   REQUIRE(verdict.ok());
   CHECK(verdict->checked == std::vector<int>{0, 0});
-  CHECK(verdict->unchecked.size() == 4);
-  CHECK(verdict->unchecked[0] == "y at m = 3: the oracle did not finish within 0 s");
+  REQUIRE(verdict->unchecked.size() == 2);
+  CHECK(verdict->unchecked[0] == "y and 1 more at m = 3: the oracle did not finish within 0 s");
   CHECK(verdict->describe().starts_with("0 of 2 outputs right ("));
 }
 
