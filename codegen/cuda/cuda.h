@@ -22,6 +22,8 @@
 
 namespace qcg {
 
+inline constexpr int kCopyingThreads = 128;  // of a wgmma kernel
+
 // A block computes bm rows x bn columns of an output, bk of K at a time.
 struct CudaSchedule {
   const Microkernel* microkernel = nullptr;
@@ -31,7 +33,9 @@ struct CudaSchedule {
   int stages = 1;                // of shared memory, of a tile
   bool is_decode() const { return warps_k > 1; }
   bool is_fma() const { return microkernel->compute == "fma"; }
-  int threads() const { return warps_m * warps_n * warps_k * 32; }
+  bool is_wgmma() const { return microkernel->compute == "wgmma"; }
+  int multiplying_threads() const { return warps_m * warps_n * warps_k * 32; }
+  int threads() const { return multiplying_threads() + (is_wgmma() ? kCopyingThreads : 0); }
   std::string describe() const;  // "sm80_mma_tile 128x128x64 stages=3"
 };
 

@@ -43,6 +43,7 @@ CudaLayout cuda_layout(const Problem& p) {
       std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.has_offset; });
   out.group = p.group > 0 ? p.group : has_offset ? std::max<int64_t>(p.k, 1) : 0;
   const bool grouped = out.group > 0;
+  out.in_rows = out.form->name == "whole" && !grouped;
   if (grouped) out.group_padded = padded_group(out.group, out.form->mma_k);
   out.k_padded = round_up(p.k > 0 ? out.packed_k(p.k - 1) + 1 : 0, decode_depth(*out.form));
   if (grouped) out.groups = round_up(out.k_padded, out.group_padded) / out.group_padded;

@@ -2,8 +2,13 @@
 //
 // Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
 //
-// A segment's weights lie in the order in which the lanes of a warp hold them as the first operand of mma.m16n8k16, of
-// 16-bit floats:
+// Weights that are multiplied as they are, under one scale for all of K, lie in rows, as wgmma reads them from shared
+// memory (K-major, swizzle of 128 bytes) and as ldmatrix does without bank conflicts:
+//
+//   [16 columns n][128 bytes of k][16 rows n][8 chunks of 16 bytes]     chunk c of row n lies at c ^ (n % 8)
+//
+// Other weights of a segment lie in the order in which the lanes of a warp hold them as the first operand of mma.m16n8k16,
+// of 16-bit floats:
 //
 //   [16 columns n][64 of k][32 lanes][16 bytes]      a lane's bytes: its fragments of consecutive tiles of 16 k
 //
@@ -20,7 +25,7 @@
 //    4 bits   2 words: word i >> 1, byte e, the lower nibble of even i     in two's complement
 //
 // The same bytes are the operand of a decode kernel (from global memory to registers), of a tile (through shared memory,
-// without bank conflicts) and, four warps side by side, of wgmma from registers.
+// without bank conflicts) and of wgmma: rows from shared memory, fragments from the registers of four warps side by side.
 //
 // Groups along K are padded to 1, 2 or a multiple of 4 products, and all of K to whole blocks; what pads is zero. Scales,
 // offsets and zero points of 16 columns and a group follow each other as a lane reads them: columns g and g + 8 side by
@@ -58,6 +63,7 @@ struct CudaSegment {
 
 struct CudaLayout {
   const CudaForm* form = nullptr;
+  bool in_rows = false;                 // not in fragments
   int64_t group = 0, group_padded = 0;  // 0: not grouped; of a weight with offsets, all of K is a group
   int64_t groups = 1;                   // that are stored, those that only pad included
   int64_t k_padded = 0;

@@ -8,10 +8,11 @@ namespace {
 // Data sheets and published measurements (H200, A100); latency is that of global memory.
 struct DeviceFacts {
   double sms, clock_hz, memory_Bps, l2_Bps, latency_s, shared_bytes;
-  double mma_cycles;  // a tensor core is busy with one m16n8k16 of 16-bit floats
+  double mma_cycles;    // a tensor core is busy with one m16n8k16 of 16-bit floats
+  double wgmma_cycles;  // with as much of a wgmma
 };
-constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 6.5};
-constexpr DeviceFacts kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8};
+constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 6.5, 4.2};
+constexpr DeviceFacts kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8, 0};
 constexpr double kLaunch_s = 2.5e-6;
 
 // Instructions that unpack 16 x 16 weights.
@@ -35,14 +36,17 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   const double w_tiles = segments * s.bn / 16.0 / s.warps_n, x_tiles = s.bm / 8.0 / s.warps_m;  // of a warp
   Turn t{};
   t.mma = k_tiles * w_tiles * x_tiles;
-  const double loads = k_tiles * (w_tiles * l.form->words() / 4.0 + (s.is_decode() ? 2 * x_tiles : x_tiles / 2));
+  const double products = s.is_wgmma() ? k_tiles * w_tiles : t.mma;  // instructions: a wgmma has all rows of x
+  const double w_loads = l.in_rows && s.is_wgmma() ? 0 : k_tiles * w_tiles * l.form->words() / 4.0;
+  const double x_loads = s.is_wgmma() ? 0 : k_tiles * (s.is_decode() ? 2 * x_tiles : x_tiles / 2);
   const double scaling =
       l.group_padded ? t.mma * 4.0 * l.form->mma_k / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
-  t.instructions = t.mma + k_tiles * w_tiles * unpack_instructions(*l.form) + loads + scaling + 24;
+  t.instructions = products + k_tiles * w_tiles * unpack_instructions(*l.form) + w_loads + x_loads + scaling + 24;
   const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0,
                x_bytes = s.bm * s.bk * (l.form->is_integer() ? 1.0 : 2.0);
   t.bytes = w_bytes + x_bytes;
-  t.shared_bytes = s.is_decode() ? 0 : t.bytes + w_bytes * s.warps_m + x_bytes * s.warps_n;
+  const double x_reads = s.is_wgmma() ? s.warps_n / 4.0 : s.warps_n;  // four warps read x once
+  t.shared_bytes = s.is_decode() ? 0 : t.bytes + w_bytes * s.warps_m + x_bytes * x_reads;
   return t;
 }
 
@@ -51,15 +55,16 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
 double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule& s, Isa isa, int64_t m) {
   const DeviceFacts& d = isa == Isa::sm_90a ? kHopper : kAmpere;
   const Turn t = turn_of(p, l, s);
-  const double warps = s.threads() / 32.0, shared = std::max(1, cuda_launch(p, s).shared_bytes);
-  const double resident = std::clamp(std::min(d.shared_bytes / shared, 16 / warps), 1.0, 16.0);
+  const double warps = s.multiplying_threads() / 32.0, shared = std::max(1, cuda_launch(p, s).shared_bytes);
+  const double resident = s.is_wgmma() ? 1 : std::clamp(std::min(d.shared_bytes / shared, 16 / warps), 1.0, 16.0);
   const double blocks = std::max(1.0, blocks_of(p, s, m));
   const double live = std::min(resident, std::max(1.0, blocks / d.sms));  // blocks of a multiprocessor that has work
   const double turns = static_cast<double>(l.k_padded) / s.bk / s.warps_k;
   const double schedulers = live * warps / 4;
-  const double in_flight = live * t.bytes * (s.is_decode() ? s.warps_k : s.stages - 1);
+  const double in_flight = live * t.bytes * (s.is_decode() ? s.warps_k : s.is_wgmma() ? s.stages - 2 : s.stages - 1);
   const double work = live * (s.is_decode() ? s.warps_k : 1);  // turns under way
-  double cycles = std::max(t.mma * d.mma_cycles * schedulers, t.instructions * std::max(schedulers, 1.0));
+  const double mma_cycles = s.is_wgmma() ? d.wgmma_cycles : d.mma_cycles;
+  double cycles = std::max(t.mma * mma_cycles * schedulers, t.instructions * std::max(schedulers, 1.0));
   cycles = std::max(cycles, live * t.shared_bytes / 128);
   const double seconds =
       std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms), work * t.bytes / in_flight * d.latency_s});

@@ -80,6 +80,10 @@ class CudaPacker {
   // Where element (n, k) of a segment begins, in bits.
   int64_t bit_of(int64_t n, int64_t k) const {
     const CudaForm& form = *layout_.form;
+    if (layout_.in_rows) {
+      const int64_t size = form.bits / 8, byte = k % form.stage_k() * size, chunk = byte / 16 ^ n % 8;
+      return (n / 16 * layout_.tile_bytes() + k / form.stage_k() * 2048 + n % 16 * 128 + chunk * 16 + byte % 16) * 8;
+    }
     const int64_t bits = form.bits, elements = form.mma_k / 8;  // of a register
     const int64_t q = k % (4 * elements) / elements, e = k % elements, i = n / 8 % 2 + k / (4 * elements) % 2 * 2;
     const int64_t lane = 4 * (n % 8) + q,

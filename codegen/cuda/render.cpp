@@ -124,6 +124,14 @@ std::string_view element_of(DType activation) {
   }
 }
 
+// Types of wgmma's operands, and the numbers behind them: no sign is changed, nothing is transposed.
+void add_product(const Problem& p, V& v) {
+  v["wgmma_sum"] = is_floating(p.activation) ? "f32" : "s32";
+  v["wgmma_w"] = p.activation == DType::f16 ? "f16" : "bf16";
+  v["wgmma_x"] = v["wgmma_w"];
+  v["wgmma_flags"] = ", 1, 1, 0, 0";
+}
+
 }  // namespace
 
 Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, std::string_view symbol) {
@@ -137,6 +145,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   v["comment"] = comment_lines(p.comment);
   v["element"] = element_of(p.activation);
   v["form"] = layout.form->name, v["mma_k"] = layout.form->mma_k, v["words"] = layout.form->words();
+  v["in_rows"] = layout.in_rows;
   v["integer"] = layout.form->is_integer(), v["raised"] = layout.form->raised;
   v["x_scale_arg"] = args.quantized ? static_cast<int64_t>(args.x_scale) : -1;
   v["x_zero_arg"] = p.x_has_zero ? static_cast<int64_t>(args.x_zero) : -1;
@@ -149,6 +158,9 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
     v["unpacked"] = element_of(unpacked_dtype(p)), v["unpacked_dtype"] = dtype_name(unpacked_dtype(p));
   } else if (s.is_decode()) {
     v["warps"] = s.warps_k, v["depth"] = s.bk;
+  } else if (s.is_wgmma()) {
+    v["stages"] = s.stages;
+    add_product(p, v);
   } else {
     v["warps_m"] = s.warps_m, v["warps_n"] = s.warps_n, v["stages"] = s.stages;
   }
@@ -165,7 +177,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   }
   v["outputs"] = V::from_items(std::move(outputs));
   return render_template(s.microkernel->source, v,
-                         {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2", "cuda/fma_tile.cu.j2"});
+                         {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2", "cuda/fma_tile.cu.j2", "cuda/wgmma.cu.j2"});
 }
 
 namespace {
@@ -184,7 +196,9 @@ int64_t stage_bytes(const Problem& p, const CudaLayout& layout, const CudaSchedu
   int64_t parameters = layout.group ? scale * (1 + offsets) : 0;
   if (zeros && (layout.group || !form.is_integer())) parameters += spans * (form.is_integer() ? 64 : 32);
   if (layout.group && p.x_has_zero) parameters += spans * 64;
-  return s.bm * 128 + static_cast<int64_t>(o.segments.size()) * tiles * (512 * form.words() + parameters);
+  const int64_t bytes =
+      s.bm * 128 + static_cast<int64_t>(o.segments.size()) * tiles * (512 * form.words() + parameters);
+  return s.is_wgmma() ? (bytes + 1023) / 1024 * 1024 : bytes;
 }
 
 }  // namespace
@@ -201,6 +215,7 @@ CudaLaunch cuda_launch(const Problem& p, const CudaSchedule& s) {
     if (s.is_fma()) bytes = s.bk * (s.bm + 1 + segments * (s.bn + 4)) * 4;
     else if (s.is_decode()) bytes = segments * s.warps_k * s.bm * s.bn * 4;
     else bytes = std::max(s.stages * stage_bytes(p, layout, s, o), segments * s.bm * (s.bn + 4) * 4);
+    if (s.is_wgmma()) bytes += s.stages * 16;  // barriers
     launch.shared_bytes = std::max(launch.shared_bytes, static_cast<int>(bytes));
   }
   return launch;

@@ -14,7 +14,7 @@ namespace {
 using enum DType;
 
 constexpr std::string_view kDecode = "cuda/mma_decode.cu.j2", kTile = "cuda/mma_tile.cu.j2",
-                           kFma = "cuda/fma_tile.cu.j2";
+                           kFma = "cuda/fma_tile.cu.j2", kWgmma = "cuda/wgmma.cu.j2";
 
 struct Kernel {
   std::string_view name;
@@ -22,11 +22,12 @@ struct Kernel {
   std::string_view source, compute;
 };
 constexpr Kernel kKernels[] = {
-    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},   {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
-    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"}, {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},
-    {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},        {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},
-    {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},         {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"},
-    {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},       {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
+    {"sm90a_wgmma_ss", Isa::sm_90a, kWgmma, "wgmma"},  {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},
+    {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},     {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"},
+    {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},   {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},
+    {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},   {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},
+    {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"}, {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},
+    {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
 };
 struct Weight {
   Scheme scheme;
@@ -37,6 +38,10 @@ struct Weight {
     return is_half(activation) && scheme != Scheme::nf4 ? "mma" : "fma";
   }
 };
+bool serves(const Kernel& k, const Weight& w) {
+  if (k.compute != "wgmma") return k.compute == w.compute();
+  return w.scheme == Scheme::dense && w.compute() == "mma";
+}
 constexpr Weight kWeights[] = {
     {Scheme::dense, bf16, bf16},  {Scheme::dense, f16, f16},    {Scheme::w8, bf16, i8},
     {Scheme::w8, f16, i8},        {Scheme::w4, bf16, i8},       {Scheme::w4, f16, i8},
@@ -54,8 +59,7 @@ std::vector<Microkernel> make_table() {
   std::vector<Microkernel> out;
   for (const Kernel& k : kKernels)
     for (const Weight& w : kWeights)
-      if (k.compute == w.compute())
-        out.push_back({k.name, k.isa, k.source, w.scheme, w.activation, w.weight, k.compute});
+      if (serves(k, w)) out.push_back({k.name, k.isa, k.source, w.scheme, w.activation, w.weight, k.compute});
   return out;
 }
 
@@ -68,7 +72,10 @@ constexpr int kDecodeTiles[] = {2, 1, 4};  // of 16 columns, of all segments tog
 constexpr int kDecodeRows = 16, kDecodeWarps = 8;
 constexpr int kDecodePieces = 16;  // of 16 bytes that a lane keeps: two turns of them fit registers
 constexpr int kMostSegments = 8;
-constexpr int kMostSharedBytes = 160 << 10;  // of one block, on every sm_80
+constexpr int kMostSharedBytes = 160 << 10;       // of one block, on every sm_80
+constexpr int kMostSharedBytesSm90 = 227 << 10;   // on sm_90
+constexpr int kMostStages = 6, kLeastStages = 3;  // of a wgmma kernel
+constexpr int kMostRows = 256;                    // of all segments: a thread has half as many sums
 
 int power_of_two(int n) {
   int p = 1;
@@ -105,6 +112,18 @@ void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedul
   }
 }
 
+// A group of four warps has 64 columns of every segment.
+void add_wgmma(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
+  const int segments = most_segments(p);
+  for (const int bn : {128, 64})
+    for (const int bm : {256, 128, 64, 32}) {
+      CudaSchedule s{&row, bm, bn, cuda_form(p)->stage_k()};
+      s.warps_n = bn / 16, s.stages = kMostStages;
+      while (s.stages > kLeastStages && cuda_launch(p, s).shared_bytes > kMostSharedBytesSm90) --s.stages;
+      if (segments * bm <= kMostRows && cuda_launch(p, s).shared_bytes <= kMostSharedBytesSm90) out.push_back(s);
+    }
+}
+
 // Everything else is f32 in shared memory.
 void add_fma(const Problem& p, const Microkernel& row, int64_t m_max, std::vector<CudaSchedule>& out) {
   constexpr int kDepth = 32, kWarps = 8, kColumns = 64;
@@ -129,7 +148,9 @@ std::span<const Microkernel> cuda_microkernel_table() {
   return table;
 }
 
-PackedLayout layout_for_cuda(const Problem&, const Target&) { return {16, 64, "fragments"}; }
+PackedLayout layout_for_cuda(const Problem& problem, const Target&) {
+  return {16, 64, cuda_form(problem) && cuda_layout(problem).in_rows ? "rows" : "fragments"};
+}
 
 std::string CudaSchedule::describe() const {
   return fmt::format("{} {}x{}x{} {}", microkernel->name, bm, bn, bk,
@@ -192,6 +213,7 @@ std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& t
       continue;
     if (row.source == kFma) add_fma(problem, row, m_max, out);
     else if (row.source == kDecode) add_decode(problem, row, m_max, out);
+    else if (row.source == kWgmma) add_wgmma(problem, row, out);
     else add_tiles(problem, row, out);
   }
   const CudaLayout layout = cuda_layout(problem);

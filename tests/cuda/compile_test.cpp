@@ -93,13 +93,13 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("u8") != std::string::npos);
 }
 
-TEST_CASE("packing puts weights into the lanes of mma, and refuses tensors of another shape") {
+TEST_CASE("packing puts whole weights into swizzled rows, and refuses tensors of another shape") {
   const std::vector<Problem> problems = gemm_problems();
   const Problem& p = problems[1];  // n 33, k 37, bias
   GemmData data(p, {.m = 1});
   CHECK(data.packed.size() == 128 * 64 * 2 + 128 * 4);
-  // Column 18 = 16 + 2 is row 2 of tile 1; k 29 = 16 + 13 is register 2 of lane 4 * 2 + 2, upper half.
-  const int64_t at = 16 * 64 * 2 + (32 + 10) * 16 + 2 * 4 + 2;
+  // Column 18 = 16 + 2 is row 2 of tile 1; k 29 = 3 * 8 + 5 is in chunk 3, which lies at 3 ^ 2.
+  const int64_t at = 16 * 64 * 2 + 2 * 128 + (3 ^ 2) * 16 + 5 * 2;
   CHECK(element_to_double(DType::f16, data.packed.data() + at) ==
         element_to_double(DType::f16, data.tensors[0].weight.bytes().data() + (18 * 37 + 29) * 2));
   auto tensors = data.tensors;

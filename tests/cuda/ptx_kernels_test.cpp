@@ -23,20 +23,6 @@ std::vector<Rendered> small_kernels(const Problem& p, Isa isa) {
   return out;
 }
 
-void run_all(const std::vector<Rendered>& all) {
-  const auto tool = cuda_compiler();
-  if (!tool) return;
-  const std::vector<ptx::LoadedKernel> kernels = load_rendered(*tool, all);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Rendered& k = all[i];
-    INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
-    run_rendered(kernels[i], k, {.m = 1});
-    run_rendered(kernels[i], k, {.m = 5, .shift = 2});  // x at an odd address
-    run_rendered(kernels[i], k,
-                 {.m = k.schedule.bm + 3, .gap = 8, .poisoned = true});  // NaN wherever it must not matter
-  }
-}
-
 std::vector<Rendered> of_scheme(std::initializer_list<Scheme> schemes, Isa isa) {
   std::vector<Rendered> all;
   for (const Problem& p : gemm_problems())
@@ -48,16 +34,16 @@ std::vector<Rendered> of_scheme(std::initializer_list<Scheme> schemes, Isa isa) 
 }  // namespace
 
 TEST_CASE("ptx: dense kernels compute the problem, executed from their PTX") {
-  run_all(of_scheme({Scheme::dense}, Isa::sm_80));
+  run_exactly(of_scheme({Scheme::dense}, Isa::sm_80));
 }
 TEST_CASE("ptx: kernels of 8-bit weights compute the problem") {
-  run_all(of_scheme({Scheme::w8, Scheme::f8}, Isa::sm_80));
+  run_exactly(of_scheme({Scheme::w8, Scheme::f8}, Isa::sm_80));
 }
 TEST_CASE("ptx: kernels of integer activations compute the problem") {
-  run_all(of_scheme({Scheme::da8w8, Scheme::da8w4, Scheme::s8s8}, Isa::sm_80));
+  run_exactly(of_scheme({Scheme::da8w8, Scheme::da8w4, Scheme::s8s8}, Isa::sm_80));
 }
 TEST_CASE("ptx: kernels of 4-bit weights compute the problem") {
-  run_all(of_scheme({Scheme::w4, Scheme::f4}, Isa::sm_80));
+  run_exactly(of_scheme({Scheme::w4, Scheme::f4}, Isa::sm_80));
 }
 
 TEST_CASE("ptx: kernels that multiply in f32 compute the problem") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_compiler.h"
 #include "gemm_case.h"
 #include "runtime/abi.h"
 #include "tests/cuda/compile_sources.h"
@@ -91,6 +92,22 @@ inline Asked run_rendered(const ptx::LoadedKernel& kernel, const Rendered& k, co
   data.check();
   const auto asked = outcome.counters.buffers.find(weights_at);
   return {outcome.counters, asked == outcome.counters.buffers.end() ? ptx::Cost() : asked->second};
+}
+
+// Compiles kernels and runs each: a row, x at an odd address, NaN wherever it must not matter.
+inline void run_exactly(const std::vector<Rendered>& all) {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  REQUIRE(!all.empty());
+  const std::vector<ptx::LoadedKernel> kernels = load_rendered(*tool, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Rendered& k = all[i];
+    const uint64_t bytes = dtype_bytes(k.problem.activation);
+    INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
+    run_rendered(kernels[i], k, {.m = 1});
+    run_rendered(kernels[i], k, {.m = 5, .shift = bytes});
+    run_rendered(kernels[i], k, {.m = k.schedule.bm + 3, .gap = static_cast<int64_t>(16 / bytes), .poisoned = true});
+  }
 }
 
 }  // namespace qcg::test

@@ -78,8 +78,9 @@ struct Gate {
   Scheme scheme;
   DType weight;
   int64_t group;
-  int bm, bn;          // of the schedule
-  double per_product;  // instructions
+  int bm, bn;                    // of the schedule
+  double per_product;            // instructions
+  std::string_view kernel = "";  // the row; without one, that of sm_80
 };
 
 }  // namespace
@@ -93,26 +94,29 @@ TEST_CASE("instructions per product of the loops, from SASS") {
   using enum DType;
   // Measured with CUDA 13, and a tenth more for other compilers; 16 x 16 weights a product of a decode kernel (integers 16 x 32).
   const Gate gates[] = {
-      {Scheme::dense, bf16, 0, 128, 128, 2.5},  // 2.25
-      {Scheme::w8, i8, 0, 128, 128, 4.4},       // 4.0
-      {Scheme::w4, i8, 128, 128, 128, 6.3},     // 5.7
-      {Scheme::dense, bf16, 0, 8, 32, 11.3},    // 10.3
-      {Scheme::w8, i8, 0, 8, 32, 25},           // 22.4
-      {Scheme::w4, i8, 128, 8, 32, 20},         // 18.1
-      {Scheme::w4, i8, 32, 8, 32, 24},          // 22.7
-      {Scheme::f8, f8e4m3, 0, 8, 32, 29},       // 26.3
-      {Scheme::f4, i8, 32, 8, 32, 33.5},        // 30.5
-      {Scheme::da8w8, i8, 0, 128, 128, 2.6},    // 2.4
-      {Scheme::da8w4, i8, 128, 128, 128, 7.4},  // 6.7
-      {Scheme::da8w4, i8, 128, 8, 32, 21},      // 19.0
+      {Scheme::dense, bf16, 0, 128, 128, 2.5},                     // 2.25
+      {Scheme::w8, i8, 0, 128, 128, 4.4},                          // 4.0
+      {Scheme::w4, i8, 128, 128, 128, 6.3},                        // 5.7
+      {Scheme::dense, bf16, 0, 8, 32, 11.3},                       // 10.3
+      {Scheme::w8, i8, 0, 8, 32, 25},                              // 22.4
+      {Scheme::w4, i8, 128, 8, 32, 20},                            // 18.1
+      {Scheme::w4, i8, 32, 8, 32, 24},                             // 22.7
+      {Scheme::f8, f8e4m3, 0, 8, 32, 29},                          // 26.3
+      {Scheme::f4, i8, 32, 8, 32, 33.5},                           // 30.5
+      {Scheme::da8w8, i8, 0, 128, 128, 2.6},                       // 2.4
+      {Scheme::da8w4, i8, 128, 128, 128, 7.4},                     // 6.7
+      {Scheme::da8w4, i8, 128, 8, 32, 21},                         // 19.0
+      {Scheme::dense, bf16, 0, 256, 128, 12.4, "sm90a_wgmma_ss"},  // 11.3
   };
   std::vector<Rendered> all;
   for (const Gate& g : gates) {
     const DType x = scheme_info(g.scheme).quantized_activation ? i8 : bf16;
     const Problem p =
         plain_problem(g.scheme, x, g.weight, {4096}, {{4096, false, false, "w"}}, g.group, g.group ? bf16 : f32);
-    for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_80}, 1, g.bm <= 16 ? g.bm : 4096))
-      if (s.bm == g.bm && s.bn == g.bn) all.push_back({p, s, Isa::sm_80});
+    const Isa isa = g.kernel.empty() ? Isa::sm_80 : Isa::sm_90a;
+    for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, isa}, 1, g.bm <= 16 ? g.bm : 4096))
+      if (s.bm == g.bm && s.bn == g.bn && (g.kernel.empty() || s.microkernel->name == g.kernel))
+        all.push_back({p, s, isa});
   }
   REQUIRE(all.size() == std::size(gates));
   const std::vector<CompileResult> cubins = compile_rendered(*tool, all, OutputKind::cubin);

@@ -13,7 +13,7 @@
 //
 //                      x^T [k][BM]            x   a row is 8 chunks of 16 bytes; chunk c of row r lies at c ^ (r & 7), so that the
 //                     +------+------+             8 rows of an ldmatrix tile meet 8 different banks
-//     w [BN][k]       | warp | warp |         w   as packed: a lane reads its own 16 bytes
+//     w [BN][k]       | warp | warp |         w   as packed: rows as x
 //   +-----------+     +------+------+
 //   |           |     | warp | warp |
 //   +-----------+     +------+------+
@@ -105,6 +105,7 @@ constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 8, NT = WN / 16;  
 constexpr int STEPS = K_PADDED / STAGE_K;
 constexpr int PIECES = WORDS, BLOCK = PIECES * 512;  // 16 bytes of every lane; bytes of 16 columns of a stage
 constexpr int SPAN = 64, SPANS = STAGE_K / SPAN;     // k that share scales
+constexpr int STAGE_ALIGN = 16;  // bytes
 constexpr int X_BYTES = BM * 128, X_ROWS = THREADS / 8, W_TILES = THREADS / (PIECES * 32);  // that all threads copy at once
 
 // A thread copies chunk tid % 8 of some rows of x.
@@ -154,7 +155,8 @@ struct Stage {
                        OFFSETS = SCALES + O::SEGMENTS * (BN / 16) * SCALE_BYTES,
                        ZEROS = OFFSETS + (O::HAS_OFFSETS ? O::SEGMENTS * (BN / 16) * SCALE_BYTES : 0),
                        CORRECTIONS = ZEROS + (O::HAS_ZEROS ? O::SEGMENTS * (BN / 16) * ZERO_BYTES : 0),
-                       BYTES = CORRECTIONS + O::SEGMENTS * (BN / 16) * CORRECTION_BYTES;
+                       END = CORRECTIONS + O::SEGMENTS * (BN / 16) * CORRECTION_BYTES,
+                       BYTES = (END + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
 };
 
 // Parameters of a stage, 16 bytes a thread: those of 16 columns and the groups of the stage follow each other.
@@ -190,10 +192,8 @@ QCG_DEVICE void multiply(H::Sum (&sum)[O::SEGMENTS][NT][MT][4], const unsigned c
   for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-      if (k * WORDS % 4 == 0)
-        w[s][j] = *(const uint4*)(stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + k * WORDS / 4 * 512 + lane * 16);
       unsigned a[4];
-      unpack_whole<H>(a, (const unsigned*)&w[s][j] + k * WORDS % 4);
+      ldmatrix_x4(a, stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + lane % 16 * 128 + ((k * 2 + lane / 16) ^ lane % 8) * 16);
       if (O::zeros(s) >= 0)
         subtract_zeros<H>(a, ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * MMA_K / SPAN) * 8 + lane / 4]);
 #pragma unroll
@@ -202,10 +202,9 @@ QCG_DEVICE void multiply(H::Sum (&sum)[O::SEGMENTS][NT][MT][4], const unsigned c
 }
 
 // [segment][BM][BN + 4] sums, so that lanes of a warp meet different banks; then rows leave in pieces of 4 columns.
+constexpr int PITCH = BN + 4;
 template <class O>
-QCG_DEVICE void store(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned char* shared, const Args& args, long long m0, int n0,
-                      int row0, int column0, int lane) {
-  constexpr int PITCH = BN + 4;
+QCG_DEVICE void put_sums(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned char* shared, int row0, int column0, int lane) {
   Total* const all = (Total*)shared;
 #pragma unroll
   for (int s = 0; s < O::SEGMENTS; ++s)
@@ -216,9 +215,12 @@ QCG_DEVICE void store(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned char*
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           all[(s * BM + row0 + i * 8 + lane % 4 * 2 + e % 2) * PITCH + column0 + j * 16 + e / 2 * 8 + lane / 4] = sum[s][j][i][e];
-  __syncthreads();
+}
+template <class O, int COUNT>
+QCG_DEVICE void finish_rows(const unsigned char* shared, const Args& args, long long m0, int n0, int thread) {
+  const Total* const all = (const Total*)shared;
 #pragma unroll 1
-  for (int at = threadIdx.x; at < BM * (BN / 4); at += THREADS) {
+  for (int at = thread; at < BM * (BN / 4); at += COUNT) {
     const int row = at / (BN / 4), column = at % (BN / 4) * 4;
     Total total[O::SEGMENTS][4];
 #pragma unroll
@@ -229,7 +231,6 @@ QCG_DEVICE void store(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned char*
     O::template finish<4>(args, m0 + row, n0 + column, total);
   }
 }
-
 template <class O, bool PLAIN>
 QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
   constexpr int STAGE = Stage<O>::BYTES;
@@ -274,7 +275,9 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
   }
   cp_async_wait<0>();
   __syncthreads();
-  store<O>(sum, shared, args, m0, n0, row0, column0, lane);
+  put_sums<O>(sum, shared, row0, column0, lane);
+  __syncthreads();
+  finish_rows<O, THREADS>(shared, args, m0, n0, threadIdx.x);
 }
 
 }  // namespace
