@@ -205,6 +205,14 @@ Status CudaDriver::copy_out_at(void* to, const void* address, size_t bytes) {
 }
 
 Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes) {
+  if (grid.grid_x == 0 || grid.grid_y == 0) return {};
+  QCG_CHECK(launch_on(nullptr, kernel, grid, args, args_bytes));
+  const Api::Current current(*api_, context_);
+  return check(api_->context_synchronize(), "running a kernel");
+}
+
+Status CudaDriver::launch_on(void* stream, const CudaKernel& kernel, const CudaGrid& grid, const void* args,
+                             size_t args_bytes) {
   constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   if (args_bytes > 4096) return Error::internal("CudaDriver::launch", "kernel parameters beyond 4 KiB");
   if (grid.grid_x == 0 || grid.grid_y == 0) return {};
@@ -215,10 +223,9 @@ Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const 
         check(api_->function_set_attribute(kernel.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes)),
               "asking for " + std::to_string(grid.shared_bytes) + " bytes of shared memory"));
   void* params[] = {const_cast<void*>(args)};
-  QCG_CHECK(check(api_->launch(kernel.function, grid.grid_x, grid.grid_y, 1, grid.threads, 1, 1, grid.shared_bytes,
-                               nullptr, params, nullptr),
-                  "launching a kernel"));
-  return check(api_->context_synchronize(), "running a kernel");
+  return check(api_->launch(kernel.function, grid.grid_x, grid.grid_y, 1, grid.threads, 1, 1, grid.shared_bytes, stream,
+                            params, nullptr),
+               "launching a kernel");
 }
 
 CudaBuffer& CudaBuffer::operator=(CudaBuffer&& other) noexcept {

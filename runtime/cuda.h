@@ -76,6 +76,8 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   Status copy_out_at(void* to, const void* address, size_t bytes);
   // `args` are the bytes of the kernel's one parameter, which is passed by value.
   Status launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
+  // The same on a stream of the caller, or the default stream if it is null. It does not wait for the kernel.
+  Status launch_on(void* stream, const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
 
  private:
   friend class CudaBuffer;

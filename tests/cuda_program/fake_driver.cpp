@@ -83,8 +83,9 @@ int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
   return g_driver->copy_out(to, from, bytes);
 }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned,
-                   unsigned shared, void*, void** parameters, void**) {
+                   unsigned shared, void* stream, void** parameters, void**) {
   QCG_BEGIN;
+  g_driver->on_stream(stream);
   return g_driver->launch(function, {gx, gy, gz}, bx, shared, parameters[0]);
 }
 int cuGetErrorString(int, const char** text) {
