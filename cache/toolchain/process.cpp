@@ -149,7 +149,9 @@ void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::ti
 }
 
 #pragma GCC diagnostic push
+#ifndef __clang__  // it has no such warning
 #pragma GCC diagnostic ignored "-Wclobbered"
+#endif
 // Uses vfork, because fork would copy the page tables of a process that may have mapped many gigabytes of weights.
 [[gnu::noinline]] pid_t start_program(const ChildSetup& setup) {
   sigset_t all, before;

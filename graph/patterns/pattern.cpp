@@ -71,7 +71,7 @@ class Matcher {
     if (p.kind == Pattern::Kind::gemm) {
       auto gemm = as_gemm(graph_, node);
       if (!gemm) return false;
-      if (!match_arg(p.args[0].second, gemm->x, m) || !match_arg(p.args[1].second, gemm->w, m)) return false;
+      if (!match_arg(p.args[0].pattern, gemm->x, m) || !match_arg(p.args[1].pattern, gemm->w, m)) return false;
     } else {
       if (!is_any_op(node, p.ops)) return false;
       if (!match_args(p, node, m)) return false;
@@ -94,8 +94,8 @@ class Matcher {
     // add and sub scale their second operand by alpha: no pattern wants that.
     if (node.op->arg_index("alpha") >= 0 && as_number(node.arg("alpha")) != 1.0) return false;
     for (size_t i = 0; i < p.args.size(); ++i) {
-      const Pattern& sub = p.args[swapped && i < 2 ? 1 - i : i].second;
-      if (!match_arg(sub, node.arg(p.args[i].first), m)) return false;
+      const Pattern& sub = p.args[swapped && i < 2 ? 1 - i : i].pattern;
+      if (!match_arg(sub, node.arg(p.args[i].name), m)) return false;
     }
     return true;
   }

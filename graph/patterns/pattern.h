@@ -19,7 +19,7 @@ namespace qcg {
 
 struct Pattern {
   enum class Kind { any, parameter, number, op, gemm, either };
-  using NamedPattern = std::pair<std::string_view, Pattern>;
+  struct NamedPattern;
 
   Kind kind = Kind::any;
   std::string_view name;           // the capture; a name met twice must be the same value
@@ -31,6 +31,10 @@ struct Pattern {
   bool required_cast = false;      // at least one such cast in front
   bool optional_row_view = false;  // row views (rewrite.h) in front are looked through
   bool single_use = false;         // op, gemm: nobody else reads it, or the match would compute it twice
+};
+struct Pattern::NamedPattern {
+  std::string_view name;
+  Pattern pattern;
 };
 
 // Leaves.
