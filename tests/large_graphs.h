@@ -102,6 +102,21 @@ inline std::string quantizations(int n) {
     return numbered("v", i);
   });
 }
+// A quantization moves up through concatenations of concatenations.
+inline std::string quantized_cats(int n) {
+  Writer w;
+  w.input("x");
+  std::string last = "x";
+  for (int i = 0; i < n; ++i) {
+    w.node("cat", R"("tensors": [")" + last + R"(", "x"], "dim": 0)", {numbered("v", i)});
+    last = numbered("v", i);
+  }
+  w.node("quantized_decomposed.quantize_per_tensor.default",
+         R"("input": ")" + last +
+             R"(", "scale": 0.1, "zero_point": 0, "quant_min": -128, "quant_max": 127, "dtype": "i8")",
+         {"q"});
+  return w.finish({"q"});
+}
 inline std::string sum_of_inputs(int n) {
   return chain(n, 1, [](Writer& w, const std::string& x, int i) {
     w.input(numbered("i", i));
@@ -179,6 +194,7 @@ inline constexpr LargeGraph kLargeGraphs[] = {
     {"a chain of layer_norm", large::norms},
     {"a chain of linears with residuals", large::residuals},
     {"a chain of quantizations", large::quantizations},
+    {"a quantization of nested concatenations", large::quantized_cats},
     {"a sum of many inputs", large::sum_of_inputs},
     {"many readers of one value", large::siblings},
     {"many linears of one value", large::sibling_linears},

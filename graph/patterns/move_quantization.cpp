@@ -35,8 +35,10 @@ class Mover {
     for (bool moved = true; moved;) {
       moved = false;
       readers_.emplace(graph_);
-      const NodeId count = static_cast<NodeId>(graph_.nodes.size());
-      for (NodeId id = 0; id < count; ++id) moved = move(id) || moved;
+      for (NodeId id = 0; id < static_cast<NodeId>(graph_.nodes.size()); ++id) {  // those that moves add, too
+        readers_->catch_up();
+        moved = move(id) || moved;
+      }
       QCG_CHECK(sort_nodes(graph_));
       graph_.remove_dead();
     }
