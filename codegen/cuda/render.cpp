@@ -125,11 +125,13 @@ std::string_view element_of(DType activation) {
 }
 
 // Types of wgmma's operands, and the numbers behind them: no sign is changed, nothing is transposed.
-void add_product(const Problem& p, V& v) {
-  v["wgmma_sum"] = is_floating(p.activation) ? "f32" : "s32";
-  v["wgmma_w"] = p.activation == DType::f16 ? "f16" : "bf16";
-  v["wgmma_x"] = v["wgmma_w"];
-  v["wgmma_flags"] = ", 1, 1, 0, 0";
+void add_product(const Problem& p, const CudaLayout& layout, V& v) {
+  const bool floats = is_floating(p.activation);
+  const std::string_view half = p.activation == DType::f16 ? "f16" : "bf16";
+  v["wgmma_sum"] = floats ? "f32" : "s32";
+  v["wgmma_w"] = floats ? half : "s8";
+  v["wgmma_x"] = floats ? half : p.activation == DType::u8 ? "u8" : "s8";
+  v["wgmma_flags"] = !floats ? "" : layout.in_rows ? ", 1, 1, 0, 0" : ", 1, 1, 0";
 }
 
 }  // namespace
@@ -160,7 +162,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
     v["warps"] = s.warps_k, v["depth"] = s.bk;
   } else if (s.is_wgmma()) {
     v["stages"] = s.stages;
-    add_product(p, v);
+    add_product(p, layout, v);
   } else {
     v["warps_m"] = s.warps_m, v["warps_n"] = s.warps_n, v["stages"] = s.stages;
   }

@@ -16,22 +16,25 @@ using enum DType;
 constexpr std::string_view kDecode = "cuda/mma_decode.cu.j2", kTile = "cuda/mma_tile.cu.j2",
                            kFma = "cuda/fma_tile.cu.j2", kWgmma = "cuda/wgmma.cu.j2";
 
+constexpr std::string_view kFromShared = "sm90a_wgmma_ss";  // weights that lie in rows
+
 struct Kernel {
   std::string_view name;
   Isa isa;
   std::string_view source, compute;
 };
 constexpr Kernel kKernels[] = {
-    {"sm90a_wgmma_ss", Isa::sm_90a, kWgmma, "wgmma"},  {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},
-    {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},     {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"},
-    {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},   {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},
-    {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},   {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},
-    {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"}, {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},
-    {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
+    {kFromShared, Isa::sm_90a, kWgmma, "wgmma"},         {"sm90a_wgmma_rs", Isa::sm_90a, kWgmma, "wgmma"},
+    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},   {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
+    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"}, {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},
+    {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},        {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},
+    {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},         {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"},
+    {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},       {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
 };
 struct Weight {
   Scheme scheme;
   DType activation, weight;
+  bool is_whole() const { return scheme == Scheme::dense || scheme == Scheme::da8w8 || scheme == Scheme::s8s8; }
   // Tensor cores multiply bytes, or 16-bit floats that hold the weights.
   std::string_view compute() const {
     if (!is_floating(activation)) return "imma";
@@ -40,7 +43,8 @@ struct Weight {
 };
 bool serves(const Kernel& k, const Weight& w) {
   if (k.compute != "wgmma") return k.compute == w.compute();
-  return w.scheme == Scheme::dense && w.compute() == "mma";
+  if (k.name == kFromShared) return w.is_whole() && w.compute() != "fma";
+  return w.compute() != "fma" && (!w.is_whole() || w.scheme == Scheme::da8w8);  // da8w8 with groups
 }
 constexpr Weight kWeights[] = {
     {Scheme::dense, bf16, bf16},  {Scheme::dense, f16, f16},    {Scheme::w8, bf16, i8},
@@ -76,6 +80,7 @@ constexpr int kMostSharedBytes = 160 << 10;       // of one block, on every sm_8
 constexpr int kMostSharedBytesSm90 = 227 << 10;   // on sm_90
 constexpr int kMostStages = 6, kLeastStages = 3;  // of a wgmma kernel
 constexpr int kMostRows = 256;                    // of all segments: a thread has half as many sums
+constexpr int kMostUnpackedSegments = 2;          // whose weights fit registers twice
 
 int power_of_two(int n) {
   int p = 1;
@@ -114,13 +119,19 @@ void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedul
 
 // A group of four warps has 64 columns of every segment.
 void add_wgmma(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
-  const int segments = most_segments(p);
+  const CudaLayout layout = cuda_layout(p);
+  const int segments = most_segments(p), rows = layout.group ? kMostRows / 2 : kMostRows;  // with a group's sums beside
+  const bool unserved = std::any_of(p.segments.begin(), p.segments.end(), [&](const Segment& s) {
+    return s.has_offset || (s.has_zero && layout.form->is_integer());  // they need sums of x
+  });
+  if (layout.in_rows != (row.name == kFromShared) || unserved) return;
+  if (!layout.in_rows && segments > kMostUnpackedSegments) return;
   for (const int bn : {128, 64})
     for (const int bm : {256, 128, 64, 32}) {
-      CudaSchedule s{&row, bm, bn, cuda_form(p)->stage_k()};
+      CudaSchedule s{&row, bm, bn, layout.form->stage_k()};
       s.warps_n = bn / 16, s.stages = kMostStages;
       while (s.stages > kLeastStages && cuda_launch(p, s).shared_bytes > kMostSharedBytesSm90) --s.stages;
-      if (segments * bm <= kMostRows && cuda_launch(p, s).shared_bytes <= kMostSharedBytesSm90) out.push_back(s);
+      if (segments * bm <= rows && cuda_launch(p, s).shared_bytes <= kMostSharedBytesSm90) out.push_back(s);
     }
 }
 

@@ -30,6 +30,9 @@ std::vector<Rendered> wgmma_kernels(std::string_view row) {
 TEST_CASE("wgmma: products of weights in shared memory, executed from their PTX") {
   run_exactly(wgmma_kernels("sm90a_wgmma_ss"));
 }
+TEST_CASE("wgmma: products of weights that are unpacked in registers, executed from their PTX") {
+  run_exactly(wgmma_kernels("sm90a_wgmma_rs"));
+}
 
 // Of every tile, with as many segments as it has room for: the registers of both roles hold what they need.
 TEST_CASE("wgmma: every tile compiles without spills, and its products do not wait for one another") {
