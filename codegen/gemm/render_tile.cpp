@@ -246,6 +246,7 @@ void add_vector_tiles(const GemmShape& shape, V& out) {
   out["tiles"] = V::from_items(std::move(tiles));
   out["packed_step_bytes"] = shape.iteration_bytes();
   out["unpacked_step_bytes"] = unpacked_step_bytes(shape);
+  out["run_steps"] = shape.run_k() / shape.k_iteration;
   out["step_units"] = shape.x_units(shape.k_iteration);
 }
 

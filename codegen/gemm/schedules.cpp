@@ -165,10 +165,9 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule 
   const int64_t k_of_32kib = (32 << 10) / (int64_t{p.nr} * 4) * compute.kd;
   const bool registers = !block || !shape.is_crowded(), streams = m <= kManyM, few = integer || m <= kMiddleM;
   const int streamed = panels_per_item(p, kStreamedPanels);
-  // Every other one, so that both are measured. Long rows are fetched ahead as they are packed; of 16 registers none is
-  // left for addresses while weights are unpacked.
-  const bool in_place =
-      m > kSmallM && shape.problem.n_total() <= kFewColumns && shape.can_read_in_place() && !c.fetches_rows;
+  // Every other one, so that both are measured. Of 16 registers none is left for addresses while weights are unpacked.
+  const bool in_place = m > kSmallM && shape.problem.n_total() <= kFewColumns && shape.can_read_in_place(),
+             fetches_rows = c.fetches_rows;
   std::vector<Blocking> blockings;
   if (may_round && compute.element == "bf16" && (block || compute.tiles))
     blockings.push_back({k_of_32kib, m <= kMiddleM ? 1 : 4, true, true});
@@ -195,6 +194,7 @@ void add_blocks(const GemmShape& shape, bool may_round, int64_t m, GemmSchedule 
              (o.scaling == Scaling::rounded_weights) == (c.scaling == Scaling::rounded_weights);
     };
     c.in_place = in_place && out.size() % 2 == 0 && (!c.unpacks_block || shape.registers() > 16);
+    c.fetches_rows = fetches_rows && !c.in_place;
     if (std::none_of(out.begin(), out.end(), same)) out.push_back(c);
   }
 }

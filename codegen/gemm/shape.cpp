@@ -78,6 +78,13 @@ int64_t GemmShape::block_k() const {
   return std::min(panel.k_padded, std::max(unit, schedule.kc / unit * unit));
 }
 
+int64_t GemmShape::run_k() const {
+  // Additions of runs cost many rows 4 %; a block of 512 is a run of its own, as long as those of other libraries.
+  constexpr int64_t kRun = 64, kShort = 512;
+  const bool exact = compute.element == "f32" && problem.activation == DType::f32;
+  return exact && !has_groups() && block_k() > kShort ? kRun : 0;
+}
+
 int64_t GemmShape::block_units() const {
   const int64_t block = block_k();
   return pad_activations(has_groups() ? (block + panel.group_padded - 1) / panel.group_padded * x_group : block) /
