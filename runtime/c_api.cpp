@@ -198,6 +198,11 @@ Status run(qcg_context* context, const qcg_program* method, qcg_state* state, co
   return {};
 }
 
+Status check_state_copy(const qcg_state* state, const char* name, const void* host, int64_t bytes) {
+  if (state == nullptr || name == nullptr) return bad_argument(state == nullptr ? "state" : "name", "is NULL");
+  return host == nullptr && bytes > 0 ? Status(bad_argument("host memory", "is NULL")) : Status();
+}
+
 }  // namespace
 
 extern "C" {
@@ -376,13 +381,27 @@ qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* vi
     QCG_TRY(found, state->state->tensor(name));
     // The shape of a DLTensor is not const, but callers do not write to it.
     *view = {found.data,
-             {1, 0},
+             {state->state->on_device() ? 2 : 1, 0},
              static_cast<int32_t>(found.shape.size()),
              to_c(found.dtype),
              const_cast<int64_t*>(found.shape.data()),
              nullptr,
              0};
     return {};
+  });
+}
+
+qcg_status qcg_state_read(const qcg_state* state, const char* name, void* to, int64_t bytes) {
+  return guard([&]() -> Status {
+    QCG_CHECK(check_state_copy(state, name, to, bytes));
+    return state->state->read(name, to, bytes);
+  });
+}
+
+qcg_status qcg_state_write(qcg_state* state, const char* name, const void* from, int64_t bytes) {
+  return guard([&]() -> Status {
+    QCG_CHECK(check_state_copy(state, name, from, bytes));
+    return state->state->write(name, from, bytes);
   });
 }
 

@@ -316,9 +316,14 @@ std::byte* Context::buffer_data(int buffer) const {
   return nullptr;
 }
 
+std::byte* Context::device_data(int buffer) const {
+  const auto& b = program_->manifest().buffers[static_cast<size_t>(buffer)];
+  return b.kind == BufferKind::state ? state_->data(b.index)
+                                     : device_->address(b, bound().arena_offsets[static_cast<size_t>(buffer)]);
+}
+
 Status Context::copy_to_device() {
   const ProgramManifest& m = program_->manifest();
-  if (state_ != nullptr) QCG_CHECK(device_->copy_state_in(state_->block_.data()));
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
     if (m.buffers[b].kind == BufferKind::input)
@@ -330,7 +335,6 @@ Status Context::copy_to_device() {
 
 Status Context::copy_from_device() {
   const ProgramManifest& m = program_->manifest();
-  if (state_ != nullptr) QCG_CHECK(device_->copy_state_out(state_->block_.data()));
   for (size_t b = 0; b < m.buffers.size(); ++b) {
     const auto index = static_cast<size_t>(m.buffers[b].index);
     if (m.buffers[b].kind == BufferKind::output)
@@ -350,8 +354,7 @@ Status Context::run_steps() {
       const auto& arg = m.steps[s].args[a];
       // An empty tensor may have a null pointer, which must not be offset; kernels have no items for it.
       const auto& b = m.buffers[static_cast<size_t>(arg.buffer)];
-      std::byte* const data = device_ ? device_->address(b, bound().arena_offsets[static_cast<size_t>(arg.buffer)])
-                                      : buffer_data(arg.buffer);
+      std::byte* const data = device_ ? device_data(arg.buffer) : buffer_data(arg.buffer);
       step.args[a].data = data == nullptr ? nullptr : data + step.offsets[a];
       if (arg.stride) continue;
       step.args[a].stride = (b.kind == BufferKind::input ? inputs_ : outputs_)[static_cast<size_t>(b.index)].row_stride;

@@ -40,6 +40,8 @@ struct CudaDriver::Api {
   int (*memory_free)(uint64_t address) = nullptr;
   int (*copy_to_device)(uint64_t to, const void* from, size_t bytes) = nullptr;
   int (*copy_to_host)(void* to, uint64_t from, size_t bytes) = nullptr;
+  int (*copy_within)(uint64_t to, uint64_t from, size_t bytes) = nullptr;
+  int (*memory_set)(uint64_t to, unsigned char value, size_t bytes) = nullptr;
   int (*launch)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared, void* stream, void** params, void** extra) = nullptr;
   int (*error_string)(int code, const char** text) = nullptr;
@@ -73,6 +75,8 @@ struct CudaDriver::Api {
         {"cuMemFree_v2", reinterpret_cast<void**>(&memory_free)},
         {"cuMemcpyHtoD_v2", reinterpret_cast<void**>(&copy_to_device)},
         {"cuMemcpyDtoH_v2", reinterpret_cast<void**>(&copy_to_host)},
+        {"cuMemcpyDtoD_v2", reinterpret_cast<void**>(&copy_within)},
+        {"cuMemsetD8_v2", reinterpret_cast<void**>(&memory_set)},
         {"cuLaunchKernel", reinterpret_cast<void**>(&launch)},
         {"cuGetErrorString", reinterpret_cast<void**>(&error_string)},
     };
@@ -182,8 +186,7 @@ Result<CudaBuffer> CudaDriver::allocate(size_t bytes) {
 
 Status CudaDriver::copy_in(const CudaBuffer& to, const void* from, size_t bytes) {
   if (bytes > to.bytes_) return Error::internal("CudaDriver::copy_in", "more bytes than the buffer has");
-  const Api::Current current(*api_, context_);
-  return bytes ? check(api_->copy_to_device(to.address_, from, bytes), "copying to the device") : Status();
+  return copy_in_at(to.data(), from, bytes);
 }
 
 Status CudaDriver::copy_in_at(void* to, const void* from, size_t bytes) {
@@ -194,14 +197,26 @@ Status CudaDriver::copy_in_at(void* to, const void* from, size_t bytes) {
 
 Status CudaDriver::copy_out(void* to, const CudaBuffer& from, size_t bytes) {
   if (bytes > from.bytes_) return Error::internal("CudaDriver::copy_out", "more bytes than the buffer has");
-  const Api::Current current(*api_, context_);
-  return bytes ? check(api_->copy_to_host(to, from.address_, bytes), "copying from the device") : Status();
+  return copy_out_at(to, from.data(), bytes);
 }
 
 Status CudaDriver::copy_out_at(void* to, const void* address, size_t bytes) {
   const Api::Current current(*api_, context_);
   return bytes ? check(api_->copy_to_host(to, reinterpret_cast<uint64_t>(address), bytes), "copying from the device")
                : Status();
+}
+
+Status CudaDriver::copy_on_device(void* to, const void* from, size_t bytes) {
+  const Api::Current current(*api_, context_);
+  return bytes ? check(api_->copy_within(reinterpret_cast<uint64_t>(to), reinterpret_cast<uint64_t>(from), bytes),
+                       "copying on the device")
+               : Status();
+}
+
+Status CudaDriver::clear(const CudaBuffer& buffer) {
+  const Api::Current current(*api_, context_);
+  return buffer.bytes_ ? check(api_->memory_set(buffer.address_, 0, buffer.bytes_), "clearing device memory")
+                       : Status();
 }
 
 Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes) {

@@ -69,11 +69,13 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   Result<CudaKernel> load_kernel(std::string_view cubin, const std::string& symbol);
   Result<CudaBuffer> allocate(size_t bytes);
   Status copy_in(const CudaBuffer& to, const void* from, size_t bytes);
-  // To a device address on, which the caller answers for.
-  Status copy_in_at(void* to, const void* from, size_t bytes);
   Status copy_out(void* to, const CudaBuffer& from, size_t bytes);
-  // From a device address on, which the caller answers for.
+  // From or to a device address on, which the caller answers for.
   Status copy_out_at(void* to, const void* address, size_t bytes);
+  Status copy_in_at(void* address, const void* from, size_t bytes);
+  // Between two addresses of the device.
+  Status copy_on_device(void* to, const void* from, size_t bytes);
+  Status clear(const CudaBuffer& buffer);  // all bytes become 0
   // `args` are the bytes of the kernel's one parameter, which is passed by value.
   Status launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
   // The same on a stream of the caller, or the default stream if it is null. It does not wait for the kernel.

@@ -88,13 +88,17 @@ Status Program::load_directory(const ProgramDirectory& directory, const LoadOpti
   if (has_choice) image_->ranges = weights_read(manifest_);
   if (manifest_.on_device()) return load_on_device(directory, options, host.driver());
   QCG_CHECK(check_files(directory));
+  part_methods();
+  QCG_CHECK(load_modules(directory));
+  for (const auto& other : others_) QCG_CHECK(other->load_modules(directory));
+  return load_weights(directory, options);
+}
+
+void Program::part_methods() {
   for (ProgramManifest& other : std::exchange(manifest_.others, {})) {
     others_.emplace_back(new Program())->image_ = image_;
     others_.back()->manifest_ = std::move(other);
   }
-  QCG_CHECK(load_modules(directory));
-  for (const auto& other : others_) QCG_CHECK(other->load_modules(directory));
-  return load_weights(directory, options);
 }
 
 std::vector<std::shared_ptr<const Program>> Program::methods(const std::shared_ptr<const Program>& program) {
@@ -118,8 +122,15 @@ Status Program::load_on_device(const ProgramDirectory& directory, const LoadOpti
                                std::shared_ptr<CudaDriver> driver) {
   QCG_CHECK(check_files(directory));
   QCG_CHECK(load_weights(directory, options));
-  QCG_TRY(device, CudaProgram::load(std::move(driver), directory, manifest_, weights(), image_->ranges));
+  QCG_TRY(image, CudaImage::load(std::move(driver), weights(), image_->ranges));
+  image_->device = std::move(image);
+  part_methods();
+  QCG_TRY(device, CudaProgram::load(image_->device, directory, manifest_));
   device_ = std::move(device);
+  for (const auto& other : others_) {
+    QCG_TRY(kernels, CudaProgram::load(image_->device, directory, other->manifest_));
+    other->device_ = std::move(kernels);
+  }
   return {};
 }
 

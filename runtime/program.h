@@ -11,7 +11,8 @@
 //
 //   QCG_TRY(decode, Program::method(program, "decode"));
 //
-// A program for cuda:* keeps its weights on the device; run() copies the caller's host tensors to the device and back.
+// A program for cuda:* keeps its weights and states on the device; run() copies the caller's host tensors to the device
+// and back.
 // Of a program for several targets one is loaded, the best that this machine can run.
 //
 // A program directory is code: load only what you would also execute. Checksums detect damage, not malice.
@@ -41,6 +42,7 @@
 
 namespace qcg {
 
+class CudaImage;
 class CudaProgram;
 class CudaRun;
 class State;
@@ -85,6 +87,7 @@ class Program {
 
  private:
   friend class Context;
+  friend class State;
   struct LoadedStep {
     std::vector<const qcg_kernel*> kernels;  // parallel to ProgramManifest::Step::kernels
   };
@@ -97,12 +100,14 @@ class Program {
     std::vector<WeightRange> ranges;  // of weights.bin: what copies of it have
     const std::byte* weights = nullptr;
     int64_t weights_bytes = 0;
+    std::shared_ptr<CudaImage> device;  // targets cuda:* only
   };
 
   Program() = default;
   Status load_directory(const ProgramDirectory& directory, const LoadOptions& options);
   Status load_on_device(const ProgramDirectory& directory, const LoadOptions& options,
                         std::shared_ptr<CudaDriver> driver);
+  void part_methods();
   Status check_files(const ProgramDirectory& directory) const;
   Status load_modules(const ProgramDirectory& directory);
   Status load_weights(const ProgramDirectory& directory, const LoadOptions& options);
@@ -187,6 +192,7 @@ class Context {
   Status check_apart(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   Status place(const TensorView& view, bool needs_dense, Slot& slot);
   std::byte* buffer_data(int buffer) const;
+  std::byte* device_data(int buffer) const;
   Status run_steps();
   Status copy_to_device();
   Status copy_from_device();

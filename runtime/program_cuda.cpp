@@ -28,42 +28,53 @@ std::optional<uint32_t> blocks_of(const ProgramManifest::Launch& launch, std::sp
 
 }  // namespace
 
-Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<CudaDriver> driver,
+Result<std::shared_ptr<CudaImage>> CudaImage::load(std::shared_ptr<CudaDriver> driver, const std::byte* weights,
+                                                   const std::vector<WeightRange>& ranges) {
+  auto image = std::make_shared<CudaImage>();
+  image->driver_ = std::move(driver);
+  size_t total = 0;
+  for (const WeightRange& range : ranges) total += static_cast<size_t>(align_range(range.bytes));
+  QCG_TRY(buffer, image->driver_->allocate(total));
+  image->weights_ = std::move(buffer);
+  int64_t place = 0;
+  for (const WeightRange& range : ranges) {
+    image->places_[range.offset] = place;
+    QCG_CHECK(image->driver_->copy_in_at(image->weights_at(range.offset), weights + range.offset,
+                                         static_cast<size_t>(range.bytes)));
+    place += align_range(range.bytes);
+  }
+  return image;
+}
+
+Result<CudaKernel> CudaImage::kernel(const ProgramDirectory& directory, const ProgramManifest& manifest,
+                                     const ProgramManifest::KernelChoice& choice) {
+  const auto [at, is_new] = kernels_.try_emplace({choice.module, choice.symbol});
+  if (is_new) {
+    const ProgramManifest::File& file = manifest.files.at(choice.module);
+    QCG_TRY(opened, directory.open_file(choice.module, file.bytes));
+    QCG_TRY(cubin, read_module(opened, directory.path_of(choice.module), file.sha256));
+    QCG_TRY(kernel, driver_->load_kernel(cubin, choice.symbol));
+    at->second = std::move(kernel);
+  }
+  return at->second;
+}
+
+Result<std::shared_ptr<const CudaProgram>> CudaProgram::load(std::shared_ptr<CudaImage> image,
                                                              const ProgramDirectory& directory,
-                                                             const ProgramManifest& manifest, const std::byte* weights,
-                                                             const std::vector<WeightRange>& ranges) {
+                                                             const ProgramManifest& manifest) {
   auto program = std::make_shared<CudaProgram>();
-  program->driver_ = std::move(driver);
-  std::map<std::pair<std::string, std::string>, CudaKernel> loaded;  // by module and symbol
   for (const auto& step : manifest.steps) {
     auto& kernels = program->kernels_.emplace_back();
     for (const auto& choice : step.kernels) {
-      const auto [at, is_new] = loaded.try_emplace({choice.module, choice.symbol});
-      if (is_new) {
-        const ProgramManifest::File& file = manifest.files.at(choice.module);
-        QCG_TRY(opened, directory.open_file(choice.module, file.bytes));
-        QCG_TRY(cubin, read_module(opened, directory.path_of(choice.module), file.sha256));
-        QCG_TRY(kernel, program->driver_->load_kernel(cubin, choice.symbol));
-        at->second = std::move(kernel);
-      }
-      kernels.push_back(at->second);
+      QCG_TRY(kernel, image->kernel(directory, manifest, choice));
+      kernels.push_back(std::move(kernel));
     }
   }
-  size_t total = 0;
-  for (const WeightRange& range : ranges) total += static_cast<size_t>(align_range(range.bytes));
-  QCG_TRY(buffer, program->driver_->allocate(total));
-  program->weights_ = std::move(buffer);
-  int64_t place = 0;
-  for (const WeightRange& range : ranges) {
-    program->places_[range.offset] = place;
-    QCG_CHECK(program->driver_->copy_in_at(program->weights_at(range.offset), weights + range.offset,
-                                           static_cast<size_t>(range.bytes)));
-    place += align_range(range.bytes);
-  }
+  program->image_ = std::move(image);
   return std::shared_ptr<const CudaProgram>(std::move(program));
 }
 
-std::byte* CudaProgram::weights_at(int64_t offset) const {
+std::byte* CudaImage::weights_at(int64_t offset) const {
   const auto [begin, place] = *std::prev(places_.upper_bound(offset));
   return static_cast<std::byte*>(weights_.data()) + place + (offset - begin);
 }
@@ -77,27 +88,18 @@ CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManife
 Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {
   if (buffer.data() != nullptr && static_cast<int64_t>(buffer.bytes()) >= bytes) return {};
   buffer = CudaBuffer();  // frees the old block first, so that both need not fit into memory
-  QCG_TRY(larger, program_->driver_->allocate(static_cast<size_t>(bytes)));
+  QCG_TRY(larger, program_->image_->driver().allocate(static_cast<size_t>(bytes)));
   buffer = std::move(larger);
   return {};
 }
 
 Status CudaRun::copy_in(size_t input, const void* from, int64_t bytes) {
   QCG_CHECK(reserve(inputs_[input], bytes));
-  return program_->driver_->copy_in(inputs_[input], from, static_cast<size_t>(bytes));
+  return program_->image_->driver().copy_in(inputs_[input], from, static_cast<size_t>(bytes));
 }
 
 Status CudaRun::copy_out(size_t output, void* to, int64_t bytes) {
-  return program_->driver_->copy_out(to, outputs_[output], static_cast<size_t>(bytes));
-}
-
-Status CudaRun::copy_state_in(const void* from) {
-  QCG_CHECK(reserve(state_, manifest_.state_bytes));
-  return program_->driver_->copy_in(state_, from, static_cast<size_t>(manifest_.state_bytes));
-}
-
-Status CudaRun::copy_state_out(void* to) {
-  return program_->driver_->copy_out(to, state_, static_cast<size_t>(manifest_.state_bytes));
+  return program_->image_->driver().copy_out(to, outputs_[output], static_cast<size_t>(bytes));
 }
 
 std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const {
@@ -106,15 +108,15 @@ std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena
   switch (buffer.kind) {
     case Kind::input: return at(inputs_[static_cast<size_t>(buffer.index)], 0);
     case Kind::output: return at(outputs_[static_cast<size_t>(buffer.index)], 0);
-    case Kind::weights: return program_->weights_at(buffer.offset);
+    case Kind::weights: return program_->image_->weights_at(buffer.offset);
     case Kind::temp: return at(arena_, arena_offset);
-    case Kind::state: return at(state_, manifest_.states[static_cast<size_t>(buffer.index)].place);
+    case Kind::state: break;
   }
   return nullptr;
 }
 
 Status CudaRun::copy_out_at(void* to, const void* address, int64_t bytes) const {
-  return program_->driver_->copy_out_at(to, address, static_cast<size_t>(bytes));
+  return program_->image_->driver().copy_out_at(to, address, static_cast<size_t>(bytes));
 }
 
 Result<int64_t> CudaRun::launch(size_t step, size_t choice, std::span<const qcg_arg> args,
@@ -123,7 +125,7 @@ Result<int64_t> CudaRun::launch(size_t step, size_t choice, std::span<const qcg_
   const std::optional<uint32_t> blocks = blocks_of(shape, params);
   if (!blocks)
     return Error::bad_input(manifest_.steps[step].name, "needs more blocks than a grid has", "use smaller inputs");
-  CudaDriver& driver = *program_->driver_;
+  CudaDriver& driver = program_->image_->driver();
   const bool may_refuse = std::ranges::any_of(
       manifest_.steps[step].args, [](const ProgramManifest::Arg& arg) { return arg.reach && arg.reach->positions; });
   int64_t refused = INT64_MAX;

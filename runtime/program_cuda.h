@@ -1,8 +1,10 @@
-// CudaProgram: a program's kernels and weights on an NVIDIA device. CudaRun: the device memory of one Context.
+// CudaImage: the weights and modules of a program on an NVIDIA device. CudaProgram: the kernels of one of its methods.
+// CudaRun: the device memory of one Context.
 //
 // Why here: Program and Context decide which kernel runs on which buffers; only these classes know device addresses.
 //
-//   QCG_TRY(device, CudaProgram::load(driver, "mlp.qcg", manifest, weights));
+//   QCG_TRY(image, CudaImage::load(driver, weights));
+//   QCG_TRY(device, CudaProgram::load(image, "mlp.qcg", manifest));
 //   CudaRun run(device, manifest);
 //   QCG_CHECK(run.copy_in(0, x, bytes)); … QCG_CHECK(run.launch(step, choice, args, params)); … run.copy_out(0, y, bytes)
 #pragma once
@@ -11,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/abi.h"
@@ -21,23 +24,38 @@
 
 namespace qcg {
 
-class CudaProgram {
+// What all methods of a program and their states share.
+class CudaImage {
  public:
-  // Verifies and loads every cubin, and copies these ranges of the weights to the device.
-  static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaDriver> driver,
-                                                         const ProgramDirectory& directory,
-                                                         const ProgramManifest& manifest, const std::byte* weights,
-                                                         const std::vector<WeightRange>& ranges);
-
- private:
-  friend class CudaRun;
+  // Copies these ranges of the weights to the device.
+  static Result<std::shared_ptr<CudaImage>> load(std::shared_ptr<CudaDriver> driver, const std::byte* weights,
+                                                 const std::vector<WeightRange>& ranges);
+  CudaDriver& driver() const { return *driver_; }
   // What is on the device from `offset` of weights.bin on.
   std::byte* weights_at(int64_t offset) const;
 
+ private:
+  friend class CudaProgram;
+  // Loads each kernel once. The file is verified first.
+  Result<CudaKernel> kernel(const ProgramDirectory& directory, const ProgramManifest& manifest,
+                            const ProgramManifest::KernelChoice& choice);
+
   std::shared_ptr<CudaDriver> driver_;
+  CudaBuffer weights_;                                                 // the ranges one after the other
+  std::map<int64_t, int64_t> places_;                                  // of each range in it, by offset in weights.bin
+  std::map<std::pair<std::string, std::string>, CudaKernel> kernels_;  // by module and symbol
+};
+
+class CudaProgram {
+ public:
+  static Result<std::shared_ptr<const CudaProgram>> load(std::shared_ptr<CudaImage> image,
+                                                         const ProgramDirectory& directory,
+                                                         const ProgramManifest& manifest);
+
+ private:
+  friend class CudaRun;
+  std::shared_ptr<const CudaImage> image_;
   std::vector<std::vector<CudaKernel>> kernels_;  // [step][choice]
-  CudaBuffer weights_;                            // the ranges one after the other
-  std::map<int64_t, int64_t> places_;             // of each range in it, by offset in weights.bin
 };
 
 class CudaRun {
@@ -50,10 +68,7 @@ class CudaRun {
   // Copies dense host memory to the device and back.
   Status copy_in(size_t input, const void* from, int64_t bytes);
   Status copy_out(size_t output, void* to, int64_t bytes);
-  // The block of all states, before and after a run: a caller may use it between runs.
-  Status copy_state_in(const void* from);
-  Status copy_state_out(void* to);
-  // The device address of a buffer; the host never dereferences it.
+  // The device address of a buffer that is no state; the host never dereferences it.
   std::byte* address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const;
   Status copy_out_at(void* to, const void* address, int64_t bytes) const;
   // Launches a kernel and waits for it. The kernel's one parameter is the args followed by the params and the address of
@@ -65,7 +80,7 @@ class CudaRun {
 
   std::shared_ptr<const CudaProgram> program_;
   const ProgramManifest& manifest_;
-  CudaBuffer arena_, fault_, state_;
+  CudaBuffer arena_, fault_;
   std::vector<CudaBuffer> inputs_, outputs_;
   std::vector<std::byte> parameters_;
 };

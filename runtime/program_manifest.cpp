@@ -515,7 +515,6 @@ Status Reader::read_target(const Json& value, const std::string& path) {
 
 void Reader::read_methods(const Json& methods, const std::string& path) {
   if (!check(methods.is_array() && !methods.empty(), path, "is not a list of one or more methods")) return;
-  check(!out_.on_device(), path, "is there, and programs for devices have no methods");
   check(methods.size() <= kMaxShared / targets_ / (1 + out_.files.size() + out_.states.size()), path,
         "has more methods than any program with so many files and states");
   std::set<std::string, std::less<>> names;

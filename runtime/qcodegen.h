@@ -44,7 +44,7 @@ typedef enum qcg_status {
 
 /* These structs have the layout of DLPack 1.0: a DLTensor* may be cast to qcg_dltensor*. */
 typedef struct qcg_device {
-  int32_t device_type; /* 1: CPU, 3: pinned host memory of CUDA */
+  int32_t device_type; /* 1: CPU, 2: CUDA (states only), 3: pinned host memory of CUDA */
   int32_t device_id;
 } qcg_device;
 
@@ -174,8 +174,13 @@ QCG_API qcg_status qcg_state_reset(qcg_state* state);
 QCG_API qcg_status qcg_state_clone(const qcg_state* state, qcg_state** out);
 QCG_API void qcg_state_free(qcg_state* state); /* NULL is accepted. Must not be called during a run */
 /* Fills `*view` with a dense view of the state's own memory of the tensor `name`. The caller may read or write that
- * memory while no run uses the state. `data` and `shape` do not change until the state is freed. */
+ * memory while no run uses the state. `data` and `shape` do not change until the state is freed. The state of a CUDA
+ * program is on its device: then `device` is {2, 0}, and `data` is a device address. */
 QCG_API qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* view);
+/* Copies the tensor `name` to or from host memory: dense, row-major and of `bytes` bytes, which is QCG_ERROR_BAD_INPUT
+ * if the tensor has another number of them. */
+QCG_API qcg_status qcg_state_read(const qcg_state* state, const char* name, void* to, int64_t bytes);
+QCG_API qcg_status qcg_state_write(qcg_state* state, const char* name, const void* from, int64_t bytes);
 
 /* Runs the program like qcg_run, and updates `state` in place. `state` must be of the context's program. Inputs and
  * outputs must not overlap it. A program with state needs this function: qcg_run returns QCG_ERROR_BAD_INPUT for it. */

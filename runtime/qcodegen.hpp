@@ -202,8 +202,15 @@ class State {
     check(qcg_state_clone(handle(), &copy));
     return State(copy);
   }
-  // A view of the state's own memory, valid as long as the state. Error BAD_INPUT: a run is using the state, a run has
-  // failed on it, or it has no such tensor.
+  // Copies a tensor to and from dense host memory.
+  void read(const std::string& name, void* to, int64_t bytes) const {
+    check(qcg_state_read(handle(), name.c_str(), to, bytes));
+  }
+  void write(const std::string& name, const void* from, int64_t bytes) {
+    check(qcg_state_write(handle(), name.c_str(), from, bytes));
+  }
+  // A view of the state's own memory, valid as long as the state; of a CUDA program on its device. Error BAD_INPUT: a
+  // run is using the state, a run has failed on it, or it has no such tensor.
   qcg_dltensor tensor(const std::string& name) const {
     qcg_dltensor view;
     check(qcg_state_tensor(handle(), name.c_str(), &view));

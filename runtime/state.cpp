@@ -1,7 +1,10 @@
 #include "runtime/state.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+
+#include "runtime/program_cuda.h"
 
 namespace qcg {
 
@@ -22,28 +25,48 @@ State::Hold::~Hold() {
 
 Result<std::unique_ptr<State>> State::create(std::shared_ptr<const Program> program) {
   std::unique_ptr<State> state(new State(std::move(program)));
-  QCG_TRY(block, AlignedBuffer::allocate(state->program_->manifest().state_bytes));
-  state->block_ = std::move(block);
-  state->fill();
+  QCG_CHECK(state->allocate(state->program_->manifest().state_bytes));
+  QCG_CHECK(state->fill());
   return state;
+}
+
+bool State::on_device() const { return program_->image_->device != nullptr; }
+
+Status State::allocate(int64_t bytes) {
+  if (on_device()) {
+    QCG_TRY(block, program_->image_->device->driver().allocate(static_cast<size_t>(bytes)));
+    device_block_ = std::move(block);
+    return {};
+  }
+  QCG_TRY(block, AlignedBuffer::allocate(bytes));
+  block_ = std::move(block);
+  return {};
 }
 
 // Fills all tensors with their initial values. Clearing first is cheap: a large block then takes no memory until it is
 // written.
-void State::fill() {
+Status State::fill() {
+  defined_ = false;
+  if (on_device()) QCG_CHECK(program_->image_->device->driver().clear(device_block_));
   block_.clear();
-  const ProgramManifest& manifest = program_->manifest();
-  for (const auto& tensor : manifest.states)
-    if (tensor.initial && tensor.bytes > 0)
-      std::memcpy(block_.data() + tensor.place, program_->weights() + *tensor.initial,
-                  static_cast<size_t>(tensor.bytes));
+  const auto& states = program_->manifest().states;
+  for (size_t i = 0; i < states.size(); ++i)
+    if (states[i].initial && states[i].bytes > 0)
+      QCG_CHECK(put_initial(data(static_cast<int>(i)), *states[i].initial, static_cast<size_t>(states[i].bytes)));
   defined_ = true;
+  return {};
+}
+
+Status State::put_initial(std::byte* to, int64_t offset, size_t bytes) {
+  if (const CudaImage* const device = program_->image_->device.get())
+    return device->driver().copy_on_device(to, device->weights_at(offset), bytes);
+  std::memcpy(to, program_->weights() + offset, bytes);
+  return {};
 }
 
 Status State::reset() {
   QCG_TRY(hold, Hold::take(*this, true, "it cannot be reset"));
-  fill();
-  return {};
+  return fill();
 }
 
 Status State::check_defined() const {
@@ -56,27 +79,60 @@ Result<std::unique_ptr<State>> State::clone() const {
   QCG_TRY(hold, Hold::take(*this, false, "it cannot be cloned"));
   QCG_CHECK(check_defined());
   std::unique_ptr<State> copy(new State(program_));
-  QCG_TRY(block, AlignedBuffer::allocate(block_.bytes()));
-  copy->block_ = std::move(block);
-  if (block_.bytes() > 0) std::memcpy(copy->block_.data(), block_.data(), static_cast<size_t>(block_.bytes()));
+  const int64_t bytes = program_->manifest().state_bytes;
+  QCG_CHECK(copy->allocate(bytes));
+  if (bytes > 0 && !on_device()) std::memcpy(copy->block_.data(), block_.data(), static_cast<size_t>(bytes));
+  if (!on_device()) return copy;
+  QCG_CHECK(program_->image_->device->driver().copy_on_device(copy->device_block_.data(), device_block_.data(),
+                                                              static_cast<size_t>(bytes)));
   return copy;
 }
 
-Result<TensorView> State::tensor(std::string_view name) const {
-  QCG_TRY(hold, Hold::take(*this, false, "it cannot be read"));
-  QCG_CHECK(check_defined());
+// The index of a tensor, of `bytes` bytes unless that is negative.
+Result<int> State::find(std::string_view name, int64_t bytes) const {
   const auto& states = program_->manifest().states;
   std::string names;
   for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].name == name) return TensorView{data(static_cast<int>(i)), states[i].dtype, states[i].shape, {}};
     names += (i == 0 ? "" : ", ") + states[i].name;
+    if (states[i].name != name) continue;
+    if (bytes < 0 || bytes == states[i].bytes) return static_cast<int>(i);
+    return Error::bad_input("state '" + states[i].name + "'",
+                            "has " + std::to_string(states[i].bytes) + " bytes, not " + std::to_string(bytes),
+                            "give memory for all of it, dense");
   }
   return Error::bad_input("state", "has no tensor '" + std::string(name) + "'",
                           "it has " + (names.empty() ? "none" : names));
 }
 
+Result<TensorView> State::tensor(std::string_view name) const {
+  QCG_TRY(hold, Hold::take(*this, false, "it cannot be read"));
+  QCG_CHECK(check_defined());
+  QCG_TRY(index, find(name, -1));
+  const auto& state = program_->manifest().states[static_cast<size_t>(index)];
+  return TensorView{data(index), state.dtype, state.shape, {}};
+}
+
+Status State::read(std::string_view name, void* to, int64_t bytes) const {
+  QCG_TRY(hold, Hold::take(*this, false, "it cannot be read"));
+  QCG_CHECK(check_defined());
+  QCG_TRY(index, find(name, std::max<int64_t>(bytes, 0)));
+  if (on_device()) return program_->image_->device->driver().copy_out_at(to, data(index), static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(to, data(index), static_cast<size_t>(bytes));
+  return {};
+}
+
+Status State::write(std::string_view name, const void* from, int64_t bytes) {
+  QCG_TRY(hold, Hold::take(*this, true, "it cannot be written"));
+  QCG_CHECK(check_defined());
+  QCG_TRY(index, find(name, std::max<int64_t>(bytes, 0)));
+  if (on_device()) return program_->image_->device->driver().copy_in_at(data(index), from, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(data(index), from, static_cast<size_t>(bytes));
+  return {};
+}
+
 std::byte* State::data(int index) const {
-  return block_.data() + program_->manifest().states[static_cast<size_t>(index)].place;
+  std::byte* const block = on_device() ? static_cast<std::byte*>(device_block_.data()) : block_.data();
+  return block + program_->manifest().states[static_cast<size_t>(index)].place;
 }
 
 }  // namespace qcg

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "runtime/cuda.h"
 #include "runtime/memory.h"
 #include "runtime/program.h"
 #include "runtime/tensor_view.h"
@@ -32,8 +33,13 @@ class State {
   // Restores the initial values in the same memory.
   Status reset();
   Result<std::unique_ptr<State>> clone() const;
-  // A dense view of the state's own memory, whose address is fixed. Callers may read and write it between runs.
+  // A dense view of the state's own memory, whose address is fixed. Callers may read and write it between runs. On a
+  // device it is a device address, not for the host.
   Result<TensorView> tensor(std::string_view name) const;
+  bool on_device() const;
+  // Copies the tensor to and from dense host memory of `bytes` bytes. Error BadInput: it has another number of bytes.
+  Status read(std::string_view name, void* to, int64_t bytes) const;
+  Status write(std::string_view name, const void* from, int64_t bytes);
 
  private:
   friend class Context;
@@ -53,12 +59,16 @@ class State {
   };
 
   explicit State(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  Status allocate(int64_t bytes);
   Status check_defined() const;
-  void fill();
+  Status fill();
+  Status put_initial(std::byte* to, int64_t offset, size_t bytes);
+  Result<int> find(std::string_view name, int64_t bytes) const;
   std::byte* data(int index) const;
 
   std::shared_ptr<const Program> program_;
   AlignedBuffer block_;                 // all tensors, as ProgramManifest::State::place says
+  CudaBuffer device_block_;             // the same on a device; then block_ is empty
   bool defined_ = true;                 // false: a run has changed it and did not finish
   mutable std::atomic<int> users_ = 0;  // the number of readers; -1: a writer
 };

@@ -62,6 +62,9 @@ Result<std::string> render_gemm_cuda(const Problem& problem, const CudaSchedule&
 
 CudaLaunch cuda_launch(const Problem& problem, const CudaSchedule& schedule);
 
+// Whether an output is stored as the exact int32 sum that it is.
+bool is_exact_sum(const Problem& problem, const Output& output);
+
 // The most segments that one output reads.
 int most_segments(const Problem& problem);
 

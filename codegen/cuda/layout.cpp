@@ -8,10 +8,11 @@ namespace {
 using enum DType;
 
 constexpr CudaForm kForms[] = {
-    {Scheme::dense, f32, "f32", 32},     {Scheme::nf4, i8, "nf4", 4},         {Scheme::dense, bf16, "whole", 16},
-    {Scheme::dense, f16, "whole", 16},   {Scheme::w8, i8, "i8", 8},           {Scheme::w4, i8, "i4", 4},
-    {Scheme::f8, f8e4m3, "e4m3", 8},     {Scheme::f8, f8e5m2, "e5m2", 8},     {Scheme::f4, i8, "e2m1", 4},
-    {Scheme::da8w8, i8, "whole", 8, 32}, {Scheme::da8w4, i8, "s4", 4, 32, 4}, {Scheme::s8s8, i8, "whole", 8, 32},
+    {Scheme::dense, f32, "f32", 32},          {Scheme::nf4, i8, "nf4", 4},         {Scheme::dense, bf16, "whole", 16},
+    {Scheme::dense, f16, "whole", 16},        {Scheme::w8, i8, "i8", 8},           {Scheme::w4, i8, "i4", 4},
+    {Scheme::f8, f8e4m3, "e4m3", 8},          {Scheme::f8, f8e5m2, "e5m2", 8},     {Scheme::f4, i8, "e2m1", 4},
+    {Scheme::da8w8, i8, "whole", 8, 32},      {Scheme::da8w4, i8, "s4", 4, 32, 4}, {Scheme::s8s8, i8, "whole", 8, 32},
+    {Scheme::da8f4, i8, "e2m1_bytes", 4, 32},
 };
 constexpr int64_t kColumns = 128;  // of the widest tile
 constexpr int64_t kAlign = 256;

@@ -90,7 +90,8 @@ class CudaPacker {
                   before = k / form.mma_k * 32 * form.words();  // bits of the lane's products before
     int64_t at = 0;
     if (bits >= 16) at = (2 * i + e) * bits;
-    else if (form.is_integer()) at = bits == 8 ? i * 32 + e * 8 : i / 2 * 32 + e * 8 + i % 2 * 4;
+    else if (form.is_integer())
+      at = bits == 8 ? i * 32 + e * 8 : form.raised > 0 ? i / 2 * 32 + e * 8 + i % 2 * 4 : i * 16 + e * 4;
     else at = bits == 8 ? i / 2 * 32 + (i % 2 + 2 * e) * 8 : (i + 4 * e) * 4;
     at += before;
     return n / 16 * layout_.tile_bytes() * 8 + (at / 128 * 32 + lane) * 128 + at % 128;

@@ -71,6 +71,7 @@ V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
         V::dict({{"index", i},
                  {"arg", arg},
                  {"dtype", dtype_name(operand.dtype)},
+                 {"native", is_compute_float(operand.dtype)},
                  {"splat", operand.broadcast == Broadcast::column || operand.broadcast == Broadcast::scalar},
                  {"offset", operand_offset(operand.broadcast, arg)}}));
   }
@@ -82,6 +83,8 @@ V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
   v["text"] = sanitize_comment(o.expr.str());
   v["n"] = o.n;
   v["dtype"] = dtype_name(o.dtype);
+  v["is_sum"] = is_exact_sum(p, o);
+  v["native"] = is_exact_sum(p, o) || is_compute_float(o.dtype);
   v["arg"] = args.outputs + index;
   v["segments"] = segments_of(p, layout, o);
   v["has_offset"] = any(&Segment::has_offset), v["has_zero"] = any(&Segment::has_zero);
@@ -178,6 +181,8 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
     outputs.push_back(std::move(o));
   }
   v["outputs"] = V::from_items(std::move(outputs));
+  const auto is_other = [](const auto& value) { return !is_compute_float(value.dtype); };
+  v["other_dtypes"] = std::ranges::any_of(p.outputs, is_other) || std::ranges::any_of(p.operands, is_other);
   return render_template(s.microkernel->source, v,
                          {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2", "cuda/fma_tile.cu.j2", "cuda/wgmma.cu.j2"});
 }

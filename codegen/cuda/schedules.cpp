@@ -57,6 +57,7 @@ constexpr Weight kWeights[] = {
     {Scheme::f8, f32, f8e4m3},    {Scheme::f8, f32, f8e5m2},    {Scheme::f4, f32, i8},
     {Scheme::nf4, f32, i8},       {Scheme::nf4, bf16, i8},      {Scheme::nf4, f16, i8},
     {Scheme::f8, f8e4m3, f8e4m3}, {Scheme::f8, f8e5m2, f8e4m3}, {Scheme::f8, f8e4m3, f8e5m2},
+    {Scheme::da8f4, i8, i8},      {Scheme::da8f4, u8, i8},
 };
 
 std::vector<Microkernel> make_table() {
@@ -173,11 +174,17 @@ std::string kernel_name(const Problem& problem, const CudaSchedule& schedule) {
                      schedule.microkernel->name);
 }
 
+bool is_exact_sum(const Problem& p, const Output& o) {
+  return p.scheme == Scheme::s8s8 && o.dtype == i32 && o.expr.kind == ExprKind::acc &&
+         !p.segments[static_cast<size_t>(o.segments[0])].has_bias;
+}
+
 namespace {
 
-// Whether an output is an exact sum as it is.
-bool is_sum(const Problem& p, const Output& o) {
-  return o.dtype == i32 && o.expr.kind == ExprKind::acc && !p.segments[static_cast<size_t>(o.segments[0])].has_bias;
+// As on the CPU: what is stored from a number.
+bool can_store(DType d) {
+  constexpr DType kOthers[] = {f64, i8, u8, i32, i64, f8e4m3, f8e5m2};
+  return is_compute_float(d) || std::ranges::find(kOthers, d) != std::end(kOthers);
 }
 
 // Sums of raised weights are exact in int32, too.
@@ -205,12 +212,11 @@ Status check_cuda_support(const Problem& p) {
   if (most_segments(p) > kMostSegments)
     return no(fmt::format("an output of {} segments does not fit registers", most_segments(p)),
               "use --disable-pass=fold_epilogue");
-  const bool unscaled = p.scheme == Scheme::s8s8;
   for (const Output& o : p.outputs)
-    if (!is_compute_float(o.dtype) && !(unscaled && is_sum(p, o)))
+    if (!can_store(o.dtype))
       return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
   for (const Operand& o : p.operands)
-    if (!is_compute_float(o.dtype))
+    if (!can_store(o.dtype) && o.dtype != boolean && o.dtype != f8e8m0)
       return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
   return {};
 }

@@ -261,10 +261,9 @@ Result<CombineReport> combine_methods(std::span<const MethodProgram> methods, co
   std::vector<Part> parts;
   for (const MethodProgram& method : methods) {
     QCG_TRY(part, open_part(method.directory));
-    if (!part.parsed.method.empty() || !part.parsed.other_targets.empty() || part.parsed.on_device())
-      return Error::unsupported(method.directory,
-                                "cannot be a method: it has methods or targets itself, or is for a device",
-                                "compile each method from its graph, for a CPU");
+    if (!part.parsed.method.empty() || !part.parsed.other_targets.empty())
+      return Error::unsupported(method.directory, "cannot be a method: it has methods or targets itself",
+                                "compile each method from its graph");
     part.name = method.name;
     parts.push_back(std::move(part));
   }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <random>
 
 #include "graph/read/safetensors.h"
@@ -12,9 +11,9 @@ namespace qcg {
 Result<std::vector<Tensor>> state_tensors(const Program& program, const State& state) {
   std::vector<Tensor> out;
   for (const auto& tensor : program.manifest().states) {
-    QCG_TRY(view, state.tensor(tensor.name));
-    const auto* bytes = static_cast<const std::byte*>(view.data);
-    out.push_back(Tensor::from_bytes(tensor.dtype, tensor.shape, {bytes, bytes + tensor.bytes}));
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes));
+    QCG_CHECK(state.read(tensor.name, bytes.data(), tensor.bytes));
+    out.push_back(Tensor::from_bytes(tensor.dtype, tensor.shape, std::move(bytes)));
   }
   return out;
 }
@@ -24,10 +23,11 @@ Status randomize_state(const Program& program, State& state, uint64_t seed) {
   std::normal_distribution<double> normal;
   for (const auto& tensor : program.manifest().states) {
     if (!is_floating(tensor.dtype)) continue;
-    QCG_TRY(view, state.tensor(tensor.name));
-    auto* at = static_cast<std::byte*>(view.data);
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes));
     const auto width = static_cast<int64_t>(dtype_bytes(tensor.dtype));
-    for (int64_t done = 0; done < tensor.bytes; done += width) double_to_element(tensor.dtype, normal(rng), at + done);
+    for (int64_t done = 0; done < tensor.bytes; done += width)
+      double_to_element(tensor.dtype, normal(rng), bytes.data() + done);
+    QCG_CHECK(state.write(tensor.name, bytes.data(), tensor.bytes));
   }
   return {};
 }
@@ -45,8 +45,7 @@ Status read_state_file(const std::string& path, const Program& program, State& s
                               fmt::format("{} holds {}{}, the state is {}{}", path, dtype_name(given.dtype),
                                           shape_text(given.shape), dtype_name(tensor.dtype), shape_text(tensor.shape)),
                               "take a state that this program wrote");
-    QCG_TRY(view, state.tensor(tensor.name));
-    if (tensor.bytes > 0) std::memcpy(view.data, given.bytes().data(), static_cast<size_t>(tensor.bytes));
+    QCG_CHECK(state.write(tensor.name, given.bytes().data(), tensor.bytes));
   }
   return {};
 }

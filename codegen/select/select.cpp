@@ -12,7 +12,6 @@
 #include "codegen/check/expected.h"
 #include "codegen/kernel/kernel_context.h"
 #include "codegen/kernel/reach_of.h"
-#include "codegen/kernel/render_template.h"
 
 namespace qcg {
 
@@ -33,7 +32,14 @@ Result<std::string> render_select(const SelectProblem& p, Isa isa, std::string_v
   v["values"] = p.values;
   v["positions"] = p.positions;
   v["positions_arg"] = p.values ? 2 : 1;
-  return render_template("cpu/select.cpp.j2", v);
+  if (on_device(isa)) add_device_context(v, size_t{1} + p.values + p.positions, 3, select_launch(p).threads);
+  return render_kernel("select", isa, v);
+}
+
+// A block has as many elements of a row as threads.
+CudaLaunch select_launch(const SelectProblem&) {
+  constexpr int kThreads = 256;
+  return {.threads = kThreads, .rows = 1, .column_tiles = 1, .axes = {{0, 1}, {1, kThreads}}};
 }
 
 namespace {
@@ -112,6 +118,7 @@ const KernelFamily kSelectFamily{
     .arguments = arguments_of,
     .expect = expect,
     .operations = operations_of,
+    .launch = launch_of<SelectProblem, select_launch>,
 };
 
 }  // namespace qcg

@@ -24,6 +24,7 @@ struct SelectProblem {
   std::string signature() const;
 };
 Result<std::string> render_select(const SelectProblem& problem, Isa isa, std::string_view symbol);
+CudaLaunch select_launch(const SelectProblem& problem);
 extern const KernelFamily kSelectFamily;
 
 }  // namespace qcg

@@ -178,6 +178,9 @@ void Session::reset() {
 }
 
 TensorView Session::state_tensor(std::string_view name) const {
+  if (state_ && state_->on_device())
+    raise(Error::unsupported(std::string(name), "the state is on a device, where Python sees no memory",
+                             "`qcodegen run --state-out` writes it to a file, qcg_state_read of the C API copies it"));
   if (state_) return value_of(state_->tensor(name));
   raise(Error::bad_input(std::string(name), "the program keeps no state", "program.states lists the tensors it keeps"));
 }

@@ -117,6 +117,20 @@ QCG_DEVICE void unpack_s4(unsigned (&a)[4], const unsigned* w) {
   for (int i = 0; i < 4; ++i) a[i] = (i % 2 ? w[i / 2] : w[i / 2] << 4) & 0xf0f0f0f0;
 }
 
+// Twice the e2m1 numbers as bytes. Four nibbles select bytes of a table of positive and of one of negative numbers, their
+// sign bits one of the two.
+template <class H>
+QCG_DEVICE void unpack_e2m1_bytes(unsigned (&a)[4], const unsigned* w) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned codes = i % 2 ? w[i / 2] >> 16 : w[i / 2], magnitudes = codes & 0x7777;
+    const unsigned positive = __byte_perm(0x03020100, 0x0c080604, magnitudes);
+    const unsigned negative = __byte_perm(0xfdfeff00, 0xf4f8fafc, magnitudes);
+    const unsigned signs = __byte_perm(0x0000ff00, 0, codes >> 3 & 0x1111);
+    a[i] = (positive & ~signs) | (negative & signs);
+  }
+}
+
 // Integers minus a zero point, exactly: `zeros` are those of columns g and g + 8, as a lane reads them.
 template <class H>
 QCG_DEVICE void subtract_zeros(unsigned (&a)[4], unsigned zeros) {

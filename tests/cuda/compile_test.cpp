@@ -89,8 +89,8 @@ TEST_CASE("rendering is pure, and what the template lacks is named") {
   CHECK(render_gemm_cuda(unsupported, all[0], "k").error().code == ErrorCode::Unsupported);
   CHECK(cuda_schedules(unsupported, {Device::cuda, Isa::sm_80}, 1, INT64_MAX).empty());
   unsupported = p;
-  unsupported.outputs[0].dtype = DType::u8;
-  CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("u8") != std::string::npos);
+  unsupported.outputs[0].dtype = DType::boolean;
+  CHECK(render_gemm_cuda(unsupported, all[0], "k").error().message.find("bool") != std::string::npos);
 }
 
 TEST_CASE("packing puts whole weights into swizzled rows, and refuses tensors of another shape") {

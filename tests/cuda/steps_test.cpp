@@ -67,6 +67,30 @@ TEST_CASE("ptx: kernels of every family on a device are right at awkward sizes")
   }
 }
 
+TEST_CASE("ptx: rows longer than a block are put in order") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  auto graph = parse_graph(R"(symbol s0 in [1, 64]
+graph(%x: f32[s0, 600], %h: bf16[s0, 300], %i: i64[s0, 257]) {
+  %a, %b = aten.sort.default(%x, dim = 1, descending = true) : f32[s0, 600], i64[s0, 600]
+  %c, %d = aten.topk.default(%h, k = 40) : bf16[s0, 40], i64[s0, 40]
+  %e, %f = aten.topk.default(%x, k = 3, largest = false) : f32[s0, 3], i64[s0, 3]
+  %g = aten.argmax.default(%i, dim = 1) : i64[s0]
+  return %a, %b, %c, %d, %e, %f, %g
+})");
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const auto plan = plan_kernels(*graph, {Device::cuda, Isa::sm_80});
+  REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
+  const std::vector<int> problems = problems_on_device(*plan);
+  REQUIRE(problems.size() == plan->problems.size());
+  const std::vector<KernelSource> sources = sources_of(*plan, problems);
+  const std::vector<ptx::LoadedKernel> kernels = load_sources(*tool, sources);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    INFO(problem_signature(plan->problems[i]));
+    CHECK(what_is_wrong(*plan, problems[i], sources[i], kernels[i]) == "");
+  }
+}
+
 TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
   const auto tool = cuda_compiler();
   if (!tool) return;
@@ -90,6 +114,9 @@ TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
       {"bags sum", "id == p[PADDING]", "id == p[PADDING] + 1"},
       {"scatter", "if (find_place(args, number, place)) y", "if (number > 0 && find_place(args, number, place)) y"},
       {"scan", "+= ", "-= "},
+      {"select descending", "other == key && i > position", "other == key"},
+      {"select ascending", "from + i < own", "from + i <= own"},
+      {"select ascending", "__syncthreads();\n    const int count", "const int count"},
       {"attention", "total * factor", "total"},
       {"attention", "__syncthreads()", ""},
   };

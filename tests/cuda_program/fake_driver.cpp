@@ -82,6 +82,14 @@ int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
   QCG_BEGIN;
   return g_driver->copy_out(to, from, bytes);
 }
+int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes) {
+  QCG_BEGIN;
+  return g_driver->copy_within(to, from, bytes);
+}
+int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t bytes) {
+  QCG_BEGIN;
+  return g_driver->set(to, value, bytes);
+}
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned,
                    unsigned shared, void* stream, void** parameters, void**) {
   QCG_BEGIN;

@@ -112,7 +112,6 @@ const std::vector<Damage>& damages() {
       {"$.version", [](json& m) { m["version"] = 0; }},
       bad_methods("$.methods", [](json& m) { m.erase("methods"); }),
       bad_methods("$.methods", [](json& m) { m["methods"] = json::array(); }),
-      bad_methods("$.methods", [](json& m) { SampleProgram::put_on_device(m), m["states"] = json::array(); }),
       bad_methods("$.methods",
                   [](json& m) {
                     m["methods"] = json(4, m["methods"][0]);

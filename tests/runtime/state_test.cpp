@@ -306,6 +306,18 @@ TEST_CASE("C: state is created, run, read, cloned, reset and freed") {
   CHECK(view.shape[1] == 8);
   REQUIRE(qcg_state_tensor(state, "last", &view) == QCG_OK);
   CHECK(static_cast<float*>(view.data)[7] == 0);
+  CHECK(view.device.device_type == 1);
+  float host[8] = {};
+  REQUIRE(qcg_state_read(clone, "last", host, sizeof host) == QCG_OK);
+  CHECK(host[7] == 11);
+  REQUIRE(qcg_state_write(state, "last", host, sizeof host) == QCG_OK);
+  CHECK(static_cast<float*>(view.data)[7] == 11);
+  CHECK(qcg_state_read(state, "last", host, sizeof host - 4) == QCG_ERROR_BAD_INPUT);
+  CHECK(std::strstr(qcg_last_error(), "has 32 bytes, not 28") != nullptr);
+  CHECK(qcg_state_write(state, "last", host, -1) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_state_write(state, "last", nullptr, sizeof host) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_state_read(nullptr, "last", host, sizeof host) == QCG_ERROR_BAD_INPUT);
+  CHECK(qcg_state_read(state, "x", host, sizeof host) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_state_tensor(state, "x", &view) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_state_tensor(state, nullptr, &view) == QCG_ERROR_BAD_INPUT);
   CHECK(qcg_state_clone(state, nullptr) == QCG_ERROR_BAD_INPUT);

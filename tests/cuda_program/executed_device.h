@@ -1,0 +1,216 @@
+// Whole CUDA programs in the executor of PTX: a device behind the stand-in for the driver, and calls of a program on it.
+//
+//   ExecutedDevice device(*cuda_compiler());
+//   device.add_program("p.qcg");
+//   const FakeLibrary library(device);
+//   auto sequence = begin_sequence("p.qcg");  … run(*sequence, inputs, expected, outputs) …
+#pragma once
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <deque>
+#include <set>
+
+#include "cache/toolchain/compile.h"
+#include "codegen/build/build.h"
+#include "codegen/compile.h"
+#include "codegen/kernel/support_headers.h"
+#include "codegen/program/compile_options.h"
+#include "runtime/cuda.h"
+#include "runtime/program.h"
+#include "runtime/state.h"
+#include "tests/cuda/cuda_compiler.h"
+#include "tests/cuda/ptx/executor.h"
+#include "tests/cuda_program/fake_driver.h"
+#include "tests/real_graphs/outputs.h"
+
+namespace qcg::test {
+
+// One kernel of a program: its module's bytes, and its PTX, which is translated when it is first launched.
+struct Module {
+  std::string cubin, source, ptx;
+  std::optional<ptx::LoadedKernel> kernel;
+};
+
+constexpr size_t kVariables = 256;  // of a module come before all allocations
+
+class ExecutedDevice : public FakeDriver {
+ public:
+  explicit ExecutedDevice(Toolchain tool, Isa isa = Isa::sm_80) : tool_(std::move(tool)), isa_(isa) {
+    for (size_t i = 0; i < kVariables; ++i) memory_.add("variable", {}, ptx::Access::input);
+  }
+
+  std::string fails;           // the entry point that does
+  std::string fault;           // of the last launch
+  std::set<std::string> seen;  // entry points
+  int launches = 0;
+  std::vector<size_t> allocated;         // bytes of each block
+  size_t copied_in = 0, copied_out = 0;  // bytes between host and device
+
+  // Before the stand-in is opened: NVRTC, too, looks for a driver.
+  void add_program(const std::string& dir) {
+    std::vector<CompileJob> jobs;
+    for (const auto& file : fs::directory_iterator(dir + "/kernels")) {
+      if (file.path().extension() != ".cubin") continue;
+      modules_.push_back({slurp(file.path()), slurp(dir + "/sources/" + file.path().stem().string() + ".cu"), "", {}});
+      CompileJob& job = jobs.emplace_back();
+      job.language = Language::cuda;
+      job.output = OutputKind::assembly;
+      job.sources = {{"kernel.cu", modules_.back().source}};
+      for (const SourceFile& header : support_headers(isa_)) job.headers.push_back({header.name, header.text});
+      job.flags = compiler_flags(tool_, isa_);
+    }
+    auto results = compile_all(tool_, jobs, {.timeout_s = 300, .memory_mb = 0});
+    REQUIRE_MESSAGE(results.ok(), results.error().to_string());
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      REQUIRE_MESSAGE((*results)[i].ok(), (*results)[i].log);
+      modules_[i].ptx = (*results)[i].bytes;
+    }
+  }
+
+  int begin(const char* entry_point) override {
+    seen.insert(entry_point);
+    return fails == entry_point ? 999 : 0;
+  }
+  int capability() override { return isa_ == Isa::sm_90a ? 90 : 80; }
+  void* load(const void* image) override {
+    for (Module& m : modules_)
+      if (std::memcmp(image, m.cubin.data(), m.cubin.size()) == 0) return &m;
+    return nullptr;
+  }
+  void* function(void* module, const char* name) override {
+    return static_cast<Module*>(module)->source.find(name) == std::string::npos ? nullptr : module;
+  }
+  uint64_t allocate(size_t bytes) override {
+    allocated.push_back(bytes);
+    return memory_.add("allocation", std::vector<uint8_t>(bytes), ptx::Access::output).address;
+  }
+  void free(uint64_t address) override {
+    memory_.find(address)->bytes.clear();
+  }  // whoever uses it now is out of bounds
+  int copy_in(uint64_t to, const void* from, size_t bytes) override {
+    std::memcpy(memory_.write(to, bytes), from, bytes);
+    copied_in += bytes;
+    return 0;
+  }
+  int copy_out(void* to, uint64_t from, size_t bytes) override {
+    std::memcpy(to, memory_.read(from, bytes), bytes);
+    copied_out += bytes;
+    return 0;
+  }
+  int copy_within(uint64_t to, uint64_t from, size_t bytes) override {
+    const std::vector<uint8_t> copy(memory_.read(from, bytes), memory_.read(from, bytes) + bytes);
+    std::memcpy(memory_.write(to, bytes), copy.data(), bytes);
+    return 0;
+  }
+  int set(uint64_t to, uint8_t value, size_t bytes) override {
+    std::memset(memory_.write(to, bytes), value, bytes);
+    return 0;
+  }
+  int launch(void* function, const uint32_t (&grid)[3], uint32_t threads, uint32_t shared,
+             const void* parameter) override {
+    auto* m = static_cast<Module*>(function);
+    if (!m->kernel) m->kernel.emplace(translate(*m));
+    ptx::GlobalMemory variables = m->kernel->memory();
+    std::copy(variables.buffers().begin(), variables.buffers().end(), memory_.buffers().begin());
+    const auto* bytes = static_cast<const uint8_t*>(parameter);
+    const ptx::Outcome out =
+        m->kernel->run({.grid = {grid[0], grid[1], grid[2]}, .block = {threads, 1, 1}, .dynamic_shared = shared},
+                       memory_, {ptx::Argument(bytes, bytes + m->kernel->parameter_bytes())});
+    fault = out.text();
+    ++launches;
+    return out.ok() ? 0 : 700;
+  }
+
+ private:
+  static ptx::LoadedKernel translate(const Module& m) {
+    auto kernel = ptx::load_kernel(m.ptx);
+    REQUIRE_MESSAGE(kernel.ok(), kernel.error().to_string());
+    REQUIRE(kernel->memory().buffers().size() <= kVariables);
+    return std::move(*kernel);
+  }
+
+  Toolchain tool_;
+  Isa isa_;
+  std::deque<Module> modules_;
+  ptx::GlobalMemory memory_;
+};
+
+// The stand-in in place of libcuda.so.1 as long as this lives.
+class FakeLibrary {
+ public:
+  explicit FakeLibrary(ExecutedDevice& device)
+      : library_(dlopen((binary_dir() + "/tests/fake/libcuda.so.1").c_str(), RTLD_NOW)) {
+    REQUIRE_MESSAGE(library_, dlerror());
+    reinterpret_cast<void (*)(FakeDriver*)>(dlsym(library_, "qcg_use_fake_driver"))(&device);
+  }
+  ~FakeLibrary() { dlclose(library_); }
+  FakeLibrary(const FakeLibrary&) = delete;
+
+ private:
+  void* library_;
+};
+
+inline Result<CompileReport> try_compile(const std::string& folder, Isa isa, const std::string& output,
+                                         const std::string& cache) {
+  CompileOptions o;
+  o.input = folder + "/graph.pt2";
+  o.output = output;
+  o.target = Target{Device::cuda, isa}.str();
+  o.tune = TuneMode::off;
+  o.jobs = 2;
+  o.cache_dir = cache;
+  return compile_program(o);
+}
+
+inline void compile_graph(const std::string& folder, Isa isa, const std::string& output, const std::string& cache) {
+  auto report = try_compile(folder, isa, output, cache);
+  REQUIRE_MESSAGE(report.ok(), report.error().to_string());
+}
+
+// What several runs of one sequence share.
+struct Sequence {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<State> state;
+};
+
+inline Result<Sequence> begin_sequence(const std::string& dir) {
+  QCG_TRY(program, Program::load(dir));
+  QCG_TRY(context, Context::create(program, {.threads = 1}));
+  QCG_TRY(state, State::create(program));
+  return Sequence{std::move(program), std::move(context), std::move(state)};
+}
+
+inline Status run(Sequence& sequence, const Safetensors& inputs, const Safetensors& expected,
+                  std::vector<std::pair<std::string, Tensor>>& outputs) {
+  const auto& [program, context, state] = sequence;
+  std::vector<TensorView> in, out;
+  for (const auto& value : program->manifest().inputs) {
+    const Tensor& t = inputs.tensors.at(value.name);
+    in.push_back({.data = const_cast<std::byte*>(t.bytes().data()), .dtype = t.dtype, .shape = t.shape, .strides = {}});
+  }
+  std::vector<std::vector<std::byte>> bytes;
+  for (const auto& value : program->manifest().outputs) {
+    const Tensor& t = expected.tensors.at(value.name);
+    bytes.emplace_back(t.bytes().size());
+    out.push_back({.data = bytes.back().data(), .dtype = t.dtype, .shape = t.shape, .strides = {}});
+  }
+  QCG_CHECK(context->run(*state, in, out));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string& name = program->manifest().outputs[i].name;
+    const Tensor& like = expected.tensors.at(name);
+    outputs.emplace_back(name, Tensor::from_bytes(like.dtype, like.shape, std::move(bytes[i])));
+  }
+  return {};
+}
+
+inline Status run(const std::string& dir, const Safetensors& inputs, const Safetensors& expected,
+                  std::vector<std::pair<std::string, Tensor>>& outputs) {
+  QCG_TRY(sequence, begin_sequence(dir));
+  return run(sequence, inputs, expected, outputs);
+}
+
+}  // namespace qcg::test
