@@ -192,7 +192,7 @@ TEST_CASE("a dense MLP becomes a program with cubins, the second time without a 
     }
 }
 
-TEST_CASE("tuning for a device, and steps without a CUDA template, are typed errors with a remedy") {
+TEST_CASE("tuning for a device is a typed error with a remedy") {
   const Workplace place;
   CompileOptions options = place.options(place.write_mlp("bf16"), "cuda:sm_80");
   options.tune = TuneMode::fast;
@@ -201,18 +201,6 @@ TEST_CASE("tuning for a device, and steps without a CUDA template, are typed err
   CHECK(tuned.error().code == ErrorCode::Unsupported);
   CHECK(tuned.error().where == "cuda:sm_80");
   CHECK(tuned.error().help.find("--tune=off") != std::string::npos);
-  if (!has_cuda_compiler()) return;
-
-  const json nodes = json::parse(R"([{"op": "argmax", "inputs": {"self": "x", "dim": 1}, "outputs": ["y"]}])");
-  options = place.options(place.write_mlp("bf16", nodes), "cuda:sm_90a");
-  auto select = compile_program(options);
-  REQUIRE(!select.ok());
-  INFO(select.error().to_string());
-  CHECK(select.error().code == ErrorCode::Unsupported);
-  CHECK(!select.error().where.empty());
-  CHECK(select.error().message.find("select") != std::string::npos);
-  CHECK(select.error().help.find("--target=cpu") != std::string::npos);
-  CHECK(!fs::exists(options.output));
 }
 
 TEST_CASE("--emit=source prints CUDA") {

@@ -208,6 +208,17 @@ struct Tally {
   std::string reasons;
 };
 
+// Runs what there are inputs for, and compares outputs.
+void run_stems(const std::string& program, const std::vector<std::string>& stems, const Toolchain& tool, Isa isa) {
+  ExecutedDevice device(tool, isa);
+  device.add_program(program);
+  const FakeLibrary library(device);
+  const Closeness closeness = rounds(program) ? quantized : deep;
+  auto sequence = begin_sequence(program);
+  REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
+  for (const std::string& stem : stems) run_stem(*sequence, stem, device, closeness);
+}
+
 // Compiles every graph and runs what is not refused with its smallest inputs, until the time is up.
 Tally run_graphs(const Toolchain& tool, Isa isa, double budget_s) {
   Tally tally;
@@ -230,19 +241,26 @@ Tally run_graphs(const Toolchain& tool, Isa isa, double budget_s) {
       ++tally.refused;
       continue;
     }
-    ExecutedDevice device(tool, isa);
-    device.add_program(dir / "p.qcg");
-    const FakeLibrary library(device);
-    const Closeness closeness = rounds(dir / "p.qcg") ? quantized : deep;
-    auto sequence = begin_sequence(dir / "p.qcg");
-    REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
-    for (const std::string& stem : stems) run_stem(*sequence, stem, device, closeness);
+    run_stems(dir / "p.qcg", stems, tool, isa);
     ++tally.run;
   }
   return tally;
 }
 
 }  // namespace
+
+TEST_CASE("graphs whose linears store integers, and graphs that choose the largest, run on a device") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  for (const char* name : {"pt2e_static_a8w8_mlp", "models/mixtral_lm.y"}) {
+    const std::string folder = shared_graph(name);
+    if (folder.empty()) continue;
+    INFO(folder);
+    TempDir dir;
+    compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
+    run_stems(dir / "p.qcg", stems_of(folder), *tool, Isa::sm_80);
+  }
+}
 
 TEST_CASE("the smallest graphs are right on a device, or refused with a reason") {
   const auto tool = cuda_compiler();
