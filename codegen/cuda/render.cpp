@@ -57,6 +57,9 @@ V segments_of(const Problem& p, const CudaLayout& layout, const Output& o) {
   return V::from_items(std::move(out));
 }
 
+// Whether scalar_math.cuh stores it; elements.cuh has all other dtypes.
+bool is_native(const Problem& p, const Output& o) { return is_exact_sum(p, o) || is_compute_float(o.dtype); }
+
 V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
   const Output& o = p.outputs[index];
   const ArgPlaces args(p);
@@ -84,7 +87,7 @@ V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
   v["n"] = o.n;
   v["dtype"] = dtype_name(o.dtype);
   v["is_sum"] = is_exact_sum(p, o);
-  v["native"] = is_exact_sum(p, o) || is_compute_float(o.dtype);
+  v["native"] = is_native(p, o);
   v["arg"] = args.outputs + index;
   v["segments"] = segments_of(p, layout, o);
   v["has_offset"] = any(&Segment::has_offset), v["has_zero"] = any(&Segment::has_zero);
@@ -181,8 +184,8 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
     outputs.push_back(std::move(o));
   }
   v["outputs"] = V::from_items(std::move(outputs));
-  const auto is_other = [](const auto& value) { return !is_compute_float(value.dtype); };
-  v["other_dtypes"] = std::ranges::any_of(p.outputs, is_other) || std::ranges::any_of(p.operands, is_other);
+  v["other_dtypes"] = std::ranges::any_of(p.outputs, [&](const Output& o) { return !is_native(p, o); }) ||
+                      std::ranges::any_of(p.operands, [](const Operand& o) { return !is_compute_float(o.dtype); });
   return render_template(s.microkernel->source, v,
                          {"cuda/mma_decode.cu.j2", "cuda/mma_tile.cu.j2", "cuda/fma_tile.cu.j2", "cuda/wgmma.cu.j2"});
 }
