@@ -44,6 +44,10 @@ constexpr size_t kMostGroups = 4096;
   _exit(0);
 }
 
+void tell(int channel, int32_t message) {
+  if (channel >= 0) (void)send(channel, &message, sizeof message, MSG_NOSIGNAL);
+}
+
 class Watcher {
  public:
   // A forked child has a copy of the parent's watcher in its memory, and needs its own watcher.
@@ -54,10 +58,10 @@ class Watcher {
     }
   }
 
-  void tell(int32_t message) {
+  int socket() {
     std::lock_guard lock(mutex_);
     if (owner_ != getpid()) start();
-    if (pid_ > 0) (void)send(socket_, &message, sizeof message, MSG_NOSIGNAL);
+    return pid_ > 0 ? socket_ : -1;
   }
 
  private:
@@ -88,7 +92,8 @@ Watcher& watcher() {
 
 }  // namespace
 
-GroupWatch::GroupWatch(pid_t group) : group_(group) { watcher().tell(group_); }
-GroupWatch::~GroupWatch() { watcher().tell(-group_); }
+int GroupWatch::open() { return watcher().socket(); }
+void GroupWatch::announce(int channel) { tell(channel, getpid()); }
+GroupWatch::~GroupWatch() { tell(watcher().socket(), -group_); }
 
 }  // namespace qcg

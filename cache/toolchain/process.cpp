@@ -57,10 +57,12 @@ struct ChildSetup {
   int error_fd;
   rlim_t memory_bytes;
   pid_t parent;
+  int watcher;
 };
 
 void prepare_child(const ChildSetup& setup) {
   setpgid(0, 0);
+  GroupWatch::announce(setup.watcher);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != setup.parent) _exit(127);
   sigset_t none;
@@ -109,8 +111,8 @@ bool drain(int fd, std::string& output, size_t limit) {
 }
 
 // Collects output until the child ends, runs out of time or is cancelled.
-void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::time_point start, ProcessResult& result) {
-  std::optional<GroupWatch> watch(std::in_place, pid);
+void wait_for_child(pid_t pid, int output_fd, const ProcessSpec& spec, Clock::time_point start,
+                    std::optional<GroupWatch>& watch, ProcessResult& result) {
   OwnedFd pid_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   bool open = true;
   for (;;) {
@@ -193,10 +195,12 @@ Result<ProcessResult> run_process(const ProcessSpec& spec) {
                    output->write.get(),
                    failure->write.get(),
                    static_cast<rlim_t>(spec.memory_mb) << 20,
-                   getpid()};
+                   getpid(),
+                   GroupWatch::open()};
   auto start = Clock::now();
   pid_t pid = spec.body ? start_body(setup, spec.body) : start_program(setup);
   if (pid < 0) return io_error(name, "cannot be started", errno);
+  std::optional<GroupWatch> watch(std::in_place, pid);
   setpgid(pid, pid);  // also in the parent, so that a kill right after the start finds the group
   output->write.reset();
   failure->write.reset();
@@ -205,11 +209,12 @@ Result<ProcessResult> run_process(const ProcessSpec& spec) {
   if (!spec.body) {
     int error = 0;
     if (read(failure->read.get(), &error, sizeof error) == sizeof error) {
+      watch.reset();
       waitpid(pid, nullptr, 0);
       return io_error(name, "cannot be started", error);
     }
   }
-  wait_for_child(pid, output->read.get(), spec, start, result);
+  wait_for_child(pid, output->read.get(), spec, start, watch, result);
   return result;
 }
 
