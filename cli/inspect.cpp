@@ -57,18 +57,18 @@ std::string describe_temporaries(const ProgramManifest& manifest) {
 }
 
 // Why this host cannot run a target of the program; empty: it can, as far as its manifest says.
-std::string why_not_here(const ProgramManifest& manifest) {
-  const Status possible = Host().can_run(manifest);
+std::string why_not_here(Host& host, const ProgramManifest& manifest) {
+  const Status possible = host.can_run(manifest);
   return possible.ok() ? "" : possible.error().message;
 }
 
 struct TargetSummary {
   std::string name, isa, why_not_here;
 };
-std::vector<TargetSummary> targets_of(const ProgramManifest& program) {
-  std::vector<TargetSummary> out = {{program.target, program.isa, why_not_here(program)}};
+std::vector<TargetSummary> targets_of(Host& host, const ProgramManifest& program) {
+  std::vector<TargetSummary> out = {{program.target, program.isa, why_not_here(host, program)}};
   for (const ProgramManifest& other : program.other_targets)
-    out.push_back({other.target, other.isa, why_not_here(other)});
+    out.push_back({other.target, other.isa, why_not_here(host, other)});
   return out;
 }
 
@@ -91,15 +91,14 @@ nlohmann::json targets_json(const std::vector<TargetSummary>& targets) {
 }
 
 int inspect_program(const Session& session, const std::string& path, const std::string& wish) {
-  auto text = read_program_file(path + "/manifest.json");
-  if (!text.ok()) return fail(session, text.error());
-  auto program = parse_program_manifest(*text);
+  auto program = read_manifest(path);
   if (!program.ok()) return fail(session, program.error());
-  const std::vector<TargetSummary> targets = targets_of(*program);
-  const auto manifest = read_manifest_of(path, wish);
+  Host host;
+  const std::vector<TargetSummary> targets = targets_of(host, *program);
+  const auto manifest = describe_target(std::move(*program), path, wish);
   if (!manifest.ok()) return fail(session, manifest.error());
   const int64_t weight_bytes = bytes_of(*manifest, "weights.bin"), kernel_bytes = bytes_of(*manifest, "kernels/");
-  const std::string missing = why_not_here(*manifest);
+  const std::string missing = why_not_here(host, *manifest);
   std::vector<const ProgramManifest*> methods = {&*manifest};
   for (const ProgramManifest& other : manifest->others) methods.push_back(&other);
   if (session.json) {

@@ -32,16 +32,18 @@ Status Host::can_run(const ProgramManifest& target) {
   if (!target.on_device())
     return Error::unsupported("", "was compiled for '" + target.target + "', this runtime runs cpu and cuda programs",
                               "compile the program with --target=cpu");
-  auto driver = CudaDriver::load();
-  if (!driver.ok()) {
-    Error error = std::move(driver.error());
-    error.message = "was compiled for " + target.target + ", but " + error.message;
-    return error;
+  const std::string but = "was compiled for " + target.target + ", but ";
+  if (!driver_) {
+    auto driver = CudaDriver::load();
+    if (!driver.ok()) {
+      Error error = std::move(driver.error());
+      error.message = but + error.message;
+      return error;
+    }
+    driver_ = std::move(*driver);
   }
-  if (const std::string missing = (*driver)->why_lacks(target.isa); !missing.empty())
-    return Error::unsupported("", "was compiled for " + target.target + ", but " + missing, kCompileHere);
-  driver_ = std::move(*driver);
-  return {};
+  const std::string missing = driver_->why_lacks(target.isa);
+  return missing.empty() ? Status() : Error::unsupported("", but + missing, kCompileHere);
 }
 
 std::string list_targets(const ProgramManifest& program) {

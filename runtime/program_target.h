@@ -24,7 +24,7 @@ class Host {
  public:
   // Error Unsupported says what the machine lacks.
   Status can_run(const ProgramManifest& target);
-  // Null before a target for a device could be run.
+  // Null before a target for a device was asked about.
   const std::shared_ptr<CudaDriver>& driver() const { return driver_; }
 
  private:

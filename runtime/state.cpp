@@ -52,15 +52,19 @@ Status State::fill() {
   const auto& states = program_->manifest().states;
   for (size_t i = 0; i < states.size(); ++i)
     if (states[i].initial && states[i].bytes > 0)
-      QCG_CHECK(put_initial(data(static_cast<int>(i)), *states[i].initial, static_cast<size_t>(states[i].bytes)));
+      QCG_CHECK(copy(data(static_cast<int>(i)), initial_data(*states[i].initial), states[i].bytes));
   defined_ = true;
   return {};
 }
 
-Status State::put_initial(std::byte* to, int64_t offset, size_t bytes) {
-  if (const CudaImage* const device = program_->image_->device.get())
-    return device->driver().copy_on_device(to, device->weights_at(offset), bytes);
-  std::memcpy(to, program_->weights() + offset, bytes);
+const std::byte* State::initial_data(int64_t offset) const {
+  return on_device() ? program_->image_->device->weights_at(offset) : program_->weights() + offset;
+}
+
+Status State::copy(std::byte* to, const std::byte* from, int64_t bytes) const {
+  const auto size = static_cast<size_t>(bytes);
+  if (on_device()) return program_->image_->device->driver().copy_on_device(to, from, size);
+  if (size > 0) std::memcpy(to, from, size);
   return {};
 }
 
@@ -78,14 +82,11 @@ Status State::check_defined() const {
 Result<std::unique_ptr<State>> State::clone() const {
   QCG_TRY(hold, Hold::take(*this, false, "it cannot be cloned"));
   QCG_CHECK(check_defined());
-  std::unique_ptr<State> copy(new State(program_));
+  std::unique_ptr<State> out(new State(program_));
   const int64_t bytes = program_->manifest().state_bytes;
-  QCG_CHECK(copy->allocate(bytes));
-  if (bytes > 0 && !on_device()) std::memcpy(copy->block_.data(), block_.data(), static_cast<size_t>(bytes));
-  if (!on_device()) return copy;
-  QCG_CHECK(program_->image_->device->driver().copy_on_device(copy->device_block_.data(), device_block_.data(),
-                                                              static_cast<size_t>(bytes)));
-  return copy;
+  QCG_CHECK(out->allocate(bytes));
+  QCG_CHECK(copy(out->base(), base(), bytes));
+  return out;
 }
 
 // The index of a tensor, of `bytes` bytes unless that is negative.
@@ -130,9 +131,10 @@ Status State::write(std::string_view name, const void* from, int64_t bytes) {
   return {};
 }
 
+std::byte* State::base() const { return on_device() ? static_cast<std::byte*>(device_block_.data()) : block_.data(); }
+
 std::byte* State::data(int index) const {
-  std::byte* const block = on_device() ? static_cast<std::byte*>(device_block_.data()) : block_.data();
-  return block + program_->manifest().states[static_cast<size_t>(index)].place;
+  return base() + program_->manifest().states[static_cast<size_t>(index)].place;
 }
 
 }  // namespace qcg

@@ -62,8 +62,12 @@ class State {
   Status allocate(int64_t bytes);
   Status check_defined() const;
   Status fill();
-  Status put_initial(std::byte* to, int64_t offset, size_t bytes);
+  // What is at `offset` of weights.bin, where the state is: on the host or on the device.
+  const std::byte* initial_data(int64_t offset) const;
+  // Between two places that are where the state is.
+  Status copy(std::byte* to, const std::byte* from, int64_t bytes) const;
   Result<int> find(std::string_view name, int64_t bytes) const;
+  std::byte* base() const;  // of the block of all tensors
   std::byte* data(int index) const;
 
   std::shared_ptr<const Program> program_;

@@ -18,10 +18,18 @@ Result<LoadedProgram> load_program(const std::string& path, int threads, const s
   return LoadedProgram{std::move(program), std::move(context)};
 }
 
-Result<ProgramManifest> read_manifest_of(const std::string& path, const std::string& target) {
+Result<ProgramManifest> read_manifest(const std::string& path) {
   QCG_TRY(directory, ProgramDirectory::open(path));
   QCG_TRY(text, directory.read_manifest());
-  QCG_TRY(program, parse_program_manifest(text));
+  return parse_program_manifest(text);
+}
+
+Result<ProgramManifest> read_manifest_of(const std::string& path, const std::string& target) {
+  QCG_TRY(program, read_manifest(path));
+  return describe_target(std::move(program), path, target);
+}
+
+Result<ProgramManifest> describe_target(ProgramManifest program, const std::string& path, const std::string& target) {
   if (!target.empty() || program.other_targets.empty())
     return choose_target(std::move(program), path, target, [](const ProgramManifest&) { return Status(); });
   Host host;

@@ -25,9 +25,13 @@ struct LoadedProgram {
 // verify_weights: their checksum too, about 1 s per GB; the rest is always checked. `target`: LoadOptions::target.
 Result<LoadedProgram> load_program(const std::string& path, int threads, const std::string& target = {},
                                    bool verify_weights = false);
+// The manifest of all targets, the first of which has the others.
+Result<ProgramManifest> read_manifest(const std::string& path);
 // The manifest of one target, which need not run here. `target` is one of the program's; empty: the target that this
 // machine loads, or the first.
 Result<ProgramManifest> read_manifest_of(const std::string& path, const std::string& target);
+// The same of a manifest that was read from `path`.
+Result<ProgramManifest> describe_target(ProgramManifest program, const std::string& path, const std::string& target);
 
 // Goes on with one method of a program, in a context of its own on the same threads. Error Usage: the program has
 // methods and `method` is empty, or there is none of this name.

@@ -355,15 +355,15 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   std::vector<int64_t> n = all_or(columns, p.segments[segment].weight.shape[0]);
   QCG_CHECK(check_operands(p, segment, m, n));
   WeightRows weights(p, p.segments[segment]);
-  std::vector<double> x = gather_rows(p, m, weights.k), magnitudes;
+  std::vector<double> x = gather_rows(p, m, weights.k), apart;  // apart: |x| + |zero point|
   const std::vector<double> zeros = gather_zeros(p, m);
-  if (p.zeros_apart) magnitudes = x;
+  if (p.zeros_apart) apart = x;
   for (size_t i = 0; i < zeros.size(); ++i)
     for (int64_t at = i * weights.k; at < static_cast<int64_t>(i + 1) * weights.k; ++at) {
       x[at] -= zeros[i];
-      if (p.zeros_apart) magnitudes[at] = std::abs(magnitudes[at]) + std::abs(zeros[i]);
+      if (p.zeros_apart) apart[at] = std::abs(apart[at]) + std::abs(zeros[i]);
     }
-  if (!p.zeros_apart) magnitudes = x;
+  const std::vector<double>& magnitudes = p.zeros_apart ? apart : x;
   std::vector<double> x_scale = p.x_scale.bound() ? read_doubles(p.x_scale) : std::vector<double>();
   LinearReference out{std::vector<double>(m.size() * n.size()), std::vector<double>(m.size() * n.size())};
   std::vector<double> row;
