@@ -67,8 +67,7 @@ void add_compile_command(CLI::App& app, Session& session) {
   sub->get_option("--target")
       ->description(
           "a target of `qcodegen list targets`; cpu (default) is the best target of this host; several, comma "
-          "separated, "
-          "are one program, of which the best is run");
+          "separated, are one program, of which the best is run");
   sub->add_option("-o,--output", o.output, "the program directory (default: GRAPH with .qcg)");
   add_choice<TuneMode>(
       *sub, "--tune", o.tune, {{"off", TuneMode::off}, {"fast", TuneMode::fast}, {"full", TuneMode::full}},

@@ -133,8 +133,7 @@ void add_explain_command(CLI::App& app, Session& session) {
   sub->get_option("--target")
       ->description(
           "a target of `qcodegen list targets` (default cpu: the best of this host), or one that the program was "
-          "compiled "
-          "for");
+          "compiled for");
   sub->footer("Examples:\n  qcodegen explain mlp.pt2 --json\n  qcodegen explain mlp.qcg");
   sub->callback([&session, flags] { session.status = run_explain(session, *flags); });
 }

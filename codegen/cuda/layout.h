@@ -23,7 +23,7 @@
 //
 //    8 bits   4 words: register i, element e in byte e
 //    4 bits   2 words: word i >> 1, byte e, the lower nibble of even i     in two's complement
-//             2 words: word i >> 1, half i & 1, nibble e                    codes that select numbers (e2m1)
+//             2 words: word i >> 1, half i & 1, nibble e            of e2m1, whose codes select numbers from a table
 //
 // The same bytes are the operand of a decode kernel (from global memory to registers), of a tile (through shared memory,
 // without bank conflicts) and of wgmma: rows from shared memory, fragments from the registers of four warps side by side.

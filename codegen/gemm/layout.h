@@ -10,8 +10,8 @@
 //   group:    [ scales | offsets or corrections | zeros ][ steps ]        (grouped only)
 //
 // A group of integers has corrections, when there is a zero point on either side: per column C = sum_k (w - zero) and
-// what stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel starts the
-// group's sum at -zx C - above sum_k q. Where only activations have a zero point, all weights lie above by the same, and
+// what stored weights lie above w - zero, as two int16 (groups up to 128) or two rows of int32. The kernel adds
+// -zx C - above sum_k q to the group's sum. Where only activations have a zero point, all weights lie above by the same, and
 // an int16 holds C. Narrow scales say that the graph rounds to 8 bits: then a column has one correction for all groups,
 // C' = sum_g scale_g C_g in f32, in place of the column sum (zeros_by_column()).
 //   step:     k_step consecutive k of nr columns: [nr][k_step], bits each

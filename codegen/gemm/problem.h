@@ -83,9 +83,10 @@ struct Problem {
 
 bool is_integer(const Problem& problem);  // integer activations: int8 and da8*
 bool has_zeros(const Problem& problem);   // any segment
-bool has_x_zero(const Problem& problem);  // activations as a kernel holds them: u8 lies 128 above int8
-// Whether kernels may add the zero points of activations per column instead of per group: scales that bf16 holds belong
-// to a graph that rounds every product to 8 bits, far above what the f32 sums of uncentred activations lose.
+// Whether activations have a zero point in a kernel. u8 always has one: kernels hold u8 less 128, as int8.
+bool has_x_zero(const Problem& problem);
+// Whether kernels subtract the zero point of activations once per column instead of once per group. The scales must be
+// narrower than f32. Then the graph computes in bf16, whose rounding is larger than the error of the f32 sums.
 bool zeros_by_column(const Problem& problem);
 bool can_round(const Problem& problem);  // weights with scales under float activations: --dequant=rounded
 // Refuses K so long that an exact int32 result could overflow (2^31 / (largest |x - zx| * largest |w - zw|)).

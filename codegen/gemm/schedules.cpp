@@ -107,9 +107,9 @@ int panels_per_item(const PanelLayout& p, int64_t wanted) {
   return int(std::clamp<int64_t>(std::min(wanted, panels / 64), 1, 64));
 }
 
-// Packed activations pass through the caches of all threads before any is multiplied, which so few columns do not
-// outweigh: of 256 columns a third of the time at 16 rows and 12 % at 256, of 768 columns 5 %, on two threads. Rows in
-// place lie in as many pages and are slower to multiply by up to 2 %.
+// Packing moves activations through the caches of all threads before the first multiplication. The more columns, the
+// smaller is its share of the time: with 256 columns and two threads a third at 16 rows and 12 % at 256 rows, with 768
+// columns 5 %. Multiplying rows in place is up to 2 % slower, because each row lies in other pages.
 constexpr int64_t kFewColumns = 4096;
 
 // K of so many bytes of packed weights of a panel.

@@ -72,8 +72,8 @@ struct GemmShape {
   bool in_place() const { return schedule.in_place && can_read_in_place(); }
   // K of one block: whole groups, whole iterations.
   int64_t block_k() const;
-  // K after which sums of products of f32 are added to those before them; 0: at the end of a block. A float that was
-  // rounded to fewer bits is off by more than its sums.
+  // The number of k whose products are summed before the sum is added to the sums before it; 0: a whole block. Runs are
+  // for activations of f32 alone. The rounding of narrower activations is larger than the error of a long sum.
   int64_t run_k() const;
   bool has_blocks() const { return block_k() < panel.k_padded; }
   // Whether all panels of an item pass over a block before the next block: else each panel passes over all of its

@@ -6,12 +6,13 @@
 //   float, per group     y = sum_g (s[g, n] * sum_{k in g} x w^ + o[g, n] * sum_{k in g} x)      add_group, add_offset
 //   int8, per channel    y = sx[m] * s[n] * I,  I = R - offset[n] * S[m] - zx[m] * C[n]          correct_*, scale_int
 //   int8, per group      y = sx[m] * sum_g s[g, n] * I_g, corrected where the sum of a group ends
-//     narrow scales      y = sx[m] * (sum_g s[g, n] * J_g - zx[m] * C'[n]),  C'[n] = sum_g s[g, n] * C_g[n]     correct_columns
+//     narrow scales      y = sx[m] * (sum_g s[g, n] * J_g - zx[m] * C'[n])                     correct_columns
 //
 // R = sum q' w' (as stored: q' = q, or q - 128 for u8; w' = w, or moved up where the instruction wants it unsigned),
-// J = R - offset * S, S = sum q', offset = the zero point plus what w was moved up by, C = sum (w - zero point). All of I is exact int32;
-// intermediate wrap-around is harmless because I itself fits. Zero points under float activations are subtracted in
-// registers: exact, where correcting the sum afterwards would cancel.
+// S = sum q', offset = the zero point plus what w was moved up by, C = sum (w - zero point), J = R - offset * S,
+// C'[n] = sum_g s[g, n] * C_g[n]. All of I is exact int32; intermediate wrap-around is harmless because I itself fits.
+// Zero points under float activations are subtracted in registers: exact, where correcting the sum afterwards would
+// cancel.
 #pragma once
 QCG_INLINE vf scale_channel(vf acc, const float* scale) { return v_mul(acc, v_load_f32(scale)); }
 QCG_INLINE vf add_group(vf total, vf sum, vf scale) { return v_fma(sum, scale, total); }

@@ -77,7 +77,7 @@ TEST_CASE("wgmma: what a full tile asks of memory") {
 }
 
 // The order of candidates is the model's: no device has measured it.
-TEST_CASE("wgmma: the model takes it for many rows, and the decode kernel for few") {
+TEST_CASE("wgmma: the model picks it for many rows, and the decode kernel for few rows") {
   using enum DType;
   for (const DType half : {bf16, f16})
     for (const int64_t n : {1024, 4096, 14336}) {
