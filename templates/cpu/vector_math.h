@@ -109,18 +109,12 @@ QCG_INLINE vf v_log1p(vf x) {
   return v_select(v_eq(u, v_zero()), y, v_select(v_eq(u, v_set1(__builtin_inff())), y, corrected));
 }
 
+// (e^2a - 1) / (e^2a + 1), whose numerator is as exact near 0 as elsewhere. From 20 on the result is 1.
 QCG_INLINE vf v_tanh(vf x) {
-  vf z = v_mul(x, x);
-  vf p = v_set1(-5.704978481e-03f);
-  p = v_fma(p, z, v_set1(2.063907869e-02f));
-  p = v_fma(p, z, v_set1(-5.373971164e-02f));
-  p = v_fma(p, z, v_set1(1.333144158e-01f));
-  p = v_fma(p, z, v_set1(-3.333328068e-01f));
-  vf small = v_fma(v_mul(p, z), x, x);
-  vf a = v_abs(x);
-  vf e = v_exp(v_add(a, a));
-  vf large = v_sub(v_set1(1.0f), v_div(v_set1(2.0f), v_add(e, v_set1(1.0f))));
-  return v_select(v_lt(a, v_set1(0.625f)), small, v_copysign(large, x));
+  vf a = v_bound(v_abs(x), 0.0f, 20.0f), one = v_set1(1.0f);
+  ExpParts e = v_split_exp(v_add(a, a));
+  vf less_one = v_add(v_ldexp(e.r_part, e.n), v_sub(v_ldexp(one, e.n), one));
+  return v_copysign(v_div(less_one, v_add(less_one, v_set1(2.0f))), x);
 }
 
 // Below 0.9 an odd polynomial; above, 1 - exp(-P(|x|)) with P = -log(erfc), whose error the small erfc scales down.

@@ -49,98 +49,102 @@ void pack_tile(const qcg_call* call, int64_t tile, void* scratch) {
 // One register tile: c[MR][NR] (+)= weights of one block of K x packed activations.
 __attribute__((noinline)) void multiply_tile(const uint8_t* w, const qcg_unit* x, uint8_t* c, int64_t steps, bool first, const uint8_t* next, int64_t next_step) {
   (void)next, (void)next_step;
-  vf a0_0 = fma_zero();
-  vf a0_1 = fma_zero();
-  vf a0_0_1 = fma_zero();
-  vf a0_1_1 = fma_zero();
-  vf a0_0_2 = fma_zero();
-  vf a0_1_2 = fma_zero();
-  vf a0_0_3 = fma_zero();
-  vf a0_1_3 = fma_zero();
+  // Runs of K are added on their own: the error of a sum grows with the length of its chain.
+  for (; steps > 0; steps -= 2, first = false) {
+    const int64_t run = steps < 2 ? steps : 2;
+    vf a0_0 = fma_zero();
+    vf a0_1 = fma_zero();
+    vf a0_0_1 = fma_zero();
+    vf a0_1_1 = fma_zero();
+    vf a0_0_2 = fma_zero();
+    vf a0_1_2 = fma_zero();
+    vf a0_0_3 = fma_zero();
+    vf a0_1_3 = fma_zero();
 
-  for (int64_t i = 0; i < steps; ++i) {
-    {
-      __builtin_prefetch(w + 2048, 0, 3);
-      const auto w0 = fma_weight_i8<0>(w + 0);
-      const auto w1 = fma_weight_i8<0>(w + 8);
-      const auto x0 = fma_broadcast(x + 0);
-      a0_0 = fma_dot(a0_0, w0, x0);
-      a0_1 = fma_dot(a0_1, w1, x0);
+    for (int64_t i = 0; i < run; ++i) {
+      {
+        __builtin_prefetch(w + 2048, 0, 3);
+        const auto w0 = fma_weight_i8<0>(w + 0);
+        const auto w1 = fma_weight_i8<0>(w + 8);
+        const auto x0 = fma_broadcast(x + 0);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_i8<0>(w + 16);
+        const auto w1 = fma_weight_i8<0>(w + 24);
+        const auto x0 = fma_broadcast(x + 1);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_i8<0>(w + 32);
+        const auto w1 = fma_weight_i8<0>(w + 40);
+        const auto x0 = fma_broadcast(x + 2);
+        a0_0_2 = fma_dot(a0_0_2, w0, x0);
+        a0_1_2 = fma_dot(a0_1_2, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_i8<0>(w + 48);
+        const auto w1 = fma_weight_i8<0>(w + 56);
+        const auto x0 = fma_broadcast(x + 3);
+        a0_0_3 = fma_dot(a0_0_3, w0, x0);
+        a0_1_3 = fma_dot(a0_1_3, w1, x0);
+      }
+      {
+        __builtin_prefetch(w + 2112, 0, 3);
+        const auto w0 = fma_weight_i8<0>(w + 64);
+        const auto w1 = fma_weight_i8<0>(w + 72);
+        const auto x0 = fma_broadcast(x + 4);
+        a0_0 = fma_dot(a0_0, w0, x0);
+        a0_1 = fma_dot(a0_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_i8<0>(w + 80);
+        const auto w1 = fma_weight_i8<0>(w + 88);
+        const auto x0 = fma_broadcast(x + 5);
+        a0_0_1 = fma_dot(a0_0_1, w0, x0);
+        a0_1_1 = fma_dot(a0_1_1, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_i8<0>(w + 96);
+        const auto w1 = fma_weight_i8<0>(w + 104);
+        const auto x0 = fma_broadcast(x + 6);
+        a0_0_2 = fma_dot(a0_0_2, w0, x0);
+        a0_1_2 = fma_dot(a0_1_2, w1, x0);
+      }
+      {
+        const auto w0 = fma_weight_i8<0>(w + 112);
+        const auto w1 = fma_weight_i8<0>(w + 120);
+        const auto x0 = fma_broadcast(x + 7);
+        a0_0_3 = fma_dot(a0_0_3, w0, x0);
+        a0_1_3 = fma_dot(a0_1_3, w1, x0);
+      }
+      w += 128;
+      x += 8 * MR;
     }
-    {
-      const auto w0 = fma_weight_i8<0>(w + 16);
-      const auto w1 = fma_weight_i8<0>(w + 24);
-      const auto x0 = fma_broadcast(x + 1);
-      a0_0_1 = fma_dot(a0_0_1, w0, x0);
-      a0_1_1 = fma_dot(a0_1_1, w1, x0);
-    }
-    {
-      const auto w0 = fma_weight_i8<0>(w + 32);
-      const auto w1 = fma_weight_i8<0>(w + 40);
-      const auto x0 = fma_broadcast(x + 2);
-      a0_0_2 = fma_dot(a0_0_2, w0, x0);
-      a0_1_2 = fma_dot(a0_1_2, w1, x0);
-    }
-    {
-      const auto w0 = fma_weight_i8<0>(w + 48);
-      const auto w1 = fma_weight_i8<0>(w + 56);
-      const auto x0 = fma_broadcast(x + 3);
-      a0_0_3 = fma_dot(a0_0_3, w0, x0);
-      a0_1_3 = fma_dot(a0_1_3, w1, x0);
-    }
-    {
-      __builtin_prefetch(w + 2112, 0, 3);
-      const auto w0 = fma_weight_i8<0>(w + 64);
-      const auto w1 = fma_weight_i8<0>(w + 72);
-      const auto x0 = fma_broadcast(x + 4);
-      a0_0 = fma_dot(a0_0, w0, x0);
-      a0_1 = fma_dot(a0_1, w1, x0);
-    }
-    {
-      const auto w0 = fma_weight_i8<0>(w + 80);
-      const auto w1 = fma_weight_i8<0>(w + 88);
-      const auto x0 = fma_broadcast(x + 5);
-      a0_0_1 = fma_dot(a0_0_1, w0, x0);
-      a0_1_1 = fma_dot(a0_1_1, w1, x0);
-    }
-    {
-      const auto w0 = fma_weight_i8<0>(w + 96);
-      const auto w1 = fma_weight_i8<0>(w + 104);
-      const auto x0 = fma_broadcast(x + 6);
-      a0_0_2 = fma_dot(a0_0_2, w0, x0);
-      a0_1_2 = fma_dot(a0_1_2, w1, x0);
-    }
-    {
-      const auto w0 = fma_weight_i8<0>(w + 112);
-      const auto w1 = fma_weight_i8<0>(w + 120);
-      const auto x0 = fma_broadcast(x + 7);
-      a0_0_3 = fma_dot(a0_0_3, w0, x0);
-      a0_1_3 = fma_dot(a0_1_3, w1, x0);
-    }
-    w += 128;
-    x += 8 * MR;
-  }
-  keep(a0_0);
-  keep(a0_1);
-  keep(a0_0_1);
-  keep(a0_1_1);
-  keep(a0_0_2);
-  keep(a0_1_2);
-  keep(a0_0_3);
-  keep(a0_1_3);
-  a0_0 = fma_add(a0_0, a0_0_2);
-  a0_1 = fma_add(a0_1, a0_1_2);
-  a0_0_1 = fma_add(a0_0_1, a0_0_3);
-  a0_1_1 = fma_add(a0_1_1, a0_1_3);
-  a0_0 = fma_add(a0_0, a0_0_1);
-  a0_1 = fma_add(a0_1, a0_1_1);
+    keep(a0_0);
+    keep(a0_1);
+    keep(a0_0_1);
+    keep(a0_1_1);
+    keep(a0_0_2);
+    keep(a0_1_2);
+    keep(a0_0_3);
+    keep(a0_1_3);
+    a0_0 = fma_add(a0_0, a0_0_2);
+    a0_1 = fma_add(a0_1, a0_1_2);
+    a0_0_1 = fma_add(a0_0_1, a0_0_3);
+    a0_1_1 = fma_add(a0_1_1, a0_1_3);
+    a0_0 = fma_add(a0_0, a0_0_1);
+    a0_1 = fma_add(a0_1, a0_1_1);
 
-  if (!first) {
-    a0_0 = fma_add(a0_0, fma_load(c + 0));
-    a0_1 = fma_add(a0_1, fma_load(c + 32));
-  }
-  fma_store(c + 0, a0_0);
-  fma_store(c + 32, a0_1);
+    if (!first) {
+      a0_0 = fma_add(a0_0, fma_load(c + 0));
+      a0_1 = fma_add(a0_1, fma_load(c + 32));
+    }
+    fma_store(c + 0, a0_0);
+    fma_store(c + 32, a0_1);
+}
 }
 
 // Output 0: acc0
