@@ -79,11 +79,11 @@ int64_t GemmShape::block_k() const {
 }
 
 int64_t GemmShape::run_k() const {
-  // Additions of runs cost many rows 4 %; a block of 512 is a run of its own, as long as those of other libraries.
-  // Few columns are often a model's last, whose error is the model's; other libraries sum them as dot products.
-  constexpr int64_t kRun = 64, kShort = 512, kFewColumns = 64, kShortRun = 16;
+  // Additions of runs cost many rows 4 %; a block of 512 is a run of its own, as long as those of other libraries. They
+  // sum a short K in several chains. N has no say here: merged siblings have the bits that they have alone.
+  constexpr int64_t kRun = 64, kLong = 512, kShortRun = 16, kShort = 64;
   if (compute.element != "f32" || problem.activation != DType::f32 || has_groups()) return 0;
-  return block_k() > kShort ? kRun : problem.n_total() <= kFewColumns && block_k() > kShortRun ? kShortRun : 0;
+  return block_k() > kLong ? kRun : block_k() > kShortRun && block_k() <= kShort ? kShortRun : 0;
 }
 
 int64_t GemmShape::block_units() const {
