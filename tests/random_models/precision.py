@@ -23,7 +23,7 @@ import warnings
 import torch
 from safetensors.torch import load_file, save_file
 
-for library in ("torchao.quantization", "transformers.modeling_outputs"):  # they register operators and outputs of exports
+for library in ("torchao.quantization", "transformers.modeling_outputs", "transformers.integrations.moe"):  # they register operators and outputs of exports
     try:
         importlib.import_module(library)
     except ImportError:
@@ -52,6 +52,18 @@ def quantizing(function):
     return call
 
 
+def dequantized(codes, block_size, scale, zero_point, *_arguments, **_keywords):
+    """torchao.dequantize_affine, whose own arithmetic is that of f32: (codes - zero_point) * scale of each block."""
+
+    def expanded(parameter):
+        blocks = parameter.reshape([n // b for n, b in zip(codes.shape, block_size)])
+        for axis, size in enumerate(block_size):
+            blocks = blocks.repeat_interleave(size, axis)
+        return blocks.double()
+
+    return (codes.double() - (0 if zero_point is None else expanded(zero_point))) * expanded(scale)
+
+
 def doubled(program):
     """The program's module with float64 in the place of every float."""
     module = program.module()
@@ -63,6 +75,8 @@ def doubled(program):
                 part.graph.erase_node(node)
             elif node.op == "call_function" and "_assert_tensor_metadata" in str(node.target):
                 part.graph.erase_node(node)
+            elif node.op == "call_function" and "dequantize_affine" in str(node.target):
+                node.target = dequantized
             elif node.op == "call_function" and any(name in str(node.target) for name in ("choose_qparams", "torchao.quantize")):
                 node.target = quantizing(node.target)
             elif node.op == "call_function":
