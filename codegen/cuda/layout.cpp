@@ -8,11 +8,21 @@ namespace {
 using enum DType;
 
 constexpr CudaForm kForms[] = {
-    {Scheme::dense, f32, "f32", 32},          {Scheme::nf4, i8, "nf4", 4},         {Scheme::dense, bf16, "whole", 16},
-    {Scheme::dense, f16, "whole", 16},        {Scheme::w8, i8, "i8", 8},           {Scheme::w4, i8, "i4", 4},
-    {Scheme::f8, f8e4m3, "e4m3", 8},          {Scheme::f8, f8e5m2, "e5m2", 8},     {Scheme::f4, i8, "e2m1", 4},
-    {Scheme::da8w8, i8, "whole", 8, 32},      {Scheme::da8w4, i8, "s4", 4, 32, 4}, {Scheme::s8s8, i8, "whole", 8, 32},
+    {Scheme::dense, f32, "f32", 32},
+    {Scheme::nf4, i8, "nf4", 4},
+    {Scheme::dense, bf16, "whole", 16},
+    {Scheme::dense, f16, "whole", 16},
+    {Scheme::w8, i8, "i8", 8},
+    {Scheme::w4, i8, "i4", 4},
+    {Scheme::f8, f8e4m3, "e4m3", 8},
+    {Scheme::f8, f8e5m2, "e5m2", 8},
+    {Scheme::f4, i8, "e2m1", 4},
+    {Scheme::da8w8, i8, "whole", 8, 32},
+    {Scheme::da8w4, i8, "s4", 4, 32, 4},
+    {Scheme::s8s8, i8, "whole", 8, 32},
     {Scheme::da8f4, i8, "e2m1_bytes", 4, 32},
+    {Scheme::f8, f8e4m3, "whole", 8, 32, 0, true},
+    {Scheme::f8, f8e5m2, "whole", 8, 32, 0, true},
 };
 constexpr int64_t kColumns = 128;  // of the widest tile
 constexpr int64_t kAlign = 256;
@@ -27,7 +37,7 @@ int64_t padded_group(int64_t group, int64_t mma_k) {
 
 const CudaForm* cuda_form(const Problem& p) {
   const auto* form = std::find_if(std::begin(kForms), std::end(kForms), [&](const CudaForm& row) {
-    return row.scheme == p.scheme && row.weight == p.weight;
+    return row.scheme == p.scheme && row.weight == p.weight && row.float8 == is_float8(p.activation);
   });
   return form == std::end(kForms) ? nullptr : form;
 }
@@ -44,7 +54,7 @@ CudaLayout cuda_layout(const Problem& p) {
       std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.has_offset; });
   out.group = p.group > 0 ? p.group : has_offset ? std::max<int64_t>(p.k, 1) : 0;
   const bool grouped = out.group > 0;
-  out.in_rows = out.form->name == "whole" && !grouped;
+  out.in_rows = out.form->name == "whole" && (!grouped || out.form->float8);
   if (grouped) out.group_padded = padded_group(out.group, out.form->mma_k);
   out.k_padded = round_up(p.k > 0 ? out.packed_k(p.k - 1) + 1 : 0, decode_depth(*out.form));
   if (grouped) out.groups = round_up(out.k_padded, out.group_padded) / out.group_padded;

@@ -2,8 +2,8 @@
 //
 // Why here: pack.cpp writes these offsets, render.cpp prints them, and nothing else may compute them a second time.
 //
-// Weights that are multiplied as they are, under one scale for all of K, lie in rows, as wgmma reads them from shared
-// memory (K-major, swizzle of 128 bytes) and as ldmatrix does without bank conflicts:
+// Weights that are multiplied as they are, under one scale for all of K or with 8-bit floats, lie in rows, as wgmma reads
+// them from shared memory (K-major, swizzle of 128 bytes) and as ldmatrix does without bank conflicts:
 //
 //   [16 columns n][128 bytes of k][16 rows n][8 chunks of 16 bytes]     chunk c of row n lies at c ^ (n % 8)
 //
@@ -46,10 +46,11 @@ struct CudaForm {
   DType weight;
   std::string_view name;  // unpack_<name> in templates/cuda/weights.cuh
   int bits;
-  int mma_k = 16;  // k of a product
-  int raised = 0;  // unpacked weights are 2^raised times themselves
+  int mma_k = 16;       // k of a product
+  int raised = 0;       // unpacked weights are 2^raised times themselves
+  bool float8 = false;  // x is, too
 
-  bool is_integer() const { return mma_k == 32; }
+  bool is_integer() const { return mma_k == 32 && !float8; }
   int stage_k() const { return 4 * mma_k; }        // 128 bytes of a row of x
   int words() const { return bits * mma_k / 64; }  // that a lane has in a product
 };

@@ -39,11 +39,11 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   const double products = s.is_wgmma() ? k_tiles * w_tiles : t.mma;  // instructions: a wgmma has all rows of x
   const double w_loads = l.in_rows && s.is_wgmma() ? 0 : k_tiles * w_tiles * l.form->words() / 4.0;
   const double x_loads = s.is_wgmma() ? 0 : k_tiles * (s.is_decode() ? 2 * x_tiles : x_tiles / 2);
-  const double scaling =
-      l.group_padded ? t.mma * 4.0 * l.form->mma_k / static_cast<double>(std::min<int64_t>(l.group_padded, s.bk)) : 0;
+  // k whose sums are apart: of a group, or of 8-bit floats.
+  const int64_t span = l.group_padded ? std::min<int64_t>(l.group_padded, s.bk) : l.form->float8 ? s.bk : 0;
+  const double scaling = span ? t.mma * 4.0 * l.form->mma_k / static_cast<double>(span) : 0;
   t.instructions = products + k_tiles * w_tiles * unpack_instructions(*l.form) + w_loads + x_loads + scaling + 24;
-  const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0,
-               x_bytes = s.bm * s.bk * (l.form->is_integer() ? 1.0 : 2.0);
+  const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0, x_bytes = s.bm * s.bk * 16.0 / l.form->mma_k;
   t.bytes = w_bytes + x_bytes;
   const double x_reads = s.is_wgmma() ? s.warps_n / 4.0 : s.warps_n;  // four warps read x once
   t.shared_bytes = s.is_decode() ? 0 : t.bytes + w_bytes * s.warps_m + x_bytes * x_reads;

@@ -130,14 +130,17 @@ std::string_view element_of(DType activation) {
   }
 }
 
+// An 8-bit float as PTX names it.
+std::string_view float8_name(DType d) { return d == DType::f8e4m3 ? "e4m3" : "e5m2"; }
+
 // Types of wgmma's operands, and the numbers behind them: no sign is changed, nothing is transposed.
 void add_product(const Problem& p, const CudaLayout& layout, V& v) {
-  const bool floats = is_floating(p.activation);
+  const bool floats = is_floating(p.activation), float8 = layout.form->float8;
   const std::string_view half = p.activation == DType::f16 ? "f16" : "bf16";
   v["wgmma_sum"] = floats ? "f32" : "s32";
-  v["wgmma_w"] = floats ? half : "s8";
-  v["wgmma_x"] = floats ? half : p.activation == DType::u8 ? "u8" : "s8";
-  v["wgmma_flags"] = !floats ? "" : layout.in_rows ? ", 1, 1, 0, 0" : ", 1, 1, 0";
+  v["wgmma_w"] = float8 ? float8_name(p.weight) : floats ? half : "s8";
+  v["wgmma_x"] = float8 ? float8_name(p.activation) : floats ? half : p.activation == DType::u8 ? "u8" : "s8";
+  v["wgmma_flags"] = !floats ? "" : float8 ? ", 1, 1" : layout.in_rows ? ", 1, 1, 0, 0" : ", 1, 1, 0";
 }
 
 }  // namespace
@@ -151,9 +154,10 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   v["name"] = kernel_name(p, s);
   v["signature"] = sanitize_comment(p.signature());
   v["comment"] = comment_lines(p.comment);
-  v["element"] = element_of(p.activation);
+  v["element"] = layout.form->float8 ? fmt::format("{}_{}", float8_name(p.weight), float8_name(p.activation))
+                                     : std::string(element_of(p.activation));
   v["form"] = layout.form->name, v["mma_k"] = layout.form->mma_k, v["words"] = layout.form->words();
-  v["in_rows"] = layout.in_rows;
+  v["in_rows"] = layout.in_rows, v["float8"] = layout.form->float8;
   v["integer"] = layout.form->is_integer(), v["raised"] = layout.form->raised;
   v["x_scale_arg"] = args.quantized ? static_cast<int64_t>(args.x_scale) : -1;
   v["x_zero_arg"] = p.x_has_zero ? static_cast<int64_t>(args.x_zero) : -1;
@@ -163,6 +167,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   if (s.is_fma()) {
     v["element"] = fmt::format("Widened<Stored_{}>", dtype_name(p.activation));
     v["threads"] = s.threads(), v["depth"] = s.bk;
+    if (layout.form->float8) v["form"] = float8_name(p.weight);
     v["unpacked"] = element_of(unpacked_dtype(p)), v["unpacked_dtype"] = dtype_name(unpacked_dtype(p));
   } else if (s.is_decode()) {
     v["warps"] = s.warps_k, v["depth"] = s.bk;

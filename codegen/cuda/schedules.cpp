@@ -34,14 +34,18 @@ constexpr Kernel kKernels[] = {
 struct Weight {
   Scheme scheme;
   DType activation, weight;
-  bool is_whole() const { return scheme == Scheme::dense || scheme == Scheme::da8w8 || scheme == Scheme::s8s8; }
-  // Tensor cores multiply bytes, or 16-bit floats that hold the weights.
+  bool is_float8() const { return qcg::is_float8(activation); }
+  bool is_whole() const {
+    return scheme == Scheme::dense || scheme == Scheme::da8w8 || scheme == Scheme::s8s8 || is_float8();
+  }
+  // Tensor cores multiply bytes, or 16-bit floats that hold the weights; those of sm_90a 8-bit floats, too.
   std::string_view compute() const {
     if (!is_floating(activation)) return "imma";
     return is_half(activation) && scheme != Scheme::nf4 ? "mma" : "fma";
   }
 };
 bool serves(const Kernel& k, const Weight& w) {
+  if (w.is_float8() && k.isa == Isa::sm_90a) return k.name == kFromShared || k.name == "sm90a_mma_decode";
   if (k.compute != "wgmma") return k.compute == w.compute();
   if (k.name == kFromShared) return w.is_whole() && w.compute() != "fma";
   return w.compute() != "fma" && (!w.is_whole() || w.scheme == Scheme::da8w8);  // da8w8 with groups
@@ -90,8 +94,10 @@ int power_of_two(int n) {
 }
 
 void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::vector<CudaSchedule>& out) {
-  if (m_max > kDecodeRows) return;
   const CudaForm& form = *cuda_form(p);
+  const CudaLayout layout = cuda_layout(p);
+  // Rows have two products of k together.
+  if (m_max > kDecodeRows || (layout.in_rows && layout.group && layout.group_padded < 2 * form.mma_k)) return;
   const auto depth = static_cast<int>(decode_depth(form));
   const int segments = most_segments(p), pieces = depth / form.mma_k * form.words() / 4;
   int before = 0;
@@ -121,7 +127,8 @@ void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedul
 // A group of four warps has 64 columns of every segment.
 void add_wgmma(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
   const CudaLayout layout = cuda_layout(p);
-  const int segments = most_segments(p), rows = layout.group ? kMostRows / 2 : kMostRows;  // with a group's sums beside
+  const bool apart = layout.group || layout.form->float8;  // sums of a part of K beside those of all
+  const int segments = most_segments(p), rows = apart ? kMostRows / 2 : kMostRows;
   const bool unserved = std::any_of(p.segments.begin(), p.segments.end(), [&](const Segment& s) {
     return s.has_offset || (s.has_zero && layout.form->is_integer());  // they need sums of x
   });

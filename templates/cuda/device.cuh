@@ -62,6 +62,19 @@ QCG_MMA(mma_s8, "s8")
 QCG_MMA(mma_u8, "u8")
 #undef QCG_MMA
 
+// acc[16x8] += a[16x32] * b[32x8], 8-bit floats and f32 sums: sm_90a and later.
+#define QCG_MMA(a_type, b_type)                                                                                        \
+  QCG_DEVICE void mma_##a_type##_##b_type(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {           \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." #a_type "." #b_type                                          \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"                              \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                      \
+  }
+QCG_MMA(e4m3, e4m3)
+QCG_MMA(e4m3, e5m2)
+QCG_MMA(e5m2, e4m3)
+#undef QCG_MMA
+
 QCG_DEVICE float f32_of_f16(unsigned short h) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));

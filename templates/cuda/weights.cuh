@@ -23,6 +23,22 @@ struct U8 {
   QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_u8(d, a, b0, b1); }
 };
 
+// 8-bit floats, first those of the weights: mma.m16n8k32 with sums in f32.
+#define QCG_FLOAT8(w, x)                                                                       \
+  struct w##_##x {                                                                             \
+    using Sum = float;                                                                         \
+    using Element = unsigned char;                                                             \
+    static constexpr bool kIntegers = false;                                                   \
+    static constexpr unsigned kOne = 0; /* no scheme of theirs needs sums of x */              \
+    QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {     \
+      mma_##w##_##x(d, a, b0, b1);                                                             \
+    }                                                                                          \
+  };
+QCG_FLOAT8(e4m3, e4m3)
+QCG_FLOAT8(e4m3, e5m2)
+QCG_FLOAT8(e5m2, e4m3)
+#undef QCG_FLOAT8
+
 // The two 16-bit floats. kMagic is the power of two whose last bit of mantissa counts 1 (7 and 10 bits of mantissa).
 struct BF16 {
   using Sum = float;

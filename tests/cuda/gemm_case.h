@@ -102,7 +102,30 @@ inline std::vector<Problem> gemm_problems() {
   };
 }
 
-// What is multiplied in f32: f32 and fp8 activations, and nf4.
+// Both operands 8-bit floats: tensor cores of sm_90a multiply them, sm_80 in f32.
+inline std::vector<Problem> float8_problems() {
+  using enum DType;
+  const std::vector<Output> gate_up = {{parse_expr("mul(acc0, mul(acc1, in0))"), bf16, 70, {0, 1}},
+                                       {parse_expr("add(mul(acc2, in0), in1)"), f32, 1, {2}}};
+  std::vector<Problem> out = {
+      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {336}, {{40, false, true, "tensorwise"}}),
+      with_outputs(plain_problem(Scheme::f8, f8e4m3, f8e4m3, {400},
+                                 {{70, false, false, "gate"}, {70, false, true, "up"}, {1, false, false, "one"}}),
+                   {{f32, Broadcast::column}, {bf16, Broadcast::scalar}}, gate_up),
+      plain_problem(Scheme::f8, f8e5m2, f8e4m3, {128, 72}, {{33, false, false, "cat"}}),
+      plain_problem(Scheme::f8, f8e4m3, f8e5m2, {77}, {{20, false, false, "odd"}}),
+      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {520}, {{40, false, false, "blocks"}}, 128),
+      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {500}, {{20, false, true, "blocks of 100"}}, 100),
+      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {320}, {{33, false, false, "blocks of 64"}}, 64),
+      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {160}, {{20, false, false, "blocks of 32"}}, 32),
+  };
+  for (Problem& p : out)
+    for (Output& o : p.outputs)
+      if (o.dtype == p.activation) o.dtype = f32;
+  return out;
+}
+
+// What is multiplied in f32 everywhere: f32 activations, and nf4.
 inline std::vector<Problem> fma_problems() {
   using enum DType;
   std::vector<Problem> out = {
@@ -118,7 +141,6 @@ inline std::vector<Problem> fma_problems() {
       plain_problem(Scheme::w4, f32, i8, {264}, {{40, false, false, "real zeros", true}}, 128, bf16),
       plain_problem(Scheme::f4, f32, i8, {96}, {{24, false, false, "mxfp4"}}, 32, f8e8m0),
       plain_problem(Scheme::f8, f32, f8e5m2, {72}, {{20, false, false, "e5m2"}}),
-      plain_problem(Scheme::f8, f8e4m3, f8e4m3, {80}, {{20, false, true, "both"}}),
       plain_problem(Scheme::nf4, f32, i8, {128}, {{20, false, true, "nf4"}}, 64),
       plain_problem(Scheme::nf4, bf16, i8, {100}, {{20, false, false, "nf4"}}, 20, bf16),
   };
@@ -232,7 +254,7 @@ class GemmData {
     const WeightInfo& info = scheme_info(p_.scheme).weight;
     if (info.numbers) return (*info.numbers)[random_() % 16];
     if (!is_floating(p_.weight)) return small(info.low, info.high);
-    if (p_.scheme == Scheme::dense) return small(-4, 4);
+    if (p_.scheme == Scheme::dense || is_float8(p_.activation)) return small(-4, 4);
     const std::byte code{static_cast<uint8_t>(
         (random_() % 2 << 7) + (p_.weight == DType::f8e4m3 ? random_() % 0x40 : 0x30 + random_() % 0x18))};
     return element_to_double(p_.weight, &code);

@@ -46,14 +46,23 @@ TEST_CASE("ptx: kernels of 4-bit weights compute the problem") {
   run_exactly(of_scheme({Scheme::w4, Scheme::f4}, Isa::sm_80));
 }
 
+TEST_CASE("ptx: kernels of few rows that multiply 8-bit floats compute the problem") {
+  std::vector<Rendered> all;
+  for (const Problem& p : float8_problems())
+    for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_90a}, 1, 8))
+      if (s.is_decode() && s.bn == 16) all.push_back({p, s, Isa::sm_90a});
+  run_exactly(all);
+}
+
 TEST_CASE("ptx: kernels that multiply in f32 compute the problem") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  const std::vector<Problem> problems = fma_problems();
+  std::vector<Problem> problems = fma_problems();
+  for (Problem& p : float8_problems()) problems.push_back(std::move(p));
   std::vector<Rendered> all;
   for (const Problem& p : problems)
     for (const int64_t m : {8, 64}) {
-      const Isa isa = all.size() % 4 < 2 ? Isa::sm_80 : Isa::sm_90a;
+      const Isa isa = all.size() % 4 < 2 || is_float8(p.activation) ? Isa::sm_80 : Isa::sm_90a;
       for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, isa}, 1, m))
         if (s.bm == (m > 16 ? 64 : 16)) all.push_back({p, s, isa});
     }

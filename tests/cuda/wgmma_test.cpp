@@ -10,9 +10,9 @@ using namespace qcg::test;
 namespace {
 
 // Of every problem that wgmma serves the tile of the fewest sums with one group of four warps, and that with two.
-std::vector<Rendered> wgmma_kernels(std::string_view row) {
+std::vector<Rendered> wgmma_kernels(std::string_view row, const std::vector<Problem>& problems) {
   std::vector<Rendered> out;
-  for (const Problem& p : gemm_problems())
+  for (const Problem& p : problems)
     for (const int bn : {64, 128}) {
       std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, Isa::sm_90a}, 1, 64);
       std::erase_if(all, [&](const CudaSchedule& s) { return s.microkernel->name != row || s.bn != bn; });
@@ -28,10 +28,14 @@ std::vector<Rendered> wgmma_kernels(std::string_view row) {
 }  // namespace
 
 TEST_CASE("wgmma: products of weights in shared memory, executed from their PTX") {
-  run_exactly(wgmma_kernels("sm90a_wgmma_ss"));
+  run_exactly(wgmma_kernels("sm90a_wgmma_ss", gemm_problems()));
 }
 TEST_CASE("wgmma: products of weights that are unpacked in registers, executed from their PTX") {
-  run_exactly(wgmma_kernels("sm90a_wgmma_rs"));
+  run_exactly(wgmma_kernels("sm90a_wgmma_rs", gemm_problems()));
+}
+
+TEST_CASE("wgmma: products of 8-bit floats, executed from their PTX") {
+  run_exactly(wgmma_kernels("sm90a_wgmma_ss", float8_problems()));
 }
 
 // Of every tile, with as many segments as it has room for: the registers of both roles hold what they need.
@@ -43,6 +47,11 @@ TEST_CASE("wgmma: every tile compiles without spills, and its products do not wa
   std::vector<Rendered> all;
   for (const Problem& p : {plain_problem(Scheme::dense, bf16, bf16, {4096}, {{256, false, true, "w"}}),
                            with_outputs(plain_problem(Scheme::dense, bf16, bf16, {4096, 64},
+                                                      {{256, false, true, "gate"}, {256, false, true, "up"}}),
+                                        {}, product),
+                           plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "w"}}),
+                           plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "w"}}, 128),
+                           with_outputs(plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096},
                                                       {{256, false, true, "gate"}, {256, false, true, "up"}}),
                                         {}, product)})
     for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_90a}, 1, 4096))
