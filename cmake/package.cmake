@@ -3,9 +3,11 @@
 #   cli      qcodegen                the compiler, its man page, completions and the schemas of its documents
 #   runtime  libqcodegen-runtime0    the library that programs load
 #   dev      libqcodegen-dev         headers, and the files of CMake and pkg-config
+#   int4pack libqcodegen-int4pack0   a product with int4 weights on CUDA devices, where nvcc is installed; its header, too
 set(package_of_cli qcodegen)
 set(package_of_runtime libqcodegen-runtime0)
 set(package_of_dev libqcodegen-dev)
+set(package_of_int4pack libqcodegen-int4pack0)
 
 # The license as Debian's policy has it: /usr/share/doc/PACKAGE/copyright.
 function(qcg_install_license component)
@@ -23,6 +25,9 @@ macro(qcg_configure_packages)
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
   set(CPACK_STRIP_FILES ON)
   set(CPACK_COMPONENTS_ALL cli runtime dev)
+  if(TARGET qcodegen_int4pack)
+    list(APPEND CPACK_COMPONENTS_ALL int4pack)
+  endif()
   set(CPACK_COMPONENTS_GROUPING IGNORE)
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -49,5 +54,12 @@ Programs that qcodegen compiled need it and nothing else.")
   set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${package_of_runtime} (= ${PROJECT_VERSION})")
   set(CPACK_COMPONENT_DEV_DESCRIPTION "headers of the library that runs programs of qcodegen
 For C and C++, with files for CMake and pkg-config.")
+
+  set(CPACK_DEBIAN_INT4PACK_PACKAGE_NAME ${package_of_int4pack})
+  set(CPACK_DEBIAN_INT4PACK_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_INT4PACK_PACKAGE_SUGGESTS ${package_of_dev})
+  set(CPACK_COMPONENT_INT4PACK_DESCRIPTION "product with int4 weights on CUDA devices, as a C function
+The weights are in tinygemm's layout, as aten::_weight_int4pack_mm takes them.
+The library and its header; it needs no CUDA but the driver.")
   include(CPack)
 endmacro()

@@ -17,7 +17,10 @@ done
 
 (cd "$build_dir" && "$cpack" -G DEB -B "$tmp/packages" >"$tmp/log" 2>&1) || { cat "$tmp/log" >&2; fail cpack; }
 rm -rf "$tmp/packages/_CPack_Packages"
-for package in qcodegen libqcodegen-runtime0 libqcodegen-dev; do
+packages='qcodegen libqcodegen-runtime0 libqcodegen-dev'
+# Where nvcc is installed there is a fourth.
+[ ! -e "$build_dir/runtime/int4pack/libqcodegen_int4pack.so" ] || packages="$packages libqcodegen-int4pack0"
+for package in $packages; do
   file=$(find "$tmp/packages" -name "${package}_*.deb")
   [ -f "$file" ] || fail "there is no package $package: $(ls "$tmp/packages")"
   mkdir -p "$tmp/$package"
@@ -26,7 +29,7 @@ for package in qcodegen libqcodegen-runtime0 libqcodegen-dev; do
   echo "$package: $(du -k "$file" | cut -f1) kB, depends on $(cat "$tmp/$package.depends")"
   [ -f "$tmp/$package/usr/share/doc/$package/copyright" ] || fail "$package has no copyright"
 done
-[ "$(find "$tmp/packages" -name '*.deb' | wc -l)" = 3 ] || fail "other packages were made: $(ls "$tmp/packages")"
+[ "$(find "$tmp/packages" -name '*.deb' | wc -l)" = "$(echo "$packages" | wc -w)" ] || fail "other packages were made: $(ls "$tmp/packages")"
 
 needs() { grep -q "$2" "$tmp/$1.depends" || fail "$1 does not depend on $2"; }
 needs qcodegen 'g++ .*| clang '
@@ -46,9 +49,14 @@ for file in 'lib*/libqcodegen_runtime.so' include/qcodegen.h include/qcodegen.hp
   'lib*/cmake/qcodegen/qcodegen-config.cmake'; do
   holds libqcodegen-dev "$file"
 done
+if [ -d "$tmp/libqcodegen-int4pack0" ]; then
+  for file in 'lib*/libqcodegen_int4pack.so.0' include/qcg_int4pack.h 'lib*/cmake/qcodegen/qcodegen_int4pack_targets.cmake'; do
+    holds libqcodegen-int4pack0 "$file"
+  done
+fi
 if readelf -S "$tmp/qcodegen/usr/bin/qcodegen" | grep -q '\.symtab'; then fail "qcodegen is not stripped"; fi
 "$tmp/qcodegen/usr/bin/qcodegen" --version >/dev/null || fail "the packaged qcodegen does not run"
-[ -n "$source_dir" ] || { echo "three packages are as they should be"; exit 0; }
+[ -n "$source_dir" ] || { echo "the packages are as they should be"; exit 0; }
 
 # A clean Debian: compile there, build a program against the library, and run it where only the runtime is left.
 [ "$(id -u)" = 0 ] || skip "only root may chroot"

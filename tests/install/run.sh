@@ -8,7 +8,10 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-for component in runtime dev; do
+components='runtime dev'
+# Where nvcc is installed.
+[ ! -e "$build_dir/runtime/int4pack/libqcodegen_int4pack.so" ] || components="$components int4pack"
+for component in $components; do
   "$cmake" --install "$build_dir" --component $component --prefix "$tmp/prefix" >/dev/null
 done
 library=$(find "$tmp/prefix" -name 'libqcodegen_runtime.so.*.*')
@@ -70,4 +73,7 @@ check_run "$tmp/by_pkg_config"
 "$cmake" --build "$tmp/consumer" >/dev/null
 check_run "$tmp/consumer/run_c"
 check_run "$tmp/consumer/run_cpp"
+case $components in *int4pack*)
+  "$tmp/consumer/int4pack" | grep -qi null || fail "the installed int4pack does not refuse null" ;;
+esac
 echo "installed package works"
