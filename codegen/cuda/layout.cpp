@@ -60,6 +60,7 @@ CudaLayout cuda_layout(const Problem& p) {
   if (grouped) out.groups = round_up(out.k_padded, out.group_padded) / out.group_padded;
   // Powers of two and e4m3 are bf16 numbers.
   out.scale = grouped && p.scale != f32 ? bf16 : f32;
+  out.by_column = zeros_by_column(p);
   auto place = [&](int64_t& at, bool present, int64_t bytes) {
     at = out.bytes;
     if (present) out.bytes += round_up(bytes, kAlign);
@@ -71,7 +72,7 @@ CudaLayout cuda_layout(const Problem& p) {
     place(at.scale, scheme_info(p.scheme).has_scales, parameters * static_cast<int64_t>(dtype_bytes(out.scale)));
     place(at.offset, s.has_offset, parameters * static_cast<int64_t>(dtype_bytes(out.scale)));
     place(at.zero, s.has_zero, parameters * (out.form->is_integer() ? 4 : 2));
-    place(at.correction, p.x_has_zero, parameters * 4);
+    place(at.correction, p.x_has_zero, (out.by_column ? n : parameters) * 4);
     place(at.bias, s.has_bias, n * 4);
   }
   return out;

@@ -70,6 +70,7 @@ struct CudaLayout {
   int64_t groups = 1;                   // that are stored, those that only pad included
   int64_t k_padded = 0;
   DType scale = DType::f32;  // of grouped scales and offsets; ungrouped ones are f32
+  bool by_column = false;    // corrections: f32, those of all groups times their scales (zeros_by_column())
   std::vector<CudaSegment> segments;
   int64_t bytes = 0;
 

@@ -133,6 +133,7 @@ class CudaPacker {
   Status pack_parameters(const Segment& s, const SegmentTensors& t, const CudaSegment& place) {
     const auto scale_bytes = static_cast<int64_t>(dtype_bytes(layout_.scale));
     for (int64_t n = 0; n < s.n; ++n) {
+      double corrections = 0;  // of all groups, times their scales
       for (int64_t g = 0; g < p_.groups(); ++g) {
         const int64_t to = layout_.parameter(n, g);
         if (scheme_info(p_.scheme).has_scales)
@@ -147,9 +148,11 @@ class CudaPacker {
                                     "compile for --target=cpu");
         if (s.has_zero && layout_.form->is_integer()) put(place.zero, to, static_cast<int32_t>(zero));
         else if (s.has_zero) double_to_element(unpacked_dtype(p_), zero, out_.data() + place.zero + to * 2);
-        if (p_.x_has_zero)
+        if (layout_.by_column) corrections += value(t.scales, n, g) * correction(t, n, g, 0);
+        else if (p_.x_has_zero)
           put(place.correction, layout_.group ? to : n, correction(t, n, g, static_cast<int32_t>(zero)));
       }
+      if (layout_.by_column) double_to_element(DType::f32, corrections, out_.data() + place.correction + n * 4);
       if (s.has_bias) double_to_element(DType::f32, value(t.bias, n, 0), out_.data() + place.bias + n * 4);
     }
     return {};

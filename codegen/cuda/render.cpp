@@ -115,6 +115,9 @@ void add_groups(const Problem& p, const CudaLayout& layout, const CudaSchedule& 
   v["group"] = layout.group, v["group_padded"] = layout.group_padded, v["groups"] = layout.groups;
   v["grouped"] = grouped;
   v["channel_scales"] = !grouped && scheme_info(p.scheme).has_scales;
+  // Zero points of x: subtracted from the sums of a group, or from those over all of K.
+  v["group_zeros"] = p.x_has_zero && grouped && !layout.by_column;
+  v["row_zeros"] = p.x_has_zero && (!grouped || layout.by_column);
   v["scale_pair"] = layout.scale == DType::f32 ? "float2" : "unsigned";
   const bool whole = !grouped || layout.group_padded % s.bk == 0;
   v["span"] = whole ? int64_t{s.bk} : std::min<int64_t>(layout.group_padded, layout.form->stage_k());
@@ -210,7 +213,7 @@ int64_t stage_bytes(const Problem& p, const CudaLayout& layout, const CudaSchedu
   }
   int64_t parameters = layout.group ? scale * (1 + offsets) : 0;
   if (zeros && (layout.group || !form.is_integer())) parameters += spans * (form.is_integer() ? 64 : 32);
-  if (layout.group && p.x_has_zero) parameters += spans * 64;
+  if (layout.group && p.x_has_zero && !layout.by_column) parameters += spans * 64;
   const int64_t bytes =
       s.bm * 128 + static_cast<int64_t>(o.segments.size()) * tiles * (512 * form.words() + parameters);
   return s.is_wgmma() ? (bytes + 1023) / 1024 * 1024 : bytes;

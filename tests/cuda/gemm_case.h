@@ -85,6 +85,7 @@ inline std::vector<Problem> gemm_problems() {
                        {{70, true, true, "gate"}, {70, false, false, "up"}, {1, false, false, "one"}}, 32, bf16)),
                    operands, gate_up),
       with_x_zero(plain_problem(Scheme::da8w4, i8, i8, {272}, {{40, true, false, "long groups"}}, 256)),
+      with_x_zero(plain_problem(Scheme::da8w4, i8, i8, {200}, {{40, false, true, "by column"}}, 64, bf16)),
       plain_problem(Scheme::da8w4, u8, i8, {96}, {{20, true, false, "per channel"}}),
       with_x_zero(plain_problem(Scheme::da8f4, i8, i8, {160}, {{70, false, true, "mxfp4"}}, 32, f8e8m0)),
       plain_problem(Scheme::da8f4, u8, i8, {200}, {{20, false, false, "odd groups"}}, 20),

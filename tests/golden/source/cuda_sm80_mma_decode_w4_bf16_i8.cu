@@ -99,7 +99,7 @@ struct Output0 {
   }
 };
 
-// sum += scale of a group times its exact part; for integers, less what zero points add to it.
+// sum += scale of a group times its exact part.
 QCG_DEVICE void add_group(float (&sum)[4], const H::Sum (&part)[4], float2 scale, const float (&)[4]) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
