@@ -10,8 +10,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
+#include "base/parallel.h"
 #include "codegen/devices/gemm_device.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/kernel/launch.h"
@@ -107,33 +107,26 @@ Result<ProgramWriter::PackCounts> ProgramWriter::pack_constants(const Plan& plan
                                                                 const PackedBefore* before) {
   std::atomic<int> packed{0}, copied{0};
   const GemmDevice& device = gemm_device(plan.target.device);
-  std::atomic<size_t> next{0};
   std::vector<Status> results(plan.constants.size());
-  auto work = [&] {
-    for (size_t i; (i = next++) < plan.constants.size();) {
-      const PlanConstant& constant = plan.constants[i];
-      const std::span<std::byte> out = state_->weights.at(state_->offsets[i], constant.bytes);
-      const auto known = before && constant.problem >= 0 ? before->find(plan, constant) : std::span<const std::byte>();
-      if (!known.empty()) {
-        std::memcpy(out.data(), known.data(), out.size());
-        ++copied;
-      } else if (constant.problem >= 0) {
-        ++packed;
-        results[i] = device.pack(plan.problems[constant.problem].get<Problem>(), plan.layouts[constant.problem],
-                                 constant.segments, out);
-      } else if (!constant.plain.bound()) {
-        results[i] = Error::bad_input("weights", "a constant of the graph has no data",
-                                      "pass --weights FILE or --weights random:1");
-      } else if (!out.empty()) {
-        const Tensor dense = constant.plain.contiguous();
-        std::memcpy(out.data(), dense.bytes().data(), out.size());
-      }
+  in_parallel(plan.constants.size(), static_cast<size_t>(threads), [&](size_t i) {
+    const PlanConstant& constant = plan.constants[i];
+    const std::span<std::byte> out = state_->weights.at(state_->offsets[i], constant.bytes);
+    const auto known = before && constant.problem >= 0 ? before->find(plan, constant) : std::span<const std::byte>();
+    if (!known.empty()) {
+      std::memcpy(out.data(), known.data(), out.size());
+      ++copied;
+    } else if (constant.problem >= 0) {
+      ++packed;
+      results[i] = device.pack(plan.problems[constant.problem].get<Problem>(), plan.layouts[constant.problem],
+                               constant.segments, out);
+    } else if (!constant.plain.bound()) {
+      results[i] = Error::bad_input("weights", "a constant of the graph has no data",
+                                    "pass --weights FILE or --weights random:1");
+    } else if (!out.empty()) {
+      const Tensor dense = constant.plain.contiguous();
+      std::memcpy(out.data(), dense.bytes().data(), out.size());
     }
-  };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < threads; ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  });
   for (Status& status : results) QCG_CHECK(std::move(status));
   return PackCounts{packed, copied};
 }

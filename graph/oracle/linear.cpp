@@ -6,12 +6,29 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/affinity.h"
+#include "base/parallel.h"
 #include "graph/oracle/ops.h"
 
 namespace qcg {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 8;
+
+// Calls f(first, last) for parts of n columns of a weight, each of about a million products; several threads share what
+// takes longer than they take to start.
+template <class F>
+void for_each_columns(int64_t n, int64_t products_of_column, F&& f) {
+  constexpr int64_t kProducts = int64_t{1} << 20;
+  const int64_t step =
+      std::clamp<int64_t>(kProducts / std::max<int64_t>(products_of_column, 1), kRowsAtOnce, n + kRowsAtOnce);
+  const int64_t parts = (n + step - 1) / step;
+  const int threads = parts >= 4 ? usable_cpus() : 1;
+  in_parallel(static_cast<size_t>(parts), static_cast<size_t>(threads), [&](size_t part) {
+    const int64_t first = static_cast<int64_t>(part) * step;
+    f(first, std::min(n, first + step));
+  });
+}
 
 // Eight chains, because one would wait for its own addition at every step.
 template <class T>
@@ -55,14 +72,17 @@ void read_rows(const Tensor& w, int64_t n, int64_t count, std::vector<T>& out) {
 template <class T>
 std::vector<T> multiply(const std::vector<T>& x, int64_t m, const Tensor& w) {
   int64_t n = w.shape[0], k = w.shape[1];
-  std::vector<T> y(m * n), rows;
+  std::vector<T> y(m * n);
   if (k == 0) return y;
-  for (int64_t j = 0; j < n; j += kRowsAtOnce) {
-    int64_t count = std::min(kRowsAtOnce, n - j);
-    read_rows(w, j, count, rows);
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t r = 0; r < count; ++r) y[i * n + j + r] = dot(x.data() + i * k, rows.data() + r * k, k);
-  }
+  for_each_columns(n, m * k, [&](int64_t first, int64_t last) {
+    std::vector<T> rows;
+    for (int64_t j = first; j < last; j += kRowsAtOnce) {
+      int64_t count = std::min(kRowsAtOnce, last - j);
+      read_rows(w, j, count, rows);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t r = 0; r < count; ++r) y[i * n + j + r] = dot(x.data() + i * k, rows.data() + r * k, k);
+    }
+  });
   return y;
 }
 
@@ -241,12 +261,13 @@ struct WeightRows {
     const Tensor& w = segment.weight;
     const WeightInfo& info = scheme_info(p.scheme).weight;
     read_run(w, w.offset + n * w.strides[0], w.strides[1], k, row.data());
-    for (int64_t i = 0; i < k; ++i) {
-      int64_t g = n * groups + i / group;
-      if (info.values) row[i] = value_of(info, static_cast<int>(row[i]));
-      if (!zeros.empty()) row[i] -= zeros[g];
-      if (!scales.empty() && scale_inside()) row[i] *= scales[g];
-      if (!offsets.empty()) row[i] += offsets[g];
+    if (info.values)
+      for (double& v : row) v = value_of(info, static_cast<int>(v));
+    for (int64_t g = 0; g < groups; ++g) {
+      const double zero = zeros.empty() ? 0 : zeros[n * groups + g];
+      const double scale = !scales.empty() && scale_inside() ? scales[n * groups + g] : 1;
+      const double offset = offsets.empty() ? 0 : offsets[n * groups + g];
+      for (int64_t i = g * group; i < std::min(k, (g + 1) * group); ++i) row[i] = (row[i] - zero) * scale + offset;
     }
   }
   bool scale_inside() const { return groups > 1 || !offsets.empty(); }
@@ -366,17 +387,20 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   const std::vector<double>& magnitudes = p.zeros_apart ? apart : x;
   std::vector<double> x_scale = p.x_scale.bound() ? read_doubles(p.x_scale) : std::vector<double>();
   LinearReference out{std::vector<double>(m.size() * n.size()), std::vector<double>(m.size() * n.size())};
-  std::vector<double> row;
-  for (size_t j = 0; j < n.size(); ++j) {
-    if (weights.k > 0) weights.read(n[j], row);
-    for (size_t i = 0; i < m.size(); ++i) {
-      double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[x_scale.size() == 1 ? 0 : m[i]]);
-      const int64_t at = i * weights.k;
-      out.y[i * n.size() + j] = dot(x.data() + at, row.data(), weights.k) * scale + weights.row_bias(n[j]);
-      out.abs_sum[i * n.size() + j] =
-          dot_abs(magnitudes.data() + at, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));
+  const auto count = static_cast<int64_t>(n.size());
+  for_each_columns(count, static_cast<int64_t>(m.size()) * weights.k, [&](int64_t first, int64_t last) {
+    std::vector<double> row;
+    for (int64_t j = first; j < last; ++j) {
+      if (weights.k > 0) weights.read(n[j], row);
+      for (size_t i = 0; i < m.size(); ++i) {
+        double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[x_scale.size() == 1 ? 0 : m[i]]);
+        const int64_t at = i * weights.k;
+        out.y[i * count + j] = dot(x.data() + at, row.data(), weights.k) * scale + weights.row_bias(n[j]);
+        out.abs_sum[i * count + j] =
+            dot_abs(magnitudes.data() + at, row.data(), weights.k) * std::abs(scale) + std::abs(weights.row_bias(n[j]));
+      }
     }
-  }
+  });
   return out;
 }
 

@@ -7,12 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
-#include <system_error>
-#include <thread>
 
+#include "base/parallel.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/scaled_product.h"
 #include "graph/read/mapped_file.h"
@@ -322,21 +320,6 @@ struct Job {
   }
 };
 
-void run_jobs(const std::vector<Job>& jobs) {
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i = next++; i < jobs.size(); i = next++) jobs[i].run();
-  };
-  std::thread second;
-  // A second thread that cannot be had (a container's limit) costs time, not the result.
-  try {
-    if (jobs.size() > 1) second = std::thread(work);
-  } catch (const std::system_error&) {
-  }
-  work();
-  if (second.joinable()) second.join();
-}
-
 Result<std::shared_ptr<std::byte>> reserve(uint64_t bytes) {
   uint64_t physical = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   auto memory = bytes < physical ? map_anonymous(bytes) : nullptr;
@@ -375,7 +358,7 @@ Status bind_random_weights(Graph& graph, const WeightNames& names, uint64_t seed
     tensor.storage = std::make_shared<const Storage>(Storage{{at, count * bytes}, memory});
     at += (count * bytes + kAlign - 1) / kAlign * kAlign;
   }
-  run_jobs(jobs);
+  in_parallel(jobs.size(), 2, [&](size_t i) { jobs[i].run(); });
   return {};
 }
 
