@@ -19,6 +19,18 @@ Arg default_scalar(std::string_view text) {
   return Dim(value);
 }
 
+// "[-2, -1]"; a number stands for as many as there are axes, as does an empty list.
+std::vector<Dim> default_list(std::string_view text) {
+  std::vector<Dim> list;
+  while (text.size() > 2 && (text[0] == '[' || text[0] == ' ')) {
+    text.remove_prefix(1);
+    const size_t end = text.find_first_of(",]");
+    list.push_back(*default_scalar(text.substr(0, end)).get<Dim>());
+    text.remove_prefix(end + 1);
+  }
+  return list;
+}
+
 }  // namespace
 
 int OpSchema::arg_index(std::string_view arg) const {
@@ -40,7 +52,7 @@ Arg default_arg(const ArgSpec& spec) {
   if (text == "None") return Arg();
   switch (spec.kind) {
     case ArgKind::integers:
-    case ArgKind::optional_integers: return std::vector<Dim>();
+    case ArgKind::optional_integers: return default_list(text);
     case ArgKind::string:
     case ArgKind::optional_string: return std::string(text.substr(1, text.size() - 2));
     case ArgKind::dtype:

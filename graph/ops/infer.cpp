@@ -54,6 +54,11 @@ std::string describe(const Value& v) {
   return shorten(fmt::format("{}{}", dtype_name(v.dtype), to_string(v.shape)), 300);
 }
 
+Status need_float(const OpArgs& a, std::string_view arg) {
+  if (is_floating(a.tensor(arg).dtype)) return {};
+  return a.fail(arg, "expected a floating dtype, got " + describe(a.tensor(arg)), "cast it before");
+}
+
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w) {
   if (x == w) return {};
   return a.fail(arg, fmt::format("contracts {} elements with {}", x.str(), w.str()),

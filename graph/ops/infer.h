@@ -58,6 +58,7 @@ inline bool has_arg(const OpArgs& a, std::string_view name) { return a.node.op->
 
 Types one(DType dtype, Shape shape);   // a single result
 std::string describe(const Value& v);  // "i8[704, 256]"
+Status need_float(const OpArgs& a, std::string_view arg);
 // Both sides of a product contract as many elements.
 Status same_k(const OpArgs& a, std::string_view arg, const Dim& x, const Dim& w);
 
@@ -101,6 +102,9 @@ inline double rms_norm_eps(DType dtype) { return dtype == DType::f64 ? 0x1p-52 :
 // decides.
 double correction_of(const Node& variance);
 
+// The p of a norm, 2 where none is given; nullopt: a norm of matrices other than that of their elements.
+std::optional<double> order_of_norm(const Node& norm);
+
 // Whether a batch_norm normalizes with the statistics of its input, of which it has no others.
 bool is_of_batch(const Node& batch_norm);
 
@@ -123,6 +127,14 @@ size_t count_spatial(const OpArgs& a);
 Result<std::vector<WindowAxis>> window_axes(const OpArgs& a);
 // The part [first, last) of an axis of `size` that place `at` of `count` of an adaptive pool covers.
 std::pair<int64_t, int64_t> adaptive_window(int64_t at, int64_t size, int64_t count);
+
+// One of the two axes along which im2col and col2im cut patches.
+struct PatchAxis {
+  Dim size, count;  // of the image's axis, and of the places of the kernel
+  int64_t kernel = 1, dilation = 1, padding = 0, stride = 1;
+  int64_t reach() const { return dilation * (kernel - 1) + 1; }
+};
+Result<std::vector<PatchAxis>> patch_axes(const OpArgs& a);
 
 // A transposed convolution: a plain one, of stride 1, of x with stretch - 1 zeros between the elements of each axis.
 struct TransposedAxis {
@@ -163,6 +175,9 @@ struct Recurrence {
 };
 Result<Recurrence> read_recurrence(const OpArgs& a);
 int64_t gates_of(const OpSchema& op);  // of a recurrent layer or cell: lstm 4, gru 3, rnn 1
+
+// The shape that is left of self without the axes `dim`, or with ones there if `keepdim`.
+Result<Shape> reduced_shape(const OpArgs& a);
 
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {

@@ -42,12 +42,13 @@ ArgKind parse_kind(std::string_view given, std::string_view name) {
   return ArgKind::ignored;  // Device, Layout, MemoryFormat
 }
 
-// "Tensor self, *, Scalar alpha=1" split at its commas; no default in the table holds one.
+// "Tensor self, *, Scalar alpha=1, int[] dims=[0, 1]" split at its commas, but for those of a list.
 std::vector<ArgSpec> parse_args(std::string_view list) {
   std::vector<ArgSpec> args;
   bool keyword_only = false;
   while (!list.empty()) {
-    size_t comma = std::min(list.find(", "), list.size());
+    const size_t open = list.find("=["), first = list.find(", ");
+    const size_t comma = std::min(open < first ? list.find(", ", list.find(']', open)) : first, list.size());
     std::string_view item = list.substr(0, comma);
     list.remove_prefix(std::min(comma + 2, list.size()));
     if (item == "*") {

@@ -22,6 +22,7 @@
 #include "graph/ops/rows_composed.h"
 #include "graph/ops/rows_constant.h"
 #include "graph/ops/rows_layers.h"
+#include "graph/ops/rows_library.h"
 #include "graph/ops/rows_own.h"
 #include "graph/ops/rows_pointwise.h"
 #include "graph/ops/rows_products.h"
@@ -42,7 +43,7 @@ consteval auto join_rows(const OpRow (&... groups)[N]) {
 }
 
 inline constexpr auto kOpRows = join_rows(rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise,
-                                          rows::kComposed, rows::kLayers, rows::kConstant, rows::kOwn);
+                                          rows::kComposed, rows::kLayers, rows::kLibrary, rows::kConstant, rows::kOwn);
 
 class Op {
  public:

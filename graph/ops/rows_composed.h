@@ -15,7 +15,7 @@ ShapeRule infer_einsum, infer_outer, infer_product_of_vector, infer_weight_norm,
 // shapes/constant.cpp
 ShapeRule infer_embedding_bag;
 // shapes/pointwise.cpp
-ShapeRule infer_variance, infer_vector_norm, infer_log_sum, infer_extreme, infer_sum, infer_mean;
+ShapeRule infer_variance, infer_log_sum, infer_extreme, infer_sum, infer_mean;
 
 namespace rows {
 
@@ -120,9 +120,6 @@ inline constexpr OpRow kComposed[] = {
      reduction, infer_argsort},
     {"aten.glu.default", "(Tensor self, int dim=-1) -> Tensor", pointwise, infer_glu},
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
-    {"aten.linalg_vector_norm.default",
-     "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     pointwise, infer_vector_norm},
     {"aten.cumsum.default", "(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      reduction, infer_running_sum},
     {"aten.sort.default", "(Tensor self, int dim=-1, bool descending=False) -> (Tensor, Tensor)",

@@ -108,15 +108,6 @@ Result<Tensors> run_one_hot(const RefContext& c) {
   return Tensors{make_ints(c.sizes(0), std::move(out))};
 }
 
-Result<Tensors> run_bucketize(const RefContext& c) {
-  const bool right = *c.node.arg("right").get<bool>();
-  const std::vector<double> boundaries = read_doubles(c.tensor("boundaries").data);
-  std::vector<int64_t> out;
-  for (const double x : read_doubles(c.tensor("self").data))
-    out.push_back(std::ranges::count_if(boundaries, [&](double b) { return right ? b <= x : b < x; }));
-  return Tensors{make_ints(c.sizes(0), std::move(out))};
-}
-
 // The greatest is in the last bin; what is outside is in none.
 Result<Tensors> run_histogram(const RefContext& c) {
   const double low = c.number("min"), high = c.number("max");
@@ -134,8 +125,7 @@ constexpr RefRow kAlongAxisRules[] = {
     {"aten.sort.stable", run_order},          {"aten.topk.default", run_order},
     {"aten.argmax.default", run_arg_extreme}, {"aten.argmin.default", run_arg_extreme},
     {"aten.histc.default", run_histogram},    {"aten.one_hot.default", run_one_hot},
-    {"aten.bucketize.Tensor", run_bucketize}, {"aten.argsort.default", run_argsort},
-    {"aten.argsort.stable", run_argsort}};
+    {"aten.argsort.default", run_argsort},    {"aten.argsort.stable", run_argsort}};
 
 }  // namespace
 

@@ -127,6 +127,7 @@ std::span<const RefRow> reference_coded();
 std::span<const RefRow> reference_constant();
 std::span<const RefRow> reference_attention();
 std::span<const RefRow> reference_along_axis();
+std::span<const RefRow> reference_library();
 std::span<const RefRow> reference_groups();
 std::span<const RefRow> reference_writes();
 std::span<const RefRow> reference_rows();

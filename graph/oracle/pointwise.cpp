@@ -172,20 +172,6 @@ Result<Tensors> run_mean(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
-Result<Tensors> run_vector_norm(const RefContext& c) {
-  const Reduction r = arrange(c);
-  const double order = c.number("ord");
-  auto out = fold_rows<double>(r, read_doubles(r.view), 0, [&](double sum, double x) {
-    return order == 2            ? sum + x * x
-           : order == 1          ? sum + std::abs(x)
-           : std::isnan(sum + x) ? NAN
-                                 : std::max(sum, std::abs(x));
-  });
-  if (order == 2)
-    for (double& v : out) v = std::sqrt(v);
-  return Tensors{make_doubles(c.sizes(0), std::move(out))};
-}
-
 Result<Tensors> run_log_sum(const RefContext& c) {
   const Reduction r = arrange(c);
   const std::vector<double> x = read_doubles(r.view);
@@ -253,7 +239,6 @@ constexpr RefRow kRules[] = {
     {"aten.sum.dim_IntList", run_sum},
     {"aten.mean.default", run_mean},
     {"aten.mean.dim", run_mean},
-    {"aten.linalg_vector_norm.default", run_vector_norm},
     {"aten.logsumexp.default", run_log_sum},
     {"aten.var.correction", run_variance},
     {"aten.std.correction", run_variance},

@@ -121,7 +121,7 @@ RefRule rule_of(Op op) {
          {reference_views(), reference_pointwise(), reference_linears(), reference_packed(), reference_quantize(),
           reference_decomposed(), reference_coded(), reference_composed(), reference_layers(),
           reference_interpolation(), reference_spelled(), reference_constant(), reference_attention(),
-          reference_along_axis(), reference_groups(), reference_writes(), reference_rows()})
+          reference_along_axis(), reference_library(), reference_groups(), reference_writes(), reference_rows()})
       for (const RefRow& row : rows) table[row.op.index()] = row.rule;
     return table;
   }();

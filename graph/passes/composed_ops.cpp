@@ -201,17 +201,6 @@ Values baddbmm(OpEmitter& e, const Graph&, const Node& node) {
   return {sum(e, y, beta == 1 ? self : times(e, self, beta))};
 }
 
-// sqrt(sum(x * x)), sum(|x|) or max(|x|).
-Values vector_norm(OpEmitter& e, const Graph& graph, const Node& node) {
-  const double order = *as_number(node.arg("ord"));
-  const ValueId x = e.widened(e.to(node.tensor("self"), graph.value(node.outputs[0]).dtype));
-  const std::vector<Dim> axes = axes_or_all(graph, node);
-  const ValueId sizes = order == 2 ? times(e, x, x) : e.unary("aten.abs.default", x);
-  const ValueId total = e.op(order == INFINITY ? Op("aten.amax.default") : Op("aten.sum.dim_IntList"),
-                             {{"self", sizes}, {"dim", axes}, {"keepdim", *node.arg("keepdim").get<bool>()}});
-  return {order == 2 ? e.unary("aten.sqrt.default", total) : total};
-}
-
 Values stack(OpEmitter& e, const Graph& graph, const Node& node) {
   Shape part = graph.value(node.outputs[0]).shape;
   const size_t axis = *as_axis(node.arg("dim"), part.size());
@@ -313,23 +302,12 @@ Values histogram(OpEmitter& e, const Graph& graph, const Node& node) {
   return {e.op("aten.sum.dim_IntList", {{"self", counted}, {"dim", std::vector<Dim>{Dim(0)}}})};
 }
 
-// Every element beside all of what it is compared with, along a last axis of its own.
-ValueId beside_all(OpEmitter& e, const Graph& graph, ValueId x) {
-  Shape shape = graph.value(x).shape;
-  shape.emplace_back(1);
-  return e.reshape(x, shape);
-}
 Values one_hot(OpEmitter& e, const Graph& graph, const Node& node) {
+  Shape rows = graph.value(node.tensor("self")).shape;
+  rows.emplace_back(1);
   const ValueId classes = e.op("aten.arange.default", {{"end", node.arg("num_classes")}});
-  return {e.to(e.binary("aten.eq.Tensor", beside_all(e, graph, node.tensor("self")), classes), DType::i64)};
+  return {e.to(e.binary("aten.eq.Tensor", e.reshape(node.tensor("self"), rows), classes), DType::i64)};
 }
-Values bucketize(OpEmitter& e, const Graph& graph, const Node& node) {
-  const ValueId x = beside_all(e, graph, node.tensor("self"));
-  const ValueId behind = e.binary(*node.arg("right").get<bool>() ? Op("aten.ge.Tensor") : Op("aten.gt.Tensor"), x,
-                                  node.tensor("boundaries"));
-  return {e.op("aten.sum.dim_IntList", {{"self", behind}, {"dim", std::vector<Dim>{Dim(-1)}}})};
-}
-
 constexpr ComposedOp kRows[] = {
     {"aten.softmax.int", softmax},
     {"aten._softmax.default", softmax},
@@ -382,11 +360,9 @@ constexpr ComposedOp kRows[] = {
     {"aten.affine_grid_generator.default", write_affine_grid},
     {"aten.histc.default", histogram},
     {"aten.one_hot.default", one_hot},
-    {"aten.bucketize.Tensor", bucketize},
     {"aten.glu.default", glu},
     {"aten.prelu.default", prelu},
     {"aten.baddbmm.default", baddbmm},
-    {"aten.linalg_vector_norm.default", vector_norm},
     {"aten.stack.default", stack},
     {"tensor_cast.quantize.default", quantize},
 };

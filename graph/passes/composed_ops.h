@@ -12,7 +12,6 @@
 //   any, all                 a comparison of the sum of truth values
 //   diff, pad                slices and cats
 //   glu, prelu, baddbmm      slices, products and sums
-//   linalg_vector_norm       sum of squares or sizes, or the largest
 //   stack                    cat of reshapes
 //   einsum, roll, outer, …   see spelled_ops.h
 //   tensor_cast.quantize     clamp(round(x / scale) + offset)

@@ -10,7 +10,8 @@
 // linear of x as it lies. What follows a layer and reads every element by itself (activations, sums, batch_norm), cats
 // and means over the axes are written for channels last too. So the permutes between two layers are never run.
 // Rows of windows are copied: as many elements as the kernel has for each of the input.
-// Recurrent layers are written out step by step: their number of steps is a constant. einsum becomes products.
+// Recurrent layers are written out step by step: their number of steps is a constant. einsum becomes products, and ops of
+// torch's library become what they are written in (library/library.h).
 //
 // Why here: after fold_noops and cse; before recognize_linear, which takes the linears from there, whatever their
 // weights are. decompose calls it for lists of passes without it.
@@ -21,6 +22,7 @@
 #include "graph/ops/infer.h"
 #include "graph/passes/composed_ops.h"
 #include "graph/passes/layers/layers.h"
+#include "graph/passes/library/library.h"
 #include "graph/passes/pass_list.h"
 #include "graph/passes/spelled_ops.h"
 #include "graph/rewrite/pointwise.h"
@@ -32,7 +34,9 @@ namespace {
 constexpr Op kBatchNorms[] = {"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"};
 constexpr Op kReductions[] = {"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default"};
 
-bool is_layer(const Node& node) { return find_channel_layer(node.op) || is_recurrence(node) || is_einsum(node.op); }
+bool is_layer(const Node& node) {
+  return find_channel_layer(node.op) || is_recurrence(node) || is_einsum(node.op) || find_library_op(node.op);
+}
 
 class LayerExpander : OpEmitter {
  public:
@@ -64,6 +68,8 @@ class LayerExpander : OpEmitter {
       give(write_recurrence(*this, graph_, like_));
     } else if (is_einsum(like_.op)) {
       give(write_einsum(*this, graph_, like_));
+    } else if (const LibraryOp* library = find_library_op(like_.op)) {
+      give(library->write(*this, graph_, like_));
     } else if (!last_.empty()) {
       return follow();
     } else {

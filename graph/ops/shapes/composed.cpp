@@ -10,11 +10,6 @@
 
 namespace qcg {
 
-static Status need_float(const OpArgs& a, std::string_view arg) {
-  if (is_floating(a.tensor(arg).dtype)) return {};
-  return a.fail(arg, "expected a floating dtype, got " + describe(a.tensor(arg)));
-}
-
 Result<Types> infer_softmax(const OpArgs& a) {
   const Value& self = a.tensor("self");
   QCG_CHECK(a.axis("dim", self.shape.size()));

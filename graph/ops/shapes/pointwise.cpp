@@ -176,7 +176,7 @@ Result<Types> infer_activation(const OpArgs& a) {
   return infer_unary(a);
 }
 
-static Result<Shape> reduced_shape(const OpArgs& a) {
+Result<Shape> reduced_shape(const OpArgs& a) {
   if (a.node.op->arg_index("dim") < 0) return Shape{};  // of the whole tensor
   const Value& self = a.tensor("self");
   QCG_TRY(axes, a.axes("dim", self.shape.size()));
@@ -201,16 +201,6 @@ Result<Types> infer_mean(const OpArgs& a) {
   if (!is_floating(dtype))
     return a.fail("self", "expected a floating dtype, got " + describe(a.tensor("self")), "cast it before");
   return one(dtype, std::move(shape));
-}
-
-Result<Types> infer_vector_norm(const OpArgs& a) {
-  const Arg& order = a.node.arg("ord");
-  const double* real = order.get<double>();
-  const Dim* whole = order.get<Dim>();
-  const bool known =
-      real ? *real == 1 || *real == 2 || *real == INFINITY : whole && (whole->is_constant(1) || whole->is_constant(2));
-  if (!known) return a.unsupported("ord", "a norm that is not 1, 2 or the largest", "write it with abs, pow and sum");
-  return infer_mean(a);
 }
 
 Result<Types> infer_variance(const OpArgs& a) {

@@ -1,0 +1,250 @@
+// The oracle's rules for ops of torch's library: norms, distances, patches, orders, from their definitions.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "graph/ops/infer.h"
+#include "graph/oracle/ops.h"
+
+namespace qcg {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+int64_t elements_in(const Sizes& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+double norm_of(const std::vector<double>& x, double p) {
+  double sum = p == -INFINITY ? INFINITY : 0;
+  for (const double v : x) {
+    const double size = std::abs(v);
+    if (p == 0) sum += v != 0;
+    else if (std::isinf(p)) sum = p > 0 ? max_nan(size, sum) : min_nan(size, sum);
+    else sum += std::pow(size, p);
+    if (std::isnan(v) && std::isinf(p)) return NAN;
+  }
+  return p == 0 || std::isinf(p) ? sum : std::pow(sum, 1 / p);
+}
+
+// The elements of each group that a reduction over `reduced` axes folds, in the order of the result.
+std::vector<std::vector<double>> groups_of(const Tensor& t, const std::vector<bool>& reduced) {
+  std::vector<size_t> order;
+  size_t groups = 1;
+  for (bool wanted : {false, true})
+    for (size_t i = 0; i < t.shape.size(); ++i)
+      if (reduced[i] == wanted) {
+        order.push_back(i);
+        if (!wanted) groups *= static_cast<size_t>(t.shape[i]);
+      }
+  const std::vector<double> all = read_doubles(t.permute(order));
+  std::vector<std::vector<double>> out(groups);
+  for (size_t i = 0; i < all.size(); ++i) out[i / (all.size() / groups)].push_back(all[i]);
+  return out;
+}
+
+Result<Tensors> run_norm(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const auto* dims = c.node.op->arg_index("dim") < 0 ? nullptr : c.node.arg("dim").get<std::vector<Dim>>();
+  const size_t rank = self.shape.size();
+  std::vector<bool> reduced(rank, !dims || dims->empty());
+  for (size_t i = 0; dims && rank > 0 && i < dims->size(); ++i)
+    reduced[(static_cast<size_t>(c.evaluate((*dims)[i])) + rank) % rank] = true;
+  std::vector<double> out;
+  for (const auto& group : groups_of(self, reduced)) out.push_back(norm_of(group, *order_of_norm(c.node)));
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+// Both sides in the shape that they broadcast to.
+std::pair<Tensor, Tensor> sides_of(const RefContext& c) {
+  const Value &a = c.graph.value(c.node.tensor("x1")), &b = c.graph.value(c.node.tensor("x2"));
+  const Shape shape = *broadcast(a.shape, b.shape);
+  Sizes both;
+  for (const Dim& d : shape) both.push_back(c.evaluate(d));
+  return {broadcast_to(c.tensor("x1").data, both), broadcast_to(c.tensor("x2").data, both)};
+}
+
+Result<Tensors> run_cosine_similarity(const RefContext& c) {
+  const auto [a, b] = sides_of(c);
+  std::vector<bool> reduced(a.shape.size());
+  reduced[c.axis("dim", a.shape.size())] = true;
+  const auto as = groups_of(a, reduced), bs = groups_of(b, reduced);
+  std::vector<double> out;
+  for (size_t i = 0; i < as.size(); ++i)
+    out.push_back(std::inner_product(as[i].begin(), as[i].end(), bs[i].begin(), 0.0) /
+                  std::max(norm_of(as[i], 2), c.number("eps")) / std::max(norm_of(bs[i], 2), c.number("eps")));
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_pairwise_distance(const RefContext& c) {
+  const auto [a, b] = sides_of(c);
+  std::vector<bool> reduced(a.shape.size());
+  reduced.back() = true;
+  auto as = groups_of(a, reduced), bs = groups_of(b, reduced);
+  std::vector<double> out;
+  for (size_t i = 0; i < as.size(); ++i) {
+    for (size_t k = 0; k < as[i].size(); ++k) as[i][k] += c.number("eps") - bs[i][k];
+    out.push_back(norm_of(as[i], c.number("p")));
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_distances(const RefContext& c) {
+  const Sizes shape = c.sizes(0);
+  const auto rows_of = [&](std::string_view name) {
+    const Tensor& t = c.tensor(name).data;
+    Sizes to(shape.begin(), shape.end() - 2);
+    to.insert(to.end(), t.shape.end() - 2, t.shape.end());
+    return read_doubles(broadcast_to(t, to));
+  };
+  const std::vector<double> a = rows_of("x1"), b = rows_of("x2");
+  const int64_t rows = shape[shape.size() - 2], columns = shape.back(), k = c.tensor("x1").data.shape.back();
+  const double p = c.node.op->arg_index("p") < 0 ? 2 : c.number("p");
+  std::vector<double> out;
+  for (int64_t i = 0; i < elements_in(shape); ++i) {
+    const int64_t row = i / columns, other = row / rows * columns + i % columns;
+    std::vector<double> difference;
+    for (int64_t j = 0; j < k; ++j) difference.push_back(a[row * k + j] - b[other * k + j]);
+    out.push_back(norm_of(difference, p));
+  }
+  return Tensors{make_doubles(shape, std::move(out))};
+}
+
+// f(element of the patches, element of the image) for each that lies in the image.
+template <class F>
+Status for_each_patch_element(const RefContext& c, int64_t images, F&& f) {
+  QCG_TRY(axes, patch_axes({c.graph, c.node}));
+  const PatchAxis &y = axes[0], &x = axes[1];
+  const int64_t height = c.evaluate(y.size), width = c.evaluate(x.size), rows = c.evaluate(y.count),
+                columns = c.evaluate(x.count);
+  int64_t element = 0;
+  for (int64_t image = 0; image < images; ++image)
+    for (int64_t ky = 0; ky < y.kernel; ++ky)
+      for (int64_t kx = 0; kx < x.kernel; ++kx)
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t column = 0; column < columns; ++column, ++element) {
+            const int64_t at = row * y.stride + ky * y.dilation - y.padding,
+                          beside = column * x.stride + kx * x.dilation - x.padding;
+            if (at >= 0 && at < height && beside >= 0 && beside < width)
+              f(static_cast<size_t>(element), static_cast<size_t>((image * height + at) * width + beside));
+          }
+  return {};
+}
+
+Result<Tensors> run_patches(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const std::vector<double> image = read_doubles(self);
+  std::vector<double> out(static_cast<size_t>(elements_in(c.sizes(0))));
+  const int64_t images = elements_in({self.shape.begin(), self.shape.end() - 2});
+  QCG_CHECK(for_each_patch_element(c, images, [&](size_t to, size_t from) { out[to] = image[from]; }));
+  return Tensors{store_results(c.dtype(0), c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_patch_sums(const RefContext& c) {
+  const Sizes shape = c.sizes(0);
+  const std::vector<double> patches = read_doubles(c.tensor("self").data);
+  std::vector<double> out(static_cast<size_t>(elements_in(shape)));
+  const int64_t images = elements_in({shape.begin(), shape.end() - 2});
+  QCG_CHECK(for_each_patch_element(c, images, [&](size_t from, size_t to) { out[to] += patches[from]; }));
+  return Tensors{make_doubles(shape, std::move(out))};
+}
+
+// The elements of each line along `dim`, or of all of self, with their order: NaN is the greatest.
+struct OrderedLine {
+  std::vector<double> elements;
+  std::vector<size_t> order;
+};
+std::vector<OrderedLine> ordered_lines(const RefContext& c) {
+  const Tensor& self = c.tensor("self").data;
+  const bool whole = c.node.op->arg_index("dim") < 0 || !c.has("dim");
+  std::vector<bool> reduced(self.shape.size(), whole);
+  if (!whole && !self.shape.empty()) reduced[c.axis("dim", self.shape.size())] = true;
+  std::vector<OrderedLine> out;
+  for (auto& elements : groups_of(self, reduced)) {
+    std::vector<size_t> order(elements.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+      return std::isnan(elements[b]) ? !std::isnan(elements[a]) : elements[a] < elements[b];
+    });
+    out.push_back({std::move(elements), std::move(order)});
+  }
+  return out;
+}
+
+Result<Tensors> run_element_at(const RefContext& c) {
+  const bool median = c.node.op->arg_index("k") < 0;
+  std::vector<double> values;
+  std::vector<int64_t> positions;
+  for (const OrderedLine& line : ordered_lines(c)) {
+    size_t at = line.order[median ? (line.order.size() - 1) / 2 : static_cast<size_t>(c.integer("k") - 1)];
+    const auto nan = std::ranges::find_if(line.elements, [](double v) { return std::isnan(v); });
+    if (median && nan != line.elements.end()) at = static_cast<size_t>(nan - line.elements.begin());
+    values.push_back(line.elements[at]);
+    positions.push_back(static_cast<int64_t>(at));
+  }
+  Tensors out{store_results(c.dtype(0), c.sizes(0), std::move(values))};
+  if (c.node.outputs.size() > 1) out.push_back(make_ints(c.sizes(1), std::move(positions)));
+  return out;
+}
+
+Result<Tensors> run_quantile(const RefContext& c) {
+  const bool list = c.node.arg("q").get<ValueId>() != nullptr;
+  std::vector<double> out;
+  for (const double q : list ? read_doubles(c.tensor("q").data) : std::vector<double>{c.number("q")})
+    for (const OrderedLine& line : ordered_lines(c)) {
+      // The place is rounded as torch rounds it, which decides between neighbours.
+      const double place = round_to_dtype(c.dtype(0), round_to_dtype(c.dtype(0), q) * double(line.order.size() - 1));
+      const auto at = [&](double i) { return line.elements[line.order[static_cast<size_t>(i)]]; };
+      const double low = at(std::floor(place)), high = at(std::ceil(place)), last = line.elements[line.order.back()];
+      out.push_back(std::isnan(last) ? NAN : low + (place - std::floor(place)) * (high - low));
+    }
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+// How many of its sequence come before each element; NaN comes after all.
+Result<Tensors> run_searchsorted(const RefContext& c) {
+  const bool own = c.node.op->arg_index("boundaries") < 0;
+  const Tensor& sequences = c.tensor(own ? "sorted_sequence" : "boundaries").data;
+  const std::vector<double> sequence = read_doubles(sequences), x = read_doubles(c.tensor("self").data);
+  const bool right = *c.node.arg("right").get<bool>() || (own && c.node.arg("side") == Arg(std::string("right")));
+  const auto size = static_cast<size_t>(sequences.shape.back());
+  const size_t each = size == 0 ? x.size() : x.size() / std::max<size_t>(sequence.size() / size, 1);
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double* first = sequence.data() + i / each * size;
+    out.push_back(std::count_if(first, first + size, [&](double s) { return right ? !(s > x[i]) : !(s >= x[i]); }));
+  }
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
+constexpr RefRow kLibraryRules[] = {
+    {"aten.linalg_vector_norm.default", run_norm},
+    {"aten.linalg_norm.default", run_norm},
+    {"aten.linalg_norm.ord_str", run_norm},
+    {"aten.linalg_matrix_norm.str_ord", run_norm},
+    {"aten.norm.Scalar", run_norm},
+    {"aten.norm.ScalarOpt_dim", run_norm},
+    {"aten.norm.ScalarOpt_dim_dtype", run_norm},
+    {"aten.norm.ScalarOpt_dtype", run_norm},
+    {"aten.frobenius_norm.dim", run_norm},
+    {"aten.cosine_similarity.default", run_cosine_similarity},
+    {"aten.pairwise_distance.default", run_pairwise_distance},
+    {"aten.cdist.default", run_distances},
+    {"aten._cdist_forward.default", run_distances},
+    {"aten._euclidean_dist.default", run_distances},
+    {"aten.im2col.default", run_patches},
+    {"aten.col2im.default", run_patch_sums},
+    {"aten.median.default", run_element_at},
+    {"aten.median.dim", run_element_at},
+    {"aten.kthvalue.default", run_element_at},
+    {"aten.quantile.scalar", run_quantile},
+    {"aten.quantile.default", run_quantile},
+    {"aten.searchsorted.Tensor", run_searchsorted},
+    {"aten.bucketize.Tensor", run_searchsorted},
+};
+
+}  // namespace
+
+std::span<const RefRow> reference_library() { return kLibraryRules; }
+
+}  // namespace qcg

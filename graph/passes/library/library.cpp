@@ -1,0 +1,12 @@
+#include "graph/passes/library/library.h"
+
+namespace qcg {
+
+const LibraryOp* find_library_op(Op op) {
+  for (const auto rows : {library_distances(), library_patches(), library_orders()})
+    for (const LibraryOp& row : rows)
+      if (row.op == op) return &row;
+  return nullptr;
+}
+
+}  // namespace qcg

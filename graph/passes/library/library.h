@@ -1,0 +1,31 @@
+// LibraryOp: an op that torch's library computes with others, written as these.
+//
+// Why here: expand_layers.cpp writes them, before products are recognized as linears and before decompose takes what is
+// left: they may be written in any op that it takes.
+//
+//   norms                      powers, sums or extremes
+//   cosine_similarity, pairwise_distance   norms of both, or of their difference
+//   cdist                      norms of differences; of many rows a product
+//   im2col, col2im             windows; a sum at their positions
+//   median, kthvalue, quantile   an order along an axis, and what stands at places of it
+//   searchsorted, bucketize    how many comparisons hold
+#pragma once
+
+#include <span>
+
+#include "graph/rewrite/op_emitter.h"
+
+namespace qcg {
+
+struct LibraryOp {
+  Op op;
+  // One value per output of `node`, of any shape with as many elements; a bad node leaves its error in the emitter.
+  std::vector<ValueId> (*write)(OpEmitter& e, const Graph& graph, const Node& node);
+};
+const LibraryOp* find_library_op(Op op);  // nullptr: none of these
+
+std::span<const LibraryOp> library_distances();
+std::span<const LibraryOp> library_patches();
+std::span<const LibraryOp> library_orders();
+
+}  // namespace qcg

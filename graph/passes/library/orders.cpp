@@ -1,0 +1,121 @@
+// What stands at places of an order along an axis, and where elements would stand in one.
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/passes/library/library.h"
+
+namespace qcg {
+namespace {
+
+using Values = std::vector<ValueId>;
+
+// A tensor and one of its axes.
+struct Line {
+  ValueId x;
+  Dim axis, size;
+};
+
+// The axis `dim`; without one, that of the whole tensor as a list.
+Line line_of(OpEmitter& e, const Graph& graph, const Node& node) {
+  ValueId x = node.tensor("self");
+  const bool whole = node.op->arg_index("dim") < 0 || node.arg("dim").is_none() || graph.value(x).shape.empty();
+  if (whole) x = e.reshape(x, {product(graph.value(x).shape)});
+  const Shape& shape = graph.value(x).shape;
+  const size_t axis = whole ? 0 : *as_axis(node.arg("dim"), shape.size());
+  return {x, axis_number(axis), shape[axis]};
+}
+
+// The element at place k of the order, and its position; of elements with a NaN that one, if `nan` asks for it.
+Values element_at(OpEmitter& e, const Graph& graph, const Line& line, const Dim& k, bool nan) {
+  const auto [x, axis, size] = line;
+  const ValueId order = e.op("aten.argsort.stable", {{"self", x}, {"stable", true}, {"dim", axis}});
+  ValueId position = e.op("aten.slice.Tensor", {{"self", order}, {"dim", axis}, {"start", k}, {"end", k + Dim(1)}});
+  ValueId value = e.op("aten.gather.default", {{"self", x}, {"dim", axis}, {"index", position}});
+  if (!nan || !e.status().ok() || !is_floating(graph.value(x).dtype)) return {value, position};
+  const ValueId most = e.op("aten.amax.default", {{"self", x}, {"dim", std::vector<Dim>{axis}}, {"keepdim", true}}),
+                first = e.op("aten.argmax.default", {{"self", x}, {"dim", axis}, {"keepdim", true}}),
+                is_nan = e.unary("aten.isnan.default", most);
+  const auto chosen = [&](ValueId yes, ValueId no) {
+    return e.op("aten.where.self", {{"condition", is_nan}, {"self", yes}, {"other", no}});
+  };
+  return {chosen(most, value), chosen(first, position)};
+}
+
+Values write_median(OpEmitter& e, const Graph& graph, const Node& node) {
+  const Line line = line_of(e, graph, node);
+  Values out = element_at(e, graph, line, Dim::floor_divide(line.size - Dim(1), Dim(2)), true);
+  out.resize(node.outputs.size());
+  return out;
+}
+
+Values write_kth_value(OpEmitter& e, const Graph& graph, const Node& node) {
+  return element_at(e, graph, line_of(e, graph, node), *node.arg("k").get<Dim>() - Dim(1), false);
+}
+
+// Between the elements at the places below and above q * (size - 1); of elements with a NaN that one.
+Values write_quantile(OpEmitter& e, const Graph& graph, const Node& node) {
+  auto [x, axis, size] = line_of(e, graph, node);
+  const DType dtype = graph.value(x).dtype;
+  const size_t rank = graph.value(x).shape.size();
+  std::vector<Dim> order;
+  for (size_t i = 0; i < rank; ++i) order.push_back(axis_number(i));
+  std::rotate(order.begin() + axis.constant(), order.begin() + axis.constant() + 1, order.end());
+  x = e.op("aten.permute.default", {{"self", x}, {"dims", order}});
+  const Dim last(-1);
+  const ValueId sorted =
+      e.op("aten.gather.default",
+           {{"self", x}, {"dim", last}, {"index", e.op("aten.argsort.stable", {{"self", x}, {"stable", true}})}});
+  const ValueId* list = node.arg("q").get<ValueId>();
+  const ValueId q =
+      list ? e.reshape(*list, {product(graph.value(*list).shape)})
+           : e.op("aten.full.default", {{"size", Shape{Dim(1)}}, {"fill_value", node.arg("q")}, {"dtype", dtype}});
+  const ValueId rank_of = e.binary("aten.mul.Tensor", q, size - Dim(1)), below = e.unary("aten.floor.default", rank_of);
+  const auto at = [&](ValueId place) {
+    return e.op("aten.index_select.default", {{"self", sorted}, {"dim", last}, {"index", e.to(place, DType::i64)}});
+  };
+  const ValueId low = at(below), high = at(e.unary("aten.ceil.default", rank_of));
+  const ValueId share = e.binary("aten.sub.Tensor", rank_of, below);
+  const ValueId between = e.op("aten.lerp.Tensor", {{"self", low}, {"end", high}, {"weight", share}});
+  const ValueId greatest =
+      e.op("aten.slice.Tensor", {{"self", sorted}, {"dim", last}, {"start", size - Dim(1)}, {"end", size}});
+  const ValueId y =
+      e.op("aten.where.self",
+           {{"condition", e.unary("aten.isnan.default", greatest)}, {"self", greatest}, {"other", between}});
+  std::rotate(order.begin(), order.end() - 1, order.end());
+  for (size_t i = 0; i < rank; ++i) order[i] = axis_number(i == 0 ? rank - 1 : i - 1);
+  return {list ? e.op("aten.permute.default", {{"self", y}, {"dims", order}}) : y};
+}
+
+// How many of the sequence are not greater than an element, or, to the left, not as great: all of them for NaN.
+ValueId places_in(OpEmitter& e, const Graph& graph, ValueId sequence, ValueId x, bool right) {
+  Shape columns = graph.value(sequence).shape, rows = graph.value(x).shape;
+  if (columns.size() > 1) columns.insert(columns.end() - 1, Dim(1));
+  rows.emplace_back(1);
+  const ValueId behind =
+      e.binary(right ? Op("aten.gt.Tensor") : Op("aten.ge.Tensor"), e.reshape(sequence, columns), e.reshape(x, rows));
+  return e.op("aten.sum.dim_IntList",
+              {{"self", e.unary("aten.logical_not.default", behind)}, {"dim", std::vector<Dim>{Dim(-1)}}});
+}
+
+Values write_searchsorted(OpEmitter& e, const Graph& graph, const Node& node) {
+  const auto* side = node.arg("side").get<std::string>();
+  const bool right = side ? *side == "right" : *node.arg("right").get<bool>();
+  return {places_in(e, graph, node.tensor("sorted_sequence"), node.tensor("self"), right)};
+}
+
+Values write_bucketize(OpEmitter& e, const Graph& graph, const Node& node) {
+  return {places_in(e, graph, node.tensor("boundaries"), node.tensor("self"), *node.arg("right").get<bool>())};
+}
+
+constexpr LibraryOp kOrderOps[] = {
+    {"aten.median.default", write_median},      {"aten.median.dim", write_median},
+    {"aten.kthvalue.default", write_kth_value}, {"aten.quantile.scalar", write_quantile},
+    {"aten.quantile.default", write_quantile},  {"aten.searchsorted.Tensor", write_searchsorted},
+    {"aten.bucketize.Tensor", write_bucketize},
+};
+
+}  // namespace
+
+std::span<const LibraryOp> library_orders() { return kOrderOps; }
+
+}  // namespace qcg
