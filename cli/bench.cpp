@@ -113,8 +113,9 @@ Status bench_lone_kernels(const BenchFlags& flags, const Plan& plan, const Progr
 Result<BenchReport> bench_program(const Session& session, const BenchFlags& flags) {
   ProgressLine progress(session);
   QCG_TRY(read, read_manifest_of(flags.program(), flags.target));
-  QCG_TRY(options, read_origin(flags.program(), flags.graph, flags.weights, read.target));
+  QCG_TRY(options, read_origin(flags.program(), flags.graph, flags.weights, read.target, flags.method));
   QCG_TRY(loaded, load_program(flags.program(), 0, read.target));
+  QCG_CHECK(choose_method(loaded, flags.method));
   QCG_TRY(explanation, explain_graph(options));
   const Plan& plan = explanation.plan;
   const ProgramManifest& manifest = loaded.program->manifest();
@@ -290,7 +291,7 @@ std::vector<const CLI::Option*> add_linear_options(CLI::App& sub, BenchFlags& fl
                                     "fast (default): a few candidates per m; full: all candidates");
   auto* dequant = add_choice<bool>(sub, "--dequant", flags.rounded, {{"exact", false}, {"rounded", true}},
                                    "exact (default) or rounded, as for `compile`");
-  for (const char* option : {"--kernel", "--graph", "--weights"})
+  for (const char* option : {"--kernel", "--method", "--graph", "--weights"})
     for (auto* linears : {all, n}) sub.get_option(option)->excludes(linears);
   return {schemes, shapes, tune, dequant};
 }
@@ -360,6 +361,7 @@ void add_bench_command(CLI::App& app, Session& session) {
   sub->add_option("--budget", flags->budget_s,
                   "seconds of timing per kernel and m (default 1; --all: 0.5), or of a whole program (default 3)")
       ->check(check_budget);
+  sub->add_option("--method", flags->method, "the method to time, of a program that has several");
   sub->add_option("--graph", flags->graph,
                   "the graph that the program was compiled from (default: its path at that time)");
   sub->add_option("--weights", flags->weights, "the weights of that graph (default: their paths at that time)");

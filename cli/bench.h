@@ -21,7 +21,7 @@ namespace qcg {
 
 struct BenchFlags {
   std::vector<std::string> programs;
-  std::string graph, against, kernel;
+  std::string method, graph, against, kernel;
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
   std::vector<int> threads;

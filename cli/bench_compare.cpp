@@ -74,10 +74,8 @@ class CompareBench {
       side.path = flags_.programs[i];
       progress_.show("load " + side.path);
       QCG_TRY(loaded, load_program(side.path, flags_.threads.empty() ? 0 : flags_.threads[0], flags_.target));
+      QCG_CHECK(choose_method(loaded, flags_.method));
       side.loaded = std::move(loaded);
-      if (!side.loaded.program->manifest().method.empty())
-        return Error::unsupported(side.path, "has several methods, and none can be chosen here",
-                                  "compare programs of one method");
     }
     if (!have_equal_inputs(sides_[0].loaded.program->manifest(), sides_[1].loaded.program->manifest()))
       return Error::bad_input(sides_[1].path, "has other inputs than " + sides_[0].path,

@@ -82,8 +82,9 @@ class ModelBench {
   Status load() {
     progress_.show("load " + flags_.program());
     QCG_TRY(manifest, read_manifest_of(flags_.program(), flags_.target));
-    QCG_TRY(options, read_origin(flags_.program(), flags_.graph, flags_.weights, manifest.target));
+    QCG_TRY(options, read_origin(flags_.program(), flags_.graph, flags_.weights, manifest.target, flags_.method));
     QCG_TRY(loaded, load_program(flags_.program(), flags_.threads.empty() ? 0 : flags_.threads[0], manifest.target));
+    QCG_CHECK(choose_method(loaded, flags_.method));
     loaded_ = std::move(loaded);
     if (loaded_.program->manifest().on_device())
       return Error::unsupported(flags_.program(), "was compiled for a device, whose ceilings are not known",

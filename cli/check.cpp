@@ -24,7 +24,7 @@ namespace qcg {
 namespace {
 
 struct CheckFlags {
-  std::string path, graph, inputs, expected, target;
+  std::string path, method, graph, inputs, expected, target;
   std::vector<std::string> weights;
   std::vector<int64_t> m_list;
   int trials = 0;  // 0: three, or one for each --m
@@ -100,12 +100,27 @@ Status compare_expected(const std::string& path, const Program& program, const G
   return {};
 }
 
+// The places of the graph's states in the program, which has those of all its methods.
+Result<std::vector<size_t>> places_of_states(const Program& program, const Graph& graph) {
+  const auto& states = program.manifest().states;
+  std::vector<size_t> places;
+  for (const std::string& name : graph.states) {
+    const auto found = std::ranges::find(states, name, [](const auto& state) { return state.name; });
+    if (found == states.end())
+      return Error::bad_input(name, "the program has no state of this name", "compile the graph again");
+    places.push_back(static_cast<size_t>(found - states.begin()));
+  }
+  return places;
+}
+
 Result<CheckReport> check_program(const std::string& program_path, const CompileOptions& options,
                                   const CheckFlags& flags, ProgressLine& progress) {
   progress.show("load " + program_path);
   QCG_TRY(loaded, load_program(program_path, flags.threads, options.target, true));
+  QCG_CHECK(choose_method(loaded, flags.method));
   QCG_TRY(graph, read_model(options.input, read_options(options)));
   const std::vector<double> allowed = output_tolerances(graph);
+  QCG_TRY(states, places_of_states(*loaded.program, graph));
   CheckReport report;
   const auto name_of = [&](int64_t m) { return flags.inputs.empty() ? fmt::format("m={}", m) : flags.inputs; };
   const std::vector<int64_t> ms = rows_to_try(flags);
@@ -129,7 +144,7 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     QCG_TRY(done, run());
     ProgramIo& io = done.io;
     std::vector<Tensor> given = io.input_tensors();
-    given.insert(given.end(), done.state_before.begin(), done.state_before.end());
+    for (const size_t place : states) given.push_back(done.state_before[place]);
     const ReferenceOptions oracle{.emulate_casts = options.passes.emulate_precision_casts};
     QCG_TRY(want, evaluate_graph(graph, given, oracle));
     std::vector<Tensor> got = io.output_tensors();
@@ -138,8 +153,8 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     for (size_t i = 0; i < got.size(); ++i)
       trial.push_back(compare_output(loaded.program->manifest().outputs[i].name, "oracle", got[i], want[i].contiguous(),
                                      allowed[i]));
-    for (size_t i = 0; i < after.size(); ++i)
-      trial.push_back(compare_output("state " + loaded.program->manifest().states[i].name, "oracle", after[i],
+    for (size_t i = 0; i < states.size(); ++i)
+      trial.push_back(compare_output("state " + graph.states[i], "oracle", after[states[i]],
                                      want[got.size() + i].contiguous(), allowed[got.size() + i]));
     if (!flags.expected.empty())
       QCG_CHECK(
@@ -237,7 +252,7 @@ int run_check(const Session& session, const CheckFlags& flags) {
       return check_graph(session, flags, progress);
     }
     QCG_TRY(manifest, read_manifest_of(flags.path, flags.target));
-    QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights, manifest.target));
+    QCG_TRY(options, read_origin(flags.path, flags.graph, flags.weights, manifest.target, flags.method));
     return check_program(flags.path, options, flags, progress);
   };
   const auto report = work();
@@ -259,8 +274,10 @@ void add_check_command(CLI::App& app, Session& session) {
   sub->add_option("--expected", flags->expected,
                   "a safetensors file with the expected outputs for --inputs, to compare with as well")
       ->needs(inputs);
-  flags->of_program = {sub->add_option("--graph", flags->graph,
-                                       "the graph that a program was compiled from (default: its path at that time)")};
+  flags->of_program = {
+      sub->add_option("--graph", flags->graph,
+                      "the graph that a program was compiled from (default: its path at that time)"),
+      sub->add_option("--method", flags->method, "the method to check, of a program that has several")};
   sub->add_option("--weights", flags->weights,
                   "the weights of the graph; may be repeated (default: those it was compiled with)");
   sub->add_option("--target", flags->target,

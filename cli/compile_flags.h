@@ -20,6 +20,7 @@ struct CompileFlags {
   bool print_after_all = false, time_passes = false, explain = false, no_cache = false;
   std::vector<std::string> more;  // compile: further methods, NAME=GRAPH
   std::string moved_graph;        // explain --graph: where a program's graph is now
+  std::string method;             // explain --method: of a program that has several
 
   const CLI::Option* target = nullptr;
   std::vector<const CLI::Option*> compiled_with;  // flags that an existing program has already fixed

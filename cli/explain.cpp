@@ -83,7 +83,7 @@ Result<Subject> resolve_subject(const Session& session, CompileFlags& flags) {
   }
   QCG_CHECK(refuse_options(flags.compiled_with, "this option is for graphs; a program has the options of its compile"));
   QCG_TRY(manifest, read_manifest_of(program, flags.target->empty() ? "" : options.target));
-  QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights, manifest.target));
+  QCG_TRY(origin, read_origin(program, flags.moved_graph, options.weights, manifest.target, flags.method));
   origin.passes.disabled.merge(options.passes.disabled);
   if (!options.passes.order.empty()) origin.passes.order = options.passes.order;
   origin.passes.after_each = options.passes.after_each;
@@ -126,8 +126,10 @@ void add_explain_command(CLI::App& app, Session& session) {
       app.add_subcommand("explain", "print which operations fuse, which do not and why, and the resulting steps");
   auto flags = std::make_shared<CompileFlags>();
   flags->add_pass_flags(*sub, "path");
-  flags->of_program = {sub->add_option("--graph", flags->moved_graph,
-                                       "the graph that a program was compiled from (default: its path at that time)")};
+  flags->of_program = {
+      sub->add_option("--graph", flags->moved_graph,
+                      "the graph that a program was compiled from (default: its path at that time)"),
+      sub->add_option("--method", flags->method, "the method to explain, of a program that has several")};
   sub->get_option("path")->description(
       "a torch.export JSON, a .pt2, native JSON, or a program; for a program also print what its fusions gain");
   sub->get_option("--target")

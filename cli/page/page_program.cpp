@@ -29,6 +29,9 @@ std::string stem_of(const std::string& path) { return std::filesystem::path(path
 
 // The graph, where the program was compiled from a file that is still there.
 Status read_graph_of(const PageSource& source, PageProgram& out) {
+  if (!out.manifest.method.empty())
+    return Error::unsupported(source.program, "has several methods, each compiled from a graph of its own",
+                              "compile the graph of one method alone, and report on that program");
   QCG_TRY(options, read_origin(source.program, source.graph, source.weights, out.manifest.target));
   QCG_TRY(model, FileModel(options).read());
   PassCheckpoint none;

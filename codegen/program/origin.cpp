@@ -55,6 +55,16 @@ json placed(json origin, const std::string& place) {
   return origin;
 }
 
+// Of the origins of several methods, that of `method`.
+Status take_method(json& origin, const std::string& method) {
+  std::vector<std::string> names;
+  if (const auto methods = origin.find("methods"); methods != origin.end() && methods->is_object())
+    for (const auto& [name, one] : methods->items()) names.push_back(name);
+  QCG_CHECK(require_method(names, method));
+  if (!names.empty()) origin = json(origin["methods"][method]);
+  return {};
+}
+
 std::string text_of(const json& origin) { return origin.dump(1, ' ', false, json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
@@ -95,17 +105,26 @@ std::string record_of_target(const std::string& text, const std::string& target)
   return targets.is_object() && targets.contains(target) ? text_of(targets[target]) : "";
 }
 
+Status require_method(const std::vector<std::string>& names, const std::string& method) {
+  if (names.empty() && method.empty()) return {};
+  if (names.empty()) return Error{ErrorCode::Usage, "--method", "the program has no methods", "leave --method out"};
+  if (std::ranges::find(names, method) != names.end()) return {};
+  return Error{ErrorCode::Usage, "--method",
+               method.empty() ? "is not given, and the program has several methods"
+                              : "the program has no method '" + method + "'",
+               fmt::format("choose one of: {}", fmt::join(names, ", "))};
+}
+
 Result<CompileOptions> read_origin(const std::string& program, const std::string& graph,
-                                   const std::vector<std::string>& weights, const std::string& target) {
+                                   const std::vector<std::string>& weights, const std::string& target,
+                                   const std::string& method) {
   const std::string path = program + "/" + kOriginFile;
   const auto text = read_program_file(path);
-  const json origin = text.ok() ? json::parse(record_of_target(*text, target), nullptr, false) : json();
+  json origin = text.ok() ? json::parse(record_of_target(*text, target), nullptr, false) : json();
   const char* help = "name the graph with --graph FILE (and --weights)";
+  if (origin.is_object()) QCG_CHECK(take_method(origin, method));
   if (!origin.is_object())
     return Error::bad_input(path, "the program does not record which graph it was compiled from", help);
-  if (origin.contains("methods"))
-    return Error::unsupported(path, "the program has several methods, each compiled from a graph of its own",
-                              "compile the graph of one method alone, and use that program");
   if (!origin.contains("graph"))
     return Error::bad_input(path, "the program was compiled from a graph in memory, which no file holds",
                             "compile the graph from a file, or give its ModelSource a place and a digest");

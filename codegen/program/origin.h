@@ -23,10 +23,15 @@ Result<std::string> origin_json(const ModelSource& source, const CompileOptions&
 std::string moved_origin(const std::string& origin, const std::string& place);
 
 // Error BadInput: the graph is gone or is another one now; the remedy is `--graph` (and `--weights`), which `graph` and
-// `weights` stand for when not empty. `target` is that of the manifest, of a program for several.
+// `weights` stand for when not empty. `target` is that of the manifest, of a program for several; `method` is one of a
+// program that has several. Error Usage: there are methods and none is named, or none has this name.
 Result<CompileOptions> read_origin(const std::string& program, const std::string& graph = {},
-                                   const std::vector<std::string>& weights = {}, const std::string& target = {});
+                                   const std::vector<std::string>& weights = {}, const std::string& target = {},
+                                   const std::string& method = {});
 // The origin or the report (`file`) of one target, as JSON text; `text` is that of the program.
 std::string record_of_target(const std::string& text, const std::string& target);
+
+// Error Usage: `method` is none of `names`, or there are methods and it is empty.
+Status require_method(const std::vector<std::string>& names, const std::string& method);
 
 }  // namespace qcg

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "codegen/program/origin.h"
 #include "graph/read/safetensors.h"
 
 namespace qcg {
@@ -49,11 +50,8 @@ Status choose_method(LoadedProgram& loaded, const std::string& method) {
     loaded = {one, std::move(context)};
     return {};
   }
-  if (names[0].empty()) return Error{ErrorCode::Usage, "--method", "the program has no methods", "leave --method out"};
-  return Error{ErrorCode::Usage, "--method",
-               method.empty() ? "is not given, and the program has several methods"
-                              : "the program has no method '" + method + "'",
-               fmt::format("choose one of: {}", fmt::join(names, ", "))};
+  if (names[0].empty()) names.clear();
+  return require_method(names, method);
 }
 
 Result<ProgramIo> ProgramIo::from_file(const Program& program, const std::string& path) {

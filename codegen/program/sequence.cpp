@@ -148,6 +148,7 @@ Result<ProgramIo> Sequence::inputs(const Run& run, uint64_t seed) const {
 double Sequence::live_bytes(int64_t tokens) const {
   double out = 0;
   for (const auto& state : program_->manifest().states) {
+    if (std::ranges::find(graph_->states, state.name) == graph_->states.end()) continue;  // of another method
     const bool is_cache = std::ranges::find(state.shape, limit_) != state.shape.end();
     out +=
         static_cast<double>(state.bytes) * (is_cache ? static_cast<double>(tokens) / static_cast<double>(limit_) : 1.0);

@@ -62,8 +62,28 @@ TEST_CASE("methods of one program run on one state like the programs that they w
   check_refused({"run", both, "--inputs", model("t0.inputs.safetensors")}, 2, "choose one of: take, other, again");
   check_refused({"run", both, "--method", "tkae", "--inputs", model("t0.inputs.safetensors")}, 2, "no method 'tkae'");
   check_refused({"run", one, "--method", "take", "--inputs", model("t0.inputs.safetensors")}, 2, "has no methods");
-  check_refused({"check", both}, 1, "several methods");
-  check_refused({"bench", both}, 1, "several methods");
+  check_refused({"check", both}, 2, "choose one of: again, other, take");
+  check_refused({"bench", both}, 2, "choose one of: again, other, take");
+  check_refused({"explain", both}, 2, "choose one of: again, other, take");
+  check_refused({"bench", "--compare", one, both}, 2, "choose one of: take, other, again");
+  check_refused({"check", one, "--method", "take"}, 2, "has no methods");
+  check_refused({"check", graph, "--method", "take"}, 2, "--method");
+  // Each method is compared with its own graph and its own states, which are some of the program's.
+  for (const std::string method : {"take", "other"}) {
+    const Run checked = qcodegen({"check", both, "--method", method, "--m", "2", "--json"});
+    CHECK_MESSAGE(checked.status == 0, checked.err);
+    size_t states = 0;
+    for (const json& output : checked.json()["outputs"])
+      states += output["name"].get<std::string>().starts_with("state ");
+    CHECK(states < manifest["states"].size());
+    const Run timed = qcodegen({"bench", both, "--method", method, "--whole", "--budget", "0.05", "--json"});
+    REQUIRE_MESSAGE(timed.status == 0, timed.err);
+    CHECK(timed.json()["phases"][0]["samples"] >= 1);
+    CHECK(qcodegen({"bench", both, "--method", method, "--m", "1", "--budget", "0.05"}).status == 0);
+  }
+  CHECK(qcodegen({"explain", both, "--method", "take", "--json"}).json()["step_list"] ==
+        qcodegen({"explain", one, "--json"}).json()["step_list"]);
+  CHECK(qcodegen({"bench", "--compare", both, both, "--method", "take", "--budget", "0.05"}).status == 0);
   CHECK(qcodegen({"log", both}).status == 0);
   // It is replaced like any other program.
   CHECK(qcodegen({"compile", "take=" + graph, "--tune=off", "-o", both}).status == 0);

@@ -143,7 +143,8 @@ TEST_CASE("methods for several targets share one program") {
       CHECK_MESSAGE(run.status == 0, run.err);
     }
   CHECK(qcodegen({"inspect", fat, "--json"}).json()["methods"].size() == 2);
-  check_refused({"check", fat}, 1, "several methods");
+  check_refused({"check", fat}, 2, "choose one of: again, take");
+  CHECK(qcodegen({"check", fat, "--method", "take", "--target", "cpu:portable", "--m", "2"}).status == 0);
 }
 
 TEST_CASE("lists of targets that make no sense are refused") {
