@@ -146,27 +146,27 @@ QCG_INLINE vf v_one_plus_exp_neg(vf x) { return v_add(v_set1(1.0f), v_exp(v_neg(
 QCG_INLINE vf v_sigmoid(vf x) { return v_div(v_set1(1.0f), v_one_plus_exp_neg(x)); }
 QCG_INLINE vf v_silu(vf x) { return v_div(x, v_one_plus_exp_neg(x)); }
 
-// x * Phi(x), Phi(-a) = exp(-a^2/2) * R(q) / (1 + a), q = (a - 3) / (a + 3): no cancellation of 1 + erf for x < 0.
+// x * Phi(x), Phi(-a) = exp(-a^2/2) * t * R(1 - 6t), t = 1 / (a + 3): no cancellation of 1 + erf for x < 0.
 QCG_INLINE vf v_gelu(vf x) {
-  vf one = v_set1(1.0f), three = v_set1(3.0f);
+  vf one = v_set1(1.0f);
   vf a = v_min(v_abs(x), v_set1(14.6f));
-  vf q = v_div(v_sub(a, three), v_add(a, three));
-  vf r = v_set1(4.647468813e-05f);
-  r = v_fma(r, q, v_set1(1.215718112e-05f));
-  r = v_fma(r, q, v_set1(-4.694824747e-04f));
-  r = v_fma(r, q, v_set1(-3.403660085e-04f));
-  r = v_fma(r, q, v_set1(2.990926383e-03f));
-  r = v_fma(r, q, v_set1(1.155110076e-03f));
-  r = v_fma(r, q, v_set1(-2.272658981e-02f));
-  r = v_fma(r, q, v_set1(4.516463727e-02f));
-  r = v_fma(r, q, v_set1(-1.643236727e-02f));
-  r = v_fma(r, q, v_set1(-9.652677923e-02f));
-  r = v_fma(r, q, v_set1(4.860557914e-01f));
+  vf t = v_div(one, v_add(a, v_set1(3.0f)));
+  vf q = v_fma(t, v_set1(-6.0f), one);
+  vf r = v_set1(5.172661622e-05f);
+  r = v_fma(r, q, v_set1(-2.035607031e-04f));
+  r = v_fma(r, q, v_set1(-9.459677967e-04f));
+  r = v_fma(r, q, v_set1(1.017025788e-03f));
+  r = v_fma(r, q, v_set1(6.936913356e-03f));
+  r = v_fma(r, q, v_set1(-1.046246663e-02f));
+  r = v_fma(r, q, v_set1(-4.725806788e-02f));
+  r = v_fma(r, q, v_set1(2.300177068e-01f));
+  r = v_fma(r, q, v_set1(-5.093321800e-01f));
+  r = v_fma(r, q, v_set1(7.290837169e-01f));
   vf square = v_mul(a, a);
   vf rounded_off = v_fused(a, a, v_neg(square));  // exp turns an absolute error of a^2 into a relative one
   vf e = v_exp(v_mul(square, v_set1(-0.5f)));
   e = v_fma(v_mul(e, rounded_off), v_set1(-0.5f), e);
-  vf tail = v_div(v_mul(r, e), v_add(one, a));
+  vf tail = v_mul(v_mul(r, t), e);
   return v_mul(x, v_select(v_lt(x, v_zero()), tail, v_sub(one, tail)));
 }
 
