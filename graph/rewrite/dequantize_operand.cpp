@@ -43,8 +43,10 @@ class Dequantizer {
   ValueId e2m1(ValueId code) {
     const ValueId negative = e_.op("aten.clamp_max.default", {{"self", above(code, 7)}, {"max", 1.0}});
     const ValueId c = e_.binary("aten.sub.Tensor", code, times(negative, 8));
-    const ValueId twice =
-        e_.binary("aten.add.Tensor", e_.binary("aten.add.Tensor", c, above(c, 4)), times(above(c, 6), 2));
+    // One statement each: compilers evaluate arguments in different orders, and values are numbered as they are made.
+    const ValueId beyond_six = times(above(c, 6), 2);
+    const ValueId up_to_six = e_.binary("aten.add.Tensor", c, above(c, 4));
+    const ValueId twice = e_.binary("aten.add.Tensor", up_to_six, beyond_six);
     return e_.binary("aten.mul.Tensor", twice, e_.binary("aten.rsub.Scalar", negative, 0.5));
   }
 

@@ -183,11 +183,11 @@ namespace {
 Json with_region(const char* target) {
   Json j = small_export(), inner;
   Json relu = node_of(j, 1);
-  relu["inputs"] = {argument("self", tensor("fc_of_x"))};
+  relu["inputs"] = Json::array({argument("self", tensor("fc_of_x"))});
   relu["outputs"][0] = tensor("x");  // a name that stands for something else outside
   inner["inputs"] = {tensor("fc_of_x"), tensor("unread")};
   inner["outputs"] = {tensor("x"), tensor("fc_of_x")};
-  inner["nodes"] = {relu};
+  inner["nodes"] = Json::array({relu});
   inner["tensor_values"]["x"] = meta_of(j, "relu");
   Json& region = node_of(j, 1);
   region["target"] = target;
@@ -210,7 +210,7 @@ TEST_CASE("torch.export: a region under no_grad, or without autocast, is read in
     CHECK(graph->nodes.size() == 2);
     CHECK(print_graph(*graph).find("= aten.relu.default(%linear)") != std::string::npos);
     CHECK(graph->outputs[0] == graph->nodes[1].outputs[0]);
-    graph_of(j)["outputs"] = {tensor("same")};
+    graph_of(j)["outputs"] = Json::array({tensor("same")});
     j["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"] = tensor("same");
     graph = read_bytes(j.dump());
     REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
@@ -249,7 +249,7 @@ TEST_CASE("torch.export: a region that converts, writes or does not fit is refus
   Json write = node_of(j, 1);
   write["target"] = "torch.ops.aten.copy_.default";
   write["inputs"] = {argument("self", tensor("relu")), argument("src", tensor("linear"))};
-  write["outputs"] = {tensor("after")};
+  write["outputs"] = Json::array({tensor("after")});
   meta_of(j, "after") = meta_of(j, "relu");
   graph_of(j)["nodes"].push_back(write);
   CHECK(contains(error_of(j).message, "which a region"));
@@ -425,7 +425,7 @@ Json rotary_export() {
   Json j = small_export();
   Json& graph = graph_of(j);
   graph["inputs"] = {tensor("x"), tensor("ones"), tensor("angle")};
-  graph["outputs"] = {tensor("y")};
+  graph["outputs"] = Json::array({tensor("y")});
   graph["tensor_values"] = {{"x", real_meta({3, 2, 2})},       {"ones", real_meta({2})},
                             {"angle", real_meta({2})},         {"z", complex_meta({3, 2})},
                             {"turn", complex_meta({2})},       {"row", complex_meta({1, 2})},
@@ -461,7 +461,7 @@ TEST_CASE("torch.export: complex numbers that have no real form are refused") {
     return graph.ok() ? std::string() : graph.error().to_string();
   };
   Json j = rotary_export();
-  graph_of(j)["outputs"] = {tensor("product")};
+  graph_of(j)["outputs"] = Json::array({tensor("product")});
   j["graph_module"]["signature"]["output_specs"] = {{{"user_output", {{"arg", tensor("product")}}}}};
   CHECK(error_of(j).find("a graph output has complex numbers") != std::string::npos);
   j = rotary_export();
