@@ -233,7 +233,7 @@ CudaLaunch cuda_launch(const Problem& p, const CudaSchedule& s) {
     if (s.is_fma()) bytes = s.bk * (s.bm + 1 + segments * (s.bn + 4)) * 4;
     else if (s.is_decode()) bytes = segments * s.warps_k * s.bm * s.bn * 4;
     else bytes = std::max(s.stages * stage_bytes(p, layout, s, o), segments * s.bm * (s.bn + 4) * 4);
-    if (s.is_wgmma()) bytes += s.stages * 16;  // barriers
+    if (s.is_wgmma()) bytes += s.stages * 16 + 2 * s.bm * 4;  // barriers, sums of rows of x
     launch.shared_bytes = std::max(launch.shared_bytes, static_cast<int>(bytes));
   }
   return launch;

@@ -128,11 +128,10 @@ void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedul
 void add_wgmma(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
   const CudaLayout layout = cuda_layout(p);
   const bool apart = layout.group || layout.form->float8;  // sums of a part of K beside those of all
-  const int segments = most_segments(p), rows = apart ? kMostRows / 2 : kMostRows;
-  const bool unserved = std::any_of(p.segments.begin(), p.segments.end(), [&](const Segment& s) {
-    return s.has_offset || (s.has_zero && layout.form->is_integer());  // they need sums of x
-  });
-  if (layout.in_rows != (row.name == kFromShared) || unserved) return;
+  // Zero points of both operands beside, which belong to groups.
+  const bool crowded = layout.group && p.x_has_zero && !layout.by_column && has_zeros(p);
+  const int segments = most_segments(p), rows = crowded ? kMostRows / 4 : apart ? kMostRows / 2 : kMostRows;
+  if (layout.in_rows != (row.name == kFromShared)) return;
   if (!layout.in_rows && segments > kMostUnpackedSegments) return;
   for (const int bn : {128, 64})
     for (const int bm : {256, 128, 64, 32}) {

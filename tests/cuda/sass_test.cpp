@@ -65,7 +65,7 @@ std::vector<Loop> product_loops(const std::string& sass) {
   };
   std::vector<Loop> out;
   for (const auto& [from, to] : loops) {
-    const int products = count(from, to, "MMA.");
+    const int groups = count(from, to, "GMMA."), products = groups ? groups : count(from, to, "MMA.");
     const bool inner = std::none_of(loops.begin(), loops.end(), [&, a = from, b = to](const auto& l) {
       return (l.first != a || l.second != b) && l.first >= a && l.second <= b && count(l.first, l.second, "MMA.") > 0;
     });
@@ -109,6 +109,7 @@ constexpr auto kGates = [] {
       {"sm80_imma_decode", da8w4, i8, i8, 128, 8, 32, 18.5, 97},
       {"sm90a_wgmma_ss", dense, bf16, bf16, 0, 256, 128, 11.75, 168},
       {"sm90a_wgmma_ss", da8w8, i8, i8, 0, 256, 128, 11.5, 168},
+      {"sm90a_wgmma_ss", da8w8, i8, i8, 0, 256, 128, 32, 168, false, true},
       {"sm90a_wgmma_ss", s8s8, i8, i8, 0, 256, 128, 11.5, 168},
       {"sm90a_wgmma_ss", f8, f8e4m3, f8e4m3, 0, 128, 128, 27.25, 168},
       {"sm90a_wgmma_ss", f8, f8e4m3, f8e4m3, 128, 128, 128, 28.75, 168},
@@ -116,11 +117,14 @@ constexpr auto kGates = [] {
       {"sm90a_wgmma_rs", w8, bf16, i8, 0, 128, 128, 24.25, 168},
       {"sm90a_wgmma_rs", w4, bf16, i8, 128, 128, 128, 29.62, 168},
       {"sm90a_wgmma_rs", w4, bf16, i8, 32, 128, 128, 56, 168},
+      {"sm90a_wgmma_rs", w4, bf16, i8, 128, 128, 128, 56.25, 168, true},
+      {"sm90a_wgmma_rs", w4, bf16, i8, 128, 128, 128, 34.88, 168, false, true},
       {"sm90a_wgmma_rs", f8, bf16, f8e4m3, 0, 256, 128, 28.62, 168},
       {"sm90a_wgmma_rs", f4, bf16, i8, 32, 128, 128, 63.5, 168},
       {"sm90a_wgmma_rs", da8w8, i8, i8, 128, 128, 128, 46.62, 168},
       {"sm90a_wgmma_rs", da8w4, i8, i8, 128, 128, 128, 52.62, 168},
       {"sm90a_wgmma_rs", da8w4, i8, i8, 128, 128, 128, 52.62, 168, false, false, true},
+      {"sm90a_wgmma_rs", da8w4, i8, i8, 128, 64, 128, 73.88, 168, false, true, true},
       {"sm90a_wgmma_rs", da8w4, i8, i8, 32, 128, 128, 153.5, 168},
       {"sm90a_wgmma_rs", da8f4, i8, i8, 32, 128, 128, 186.38, 168},
   });

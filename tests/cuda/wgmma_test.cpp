@@ -45,15 +45,19 @@ TEST_CASE("wgmma: every tile compiles without spills, and its products do not wa
   using enum DType;
   const std::vector<Output> product = {{parse_expr("mul(silu(acc0), acc1)"), bf16, 256, {0, 1}}};
   std::vector<Rendered> all;
-  for (const Problem& p : {plain_problem(Scheme::dense, bf16, bf16, {4096}, {{256, false, true, "w"}}),
-                           with_outputs(plain_problem(Scheme::dense, bf16, bf16, {4096, 64},
-                                                      {{256, false, true, "gate"}, {256, false, true, "up"}}),
-                                        {}, product),
-                           plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "w"}}),
-                           plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "w"}}, 128),
-                           with_outputs(plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096},
-                                                      {{256, false, true, "gate"}, {256, false, true, "up"}}),
-                                        {}, product)})
+  for (const Problem& p :
+       {plain_problem(Scheme::dense, bf16, bf16, {4096}, {{256, false, true, "w"}}),
+        with_outputs(plain_problem(Scheme::dense, bf16, bf16, {4096, 64},
+                                   {{256, false, true, "gate"}, {256, false, true, "up"}}),
+                     {}, product),
+        plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "w"}}),
+        plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "w"}}, 128),
+        with_outputs(plain_problem(Scheme::w4, bf16, i8, {4096},
+                                   {{256, false, true, "gate", true}, {256, false, true, "up", true}}, 32, bf16),
+                     {}, product),
+        with_outputs(
+            plain_problem(Scheme::f8, f8e4m3, f8e4m3, {4096}, {{256, false, true, "gate"}, {256, false, true, "up"}}),
+            {}, product)})
     for (const CudaSchedule& s : cuda_schedules(p, {Device::cuda, Isa::sm_90a}, 1, 4096))
       if (s.is_wgmma()) all.push_back({p, s, Isa::sm_90a});
   const std::vector<CompileResult> cubins = compile_rendered(*tool, all, OutputKind::cubin);
