@@ -9,7 +9,7 @@ using enum DType;
 
 constexpr CudaForm kForms[] = {
     {Scheme::dense, f32, "f32", 32},
-    {Scheme::nf4, i8, "nf4", 4},
+    {Scheme::nf4, i8, "nf4", 4, 16, 0, false, 3},
     {Scheme::dense, bf16, "whole", 16},
     {Scheme::dense, f16, "whole", 16},
     {Scheme::w8, i8, "i8", 8},

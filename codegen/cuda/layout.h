@@ -49,6 +49,7 @@ struct CudaForm {
   int mma_k = 16;       // k of a product
   int raised = 0;       // unpacked weights are 2^raised times themselves
   bool float8 = false;  // x is, too
+  int parts = 1;        // 16-bit floats whose sum a weight is; of several, f16 has 1024 times the weight
 
   bool is_integer() const { return mma_k == 32 && !float8; }
   int stage_k() const { return 4 * mma_k; }        // 128 bytes of a row of x

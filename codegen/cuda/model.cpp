@@ -19,6 +19,7 @@ constexpr double kLaunch_s = 2.5e-6;
 double unpack_instructions(const CudaForm& form) {
   if (form.name == "whole") return 0;
   if (form.is_integer()) return 6;
+  if (form.parts > 1) return 24 * form.parts;
   return form.scheme == Scheme::w4 ? 11 : form.scheme == Scheme::w8 ? 14 : 20;
 }
 
@@ -35,7 +36,7 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   const double segments = most_segments(p), k_tiles = static_cast<double>(s.bk) / l.form->mma_k;
   const double w_tiles = segments * s.bn / 16.0 / s.warps_n, x_tiles = s.bm / 8.0 / s.warps_m;  // of a warp
   Turn t{};
-  t.mma = k_tiles * w_tiles * x_tiles;
+  t.mma = k_tiles * w_tiles * x_tiles * l.form->parts;
   const double products = s.is_wgmma() ? k_tiles * w_tiles : t.mma;  // instructions: a wgmma has all rows of x
   const double w_loads = l.in_rows && s.is_wgmma() ? 0 : k_tiles * w_tiles * l.form->words() / 4.0;
   const double x_loads = s.is_wgmma() ? 0 : k_tiles * (s.is_decode() ? 2 * x_tiles : x_tiles / 2);

@@ -115,6 +115,7 @@ class CudaPacker {
 
   // A NaN among 8-bit floats would be unpacked as a number: its whole column is NaN, and so is every sum with it.
   double scale_of(const SegmentTensors& t, int64_t n, int64_t g) const {
+    if (layout_.form->parts > 1 && p_.activation == DType::f16) return value(t.scales, n, g) / 1024;
     if (p_.weight == DType::f8e4m3 || p_.weight == DType::f8e5m2)
       for (int64_t k = g * p_.group; k < (p_.group ? std::min(p_.k, (g + 1) * p_.group) : p_.k); ++k)
         if (std::isnan(value(t.weight, n, k))) return std::nan("");

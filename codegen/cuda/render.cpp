@@ -161,6 +161,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
                                      : std::string(element_of(p.activation));
   v["form"] = layout.form->name, v["mma_k"] = layout.form->mma_k, v["words"] = layout.form->words();
   v["in_rows"] = layout.in_rows, v["float8"] = layout.form->float8;
+  v["parts"] = s.is_fma() ? 1 : layout.form->parts;
   v["integer"] = layout.form->is_integer(), v["raised"] = layout.form->raised;
   v["x_scale_arg"] = args.quantized ? static_cast<int64_t>(args.x_scale) : -1;
   v["x_zero_arg"] = p.x_has_zero ? static_cast<int64_t>(args.x_zero) : -1;

@@ -41,14 +41,15 @@ struct Weight {
   // Tensor cores multiply bytes, or 16-bit floats that hold the weights; those of sm_90a 8-bit floats, too.
   std::string_view compute() const {
     if (!is_floating(activation)) return "imma";
-    return is_half(activation) && scheme != Scheme::nf4 ? "mma" : "fma";
+    return is_half(activation) ? "mma" : "fma";
   }
 };
 bool serves(const Kernel& k, const Weight& w) {
   if (w.is_float8() && k.isa == Isa::sm_90a) return k.name == kFromShared || k.name == "sm90a_mma_decode";
   if (k.compute != "wgmma") return k.compute == w.compute();
   if (k.name == kFromShared) return w.is_whole() && w.compute() != "fma";
-  return w.compute() != "fma" && (!w.is_whole() || w.scheme == Scheme::da8w8);  // da8w8 with groups
+  return w.compute() != "fma" && w.scheme != Scheme::nf4 &&
+         (!w.is_whole() || w.scheme == Scheme::da8w8);  // da8w8 with groups
 }
 constexpr Weight kWeights[] = {
     {Scheme::dense, bf16, bf16},  {Scheme::dense, f16, f16},    {Scheme::w8, bf16, i8},

@@ -147,6 +147,46 @@ QCG_DEVICE void unpack_e2m1_bytes(unsigned (&a)[4], const unsigned* w) {
   }
 }
 
+// The 16 numbers of NormalFloat4 (graph/ir/scheme.h), each exactly the sum of three 16-bit floats: [part][byte of the
+// float][codes 4 i …]. In f16 they are 1024 times themselves, which their scales take back, for the last bits to be numbers.
+QCG_DEVICE unsigned nf4_bytes(BF16, int part, int byte, int i) {
+  constexpr unsigned kBytes[3][2][4] = {
+      {{0xca063280, 0x00ba3d91, 0xad7c24a2, 0x803910e1}, {0xbebfbfbf, 0x00bdbebe, 0x3e3e3e3d, 0x3f3f3f3e}},
+      {{0xcad66600, 0x007054a2, 0xce9b4afa, 0x009df5a4}, {0xb9baba00, 0x00b9b9ba, 0x37373a39, 0x0039383a}},
+      {{0x80404400, 0x00627c1a, 0x80a063ff, 0x009840b8}, {0xb5b6b600, 0x00b5b5b6, 0x33333635, 0x00353436}}};
+  return kBytes[part][byte][i];
+}
+QCG_DEVICE unsigned nf4_bytes(F16, int part, int byte, int i) {
+  constexpr unsigned kBytes[3][2][4] = {
+      {{0x51339100, 0x00d3e98d, 0x68e02617, 0x00c8800d}, {0xdee0e1e4, 0x00d5d9dc, 0x5d5b5955, 0x6461605f}},
+      {{0xa8986c00, 0x001c4f9a, 0x74dd71bf, 0x00ecabb8}, {0xb0b1b600, 0x00aaada4, 0x2624292a, 0x00342f28}},
+      {{0x00000000, 0x00800000, 0x00000080, 0x00000000}, {0x00008400, 0x00808300, 0x00000101, 0x000a0000}}};
+  return kBytes[part][byte][i];
+}
+// Three parts of each register. Four nibbles select bytes of eight numbers and of the eight others, their upper bits one
+// of the two.
+template <class H>
+QCG_DEVICE void unpack_nf4(unsigned (&a)[3][4], const unsigned* w) {
+#pragma unroll
+  for (int part = 0; part < 3; ++part) {
+    unsigned of[2][2];  // bytes of element e of registers 0 to 3
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const unsigned codes = e ? w[0] >> 16 : w[0], index = codes & 0x7777;
+      const unsigned upper = __byte_perm(0x0000ff00, 0, codes >> 3 & 0x1111);
+#pragma unroll
+      for (int b = 0; b < 2; ++b)
+        of[e][b] = (__byte_perm(nf4_bytes(H(), part, b, 0), nf4_bytes(H(), part, b, 1), index) & ~upper) |
+                   (__byte_perm(nf4_bytes(H(), part, b, 2), nf4_bytes(H(), part, b, 3), index) & upper);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const unsigned bytes = i | (i + 4) << 4;  // of register i
+      a[part][i] = __byte_perm(__byte_perm(of[0][0], of[0][1], bytes), __byte_perm(of[1][0], of[1][1], bytes), 0x5410);
+    }
+  }
+}
+
 // Integers minus a zero point, exactly: `zeros` are those of columns g and g + 8, as a lane reads them.
 template <class H>
 QCG_DEVICE void subtract_zeros(unsigned (&a)[4], unsigned zeros) {

@@ -77,6 +77,8 @@ inline std::vector<Problem> gemm_problems() {
       plain_problem(Scheme::f8, bf16, f8e5m2, {72}, {{20, false, false, "e5m2"}}),
       plain_problem(Scheme::f4, bf16, i8, {96}, {{24, false, false, "mxfp4"}}, 32, f8e8m0),
       plain_problem(Scheme::f4, f16, i8, {96}, {{24, false, false, "nvfp4"}}, 16, f8e4m3),
+      plain_problem(Scheme::nf4, bf16, i8, {200}, {{70, false, true, "nf4"}, {1, false, false, "one"}}, 64, bf16),
+      plain_problem(Scheme::nf4, f16, i8, {100}, {{20, false, false, "odd groups"}}, 20),
       with_x_zero(plain_problem(Scheme::da8w8, i8, i8, {100}, {{20, true, true, "zero"}, {35, false, false, "none"}})),
       plain_problem(Scheme::da8w8, u8, i8, {128, 40}, {{40, true, false, "unsigned"}}, 40),
       with_x_zero(plain_problem(Scheme::da8w8, u8, i8, {144}, {{33, false, false, "grouped"}}, 32)),
@@ -126,7 +128,7 @@ inline std::vector<Problem> float8_problems() {
   return out;
 }
 
-// What is multiplied in f32 everywhere: f32 activations, and nf4.
+// What is multiplied in f32 everywhere: f32 activations.
 inline std::vector<Problem> fma_problems() {
   using enum DType;
   std::vector<Problem> out = {
@@ -143,7 +145,6 @@ inline std::vector<Problem> fma_problems() {
       plain_problem(Scheme::f4, f32, i8, {96}, {{24, false, false, "mxfp4"}}, 32, f8e8m0),
       plain_problem(Scheme::f8, f32, f8e5m2, {72}, {{20, false, false, "e5m2"}}),
       plain_problem(Scheme::nf4, f32, i8, {128}, {{20, false, true, "nf4"}}, 64),
-      plain_problem(Scheme::nf4, bf16, i8, {100}, {{20, false, false, "nf4"}}, 20, bf16),
   };
   for (Problem& p : out)
     for (Output& o : p.outputs) o.dtype = f32;

@@ -43,7 +43,7 @@ TEST_CASE("ptx: kernels of integer activations compute the problem") {
   run_exactly(of_scheme({Scheme::da8w8, Scheme::da8w4, Scheme::da8f4, Scheme::s8s8}, Isa::sm_80));
 }
 TEST_CASE("ptx: kernels of 4-bit weights compute the problem") {
-  run_exactly(of_scheme({Scheme::w4, Scheme::f4}, Isa::sm_80));
+  run_exactly(of_scheme({Scheme::w4, Scheme::f4, Scheme::nf4}, Isa::sm_80));
 }
 
 TEST_CASE("ptx: kernels of few rows that multiply 8-bit floats compute the problem") {

@@ -104,9 +104,11 @@ inline void run_exactly(const std::vector<Rendered>& all) {
     const Rendered& k = all[i];
     const uint64_t bytes = dtype_bytes(k.problem.activation);
     INFO(isa_info(k.isa).name, " ", k.schedule.describe(), " ", k.problem.signature());
-    run_rendered(kernels[i], k, {.m = 1});
-    run_rendered(kernels[i], k, {.m = 5, .shift = bytes});
-    run_rendered(kernels[i], k, {.m = k.schedule.bm + 3, .gap = static_cast<int64_t>(16 / bytes), .poisoned = true});
+    const bool sparse = k.problem.scheme == Scheme::nf4;  // whose numbers have 24 bits
+    run_rendered(kernels[i], k, {.m = 1, .sparse = sparse});
+    run_rendered(kernels[i], k, {.m = 5, .shift = bytes, .sparse = sparse});
+    const auto gap = static_cast<int64_t>(16 / bytes);
+    run_rendered(kernels[i], k, {.m = k.schedule.bm + 3, .gap = gap, .poisoned = true, .sparse = sparse});
   }
 }
 

@@ -101,6 +101,8 @@ constexpr auto kGates = [] {
       {"sm80_mma_decode", w4, bf16, i8, 32, 8, 32, 22.69, 127},
       {"sm80_mma_decode", f8, bf16, f8e4m3, 0, 8, 32, 26.12, 80},
       {"sm80_mma_decode", f4, bf16, i8, 32, 8, 32, 30.5, 128},
+      {"sm80_mma_tile", nf4, bf16, i8, 64, 128, 128, 6.43, 238},
+      {"sm80_mma_decode", nf4, bf16, i8, 64, 8, 32, 30.81, 128},
       {"sm90a_mma_decode", f8, f8e4m3, f8e4m3, 0, 8, 32, 12.88, 126},
       {"sm80_imma_tile", da8w8, i8, i8, 0, 128, 128, 2.33, 128},
       {"sm80_imma_tile", da8w4, i8, i8, 128, 128, 128, 5.73, 176},

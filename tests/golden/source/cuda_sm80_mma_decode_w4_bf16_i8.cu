@@ -25,6 +25,7 @@ namespace {
 using H = BF16;
 using Element = H::Element;                                 // of x
 constexpr int MMA_K = 16, STAGE_K = 4 * MMA_K;     // of a product, of 128 bytes of a row of x
+constexpr int PARTS = 1;             // floats whose sum a weight is
 constexpr int WORDS = 1;             // of weights that a lane has in a product
 constexpr int K = 64, K_PADDED = 128;       // of x, of packed weights
 constexpr int GROUP = 32, GROUP_PADDED = 32, GROUPS = 4;  // 0, 0, 1: not grouped
@@ -184,11 +185,13 @@ QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[M
         H::Sum part[MT][4] = {};
 #pragma unroll
         for (int k = g * (SPAN / MMA_K); k < (g + 1) * (SPAN / MMA_K); ++k) {
-          unsigned a[4];
-          unpack_i4<H>(a, (const unsigned*)t.w[s][j] + k * WORDS);
-          if (O::zeros(s) >= 0) subtract_zeros<H>(a, t.zero[s][j][g]);
+          unsigned a[PARTS][4];
+          unpack_i4<H>(a[0], (const unsigned*)t.w[s][j] + k * WORDS);
+          if (O::zeros(s) >= 0) subtract_zeros<H>(a[0], t.zero[s][j][g]);
 #pragma unroll
-          for (int i = 0; i < MT; ++i) H::mma(part[i], a, t.x[i][k][0], t.x[i][k][1]);
+          for (int q = 0; q < PARTS; ++q)
+#pragma unroll
+            for (int i = 0; i < MT; ++i) H::mma(part[i], a[q], t.x[i][k][0], t.x[i][k][1]);
         }
         const float2 scale = pair_of(t.scale[s][j][g]);
 #pragma unroll

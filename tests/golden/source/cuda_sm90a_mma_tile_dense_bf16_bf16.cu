@@ -26,6 +26,7 @@ namespace {
 using H = BF16;
 using Element = H::Element;                                 // of x
 constexpr int MMA_K = 16, STAGE_K = 4 * MMA_K;     // of a product, of 128 bytes of a row of x
+constexpr int PARTS = 1;             // floats whose sum a weight is
 constexpr int WORDS = 4;             // of weights that a lane has in a product
 constexpr int K = 64, K_PADDED = 64;       // of x, of packed weights
 constexpr int GROUP = 0, GROUP_PADDED = 0, GROUPS = 1;  // 0, 0, 1: not grouped
@@ -192,12 +193,14 @@ QCG_DEVICE void multiply(H::Sum (&sum)[O::SEGMENTS][NT][MT][4], const unsigned c
   for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-      unsigned a[4];
-      ldmatrix_x4(a, stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + lane % 16 * 128 + ((k * 2 + lane / 16) ^ lane % 8) * 16);
+      unsigned a[PARTS][4];
+      ldmatrix_x4(a[0], stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + lane % 16 * 128 + ((k * 2 + lane / 16) ^ lane % 8) * 16);
       if (O::zeros(s) >= 0)
-        subtract_zeros<H>(a, ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * MMA_K / SPAN) * 8 + lane / 4]);
+        subtract_zeros<H>(a[0], ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * MMA_K / SPAN) * 8 + lane / 4]);
 #pragma unroll
-      for (int i = 0; i < MT; ++i) H::mma(sum[s][j][i], a, x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
+      for (int q = 0; q < PARTS; ++q)
+#pragma unroll
+        for (int i = 0; i < MT; ++i) H::mma(sum[s][j][i], a[q], x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
     }
 }
 
