@@ -25,13 +25,14 @@ std::vector<double> read_outputs(const Tensor& tensor) {
 }
 
 // How far each element moves when sums and roundings are off by what they may be. Constants are evaluated with the
-// roundings that are dropped elsewhere, and a code in between may be another one.
+// roundings that are dropped elsewhere, and a code in between may be another one. Seed 0 rounds everything as eager does:
+// what leaves the range of f16 in between may be infinite.
 std::vector<std::vector<double>> find_slack(const Graph& graph, const std::vector<Tensor>& inputs,
                                             const std::vector<Tensor>& want, uint64_t seeds) {
   std::vector<std::vector<double>> slack;
   for (const Tensor& t : want) slack.emplace_back(static_cast<size_t>(t.numel()), 0);
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const auto moved = evaluate_graph(graph, inputs, {.disturbed = seed});
+  for (uint64_t seed = 0; seed <= seeds; ++seed) {
+    const auto moved = evaluate_graph(graph, inputs, {.emulate_casts = seed == 0, .disturbed = seed});
     REQUIRE(moved.ok());
     for (size_t i = 0; i < want.size(); ++i) {
       const auto a = read_outputs(want[i]), b = read_outputs((*moved)[i]);
