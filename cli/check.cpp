@@ -159,8 +159,9 @@ Result<CheckReport> check_program(const std::string& program_path, const Compile
     if (!flags.expected.empty())
       QCG_CHECK(
           compare_expected(flags.expected, *loaded.program, graph, got, want, allowed, trial, report.of_expected));
+    for (const size_t place : states) got.push_back(after[place]);
     if (std::any_of(trial.begin(), trial.end(), [](const OutputCheck& o) { return !o.ok; }))
-      QCG_CHECK(widen_bounds(graph, given, oracle, want, trial));
+      QCG_CHECK(widen_bounds(graph, given, oracle, got, want, trial));
     report.add(trial);
     report.trials.push_back(name_of(ms[t]));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "graph/ops/steps.h"
 #include "graph/oracle/reference.h"
@@ -76,6 +77,37 @@ std::vector<double> output_tolerances(const Graph& graph) {
   return out;
 }
 
+namespace {
+
+// Looks again at outputs with infinite errors: elements that the roundings of eager execution make infinite, or no
+// number, are not compared. A sum in f16 leaves its range, and the oracle's does not.
+Status leave_out_overflows(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions options,
+                           const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                           std::vector<OutputCheck>& outputs) {
+  const auto is_open = [](const OutputCheck& o) { return !o.ok && !std::isfinite(o.max_err); };
+  if (options.emulate_casts || std::none_of(outputs.begin(), outputs.begin() + want.size(), is_open)) return {};
+  options.emulate_casts = true;
+  QCG_TRY(eager, evaluate_graph(graph, inputs, options));
+  for (size_t i = 0; i < want.size(); ++i) {
+    OutputCheck& o = outputs[i];
+    if (!is_open(o)) continue;
+    const Tensor right = want[i].contiguous(), rounded = eager[i].contiguous();
+    std::vector<std::byte> bytes(right.bytes().begin(), right.bytes().end());
+    const size_t size = dtype_bytes(right.dtype);
+    for (size_t at = 0; at < bytes.size(); at += size)
+      if (!std::isfinite(element_to_double(rounded.dtype, rounded.bytes().data() + at)))
+        std::memcpy(bytes.data() + at, got[i].bytes().data() + at, size);
+    OutputCheck again =
+        compare_output(o.name, o.against, got[i], Tensor::from_bytes(right.dtype, right.shape, std::move(bytes)), 0);
+    again.bound = o.bound;
+    again.ok = again.max_err <= again.bound;
+    o = std::move(again);
+  }
+  return {};
+}
+
+}  // namespace
+
 OutputCheck compare_output(const std::string& name, const std::string& against, const Tensor& got, const Tensor& want,
                            double tolerance) {
   OutputCheck out{.name = name, .against = against};
@@ -101,8 +133,9 @@ OutputCheck compare_output(const std::string& name, const std::string& against, 
 }
 
 Status widen_bounds(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions options,
-                    const std::vector<Tensor>& want, std::vector<OutputCheck>& outputs,
+                    const std::vector<Tensor>& got, const std::vector<Tensor>& want, std::vector<OutputCheck>& outputs,
                     const std::function<void()>& after_each) {
+  QCG_CHECK(leave_out_overflows(graph, inputs, options, got, want, outputs));
   std::vector<double> largest(want.size(), 0), mean(want.size(), 0);
   const auto is_open = [](const OutputCheck& o) { return !o.ok && std::isfinite(o.max_err); };
   for (int seed = 1; seed <= kDisturbances && std::any_of(outputs.begin(), outputs.end(), is_open); ++seed) {

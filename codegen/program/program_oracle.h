@@ -5,7 +5,7 @@
 //   QCG_TRY(want, evaluate_graph(graph, inputs));                // the graph as it was read, before any pass
 //   const std::vector<double> allowed = output_tolerances(graph);
 //   OutputCheck y = compare_output("y", "oracle", got[0], want[0].contiguous(), allowed[0]);
-//   if (!y.ok) QCG_CHECK(widen_bounds(graph, inputs, options, want, outputs));
+//   if (!y.ok) QCG_CHECK(widen_bounds(graph, inputs, options, got, want, outputs));
 //
 // An output is right where every element is within a share of the largest one. Where sums cancel, or numbers are
 // rounded to codes on the way, a right output may be farther off: as far as the oracle's own moves when what it is
@@ -46,10 +46,11 @@ OutputCheck compare_output(const std::string& name, const std::string& against, 
                            double tolerance);
 
 // Looks again at `outputs`, some of which are not ok: the oracle's `want` once more under disturbances. `outputs` are
-// those of the graph against the oracle, perhaps followed by the same against what was expected. `after_each`: called
-// after every evaluation, which takes as long as the first.
+// those of the graph, which the program computed as `got`, against the oracle, perhaps followed by the same against what
+// was expected. Elements that the roundings of eager execution make infinite are right whatever they are. `after_each`:
+// called after every evaluation, which takes as long as the first.
 Status widen_bounds(const Graph& graph, const std::vector<Tensor>& inputs, ReferenceOptions options,
-                    const std::vector<Tensor>& want, std::vector<OutputCheck>& outputs,
+                    const std::vector<Tensor>& got, const std::vector<Tensor>& want, std::vector<OutputCheck>& outputs,
                     const std::function<void()>& after_each = {});
 
 }  // namespace qcg

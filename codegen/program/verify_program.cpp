@@ -148,7 +148,7 @@ class Verification {
     int checked = 0;
     std::vector<size_t> suspects;
     std::vector<OutputCheck> checks;
-    std::vector<Tensor> want_of_suspects;
+    std::vector<Tensor> got_of_suspects, want_of_suspects;
     for (size_t i = 0; i < want.size(); ++i) {
       if (!want[i].bound()) {
         unreached.push_back(names_[i]);
@@ -163,6 +163,7 @@ class Verification {
       if (o.ok) continue;
       suspects.push_back(i);
       checks.push_back(o);
+      got_of_suspects.push_back(outputs_[t][i]);
       want_of_suspects.push_back(want[i]);
     }
     if (!unreached.empty())
@@ -170,8 +171,8 @@ class Verification {
                                       unreached.size() == 1 ? "" : fmt::format(" and {} more", unreached.size() - 1),
                                       where, options_.budget_s));
     if (!suspects.empty()) {
-      const Status widened = widen_bounds(with_outputs(graph_, suspects), inputs_[t], oracle, want_of_suspects, checks,
-                                          [&] { report_.send(""); });
+      const Status widened = widen_bounds(with_outputs(graph_, suspects), inputs_[t], oracle, got_of_suspects,
+                                          want_of_suspects, checks, [&] { report_.send(""); });
       if (!widened.ok()) return {{"error", widened.error().to_string()}};
     }
     for (const OutputCheck& o : checks)
