@@ -73,7 +73,10 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
     return;
   }
   const Isa isa = (*driver)->compute_capability() == 90 ? Isa::sm_90a : Isa::sm_80;
-  for (const Problem& p : gemm_problems())
+  std::vector<Problem> problems = gemm_problems();
+  for (const std::vector<Problem>& more : {float8_problems(), fma_problems()})
+    problems.insert(problems.end(), more.begin(), more.end());
+  for (const Problem& p : problems)
     for (const CudaSchedule& c : cuda_schedules(p, {Device::cuda, isa}, 1, 16)) {
       INFO((*driver)->device_name(), " ", c.describe(), " ", p.signature());
       auto source = render_gemm_cuda(p, c, "qcg_kernel");
@@ -90,10 +93,13 @@ TEST_CASE("device: every candidate on the GPU, or a clear error without one") {
       auto kernel = (*driver)->load_kernel((*built)[0].bytes, "qcg_kernel");
       REQUIRE_MESSAGE(kernel.ok(), kernel.error().to_string());
       CHECK(!(*driver)->load_kernel((*built)[0].bytes, "absent").ok());
+      const bool sparse = p.scheme == Scheme::nf4;  // whose numbers have 24 bits
+      const uint64_t bytes = dtype_bytes(p.activation);
       for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{17}, int64_t{c.bm + 3}, int64_t{300}}) {
-        run_on_device(**driver, *kernel, p, c, {.m = m});
-        run_on_device(**driver, *kernel, p, c, {.m = m, .shift = 2});
-        run_on_device(**driver, *kernel, p, c, {.m = m, .gap = 8, .poisoned = true});
+        run_on_device(**driver, *kernel, p, c, {.m = m, .sparse = sparse});
+        run_on_device(**driver, *kernel, p, c, {.m = m, .shift = bytes, .sparse = sparse});
+        const auto gap = static_cast<int64_t>(16 / bytes);
+        run_on_device(**driver, *kernel, p, c, {.m = m, .gap = gap, .poisoned = true, .sparse = sparse});
       }
     }
 }

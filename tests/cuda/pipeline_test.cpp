@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "codegen/compile.h"
+#include "codegen/program/combine.h"
 #include "codegen/program/compile_options.h"
 #include "runtime/cuda.h"
 #include "runtime/program.h"
@@ -215,7 +216,7 @@ TEST_CASE("--emit=source prints CUDA") {
   CHECK(text.find("mma_decode") != std::string::npos);
 }
 
-TEST_CASE("device: a program compiled for the GPU agrees with the same program on the CPU") {
+TEST_CASE("device: a program compiled for the GPU agrees with the same program on the CPU, alone and beside it") {
   auto driver = CudaDriver::load();
   if (!driver.ok()) {
     MESSAGE("skipped: ", driver.error().message);
@@ -231,12 +232,18 @@ TEST_CASE("device: a program compiled for the GPU agrees with the same program o
     on_cpu.target = "cpu:portable";
     on_cpu.output = place.path("cpu.qcg");
     compile(on_cpu);
+    const std::string both = place.path("both.qcg");
+    REQUIRE(combine_targets(std::vector<std::string>{on_cpu.output, options.output}, both).ok());
+    auto loaded = Program::load(both);
+    REQUIRE_MESSAGE(loaded.ok(), loaded.error().to_string());
+    CHECK((*loaded)->manifest().target == target);
     for (const int64_t m : {int64_t{1}, int64_t{5}, int64_t{33}, int64_t{300}}) {
       INFO(dtype_name(dtype), " m=", m);
       std::vector<std::byte> x(static_cast<size_t>(m * kIn) * 2);
       for (int64_t i = 0; i < m * kIn; ++i)
         double_to_element(dtype, std::sin(0.37 * static_cast<double>(i)), x.data() + 2 * i);
       const std::vector<std::byte> got = run(options.output, dtype, m, x), want = run(on_cpu.output, dtype, m, x);
+      CHECK(run(both, dtype, m, x) == got);  // it is taken where it can run
       double largest = 0, worst = 0;
       for (int64_t i = 0; i < m * kOut; ++i) {
         const double a = element_to_double(dtype, got.data() + 2 * i),

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "runtime/cuda.h"
 #include "runtime/int4pack/qcg_int4pack.h"
 #include "tests/cuda/ptx/executor.h"
 #include "tests/cuda_program/fake_driver.h"
@@ -135,7 +136,57 @@ std::vector<int32_t> pack(const std::vector<int>& codes, int64_t n, int64_t k, i
   return out;
 }
 
-void check_product(int64_t m, int64_t n, int64_t k, int64_t group, int64_t inner) {
+// What a call reads, as bytes.
+struct Inputs {
+  std::vector<uint8_t> x, weight, scales;
+};
+// Places the inputs, calls and returns the bytes of the product.
+using Multiply = std::function<std::vector<uint8_t>(Call&, const Inputs&, size_t bytes)>;
+
+std::vector<uint8_t> multiply_executed(Call& call, const Inputs& inputs, size_t bytes) {
+  PtxDevice& on = device();
+  if (!on.kernel) {  // the first call loads it; it is refused where nothing is
+    on.fails = "cuLaunchKernel";
+    REQUIRE(call.run() == QCG_ERROR_IO);
+    on.fails.clear();
+  }
+  on.memory = on.kernel->memory();
+  const auto place = [&](DeviceTensor& tensor, const char* name, std::vector<uint8_t> data, ptx::Access access) {
+    const uint64_t address = on.memory.add(name, std::move(data), access).address;
+    tensor.tensor.data = reinterpret_cast<void*>(address);
+    return address;
+  };
+  place(call.x, "x", inputs.x, ptx::Access::input);
+  place(call.weight, "weight", inputs.weight, ptx::Access::input);
+  place(call.scales, "scale_and_zero", inputs.scales, ptx::Access::input);
+  const uint64_t out = place(call.out, "out", std::vector<uint8_t>(bytes), ptx::Access::output);
+  int stream = 0;
+  REQUIRE_MESSAGE(call.run(&stream) == QCG_OK, qcg_cuda_int4pack_error(), on.fault);
+  CHECK(on.last_stream == &stream);
+  const auto* const product = static_cast<const uint8_t*>(on.memory.read(out, bytes));
+  return {product, product + bytes};
+}
+
+std::vector<uint8_t> multiply_on(CudaDriver& driver, Call& call, const Inputs& inputs, size_t bytes) {
+  std::vector<CudaBuffer> buffers;
+  const auto place = [&](DeviceTensor& tensor, const std::vector<uint8_t>& data) {
+    auto buffer = driver.allocate(data.size());
+    REQUIRE_MESSAGE(buffer.ok(), buffer.error().to_string());
+    REQUIRE(driver.copy_in(*buffer, data.data(), data.size()).ok());
+    tensor.tensor.data = buffer->data();
+    buffers.push_back(std::move(*buffer));
+  };
+  place(call.x, inputs.x);
+  place(call.weight, inputs.weight);
+  place(call.scales, inputs.scales);
+  std::vector<uint8_t> product(bytes);
+  place(call.out, product);
+  REQUIRE_MESSAGE(call.run() == QCG_OK, qcg_cuda_int4pack_error());
+  REQUIRE(driver.copy_out(product.data(), buffers.back(), bytes).ok());
+  return product;
+}
+
+void check_product(int64_t m, int64_t n, int64_t k, int64_t group, int64_t inner, const Multiply& multiply) {
   INFO("m ", m, " n ", n, " k ", k, " group ", group, " inner k tiles ", inner);
   std::mt19937_64 rng(static_cast<uint64_t>(m * 1000003 + n * 1009 + k + group + inner));
   const auto draw = [&](int low, int high) {
@@ -150,28 +201,11 @@ void check_product(int64_t m, int64_t n, int64_t k, int64_t group, int64_t inner
   for (size_t i = 0; i < scales.size(); i += 2)
     scales[i] = bf16_of(std::ldexp(1.0f, draw(-2, 1))), scales[i + 1] = bf16_of(static_cast<float>(draw(-3, 3)) / 4);
 
-  PtxDevice& on = device();
   Call call(m, n, k, group, inner);
-  if (!on.kernel) {  // the first call loads it; it is refused where nothing is
-    on.fails = "cuLaunchKernel";
-    REQUIRE(call.run() == QCG_ERROR_IO);
-    on.fails.clear();
-  }
-  on.memory = on.kernel->memory();
-  const auto place = [&](DeviceTensor& tensor, const char* name, std::vector<uint8_t> bytes, ptx::Access access) {
-    const uint64_t address = on.memory.add(name, std::move(bytes), access).address;
-    tensor.tensor.data = reinterpret_cast<void*>(address);
-    return address;
-  };
-  place(call.x, "x", bytes_of(x), ptx::Access::input);
-  place(call.weight, "weight", bytes_of(pack(codes, n, k, inner)), ptx::Access::input);
-  place(call.scales, "scale_and_zero", bytes_of(scales), ptx::Access::input);
-  const uint64_t out = place(call.out, "out", std::vector<uint8_t>(size(m * n * 2)), ptx::Access::output);
-  int stream = 0;
-  REQUIRE_MESSAGE(call.run(&stream) == QCG_OK, qcg_cuda_int4pack_error(), on.fault);
-  CHECK(on.last_stream == &stream);
+  const Inputs inputs{bytes_of(x), bytes_of(pack(codes, n, k, inner)), bytes_of(scales)};
   std::vector<uint16_t> got(size(m * n));
-  std::memcpy(got.data(), on.memory.read(out, got.size() * 2), got.size() * 2);
+  const std::vector<uint8_t> product = multiply(call, inputs, got.size() * 2);
+  std::memcpy(got.data(), product.data(), product.size());
   int wrong = 0;
   for (int64_t row = 0; row < m; ++row)
     for (int64_t column = 0; column < n; ++column) {
@@ -266,10 +300,29 @@ TEST_CASE("no rows are no work, and a device that is too old or a driver that fa
   on.fails.clear();
 }
 
-TEST_CASE("products are exact for all groups, inner k tiles, odd m and a last tile of 8 columns") {
+namespace {
+
+void check_products(const Multiply& multiply) {
   for (const int64_t group : {32, 64, 128, 256})
-    for (const int64_t inner : {2, 4, 8}) check_product(3, 40, 512, group, inner);
-  check_product(1, 8, 256, 256, 8);
-  check_product(8, 32, 2560, 128, 8);  // more groups than warps
-  check_product(17, 64, 256, 32, 2);
+    for (const int64_t inner : {2, 4, 8}) check_product(3, 40, 512, group, inner, multiply);
+  check_product(1, 8, 256, 256, 8, multiply);
+  check_product(8, 32, 2560, 128, 8, multiply);  // more groups than warps
+  check_product(17, 64, 256, 32, 2, multiply);
+}
+
+}  // namespace
+
+TEST_CASE("products are exact for all groups, inner k tiles, odd m and a last tile of 8 columns") {
+  check_products(multiply_executed);
+}
+
+// By itself: other cases open the stand-in for the driver.
+TEST_CASE("device: products are exact on the GPU" * doctest::skip()) {
+  auto driver = CudaDriver::load();
+  if (!driver.ok()) {
+    MESSAGE("skipped: ", driver.error().message);
+    return;
+  }
+  check_products(
+      [&](Call& call, const Inputs& inputs, size_t bytes) { return multiply_on(**driver, call, inputs, bytes); });
 }
