@@ -148,6 +148,15 @@ TEST_CASE("real graphs on a device that is executed") {
     if (const std::string folder = shared_graph(name); !folder.empty()) check_program(folder, *tool, {1, 33});
 }
 
+// Int4 weights with offsets, and 8-bit floats under scales of rows.
+TEST_CASE("real graphs whose linears sm_90a multiplies by wgmma, on a device that is executed") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  for (const char* name : {"llama_mlp_int4wo_g32", "scaled_mm_rowwise"})
+    if (const std::string folder = shared_graph(name); !folder.empty())
+      check_program(folder, *tool, {1, 33}, Isa::sm_90a);
+}
+
 TEST_CASE("graphs that quantize activations run on a device: row quantization and integer linears") {
   const auto tool = cuda_compiler();
   if (!tool) return;
