@@ -38,6 +38,52 @@ TEST_CASE("wgmma: products of 8-bit floats, executed from their PTX") {
   run_exactly(wgmma_kernels("sm90a_wgmma_ss", float8_problems()));
 }
 
+// Each is a fault of the executor, or another result.
+TEST_CASE("wgmma: bugs seeded into sums of x and into sums of 8-bit floats are found") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  using enum DType;
+  const Problem offsets = plain_problem(Scheme::w4, bf16, i8, {520}, {{40, false, false, "w", true}}, 128, bf16);
+  const Problem floats = plain_problem(Scheme::f8, f8e4m3, f8e4m3, {520}, {{40, false, false, "w"}}, 128);
+  struct Seeded {
+    const Problem* problem;
+    std::string_view from, to;
+  };
+  const Seeded cases[] = {
+      {&offsets, "meet<2, MULTIPLIERS>();", ""},
+      {&offsets, "r.place ^= 1;", ""},
+      {&offsets, "r.sum[p][i][e] = 0;", ";"},
+      {&offsets, "O::offsets(s) >= 0 ? SCALE_BYTES : 0", "0"},
+      {&offsets, "lane / 16 * 8) * 128", "lane / 16 * 4) * 128"},
+      {&floats, "      wgmma_wait<0>();", "      wgmma_wait<1>();"},
+      {&floats, "k % (SPAN / MMA_K) > 0", "true"},
+      {&floats, "shared + from.stage * STAGE, span,", "shared, span,"},
+  };
+  std::vector<Rendered> kernels;
+  for (const Problem* p : {&offsets, &floats})
+    for (const CudaSchedule& s : cuda_schedules(*p, {Device::cuda, Isa::sm_90a}, 1, 64))
+      if (s.is_wgmma() && s.bm == 32 && s.bn == 64) kernels.push_back({*p, s, Isa::sm_90a});
+  REQUIRE(kernels.size() == 2);
+  const std::vector<KernelSource> right = sources_of(kernels);
+  std::vector<KernelSource> sources = right;
+  for (const Seeded& c : cases) {
+    sources.push_back(right[c.problem == &floats]);
+    const size_t at = sources.back().source.find(c.from);
+    REQUIRE_MESSAGE(at != std::string::npos, c.from);
+    sources.back().source.replace(at, c.from.size(), c.to);
+  }
+  const std::vector<ptx::LoadedKernel> loaded = load_sources(*tool, sources);
+  const GemmCall call{.m = 35};
+  for (size_t c = 0; c < std::size(cases); ++c) {
+    const size_t of = cases[c].problem == &floats;
+    GemmData whole(kernels[of].problem, call), altered(kernels[of].problem, call);
+    REQUIRE(execute_rendered(loaded[of], kernels[of], call, whole).outcome.ok());
+    const ptx::Outcome outcome = execute_rendered(loaded[2 + c], kernels[of], call, altered).outcome;
+    INFO(cases[c].from, " -> ", cases[c].to, ": ", outcome.text());
+    CHECK((!outcome.ok() || altered.outputs[0].bytes != whole.outputs[0].bytes));
+  }
+}
+
 // Of every tile, with as many segments as it has room for: the registers of both roles hold what they need.
 TEST_CASE("wgmma: every tile compiles without spills, and its products do not wait for one another") {
   const auto tool = cuda_compiler();
