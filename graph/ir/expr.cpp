@@ -173,6 +173,7 @@ constexpr Implementation kImplementations[] = {
     {"floor_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::floor(a / b); }},
     {"trunc_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }},
     {"mod", nullptr, [](double a, double b) { return b == 0 ? a : a - b * std::floor(a / b); }},
+    {"atan", [](double x) { return std::atan(x); }},
 };
 
 // Both tables have the same rows in the same order, so that a name's place in one is its place in the other.

@@ -71,6 +71,7 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"floor_div", 2, 0, kIntegersAlone},
     {"trunc_div", 2, 0, kIntegersAlone},
     {"mod", 2, 0, kIntegersAlone},
+    {"atan", 1, kFunctionUlps},
 };
 
 struct Expr {

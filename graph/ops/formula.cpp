@@ -158,6 +158,7 @@ class Reader {
   }
 
   Expr gelu(Expr x) {
+    if (node_.op->arg_index("approximate") < 0) return call("gelu", std::move(x));
     const auto* how = node_.arg("approximate").get<std::string>();
     if (!how || (*how != "none" && *how != "tanh")) failed_ = true;
     return call(how && *how == "tanh" ? "gelu_tanh" : "gelu", std::move(x));

@@ -17,7 +17,7 @@
 //   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
 //   clamp(x, low, high)         without a limit that is absent
 //   cast(x)                     to the dtype of the result
-//   gelu(x)                     or gelu_tanh, as `approximate` says
+//   gelu(x)                     or gelu_tanh, as `approximate` says, if there is one
 //   power(x, y)                 x * x for 2; as products of integers, which are exact
 //   finite(x)                   nan_to_num
 #pragma once

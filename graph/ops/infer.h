@@ -105,6 +105,12 @@ double correction_of(const Node& variance);
 // The p of a norm, 2 where none is given; nullopt: a norm of matrices other than that of their elements.
 std::optional<double> order_of_norm(const Node& norm);
 
+// The rows and columns of the elements of a triangle, in row-major order.
+std::vector<std::pair<int64_t, int64_t>> places_of_triangle(const Node& indices);
+
+// What a stack of several tensors joins: their shapes then, and the axis.
+std::pair<std::vector<Shape>, size_t> parts_of_stack(const Graph& graph, const Node& node);
+
 // Whether a batch_norm normalizes with the statistics of its input, of which it has no others.
 bool is_of_batch(const Node& batch_norm);
 

@@ -10,7 +10,7 @@ namespace qcg {
 ShapeRule infer_arange, infer_eye, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
     infer_index_select, infer_embedding, infer_gather, infer_take, infer_take_along, infer_view_dtype, infer_empty,
     infer_copy, infer_slice_scatter, infer_integers, infer_select_scatter, infer_index_copy, infer_index_put,
-    infer_scatter;
+    infer_scatter, infer_linspace, infer_triangle_indices;
 
 namespace rows {
 
@@ -25,6 +25,15 @@ inline constexpr OpRow kConstant[] = {
     {"aten.arange.start_step",
      "(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? "
      "device=None, bool? pin_memory=None) -> Tensor", constant, infer_arange, "plus(start, times(step, column))"},
+    {"aten.linspace.default",
+     "(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_linspace},
+    {"aten.tril_indices.default",
+     "(int row, int col, int offset=0, *, ScalarType? dtype=i64, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_triangle_indices},
+    {"aten.triu_indices.default",
+     "(int row, int col, int offset=0, *, ScalarType? dtype=i64, Layout? layout=None, Device? device=None, bool? "
+     "pin_memory=None) -> Tensor", constant, infer_triangle_indices},
     {"aten.floor_divide.default", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers, "floor_div(self, other)"},
     {"aten.floor_divide.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers, "floor_div(self, other)"},
     {"aten.div.Tensor_mode", "(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",

@@ -9,6 +9,9 @@ namespace qcg {
 // shapes/library.cpp
 ShapeRule infer_norm_of_axes, infer_cosine_similarity, infer_pairwise_distance, infer_distances, infer_patches,
     infer_patch_sums, infer_median, infer_kth_value, infer_quantile, infer_searchsorted;
+// shapes/arrangements.cpp
+ShapeRule infer_parts, infer_joined, infer_moved, infer_ravel, infer_trace, infer_diag, infer_diag_embed, infer_kron,
+    infer_channel_shuffle, infer_moments, infer_both_extremes, infer_count_nonzero, infer_logit;
 
 namespace rows {
 
@@ -63,6 +66,36 @@ inline constexpr OpRow kLibrary[] = {
     {"aten.searchsorted.Tensor",
      "(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? "
      "sorter=None) -> Tensor", pointwise, infer_searchsorted},
+    {"aten.unsafe_chunk.default", "(Tensor self, int chunks, int dim=0) -> Tensor[]", pointwise, infer_parts},
+    {"aten.tensor_split.sections", "(Tensor self, SymInt sections, int dim=0) -> Tensor[]", pointwise, infer_parts},
+    {"aten.tensor_split.indices", "(Tensor self, SymInt[] indices, int dim=0) -> Tensor[]", pointwise, infer_parts},
+    {"aten.hstack.default", "(Tensor[] tensors) -> Tensor", pointwise, infer_joined},
+    {"aten.vstack.default", "(Tensor[] tensors) -> Tensor", pointwise, infer_joined},
+    {"aten.column_stack.default", "(Tensor[] tensors) -> Tensor", pointwise, infer_joined},
+    {"aten.movedim.int", "(Tensor self, int source, int destination) -> Tensor", pointwise, infer_moved},
+    {"aten.moveaxis.int", "(Tensor self, int source, int destination) -> Tensor", pointwise, infer_moved},
+    {"aten.ravel.default", "(Tensor self) -> Tensor", pointwise, infer_ravel},
+    {"aten.trace.default", "(Tensor self) -> Tensor", pointwise, infer_trace},
+    {"aten.diag.default", "(Tensor self, int diagonal=0) -> Tensor", pointwise, infer_diag},
+    {"aten.diag_embed.default", "(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+     pointwise, infer_diag_embed},
+    {"aten.kron.default", "(Tensor self, Tensor other) -> Tensor", pointwise, infer_kron},
+    {"aten.channel_shuffle.default", "(Tensor self, SymInt groups) -> Tensor", pointwise, infer_channel_shuffle},
+    {"aten.var_mean.correction",
+     "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_moments},
+    {"aten.var_mean.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_moments},
+    {"aten.std_mean.correction",
+     "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_moments},
+    {"aten.std_mean.dim", "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_moments},
+    {"aten.aminmax.default", "(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor, Tensor)",
+     pointwise, infer_both_extremes},
+    {"aten.count_nonzero.default", "(Tensor self, int? dim=None) -> Tensor", pointwise, infer_count_nonzero},
+    {"aten.count_nonzero.dim_IntList", "(Tensor self, int[] dim) -> Tensor", pointwise, infer_count_nonzero},
+    {"aten.logit.default", "(Tensor self, float? eps=None) -> Tensor", pointwise, infer_logit},
 };
 // clang-format on
 

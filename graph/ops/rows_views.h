@@ -14,9 +14,9 @@ ShapeRule infer_cast, infer_type_as, infer_same, infer_dropout, infer_cat, infer
     infer_reshape_as, infer_repeat, infer_repeat_interleave, infer_slice, infer_select, infer_narrow, infer_split,
     infer_split_with_sizes, infer_chunk, infer_unbind, infer_sym_size;
 // strides.cpp
-ShapeRule infer_flip, infer_unfold;
+ShapeRule infer_flip, infer_unfold, infer_diagonal;
 StrideRule stride_unfold, stride_reverse, stride_last_two, stride_transpose, stride_permute, stride_expand,
-    stride_slice, stride_select, stride_narrow, stride_flip;
+    stride_slice, stride_select, stride_narrow, stride_flip, stride_diagonal;
 
 namespace rows {
 
@@ -41,6 +41,7 @@ inline constexpr OpRow kViews[] = {
     {"aten.clone.default", "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", copy, infer_same},
     {"aten.lift_fresh_copy.default", "(Tensor self) -> Tensor", copy, infer_same},
     {"aten.dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
+    {"aten.feature_dropout.default", "(Tensor input, float p, bool train) -> Tensor", copy, infer_dropout},
     {"aten.dropout_.default", "(Tensor self, float p, bool train) -> Tensor", copy, infer_dropout},  // writes nothing
     {"aten.cat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat},
     {"aten.concat.default", "(Tensor[] tensors, int dim=0) -> Tensor", copy, infer_cat},
@@ -81,6 +82,9 @@ inline constexpr OpRow kViews[] = {
      view, infer_slice, stride_slice},
     {"aten.select.int", "(Tensor self, int dim, SymInt index) -> Tensor", view, infer_select, stride_select},
     {"aten.flip.default", "(Tensor self, int[] dims) -> Tensor", view, infer_flip, stride_flip},
+    {"aten.diagonal.default", "(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     view, infer_diagonal, stride_diagonal},
+    {"aten.swapaxes.default", "(Tensor self, int axis0, int axis1) -> Tensor", view, infer_transpose, stride_transpose},
     {"aten.narrow.default", "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
      view, infer_narrow, stride_narrow},
     {"aten.unfold.default", "(Tensor self, int dimension, int size, int step) -> Tensor",

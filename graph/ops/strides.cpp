@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/ops/rows_views.h"
 
@@ -40,8 +41,9 @@ Result<Strided> stride_last_two(const OpArgs& a, const Strided& in) {
 
 Result<Strided> stride_transpose(const OpArgs& a, const Strided& in) {
   std::vector<size_t> order = axes_of(in);
-  QCG_TRY(d0, a.axis("dim0", order.size()));
-  QCG_TRY(d1, a.axis("dim1", order.size()));
+  const bool axes = has_arg(a, "axis0");
+  QCG_TRY(d0, a.axis(axes ? "axis0" : "dim0", order.size()));
+  QCG_TRY(d1, a.axis(axes ? "axis1" : "dim1", order.size()));
   if (!order.empty()) std::swap(order[d0], order[d1]);
   return permuted(a, in, order);
 }
@@ -110,6 +112,42 @@ Result<Strided> stride_flip(const OpArgs& a, const Strided& in) {
     out.offset = out.offset + in.strides[axis] * (in.shape[axis] - Dim(1));
     out.strides[axis] = Dim(0) - in.strides[axis];
   }
+  return out;
+}
+
+// The axes dim1 and dim2 become one, the last.
+Result<Types> infer_diagonal(const OpArgs& a) {
+  Shape shape = a.tensor("self").shape;
+  QCG_TRY(rows, a.axis("dim1", shape.size()));
+  QCG_TRY(columns, a.axis("dim2", shape.size()));
+  QCG_TRY(offset, a.constant("offset"));
+  if (rows == columns || shape.size() < 2) return a.fail("dim2", "expected another axis than dim1");
+  constexpr int64_t kMost = int64_t{1} << 32;
+  if (std::abs(offset) > kMost) return a.fail("offset", "it is beyond the matrix");
+  const Dim below = shape[rows] - Dim(std::max<int64_t>(-offset, 0)),
+            right = shape[columns] - Dim(std::max<int64_t>(offset, 0));
+  const DimRange apart = range_of(below - right, a.graph.symbols);
+  if (apart.min < 0 && apart.max > 0)
+    return a.unsupported("self", fmt::format("the smaller of {} and {} is not known", below.str(), right.str()),
+                         "export with constant sizes here");
+  const Dim length = apart.max <= 0 ? below : right;
+  if (range_of(length, a.graph.symbols).min < 0) return a.fail("offset", "it may be beyond the matrix");
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(std::max(rows, columns)));
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(std::min(rows, columns)));
+  shape.push_back(length);
+  return one(a.tensor("self").dtype, std::move(shape));
+}
+
+Result<Strided> stride_diagonal(const OpArgs& a, const Strided& in) {
+  QCG_TRY(types, infer_diagonal(a));
+  QCG_TRY(rows, a.axis("dim1", in.shape.size()));
+  QCG_TRY(columns, a.axis("dim2", in.shape.size()));
+  QCG_TRY(offset, a.constant("offset"));
+  Strided out{types[0].shape, in.strides, in.offset};
+  out.offset = out.offset + (offset >= 0 ? in.strides[columns] * Dim(offset) : in.strides[rows] * Dim(-offset));
+  out.strides.erase(out.strides.begin() + static_cast<std::ptrdiff_t>(std::max(rows, columns)));
+  out.strides.erase(out.strides.begin() + static_cast<std::ptrdiff_t>(std::min(rows, columns)));
+  out.strides.push_back(in.strides[rows] + in.strides[columns]);
   return out;
 }
 

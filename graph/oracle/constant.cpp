@@ -434,6 +434,25 @@ Result<Tensors> run_erfinv(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(y))};
 }
 
+// From both ends to the middle, as torch does it.
+Result<Tensors> run_linspace(const RefContext& c) {
+  const int64_t steps = c.integer("steps");
+  const double start = c.number("start"), end = c.number("end");
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  std::vector<double> out;
+  for (int64_t i = 0; i < steps; ++i)
+    out.push_back(i < (steps + 1) / 2 ? start + step * static_cast<double>(i)
+                                      : end - step * static_cast<double>(steps - 1 - i));
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_triangle_indices(const RefContext& c) {
+  std::vector<int64_t> out, columns;
+  for (const auto& [row, column] : places_of_triangle(c.node)) out.push_back(row), columns.push_back(column);
+  out.insert(out.end(), columns.begin(), columns.end());
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
 constexpr RefRow kConstantRules[] = {
     {"aten.erfinv.default", run_erfinv},
     {"aten.bitwise_and.Tensor", run_bits<And>},
@@ -477,6 +496,9 @@ constexpr RefRow kConstantRules[] = {
     {"aten._embedding_bag_forward_only.default", run_embedding_bag},
     {"aten.take.default", run_take},
     {"aten.take_along_dim.default", run_take_along},
+    {"aten.linspace.default", run_linspace},
+    {"aten.tril_indices.default", run_triangle_indices},
+    {"aten.triu_indices.default", run_triangle_indices},
     {"aten.arange.default", run_arange},
     {"aten.arange.start", run_arange},
     {"aten.arange.start_step", run_arange},

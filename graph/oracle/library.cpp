@@ -217,7 +217,206 @@ Result<Tensors> run_searchsorted(const RefContext& c) {
   return Tensors{make_ints(c.sizes(0), std::move(out))};
 }
 
+// Element `k` of output `number` is element from(k, its index) of x; -1: 0.
+template <class F>
+Tensor arranged(const RefContext& c, size_t number, const Tensor& x, F&& from) {
+  const Sizes shape = c.sizes(number);
+  const std::vector<double> values = read_doubles(x);
+  std::vector<double> out;
+  Sizes index(shape.size());
+  for (int64_t k = 0; k < elements_in(shape); ++k) {
+    int64_t rest = k;
+    for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) index[i] = rest % shape[i];
+    const int64_t at = from(index);
+    out.push_back(at < 0 ? 0 : values[static_cast<size_t>(at)]);
+  }
+  return store_results(c.dtype(number), shape, std::move(out));
+}
+int64_t element_of(const Sizes& shape, const Sizes& index) {
+  int64_t at = 0;
+  for (size_t i = 0; i < shape.size(); ++i) at = at * shape[i] + index[i];
+  return at;
+}
+
+Result<Tensors> run_parts(const RefContext& c) {
+  const Tensor& x = c.tensor("self").data;
+  const size_t axis = c.axis("dim", x.shape.size());
+  int64_t begin = 0;
+  Tensors out;
+  for (size_t i = 0; i < c.node.outputs.size(); ++i) {
+    out.push_back(arranged(c, i, x, [&](Sizes index) {
+      index[axis] += begin;
+      return element_of(x.shape, index);
+    }));
+    begin += c.sizes(i)[axis];
+  }
+  return out;
+}
+
+// Every element of the result is in the part whose turn it is along the axis.
+Result<Tensors> run_joined(const RefContext& c) {
+  const size_t axis = parts_of_stack(c.graph, c.node).second;
+  std::vector<std::vector<double>> parts;
+  std::vector<int64_t> counts;
+  const Sizes shape = c.sizes(0);
+  const int64_t before = elements_in({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)});
+  for (const RefValue* v : c.tensors("tensors")) parts.push_back(read_doubles(v->data));
+  std::vector<double> out;
+  for (int64_t row = 0; row < before; ++row)
+    for (const auto& part : parts) {
+      const auto each = static_cast<std::ptrdiff_t>(part.size()) / before;
+      out.insert(out.end(), part.begin() + row * each, part.begin() + (row + 1) * each);
+    }
+  return Tensors{store_results(c.dtype(0), shape, std::move(out))};
+}
+
+Result<Tensors> run_moved(const RefContext& c) {
+  const Tensor& x = c.tensor("self").data;
+  if (x.shape.empty()) return Tensors{x};
+  const size_t from = c.axis("source", x.shape.size()), to = c.axis("destination", x.shape.size());
+  return Tensors{arranged(c, 0, x, [&](Sizes index) {
+    const int64_t moved = index[to];
+    index.erase(index.begin() + static_cast<std::ptrdiff_t>(to));
+    index.insert(index.begin() + static_cast<std::ptrdiff_t>(from), moved);
+    return element_of(x.shape, index);
+  })};
+}
+
+Result<Tensors> run_ravel(const RefContext& c) {
+  return Tensors{c.tensor("self").data.contiguous().reshape(c.sizes(0))};
+}
+
+Result<Tensors> run_trace(const RefContext& c) {
+  const Tensor& x = c.tensor("self").data;
+  const std::vector<double> values = read_doubles(x);
+  double sum = 0;
+  for (int64_t i = 0; i < std::min(x.shape[0], x.shape[1]); ++i) sum += values[i * x.shape[1] + i];
+  return Tensors{store_results(c.dtype(0), {}, {sum})};
+}
+
+Result<Tensors> run_diag(const RefContext& c) {
+  const Tensor& x = c.tensor("self").data;
+  const bool embeds = c.sizes(0).size() > x.shape.size();
+  const int64_t offset = c.integer(c.node.op->arg_index("offset") >= 0 ? "offset" : "diagonal");
+  const int64_t right = std::max<int64_t>(offset, 0), below = std::max<int64_t>(-offset, 0);
+  return Tensors{arranged(c, 0, x, [&](Sizes index) {
+    if (!embeds) return (index[0] + below) * x.shape[1] + index[0] + right;
+    const int64_t column = index.back();
+    index.pop_back();
+    if (column - index.back() != offset) return int64_t{-1};
+    index.back() -= below;
+    return element_of(x.shape, index);
+  })};
+}
+
+Result<Tensors> run_kron(const RefContext& c) {
+  Tensor a = c.tensor("self").data, b = c.tensor("other").data;
+  const Sizes shape = c.sizes(0);
+  Sizes left = a.shape, right = b.shape;
+  left.insert(left.begin(), shape.size() - left.size(), 1);
+  right.insert(right.begin(), shape.size() - right.size(), 1);
+  const std::vector<double> as = read_doubles(a), bs = read_doubles(b);
+  std::vector<double> out;
+  for (int64_t k = 0; k < elements_in(shape); ++k) {
+    int64_t rest = k, from_a = 0, from_b = 0, step_a = 1, step_b = 1;
+    for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) {
+      const int64_t at = rest % shape[i];
+      from_a += at / right[i] * step_a, from_b += at % right[i] * step_b;
+      step_a *= left[i], step_b *= right[i];
+    }
+    out.push_back(as[static_cast<size_t>(from_a)] * bs[static_cast<size_t>(from_b)]);
+  }
+  return Tensors{store_results(c.dtype(0), shape, std::move(out))};
+}
+
+Result<Tensors> run_channel_shuffle(const RefContext& c) {
+  const Tensor& x = c.tensor("self").data;
+  const int64_t groups = c.integer("groups"), each = x.shape[1] / groups;
+  return Tensors{arranged(c, 0, x, [&](Sizes index) {
+    index[1] = index[1] % groups * each + index[1] / groups;
+    return element_of(x.shape, index);
+  })};
+}
+
+// What reduces the groups of elements along `dim`, all of them without one, to a number.
+template <class F>
+std::vector<double> reduced_groups(const RefContext& c, F&& f) {
+  const Tensor& x = c.tensor("self").data;
+  std::vector<Dim> dims;
+  if (const Dim* single = c.node.arg("dim").get<Dim>()) dims.push_back(*single);
+  else if (const auto* some = c.node.arg("dim").get<std::vector<Dim>>()) dims = *some;
+  const auto rank = static_cast<int64_t>(x.shape.size());
+  std::vector<bool> reduced(x.shape.size(), dims.empty());
+  for (const Dim& d : dims)
+    if (rank > 0) reduced[static_cast<size_t>((c.evaluate(d) + rank) % rank)] = true;
+  std::vector<double> out;
+  for (const auto& group : groups_of(x, reduced)) out.push_back(f(group));
+  return out;
+}
+
+Result<Tensors> run_moments(const RefContext& c) {
+  const auto mean = [](const std::vector<double>& x) {
+    return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+  };
+  const bool root = c.node.op->name.starts_with("aten.std");
+  auto spread = reduced_groups(c, [&](const std::vector<double>& x) {
+    double sum = 0;
+    for (const double v : x) sum += (v - mean(x)) * (v - mean(x));
+    const double variance = sum / std::max(static_cast<double>(x.size()) - correction_of(c.node), 0.0);
+    return root ? std::sqrt(variance) : variance;
+  });
+  return Tensors{make_doubles(c.sizes(0), std::move(spread)), make_doubles(c.sizes(1), reduced_groups(c, mean))};
+}
+
+Result<Tensors> run_both_extremes(const RefContext& c) {
+  Tensors out;
+  for (const bool most : {false, true})
+    out.push_back(store_results(c.dtype(0), c.sizes(0), reduced_groups(c, [&](const std::vector<double>& x) {
+                                  return std::accumulate(x.begin() + 1, x.end(), x[0], [&](double a, double b) {
+                                    return std::isnan(b) || (most ? b > a : b < a) ? b : a;
+                                  });
+                                })));
+  return out;
+}
+
+Result<Tensors> run_count_nonzero(const RefContext& c) {
+  return Tensors{store_results(DType::i64, c.sizes(0), reduced_groups(c, [](const std::vector<double>& x) {
+                                 return static_cast<double>(x.size()) - static_cast<double>(std::ranges::count(x, 0.0));
+                               }))};
+}
+
+Result<Tensors> run_logit(const RefContext& c) {
+  std::vector<double> x = read_doubles(c.tensor("self").data);
+  for (double& v : x) {
+    if (c.has("eps")) v = std::clamp(v, c.number("eps"), 1 - c.number("eps"));
+    v = std::log(v / (1 - v));
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(x))};
+}
+
 constexpr RefRow kLibraryRules[] = {
+    {"aten.unsafe_chunk.default", run_parts},
+    {"aten.tensor_split.sections", run_parts},
+    {"aten.tensor_split.indices", run_parts},
+    {"aten.hstack.default", run_joined},
+    {"aten.vstack.default", run_joined},
+    {"aten.column_stack.default", run_joined},
+    {"aten.movedim.int", run_moved},
+    {"aten.moveaxis.int", run_moved},
+    {"aten.ravel.default", run_ravel},
+    {"aten.trace.default", run_trace},
+    {"aten.diag.default", run_diag},
+    {"aten.diag_embed.default", run_diag},
+    {"aten.kron.default", run_kron},
+    {"aten.channel_shuffle.default", run_channel_shuffle},
+    {"aten.var_mean.correction", run_moments},
+    {"aten.var_mean.dim", run_moments},
+    {"aten.std_mean.correction", run_moments},
+    {"aten.std_mean.dim", run_moments},
+    {"aten.aminmax.default", run_both_extremes},
+    {"aten.count_nonzero.default", run_count_nonzero},
+    {"aten.count_nonzero.dim_IntList", run_count_nonzero},
+    {"aten.logit.default", run_logit},
     {"aten.linalg_vector_norm.default", run_norm},
     {"aten.linalg_norm.default", run_norm},
     {"aten.linalg_norm.ord_str", run_norm},

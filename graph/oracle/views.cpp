@@ -202,6 +202,7 @@ constexpr RefRow kViewsRules[] = {
     {"aten.clone.default", run_same},
     {"aten.lift_fresh_copy.default", run_same},
     {"aten.dropout.default", run_same},
+    {"aten.feature_dropout.default", run_same},
     {"aten.dropout_.default", run_same},
     {"aten.detach.default", run_same},
     {"aten.alias.default", run_same},

@@ -8,7 +8,7 @@
 //
 // Largest error against double libm, in ulp of the f32 result (tests/isa_headers asserts these):
 //
-//   exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2     pow 4
+//   exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2     atan 3     pow 4
 //   log1p expm1 tanh erf 2    sigmoid silu 3 down to -88; below, where exp(-x) overflows, they are 0 (|error| <= 3e-37)
 //   gelu 6 for x >= 0, 8 down to -13       gelu_tanh 8 down to -2, 40 down to -5      below: |error| <= 1e-8 * |x|
 //
@@ -110,6 +110,21 @@ QCG_INLINE vf v_log1p(vf x) {
 }
 
 // (e^2a - 1) / (e^2a + 1), whose numerator is as exact near 0 as elsewhere. From 20 on the result is 1.
+// Of u in [-tan(pi/8), tan(pi/8)]: x itself, (x - s) / (1 + |x|) from pi/4, or -1 / x from pi/2, s the sign of x.
+QCG_INLINE vf v_atan(vf x) {
+  vf one = v_set1(1.0f), a = v_abs(x), s = v_select(v_lt(x, v_zero()), v_set1(-1.0f), one);
+  vm far = v_lt(v_set1(2.41421356f), a), near = v_lt(a, v_set1(0.414213562f));
+  vf u = v_select(far, v_div(v_set1(-1.0f), x), v_select(near, x, v_div(v_sub(x, s), v_add(one, a))));
+  vf z = v_mul(u, u);
+  vf p = v_set1(8.05374449538e-2f);
+  p = v_fma(p, z, v_set1(-1.38776856032e-1f));
+  p = v_fma(p, z, v_set1(1.99777106478e-1f));
+  p = v_fma(p, z, v_set1(-3.33329491539e-1f));
+  vf y = v_fma(v_mul(p, z), u, u);
+  vf from = v_mul(s, v_select(far, v_set1(1.57079633f), v_set1(0.785398163f)));
+  return v_select(near, y, v_add(from, y));
+}
+
 QCG_INLINE vf v_tanh(vf x) {
   vf a = v_bound(v_abs(x), 0.0f, 20.0f), one = v_set1(1.0f);
   ExpParts e = v_split_exp(v_add(a, a));

@@ -46,6 +46,7 @@ QCG_DEVICE float s_clamp(float x, float lo, float hi) { return s_min(s_max(x, lo
 QCG_DEVICE float s_sin(float x) { return sinf(x); }
 QCG_DEVICE float s_cos(float x) { return cosf(x); }
 QCG_DEVICE float s_erf(float x) { return erff(x); }
+QCG_DEVICE float s_atan(float x) { return atanf(x); }
 
 QCG_DEVICE float f32_of_bf16(unsigned short h) { return __int_as_float((int)((unsigned)h << 16)); }
 QCG_DEVICE unsigned short bf16_of_f32(float x) {

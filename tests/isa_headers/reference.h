@@ -37,6 +37,7 @@ inline double reference_unary(std::string_view name, double x) {
   if (name == "erf") return std::erf(x);
   if (name == "log1p") return std::log1p(x);
   if (name == "expm1") return std::expm1(x);
+  if (name == "atan") return std::atan(x);
   return std::nan("");
 }
 

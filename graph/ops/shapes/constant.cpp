@@ -222,6 +222,40 @@ Result<Types> infer_arange(const OpArgs& a) {
   return one(dtype, {count});
 }
 
+Result<Types> infer_linspace(const OpArgs& a) {
+  for (std::string_view name : {"start", "end"})
+    if (!as_number(a.node.arg(name))) return a.unsupported(name, "a number known only at run time", "use arange");
+  QCG_TRY(steps, a.constant("steps"));
+  const DType dtype = a.dtype("dtype").value_or(DType::f32);
+  if (!is_floating(dtype) || is_float8(dtype)) return a.unsupported("dtype", "steps of integers", "use arange");
+  constexpr int64_t kMost = int64_t{1} << 32;
+  if (steps < 0 || steps > kMost) return a.fail("steps", "expected 0 to 2^32");
+  return one(dtype, {Dim(steps)});
+}
+
+std::vector<std::pair<int64_t, int64_t>> places_of_triangle(const Node& indices) {
+  const auto number = [&](std::string_view name) { return *as_integer(indices.arg(name)); };
+  const bool lower = indices.op->name == "aten.tril_indices.default";
+  std::vector<std::pair<int64_t, int64_t>> out;
+  for (int64_t row = 0; row < number("row"); ++row)
+    for (int64_t column = 0; column < number("col"); ++column)
+      if (const int64_t beyond = column - row - number("offset"); lower ? beyond <= 0 : beyond >= 0)
+        out.emplace_back(row, column);
+  return out;
+}
+
+Result<Types> infer_triangle_indices(const OpArgs& a) {
+  constexpr int64_t kMost = 1 << 13;
+  for (std::string_view name : {"row", "col"}) {
+    QCG_TRY(size, a.constant(name));
+    if (size < 0 || size > kMost) return a.unsupported(name, "expected 0 to 2^13", "make a mask of two aranges");
+  }
+  QCG_TRY(offset, a.constant("offset"));
+  if (std::abs(offset) > kMost) return a.fail("offset", "it is beyond the matrix");
+  return one(a.dtype("dtype").value_or(DType::i64),
+             {Dim(2), Dim(static_cast<int64_t>(places_of_triangle(a.node).size()))});
+}
+
 Result<Types> infer_eye(const OpArgs& a) {
   const Dim& rows = a.dim("n");
   return one(a.dtype("dtype").value_or(DType::f32), {rows, a.node.op->arg_index("m") < 0 ? rows : a.dim("m")});

@@ -52,6 +52,12 @@ Result<Types> infer_div(const OpArgs& a) {
   return finish(a, std::move(p), true);
 }
 
+Result<Types> infer_heaviside(const OpArgs& a) {
+  if (a.tensor("values").dtype != a.tensor("self").dtype) return a.fail("values", "expected the dtype of self");
+  QCG_TRY(p, promote_operands(a, {"self", "values"}));
+  return finish(a, std::move(p), false);
+}
+
 Result<Types> infer_pow(const OpArgs& a) {
   QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
   return finish(a, std::move(p), false);

@@ -104,8 +104,9 @@ Result<Types> infer_last_two(const OpArgs& a) {
 
 Result<Types> infer_transpose(const OpArgs& a) {
   const Value& self = a.tensor("self");
-  QCG_TRY(d0, a.axis("dim0", self.shape.size()));
-  QCG_TRY(d1, a.axis("dim1", self.shape.size()));
+  const bool axes = has_arg(a, "axis0");
+  QCG_TRY(d0, a.axis(axes ? "axis0" : "dim0", self.shape.size()));
+  QCG_TRY(d1, a.axis(axes ? "axis1" : "dim1", self.shape.size()));
   Shape shape = self.shape;
   if (!shape.empty()) std::swap(shape[d0], shape[d1]);
   return one(self.dtype, std::move(shape));

@@ -3,7 +3,7 @@
 namespace qcg {
 
 const LibraryOp* find_library_op(Op op) {
-  for (const auto rows : {library_distances(), library_patches(), library_orders()})
+  for (const auto rows : {library_distances(), library_patches(), library_orders(), library_arrangements()})
     for (const LibraryOp& row : rows)
       if (row.op == op) return &row;
   return nullptr;

@@ -9,6 +9,8 @@
 //   im2col, col2im             windows; a sum at their positions
 //   median, kthvalue, quantile   an order along an axis, and what stands at places of it
 //   searchsorted, bucketize    how many comparisons hold
+//   parts, stacks, diagonals   slices, cats, views, a mask
+//   var_mean, aminmax          two ops
 #pragma once
 
 #include <span>
@@ -27,5 +29,6 @@ const LibraryOp* find_library_op(Op op);  // nullptr: none of these
 std::span<const LibraryOp> library_distances();
 std::span<const LibraryOp> library_patches();
 std::span<const LibraryOp> library_orders();
+std::span<const LibraryOp> library_arrangements();
 
 }  // namespace qcg

@@ -1,0 +1,102 @@
+// Rows of the operator table (op_table.h): more pointwise functions, as formulas of those that kernels have
+// (formula.h).
+//
+// Why here: each is right where the function is: near its zeros, at its ends, and where a naive formula overflows or
+// cancels.
+#pragma once
+
+#include "graph/ops/op_row.h"
+
+namespace qcg {
+
+// shapes/pointwise.cpp
+ShapeRule infer_binary, infer_div, infer_heaviside, infer_activation, infer_unary, infer_float_unary, infer_clamp;
+
+namespace rows {
+
+// clang-format off
+inline constexpr OpRow kFunctions[] = {
+    {"aten.tan.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "div(sin(self), cos(self))"},
+    {"aten.atan.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "atan(self)"},
+    {"aten.arctan.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "atan(self)"},
+    {"aten.asin.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "atan(div(self, sqrt(mul(sub(1, self), add(1, self)))))"},
+    {"aten.acos.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "mul(2, atan(sqrt(div(sub(1, self), add(1, self)))))"},
+    {"aten.sinh.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(gt(abs(self), 1), mul(sub(gt(self, 0), gt(0, self)), sub(mul(mul(0.5, "
+     "exp(mul(0.5, abs(self)))), exp(mul(0.5, abs(self)))), mul(0.5, exp(neg(abs(self)))))), mul(0.5, "
+     "sub(expm1(self), expm1(neg(self)))))"},
+    {"aten.cosh.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "add(mul(mul(0.5, exp(mul(0.5, abs(self)))), exp(mul(0.5, abs(self)))), "
+     "mul(0.5, exp(neg(abs(self)))))"},
+    {"aten.asinh.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "mul(sub(gt(self, 0), gt(0, self)), where(gt(abs(self), 10000), "
+     "add(log(abs(self)), 0.69314718055994530942), log1p(add(abs(self), div(mul(self, self), add(1, sqrt(add(1, "
+     "mul(self, self)))))))))"},
+    {"aten.acosh.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "log1p(add(sub(self, 1), mul(sqrt(sub(self, 1)), sqrt(add(self, 1)))))"},
+    {"aten.atanh.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "mul(0.5, sub(log1p(self), log1p(neg(self))))"},
+    {"aten.erfc.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
+     "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))"},
+    {"aten.special_erfc.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
+     "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))"},
+    {"aten.special_ndtr.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(gt(-0.5, self), div(gelu(max(self, -20)), max(self, -20)), mul(0.5, "
+     "add(1, erf(mul(self, 0.70710678118654752440)))))"},
+    {"aten.frac.default", "(Tensor self) -> Tensor",
+     pointwise, infer_activation, "sub(self, where(gt(0, self), neg(floor(neg(self))), floor(self)))"},
+    {"aten.sgn.default", "(Tensor self) -> Tensor",
+     pointwise, infer_unary, "sub(gt(self, 0), gt(0, self))"},
+    {"aten.sinc.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(eq(self, 0), 1, div(sin(mul(self, 3.1415926535897932385)), mul(self, "
+     "3.1415926535897932385)))"},
+    {"aten.softshrink.default", "(Tensor self, Scalar lambd=0.5) -> Tensor",
+     pointwise, infer_activation, "sub(self, clamp(self, times(lambd, -1), lambd))"},
+    {"aten.hardshrink.default", "(Tensor self, Scalar lambd=0.5) -> Tensor",
+     pointwise, infer_activation, "where(le(abs(self), lambd), 0, self)"},
+    {"aten.threshold.default", "(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+     pointwise, infer_unary, "where(le(self, threshold), value, self)"},
+    {"aten.atan2.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, 0)), 0, where(gt(0, other), sub(where(ge(self, 0), "
+     "3.1415926535897932385, -3.1415926535897932385), atan(div(self, abs(other)))), atan(div(self, abs(other)))))"},
+    {"aten.arctan2.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, 0)), 0, where(gt(0, other), sub(where(ge(self, 0), "
+     "3.1415926535897932385, -3.1415926535897932385), atan(div(self, abs(other)))), atan(div(self, abs(other)))))"},
+    {"aten.hypot.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(gt(max(abs(self), abs(other)), 0), le(max(abs(self), abs(other)), "
+     "3.4028234663852886e+38)), mul(max(abs(self), abs(other)), sqrt(add(1, mul(div(min(abs(self), abs(other)), "
+     "max(abs(self), abs(other))), div(min(abs(self), abs(other)), max(abs(self), abs(other))))))), "
+     "max(abs(self), abs(other)))"},
+    {"aten.fmax.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_binary, "where(eq(self, self), where(eq(other, other), max(self, other), self), other)"},
+    {"aten.fmin.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_binary, "where(eq(self, self), where(eq(other, other), min(self, other), self), other)"},
+    {"aten.logaddexp.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "add(max(self, other), where(eq(self, other), 0.69314718055994530942, "
+     "log1p(exp(neg(abs(sub(self, other)))))))"},
+    {"aten.xlogy.Tensor", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
+    {"aten.heaviside.default", "(Tensor self, Tensor values) -> Tensor",
+     pointwise, infer_heaviside, "where(eq(self, 0), values, gt(self, 0))"},
+    {"aten.true_divide.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",
+     pointwise, infer_div, "div(self, other)"},
+    {"aten.divide.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",
+     pointwise, infer_div, "div(self, other)"},
+    {"aten.multiply.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",
+     pointwise, infer_binary, "mul(self, other)"},
+    {"aten.subtract.Tensor", "(Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
+     pointwise, infer_binary, "sub(self, times(alpha, other))"},
+    {"aten.clip.default", "(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+     pointwise, infer_clamp, "clamp(self, min, max)"},
+};
+// clang-format on
+
+}  // namespace rows
+}  // namespace qcg

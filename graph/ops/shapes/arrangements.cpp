@@ -1,0 +1,208 @@
+// Shape and dtype rules of ops of torch's library that arrange elements, and of some that are two others at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/op_table.h"
+#include "graph/ops/rows_composed.h"
+#include "graph/ops/rows_library.h"
+
+namespace qcg {
+
+// Parts of an axis: as many as `sections` or `chunks` says, or between `indices`.
+Result<Types> infer_parts(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(axis, a.axis("dim", self.shape.size()));
+  if (self.shape.empty()) return a.fail("self", "a tensor without axes has no parts");
+  Shape shape = self.shape;
+  const Dim size = shape[axis];
+  std::vector<Dim> sizes;
+  if (has_arg(a, "indices")) {
+    Dim last(0);
+    for (const Dim& given : a.dims("indices")) {
+      const auto at = clamp_index(given, size, a.graph.symbols);
+      if (!at || range_of(*at - last, a.graph.symbols).min < 0)
+        return a.unsupported("indices", fmt::format("{} is not surely behind {}", given.str(), last.str()),
+                             "split at constants that ascend");
+      sizes.push_back(*at - last);
+      last = *at;
+    }
+    sizes.push_back(size - last);
+  } else {
+    const bool sections = has_arg(a, "sections");
+    QCG_TRY(count, a.constant(sections ? "sections" : "chunks"));
+    constexpr int64_t kMost = 4096;
+    if (count < 1 || count > kMost) return a.fail(sections ? "sections" : "chunks", "expected 1 to 4096");
+    if (const auto each = size.divide_exactly(Dim(count))) {
+      sizes.assign(static_cast<size_t>(count), *each);
+    } else if (!size.is_constant()) {
+      return a.unsupported("self", fmt::format("{} parts of an axis of {}", count, size.str()),
+                           "export with a size that they divide");
+    } else {
+      const int64_t all = size.constant(), chunk = (all + count - 1) / count;
+      for (int64_t i = 0, left = all; sections ? i < count : left > 0; ++i) {
+        const int64_t part = sections ? all / count + (i < all % count ? 1 : 0) : std::min(chunk, left);
+        sizes.emplace_back(part);
+        left -= part;
+      }
+    }
+  }
+  Types types;
+  for (const Dim& part : sizes) {
+    shape[axis] = part;
+    types.push_back({self.dtype, shape});
+  }
+  return types;
+}
+
+// hstack joins along axis 1, lists along 0; vstack lists as rows; column_stack lists as columns.
+std::pair<std::vector<Shape>, size_t> parts_of_stack(const Graph& graph, const Node& node) {
+  const bool rows = is_op(node, "aten.vstack.default"), columns = is_op(node, "aten.column_stack.default");
+  std::vector<Shape> shapes;
+  bool lists = false;
+  for (ValueId id : *node.arg("tensors").get<std::vector<ValueId>>()) {
+    Shape shape = graph.value(id).shape;
+    if (shape.empty()) shape.emplace_back(1);
+    if (shape.size() == 1 && rows) shape.insert(shape.begin(), Dim(1));
+    if (shape.size() == 1 && columns) shape.emplace_back(1);
+    lists = lists || shape.size() == 1;
+    shapes.push_back(std::move(shape));
+  }
+  return {std::move(shapes), rows || lists ? 0 : 1};
+}
+
+Result<Types> infer_joined(const OpArgs& a) {
+  const std::vector<ValueId>& tensors = a.tensors("tensors");
+  if (tensors.empty()) return a.fail("tensors", "nothing to join");
+  const auto [shapes, axis] = parts_of_stack(a.graph, a.node);
+  Promotion promotion;
+  Shape joined = shapes[0];
+  joined[axis] = Dim(0);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    promotion.add(a.graph.value(tensors[i]));
+    Shape rest = shapes[i];
+    if (rest.size() != joined.size()) return a.fail("tensors", "their axes differ in number");
+    const Dim size = rest[axis];
+    rest[axis] = joined[axis];
+    if (rest != joined) return a.fail("tensors", fmt::format("{} does not join the first", to_string(shapes[i])));
+    joined[axis] = joined[axis] + size;
+  }
+  return one(promotion.result(), std::move(joined));
+}
+
+Result<Types> infer_moved(const OpArgs& a) {
+  Shape shape = a.tensor("self").shape;
+  QCG_TRY(from, a.axis("source", shape.size()));
+  QCG_TRY(to, a.axis("destination", shape.size()));
+  if (shape.empty()) return one(a.tensor("self").dtype, shape);
+  const Dim size = shape[from];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(from));
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(to), size);
+  return one(a.tensor("self").dtype, std::move(shape));
+}
+
+Result<Types> infer_ravel(const OpArgs& a) { return one(a.tensor("self").dtype, {product(a.tensor("self").shape)}); }
+
+Result<Types> infer_trace(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (self.shape.size() != 2) return a.fail("self", "expected a matrix, got " + describe(self));
+  return one(is_floating(self.dtype) ? self.dtype : DType::i64, {});
+}
+
+// A matrix of a list, or the list of a matrix.
+Result<Types> infer_diag(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_TRY(offset, a.constant("diagonal"));
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (std::abs(offset) > kMost) return a.fail("diagonal", "it is beyond the matrix");
+  if (self.shape.size() == 1) {
+    const Dim size = self.shape[0] + Dim(std::abs(offset));
+    return one(self.dtype, {size, size});
+  }
+  if (self.shape.size() != 2) return a.fail("self", "expected a list or a matrix, got " + describe(self));
+  const Dim below = self.shape[0] - Dim(std::max<int64_t>(-offset, 0)),
+            right = self.shape[1] - Dim(std::max<int64_t>(offset, 0));
+  const DimRange apart = range_of(below - right, a.graph.symbols);
+  if ((apart.min < 0 && apart.max > 0) || range_of(apart.max <= 0 ? below : right, a.graph.symbols).min < 0)
+    return a.unsupported("self", "the length of this diagonal is not known", "export with constant sizes here");
+  return one(self.dtype, {apart.max <= 0 ? below : right});
+}
+
+Result<Types> infer_diag_embed(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  const size_t rank = self.shape.size() + 1;
+  QCG_TRY(rows, a.axis("dim1", rank));
+  QCG_TRY(columns, a.axis("dim2", rank));
+  QCG_TRY(offset, a.constant("offset"));
+  if (self.shape.empty()) return a.fail("self", "expected rows, got a number");
+  if (offset != 0 || rows + 2 != rank || columns + 1 != rank)
+    return a.unsupported("offset", "a diagonal beside the middle one, or of other axes than the last two",
+                         "pad and permute the result");
+  Shape shape = self.shape;
+  shape.push_back(shape.back());
+  return one(self.dtype, std::move(shape));
+}
+
+Result<Types> infer_kron(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self"}));
+  p.dtype.add(a.tensor("other"));
+  Shape shape = a.tensor("self").shape, other = a.tensor("other").shape;
+  if (shape.size() < other.size()) std::swap(shape, other);
+  for (size_t i = 0; i < other.size(); ++i) {
+    Dim& size = shape[shape.size() - other.size() + i];
+    size = size * other[i];
+  }
+  return one(p.dtype.result(), std::move(shape));
+}
+
+Result<Types> infer_channel_shuffle(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  if (self.shape.size() < 3 || !self.shape[1].divide_exactly(a.dim("groups")))
+    return a.fail("groups", fmt::format("{} groups of the channels of {}", a.dim("groups").str(), describe(self)));
+  return one(self.dtype, self.shape);
+}
+
+// A variance or deviation, and the mean.
+Result<Types> infer_moments(const OpArgs& a) {
+  QCG_TRY(types, infer_variance(a));
+  types.push_back(types[0]);
+  return types;
+}
+
+Result<Types> infer_both_extremes(const OpArgs& a) {
+  Shape shape = a.tensor("self").shape;
+  const bool keep = a.boolean("keepdim"), whole = a.node.arg("dim").is_none();
+  QCG_TRY(axis, whole ? Result<size_t>(size_t{0}) : a.axis("dim", shape.size()));
+  if (range_of(whole || shape.empty() ? product(shape) : shape[axis], a.graph.symbols).min < 1)
+    return a.fail("self", "the maximum or minimum of no elements, of " + describe(a.tensor("self")));
+  if (whole) shape = keep ? Shape(shape.size(), Dim(1)) : Shape();
+  else if (keep && !shape.empty()) shape[axis] = Dim(1);
+  else if (!shape.empty()) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  return Types{{a.tensor("self").dtype, shape}, {a.tensor("self").dtype, shape}};
+}
+
+Result<Types> infer_count_nonzero(const OpArgs& a) {
+  const Shape& self = a.tensor("self").shape;
+  std::vector<size_t> axes;
+  if (a.node.arg("dim").get<Dim>()) {
+    QCG_TRY(axis, a.axis("dim", self.size()));
+    axes = {axis};
+  } else {
+    QCG_TRY(all, a.axes("dim", self.size()));
+    axes = all;
+  }
+  Shape shape;
+  for (size_t i = 0; i < self.size(); ++i)
+    if (std::ranges::find(axes, i) == axes.end()) shape.push_back(self[i]);
+  return one(DType::i64, std::move(shape));
+}
+
+Result<Types> infer_logit(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "self"));
+  if (const auto eps = as_number(a.node.arg("eps")); eps && !(*eps >= 0 && *eps <= 0.5))
+    return a.unsupported("eps", "expected 0 to 0.5", "clamp before it");
+  return one(a.tensor("self").dtype, a.tensor("self").shape);
+}
+
+}  // namespace qcg
