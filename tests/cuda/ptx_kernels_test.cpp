@@ -58,7 +58,8 @@ TEST_CASE("ptx: kernels that multiply in f32 compute the problem") {
   const auto tool = cuda_compiler();
   if (!tool) return;
   std::vector<Problem> problems = fma_problems();
-  for (Problem& p : float8_problems()) problems.push_back(std::move(p));
+  for (Problem& p : float8_problems())
+    if (p.k <= 200) problems.push_back(std::move(p));  // short ones, for the executor takes its time with f32
   std::vector<Rendered> all;
   for (const Problem& p : problems)
     for (const int64_t m : {8, 64}) {
