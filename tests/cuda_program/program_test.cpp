@@ -206,6 +206,11 @@ void run_stem(Sequence& sequence, const std::string& stem, const ExecutedDevice&
        expected = read_safetensors(stem + ".expected.safetensors");
   REQUIRE(inputs.ok());
   REQUIRE(expected.ok());
+  if (const std::string changed = stem + ".mutated.safetensors"; fs::exists(changed)) {  // inputs, in place
+    auto more = read_safetensors(changed);
+    REQUIRE(more.ok());
+    for (const auto& [name, tensor] : more->tensors) expected->tensors.insert_or_assign(name, tensor);
+  }
   std::vector<std::pair<std::string, Tensor>> outputs;
   const Status status = run(sequence, *inputs, *expected, outputs);
   CHECK_MESSAGE(status.ok(), stem, ": ", status.error().to_string(), device.fault);
