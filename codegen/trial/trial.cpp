@@ -14,8 +14,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 #include "base/cancel.h"
+#include "codegen/trial/wait_meter.h"
 #include "graph/read/mapped_file.h"
 
 namespace qcg {
@@ -23,7 +25,7 @@ namespace qcg {
 namespace {
 
 constexpr uint32_t kMaxMessage = 16u << 20;
-constexpr int64_t kPoll_ms = 100;  // how long a cancellation may go unseen
+constexpr double kPoll_ms = 100;  // how long a cancellation may go unseen
 
 bool write_all(int fd, const void* data, size_t bytes) {
   const char* p = static_cast<const char*>(data);
@@ -66,24 +68,60 @@ void take_messages(std::string& buffer, std::vector<std::string>& out) {
   buffer.erase(0, at);
 }
 
-// Reads until the child closes the pipe; false when nothing came for `timeout_s`, or once `cancel` is set.
-bool read_messages(int fd, double timeout_s, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
-  using Clock = std::chrono::steady_clock;
-  const auto patience = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
-  auto deadline = Clock::now() + patience;
+bool is_stopped(pid_t child) {
+  std::ifstream in(fmt::format("/proc/{}/stat", child));
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+}
+
+// The time without a sign of life after which a child hangs. The time that it could not run does not count, because
+// other processes had the processors or it was stopped; up to a limit, for a busy machine must not hide a hang forever.
+class Patience {
+ public:
+  Patience(pid_t child, double seconds) : child_(child), seconds_(seconds) { start(); }
+
+  void start() {
+    begin_ = last_ = now_s();
+    waited_before_ = longest_wait_s(child_);
+    stopped_s_ = 0;
+  }
+  // Seconds until it ends as things are. To be called at least every kPoll_ms: it looks whether the child is stopped.
+  double left_s() {
+    const double now = now_s();
+    if (is_stopped(child_)) stopped_s_ += now - last_;
+    last_ = now;
+    const double left = begin_ + seconds_ - now;
+    if (left > 0) return left;
+    const double delay = longest_wait_s(child_) - waited_before_ + stopped_s_;
+    return left + std::min(delay, kMostDelay * seconds_);
+  }
+
+ private:
+  static constexpr double kMostDelay = 9;
+  static double now_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+  pid_t child_;
+  double seconds_, begin_ = 0, last_ = 0, waited_before_ = 0, stopped_s_ = 0;
+};
+
+// Reads until the child closes the pipe; false when its patience is over, or once `cancel` is set.
+bool read_messages(int fd, Patience patience, const std::atomic<bool>* cancel, std::vector<std::string>& out) {
   std::string buffer;
   char chunk[65536];
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const double left_ms = patience.left_s() * 1e3;
     if (is_cancelled(cancel)) return false;
     pollfd poll_fd{fd, POLLIN, 0};
-    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, kPoll_ms)));
-    if (ready <= 0 && left <= 0) return false;  // what is there in time counts, also where nobody looked in time
+    const int ready = ::poll(&poll_fd, 1, static_cast<int>(std::clamp<double>(left_ms, 0, kPoll_ms)));
+    if (ready <= 0 && left_ms <= 0) return false;  // what is there in time counts, also where nobody looked in time
     if (ready <= 0) continue;
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return true;
-    deadline = Clock::now() + patience;
+    patience.start();
     buffer.append(chunk, static_cast<size_t>(n));
     take_messages(buffer, out);
   }
@@ -128,7 +166,7 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
   ChildResult result;
   if (child > 0) {
     ::setpgid(child, child);  // also here, so that the kill below finds the group
-    const bool ended = read_messages(fds[0], timeout_s, cancel, result.messages);
+    const bool ended = read_messages(fds[0], Patience(child, timeout_s), cancel, result.messages);
     if (!ended) ::kill(child, SIGKILL);
     siginfo_t end{};
     while (::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {

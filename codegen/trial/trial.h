@@ -40,7 +40,8 @@ struct ChildResult {
   std::string failure;                // why it ended badly; empty if it did not
 };
 
-// The child is killed when it has sent nothing for `timeout_s`: an empty message is a sign of life and not kept.
+// The child is killed when it has sent nothing for `timeout_s`: an empty message is a sign of life and not kept. Time in
+// which it was ready and had no processor, or was stopped, does not count, up to nine times `timeout_s`.
 // Error Io: no process or pipe can be had. Error Interrupted: `cancel` was set, and the child is gone.
 Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
                                  const std::atomic<bool>* cancel = nullptr);

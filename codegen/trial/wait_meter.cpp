@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <string>
 
 namespace qcg {
 
@@ -37,14 +38,30 @@ double read_waited_s(int file) {
   return static_cast<double>(nanoseconds) * 1e-9;
 }
 
+// The schedstat of every thread of a process, opened.
+std::vector<int> open_schedstats(const std::string& process) {
+  std::vector<int> files;
+  std::error_code failed;
+  std::filesystem::directory_iterator task("/proc/" + process + "/task", failed);
+  for (; !failed && task != std::filesystem::directory_iterator(); task.increment(failed))
+    if (const int file = ::open((task->path() / "schedstat").c_str(), O_RDONLY | O_CLOEXEC); file >= 0)
+      files.push_back(file);
+  return files;
+}
+
 }  // namespace
 
-WaitMeter::WaitMeter() {
-  std::error_code failed;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", failed)) {
-    const int file = ::open((task.path() / "schedstat").c_str(), O_RDONLY | O_CLOEXEC);
-    if (file >= 0) threads_.push_back({file, 0});
+double longest_wait_s(pid_t process) {
+  double longest = 0;
+  for (const int file : open_schedstats(std::to_string(process))) {
+    longest = std::max(longest, read_waited_s(file));
+    ::close(file);
   }
+  return longest;
+}
+
+WaitMeter::WaitMeter() {
+  for (const int file : open_schedstats("self")) threads_.push_back({file, 0});
   start();
 }
 

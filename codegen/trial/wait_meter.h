@@ -10,6 +10,8 @@
 //   if (meter.waited_s() > 0.05 * seconds) …   // disturbed
 #pragma once
 
+#include <sys/types.h>
+
 #include <vector>
 
 namespace qcg {
@@ -34,5 +36,8 @@ class WaitMeter {
   double clock_before_ = 0, cpu_before_ = 0;
   long switches_before_ = 0;
 };
+
+// The longest that one thread of a process has waited for a processor since it began; 0 where the system does not count.
+double longest_wait_s(pid_t process);
 
 }  // namespace qcg

@@ -1,11 +1,14 @@
 // What becomes of candidates that crash, trap, hang, lie or do not compile; and who wins among the others.
 #include "codegen/trial/trial.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -49,6 +52,41 @@ TEST_CASE("a child reports, and its end is told") {
   });
   REQUIRE(slow.ok());
   CHECK(slow->failure.empty());
+}
+
+TEST_CASE("a child that is stopped, or has no processor because others have it, does not hang") {
+  auto stopped = run_in_child(0.5, [](ChildReport& report) {
+    const pid_t self = ::getpid();
+    if (::fork() == 0) ::usleep(1'500'000), ::kill(self, SIGCONT), ::_exit(0);
+    ::raise(SIGSTOP);
+    report.send("goes on");
+  });
+  REQUIRE(stopped.ok());
+  CHECK(stopped->failure == "");
+  CHECK(stopped->messages.size() == 1);
+  // One of nine processes that share a processor needs 0.3 s of it.
+  auto crowded = run_in_child(1, [](ChildReport& report) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    for (int i = 0; i < 8; ++i)
+      if (::fork() == 0) {
+        ::close_range(0, ~0u, 0);  // or its copy of the pipe keeps the parent waiting
+        while (std::clock() >= 0) {
+        }
+      }
+    while (std::clock() < static_cast<std::clock_t>(0.3 * CLOCKS_PER_SEC)) {
+    }
+    report.send("done");
+  });
+  REQUIRE(crowded.ok());
+  CHECK(crowded->failure == "");
+  CHECK(crowded->messages.size() == 1);
+  // Waiting for nothing is not waiting for a processor.
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(run_in_child(0.5, [](ChildReport&) { ::pause(); })->failure == "no answer in 0.5 s");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(4));
 }
 
 TEST_CASE("a cancelled child is gone at once, and the signals of a terminal are not the child's to die of") {
