@@ -197,9 +197,29 @@ Result<Tensors> run_quotient(const RefContext& c) {
   return map_integers<Op>(c, divisor);
 }
 
+// The floor of a quotient as Python has it: of a / b itself, not of a / b rounded, which may be the next whole number.
+double floor_quotient(double a, double b) {
+  if (b == 0) return a / b;
+  const double rest = std::fmod(a, b);
+  const double whole = std::nearbyint((a - rest) / b);
+  return rest != 0 && (rest < 0) != (b < 0) ? whole - 1 : whole;
+}
+
 Result<Tensors> run_quotient_mode(const RefContext& c) {
-  return *c.node.arg("rounding_mode").get<std::string>() == "floor" ? run_quotient<QuotientDown>(c)
-                                                                    : run_quotient<QuotientToZero>(c);
+  const bool floors = *c.node.arg("rounding_mode").get<std::string>() == "floor";
+  if (!is_floating(c.dtype(0))) return floors ? run_quotient<QuotientDown>(c) : run_quotient<QuotientToZero>(c);
+  const Sizes shape = c.sizes(0);
+  std::vector<double> values = read_doubles(broadcast_to(c.tensor("self").data, shape));
+  const bool by_tensor = c.node.arg("other").get<ValueId>() != nullptr;
+  const std::vector<double> divisors = by_tensor ? read_doubles(broadcast_to(c.tensor("other").data, shape))
+                                                 : std::vector<double>(values.size(), c.number("other"));
+  // Halves are divided in f32.
+  const DType wide = c.dtype(0) == DType::f64 ? DType::f64 : DType::f32;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double divisor = round_as_eager(wide, divisors[i]);
+    values[i] = floors ? floor_quotient(values[i], divisor) : std::trunc(round_as_eager(wide, values[i] / divisor));
+  }
+  return Tensors{make_doubles(shape, std::move(values))};
 }
 
 // ---- powers ---------------------------------------------------------------------------------------------------------

@@ -548,6 +548,13 @@ def constants():
     for mode in "floor", "trunc":
         case("aten.div.Tensor_mode", signed, divisors, rounding_mode=mode, exact=True)
         case("aten.div.Scalar_mode", signed, 5, rounding_mode=mode, exact=True)
+        # 0.7 is more than seven times 0.1, and their quotient in f32 is 7; 6 / 0.1 and 1 / 0.1 are whole only when rounded.
+        floats = torch.tensor([0.7, 6, 1, -1, -7.5, 7.5, 0, -0.0, 3, float("inf"), float("nan"), 1e30])
+        case("aten.div.Tensor_mode", floats, torch.tensor([0.1]), rounding_mode=mode, exact=True)
+        case("aten.div.Tensor_mode", floats, torch.tensor([-2.5]), rounding_mode=mode, exact=True)
+        case("aten.div.Tensor_mode", floats[:9], torch.tensor(0.0), rounding_mode=mode, exact=True)
+        case("aten.div.Scalar_mode", floats, 2, rounding_mode=mode, exact=True)
+        case("aten.div.Scalar_mode", floats[:9].to(torch.bfloat16), 0.3, rounding_mode=mode, exact=True)
     case("aten.exp2.default", torch.tensor([-127, -3, 0, 5, 127], dtype=i32), exact=True)
     case("aten.exp2.default", torch.tensor([-2.0, 0.5, 3.0], dtype=torch.bfloat16))
     case("aten.pow.Scalar", 2, torch.tensor([0, 1, 7, 30], dtype=i32), exact=True)

@@ -36,6 +36,8 @@ Result<Types> infer_quotient(const OpArgs& a) {
   const std::string* mode = a.node.arg("rounding_mode").get<std::string>();
   if (!mode || (*mode != "floor" && *mode != "trunc"))
     return a.unsupported("rounding_mode", "expected 'floor' or 'trunc'", "divide without a rounding mode");
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  if (p.dtype.defined && is_floating(p.dtype.result())) return one(p.dtype.result(), std::move(p.shape));
   return infer_numbers(a);
 }
 
