@@ -54,7 +54,7 @@ class Backend:
             compiled = aot_module_simplified(
                 module, example_inputs, fw_compiler=_run_eagerly, decompositions=_decompositions(),
                 inference_compiler=lambda graph, _: self.compile_graph(graph, weights, example_inputs))
-        return _Guarded(compiled, module.forward, [example_inputs[w.index] for w in weights.values()])
+        return _Guarded(compiled, module.forward, [example_inputs[w.index] for w in weights.values() if w.is_constant])
 
     def compile_graph(self, graph, weights, example_inputs):
         """A boxed function that computes a graph of aten operators."""
@@ -135,8 +135,11 @@ class _Guarded:
 
 
 class _Weight:
+    """is_constant: a program holds its value; a buffer that the graph itself writes to is no constant."""
+
     def __init__(self, index, name, source):
         self.index, self.name, self.source = index, name, source
+        self.is_constant = False
 
 
 def _weights_of(module, example_inputs):
@@ -168,16 +171,28 @@ def _follow(desc, example_inputs):
     return index, None if index is None else example_inputs[index]
 
 
+def _written_inputs(placeholders, example_inputs):
+    """The names of nodes whose tensors the graph writes to. torch counts its inputs, where a subclass is several; if it
+    counts Dynamo's, where a subclass is one, all tensors of a subclass are written to with it."""
+    infos = torch._guards.TracingContext.get().fw_metadata.input_info
+    written = [info.mutates_data or info.mutates_metadata for info in infos]
+    if len(written) == len(placeholders):
+        return {node.name for node, is_written in zip(placeholders, written) if is_written}
+    indices = [_follow(node.meta.get("desc"), example_inputs)[0] for node in placeholders]
+    return {node.name for node, index in zip(placeholders, indices) if index is None or written[index]}
+
+
 def _constants_of(graph, weights, example_inputs):
     """By the name of a node: name and tensor of what is read and never written."""
-    metadata = torch._guards.TracingContext.get().fw_metadata
-    written = {i for i, info in enumerate(metadata.input_info) if info.mutates_data or info.mutates_metadata}
+    placeholders = list(graph.graph.find_nodes(op="placeholder"))
+    written = _written_inputs(placeholders, example_inputs)
     found = {}
-    for node in graph.graph.find_nodes(op="placeholder"):
+    for node in placeholders:
         desc = node.meta.get("desc")
         index, tensor = _follow(desc, example_inputs)
-        if index not in weights or index in written or type(tensor) not in (torch.nn.Parameter, torch.Tensor):
+        if index not in weights or node.name in written or type(tensor) not in (torch.nn.Parameter, torch.Tensor):
             continue
+        weights[index].is_constant = True
         name, inner = weights[index].name, desc
         attributes = []
         while hasattr(inner, "attr"):

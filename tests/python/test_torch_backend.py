@@ -141,9 +141,38 @@ class Parts(unittest.TestCase):
         model, other = Counter().eval(), Counter().eval()
         other.load_state_dict(model.state_dict())
         compiled = torch.compile(model, backend=Backend(tune="off"))
-        for _ in range(3):
-            torch.testing.assert_close(compiled(self.x), other(self.x))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # of a run that is eager
+            for _ in range(3):
+                torch.testing.assert_close(compiled(self.x), other(self.x))
         torch.testing.assert_close(model.total, other.total)
+
+    def test_buffers_that_are_written_beside_weights_of_several_tensors(self):
+        class Counter(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(64, 64), nn.Linear(64, 64)
+                self.register_buffer("total", torch.zeros(64))
+
+            def forward(self, x):
+                y = self.first(x)
+                self.total.add_(y.sum(0))
+                return self.last(y) + self.total
+
+        model, other = Counter().eval(), Counter().eval()
+        other.load_state_dict(model.state_dict())
+        for one in (model, other):
+            ao.quantize_(one, SCHEMES["w8"])
+        backend = Backend(tune="off")
+        compiled, x = torch.compile(model, backend=backend), torch.randn(4, 64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # of a run that is eager
+            for _ in range(3):
+                torch.testing.assert_close(compiled(x), other(x), atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(model.total, other.total)
+        linears = [k["summary"] for graph in backend.graphs for part in graph.parts for k in part.report["kernels"]
+                   if k["summary"].startswith("w8")]
+        self.assertEqual(len(linears), 2, "a weight is an operand at run time")
 
 
 class Weights(unittest.TestCase):
