@@ -53,13 +53,13 @@ class Backend:
         with _kept_whole():
             compiled = aot_module_simplified(
                 module, example_inputs, fw_compiler=_run_eagerly, decompositions=_decompositions(),
-                inference_compiler=lambda graph, _: self.compile_graph(graph, weights, example_inputs))
-        return _Guarded(compiled, module.forward, [example_inputs[w.index] for w in weights.values() if w.is_constant])
+                inference_compiler=lambda graph, _: self.compile_graph(graph, weights))
+        return _Guarded(compiled, module.forward, [w.tensor for w in weights.values() if w.is_constant])
 
-    def compile_graph(self, graph, weights, example_inputs):
+    def compile_graph(self, graph, weights):
         """A boxed function that computes a graph of aten operators."""
         with _disable_current_modes(), torch.no_grad():
-            constants = _constants_of(graph, weights, example_inputs)
+            constants = _constants_of(graph, weights)
             found = cut(graph, constants, self.core_options())
             self.graphs.append(found)
             if not self.only_explain:
@@ -137,21 +137,23 @@ class _Guarded:
 class _Weight:
     """is_constant: a program holds its value; a buffer that the graph itself writes to is no constant."""
 
-    def __init__(self, index, name, source):
-        self.index, self.name, self.source = index, name, source
+    def __init__(self, name, tensor, source):
+        self.name, self.tensor, self.source = name, tensor, source
         self.is_constant = False
 
 
 def _weights_of(module, example_inputs):
-    """The parameters and buffers among the inputs of Dynamo's graph, by position."""
-    found = {}
+    """The parameters and buffers among the inputs of Dynamo's graph, by position; those that are attributes of the graph
+    instead, as with torch._inductor.config.freezing, by name."""
+    found = {name: _Weight(name, tensor, None)
+             for named in (module.named_parameters, module.named_buffers) for name, tensor in named(remove_duplicate=False)}
     for index, node in enumerate(module.graph.find_nodes(op="placeholder")):
         source = getattr(node, "_dynamo_source", None)
         text = source.name if source is not None and isinstance(source.name, str) else source.name() if source else ""
         if not re.search(r"\._(parameters|buffers)\[", text) or not isinstance(example_inputs[index], torch.Tensor):
             continue
         path = re.findall(r"\._(?:modules|parameters|buffers)\['([^']*)'\]", text)
-        found[index] = _Weight(index, ".".join(path) or node.name, source)
+        found[index] = _Weight(".".join(path) or node.name, example_inputs[index], source)
     return found
 
 
@@ -159,41 +161,40 @@ def _guard_weights(weights):
     """Another module of the same class has other weights: Dynamo compiles its graph anew."""
     from torch._dynamo.guards import GuardBuilder, install_guard
 
-    install_guard(*(w.source.make_guard(GuardBuilder.ID_MATCH) for w in weights.values()))
+    # Of attributes Dynamo guards the modules themselves.
+    install_guard(*(w.source.make_guard(GuardBuilder.ID_MATCH) for w in weights.values() if w.source is not None))
 
 
-def _follow(desc, example_inputs):
-    """The position of Dynamo's input that a graph's input is of, and its tensor: a subclass has several."""
+def _follow(desc, weights):
+    """The key in `weights` of what a graph's input is of, and its tensor: a subclass has several."""
     if hasattr(desc, "attr"):
-        index, tensor = _follow(desc.base, example_inputs)
-        return index, None if tensor is None else getattr(tensor, desc.attr)
-    index = getattr(desc, "idx", None) if type(desc).__name__ == "PlainAOTInput" else None
-    return index, None if index is None else example_inputs[index]
+        key, tensor = _follow(desc.base, weights)
+        return key, None if tensor is None else getattr(tensor, desc.attr)
+    kind = type(desc).__name__
+    key = desc.idx if kind == "PlainAOTInput" else desc.target if kind in ("ParamAOTInput", "BufferAOTInput") else None
+    return key, weights[key].tensor if key in weights else None
 
 
-def _written_inputs(placeholders, example_inputs):
-    """The names of nodes whose tensors the graph writes to. torch counts its inputs, where a subclass is several; if it
-    counts Dynamo's, where a subclass is one, all tensors of a subclass are written to with it."""
+def _written_inputs(placeholders):
+    """The names of nodes whose tensors the graph writes to."""
     infos = torch._guards.TracingContext.get().fw_metadata.input_info
-    written = [info.mutates_data or info.mutates_metadata for info in infos]
-    if len(written) == len(placeholders):
-        return {node.name for node, is_written in zip(placeholders, written) if is_written}
-    indices = [_follow(node.meta.get("desc"), example_inputs)[0] for node in placeholders]
-    return {node.name for node, index in zip(placeholders, indices) if index is None or written[index]}
+    if len(infos) != len(placeholders):  # no weight is known to be constant
+        return {node.name for node in placeholders}
+    return {node.name for node, info in zip(placeholders, infos) if info.mutates_data or info.mutates_metadata}
 
 
-def _constants_of(graph, weights, example_inputs):
+def _constants_of(graph, weights):
     """By the name of a node: name and tensor of what is read and never written."""
     placeholders = list(graph.graph.find_nodes(op="placeholder"))
-    written = _written_inputs(placeholders, example_inputs)
+    written = _written_inputs(placeholders)
     found = {}
     for node in placeholders:
         desc = node.meta.get("desc")
-        index, tensor = _follow(desc, example_inputs)
-        if index not in weights or node.name in written or type(tensor) not in (torch.nn.Parameter, torch.Tensor):
+        key, tensor = _follow(desc, weights)
+        if node.name in written or type(tensor) not in (torch.nn.Parameter, torch.Tensor):
             continue
-        weights[index].is_constant = True
-        name, inner = weights[index].name, desc
+        weights[key].is_constant = True
+        name, inner = weights[key].name, desc
         attributes = []
         while hasattr(inner, "attr"):
             attributes.insert(0, inner.attr)

@@ -174,6 +174,15 @@ class Parts(unittest.TestCase):
                    if k["summary"].startswith("w8")]
         self.assertEqual(len(linears), 2, "a weight is an operand at run time")
 
+    def test_weights_that_dynamo_makes_attributes_of_its_graph_are_constants(self):
+        import torch._inductor.config
+
+        model, x, backend = nn.Linear(64, 64).eval(), torch.randn(4, 64), Backend(tune="off")
+        ao.quantize_(model, SCHEMES["w8"])
+        with torch._inductor.config.patch(freezing=True):
+            torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x), atol=1e-4, rtol=1e-4)
+        self.assertIn("w8", kinds(backend))
+
 
 class Weights(unittest.TestCase):
     def setUp(self):
