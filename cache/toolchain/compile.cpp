@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "base/affinity.h"
 #include "base/cancel.h"
+#include "base/parallel.h"
 #include "cache/store/scratch.h"
 #include "cache/toolchain/nvrtc.h"
 #include "cache/toolchain/process.h"
@@ -194,21 +195,14 @@ class Batch {
 
   void run_together(size_t most) {
     const size_t count = std::min(most, jobs_.size());
-    std::atomic<size_t> next{0};
-    const auto work = [&] {
-      for (size_t i; !stop_ && (i = next++) < jobs_.size();) {
-        run(i, "");
-        std::lock_guard lock(mutex_);
-        results_[i].timed_out ? ++late_ : ++in_time_;
-        // If the first `count` jobs all time out, the other jobs are not started beside others: they would time out,
-        // too.
-        if (in_time_ == 0 && late_ >= count) stop_ = true;
-      }
-    };
-    std::vector<std::thread> helpers;
-    for (size_t t = 1; t < count; ++t) helpers.emplace_back(work);
-    work();
-    for (auto& helper : helpers) helper.join();
+    in_parallel(jobs_.size(), count, [&](size_t i) {
+      if (stop_) return;
+      run(i, "");
+      std::lock_guard lock(mutex_);
+      results_[i].timed_out ? ++late_ : ++in_time_;
+      // If the first `count` jobs all time out, the other jobs are not started beside others: they would time out, too.
+      if (in_time_ == 0 && late_ >= count) stop_ = true;
+    });
   }
 
   // Runs alone, one after the other, the jobs that were not started and then the jobs that timed out. If no job has

@@ -12,11 +12,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 
 #include "base/cancel.h"
+#include "codegen/trial/timing.h"
 #include "codegen/trial/wait_meter.h"
 #include "graph/read/mapped_file.h"
 
@@ -76,8 +76,8 @@ bool is_stopped(pid_t child) {
   return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
 }
 
-// The time without a sign of life after which a child hangs. The time that it could not run does not count, because
-// other processes had the processors or it was stopped; up to a limit, for a busy machine must not hide a hang forever.
+// How long a child may send nothing before it counts as hung. Time in which it could not run does not count: other
+// processes had the processors, or it was stopped. That time is limited, so that a hang is found on a busy machine, too.
 class Patience {
  public:
   Patience(pid_t child, double seconds) : child_(child), seconds_(seconds) { start(); }
@@ -100,9 +100,6 @@ class Patience {
 
  private:
   static constexpr double kMostDelay = 9;
-  static double now_s() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
   pid_t child_;
   double seconds_, begin_ = 0, last_ = 0, waited_before_ = 0, stopped_s_ = 0;
 };

@@ -105,8 +105,8 @@ double correction_of(const Node& variance);
 // The p of a norm, 2 where none is given; nullopt: a norm of matrices other than that of their elements.
 std::optional<double> order_of_norm(const Node& norm);
 
-// The rows and columns of the elements of a triangle, in row-major order.
-std::vector<std::pair<int64_t, int64_t>> places_of_triangle(const Node& indices);
+// The columns of a triangle's elements in one row of tril_indices or triu_indices: from the first to before the second.
+std::pair<int64_t, int64_t> columns_of_triangle(const Node& indices, int64_t row);
 
 // What a stack of several tensors joins: their shapes then, and the axis.
 std::pair<std::vector<Shape>, size_t> parts_of_stack(const Graph& graph, const Node& node);
@@ -184,6 +184,8 @@ int64_t gates_of(const OpSchema& op);  // of a recurrent layer or cell: lstm 4, 
 
 // The shape that is left of self without the axes `dim`, or with ones there if `keepdim`.
 Result<Shape> reduced_shape(const OpArgs& a);
+// The same of one axis; without `dim`, of all.
+Result<Shape> shape_without_axis(const OpArgs& a);
 
 // How torchao cuts a tensor into blocks that share one scale (quant_primitives.py, _get_reduction_params).
 struct BlockShape {

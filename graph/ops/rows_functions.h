@@ -15,6 +15,13 @@ ShapeRule infer_binary, infer_div, infer_heaviside, infer_activation, infer_unar
 namespace rows {
 
 // clang-format off
+inline constexpr std::string_view kErfc =
+     "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
+     "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))";
+inline constexpr std::string_view kAtan2 =
+     "where(mul(eq(self, 0), eq(other, 0)), 0, where(gt(0, other), sub(where(ge(self, 0), "
+     "3.1415926535897932385, -3.1415926535897932385), atan(div(self, abs(other)))), atan(div(self, abs(other)))))";
+
 inline constexpr OpRow kFunctions[] = {
     {"aten.tan.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "div(sin(self), cos(self))"},
@@ -42,11 +49,9 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.atanh.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "mul(0.5, sub(log1p(self), log1p(neg(self))))"},
     {"aten.erfc.default", "(Tensor self) -> Tensor",
-     pointwise, infer_float_unary, "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
-     "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))"},
+     pointwise, infer_float_unary, kErfc},
     {"aten.special_erfc.default", "(Tensor self) -> Tensor",
-     pointwise, infer_float_unary, "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
-     "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))"},
+     pointwise, infer_float_unary, kErfc},
     {"aten.special_ndtr.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "where(gt(-0.5, self), div(gelu(max(self, -20)), max(self, -20)), mul(0.5, "
      "add(1, erf(mul(self, 0.70710678118654752440)))))"},
@@ -64,11 +69,9 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.threshold.default", "(Tensor self, Scalar threshold, Scalar value) -> Tensor",
      pointwise, infer_unary, "where(le(self, threshold), value, self)"},
     {"aten.atan2.default", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, 0)), 0, where(gt(0, other), sub(where(ge(self, 0), "
-     "3.1415926535897932385, -3.1415926535897932385), atan(div(self, abs(other)))), atan(div(self, abs(other)))))"},
+     pointwise, infer_div, kAtan2},
     {"aten.arctan2.default", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_div, "where(mul(eq(self, 0), eq(other, 0)), 0, where(gt(0, other), sub(where(ge(self, 0), "
-     "3.1415926535897932385, -3.1415926535897932385), atan(div(self, abs(other)))), atan(div(self, abs(other)))))"},
+     pointwise, infer_div, kAtan2},
     {"aten.hypot.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, "where(mul(gt(max(abs(self), abs(other)), 0), le(max(abs(self), abs(other)), "
      "3.4028234663852886e+38)), mul(max(abs(self), abs(other)), sqrt(add(1, mul(div(min(abs(self), abs(other)), "

@@ -1,4 +1,4 @@
-// Rows of the operator table (op_table.h): ops of torch's library that are other ops, put together
+// Rows of the operator table (op_table.h): ops that torch's library computes with other ops. A pass writes them as those
 // (passes/library/library.h).
 #pragma once
 

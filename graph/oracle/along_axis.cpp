@@ -9,9 +9,7 @@
 namespace qcg {
 namespace {
 
-size_t elements_of(const std::vector<int64_t>& shape) {
-  return static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
-}
+size_t elements_of(const std::vector<int64_t>& shape) { return static_cast<size_t>(count_of(shape)); }
 
 // f(first element, elements, distance between them) for every line along the axis of a dense tensor.
 template <class F>

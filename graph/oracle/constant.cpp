@@ -17,10 +17,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-int64_t count_of(const Sizes& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 // Where the elements of such a view lie, in row-major order.
 Sizes offsets_of(const Sizes& shape, const Sizes& strides, int64_t from = 0) {
   Sizes out{from};
@@ -468,7 +464,10 @@ Result<Tensors> run_linspace(const RefContext& c) {
 
 Result<Tensors> run_triangle_indices(const RefContext& c) {
   std::vector<int64_t> out, columns;
-  for (const auto& [row, column] : places_of_triangle(c.node)) out.push_back(row), columns.push_back(column);
+  for (int64_t row = 0; row < c.integer("row"); ++row) {
+    const auto [first, end] = columns_of_triangle(c.node, row);
+    for (int64_t column = first; column < end; ++column) out.push_back(row), columns.push_back(column);
+  }
   out.insert(out.end(), columns.begin(), columns.end());
   return Tensors{make_ints(c.sizes(0), std::move(out))};
 }

@@ -11,10 +11,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-int64_t elements_in(const Sizes& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 double norm_of(const std::vector<double>& x, double p) {
   double sum = p == -INFINITY ? INFINITY : 0;
   for (const double v : x) {
@@ -101,7 +97,7 @@ Result<Tensors> run_distances(const RefContext& c) {
   const int64_t rows = shape[shape.size() - 2], columns = shape.back(), k = c.tensor("x1").data.shape.back();
   const double p = c.node.op->arg_index("p") < 0 ? 2 : c.number("p");
   std::vector<double> out;
-  for (int64_t i = 0; i < elements_in(shape); ++i) {
+  for (int64_t i = 0; i < count_of(shape); ++i) {
     const int64_t row = i / columns, other = row / rows * columns + i % columns;
     std::vector<double> difference;
     for (int64_t j = 0; j < k; ++j) difference.push_back(a[row * k + j] - b[other * k + j]);
@@ -134,8 +130,8 @@ Status for_each_patch_element(const RefContext& c, int64_t images, F&& f) {
 Result<Tensors> run_patches(const RefContext& c) {
   const Tensor& self = c.tensor("self").data;
   const std::vector<double> image = read_doubles(self);
-  std::vector<double> out(static_cast<size_t>(elements_in(c.sizes(0))));
-  const int64_t images = elements_in({self.shape.begin(), self.shape.end() - 2});
+  std::vector<double> out(static_cast<size_t>(count_of(c.sizes(0))));
+  const int64_t images = count_of(std::span(self.shape).first(self.shape.size() - 2));
   QCG_CHECK(for_each_patch_element(c, images, [&](size_t to, size_t from) { out[to] = image[from]; }));
   return Tensors{store_results(c.dtype(0), c.sizes(0), std::move(out))};
 }
@@ -143,8 +139,8 @@ Result<Tensors> run_patches(const RefContext& c) {
 Result<Tensors> run_patch_sums(const RefContext& c) {
   const Sizes shape = c.sizes(0);
   const std::vector<double> patches = read_doubles(c.tensor("self").data);
-  std::vector<double> out(static_cast<size_t>(elements_in(shape)));
-  const int64_t images = elements_in({shape.begin(), shape.end() - 2});
+  std::vector<double> out(static_cast<size_t>(count_of(shape)));
+  const int64_t images = count_of(std::span(shape).first(shape.size() - 2));
   QCG_CHECK(for_each_patch_element(c, images, [&](size_t from, size_t to) { out[to] += patches[from]; }));
   return Tensors{make_doubles(shape, std::move(out))};
 }
@@ -189,9 +185,10 @@ Result<Tensors> run_element_at(const RefContext& c) {
 
 Result<Tensors> run_quantile(const RefContext& c) {
   const bool list = c.node.arg("q").get<ValueId>() != nullptr;
+  const std::vector<OrderedLine> lines = ordered_lines(c);
   std::vector<double> out;
   for (const double q : list ? read_doubles(c.tensor("q").data) : std::vector<double>{c.number("q")})
-    for (const OrderedLine& line : ordered_lines(c)) {
+    for (const OrderedLine& line : lines) {
       // The place is rounded as torch rounds it, which decides between neighbours.
       const double place = round_to_dtype(c.dtype(0), round_to_dtype(c.dtype(0), q) * double(line.order.size() - 1));
       const auto at = [&](double i) { return line.elements[line.order[static_cast<size_t>(i)]]; };
@@ -224,7 +221,7 @@ Tensor arranged(const RefContext& c, size_t number, const Tensor& x, F&& from) {
   const std::vector<double> values = read_doubles(x);
   std::vector<double> out;
   Sizes index(shape.size());
-  for (int64_t k = 0; k < elements_in(shape); ++k) {
+  for (int64_t k = 0; k < count_of(shape); ++k) {
     int64_t rest = k;
     for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) index[i] = rest % shape[i];
     const int64_t at = from(index);
@@ -259,7 +256,7 @@ Result<Tensors> run_joined(const RefContext& c) {
   std::vector<std::vector<double>> parts;
   std::vector<int64_t> counts;
   const Sizes shape = c.sizes(0);
-  const int64_t before = elements_in({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)});
+  const int64_t before = count_of({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)});
   for (const RefValue* v : c.tensors("tensors")) parts.push_back(read_doubles(v->data));
   std::vector<double> out;
   for (int64_t row = 0; row < before; ++row)
@@ -317,7 +314,7 @@ Result<Tensors> run_kron(const RefContext& c) {
   right.insert(right.begin(), shape.size() - right.size(), 1);
   const std::vector<double> as = read_doubles(a), bs = read_doubles(b);
   std::vector<double> out;
-  for (int64_t k = 0; k < elements_in(shape); ++k) {
+  for (int64_t k = 0; k < count_of(shape); ++k) {
     int64_t rest = k, from_a = 0, from_b = 0, step_a = 1, step_b = 1;
     for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) {
       const int64_t at = rest % shape[i];

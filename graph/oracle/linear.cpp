@@ -92,9 +92,7 @@ std::vector<T> read_all(const Tensor& t) {
   else return read_ints(t);
 }
 
-int64_t rows_of(const Tensor& x) {
-  return std::accumulate(x.shape.begin(), x.shape.end() - 1, int64_t{1}, std::multiplies<>());
-}
+int64_t rows_of(const Tensor& x) { return count_of(std::span(x.shape).first(x.shape.size() - 1)); }
 
 // ---- aten -----------------------------------------------------------------------------------------------------------
 
@@ -184,7 +182,7 @@ Result<Tensors> run_matmul(const RefContext& c) {
       int64_t& size = batch[batch.size() - (t->shape.size() - 2) + i];
       if (size == 1) size = t->shape[i];
     }
-  int64_t count = std::accumulate(batch.begin(), batch.end(), int64_t{1}, std::multiplies<>());
+  int64_t count = count_of(batch);
   auto flatten = [&](const Tensor& t) {
     std::vector<int64_t> shape = batch;
     shape.insert(shape.end(), t.shape.end() - 2, t.shape.end());
@@ -311,7 +309,7 @@ Status check_operands(const LinearOperands& p, size_t segment, const std::vector
 Tensor apply_epilogue(const RefContext& c, size_t output, const std::vector<LinearReference>& segments) {
   const Expr& e = (*c.node.arg("epilogue").get<std::vector<Expr>>())[output];
   std::vector<int64_t> shape = c.sizes(output);
-  int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  int64_t count = count_of(shape);
   std::vector<std::vector<double>> operands;
   auto tensors = c.tensors("operands");
   std::vector<bool> read(tensors.size());

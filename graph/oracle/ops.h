@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -45,6 +47,10 @@ struct RefContext {
   std::vector<int64_t> sizes(size_t output) const;
   DType dtype(size_t output) const { return graph.value(node.outputs[output]).dtype; }
 };
+
+inline int64_t count_of(std::span<const int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 // Dense, row-major.
 std::vector<double> read_doubles(const Tensor& t);

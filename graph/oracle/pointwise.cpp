@@ -18,9 +18,7 @@ std::string_view base_name(const RefContext& c) {
   return name.substr(5, name.rfind('.') - 5);
 }
 
-size_t count_elements(const std::vector<int64_t>& shape) {
-  return static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
-}
+size_t count_elements(const std::vector<int64_t>& shape) { return static_cast<size_t>(count_of(shape)); }
 
 // ---- expressions ----------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class Written {
 // f(element, index) of a dense tensor of this shape, in order.
 template <class F>
 void for_each_index(const Sizes& shape, F&& f) {
-  const int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  const int64_t count = count_of(shape);
   Sizes index(shape.size());
   for (int64_t element = 0; element < count; ++element) {
     int64_t rest = element;

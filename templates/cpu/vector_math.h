@@ -59,12 +59,15 @@ QCG_INLINE vf v_exp(vf x) {
   return v_ldexp(v_add(e.r_part, v_set1(1.0f)), e.n);
 }
 
-// 2^n - 1 is exact where it matters; from 20 on the 1 is lost, and 2^n may be infinite before e^x is.
+// e^x - 1 while 2^n is finite: 2^n - 1 is exact where it matters.
+QCG_INLINE vf v_less_one(ExpParts e) {
+  vf one = v_set1(1.0f);
+  return v_add(v_ldexp(e.r_part, e.n), v_sub(v_ldexp(one, e.n), one));
+}
+// From 20 on the 1 is lost, and 2^n may be infinite before e^x is.
 QCG_INLINE vf v_expm1(vf x) {
   ExpParts e = v_split_exp(x);
-  vf one = v_set1(1.0f);
-  vf small = v_add(v_ldexp(e.r_part, e.n), v_sub(v_ldexp(one, e.n), one));
-  return v_select(v_lt(v_set1(20.0f), x), v_ldexp(v_add(e.r_part, one), e.n), small);
+  return v_select(v_lt(v_set1(20.0f), x), v_ldexp(v_add(e.r_part, v_set1(1.0f)), e.n), v_less_one(e));
 }
 
 // x = 2^exponent * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); for 0 < x < inf, denormals included.
@@ -126,9 +129,8 @@ QCG_INLINE vf v_atan(vf x) {
 }
 
 QCG_INLINE vf v_tanh(vf x) {
-  vf a = v_bound(v_abs(x), 0.0f, 20.0f), one = v_set1(1.0f);
-  ExpParts e = v_split_exp(v_add(a, a));
-  vf less_one = v_add(v_ldexp(e.r_part, e.n), v_sub(v_ldexp(one, e.n), one));
+  vf a = v_bound(v_abs(x), 0.0f, 20.0f);
+  vf less_one = v_less_one(v_split_exp(v_add(a, a)));
   return v_copysign(v_div(less_one, v_add(less_one, v_set1(2.0f))), x);
 }
 

@@ -171,15 +171,13 @@ Result<Types> infer_moments(const OpArgs& a) {
 }
 
 Result<Types> infer_both_extremes(const OpArgs& a) {
-  Shape shape = a.tensor("self").shape;
-  const bool keep = a.boolean("keepdim"), whole = a.node.arg("dim").is_none();
+  const Shape& shape = a.tensor("self").shape;
+  const bool whole = a.node.arg("dim").is_none();
   QCG_TRY(axis, whole ? Result<size_t>(size_t{0}) : a.axis("dim", shape.size()));
   if (range_of(whole || shape.empty() ? product(shape) : shape[axis], a.graph.symbols).min < 1)
     return a.fail("self", "the maximum or minimum of no elements, of " + describe(a.tensor("self")));
-  if (whole) shape = keep ? Shape(shape.size(), Dim(1)) : Shape();
-  else if (keep && !shape.empty()) shape[axis] = Dim(1);
-  else if (!shape.empty()) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-  return Types{{a.tensor("self").dtype, shape}, {a.tensor("self").dtype, shape}};
+  QCG_TRY(rest, shape_without_axis(a));
+  return Types{{a.tensor("self").dtype, rest}, {a.tensor("self").dtype, rest}};
 }
 
 Result<Types> infer_count_nonzero(const OpArgs& a) {

@@ -76,17 +76,24 @@ Result<Types> infer_batch_norm(const OpArgs& a) {
   return a.node.op->outputs == 1 ? Types{y} : Types{y, none, none};
 }
 
+Result<Shape> shape_without_axis(const OpArgs& a) {
+  Shape shape = a.tensor("self").shape;
+  const bool keep = has_arg(a, "keepdim") && a.boolean("keepdim");
+  if (!has_arg(a, "dim") || a.node.arg("dim").is_none()) return keep ? Shape(shape.size(), Dim(1)) : Shape();
+  QCG_TRY(axis, a.axis("dim", shape.size()));
+  if (shape.empty()) return shape;
+  if (keep) shape[axis] = Dim(1);
+  else shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  return shape;
+}
+
 // Values, and where they are.
 Result<Types> infer_extreme_of_axis(const OpArgs& a) {
   const Value& self = a.tensor("self");
   QCG_TRY(axis, a.axis("dim", self.shape.size()));
-  Shape shape = self.shape;
-  if (!shape.empty()) {
-    if (shape[axis].is_constant(0))
-      return a.fail("self", "the maximum or minimum of no elements, of " + describe(self));
-    if (a.boolean("keepdim")) shape[axis] = Dim(1);
-    else shape.erase(shape.begin() + static_cast<int64_t>(axis));
-  }
+  if (!self.shape.empty() && self.shape[axis].is_constant(0))
+    return a.fail("self", "the maximum or minimum of no elements, of " + describe(self));
+  QCG_TRY(shape, shape_without_axis(a));
   return Types{{self.dtype, shape}, {DType::i64, shape}};
 }
 
@@ -323,11 +330,9 @@ Result<Types> infer_order(const OpArgs& a) {
 }
 
 Result<Types> infer_arg_extreme(const OpArgs& a) {
-  const Shape& shape = a.tensor("self").shape;
-  const bool whole = a.node.arg("dim").is_none(), keep = a.boolean("keepdim");
-  if (whole) return one(DType::i64, keep ? Shape(shape.size(), Dim(1)) : Shape());
-  QCG_TRY(types, infer_extreme_of_axis(a));
-  return one(DType::i64, types[1].shape);
+  if (!a.node.arg("dim").is_none()) QCG_CHECK(infer_extreme_of_axis(a));
+  QCG_TRY(shape, shape_without_axis(a));
+  return one(DType::i64, std::move(shape));
 }
 
 }  // namespace qcg

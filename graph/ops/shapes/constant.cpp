@@ -235,15 +235,10 @@ Result<Types> infer_linspace(const OpArgs& a) {
   return one(dtype, {Dim(steps)});
 }
 
-std::vector<std::pair<int64_t, int64_t>> places_of_triangle(const Node& indices) {
-  const auto number = [&](std::string_view name) { return *as_integer(indices.arg(name)); };
-  const bool lower = indices.op->name == "aten.tril_indices.default";
-  std::vector<std::pair<int64_t, int64_t>> out;
-  for (int64_t row = 0; row < number("row"); ++row)
-    for (int64_t column = 0; column < number("col"); ++column)
-      if (const int64_t beyond = column - row - number("offset"); lower ? beyond <= 0 : beyond >= 0)
-        out.emplace_back(row, column);
-  return out;
+std::pair<int64_t, int64_t> columns_of_triangle(const Node& indices, int64_t row) {
+  const int64_t columns = *as_integer(indices.arg("col")), diagonal = row + *as_integer(indices.arg("offset"));
+  if (indices.op->name == "aten.tril_indices.default") return {0, std::clamp<int64_t>(diagonal + 1, 0, columns)};
+  return {std::clamp<int64_t>(diagonal, 0, columns), columns};
 }
 
 Result<Types> infer_triangle_indices(const OpArgs& a) {
@@ -254,8 +249,12 @@ Result<Types> infer_triangle_indices(const OpArgs& a) {
   }
   QCG_TRY(offset, a.constant("offset"));
   if (std::abs(offset) > kMost) return a.fail("offset", "it is beyond the matrix");
-  return one(a.dtype("dtype").value_or(DType::i64),
-             {Dim(2), Dim(static_cast<int64_t>(places_of_triangle(a.node).size()))});
+  int64_t count = 0;
+  for (int64_t row = 0; row < *as_integer(a.node.arg("row")); ++row) {
+    const auto [first, end] = columns_of_triangle(a.node, row);
+    count += end - first;
+  }
+  return one(a.dtype("dtype").value_or(DType::i64), {Dim(2), Dim(count)});
 }
 
 Result<Types> infer_eye(const OpArgs& a) {

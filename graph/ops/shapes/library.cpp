@@ -150,21 +150,9 @@ static Result<Dim> ordered_size(const OpArgs& a) {
   return size;
 }
 
-// What is left of self without that axis.
-static Result<Shape> other_axes(const OpArgs& a) {
-  Shape shape = a.tensor("self").shape;
-  const bool keep = has_arg(a, "keepdim") && a.boolean("keepdim");
-  if (!has_arg(a, "dim") || a.node.arg("dim").is_none()) return keep ? Shape(shape.size(), Dim(1)) : Shape();
-  QCG_TRY(axis, a.axis("dim", shape.size()));
-  if (shape.empty()) return shape;
-  if (keep) shape[axis] = Dim(1);
-  else shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-  return shape;
-}
-
 Result<Types> infer_median(const OpArgs& a) {
   QCG_CHECK(ordered_size(a));
-  QCG_TRY(shape, other_axes(a));
+  QCG_TRY(shape, shape_without_axis(a));
   Types types = one(a.tensor("self").dtype, shape);
   if (has_arg(a, "dim")) types.push_back({DType::i64, shape});
   return types;
@@ -175,7 +163,7 @@ Result<Types> infer_kth_value(const OpArgs& a) {
   const Dim& k = a.dim("k");
   if (range_of(k, a.graph.symbols).min < 1 || range_of(size - k, a.graph.symbols).min < 0)
     return a.fail("k", fmt::format("{} is not surely one of {} places", k.str(), size.str()));
-  QCG_TRY(shape, other_axes(a));
+  QCG_TRY(shape, shape_without_axis(a));
   return Types{{a.tensor("self").dtype, shape}, {DType::i64, shape}};
 }
 
@@ -184,7 +172,7 @@ Result<Types> infer_quantile(const OpArgs& a) {
   QCG_CHECK(ordered_size(a));
   if (a.string("interpolation") != "linear")
     return a.unsupported("interpolation", "quantiles that are not interpolated linearly", "use 'linear'");
-  QCG_TRY(shape, other_axes(a));
+  QCG_TRY(shape, shape_without_axis(a));
   if (a.node.arg("q").get<ValueId>()) {
     const Value& q = a.tensor("q");
     if (q.dtype != a.tensor("self").dtype || q.shape.size() > 1)
