@@ -18,6 +18,12 @@ double half_ulp(DType dtype, double v) {
   return std::ldexp(1.001, v == 0 ? smallest : std::max(std::ilogb(v) - digits, smallest));
 }
 
+Expected as_element(DType dtype, int64_t value) {
+  std::byte element[8];
+  int_to_element(dtype, dtype == DType::boolean ? int64_t{value != 0} : value, element);
+  return {static_cast<double>(element_to_int(dtype, element)), 0};
+}
+
 Expected within_range(DType dtype, double want, double bound) {
   if (!is_floating(dtype)) return {want, bound};
   if (const FloatFormat f = *float_format(dtype); !f.has_infinity)

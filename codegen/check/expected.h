@@ -26,6 +26,9 @@ struct OracleReport {
 // Half a unit in the last place at v; of an integer dtype 0.5. f64 keeps its range in kernels: it is computed in f32.
 double half_ulp(DType dtype, double v);
 
+// An integer as an element of the dtype has it: modulo the range, 0 or 1 of bool.
+Expected as_element(DType dtype, int64_t value);
+
 // What is too large for its dtype is infinite, e4m3 saturates; near the largest number either may come out.
 Expected within_range(DType dtype, double want, double bound);
 

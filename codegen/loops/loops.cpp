@@ -233,10 +233,7 @@ Expected expect_number(const Expr& e, DType output, std::span<const double> ins)
 }
 
 Expected expect_integer(const Expr& e, DType output, std::span<const int64_t> ins) {
-  std::byte element[8];
-  const int64_t value = e.evaluate_integers(ins);
-  int_to_element(output, output == DType::boolean ? int64_t{value != 0} : value, element);
-  return {static_cast<double>(element_to_int(output, element)), 0};
+  return as_element(output, e.evaluate_integers(ins));
 }
 
 // The positions of one element, then the sizes.

@@ -91,6 +91,8 @@ void Planner::add_signature() {
 namespace {
 
 constexpr Op kGroupedProducts[] = {"transformers.grouped_mm_fallback.default", "aten._grouped_mm.default"};
+constexpr Op kScans[] = {"aten.cumsum.default", "aten.cumprod.default", "aten.cummax.default", "aten.cummin.default",
+                         "aten.logcumsumexp.default"};
 constexpr Op kOrders[] = {"aten.sort.default",   "aten.sort.stable",    "aten.topk.default",  "aten.argsort.default",
                           "aten.argsort.stable", "aten.argmax.default", "aten.argmin.default"};
 
@@ -107,7 +109,7 @@ Status Planner::lower(const Node& node) {
   if (op == "aten.cat.default") return lower_concat(node);
   if (writes_at_positions(node)) return lower_positioned_write(node);
   if (writes_part(node)) return lower_slice_scatter(node);
-  if (op == "aten.cumsum.default") return lower_running_sum(node);
+  if (is_any_op(node, kScans)) return lower_scan(node);
   if (is_any_op(node, kOrders)) return lower_order(node);
   if (is_any_op(node, kEmbeddingBags)) return lower_bags(node);
   if (node.op->role == OpRole::reduction) return lower_reduction(node);

@@ -120,10 +120,11 @@ Status Planner::lower_quantize_rows(const Node& node) {
 namespace {
 
 std::string_view reduction_of(Op op) {
-  return op == "aten.mean.dim"       ? "mean"
-         : op == "aten.amax.default" ? "amax"
-         : op == "aten.amin.default" ? "amin"
-                                     : "sum";
+  return op == "aten.mean.dim"                                    ? "mean"
+         : op == "aten.amax.default"                              ? "amax"
+         : op == "aten.amin.default"                              ? "amin"
+         : op == "aten.prod.default" || op == "aten.prod.dim_int" ? "prod"
+                                                                  : "sum";
 }
 
 using Axes = std::vector<size_t>;
@@ -159,11 +160,11 @@ Status Planner::lower_reduction(const Node& node) {
   const ValueId x = node.tensor("self");
   const DType dtype = graph_.value(x).dtype;
   std::vector<size_t> kept, reduced;
-  const auto* dims = node.arg("dim").get<std::vector<Dim>>();
+  const std::vector<Dim> dims = named_axes(graph_, node);
   const size_t rank = graph_.value(x).shape.size();
   for (size_t i = 0; i < rank; ++i) {
     const auto is_this = [&](const Dim& d) { return normalize_axis(d.constant(), rank) == i; };
-    (!dims || dims->empty() || std::ranges::any_of(*dims, is_this) ? reduced : kept).push_back(i);
+    (dims.empty() || std::ranges::any_of(dims, is_this) ? reduced : kept).push_back(i);
   }
   const View in = view(x);
   const auto at = static_cast<std::ptrdiff_t>(count_outer(in, kept, reduced));

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codegen/plan/planner.h"
@@ -7,7 +9,19 @@
 
 namespace qcg {
 
-Status Planner::lower_running_sum(const Node& node) {
+namespace {
+
+std::string_view scan_of(Op op) {
+  return op == "aten.cumprod.default"        ? "prod"
+         : op == "aten.cummax.default"       ? "max"
+         : op == "aten.cummin.default"       ? "min"
+         : op == "aten.logcumsumexp.default" ? "logsumexp"
+                                             : "sum";
+}
+
+}  // namespace
+
+Status Planner::lower_scan(const Node& node) {
   const ValueId x = node.tensor("self"), result = node.outputs[0];
   const View in = dense(x);
   const size_t axis = in.shape.empty() ? 0 : normalize_axis(constant_int(node, "dim", 0), in.shape.size());
@@ -16,16 +30,20 @@ Status Planner::lower_running_sum(const Node& node) {
     Dim& part = i < axis ? outer : i == axis ? size : inner;
     part = part * in.shape[i];
   }
-  const ScanProblem problem{graph_.value(x).dtype, graph_.value(result).dtype, comment_of(node)};
-  const View out = output_view(result, is_dense);
-  plan_.steps.push_back(
-      {name_of(node, "cumsum"),
-       intern({kScanFamily, problem}),
-       {{in.buffer, offset_bytes(in, problem.input), Dim(0)}, {out.buffer, offset_bytes(out, problem.output), Dim(0)}},
-       {outer, size, inner},
-       node.origins,
-       leading(in.shape)});
-  finish_output(result, out);
+  const ScanProblem problem{scan_of(node.op), graph_.value(x).dtype, graph_.value(result).dtype, comment_of(node)};
+  PlanStep step{name_of(node, fmt::format("cum{}", problem.op)),
+                intern({kScanFamily, problem}),
+                {{in.buffer, offset_bytes(in, problem.input), Dim(0)}},
+                {outer, size, inner},
+                node.origins,
+                leading(in.shape)};
+  std::vector<View> written;
+  for (const ValueId id : node.outputs) {
+    written.push_back(output_view(id, is_dense));
+    step.args.push_back({written.back().buffer, offset_bytes(written.back(), graph_.value(id).dtype), Dim(0)});
+  }
+  plan_.steps.push_back(std::move(step));
+  for (size_t i = 0; i < written.size(); ++i) finish_output(node.outputs[i], written[i]);
   return {};
 }
 

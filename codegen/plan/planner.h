@@ -124,7 +124,7 @@ class Planner {
   Status lower_rows(const Node& node);
 
   // plan_orders.cpp
-  Status lower_running_sum(const Node& node);
+  Status lower_scan(const Node& node);
   Status lower_order(const Node& node);
   // plan_windows.cpp
   Status lower_windows(const Node& node);

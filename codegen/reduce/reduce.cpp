@@ -30,9 +30,9 @@ Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_v
   QCG_CHECK(need_lanes("reduction", p.input));
   QCG_CHECK(need_lanes("reduction", p.output));
   const bool sum = p.op == "sum" || p.op == "mean";
-  if (!sum && p.op != "amax" && p.op != "amin")
+  if (!sum && p.op != "prod" && p.op != "amax" && p.op != "amin")
     return Error::unsupported("reduction", fmt::format("reduction '{}' is not known", p.op),
-                              "use sum, mean, amax or amin");
+                              "use sum, mean, prod, amax or amin");
   TemplateValue v = kernel_context(symbol, isa, "reduction", p.signature(), p.comment);
   v["x"] = typed(p.input);
   v["y"] = typed(p.output);
@@ -40,11 +40,11 @@ Result<std::string> render_reduce(const ReduceProblem& p, Isa isa, std::string_v
   v["op"] = p.op;
   v["combine"] = sum ? "v_add" : p.op == "amax" ? "v_max" : "v_min";
   v["across"] = sum ? "v_hadd" : p.op == "amax" ? "v_hmax" : "v_hmin";
-  const double identity = sum ? 0 : p.op == "amax" ? -INFINITY : INFINITY;
+  const double identity = sum ? 0 : p.op == "prod" ? 1 : p.op == "amax" ? -INFINITY : INFINITY;
   v["identity"] = on_device(isa) ? print_expr_cuda(Expr::number(identity), {}, {}) : float_literal(identity);
   v["integers"] = is_in_integers(p);
   if (on_device(isa)) {
-    v["combine"] = sum ? "Sum" : p.op == "amax" ? "Max" : "Min";
+    v["combine"] = sum ? "Sum" : p.op == "prod" ? "Product" : p.op == "amax" ? "Max" : "Min";
     add_device_context(v, 2, 3, reduce_launch(p).threads);
   }
   return render_kernel("reduce", isa, v);
@@ -78,12 +78,17 @@ double operations_of(const KernelProblem&, const CallSizes& sizes) {
 // Sums in f64, off by what f32 rounds in as many additions; the largest, the least and sums of integers are exact.
 Expected reduce_exactly(const ReduceProblem& p, const CallMemory& call, const std::vector<int64_t>& at) {
   const int64_t count = call.sizes().params[1];
-  double sum = 0, magnitude = 0, least = INFINITY, most = -INFINITY;
+  double sum = 0, product = 1, magnitude = 0, least = INFINITY, most = -INFINITY;
+  uint64_t whole = 1;
   for (int64_t i = 0; i < count; ++i) {
-    const double v = call.number(0, call.offset_of(0, std::array{at[0], i, at[1]}));
-    sum += v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
+    const int64_t offset = call.offset_of(0, std::array{at[0], i, at[1]});
+    const double v = call.number(0, offset);
+    if (!is_floating(p.input)) whole *= static_cast<uint64_t>(call.integer(0, offset));
+    sum += v, product *= v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
   }
   const double n = static_cast<double>(count), unit = is_in_integers(p) ? 0 : sum_unit(n);
+  if (p.op == "prod" && is_in_integers(p)) return as_element(p.output, static_cast<int64_t>(whole));
+  if (p.op == "prod") return {product, unit * std::fabs(product) + half_ulp(DType::f32, product)};
   if (p.op == "amax" || p.op == "amin") return {p.op == "amax" ? most : least, 0};
   return p.op == "mean" ? Expected{sum / n, unit * magnitude / n + half_ulp(DType::f32, sum / n)}
                         : Expected{sum, unit * magnitude};

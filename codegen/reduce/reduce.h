@@ -12,10 +12,10 @@
 
 namespace qcg {
 
-// Reduction (sum, mean, amax, amin) over the middle axis of [outer, reduce, inner], row-major in and out.
+// Reduction (sum, mean, prod, amax, amin) over the middle axis of [outer, reduce, inner], row-major in and out.
 // args: x, y. params: outer, reduce, inner.
 struct ReduceProblem {
-  std::string_view op;  // "sum", "mean", "amax", "amin"
+  std::string_view op;  // "sum", "mean", "prod", "amax", "amin"
   DType input = DType::f32, output = DType::f32;
   std::string comment;
   std::string signature() const;

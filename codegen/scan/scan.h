@@ -1,6 +1,6 @@
-// Running sums along an axis. Problem, renderer and family.
+// Running sums, products and extremes along an axis. Problem, renderer and family.
 //
-//   ScanProblem p{DType::bf16, DType::f32};   render_scan(p, isa, "qcg_kernel_3")
+//   ScanProblem p{"sum", DType::bf16, DType::f32};   render_scan(p, isa, "qcg_kernel_3")
 #pragma once
 
 #include <string>
@@ -12,11 +12,14 @@
 
 namespace qcg {
 
-// Sums of the elements up to each, along the middle axis of [outer, axis, inner], row-major in and out: integers modulo
-// 2^64, floats in f64. args: x, y. params: outer, axis, inner.
+// What the elements up to each give, along the middle axis of [outer, axis, inner], row-major in and out: sums and products
+// of integers modulo 2^64, of floats in f64. Of extremes the position along the axis, too, of equals the last.
+// args: x, y[, positions in i64]. params: outer, axis, inner.
 struct ScanProblem {
+  std::string_view op;  // "sum", "prod", "max", "min", "logsumexp"
   DType input = DType::f32, output = DType::f32;
   std::string comment;
+  bool has_positions() const { return op == "max" || op == "min"; }
   std::string signature() const;
 };
 Result<std::string> render_scan(const ScanProblem& problem, Isa isa, std::string_view symbol);

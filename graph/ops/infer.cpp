@@ -88,8 +88,9 @@ bool OpArgs::boolean(std::string_view name) const {
 }
 
 std::vector<Dim> OpArgs::dims(std::string_view name) const {
+  const Dim* one = node.arg(name).get<Dim>();
   const auto* list = node.arg(name).get<std::vector<Dim>>();
-  return list ? *list : std::vector<Dim>();
+  return one ? std::vector<Dim>{*one} : list ? *list : std::vector<Dim>();
 }
 
 Result<size_t> OpArgs::axis(std::string_view name, size_t rank) const { return axis(name, dim(name), rank); }

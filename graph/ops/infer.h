@@ -40,7 +40,7 @@ struct OpArgs {
   bool boolean(std::string_view name) const;
   const std::string& string(std::string_view name) const;
   const Dim& dim(std::string_view name) const;
-  std::vector<Dim> dims(std::string_view name) const;  // empty when absent
+  std::vector<Dim> dims(std::string_view name) const;  // one size is a list of it; empty when absent
 
   // An axis in [-rank, rank) as one in [0, rank); a tensor without axes counts as having one.
   Result<size_t> axis(std::string_view name, size_t rank) const;
@@ -89,6 +89,11 @@ struct PromotedOperands {
   Shape shape;
 };
 Result<PromotedOperands> promote_operands(const OpArgs& a, std::initializer_list<std::string_view> names);
+
+// The axes that a reduction names; empty: all.
+inline std::vector<Dim> named_axes(const Graph& graph, const Node& reduction) {
+  return reduction.op->arg_index("dim") < 0 ? std::vector<Dim>() : OpArgs{graph, reduction}.dims("dim");
+}
 
 // Whether a node adds what it writes at positions: index_add, scatter_add, index_put(accumulate).
 bool sums_at_positions(const Node& node);

@@ -7,8 +7,9 @@ namespace qcg {
 
 // shapes/composed.cpp
 ShapeRule infer_baddbmm, infer_softmax, infer_norm, infer_native_layer_norm, infer_batch_norm, infer_extreme_of_axis,
-    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_one_hot,
-    infer_bucketize, infer_argsort, infer_histogram, infer_order, infer_arg_extreme;
+    infer_glu, infer_prelu, infer_any, infer_diff, infer_pad, infer_attention, infer_running_sum, infer_running_extreme,
+    infer_running_log_sum, infer_one_hot, infer_bucketize, infer_argsort, infer_histogram, infer_order,
+    infer_arg_extreme;
 // shapes/spelled.cpp
 ShapeRule infer_einsum, infer_outer, infer_product_of_vector, infer_weight_norm, infer_roll, infer_meshgrid,
     infer_masked_scatter, infer_broadcast_tensors;
@@ -122,6 +123,11 @@ inline constexpr OpRow kComposed[] = {
     {"aten.prelu.default", "(Tensor self, Tensor weight) -> Tensor", pointwise, infer_prelu},
     {"aten.cumsum.default", "(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      reduction, infer_running_sum},
+    {"aten.cumprod.default", "(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+     reduction, infer_running_sum},
+    {"aten.cummax.default", "(Tensor self, int dim) -> (Tensor, Tensor)", reduction, infer_running_extreme},
+    {"aten.cummin.default", "(Tensor self, int dim) -> (Tensor, Tensor)", reduction, infer_running_extreme},
+    {"aten.logcumsumexp.default", "(Tensor self, int dim) -> Tensor", reduction, infer_running_log_sum},
     {"aten.sort.default", "(Tensor self, int dim=-1, bool descending=False) -> (Tensor, Tensor)",
      reduction, infer_order},
     {"aten.sort.stable", "(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor, Tensor)",
@@ -141,6 +147,9 @@ inline constexpr OpRow kComposed[] = {
      reduction, infer_sum},
     {"aten.mean.dim", "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      reduction, infer_mean},
+    {"aten.prod.default", "(Tensor self, *, ScalarType? dtype=None) -> Tensor", reduction, infer_sum},
+    {"aten.prod.dim_int", "(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     reduction, infer_sum},
     {"aten.amax.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", reduction, infer_extreme},
     {"aten.amin.default", "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", reduction, infer_extreme},
 };

@@ -20,20 +20,56 @@ void for_each_line(const std::vector<int64_t>& shape, size_t axis, F&& f) {
     f(static_cast<size_t>(line / inner * size * inner + line % inner), size, inner);
 }
 
-Result<Tensors> run_running_sum(const RefContext& c) {
+// values[i] = f(values[i - 1], values[i]) along the axis, from the second on.
+template <class T, class F>
+std::vector<T> scan(const RefContext& c, std::vector<T> values, F&& f) {
   const auto sizes = c.sizes(0);
-  const auto sum = [&](auto values, auto plus) {
+  for_each_line(sizes, c.axis("dim", sizes.size()), [&](size_t first, int64_t size, int64_t inner) {
+    for (int64_t i = 1; i < size; ++i)
+      values[first + i * inner] = f(values[first + (i - 1) * inner], values[first + i * inner]);
+  });
+  return values;
+}
+
+Result<Tensors> run_running(const RefContext& c) {
+  const bool sum = is_op(c.node, "aten.cumsum.default");
+  const Tensor& self = c.tensor("self").data;
+  if (is_floating(c.dtype(0)))
+    return Tensors{
+        make_doubles(c.sizes(0), scan(c, read_doubles(self), [&](double a, double b) { return sum ? a + b : a * b; }))};
+  std::vector<int64_t> out = scan(c, read_ints(self), sum ? add_wrap : mul_wrap);
+  for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
+}
+
+Result<Tensors> run_running_log_sum(const RefContext& c) {
+  const auto log_of_sum = [](double a, double b) {
+    const double most = max_nan(a, b);
+    return std::isfinite(most) ? most + std::log1p(std::exp(min_nan(a, b) - most)) : most;
+  };
+  return Tensors{make_doubles(c.sizes(0), scan(c, read_doubles(c.tensor("self").data), log_of_sum))};
+}
+
+// NaN is the extreme of what it is in; of equals the last.
+Result<Tensors> run_running_extreme(const RefContext& c) {
+  const bool largest = is_op(c.node, "aten.cummax.default");
+  const auto sizes = c.sizes(0);
+  std::vector<int64_t> places(elements_of(sizes));
+  const auto find = [&](auto values) {
     for_each_line(sizes, c.axis("dim", sizes.size()), [&](size_t first, int64_t size, int64_t inner) {
-      for (int64_t i = 1; i < size; ++i)
-        values[first + i * inner] = plus(values[first + (i - 1) * inner], values[first + i * inner]);
+      for (int64_t i = 1; i < size; ++i) {
+        const auto best = values[first + (i - 1) * inner], v = values[first + i * inner];
+        const bool replaces = v != v || (best == best && (largest ? v >= best : v <= best));
+        places[first + i * inner] = replaces ? i : places[first + (i - 1) * inner];
+        values[first + i * inner] = replaces ? v : best;
+      }
     });
     return values;
   };
   const Tensor& self = c.tensor("self").data;
-  if (is_floating(c.dtype(0))) return Tensors{make_doubles(sizes, sum(read_doubles(self), std::plus<double>()))};
-  std::vector<int64_t> out = sum(read_ints(self), add_wrap);
-  for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
-  return Tensors{make_ints(sizes, std::move(out))};
+  const Tensor values =
+      is_floating(c.dtype(0)) ? make_doubles(sizes, find(read_doubles(self))) : make_ints(sizes, find(read_ints(self)));
+  return Tensors{values, make_ints(sizes, std::move(places))};
 }
 
 // The first k elements of each line in order; of equal elements the first is first, and NaN is the greatest.
@@ -118,12 +154,20 @@ Result<Tensors> run_histogram(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(counts))};
 }
 
-constexpr RefRow kAlongAxisRules[] = {
-    {"aten.cumsum.default", run_running_sum}, {"aten.sort.default", run_order},
-    {"aten.sort.stable", run_order},          {"aten.topk.default", run_order},
-    {"aten.argmax.default", run_arg_extreme}, {"aten.argmin.default", run_arg_extreme},
-    {"aten.histc.default", run_histogram},    {"aten.one_hot.default", run_one_hot},
-    {"aten.argsort.default", run_argsort},    {"aten.argsort.stable", run_argsort}};
+constexpr RefRow kAlongAxisRules[] = {{"aten.cumsum.default", run_running},
+                                      {"aten.cumprod.default", run_running},
+                                      {"aten.cummax.default", run_running_extreme},
+                                      {"aten.cummin.default", run_running_extreme},
+                                      {"aten.logcumsumexp.default", run_running_log_sum},
+                                      {"aten.sort.default", run_order},
+                                      {"aten.sort.stable", run_order},
+                                      {"aten.topk.default", run_order},
+                                      {"aten.argmax.default", run_arg_extreme},
+                                      {"aten.argmin.default", run_arg_extreme},
+                                      {"aten.histc.default", run_histogram},
+                                      {"aten.one_hot.default", run_one_hot},
+                                      {"aten.argsort.default", run_argsort},
+                                      {"aten.argsort.stable", run_argsort}};
 
 }  // namespace
 

@@ -128,10 +128,10 @@ struct Reduction {
 Reduction arrange(const RefContext& c) {
   const Tensor& t = c.tensor("self").data;
   std::vector<bool> is_reduced(t.shape.size());
-  const auto* dims = c.node.op->arg_index("dim") < 0 ? nullptr : c.node.arg("dim").get<std::vector<Dim>>();
-  if (!dims || dims->empty()) is_reduced.assign(t.shape.size(), true);
+  const std::vector<Dim> dims = named_axes(c.graph, c.node);
+  if (dims.empty()) is_reduced.assign(t.shape.size(), true);
   else if (!t.shape.empty())
-    for (const Dim& d : *dims) is_reduced[(c.evaluate(d) + t.shape.size()) % t.shape.size()] = true;
+    for (const Dim& d : dims) is_reduced[(c.evaluate(d) + t.shape.size()) % t.shape.size()] = true;
   std::vector<size_t> order;
   Reduction r;
   for (bool wanted : {false, true})
@@ -161,6 +161,15 @@ Result<Tensors> run_sum(const RefContext& c) {
   }
   return Tensors{make_doubles(c.sizes(0),
                               fold_rows<double>(r, read_doubles(r.view), 0, [](double a, double b) { return a + b; }))};
+}
+
+Result<Tensors> run_product(const RefContext& c) {
+  const Reduction r = arrange(c);
+  if (is_floating(c.dtype(0)))
+    return Tensors{make_doubles(c.sizes(0), fold_rows<double>(r, read_doubles(r.view), 1, std::multiplies<double>()))};
+  auto out = fold_rows<int64_t>(r, read_ints(r.view), 1, mul_wrap);
+  for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
+  return Tensors{make_ints(c.sizes(0), std::move(out))};
 }
 
 Result<Tensors> run_mean(const RefContext& c) {
@@ -235,6 +244,8 @@ constexpr RefRow kRules[] = {
     {"aten.ones_like.default", run_like},
     {"aten.sum.default", run_sum},
     {"aten.sum.dim_IntList", run_sum},
+    {"aten.prod.default", run_product},
+    {"aten.prod.dim_int", run_product},
     {"aten.mean.default", run_mean},
     {"aten.mean.dim", run_mean},
     {"aten.logsumexp.default", run_log_sum},

@@ -34,6 +34,8 @@ namespace {
 
 constexpr Op kChooseAsymmetricRows[] = {"quantized_decomposed.choose_qparams_per_token_asymmetric.default",
                                         "quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default"};
+constexpr Op kCastsFirst[] = {"aten.cumsum.default",  "aten.cumprod.default", "aten.sum.default",
+                              "aten.sum.dim_IntList", "aten.prod.default",    "aten.prod.dim_int"};
 
 class Decomposer : OpEmitter {
  public:
@@ -76,9 +78,9 @@ class Decomposer : OpEmitter {
     else if (is_op(like_, "aten.slice_scatter.default")) {
       if (!writes_other_dtype()) return {};
       results = {scatter_cast()};
-    } else if (is_op(like_, "aten.cumsum.default")) {
-      if (!sums_cast()) return {};
-      results = {sum_of_cast()};
+    } else if (is_any_op(like_, kCastsFirst)) {
+      if (!casts_first()) return {};
+      results = {of_cast()};
     } else if (is_op(like_, "aten.select_scatter.default")) results = {scatter_row()};
     else if (is_op(like_, "aten.scatter.value")) results = {scatter_number()};
     else if (mask_of_index_put(graph_, like_) != kNoValue) results = {put_at_mask()};
@@ -123,13 +125,15 @@ class Decomposer : OpEmitter {
   }
 
   // torch casts to the dtype that is asked for first.
-  bool sums_cast() const {
+  bool casts_first() const {
     return is_floating(graph_.value(like_.tensor("self")).dtype) && !is_floating(graph_.value(like_.outputs[0]).dtype);
   }
-  ValueId sum_of_cast() {
+  ValueId of_cast() {
     const DType dtype = graph_.value(like_.outputs[0]).dtype;
-    return op("aten.cumsum.default",
-              {{"self", to(like_.tensor("self"), dtype)}, {"dim", like_.arg("dim")}, {"dtype", dtype}});
+    std::vector<NamedArg> args = {{"self", to(like_.tensor("self"), dtype)}, {"dtype", dtype}};
+    for (const char* name : {"dim", "keepdim"})
+      if (like_.op->arg_index(name) >= 0) args.push_back({name, like_.arg(name)});
+    return op(like_.op, args);
   }
 
   // torch lets a list of shape [0] join anything.

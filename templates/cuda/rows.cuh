@@ -10,6 +10,12 @@ struct Sum {
   template <class T>
   QCG_DEVICE T of(T a, T b) { return a + b; }
 };
+struct Product {
+  QCG_DEVICE double of(double a, double b) { return a * b; }
+  QCG_DEVICE long long of(long long a, long long b) {
+    return (long long)((unsigned long long)a * (unsigned long long)b);
+  }
+};
 // NaN wins, as in scalar_math.cuh.
 struct Max {
   QCG_DEVICE float of(float a, float b) { return s_max(a, b); }

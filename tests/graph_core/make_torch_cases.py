@@ -1190,6 +1190,53 @@ def functions():
     case("aten.triu_indices.default", 3, 4, exact=True)
 
 
+def scans_and_products():
+    own = torch.Generator().manual_seed(47)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    whole = lambda *shape, dtype=torch.int64, low=-4, high=5: torch.randint(low, high, shape, generator=own).to(dtype)
+    nan, inf = math.nan, math.inf
+    x, i64 = normal(3, 5), torch.int64
+    odd = torch.tensor([[1.5, 1.5, -0.0, 0.0, nan, 2.0], [-inf, -inf, 2.0, inf, inf, 1.0], [inf, -inf, 0.0, 3.0, nan, inf]])
+    ties = torch.tensor([[2, 1, 2, -3, 2], [0, 0, 0, 0, 0], [5, 4, 3, 2, 1]], dtype=torch.int32)
+    for dim in (0, 1, -1):
+        case("aten.cumprod.default", x, dim)
+        case("aten.cumprod.default", ties, dim, exact=True)
+        case("aten.logcumsumexp.default", x * 3, dim)
+        for name in ("cummax", "cummin"):
+            case(f"aten.{name}.default", x, dim, exact=True)
+            case(f"aten.{name}.default", ties, dim, exact=True)
+            case(f"aten.{name}.default", odd, dim, exact=True)
+    case("aten.logcumsumexp.default", odd, 1)
+    case("aten.logcumsumexp.default", normal(2, 70) * 20, 1)
+    case("aten.logcumsumexp.default", torch.tensor([-100.0, -0.0, -20.0, 0.0, 88.0, 300.0]), 0)
+    case("aten.cumprod.default", odd, 1)
+    case("aten.cumprod.default", normal(40), 0, dtype=torch.float64)
+    case("aten.cumprod.default", normal(2, 20, dtype=torch.bfloat16), 1, dtype=torch.float32)
+    case("aten.cumprod.default", x > -2, 0, exact=True)
+    case("aten.cumprod.default", torch.tensor([1.9, 2.9, -3.5]), 0, dtype=torch.int32, exact=True)
+    case("aten.cumprod.default", whole(70), 0, exact=True)
+    case("aten.cummax.default", whole(3, 70, dtype=torch.int8), 1, exact=True)
+    case("aten.cummin.default", x > 0, 1, exact=True)
+    case("aten.cummax.default", torch.tensor(2.5), 0, exact=True)
+    case("aten.cummax.default", normal(2, 3, 70, dtype=torch.float16), 1, exact=True)
+    case("aten.logcumsumexp.default", torch.tensor(2.5), 0)
+    for dim in (0, 1, -1):
+        case("aten.prod.dim_int", x, dim)
+        case("aten.prod.dim_int", ties, dim, True, exact=True)
+    case("aten.prod.dim_int", odd, 1)
+    case("aten.prod.dim_int", normal(2, 3, 70, dtype=torch.float16), 2, dtype=torch.float32)
+    case("aten.prod.dim_int", normal(2, 70, dtype=torch.bfloat16), 1, True)
+    case("aten.prod.dim_int", x > -1, 1, exact=True)
+    case("aten.prod.dim_int", ties, 1, dtype=torch.float32)
+    case("aten.prod.dim_int", x * 3, 1, dtype=torch.int32, exact=True)
+    case("aten.prod.dim_int", normal(3, 0), 1)
+    case("aten.prod.dim_int", torch.tensor(2.5), 0)
+    case("aten.prod.default", x)
+    case("aten.prod.default", whole(70, low=-3, high=4) * 2 + 1, exact=True)
+    case("aten.prod.default", x, dtype=torch.float64)
+    case("aten.sum.dim_IntList", x, [1], dtype=torch.int32, exact=True)
+
+
 def arrangements():
     own = torch.Generator().manual_seed(61)
     normal = lambda *shape: torch.randn(shape, generator=own)
@@ -1273,3 +1320,4 @@ resizes_and_continuations()
 library()
 functions()
 arrangements()
+scans_and_products()

@@ -21,10 +21,11 @@ double unit(DType d) { return d == DType::bf16 ? 0x1p-8 : d == DType::f16 ? 0x1p
 }  // namespace
 
 TEST_CASE("reductions over the middle axis") {
-  const ReduceProblem problems[] = {{"sum", DType::f32, DType::f32, ""},  {"mean", DType::bf16, DType::f32, ""},
-                                    {"amax", DType::f16, DType::f16, ""}, {"amin", DType::f32, DType::f32, ""},
-                                    {"sum", DType::i8, DType::i64, ""},   {"amax", DType::i32, DType::i32, ""},
-                                    {"mean", DType::f32, DType::bf16, ""}};
+  const ReduceProblem problems[] = {{"sum", DType::f32, DType::f32, ""},   {"mean", DType::bf16, DType::f32, ""},
+                                    {"amax", DType::f16, DType::f16, ""},  {"amin", DType::f32, DType::f32, ""},
+                                    {"sum", DType::i8, DType::i64, ""},    {"amax", DType::i32, DType::i32, ""},
+                                    {"mean", DType::f32, DType::bf16, ""}, {"prod", DType::bf16, DType::f32, ""},
+                                    {"prod", DType::f32, DType::f16, ""}};
   KernelSet kernels;
   struct Run {
     int kernel;
@@ -48,17 +49,22 @@ TEST_CASE("reductions over the middle axis") {
         run_kernel(kernels[run.kernel], {{x.data(), 0}, {y.data(), 0}}, s);
         for (int64_t o = 0; o < s[0]; ++o)
           for (int64_t j = 0; j < s[2]; ++j) {
-            double sum = 0, magnitude = 0, least = INFINITY, most = -INFINITY;
+            double sum = 0, product = 1, magnitude = 0, least = INFINITY, most = -INFINITY;
             for (int64_t i = 0; i < s[1]; ++i) {
               const double v = get_element(run.p->input, x.data(), (o * s[1] + i) * s[2] + j);
-              sum += v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
+              sum += v, product *= v, magnitude += std::fabs(v), least = std::min(least, v), most = std::max(most, v);
             }
             const std::string_view op = run.p->op;
             const double n = static_cast<double>(s[1]);
-            const double want = op == "sum" ? sum : op == "mean" ? sum / n : op == "amax" ? most : least;
+            const double want = op == "sum"    ? sum
+                                : op == "prod" ? product
+                                : op == "mean" ? sum / n
+                                : op == "amax" ? most
+                                               : least;
             const double bound = op == "sum" || op == "mean" ? magnitude * n * 0x1p-24 / (op == "mean" ? n : 1) : 0;
             const double got = get_element(run.p->output, y.data(), o * s[2] + j);
-            const double rounding = is_floating(run.p->output) ? unit(run.p->output) * std::fabs(want) : 0;
+            const double rounding =
+                is_floating(run.p->output) ? unit(run.p->output) * std::fabs(want) + (op == "prod" ? 0x1p-24 : 0) : 0;
             if (!(std::fabs(got - want) <= bound + rounding)) FAIL("[", o, ", ", j, "] is ", got, ", not ", want);
           }
       }
@@ -179,7 +185,8 @@ TEST_CASE("products of batches over several axes, of which some share w") {
 }
 
 TEST_CASE("what reductions and products refuse") {
-  CHECK(render_reduce({"prod", DType::f32, DType::f32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
+  CHECK(render_reduce({"median", DType::f32, DType::f32, ""}, Isa::portable, "k").error().code ==
+        ErrorCode::Unsupported);
   CHECK(render_reduce({"sum", DType::u64, DType::f32, ""}, Isa::portable, "k").error().code == ErrorCode::Unsupported);
   CHECK(render_matmul({DType::i8, DType::i8, DType::i32, ""}, Isa::portable, "k").error().code ==
         ErrorCode::Unsupported);

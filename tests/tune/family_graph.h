@@ -16,7 +16,7 @@
 namespace qcg::test {
 
 // Broadcasts, codes, integers, booleans, steps, moves, views with gaps, rows, reductions along both axes, products,
-// look-ups of rows and of elements, windows, writes, row programs.
+// scans, look-ups of rows and of elements, windows, writes, row programs.
 inline constexpr std::string_view kFamilyGraph = R"(symbol s0 in [1, 4096]
 graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37], %column: f32[s0, 1], %i: i64[s0, 37], %b: i8[37, s0], %ids: i64[2, s0], %at: i32[s0, 5], %offsets: i64[s0], %bagged: i32[67], %by: f32[67], %taps: f32[5, 37], %to: i64[s0], %query: bf16[2, 6, s0, 40], %cache: f32[1, 2, 300, 40], %seen: i64[s0, 1]) {
   %a = qcg.loop([%x, %row, %column], exprs = [mul(silu(in0), add(in1, in2))]) : bf16[s0, 37]
@@ -36,6 +36,9 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %u = qcg.loop([%d], exprs = [where(ge(pos1, pos0), in0, size0)], sizes = [s0]) : f32[s0, 37]
   %r = aten.cumsum.default(%i, dim = 0) : i64[s0, 37]
   %f = aten.cumsum.default(%a, dim = 1) : bf16[s0, 37]
+  %f3, %f4 = aten.cummax.default(%d, dim = 0) : f32[s0, 37], i64[s0, 37]
+  %f5 = aten.logcumsumexp.default(%a, dim = 1) : bf16[s0, 37]
+  %f6 = aten.prod.dim_int(%d, dim = 0) : f32[37]
   %v, %o = aten.topk.default(%d, k = 3) : f32[s0, 3], i64[s0, 3]
   %g, %j = aten.sort.default(%b, dim = 0, descending = false) : i8[37, s0], i64[37, s0]
   %r2 = aten.index.Tensor(%x, [%ids]) : bf16[2, s0, 37]
@@ -50,7 +53,7 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %y4 = aten.index_add.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
   %at1 = qcg.attention(%query, %cache, %cache, [%seen], mask = [ge(in0, pos3)], score = [mul(acc0, 0.25)]) : bf16[2, 6, s0, 40]
   %z1, %z2 = qcg.rows([%x, %row, %column], steps = [mul(in0, in2), mul(acc0, acc0), exp(sub(acc0, acc1)), acc2, mul(in1, div(acc2, acc3))], reduce = "- mean - sum -", stores = [4, 3], shape = [s0, 37]) : bf16[s0, 37], f32[s0, 1]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %y4, %at1, %z1, %z2
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %f3, %f4, %f5, %f6, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %y4, %at1, %z1, %z2
 }
 )";
 

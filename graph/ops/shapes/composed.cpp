@@ -280,6 +280,20 @@ Result<Types> infer_running_sum(const OpArgs& a) {
   return one(a.dtype("dtype").value_or(is_floating(self.dtype) ? self.dtype : DType::i64), self.shape);
 }
 
+// Values, and where each stood along the axis.
+Result<Types> infer_running_extreme(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_CHECK(a.axis("dim", self.shape.size()));
+  return Types{{self.dtype, self.shape}, {DType::i64, self.shape}};
+}
+
+Result<Types> infer_running_log_sum(const OpArgs& a) {
+  const Value& self = a.tensor("self");
+  QCG_CHECK(need_float(a, "self"));
+  QCG_CHECK(a.axis("dim", self.shape.size()));
+  return one(self.dtype, self.shape);
+}
+
 // How many elements lie in each of `bins` equal parts of [min, max].
 Result<Types> infer_histogram(const OpArgs& a) {
   QCG_CHECK(need_float(a, "self"));
