@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "cli/cli.h"
 #include "cli/profile.h"
@@ -22,6 +24,30 @@ struct RunFlags {
   int repeat = 1;
   bool profile = false;
 };
+
+// Splits lists of paths at commas, except a path that is_whole accepts as one.
+template <class F>
+std::vector<std::string> split_paths(const std::vector<std::string>& lists, F&& is_whole) {
+  std::vector<std::string> paths;
+  for (const std::string& list : lists) {
+    if (list.empty() || is_whole(list)) {
+      paths.push_back(list);
+      continue;
+    }
+    std::istringstream parts(list);
+    for (std::string path; std::getline(parts, path, ',');) paths.push_back(path);
+  }
+  return paths;
+}
+
+// A comma may be part of a path: of inputs that exist under it, and of outputs where each call has one already.
+void split_calls(RunFlags& flags) {
+  std::error_code ignored;
+  flags.inputs =
+      split_paths(flags.inputs, [&](const std::string& path) { return std::filesystem::exists(path, ignored); });
+  const bool one_each = flags.outputs.size() == flags.inputs.size();
+  flags.outputs = split_paths(flags.outputs, [&](const std::string&) { return one_each; });
+}
 
 Status check_flags(const RunFlags& flags) {
   if (!flags.outputs.empty() && flags.outputs.size() != flags.inputs.size())
@@ -127,12 +153,11 @@ void add_run_command(CLI::App& app, Session& session) {
                   "the best that this machine can run)");
   sub->add_option("--inputs", flags->inputs,
                   "a safetensors file with one tensor per input (`qcodegen inspect` shows them); several files, comma "
-                  "separated, are calls one after the other on one state")
+                  "separated or the option repeated, are calls one after the other on one state")
       ->required()
-      ->delimiter(',')
       ->allow_extra_args(false);
-  sub->add_option("--outputs", flags->outputs, "the safetensors files to write the outputs to, one per call")
-      ->delimiter(',')
+  sub->add_option("--outputs", flags->outputs,
+                  "the safetensors files to write the outputs to, one per call, comma separated or the option repeated")
       ->allow_extra_args(false);
   sub->add_option("--state-in", flags->state_in,
                   "a safetensors file with the state to start from (default: the program's initial state)");
@@ -150,7 +175,10 @@ void add_run_command(CLI::App& app, Session& session) {
       "  qcodegen run mlp.qcg --inputs in.safetensors --repeat 100 --profile\n  qcodegen run llm.qcg "
       "--inputs prompt.safetensors,token.safetensors --outputs o1.safetensors,o2.safetensors \\\n    --state-out "
       "cache.safetensors");
-  sub->callback([&session, flags] { session.status = run_run(session, *flags); });
+  sub->callback([&session, flags] {
+    split_calls(*flags);
+    session.status = run_run(session, *flags);
+  });
 }
 
 }  // namespace qcg

@@ -12,7 +12,9 @@ namespace qcg {
 
 namespace {
 
-constexpr size_t kMostRuns = 256;  // each is a copy of its own
+// Each run is a copy of its own. Many short runs, such as the columns of a GPTQ weight ordered by activation, are one
+// step of the look-up kernel instead.
+constexpr size_t kFewRuns = 16, kMostRuns = 256, kLeastMeanLength = 4;
 constexpr int64_t kMostPositions = 1 << 24;
 
 struct Run {
@@ -101,8 +103,9 @@ Result<ValueId> gather_slices(Graph& graph, const Node& node, int64_t& elements_
   OpEmitter e(graph, like);
   QCG_TRY(positions, flat_positions(graph, e, like, *extents, elements_left));
   const std::vector<Run> runs = runs_of(positions);
-  if (runs.size() > kMostRuns)
-    return refused(like, fmt::format("its positions are {} runs (at most {})", runs.size(), kMostRuns));
+  const size_t most = std::clamp(positions.size() / kLeastMeanLength, kFewRuns, kMostRuns);
+  if (runs.size() > most)
+    return refused(like, fmt::format("its {} positions are {} runs (at most {})", positions.size(), runs.size(), most));
 
   Shape flat(shape.begin(), shape.begin() + static_cast<int64_t>(begin));
   flat.push_back(product(Shape(extents->begin(), extents->end())));

@@ -44,6 +44,15 @@ TEST_CASE("methods of one program run on one state like the programs that they w
   REQUIRE(qcodegen({"run", one, "--inputs", model("t0.inputs.safetensors") + "," + model("t1.inputs.safetensors"),
                     "--outputs", dir / "o0" + "," + (dir / "o1"), "--state-out", dir / "end"})
               .status == 0);
+  // A comma may be part of a path.
+  for (const char* t : {"t0", "t1"})
+    fs::copy_file(model(t + std::string(".inputs.safetensors")), dir / (std::string("in,") + t));
+  REQUIRE(qcodegen({"run", one, "--inputs", dir / "in,t0", "--inputs", dir / "in,t1", "--outputs", dir / "out,0",
+                    "--outputs", dir / "out,1"})
+              .status == 0);
+  CHECK(slurp(dir / "out,0") == slurp(dir / "o0"));
+  CHECK(slurp(dir / "out,1") == slurp(dir / "o1"));
+  CHECK(qcodegen({"run", one, "--inputs", (dir / "in,t0") + "," + (dir / "in,t1")}).status != 0);
   REQUIRE(qcodegen({"run", both, "--method", "take", "--inputs", model("t0.inputs.safetensors"), "--outputs",
                     dir / "p0", "--state-out", dir / "s0"})
               .status == 0);

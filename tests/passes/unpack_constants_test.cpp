@@ -157,6 +157,24 @@ TEST_CASE("activations looked up at constant positions are slices") {
            {{-1, 0, 5, 6, 2, 2}}));
 }
 
+TEST_CASE("a permutation of many columns is one look-up, not a copy of each column") {
+  const auto steps = [](int64_t columns, auto&& position) {
+    Graph graph = parse(fmt::format(
+        "param @i: i64[{0}]\ngraph(%x: f32[3, {0}]) {{\n  %y = aten.index_select.default(%x, dim = 1, index = @i) : "
+        "f32[3, {0}]\n  return %y\n}}\n",
+        columns));
+    std::vector<double> positions;
+    for (int64_t i = 0; i < columns; ++i) positions.push_back(static_cast<double>(position(i)));
+    give(graph, "i", positions);
+    const auto reports = run_passes(graph, {.verify_after_each = true});
+    REQUIRE_MESSAGE(reports.ok(), reports.error().to_string());
+    return graph.nodes.size();
+  };
+  CHECK(steps(64, [](int64_t i) { return i * 29 % 64; }) == 1);
+  // Eight runs of eight columns are eight slices and their cat.
+  CHECK(steps(64, [](int64_t i) { return (7 - i / 8) * 8 + i % 8; }) == 9);
+}
+
 TEST_CASE("look-ups that are no slices stay look-ups") {
   const auto after = [](const std::string& text) {
     Graph graph = parse(text);
