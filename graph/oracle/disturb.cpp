@@ -1,8 +1,10 @@
 #include "graph/oracle/disturb.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
+#include "base/splitmix.h"
 #include "graph/ir/float_format.h"
 #include "graph/ops/op_table.h"
 
@@ -35,18 +37,49 @@ double step_from(DType dtype, double code, bool up) {
   return round_to_dtype(dtype, code + std::ldexp(up ? 1.0 : -1.0, exponent - format->mantissa_bits));
 }
 
-double find_largest(const std::vector<double>& values) {
-  double largest = 0;
-  for (double v : values)
-    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+// Calls f(first element, values) for all elements in pieces, on all processors.
+template <class F>
+void for_each_piece(const Tensor& t, F&& f) {
+  const Tensor dense = t.contiguous();
+  for_each_part(dense.numel(), 1, [&](int64_t first, int64_t last) {
+    double values[1024];
+    for (int64_t at = first, n; at < last; at += n) {
+      n = std::min<int64_t>(last - at, std::size(values));
+      read_run(dense, dense.offset + at, 1, n, values);
+      f(at, std::span<const double>(values, static_cast<size_t>(n)));
+    }
+  });
+}
+
+double find_largest(const Tensor& t) {
+  std::atomic<double> largest{0};
+  for_each_piece(t, [&](int64_t, std::span<const double> values) {
+    double mine = 0;
+    for (double v : values)
+      if (std::isfinite(v)) mine = std::max(mine, std::abs(v));
+    double seen = largest;
+    while (mine > seen && !largest.compare_exchange_weak(seen, mine)) {
+    }
+  });
   return largest;
 }
+
+bool all_whole(const Tensor& t) {
+  std::atomic<bool> all{true};
+  for_each_piece(t, [&](int64_t, std::span<const double> values) {
+    if (all && !std::ranges::all_of(values, is_whole)) all = false;
+  });
+  return all;
+}
+
+// In [-1, 1).
+double draw_share(uint64_t bits) { return static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63; }
 
 }  // namespace
 
 double largest_term(const RefContext& c) {
   std::vector<double> largest;
-  for_each_input(c.node, [&](ValueId id) { largest.push_back(find_largest(read_doubles(c.values[id].data))); });
+  for_each_input(c.node, [&](ValueId id) { largest.push_back(find_largest(c.values[id].data)); });
   std::sort(largest.rbegin(), largest.rend());
   const bool products = c.node.op->role == OpRole::matmul;
   if (!products && c.node.op->role != OpRole::reduction) return 0;
@@ -55,17 +88,27 @@ double largest_term(const RefContext& c) {
 
 Tensor disturb(DType dtype, double term, const Tensor& t, std::mt19937_64& rng) {
   const double rounding = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
-  std::vector<double> values = read_doubles(t);
-  std::uniform_real_distribution<double> share(-1, 1);
-  const double last_bits = 0x1p-21 * std::max(term, find_largest(values));
-  const bool fractions = !std::all_of(values.begin(), values.end(), is_whole);
-  for (double& v : values) {
-    if (is_whole(v) && !(v == 0 && term > 0 && fractions)) continue;
-    // A sum that cancels is zero in one order and nearly zero in another: what is asked of zero wavers.
-    const bool cancels = std::abs(v) < last_bits && rng() % 2 == 0;
-    v = cancels ? 0 : v + share(rng) * (last_bits + rounding * std::abs(v));
-  }
-  return make_doubles(t.shape, std::move(values));
+  const double last_bits = 0x1p-21 * std::max(term, find_largest(t));
+  const bool fractions = !all_whole(t);
+  const uint64_t seed = rng();
+  const auto disturbed = [&]<class T>(std::vector<T> out) {
+    for_each_piece(t, [&](int64_t first, std::span<const double> values) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        double v = values[i];
+        if (!is_whole(v) || (v == 0 && term > 0 && fractions)) {
+          const uint64_t bits = splitmix(seed + static_cast<uint64_t>(first) + i);
+          // A sum that cancels is zero in one order and nearly zero in another: what is asked of zero wavers.
+          const bool cancels = std::abs(v) < last_bits && splitmix(bits) % 2 == 0;
+          v = cancels ? 0 : v + draw_share(bits) * (last_bits + rounding * std::abs(v));
+        }
+        out[static_cast<size_t>(first) + i] = static_cast<T>(v);
+      }
+    });
+    return out;
+  };
+  const size_t count = static_cast<size_t>(t.numel());
+  if (t.dtype == DType::f32 && is_half(dtype)) return make_floats(t.shape, disturbed(std::vector<float>(count)));
+  return make_doubles(t.shape, disturbed(std::vector<double>(count)));
 }
 
 int count_quantizations(const Graph& graph) {
@@ -86,8 +129,7 @@ bool rounds_to_codes(const RefContext& c) {
   bool between = false;
   for_each_input(c.node, [&](ValueId id) {
     if (between || !is_rounded_by(c.graph, c.node, id)) return;
-    const std::vector<double> values = read_doubles(c.values[id].data);
-    between = !std::all_of(values.begin(), values.end(), is_whole);
+    between = !all_whole(c.values[id].data);
   });
   return between;
 }

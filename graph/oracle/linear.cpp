@@ -6,29 +6,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/affinity.h"
-#include "base/parallel.h"
 #include "graph/oracle/ops.h"
 
 namespace qcg {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 8;
-
-// Calls f(first, last) for parts of n columns of a weight, each of about a million products; several threads share what
-// takes longer than they take to start.
-template <class F>
-void for_each_columns(int64_t n, int64_t products_of_column, F&& f) {
-  constexpr int64_t kProducts = int64_t{1} << 20;
-  const int64_t step =
-      std::clamp<int64_t>(kProducts / std::max<int64_t>(products_of_column, 1), kRowsAtOnce, n + kRowsAtOnce);
-  const int64_t parts = (n + step - 1) / step;
-  const int threads = parts >= 4 ? usable_cpus() : 1;
-  in_parallel(static_cast<size_t>(parts), static_cast<size_t>(threads), [&](size_t part) {
-    const int64_t first = static_cast<int64_t>(part) * step;
-    f(first, std::min(n, first + step));
-  });
-}
 
 // Eight chains, because one would wait for its own addition at every step.
 template <class T>
@@ -74,7 +57,7 @@ std::vector<T> multiply(const std::vector<T>& x, int64_t m, const Tensor& w) {
   int64_t n = w.shape[0], k = w.shape[1];
   std::vector<T> y(m * n);
   if (k == 0) return y;
-  for_each_columns(n, m * k, [&](int64_t first, int64_t last) {
+  for_each_part(n, m * k, [&](int64_t first, int64_t last) {
     std::vector<T> rows;
     for (int64_t j = first; j < last; j += kRowsAtOnce) {
       int64_t count = std::min(kRowsAtOnce, last - j);
@@ -386,7 +369,7 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   std::vector<double> x_scale = p.x_scale.bound() ? read_doubles(p.x_scale) : std::vector<double>();
   LinearReference out{std::vector<double>(m.size() * n.size()), std::vector<double>(m.size() * n.size())};
   const auto count = static_cast<int64_t>(n.size());
-  for_each_columns(count, static_cast<int64_t>(m.size()) * weights.k, [&](int64_t first, int64_t last) {
+  for_each_part(count, static_cast<int64_t>(m.size()) * weights.k, [&](int64_t first, int64_t last) {
     std::vector<double> row;
     for (int64_t j = first; j < last; ++j) {
       if (weights.k > 0) weights.read(n[j], row);

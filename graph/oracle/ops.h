@@ -4,9 +4,11 @@
 //
 //   Result<Tensors> run_neg(const RefContext& c) { … read_doubles(c.tensor("self").data) … make_doubles(c.sizes(0), v) … }
 //
-// A value is held as f64 or i64 whatever its dtype, or in its own dtype as parameters and inputs are: reads convert.
+// A value is held as f64 or i64 whatever its dtype, in its own dtype as parameters and inputs are, or in one that holds
+// it exactly: reads convert.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -14,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/affinity.h"
+#include "base/parallel.h"
 #include "graph/ir/graph.h"
 #include "graph/ops/op_table.h"
 #include "graph/oracle/reference.h"
@@ -52,6 +56,20 @@ inline int64_t count_of(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+// Calls f(first, last) for parts of n rows, columns or elements, each of about a million operations; the processors share
+// what takes longer than threads take to start. A part is a multiple of 8, except the last.
+template <class F>
+void for_each_part(int64_t n, int64_t operations_each, F&& f) {
+  constexpr int64_t kOperations = int64_t{1} << 20, kMultiple = 8;
+  const int64_t each = kOperations / std::max<int64_t>(operations_each, 1) / kMultiple * kMultiple;
+  const int64_t step = std::clamp(each, kMultiple, n + kMultiple), parts = (n + step - 1) / step;
+  const int threads = parts >= 4 ? usable_cpus() : 1;
+  in_parallel(static_cast<size_t>(parts), static_cast<size_t>(threads), [&](size_t part) {
+    const int64_t first = static_cast<int64_t>(part) * step;
+    f(first, std::min(n, first + step));
+  });
+}
+
 // Dense, row-major.
 std::vector<double> read_doubles(const Tensor& t);
 std::vector<int64_t> read_ints(const Tensor& t);
@@ -60,6 +78,7 @@ void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, doub
 void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, int64_t* out);
 
 Tensor make_doubles(std::vector<int64_t> shape, std::vector<double> values);
+Tensor make_floats(std::vector<int64_t> shape, std::vector<float> values);  // exact ones
 Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values);
 
 // Results of an expression: doubles, or integers (truncated, wrapped) when that is what the graph stores.

@@ -21,14 +21,12 @@ QuantRange quant_range(const RefContext& c, DType dtype) {
   return r;
 }
 
-// Calls f(first element, count, block) for every run of neighbours that share a block.
+// Calls f(first element, count, block) for every run of neighbours that share a block, in some rows of the last axis.
 template <class F>
-void for_each_run(const std::vector<int64_t>& shape, const std::vector<int64_t>& block, F&& f) {
-  int64_t total = 1, width = shape.empty() ? 1 : shape.back();
-  for (int64_t size : shape) total *= size;
-  if (total == 0) return;
-  int64_t step = shape.empty() ? 1 : block.back();
-  for (int64_t row = 0; row < total / width; ++row) {
+void for_each_run_of_rows(const std::vector<int64_t>& shape, const std::vector<int64_t>& block, int64_t first_row,
+                          int64_t last_row, F&& f) {
+  const int64_t width = shape.empty() ? 1 : shape.back(), step = shape.empty() ? 1 : block.back();
+  for (int64_t row = first_row; row < last_row; ++row) {
     int64_t runs = width / step;
     int64_t index = row, id = 0, scale = runs;
     for (size_t axis = shape.size() < 2 ? 0 : shape.size() - 1; axis-- > 0;) {
@@ -40,6 +38,22 @@ void for_each_run(const std::vector<int64_t>& shape, const std::vector<int64_t>&
   }
 }
 
+int64_t count_rows(const std::vector<int64_t>& shape) {
+  const int64_t total = count_of(shape);
+  return total == 0 ? 0 : total / (shape.empty() ? 1 : shape.back());
+}
+template <class F>
+void for_each_run(const std::vector<int64_t>& shape, const std::vector<int64_t>& block, F&& f) {
+  for_each_run_of_rows(shape, block, 0, count_rows(shape), f);
+}
+// On all processors: f writes only the elements of its run.
+template <class F>
+void for_each_run_in_parallel(const std::vector<int64_t>& shape, const std::vector<int64_t>& block, F&& f) {
+  const int64_t rows = count_rows(shape);
+  for_each_part(rows, rows == 0 ? 0 : count_of(shape) / rows,
+                [&](int64_t first, int64_t last) { for_each_run_of_rows(shape, block, first, last, f); });
+}
+
 std::vector<int64_t> block_sizes(const RefContext& c) {
   std::vector<int64_t> block;
   for (const Dim& d : *c.node.arg("block_size").get<std::vector<Dim>>()) block.push_back(c.evaluate(d));
@@ -49,7 +63,7 @@ std::vector<int64_t> block_sizes(const RefContext& c) {
 // The operand as eager execution would see it: rounded to its dtype.
 std::vector<double> read_as_stored(const RefValue& v) {
   std::vector<double> values = read_doubles(v.data);
-  if (is_floating(v.dtype))
+  if (is_floating(v.dtype) && v.data.dtype != v.dtype)
     for (double& x : values) x = round_as_eager(v.dtype, x);
   return values;
 }
@@ -171,21 +185,45 @@ Result<Tensors> run_quantize_affine(const RefContext& c) {
   return Tensors{make_ints(x.data.shape, std::move(out))};
 }
 
+// A difference of two bytes has 9 bits, and their product with a bf16 or f16 scale at most 20: f32 holds it exactly.
+bool fits_f32(const RefValue& x, const RefValue& scale, const RefValue* zero, const std::vector<double>& scales) {
+  const auto is_moderate = [](double s) { return std::abs(s) < 0x1p100; };
+  return is_byte(x.dtype) && is_half(scale.dtype) && (!zero || is_byte(zero->dtype)) &&
+         std::ranges::all_of(scales, is_moderate);
+}
+
+template <class T>
+std::vector<T> dequantize_affine(const RefContext& c, const std::vector<double>& scales,
+                                 const std::vector<double>& zeros) {
+  const RefValue& x = c.tensor("input");
+  // Eager execution rounds after every step; without emulation (q - zero) * scale is exact.
+  const DType out = c.dtype(0), product = promote(out, c.tensor("scale").dtype);
+  auto step = [&](DType dtype, double v) { return c.emulate_casts ? round_as_eager(dtype, v) : v; };
+  const Tensor codes = x.data.contiguous();
+  std::vector<T> values(static_cast<size_t>(codes.numel()));
+  for_each_run_in_parallel(x.data.shape, block_sizes(c), [&](int64_t first, int64_t count, int64_t b) {
+    const double z = step(out, zeros[b]);
+    double q[256];
+    for (int64_t i = 0, n; i < count; i += n) {
+      n = std::min<int64_t>(count - i, std::size(q));
+      read_run(codes, codes.offset + first + i, 1, n, q);
+      for (int64_t j = 0; j < n; ++j)
+        values[first + i + j] = static_cast<T>(step(out, step(product, step(out, step(out, q[j]) - z) * scales[b])));
+    }
+  });
+  return values;
+}
+
 Result<Tensors> run_dequantize_affine(const RefContext& c) {
   const RefValue& x = c.tensor("input");
   const RefValue& scale = c.tensor("scale");
   const RefValue* zero = c.optional_tensor("zero_point");
-  std::vector<double> values = read_doubles(x.data), scales = read_as_stored(scale);
-  std::vector<double> zeros = zero ? read_as_stored(*zero) : std::vector<double>(scales.size());
-  // Eager execution rounds after every step; without emulation (q - zero) * scale is exact.
-  DType out = c.dtype(0), product = promote(out, scale.dtype);
-  auto step = [&](DType dtype, double v) { return c.emulate_casts ? round_as_eager(dtype, v) : v; };
-  for_each_run(x.data.shape, block_sizes(c), [&](int64_t first, int64_t count, int64_t b) {
-    double z = step(out, zeros[b]);
-    for (int64_t i = first; i < first + count; ++i)
-      values[i] = step(out, step(product, step(out, step(out, values[i]) - z) * scales[b]));
-  });
-  return Tensors{make_doubles(x.data.shape, std::move(values))};
+  const std::vector<double> scales = read_as_stored(scale);
+  const std::vector<double> zeros = zero ? read_as_stored(*zero) : std::vector<double>(scales.size());
+  // A weight of a large model in f64 would be gigabytes.
+  if (fits_f32(x, scale, zero, scales))
+    return Tensors{make_floats(x.data.shape, dequantize_affine<float>(c, scales, zeros))};
+  return Tensors{make_doubles(x.data.shape, dequantize_affine<double>(c, scales, zeros))};
 }
 
 // choose_qparams_affine and quantize_affine over whole rows. The scales come out in f32; scale_dtype is what they,

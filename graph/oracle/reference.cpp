@@ -76,8 +76,14 @@ void read_axis(const Tensor& t, size_t axis, int64_t from, Out*& out) {
 template <class Out>
 std::vector<Out> read_dense(const Tensor& t) {
   std::vector<Out> values(t.numel());
-  Out* out = values.data();
-  if (!values.empty()) read_axis(t, 0, t.offset, out);
+  if (values.empty()) return values;
+  const int64_t size = t.shape.empty() ? 1 : t.shape[0], width = t.numel() / size;
+  for_each_part(size, width, [&](int64_t first, int64_t last) {
+    Tensor part = t;
+    if (!t.shape.empty()) part.offset += first * t.strides[0], part.shape[0] = last - first;
+    Out* out = values.data() + first * width;
+    read_axis(part, 0, part.offset, out);
+  });
   return values;
 }
 
@@ -157,7 +163,8 @@ bool rounds_now(const OpSchema& op, DType dtype, bool constant, bool matters, bo
 }
 
 Tensor round_values(DType dtype, const Tensor& t) {
-  if (t.dtype == dtype || !is_floating(dtype)) return t;
+  const bool is_exact = t.dtype == dtype || (is_byte(t.dtype) && !is_float8(dtype));
+  if (is_exact || !is_floating(dtype)) return t;
   std::vector<double> values = read_doubles(t);
   for (double& v : values) v = round_as_eager(dtype, v);
   return make_doubles(t.shape, std::move(values));
@@ -361,6 +368,9 @@ void read_run(const Tensor& t, int64_t from, int64_t stride, int64_t count, int6
 
 Tensor make_doubles(std::vector<int64_t> shape, std::vector<double> values) {
   return adopt(DType::f64, std::move(shape), std::move(values));
+}
+Tensor make_floats(std::vector<int64_t> shape, std::vector<float> values) {
+  return adopt(DType::f32, std::move(shape), std::move(values));
 }
 Tensor make_ints(std::vector<int64_t> shape, std::vector<int64_t> values) {
   return adopt(DType::i64, std::move(shape), std::move(values));

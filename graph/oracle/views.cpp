@@ -19,7 +19,8 @@ Result<Tensors> run_cast(const RefContext& c) {
   const RefValue& self = first_tensor(c);
   DType to = c.dtype(0);
   if (is_floating(to)) {
-    if (is_floating(self.dtype)) return Tensors{self.data};
+    // Bytes are read as the same floats; a weight in f64 would be eight times as large.
+    if (is_floating(self.dtype) || is_byte(self.data.dtype)) return Tensors{self.data};
     return Tensors{make_doubles(c.sizes(0), read_doubles(self.data))};
   }
   if (!is_floating(self.dtype)) return Tensors{held_as(to, self.data)};

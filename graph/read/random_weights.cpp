@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "base/splitmix.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/scaled_product.h"
 #include "graph/read/mapped_file.h"
@@ -22,17 +23,9 @@ namespace {
 constexpr size_t kPalette = 4096;
 constexpr size_t kMaxWalk = 4096;  // steps along consumers per parameter
 
-// splitmix64: https://prng.di.unimi.it/splitmix64.c
-constexpr uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 uint64_t hash_name(std::string_view name, uint64_t seed) {
-  uint64_t h = mix(seed);
-  for (unsigned char c : name) h = mix(h ^ c);
+  uint64_t h = splitmix(seed);
+  for (unsigned char c : name) h = splitmix(h ^ c);
   return h;
 }
 
@@ -262,7 +255,7 @@ double draw_real(const Recipe& recipe, size_t i) {
   double sum =
       -6;  // twelve uniforms have variance 1; the other half of the palette mirrors this one, so the mean is exact
   for (uint64_t j = 0; j < 3; ++j) {
-    uint64_t bits = mix(pair * 3 + j);
+    uint64_t bits = splitmix(pair * 3 + j);
     for (int k = 0; k < 4; ++k) sum += kUnit * (static_cast<double>((bits >> (16 * k)) & 0xFFFF) + 0.5);
   }
   return recipe.mean + recipe.deviation * (i < kPalette / 2 ? sum : -sum);
@@ -278,7 +271,7 @@ std::vector<std::byte> make_palette(DType dtype, Recipe recipe) {
     std::byte* element = palette.data() + i * bytes;
     if (!is_floating(dtype)) {
       const int64_t value = recipe.draw == Draw::integers ? recipe.low + static_cast<int64_t>(i * span / kPalette)
-                            : recipe.draw == Draw::bits   ? static_cast<int64_t>(mix(i))
+                            : recipe.draw == Draw::bits   ? static_cast<int64_t>(splitmix(i))
                                                           : 0;
       int_to_element(dtype, value, element);
       continue;
@@ -298,7 +291,7 @@ void fill(std::byte* out, size_t begin, size_t end, const std::byte* palette_byt
   Word* words = reinterpret_cast<Word*>(out);
   constexpr uint64_t kMask = kPalette - 1;
   for (size_t i = begin; i < end; i += 4) {
-    uint64_t bits = mix(seed + i);
+    uint64_t bits = splitmix(seed + i);
     size_t n = std::min<size_t>(4, end - i);
     for (size_t j = 0; j < n; ++j) words[i + j] = palette[(bits >> (16 * j)) & kMask];
   }
