@@ -79,7 +79,7 @@ Status Planner::lower_positioned_write(const Node& node) {
   const ValueId out = node.outputs[0];
   ScatterProblem problem;
   problem.dtype = graph_.value(out).dtype;
-  problem.sums = sums_at_positions(node);
+  problem.combine = combination_at_positions(node);
   problem.comment = comment_of(node);
   std::vector<View> views = {write.from};
   for (const Positioned::Ids& ids : write.to.ids) {

@@ -46,8 +46,8 @@ std::vector<int> find_chains(const Graph& graph) {
 }  // namespace
 
 bool writes_at_positions(const Node& node) {
-  constexpr Op kWrites[] = {"aten.index_copy.default", "aten.index_put.default", "aten.scatter.src",
-                            "aten.index_add.default", "aten.scatter_add.default"};
+  constexpr Op kWrites[] = {"aten.index_copy.default", "aten.index_put.default",   "aten.scatter.src",
+                            "aten.index_add.default",  "aten.scatter_add.default", "qcg.combine_at"};
   return is_any_op(node, kWrites);
 }
 

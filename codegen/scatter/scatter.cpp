@@ -23,7 +23,7 @@ PositionParams params_of(const ScatterProblem& p) { return {p.rank, p.ids.size()
 std::string ScatterProblem::signature() const {
   return fmt::format("scatter rank={} free={} y={} ids=[{}] moves=[{}]{}", rank, free, dtype_name(dtype),
                      describe_positions(ids), fmt::join(moves, ", "), rows ? " rows" : "") +
-         (sums ? " sums" : "");
+         (combine.empty() ? "" : fmt::format(" {}", combine));
 }
 
 Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string_view symbol) {
@@ -32,8 +32,10 @@ Result<std::string> render_scatter(const ScatterProblem& p, Isa isa, std::string
   v["free"] = p.free;
   v["last"] = p.rank - (p.rows ? 1 : 0);
   v["rows"] = p.rows;
-  v["sums"] = p.sums;
-  v["type"] = p.sums && is_floating(p.dtype) ? dtype_info(p.dtype).cpp : bytes_type(p.dtype);
+  const bool compares = p.combine == "amax" || p.combine == "amin", floats = is_floating(p.dtype);
+  v["combine"] = p.combine;
+  v["floats"] = floats;
+  v["type"] = compares || (!p.combine.empty() && floats) ? dtype_info(p.dtype).cpp : bytes_type(p.dtype);
   if (on_device(isa))
     add_device_context(v, p.ids.size() + 2, params_of(p).size(p.ids.size()), scatter_launch(p).threads);
   return render_kernel("scatter", isa, v);
@@ -52,7 +54,8 @@ namespace {
 
 std::string formula_of(const KernelProblem& any) {
   const auto& p = any.get<ScatterProblem>();
-  return fmt::format("out[{}] {} in0", names_of_positions(p.ids), p.sums ? "+=" : "=");
+  const std::string combine = p.combine == "sum" ? "+" : p.combine == "prod" ? "*" : std::string(p.combine);
+  return fmt::format("out[{}] {}= in0", names_of_positions(p.ids), combine);
 }
 
 std::vector<Reach> reaches_of(const KernelProblem& any, size_t, int64_t) {
@@ -100,9 +103,14 @@ std::map<std::vector<int64_t>, std::vector<int64_t>> find_writes_of(const Scatte
 }
 
 // Integers that leave what doubles hold exactly, or wrap, may be anything.
-Expected sum_of(const ScatterProblem& p, double sum, const std::vector<double>& added) {
+Expected combine(const ScatterProblem& p, double sum, const std::vector<double>& added) {
   double size = std::abs(sum);
-  for (const double x : added) sum += x, size += std::abs(x);
+  for (const double x : added) {
+    if (p.combine == "sum") sum += x, size += std::abs(x);
+    else if (p.combine == "prod") sum *= x, size *= std::max(1.0, std::abs(x));
+    else sum = std::isnan(x) || (p.combine == "amax" ? x > sum : x < sum) ? x : sum;
+  }
+  if (p.combine == "amax" || p.combine == "amin") return {sum, 0};
   if (is_floating(p.dtype)) return within_range(p.dtype, sum, (1.0 + added.size()) * half_ulp(p.dtype, size));
   const bool fits = size < std::ldexp(1.0, std::min<int>(53, static_cast<int>(dtype_bytes(p.dtype)) * 8 - 1));
   return {sum, fits ? 0 : HUGE_VAL};
@@ -120,10 +128,10 @@ Result<std::vector<std::vector<Expected>>> expect(const KernelProblem& any, cons
     const double before = call.number(y, call.offset_of(y, place));
     if (write == writes.end()) {
       out[0].push_back({before, 0});
-    } else if (p.sums) {
+    } else if (!p.combine.empty()) {
       std::vector<double> added;
       for (const int64_t from : write->second) added.push_back(call.number(0, from));
-      out[0].push_back(sum_of(p, before, added));
+      out[0].push_back(combine(p, before, added));
     } else {
       out[0].push_back({call.number(0, write->second.back()), 0});
     }

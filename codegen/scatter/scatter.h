@@ -19,13 +19,14 @@
 namespace qcg {
 
 // y[i · strides + sum over ids j of ids_j[i] · step_j] = x[i], for i in `rank` axes; the rest of y stays as it is.
-// Of equal positions the last in row-major order stays; or x is added, in this order. All positions are checked before anything is written.
+// Of equal positions the last in row-major order stays; or x is combined with what is there, in this order, by one thread.
+// All positions are checked before anything is written.
 // args: x, ids, y. params: PositionParams.
 struct ScatterProblem {
   int rank = 1;
-  int free = 0;       // so many of the first axes: no position changes along them, but y does
-  bool rows = false;  // so is the last axis
-  bool sums = false;  // adds: of f32, f64 and integers, which wrap
+  int free = 0;              // so many of the first axes: no position changes along them, but y does
+  bool rows = false;         // so is the last axis
+  std::string_view combine;  // "sum", "prod", "amax", "amin" of f32, f64 and integers, which wrap; "": the last stays
   DType dtype = DType::f32;
   std::vector<Positions> ids;
   std::vector<int> moves;  // the axes along which y moves: its strides along others are 0

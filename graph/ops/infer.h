@@ -97,6 +97,9 @@ inline std::vector<Dim> named_axes(const Graph& graph, const Node& reduction) {
 
 // Whether a node adds what it writes at positions: index_add, scatter_add, index_put(accumulate).
 bool sums_at_positions(const Node& node);
+// How a node combines what it writes at positions with what is there: "sum", "prod", "mean", "amax", "amin"; "": the last
+// stays.
+std::string_view combination_at_positions(const Node& node);
 // The mask of an index_put at truth values, which lie over the first axes of self; kNoValue: of any other.
 ValueId mask_of_index_put(const Graph& graph, const Node& node);
 

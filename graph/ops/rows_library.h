@@ -9,6 +9,8 @@ namespace qcg {
 // shapes/library.cpp
 ShapeRule infer_norm_of_axes, infer_cosine_similarity, infer_pairwise_distance, infer_distances, infer_patches,
     infer_patch_sums, infer_median, infer_kth_value, infer_quantile, infer_searchsorted;
+// shapes/constant.cpp
+ShapeRule infer_scatter, infer_index_copy;
 // shapes/arrangements.cpp
 ShapeRule infer_parts, infer_joined, infer_moved, infer_ravel, infer_trace, infer_diag, infer_diag_embed, infer_kron,
     infer_channel_shuffle, infer_moments, infer_both_extremes, infer_count_nonzero, infer_logit;
@@ -95,6 +97,16 @@ inline constexpr OpRow kLibrary[] = {
      pointwise, infer_both_extremes},
     {"aten.count_nonzero.default", "(Tensor self, int? dim=None) -> Tensor", pointwise, infer_count_nonzero},
     {"aten.count_nonzero.dim_IntList", "(Tensor self, int[] dim) -> Tensor", pointwise, infer_count_nonzero},
+    {"aten.scatter_reduce.two",
+     "(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+     pointwise, infer_scatter},
+    {"aten.scatter.reduce", "(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+     pointwise, infer_scatter},
+    {"aten.scatter.value_reduce", "(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+     pointwise, infer_scatter},
+    {"aten.index_reduce.default",
+     "(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+     pointwise, infer_index_copy},
     {"aten.logit.default", "(Tensor self, float? eps=None) -> Tensor", pointwise, infer_logit},
 };
 // clang-format on

@@ -9,6 +9,8 @@ namespace qcg {
 ShapeRule infer_qcg_matmul;
 // shapes/own.cpp
 ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention, infer_qcg_rows;
+// shapes/constant.cpp
+ShapeRule infer_scatter;
 // shapes/layers.cpp
 ShapeRule infer_windows;
 
@@ -33,6 +35,7 @@ inline constexpr OpRow kOwn[] = {
     {"qcg.rows",
      "(Tensor[] operands, Expr[] steps, str reduce, int[] stores, SymInt[] shape) -> Tensor[]", internal,
      infer_qcg_rows},
+    {"qcg.combine_at", "(Tensor self, int dim, Tensor index, Tensor src, str reduce) -> Tensor", internal, infer_scatter},
     {"qcg.windows",
      "(Tensor x, Tensor? weight, str op, int[] kernel, int[] stride, int[] dilation, int[] before, SymInt[] places, "
      "ScalarType? dtype=None) -> Tensor", internal, infer_windows},

@@ -11,8 +11,10 @@ namespace qcg {
 
 namespace {
 
-constexpr Op kPositionedWrites[] = {"aten.index_copy.default", "aten.index_put.default", "aten.scatter.src",
-                                    "aten.scatter.value",      "aten.index_add.default", "aten.scatter_add.default"};
+constexpr Op kPositionedWrites[] = {
+    "aten.index_copy.default", "aten.index_put.default",    "aten.scatter.src",        "aten.scatter.value",
+    "aten.index_add.default",  "aten.scatter_add.default",  "aten.scatter_reduce.two", "aten.index_reduce.default",
+    "aten.scatter.reduce",     "aten.scatter.value_reduce", "qcg.combine_at"};
 
 class RangeFinder {
  public:

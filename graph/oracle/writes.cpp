@@ -1,5 +1,5 @@
 // The oracle's rules for writes into a part of a tensor: copy, slice_scatter, select_scatter, index_copy, index_put,
-// scatter, and sums at positions. Element by element, in the order of the values: of equal positions the last stays.
+// scatter, and what combines at positions. Element by element, in the order of the values: of equal positions the last stays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -221,6 +221,75 @@ Result<Tensors> run_index_put(const RefContext& c) {
   return out.done();
 }
 
+// What is at each place, together with all that is written there, by the definition of the reduction.
+template <class T>
+T combine(std::string_view how, const std::vector<T>& all) {
+  T out = all.front();
+  for (size_t i = 1; i < all.size(); ++i) {
+    const T v = all[i];
+    if constexpr (std::is_same_v<T, int64_t>) {
+      out = how == "prod"   ? mul_wrap(out, v)
+            : how == "amax" ? std::max(out, v)
+            : how == "amin" ? std::min(out, v)
+                            : add_wrap(out, v);
+    } else {
+      out = how == "prod" ? out * v : how == "amax" ? max_nan(out, v) : how == "amin" ? min_nan(out, v) : out + v;
+    }
+  }
+  if (how != "mean") return out;
+  const T count = static_cast<T>(all.size());
+  if constexpr (std::is_same_v<T, int64_t>) return out / count - (out % count < 0);
+  else return out / count;
+}
+
+template <class T>
+std::vector<T> combine_at(const RefContext& c, const std::vector<T>& self, const std::vector<T>& src,
+                          const std::vector<size_t>& places) {
+  const bool include_self = c.node.op->arg_index("include_self") < 0 || *c.node.arg("include_self").get<bool>();
+  std::vector<std::vector<T>> met(self.size());
+  for (size_t i = 0; i < src.size(); ++i) met[places[i]].push_back(src[i]);
+  std::vector<T> out = self;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (met[i].empty()) continue;
+    if (include_self) met[i].insert(met[i].begin(), self[i]);
+    out[i] = combine<T>(combination_at_positions(c.node), met[i]);
+  }
+  return out;
+}
+
+Result<Tensors> run_combined(const RefContext& c) {
+  const Sizes shape = c.sizes(0);
+  const size_t axis = c.axis("dim", shape.size());
+  Tensor index = c.tensor("index").data, src;
+  if (c.node.op->arg_index("source") >= 0) {
+    src = c.tensor("source").data;
+    Sizes thin(src.shape.size(), 1);
+    if (!thin.empty()) thin[axis] = index.numel();
+    index = broadcast_to(index.reshape(thin), src.shape);
+  } else if (c.node.op->arg_index("src") >= 0) {
+    src = c.tensor("src").data;
+    for (size_t i = 0; i < index.shape.size(); ++i) src = src.slice(i, 0, index.shape[i]);
+  } else {
+    src = broadcast_to(is_floating(c.dtype(0)) ? make_doubles({}, {c.number("value")})
+                                               : make_ints({}, {static_cast<int64_t>(c.number("value"))}),
+                       index.shape);
+  }
+  QCG_TRY(positions, read_positions(c, index, shape.empty() ? 1 : shape[axis], false));
+  std::vector<size_t> places;
+  for_each_index(index.shape, [&](int64_t element, Sizes at) {
+    if (!shape.empty()) at[axis] = positions[static_cast<size_t>(element)];
+    int64_t place = 0;
+    for (size_t i = 0; i < at.size(); ++i) place = place * shape[i] + at[i];
+    places.push_back(static_cast<size_t>(place));
+  });
+  const Tensor& self = c.tensor("self").data;
+  if (is_floating(c.dtype(0)))
+    return Tensors{make_doubles(shape, combine_at(c, read_doubles(self), read_doubles(src), places))};
+  std::vector<int64_t> out = combine_at(c, read_ints(self), read_ints(src), places);
+  for (int64_t& v : out) v = wrap_to_dtype(c.dtype(0), v);
+  return Tensors{make_ints(shape, std::move(out))};
+}
+
 constexpr RefRow kWriteRules[] = {
     {"aten.copy.default", run_copy},
     {"aten.slice_scatter.default", run_slice_scatter},
@@ -231,6 +300,11 @@ constexpr RefRow kWriteRules[] = {
     {"aten.scatter_add.default", run_scatter},
     {"aten.scatter.src", run_scatter},
     {"aten.scatter.value", run_scatter},
+    {"aten.scatter_reduce.two", run_combined},
+    {"aten.scatter.reduce", run_combined},
+    {"aten.scatter.value_reduce", run_combined},
+    {"aten.index_reduce.default", run_combined},
+    {"qcg.combine_at", run_combined},
 };
 
 }  // namespace

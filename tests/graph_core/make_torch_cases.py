@@ -1190,6 +1190,29 @@ def functions():
     case("aten.triu_indices.default", 3, 4, exact=True)
 
 
+def combinations_at_positions():
+    own = torch.Generator().manual_seed(53)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
+    whole = lambda *shape, dtype=torch.int64: torch.randint(-9, 10, shape, generator=own).to(dtype)
+    index, at = torch.tensor([[0, 2, 2], [1, 0, 2]]), torch.tensor([1, 3, 1, 0])
+    for reduce in ("sum", "prod", "mean", "amax", "amin"):
+        for include_self in (True, False):
+            case("aten.scatter_reduce.two", normal(4, 3), 0, index, normal(3, 5), reduce, include_self=include_self)
+            case("aten.scatter_reduce.two", whole(2, 4, dtype=torch.int32), -1, index, whole(2, 3, dtype=torch.int32), reduce, include_self=include_self, exact=True)
+            if reduce != "sum":
+                case("aten.index_reduce.default", normal(2, 4, 3), 1, at, normal(2, 4, 3), reduce, include_self=include_self)
+        case("aten.scatter_reduce.two", normal(4, 3, dtype=torch.bfloat16), 1, index, normal(2, 3, dtype=torch.bfloat16), reduce)
+    odd = torch.tensor([math.nan, 1.0, -math.inf, 2.0])
+    case("aten.scatter_reduce.two", odd, 0, torch.tensor([0, 1, 2, 2]), torch.tensor([1.0, math.nan, 3.0, 2.0]), "amax", exact=True)
+    case("aten.scatter_reduce.two", odd, 0, torch.tensor([0, 1, 2, 2]), torch.tensor([1.0, math.nan, 3.0, 2.0]), "amin", include_self=False, exact=True)
+    case("aten.scatter_reduce.two", torch.tensor(2.0), 0, torch.tensor(0), torch.tensor(3.0), "prod", exact=True)
+    case("aten.index_reduce.default", whole(5), 0, torch.tensor([4, 4, 0]), whole(3), "prod", exact=True)
+    case("aten.scatter.reduce", normal(4, 3), 0, index, normal(3, 5), reduce="add")
+    case("aten.scatter.reduce", whole(4, 3), 0, index, whole(3, 5), reduce="multiply", exact=True)
+    case("aten.scatter.value_reduce", normal(4, 3), 0, index, 2.5, reduce="multiply")
+    case("aten.scatter.value_reduce", whole(4, 3), 0, index, -3, reduce="add", exact=True)
+
+
 def scans_and_products():
     own = torch.Generator().manual_seed(47)
     normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
@@ -1321,3 +1344,4 @@ library()
 functions()
 arrangements()
 scans_and_products()
+combinations_at_positions()

@@ -51,9 +51,10 @@ graph(%x: bf16[s0, 37], %experts: bf16[5, 21, 37], %ends: i32[5], %row: f32[37],
   %y2 = aten.reshape.default(%y1, shape = [64*s0, 37]) : f32[64*s0, 37]
   %y3 = aten.index_copy.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
   %y4 = aten.index_add.default(%y2, dim = 0, index = %to, source = %d) : f32[64*s0, 37]
+  %y5 = qcg.combine_at(%y2, dim = 0, index = %i, src = %d, reduce = "amax") : f32[64*s0, 37]
   %at1 = qcg.attention(%query, %cache, %cache, [%seen], mask = [ge(in0, pos3)], score = [mul(acc0, 0.25)]) : bf16[2, 6, s0, 40]
   %z1, %z2 = qcg.rows([%x, %row, %column], steps = [mul(in0, in2), mul(acc0, acc0), exp(sub(acc0, acc1)), acc2, mul(in1, div(acc2, acc3))], reduce = "- mean - sum -", stores = [4, 3], shape = [s0, 37]) : bf16[s0, 37], f32[s0, 1]
-  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %f3, %f4, %f5, %f6, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %y4, %at1, %z1, %z2
+  return %grouped, %e, %m, %h, %n, %c, %p, %l, %u, %r, %f, %f3, %f4, %f5, %f6, %v, %o, %g, %j, %r2, %f2, %g0, %k, %w1, %w2, %y3, %y4, %y5, %at1, %z1, %z2
 }
 )";
 

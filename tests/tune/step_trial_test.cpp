@@ -130,6 +130,7 @@ TEST_CASE("a kernel that was made wrong is refused, with its step's name") {
       {"out[in1] = in0", "void write", "+ begin, (size_t)(end - begin)", "+ begin, (size_t)(end - begin - 1)",
        "is wrong: error"},
       {"out[in1] = in0", "void write", "Item* const to = y + place", "Item* const to = y", "is wrong: error"},
+      {"out[in1] amax= in0", "Item combined(", "b > a", "b < a", "is wrong: error"},
       {kRows, "void run_row", "v_set1((float)width)", "v_set1((float)(width + 1))", "is wrong: error"},
       {kRows, "void run_row", "v_load_f32(kept2 + i)", "v_load_f32(kept2)", "is wrong: error"},
       {kRows, "void run_row", "if (i < width)", "if (i > width)", "is wrong: "},

@@ -304,8 +304,11 @@ static Status check_written(const OpArgs& a, std::string_view arg) {
 }
 
 static Status check_summed(const OpArgs& a) {
-  if (!sums_at_positions(a.node) || a.tensor("self").dtype != DType::boolean) return {};
-  return a.unsupported("self", "sums of truth values at positions", "cast to integers before");
+  const bool named = a.node.op->arg_index("reduce") >= 0;
+  if (named && combination_at_positions(a.node).empty())
+    return a.fail("reduce", fmt::format("'{}' is not known", a.string("reduce")), "use sum, prod, mean, amax or amin");
+  if (combination_at_positions(a.node).empty() || a.tensor("self").dtype != DType::boolean) return {};
+  return a.unsupported("self", "truth values combined at positions", "cast to integers before");
 }
 
 Result<Types> infer_select_scatter(const OpArgs& a) {
@@ -335,6 +338,15 @@ Result<Types> infer_index_copy(const OpArgs& a) {
 bool sums_at_positions(const Node& node) {
   if (is_op(node, "aten.index_add.default") || is_op(node, "aten.scatter_add.default")) return true;
   return is_op(node, "aten.index_put.default") && *node.arg("accumulate").get<bool>();
+}
+
+std::string_view combination_at_positions(const Node& node) {
+  if (sums_at_positions(node)) return "sum";
+  if (node.op->arg_index("reduce") < 0) return "";
+  const std::string& name = *node.arg("reduce").get<std::string>();
+  for (std::string_view known : {"sum", "prod", "mean", "amax", "amin"})
+    if (name == known) return known;
+  return name == "add" ? "sum" : name == "multiply" ? "prod" : "";
 }
 
 ValueId mask_of_index_put(const Graph& graph, const Node& node) {

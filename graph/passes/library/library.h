@@ -11,6 +11,7 @@
 //   searchsorted, bucketize    how many comparisons hold
 //   parts, stacks, diagonals   slices, cats, views, a mask
 //   var_mean, aminmax          two ops
+//   scatter_reduce, index_reduce   writes that combine (qcg.combine_at); a mean is a sum by a count
 #pragma once
 
 #include <span>
@@ -30,5 +31,6 @@ std::span<const LibraryOp> library_distances();
 std::span<const LibraryOp> library_patches();
 std::span<const LibraryOp> library_orders();
 std::span<const LibraryOp> library_arrangements();
+std::span<const LibraryOp> library_writes();
 
 }  // namespace qcg
