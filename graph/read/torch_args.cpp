@@ -92,6 +92,24 @@ std::optional<Result<Arg>> read_tensors(const JsonCursor& value, ArgKind kind, c
   return std::nullopt;
 }
 
+Error depends_on_data(const JsonCursor& value, std::string_view name) {
+  return value.unsupported("the number " + quote(name) + " is read out of a tensor (.item()): it depends on the data",
+                           "keep it a tensor without axes, or export with a constant in its place");
+}
+
+// A size over a multiple of itself is a number.
+Result<Arg> read_sym_float_argument(const JsonCursor& argument, const TorchScope& scope) {
+  QCG_TRY(value, read_union(argument));
+  if (value.key() == "as_float") return value.real();
+  QCG_TRY(name, value.string());
+  if (scope.of_data.contains(name)) return depends_on_data(value, name);
+  if (auto it = scope.sym_floats.find(name); it != scope.sym_floats.end()) return Arg(it->second);
+  return value.unsupported(
+      "the argument is a fraction or a power of a size that is known only at run time",
+      "export with that axis static, compute with tensors (x.sum() / x.shape[0], not x.sum() * (1 / x.shape[0])), or "
+      "make the number an input");
+}
+
 std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, const TorchScope& scope) {
   bool scalar = kind == ArgKind::scalar || kind == ArgKind::optional_scalar || kind == ArgKind::tensor_or_scalar;
   bool integer = scalar || kind == ArgKind::integer || kind == ArgKind::optional_integer;
@@ -108,6 +126,7 @@ std::optional<Result<Arg>> read_numbers(const JsonCursor& value, ArgKind kind, c
   // aten's int[1] takes a bare integer for a list of one.
   if (integers && key == "as_int") return read_one_integer(value);
   if ((scalar || real) && key == "as_float") return value.real();
+  if ((scalar || real) && key == "as_sym_float") return read_sym_float_argument(value, scope);
   if (real && key == "as_int") return value.real();
   if ((kind == ArgKind::reals || kind == ArgKind::optional_reals) && key == "as_floats")
     return read_list(value, [](const JsonCursor& c) { return c.real(); });
@@ -147,6 +166,7 @@ Result<Dim> read_sym_int_argument(const JsonCursor& argument, const TorchScope& 
   QCG_TRY(name, value.string());
   auto it = scope.sym_ints.find(name);
   if (it != scope.sym_ints.end()) return it->second;
+  if (scope.of_data.contains(name)) return depends_on_data(value, name);
   return value.bad("the size " + quote(name) + " is not defined above this place",
                    "nodes must come after what they read, without cycles; export the graph again");
 }
@@ -158,11 +178,6 @@ Result<Arg> read_torch_arg(const JsonCursor& argument, const ArgSpec& spec, cons
   if (auto arg = read_tensors(value, spec.kind, scope)) return std::move(*arg);
   if (auto arg = read_numbers(value, spec.kind, scope)) return std::move(*arg);
   if (auto arg = read_words(value, spec.kind)) return std::move(*arg);
-  if (value.key() == "as_sym_float")
-    return argument.unsupported(
-        "argument " + quote(spec.name) + " is a fraction or a power of a size that is known only at run time",
-        "export with that axis static, compute with tensors (x.sum() / x.shape[0], not x.sum() * (1 / x.shape[0])), or "
-        "make the number an input");
   std::string_view wanted = "something else";
   for (const KindText& row : kKindTexts)
     if (row.kind == spec.kind) wanted = row.text;

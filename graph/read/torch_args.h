@@ -8,6 +8,7 @@
 
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/ir/graph.h"
 #include "graph/read/json.h"
@@ -18,6 +19,8 @@ namespace qcg {
 struct TorchScope {
   std::unordered_map<std::string_view, ValueId> tensors;
   std::unordered_map<std::string_view, Dim> sym_ints;
+  std::unordered_map<std::string_view, double> sym_floats;  // those that do not depend on sizes
+  std::unordered_set<std::string_view> of_data;             // numbers that are read out of tensors
 };
 
 // The only member of a union object; its key() says which alternative it is.

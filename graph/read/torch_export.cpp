@@ -6,6 +6,7 @@
 
 #include "graph/ops/complex_pairs.h"
 #include "graph/ops/infer.h"
+#include "graph/ops/size_values.h"
 #include "graph/ops/verify.h"
 #include "graph/read/limits.h"
 #include "graph/read/mutations.h"
@@ -40,6 +41,7 @@ class TorchExportReader {
     out_.node_count = nodes.size();
     QCG_CHECK(check_operators(nodes));
     QCG_TRY(ranges, read_symbol_ranges(root_));
+    ranges_ = ranges;
     QCG_CHECK(index_metadata(graph));
     QCG_CHECK(find_mutations(graph, signature, nodes));
     QCG_CHECK(read_inputs(graph, signature));
@@ -75,6 +77,10 @@ class TorchExportReader {
     if (auto sizes = graph.find("sym_int_values")) {
       QCG_CHECK(sizes->expect(JsonKind::object));
       for (JsonCursor size : *sizes) sizes_.emplace(size.key(), size);
+    }
+    if (auto reals = graph.find("sym_float_values")) {
+      QCG_CHECK(reals->expect(JsonKind::object));
+      for (JsonCursor real : *reals) reals_.emplace(real.key(), real);
     }
     return {};
   }
@@ -352,9 +358,11 @@ class TorchExportReader {
     QCG_TRY(outputs, node.array_at("outputs"));
     for (JsonCursor output : outputs) {
       QCG_TRY(value, read_union(output));
-      if (*node.string_at("target") == kItem) {
+      const std::string_view target = *node.string_at("target");
+      if (target == kItem || target == kScalarOf) {
         QCG_CHECK(read_item(node, value));
-        continue;
+      } else if (value.key() == "as_sym_float") {
+        QCG_CHECK(read_sym_float(value));
       }
       if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
       if (value.key() != "as_sym_int")
@@ -364,20 +372,58 @@ class TorchExportReader {
       auto described = sizes_.find(name);
       if (described == sizes_.end())
         return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
-      QCG_TRY(size, read_sym_int(described->second));
+      QCG_TRY(written, read_sym_int(described->second));
+      const Dim size = with_known(written, known_sizes_);
+      const auto is_of_data = [&](const std::string& symbol) { return data_symbols_.contains(symbol); };
+      if (target == "torch.ops.aten.sym_storage_offset.default" || std::ranges::any_of(size.symbols(), is_of_data)) {
+        scope_.of_data.insert(name);
+        continue;
+      }
       QCG_CHECK(check_sym_size(node, size));
-      if (!scope_.sym_ints.emplace(name, std::move(size)).second)
+      if (!scope_.sym_ints.emplace(name, size).second)
         return name_at.bad("the size " + quote(name) + " is defined twice", kExportGraphAgain);
     }
     return {};
   }
 
-  // A truth value that assertions read is allowed, and they are left out.
+  // Others than such numbers that do not depend on sizes may feed what computes sizes.
+  Status read_sym_float(const JsonCursor& value) {
+    QCG_TRY(name_at, value.at("as_name"));
+    QCG_TRY(name, name_at.string());
+    const auto described = reals_.find(name);
+    const auto expr = described == reals_.end() ? std::nullopt : described->second.find("as_expr");
+    if (!expr) return {};
+    QCG_TRY(text, expr->string_at("expr_str"));
+    if (const auto number = parse_real_expr(text); number.ok() && *number) scope_.sym_floats.emplace(name, **number);
+    return {};
+  }
+
+  // A number that is computed of sizes is one of them. What data determines may feed assertions, and they are left out.
   Status read_item(const JsonCursor& node, const JsonCursor& value) {
-    if (value.key() != "as_sym_bool")
-      return node.unsupported("a number is read out of a tensor (.item())",
-                              "keep it a tensor without axes, or export with a constant in its place");
     QCG_TRY(name, node_name(node, {}));
+    if (value.key() == "as_sym_int") {
+      QCG_TRY(name_at, value.at("as_name"));
+      QCG_TRY(described, name_at.string());
+      QCG_TRY(inputs, node.array_at("inputs"));
+      if (inputs.size() != 1) return inputs.bad("a number is read out of one tensor", kExportGraphAgain);
+      QCG_TRY(argument, (*inputs.begin()).at("arg"));
+      QCG_TRY(tensor, read_union(argument));
+      QCG_TRY(id, read_tensor_name(tensor, scope_));
+      const auto meta = sizes_.find(described);
+      if (meta == sizes_.end())
+        return name_at.bad("sym_int_values does not describe " + quote(described), kExportGraphAgain);
+      QCG_TRY(symbol, read_sym_int(meta->second));
+      if (const auto size = size_held_by(out_.graph, id)) {
+        if (symbol.count_terms() == 1 && symbol.symbols().size() == 1 && symbol == Dim::symbol(symbol.symbols()[0]))
+          known_sizes_.emplace(symbol.symbols()[0], *size);
+        return {};
+      }
+      for (std::string& one : symbol.symbols()) data_symbols_.insert(std::move(one));
+    } else if (value.key() == "as_sym_float") {
+      QCG_TRY(real_at, value.at("as_name"));
+      QCG_TRY(real, real_at.string());
+      scope_.of_data.insert(real);
+    }
     out_.notes.push_back("the assertion that reads " + quote(name) + " is left out: it depends on the data");
     return {};
   }
@@ -429,6 +475,7 @@ class TorchExportReader {
     const OpSchema& op = reversed ? *reversed : written;
     QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
     QCG_TRY(outputs, read_results(node, op));
+    find_sizes(op, args, outputs);
     std::vector<std::string_view> names = result_names_;
     NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
     QCG_CHECK(describe(node, id, std::move(where), names));
@@ -436,6 +483,35 @@ class TorchExportReader {
     for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);
     if (follows && is_view_of_memory(op)) mutations_.add_views(node, id);
     return {};
+  }
+
+  // An axis whose size has a symbol of its own, as that of a slice by numbers read out of tensors: the operands say it.
+  void find_sizes(const OpSchema& op, const std::vector<Arg>& args, std::vector<Value>& outputs) {
+    const auto unknown = [&](const Dim& size) { return !size.is_constant() && is_unbacked(size); };
+    const auto has_unknown = [&](const Value& value) { return std::ranges::any_of(value.shape, unknown); };
+    if (std::ranges::none_of(outputs, has_unknown)) return;
+    Node made;
+    made.op = &op;
+    made.args = args;
+    if (!check_arguments(graph(), made).ok()) return;
+    graph().symbols = ranges_;  // those that shapes use are declared when all nodes are read
+    const auto types = infer_types(graph(), made);
+    graph().symbols.clear();
+    if (!types.ok() || types->size() != outputs.size()) return;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      for (size_t axis = 0; axis < std::min(outputs[i].shape.size(), (*types)[i].shape.size()); ++axis) {
+        const Dim &written = outputs[i].shape[axis], &found = (*types)[i].shape[axis];
+        if (unknown(written) && !(written == found) && written == Dim::symbol(written.symbols()[0]))
+          known_sizes_.emplace(written.symbols()[0], found);
+      }
+    for (Value& value : outputs)
+      for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+  }
+
+  // torch names symbols of inputs s0, others u0.
+  static bool is_unbacked(const Dim& size) {
+    const auto symbols = size.symbols();
+    return std::ranges::any_of(symbols, [](const std::string& name) { return name[0] == 'u'; });
   }
 
   // ---- complex numbers, as pairs
@@ -733,7 +809,7 @@ class TorchExportReader {
     Value value;
     value.name = unique_name(name);
     value.dtype = meta.dtype;
-    value.shape = std::move(meta.sizes);
+    for (const Dim& size : meta.sizes) value.shape.push_back(with_known(size, known_sizes_));
     results.push_back(std::move(value));
     result_names_.push_back(key);
     return {};
@@ -813,7 +889,10 @@ class TorchExportReader {
       next_of_input_;                                                  // declared: the names of the next values
   std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
   std::unordered_map<std::string_view, JsonCursor> metas_;
-  std::unordered_map<std::string_view, JsonCursor> sizes_;
+  std::unordered_map<std::string_view, JsonCursor> sizes_, reals_;
+  std::vector<Symbol> ranges_;
+  KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
+  std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
   std::unordered_set<std::string> names_;
   std::vector<std::string_view> result_names_;  // of the node at hand
   std::unordered_set<std::string_view> own_names_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include "graph/read/limits.h"
 
@@ -15,9 +16,24 @@ constexpr int64_t kMaxPower = 8;
 constexpr int64_t kMaxExtent = int64_t{1} << 62;
 constexpr const char* kExprHelp =
     "sizes must be sums, products, quotients and extremes of symbols: export with other dynamic dimensions";
-// Of whole numbers, as sympy and torch name them. ModularIndexing(a, b, c) is a // b % c.
-constexpr std::string_view kFunctions[] = {"Add", "Mul",       "Pow", "FloorDiv", "CleanDiv",
-                                           "Mod", "PythonMod", "Min", "Max",      "ModularIndexing"};
+// As sympy and torch name them. ModularIndexing(a, b, c) is a // b % c.
+constexpr std::string_view kFunctions[] = {
+    "Add",        "Mul",        "Pow",        "FloorDiv", "CleanDiv",        "Mod",
+    "PythonMod",  "Min",        "Max",        "ToFloat",  "ModularIndexing", "FloatTrueDiv",
+    "IntTrueDiv", "TruncToInt", "FloorToInt", "CeilToInt"};
+constexpr std::string_view kRoundings[] = {"TruncToInt", "FloorToInt", "CeilToInt"};
+
+// A whole number, or a real one as a fraction. Sizes are small: what torch computes of them in f64 is exact up to the
+// first division by something else than a power of 2, which rounds to nearest. Rounding that to a whole number gives
+// what rounding the fraction gives.
+struct Number {
+  Dim top, bottom = 1;
+  bool real = false, rounded = false;
+};
+
+bool is_never_negative(const Dim& d) {  // symbols are sizes
+  return std::ranges::all_of(d.terms(), [](const auto& term) { return term.second >= 0; });
+}
 
 // Recursive descent over sympy's srepr: Name(argument, ...), 'text', keyword=Word, integers.
 class SreprParser {
@@ -25,33 +41,126 @@ class SreprParser {
   explicit SreprParser(std::string_view text) : text_(text) {}
 
   Result<Dim> parse() {
-    QCG_TRY(dim, parse_term(0));
-    skip_space();
-    if (at_ != text_.size()) return malformed();
-    return dim;
+    QCG_TRY(number, parse_whole_text());
+    if (number.real) return Error::bad_input("", "the size expression is no whole number", kExprHelp);
+    return number.top;
+  }
+
+  // The quotient of top and bottom where no symbol is left in it.
+  Result<std::optional<double>> parse_real() {
+    QCG_TRY(number, parse_whole_text());
+    const auto top = number.top.terms(), bottom = number.bottom.terms();
+    if (top.empty() || bottom.empty()) return std::optional<double>();
+    const int64_t a = top.begin()->second, b = bottom.begin()->second;
+    if (!(number.top * Dim(b) == number.bottom * Dim(a))) return std::optional<double>();
+    return std::optional(static_cast<double>(a) / static_cast<double>(b));
   }
 
  private:
-  Result<Dim> parse_term(int depth) {
+  Result<Number> parse_whole_text() {
+    QCG_TRY(number, parse_term(0));
+    skip_space();
+    if (at_ != text_.size()) return malformed();
+    return number;
+  }
+
+  Result<Number> parse_term(int depth) {
     if (depth > kMaxExprDepth) return Error::bad_input("", "the size expression is nested too deeply", kExprHelp);
     skip_space();
-    if (at_ < text_.size() && (text_[at_] == '-' || is_digit(text_[at_]))) return parse_number();
+    if (at_ < text_.size() && (text_[at_] == '-' || is_digit(text_[at_]))) return whole(parse_number());
     std::string_view name = take_word();
     if (name.empty()) return malformed();
-    if (!take('(')) return symbol(name);
-    if (name == "Symbol") return parse_symbol();
-    if (name == "Integer") return parse_integer();
+    if (!take('(')) return whole(symbol(name));
+    if (name == "Symbol") return whole(parse_symbol());
+    if (name == "Integer") return whole(parse_integer());
+    if (name == "Float") return parse_float();
     const bool known = std::ranges::find(kFunctions, name) != std::end(kFunctions);
     if (!known) {
       return Error::unsupported("", "the size expression uses " + quote(name), kExprHelp);
     }
-    std::vector<Dim> operands;
+    std::vector<Number> operands;
     do {
       QCG_TRY(operand, parse_term(depth + 1));
       operands.push_back(std::move(operand));
     } while (take(','));
     if (!take(')')) return malformed();
-    return combine(name, operands);
+    const bool any_real = std::ranges::any_of(operands, &Number::real);
+    const bool rounds = std::ranges::find(kRoundings, name) != std::end(kRoundings);
+    if (rounds || any_real || name == "ToFloat" || name.ends_with("TrueDiv")) return combine_reals(name, operands);
+    std::vector<Dim> dims;
+    for (const Number& operand : operands) dims.push_back(operand.top);
+    return whole(combine(name, dims));
+  }
+
+  static Result<Number> whole(Result<Dim> dim) {
+    if (!dim.ok()) return dim.error();
+    return Number{std::move(*dim)};
+  }
+
+  Result<Number> combine_reals(std::string_view name, const std::vector<Number>& operands) {
+    const bool rounds = std::ranges::find(kRoundings, name) != std::end(kRoundings);
+    const Number& first = operands[0];
+    if (operands.size() == 1 && rounds) return rounded(name, first);
+    if (operands.size() == 1 && name == "ToFloat") return Number{first.top, first.bottom, true, first.rounded};
+    Number out = first;
+    out.real = true;
+    for (size_t i = 1; i < operands.size(); ++i) {
+      const Number& next = operands[i];
+      if (out.rounded || next.rounded) return unsupported("computes with a quotient that f64 rounds");
+      if (name == "Add") {
+        out.top = out.top * next.bottom + next.top * out.bottom;
+        out.bottom = out.bottom * next.bottom;
+      } else if (name == "Mul") {
+        out.top = out.top * next.top;
+        out.bottom = out.bottom * next.bottom;
+      } else if (name.ends_with("TrueDiv") && operands.size() == 2) {
+        out.top = out.top * next.bottom;
+        out.bottom = out.bottom * next.top;
+        const bool exact =
+            next.top.is_constant() && next.top.constant() > 0 && (next.top.constant() & (next.top.constant() - 1)) == 0;
+        out.rounded = !exact;
+      } else {
+        return unsupported("uses " + quote(name) + " of fractions");
+      }
+    }
+    if (!out.top.valid() || !out.bottom.valid() || out.bottom.is_constant(0))
+      return Error::bad_input("", std::string("the size expression ") + kInvalidSize, kExprHelp);
+    return out;
+  }
+
+  Result<Number> rounded(std::string_view name, const Number& x) {
+    if (!is_never_negative(x.bottom)) return unsupported("divides by a difference");
+    const Dim floor = Dim::floor_divide(x.top, x.bottom), ceil = Dim(-1) * Dim::floor_divide(Dim(-1) * x.top, x.bottom);
+    Dim out = name == "CeilToInt" ? ceil : floor;
+    if (name == "TruncToInt" && !is_never_negative(x.top))
+      out = Dim::larger(floor, Dim(0)) + Dim::smaller(ceil, Dim(0));
+    if (!out.valid()) return Error::bad_input("", std::string("the size expression ") + kInvalidSize, kExprHelp);
+    return Number{std::move(out)};
+  }
+
+  // '1.5', precision=53): of few bits, so that its product with a size is exact.
+  Result<Number> parse_float() {
+    constexpr double kMost = 1 << 21;
+    skip_space();
+    const char mark = at_ < text_.size() ? text_[at_] : '\0';
+    if (mark != '\'' && mark != '"') return malformed();
+    double value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_ + 1, text_.data() + text_.size(), value);
+    if (error != std::errc()) return malformed();
+    at_ = static_cast<size_t>(end - text_.data());
+    if (at_ >= text_.size() || text_[at_++] != mark) return malformed();
+    while (take(','))
+      if (take_word().empty() || !take('=') || take_word().empty()) return malformed();
+    if (!take(')')) return malformed();
+    double bottom = 1;
+    while (bottom < kMost && value * bottom != std::trunc(value * bottom)) bottom *= 2;
+    if (std::fabs(value * bottom) > kMost || value * bottom != std::trunc(value * bottom))
+      return unsupported("has the factor " + std::to_string(value) + ", whose products f64 rounds");
+    return Number{Dim(static_cast<int64_t>(value * bottom)), Dim(static_cast<int64_t>(bottom)), true};
+  }
+
+  Error unsupported(const std::string& what) const {
+    return Error::unsupported("", "the size expression " + what, kExprHelp);
   }
 
   Result<Dim> combine(std::string_view name, const std::vector<Dim>& operands) {
@@ -187,6 +296,11 @@ std::optional<DType> dtype_of_parts(int64_t number) {
 }
 
 }  // namespace
+
+Result<std::optional<double>> parse_real_expr(std::string_view text) {
+  if (text.size() > kMaxExprBytes) return Error::bad_input("", "the expression is too long", kExprHelp);
+  return SreprParser(text).parse_real();
+}
 
 Result<Dim> parse_size_expr(std::string_view text) {
   if (text.size() > kMaxExprBytes) return Error::bad_input("", "the size expression is too long", kExprHelp);

@@ -15,10 +15,13 @@
 
 namespace qcg {
 
-// A bare symbol, sympy srepr of Symbol, Integer, Add, Mul and small powers, or an infix sum of products. Anything else
-// (FloorDiv, Mod, Max, ...) is Unsupported. Nothing is ever evaluated as code. The error's place is the caller's to
-// fill in.
+// A bare symbol, sympy srepr of Symbol, Integer, sums, products, small powers, quotients, remainders, extremes and
+// roundings of fractions, or an infix sum of products. Anything else is Unsupported. Nothing is ever evaluated as code.
+// The error's place is the caller's to fill in.
 Result<Dim> parse_size_expr(std::string_view text);
+
+// The value of a float computed of sizes: s0 / (1.5 * s0). nullopt: it depends on a size.
+Result<std::optional<double>> parse_real_expr(std::string_view text);
 
 Result<Dim> read_sym_int(const JsonCursor& sym_int);  // {"as_int": n} or {"as_expr": {"expr_str": ...}}
 Result<DType> read_export_dtype(const JsonCursor& number);

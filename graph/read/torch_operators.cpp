@@ -180,7 +180,8 @@ const OpSchema* functional_torch_op(std::string_view target) {
 
 bool has_functional_form_alone(std::string_view target) {
   for (std::string_view name : {"copy_.default", "index_copy_.default", "index_put_.default", "scatter_.src",
-                                "scatter_.value", "index_add_.default", "scatter_add_.default"})
+                                "scatter_.value", "index_add_.default", "scatter_add_.default", "scatter_reduce_.two",
+                                "scatter_.reduce", "scatter_.value_reduce", "index_reduce_.default"})
     if (target == "torch.ops.aten." + std::string(name)) return true;
   return false;
 }
@@ -206,7 +207,7 @@ TorchTarget classify_target(std::string_view target) {
   for (std::string_view prefix : kSymbolicPrefixes)
     if (target.starts_with(prefix)) return TorchTarget::symbolic;
   if (target == kAutocast || target == kGradMode) return TorchTarget::region;
-  if (target == kItem) return TorchTarget::symbolic;
+  if (target == kItem || target == kScalarOf) return TorchTarget::symbolic;
   if (is_complex_operator(target)) return TorchTarget::complex;
   return find_torch_op(target) ? TorchTarget::op : TorchTarget::unsupported;
 }

@@ -33,7 +33,8 @@ const OpSchema* functional_torch_op(std::string_view target);
 bool has_functional_form_alone(std::string_view target);
 
 // Reads a number out of a tensor.
-inline constexpr std::string_view kItem = "torch.ops.aten.item.default";
+inline constexpr std::string_view kItem = "torch.ops.aten.item.default",
+                                  kScalarOf = "torch.ops.aten._local_scalar_dense.default";
 
 // out_dtype(aten.mm, int32, x, w) is _int_mm(x, w): its arguments have no names.
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";

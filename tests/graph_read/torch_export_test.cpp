@@ -96,6 +96,91 @@ TEST_CASE("torch.export: size expressions") {
   CHECK_FALSE(parse_size_expr(deep + "Integer(1)" + std::string(400, ')')).ok());
 }
 
+TEST_CASE("torch.export: sizes rounded from fractions") {
+  CHECK(size_text("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))") == "floordiv(s0,2)+s0");
+  CHECK(size_text("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(Symbol('s0'))))") == "2*s0");
+  CHECK(size_text("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(3)))") == "-floordiv(2*s0,3)+s0");
+  CHECK(size_text("CeilToInt(FloatTrueDiv(Add(ToFloat(Mul(Integer(2), Symbol('s0'))), Float('-0.5', precision=53)), "
+                  "Float('1.0', precision=53)))") == "2*s0");
+  CHECK(size_text("FloorToInt(IntTrueDiv(Symbol('s0'), Symbol('s1')))") == "floordiv(s0,s1)");
+  for (const int64_t at : {0, 1, 2, 3, 4}) {  // a truncation is up where it is below 0
+    const auto dim = parse_size_expr("TruncToInt(IntTrueDiv(Add(Symbol('s0'), Integer(-3)), Integer(2)))");
+    REQUIRE(dim.ok());
+    CHECK(dim->evaluate({{"s0", at}}) == (at - 3) / 2);
+  }
+  for (const char* bad : {"TruncToInt(Mul(Float('0.7', precision=53), ToFloat(Symbol('s0'))))",  // 0.7 * 10 is 7 in f64
+                          "TruncToInt(Mul(Integer(3), IntTrueDiv(Symbol('s0'), Integer(3))))",
+                          "TruncToInt(IntTrueDiv(Symbol('s0'), Integer(0)))",
+                          "TruncToInt(IntTrueDiv(Symbol('s0'), Add(Symbol('s1'), Integer(-9))))",
+                          "ToFloat(Symbol('s0'))", "TruncToInt(Symbol('s0'), Integer(1))", "Float('nan', precision=53)",
+                          "TruncToInt(Float('1.5'", "Min(ToFloat(Symbol('s0')), Integer(1))"}) {
+    INFO(std::string(bad));
+    CHECK_FALSE(parse_size_expr(bad).ok());
+  }
+  const auto ratio =
+      parse_real_expr("FloatTrueDiv(ToFloat(Symbol('s0')), Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))");
+  REQUIRE(ratio.ok());
+  CHECK(*ratio == 2.0 / 3.0);
+  const auto open = parse_real_expr("IntTrueDiv(Symbol('s0'), Integer(9))");
+  CHECK((open.ok() && !*open));
+}
+
+TEST_CASE(
+    "torch.export: a number read out of a tensor that sizes determine is a size; of data it feeds assertions alone") {
+  const auto node = [](const char* target, const char* name, Json inputs, Json output) {
+    return Json{{"target", target},
+                {"name", name},
+                {"inputs", inputs},
+                {"outputs", Json::array({output})},
+                {"metadata", Json::object()}};
+  };
+  const auto size = [](const char* name) { return Json{{"as_sym_int", {{"as_name", name}}}}; };
+  const auto expr = [](const char* text) { return Json{{"as_expr", {{"expr_str", text}}}}; };
+  Json j = small_export();
+  Json& graph = j["graph_module"]["graph"];
+  const Json number = {{"dtype", 5}, {"sizes", Json::array()}, {"strides", Json::array()}, {"layout", 7}};
+  graph["sym_int_values"]["rows"] = expr("Symbol('s0')");
+  graph["sym_int_values"]["item"] = expr("Symbol('u0', integer=True)");
+  for (const char* name : {"held", "less"}) graph["tensor_values"][name] = number;
+  graph["tensor_values"]["part"] = graph["tensor_values"]["x"];
+  graph["tensor_values"]["part"]["sizes"][0] = expr("Symbol('u1', integer=True)");
+  Json nodes = Json::array();
+  nodes.push_back(node("torch.ops.aten.sym_size.int", "rows",
+                       {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}, size("rows")));
+  nodes.push_back(node("torch.ops.aten.scalar_tensor.default", "held",
+                       {argument("s", size("rows")), argument("dtype", {{"as_scalar_type", 5}})}, tensor("held")));
+  nodes.push_back(node("torch.ops.aten.sub.Tensor", "less",
+                       {argument("self", tensor("held")), argument("other", {{"as_int", 1}})}, tensor("less")));
+  nodes.push_back(
+      node("torch.ops.aten.item.default", "item", Json::array({argument("self", tensor("less"))}), size("item")));
+  nodes.push_back(node("torch.ops.aten.slice.Tensor", "part",
+                       {argument("self", tensor("x")), argument("dim", {{"as_int", 0}}),
+                        argument("start", {{"as_int", 0}}), argument("end", size("item"))},
+                       tensor("part")));
+  for (const Json& old : graph["nodes"]) nodes.push_back(old);
+  Json by_size = j;
+  by_size["graph_module"]["graph"]["nodes"] = nodes;
+  const auto read = read_bytes(by_size.dump());
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  CHECK(to_string(read->value(value_named(*read, "part")).shape).starts_with("[s0-1"));
+
+  graph["tensor_values"]["sum"] = number;  // of what the input holds
+  nodes[1] = node("torch.ops.aten.sum.default", "sum",
+                  {argument("self", tensor("x")), argument("dtype", {{"as_scalar_type", 5}})}, tensor("sum"));
+  nodes[2] = node("torch.ops.aten.sub.Tensor", "less",
+                  {argument("self", tensor("sum")), argument("other", {{"as_int", 1}})}, tensor("less"));
+  graph["nodes"] = nodes;
+  const auto of_data = read_bytes(j.dump());
+  REQUIRE(!of_data.ok());
+  CHECK(of_data.error().code == ErrorCode::Unsupported);
+  CHECK_MESSAGE(of_data.error().message.find("'item' is read out of a tensor") != std::string::npos,
+                of_data.error().to_string());
+  nodes[4] = node("_operator.ge", "ge", {argument("a", size("item")), argument("b", {{"as_int", 0}})},
+                  Json{{"as_sym_bool", {{"as_name", "ge"}}}});
+  graph["nodes"] = nodes;
+  CHECK(read_bytes(j.dump()).ok());
+}
+
 TEST_CASE("torch.export: sizes computed by nodes become dims") {
   Json j = small_export();
   Json nodes = Json::array();
@@ -661,8 +746,8 @@ TEST_CASE("torch.export: hostile graphs are refused by path and reason") {
        },
        ErrorCode::BadInput, "x.sizes", "65 axes"},
       {"size expression",
-       [](Json& j) { meta_of(j, "x")["sizes"][0]["as_expr"]["expr_str"] = "CeilToInt(Symbol('s0'))"; },
-       ErrorCode::Unsupported, "x.sizes[0].as_expr.expr_str", "'CeilToInt'"},
+       [](Json& j) { meta_of(j, "x")["sizes"][0]["as_expr"]["expr_str"] = "RoundToInt(Symbol('s0'))"; },
+       ErrorCode::Unsupported, "x.sizes[0].as_expr.expr_str", "'RoundToInt'"},
       {"size is text", [](Json& j) { meta_of(j, "x")["sizes"][1] = "4"; }, ErrorCode::BadInput, "x.sizes[1]",
        "expected an object"},
       {"size is real", [](Json& j) { meta_of(j, "x")["sizes"][1]["as_int"] = 4.5; }, ErrorCode::BadInput,

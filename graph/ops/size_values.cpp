@@ -1,0 +1,90 @@
+#include "graph/ops/size_values.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "graph/ops/op_table.h"
+
+namespace qcg {
+namespace {
+
+constexpr int kMaxSteps = 64;  // from the size to the number
+
+constexpr Op kMoves[] = {"aten.to.dtype",         "aten.to.dtype_layout",         "aten.to.device",
+                         "aten._to_copy.default", "aten.clone.default",           "aten.detach.default",
+                         "aten.alias.default",    "aten.lift_fresh_copy.default", "aten.view.default",
+                         "aten.reshape.default",  "aten.squeeze.default",         "aten.unsqueeze.default"};
+
+bool is_any(Op op, std::span<const Op> ops) { return std::ranges::find(ops, op) != ops.end(); }
+
+std::optional<Dim> held_by(const Graph& graph, ValueId id, int steps);
+
+std::optional<Dim> operand(const Graph& graph, const Arg& arg, int steps) {
+  if (const Dim* number = arg.get<Dim>()) return *number;
+  const ValueId* tensor = arg.get<ValueId>();
+  return tensor && *tensor != kNoValue ? held_by(graph, *tensor, steps) : std::nullopt;
+}
+
+std::optional<Dim> combined(const Graph& graph, const Node& node, int steps) {
+  const Op op = node.op;
+  if (op == "aten.neg.default") {
+    const auto x = operand(graph, node.arg("self"), steps);
+    return x ? std::optional(Dim(-1) * *x) : std::nullopt;
+  }
+  if (node.op->arg_index("self") < 0 || node.op->arg_index("other") < 0) return std::nullopt;
+  if (node.op->arg_index("alpha") >= 0 && as_number(node.arg("alpha")) != 1) return std::nullopt;
+  const auto a = operand(graph, node.arg("self"), steps), b = operand(graph, node.arg("other"), steps);
+  if (!a || !b) return std::nullopt;
+  if (op == "aten.add.Tensor" || op == "aten.add.Scalar") return *a + *b;
+  if (op == "aten.sub.Tensor" || op == "aten.sub.Scalar") return *a - *b;
+  if (op == "aten.rsub.Scalar" || op == "aten.rsub.Tensor") return *b - *a;
+  if (op == "aten.mul.Tensor" || op == "aten.mul.Scalar") return *a * *b;
+  if (op == "aten.floor_divide.default") return Dim::floor_divide(*a, *b);
+  if (op == "aten.minimum.default") return Dim::smaller(*a, *b);
+  if (op == "aten.maximum.default") return Dim::larger(*a, *b);
+  return std::nullopt;
+}
+
+std::optional<Dim> held_by(const Graph& graph, ValueId id, int steps) {
+  const Value& value = graph.value(id);
+  const bool integers = !is_floating(value.dtype) && value.dtype != DType::boolean;
+  if (steps == 0 || value.kind != ValueKind::node || !integers || !product(value.shape).is_constant(1))
+    return std::nullopt;
+  const Node& node = graph.nodes[value.producer];
+  const Op op = node.op;
+  if (op == "aten.scalar_tensor.default") return operand(graph, node.arg("s"), steps - 1);
+  if (op == "aten.full.default") return operand(graph, node.arg("fill_value"), steps - 1);
+  if (is_any(op, kMoves)) return operand(graph, node.arg("self"), steps - 1);
+  return combined(graph, node, steps - 1);
+}
+
+}  // namespace
+
+std::optional<Dim> size_held_by(const Graph& graph, ValueId id) {
+  auto size = held_by(graph, id, kMaxSteps);
+  return size && size->valid() ? size : std::nullopt;
+}
+
+Dim with_known(const Dim& dim, const KnownSizes& known) {
+  if (!dim.valid() || dim.is_constant() || known.empty()) return dim;
+  std::vector<Dim> terms;
+  for (const auto& [monomial, coefficient] : dim.terms()) {
+    Dim term = coefficient;
+    for (const std::string& factor : monomial) {
+      const auto found = known.find(factor);
+      const auto call = found == known.end() ? Dim::as_call(factor) : std::nullopt;
+      if (found != known.end()) term = term * found->second;
+      else if (!call) term = term * Dim::symbol(factor);
+      else {
+        const Dim a = with_known(call->a, known), b = with_known(call->b, known);
+        term = term * (call->function == "min" ? Dim::smaller(a, b) : Dim::floor_divide(a, b));
+      }
+    }
+    terms.push_back(std::move(term));
+  }
+  return Dim::sum(terms);
+}
+
+}  // namespace qcg
