@@ -98,7 +98,11 @@ graph(%x: f32[s0, 2, s1, 5], %y: f32[s0, 2, 7, s1]) {
   %b = aten.upsample_bilinear2d.vec(%x, [7, s1], true, none) : f32[s0, 2, 7, s1]
   %c = aten.add.Tensor(%b, %y) : f32[s0, 2, 7, s1]
   %d = aten.upsample_nearest2d.vec(%a, [s1, 4], none) : f32[s0, 2, s1, 4]
-  return %a, %c, %d
+  %e = aten.upsample_bicubic2d.vec(%x, none, false, [2.0, 1.5]) : f32[s0, 2, 2*s1, 7]
+  %f = aten.upsample_bicubic2d.vec(%y, [3, s1], true, none) : f32[s0, 2, 3, s1]
+  %g = aten._upsample_nearest_exact2d.vec(%x, none, [1.5, 1.0]) : f32[s0, 2, s1+floordiv(s1,2), 5]
+  %h = aten.arange.start_step(0.5, s1, 0.25) : f32[4*s1-2]
+  return %a, %c, %d, %e, %f, %g, %h
 }
 )");
   bind_random(before, 1);
@@ -126,7 +130,7 @@ TEST_CASE("layers that have no kernel are refused, with what to do") {
       refusal(image, "aten.conv_transpose2d.input(%x, %w, none, [1, 1], [5, 5])", "f32[2, 4, 0, 0]");
   CHECK_MESSAGE(crop.find("5 of an axis of 8 may leave nothing") < crop.size(), crop);
   const std::string between =
-      refusal("graph(%x: f32[2, 4, s0, 8]) {\n", "aten.upsample_bicubic2d.vec(%x, none, false, [2.0, 2.0])",
+      refusal("graph(%x: f32[2, 4, s0, 8]) {\n", "aten._upsample_bicubic2d_aa.vec(%x, none, false, [2.0, 2.0])",
               "f32[2, 4, 2*s0, 16]");
   CHECK_MESSAGE(between.find("a size known only at run time") < between.size(), between);
   const std::string two = "graph(%x: f32[3, 4], %w: f32[4, 3]) {\n";

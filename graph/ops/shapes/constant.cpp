@@ -204,12 +204,36 @@ static Result<Dim> count_of(const OpArgs& a, const Bound& start, const Bound& en
   return Dim(static_cast<int64_t>(count));
 }
 
+// A bound times a power of 2, where that is whole.
+static std::optional<Dim> scaled_bound(const Bound& bound, double scale) {
+  if (bound.whole) return bound.size * Dim(static_cast<int64_t>(scale));
+  const double scaled = bound.number * scale;
+  if (!(std::fabs(scaled) < 0x1p40) || scaled != std::trunc(scaled)) return std::nullopt;
+  return Dim(static_cast<int64_t>(scaled));
+}
+
+// Of numbers of few bits, with which torch's f64 is exact; nullopt: of others.
+static std::optional<Dim> count_of_fractions(const Bound& start, const Bound& end, const Bound& step) {
+  for (double scale = 1; scale <= 0x1p20; scale *= 2) {
+    const auto from = scaled_bound(start, scale), to = scaled_bound(end, scale), by = scaled_bound(step, scale);
+    if (from && to && by && by->is_constant() && !by->is_constant(0))
+      return Dim(-1) * Dim::floor_divide(*from - *to, *by);
+  }
+  return std::nullopt;
+}
+
 static Result<Dim> count_at_run_time(const OpArgs& a, const Bound& start, const Bound& end, const Bound& step) {
-  constexpr const char* kHelp = "export with a range of whole numbers";
-  if (!start.whole || !end.whole || !step.size.is_constant() || step.size.is_constant(0))
-    return a.unsupported("end", "of a range with a size known only at run time, all must be whole numbers", kHelp);
-  const Dim up = step.size + Dim(step.size.constant() > 0 ? -1 : 1);  // quotients are rounded down
-  const Dim count = Dim::floor_divide(end.size - start.size + up, step.size);
+  const bool whole = start.whole && end.whole && step.whole && step.size.is_constant() && !step.size.is_constant(0);
+  Dim count;
+  if (whole) {
+    const Dim up = step.size + Dim(step.size.constant() > 0 ? -1 : 1);  // quotients are rounded down
+    count = Dim::floor_divide(end.size - start.size + up, step.size);
+  } else if (const auto of_fractions = count_of_fractions(start, end, step)) {
+    count = *of_fractions;
+  } else {
+    return a.unsupported("end", "of a range with a size known only at run time, steps must be numbers of few bits",
+                         "export with a range of whole numbers, and scale it");
+  }
   if (range_of(count, a.graph.symbols).max < 0) return a.fail("end", "the range ends before it begins");
   return count;
 }

@@ -21,7 +21,7 @@ bool is_named(const Node& node, std::string_view part) { return node.op->name.fi
 
 std::string_view input_name(const OpArgs& a) { return has_arg(a, "input") ? "input" : "self"; }
 
-// Where a size is known only at run time, its places have to follow from whole factors.
+// Where a size is known only at run time, its places have to follow from factors of few bits.
 Result<Dim> scaled_size(const OpArgs& a, const Dim& size, double factor) {
   if (size.is_constant()) {
     const double count = std::floor(static_cast<double>(size.constant()) * factor);
@@ -30,11 +30,17 @@ Result<Dim> scaled_size(const OpArgs& a, const Dim& size, double factor) {
     return Dim(static_cast<int64_t>(count));
   }
   const double larger = std::max(factor, 1 / factor);
-  if (!(larger <= double{kLargestSize}) || larger != std::floor(larger))
+  if (larger <= double{kLargestSize} && larger == std::floor(larger)) {
+    const Dim whole(static_cast<int64_t>(larger));
+    return factor >= 1 ? size * whole : Dim::floor_divide(size, whole);
+  }
+  constexpr double kParts = 0x1p20;  // the product of such a factor and a size is exact in f64
+  double parts = 1;
+  while (parts < kParts && factor * parts != std::floor(factor * parts)) parts *= 2;
+  if (factor * parts != std::floor(factor * parts))
     return a.unsupported("scale_factors", fmt::format("{} times {}, known only at run time", factor, size.str()),
-                         "use a whole factor, or export with constant sizes of images");
-  const Dim whole(static_cast<int64_t>(larger));
-  return factor >= 1 ? size * whole : Dim::floor_divide(size, whole);
+                         "use a factor of few bits as 1.5 is, or export with constant sizes of images");
+  return Dim::floor_divide(size * Dim(static_cast<int64_t>(factor * parts)), Dim(static_cast<int64_t>(parts)));
 }
 
 // An axis in numbers.
@@ -184,7 +190,7 @@ Result<std::vector<ResizedAxis>> resized_axes(const OpArgs& a) {
     const bool constant = axis.size.is_constant() && axis.count.is_constant();
     if (constant && from.max > 1000 * to.max)
       return a.unsupported("output_size", fmt::format("{} elements from {}", to.max, from.max), "pool before");
-    if (!constant && (is_named(a.node, "cubic") || is_named(a.node, "_aa")))
+    if (!constant && is_named(a.node, "_aa"))
       return a.unsupported("output_size", "a size known only at run time", "export with constant sizes of images");
     out.push_back(std::move(axis));
   }

@@ -38,8 +38,8 @@ class Interpolator {
     return sum;
   }
 
-  // The same where sizes are known only at run time: nearest and linear.
-  ValueId along(ValueId x, size_t dim, const ResizedAxis& axis, bool nearest, bool exact) {
+  // The same where sizes are known only at run time: nearest, linear and cubic.
+  ValueId along(ValueId x, size_t dim, const ResizedAxis& axis, bool nearest, bool exact, bool cubic) {
     const ValueId at = e_.op("aten.arange.default", {{"end", axis.count}, {"dtype", DType::f32}});
     const auto look_up = [&](ValueId positions) {
       return e_.op("aten.index_select.default",
@@ -52,10 +52,21 @@ class Interpolator {
       return look_up(at_most(e_.unary("aten.floor.default", place), last));
     }
     ValueId place = axis.corners ? times(at, step(axis)) : plus(times(plus(at, 0.5), step(axis)), -0.5);
-    place = e_.unary("aten.relu.default", place);
-    const ValueId low = at_most(e_.unary("aten.floor.default", place), last);
     Shape beside(graph_.value(x).shape.size() - dim, Dim(1));
     beside[0] = axis.count;
+    if (cubic) {
+      const ValueId low = e_.unary("aten.floor.default", place);
+      const ValueId share = e_.reshape(e_.binary("aten.sub.Tensor", place, low), beside);
+      ValueId sum = kNoValue;
+      for (int tap = -1; tap <= 2 && e_.status().ok(); ++tap) {
+        const ValueId element = e_.unary("aten.relu.default", plus(low, static_cast<double>(tap)));
+        const ValueId part = times(look_up(at_most(element, last)), cubic_share(share, tap));
+        sum = sum == kNoValue ? part : plus(sum, part);
+      }
+      return sum;
+    }
+    place = e_.unary("aten.relu.default", place);
+    const ValueId low = at_most(e_.unary("aten.floor.default", place), last);
     const ValueId share = e_.reshape(at_most(e_.binary("aten.sub.Tensor", place, low), 1.0), beside);
     const ValueId of_low = plus(times(share, -1.0), 1.0);
     return plus(times(look_up(low), of_low), times(look_up(at_most(plus(low, 1.0), last)), share));
@@ -64,6 +75,17 @@ class Interpolator {
  private:
   ValueId plus(ValueId a, Arg b) { return e_.binary("aten.add.Tensor", a, std::move(b)); }
   ValueId times(ValueId a, Arg b) { return e_.binary("aten.mul.Tensor", a, std::move(b)); }
+
+  // Of the element at `tap` beside the one below a place that lies `share` above that: Keys' cubic with a = -0.75.
+  ValueId cubic_share(ValueId share, int tap) {
+    constexpr double a = -0.75;
+    const bool before = tap <= 0;
+    const ValueId x = before ? plus(share, static_cast<double>(-tap))
+                             : plus(times(share, -1.0), static_cast<double>(tap));  // the distance
+    const ValueId square = times(x, x);
+    if (tap == 0 || tap == 1) return plus(times(square, plus(times(x, a + 2), -(a + 3))), 1.0);
+    return plus(times(x, plus(times(plus(times(x, a), -5 * a), x), 8 * a)), -4 * a);
+  }
 
   // Elements per place, as f32.
   Arg step(const ResizedAxis& axis) {
@@ -112,7 +134,7 @@ ValueId write_interpolation(OpEmitter& e, Graph& graph, const Node& node, ValueI
     const ResizedAxis& axis = (*axes)[i];
     const bool constant = axis.size.is_constant() && axis.count.is_constant();
     x = constant ? interpolator.along(x, lead + i, interpolate(node, axis, axis.size.constant(), axis.count.constant()))
-                 : interpolator.along(x, lead + i, axis, nearest, is_named("exact"));
+                 : interpolator.along(x, lead + i, axis, nearest, is_named("exact"), is_named("cubic"));
   }
   return x;
 }
