@@ -19,8 +19,9 @@ inline constexpr std::string_view kErfc =
      "where(gt(self, 0.5), div(mul(2, gelu(mul(min(self, 20), "
      "-1.4142135623730950488))), mul(min(self, 20), -1.4142135623730950488)), sub(1, erf(self)))";
 inline constexpr std::string_view kAtan2 =
-     "where(mul(eq(self, 0), eq(other, 0)), 0, where(gt(0, other), sub(where(ge(self, 0), "
-     "3.1415926535897932385, -3.1415926535897932385), atan(div(self, abs(other)))), atan(div(self, abs(other)))))";
+     "mul(where(max(gt(0, self), gt(0, div(1, self))), -1, 1), abs(sub(where(max(gt(0, other), gt(0, div(1, other))), "
+     "3.1415926535897932385, 0), where(eq(abs(self), abs(other)), where(eq(self, 0), 0, 0.78539816339744830962), "
+     "atan(div(abs(self), abs(other)))))))";  // 1 / -0 tells it from 0
 
 inline constexpr OpRow kFunctions[] = {
     {"aten.tan.default", "(Tensor self) -> Tensor",

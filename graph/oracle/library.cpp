@@ -293,15 +293,18 @@ Result<Tensors> run_trace(const RefContext& c) {
 
 Result<Tensors> run_diag(const RefContext& c) {
   const Tensor& x = c.tensor("self").data;
-  const bool embeds = c.sizes(0).size() > x.shape.size();
+  const bool embeds = c.sizes(0).size() > x.shape.size(), named = c.node.op->arg_index("dim1") >= 0;
   const int64_t offset = c.integer(c.node.op->arg_index("offset") >= 0 ? "offset" : "diagonal");
   const int64_t right = std::max<int64_t>(offset, 0), below = std::max<int64_t>(-offset, 0);
   return Tensors{arranged(c, 0, x, [&](Sizes index) {
     if (!embeds) return (index[0] + below) * x.shape[1] + index[0] + right;
-    const int64_t column = index.back();
-    index.pop_back();
-    if (column - index.back() != offset) return int64_t{-1};
-    index.back() -= below;
+    const size_t row_axis = named ? c.axis("dim1", index.size()) : 0,
+                 column_axis = named ? c.axis("dim2", index.size()) : 1;
+    const int64_t row = index[row_axis];
+    if (index[column_axis] - row != offset) return int64_t{-1};
+    for (const size_t axis : {std::max(row_axis, column_axis), std::min(row_axis, column_axis)})
+      index.erase(index.begin() + static_cast<std::ptrdiff_t>(axis));
+    index.push_back(row - below);
     return element_of(x.shape, index);
   })};
 }

@@ -117,7 +117,7 @@ TEST_CASE("what does not fit is refused, and the message says what") {
   refused("%x: f32[4], %i: i32[2]", "%y = aten.take.default(%x, %i) : f32[2]", "i64");
   refused("%x: f32[s0]", "%y = aten.arange.start_step(start = 0, end = s0, step = 2) : i64[s0]",
           "gives i64[floordiv(s0+1,2)]");
-  refused("%x: f32[s0]", "%y = aten.arange.start(start = 0.5, end = s0) : f32[s0]", "whole numbers");
+  refused("%x: f32[s0]", "%y = aten.arange.start(start = 0.7, end = s0) : f32[s0]", "few bits");
   refused("%x: f32[4]", "%y = aten.arange.start_step(start = 0, end = 4, step = 0) : i64[4]", "infinite");
   refused("%x: f32[4]", "%y = aten.arange.start(start = 4, end = 0) : i64[0]", "before it begins");
   refused("%x: u8[4, 3]", "%y = aten.view.dtype(%x, dtype = i16) : i16[4, 1]", "does not divide");

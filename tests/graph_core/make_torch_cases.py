@@ -1213,6 +1213,17 @@ def combinations_at_positions():
     case("aten.scatter.value_reduce", whole(4, 3), 0, index, -3, reduce="add", exact=True)
 
 
+def diagonals_and_angles():
+    own = torch.Generator().manual_seed(59)
+    x = torch.randn(2, 3, 4, generator=own)
+    for offset, axes in ((1, (-2, -1)), (-2, (0, 1)), (0, (1, 3)), (2, (3, 0)), (0, (-1, -2))):
+        case("aten.diag_embed.default", x, offset, *axes, exact=True)
+    case("aten.diag_embed.default", x[0, 0], -1, 1, 0, exact=True)
+    inf = math.inf
+    case("aten.atan2.default", torch.tensor([0.0, -0.0, 0.0, -0.0, inf, -inf, inf, -inf, 0.0, -0.0, -inf, 2.0, math.nan]),
+         torch.tensor([0.0, 0.0, -0.0, -0.0, inf, inf, -inf, -inf, -1.0, -1.0, -0.0, 2.0, 1.0]))
+
+
 def scans_and_products():
     own = torch.Generator().manual_seed(47)
     normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
@@ -1345,3 +1356,4 @@ functions()
 arrangements()
 scans_and_products()
 combinations_at_positions()
+diagonals_and_angles()

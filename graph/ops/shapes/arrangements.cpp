@@ -136,11 +136,14 @@ Result<Types> infer_diag_embed(const OpArgs& a) {
   QCG_TRY(columns, a.axis("dim2", rank));
   QCG_TRY(offset, a.constant("offset"));
   if (self.shape.empty()) return a.fail("self", "expected rows, got a number");
-  if (offset != 0 || rows + 2 != rank || columns + 1 != rank)
-    return a.unsupported("offset", "a diagonal beside the middle one, or of other axes than the last two",
-                         "pad and permute the result");
+  if (rows == columns) return a.fail("dim2", "the axis of dim1");
+  constexpr int64_t kMost = 1 << 13;
+  if (std::abs(offset) > kMost) return a.unsupported("offset", "expected -2^13 to 2^13", "pad the result");
   Shape shape = self.shape;
-  shape.push_back(shape.back());
+  const Dim size = shape.back() + Dim(std::abs(offset));
+  shape.pop_back();
+  for (const size_t axis : {std::min(rows, columns), std::max(rows, columns)})
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), size);
   return one(self.dtype, std::move(shape));
 }
 

@@ -58,20 +58,29 @@ ValueId embedded(OpEmitter& e, const Graph& graph, ValueId x) {
   const ValueId middle = e.op("aten.eye.default", {{"n", size}, {"dtype", DType::boolean}});
   return e.op("aten.where.ScalarOther", {{"condition", middle}, {"self", e.reshape(x, rows)}, {"other", Dim(0)}});
 }
+// A matrix whose diagonal lies `offset` columns beside the middle one.
+ValueId beside(OpEmitter& e, ValueId matrix, int64_t offset) {
+  if (offset == 0) return matrix;
+  const int64_t before = std::max<int64_t>(offset, 0), below = std::max<int64_t>(-offset, 0);
+  return e.op("aten.constant_pad_nd.default",
+              {{"self", matrix}, {"pad", std::vector<Dim>{Dim(before), Dim(below), Dim(below), Dim(before)}}});
+}
+
 Values write_diag_embed(OpEmitter& e, const Graph& graph, const Node& node) {
-  return {embedded(e, graph, node.tensor("self"))};
+  const ValueId y = beside(e, embedded(e, graph, node.tensor("self")), node.arg("offset").get<Dim>()->constant());
+  const size_t rank = graph.value(node.outputs[0]).shape.size();
+  const size_t rows = *as_axis(node.arg("dim1"), rank), columns = *as_axis(node.arg("dim2"), rank);
+  std::vector<Dim> order;
+  for (size_t axis = 0, next = 0; axis < rank; ++axis)
+    order.push_back(axis_number(axis == rows ? rank - 2 : axis == columns ? rank - 1 : next++));
+  return {e.op("aten.permute.default", {{"self", y}, {"dims", order}})};
 }
 
 Values write_diag(OpEmitter& e, const Graph& graph, const Node& node) {
   const ValueId x = node.tensor("self");
   const Dim offset = *node.arg("diagonal").get<Dim>();
   if (graph.value(x).shape.size() == 2) return {e.op("aten.diagonal.default", {{"self", x}, {"offset", offset}})};
-  const int64_t beside = offset.constant(), before = std::max<int64_t>(beside, 0),
-                below = std::max<int64_t>(-beside, 0);
-  const ValueId y = embedded(e, graph, x);
-  if (beside == 0) return {y};
-  return {e.op("aten.constant_pad_nd.default",
-               {{"self", y}, {"pad", std::vector<Dim>{Dim(before), Dim(below), Dim(below), Dim(before)}}})};
+  return {beside(e, embedded(e, graph, x), offset.constant())};
 }
 
 // Axes of both in turn: [a, 1] times [1, b].
