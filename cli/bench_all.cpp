@@ -83,7 +83,7 @@ class TableBench {
 
   static Status require_runnable(const Target& target) {
     const std::string missing =
-        target.device == Device::cuda ? "`bench --all` runs no device kernels" : why_isa_unavailable(target.isa);
+        target.device != Device::cpu ? "`bench --all` runs no device kernels" : why_isa_unavailable(target.isa);
     if (missing.empty()) return {};
     return Error::unsupported(target.str(), "cannot be timed: " + missing, "choose another --target");
   }

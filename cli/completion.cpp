@@ -29,8 +29,7 @@ std::string table_words(const CLI::Option& option) {
   const std::string name = option.get_lnames().empty() ? "" : option.get_lnames()[0];
   if (name == "target") {
     std::string out = "cpu";
-    for (const IsaInfo& isa : isa_table())
-      out += fmt::format(" {}:{}", isa.device == Device::cpu ? "cpu" : "cuda", isa.name);
+    for (const IsaInfo& isa : isa_table()) out += " " + Target{isa.device, isa.isa}.str();
     return out;
   }
   if (name == "disable-pass" || name == "print-after" || name == "pass") return names_of(kPasses);

@@ -68,6 +68,8 @@ std::vector<Check> run_checks(const Session& session) {
   out.push_back({"oneDNN", onednn.found, onednn.detail, onednn.remedy});
   out.push_back(check_tool("nvcc", find_nvcc(options), false));
   out.push_back(check_tool("nvrtc", find_nvrtc(options), false));
+  out.push_back(check_tool("hipcc", find_hipcc(options), false));
+  if (out.back().ok) out.back().detail += fmt::format("; {}", device_caution(Device::hip));
   return out;
 }
 

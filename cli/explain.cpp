@@ -98,6 +98,8 @@ int run_explain(const Session& session, CompileFlags& flags) {
   auto explanation = explain_graph(subject->options);
   if (!explanation.ok()) return fail(session, explanation.error());
   const Plan& plan = explanation->plan;
+  if (const std::string_view caution = device_caution(plan.target.device); !caution.empty())
+    explanation->read.warnings.emplace_back(caution);
   const std::vector<MergeReport> merges = logged_merges(subject->log, plan);
   if (session.json) {
     nlohmann::json out = {{"passes", passes_json(explanation->passes)}, {"problems", problems_json(plan)},

@@ -24,8 +24,8 @@ Rows list_targets() {
   Rows rows = {{"name", "host", "summary", "flags"}};
   for (const IsaInfo& isa : isa_table()) {
     const std::string missing = why_isa_unavailable(isa.isa);
-    rows.push_back({(isa.device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa.name),
-                    missing.empty() ? "yes" : "no: " + missing, std::string(isa.summary), std::string(isa.flags)});
+    rows.push_back({Target{isa.device, isa.isa}.str(), missing.empty() ? "yes" : "no: " + missing,
+                    std::string(isa.summary), std::string(isa.flags)});
   }
   return rows;
 }

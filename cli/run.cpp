@@ -148,9 +148,10 @@ void add_run_command(CLI::App& app, Session& session) {
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("program", flags->program, "a program directory")->required();
   sub->add_option("--method", flags->method, "the method to run, of a program that has several");
-  sub->add_option("--target", flags->target,
-                  "the target to run, of a program that was compiled for several, or the device: cpu, cuda (default: "
-                  "the best that this machine can run)");
+  sub->add_option(
+      "--target", flags->target,
+      "the target to run, of a program that was compiled for several, or the device: cpu, cuda, hip (default: "
+      "the best that this machine can run)");
   sub->add_option("--inputs", flags->inputs,
                   "a safetensors file with one tensor per input (`qcodegen inspect` shows them); several files, comma "
                   "separated or the option repeated, are calls one after the other on one state")

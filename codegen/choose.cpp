@@ -53,7 +53,7 @@ Error no_kernel(const Problem& problem, const Bucket& bucket, const TuneResult& 
 
 // The tuner runs kernels on this host's CPU.
 std::string why_untried(const Target& target) {
-  if (target.device == Device::cuda) return "`compile` does not run device kernels; chosen by a model of the device";
+  if (target.device != Device::cpu) return "`compile` does not run device kernels; chosen by a model of the device";
   const std::string missing = why_isa_unavailable(target.isa);
   return missing.empty() ? "" : "this host cannot run it: " + missing;
 }

@@ -198,6 +198,13 @@ Status run(qcg_context* context, const qcg_program* method, qcg_state* state, co
   return {};
 }
 
+// DLPack's numbers.
+int32_t dlpack_device(const State& state) {
+  constexpr int32_t kCpu = 1, kCuda = 2, kRocm = 10;
+  if (!state.on_device()) return kCpu;
+  return state.program().manifest().target.starts_with("hip:") ? kRocm : kCuda;
+}
+
 Status check_state_copy(const qcg_state* state, const char* name, const void* host, int64_t bytes) {
   if (state == nullptr || name == nullptr) return bad_argument(state == nullptr ? "state" : "name", "is NULL");
   return host == nullptr && bytes > 0 ? Status(bad_argument("host memory", "is NULL")) : Status();
@@ -381,7 +388,7 @@ qcg_status qcg_state_tensor(qcg_state* state, const char* name, qcg_dltensor* vi
     QCG_TRY(found, state->state->tensor(name));
     // The shape of a DLTensor is not const, but callers do not write to it.
     *view = {found.data,
-             {state->state->on_device() ? 2 : 1, 0},
+             {dlpack_device(*state->state), 0},
              static_cast<int32_t>(found.shape.size()),
              to_c(found.dtype),
              const_cast<int64_t*>(found.shape.data()),

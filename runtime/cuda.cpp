@@ -3,23 +3,50 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 namespace qcg {
 namespace {
 
-constexpr const char* kLibrary = "libcuda.so.1";
+// What differs between the drivers for people, and the names of their libraries, the newest first.
+struct DriverText {
+  std::string_view where, vendor;
+  std::vector<const char*> libraries;
+  const char* help;
+};
+const DriverText& text_of(DeviceApi api) {
+  static const DriverText cuda = {"cuda",
+                                  "NVIDIA",
+                                  {"libcuda.so.1"},
+                                  "run on a machine with an NVIDIA GPU and its driver, or compile for --target=cpu"};
+  static const DriverText hip = {"hip",
+                                 "AMD",
+                                 {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"},
+                                 "run on a machine with an AMD GPU and ROCm's runtime, or compile for --target=cpu"};
+  return api == DeviceApi::hip ? hip : cuda;
+}
 
-Error no_device(std::string message) {
-  return Error::unsupported("cuda", std::move(message),
-                            "run on a machine with an NVIDIA GPU and its driver, or compile for --target=cpu");
+Error no_device(DeviceApi api, std::string message) {
+  return Error::unsupported(std::string(text_of(api).where), std::move(message), text_of(api).help);
+}
+
+// The first library that opens; else null and, in `reason`, what the linker says of the first.
+void* open_driver_library(DeviceApi api, std::string& reason) {
+  for (const char* name : text_of(api).libraries) {
+    if (void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+    const char* const error = dlerror();
+    if (reason.empty()) reason = error ? error : name;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-// The entry points, under the versioned names to which NVIDIA's cuda.h maps its functions. CUresult and CUdevice are
-// int, CUdeviceptr is uint64_t.
+// The entry points, under the versioned names to which NVIDIA's cuda.h maps its functions, and HIP's of the same type.
+// CUresult and CUdevice are int, CUdeviceptr is uint64_t, as a pointer is passed.
 struct CudaDriver::Api {
   void* library = nullptr;
   int (*init)(unsigned flags) = nullptr;
@@ -44,50 +71,57 @@ struct CudaDriver::Api {
   int (*memory_set)(uint64_t to, unsigned char value, size_t bytes) = nullptr;
   int (*launch)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared, void* stream, void** params, void** extra) = nullptr;
-  int (*error_string)(int code, const char** text) = nullptr;
+  int (*error_string)(int code, const char** text) = nullptr;  // CUDA alone
+  const char* (*hip_error_string)(int code) = nullptr;         // HIP alone, as is the next
+  int (*hip_device_properties)(void* properties, int device) = nullptr;
 
   ~Api() {
     if (library) dlclose(library);
   }
 
   // Returns the first entry point that is missing, or null.
-  const char* resolve() {
+  const char* resolve(DeviceApi which) {
     struct Row {
-      const char* name;
+      const char *cuda, *hip;  // null: the driver has no such function
       void** slot;
     };
     const Row rows[] = {
-        {"cuInit", reinterpret_cast<void**>(&init)},
-        {"cuDeviceGetCount", reinterpret_cast<void**>(&device_get_count)},
-        {"cuDeviceGet", reinterpret_cast<void**>(&device_get)},
-        {"cuDeviceGetName", reinterpret_cast<void**>(&device_get_name)},
-        {"cuDeviceGetAttribute", reinterpret_cast<void**>(&device_get_attribute)},
-        {"cuDevicePrimaryCtxRetain", reinterpret_cast<void**>(&context_retain)},
-        {"cuDevicePrimaryCtxRelease_v2", reinterpret_cast<void**>(&context_release)},
-        {"cuCtxPushCurrent_v2", reinterpret_cast<void**>(&context_push)},
-        {"cuCtxPopCurrent_v2", reinterpret_cast<void**>(&context_pop)},
-        {"cuCtxSynchronize", reinterpret_cast<void**>(&context_synchronize)},
-        {"cuModuleLoadData", reinterpret_cast<void**>(&module_load)},
-        {"cuModuleUnload", reinterpret_cast<void**>(&module_unload)},
-        {"cuModuleGetFunction", reinterpret_cast<void**>(&module_get_function)},
-        {"cuFuncSetAttribute", reinterpret_cast<void**>(&function_set_attribute)},
-        {"cuMemAlloc_v2", reinterpret_cast<void**>(&memory_allocate)},
-        {"cuMemFree_v2", reinterpret_cast<void**>(&memory_free)},
-        {"cuMemcpyHtoD_v2", reinterpret_cast<void**>(&copy_to_device)},
-        {"cuMemcpyDtoH_v2", reinterpret_cast<void**>(&copy_to_host)},
-        {"cuMemcpyDtoD_v2", reinterpret_cast<void**>(&copy_within)},
-        {"cuMemsetD8_v2", reinterpret_cast<void**>(&memory_set)},
-        {"cuLaunchKernel", reinterpret_cast<void**>(&launch)},
-        {"cuGetErrorString", reinterpret_cast<void**>(&error_string)},
+        {"cuInit", "hipInit", reinterpret_cast<void**>(&init)},
+        {"cuDeviceGetCount", "hipGetDeviceCount", reinterpret_cast<void**>(&device_get_count)},
+        {"cuDeviceGet", "hipDeviceGet", reinterpret_cast<void**>(&device_get)},
+        {"cuDeviceGetName", "hipDeviceGetName", reinterpret_cast<void**>(&device_get_name)},
+        {"cuDeviceGetAttribute", nullptr, reinterpret_cast<void**>(&device_get_attribute)},
+        {"cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain", reinterpret_cast<void**>(&context_retain)},
+        {"cuDevicePrimaryCtxRelease_v2", "hipDevicePrimaryCtxRelease", reinterpret_cast<void**>(&context_release)},
+        {"cuCtxPushCurrent_v2", "hipCtxPushCurrent", reinterpret_cast<void**>(&context_push)},
+        {"cuCtxPopCurrent_v2", "hipCtxPopCurrent", reinterpret_cast<void**>(&context_pop)},
+        {"cuCtxSynchronize", "hipDeviceSynchronize", reinterpret_cast<void**>(&context_synchronize)},
+        {"cuModuleLoadData", "hipModuleLoadData", reinterpret_cast<void**>(&module_load)},
+        {"cuModuleUnload", "hipModuleUnload", reinterpret_cast<void**>(&module_unload)},
+        {"cuModuleGetFunction", "hipModuleGetFunction", reinterpret_cast<void**>(&module_get_function)},
+        {"cuFuncSetAttribute", nullptr, reinterpret_cast<void**>(&function_set_attribute)},
+        {"cuMemAlloc_v2", "hipMalloc", reinterpret_cast<void**>(&memory_allocate)},
+        {"cuMemFree_v2", "hipFree", reinterpret_cast<void**>(&memory_free)},
+        {"cuMemcpyHtoD_v2", "hipMemcpyHtoD", reinterpret_cast<void**>(&copy_to_device)},
+        {"cuMemcpyDtoH_v2", "hipMemcpyDtoH", reinterpret_cast<void**>(&copy_to_host)},
+        {"cuMemcpyDtoD_v2", "hipMemcpyDtoD", reinterpret_cast<void**>(&copy_within)},
+        {"cuMemsetD8_v2", "hipMemsetD8", reinterpret_cast<void**>(&memory_set)},
+        {"cuLaunchKernel", "hipModuleLaunchKernel", reinterpret_cast<void**>(&launch)},
+        {"cuGetErrorString", nullptr, reinterpret_cast<void**>(&error_string)},
+        {nullptr, "hipGetErrorString", reinterpret_cast<void**>(&hip_error_string)},
+        {nullptr, "hipGetDeviceProperties", reinterpret_cast<void**>(&hip_device_properties)},
     };
-    for (const Row& row : rows)
-      if (!(*row.slot = dlsym(library, row.name))) return row.name;
+    for (const Row& row : rows) {
+      const char* const name = which == DeviceApi::hip ? row.hip : row.cuda;
+      if (name && !(*row.slot = dlsym(library, name))) return name;
+    }
     return nullptr;
   }
 
   std::string text(int code) const {
-    const char* text = nullptr;
-    return error_string(code, &text) == 0 && text ? text : "error " + std::to_string(code);
+    const char* text = hip_error_string ? hip_error_string(code) : nullptr;
+    if (text) return text;
+    return error_string && error_string(code, &text) == 0 && text ? text : "error " + std::to_string(code);
   }
 
   // The destructor restores the caller's current context.
@@ -102,36 +136,61 @@ struct CudaDriver::Api {
   };
 };
 
-Result<std::shared_ptr<CudaDriver>> CudaDriver::load() {
-  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+Result<std::shared_ptr<CudaDriver>> CudaDriver::load(DeviceApi which) {
+  const std::string vendor(text_of(which).vendor);
   auto api = std::make_unique<Api>();
-  api->library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (!api->library) {
-    const char* reason = dlerror();
-    return no_device(std::string("there is no NVIDIA driver here: ") + (reason ? reason : kLibrary));
-  }
-  if (const char* missing = api->resolve())
-    return no_device(std::string("the NVIDIA driver is too old: ") + kLibrary + " has no " + missing);
-  if (const int code = api->init(0)) return no_device("the NVIDIA driver does not start: " + api->text(code));
+  std::string reason;
+  api->library = open_driver_library(which, reason);
+  if (!api->library) return no_device(which, "there is no " + vendor + " driver here: " + reason);
+  if (const char* missing = api->resolve(which))
+    return no_device(which, "the " + vendor + " driver is too old: it has no " + missing);
+  if (const int code = api->init(0))
+    return no_device(which, "the " + vendor + " driver does not start: " + api->text(code));
   int count = 0;
   if (const int code = api->device_get_count(&count); code || count == 0)
-    return no_device(code ? "no NVIDIA device: " + api->text(code) : "the NVIDIA driver finds no device");
+    return no_device(
+        which, code ? "no " + vendor + " device: " + api->text(code) : "the " + vendor + " driver finds no device");
   std::shared_ptr<CudaDriver> driver(new CudaDriver);
+  driver->which_ = which;
   driver->api_ = std::move(api);
   Api& a = *driver->api_;
-  QCG_CHECK(driver->check(a.device_get(&driver->device_, 0), "cuDeviceGet"));
+  QCG_CHECK(driver->check(a.device_get(&driver->device_, 0), "the first device"));
   char name[256] = {};
-  QCG_CHECK(driver->check(a.device_get_name(name, sizeof name - 1, driver->device_), "cuDeviceGetName"));
-  int major = 0, minor = 0;
-  QCG_CHECK(driver->check(a.device_get_attribute(&major, kMajor, driver->device_), "cuDeviceGetAttribute"));
-  QCG_CHECK(driver->check(a.device_get_attribute(&minor, kMinor, driver->device_), "cuDeviceGetAttribute"));
-  QCG_CHECK(driver->check(a.context_retain(&driver->context_, driver->device_), "cuDevicePrimaryCtxRetain"));
+  QCG_CHECK(driver->check(a.device_get_name(name, sizeof name - 1, driver->device_), "the name of the device"));
   driver->device_name_ = name;
-  driver->capability_ = major * 10 + minor;
+  QCG_CHECK(which == DeviceApi::hip ? driver->find_architecture() : driver->find_capability());
+  QCG_CHECK(driver->check(a.context_retain(&driver->context_, driver->device_), "the context of the device"));
   return driver;
 }
 
+Status CudaDriver::find_capability() {
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+  int major = 0, minor = 0;
+  QCG_CHECK(check(api_->device_get_attribute(&major, kMajor, device_), "cuDeviceGetAttribute"));
+  QCG_CHECK(check(api_->device_get_attribute(&minor, kMinor, device_), "cuDeviceGetAttribute"));
+  capability_ = major * 10 + minor;
+  return {};
+}
+
+// The struct that HIP fills differs between its versions, but every one has the name, such as "gfx90a:sramecc+:xnack-".
+Status CudaDriver::find_architecture() {
+  constexpr std::string_view kPrefix = "gfx";
+  std::vector<char> properties(size_t{16} << 10);  // of HIP 6: 1,472 bytes
+  QCG_CHECK(check(api_->hip_device_properties(properties.data(), device_), "hipGetDeviceProperties"));
+  // Behind the device's name, which may have the same letters.
+  const auto from = properties.begin() + static_cast<std::ptrdiff_t>(std::min(size_t{256}, properties.size()));
+  const auto at = std::search(from, properties.end(), kPrefix.begin(), kPrefix.end());
+  const auto end =
+      std::find_if(at, properties.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
+  architecture_ = std::string(at, end);
+  return {};
+}
+
 std::string CudaDriver::why_lacks(std::string_view isa) const {
+  if (which_ == DeviceApi::hip)
+    return isa == architecture_
+               ? ""
+               : "the device is a " + device_name_ + " (" + architecture_ + "), which does not run " + std::string(isa);
   constexpr std::string_view kPrefix = "sm_";
   int needed = 0;
   const char* const end = isa.data() + isa.size();
@@ -153,8 +212,8 @@ CudaDriver::~CudaDriver() {
 
 Status CudaDriver::check(int code, std::string_view what) const {
   if (code == 0) return {};
-  return Error::io("cuda device " + std::to_string(device_), std::string(what) + ": " + api_->text(code),
-                   "see the driver's messages in the system log");
+  return Error::io(std::string(text_of(which_).where) + " device " + std::to_string(device_),
+                   std::string(what) + ": " + api_->text(code), "see the driver's messages in the system log");
 }
 
 Result<CudaKernel> CudaDriver::load_kernel(std::string_view cubin, const std::string& symbol) {
@@ -162,15 +221,16 @@ Result<CudaKernel> CudaDriver::load_kernel(std::string_view cubin, const std::st
   void* module = nullptr;
   const std::string image(cubin);  // a copy ends with NUL, in case the driver reads beyond a damaged ELF image
   if (const int code = api_->module_load(&module, image.c_str()))
-    return Error::bad_input(symbol, "the driver refuses this cubin on " + device_name_ + ": " + api_->text(code),
-                            "compile again for this device (sm_" + std::to_string(capability_) + ")");
+    return Error::bad_input(symbol, "the driver refuses this module on " + device_name_ + ": " + api_->text(code),
+                            "compile again for this device (" +
+                                (which_ == DeviceApi::hip ? architecture_ : "sm_" + std::to_string(capability_)) + ")");
   CudaKernel kernel;
   kernel.module = std::shared_ptr<void>(module, [self = shared_from_this()](void* m) {
     const Api::Current scope(*self->api_, self->context_);
     self->api_->module_unload(m);
   });
   if (api_->module_get_function(&kernel.function, module, symbol.c_str()))
-    return Error::bad_input(symbol, "the cubin has no such kernel", "compile again: program and kernels do not match");
+    return Error::bad_input(symbol, "the module has no such kernel", "compile again: program and kernels do not match");
   return kernel;
 }
 
@@ -232,8 +292,8 @@ Status CudaDriver::launch_on(void* stream, const CudaKernel& kernel, const CudaG
   if (args_bytes > 4096) return Error::internal("CudaDriver::launch", "kernel parameters beyond 4 KiB");
   if (grid.grid_x == 0 || grid.grid_y == 0) return {};
   const Api::Current current(*api_, context_);
-  // A kernel must request more than 48 KiB of shared memory explicitly.
-  if (grid.shared_bytes > 48 << 10)
+  // A kernel of CUDA must request more than 48 KiB of shared memory explicitly.
+  if (which_ == DeviceApi::cuda && grid.shared_bytes > 48 << 10)
     QCG_CHECK(
         check(api_->function_set_attribute(kernel.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes)),
               "asking for " + std::to_string(grid.shared_bytes) + " bytes of shared memory"));

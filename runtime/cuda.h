@@ -53,16 +53,20 @@ struct CudaGrid {
   uint32_t shared_bytes = 0;  // dynamic shared memory
 };
 
+// NVIDIA's driver, or AMD's with the same functions under other names.
+enum class DeviceApi { cuda, hip };
+
 class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
  public:
   // Error Unsupported: there is no driver or no device; the message says which, and quotes the dynamic linker.
-  static Result<std::shared_ptr<CudaDriver>> load();
+  static Result<std::shared_ptr<CudaDriver>> load(DeviceApi api = DeviceApi::cuda);
   ~CudaDriver();
 
   const std::string& device_name() const { return device_name_; }
   int compute_capability() const { return capability_; }  // 80, 90
   // Why the device cannot run cubins for `isa`, such as "sm_80" (8.0 and later minor versions) or "sm_90a" (9.0 alone);
-  // empty: it can. Source: CUDA C++ Programming Guide, binary compatibility and architecture-specific features.
+  // empty: it can. Source: CUDA C++ Programming Guide, binary compatibility and architecture-specific features. A device of
+  // HIP runs code objects of its own architecture, such as "gfx90a".
   std::string why_lacks(std::string_view isa) const;
 
   // Error BadInput: the cubin is not for this device, or has no such kernel.
@@ -86,11 +90,15 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   struct Api;
   CudaDriver() = default;
   Status check(int code, std::string_view what) const;
+  Status find_capability();
+  Status find_architecture();
 
   std::unique_ptr<Api> api_;
   void* context_ = nullptr;
   int device_ = 0;
   int capability_ = 0;
+  DeviceApi which_ = DeviceApi::cuda;
+  std::string architecture_;  // of a device of HIP: "gfx90a"
   std::string device_name_;
 };
 

@@ -30,19 +30,23 @@ Status Host::can_run(const ProgramManifest& target) {
     return missing.empty() ? Status() : Error::unsupported("", "needs " + target.isa + ": " + missing, kCompileHere);
   }
   if (!target.on_device())
-    return Error::unsupported("", "was compiled for '" + target.target + "', this runtime runs cpu and cuda programs",
+    return Error::unsupported("",
+                              "was compiled for '" + target.target + "', this runtime runs cpu, cuda and hip programs",
                               "compile the program with --target=cpu");
   const std::string but = "was compiled for " + target.target + ", but ";
-  if (!driver_) {
-    auto driver = CudaDriver::load();
+  const DeviceApi api = target.target.starts_with("hip:") ? DeviceApi::hip : DeviceApi::cuda;
+  std::shared_ptr<CudaDriver>& own = drivers_[static_cast<size_t>(api)];
+  if (!own) {
+    auto driver = CudaDriver::load(api);
     if (!driver.ok()) {
       Error error = std::move(driver.error());
       error.message = but + error.message;
       return error;
     }
-    driver_ = std::move(*driver);
+    own = std::move(*driver);
   }
-  const std::string missing = driver_->why_lacks(target.isa);
+  driver_ = own;
+  const std::string missing = own->why_lacks(target.isa);
   return missing.empty() ? Status() : Error::unsupported("", but + missing, kCompileHere);
 }
 

@@ -19,15 +19,16 @@
 
 namespace qcg {
 
-// What this machine can run. It opens the driver of CUDA for the first target that needs it.
+// What this machine can run. It opens the driver of CUDA or HIP for the first target that needs it.
 class Host {
  public:
   // Error Unsupported says what the machine lacks.
   Status can_run(const ProgramManifest& target);
-  // Null before a target for a device was asked about.
+  // That of the target for a device that was asked about last; null before.
   const std::shared_ptr<CudaDriver>& driver() const { return driver_; }
 
  private:
+  std::shared_ptr<CudaDriver> drivers_[2];  // by DeviceApi
   std::shared_ptr<CudaDriver> driver_;
 };
 

@@ -37,6 +37,7 @@ class State {
   // device it is a device address, not for the host.
   Result<TensorView> tensor(std::string_view name) const;
   bool on_device() const;
+  const Program& program() const { return *program_; }
   // Copies the tensor to and from dense host memory of `bytes` bytes. Error BadInput: it has another number of bytes.
   Status read(std::string_view name, void* to, int64_t bytes) const;
   Status write(std::string_view name, const void* from, int64_t bytes);

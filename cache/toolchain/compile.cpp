@@ -62,11 +62,21 @@ bool is_source_name(const std::string& name, ToolKind kind) {
   });
 }
 
+Language language_of(ToolKind kind) {
+  switch (kind) {
+    case ToolKind::nvcc:
+    case ToolKind::nvrtc: return Language::cuda;
+    case ToolKind::hipcc: return Language::hip;
+    case ToolKind::gcc:
+    case ToolKind::clang: break;
+  }
+  return Language::cpp;
+}
+
 Status check_job(const Toolchain& toolchain, const CompileJob& job) {
-  const bool cuda_tool = toolchain.kind == ToolKind::nvcc || toolchain.kind == ToolKind::nvrtc;
-  if (cuda_tool != (job.language == Language::cuda))
+  if (language_of(toolchain.kind) != job.language)
     return Error::internal(toolchain.path, "was given a source of another language");
-  if (cuda_tool != (job.output == OutputKind::cubin) && job.output != OutputKind::assembly)
+  if ((job.language != Language::cpp) != (job.output == OutputKind::cubin) && job.output != OutputKind::assembly)
     return Error::internal(toolchain.path, "cannot make this kind of output");
   if (job.sources.empty() || (job.sources.size() > 1 && job.output != OutputKind::shared_object))
     return Error::internal(toolchain.path, "this kind of output is made from exactly one source");
@@ -150,6 +160,7 @@ Result<CompileResult> compile_one(const Toolchain& toolchain, const CompileJob& 
     if (!error && S_ISREG(info.st_mode)) error = fs.read_all(fd.get(), result.bytes, kMaxOutputBytes);
     if (error && error != ENOENT) return io_error(folder + "/out", "cannot be read", error);
     if (job.language == Language::cuda) result.cuda = parse_cuda_usage(result.log);
+    if (job.language == Language::hip) result.cuda = parse_hip_usage(result.log);
   }
   (void)fs.remove_tree(folder);
   if (result.exit_status != 0 && result.log.find(std::strerror(ENOSPC)) != std::string::npos)
@@ -285,6 +296,14 @@ std::vector<std::string> compile_arguments(const Toolchain& toolchain, const Com
     arguments.push_back("./" + job.sources.at(0).name);
     return arguments;
   }
+  if (toolchain.kind == ToolKind::hipcc) {
+    add({"-I.", "-Rpass-analysis=kernel-resource-usage"});
+    if (job.output == OutputKind::cubin) add({"--genco"});
+    else add({"--cuda-device-only", "-S"});
+    add({"-o", "../out"});
+    arguments.push_back("./" + job.sources.at(0).name);
+    return arguments;
+  }
   add({"-I."});
   if (job.output == OutputKind::assembly) add({"-S"});
   // Undefined symbols fail at link time, not at load time; unused libraries are not linked; equal inputs give equal
@@ -345,6 +364,32 @@ std::vector<CudaUsage> parse_cuda_usage(const std::string& log) {
       size_t digits = line.find_last_not_of("0123456789", at - 1) + 1;
       kernel.shared_bytes = std::atoi(line.substr(digits, at - digits).c_str());
     }
+  }
+  return kernels;
+}
+
+std::vector<CudaUsage> parse_hip_usage(const std::string& log) {
+  constexpr struct {
+    const char* text;
+    int CudaUsage::*field;
+  } kFields[] = {{" VGPRs: ", &CudaUsage::registers},
+                 {" AGPRs: ", &CudaUsage::registers},
+                 {" ScratchSize [bytes/lane]: ", &CudaUsage::scratch_bytes},
+                 {" LDS Size [bytes/block]: ", &CudaUsage::shared_bytes}};
+  constexpr std::string_view kName = "remark: Function Name: ";
+  std::vector<CudaUsage> kernels;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string line = log.substr(begin, end - begin);
+    begin = end + 1;
+    if (const size_t at = line.find(kName); at != std::string::npos) {
+      const size_t from = at + kName.size();
+      kernels.push_back({.kernel = line.substr(from, line.find(' ', from) - from)});
+    }
+    if (kernels.empty()) continue;
+    for (const auto& [text, field] : kFields)
+      if (const size_t at = line.find(text); at != std::string::npos)
+        kernels.back().*field += std::atoi(line.c_str() + at + std::strlen(text));
   }
   return kernels;
 }

@@ -32,7 +32,12 @@ namespace qcg {
 
 class ScratchDir;
 
-enum class OutputKind { shared_object, assembly, cubin, precompiled_header };  // assembly of CUDA is PTX
+enum class OutputKind {
+  shared_object,
+  assembly,
+  cubin,
+  precompiled_header
+};  // assembly of CUDA is PTX; a cubin of HIP is a code object
 
 struct SourceText {
   std::string name;  // relative path without ".." ("kernel.cpp", "quant/w8.h"); never a shell word
@@ -56,10 +61,12 @@ struct CompileJob {
   const Pch* pch = nullptr;  // made with the same flags
 };
 
-// The resources of one kernel of a CUDA compile, as reported by ptxas -v.
+// The resources of one kernel of a CUDA or HIP compile, as reported by ptxas -v or by clang.
 struct CudaUsage {
   std::string kernel;
   int registers = 0, spill_store_bytes = 0, spill_load_bytes = 0, shared_bytes = 0;
+  int scratch_bytes = 0;  // of a lane of a HIP kernel: spills, and arrays that are not in registers
+  int spilled_bytes() const { return spill_store_bytes + spill_load_bytes + scratch_bytes; }
 };
 
 struct CompileResult {
@@ -71,7 +78,7 @@ struct CompileResult {
   bool timed_out = false;  // it timed out also alone, or was not tried alone because other jobs had timed out alone
   bool cancelled = false;
   long max_rss_kb = 0;
-  std::vector<CudaUsage> cuda;
+  std::vector<CudaUsage> cuda;  // or HIP
 
   bool ok() const { return exit_status == 0 && !timed_out && !cancelled && !bytes.empty(); }
 };
@@ -111,5 +118,7 @@ Result<Pch> ensure_pch(const Toolchain& toolchain, const std::string& header_tex
 
 // Parses the "ptxas info" lines of a log.
 std::vector<CudaUsage> parse_cuda_usage(const std::string& log);
+// Parses clang's remarks "kernel-resource-usage".
+std::vector<CudaUsage> parse_hip_usage(const std::string& log);
 
 }  // namespace qcg

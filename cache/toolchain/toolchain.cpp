@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kProbeSeconds = 20;
 const char kInstallCxx[] = "install one with `apt-get install g++`, or name one with --cxx or QCG_CXX";
+const char kInstallHip[] = "install one with `apt-get install hipcc`, or compile for a cpu target";
 const char kInstallCuda[] = "install the CUDA toolkit (nvcc or libnvrtc), or compile for a cpu target";
 
 std::string real_path(const std::string& path) {
@@ -214,6 +216,36 @@ Result<Toolchain> search_nvrtc(const ToolchainOptions& options) {
   return toolchain;
 }
 
+// hipcc is a script: the clang that it names is identified, too, by its version text and its driver.
+Result<Toolchain> search_hipcc(const ToolchainOptions& options) {
+  std::string program = find_program("hipcc", options.path);
+  if (program.empty()) program = find_program("/opt/rocm/bin/hipcc", options.path);
+  if (program.empty()) return Error::toolchain("hipcc", "is neither on PATH nor in /opt/rocm/bin", kInstallHip);
+  QCG_TRY(text, ask(program, "--version", options));
+  Toolchain toolchain{.path = program, .kind = ToolKind::hipcc, .version = version_after(text, "HIP version")};
+  toolchain.major = std::atoi(toolchain.version.c_str());
+  const int clang = std::atoi(version_after(text, "clang version").c_str());
+  if (toolchain.version.empty() || clang == 0)
+    return Error::toolchain(program, "does not answer to --version like hipcc", kInstallHip);
+  if (clang < kMinHipClang)
+    return Error::toolchain(
+        program, "starts clang " + std::to_string(clang) + "; clang >= " + std::to_string(kMinHipClang) + " is needed",
+        kInstallHip);
+  Identity identity;
+  identity.add("version", "hipcc " + toolchain.version);
+  identity.add("version text", "sha256 " + sha256_hex(text));
+  identity.add_program("driver", real_path(program));
+  const size_t at = text.find("InstalledDir: ");
+  const std::string folder = at == std::string::npos ? "" : first_line(text.substr(at + std::strlen("InstalledDir: ")));
+  for (const std::string& name : {"clang-" + std::to_string(clang), std::string("clang")})
+    if (const std::string found = find_program(folder + "/" + name, options.path); !found.empty()) {
+      identity.add_program("clang", real_path(found));
+      break;
+    }
+  identity.finish(toolchain);
+  return toolchain;
+}
+
 // Each process identifies the compiler only once, because that takes about 50 ms: several starts of it, and the hashes
 // of its programs.
 template <class Search>
@@ -237,6 +269,7 @@ std::string tool_kind_name(ToolKind kind) {
     case ToolKind::clang: return "clang";
     case ToolKind::nvcc: return "nvcc";
     case ToolKind::nvrtc: return "nvrtc";
+    case ToolKind::hipcc: return "hipcc";
   }
   return "unknown";
 }
@@ -246,6 +279,8 @@ Result<Toolchain> find_cxx(const ToolchainOptions& options) { return remember("c
 Result<Toolchain> find_nvcc(const ToolchainOptions& options) { return remember("nvcc", options, search_nvcc); }
 
 Result<Toolchain> find_nvrtc(const ToolchainOptions& options) { return remember("nvrtc", options, search_nvrtc); }
+
+Result<Toolchain> find_hipcc(const ToolchainOptions& options) { return remember("hipcc", options, search_hipcc); }
 
 Result<Toolchain> find_cuda(const ToolchainOptions& options) {
   auto nvrtc = find_nvrtc(options);

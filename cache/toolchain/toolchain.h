@@ -16,11 +16,12 @@
 
 namespace qcg {
 
-enum class Language { cpp, cuda };
-enum class ToolKind { gcc, clang, nvcc, nvrtc };
+enum class Language { cpp, cuda, hip };
+enum class ToolKind { gcc, clang, nvcc, nvrtc, hipcc };
 
 inline constexpr int kMinGcc = 11;
 inline constexpr int kMinClang = 14;
+inline constexpr int kMinHipClang = 14;  // the first that reports what kernels use
 
 struct Toolchain {
   std::string path;  // the program to start; for nvrtc the library
@@ -53,6 +54,10 @@ Result<Toolchain> find_nvrtc(const ToolchainOptions& options = {});
 
 // Finds NVRTC, which starts ten times faster, else nvcc.
 Result<Toolchain> find_cuda(const ToolchainOptions& options = {});
+
+// Finds hipcc on the path or in /opt/rocm/bin. Error Toolchain: there is none, or the clang that it starts is older than
+// kMinHipClang.
+Result<Toolchain> find_hipcc(const ToolchainOptions& options = {});
 
 // The flags of every generated C++ kernel, which come before the ISA's flags: optimization, visibility, strict floating
 // point. Like all flags, they are part of the key.

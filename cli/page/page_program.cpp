@@ -114,8 +114,10 @@ json kernels_of(const PageProgram& program, const std::map<std::string, int>& st
   json out = json::array();
   size_t bytes = 0;
   for (const std::string& module : program.modules) {
-    const std::string suffix = module.ends_with(".cubin") ? ".cu" : ".cpp";
-    const std::string file = "sources/" + stem_of(module) + suffix;
+    const auto* const kind =
+        std::ranges::find_if(kSuffixes, [&](const KernelSuffixes& s) { return module.ends_with(s.module); });
+    if (kind == std::end(kSuffixes)) continue;
+    const std::string file = "sources/" + stem_of(module) + std::string(kind->source);
     const auto source = read_program_file(program.path + "/" + file);
     const bool fits = source.ok() && bytes + source->size() <= kMostSourceBytes;
     if (fits) bytes += source->size();

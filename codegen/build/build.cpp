@@ -38,7 +38,8 @@ KeyBuilder key_of(const KernelSource& kernel, const Toolchain& cxx) {
 
 CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
   CompileJob job;
-  if (kernel.on_device()) job.language = Language::cuda, job.output = OutputKind::cubin;
+  job.language = language_of(kernel.isa);
+  if (kernel.on_device()) job.output = OutputKind::cubin;
   job.sources = {{source_name(kernel), kernel.source}};
   for (const SourceFile& header : support_headers(kernel.isa)) job.headers.push_back({header.name, header.text});
   job.flags = compiler_flags(cxx, kernel.isa);
@@ -48,7 +49,7 @@ CompileJob job_of(const KernelSource& kernel, const Toolchain& cxx) {
 std::string resources_text(const KernelSource& kernel, const CompileResult& result) {
   if (result.cuda.empty()) return "";
   const CudaUsage& usage = result.cuda[0];
-  const int spilled = usage.spill_store_bytes + usage.spill_load_bytes;
+  const int spilled = usage.spilled_bytes();
   return fmt::format("{} registers, {} {}, {} KiB shared", usage.registers, spilled,
                      spilled == 0 ? "spills" : "bytes of spills",
                      (usage.shared_bytes + kernel.launch.shared_bytes + 1023) / 1024);
@@ -69,7 +70,21 @@ std::string first_error(const CompileResult& result, const Toolchain& cxx, const
 }  // namespace
 
 Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options) {
-  return target.device == Device::cuda ? find_cuda(options) : find_cxx(options);
+  switch (target.device) {
+    case Device::cuda: return find_cuda(options);
+    case Device::hip: return find_hipcc(options);
+    case Device::cpu: break;
+  }
+  return find_cxx(options);
+}
+
+Language language_of(Isa isa) {
+  switch (isa_info(isa).device) {
+    case Device::cuda: return Language::cuda;
+    case Device::hip: return Language::hip;
+    case Device::cpu: break;
+  }
+  return Language::cpp;
 }
 
 std::vector<std::string> compiler_flags(const Toolchain& cxx, Isa isa) {
@@ -78,6 +93,9 @@ std::vector<std::string> compiler_flags(const Toolchain& cxx, Isa isa) {
     if (cxx.kind == ToolKind::nvrtc) return {"--gpu-architecture=" + name, "--std=c++17", "--fmad=false"};
     return {"-arch=" + name, "-std=c++17", "-fmad=false"};
   }
+  // As there: no product and sum become one where the source does not say so.
+  if (isa_info(isa).device == Device::hip)
+    return {"--offload-arch=" + std::string(isa_info(isa).name), "-std=c++17", "-O3", "-ffp-contract=off"};
   std::vector<std::string> flags = kernel_flags(cxx);
   const std::vector<std::string> isa_flags = kernel_flags(isa);
   flags.insert(flags.end(), isa_flags.begin(), isa_flags.end());

@@ -24,6 +24,13 @@ namespace qcg {
 // The version that is part of every key: raise it when rendering, packing or the ABI change meaning.
 inline constexpr std::string_view kGeneratorVersion = "0.1.0";
 
+// Of the files of a kernel.
+struct KernelSuffixes {
+  std::string_view module, source;
+};
+inline constexpr KernelSuffixes kSuffixes[] = {{".so", ".cpp"}, {".cubin", ".cu"}, {".hsaco", ".hip"}};  // by Device
+inline const KernelSuffixes& suffixes_of(Isa isa) { return kSuffixes[static_cast<size_t>(isa_info(isa).device)]; }
+
 struct KernelSource {
   std::string name;    // kernel_name(): log, cache listing, file name in the program
   std::string symbol;  // of the qcg_kernel it defines
@@ -32,14 +39,14 @@ struct KernelSource {
   CudaLaunch launch{};  // of a kernel for a device
 
   bool on_device() const { return qcg::on_device(isa); }
-  std::string_view module_suffix() const { return on_device() ? ".cubin" : ".so"; }
-  std::string_view source_suffix() const { return on_device() ? ".cu" : ".cpp"; }
+  std::string_view module_suffix() const { return suffixes_of(isa).module; }
+  std::string_view source_suffix() const { return suffixes_of(isa).source; }
 };
 
 struct BuiltKernel {
   KernelSource source;
   std::string key;        // hex, of the cache entry
-  std::string bytes;      // the shared object or cubin; empty if it failed
+  std::string bytes;      // the shared object, cubin or code object; empty if it failed
   std::string resources;  // of a kernel for a device: "96 registers, 0 spills, 48 KiB shared"
   bool hit = false;
   double compile_s = 0;
@@ -59,8 +66,9 @@ struct BuildCounters {
   std::map<std::string, int> misses;  // what differs from the nearest entry, and for how many kernels; if asked for
 };
 
-// The compiler of a target's kernels: NVRTC or nvcc for cuda, else g++ or clang.
+// The compiler of a target's kernels: NVRTC or nvcc for cuda, hipcc for hip, else g++ or clang.
 Result<Toolchain> find_compiler(const Target& target, const ToolchainOptions& options);
+Language language_of(Isa isa);
 // What kernels for an ISA are compiled with: language standard, optimization, no contraction that the source does not
 // write.
 std::vector<std::string> compiler_flags(const Toolchain& toolchain, Isa isa);

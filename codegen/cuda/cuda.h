@@ -1,7 +1,7 @@
-// CUDA: schedules, packing, rendering and launch shape of GEMMs for sm_80 and sm_90a.
+// CUDA and HIP: schedules, packing, rendering and launch shape of GEMMs for sm_80, sm_90a and gfx90a.
 //
 // Why here: a device is a target row, templates and a loader arm (runtime/cuda.h); the Problem is that of the CPU.
-// docs/cuda.md draws the kernels.
+// docs/cuda.md draws the kernels. HIP has the same templates and layout; what its device differs in is a header.
 //
 //   std::vector<CudaSchedule> all = cuda_schedules(problem, {Device::cuda, Isa::sm_80}, 1, 1);
 //   QCG_TRY(source, render_gemm_cuda(problem, all[0], "qcg_kernel_0"));
@@ -34,18 +34,21 @@ struct CudaSchedule {
   bool is_decode() const { return warps_k > 1; }
   bool is_fma() const { return microkernel->compute == "fma"; }
   bool is_wgmma() const { return microkernel->compute == "wgmma"; }
-  int multiplying_threads() const { return warps_m * warps_n * warps_k * 32; }
+  int lanes() const { return isa_info(microkernel->isa).device == Device::hip ? 64 : 32; }  // of a warp
+  int multiplying_threads() const { return warps_m * warps_n * warps_k * lanes(); }
   int threads() const { return multiplying_threads() + (is_wgmma() ? kCopyingThreads : 0); }
   std::string describe() const;  // "sm80_mma_tile 128x128x64 stages=3"
 };
 
-std::span<const Microkernel> cuda_microkernel_table();
+std::span<const Microkernel> cuda_microkernel_table();  // of both devices
+template <Device D>
+std::span<const Microkernel> device_microkernels();
 
 // Of every problem: its bytes do not depend on the tile.
 PackedLayout layout_for_cuda(const Problem& problem, const Target& target);
 
-// What no kernel can do for this problem, with the remedy.
-Status check_cuda_support(const Problem& problem);
+// What no kernel of the device can do for this problem, with the remedy.
+Status check_cuda_support(const Problem& problem, Device device);
 
 // Best first, by the model (model.h); empty if no row serves the problem on the target.
 std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max);

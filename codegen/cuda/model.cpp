@@ -13,6 +13,8 @@ struct DeviceFacts {
 };
 constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 6.5, 4.2};
 constexpr DeviceFacts kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8, 0};
+// MI210: an instruction of 16 cycles multiplies twice as many rows (ISA, section 7).
+constexpr DeviceFacts kCdna2{104, 1.7e9, 1.4e12, 4e12, 800e-9, 64 << 10, 16, 0};
 constexpr double kLaunch_s = 2.5e-6;
 
 // Instructions that unpack 16 x 16 weights.
@@ -54,9 +56,10 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
 }  // namespace
 
 double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule& s, Isa isa, int64_t m) {
-  const DeviceFacts& d = isa == Isa::sm_90a ? kHopper : kAmpere;
+  const DeviceFacts& d = isa == Isa::sm_90a ? kHopper : isa == Isa::gfx90a ? kCdna2 : kAmpere;
   const Turn t = turn_of(p, l, s);
-  const double warps = s.multiplying_threads() / 32.0, shared = std::max(1, cuda_launch(p, s).shared_bytes);
+  const double warps = s.multiplying_threads() / static_cast<double>(s.lanes()),
+               shared = std::max(1, cuda_launch(p, s).shared_bytes);
   const double resident = s.is_wgmma() ? 1 : std::clamp(std::min(d.shared_bytes / shared, 16 / warps), 1.0, 16.0);
   const double blocks = std::max(1.0, blocks_of(p, s, m));
   const double live = std::min(resident, std::max(1.0, blocks / d.sms));  // blocks of a multiprocessor that has work

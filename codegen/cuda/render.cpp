@@ -149,7 +149,7 @@ void add_product(const Problem& p, const CudaLayout& layout, V& v) {
 }  // namespace
 
 Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, std::string_view symbol) {
-  QCG_CHECK(check_cuda_support(p));
+  QCG_CHECK(check_cuda_support(p, isa_info(s.microkernel->isa).device));
   const CudaLayout layout = cuda_layout(p);
   const ArgPlaces args(p);
   V v;
@@ -174,7 +174,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
     if (layout.form->float8) v["form"] = float8_name(p.weight);
     v["unpacked"] = element_of(unpacked_dtype(p)), v["unpacked_dtype"] = dtype_name(unpacked_dtype(p));
   } else if (s.is_decode()) {
-    v["warps"] = s.warps_k, v["depth"] = s.bk;
+    v["warps"] = s.warps_k, v["depth"] = s.bk, v["x_tile"] = s.lanes() / 4;
   } else if (s.is_wgmma()) {
     v["stages"] = s.stages;
     add_product(p, layout, v);

@@ -24,12 +24,15 @@ struct Kernel {
   std::string_view source, compute;
 };
 constexpr Kernel kKernels[] = {
-    {kFromShared, Isa::sm_90a, kWgmma, "wgmma"},         {"sm90a_wgmma_rs", Isa::sm_90a, kWgmma, "wgmma"},
-    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},   {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
-    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"}, {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},
-    {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},        {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},
-    {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},         {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"},
-    {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},       {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
+    {kFromShared, Isa::sm_90a, kWgmma, "wgmma"},          {"sm90a_wgmma_rs", Isa::sm_90a, kWgmma, "wgmma"},
+    {"sm90a_mma_decode", Isa::sm_90a, kDecode, "mma"},    {"sm90a_mma_tile", Isa::sm_90a, kTile, "mma"},
+    {"sm90a_imma_decode", Isa::sm_90a, kDecode, "imma"},  {"sm90a_imma_tile", Isa::sm_90a, kTile, "imma"},
+    {"sm90a_fma_tile", Isa::sm_90a, kFma, "fma"},         {"sm80_mma_decode", Isa::sm_80, kDecode, "mma"},
+    {"sm80_mma_tile", Isa::sm_80, kTile, "mma"},          {"sm80_imma_decode", Isa::sm_80, kDecode, "imma"},
+    {"sm80_imma_tile", Isa::sm_80, kTile, "imma"},        {"sm80_fma_tile", Isa::sm_80, kFma, "fma"},
+    {"gfx90a_mfma_decode", Isa::gfx90a, kDecode, "mma"},  {"gfx90a_mfma_tile", Isa::gfx90a, kTile, "mma"},
+    {"gfx90a_mfma_decode", Isa::gfx90a, kDecode, "imma"}, {"gfx90a_mfma_tile", Isa::gfx90a, kTile, "imma"},
+    {"gfx90a_fma_tile", Isa::gfx90a, kFma, "fma"},
 };
 struct Weight {
   Scheme scheme;
@@ -44,7 +47,12 @@ struct Weight {
     return is_half(activation) ? "mma" : "fma";
   }
 };
+// Matrix instructions of gfx90a take subnormal 16-bit floats for zero, and these weights are among them in f16.
+bool has_subnormal_weights(const Weight& w) {
+  return w.activation == f16 && (w.scheme == Scheme::nf4 || w.weight == f8e5m2);
+}
 bool serves(const Kernel& k, const Weight& w) {
+  if (k.isa == Isa::gfx90a && has_subnormal_weights(w)) return false;
   if (w.is_float8() && k.isa == Isa::sm_90a) return k.name == kFromShared || k.name == "sm90a_mma_decode";
   if (k.compute != "wgmma") return k.compute == w.compute();
   if (k.name == kFromShared) return w.is_whole() && w.compute() != "fma";
@@ -79,11 +87,13 @@ struct Tile {
 };
 constexpr Tile kTiles[] = {{128, 128, 8, 4, 4}, {64, 128, 8, 8, 4}, {64, 64, 4, 2, 4}, {32, 64, 4, 4, 4}};
 constexpr int kDecodeTiles[] = {2, 1, 4};  // of 16 columns, of all segments together; among equals the first
-constexpr int kDecodeRows = 16, kDecodeWarps = 8;
+constexpr Tile kHipTiles[] = {{128, 64, 4, 2, 2}, {64, 128, 4, 4, 2}, {64, 64, 4, 2, 2}, {32, 64, 4, 4, 2}};
+constexpr int kDecodeRows = 16, kDecodeThreads = 256;
 constexpr int kDecodePieces = 16;  // of 16 bytes that a lane keeps: two turns of them fit registers
 constexpr int kMostSegments = 8;
 constexpr int kMostSharedBytes = 160 << 10;       // of one block, on every sm_80
 constexpr int kMostSharedBytesSm90 = 227 << 10;   // on sm_90
+constexpr int kMostSharedBytesHip = 64 << 10;     // of gfx90a's LDS
 constexpr int kMostStages = 6, kLeastStages = 3;  // of a wgmma kernel
 constexpr int kMostRows = 256;                    // of all segments: a thread has half as many sums
 constexpr int kMostUnpackedSegments = 2;          // whose weights fit registers twice
@@ -93,6 +103,9 @@ int power_of_two(int n) {
   while (p < n) p *= 2;
   return p;
 }
+
+// What one block of a kernel without wgmma may have.
+int most_shared_bytes(Isa isa) { return isa == Isa::gfx90a ? kMostSharedBytesHip : kMostSharedBytes; }
 
 void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::vector<CudaSchedule>& out) {
   const CudaForm& form = *cuda_form(p);
@@ -107,21 +120,24 @@ void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::ve
     if (nt == before || nt * segments * pieces > kDecodePieces) continue;
     before = nt;
     CudaSchedule s{&row, m_max <= 8 ? 8 : 16, nt * 16, depth};
-    s.warps_k = kDecodeWarps;
+    if (row.isa == Isa::gfx90a) s.bm = 16;  // rows of a product
+    s.warps_k = kDecodeThreads / s.lanes();
+    if (cuda_launch(p, s).shared_bytes > most_shared_bytes(row.isa)) continue;
     out.push_back(s);
   }
 }
 
 void add_tiles(const Problem& p, const Microkernel& row, std::vector<CudaSchedule>& out) {
-  for (const Tile& tile : kTiles) {
+  const int most = most_shared_bytes(row.isa);
+  for (const Tile& tile : row.isa == Isa::gfx90a ? std::span<const Tile>(kHipTiles) : std::span<const Tile>(kTiles)) {
     CudaSchedule s{&row, tile.bm, tile.columns / power_of_two(most_segments(p)), cuda_form(p)->stage_k()};
     if (s.bn < 16) continue;
     s.warps_n = std::min(tile.most_warps_n, s.bn / 16);
     s.warps_m = tile.warps / s.warps_n;
     if (s.bm / s.warps_m < 16) continue;
     s.stages = tile.stages;
-    while (s.stages > 2 && cuda_launch(p, s).shared_bytes > kMostSharedBytes) --s.stages;
-    if (cuda_launch(p, s).shared_bytes <= kMostSharedBytes) out.push_back(s);
+    while (s.stages > 2 && cuda_launch(p, s).shared_bytes > most) --s.stages;
+    if (cuda_launch(p, s).shared_bytes <= most) out.push_back(s);
   }
 }
 
@@ -145,11 +161,12 @@ void add_wgmma(const Problem& p, const Microkernel& row, std::vector<CudaSchedul
 
 // Everything else is f32 in shared memory.
 void add_fma(const Problem& p, const Microkernel& row, int64_t m_max, std::vector<CudaSchedule>& out) {
-  constexpr int kDepth = 32, kWarps = 8, kColumns = 64;
+  constexpr int kDepth = 32, kThreads = 256, kColumns = 64;
   for (const int bm : {16, 64}) {
     CudaSchedule s{&row, bm, kColumns / power_of_two(most_segments(p)), kDepth};
     if (s.bn < 16 || (bm > 16 && m_max <= 16)) continue;
-    s.warps_m = kWarps, s.stages = 2;
+    s.warps_m = kThreads / s.lanes(), s.stages = 2;
+    if (cuda_launch(p, s).shared_bytes > most_shared_bytes(row.isa)) continue;
     out.push_back(s);
   }
 }
@@ -166,6 +183,19 @@ std::span<const Microkernel> cuda_microkernel_table() {
   static const std::vector<Microkernel> table = make_table();
   return table;
 }
+
+template <Device D>
+std::span<const Microkernel> device_microkernels() {
+  static const std::vector<Microkernel> table = [] {
+    std::vector<Microkernel> out;
+    for (const Microkernel& row : cuda_microkernel_table())
+      if (isa_info(row.isa).device == D) out.push_back(row);
+    return out;
+  }();
+  return table;
+}
+template std::span<const Microkernel> device_microkernels<Device::cuda>();
+template std::span<const Microkernel> device_microkernels<Device::hip>();
 
 PackedLayout layout_for_cuda(const Problem& problem, const Target&) {
   return {16, 64, cuda_form(problem) && cuda_layout(problem).in_rows ? "rows" : "fragments"};
@@ -202,15 +232,17 @@ int64_t longest_sum(const Problem& p) {
 
 }  // namespace
 
-Status check_cuda_support(const Problem& p) {
-  auto no = [](std::string what, std::string help) {
-    return Error::unsupported("cuda", std::move(what), std::move(help));
+Status check_cuda_support(const Problem& p, Device device) {
+  const std::string where(device_name(device)), title = device == Device::hip ? "HIP" : "CUDA";
+  auto no = [&](std::string what, std::string help) {
+    return Error::unsupported(where, std::move(what), std::move(help));
   };
   const auto rows = cuda_microkernel_table();
   if (std::none_of(rows.begin(), rows.end(), [&](const Microkernel& row) {
-        return row.scheme == p.scheme && row.weight == p.weight && row.activation == p.activation;
+        return isa_info(row.isa).device == device && row.scheme == p.scheme && row.weight == p.weight &&
+               row.activation == p.activation;
       }))
-    return no(fmt::format("the CUDA GEMM has no {} with {} activations and {} weights", scheme_name(p.scheme),
+    return no(fmt::format("the {} GEMM has no {} with {} activations and {} weights", title, scheme_name(p.scheme),
                           dtype_name(p.activation), dtype_name(p.weight)),
               "`qcodegen list microkernels` shows what there is; export the model in bf16 or f16, or compile for "
               "--target=cpu");
@@ -221,16 +253,16 @@ Status check_cuda_support(const Problem& p) {
               "use --disable-pass=fold_epilogue");
   for (const Output& o : p.outputs)
     if (!can_store(o.dtype))
-      return no(fmt::format("the CUDA GEMM cannot store {}", dtype_name(o.dtype)), "cast to a float dtype");
+      return no(fmt::format("the {} GEMM cannot store {}", title, dtype_name(o.dtype)), "cast to a float dtype");
   for (const Operand& o : p.operands)
     if (!can_store(o.dtype) && o.dtype != boolean && o.dtype != f8e8m0)
-      return no(fmt::format("a CUDA epilogue cannot read {}", dtype_name(o.dtype)), "cast to a float dtype");
+      return no(fmt::format("a {} epilogue cannot read {}", title, dtype_name(o.dtype)), "cast to a float dtype");
   return {};
 }
 
 std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max) {
   std::vector<CudaSchedule> out;
-  if (!check_cuda_support(problem).ok()) return out;
+  if (!check_cuda_support(problem, target.device).ok()) return out;
   for (const Microkernel& row : cuda_microkernel_table()) {
     if (row.isa != target.isa || row.scheme != problem.scheme || row.weight != problem.weight ||
         row.activation != problem.activation)

@@ -30,8 +30,13 @@ constexpr GemmDevice kDevices[] = {
     {Device::cpu, microkernel_table, [](const Problem&) { return Status(); }, layout_for, packed_bytes, pack_weights,
      candidates<GemmSchedule, gemm_schedules>, render<GemmSchedule, render_gemm>,
      [](const Problem&, const Candidate&) { return CudaLaunch(); }},
-    {Device::cuda, cuda_microkernel_table, check_cuda_support, layout_for_cuda, packed_bytes_cuda, pack_weights_cuda,
-     candidates<CudaSchedule, cuda_schedules>, render<CudaSchedule, render_gemm_cuda>,
+    {Device::cuda, device_microkernels<Device::cuda>,
+     [](const Problem& p) { return check_cuda_support(p, Device::cuda); }, layout_for_cuda, packed_bytes_cuda,
+     pack_weights_cuda, candidates<CudaSchedule, cuda_schedules>, render<CudaSchedule, render_gemm_cuda>,
+     [](const Problem& p, const Candidate& c) { return cuda_launch(p, c.schedule<CudaSchedule>()); }},
+    {Device::hip, device_microkernels<Device::hip>, [](const Problem& p) { return check_cuda_support(p, Device::hip); },
+     layout_for_cuda, packed_bytes_cuda, pack_weights_cuda, candidates<CudaSchedule, cuda_schedules>,
+     render<CudaSchedule, render_gemm_cuda>,
      [](const Problem& p, const Candidate& c) { return cuda_launch(p, c.schedule<CudaSchedule>()); }},
 };
 

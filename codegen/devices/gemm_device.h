@@ -1,6 +1,6 @@
 // GemmDevice: where a GEMM's layout, candidates, packing and source come from on one device.
 //
-// Why here: gemm/ writes kernels for the CPU and cuda/ those for NVIDIA's devices, and neither knows the other. Whoever
+// Why here: gemm/ writes kernels for the CPU and cuda/ those for NVIDIA's and AMD's devices, and neither knows the other. Whoever
 // has a target asks here.
 //
 //   const GemmDevice& device = gemm_device(plan.target.device);

@@ -26,9 +26,16 @@ void add_header(const std::string& name, std::vector<SourceFile>& out) {
 std::vector<SourceFile> support_headers(Isa isa) {
   std::vector<SourceFile> out;
   if (on_device(isa)) {
-    for (const EmbeddedFile& file : embedded_files())
-      if (file.name.starts_with("cuda/") && file.name.ends_with(".cuh"))
-        out.push_back({std::string(file.name.substr(5)), std::string(file.text)});
+    // Headers of HIP replace those of CUDA with the same name.
+    const auto take = [&](std::string_view folder) {
+      for (const EmbeddedFile& file : embedded_files()) {
+        if (!file.name.starts_with(folder) || !file.name.ends_with(".cuh")) continue;
+        const std::string name(file.name.substr(folder.size()));
+        if (std::ranges::find(out, name, &SourceFile::name) == out.end()) out.push_back({name, std::string(file.text)});
+      }
+    };
+    if (isa_info(isa).device == Device::hip) take("hip/");
+    take("cuda/");
     add_header("integers.h", out);
     return out;
   }

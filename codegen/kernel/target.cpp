@@ -43,6 +43,7 @@ constexpr IsaInfo kIsas[] = {
     {Isa::portable, "portable", Device::cpu, Isa::portable, 32, 16, "", "portable.h", "GCC vector extensions, any CPU"},
     {Isa::sm_90a, "sm_90a", Device::cuda, Isa::sm_90a, 0, 0, "", "", "NVIDIA Hopper"},
     {Isa::sm_80, "sm_80", Device::cuda, Isa::sm_80, 0, 0, "", "", "NVIDIA Ampere and later"},
+    {Isa::gfx90a, "gfx90a", Device::hip, Isa::gfx90a, 0, 0, "", "", "AMD Instinct MI200"},
 };
 
 #if defined(__x86_64__)
@@ -128,7 +129,7 @@ const IsaInfo& isa_info(Isa isa) {
 }
 
 std::string why_isa_unavailable(Isa isa) {
-  if (isa_info(isa).device != Device::cpu) return "CUDA targets are checked when the driver is loaded";
+  if (isa_info(isa).device != Device::cpu) return "targets of devices are checked when the driver is loaded";
   return why_host_lacks(isa_info(isa).name);  // the loader's own answer: what is compiled here is what it accepts
 }
 
@@ -141,7 +142,20 @@ Isa best_host_isa() {
   return best;
 }
 
-std::string Target::str() const { return (device == Device::cpu ? "cpu:" : "cuda:") + std::string(isa_info(isa).name); }
+std::string_view device_name(Device device) {
+  switch (device) {
+    case Device::cpu: return "cpu";
+    case Device::cuda: return "cuda";
+    case Device::hip: return "hip";
+  }
+  return "unknown";
+}
+
+std::string_view device_caution(Device device) {
+  return device == Device::hip ? "no kernel of hip targets has run on a device" : "";
+}
+
+std::string Target::str() const { return std::string(device_name(device)) + ":" + std::string(isa_info(isa).name); }
 
 Result<Target> parse_target(std::string_view text) {
   if (text == "cpu") return Target{Device::cpu, best_host_isa()};

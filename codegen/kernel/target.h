@@ -16,8 +16,11 @@
 
 namespace qcg {
 
-enum class Device : uint8_t { cpu, cuda };
-enum class Isa : uint8_t { portable, avx2, avx2vnni, avx512, avx512bf16, amx, sm_80, sm_90a };
+enum class Device : uint8_t { cpu, cuda, hip };
+enum class Isa : uint8_t { portable, avx2, avx2vnni, avx512, avx512bf16, amx, sm_80, sm_90a, gfx90a };
+std::string_view device_name(Device device);  // "cpu", "cuda", "hip"
+// What users of its kernels should know; empty: nothing.
+std::string_view device_caution(Device device);
 
 struct IsaInfo {
   Isa isa;
@@ -45,7 +48,7 @@ struct Target {
   Isa isa = Isa::portable;
   std::string str() const;  // "cpu:avx512"
 };
-// "cpu" (best of the host), "cpu:portable|avx2|avx2vnni|avx512|avx512vnni|avx512bf16|amx", "cuda:sm_80|sm_90a".
+// "cpu" (best of the host), "cpu:portable|avx2|avx2vnni|avx512|avx512vnni|avx512bf16|amx", "cuda:sm_80|sm_90a", "hip:gfx90a".
 Result<Target> parse_target(std::string_view text);
 
 // CPU model, core count, cache sizes, ISA flags: in every tune record and in the key of whole compiles.

@@ -30,7 +30,7 @@ struct Min {
 template <class Op, int THREADS, class T>
 QCG_DEVICE T reduce_threads(T x, T* partial) {
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) x = Op::of(x, __shfl_xor_sync(~0u, x, distance));
+  for (int distance = 16; distance > 0; distance /= 2) x = Op::of(x, shuffle_xor(x, distance));
   if (THREADS == 32) return x;
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
   __syncthreads();

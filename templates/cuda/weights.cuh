@@ -1,4 +1,5 @@
-// Packed weights as operands of mma: the bytes of a lane (codegen/cuda/layout.h) become four registers of 16-bit floats.
+// Packed weights as operands of mma: the bytes of a lane (codegen/cuda/layout.h) become four registers of 16-bit floats, or
+// the two of them that a lane multiplies where a product has 64 lanes.
 //
 // Why here: every kernel unpacks with these functions. All of them are exact, by bits: a code is set into the mantissa
 // or exponent of a float, and what it is too large by is taken away in the same float.
@@ -13,16 +14,17 @@ struct S8 {
   using Element = unsigned char;
   static constexpr bool kIntegers = true;
   static constexpr unsigned kOne = 0x01010101;
-  QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_s8(d, a, b0, b1); }
+  QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[W_REGISTERS], unsigned b0, unsigned b1) { mma_s8(d, a, b0, b1); }
 };
 struct U8 {
   using Sum = int;
   using Element = unsigned char;
   static constexpr bool kIntegers = true;
   static constexpr unsigned kOne = 0x01010101;
-  QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_u8(d, a, b0, b1); }
+  QCG_DEVICE void mma(int (&d)[4], const unsigned (&a)[W_REGISTERS], unsigned b0, unsigned b1) { mma_u8(d, a, b0, b1); }
 };
 
+#ifdef QCG_HAS_FLOAT8_PRODUCTS
 // 8-bit floats, first those of the weights: mma.m16n8k32 with sums in f32.
 #define QCG_FLOAT8(w, x)                                                                       \
   struct w##_##x {                                                                             \
@@ -30,7 +32,7 @@ struct U8 {
     using Element = unsigned char;                                                             \
     static constexpr bool kIntegers = false;                                                   \
     static constexpr unsigned kOne = 0; /* no scheme of theirs needs sums of x */              \
-    QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {     \
+    QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[W_REGISTERS], unsigned b0, unsigned b1) {     \
       mma_##w##_##x(d, a, b0, b1);                                                             \
     }                                                                                          \
   };
@@ -38,6 +40,7 @@ QCG_FLOAT8(e4m3, e4m3)
 QCG_FLOAT8(e4m3, e5m2)
 QCG_FLOAT8(e5m2, e4m3)
 #undef QCG_FLOAT8
+#endif
 
 // The two 16-bit floats. kMagic is the power of two whose last bit of mantissa counts 1 (7 and 10 bits of mantissa).
 struct BF16 {
@@ -50,12 +53,8 @@ struct BF16 {
   static constexpr unsigned kMask8 = 0x07f007f0, kMask4 = 0x01c001c0, kMask5 = 0x0fe00fe0;
   static constexpr unsigned kFactor8 = 0x7b807b80, kFactor4 = 0x7f007f00, kFactor5 = 0x77807780;  // 2^120 2^127 2^112
   // a * b + c of two pairs; what is computed here is exact.
-  QCG_DEVICE unsigned fma(unsigned a, unsigned b, unsigned c) {
-    unsigned d;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-    return d;
-  }
-  QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_bf16(d, a, b0, b1); }
+  QCG_DEVICE unsigned fma(unsigned a, unsigned b, unsigned c) { return fma_bf16x2(a, b, c); }
+  QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[W_REGISTERS], unsigned b0, unsigned b1) { mma_bf16(d, a, b0, b1); }
 };
 struct F16 {
   using Sum = float;
@@ -67,41 +66,40 @@ struct F16 {
   static constexpr unsigned kMask8 = 0x3f803f80, kMask4 = 0x0e000e00, kMask5 = 0x7f007f00;
   static constexpr unsigned kFactor8 = 0x5c005c00, kFactor4 = 0x78007800, kFactor5 = 0x3c003c00;  // 2^8 2^15 1
   // a * b + c of two pairs; what is computed here is exact.
-  QCG_DEVICE unsigned fma(unsigned a, unsigned b, unsigned c) {
-    unsigned d;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-    return d;
-  }
-  QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_f16(d, a, b0, b1); }
+  QCG_DEVICE unsigned fma(unsigned a, unsigned b, unsigned c) { return fma_f16x2(a, b, c); }
+  QCG_DEVICE void mma(float (&d)[4], const unsigned (&a)[W_REGISTERS], unsigned b0, unsigned b1) { mma_f16(d, a, b0, b1); }
 };
 
-// (a & mask) | bits as the one instruction it is; the compiler makes two where both are constants.
-QCG_DEVICE unsigned and_or(unsigned a, unsigned mask, unsigned bits) {
-  unsigned d;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(a), "r"(mask), "r"(bits));
-  return d;
+// Of the four registers of a packed fragment, the one that becomes register r of R: all, or those of a lane's column half.
+template <int R>
+QCG_DEVICE int packed_register(int r) {
+  return R == 4 ? r : 2 * r + column_half();
 }
 
-template <class H>
-QCG_DEVICE void unpack_whole(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_whole(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = w[i];
+  for (int r = 0; r < R; ++r) a[r] = w[packed_register<R>(r)];
 }
 
 // Two's complement: magic + the lower 7 bits, less magic and 128 times the upper one.
-template <class H>
-QCG_DEVICE void unpack_i8(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_i8(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
     const unsigned t = i % 2 ? w[i / 2] >> 8 : w[i / 2];
-    a[i] = H::fma(and_or(t, 0x007f007f, H::kMagic), H::kOne, and_or(t, 0x00800080, H::kLessMagic));
+    a[r] = H::fma(and_or(t, 0x007f007f, H::kMagic), H::kOne, and_or(t, 0x00800080, H::kLessMagic));
   }
 }
 
-template <class H>
-QCG_DEVICE void unpack_i4(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_i4(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = H::fma(and_or(w[0] >> 4 * i, 0x000f000f, H::kMagic), H::kOne, H::kLess8);
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
+    a[r] = H::fma(and_or(w[0] >> 4 * i, 0x000f000f, H::kMagic), H::kOne, H::kLess8);
+  }
 }
 
 // Floats: sign, exponent and mantissa are set to their places; a factor moves the exponent's bias, of subnormals too.
@@ -109,41 +107,54 @@ template <class H>
 QCG_DEVICE unsigned as_float(unsigned t, int shift, unsigned mask, unsigned factor) {
   return H::fma(and_or(t, 0x80008000, (t >> shift) & mask), factor, 0x80008000);
 }
-template <class H>
-QCG_DEVICE void unpack_e4m3(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_e4m3(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = as_float<H>(i % 2 ? w[i / 2] : w[i / 2] << 8, H::kShift8, H::kMask8, H::kFactor8);
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
+    a[r] = as_float<H>(i % 2 ? w[i / 2] : w[i / 2] << 8, H::kShift8, H::kMask8, H::kFactor8);
+  }
 }
-template <class H>
-QCG_DEVICE void unpack_e5m2(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_e5m2(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = as_float<H>(i % 2 ? w[i / 2] : w[i / 2] << 8, H::kShift5, H::kMask5, H::kFactor5);
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
+    a[r] = as_float<H>(i % 2 ? w[i / 2] : w[i / 2] << 8, H::kShift5, H::kMask5, H::kFactor5);
+  }
 }
 // Twice the e2m1 number (graph/ir/scheme.h).
-template <class H>
-QCG_DEVICE void unpack_e2m1(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_e2m1(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = as_float<H>(w[0] << (12 - 4 * i), H::kShift4, H::kMask4, H::kFactor4);
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
+    a[r] = as_float<H>(w[0] << (12 - 4 * i), H::kShift4, H::kMask4, H::kFactor4);
+  }
 }
 
 // 16 times the number: a nibble in two's complement, in the upper half of a byte.
-template <class H>
-QCG_DEVICE void unpack_s4(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_s4(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = (i % 2 ? w[i / 2] : w[i / 2] << 4) & 0xf0f0f0f0;
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
+    a[r] = (i % 2 ? w[i / 2] : w[i / 2] << 4) & 0xf0f0f0f0;
+  }
 }
 
 // Twice the e2m1 numbers as bytes. Four nibbles select bytes of a table of positive and of one of negative numbers, their
 // sign bits one of the two.
-template <class H>
-QCG_DEVICE void unpack_e2m1_bytes(unsigned (&a)[4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_e2m1_bytes(unsigned (&a)[R], const unsigned* w) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
     const unsigned codes = i % 2 ? w[i / 2] >> 16 : w[i / 2], magnitudes = codes & 0x7777;
     const unsigned positive = __byte_perm(0x03020100, 0x0c080604, magnitudes);
     const unsigned negative = __byte_perm(0xfdfeff00, 0xf4f8fafc, magnitudes);
     const unsigned signs = __byte_perm(0x0000ff00, 0, codes >> 3 & 0x1111);
-    a[i] = (positive & ~signs) | (negative & signs);
+    a[r] = (positive & ~signs) | (negative & signs);
   }
 }
 
@@ -165,8 +176,8 @@ QCG_DEVICE unsigned nf4_bytes(F16, int part, int byte, int i) {
 }
 // Three parts of each register. Four nibbles select bytes of eight numbers and of the eight others, their upper bits one
 // of the two.
-template <class H>
-QCG_DEVICE void unpack_nf4(unsigned (&a)[3][4], const unsigned* w) {
+template <class H, int R>
+QCG_DEVICE void unpack_nf4(unsigned (&a)[3][R], const unsigned* w) {
 #pragma unroll
   for (int part = 0; part < 3; ++part) {
     unsigned of[2][2];  // bytes of element e of registers 0 to 3
@@ -180,19 +191,23 @@ QCG_DEVICE void unpack_nf4(unsigned (&a)[3][4], const unsigned* w) {
                    (__byte_perm(nf4_bytes(H(), part, b, 2), nf4_bytes(H(), part, b, 3), index) & upper);
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int r = 0; r < R; ++r) {
+      const int i = packed_register<R>(r);
       const unsigned bytes = i | (i + 4) << 4;  // of register i
-      a[part][i] = __byte_perm(__byte_perm(of[0][0], of[0][1], bytes), __byte_perm(of[1][0], of[1][1], bytes), 0x5410);
+      a[part][r] = __byte_perm(__byte_perm(of[0][0], of[0][1], bytes), __byte_perm(of[1][0], of[1][1], bytes), 0x5410);
     }
   }
 }
 
 // Integers minus a zero point, exactly: `zeros` are those of columns g and g + 8, as a lane reads them.
-template <class H>
-QCG_DEVICE void subtract_zeros(unsigned (&a)[4], unsigned zeros) {
+template <class H, int R>
+QCG_DEVICE void subtract_zeros(unsigned (&a)[R], unsigned zeros) {
   const unsigned less[2] = {__byte_perm(zeros, 0, 0x1010) ^ 0x80008000, __byte_perm(zeros, 0, 0x3232) ^ 0x80008000};
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = H::fma(a[i], H::kOne, less[i % 2]);
+  for (int r = 0; r < R; ++r) {
+    const int i = packed_register<R>(r);
+    a[r] = H::fma(a[r], H::kOne, i % 2 ? less[1] : less[0]);
+  }
 }
 
 // Scales of columns g and g + 8, as a lane reads them.

@@ -22,12 +22,12 @@ inline std::vector<CompileResult> compile_sources(const Toolchain& tool, const s
   std::vector<CompileJob> jobs;
   for (const KernelSource& source : sources) {
     CompileJob& job = jobs.emplace_back();
-    job.language = Language::cuda;
+    job.language = language_of(source.isa);
     job.output = output;
-    job.sources = {{"kernel.cu", source.source}};
+    job.sources = {{"kernel" + std::string(source.source_suffix()), source.source}};
     for (const SourceFile& header : support_headers(source.isa)) job.headers.push_back({header.name, header.text});
     job.flags = compiler_flags(tool, source.isa);
-    if (output == OutputKind::assembly)
+    if (output == OutputKind::assembly && job.language == Language::cuda)
       job.flags.push_back(tool.kind == ToolKind::nvrtc ? "--generate-line-info" : "-lineinfo");
   }
   auto results = compile_all(tool, jobs, {.timeout_s = 300, .memory_mb = 0});

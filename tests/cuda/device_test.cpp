@@ -34,11 +34,7 @@ void run_on_device(CudaDriver& driver, const CudaKernel& kernel, const Problem& 
     buffers.push_back(upload(driver, shifted));
     args.push_back({static_cast<std::byte*>(buffers.back().data()) + shift, stride});
   };
-  for (const GemmData::Bytes& x : data.xs) add(x.bytes, x.stride, call.shift);
-  for (const GemmData::Bytes* of_rows : {&data.x_scale, &data.x_zero})
-    if (of_rows->count()) add(of_rows->bytes, of_rows->stride);
-  for (const GemmData::Bytes& o : data.operands) add(o.bytes, o.stride);
-  add(data.packed, 0);
+  add_inputs(data, call, [&](const char*, const GemmData::Bytes& b, uint64_t shift) { add(b.bytes, b.stride, shift); });
   for (const GemmData::Bytes& o : data.outputs) add(o.bytes, o.stride);
   std::vector<std::byte> block(args.size() * sizeof(qcg_arg) + 8);
   std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -215,6 +216,12 @@ class GemmData {
 
   // Every element of every output.
   void check() const {
+    const std::string wrong = what_is_wrong();
+    if (!wrong.empty()) FAIL(wrong);
+  }
+
+  // The first element that is; empty: none.
+  std::string what_is_wrong() const {
     LinearOperands linear;
     linear.scheme = p_.scheme, linear.group = p_.group;
     for (size_t i = 0; i < xs.size(); ++i) linear.xs.push_back(rows_of(xs[i], p_.k_segments[i]));
@@ -229,7 +236,9 @@ class GemmData {
     }
     for (size_t o = 0; o < p_.outputs.size(); ++o)
       for (int64_t i = 0; i < call_.m; ++i)
-        for (int64_t n = 0; n < p_.outputs[o].n; ++n) check_element(sums, o, i, n);
+        for (int64_t n = 0; n < p_.outputs[o].n; ++n)
+          if (std::string wrong = judge(sums, o, i, n); !wrong.empty()) return wrong;
+    return "";
   }
 
   std::vector<Bytes> xs;
@@ -279,7 +288,7 @@ class GemmData {
     return Tensor::from_bytes(x.dtype, {call_.m, width}, std::move(dense.bytes));
   }
 
-  void check_element(const std::vector<LinearReference>& sums, size_t o, int64_t i, int64_t n) const {
+  std::string judge(const std::vector<LinearReference>& sums, size_t o, int64_t i, int64_t n) const {
     const Output& out = p_.outputs[o];
     std::vector<double> accs(p_.segments.size()), errors(p_.segments.size()), ins;
     for (const int j : out.segments)
@@ -292,13 +301,39 @@ class GemmData {
     std::byte rounded[8];
     double_to_element(out.dtype, want, rounded);
     const double got = outputs[o].get(i * out.n + n), nearest = element_to_double(out.dtype, rounded);
-    if (std::isnan(nearest) ? std::isnan(got) : got == nearest) return;  // a NaN that is stored as an integer is one
-    FAIL("output ", o, " [", i, ", ", n, "] is ", got, ", not exactly ", nearest);
+    if (std::isnan(nearest) ? std::isnan(got) : got == nearest) return "";  // a NaN that is stored as an integer is one
+    return fmt::format("output {} [{}, {}] is {}, not exactly {}", o, i, n, got, nearest);
   }
 
   const Problem& p_;
   GemmCall call_;
   std::mt19937_64 random_{17};
 };
+
+// Kernels of every kind with little to translate: that of few rows, and the smallest tile.
+inline std::vector<CudaSchedule> small_schedules(const Problem& p, const Target& target) {
+  std::vector<CudaSchedule> out;
+  for (const int64_t m : {8, 16, 64}) {
+    std::vector<CudaSchedule> all = cuda_schedules(p, target, 1, m);
+    std::erase_if(all, [&](const CudaSchedule& s) { return s.is_decode() != (m <= 16); });
+    REQUIRE(!all.empty());
+    const auto least = std::min_element(
+        all.begin(), all.end(), [](const CudaSchedule& a, const CudaSchedule& b) { return a.bm * a.bn < b.bm * b.bn; });
+    if (m != 16 || p.outputs.size() == 2) out.push_back(*least);
+  }
+  return out;
+}
+
+// Arguments of a call in problem.h's order: add(name, bytes, bytes by which the address misses its alignment).
+template <class Add>
+void add_inputs(const GemmData& data, const GemmCall& call, Add add) {
+  for (const GemmData::Bytes& x : data.xs) add("x", x, call.shift);
+  for (const GemmData::Bytes* of_rows : {&data.x_scale, &data.x_zero})
+    if (of_rows->count()) add("of rows", *of_rows, 0);
+  for (const GemmData::Bytes& o : data.operands) add("operand", o, 0);
+  GemmData::Bytes weights;
+  weights.bytes = data.packed;
+  add("weights", weights, 0);
+}
 
 }  // namespace qcg::test

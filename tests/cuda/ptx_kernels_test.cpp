@@ -9,25 +9,11 @@ using namespace qcg::test;
 
 namespace {
 
-// Kernels of every kind with little to translate: that of few rows, and the smallest tile.
-std::vector<Rendered> small_kernels(const Problem& p, Isa isa) {
-  std::vector<Rendered> out;
-  for (const int64_t m : {8, 16, 64}) {
-    std::vector<CudaSchedule> all = cuda_schedules(p, {Device::cuda, isa}, 1, m);
-    std::erase_if(all, [&](const CudaSchedule& s) { return s.is_decode() != (m <= 16); });
-    REQUIRE(!all.empty());
-    const auto least = std::min_element(
-        all.begin(), all.end(), [](const CudaSchedule& a, const CudaSchedule& b) { return a.bm * a.bn < b.bm * b.bn; });
-    if (m != 16 || p.outputs.size() == 2) out.push_back({p, *least, isa});
-  }
-  return out;
-}
-
 std::vector<Rendered> of_scheme(std::initializer_list<Scheme> schemes, Isa isa) {
   std::vector<Rendered> all;
   for (const Problem& p : gemm_problems())
     if (std::find(schemes.begin(), schemes.end(), p.scheme) != schemes.end())
-      for (Rendered& k : small_kernels(p, isa)) all.push_back(std::move(k));
+      for (const CudaSchedule& s : small_schedules(p, {Device::cuda, isa})) all.push_back({p, s, isa});
   return all;
 }
 

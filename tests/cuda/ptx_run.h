@@ -69,13 +69,9 @@ inline Executed execute_rendered(const ptx::LoadedKernel& kernel, const Rendered
     const uint64_t address = memory.add(name, as_bytes(b.bytes), access, shift).address;
     args.push_back({reinterpret_cast<void*>(address), b.stride});
   };
-  for (const GemmData::Bytes& x : data.xs) add("x", x, ptx::Access::input, call.shift);
-  for (const GemmData::Bytes* of_rows : {&data.x_scale, &data.x_zero})
-    if (of_rows->count()) add("of rows", *of_rows, ptx::Access::input, 0);
-  for (const GemmData::Bytes& o : data.operands) add("operand", o, ptx::Access::input, 0);
-  GemmData::Bytes weights;
-  weights.bytes = data.packed;
-  add("weights", weights, ptx::Access::input, 0);
+  add_inputs(data, call, [&](const char* name, const GemmData::Bytes& b, uint64_t shift) {
+    add(name, b, ptx::Access::input, shift);
+  });
   const uint64_t weights_at = reinterpret_cast<uint64_t>(args.back().data) >> ptx::kBufferShift;
   const size_t first_output = memory.buffers().size();
   for (const GemmData::Bytes& o : data.outputs) add("output", o, ptx::Access::output, 0);

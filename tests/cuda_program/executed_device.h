@@ -6,7 +6,6 @@
 //   auto sequence = begin_sequence("p.qcg");  … run(*sequence, inputs, expected, outputs) …
 #pragma once
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -23,7 +22,7 @@
 #include "runtime/state.h"
 #include "tests/cuda/cuda_compiler.h"
 #include "tests/cuda/ptx/executor.h"
-#include "tests/cuda_program/fake_driver.h"
+#include "tests/cuda_program/fake_library.h"
 #include "tests/real_graphs/outputs.h"
 
 namespace qcg::test {
@@ -136,21 +135,6 @@ class ExecutedDevice : public FakeDriver {
   Isa isa_;
   std::deque<Module> modules_;
   ptx::GlobalMemory memory_;
-};
-
-// The stand-in in place of libcuda.so.1 as long as this lives.
-class FakeLibrary {
- public:
-  explicit FakeLibrary(ExecutedDevice& device)
-      : library_(dlopen((binary_dir() + "/tests/fake/libcuda.so.1").c_str(), RTLD_NOW)) {
-    REQUIRE_MESSAGE(library_, dlerror());
-    reinterpret_cast<void (*)(FakeDriver*)>(dlsym(library_, "qcg_use_fake_driver"))(&device);
-  }
-  ~FakeLibrary() { dlclose(library_); }
-  FakeLibrary(const FakeLibrary&) = delete;
-
- private:
-  void* library_;
 };
 
 inline Result<CompileReport> try_compile(const std::string& folder, Isa isa, const std::string& output,

@@ -1,4 +1,4 @@
-// A stand-in for NVIDIA's driver: libcuda.so.1 whose entry points ask an object of the test.
+// A stand-in for NVIDIA's driver: libcuda.so.1 whose entry points ask an object of the test. tests/hip has one for AMD's.
 //
 // Why here: a whole CUDA program (load, upload, launch, copy back) runs without a device, its kernels in the executor of
 // PTX (tests/cuda/ptx). A library that a test has opened under this name is the one that runtime/cuda.cpp finds.
@@ -14,9 +14,10 @@ namespace qcg::test {
 
 class FakeDriver {
  public:
-  virtual int begin(const char* entry_point) = 0;  // other than 0: the entry point fails so
-  virtual int capability() = 0;                    // 80, 90
-  virtual void* load(const void* image) = 0;       // null: no such module
+  virtual int begin(const char* entry_point) = 0;    // other than 0: the entry point fails so
+  virtual int capability() { return 0; }             // of CUDA: 80, 90
+  virtual const char* architecture() { return ""; }  // of HIP: "gfx90a:xnack-"
+  virtual void* load(const void* image) = 0;         // null: no such module
   virtual void* function(void* module, const char* name) = 0;
   virtual uint64_t allocate(size_t bytes) = 0;
   virtual void free(uint64_t address) = 0;

@@ -12,7 +12,7 @@
 // global memory to registers. A block computes 8 rows of x 64 columns; its 8 warps take turns along K, and their sums
 // meet in shared memory:
 //
-//          x^T  8 rows each      warp 0   k 0 …   warp 1   k 128 …   …   warp 0   k 1024 …
+//          x^T  8 rows each     warp 0   k 0 …   warp 1   k 128 …   …   warp 0   k 1024 …
 //        +-----+
 //    w   | sum |                 +=  w [16 n][16 k]  x^T [16 k][8 m]
 //        +-----+
@@ -105,11 +105,11 @@ QCG_DEVICE void add_group(float (&sum)[4], const H::Sum (&part)[4], float2 scale
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     const float exact = part[e];
-    sum[e] = __fmaf_rn(e < 2 ? scale.x : scale.y, (float)exact, sum[e]);
+    sum[e] = __fmaf_rn(sum_half(e) ? scale.y : scale.x, (float)exact, sum[e]);
   }
 }
-constexpr int BM = 8, BN = 64, WARPS = 8, THREADS = WARPS * 32;
-constexpr int MT = BM / 8, NT = BN / 16;                     // tiles of rows of x, of columns (of every segment)
+constexpr int BM = 8, BN = 64, WARPS = 8, THREADS = WARPS * LANES;
+constexpr int MT = BM / X_TILE, NT = BN / 16;                     // tiles of rows of x, of columns (of every segment)
 constexpr int DEPTH = 128, STEPS = K_PADDED / DEPTH;  // k of a turn
 constexpr int TILES = DEPTH / MMA_K, PIECES = TILES * WORDS / 4;  // products, 16 bytes of a lane
 constexpr int SPAN = 32, SPANS = DEPTH / SPAN;       // k that share scales
@@ -131,13 +131,13 @@ QCG_DEVICE void load(Turn<O>& t, const Args& args, long long m0, int n0, int ste
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
       const int tile = n0 / 16 + j;
-      const uint4* const w = (const uint4*)(packed + O::weights(s) + tile * TILE_BYTES) + step * (PIECES * 32) + lane;
+      const uint4* const w = (const uint4*)(packed + O::weights(s) + tile * TILE_BYTES) + step * (TILES * WORDS * 8) + packed_lane(lane);
 #pragma unroll
       for (int p = 0; p < PIECES; ++p) t.w[s][j][p] = load_once(w + p * 32);
 #pragma unroll
       for (int g = 0; g < SPANS; ++g) {
         const int group = GROUPED ? (step * DEPTH + g * SPAN) / (GROUPED ? GROUP_PADDED : 1) : 0;
-        const long long pair = ((long long)tile * GROUPS + group) * 8 + lane / 4;
+        const long long pair = ((long long)tile * GROUPS + group) * 8 + pair_of_lane(lane);
         (void)pair;
         t.scale[s][j][g] = ((const Scales*)(packed + O::scales(s)))[pair];
         if (O::offsets(s) >= 0) t.offset[s][j][g] = ((const Scales*)(packed + O::offsets(s)))[pair];
@@ -146,14 +146,14 @@ QCG_DEVICE void load(Turn<O>& t, const Args& args, long long m0, int n0, int ste
     }
 #pragma unroll
   for (int i = 0; i < MT; ++i) {
-    const long long row = m0 + i * 8 + lane / 4 < args.m ? m0 + i * 8 + lane / 4 : args.m - 1;
+    const long long own = m0 + i * X_TILE + lane_row(lane), row = own < args.m ? own : args.m - 1;
 #pragma unroll
     for (int b = 0; b < DEPTH; b += STAGE_K) {
       const int k0 = step * DEPTH + b;
       const Element* const from = PLAIN ? plain_x(args, row, k0) : 0;
 #pragma unroll
       for (int k = 0; k < STAGE_K; k += MMA_K / 2) {  // a lane has a word of four
-        const int at = k + lane % 4 * (MMA_K / 8);
+        const int at = k + lane_k(lane) * (MMA_K / 8);
         unsigned word = 0;
         if (!PLAIN) word = x_word(args, row, k0 + at);
         else if (K % DEPTH == 0 || k0 + k < K) word = *(const unsigned*)(from + at);
@@ -165,14 +165,16 @@ QCG_DEVICE void load(Turn<O>& t, const Args& args, long long m0, int n0, int ste
 
 // x_sum: of x over a span, or over K where there are no groups; every row of the product is the same.
 template <class O>
-QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[MT][4], const int (&x_zero)[MT][2], const Turn<O>& t) {
+QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[MT][4], const int (&x_zero)[MT][SUM_ROWS], const Turn<O>& t) {
   (void)x_zero;
 #pragma unroll
   for (int g = 0; g < SPANS; ++g) {
 #pragma unroll
     for (int i = 0; i < MT * 4; ++i) x_sum[i / 4][i % 4] = 0;
     if (O::HAS_OFFSETS || (H::kIntegers && O::HAS_ZEROS)) {
-      const unsigned ones[4] = {H::kOne, H::kOne, H::kOne, H::kOne};
+      unsigned ones[W_REGISTERS];
+#pragma unroll
+      for (int r = 0; r < W_REGISTERS; ++r) ones[r] = H::kOne;
 #pragma unroll
       for (int k = g * (SPAN / MMA_K); k < (g + 1) * (SPAN / MMA_K); ++k)
 #pragma unroll
@@ -185,7 +187,7 @@ QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[M
         H::Sum part[MT][4] = {};
 #pragma unroll
         for (int k = g * (SPAN / MMA_K); k < (g + 1) * (SPAN / MMA_K); ++k) {
-          unsigned a[PARTS][4];
+          unsigned a[PARTS][W_REGISTERS];
           unpack_i4<H>(a[0], (const unsigned*)t.w[s][j] + k * WORDS);
           if (O::zeros(s) >= 0) subtract_zeros<H>(a[0], t.zero[s][j][g]);
 #pragma unroll
@@ -203,7 +205,7 @@ QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[M
           for (int i = 0; i < MT; ++i)
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-              sum[s][j][i][e] = __fmaf_rn(e < 2 ? offset.x : offset.y, x_sum[i][e], sum[s][j][i][e]);
+              sum[s][j][i][e] = __fmaf_rn(sum_half(e) ? offset.y : offset.x, x_sum[i][e], sum[s][j][i][e]);
         }
       }
   }
@@ -211,10 +213,10 @@ QCG_DEVICE void multiply(Total (&sum)[O::SEGMENTS][NT][MT][4], H::Sum (&x_sum)[M
 
 template <class O, bool PLAIN>
 QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   Total sum[O::SEGMENTS][NT][MT][4] = {};
   H::Sum x_sum[MT][4] = {};
-  int x_zero[MT][2] = {};
+  int x_zero[MT][SUM_ROWS] = {};
   Turn<O> now, next;
   if (warp < STEPS) load<O, PLAIN>(now, args, m0, n0, warp, lane);
   for (int step = warp; step < STEPS; step += WARPS) {
@@ -227,16 +229,16 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
   constexpr int SUMS = O::SEGMENTS * NT * MT * 4;
   Total* const parts = (Total*)shared;
 #pragma unroll
-  for (int i = 0; i < SUMS; ++i) parts[(warp * SUMS + i) * 32 + lane] = ((const Total*)sum)[i];
+  for (int i = 0; i < SUMS; ++i) parts[(warp * SUMS + i) * LANES + lane] = ((const Total*)sum)[i];
   __syncthreads();
-  for (int at = threadIdx.x; at < NT * MT * 4 * 32; at += THREADS) {
+  for (int at = threadIdx.x; at < NT * MT * 4 * LANES; at += THREADS) {
     Total total[O::SEGMENTS][1] = {};
 #pragma unroll
     for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
-      for (int w = 0; w < WARPS; ++w) total[s][0] += parts[(w * SUMS + s * NT * MT * 4) * 32 + at];
-    const int of = at % 32, e = at / 32 % 4, i = at / 128 % MT, j = at / (128 * MT);
-    O::template finish<1>(args, m0 + i * 8 + of % 4 * 2 + e % 2, n0 + j * 16 + of / 4 + e / 2 * 8, total);
+      for (int w = 0; w < WARPS; ++w) total[s][0] += parts[(w * SUMS + s * NT * MT * 4) * LANES + at];
+    const int of = at % LANES, e = at / LANES % 4, i = at / (4 * LANES) % MT, j = at / (4 * LANES * MT);
+    O::template finish<1>(args, m0 + i * X_TILE + sum_row(of, e), n0 + j * 16 + sum_column(of, e), total);
   }
 }
 

@@ -101,8 +101,8 @@ struct Output0 {
 };
 
 constexpr int BM = 128, BN = 128, STAGES = 4;
-constexpr int WARPS_M = 2, WARPS_N = 4, THREADS = WARPS_M * WARPS_N * 32;
-constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 8, NT = WN / 16;  // of a warp: rows, columns, tiles of them
+constexpr int WARPS_M = 2, WARPS_N = 4, THREADS = WARPS_M * WARPS_N * LANES;
+constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / X_TILE, NT = WN / 16;  // of a warp: rows, columns, tiles of them
 constexpr int STEPS = K_PADDED / STAGE_K;
 constexpr int PIECES = WORDS, BLOCK = PIECES * 512;  // 16 bytes of every lane; bytes of 16 columns of a stage
 constexpr int SPAN = 64, SPANS = STAGE_K / SPAN;     // k that share scales
@@ -188,19 +188,19 @@ QCG_DEVICE void copy_w(unsigned char* stage, const unsigned char* packed, int n0
 // sum += the warp's columns of w times its rows of x, MMA_K of k.
 template <class O>
 QCG_DEVICE void multiply(H::Sum (&sum)[O::SEGMENTS][NT][MT][4], const unsigned char* stage, int k, uint4 (&w)[O::SEGMENTS][NT],
-                         unsigned (&x)[MT / 2][4], int tile0, int lane) {
+                         unsigned (&x)[MT][2], int tile0, int lane) {
 #pragma unroll
   for (int s = 0; s < O::SEGMENTS; ++s)
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-      unsigned a[PARTS][4];
-      ldmatrix_x4(a[0], stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK + lane % 16 * 128 + ((k * 2 + lane / 16) ^ lane % 8) * 16);
+      unsigned a[PARTS][W_REGISTERS];
+      load_w_rows(a[0], stage + Stage<O>::W + (s * (BN / 16) + tile0 + j) * BLOCK, k, lane);
       if (O::zeros(s) >= 0)
-        subtract_zeros<H>(a[0], ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * MMA_K / SPAN) * 8 + lane / 4]);
+        subtract_zeros<H>(a[0], ((const unsigned*)(stage + Stage<O>::ZEROS))[((s * (BN / 16) + tile0 + j) * SPANS + k * MMA_K / SPAN) * 8 + pair_of_lane(lane)]);
 #pragma unroll
       for (int q = 0; q < PARTS; ++q)
 #pragma unroll
-        for (int i = 0; i < MT; ++i) H::mma(sum[s][j][i], a[q], x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
+        for (int i = 0; i < MT; ++i) H::mma(sum[s][j][i], a[q], x[i][0], x[i][1]);
     }
 }
 
@@ -217,7 +217,7 @@ QCG_DEVICE void put_sums(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned ch
       for (int i = 0; i < MT; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          all[(s * BM + row0 + i * 8 + lane % 4 * 2 + e % 2) * PITCH + column0 + j * 16 + e / 2 * 8 + lane / 4] = sum[s][j][i][e];
+          all[(s * BM + row0 + i * X_TILE + sum_row(lane, e)) * PITCH + column0 + j * 16 + sum_column(lane, e)] = sum[s][j][i][e];
 }
 template <class O, int COUNT>
 QCG_DEVICE void finish_rows(const unsigned char* shared, const Args& args, long long m0, int n0, int thread) {
@@ -238,7 +238,7 @@ template <class O, bool PLAIN>
 QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
   constexpr int STAGE = Stage<O>::BYTES;
   const unsigned char* const packed = (const unsigned char*)args.at[1].data;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row0 = warp / WARPS_N * WM, column0 = warp % WARPS_N * WN;
+  const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, row0 = warp / WARPS_N * WM, column0 = warp % WARPS_N * WN;
   Total sum[O::SEGMENTS][NT][MT][4] = {};
   H::Sum x_sum[MT][4] = {};
   CopyX<PLAIN> copy;
@@ -253,8 +253,6 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
 #pragma unroll
   for (int step = 0; step < STAGES - 1; ++step) load(step, shared + step * STAGE);
   unsigned char *stage = shared, *ahead = shared + (STAGES - 1) * STAGE;
-  // Row l % 8 + 8 (l / 16) of a pair of tiles of 8 rows, half l / 8 % 2 of 16 k.
-  const int x_row = (row0 + lane % 8 + lane / 16 * 8) * 128, x_half = lane / 8 % 2, x_bank = lane % 8;
 #pragma unroll 1
   for (int step = 0; step < STEPS; ++step) {
     cp_async_wait<STAGES - 2>();
@@ -264,13 +262,14 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
     uint4 w[O::SEGMENTS][NT];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      unsigned x[MT / 2][4];
-#pragma unroll
-      for (int i = 0; i < MT / 2; ++i) ldmatrix_x4(x[i], stage + x_row + i * 16 * 128 + ((k * 2 + x_half) ^ x_bank) * 16);
+      unsigned x[MT][2];
+      load_x_rows(x, stage, row0, k, lane);
       if (O::HAS_OFFSETS || (H::kIntegers && O::HAS_ZEROS)) {
-        const unsigned ones[4] = {H::kOne, H::kOne, H::kOne, H::kOne};
+        unsigned ones[W_REGISTERS];
 #pragma unroll
-        for (int i = 0; i < MT; ++i) H::mma(x_sum[i], ones, x[i / 2][i % 2 * 2], x[i / 2][i % 2 * 2 + 1]);
+        for (int r = 0; r < W_REGISTERS; ++r) ones[r] = H::kOne;
+#pragma unroll
+        for (int i = 0; i < MT; ++i) H::mma(x_sum[i], ones, x[i][0], x[i][1]);
       }
       multiply<O>(sum, stage, k, w, x, column0 / 16, lane);
     }
