@@ -129,7 +129,7 @@ TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
       {"gather", "id += size", "id += size - 1"},
       {"windows", "row >= height", "row + 1 >= height"},
       {"bags sum", "id == p[PADDING]", "id == p[PADDING] + 1"},
-      {"scatter", "if (find_place(args, number, place)) y", "if (number > 0 && find_place(args, number, place)) y"},
+      {"scatter", "if (find_place(args, number, place)) {", "if (number > 0 && find_place(args, number, place)) {"},
       {"scan", "+= ", "-= "},
       {"select descending", "other == key && i > position", "other == key"},
       {"select ascending", "from + i < own", "from + i <= own"},
