@@ -196,7 +196,9 @@ const OpSchema* reversed_op(const JsonCursor& node, const OpSchema& op) {
     if (!input.is(JsonKind::object) || text_or_empty(input, "name") != "self") continue;
     auto argument = input.find("arg");
     if (!argument || !argument->is(JsonKind::object)) return nullptr;
-    return argument->find("as_int") || argument->find("as_float") ? find_op(name) : nullptr;
+    for (const char* number : {"as_int", "as_float", "as_sym_int"})
+      if (argument->find(number)) return find_op(name);
+    return nullptr;
   }
   return nullptr;
 }

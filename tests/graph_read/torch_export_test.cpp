@@ -836,6 +836,20 @@ TEST_CASE("torch.export: a Python number in front of a tensor") {
   auto sub = read("torch.ops.aten.sub.Tensor", {{"as_int", -128}});
   REQUIRE_MESSAGE(sub.ok(), sub.error().to_string());
   CHECK(print_graph(*sub).find("aten.rsub.Scalar(%linear, other = -128)") != std::string::npos);
+  Json sized = small_export();
+  Json& nodes = graph_of(sized)["nodes"];
+  nodes[1]["target"] = "torch.ops.aten.sub.Tensor";
+  nodes[1]["inputs"] = Json::array(
+      {argument("self", {{"as_sym_int", {{"as_name", "sym_size_int"}}}}), argument("other", tensor("linear"))});
+  nodes.insert(nodes.begin(), Json{{"target", "torch.ops.aten.sym_size.int"},
+                                   {"name", "sym_size_int"},
+                                   {"inputs", {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}},
+                                   {"outputs", {{{"as_sym_int", {{"as_name", "sym_size_int"}}}}}},
+                                   {"metadata", Json::object()}});
+  graph_of(sized)["sym_int_values"]["sym_size_int"] = {{"as_expr", {{"expr_str", "Symbol('s0')"}}}};
+  const auto size = read_bytes(sized.dump());
+  REQUIRE_MESSAGE(size.ok(), size.error().to_string());
+  CHECK(print_graph(*size).find("aten.rsub.Scalar(%linear, other = s0)") != std::string::npos);
   auto mul = read("torch.ops.aten.mul.Tensor", {{"as_float", 0.5}});
   REQUIRE_MESSAGE(mul.ok(), mul.error().to_string());
   CHECK(print_graph(*mul).find("aten.mul.Tensor(%linear, other = 0.5)") != std::string::npos);
