@@ -1,6 +1,9 @@
 #include "graph/checkpoints/attach.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -123,28 +126,38 @@ bool turns(const Node& node) {
          node.op->name == "aten.transpose.int";
 }
 
-// Every product with the weight reads the columns of its activation in the order of the codes. The nodes are moved over
-// one by one, so that each look-up stands in front of the first product that reads it.
-class ColumnOrder {
+// Gives every product with the weight another activation. The nodes are moved over one by one, so that what computes it
+// stands in front of the first product that reads it.
+class ProductInputs {
  public:
-  ColumnOrder(Graph& graph, ValueId id, const std::vector<int64_t>& columns) : graph_(graph), weight_(id) {
-    const auto k = static_cast<int64_t>(columns.size());
-    order_ = graph.add_parameter(graph.unique_name(part_name(graph.value(id).name, "columns")),
-                                 make_tensor(DType::i64, {k}, Elements<int64_t>(columns)));
-  }
+  ProductInputs(Graph& graph, ValueId weight) : graph_(graph), weight_(weight) {}
 
-  // False: something else than a product reads the weight.
-  bool apply() {
+  // change(x) adds nodes with node(), and returns what takes the place of x. False: something else than a product reads
+  // the weight.
+  bool replace(const std::function<ValueId(ValueId x)>& change) {
     std::vector<Node> nodes = std::exchange(graph_.nodes, {});
     for (Node& node : nodes) {
       if (turns(node) && node.tensor("self") == weight_) turned_.insert(node.outputs[0]);
-      else if (reads_weight(node) && !reorder(node)) only_products_ = false;
+      else if (reads_weight(node) && !replace_in(node, change)) only_products_ = false;
       graph_.nodes.push_back(std::move(node));
     }
     number_producers(graph_);
     for (ValueId output : graph_.outputs)
       only_products_ = only_products_ && output != weight_ && !turned_.contains(output);
     return only_products_;
+  }
+
+  // The results of an operation on x, named after it.
+  std::vector<ValueId> node(Op op, ValueId x, std::string_view suffix, std::vector<Arg> args,
+                            const std::vector<ValueType>& types) {
+    std::vector<Value> values(types.size());
+    for (size_t i = 0; i < types.size(); ++i) {
+      values[i].name = graph_.unique_name(fmt::format("{}.{}{}", graph_.value(x).name, suffix, i == 0 ? "" : "2"));
+      values[i].dtype = types[i].dtype, values[i].shape = types[i].shape;
+    }
+    const NodeId made = graph_.add_node(op.schema(), std::move(args), values);
+    graph_.nodes[made].origins = reader_->origins, graph_.nodes[made].where = reader_->where;
+    return graph_.nodes[made].outputs;
   }
 
  private:
@@ -154,43 +167,90 @@ class ColumnOrder {
     return reads;
   }
 
-  bool reorder(Node& node) {
+  bool replace_in(Node& product, const std::function<ValueId(ValueId x)>& change) {
     for (const Product& p : kProducts) {
-      if (node.op->name != p.op) continue;
-      const ValueId w = node.tensor(p.weight), x = node.tensor(p.x);
+      if (product.op->name != p.op) continue;
+      const ValueId w = product.tensor(p.weight), x = product.tensor(p.x);
       if (p.turned ? !turned_.contains(w) : w != weight_) return false;
       if (x == weight_ || turned_.contains(x)) return false;
-      node.arg(p.x).v = in_order(x, node);
+      const auto [it, is_new] = replaced_.try_emplace(x, kNoValue);
+      reader_ = &product;
+      if (is_new) it->second = change(x);
+      product.arg(p.x).v = it->second;
       return true;
     }
     return false;
   }
 
-  ValueId in_order(ValueId x, const Node& reader) {
-    const auto [it, is_new] = reordered_.try_emplace(x, kNoValue);
-    if (!is_new) return it->second;
-    Value value;
-    value.name = graph_.unique_name(graph_.value(x).name + ".columns");
-    value.dtype = graph_.value(x).dtype, value.shape = graph_.value(x).shape;
-    const NodeId made = graph_.add_node(Op("aten.index_select.default").schema(), {x, dim(-1), order_}, {value});
-    graph_.nodes[made].origins = reader.origins, graph_.nodes[made].where = reader.where;
-    return it->second = graph_.nodes[made].outputs[0];
-  }
-
   Graph& graph_;
-  ValueId weight_, order_ = kNoValue;
-  std::set<ValueId> turned_;              // what turns the weight
-  std::map<ValueId, ValueId> reordered_;  // activations that were met
+  ValueId weight_;
+  const Node* reader_ = nullptr;         // the product that is looked at
+  std::set<ValueId> turned_;             // what turns the weight
+  std::map<ValueId, ValueId> replaced_;  // activations that were met
   bool only_products_ = true;
 };
+
+// Products read the columns of their activation in the order of the codes.
+bool order_columns(Graph& graph, ValueId id, const std::vector<int64_t>& columns) {
+  const auto k = static_cast<int64_t>(columns.size());
+  const ValueId order = graph.add_parameter(graph.unique_name(part_name(graph.value(id).name, "columns")),
+                                            make_tensor(DType::i64, {k}, Elements<int64_t>(columns)));
+  ProductInputs products(graph, id);
+  return products.replace([&](ValueId x) {
+    const ValueType type = {graph.value(x).dtype, graph.value(x).shape};
+    return products.node("aten.index_select.default", x, "columns", {x, dim(-1), order}, {type})[0];
+  });
+}
+
+// Products read their activation rounded to i8 codes, as compressed-tensors computes it: with the scale in the
+// activation's dtype. The scale of a row of zeros is any number but zero.
+bool quantize_activation(Graph& graph, ValueId id, const ActivationCodes& codes) {
+  constexpr int64_t kLow = -128, kHigh = 127;
+  ProductInputs products(graph, id);
+  return products.replace([&](ValueId x) {
+    const DType dtype = graph.value(x).dtype;
+    const Shape shape = graph.value(x).shape;
+    const ValueType rounded = {DType::i8, shape}, back = {dtype, shape};
+    if (codes.scale) {
+      const std::vector<Arg> how = {*codes.scale, dim(codes.zero), dim(kLow), dim(kHigh), DType::i8};
+      const auto call = [&](Op op, ValueId in, std::string_view suffix, ValueType type) {
+        std::vector<Arg> args = {in};
+        args.insert(args.end(), how.begin(), how.end());
+        if (in != x) args.push_back(dtype);
+        return products.node(op, x, suffix, std::move(args), {std::move(type)})[0];
+      };
+      const ValueId q = call("quantized_decomposed.quantize_per_tensor.default", x, "codes", rounded);
+      return call("quantized_decomposed.dequantize_per_tensor.default", q, "rounded", back);
+    }
+    std::vector<Dim> block(shape.size(), dim(1));
+    block.back() = shape.back();
+    const Shape rows(shape.begin(), shape.end() - 1);
+    const DType zero_dtype = DType::i8;
+    const double eps = dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
+    const std::string mapping = codes.symmetric ? "SYMMETRIC" : "ASYMMETRIC";
+    const auto chosen =
+        products.node("torchao.choose_qparams_affine.default", x, "scale",
+                      {x, mapping, block, DType::i8, dim(kLow), dim(kHigh), eps, dtype, zero_dtype, false},
+                      {{dtype, rows}, {zero_dtype, rows}});
+    const Arg zero = chosen[1];
+    const ValueId q = products.node("torchao.quantize_affine.default", x, "codes",
+                                    {x, block, chosen[0], zero, DType::i8, dim(kLow), dim(kHigh)}, {rounded})[0];
+    return products.node("torchao.dequantize_affine.default", x, "rounded",
+                         {q, block, chosen[0], zero, DType::i8, dim(kLow), dim(kHigh), dtype}, {back})[0];
+  });
+}
 
 }  // namespace
 
 Status attach_weight(Graph& graph, ValueId id, const QuantizedWeight& weight, const std::string& where) {
-  if (!weight.columns.empty() && !ColumnOrder(graph, id, weight.columns).apply())
+  const auto refuse = [&](const std::string& what, const std::string& help) {
     return Error::unsupported(where + ": " + quote(graph.value(id).name),
-                              "its columns are in another order, and the graph does more with it than linears",
-                              "quantize without activation ordering (desc_act, actorder)");
+                              what + ", and the graph does more with it than linears", help);
+  };
+  if (!weight.columns.empty() && !order_columns(graph, id, weight.columns))
+    return refuse("its columns are in another order", "quantize without activation ordering (desc_act, actorder)");
+  if (weight.activation && !quantize_activation(graph, id, *weight.activation))
+    return refuse("its linears round their activations", "quantize without input_activations");
   const DType to = graph.value(id).dtype;
   NodesInFront nodes(graph, id);
   if (!weight.format.empty()) write_four_bit(nodes, weight, to);

@@ -21,19 +21,28 @@
 
 namespace qcg {
 
+// How the activation of a linear becomes i8 codes: q = round(x / scale) + zero. The scale, and the zero point unless it
+// is symmetric, are chosen for each row at run time, or given for all.
+struct ActivationCodes {
+  bool symmetric = true;
+  std::optional<double> scale;
+  int64_t zero = 0;
+};
+
 // A weight [N, K], G = K / group:
 //
 //   w[n, columns[k]] = (codes[n, k] - zero[n, k / group]) * scale[n, k / group] + offset[n, k / group]
 //
 // or, with a format of ops/four_bit.h, the numbers of packed codes times their scales times the global scale.
 struct QuantizedWeight {
-  Tensor codes;                  // [N, K] i8 or u8, or e4m3; with a format u8 [N, K / 2]
-  Tensor scale;                  // [N, G], floating point
-  Tensor zero, offset, global;   // [N, G] i32, [N, G] f32, [1] f32; without storage: none
-  int64_t group = 0;             // divides K
-  int low = 0, high = 0;         // of integer codes
-  std::vector<int64_t> columns;  // a permutation of K; empty: in order
-  std::string format;            // "mxfp4", "nvfp4", "nf4"; empty: none of them
+  Tensor codes;                               // [N, K] i8 or u8, or e4m3; with a format u8 [N, K / 2]
+  Tensor scale;                               // [N, G], floating point
+  Tensor zero, offset, global;                // [N, G] i32, [N, G] f32, [1] f32; without storage: none
+  int64_t group = 0;                          // divides K
+  int low = 0, high = 0;                      // of integer codes
+  std::vector<int64_t> columns;               // a permutation of K; empty: in order
+  std::string format;                         // "mxfp4", "nvfp4", "nf4"; empty: none of them
+  std::optional<ActivationCodes> activation;  // none: it stays floating
 
   std::vector<int64_t> shape() const;  // [N, K]
 };

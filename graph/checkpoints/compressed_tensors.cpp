@@ -10,7 +10,11 @@
 //   mxfp4-pack-quantized  weight_packed alike; weight_scale u8 [N, K / 32], 2^(s - 127)
 //
 //   w = (q - z) * s
+//
+// input_activations of 8-bit integers are rounded as well: per token with scales of the run, or per tensor with
+// input_scale [1] and input_zero_point [1].
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "graph/checkpoints/kinds.h"
@@ -25,7 +29,11 @@ constexpr std::string_view kNvfp4 = "nvfp4-pack-quantized", kMxfp4 = "mxfp4-pack
 // config_groups: how the weights of some layers are quantized. Which layers they are can be seen by their tensors.
 struct WeightScheme {
   std::string format;
-  int64_t bits = 0, group = 0;
+  int64_t bits = 0;
+  // Of activations: whether they become integers, and how.
+  bool rounds = false, symmetric = true, at_run_time = true;
+
+  bool operator==(const WeightScheme&) const = default;
 };
 
 int64_t blocks_of(int64_t size, int64_t blocks) { return blocks > 0 && size % blocks == 0 ? size / blocks : 0; }
@@ -113,11 +121,53 @@ Result<QuantizedWeight> read_four_bit(const LinearParts& parts, bool nvfp4) {
   return out;
 }
 
-Result<QuantizedWeight> read_weight(const LinearParts& parts, const WeightScheme& scheme) {
+Result<QuantizedWeight> read_codes(const LinearParts& parts, const WeightScheme& scheme) {
   if (scheme.format == "pack-quantized") return read_packed(parts, scheme.bits);
   if (scheme.format == "int-quantized") return read_bytes(parts, DType::i8);
   if (scheme.format == "float-quantized") return read_bytes(parts, DType::f8e4m3);
   return read_four_bit(parts, scheme.format == kNvfp4);
+}
+
+Result<QuantizedWeight> read_weight(const LinearParts& parts, const WeightScheme& scheme) {
+  QCG_TRY(out, read_codes(parts, scheme));
+  if (!scheme.rounds) return out;
+  out.activation = ActivationCodes{.symmetric = scheme.symmetric};
+  if (scheme.at_run_time) return out;
+  QCG_TRY(scale, parts.tensor("input_scale", {DType::f32, DType::bf16, DType::f16}, {1}));
+  out.activation->scale = (*read_elements<double>(scale))[0];
+  if (!(*out.activation->scale > 0) || !std::isfinite(*out.activation->scale))
+    return parts.bad("input_scale", "is not positive");
+  if (!parts.has("input_zero_point")) return out;
+  QCG_TRY(zero, parts.tensor("input_zero_point", {DType::i8, DType::i32, DType::i64}, {1}));
+  out.activation->zero = (*read_elements<int64_t>(zero))[0];
+  if (out.activation->zero < -128 || out.activation->zero > 127)
+    return parts.bad("input_zero_point", "is outside -128 to 127");
+  return out;
+}
+
+Result<std::string> text_or(const JsonCursor& object, std::string_view key, const std::string& missing) {
+  const auto found = object.find(key);
+  if (!found || !found->is(JsonKind::string)) return missing;
+  QCG_TRY(text, found->string());
+  return std::string(text);
+}
+
+Result<bool> flag_or(const JsonCursor& object, std::string_view key, bool missing) {
+  const auto found = object.find(key);
+  if (!found || !found->is(JsonKind::boolean)) return missing;
+  return found->boolean();
+}
+
+// Whether activations are rounded as a kernel does it. Those that are not stay floating.
+Status read_activations(const JsonCursor& activations, WeightScheme& out) {
+  QCG_TRY(bits, config_number(activations, "num_bits", 8, 1, 64));
+  QCG_TRY(type, text_or(activations, "type", "int"));
+  QCG_TRY(strategy, text_or(activations, "strategy", ""));
+  QCG_TRY(dynamic, flag_or(activations, "dynamic", false));
+  QCG_TRY(symmetric, flag_or(activations, "symmetric", true));
+  out.rounds = bits == 8 && type == "int" && strategy == (dynamic ? "token" : "tensor");
+  out.symmetric = symmetric, out.at_run_time = dynamic;
+  return {};
 }
 
 Result<WeightScheme> read_scheme(const JsonCursor& group, const std::string& format) {
@@ -150,12 +200,14 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
   }
   QCG_TRY(groups, raw.config.object_at("config_groups"));
   std::vector<WeightScheme> schemes;
-  bool quantizes_activations = false;
+  bool leaves_activations = false;
   for (JsonCursor group : groups) {
     QCG_TRY(scheme, read_scheme(group, format));
+    if (const auto activations = group.find("input_activations"); activations && activations->is(JsonKind::object)) {
+      QCG_CHECK(read_activations(*activations, scheme));
+      leaves_activations = leaves_activations || !scheme.rounds;
+    }
     schemes.push_back(scheme);
-    const auto activations = group.find("input_activations");
-    quantizes_activations = quantizes_activations || (activations && activations->is(JsonKind::object));
   }
   // Which group a layer belongs to follows from the tensors that it has, unless two groups have the same.
   const auto scheme_of = [schemes](const LinearParts& parts) -> Result<WeightScheme> {
@@ -167,9 +219,7 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
         const DType dtype = s.format == "int-quantized" ? DType::i8 : DType::f8e4m3;
         if (!parts.tensor("weight", {dtype}, {-1, -1}).ok()) continue;
       }
-      if (std::none_of(fitting.begin(), fitting.end(),
-                       [&](const WeightScheme& f) { return f.format == s.format && f.bits == s.bits; }))
-        fitting.push_back(s);
+      if (std::ranges::find(fitting, s) == fitting.end()) fitting.push_back(s);
     }
     if (fitting.size() == 1) return fitting[0];
     if (fitting.empty()) return parts.bad("its tensors", "fit none of the config_groups");
@@ -184,8 +234,11 @@ Status take_compressed_tensors(RawCheckpoint& raw, Checkpoint& out) {
       QCG_TRY(scheme, scheme_of(parts));
       return read_weight(parts, scheme);
     });
-  if (quantizes_activations)
-    out.notes.push_back("activations are not quantized: only the weights of the checkpoint are");
+  if (leaves_activations)
+    out.notes.push_back(
+        "activations stay floating: those of 8-bit integers per token, or per tensor with scales of the checkpoint, "
+        "are "
+        "rounded");
   return {};
 }
 

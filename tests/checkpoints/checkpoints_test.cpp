@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include "graph/checkpoints/checkpoint.h"
 #include "graph/checkpoints/read_model.h"
@@ -140,6 +141,38 @@ TEST_CASE("folders: every number is that of the library, in the scheme that keep
     CHECK(*linears_of(after)[0]->arg("scheme").get<std::string>() == c.scheme);
     CHECK(as_integer(linears_of(after)[0]->arg("group")) == c.group);
     check_numbers(weights_of(after)[0], expected->tensors.at(kUpProj), c.tolerance + 1e-6, c.name);
+  }
+}
+
+TEST_CASE("activations are rounded as the library rounds them, and multiplied as integers") {
+  for (const std::string name : {"ct_int8_token", "ct_int8_token_zeros", "ct_int8_static"}) {
+    INFO(name);
+    ReadInfo info;
+    const auto graph = read_dense({{kUpProj, 16, 128}}, {.weights = {fixture(name)}}, &info);
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    const auto expected = read_safetensors(fixture(name) + ".expected.safetensors");
+    REQUIRE(expected.ok());
+    const Tensor& x = expected->tensors.at("x");
+    const auto in = *read_elements<double>(x), want = *read_elements<double>(expected->tensors.at("y"));
+    const Graph after = lowered(*graph);
+    REQUIRE(linears_of(after).size() == 1);
+    CHECK(*linears_of(after)[0]->arg("scheme").get<std::string>() == "da8w8");
+    for (const Graph& g : {*graph, after}) {
+      const auto y = evaluate_graph(g, {x});
+      REQUIRE_MESSAGE(y.ok(), y.error().to_string());
+      const auto got = *read_elements<double>((*y)[0]);
+      REQUIRE(got.size() == want.size());
+      // A code may differ by one where a quotient lies in the middle of two: 1/127 of the largest x, times a weight.
+      int differ = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        const auto row = std::span(in).subspan(i / 16 * 128, 128), all = std::span(in);
+        double largest = 0;
+        for (double v : name == "ct_int8_static" ? all : row) largest = std::max(largest, std::abs(v));
+        CHECK(std::abs(got[i] - want[i]) <= largest / 127 * 0.5);
+        differ += std::abs(got[i] - want[i]) > 1e-5 * largest;
+      }
+      CHECK(differ <= 16);  // of 80: of one row
+    }
   }
 }
 
