@@ -62,7 +62,7 @@ PanelLayout panel_layout(const Problem& problem, const PackedLayout& layout) {
   p.has_zero = has_zeros(problem);
   p.has_offset =
       std::any_of(problem.segments.begin(), problem.segments.end(), [](const Segment& s) { return s.has_offset; });
-  p.grouped = problem.group > 0 || p.kind->bits < 8;
+  p.grouped = problem.group > 0 || p.kind->bits < 8 || p.has_offset;
   p.group = problem.group > 0 ? std::min(problem.group, problem.k) : problem.k;
   p.groups = (problem.k + p.group - 1) / p.group;
   p.group_padded = round_up(p.group, kPadK);

@@ -32,18 +32,37 @@ void read_q4_1(const std::byte* p, const GgufBlock& out) {
   read_nibbles(p + 4, 16, 0, out.codes);
 }
 
+// The nibbles, and a fifth bit of each code.
+void read_nibbles_and_bits(const std::byte* bytes, const std::byte* bits, int minus, int8_t* codes) {
+  read_nibbles(bytes, 16, minus, codes);
+  for (int64_t i = 0; i < 32; ++i)
+    codes[i] = static_cast<int8_t>(codes[i] + (byte_at(bits, i / 8) >> (i % 8) & 1) * 16);
+}
+
+// f16 d, 4 bytes of bits, 16 bytes: (q - 16) * d
+void read_q5_0(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p);
+  read_nibbles_and_bits(p + 6, p + 2, 16, out.codes);
+}
+
+// f16 d, f16 m, 4 bytes of bits, 16 bytes: q * d + m
+void read_q5_1(const std::byte* p, const GgufBlock& out) {
+  out.scales[0] = half(p), out.offsets[0] = half(p + 2);
+  read_nibbles_and_bits(p + 8, p + 4, 0, out.codes);
+}
+
 // f16 d, 32 bytes: q * d
 void read_q8_0(const std::byte* p, const GgufBlock& out) {
   out.scales[0] = half(p);
   std::memcpy(out.codes, p + 2, 32);
 }
 
-// f16 d, f16 dmin, 12 bytes of eight 6-bit scales and minima, 128 bytes: (d * scale) * q - dmin * minimum
+// f16 d, f16 dmin, 12 bytes of eight 6-bit scales and minima: (d * scale) * q - dmin * minimum
 //
 //   byte 0..3   low 6 bits: scales 0..3     high 2 bits: bits 4, 5 of scales 4..7
 //   byte 4..7   low 6 bits: minima 0..3     high 2 bits: bits 4, 5 of minima 4..7
 //   byte 8..11  low nibble: bits 0..3 of scales 4..7     high nibble: of minima 4..7
-void read_q4_k(const std::byte* p, const GgufBlock& out) {
+void read_k_scales(const std::byte* p, const GgufBlock& out) {
   const float d = half(p), dmin = half(p + 2);
   const std::byte* packed = p + 4;
   for (int64_t i = 0; i < 4; ++i) {
@@ -53,7 +72,51 @@ void read_q4_k(const std::byte* p, const GgufBlock& out) {
     out.scales[i + 4] = d * static_cast<float>((c & 15) | (a >> 6 << 4));
     out.offsets[i + 4] = -(dmin * static_cast<float>((c >> 4) | (b >> 6 << 4)));
   }
+}
+
+// The scales, 128 bytes of nibbles.
+void read_q4_k(const std::byte* p, const GgufBlock& out) {
+  read_k_scales(p, out);
   for (int64_t pair = 0; pair < 4; ++pair) read_nibbles(p + 16 + 32 * pair, 32, 0, out.codes + 64 * pair);
+}
+
+// The scales, 32 bytes of bits, 128 bytes of nibbles: bit j of byte i is of element i of the j-th 32.
+void read_q5_k(const std::byte* p, const GgufBlock& out) {
+  read_k_scales(p, out);
+  for (int64_t pair = 0; pair < 4; ++pair) read_nibbles(p + 48 + 32 * pair, 32, 0, out.codes + 64 * pair);
+  for (int64_t i = 0; i < 256; ++i)
+    out.codes[i] = static_cast<int8_t>(out.codes[i] + (byte_at(p + 16, i % 32) >> (i / 32) & 1) * 16);
+}
+
+// Pairs of bits of element i: each byte has those of elements 32 apart.
+int pair_of_bits(const std::byte* pairs, int64_t i) {
+  return byte_at(pairs, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3;
+}
+
+// 16 bytes of 4-bit scales and minima, 64 bytes of pairs, f16 d, f16 dmin: (d * scale) * q - dmin * minimum
+void read_q2_k(const std::byte* p, const GgufBlock& out) {
+  const float d = half(p + 80), dmin = half(p + 82);
+  for (int64_t i = 0; i < 16; ++i) {
+    out.scales[i] = d * static_cast<float>(byte_at(p, i) & 15);
+    out.offsets[i] = -(dmin * static_cast<float>(byte_at(p, i) >> 4));
+  }
+  for (int64_t i = 0; i < 256; ++i) out.codes[i] = static_cast<int8_t>(pair_of_bits(p + 16, i));
+}
+
+// 32 bytes of high bits, 64 bytes of pairs, 12 bytes of sixteen 6-bit scales, f16 d: (d * (scale - 32)) * (q - 4)
+//
+//   byte 0..7   nibbles: bits 0..3 of scales 0..7 and 8..15     byte 8..11  pairs: bits 4, 5 of scales i, i + 4, …
+void read_q3_k(const std::byte* p, const GgufBlock& out) {
+  const std::byte* packed = p + 96;
+  const float d = half(p + 108);
+  for (int64_t i = 0; i < 16; ++i) {
+    const int low = byte_at(packed, i % 8) >> (i / 8 * 4) & 15, high = byte_at(packed, 8 + i % 4) >> (i / 4 * 2) & 3;
+    out.scales[i] = d * static_cast<float>((low | high << 4) - 32);
+  }
+  for (int64_t i = 0; i < 256; ++i) {
+    const int high = byte_at(p, i % 32) >> (i / 32) & 1;
+    out.codes[i] = static_cast<int8_t>((pair_of_bits(p + 32, i) | high << 2) - 4);
+  }
 }
 
 // 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales, f16 d: (d * scale) * (q - 32)
@@ -81,12 +144,14 @@ constexpr GgufType kGgufTypes[] = {
     {.id = 8,  .name = "Q8_0", .elements = 32,  .bytes = 34,  .plain = {}, .group = 32, .scale = DType::f16, .low = -128, .high = 127, .read = read_q8_0},
     {.id = 12, .name = "Q4_K", .elements = 256, .bytes = 144, .plain = {}, .group = 32, .low = 0, .high = 15, .has_offsets = true, .read = read_q4_k},
     {.id = 14, .name = "Q6_K", .elements = 256, .bytes = 210, .plain = {}, .group = 16, .low = -128, .high = 127, .read = read_q6_k},
-    // Codes of more than 4 bits with real offsets, and codes of tables, are in no scheme.
-    {.id = 6,  .name = "Q5_0", .elements = 32,  .bytes = 22,  .plain = {}},
-    {.id = 7,  .name = "Q5_1", .elements = 32,  .bytes = 24,  .plain = {}},
-    {.id = 10, .name = "Q2_K", .elements = 256, .bytes = 84,  .plain = {}},
-    {.id = 11, .name = "Q3_K", .elements = 256, .bytes = 110, .plain = {}},
-    {.id = 13, .name = "Q5_K", .elements = 256, .bytes = 176, .plain = {}},
+    {.id = 6,  .name = "Q5_0", .elements = 32,  .bytes = 22,  .plain = {}, .group = 32, .scale = DType::f16, .low = -128, .high = 127, .read = read_q5_0},
+    {.id = 7,  .name = "Q5_1", .elements = 32,  .bytes = 24,  .plain = {}, .group = 32, .scale = DType::f16, .low = -128, .high = 127, .has_offsets = true, .read = read_q5_1},
+    {.id = 10, .name = "Q2_K", .elements = 256, .bytes = 84,  .plain = {}, .group = 16, .low = 0, .high = 15, .has_offsets = true, .read = read_q2_k},
+    {.id = 11, .name = "Q3_K", .elements = 256, .bytes = 110, .plain = {}, .group = 16, .low = -8, .high = 7, .read = read_q3_k},
+    {.id = 13, .name = "Q5_K", .elements = 256, .bytes = 176, .plain = {}, .group = 32, .low = -128, .high = 127, .has_offsets = true, .read = read_q5_k},
+    // Codes of tables are in no scheme.
+    {.id = 20, .name = "IQ4_NL", .elements = 32,  .bytes = 18,  .plain = {}},
+    {.id = 23, .name = "IQ4_XS", .elements = 256, .bytes = 136, .plain = {}},
 };
 // clang-format on
 

@@ -8,8 +8,8 @@
 //   w^ = (value(w) - zero[n, g]) * scale[n, g] + offset[n, g]  g = k / group, or one g for all of K when group = 0
 //
 //   dense  value = the number itself, no scales                s8s8   the same in int8; acc is an exact int32
-//   w8     value = w, int8                                     da8w8  w8 under an int8 activation
-//   w4     value = w, int8 in [-8, 7]; alone may have offsets  da8w4  w4 under an int8 activation
+//   w8     value = w, int8; may have offsets                   da8w8  w8 under an int8 activation
+//   w4     value = w, int8 in [-8, 7]; may have offsets        da8w4  w4 under an int8 activation
 //   f8     value = the e4m3 or e5m2 number                     (x float, or e4m3 / e5m2 itself)
 //   f4     value = w, TWICE an e2m1 number, see kE2m1Twice     da8f4  f4 under an int8 activation
 //   nf4    value = kNf4Values[w]
@@ -55,7 +55,7 @@ struct WeightInfo {
 // clang-format off
 inline constexpr WeightInfo kFloats{.is_float = true};
 inline constexpr WeightInfo kFloat8{.bits = 8, .is_float = true};
-inline constexpr WeightInfo kInt8{.bits = 8, .low = -128, .high = 127, .has_zeros = true};
+inline constexpr WeightInfo kInt8{.bits = 8, .low = -128, .high = 127, .has_zeros = true, .has_offsets = true};
 inline constexpr WeightInfo kInt4{.bits = 4, .low = -8, .high = 7, .has_zeros = true, .has_offsets = true, .usual_group = 128, .usual_scale = DType::bf16};
 inline constexpr WeightInfo kE2m1{.bits = 4, .low = -12, .high = 12, .numbers = &kE2m1Twice, .has_zeros = true, .usual_group = 32, .usual_scale = DType::f8e8m0};
 inline constexpr WeightInfo kNormal4{.bits = 4, .low = 0, .high = 15, .values = &kNf4Values, .usual_group = 64};
@@ -87,7 +87,7 @@ inline constexpr auto kSchemes = std::to_array<SchemeInfo>({
 // clang-format on
 
 constexpr bool may_have_zeros(const SchemeInfo& s) { return s.has_scales && s.weight.has_zeros; }
-constexpr bool may_have_offsets(const SchemeInfo& s) { return s.weight.has_offsets && !s.quantized_activation; }
+constexpr bool may_have_offsets(const SchemeInfo& s) { return s.has_scales && s.weight.has_offsets && !s.quantized_activation; }
 // Whether an int8 is a weight, and the number it stands for.
 constexpr bool holds(const WeightInfo& w, int q) {
   return w.numbers ? std::find(w.numbers->begin(), w.numbers->end(), q) != w.numbers->end() : w.low <= q && q <= w.high;

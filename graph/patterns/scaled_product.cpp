@@ -97,7 +97,7 @@ class Builder {
     return std::nullopt;
   }
 
-  // Whole numbers are zero points. Others are offsets of int4 (-zero * scale), which no other scheme takes.
+  // Whole numbers are zero points. Others are offsets (-zero * scale) of int8 and int4 under float activations.
   Missing take_zeros() {
     const BlockNumbers zero = p_.w.zero;
     if (zero.value == kNoValue || is_all_zero(graph_, zero.value)) return std::nullopt;

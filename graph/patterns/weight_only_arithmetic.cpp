@@ -287,7 +287,7 @@ std::optional<std::string> take_arithmetic_weight(Graph& graph, ValueId w, bool 
     return missing;
   if (offset == kNoValue) return std::nullopt;
   if (!may_have_offsets(scheme_info(spec.scheme)) || spec.offset != kNoValue)
-    return "the weight has a real offset and is not int4";
+    return "the weight has a real offset, and is neither int8 nor int4";
   spec.offset = offset;
   return std::nullopt;
 }

@@ -26,16 +26,15 @@ def k_quant(kind, n):
     block, size = gguf.GGML_QUANT_SIZES[kind]
     raw = rng.integers(0, 256, (n, K // block, size), dtype=np.uint8)
     scales = (rng.random((n, K // block, 2)) * 0.01 + 0.001).astype(np.float16).view(np.uint8)
-    if kind == gguf.GGMLQuantizationType.Q4_K:
-        raw[..., 0:4] = scales
-    else:
-        raw[..., 208:210] = scales[..., 0:2]
+    # f16 d, or d and dmin.
+    first, last = {"Q2_K": (80, 84), "Q3_K": (108, 110), "Q4_K": (0, 4), "Q5_K": (0, 4), "Q6_K": (208, 210)}[kind.name]
+    raw[..., first:last] = scales[..., : last - first]
     return raw.reshape(n, -1)
 
 
 def add(name, hugging_face, kind, n, heads=0):
     Q = gguf.GGMLQuantizationType
-    if kind in (Q.Q4_K, Q.Q6_K):
+    if kind.name.endswith("_K"):
         data = k_quant(kind, n)
     else:
         data = quantize(rng.standard_normal((n, K)).astype(np.float32) * 0.1, kind)
@@ -54,7 +53,12 @@ add("blk.0.ffn_gate.weight", "model.layers.0.mlp.gate_proj.weight", Q.Q4_K, 12)
 add("blk.0.ffn_down.weight", "model.layers.0.mlp.down_proj.weight", Q.Q6_K, 12)
 add("blk.0.ffn_up.weight", "model.layers.0.mlp.up_proj.weight", Q.BF16, 12)
 add("blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight", Q.F32, 4)
-writer.add_tensor("blk.1.ffn_down.weight", rng.integers(0, 256, (2, 22 * K // 32), dtype=np.uint8), raw_dtype=Q.Q5_0)
+writer.add_tensor("blk.1.ffn_down.weight", rng.integers(0, 256, (2, 18 * K // 32), dtype=np.uint8), raw_dtype=Q.IQ4_NL)
+add("blk.2.attn_q.weight", "model.layers.2.self_attn.q_proj.weight", Q.Q5_0, 16, HEADS)
+add("blk.2.attn_k.weight", "model.layers.2.self_attn.k_proj.weight", Q.Q5_1, 8, KV_HEADS)
+add("blk.2.attn_v.weight", "model.layers.2.self_attn.v_proj.weight", Q.Q2_K, 8)
+add("blk.2.attn_output.weight", "model.layers.2.self_attn.o_proj.weight", Q.Q3_K, 12)
+add("blk.2.ffn_gate.weight", "model.layers.2.mlp.gate_proj.weight", Q.Q5_K, 12)
 writer.write_header_to_file()
 writer.write_kv_data_to_file()
 writer.write_tensors_to_file()

@@ -72,6 +72,7 @@ inline std::vector<Problem> gemm_problems() {
           operands, gate_up),
       plain_problem(Scheme::w4, f16, i8, {64, 33, 31}, {{30, true, false, "odd groups"}}, 24),
       plain_problem(Scheme::w4, bf16, i8, {264}, {{40, false, false, "real zeros", true}}, 128, bf16),
+      plain_problem(Scheme::w8, bf16, i8, {264}, {{40, false, false, "real zeros", true}}, 32),
       plain_problem(Scheme::w4, bf16, i8, {192}, {{20, false, false, "half a turn"}}, 64),
       plain_problem(Scheme::f8, bf16, f8e4m3, {72}, {{20, false, true, "e4m3"}}),
       plain_problem(Scheme::f8, f16, f8e4m3, {72}, {{20, false, false, "e4m3"}}),

@@ -131,7 +131,7 @@ TEST_CASE("codes of a weight dequantized by hand under a dynamically quantized a
   }
 }
 
-TEST_CASE("zero points that are not whole: offsets of int4, no scheme of int8") {
+TEST_CASE("zero points that are not whole are offsets of int4 and int8, of float activations only") {
   auto graph_of = [](const std::string& op, const std::string& weight, const std::string& x) {
     return parse("param @w: " + weight + "\nparam @ws: f32[24]\nparam @wo: f32[1]\ngraph(%x: " + x +
                  "[3, 16]) {\n  %y = tensor_cast." + op +
@@ -144,10 +144,17 @@ TEST_CASE("zero points that are not whole: offsets of int4, no scheme of int8") 
     parameter(*graph, "wo").data = numbers(DType::f32, {1}, {1.625});
   }
   recognized(std::move(int4), "w4");
-  auto report = run_pass("recognize_linear", int8);
-  REQUIRE(report.ok());
+  recognized(int8, "w8");
+  Graph bytes = parse(
+      "param @w: i8[16, 24]\nparam @ws: f32[24]\nparam @wo: f32[1]\nparam @xs: f32[]\ngraph(%x: i8[3, 16]) {\n"
+      "  %y = tensor_cast.static_quant_linear.default(%x, @w, @ws, @wo, @xs, out_dtype = f32) : f32[3, 24]\n"
+      "  return %y\n}\n");
+  bind_random(bytes, 3);
+  parameter(bytes, "wo").data = numbers(DType::f32, {1}, {1.625});
+  auto report = run_pass("recognize_linear", bytes);
+  REQUIRE_MESSAGE(report.ok(), report.error().to_string());
   CHECK(mentions(*report, "the zero points of the weight are not integers"));
-  CHECK(print_graph(int8).find("qcg.linear") == std::string::npos);
+  CHECK(print_graph(bytes).find("qcg.linear") == std::string::npos);
 }
 
 TEST_CASE("one packed weight used twice is unpacked once") {

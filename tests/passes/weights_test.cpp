@@ -49,7 +49,7 @@ TEST_CASE("codes and zero points are taken for what they are, not for what the r
   CHECK(has(recognized("i8", 5, 2), "zeros"));
   CHECK_FALSE(has(recognized("u8", 5, 8), "zeros"));  // codes - 8 have none
   CHECK(has(recognized("u8", 5, 7.5), "offsets"));
-  CHECK_FALSE(has(recognized("u8", 16, 7.5), "qcg.linear([%x], weights = [@w"));  // int8 has no real zero point: dense
+  CHECK(has(recognized("u8", 16, 7.5), "offsets"));
 }
 
 TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and groups in any order") {
@@ -87,7 +87,7 @@ TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and
       "  %b = aten.to.dtype(%i, dtype = f32) : f32[4, 2, 16]\n");
   const Case cases[] = {
       {"i32", shifted.c_str(), 13, "offsets = [@z.view], scheme = \"w4\", group = 16"},
-      {"i32", shifted.c_str(), 99, ""},  // int8 has no offset
+      {"i32", shifted.c_str(), 99, "offsets = [@z.view], scheme = \"w8\", group = 16"},
       {"i32", shifted.c_str(), 300, ""},
       {"u8", own_zero.c_str(), 2, "group = 16"},
       {"u8", own_zero.c_str(), 200, "scheme = \"w8\", group = 16"},
