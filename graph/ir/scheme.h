@@ -87,7 +87,9 @@ inline constexpr auto kSchemes = std::to_array<SchemeInfo>({
 // clang-format on
 
 constexpr bool may_have_zeros(const SchemeInfo& s) { return s.has_scales && s.weight.has_zeros; }
-constexpr bool may_have_offsets(const SchemeInfo& s) { return s.has_scales && s.weight.has_offsets && !s.quantized_activation; }
+constexpr bool may_have_offsets(const SchemeInfo& s) {
+  return s.has_scales && s.weight.has_offsets && !s.quantized_activation;
+}
 // Whether an int8 is a weight, and the number it stands for.
 constexpr bool holds(const WeightInfo& w, int q) {
   return w.numbers ? std::find(w.numbers->begin(), w.numbers->end(), q) != w.numbers->end() : w.low <= q && q <= w.high;

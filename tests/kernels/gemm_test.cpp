@@ -296,8 +296,8 @@ TEST_CASE("the last row tile: every height over blocks that stream or wait, unpa
   static const SchemeCase kCases[] = {{Scheme::dense, DType::f32, DType::bf16, 0, DType::f32},
                                       {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16},
                                       {Scheme::w4, DType::f32, DType::i8, 24, DType::f32, DType::f32, true},
-    {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16, DType::f32, true},
-    {Scheme::w8, DType::f32, DType::i8, 0, DType::f32, DType::f32, true},
+                                      {Scheme::w8, DType::bf16, DType::i8, 32, DType::bf16, DType::f32, true},
+                                      {Scheme::w8, DType::f32, DType::i8, 0, DType::f32, DType::f32, true},
                                       {Scheme::da8w8, DType::u8, DType::i8, 0, DType::f32},
                                       {Scheme::da8w4, DType::i8, DType::i8, 32, DType::f32, DType::bf16}};
   std::vector<Case> cases;

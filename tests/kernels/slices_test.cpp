@@ -22,8 +22,7 @@ constexpr SlicedRow kSlicedRows[] = {
     {Scheme::w8, DType::bf16, 0, false, false},  {Scheme::w8, DType::f16, 0, true, false},
     {Scheme::w8, DType::bf16, 64, true, false},  {Scheme::w4, DType::bf16, 32, false, false},
     {Scheme::w4, DType::bf16, 128, true, false}, {Scheme::w4, DType::f16, 48, false, true},
-    {Scheme::w8, DType::bf16, 32, false, true},
-    {Scheme::f4, DType::bf16, 32, false, false},
+    {Scheme::w8, DType::bf16, 32, false, true},  {Scheme::f4, DType::bf16, 32, false, false},
 };
 constexpr int64_t kK = 1003, kN = 37, kM = 6;
 
