@@ -241,12 +241,17 @@ Result<Expr> Expr::parse(std::string_view text) { return ExprParser(text).parse(
 
 namespace {
 
+// Kernels hold values in f32: what is below its range is 0 and therefore false.
+double cast_value(DType dtype, double x) {
+  return round_to_dtype(dtype, dtype == DType::boolean ? static_cast<double>(static_cast<float>(x)) : x);
+}
+
 double clamp(double x, double low, double high) { return min_nan(max_nan(x, low), high); }
 
 }  // namespace
 
 double Expr::apply(std::span<const double> args) const {
-  if (kind == ExprKind::cast) return round_to_dtype(dtype, args[0]);
+  if (kind == ExprKind::cast) return cast_value(dtype, args[0]);
   const Implementation& f = implementation_of(function);
   if (f.unary) return f.unary(args[0]);
   if (f.binary) return f.binary(args[0], args[1]);
@@ -342,7 +347,7 @@ void apply_block(const Expr& e, const std::array<Block<double>, 3>& args, size_t
   const auto each = [&](auto&& value) {
     for (size_t i = 0; i < n; ++i) out[i] = value(i);
   };
-  if (!f) each([&](size_t i) { return round_to_dtype(e.dtype, args[0][i]); });
+  if (!f) each([&](size_t i) { return cast_value(e.dtype, args[0][i]); });
   else if (f->unary) each([&](size_t i) { return f->unary(args[0][i]); });
   else if (f->binary) each([&](size_t i) { return f->binary(args[0][i], args[1][i]); });
   else if (e.function == "where") each([&](size_t i) { return args[0][i] != 0 ? args[1][i] : args[2][i]; });
