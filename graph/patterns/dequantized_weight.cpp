@@ -74,6 +74,12 @@ ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
   return is_floating(graph.value(blocks).dtype) ? repeated : cast_parameter(graph, repeated, DType::i32);
 }
 
+// Whether kernels hold all zero points as integers: int8 of each group, or of float activations 9 bits for all of K.
+bool fit_zeros(const Elements<float>& zeros, bool one_group, const SchemeInfo& scheme) {
+  const bool wide = one_group && !scheme.quantized_activation;
+  return std::ranges::all_of(*zeros, [&](float z) { return wide ? std::abs(z) <= 255 : z >= -128 && z <= 127; });
+}
+
 // stored - zero = code - (zero - shift)
 std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b, int64_t shift, LinearSpec& spec) {
   const std::vector<int64_t> shape = {b.n, b.groups()};
@@ -86,17 +92,22 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
   if (zeros == kNoValue) return "the weight's zero points are not a constant of shape [N, K / group]";
   const bool real = is_floating(graph.value(zeros).dtype);
   if (shift == 0 && is_all_zero(graph, zeros)) return std::nullopt;
-  if (shift == 0 && !real) {
+  auto values = read_elements<float>(graph.value(zeros).data);
+  const SchemeInfo& scheme = scheme_info(spec.scheme);
+  if (shift == 0 && !real && (!values || fit_zeros(values, b.groups() == 1, scheme))) {
     spec.zero = zeros;
     return std::nullopt;
   }
-  auto values = read_elements<float>(graph.value(zeros).data);
-  const bool whole = values ? std::all_of(values->begin(), values->end(),
-                                          [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; })
-                            : !real;
-  if (!whole && !may_have_offsets(scheme_info(spec.scheme))) return "the weight's zero points are not integers";
+  bool whole = values ? std::all_of(values->begin(), values->end(),
+                                    [](float z) { return std::nearbyint(z) == z && std::abs(z) < 0x1p24f; })
+                      : !real;
+  if (!whole && !may_have_offsets(scheme)) return "the weight's zero points are not integers";
   if (values)
     for (float& z : *values) z -= static_cast<float>(shift);
+  if (whole && values && !fit_zeros(values, b.groups() == 1, scheme)) {
+    if (!may_have_offsets(scheme)) return "the weight's zero points are outside int8";
+    whole = false;
+  }
   if (whole) {
     if (values && std::all_of(values->begin(), values->end(), [](float z) { return z == 0; })) return std::nullopt;
     Elements<int32_t> integers;
@@ -191,6 +202,10 @@ std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool wei
   const SchemeInfo& scheme = scheme_info(spec.scheme);
   if (!scheme.under_int8)
     return std::string(scheme.name) + " numbers are not integers: there is no int8 product with them";
+  if (spec.zero != kNoValue) {
+    const auto zeros = read_elements<float>(graph.value(spec.zero).data);
+    if (zeros && !fit_zeros(zeros, false, scheme)) return "the weight's zero points are outside int8";
+  }
   spec.scheme = *scheme.under_int8;
   return std::nullopt;
 }

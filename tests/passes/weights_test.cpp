@@ -50,6 +50,7 @@ TEST_CASE("codes and zero points are taken for what they are, not for what the r
   CHECK_FALSE(has(recognized("u8", 5, 8), "zeros"));  // codes - 8 have none
   CHECK(has(recognized("u8", 5, 7.5), "offsets"));
   CHECK(has(recognized("u8", 16, 7.5), "offsets"));
+  CHECK(has(recognized("u8", 16, -2), "offsets"));  // -130 of codes - 128: no int8
 }
 
 TEST_CASE("a weight dequantized by hand is seen through zero points, offsets and groups in any order") {
