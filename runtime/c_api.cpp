@@ -202,7 +202,7 @@ Status run(qcg_context* context, const qcg_program* method, qcg_state* state, co
 int32_t dlpack_device(const State& state) {
   constexpr int32_t kCpu = 1, kCuda = 2, kRocm = 10;
   if (!state.on_device()) return kCpu;
-  return state.program().manifest().target.starts_with("hip:") ? kRocm : kCuda;
+  return state.program().manifest().on_hip() ? kRocm : kCuda;
 }
 
 Status check_state_copy(const qcg_state* state, const char* name, const void* host, int64_t bytes) {

@@ -11,7 +11,7 @@
 namespace qcg {
 namespace {
 
-// What differs between the drivers for people, and the names of their libraries, the newest first.
+// The words of a driver's messages, and the names of its library, the newest first.
 struct DriverText {
   std::string_view where, vendor;
   std::vector<const char*> libraries;

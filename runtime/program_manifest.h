@@ -116,7 +116,8 @@ struct ProgramManifest {
   std::vector<ProgramManifest> others;
   // The other targets, of the first one only, best first (program_target.h). Files are the same in all.
   std::vector<ProgramManifest> other_targets;
-  bool on_device() const { return target.starts_with("cuda:") || target.starts_with("hip:"); }
+  bool on_hip() const { return target.starts_with("hip:"); }
+  bool on_device() const { return target.starts_with("cuda:") || on_hip(); }
   std::map<std::string, File> files;
   std::vector<Symbol> symbols;
   std::vector<Tensor> inputs, outputs;

@@ -34,7 +34,7 @@ Status Host::can_run(const ProgramManifest& target) {
                               "was compiled for '" + target.target + "', this runtime runs cpu, cuda and hip programs",
                               "compile the program with --target=cpu");
   const std::string but = "was compiled for " + target.target + ", but ";
-  const DeviceApi api = target.target.starts_with("hip:") ? DeviceApi::hip : DeviceApi::cuda;
+  const DeviceApi api = target.on_hip() ? DeviceApi::hip : DeviceApi::cuda;
   std::shared_ptr<CudaDriver>& own = drivers_[static_cast<size_t>(api)];
   if (!own) {
     auto driver = CudaDriver::load(api);

@@ -32,12 +32,8 @@ namespace qcg {
 
 class ScratchDir;
 
-enum class OutputKind {
-  shared_object,
-  assembly,
-  cubin,
-  precompiled_header
-};  // assembly of CUDA is PTX; a cubin of HIP is a code object
+// Assembly of CUDA is PTX. A cubin of HIP is a code object.
+enum class OutputKind { shared_object, assembly, cubin, precompiled_header };
 
 struct SourceText {
   std::string name;  // relative path without ".." ("kernel.cpp", "quant/w8.h"); never a shell word

@@ -24,7 +24,7 @@ namespace qcg {
 // The version that is part of every key: raise it when rendering, packing or the ABI change meaning.
 inline constexpr std::string_view kGeneratorVersion = "0.1.0";
 
-// Of the files of a kernel.
+// The suffixes of a kernel's files.
 struct KernelSuffixes {
   std::string_view module, source;
 };

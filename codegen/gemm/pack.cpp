@@ -113,12 +113,11 @@ Status check_codes(const Tensor& w, const Segment& segment, int64_t k, Scheme sc
   return {};
 }
 
-Status read_zero(const Tensor& zeros, const Segment& segment, int64_t n, int64_t g, int64_t low, int64_t high,
-                 int64_t& out) {
+Status read_zero(const Tensor& zeros, const Segment& segment, int64_t n, int64_t g, ZeroRange range, int64_t& out) {
   const double v = element_to_double(zeros.dtype, at(zeros, n, g));
-  if (std::nearbyint(v) != v || v < double(low) || v > double(high))
+  if (std::nearbyint(v) != v || v < double(range.low) || v > double(range.high))
     return Error::bad_input(fmt::format("zero point of '{}' [{}, {}]", segment.name, n, g),
-                            fmt::format("{} is not an integer from {} to {}", v, low, high),
+                            fmt::format("{} is not an integer from {} to {}", v, range.low, range.high),
                             "only integer zero points are supported");
   out = int64_t(v);
   return {};
@@ -190,7 +189,7 @@ class Packer {
         double_to_element(problem_.scale, element_to_double(t.offsets.dtype, at(t.offsets, n, g)),
                           out + p_.offsets_in_header + c * scale_bytes);
       int64_t zero = 0;
-      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, g, -128, 127, zero));
+      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, g, zero_range(true, is_integer(problem_)), zero));
       if (!is_integer(problem_)) {
         if (p_.has_zero) out[p_.zeros_in_header + c] = std::byte(int8_t(zero));
         continue;
@@ -252,9 +251,7 @@ class Packer {
       if (p_.zeros_by_column) put(p_.column_sum_at, float(scaled_sum(t, n, w)));
       if (p_.grouped) continue;
       int64_t zero = 0;
-      if (segment.has_zero)
-        QCG_CHECK(read_zero(t.zeros, segment, n, 0, is_integer(problem_) ? -128 : -255,
-                            is_integer(problem_) ? 127 : 255, zero));
+      if (segment.has_zero) QCG_CHECK(read_zero(t.zeros, segment, n, 0, zero_range(false, is_integer(problem_)), zero));
       if (scheme_info(problem_.scheme).has_scales) put(p_.scale_at, float(scale_of(t, n, 0, w, 0, problem_.k)));
       put(p_.zero_at, float(zero));
       put(p_.offset_at, int32_t(zero + p_.kind->raised));

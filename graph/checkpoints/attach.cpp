@@ -225,18 +225,16 @@ bool quantize_activation(Graph& graph, ValueId id, const ActivationCodes& codes)
     std::vector<Dim> block(shape.size(), dim(1));
     block.back() = shape.back();
     const Shape rows(shape.begin(), shape.end() - 1);
-    const DType zero_dtype = DType::i8;
     const double eps = dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
     const std::string mapping = codes.symmetric ? "SYMMETRIC" : "ASYMMETRIC";
     const auto chosen =
         products.node("torchao.choose_qparams_affine.default", x, "scale",
-                      {x, mapping, block, DType::i8, dim(kLow), dim(kHigh), eps, dtype, zero_dtype, false},
-                      {{dtype, rows}, {zero_dtype, rows}});
-    const Arg zero = chosen[1];
+                      {x, mapping, block, DType::i8, dim(kLow), dim(kHigh), eps, dtype, DType::i8, false},
+                      {{dtype, rows}, {DType::i8, rows}});
     const ValueId q = products.node("torchao.quantize_affine.default", x, "codes",
-                                    {x, block, chosen[0], zero, DType::i8, dim(kLow), dim(kHigh)}, {rounded})[0];
+                                    {x, block, chosen[0], chosen[1], DType::i8, dim(kLow), dim(kHigh)}, {rounded})[0];
     return products.node("torchao.dequantize_affine.default", x, "rounded",
-                         {q, block, chosen[0], zero, DType::i8, dim(kLow), dim(kHigh), dtype}, {back})[0];
+                         {q, block, chosen[0], chosen[1], DType::i8, dim(kLow), dim(kHigh), dtype}, {back})[0];
   });
 }
 

@@ -90,6 +90,14 @@ constexpr bool may_have_zeros(const SchemeInfo& s) { return s.has_scales && s.we
 constexpr bool may_have_offsets(const SchemeInfo& s) {
   return s.has_scales && s.weight.has_offsets && !s.quantized_activation;
 }
+// The integer zero points that packed weights hold. Those of groups are bytes beside the codes, and sums of integers
+// need bytes, too; one for all of K, under a float activation, is as large as a difference of two bytes.
+struct ZeroRange {
+  int64_t low, high;
+};
+constexpr ZeroRange zero_range(bool in_groups, bool integer_sums) {
+  return in_groups || integer_sums ? ZeroRange{-128, 127} : ZeroRange{-255, 255};
+}
 // Whether an int8 is a weight, and the number it stands for.
 constexpr bool holds(const WeightInfo& w, int q) {
   return w.numbers ? std::find(w.numbers->begin(), w.numbers->end(), q) != w.numbers->end() : w.low <= q && q <= w.high;

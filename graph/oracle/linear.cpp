@@ -251,12 +251,15 @@ struct WeightRows {
       for (int64_t i = g * group; i < std::min(k, (g + 1) * group); ++i) row[i] = (row[i] - zero) * scale + offset;
     }
   }
-  // What kernels round by: they sum codes times scales apart from offsets, which may cancel.
-  void read_magnitudes(int64_t n, std::vector<double>& row) const {
-    for (int64_t i = 0; !offsets.empty() && i < k; ++i) {
+  // What kernels round by, of a row that was read: they sum codes times scales apart from offsets, which may cancel.
+  const std::vector<double>& magnitudes(int64_t n, const std::vector<double>& row, std::vector<double>& room) const {
+    if (offsets.empty()) return row;
+    room.resize(k);
+    for (int64_t i = 0; i < k; ++i) {
       const double offset = offsets[n * groups + i / group];
-      row[i] = std::abs(row[i] - offset) + std::abs(offset);
+      room[i] = std::abs(row[i] - offset) + std::abs(offset);
     }
+    return room;
   }
   bool scale_inside() const { return groups > 1 || !offsets.empty(); }
   double row_scale(int64_t n) const { return !scales.empty() && !scale_inside() ? scales[n] : 1; }
@@ -377,16 +380,15 @@ Result<LinearReference> reference_linear(const LinearOperands& p, size_t segment
   LinearReference out{std::vector<double>(m.size() * n.size()), std::vector<double>(m.size() * n.size())};
   const auto count = static_cast<int64_t>(n.size());
   for_each_part(count, static_cast<int64_t>(m.size()) * weights.k, [&](int64_t first, int64_t last) {
-    std::vector<double> row, magnitude;
+    std::vector<double> row, room;
     for (int64_t j = first; j < last; ++j) {
       if (weights.k > 0) weights.read(n[j], row);
-      magnitude = row;
-      weights.read_magnitudes(n[j], magnitude);
+      const std::vector<double>& terms = weights.magnitudes(n[j], row, room);
       for (size_t i = 0; i < m.size(); ++i) {
         double scale = weights.row_scale(n[j]) * (x_scale.empty() ? 1 : x_scale[x_scale.size() == 1 ? 0 : m[i]]);
         const int64_t at = i * weights.k;
         out.y[i * count + j] = dot(x.data() + at, row.data(), weights.k) * scale + weights.row_bias(n[j]);
-        out.abs_sum[i * count + j] = dot_abs(magnitudes.data() + at, magnitude.data(), weights.k) * std::abs(scale) +
+        out.abs_sum[i * count + j] = dot_abs(magnitudes.data() + at, terms.data(), weights.k) * std::abs(scale) +
                                      std::abs(weights.row_bias(n[j]));
       }
     }

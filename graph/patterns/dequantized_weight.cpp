@@ -74,10 +74,9 @@ ValueId per_row_and_group(Graph& graph, ValueId id, const Blocks& b) {
   return is_floating(graph.value(blocks).dtype) ? repeated : cast_parameter(graph, repeated, DType::i32);
 }
 
-// Whether kernels hold all zero points as integers: int8 of each group, or of float activations 9 bits for all of K.
-bool fit_zeros(const Elements<float>& zeros, bool one_group, const SchemeInfo& scheme) {
-  const bool wide = one_group && !scheme.quantized_activation;
-  return std::ranges::all_of(*zeros, [&](float z) { return wide ? std::abs(z) <= 255 : z >= -128 && z <= 127; });
+bool fit_zeros(const Elements<float>& zeros, ZeroRange range) {
+  return std::ranges::all_of(
+      *zeros, [&](float z) { return static_cast<float>(range.low) <= z && z <= static_cast<float>(range.high); });
 }
 
 // stored - zero = code - (zero - shift)
@@ -94,7 +93,9 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
   if (shift == 0 && is_all_zero(graph, zeros)) return std::nullopt;
   auto values = read_elements<float>(graph.value(zeros).data);
   const SchemeInfo& scheme = scheme_info(spec.scheme);
-  if (shift == 0 && !real && (!values || fit_zeros(values, b.groups() == 1, scheme))) {
+  const bool in_groups = b.groups() > 1 || scheme.weight.bits < 8;
+  const ZeroRange range = zero_range(in_groups, scheme.quantized_activation);
+  if (shift == 0 && !real && (!values || fit_zeros(values, range))) {
     spec.zero = zeros;
     return std::nullopt;
   }
@@ -104,7 +105,7 @@ std::optional<std::string> take_zero(Graph& graph, ValueId zero, const Blocks& b
   if (!whole && !may_have_offsets(scheme)) return "the weight's zero points are not integers";
   if (values)
     for (float& z : *values) z -= static_cast<float>(shift);
-  if (whole && values && !fit_zeros(values, b.groups() == 1, scheme)) {
+  if (whole && values && !fit_zeros(values, range)) {
     if (!may_have_offsets(scheme)) return "the weight's zero points are outside int8";
     whole = false;
   }
@@ -204,7 +205,8 @@ std::optional<std::string> take_integer_weight(Graph& graph, ValueId w, bool wei
     return std::string(scheme.name) + " numbers are not integers: there is no int8 product with them";
   if (spec.zero != kNoValue) {
     const auto zeros = read_elements<float>(graph.value(spec.zero).data);
-    if (zeros && !fit_zeros(zeros, false, scheme)) return "the weight's zero points are outside int8";
+    if (zeros && !fit_zeros(zeros, zero_range(spec.group > 0, true)))
+      return "the weight's zero points are outside int8";
   }
   spec.scheme = *scheme.under_int8;
   return std::nullopt;

@@ -302,7 +302,7 @@ class GemmData {
     std::byte rounded[8];
     double_to_element(out.dtype, want, rounded);
     const double got = outputs[o].get(i * out.n + n), nearest = element_to_double(out.dtype, rounded);
-    if (std::isnan(nearest) ? std::isnan(got) : got == nearest) return "";  // a NaN that is stored as an integer is one
+    if (std::isnan(nearest) ? std::isnan(got) : got == nearest) return "";  // an integer output holds no NaN
     return fmt::format("output {} [{}, {}] is {}, not exactly {}", o, i, n, got, nearest);
   }
 
