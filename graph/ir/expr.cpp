@@ -131,6 +131,21 @@ double gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(k * (x + 0.044715 * x * x * x)));
 }
 
+constexpr uint64_t kBits = 64;
+uint64_t shift_left(uint64_t a, uint64_t b) { return b < kBits ? a << b : 0; }
+uint64_t shift_right(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<int64_t>(a) >> std::min(b, kBits - 1));
+}
+// A function of whole numbers, of doubles that are some.
+template <uint64_t (*F)(uint64_t, uint64_t)>
+double of_whole(double a, double b) {
+  const auto bits = [](double v) { return static_cast<uint64_t>(static_cast<int64_t>(v)); };
+  return static_cast<double>(static_cast<int64_t>(F(bits(a), bits(b))));
+}
+uint64_t bit_and(uint64_t a, uint64_t b) { return a & b; }
+uint64_t bit_or(uint64_t a, uint64_t b) { return a | b; }
+uint64_t bit_xor(uint64_t a, uint64_t b) { return a ^ b; }
+
 using Unary = double (*)(double);
 using Binary = double (*)(double, double);
 struct Implementation {
@@ -174,6 +189,11 @@ constexpr Implementation kImplementations[] = {
     {"trunc_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }},
     {"mod", nullptr, [](double a, double b) { return b == 0 ? a : a - b * std::floor(a / b); }},
     {"atan", [](double x) { return std::atan(x); }},
+    {"bit_and", nullptr, of_whole<bit_and>},
+    {"bit_or", nullptr, of_whole<bit_or>},
+    {"bit_xor", nullptr, of_whole<bit_xor>},
+    {"shift_left", nullptr, of_whole<shift_left>},
+    {"shift_right", nullptr, of_whole<shift_right>},
 };
 
 // Both tables have the same rows in the same order, so that a name's place in one is its place in the other.
@@ -301,6 +321,11 @@ constexpr IntegerFunction kIntegerFunctions[] = {
     {"floor_div", floor_div},
     {"trunc_div", trunc_div},
     {"mod", [](uint64_t a, uint64_t b) { return a - floor_div(a, b) * b; }},
+    {"bit_and", bit_and},
+    {"bit_or", bit_or},
+    {"bit_xor", bit_xor},
+    {"shift_left", shift_left},
+    {"shift_right", shift_right},
     {"clamp", nullptr},
     {"where", nullptr},
 };

@@ -27,7 +27,8 @@ namespace qcg {
 enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
-// floor_div and trunc_div round down and to zero, and are 0 of a divisor 0; mod is what floor_div leaves.
+// floor_div and trunc_div round down and to zero, and are 0 of a divisor 0; mod is what floor_div leaves. A shift by
+// more bits than there are, or by fewer than none, moves all of them out.
 struct ExprFunction {
   std::string_view name;
   int arity;
@@ -72,6 +73,11 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"trunc_div", 2, 0, kIntegersAlone},
     {"mod", 2, 0, kIntegersAlone},
     {"atan", 1, kFunctionUlps},
+    {"bit_and", 2, 0, kIntegersAlone},
+    {"bit_or", 2, 0, kIntegersAlone},
+    {"bit_xor", 2, 0, kIntegersAlone},
+    {"shift_left", 2, 0, kIntegersAlone},
+    {"shift_right", 2, 0, kIntegersAlone},
 };
 
 struct Expr {

@@ -128,6 +128,10 @@ class Reader {
     if (word == "quotient")
       return call(node_.arg("rounding_mode") == Arg(std::string("floor")) ? "floor_div" : "trunc_div", std::move(a),
                   std::move(args[1]));
+    if (word == "inverse") return is_truth() ? negation(std::move(a)) : call("bit_xor", std::move(a), Expr::number(-1));
+    if (is_truth() && word == "bit_and") return call("mul", std::move(a), std::move(args[1]));
+    if (is_truth() && word == "bit_or") return call("max", std::move(a), std::move(args[1]));
+    if (is_truth() && word == "bit_xor") return unequal(a, args[1]);
     if (word == "common") return common(std::move(a));
     if (word == "cast") return Expr::cast(result(), std::move(a));
     if (word == "gelu") return gelu(std::move(a));
@@ -137,6 +141,7 @@ class Reader {
   }
 
   DType result() const { return graph_.value(node_.outputs[0]).dtype; }
+  bool is_truth() const { return result() == DType::boolean; }
 
   Expr common(Expr side) {
     Promotion promotion;

@@ -14,6 +14,7 @@
 //   lt le eq ne not             of gt and ge; truth values are 1 and 0, and of NaN only ne holds
 //   truth(x)                    x != 0
 //   quotient(a, b)              floor_div or trunc_div, as `rounding_mode` says
+//   bit_and bit_or bit_xor inverse   of truth values what they are of their only bit
 //   common(x)                   in the dtype that self and other are compared in: 0.1 of bf16 equals 0.1
 //   clamp(x, low, high)         without a limit that is absent
 //   cast(x)                     to the dtype of the result

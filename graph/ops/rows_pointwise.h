@@ -106,7 +106,7 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.tril.default", "(Tensor self, int diagonal=0) -> Tensor",
      pointwise, infer_triangle, "where(ge(plus(row, diagonal), column), self, 0)", in_place},
     {"aten.logical_not.default", "(Tensor self) -> Tensor", pointwise, infer_logical_not, "not(truth(self))"},
-    {"aten.bitwise_not.default", "(Tensor self) -> Tensor", pointwise, infer_integers, "not(truth(self))"},
+    {"aten.bitwise_not.default", "(Tensor self) -> Tensor", pointwise, infer_integers, "inverse(self)"},
     {"aten.fill.Scalar", "(Tensor self, Scalar value) -> Tensor", pointwise, infer_unary, "value", in_place},
     {"aten.full_like.default",
      "(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
@@ -215,17 +215,17 @@ inline constexpr OpRow kPointwise[] = {
     {"aten.logical_xor.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_compare, "ne(truth(self), truth(other))"},
     {"aten.bitwise_and.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_integers, "mul(truth(self), truth(other))"},
+     pointwise, infer_integers, "bit_and(self, other)"},
     {"aten.bitwise_or.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_integers, "max(truth(self), truth(other))"},
+     pointwise, infer_integers, "bit_or(self, other)"},
     {"aten.bitwise_xor.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_integers, "ne(truth(self), truth(other))"},
+     pointwise, infer_integers, "bit_xor(self, other)"},
     {"aten.__and__.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_integers, "mul(truth(self), truth(other))"},
+     pointwise, infer_integers, "bit_and(self, other)"},
     {"aten.__or__.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_integers, "max(truth(self), truth(other))"},
+     pointwise, infer_integers, "bit_or(self, other)"},
     {"aten.__xor__.Tensor", "(Tensor self, Tensor other) -> Tensor",
-     pointwise, infer_integers, "ne(truth(self), truth(other))"},
+     pointwise, infer_integers, "bit_xor(self, other)"},
 };
 // clang-format on
 

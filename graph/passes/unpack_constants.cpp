@@ -5,10 +5,10 @@
 //   %z = aten.index(@zeros [G, N], [@g_idx [K]])          ->   %z = aten.repeat_interleave(@zeros, K / G, dim = 0)
 //   %w = aten.mul(aten.sub(%c, %z), @scales)              stays: that is what recognize_linear looks for
 //
-// Bit operations and whole quotients (OpRole::constant) have no kernels: their operands are evaluated with them, as are
-// ranges of known ends, and one that depends on an input is an error. Look-ups (OpRole::look_up) of constants at constant
-// positions are evaluated, too; those of activations at constant positions become slices (gather_slices.h) where these
-// are few; all others have a kernel. Of what reads the results
+// Bit operations and whole quotients (OpRole::constant) of constants are evaluated with their operands, as are ranges of
+// known ends; one that depends on an input and has no kernel is an error. Look-ups (OpRole::look_up) of constants at
+// constant positions are evaluated, too; those of activations at constant positions become slices (gather_slices.h)
+// where these are few; all others have a kernel. Of what reads the results
 //   - is evaluated too: what only moves elements (cat, stack, a reshape that is no view), and arithmetic whose result is
 //     repeated over others: that is a scale or a zero point, not a weight;
 //   - is left alone: everything else, above all the arithmetic that says how a weight was quantized.
@@ -63,21 +63,22 @@ bool divides_by_number(const Graph& graph, const Node& node) {
   return divisor->is_constant() ? !divisor->is_constant(0) : range_of(*divisor, graph.symbols).min > 0;
 }
 
+bool is_bit_operation(const Node& node) {
+  return node.op->name.starts_with("aten.bitwise_") || node.op->name.starts_with("aten.__");
+}
+
 // Of what depends on an input or a size; a constant is evaluated all the same.
 bool has_kernel(const Graph& graph, const Node& node) {
   if (is_any_op(node, kWithKernels)) return true;
   if (is_any_op(node, kQuotients)) return divides_by_number(graph, node);
-  if (node.op->role == OpRole::look_up) return true;
+  if (node.op->role == OpRole::look_up || is_bit_operation(node)) return true;
   return is_floating(graph.value(node.outputs[0]).dtype) && as_pointwise(graph, node);
 }
 
 bool needs_constants(const Graph& graph, const Node& node) {
   if (node.op->role == OpRole::constant || node.op->role == OpRole::look_up) return true;
   if (node.op->role != OpRole::pointwise || node.outputs.empty()) return false;
-  // Truth values have kernels for these.
-  const std::string_view name = node.op->name;
-  return (name.starts_with("aten.bitwise_") || name.starts_with("aten.__")) &&
-         graph.value(node.outputs[0]).dtype != DType::boolean;
+  return is_bit_operation(node) && graph.value(node.outputs[0]).dtype != DType::boolean;
 }
 
 constexpr Op kInt4Packed[] = {"aten._weight_int4pack_mm.default", "aten._weight_int4pack_mm_for_cpu.default"};

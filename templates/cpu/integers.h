@@ -28,6 +28,12 @@ QCG_INLINE int64_t i_floor_div(int64_t a, int64_t b) {
   if (b == 0 || b == -1) return i_trunc_div(a, b);
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
+QCG_INLINE int64_t i_bit_and(int64_t a, int64_t b) { return a & b; }
+QCG_INLINE int64_t i_bit_or(int64_t a, int64_t b) { return a | b; }
+QCG_INLINE int64_t i_bit_xor(int64_t a, int64_t b) { return a ^ b; }
+// By 64 bits or more, or by fewer than none: all of them are moved out.
+QCG_INLINE int64_t i_shift_left(int64_t a, int64_t b) { return (uint64_t)b < 64 ? (int64_t)((uint64_t)a << b) : 0; }
+QCG_INLINE int64_t i_shift_right(int64_t a, int64_t b) { return a >> ((uint64_t)b < 64 ? b : 63); }
 QCG_INLINE int64_t i_round_even(int64_t a) { return a; }
 QCG_INLINE int64_t i_floor(int64_t a) { return a; }
 QCG_INLINE int64_t i_cast_i8(int64_t a) { return (int8_t)a; }

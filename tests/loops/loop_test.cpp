@@ -274,13 +274,30 @@ TEST_CASE("a quantization in a loop rounds half to even and saturates") {
 
 TEST_CASE("loops over integers are exact and wrap") {
   LoopProblem p{2, {DType::i32, DType::i64, DType::i32, DType::i8}, {1, 1, 0, -1}, {}, {}, "", true};
-  for (const char* text :
-       {"add(in0, in2)", "sub(in1, mul(3, in0))", "mul(in0, in0)", "cast_i8(mul(in1, in3))", "clamp(in0, -5, 16777217)",
-        "max(in0, in2)", "min(neg(in1), abs(in3))", "where(gt(in0, in2), in1, relu(in3))", "cast_u8(add(in3, 128))",
-        "in1", "floor_div(in1, in3)", "trunc_div(in0, in3)", "mod(in1, in2)"})
+  for (const char* text : {"add(in0, in2)",
+                           "sub(in1, mul(3, in0))",
+                           "mul(in0, in0)",
+                           "cast_i8(mul(in1, in3))",
+                           "clamp(in0, -5, 16777217)",
+                           "max(in0, in2)",
+                           "min(neg(in1), abs(in3))",
+                           "where(gt(in0, in2), in1, relu(in3))",
+                           "cast_u8(add(in3, 128))",
+                           "in1",
+                           "floor_div(in1, in3)",
+                           "trunc_div(in0, in3)",
+                           "mod(in1, in2)",
+                           "bit_and(in0, in2)",
+                           "bit_or(in0, in3)",
+                           "bit_xor(in1, in3)",
+                           "shift_left(in1, in3)",
+                           "shift_right(in1, in3)",
+                           "shift_right(in0, mod(in1, 64))",
+                           "cast_i32(shift_left(in0, mod(in1, 64)))"})
     p.exprs.push_back(*Expr::parse(text));
   p.outputs = {DType::i32, DType::i64, DType::i32,     DType::i64, DType::i32, DType::i64, DType::i64,
-               DType::i32, DType::i16, DType::boolean, DType::i64, DType::i32, DType::i64};
+               DType::i32, DType::i16, DType::boolean, DType::i64, DType::i32, DType::i64, DType::i32,
+               DType::i32, DType::i64, DType::i64,     DType::i64, DType::i32, DType::i64};
   constexpr int64_t kRows = 3, kN = 61;
   std::mt19937_64 random(9);
   std::vector<std::vector<int64_t>> values(4, std::vector<int64_t>(kRows * kN));

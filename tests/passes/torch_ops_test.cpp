@@ -19,6 +19,10 @@ bool is_close(DType dtype, double got, double want) {
 // Of floats they have kernels, though hand-packed weights are what they are for.
 bool is_power(const Node& node) { return node.op->name == "aten.exp2.default" || node.op->name == "aten.pow.Scalar"; }
 
+bool is_bit_operation(const Node& node) {
+  return node.op->name.starts_with("aten.bitwise_") || node.op->name.starts_with("aten.__");
+}
+
 // Pointwise ops, reductions and what is composed of them: the rest has tests of its own.
 bool is_tried(const Graph& graph) {
   return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
@@ -26,7 +30,7 @@ bool is_tried(const Graph& graph) {
     return node.op->role == OpRole::pointwise || node.op->role == OpRole::reduction ||
            node.op->name == "aten.stack.default" || node.op->name == "aten.baddbmm.default" ||
            node.op->name == "aten.expand_as.default" || node.op->name == "prims.convert_element_type.default" ||
-           is_power(node);
+           is_power(node) || is_bit_operation(node);
   });
 }
 
@@ -87,8 +91,8 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
     const bool divides =
         is_quotient && (node.arg("other").get<Dim>() || (divisor && !is_floating(graph.value(*divisor).dtype) &&
                                                          !is_floating(graph.value(graph.outputs[0]).dtype)));
-    const bool has_kernel =
-        is_write || looks_up || divides || (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
+    const bool has_kernel = is_write || looks_up || divides || is_bit_operation(node) ||
+                            (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
     if (!graph.inputs.empty() && !has_kernel) {
       Graph open = graph;
       const auto refused = run_passes(open);
