@@ -113,7 +113,8 @@ TEST_CASE("a pinned log lets oneDNN serve its ranges, and the program is right a
                               "1,16", "--budget", "0.05", "--json"});
   INFO(bench.err);
   REQUIRE(bench.status == 0);
-  for (const json& row : bench.json()["rows"]) CHECK((row["status"] == "extern") == (row["m"] == 16));
+  const json rows = bench.json()["rows"];
+  for (const json& row : rows) CHECK((row["status"] == "extern") == (row["m"] == 16));
 
   SUBCASE("moved away, started from elsewhere, without the graph: the same bits") {
     const std::string inputs = pinned.dir / "x.safetensors";

@@ -82,8 +82,8 @@ TEST_CASE("methods of one program run on one state like the programs that they w
     const Run checked = qcodegen({"check", both, "--method", method, "--m", "2", "--json"});
     CHECK_MESSAGE(checked.status == 0, checked.err);
     size_t states = 0;
-    for (const json& output : checked.json()["outputs"])
-      states += output["name"].get<std::string>().starts_with("state ");
+    const json outputs = checked.json()["outputs"];
+    for (const json& output : outputs) states += output["name"].get<std::string>().starts_with("state ");
     CHECK(states < manifest["states"].size());
     const Run timed = qcodegen({"bench", both, "--method", method, "--whole", "--budget", "0.05", "--json"});
     REQUIRE_MESSAGE(timed.status == 0, timed.err);

@@ -61,7 +61,9 @@ TEST_CASE("list prints every table, as text and as JSON") {
 TEST_CASE("doctor says what works, and what to do where something does not") {
   const Run run = qcodegen({"doctor", "--json"});
   CHECK(run.status == 0);
-  for (const json& check : run.json()["checks"]) {
+  const json checks = run.json()["checks"];  // a part of a temporary does not outlive it
+  CHECK(checks.size() > 5);
+  for (const json& check : checks) {
     for (const char* field : {"name", "ok", "detail", "remedy"}) CHECK(check.contains(field));
     INFO(check.dump());
     CHECK((check["ok"] == true || !check["remedy"].get<std::string>().empty()));

@@ -267,8 +267,9 @@ graph(%x: f32[s0, 40], %y: f32[s0, 40]) {
   CHECK(text.out.find("40 loop · m=1 (serves 1) · ") != std::string::npos);
   const Run bench = qcodegen({"bench", dir / "g.qcg", "--m", "1,16", "--json"});
   REQUIRE_MESSAGE(bench.status == 0, bench.err);
-  CHECK(bench.json()["rows"].size() == 6);
-  for (const json& row : bench.json()["rows"]) CHECK(row["median_us"].get<double>() > 0);
+  const json rows = bench.json()["rows"];
+  CHECK(rows.size() == 6);
+  for (const json& row : rows) CHECK(row["median_us"].get<double>() > 0);
   const json untimed = compile_tuned(dir / "g.txt", dir / "u.qcg", {"--tune=off"});
   CHECK(untimed["kernels"].size() > 0);
   for (const json& kernel : untimed["kernels"]) CHECK(kernel["median_us"] == 0);
