@@ -178,10 +178,11 @@ Result<ValueId> ComplexPairs::compute(std::string_view target, const std::vector
   return finish(join(part(first, 0), op("aten.neg.default", {{"self", part(first, 1)}})));
 }
 
-Result<ValueId> ComplexPairs::cast(ValueId pair, DType part, const Node& like) {
+Result<ValueId> ComplexPairs::cast(Operand x, DType part, const Node& like) {
   like_ = like;
   error_ = Status();
-  return finish(op("aten.to.dtype", {{"self", pair}, {"dtype", part}}));
+  const ValueId parts = op("aten.to.dtype", {{"self", x.id}, {"dtype", part}});
+  return finish(x.is_pair ? parts : with_imaginary_part(parts));
 }
 
 Result<std::vector<ValueId>> ComplexPairs::arithmetic(const OpSchema& schema, const std::vector<Arg>& args,
@@ -213,6 +214,13 @@ Result<std::vector<ValueId>> ComplexPairs::compute(const OpSchema& schema, std::
   error_ = Status();
   const std::string_view name = schema.name;
   const auto* self = args.empty() ? nullptr : args[0].get<ValueId>();
+  if (is_fourier(name)) {
+    Node node = like;
+    node.op = &schema;
+    node.args = std::move(args);
+    QCG_TRY(result, fourier(node, is_pair(node.tensor("self"))));
+    return std::vector<ValueId>{result};
+  }
   if (name == "aten.abs.default" && self) {
     const auto squared = [&](ValueId x) { return binary("aten.mul.Tensor", x, x); };
     const ValueId sum = binary("aten.add.Tensor", squared(part(*self, 0)), squared(part(*self, 1)));

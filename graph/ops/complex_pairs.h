@@ -7,6 +7,7 @@
 //   polar(abs, angle)                       ->  stack([abs * cos(angle), abs * sin(angle)], -1)
 //   mul(z, w)                               ->  stack([a * c - b * d, a * d + b * c], -1)
 //   unsqueeze(z, -1)                        ->  unsqueeze(z, -2)
+//   fft_rfft(x)                             ->  _fft_r2c(x, [-1], 0, true)         complex_fourier.cpp
 #pragma once
 
 #include <functional>
@@ -21,6 +22,8 @@ namespace qcg {
 
 // Whether complex numbers alone have this operator of torch.export: view_as_complex, polar, …
 bool is_complex_operator(std::string_view target);
+// Whether an operator of the op table transforms real or complex numbers to the others: fft_rfft, stft, …
+bool is_fourier(std::string_view op);
 // The names of the tensors that such an operator takes.
 std::vector<std::string_view> complex_operands(std::string_view target);
 
@@ -40,7 +43,7 @@ class ComplexPairs {
   // the operator has no form for pairs.
   Result<std::vector<ValueId>> compute(const OpSchema& op, std::vector<Arg> args,
                                        const std::function<bool(ValueId)>& is_pair, const Node& like);
-  Result<ValueId> cast(ValueId pair, DType part, const Node& like);
+  Result<ValueId> cast(Operand x, DType part, const Node& like);  // to pairs
 
  private:
   Result<std::vector<ValueId>> emit(const OpSchema& op, std::vector<Arg> args);
@@ -49,6 +52,10 @@ class ComplexPairs {
   ValueId part(ValueId pair, int64_t which);
   ValueId join(ValueId real, ValueId imaginary);
   Result<ValueId> finish(ValueId value) const;
+  ValueId resized(ValueId x, size_t axis, const Dim& size);
+  ValueId with_imaginary_part(ValueId x);
+  Result<ValueId> fourier(const Node& node, bool is_pair);
+  Result<ValueId> windowed_fourier(const Node& node, ValueId x, bool is_pair);
   Result<std::vector<ValueId>> arithmetic(const OpSchema& op, const std::vector<Arg>& args, Operand self,
                                           Operand other);
 

@@ -21,6 +21,7 @@
 #include "graph/ir/graph.h"
 #include "graph/ops/rows_composed.h"
 #include "graph/ops/rows_constant.h"
+#include "graph/ops/rows_fourier.h"
 #include "graph/ops/rows_functions.h"
 #include "graph/ops/rows_layers.h"
 #include "graph/ops/rows_library.h"
@@ -45,7 +46,7 @@ consteval auto join_rows(const OpRow (&... groups)[N]) {
 
 inline constexpr auto kOpRows =
     join_rows(rows::kProducts, rows::kQuantize, rows::kViews, rows::kPointwise, rows::kFunctions, rows::kComposed,
-              rows::kLayers, rows::kLibrary, rows::kConstant, rows::kOwn);
+              rows::kLayers, rows::kLibrary, rows::kFourier, rows::kConstant, rows::kOwn);
 
 class Op {
  public:

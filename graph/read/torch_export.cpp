@@ -467,9 +467,11 @@ class TorchExportReader {
       if (is_alias) return {};
       if (writes_first_tensor(*node.string_at("target"))) return read_write(node, std::move(where));
     }
+    if (is_fourier(written.name)) return read_complex(node, &written, std::move(where));
     if (has_complex_) {
       QCG_TRY(has_complex_operand, takes_complex(node));
-      if (has_complex_operand) return read_complex(node, &written, std::move(where));
+      if (has_complex_operand || (is_cast(written) && gives_complex(node)))
+        return read_complex(node, &written, std::move(where));
     }
     const OpSchema* reversed = reversed_op(node, written);
     const OpSchema& op = reversed ? *reversed : written;
@@ -533,6 +535,18 @@ class TorchExportReader {
     return false;
   }
 
+  bool gives_complex(const JsonCursor& node) const {
+    const auto outputs = node.array_at("outputs");
+    if (!outputs.ok() || outputs->size() != 1) return false;
+    const auto output = read_union(*outputs->begin());
+    const auto name = output.ok() && output->key() == "as_tensor" ? output->find("name") : std::nullopt;
+    return name && name->is(JsonKind::string) && is_complex_name(*name->string());
+  }
+
+  static bool is_cast(const OpSchema& op) {
+    return op.name.starts_with("aten.to.") || op.name == "aten._to_copy.default";
+  }
+
   bool is_complex_name(std::string_view name) const {
     const auto meta = metas_.find(name);
     return meta != metas_.end() && is_complex_meta(meta->second);
@@ -550,7 +564,7 @@ class TorchExportReader {
     read_module(node, origin);
     std::vector<ValueId> made;
     if (op && op->role == OpRole::assertion) return {};
-    if (op && (op->name.starts_with("aten.to.") || op->name == "aten._to_copy.default")) {
+    if (op && is_cast(*op)) {
       QCG_TRY(result, read_complex_cast(node, like));
       made = {result};
     } else if (op) {
@@ -578,7 +592,7 @@ class TorchExportReader {
     QCG_TRY(name, output.string_at("name"));
     QCG_TRY(meta_at, find_meta(output, name));
     QCG_TRY(meta, read_tensor_meta(meta_at));
-    return pairs_.cast(id, meta.dtype, like);
+    return pairs_.cast({id, complex_values_.contains(id)}, meta.dtype, like);
   }
 
   Result<std::vector<ComplexPairs::Operand>> complex_operands_of(const JsonCursor& node) const {

@@ -32,6 +32,10 @@ ValueId OpEmitter::reshape(ValueId x, const Shape& shape) {
   return graph_.value(x).shape == shape ? x : op("aten.reshape.default", {{"self", x}, {"shape", shape}});
 }
 
+ValueId OpEmitter::parameter(const std::string& name, Tensor data) {
+  return graph_.add_parameter(graph_.unique_name(name), std::move(data));
+}
+
 ValueId OpEmitter::transpose(ValueId x) {
   return op("aten.permute.default", {{"self", x}, {"dims", std::vector<Dim>{Dim(1), Dim(0)}}});
 }

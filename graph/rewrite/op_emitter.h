@@ -26,6 +26,7 @@ class OpEmitter {
   ValueId widened(ValueId x);  // f16 and bf16 as f32
   ValueId reshape(ValueId x, const Shape& shape);
   ValueId transpose(ValueId x);  // of a matrix
+  ValueId parameter(const std::string& name, Tensor data);
 
   void fail(Error error) { error_ = std::move(error); }
   const Status& status() const { return error_; }

@@ -48,14 +48,16 @@ def values_of(t):
 
 def case(op, *args, exact=False, declared=None, returned=None, **kwargs):
     """declared: the dtypes of the outputs as the op's meta function has them, where eager execution returns others;
-    returned: how many of the outputs the graph returns."""
+    returned: how many of the outputs the graph returns. Complex numbers are written as pairs."""
     namespace, name, overload = op.split(".")
     function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
     inputs = []
 
+    pairs = lambda t: torch.view_as_real(t).clone() if t.is_complex() else t
+
     def render(v):
         if isinstance(v, torch.Tensor):
-            inputs.append(v.clone())
+            inputs.append(pairs(v).clone())
             return f"%i{len(inputs) - 1}"
         if isinstance(v, torch.dtype):
             return DTYPES[v]
@@ -69,7 +71,7 @@ def case(op, *args, exact=False, declared=None, returned=None, **kwargs):
     rendered = [f"{n} = {render(v)}" for n, v in zip(names, args)]
     rendered += [f"{n} = {render(v)}" for n, v in kwargs.items()]
     result = function(*args, **kwargs)
-    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    outputs = [pairs(t) for t in (result if isinstance(result, (tuple, list)) else [result])]
     outputs = [t.to(dtype) for t, dtype in zip(outputs, declared)] if declared else outputs
     print(f"case {op}{' exact' if exact else ''}")
     signature = ", ".join(f"%i{k}: {type_of(t)}" for k, t in enumerate(inputs))
@@ -1311,6 +1313,26 @@ def arrangements():
     case("aten.logit.default", torch.tensor([0.25, 0.999, 0.0, 1.0]), 0.01)
 
 
+def fourier_transforms():
+    own = torch.Generator().manual_seed(67)
+    normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own, dtype=dtype)
+    for size in (1, 2, 7, 8):
+        x, z = normal(3, size), torch.complex(normal(3, size), normal(3, size))
+        for onesided in (True, False):
+            case("aten._fft_r2c.default", x, [1], 0, onesided)
+        for forward in (True, False):
+            case("aten._fft_c2c.default", z, [1], 2, forward)
+        case("aten._fft_c2r.default", torch.fft.rfft(x), [1], 2, size)
+        case("aten._fft_c2r.default", z, [1], 0, size)
+    x, z = normal(2, 4, 6, 5), torch.complex(normal(2, 4, 6, 5), normal(2, 4, 6, 5))
+    case("aten._fft_r2c.default", x, [1, 2], 1, True)
+    case("aten._fft_r2c.default", x, [3, 0, 1], 2, False)
+    case("aten._fft_c2c.default", z, [0, 2], 1, True)
+    case("aten._fft_c2r.default", z, [1, 2], 1, 11)
+    case("aten._fft_c2r.default", z, [2, 0], 0, 2)
+    case("aten._fft_r2c.default", normal(2, 70, dtype=torch.float64), [1], 0, True)
+
+
 products()
 moves()
 pointwise()
@@ -1357,3 +1379,4 @@ arrangements()
 scans_and_products()
 combinations_at_positions()
 diagonals_and_angles()
+fourier_transforms()

@@ -540,6 +540,47 @@ TEST_CASE("torch.export: complex numbers are pairs of real ones") {
   CHECK_MESSAGE(text.find("aten.cos.default(%angle) : f32[2]") != std::string::npos, text);
 }
 
+namespace {
+
+// y = irfft(fft(x)) and the spectra of stft(x, 4), x [1, 8].
+Json fourier_export() {
+  Json j = small_export();
+  Json& graph = graph_of(j);
+  graph["inputs"] = Json::array({tensor("x")});
+  graph["outputs"] = {tensor("y"), tensor("s")};
+  graph["tensor_values"] = {{"x", real_meta({1, 8})},
+                            {"z", complex_meta({1, 8})},
+                            {"frames", complex_meta({1, 3, 5})},
+                            {"y", real_meta({1, 6})},
+                            {"s", real_meta({1, 3, 5, 2})}};
+  graph["nodes"] = {node_named("z", "fft_fft.default", {argument("self", tensor("x"))}),
+                    node_named("y", "fft_irfft.default",
+                               {argument("self", tensor("z")), argument("n", {{"as_int", 6}}),
+                                argument("norm", {{"as_string", "ortho"}})}),
+                    node_named("frames", "stft.default",
+                               {argument("self", tensor("x")), argument("n_fft", {{"as_int", 4}}),
+                                argument("win_length", {{"as_int", 3}})}),
+                    node_named("s", "view_as_real.default", {argument("self", tensor("frames"))})};
+  j["graph_module"]["signature"] = {
+      {"input_specs", {{{"user_input", {{"arg", tensor("x")}}}}}},
+      {"output_specs", {{{"user_output", {{"arg", tensor("y")}}}}, {{"user_output", {{"arg", tensor("s")}}}}}}};
+  return j;
+}
+
+}  // namespace
+
+TEST_CASE("torch.export: Fourier transforms are those of pairs") {
+  auto graph = read_bytes(fourier_export().dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const std::string text = print_graph(*graph);
+  const auto has = [&](const char* part) { CHECK_MESSAGE(text.find(part) != std::string::npos, text); };
+  has("aten._fft_r2c.default(%x, dim = [1], normalization = 0, onesided = false) : f32[1, 8, 2]");
+  has("end = 4) : f32[1, 4, 2]");  // half of 6, and the middle
+  has("dim = [1], normalization = 1, last_dim_size = 6) : f32[1, 6]");
+  has("step = 1) : f32[1, 5, 4]");
+  has("dim = [2], normalization = 0, onesided = true) : f32[1, 5, 3, 2]");
+}
+
 TEST_CASE("torch.export: complex numbers that have no real form are refused") {
   const auto error_of = [](const Json& j) {
     auto graph = read_bytes(j.dump());

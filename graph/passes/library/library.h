@@ -11,6 +11,7 @@
 //   searchsorted, bucketize    how many comparisons hold
 //   parts, stacks, diagonals   slices, cats, views, a mask
 //   var_mean, aminmax          two ops
+//   Fourier transforms         products with matrices of cosines and sines
 //   scatter_reduce, index_reduce   writes that combine (qcg.combine_at); a mean is a sum by a count
 #pragma once
 
@@ -32,5 +33,6 @@ std::span<const LibraryOp> library_patches();
 std::span<const LibraryOp> library_orders();
 std::span<const LibraryOp> library_arrangements();
 std::span<const LibraryOp> library_writes();
+std::span<const LibraryOp> library_fourier();
 
 }  // namespace qcg
