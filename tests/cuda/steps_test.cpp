@@ -7,6 +7,7 @@
 #include "codegen/select/select.h"
 #include "codegen/tune/step_trial.h"
 #include "cuda_compiler.h"
+#include "step_graphs.h"
 #include "step_run.h"
 #include "tests/tune/family_graph.h"
 
@@ -38,20 +39,6 @@ std::string altered(std::string source, std::string_view from, std::string_view 
   return source.replace(at, from.size(), to);
 }
 
-// Rows that are whole pieces of what a thread and a warp take.
-constexpr std::string_view kFullGraph = R"(
-graph(%x: bf16[8, 2048], %w: bf16[2048], %a: f32[128, 64], %b: f32[128, 64], %ids: i64[16], %table: bf16[64, 2048]) {
-  %y = qcg.loop([%x, %w], exprs = [mul(silu(in0), in1)]) : bf16[8, 2048]
-  %z = qcg.rows([%x, %w], steps = [mul(in0, in0), mul(in1, mul(in0, rsqrt(add(acc0, 1e-06))))], reduce = "mean -", stores = [1], shape = [8, 2048]) : bf16[8, 2048]
-  %q, %s, %o = qcg.quantize_rows(%z, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[8, 2048], f32[8, 1], i32[8, 1]
-  %m = aten.amax.default(%x, dim = [0], keepdim = false) : bf16[2048]
-  %t = aten.transpose.int(%b, dim0 = 0, dim1 = 1) : f32[64, 128]
-  %p = aten.mm.default(%a, %t) : f32[128, 128]
-  %g = aten.index.Tensor(%table, [%ids]) : bf16[16, 2048]
-  return %y, %z, %q, %s, %m, %p, %g
-}
-)";
-
 }  // namespace
 
 TEST_CASE("ptx: kernels of every family on a device are right at awkward sizes") {
@@ -71,14 +58,7 @@ TEST_CASE("ptx: kernels of every family on a device are right at awkward sizes")
 TEST_CASE("ptx: rows longer than a block are put in order") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  auto graph = parse_graph(R"(symbol s0 in [1, 64]
-graph(%x: f32[s0, 600], %h: bf16[s0, 300], %i: i64[s0, 257]) {
-  %a, %b = aten.sort.default(%x, dim = 1, descending = true) : f32[s0, 600], i64[s0, 600]
-  %c, %d = aten.topk.default(%h, k = 40) : bf16[s0, 40], i64[s0, 40]
-  %e, %f = aten.topk.default(%x, k = 3, largest = false) : f32[s0, 3], i64[s0, 3]
-  %g = aten.argmax.default(%i, dim = 1) : i64[s0]
-  return %a, %b, %c, %d, %e, %f, %g
-})");
+  auto graph = parse_graph(kSortedRows);
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   const auto plan = plan_kernels(*graph, {Device::cuda, Isa::sm_80});
   REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());
@@ -165,7 +145,7 @@ TEST_CASE("ptx: a kernel of a device that was made wrong is found") {
 TEST_CASE("ptx: what kernels of full rows ask of memory, and that they spill nothing") {
   const auto tool = cuda_compiler();
   if (!tool) return;
-  auto graph = parse_graph(kFullGraph);
+  auto graph = parse_graph(kFullRows);
   REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
   const auto plan = plan_kernels(*graph, {Device::cuda, Isa::sm_90a});
   REQUIRE_MESSAGE(plan.ok(), plan.error().to_string());

@@ -1,0 +1,34 @@
+// Graphs whose kernels are tested on devices, beside that of tests/tune/family_graph.h.
+//
+// Why here: the executor of PTX and a real device run them.
+#pragma once
+
+#include <string_view>
+
+namespace qcg::test {
+
+// Rows that are whole pieces of what a thread and a warp take.
+inline constexpr std::string_view kFullRows = R"(
+graph(%x: bf16[8, 2048], %w: bf16[2048], %a: f32[128, 64], %b: f32[128, 64], %ids: i64[16], %table: bf16[64, 2048]) {
+  %y = qcg.loop([%x, %w], exprs = [mul(silu(in0), in1)]) : bf16[8, 2048]
+  %z = qcg.rows([%x, %w], steps = [mul(in0, in0), mul(in1, mul(in0, rsqrt(add(acc0, 1e-06))))], reduce = "mean -", stores = [1], shape = [8, 2048]) : bf16[8, 2048]
+  %q, %s, %o = qcg.quantize_rows(%z, mapping = "ASYMMETRIC", quant_min = -128, quant_max = 127, eps = 1e-05) : i8[8, 2048], f32[8, 1], i32[8, 1]
+  %m = aten.amax.default(%x, dim = [0], keepdim = false) : bf16[2048]
+  %t = aten.transpose.int(%b, dim0 = 0, dim1 = 1) : f32[64, 128]
+  %p = aten.mm.default(%a, %t) : f32[128, 128]
+  %g = aten.index.Tensor(%table, [%ids]) : bf16[16, 2048]
+  return %y, %z, %q, %s, %m, %p, %g
+}
+)";
+
+// Rows longer than a block, and most of the ways to put them in order.
+inline constexpr std::string_view kSortedRows = R"(symbol s0 in [1, 64]
+graph(%x: f32[s0, 600], %h: bf16[s0, 300], %i: i64[s0, 257]) {
+  %a, %b = aten.sort.default(%x, dim = 1, descending = true) : f32[s0, 600], i64[s0, 600]
+  %c, %d = aten.topk.default(%h, k = 40) : bf16[s0, 40], i64[s0, 40]
+  %e, %f = aten.topk.default(%x, k = 3, largest = false) : f32[s0, 3], i64[s0, 3]
+  %g = aten.argmax.default(%i, dim = 1) : i64[s0]
+  return %a, %b, %c, %d, %e, %f, %g
+})";
+
+}  // namespace qcg::test
