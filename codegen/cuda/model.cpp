@@ -1,6 +1,7 @@
 #include "codegen/cuda/model.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace qcg {
 namespace {
@@ -11,11 +12,18 @@ struct DeviceFacts {
   double mma_cycles;    // a tensor core is busy with one m16n8k16 of 16-bit floats
   double wgmma_cycles;  // with as much of a wgmma
 };
-constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 6.5, 4.2};
+constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 7.5, 4.2};
 constexpr DeviceFacts kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8, 0};
 // MI210: an instruction of 16 cycles multiplies twice as many rows (ISA, section 7).
 constexpr DeviceFacts kCdna2{104, 1.7e9, 1.4e12, 4e12, 800e-9, 64 << 10, 16, 0};
 constexpr double kLaunch_s = 2.5e-6;
+// Measured on an H200: what the copying warps of a wgmma kernel take for 512 bytes, and for 16 columns in bulk.
+constexpr double kCopyCycles = 12, kBulkCycles = 100;
+// A block that begins and stores its tile, while nothing is multiplied.
+constexpr double kBlock_s = 0.8e-6, kElement_s = 2.8e-10, kDecodeBlock_s = 0.5e-6;
+constexpr double kDecodeLoad = 6;  // instructions that reading 8 rows of x from L1 is worth
+constexpr double kIntegerScaling =
+    2;  // exact sums of integers become f32 and lose what zero points add, per instruction
 
 // Instructions that unpack 16 x 16 weights.
 double unpack_instructions(const CudaForm& form) {
@@ -41,10 +49,12 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   t.mma = k_tiles * w_tiles * x_tiles * l.form->parts;
   const double products = s.is_wgmma() ? k_tiles * w_tiles : t.mma;  // instructions: a wgmma has all rows of x
   const double w_loads = l.in_rows && s.is_wgmma() ? 0 : k_tiles * w_tiles * l.form->words() / 4.0;
-  const double x_loads = s.is_wgmma() ? 0 : k_tiles * (s.is_decode() ? 2 * x_tiles : x_tiles / 2);
+  const double x_loads = s.is_wgmma() ? 0 : k_tiles * (s.is_decode() ? kDecodeLoad * x_tiles : x_tiles / 2);
   // k whose sums are apart: of a group, or of 8-bit floats.
   const int64_t span = l.group_padded ? std::min<int64_t>(l.group_padded, s.bk) : l.form->float8 ? s.bk : 0;
-  const double scaling = span ? t.mma * 4.0 * l.form->mma_k / static_cast<double>(span) : 0;
+  const double scaling =
+      span ? t.mma * 4.0 * l.form->mma_k / static_cast<double>(span) * (l.form->is_integer() ? kIntegerScaling : 1.0)
+           : 0;
   t.instructions = products + k_tiles * w_tiles * unpack_instructions(*l.form) + w_loads + x_loads + scaling + 24;
   const double w_bytes = segments * s.bn * s.bk * l.form->bits / 8.0, x_bytes = s.bm * s.bk * 16.0 / l.form->mma_k;
   t.bytes = w_bytes + x_bytes;
@@ -65,17 +75,25 @@ double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule
   const double live = std::min(resident, std::max(1.0, blocks / d.sms));  // blocks of a multiprocessor that has work
   const double turns = static_cast<double>(l.k_padded) / s.bk / s.warps_k;
   const double schedulers = live * warps / 4;
-  const double in_flight = live * t.bytes * (s.is_decode() ? s.warps_k : s.is_wgmma() ? s.stages - 2 : s.stages - 1);
+  const double in_flight = live * t.bytes * (s.is_decode() ? s.warps_k : s.stages - 1);
   const double work = live * (s.is_decode() ? s.warps_k : 1);  // turns under way
   const double mma_cycles = s.is_wgmma() ? d.wgmma_cycles : d.mma_cycles;
   double cycles = std::max(t.mma * mma_cycles * schedulers, t.instructions * std::max(schedulers, 1.0));
   cycles = std::max(cycles, live * t.shared_bytes / 128);
+  // Four warps that unpack have no others that multiply meanwhile.
+  if (s.is_wgmma() && !l.in_rows && s.bn == 64) cycles = t.mma * mma_cycles * schedulers + t.instructions;
+  if (s.is_wgmma()) {
+    const bool bulk = l.in_rows && s.bm == 256;
+    cycles = std::max(cycles, bulk ? most_segments(p) * s.bn / 16.0 * kBulkCycles : t.bytes / 512 * kCopyCycles);
+  }
   const double seconds =
       std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms), work * t.bytes / in_flight * d.latency_s});
-  const double waves = std::max(1.0, blocks / (d.sms * live));
+  const double waves = s.is_wgmma() ? std::ceil(blocks / d.sms) : std::max(1.0, blocks / (d.sms * live));
+  const double block_s =
+      s.is_decode() ? kDecodeBlock_s : (kBlock_s + s.bm * s.bn * kElement_s) / (s.is_wgmma() ? 1 : live);
   const double bytes = static_cast<double>(l.bytes) + static_cast<double>(m * p.k) * 2;
   // The two overlap, not perfectly: among schedules that memory bounds, that with the least other work comes first.
-  const double inside = waves * turns * seconds, outside = bytes / d.memory_Bps;
+  const double inside = waves * (turns * seconds + block_s), outside = bytes / d.memory_Bps;
   return std::max(inside, outside) + 0.1 * std::min(inside, outside) + kLaunch_s;
 }
 

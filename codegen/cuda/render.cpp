@@ -75,6 +75,8 @@ V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
                  {"arg", arg},
                  {"dtype", dtype_name(operand.dtype)},
                  {"native", is_compute_float(operand.dtype)},
+                 {"full", operand.broadcast == Broadcast::full},
+                 {"bytes", dtype_bytes(operand.dtype)},
                  {"splat", operand.broadcast == Broadcast::column || operand.broadcast == Broadcast::scalar},
                  {"offset", operand_offset(operand.broadcast, arg)}}));
   }
@@ -88,6 +90,7 @@ V output_context(const Problem& p, const CudaLayout& layout, size_t index) {
   v["dtype"] = dtype_name(o.dtype);
   v["is_sum"] = is_exact_sum(p, o);
   v["native"] = is_native(p, o);
+  v["bytes"] = dtype_bytes(o.dtype);
   v["arg"] = args.outputs + index;
   v["segments"] = segments_of(p, layout, o);
   v["has_offset"] = any(&Segment::has_offset), v["has_zero"] = any(&Segment::has_zero);
@@ -165,7 +168,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   v["integer"] = layout.form->is_integer(), v["raised"] = layout.form->raised;
   v["x_scale_arg"] = args.quantized ? static_cast<int64_t>(args.x_scale) : -1;
   v["x_zero_arg"] = p.x_has_zero ? static_cast<int64_t>(args.x_zero) : -1;
-  v["bm"] = s.bm, v["bn"] = s.bn;
+  v["bm"] = s.bm, v["bn"] = s.bn, v["wgmma"] = s.is_wgmma();
   v["k"] = p.k, v["k_padded"] = layout.k_padded, v["tile_bytes"] = layout.tile_bytes();
   v["weights_arg"] = args.weights, v["arg_count"] = args.count;
   if (s.is_fma()) {

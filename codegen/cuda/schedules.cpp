@@ -88,8 +88,9 @@ struct Tile {
 constexpr Tile kTiles[] = {{128, 128, 8, 4, 4}, {64, 128, 8, 8, 4}, {64, 64, 4, 2, 4}, {32, 64, 4, 4, 4}};
 constexpr int kDecodeTiles[] = {2, 1, 4};  // of 16 columns, of all segments together; among equals the first
 constexpr Tile kHipTiles[] = {{128, 64, 4, 2, 2}, {64, 128, 4, 4, 2}, {64, 64, 4, 2, 2}, {32, 64, 4, 4, 2}};
-constexpr int kDecodeRows = 16, kDecodeThreads = 256;
-constexpr int kDecodePieces = 16;  // of 16 bytes that a lane keeps: two turns of them fit registers
+constexpr int kDecodeRows = 16;
+constexpr int kDecodeWarps[] = {8, 4, 16};  // fewer start more blocks at once, more share the K of few columns
+constexpr int kDecodePieces = 16;           // of 16 bytes that a lane keeps: two turns of them fit registers
 constexpr int kMostSegments = 8;
 constexpr int kMostSharedBytes = 160 << 10;       // of one block, on every sm_80
 constexpr int kMostSharedBytesSm90 = 227 << 10;   // on sm_90
@@ -121,9 +122,10 @@ void add_decode(const Problem& p, const Microkernel& row, int64_t m_max, std::ve
     before = nt;
     CudaSchedule s{&row, m_max <= 8 ? 8 : 16, nt * 16, depth};
     if (row.isa == Isa::gfx90a) s.bm = 16;  // rows of a product
-    s.warps_k = kDecodeThreads / s.lanes();
-    if (cuda_launch(p, s).shared_bytes > most_shared_bytes(row.isa)) continue;
-    out.push_back(s);
+    for (const int warps : kDecodeWarps) {
+      s.warps_k = warps * 32 / s.lanes();
+      if (cuda_launch(p, s).shared_bytes <= most_shared_bytes(row.isa)) out.push_back(s);
+    }
   }
 }
 
@@ -207,7 +209,8 @@ std::string CudaSchedule::describe() const {
 }
 
 std::string kernel_name(const Problem& problem, const CudaSchedule& schedule) {
-  return kernel_name(problem, fmt::format("{}x{}x{}", schedule.bm, schedule.bn, schedule.bk),
+  const std::string tile = fmt::format("{}x{}x{}", schedule.bm, schedule.bn, schedule.bk);
+  return kernel_name(problem, schedule.is_decode() ? fmt::format("{}w{}", tile, schedule.warps_k) : tile,
                      schedule.microkernel->name);
 }
 

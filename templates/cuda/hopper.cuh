@@ -1,10 +1,10 @@
-// What sm_90a adds: barriers that count bytes, bulk copies, products of four warps whose operands lie in shared memory.
+// What sm_90a adds: barriers that asynchronous copies arrive at, bulk copies, products of four warps whose operands lie in shared memory.
 //
 // Why here: device.cuh is for sm_80 and later. Only wgmma.cu.j2 includes this file; the product itself is printed there,
 // because its registers depend on the tile. Source: PTX ISA 8.0, sections 9.7.8.24, 9.7.12.15 and 9.7.14.
 //
-//   Barrier full;  barrier_init(&full, 4);                      // complete after 4 arrivals and all bytes
-//   barrier_expect(&full, 2048);  copy_bulk(to, from, 2048, &full);  barrier_arrive(&full);      barrier_wait(&full, 0);
+//   Barrier full;  barrier_init(&full, 128);                    // complete after 128 arrivals
+//   cp_async_16(to, from, 16);  barrier_arrive_after_copies(&full);           barrier_wait(&full, 0);
 #pragma once
 
 using Barrier = unsigned long long;
@@ -23,6 +23,10 @@ QCG_DEVICE void barrier_expect(Barrier* b, int bytes) {
 QCG_DEVICE void barrier_arrive(Barrier* b) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(shared_address(b)) : "memory");
 }
+// Arrives when all cp.async of this thread so far are there; the thread goes on.
+QCG_DEVICE void barrier_arrive_after_copies(Barrier* b) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(b)) : "memory");
+}
 // Until a phase of this parity is complete; the one before the first has parity 1.
 QCG_DEVICE void barrier_wait(Barrier* b, unsigned parity) {
   asm volatile(
@@ -39,6 +43,9 @@ QCG_DEVICE void copy_bulk(void* shared, const void* global, int bytes, Barrier* 
                "l"(global), "r"(bytes), "r"(shared_address(b))
                : "memory");
 }
+
+// The line of this address will be read; it need not be mapped.
+QCG_DEVICE void prefetch_l2(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
 
 // What threads stored in shared memory may be read by wgmma from here on.
 QCG_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

@@ -63,14 +63,15 @@ QCG_DEVICE float s_cast_i32(float x) { return (float)(int)x; }
 QCG_DEVICE float s_cast_i64(float x) { return truncf(x); }
 QCG_DEVICE float s_cast_bool(float x) { return x == 0.0f ? 0.0f : 1.0f; }
 
-// The first `count` of W elements from element i on; four that lie at a multiple of their bytes at once.
+// The first `count` of W elements from element i on; four that lie at a multiple of their bytes at once. WHOLE: the caller
+// knows that they do.
 QCG_DEVICE bool is_whole(const void* p, int width, int count, int bytes) {
   return width == 4 && count == 4 && ((unsigned long long)p & (unsigned long long)(4 * bytes - 1)) == 0;
 }
-template <int W>
+template <int W, bool WHOLE = false>
 QCG_DEVICE void load_f32(float (&v)[W], const void* p, long long i, int count) {
   const float* const from = (const float*)p + i;
-  if (is_whole(from, W, count, 4)) {
+  if (WHOLE || is_whole(from, W, count, 4)) {
     const float4 all = *(const float4*)from;
     v[0] = all.x, v[W > 1 ? 1 : 0] = all.y, v[W > 2 ? 2 : 0] = all.z, v[W > 3 ? 3 : 0] = all.w;
     return;
@@ -78,10 +79,10 @@ QCG_DEVICE void load_f32(float (&v)[W], const void* p, long long i, int count) {
 #pragma unroll
   for (int e = 0; e < W; ++e) v[e] = e < count ? from[e] : 0.0f;
 }
-template <int W>
+template <int W, bool WHOLE = false>
 QCG_DEVICE void store_f32(void* p, long long i, const float (&v)[W], int count) {
   float* const to = (float*)p + i;
-  if (is_whole(to, W, count, 4)) {
+  if (WHOLE || is_whole(to, W, count, 4)) {
     *(float4*)to = make_float4(v[0], v[W > 1 ? 1 : 0], v[W > 2 ? 2 : 0], v[W > 3 ? 3 : 0]);
     return;
   }
@@ -95,10 +96,10 @@ QCG_DEVICE void load_i32(int (&v)[W], const void* p, long long i, int count) {
 #pragma unroll
   for (int e = 0; e < W; ++e) v[e] = e < count ? ((const int*)p)[i + e] : 0;
 }
-template <int W>
+template <int W, bool WHOLE = false>
 QCG_DEVICE void store_i32(void* p, long long i, const int (&v)[W], int count) {
   int* const to = (int*)p + i;
-  if (is_whole(to, W, count, 4)) {
+  if (WHOLE || is_whole(to, W, count, 4)) {
     *(int4*)to = make_int4(v[0], v[W > 1 ? 1 : 0], v[W > 2 ? 2 : 0], v[W > 3 ? 3 : 0]);
     return;
   }
@@ -107,10 +108,10 @@ QCG_DEVICE void store_i32(void* p, long long i, const int (&v)[W], int count) {
     if (e < count) to[e] = v[e];
 }
 #define QCG_HALVES(name)                                                                                    \
-  template <int W>                                                                                          \
+  template <int W, bool WHOLE = false>                                                                      \
   QCG_DEVICE void load_##name(float (&v)[W], const void* p, long long i, int count) {                       \
     const unsigned short* const from = (const unsigned short*)p + i;                                        \
-    if (is_whole(from, W, count, 2)) {                                                                      \
+    if (WHOLE || is_whole(from, W, count, 2)) {                                                             \
       const ushort4 all = *(const ushort4*)from;                                                            \
       v[0] = f32_of_##name(all.x), v[W > 1 ? 1 : 0] = f32_of_##name(all.y);                                 \
       v[W > 2 ? 2 : 0] = f32_of_##name(all.z), v[W > 3 ? 3 : 0] = f32_of_##name(all.w);                     \
@@ -118,10 +119,10 @@ QCG_DEVICE void store_i32(void* p, long long i, const int (&v)[W], int count) {
     }                                                                                                       \
     _Pragma("unroll") for (int e = 0; e < W; ++e) v[e] = e < count ? f32_of_##name(from[e]) : 0.0f;         \
   }                                                                                                         \
-  template <int W>                                                                                          \
+  template <int W, bool WHOLE = false>                                                                      \
   QCG_DEVICE void store_##name(void* p, long long i, const float (&v)[W], int count) {                      \
     unsigned short* const to = (unsigned short*)p + i;                                                      \
-    if (is_whole(to, W, count, 2)) {                                                                        \
+    if (WHOLE || is_whole(to, W, count, 2)) {                                                               \
       *(ushort4*)to = make_ushort4(name##_of_f32(v[0]), name##_of_f32(v[W > 1 ? 1 : 0]),                    \
                                    name##_of_f32(v[W > 2 ? 2 : 0]), name##_of_f32(v[W > 3 ? 3 : 0]));       \
       return;                                                                                               \

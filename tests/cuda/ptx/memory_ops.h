@@ -506,6 +506,8 @@ void cp_async_bulk_wait_group_read(uint32_t pending) {
 template <class...>
 void prefetch(uint64_t) {}
 template <class...>
+void prefetch_global_L2(uint64_t) {}
+template <class...>
 void prefetch_tensormap(uint64_t) {}
 template <class...>
 void prefetchu(uint64_t) {}

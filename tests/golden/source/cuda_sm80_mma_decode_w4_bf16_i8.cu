@@ -1,4 +1,4 @@
-// qgemm_bf16_w4_g32_f32_n64_k64_8x64x128_sm80_mma_decode
+// qgemm_bf16_w4_g32_f32_n64_k64_8x64x128w4_sm80_mma_decode
 //
 // gemm w4 x=bf16 w=i8 k=64 group=32 k_segments=64 segment(64) output(f32 64 = acc0) m=0..
 //
@@ -9,10 +9,10 @@
 //   %y = qcg.linear([%x], weights = [@proj.weight])
 //
 // y = epilogue(x [M, K] . w [N, K]^T) for few rows. Weights are the 16-row operand of the product, y^T = w . x^T, and go from
-// global memory to registers. A block computes 8 rows of x 64 columns; its 8 warps take turns along K, and their sums
+// global memory to registers. A block computes 8 rows of x 64 columns; its 4 warps take turns along K, and their sums
 // meet in shared memory:
 //
-//          x^T  8 rows each     warp 0   k 0 …   warp 1   k 128 …   …   warp 0   k 1024 …
+//          x^T  8 rows each     warp 0   k 0 …   warp 1   k 128 …   …   warp 0   k 512 …
 //        +-----+
 //    w   | sum |                 +=  w [16 n][16 k]  x^T [16 k][8 m]
 //        +-----+
@@ -82,13 +82,33 @@ struct Output0 {
   QCG_DEVICE constexpr long long zeros(int s) { return -1LL; }
 
 
-  // W results of a row from their sums; those from column N on are dropped.
+  // What W results of a row need beside their sums.
   template <int W>
-  QCG_DEVICE void finish(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][W]) {
-    const int count = N - column < W ? N - column : W;
-    if (row >= args.m || count <= 0) return;
+  struct Beside {
+  };
+
+  // Whether all of a tile's rows and columns are results, and what they are read and stored as lies where four at once may be.
+  QCG_DEVICE bool is_whole_tile(const Args& args, long long m0, int n0, int rows, int columns) {
+    unsigned long long bits = 0;
+    bits |= ((unsigned long long)args.at[2].data | (unsigned long long)args.at[2].stride * 4) & 15;
+    return bits == 0 && m0 + rows <= args.m && n0 + columns <= N;
+  }
+
+  // WHOLE: of a whole tile.
+  template <bool WHOLE, int W>
+  QCG_DEVICE void load_beside(Beside<W>& with, const Args& args, long long row, int column) {
+    const int count = WHOLE || N - column >= W ? W : N - column;
+    if (!WHOLE && (row >= args.m || count <= 0)) return;
     const unsigned char* const packed = (const unsigned char*)args.at[1].data;
-    (void)packed;
+    (void)packed, (void)with;
+  }
+
+  // W results of a row from their sums; those from column N on are dropped.
+  template <bool WHOLE, int W>
+  QCG_DEVICE void finish(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][W], const Beside<W>& with) {
+    const int count = WHOLE || N - column >= W ? W : N - column;
+    if (!WHOLE && (row >= args.m || count <= 0)) return;
+    (void)with;
     float y[W];
 #pragma unroll
     for (int e = 0; e < W; ++e) {
@@ -96,7 +116,12 @@ struct Output0 {
       const float acc0 = (float)total0;
       y[e] = acc0;
     }
-    store_f32<W>(args.at[2].data, row * args.at[2].stride + column, y, count);
+    store_f32<W, WHOLE>(args.at[2].data, row * args.at[2].stride + column, y, count);
+  }
+  QCG_DEVICE void finish_one(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][1]) {
+    Beside<1> with;
+    load_beside<false>(with, args, row, column);
+    finish<false>(args, row, column, sum, with);
   }
 };
 
@@ -108,7 +133,7 @@ QCG_DEVICE void add_group(float (&sum)[4], const H::Sum (&part)[4], float2 scale
     sum[e] = __fmaf_rn(sum_half(e) ? scale.y : scale.x, (float)exact, sum[e]);
   }
 }
-constexpr int BM = 8, BN = 64, WARPS = 8, THREADS = WARPS * LANES;
+constexpr int BM = 8, BN = 64, WARPS = 4, THREADS = WARPS * LANES;
 constexpr int MT = BM / X_TILE, NT = BN / 16;                     // tiles of rows of x, of columns (of every segment)
 constexpr int DEPTH = 128, STEPS = K_PADDED / DEPTH;  // k of a turn
 constexpr int TILES = DEPTH / MMA_K, PIECES = TILES * WORDS / 4;  // products, 16 bytes of a lane
@@ -238,7 +263,7 @@ QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n
 #pragma unroll
       for (int w = 0; w < WARPS; ++w) total[s][0] += parts[(w * SUMS + s * NT * MT * 4) * LANES + at];
     const int of = at % LANES, e = at / LANES % 4, i = at / (4 * LANES) % MT, j = at / (4 * LANES * MT);
-    O::template finish<1>(args, m0 + i * X_TILE + sum_row(of, e), n0 + j * 16 + sum_column(of, e), total);
+    O::finish_one(args, m0 + i * X_TILE + sum_row(of, e), n0 + j * 16 + sum_column(of, e), total);
   }
 }
 

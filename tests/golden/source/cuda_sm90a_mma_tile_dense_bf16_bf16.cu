@@ -82,13 +82,33 @@ struct Output0 {
   QCG_DEVICE constexpr long long zeros(int s) { return -1LL; }
 
 
-  // W results of a row from their sums; those from column N on are dropped.
+  // What W results of a row need beside their sums.
   template <int W>
-  QCG_DEVICE void finish(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][W]) {
-    const int count = N - column < W ? N - column : W;
-    if (row >= args.m || count <= 0) return;
+  struct Beside {
+  };
+
+  // Whether all of a tile's rows and columns are results, and what they are read and stored as lies where four at once may be.
+  QCG_DEVICE bool is_whole_tile(const Args& args, long long m0, int n0, int rows, int columns) {
+    unsigned long long bits = 0;
+    bits |= ((unsigned long long)args.at[2].data | (unsigned long long)args.at[2].stride * 4) & 15;
+    return bits == 0 && m0 + rows <= args.m && n0 + columns <= N;
+  }
+
+  // WHOLE: of a whole tile.
+  template <bool WHOLE, int W>
+  QCG_DEVICE void load_beside(Beside<W>& with, const Args& args, long long row, int column) {
+    const int count = WHOLE || N - column >= W ? W : N - column;
+    if (!WHOLE && (row >= args.m || count <= 0)) return;
     const unsigned char* const packed = (const unsigned char*)args.at[1].data;
-    (void)packed;
+    (void)packed, (void)with;
+  }
+
+  // W results of a row from their sums; those from column N on are dropped.
+  template <bool WHOLE, int W>
+  QCG_DEVICE void finish(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][W], const Beside<W>& with) {
+    const int count = WHOLE || N - column >= W ? W : N - column;
+    if (!WHOLE && (row >= args.m || count <= 0)) return;
+    (void)with;
     float y[W];
 #pragma unroll
     for (int e = 0; e < W; ++e) {
@@ -96,7 +116,12 @@ struct Output0 {
       const float acc0 = (float)total0;
       y[e] = acc0;
     }
-    store_f32<W>(args.at[2].data, row * args.at[2].stride + column, y, count);
+    store_f32<W, WHOLE>(args.at[2].data, row * args.at[2].stride + column, y, count);
+  }
+  QCG_DEVICE void finish_one(const Args& args, long long row, int column, const Total (&sum)[SEGMENTS][1]) {
+    Beside<1> with;
+    load_beside<false>(with, args, row, column);
+    finish<false>(args, row, column, sum, with);
   }
 };
 
@@ -219,20 +244,37 @@ QCG_DEVICE void put_sums(const Total (&sum)[O::SEGMENTS][NT][MT][4], unsigned ch
         for (int e = 0; e < 4; ++e)
           all[(s * BM + row0 + i * X_TILE + sum_row(lane, e)) * PITCH + column0 + j * 16 + sum_column(lane, e)] = sum[s][j][i][e];
 }
+// What some pieces need beside their sums is loaded before the first of them is stored: one latency, not one for each.
+template <class O, int COUNT, bool WHOLE>
+QCG_DEVICE void finish_pieces(const unsigned char* shared, const Args& args, long long m0, int n0, int thread) {
+  const Total* const all = (const Total*)shared;
+  constexpr int PIECES = BM * (BN / 4) / COUNT, AT_ONCE = !WHOLE ? 1 : PIECES % 8 == 0 && O::SEGMENTS == 1 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
+  static_assert(BM * (BN / 4) % COUNT == 0, "every thread has as many pieces");
+#pragma unroll 1
+  for (int first = 0; first < PIECES; first += AT_ONCE) {
+    typename O::template Beside<4> with[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int at = thread + (first + i) * COUNT;
+      O::template load_beside<WHOLE>(with[i], args, m0 + at / (BN / 4), n0 + at % (BN / 4) * 4);
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int at = thread + (first + i) * COUNT, row = at / (BN / 4), column = at % (BN / 4) * 4;
+      Total total[O::SEGMENTS][4];
+#pragma unroll
+      for (int s = 0; s < O::SEGMENTS; ++s) {
+        const float4 four = *(const float4*)(all + (s * BM + row) * PITCH + column);
+        total[s][0] = four.x, total[s][1] = four.y, total[s][2] = four.z, total[s][3] = four.w;
+      }
+      O::template finish<WHOLE>(args, m0 + row, n0 + column, total, with[i]);
+    }
+  }
+}
 template <class O, int COUNT>
 QCG_DEVICE void finish_rows(const unsigned char* shared, const Args& args, long long m0, int n0, int thread) {
-  const Total* const all = (const Total*)shared;
-#pragma unroll 1
-  for (int at = thread; at < BM * (BN / 4); at += COUNT) {
-    const int row = at / (BN / 4), column = at % (BN / 4) * 4;
-    Total total[O::SEGMENTS][4];
-#pragma unroll
-    for (int s = 0; s < O::SEGMENTS; ++s) {
-      const float4 four = *(const float4*)(all + (s * BM + row) * PITCH + column);
-      total[s][0] = four.x, total[s][1] = four.y, total[s][2] = four.z, total[s][3] = four.w;
-    }
-    O::template finish<4>(args, m0 + row, n0 + column, total);
-  }
+  if (O::is_whole_tile(args, m0, n0, BM, BN)) finish_pieces<O, COUNT, true>(shared, args, m0, n0, thread);
+  else finish_pieces<O, COUNT, false>(shared, args, m0, n0, thread);
 }
 template <class O, bool PLAIN>
 QCG_DEVICE void run(const Args& args, unsigned char* shared, long long m0, int n0) {
