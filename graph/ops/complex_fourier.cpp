@@ -45,16 +45,13 @@ ValueId ComplexPairs::resized(ValueId x, size_t axis, const Dim& size) {
   return op("aten.constant_pad_nd.default", {{"self", x}, {"pad", pad}, {"value", Dim(0)}});
 }
 
-ValueId ComplexPairs::with_imaginary_part(ValueId x) {
-  return join(x, op("aten.zeros_like.default", {{"self", x}}));
-}
+ValueId ComplexPairs::with_imaginary_part(ValueId x) { return join(x, op("aten.zeros_like.default", {{"self", x}})); }
 
 // Which axes, of which sizes, from a complex or a real tensor.
 Result<ValueId> ComplexPairs::fourier(const Node& node, bool is_pair) {
   const std::string_view name = node.op->name;
   ValueId x = node.tensor("self");
-  if (!is_pair && !is_floating(graph_.value(x).dtype))
-    x = op("aten.to.dtype", {{"self", x}, {"dtype", DType::f32}});
+  if (!is_pair && !is_floating(graph_.value(x).dtype)) x = op("aten.to.dtype", {{"self", x}, {"dtype", DType::f32}});
   if (name.starts_with("aten._fft_")) {
     Node same = node;
     same.args[0] = x;
@@ -91,14 +88,12 @@ Result<ValueId> ComplexPairs::fourier(const Node& node, bool is_pair) {
   for (size_t i = 0; i < sizes.size(); ++i)
     if (!sizes[i].is_constant(-1)) x = resized(x, static_cast<size_t>(axes[i].constant()), sizes[i]);
   if (to_real)
-    return finish(op("aten._fft_c2r.default", {{"self", x},
-                                               {"dim", axes},
-                                               {"normalization", Dim(normalization)},
-                                               {"last_dim_size", real_size}}));
-  if (from_real || (!is_pair && !inverse))
     return finish(
-        op("aten._fft_r2c.default",
-           {{"self", x}, {"dim", axes}, {"normalization", Dim(normalization)}, {"onesided", from_real}}));
+        op("aten._fft_c2r.default",
+           {{"self", x}, {"dim", axes}, {"normalization", Dim(normalization)}, {"last_dim_size", real_size}}));
+  if (from_real || (!is_pair && !inverse))
+    return finish(op("aten._fft_r2c.default",
+                     {{"self", x}, {"dim", axes}, {"normalization", Dim(normalization)}, {"onesided", from_real}}));
   if (!is_pair) x = with_imaginary_part(x);
   return finish(op("aten._fft_c2c.default",
                    {{"self", x}, {"dim", axes}, {"normalization", Dim(normalization)}, {"forward", !inverse}}));

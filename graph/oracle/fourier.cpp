@@ -12,7 +12,8 @@ using Complex = std::complex<double>;
 
 // Over axis `axis` of `shape`, whose size becomes `to`; element j of a line is at(line, j) of `from` elements.
 template <class Sum>
-std::vector<Complex> along(const std::vector<Complex>& x, std::vector<int64_t>& shape, size_t axis, int64_t to, Sum&& sum) {
+std::vector<Complex> along(const std::vector<Complex>& x, std::vector<int64_t>& shape, size_t axis, int64_t to,
+                           Sum&& sum) {
   const int64_t from = shape[axis], after = count_of(std::span(shape).subspan(axis + 1)),
                 before = count_of(std::span(shape).first(axis));
   std::vector<Complex> out(static_cast<size_t>(before * to * after));

@@ -41,8 +41,7 @@ Tensor matrix_of(const Transform& t, DType dtype) {
       const double parts[2][2] = {{times * std::cos(angle), -times * sign * std::sin(angle)},
                                   {times * sign * std::sin(angle), times * std::cos(angle)}};  // [out][in]
       for (int64_t o = 0; o < out; ++o)
-        for (int64_t i = 0; i < in; ++i)
-          w[static_cast<size_t>(((k * out + o) * from + j) * in + i)] = parts[o][i];
+        for (int64_t i = 0; i < in; ++i) w[static_cast<size_t>(((k * out + o) * from + j) * in + i)] = parts[o][i];
     }
   std::vector<int64_t> shape = {to * out, from * in};
   if (dtype == DType::f64) return make_tensor(dtype, std::move(shape), Elements<double>(std::move(w)));
@@ -54,8 +53,7 @@ ValueId matrix_at_run_time(OpEmitter& e, const Transform& t) {
   const auto steps = [&](const Dim& count, const Shape& shape) {
     return e.reshape(e.op("aten.arange.default", {{"end", count}}), shape);
   };
-  const ValueId products =
-      e.binary("aten.mul.Tensor", steps(t.from, {t.from, Dim(1)}), steps(t.to, {Dim(1), t.to}));
+  const ValueId products = e.binary("aten.mul.Tensor", steps(t.from, {t.from, Dim(1)}), steps(t.to, {Dim(1), t.to}));
   // A tensor, because a size may be 0.
   const ValueId size = e.op("aten.full.default", {{"size", Shape()}, {"fill_value", t.size}, {"dtype", DType::i64}});
   const ValueId rest = e.to(e.binary("aten.remainder.Tensor", products, size), DType::f32);
