@@ -17,6 +17,7 @@
 #include "codegen/gemm/problem.h"
 #include "codegen/gemm/sample_problem.h"
 #include "codegen/kernel/target.h"
+#include "codegen/tune/device_trial.h"
 
 namespace qcg {
 
@@ -83,7 +84,7 @@ class TableBench {
 
   static Status require_runnable(const Target& target) {
     const std::string missing =
-        target.device != Device::cpu ? "`bench --all` runs no device kernels" : why_isa_unavailable(target.isa);
+        target.device != Device::cpu ? device_facts(target.isa).missing : why_isa_unavailable(target.isa);
     if (missing.empty()) return {};
     return Error::unsupported(target.str(), "cannot be timed: " + missing, "choose another --target");
   }
@@ -91,12 +92,13 @@ class TableBench {
   void begin_table(int threads) {
     progress_.show("measure this machine");
     tuning_ = {flags_.tune, threads, flags_.budget_s > 0 ? flags_.budget_s : kTableBudget_s, flags_.against != "none",
-               measure_ceilings(target_.isa, threads)};
+               ceilings_of(target_, threads)};
     tuning_.cancel = &interrupted();
     if (ceilings_.is_null()) ceilings_ = ceilings_json(tuning_.ceilings);
     progress_.clear();
     if (session_.json) return;
-    show("{} · {} · {}\n", target_.str(), this_machine().cpu, describe_ceilings(tuning_.ceilings));
+    const std::string machine = target_.device == Device::cpu ? this_machine().cpu : device_facts(target_.isa).name;
+    show("{} · {} · {}\n", target_.str(), machine, describe_ceilings(tuning_.ceilings));
     print_row({"scheme", "shape", "m", "time", "spread", "GB/s", "GF/s", "roofline", "kernel", "against"});
   }
 

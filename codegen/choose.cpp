@@ -9,6 +9,7 @@
 #include "codegen/build/build.h"
 #include "codegen/gemm/problem.h"
 #include "codegen/kernel/target.h"
+#include "codegen/tune/device_trial.h"
 
 namespace qcg {
 
@@ -51,9 +52,11 @@ Error no_kernel(const Problem& problem, const Bucket& bucket, const TuneResult& 
 
 }  // namespace
 
-// The tuner runs kernels on this host's CPU.
 std::string why_untried(const Target& target) {
-  if (target.device != Device::cpu) return "`compile` does not run device kernels; chosen by a model of the device";
+  if (target.device != Device::cpu) {
+    const std::string missing = device_facts(target.isa).missing;
+    return missing.empty() ? "" : "chosen by a model of the device, because " + missing;
+  }
   const std::string missing = why_isa_unavailable(target.isa);
   return missing.empty() ? "" : "this host cannot run it: " + missing;
 }

@@ -149,7 +149,7 @@ class Compiler {
     QCG_CHECK(check_destination(options_.output));  // before kernels are built and tuned for nothing
     if (options_.tune != TuneMode::off) {           // check_tunable: it runs here
       progress_.show("measure this machine");
-      report_.ceilings = measure_ceilings(plan.target.isa, threads_);
+      report_.ceilings = ceilings_of(plan.target, threads_);
     }
     QCG_TRY(batch, render_all(plan, options_, pins, report_.ceilings));
     if (!chooser_.has_tuned()) QCG_CHECK(require_pins(batch, pins));
@@ -179,7 +179,8 @@ class Compiler {
   // faster over a concatenation. What is tuned already is not tuned again; the records of what lost stay in the log.
   Status judge_merges(KernelBuilder& builder, const Pins& pins, std::optional<Attempt>& attempt) {
     const Plan& plan = attempt->explanation.plan;
-    if (options_.tune == TuneMode::off || !why_untried(plan.target).empty()) return {};
+    if (options_.tune == TuneMode::off || plan.target.device != Device::cpu || !why_untried(plan.target).empty())
+      return {};
     const double start = now_s();
     progress_.show("time fused linears apart");
     QCG_TRY(merges, choose_merges(plan, attempt->batch, attempt->writer, builder, pins, chooser_.tune_options()));

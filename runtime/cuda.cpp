@@ -71,6 +71,19 @@ struct CudaDriver::Api {
   int (*memory_set)(uint64_t to, unsigned char value, size_t bytes) = nullptr;
   int (*launch)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared, void* stream, void** params, void** extra) = nullptr;
+  int (*stream_create)(void** stream, unsigned flags) = nullptr;
+  int (*stream_destroy)(void* stream) = nullptr;
+  int (*stream_begin_capture)(void* stream, int mode) = nullptr;
+  int (*stream_end_capture)(void* stream, void** graph) = nullptr;
+  int (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  int (*graph_destroy)(void* graph) = nullptr;
+  int (*graph_launch)(void* executable, void* stream) = nullptr;
+  int (*graph_executable_destroy)(void* executable) = nullptr;
+  int (*event_create)(void** event, unsigned flags) = nullptr;
+  int (*event_destroy)(void* event) = nullptr;
+  int (*event_record)(void* event, void* stream) = nullptr;
+  int (*event_synchronize)(void* event) = nullptr;
+  int (*event_elapsed)(float* ms, void* from, void* to) = nullptr;
   int (*error_string)(int code, const char** text) = nullptr;  // CUDA alone
   const char* (*hip_error_string)(int code) = nullptr;         // HIP alone, as is the next
   int (*hip_device_properties)(void* properties, int device) = nullptr;
@@ -107,6 +120,19 @@ struct CudaDriver::Api {
         {"cuMemcpyDtoD_v2", "hipMemcpyDtoD", reinterpret_cast<void**>(&copy_within)},
         {"cuMemsetD8_v2", "hipMemsetD8", reinterpret_cast<void**>(&memory_set)},
         {"cuLaunchKernel", "hipModuleLaunchKernel", reinterpret_cast<void**>(&launch)},
+        {"cuStreamCreate", "hipStreamCreateWithFlags", reinterpret_cast<void**>(&stream_create)},
+        {"cuStreamDestroy_v2", "hipStreamDestroy", reinterpret_cast<void**>(&stream_destroy)},
+        {"cuStreamBeginCapture_v2", "hipStreamBeginCapture", reinterpret_cast<void**>(&stream_begin_capture)},
+        {"cuStreamEndCapture", "hipStreamEndCapture", reinterpret_cast<void**>(&stream_end_capture)},
+        {"cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", reinterpret_cast<void**>(&graph_instantiate)},
+        {"cuGraphDestroy", "hipGraphDestroy", reinterpret_cast<void**>(&graph_destroy)},
+        {"cuGraphLaunch", "hipGraphLaunch", reinterpret_cast<void**>(&graph_launch)},
+        {"cuGraphExecDestroy", "hipGraphExecDestroy", reinterpret_cast<void**>(&graph_executable_destroy)},
+        {"cuEventCreate", "hipEventCreateWithFlags", reinterpret_cast<void**>(&event_create)},
+        {"cuEventDestroy_v2", "hipEventDestroy", reinterpret_cast<void**>(&event_destroy)},
+        {"cuEventRecord", "hipEventRecord", reinterpret_cast<void**>(&event_record)},
+        {"cuEventSynchronize", "hipEventSynchronize", reinterpret_cast<void**>(&event_synchronize)},
+        {"cuEventElapsedTime", "hipEventElapsedTime", reinterpret_cast<void**>(&event_elapsed)},
         {"cuGetErrorString", nullptr, reinterpret_cast<void**>(&error_string)},
         {nullptr, "hipGetErrorString", reinterpret_cast<void**>(&hip_error_string)},
         {nullptr, "hipGetDeviceProperties", reinterpret_cast<void**>(&hip_device_properties)},
@@ -301,6 +327,90 @@ Status CudaDriver::launch_on(void* stream, const CudaKernel& kernel, const CudaG
   return check(api_->launch(kernel.function, grid.grid_x, grid.grid_y, 1, grid.threads, 1, 1, grid.shared_bytes, stream,
                             params, nullptr),
                "launching a kernel");
+}
+
+Result<CudaProperties> CudaDriver::properties() const {
+  if (which_ == DeviceApi::hip) return Error::unsupported("hip", "its properties are not read", "use NVIDIA's driver");
+  constexpr int kClock_kHz = 13, kMultiprocessors = 16, kL2Bytes = 38;  // CU_DEVICE_ATTRIBUTE_*
+  int clock = 0, multiprocessors = 0, l2 = 0;
+  QCG_CHECK(check(api_->device_get_attribute(&clock, kClock_kHz, device_), "cuDeviceGetAttribute"));
+  QCG_CHECK(check(api_->device_get_attribute(&multiprocessors, kMultiprocessors, device_), "cuDeviceGetAttribute"));
+  QCG_CHECK(check(api_->device_get_attribute(&l2, kL2Bytes, device_), "cuDeviceGetAttribute"));
+  return CudaProperties{multiprocessors, clock * 1e3, l2};
+}
+
+Result<CudaStream> CudaDriver::create_stream() {
+  constexpr unsigned kNonBlocking = 1;  // the default stream does not wait for it
+  const Api::Current current(*api_, context_);
+  CudaStream stream;
+  QCG_CHECK(check(api_->stream_create(&stream.handle_, kNonBlocking), "creating a stream"));
+  stream.driver_ = shared_from_this();
+  return stream;
+}
+
+Result<CudaGraph> CudaDriver::record(const CudaStream& stream, const std::function<Status()>& launches) {
+  constexpr int kThreadLocal = 1;  // other threads may call the driver meanwhile
+  const Api::Current current(*api_, context_);
+  QCG_CHECK(check(api_->stream_begin_capture(stream.handle_, kThreadLocal), "recording launches"));
+  const Status launched = launches();
+  void* recorded = nullptr;
+  const Status ended = check(api_->stream_end_capture(stream.handle_, &recorded), "recording launches");
+  CudaGraph graph;
+  Status made = launched.ok() ? ended : launched;
+  if (made.ok()) made = check(api_->graph_instantiate(&graph.handle_, recorded, 0), "making a graph of launches");
+  if (recorded) api_->graph_destroy(recorded);
+  QCG_CHECK(made);
+  graph.driver_ = shared_from_this();
+  return graph;
+}
+
+Status CudaDriver::replay(const CudaGraph& graph, const CudaStream& stream) {
+  const Api::Current current(*api_, context_);
+  return check(api_->graph_launch(graph.handle_, stream.handle_), "launching a graph");
+}
+
+Result<double> CudaDriver::time(const CudaStream& stream, const std::function<Status()>& work) {
+  const Api::Current current(*api_, context_);
+  struct Event {
+    const Api& api;
+    void* handle = nullptr;
+    ~Event() {
+      if (handle) api.event_destroy(handle);
+    }
+  } begin{*api_}, end{*api_};
+  QCG_CHECK(check(api_->event_create(&begin.handle, 0), "creating an event"));
+  QCG_CHECK(check(api_->event_create(&end.handle, 0), "creating an event"));
+  QCG_CHECK(check(api_->event_record(begin.handle, stream.handle_), "recording an event"));
+  QCG_CHECK(work());
+  QCG_CHECK(check(api_->event_record(end.handle, stream.handle_), "recording an event"));
+  QCG_CHECK(check(api_->event_synchronize(end.handle), "running a kernel"));
+  float ms = 0;
+  QCG_CHECK(check(api_->event_elapsed(&ms, begin.handle, end.handle), "reading the device's clock"));
+  return ms * 1e-3;
+}
+
+CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+CudaStream::~CudaStream() {
+  if (!driver_) return;
+  const CudaDriver::Api::Current current(*driver_->api_, driver_->context_);
+  driver_->api_->stream_destroy(handle_);
+}
+
+CudaGraph& CudaGraph::operator=(CudaGraph&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+CudaGraph::~CudaGraph() {
+  if (!driver_) return;
+  const CudaDriver::Api::Current current(*driver_->api_, driver_->context_);
+  driver_->api_->graph_executable_destroy(handle_);
 }
 
 CudaBuffer& CudaBuffer::operator=(CudaBuffer&& other) noexcept {

@@ -13,9 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 
@@ -53,6 +55,42 @@ struct CudaGrid {
   uint32_t shared_bytes = 0;  // dynamic shared memory
 };
 
+// A stream of the device. The destructor ends it.
+class CudaStream {
+ public:
+  CudaStream() = default;
+  CudaStream(CudaStream&& other) noexcept { *this = std::move(other); }
+  CudaStream& operator=(CudaStream&& other) noexcept;
+  ~CudaStream();
+  void* handle() const { return handle_; }  // for launch_on
+
+ private:
+  friend class CudaDriver;
+  std::shared_ptr<CudaDriver> driver_;
+  void* handle_ = nullptr;
+};
+
+// Launches that were recorded once and start together. The destructor frees them; kernels and memory must outlive it.
+class CudaGraph {
+ public:
+  CudaGraph() = default;
+  CudaGraph(CudaGraph&& other) noexcept { *this = std::move(other); }
+  CudaGraph& operator=(CudaGraph&& other) noexcept;
+  ~CudaGraph();
+
+ private:
+  friend class CudaDriver;
+  std::shared_ptr<CudaDriver> driver_;
+  void* handle_ = nullptr;
+};
+
+// What a device says of itself. Hz, bytes.
+struct CudaProperties {
+  int multiprocessors = 0;
+  double clock_hz = 0;  // at most
+  int64_t l2_bytes = 0;
+};
+
 // NVIDIA's driver, or AMD's with the same functions under other names.
 enum class DeviceApi { cuda, hip };
 
@@ -85,8 +123,19 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   // The same on a stream of the caller, or the default stream if it is null. It does not wait for the kernel.
   Status launch_on(void* stream, const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
 
+  Result<CudaProperties> properties() const;
+  Result<CudaStream> create_stream();
+  // What `launches` puts on the stream is recorded and does not run.
+  Result<CudaGraph> record(const CudaStream& stream, const std::function<Status()>& launches);
+  // Puts the launches of a graph on the stream.
+  Status replay(const CudaGraph& graph, const CudaStream& stream);
+  // Seconds, by the device's clock, of what `work` puts on the stream. It waits for it.
+  Result<double> time(const CudaStream& stream, const std::function<Status()>& work);
+
  private:
   friend class CudaBuffer;
+  friend class CudaStream;
+  friend class CudaGraph;
   struct Api;
   CudaDriver() = default;
   Status check(int code, std::string_view what) const;

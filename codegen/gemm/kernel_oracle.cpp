@@ -106,6 +106,12 @@ void GuardedOutputs::append_args(std::vector<qcg_arg>& args) {
   for (Block& block : blocks_) args.push_back({block.bytes.data() + kFrame, block.stride});
 }
 
+std::vector<GuardedOutputs::Memory> GuardedOutputs::memory() {
+  std::vector<Memory> out;
+  for (Block& block : blocks_) out.push_back({block.bytes, kFrame, block.stride});
+  return out;
+}
+
 double GuardedOutputs::value(size_t output, int64_t row, int64_t column) const {
   const Block& block = blocks_[output];
   return element_to_double(
@@ -288,14 +294,19 @@ OracleReport KernelOracle::check(const Call& call, const GuardedOutputs& outputs
 
 OracleReport KernelOracle::run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed,
                                          const VendorCall* vendor) const {
+  Workspace workspace;
+  return run_and_check([&](const KernelInputs& inputs, GuardedOutputs& outputs) {
+    const KernelCall arguments(inputs, packed, outputs, vendor);
+    return run_kernel(pool, kernel, arguments.call(), workspace);
+  });
+}
+
+OracleReport KernelOracle::run_and_check(const std::function<Status(const KernelInputs&, GuardedOutputs&)>& run) const {
   if (!failure_.empty()) return {false, 0, 0, failure_};
   OracleReport worst;
-  Workspace workspace;
   for (const Call& call : calls_) {
     GuardedOutputs outputs(problem_, call.inputs.m());
-    const KernelCall arguments(call.inputs, packed, outputs, vendor);
-    if (const Status status = run_kernel(pool, kernel, arguments.call(), workspace); !status.ok())
-      return {false, 0, 0, status.error().message};
+    if (const Status status = run(call.inputs, outputs); !status.ok()) return {false, 0, 0, status.error().message};
     const OracleReport report = check(call, outputs);
     if (!report.ok) return report;
     if (report.max_error >= worst.max_error) worst = report;

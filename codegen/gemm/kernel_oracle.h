@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <string>
@@ -50,6 +51,12 @@ class GuardedOutputs {
  public:
   GuardedOutputs(const Problem& problem, int64_t m);
   void append_args(std::vector<qcg_arg>& args);
+  // The memory of each output, whose first element is `first` bytes behind its begin: for a device that has its own.
+  struct Memory {
+    std::span<std::byte> bytes;
+    int64_t first, stride;
+  };
+  std::vector<Memory> memory();
   double value(size_t output, int64_t row, int64_t column) const;
   // Empty: every write went where it belongs. Otherwise what was written outside, or (floats only) never written.
   std::string find_stray_write() const;
@@ -84,6 +91,8 @@ class KernelOracle {
   // Runs the kernel at every m and checks it; stops at the first that is wrong.
   OracleReport run_and_check(ThreadPool& pool, const qcg_kernel& kernel, std::span<const std::byte> packed,
                              const VendorCall* vendor = nullptr) const;
+  // The same of whatever `run` does with the inputs, on a device for example. Error of `run`: it becomes the reason.
+  OracleReport run_and_check(const std::function<Status(const KernelInputs&, GuardedOutputs&)>& run) const;
 
  private:
   // One m: its inputs, the rows that are looked at, and where they begin among all rows of all m.

@@ -256,15 +256,31 @@ double bytes_moved(const Problem& problem, int64_t m, int64_t packed) {
 
 namespace {
 
+int64_t packed_on_cpu(const Problem& problem, Isa isa) {
+  return packed_bytes(problem, layout_for(problem, {Device::cpu, isa}));
+}
+
 // Streaming what is read and written once, and multiplying at `gflops`.
-Floors floors(const Problem& problem, int64_t m, const Ceilings& c, double gflops) {
-  const double bytes = bytes_moved(problem, m, packed_bytes(problem, layout_for(problem, {Device::cpu, c.isa})));
-  return {bytes / (c.read_gbps * 1e9), gflops > 0 ? problem.operations(m) / (gflops * 1e9) : 0};
+Floors floors(const Problem& problem, int64_t m, int64_t packed, const Ceilings& c, double gflops) {
+  return {bytes_moved(problem, m, packed) / (c.read_gbps * 1e9),
+          gflops > 0 ? problem.operations(m) / (gflops * 1e9) : 0};
+}
+
+}  // namespace
+
+namespace {
+
+// By the clock of the device: integers, 8-bit floats, others that tensor cores multiply as 16-bit floats, f32.
+double fastest_on_device(const Problem& problem, const Ceilings& c) {
+  if (is_integer(problem)) return c.peak_gops_int8;
+  if (is_float8(problem.activation)) return c.peak_gflops_float8 > 0 ? c.peak_gflops_float8 : c.peak_gflops_f32;
+  return problem.activation == DType::f32 ? c.peak_gflops_f32 : c.peak_gflops_bf16;
 }
 
 }  // namespace
 
 Fastest fastest_compute(const Problem& problem, const Ceilings& c) {
+  if (on_device(c.isa)) return {"", fastest_on_device(problem, c)};
   Fastest fastest;
   for (const Microkernel& row : microkernel_table())
     if (const auto rate = c.instruction_gflops.find(row.compute);
@@ -274,14 +290,17 @@ Fastest fastest_compute(const Problem& problem, const Ceilings& c) {
   return fastest;
 }
 
+double roofline_seconds(const Problem& problem, int64_t m, int64_t packed, const Ceilings& c) {
+  return c.read_gbps > 0 ? floors(problem, m, packed, c, fastest_compute(problem, c).gflops).longer_s() : 0;
+}
 double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& c) {
-  return c.read_gbps > 0 ? floors(problem, m, c, fastest_compute(problem, c).gflops).longer_s() : 0;
+  return c.read_gbps > 0 ? roofline_seconds(problem, m, packed_on_cpu(problem, c.isa), c) : 0;
 }
 
 std::optional<Floors> floors_of(const Problem& problem, int64_t m, const GemmSchedule& schedule, const Ceilings& c) {
   const auto rate = c.instruction_gflops.find(schedule.microkernel->compute);
   if (c.read_gbps <= 0 || rate == c.instruction_gflops.end()) return {};
-  return floors(problem, m, c, rate->second / slices_of(*schedule.microkernel));
+  return floors(problem, m, packed_on_cpu(problem, c.isa), c, rate->second / slices_of(*schedule.microkernel));
 }
 
 }  // namespace qcg

@@ -28,6 +28,7 @@ struct Ceilings {
   double peak_gflops_f32 = 0;                             // FMA
   double peak_gflops_bf16 = 0;                            // best of bf16 dot, FMA, AMX
   double peak_gops_int8 = 0;                              // best of VNNI, AMX, or what the ISA has
+  double peak_gflops_float8 = 0;                          // of devices that multiply 8-bit floats
   std::map<std::string_view, double> instruction_gflops;  // of each Compute (gemm_layout.h) that is measured
   Isa isa = Isa::portable;                                // whose instructions these are
 };
@@ -54,7 +55,9 @@ struct Fastest {
 Fastest fastest_compute(const Problem& problem, const Ceilings& ceilings);
 // What is read and written once: weights (`packed` bytes), activations, outputs.
 double bytes_moved(const Problem& problem, int64_t m, int64_t packed);
-double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);
+// `packed`: bytes of the weights.
+double roofline_seconds(const Problem& problem, int64_t m, int64_t packed, const Ceilings& ceilings);
+double roofline_seconds(const Problem& problem, int64_t m, const Ceilings& ceilings);  // packed for the CPU
 
 // What no kernel is faster than: reading what is read once, and the multiplications. They overlap, but not wholly.
 struct Floors {

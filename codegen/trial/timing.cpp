@@ -44,10 +44,10 @@ void warm_up(std::vector<Contender>& contenders, double budget_s, ChildReport& r
   const double dear = budget_s / 20;
   for (Contender& c : contenders) {
     report.begin(c.index);
-    report.send("");                  // a sign of life
-    watch.time(c.run, 1, c.samples);  // first touch
+    report.send("");   // a sign of life
+    watch.time(c, 1);  // first touch
     if (c.samples[0].seconds <= dear) {
-      watch.time(c.run, 1, c.samples);
+      watch.time(c, 1);
       c.samples.erase(c.samples.begin());  // too dear to throw away otherwise
     }
     if (c.is_candidate()) best = std::min(best, fastest(c));
@@ -56,7 +56,7 @@ void warm_up(std::vector<Contender>& contenders, double budget_s, ChildReport& r
     const auto is_out = [&] { return c.is_candidate() && fastest(c) > factor_of(c, kDropAtOnce) * best; };
     report.begin(c.index);
     const bool is_dear = fastest(c) > dear;
-    if (!is_dear && (is_out() || c.samples[0].disturbed)) watch.time(c.run, 1, c.samples);
+    if (!is_dear && (is_out() || c.samples[0].disturbed)) watch.time(c, 1);
     const double first = fastest(c);
     c.dropped = is_out() || (c.role == Role::vendor && is_dear && first > kFarBehind * best);
     if (c.dropped) c.samples = {{first, count_clean(c.samples) == 0}};
@@ -90,6 +90,13 @@ void Stopwatch::time(const std::function<void()>& run, int repeats, std::vector<
       if (t->index < t->samples->size()) (*t->samples)[t->index].disturbed = true;
   samples.push_back({(end - begin) / repeats, disturbed});
   taken_.push_back({&samples, samples.size() - 1, end});
+}
+
+void Stopwatch::time(Contender& c, int repeats) {
+  if (!c.clock) return time(c.run, repeats, c.samples);
+  double seconds = 0;
+  for (int repeat = 0; repeat < repeats; ++repeat) seconds += c.clock();
+  c.samples.push_back({seconds / repeats, false});  // the device has no other work
 }
 
 double quantile_of(std::span<const double> ascending, double q) {
@@ -168,7 +175,7 @@ void time_in_rounds(std::vector<Contender>& contenders, double budget_s, ChildRe
       Contender& c = contenders[(i + static_cast<size_t>(round)) % contenders.size()];
       if (c.dropped) continue;
       report.begin(c.index);
-      watch.time(c.run, c.repeats, c.samples);
+      watch.time(c, c.repeats);
       if (c.is_candidate()) best = std::min(best, fastest(c));
     }
     if (round + 1 < kDropRounds) continue;

@@ -49,12 +49,15 @@ double drift_of(std::span<const Sample> samples);
 
 double now_s();
 
+struct Contender;
+
 // Times runs. A wait for a processor shows only when it is over, so earlier samples that it reached into are marked
 // then.
 class Stopwatch {
  public:
   // Appends one sample of `repeats` runs. `samples` must live as long as the watch.
   void time(const std::function<void()>& run, int repeats, std::vector<Sample>& samples);
+  void time(Contender& contender, int repeats);
 
  private:
   struct Taken {
@@ -76,6 +79,8 @@ struct Contender {
   Role role = Role::candidate;
   std::function<void()> run;
   int repeats = 1;  // runs in a sample
+  // Seconds of a run by a clock of its own, a device's for example; then `run` is not called.
+  std::function<double()> clock = {};
   std::vector<Sample> samples;
   bool dropped = false;  // so slow that it was not measured to the end
   bool is_candidate() const { return role == Role::candidate; }

@@ -24,6 +24,7 @@ namespace qcg {
 
 namespace {
 
+constexpr char kFailed = '\x15';  // begins the last message of work that cannot go on
 constexpr uint32_t kMaxMessage = 16u << 20;
 constexpr double kPoll_ms = 100;  // how long a cancellation may go unseen
 
@@ -139,6 +140,12 @@ void ChildReport::send(const std::string& message) {
   if (!write_all(fd_, &size, sizeof size) || !write_all(fd_, message.data(), message.size())) ::_exit(1);
 }
 
+void ChildReport::fail(const std::string& why) {
+  *current_ = -1;
+  send(kFailed + why);
+  ::_exit(0);
+}
+
 Result<ChildResult> run_in_child(double timeout_s, const std::function<void(ChildReport&)>& work,
                                  const std::atomic<bool>* cancel) {
   if (is_cancelled(cancel)) return Error::interrupted();
@@ -174,6 +181,10 @@ Result<ChildResult> run_in_child(double timeout_s, const std::function<void(Chil
     }
     result.failure = ended ? describe_end(status) : fmt::format("no answer in {:.3g} s", timeout_s);
     result.current = *current;
+    if (!result.messages.empty() && result.messages.back().starts_with(kFailed)) {
+      result.failure = result.messages.back().substr(1);
+      result.messages.pop_back();
+    }
   }
   ::close(fds[0]);
   ::munmap(page, sizeof(int64_t));

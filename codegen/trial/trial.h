@@ -28,6 +28,8 @@ class ChildReport {
   ChildReport(int fd, volatile int64_t* current) : fd_(fd), current_(current) {}
   void begin(size_t item) { *current_ = static_cast<int64_t>(item); }  // survives a crash: names the culprit
   void send(const std::string& message);                               // any bytes
+  // The work cannot go on, for this reason, and no item is to blame.
+  [[noreturn]] void fail(const std::string& why);
 
  private:
   int fd_;

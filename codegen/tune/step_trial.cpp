@@ -11,6 +11,7 @@
 #include "codegen/check/family_oracle.h"
 #include "codegen/trial/cold_weights.h"
 #include "codegen/trial/trial.h"
+#include "codegen/tune/device_trial.h"
 #include "graph/ops/infer.h"
 #include "runtime/module.h"
 
@@ -28,6 +29,7 @@ constexpr int64_t kMostTableBytes = int64_t{64} << 20, kLeastTable = 64;
 constexpr int64_t kTypicalSize = 64;  // of symbols that rows say nothing about
 constexpr double kFastBudget_s = 0.012, kFullBudget_s = 0.1;
 constexpr double kAllTrialsTimeout_s = 60;
+constexpr int64_t kColdDeviceBytes = int64_t{256} << 20, kMostDeviceCopies = 64;  // more than L2 holds
 constexpr std::byte kBenign{0x3c};  // repeated, it is a normal number of every float dtype, and a small integer
 
 SymbolValues all_symbols(const Plan& plan, int64_t size) {
@@ -135,6 +137,19 @@ Result<const qcg_kernel*> load(const BuiltKernel& kernel, std::vector<Module>& m
   return modules.back().find_kernel(kernel.source.symbol);
 }
 
+void send_timing(size_t index, size_t place, const Timing& t, ChildReport& report) {
+  report.send(json{{"i", index},
+                   {"at", place},
+                   {"median", t.median_s},
+                   {"p10", t.p10_s},
+                   {"p90", t.p90_s},
+                   {"samples", t.samples},
+                   {"disturbed", t.disturbed}}
+                  .dump());
+}
+
+double budget_of(const TuneOptions& options) { return options.mode == TuneMode::full ? kFullBudget_s : kFastBudget_s; }
+
 // Calls of one kernel one after the other through more memory than caches hold, each in a place of its own.
 Status time_at(ThreadPool& pool, const qcg_kernel& kernel, const StepTrial& trial, size_t place, AlignedBuffer& arena,
                const TuneOptions& options, size_t index, ChildReport& report) {
@@ -159,20 +174,64 @@ Status time_at(ThreadPool& pool, const qcg_kernel& kernel, const StepTrial& tria
     const qcg_call call{calls[turn++ % calls.size()].data(), at.sizes.params.data(), nullptr};
     (void)run_kernel(pool, kernel, call, workspace);
   };
-  time_in_rounds(contenders, options.mode == TuneMode::full ? kFullBudget_s : kFastBudget_s, report);
-  const Timing t = timing_of(contenders[0].samples);
-  report.send(json{{"i", index},
-                   {"at", place},
-                   {"median", t.median_s},
-                   {"p10", t.p10_s},
-                   {"p90", t.p90_s},
-                   {"samples", t.samples},
-                   {"disturbed", t.disturbed}}
-                  .dump());
+  time_in_rounds(contenders, budget_of(options), report);
+  send_timing(index, place, timing_of(contenders[0].samples), report);
+  return {};
+}
+
+void send_verdict(size_t index, const OracleReport& r, ChildReport& report) {
+  report.send(json{{"i", index}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}.dump(
+      -1, ' ', false, json::error_handler_t::replace));
+}
+
+// Every kernel at its awkward sizes; false at the first that is wrong.
+template <class Check>
+bool check_all(std::span<const StepTrial> trials, ChildReport& report, Check check) {
+  for (size_t i = 0; i < trials.size(); ++i) {
+    report.begin(i);
+    OracleReport worst;
+    for (const CallSizes& sizes : trials[i].checks) {
+      report.send("");  // a sign of life
+      const OracleReport r = check(i, sizes);
+      if (!r.ok || r.max_error >= worst.max_error) worst = r;
+      if (!r.ok) break;
+    }
+    send_verdict(i, worst, report);
+    if (!worst.ok) return false;
+  }
+  return true;
+}
+
+// The same on a device: every kernel once, then launches in graphs.
+Status try_on_device(std::span<const StepTrial> trials, const TuneOptions& options, ChildReport& report) {
+  QCG_TRY(device, DeviceTrial::open(trials[0].kernel->source.isa));
+  const auto check = [&](size_t i, const CallSizes& sizes) {
+    return check_call_at([&](CallMemory& call) { return device.run(*trials[i].kernel, call); }, *trials[i].problem,
+                         sizes, kStepSeed);
+  };
+  if (!check_all(trials, report, check) || options.mode == TuneMode::off) return {};
+  for (size_t i = 0; i < trials.size(); ++i)
+    for (size_t place = 0; place < trials[i].timed.size(); ++place) {
+      report.begin(i);
+      const CallSizes& sizes = trials[i].timed[place].sizes;
+      const KernelFamily& family = trials[i].problem->family();
+      const size_t args = sizes.strides.size();
+      QCG_TRY(layout, CallLayout::of(family.reaches(*trials[i].problem, args, 0),
+                                     family.arguments(*trials[i].problem, args), sizes, true));
+      const int64_t copies =
+          std::clamp<int64_t>(kColdDeviceBytes / std::max<int64_t>(layout.bytes(), 1), 1, kMostDeviceCopies);
+      QCG_TRY(clock, device.clock(*trials[i].kernel, layout, copies, kBenign, kStepSeed));
+      std::vector<Contender> contenders(1);
+      contenders[0].index = i;
+      contenders[0].clock = std::move(clock);
+      time_in_rounds(contenders, budget_of(options), report);
+      send_timing(i, place, timing_of(contenders[0].samples), report);
+    }
   return {};
 }
 
 Status try_in_child(std::span<const StepTrial> trials, const TuneOptions& options, ChildReport& report) {
+  if (trials[0].kernel->source.on_device()) return try_on_device(trials, options, report);
   ThreadPool pool({.threads = options.threads});
   std::vector<Module> modules;
   modules.reserve(trials.size());
@@ -181,19 +240,11 @@ Status try_in_child(std::span<const StepTrial> trials, const TuneOptions& option
     report.begin(i);
     QCG_TRY(kernel, load(*trials[i].kernel, modules));
     kernels.push_back(kernel);
-    OracleReport worst;
-    for (const CallSizes& sizes : trials[i].checks) {
-      report.send("");  // a sign of life
-      const OracleReport r = check_kernel_at(pool, *kernel, *trials[i].problem, sizes, kStepSeed);
-      if (!r.ok || r.max_error >= worst.max_error) worst = r;
-      if (!r.ok) break;
-    }
-    report.send(
-        json{{"i", i}, {"ok", worst.ok}, {"error", worst.max_error}, {"bound", worst.bound}, {"reason", worst.reason}}
-            .dump(-1, ' ', false, json::error_handler_t::replace));
-    if (!worst.ok) return {};
   }
-  if (options.mode == TuneMode::off) return {};
+  const auto check = [&](size_t i, const CallSizes& sizes) {
+    return check_kernel_at(pool, *kernels[i], *trials[i].problem, sizes, kStepSeed);
+  };
+  if (!check_all(trials, report, check) || options.mode == TuneMode::off) return {};
   AlignedBuffer arena;
   for (size_t i = 0; i < trials.size(); ++i)
     for (size_t at = 0; at < trials[i].timed.size(); ++at) {
@@ -274,7 +325,11 @@ Result<std::vector<TuneResult>> try_steps(std::span<const StepTrial> trials, con
   for (const StepTrial& trial : trials) {
     out.push_back(untried_step(trial, ""));
     out.back().winner = -1;
-    for (TuneRecord& record : out.back().records) record.threads = options.threads;
+    for (TuneRecord& record : out.back().records) {
+      record.threads = options.threads;
+      if (const KernelSource& source = trial.kernel->source; source.on_device())
+        record.machine += " " + device_facts(source.isa).name;
+    }
   }
   if (trials.empty()) return out;
   const auto work = [&](ChildReport& report) {

@@ -11,6 +11,7 @@
 #include "codegen/gemm/schedules.h"
 #include "codegen/kernel/launch.h"
 #include "codegen/trial/trial.h"
+#include "codegen/tune/device_trial.h"
 #include "codegen/vendor/vendor_timings.h"
 #include "runtime/module.h"
 
@@ -107,6 +108,7 @@ class Tuning {
     TuneRecord r = describe_kernel(problem_, candidate, kernel, bucket_);
     r.m = m_;
     r.threads = options_.threads;
+    if (kernel.source.on_device()) r.machine += " " + device_facts(kernel.source.isa).name;
     return r;
   }
 
@@ -172,15 +174,27 @@ class Tuning {
     return false;
   }
 
+  bool on_device() const { return !built_.empty() && built_[0].source.on_device(); }
+
   template <class OracleOf>
   void verify_in_child(const OracleOf& oracle_of, size_t first, ChildReport& report) const {
-    ThreadPool pool({.threads = options_.threads});
+    ThreadPool pool({.threads = on_device() ? 1 : options_.threads});
+    std::optional<DeviceTrial> device;
+    if (on_device()) {
+      auto opened = DeviceTrial::open(built_[0].source.isa);
+      if (!opened.ok()) return report.fail(opened.error().message);
+      device.emplace(std::move(*opened));
+    }
+    const auto check = [&](size_t i) {
+      if (device) return device->check(built_[i], oracle_of(i), packed_);
+      auto loaded = Loaded::load(built_[i]);
+      return loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_, vendor_of(i))
+                         : OracleReport{false, 0, 0, loaded.error().message};
+    };
     for (size_t i = first; i < built_.size(); ++i) {
       if (!built_[i].ok()) continue;
       report.begin(i);
-      auto loaded = Loaded::load(built_[i]);
-      const OracleReport r = loaded.ok() ? oracle_of(i).run_and_check(pool, *loaded->kernel, packed_, vendor_of(i))
-                                         : OracleReport{false, 0, 0, loaded.error().message};
+      const OracleReport r = check(i);
       report.send(json{{"i", i}, {"ok", r.ok}, {"error", r.max_error}, {"bound", r.bound}, {"reason", r.reason}}.dump(
           -1, ' ', false, json::error_handler_t::replace));
       // What is wrong may have written where it should not: the next one gets a process of its own.
@@ -264,7 +278,7 @@ class Tuning {
     if (r.median_s <= 0) return;
     r.gbps = bytes_moved(problem_, m_, static_cast<int64_t>(packed_.size())) / r.median_s / 1e9;
     r.gflops = problem_.operations(m_) / r.median_s / 1e9;
-    r.share = roofline_seconds(problem_, m_, ceilings_) / r.median_s;
+    r.share = roofline_seconds(problem_, m_, static_cast<int64_t>(packed_.size()), ceilings_) / r.median_s;
     if (i < built_.size() && m["dropped"] == true) set(i, TrialStatus::too_slow, "dropped early");
   }
 
@@ -278,7 +292,7 @@ class Tuning {
   void add_ceilings(ThreadPool& pool, const Copies& copies, int64_t cold_bytes, double& operations,
                     std::vector<Contender>& contenders) const {
     const auto add = [&](const char* name, std::function<void()> run) {
-      contenders.push_back({built_.size(), name, Role::ceiling, std::move(run), 1, {}, false});
+      contenders.push_back({built_.size(), name, Role::ceiling, std::move(run), 1, {}, {}, false});
     };
     if (ceilings_.read_gbps > 0 && cold_bytes > 0 && packed_.size() >= kEnoughToRead)
       add(kReads, [&pool, &copies, turn = size_t{0}]() mutable {
@@ -291,13 +305,15 @@ class Tuning {
 
   void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies,
                      ChildReport& report) const {
+    if (on_device()) return time_on_device(alive, copies, report);
     // References first: a vendor's threads must not be started while ours spin.
     const KernelInputs inputs(problem_, m_, kSeed);
     std::vector<Contender> contenders;
     if (options_.references) {
       report.begin(built_.size());
       for (Reference& r : references_for(problem_, tensors_, inputs, options_.threads, cold_bytes))
-        contenders.push_back({built_.size() + contenders.size(), r.name, Role::vendor, std::move(r.run), 1, {}, false});
+        contenders.push_back(
+            {built_.size() + contenders.size(), r.name, Role::vendor, std::move(r.run), 1, {}, {}, false});
     }
     ThreadPool pool({.threads = options_.threads});
     Workspace workspace;
@@ -319,7 +335,7 @@ class Tuning {
       };
       if (vendor_of(i) && !prepare_vendor(i, *loaded.back().kernel, inputs, outputs, copies, report)) continue;
       if (vendor_of(i)) run();
-      contenders.push_back({i, built_[i].source.name, Role::candidate, run, 1, {}, false});
+      contenders.push_back({i, built_[i].source.name, Role::candidate, run, 1, {}, {}, false});
     }
     const size_t kernels = contenders.size();
     double operations = 0;  // of what multiplies, in one run
@@ -332,6 +348,27 @@ class Tuning {
       report.send(json{{"ceiling", contenders[i].name}, {"giga_per_s", done / seconds / 1e9}, {"drift", drift}}.dump());
     }
     contenders.resize(kernels);
+    send_timings(contenders, report);
+  }
+
+  // Launches in graphs, each through copies of the weights that no cache holds together.
+  void time_on_device(const std::vector<size_t>& alive, const Copies& copies, ChildReport& report) const {
+    auto device = DeviceTrial::open(built_[alive[0]].source.isa);
+    if (!device.ok()) return report.fail(device.error().message);
+    const KernelInputs inputs(problem_, m_, kSeed);
+    std::vector<Contender> contenders;
+    for (size_t i : alive) {
+      report.begin(i);
+      report.send("");  // a sign of life
+      auto clock = device->clock(built_[i], problem_, inputs, copies.packed);
+      if (!clock.ok()) return report.fail(clock.error().message);
+      contenders.push_back({i, built_[i].source.name, Role::candidate, {}, 1, std::move(*clock), {}, false});
+    }
+    time_in_rounds(contenders, options_.budget_s, report);
+    send_timings(contenders, report);
+  }
+
+  static void send_timings(const std::vector<Contender>& contenders, ChildReport& report) {
     for (const Contender& c : contenders) {
       const Timing t = timing_of(c.samples);
       report.send(json{

@@ -69,6 +69,11 @@ class ExecutedDevice : public FakeDriver {
     }
   }
 
+  // A kernel that is in no program.
+  void add_module(const std::string& cubin, const std::string& source, const std::string& ptx) {
+    modules_.push_back({cubin, source, ptx, {}});
+  }
+
   int begin(const char* entry_point) override {
     seen.insert(entry_point);
     return fails == entry_point ? 999 : 0;
@@ -107,6 +112,11 @@ class ExecutedDevice : public FakeDriver {
   int set(uint64_t to, uint8_t value, size_t bytes) override {
     std::memset(memory_.write(to, bytes), value, bytes);
     return 0;
+  }
+  size_t parameter_bytes(void* function) override {
+    auto* m = static_cast<Module*>(function);
+    if (!m->kernel) m->kernel.emplace(translate(*m));
+    return static_cast<size_t>(m->kernel->parameter_bytes());
   }
   int launch(void* function, const uint32_t (&grid)[3], uint32_t threads, uint32_t shared,
              const void* parameter) override {

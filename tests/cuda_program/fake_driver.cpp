@@ -1,11 +1,22 @@
 // The entry points of libcuda.so.1 that runtime/cuda.cpp uses, under their versioned names.
 #include "tests/cuda_program/fake_driver.h"
 
+#include <chrono>
 #include <cstring>
+#include <vector>
 
 namespace {
 qcg::test::FakeDriver* g_driver = nullptr;  // the test's; nobody else loads this library
 constexpr int kInvalid = 1, kNotFound = 500;
+using Clock = std::chrono::steady_clock;
+struct Launch {
+  void* function;
+  uint32_t grid[3];
+  uint32_t threads, shared;
+  std::vector<unsigned char> parameter;
+};
+using Recording = std::vector<Launch>;
+Recording* g_recording = nullptr;
 }  // namespace
 
 #define QCG_BEGIN \
@@ -36,9 +47,14 @@ int cuDeviceGetName(char* name, int length, int) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   QCG_BEGIN;
-  constexpr int kMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-  *value = attribute == kMajor ? g_driver->capability() / 10 : g_driver->capability() % 10;
-  return 0;
+  switch (attribute) {                    // CU_DEVICE_ATTRIBUTE_*
+    case 13: return *value = 1000000, 0;  // clock in kHz
+    case 16: return *value = 4, 0;        // multiprocessors
+    case 38: return *value = 1 << 20, 0;  // bytes of L2
+    case 75: return *value = g_driver->capability() / 10, 0;
+    case 76: return *value = g_driver->capability() % 10, 0;
+    default: return kInvalid;
+  }
 }
 int cuDevicePrimaryCtxRetain(void** context, int) {
   QCG_BEGIN;
@@ -94,7 +110,68 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned shared, void* stream, void** parameters, void**) {
   QCG_BEGIN;
   g_driver->on_stream(stream);
+  if (g_recording) {
+    const auto* bytes = static_cast<const unsigned char*>(parameters[0]);
+    g_recording->push_back({function, {gx, gy, gz}, bx, shared, {bytes, bytes + g_driver->parameter_bytes(function)}});
+    return 0;
+  }
   return g_driver->launch(function, {gx, gy, gz}, bx, shared, parameters[0]);
+}
+
+// Launches while a stream is captured are kept, and made at each launch of the graph.
+int cuStreamCreate(void** stream, unsigned) {
+  QCG_BEGIN;
+  *stream = new int;
+  return 0;
+}
+int cuStreamDestroy_v2(void* stream) { return delete static_cast<int*>(stream), 0; }
+int cuStreamBeginCapture_v2(void*, int) {
+  QCG_BEGIN;
+  return g_recording = new Recording, 0;
+}
+int cuStreamEndCapture(void*, void** graph) {
+  *graph = g_recording;
+  g_recording = nullptr;
+  QCG_BEGIN;
+  return 0;
+}
+int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  QCG_BEGIN;
+  *executable = new Recording(*static_cast<Recording*>(graph));
+  return 0;
+}
+int cuGraphDestroy(void* graph) { return delete static_cast<Recording*>(graph), 0; }
+int cuGraphExecDestroy(void* executable) { return delete static_cast<Recording*>(executable), 0; }
+int cuGraphLaunch(void* executable, void*) {
+  QCG_BEGIN;
+  for (const Launch& l : *static_cast<Recording*>(executable))
+    if (const int code =
+            g_driver->launch(l.function, {l.grid[0], l.grid[1], l.grid[2]}, l.threads, l.shared, l.parameter.data()))
+      return code;
+  return 0;
+}
+// Events have the time of the host.
+int cuEventCreate(void** event, unsigned) {
+  QCG_BEGIN;
+  *event = new Clock::time_point;
+  return 0;
+}
+int cuEventDestroy_v2(void* event) { return delete static_cast<Clock::time_point*>(event), 0; }
+int cuEventRecord(void* event, void*) {
+  QCG_BEGIN;
+  *static_cast<Clock::time_point*>(event) = Clock::now();
+  return 0;
+}
+int cuEventSynchronize(void*) {
+  QCG_BEGIN;
+  return 0;
+}
+int cuEventElapsedTime(float* ms, void* from, void* to) {
+  QCG_BEGIN;
+  *ms = std::chrono::duration<float, std::milli>(*static_cast<Clock::time_point*>(to) -
+                                                 *static_cast<Clock::time_point*>(from))
+            .count();
+  return 0;
 }
 int cuGetErrorString(int, const char** text) {
   *text = "the executor's error";

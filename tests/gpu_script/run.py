@@ -105,7 +105,7 @@ class GpuScript(unittest.TestCase):
         self.stub("bin/ctest", 'echo "cuda_device .......***Skipped"\n')
         modeled = '{"status":"won","median_s":0.0,"m":1}'
         done, report = self.on_stubs_with_tool(f"""case $1 in
-bench) echo "error: runs no device kernels"; exit 3 ;;
+bench) echo "error: no kernel of the device was right"; exit 3 ;;
 esac
 while [[ $# -gt 0 ]]; do [[ $1 == -o ]] && mkdir -p "$2" && echo '{modeled}' > "$2/tune.jsonl"; shift; done\n""")
         self.assertEqual(done.returncode, 1)
@@ -113,7 +113,7 @@ while [[ $# -gt 0 ]]; do [[ $1 == -o ]] && mkdir -p "$2" && echo '{modeled}' > "
         self.assertRegex(report, r"\| linears \| failed with status 3 \|")
         self.assertRegex(report, r"\| merges \| no winners to pin")
         self.assertRegex(report, r"\| llama \| could not run: name an exported decoder")
-        self.assertIn("runs no device kernels", report)
+        self.assertIn("no kernel of the device was right", report)
         self.assertIn("cuda:sm_80", report)
         self.assertFalse((self.dir / "results" / "gpu_nvidia_h200").exists())
 
@@ -133,7 +133,7 @@ while [[ $# -gt 0 ]]; do [[ $1 == -o ]] && mkdir -p "$2" && echo '{modeled}' > "
         (self.dir / "tree" / "cli" / "qcodegen").symlink_to(QCODEGEN)
         done, report = self.on_stubs("--steps", "linears")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("runs no device kernels", report)
+        self.assertIn("cannot be timed: there is no NVIDIA driver here", report)
         self.assertNotIn(str(SOURCE), report)
 
 

@@ -19,6 +19,19 @@
 #define cuMemcpyDtoD_v2 hipMemcpyDtoD
 #define cuMemsetD8_v2 hipMemsetD8
 #define cuLaunchKernel hipModuleLaunchKernel
+#define cuStreamCreate hipStreamCreateWithFlags
+#define cuStreamDestroy_v2 hipStreamDestroy
+#define cuStreamBeginCapture_v2 hipStreamBeginCapture
+#define cuStreamEndCapture hipStreamEndCapture
+#define cuGraphInstantiateWithFlags hipGraphInstantiateWithFlags
+#define cuGraphDestroy hipGraphDestroy
+#define cuGraphExecDestroy hipGraphExecDestroy
+#define cuGraphLaunch hipGraphLaunch
+#define cuEventCreate hipEventCreateWithFlags
+#define cuEventDestroy_v2 hipEventDestroy
+#define cuEventRecord hipEventRecord
+#define cuEventSynchronize hipEventSynchronize
+#define cuEventElapsedTime hipEventElapsedTime
 #include "tests/cuda_program/fake_driver.cpp"
 
 extern "C" {
