@@ -49,7 +49,10 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   t.mma = k_tiles * w_tiles * x_tiles * l.form->parts;
   const double products = s.is_wgmma() ? k_tiles * w_tiles : t.mma;  // instructions: a wgmma has all rows of x
   const double w_loads = l.in_rows && s.is_wgmma() ? 0 : k_tiles * w_tiles * l.form->words() / 4.0;
-  const double x_loads = s.is_wgmma() ? 0 : k_tiles * (s.is_decode() ? kDecodeLoad * x_tiles : x_tiles / 2);
+  const double x_loads =
+      s.is_wgmma()
+          ? 0
+          : k_tiles * (s.is_decode() ? (s.microkernel->isa == Isa::sm_90a ? kDecodeLoad : 2) * x_tiles : x_tiles / 2);
   // k whose sums are apart: of a group, or of 8-bit floats.
   const int64_t span = l.group_padded ? std::min<int64_t>(l.group_padded, s.bk) : l.form->float8 ? s.bk : 0;
   const double scaling =
@@ -89,8 +92,9 @@ double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule
   const double seconds =
       std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms), work * t.bytes / in_flight * d.latency_s});
   const double waves = s.is_wgmma() ? std::ceil(blocks / d.sms) : std::max(1.0, blocks / (d.sms * live));
-  const double block_s =
-      s.is_decode() ? kDecodeBlock_s : (kBlock_s + s.bm * s.bn * kElement_s) / (s.is_wgmma() ? 1 : live);
+  double block_s = 0;  // on other devices it is not known
+  if (isa == Isa::sm_90a && s.is_decode()) block_s = kDecodeBlock_s;
+  else if (isa == Isa::sm_90a) block_s = (kBlock_s + s.bm * s.bn * kElement_s) / (s.is_wgmma() ? 1 : live);
   const double bytes = static_cast<double>(l.bytes) + static_cast<double>(m * p.k) * 2;
   // The two overlap, not perfectly: among schedules that memory bounds, that with the least other work comes first.
   const double inside = waves * (turns * seconds + block_s), outside = bytes / d.memory_Bps;
