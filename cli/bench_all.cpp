@@ -83,8 +83,7 @@ class TableBench {
   }
 
   static Status require_runnable(const Target& target) {
-    const std::string missing =
-        target.device != Device::cpu ? device_facts(target.isa).missing : why_isa_unavailable(target.isa);
+    const std::string missing = why_not_here(target);
     if (missing.empty()) return {};
     return Error::unsupported(target.str(), "cannot be timed: " + missing, "choose another --target");
   }

@@ -53,12 +53,10 @@ Error no_kernel(const Problem& problem, const Bucket& bucket, const TuneResult& 
 }  // namespace
 
 std::string why_untried(const Target& target) {
-  if (target.device != Device::cpu) {
-    const std::string missing = device_facts(target.isa).missing;
-    return missing.empty() ? "" : "chosen by a model of the device, because " + missing;
-  }
-  const std::string missing = why_isa_unavailable(target.isa);
-  return missing.empty() ? "" : "this host cannot run it: " + missing;
+  const std::string missing = why_not_here(target);
+  if (missing.empty()) return "";
+  return (target.device == Device::cpu ? "this host cannot run it: " : "chosen by a model of the device, because ") +
+         missing;
 }
 
 Status Chooser::choose_all(const Plan& plan, Batch& batch, const ProgramWriter& writer, const Pins& pins) {

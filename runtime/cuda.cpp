@@ -342,31 +342,35 @@ Result<CudaProperties> CudaDriver::properties() const {
 Result<CudaStream> CudaDriver::create_stream() {
   constexpr unsigned kNonBlocking = 1;  // the default stream does not wait for it
   const Api::Current current(*api_, context_);
-  CudaStream stream;
-  QCG_CHECK(check(api_->stream_create(&stream.handle_, kNonBlocking), "creating a stream"));
-  stream.driver_ = shared_from_this();
-  return stream;
+  void* stream = nullptr;
+  QCG_CHECK(check(api_->stream_create(&stream, kNonBlocking), "creating a stream"));
+  return CudaStream(stream, [self = shared_from_this()](void* s) {
+    const Api::Current scope(*self->api_, self->context_);
+    self->api_->stream_destroy(s);
+  });
 }
 
 Result<CudaGraph> CudaDriver::record(const CudaStream& stream, const std::function<Status()>& launches) {
   constexpr int kThreadLocal = 1;  // other threads may call the driver meanwhile
   const Api::Current current(*api_, context_);
-  QCG_CHECK(check(api_->stream_begin_capture(stream.handle_, kThreadLocal), "recording launches"));
+  QCG_CHECK(check(api_->stream_begin_capture(stream.get(), kThreadLocal), "recording launches"));
   const Status launched = launches();
   void* recorded = nullptr;
-  const Status ended = check(api_->stream_end_capture(stream.handle_, &recorded), "recording launches");
-  CudaGraph graph;
+  const Status ended = check(api_->stream_end_capture(stream.get(), &recorded), "recording launches");
+  void* graph = nullptr;
   Status made = launched.ok() ? ended : launched;
-  if (made.ok()) made = check(api_->graph_instantiate(&graph.handle_, recorded, 0), "making a graph of launches");
+  if (made.ok()) made = check(api_->graph_instantiate(&graph, recorded, 0), "making a graph of launches");
   if (recorded) api_->graph_destroy(recorded);
   QCG_CHECK(made);
-  graph.driver_ = shared_from_this();
-  return graph;
+  return CudaGraph(graph, [self = shared_from_this()](void* g) {
+    const Api::Current scope(*self->api_, self->context_);
+    self->api_->graph_executable_destroy(g);
+  });
 }
 
 Status CudaDriver::replay(const CudaGraph& graph, const CudaStream& stream) {
   const Api::Current current(*api_, context_);
-  return check(api_->graph_launch(graph.handle_, stream.handle_), "launching a graph");
+  return check(api_->graph_launch(graph.get(), stream.get()), "launching a graph");
 }
 
 Result<double> CudaDriver::time(const CudaStream& stream, const std::function<Status()>& work) {
@@ -380,37 +384,13 @@ Result<double> CudaDriver::time(const CudaStream& stream, const std::function<St
   } begin{*api_}, end{*api_};
   QCG_CHECK(check(api_->event_create(&begin.handle, 0), "creating an event"));
   QCG_CHECK(check(api_->event_create(&end.handle, 0), "creating an event"));
-  QCG_CHECK(check(api_->event_record(begin.handle, stream.handle_), "recording an event"));
+  QCG_CHECK(check(api_->event_record(begin.handle, stream.get()), "recording an event"));
   QCG_CHECK(work());
-  QCG_CHECK(check(api_->event_record(end.handle, stream.handle_), "recording an event"));
+  QCG_CHECK(check(api_->event_record(end.handle, stream.get()), "recording an event"));
   QCG_CHECK(check(api_->event_synchronize(end.handle), "running a kernel"));
   float ms = 0;
   QCG_CHECK(check(api_->event_elapsed(&ms, begin.handle, end.handle), "reading the device's clock"));
   return ms * 1e-3;
-}
-
-CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
-  std::swap(driver_, other.driver_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-CudaStream::~CudaStream() {
-  if (!driver_) return;
-  const CudaDriver::Api::Current current(*driver_->api_, driver_->context_);
-  driver_->api_->stream_destroy(handle_);
-}
-
-CudaGraph& CudaGraph::operator=(CudaGraph&& other) noexcept {
-  std::swap(driver_, other.driver_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-CudaGraph::~CudaGraph() {
-  if (!driver_) return;
-  const CudaDriver::Api::Current current(*driver_->api_, driver_->context_);
-  driver_->api_->graph_executable_destroy(handle_);
 }
 
 CudaBuffer& CudaBuffer::operator=(CudaBuffer&& other) noexcept {

@@ -55,34 +55,10 @@ struct CudaGrid {
   uint32_t shared_bytes = 0;  // dynamic shared memory
 };
 
-// A stream of the device. The destructor ends it.
-class CudaStream {
- public:
-  CudaStream() = default;
-  CudaStream(CudaStream&& other) noexcept { *this = std::move(other); }
-  CudaStream& operator=(CudaStream&& other) noexcept;
-  ~CudaStream();
-  void* handle() const { return handle_; }  // for launch_on
-
- private:
-  friend class CudaDriver;
-  std::shared_ptr<CudaDriver> driver_;
-  void* handle_ = nullptr;
-};
-
-// Launches that were recorded once and start together. The destructor frees them; kernels and memory must outlive it.
-class CudaGraph {
- public:
-  CudaGraph() = default;
-  CudaGraph(CudaGraph&& other) noexcept { *this = std::move(other); }
-  CudaGraph& operator=(CudaGraph&& other) noexcept;
-  ~CudaGraph();
-
- private:
-  friend class CudaDriver;
-  std::shared_ptr<CudaDriver> driver_;
-  void* handle_ = nullptr;
-};
+// A stream of the device, for launch_on. The last copy ends it.
+using CudaStream = std::shared_ptr<void>;
+// Launches that were recorded once and start together. The last copy frees them; kernels and memory must outlive it.
+using CudaGraph = std::shared_ptr<void>;
 
 // What a device says of itself. Hz, bytes.
 struct CudaProperties {
@@ -134,8 +110,6 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
 
  private:
   friend class CudaBuffer;
-  friend class CudaStream;
-  friend class CudaGraph;
   struct Api;
   CudaDriver() = default;
   Status check(int code, std::string_view what) const;

@@ -50,6 +50,9 @@ PackedLayout layout_for_cuda(const Problem& problem, const Target& target);
 // What no kernel of the device can do for this problem, with the remedy.
 Status check_cuda_support(const Problem& problem, Device device);
 
+// Whether a wgmma kernel copies its weights in bulk, 16 columns at a time.
+bool copies_in_bulk(const CudaSchedule& schedule);
+
 // Best first, by the model (model.h); empty if no row serves the problem on the target.
 std::vector<CudaSchedule> cuda_schedules(const Problem& problem, const Target& target, int64_t m_min, int64_t m_max);
 std::string kernel_name(const Problem& problem, const CudaSchedule& schedule);

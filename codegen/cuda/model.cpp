@@ -7,23 +7,22 @@ namespace qcg {
 namespace {
 
 // Data sheets and published measurements (H200, A100); latency is that of global memory.
-struct DeviceFacts {
+struct ModeledDevice {
   double sms, clock_hz, memory_Bps, l2_Bps, latency_s, shared_bytes;
   double mma_cycles;    // a tensor core is busy with one m16n8k16 of 16-bit floats
   double wgmma_cycles;  // with as much of a wgmma
 };
-constexpr DeviceFacts kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 7.5, 4.2};
-constexpr DeviceFacts kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8, 0};
+constexpr ModeledDevice kHopper{132, 1.755e9, 4.3e12, 10.8e12, 800e-9, 227 << 10, 7.5, 4.2};
+constexpr ModeledDevice kAmpere{108, 1.41e9, 1.75e12, 4.5e12, 600e-9, 164 << 10, 8, 0};
 // MI210: an instruction of 16 cycles multiplies twice as many rows (ISA, section 7).
-constexpr DeviceFacts kCdna2{104, 1.7e9, 1.4e12, 4e12, 800e-9, 64 << 10, 16, 0};
+constexpr ModeledDevice kCdna2{104, 1.7e9, 1.4e12, 4e12, 800e-9, 64 << 10, 16, 0};
 constexpr double kLaunch_s = 2.5e-6;
 // Measured on an H200: what the copying warps of a wgmma kernel take for 512 bytes, and for 16 columns in bulk.
 constexpr double kCopyCycles = 12, kBulkCycles = 100;
 // A block that begins and stores its tile, while nothing is multiplied.
 constexpr double kBlock_s = 0.8e-6, kElement_s = 2.8e-10, kDecodeBlock_s = 0.5e-6;
-constexpr double kDecodeLoad = 6;  // instructions that reading 8 rows of x from L1 is worth
-constexpr double kIntegerScaling =
-    2;  // exact sums of integers become f32 and lose what zero points add, per instruction
+constexpr double kDecodeLoad = 6;      // instructions that reading 8 rows of x from L1 is worth
+constexpr double kIntegerScaling = 2;  // instructions, for one of floats, that scale an exact sum of integers
 
 // Instructions that unpack 16 x 16 weights.
 double unpack_instructions(const CudaForm& form) {
@@ -49,10 +48,8 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
   t.mma = k_tiles * w_tiles * x_tiles * l.form->parts;
   const double products = s.is_wgmma() ? k_tiles * w_tiles : t.mma;  // instructions: a wgmma has all rows of x
   const double w_loads = l.in_rows && s.is_wgmma() ? 0 : k_tiles * w_tiles * l.form->words() / 4.0;
-  const double x_loads =
-      s.is_wgmma()
-          ? 0
-          : k_tiles * (s.is_decode() ? (s.microkernel->isa == Isa::sm_90a ? kDecodeLoad : 2) * x_tiles : x_tiles / 2);
+  const double x_load = !s.is_decode() ? 0.5 : s.microkernel->isa == Isa::sm_90a ? kDecodeLoad : 2;
+  const double x_loads = s.is_wgmma() ? 0 : k_tiles * x_load * x_tiles;
   // k whose sums are apart: of a group, or of 8-bit floats.
   const int64_t span = l.group_padded ? std::min<int64_t>(l.group_padded, s.bk) : l.form->float8 ? s.bk : 0;
   const double scaling =
@@ -69,7 +66,7 @@ Turn turn_of(const Problem& p, const CudaLayout& l, const CudaSchedule& s) {
 }  // namespace
 
 double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule& s, Isa isa, int64_t m) {
-  const DeviceFacts& d = isa == Isa::sm_90a ? kHopper : isa == Isa::gfx90a ? kCdna2 : kAmpere;
+  const ModeledDevice& d = isa == Isa::sm_90a ? kHopper : isa == Isa::gfx90a ? kCdna2 : kAmpere;
   const Turn t = turn_of(p, l, s);
   const double warps = s.multiplying_threads() / static_cast<double>(s.lanes()),
                shared = std::max(1, cuda_launch(p, s).shared_bytes);
@@ -86,8 +83,8 @@ double modeled_seconds(const Problem& p, const CudaLayout& l, const CudaSchedule
   // Four warps that unpack have no others that multiply meanwhile.
   if (s.is_wgmma() && !l.in_rows && s.bn == 64) cycles = t.mma * mma_cycles * schedulers + t.instructions;
   if (s.is_wgmma()) {
-    const bool bulk = l.in_rows && s.bm == 256;
-    cycles = std::max(cycles, bulk ? most_segments(p) * s.bn / 16.0 * kBulkCycles : t.bytes / 512 * kCopyCycles);
+    const double in_bulk = most_segments(p) * s.bn / 16.0 * kBulkCycles, by_threads = t.bytes / 512 * kCopyCycles;
+    cycles = std::max(cycles, copies_in_bulk(s) ? in_bulk : by_threads);
   }
   const double seconds =
       std::max({cycles / d.clock_hz, work * t.bytes / (d.l2_Bps / d.sms), work * t.bytes / in_flight * d.latency_s});

@@ -179,7 +179,7 @@ Result<std::string> render_gemm_cuda(const Problem& p, const CudaSchedule& s, st
   } else if (s.is_decode()) {
     v["warps"] = s.warps_k, v["depth"] = s.bk, v["x_tile"] = s.lanes() / 4;
   } else if (s.is_wgmma()) {
-    v["stages"] = s.stages;
+    v["stages"] = s.stages, v["bulk"] = copies_in_bulk(s);
     add_product(p, layout, v);
   } else {
     v["warps_m"] = s.warps_m, v["warps_n"] = s.warps_n, v["stages"] = s.stages;

@@ -208,6 +208,9 @@ std::string CudaSchedule::describe() const {
                      is_decode() ? fmt::format("warps={}", warps_k) : fmt::format("stages={}", stages));
 }
 
+// A bulk copy takes some 100 cycles, however few bytes it has: products of fewer rows do not leave time for it.
+bool copies_in_bulk(const CudaSchedule& s) { return s.microkernel->name == kFromShared && s.bm == 256; }
+
 std::string kernel_name(const Problem& problem, const CudaSchedule& schedule) {
   const std::string tile = fmt::format("{}x{}x{}", schedule.bm, schedule.bn, schedule.bk);
   return kernel_name(problem, schedule.is_decode() ? fmt::format("{}w{}", tile, schedule.warps_k) : tile,

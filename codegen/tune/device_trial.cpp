@@ -96,22 +96,21 @@ DeviceFacts find_facts(Isa isa) {
   return read_facts(isa, answer);
 }
 
+std::byte* at(const CudaBuffer& buffer, int64_t bytes = 0) { return static_cast<std::byte*>(buffer.data()) + bytes; }
+
+}  // namespace
+
 CudaGrid grid_of(const CudaLaunch& launch, std::span<const int64_t> params) {
   return {static_cast<uint32_t>(launch.blocks(params)), static_cast<uint32_t>(launch.column_tiles),
           static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.shared_bytes)};
 }
 
-// The one parameter of a kernel.
 std::vector<std::byte> parameter_of(const std::vector<qcg_arg>& args, std::span<const int64_t> numbers) {
   std::vector<std::byte> out(args.size() * sizeof(qcg_arg) + numbers.size() * sizeof(int64_t));
   std::memcpy(out.data(), args.data(), args.size() * sizeof(qcg_arg));
   std::memcpy(out.data() + args.size() * sizeof(qcg_arg), numbers.data(), numbers.size() * sizeof(int64_t));
   return out;
 }
-
-std::byte* at(const CudaBuffer& buffer, int64_t bytes = 0) { return static_cast<std::byte*>(buffer.data()) + bytes; }
-
-}  // namespace
 
 DeviceFacts device_facts(Isa isa) {
   static std::mutex mutex;
@@ -120,6 +119,10 @@ DeviceFacts device_facts(Isa isa) {
   DeviceFacts& facts = asked.try_emplace(isa).first->second;
   if (facts.name.empty()) facts = find_facts(isa);
   return facts;
+}
+
+std::string why_not_here(const Target& target) {
+  return target.device == Device::cpu ? why_isa_unavailable(target.isa) : device_facts(target.isa).missing;
 }
 
 Ceilings ceilings_of(const Target& target, int threads) {
@@ -213,7 +216,7 @@ Result<std::function<double()>> DeviceTrial::clock(std::shared_ptr<Timed> timed)
   size_t turn = 0;
   const auto launch = [&] {
     const std::vector<std::byte>& parameter = timed->parameters[turn++ % timed->parameters.size()];
-    return driver_->launch_on(stream_.handle(), timed->kernel, timed->grid, parameter.data(), parameter.size());
+    return driver_->launch_on(stream_.get(), timed->kernel, timed->grid, parameter.data(), parameter.size());
   };
   QCG_TRY(first, driver_->time(stream_, launch));
   (void)first;  // loads the kernel

@@ -33,8 +33,14 @@ struct DeviceFacts {
 // Asked in a child of this process, once if there is one.
 DeviceFacts device_facts(Isa isa);
 
+// Why neither the CPU nor the device of this machine runs kernels of the target; empty: it does.
+std::string why_not_here(const Target& target);
 // Of a device, or of this machine's CPU.
 Ceilings ceilings_of(const Target& target, int threads);
+
+CudaGrid grid_of(const CudaLaunch& launch, std::span<const int64_t> params);
+// The one parameter of a kernel: its arguments and what follows them.
+std::vector<std::byte> parameter_of(const std::vector<qcg_arg>& args, std::span<const int64_t> numbers);
 
 class DeviceTrial {
  public:

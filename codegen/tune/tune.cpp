@@ -225,7 +225,8 @@ class Tuning {
       }
       const auto culprit = std::find(alive.begin(), alive.end(), static_cast<size_t>(child.current));
       if (culprit == alive.end()) {
-        if (!options_.references) return Error::internal("tuner", "the timing process failed: " + child.failure);
+        if (!options_.references || on_device())
+          return Error::internal("tuner", "the timing process failed: " + child.failure);
         options_.references = false;  // a vendor library failed: its loss
         add_reference("vendor library").reason = "crashed: " + child.failure;
         continue;

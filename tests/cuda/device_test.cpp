@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/tune/device_trial.h"
 #include "codegen/tune/step_trial.h"
 #include "cuda_compiler.h"
 #include "device_cubins.h"
@@ -97,18 +98,6 @@ CudaBuffer upload(CudaDriver& driver, const void* from, size_t bytes) {
   return std::move(*buffer);
 }
 
-CudaGrid grid_of(const CudaLaunch& launch, std::span<const int64_t> params) {
-  return {static_cast<uint32_t>(launch.blocks(params)), static_cast<uint32_t>(launch.column_tiles),
-          static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.shared_bytes)};
-}
-
-std::vector<std::byte> block_of(const std::vector<qcg_arg>& args, std::span<const int64_t> numbers) {
-  std::vector<std::byte> block(args.size() * sizeof(qcg_arg) + numbers.size() * 8);
-  std::memcpy(block.data(), args.data(), args.size() * sizeof(qcg_arg));
-  std::memcpy(block.data() + args.size() * sizeof(qcg_arg), numbers.data(), numbers.size() * 8);
-  return block;
-}
-
 // The data of one call on the device, for every kernel of its problem.
 class DeviceGemm {
  public:
@@ -133,7 +122,7 @@ class DeviceGemm {
       if (const Status s = driver_.copy_in(buffers_[o], unwritten.data(), unwritten.size()); !s.ok())
         return s.error().to_string();
     }
-    const std::vector<std::byte> block = block_of(args_, {&call_.m, 1});
+    const std::vector<std::byte> block = parameter_of(args_, {&call_.m, 1});
     const Status status = driver_.launch(kernel, grid_of(launch, {&call_.m, 1}), block.data(), block.size());
     if (!status.ok()) return status.error().to_string();
     for (size_t o = 0; o < data_.outputs.size(); ++o) {
@@ -171,7 +160,7 @@ Status call_on_device(CudaDriver& driver, const CudaKernel& kernel, const CudaLa
   const CudaBuffer fault = upload(driver, &refused, sizeof refused);
   std::vector<int64_t> numbers = call.sizes().params;
   numbers.push_back(reinterpret_cast<int64_t>(fault.data()));
-  const std::vector<std::byte> block = block_of(args, numbers);
+  const std::vector<std::byte> block = parameter_of(args, numbers);
   QCG_CHECK(driver.launch(kernel, grid_of(launch, call.sizes().params), block.data(), block.size()));
   QCG_CHECK(driver.copy_out(&refused, fault, sizeof refused));
   if (refused != INT64_MAX) return Error::internal("kernel", "refuses position " + std::to_string(refused));

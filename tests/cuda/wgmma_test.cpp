@@ -53,7 +53,7 @@ TEST_CASE("wgmma: bugs seeded into sums of x and into sums of 8-bit floats are f
       {&offsets, "meet<2, MULTIPLIERS>();", ""},
       {&offsets, "r.place ^= 1;", ""},
       {&offsets, "r.sum[p][i][e] = 0;", ";"},
-      {&offsets, "if (O::offsets(SEGMENT) >= 0)\n    copy_parameters", "if (false)\n    copy_parameters"},
+      {&offsets, "if (O::offsets(s) >= 0)\n    copy_parameters", "if (false)\n    copy_parameters"},
       {&offsets, "barrier_arrive_after_copies(full);", "barrier_arrive(full);"},
       {&offsets, "  fence_proxy_async();\n", ""},
       {&offsets, "lane / 16 * 8) * 128", "lane / 16 * 4) * 128"},

@@ -185,14 +185,29 @@ struct Stage {
                        BYTES = (END + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
 };
 
-// Parameters of a stage, 16 bytes a thread: those of 16 columns and the groups of the stage follow each other.
-template <int BYTES>
+// BYTES of each of the block's tiles of 16 columns, 16 by one of COUNT threads; tiles are `pitch` apart in global memory.
+template <int BYTES, int COUNT>
+QCG_DEVICE void copy_tiles(unsigned char* to, const unsigned char* from, long long pitch) {
+  constexpr int CHUNKS = BYTES / 16, ALL = BN / 16 * CHUNKS;
+#pragma unroll 4
+  for (int i = 0; i < (ALL + COUNT - 1) / COUNT; ++i) {
+    const int at = i * COUNT + threadIdx.x;
+    if (ALL % COUNT == 0 || at < ALL) cp_async_16(to + at * 16, from + at / CHUNKS * pitch + at % CHUNKS * 16, 16);
+  }
+}
+// One kind of their parameters of a stage: those of 16 columns and the groups of the stage follow each other.
+template <int BYTES, int COUNT>
 QCG_DEVICE void copy_parameters(unsigned char* to, const unsigned char* from, int n0, int step) {
-  constexpr int CHUNKS = BYTES / 16, GROUP_BYTES = BYTES / SPANS;
-  static_assert(BN / 16 * CHUNKS <= THREADS, "a chunk per thread");
-  const int at = threadIdx.x, group = GROUPED ? step * STAGE_K / (GROUPED ? GROUP_PADDED : 1) : 0;
-  const long long first = (long long)(n0 / 16 + at / CHUNKS) * (GROUPS * GROUP_BYTES) + at % CHUNKS * 16;
-  if (at < BN / 16 * CHUNKS) cp_async_16(to + at * 16, from + first + group * GROUP_BYTES, 16);
+  constexpr int GROUP_BYTES = BYTES / SPANS;
+  const int group = GROUPED ? step * STAGE_K / (GROUPED ? GROUP_PADDED : 1) : 0;
+  copy_tiles<BYTES, COUNT>(to, from + (long long)(n0 / 16) * (GROUPS * GROUP_BYTES) + group * GROUP_BYTES, GROUPS * GROUP_BYTES);
+}
+// All kinds, of segment s.
+template <class O, int COUNT>
+QCG_DEVICE void copy_all_parameters(unsigned char* stage, const unsigned char* packed, int s, int n0, int step) {
+  (void)stage, (void)packed, (void)s, (void)n0, (void)step;
+  if (O::zeros(s) >= 0)
+    copy_parameters<ZERO_BYTES, COUNT>(stage + Stage<O>::ZEROS + s * (BN / 16) * ZERO_BYTES, packed + O::zeros(s), n0, step);
 }
 
 template <class O>
@@ -205,8 +220,7 @@ QCG_DEVICE void copy_w(unsigned char* stage, const unsigned char* packed, int n0
 #pragma unroll
     for (int i = 0; i < BN / 16; i += W_TILES)
       if (BN / 16 - i >= W_TILES || i + tile < BN / 16) cp_async_16(to + i * BLOCK, from + i * TILE_BYTES, 16);
-    if (O::zeros(s) >= 0)
-      copy_parameters<ZERO_BYTES>(stage + Stage<O>::ZEROS + s * (BN / 16) * ZERO_BYTES, packed + O::zeros(s), n0, step);
+    copy_all_parameters<O, THREADS>(stage, packed, s, n0, step);
   }
 }
 
