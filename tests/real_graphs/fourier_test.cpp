@@ -1,5 +1,4 @@
 // Fourier transforms compiled: programs give what torch gives, also where a size is known at run time alone.
-#include "graph/ops/op_table.h"
 #include "tests/real_graphs/check_case.h"
 
 using namespace qcg;
@@ -7,16 +6,8 @@ using namespace qcg::test;
 
 TEST_CASE("compiled Fourier transforms give what torch gives") {
   constexpr Op kOps[] = {"aten._fft_r2c.default", "aten._fft_c2r.default", "aten._fft_c2c.default"};
-  TempDir dir;
-  int met = 0, tried = 0;
-  for (const TorchCase& test : read_torch_cases()) {
-    const Graph graph = test.graph();
-    if (graph.nodes.size() != 1 || !is_any_op(graph.nodes[0], kOps) || met++ % 4 != 0) continue;
-    ++tried;
-    const Run run = check_case(dir, test);
-    CHECK_MESSAGE(run.status == 0, test.title << "\n" << run.out << run.err << test.text);
-  }
-  CHECK(tried > 5);
+  const int checked = check_cases(is_one_of(kOps), 4);
+  CHECK(checked > 5);
 }
 
 TEST_CASE("compiled Fourier transforms of sizes that are known at run time are the oracle's") {
