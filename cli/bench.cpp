@@ -141,7 +141,7 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
       if (!flags.kernel.empty() && plan.steps[s].name.find(flags.kernel) == std::string::npos) continue;
       const auto& buffer = manifest.buffers[static_cast<size_t>(constant.buffer)];
       const std::span<const std::byte> packed(loaded.program->weights() + buffer.offset,
-                                              static_cast<size_t>(buffer.bytes));
+                                              static_cast<size_t>(constant.bytes));
       for (int64_t m : ms) {
         if (m < problem.m_min || m > problem.m_max) continue;
         progress.show(fmt::format("{} m={} on {} threads", plan.steps[s].name, m, threads));

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/output_file.h"
 #include "cli/bench.h"
@@ -208,8 +207,8 @@ class ModelBench {
     std::span<const Sequence::Run> sample = phase.runs;
     if (phase.one_by_one) sample = sample.subspan(sample.size() / 2, 1);  // the one in the middle
     for (const Sequence::Run& run : sample) {
-      read += weights_read() + sequence_->live_bytes(run.first + run.tokens);
       const SymbolValues symbols = named_symbols(*loaded_.program, sequence_->symbols_at(run));
+      read += weights_read(symbols) + sequence_->live_bytes(run.first + run.tokens);
       for (const PlanStep& step : plan_.steps)
         if (const Problem* linear = plan_.problems[static_cast<size_t>(step.problem)].get_if<Problem>())
           multiply_s += linear->operations(step.rows.evaluate(symbols).value_or(0)) /
@@ -219,19 +218,27 @@ class ModelBench {
     phase.multiply_s = multiply_s;
   }
 
-  // Of tables that are looked up in, a run reads the rows that it asks for: they do not count.
-  double weights_read() const {
+  // Of tables that are looked up in, a run reads the rows that it asks for: they do not count. Of groups, as many count as
+  // there are rows.
+  double weights_read(const SymbolValues& symbols) const {
     const ProgramManifest& m = loaded_.program->manifest();
-    std::set<int> whole;
-    for (const auto& step : m.steps) {
-      if (std::ranges::any_of(step.args, [](const auto& arg) { return arg.reach && arg.reach->positions; })) continue;
-      for (const auto& arg : step.args)
-        if (m.buffers[static_cast<size_t>(arg.buffer)].kind == ProgramManifest::BufferKind::weights)
-          whole.insert(arg.buffer);
+    std::map<int, double> bytes;  // by buffer
+    for (size_t s = 0; s < m.steps.size(); ++s) {
+      const auto& args = m.steps[s].args;
+      if (std::ranges::any_of(args, [](const auto& arg) { return arg.reach && arg.reach->positions; })) continue;
+      for (size_t a = 0; a < args.size(); ++a) {
+        const auto& buffer = m.buffers[static_cast<size_t>(args[a].buffer)];
+        if (buffer.kind != ProgramManifest::BufferKind::weights) continue;
+        const auto& groups = m.steps[s].groups;
+        const bool by_group = groups && static_cast<int>(a) == groups->weights;
+        const int64_t rows = plan_.steps[s].rows.evaluate(symbols).value_or(0);
+        const int64_t read = by_group ? std::min(groups->count, rows) * groups->bytes : buffer.bytes;
+        bytes[args[a].buffer] = static_cast<double>(std::min(read, buffer.bytes));
+      }
     }
-    double bytes = 0;
-    for (const int buffer : whole) bytes += static_cast<double>(m.buffers[static_cast<size_t>(buffer)].bytes);
-    return bytes;
+    double sum = 0;
+    for (const auto& [buffer, read] : bytes) sum += read;
+    return sum;
   }
 
   // What it takes to start all threads on a step and to wait for them: a kernel that does nothing.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <new>
 
@@ -85,6 +86,32 @@ bool has_plain_rows(const TensorView& view) {
   if (view.shape.size() != 2) return false;
   const bool dense_rows = view.strides[1] == 1 || view.shape[1] <= 1;
   return dense_rows && (view.strides[0] >= view.shape[1] || view.shape[0] <= 1);
+}
+
+// The first kernel that serves m rows; the number of kernels if none does.
+size_t choose_kernel(const ProgramManifest::Step& step, int64_t m) {
+  const auto serves = [m](const auto& choice) { return choice.m_max < 0 || m <= choice.m_max; };
+  return static_cast<size_t>(std::ranges::find_if(step.kernels, serves) - step.kernels.begin());
+}
+
+// How far behind the weights of the first group those of the last lie, of the argument that has them.
+int64_t bytes_of_other_groups(const ProgramManifest::Step& step, size_t arg) {
+  if (!step.groups || static_cast<int>(arg) != step.groups->weights) return 0;
+  int64_t out = 0;
+  return __builtin_mul_overflow(step.groups->count - 1, step.groups->bytes, &out) ? INT64_MAX : out;
+}
+
+int64_t integer_at(const void* data, int64_t item, int64_t index) {
+  int64_t wide = 0;
+  int32_t narrow = 0;
+  const auto* at = static_cast<const std::byte*>(data) + index * item;
+  std::memcpy(item == 8 ? static_cast<void*>(&wide) : &narrow, at, static_cast<size_t>(item));
+  return item == 8 ? wide : narrow;
+}
+
+// What lies this many rows behind an argument of rows.
+void* row_of(const qcg_arg& arg, const Reach& reach, int64_t row) {
+  return static_cast<std::byte*>(arg.data) + row * arg.stride * reach.item;
 }
 
 }  // namespace
@@ -245,8 +272,7 @@ Status Context::bind_steps(Binding& binding) const {
       if (!value) return impossible_size(where + ".params");
       bound.params.push_back(*value);
     }
-    const auto serves = [&](int64_t m_max) { return m_max < 0 || bound.params.empty() || bound.params[0] <= m_max; };
-    while (bound.choice < step.kernels.size() && !serves(step.kernels[bound.choice].m_max)) ++bound.choice;
+    bound.choice = bound.params.empty() ? 0 : choose_kernel(step, bound.params[0]);
     if (bound.choice == step.kernels.size())
       return Error::unsupported(where + " " + step.name, "has no kernel for m = " + std::to_string(bound.params[0]),
                                 "compile the program for more rows");
@@ -259,7 +285,7 @@ Status Context::bind_steps(Binding& binding) const {
       if (!offset || !stride || ((*offset < 0 || *offset > bytes) && bytes > 0))
         return impossible_size(where + ".args");
       if (arg.reach && !is_within(*arg.reach, bound.params, arg.stride ? *stride : row_elements(m, arg, symbol_values),
-                                  bytes == 0 ? 0 : *offset, bytes))
+                                  bytes == 0 ? 0 : *offset, bytes - bytes_of_other_groups(step, bound.args.size())))
         return impossible_size(where + ".args[" + std::to_string(bound.args.size()) + "]");
       bound.offsets.push_back(bytes == 0 ? 0 : *offset);
       bound.args.push_back({nullptr, *stride});
@@ -401,7 +427,7 @@ Status Context::describe_device_fault(size_t index, int64_t position) const {
 Status Context::run_step(size_t index) {
   BoundStep& step = bindings_[0]->steps[index];
   if (!device_) {
-    Status status = run_on_pool(step);
+    Status status = program_->manifest().steps[index].groups ? run_groups(index) : run_on_pool(step);
     if (status.ok() || !workspace_.refused) return status;
     return describe_fault(program_->manifest(), index, step.args, step.params, bound().symbol_values,
                           *workspace_.refused);
@@ -425,6 +451,36 @@ Status Context::run_on_pool(BoundStep& step) {
     step.best_us[alone] = std::min(step.best_us[alone], elapsed_us);
     if (++step.trials == kTrials) step.alone = step.best_us[1] < step.best_us[0];
   }
+  return {};
+}
+
+// Each group's rows with its weights, in turn. A row belongs to the first group that ends behind it; rows of none are 0.
+Status Context::run_groups(size_t index) {
+  const ProgramManifest::Step& step = program_->manifest().steps[index];
+  BoundStep& bound = bindings_[0]->steps[index];
+  const int64_t rows = bound.params[0], item = step.args.back().reach->item;
+  const auto weights = static_cast<size_t>(step.groups->weights);
+  std::vector<qcg_arg> args = bound.args;
+  std::vector<int64_t> params = bound.params;
+  int64_t begin = 0, active = 0;
+  for (int64_t g = 0; g < step.groups->count && begin < rows; ++g) {
+    const int64_t end = std::min(rows, integer_at(bound.args.back().data, item, g));
+    if (end <= begin) continue;
+    for (size_t a = 0; a < args.size(); ++a)
+      if (is_by_row(*step.args[a].reach)) args[a].data = row_of(bound.args[a], *step.args[a].reach, begin);
+    args[weights].data = static_cast<std::byte*>(bound.args[weights].data) + g * step.groups->bytes;
+    params[0] = end - begin;
+    QCG_CHECK(run_kernel(*pool_, *program_->steps_[index].kernels[choose_kernel(step, end - begin)],
+                         {args.data(), params.data(), nullptr}, workspace_, profile_ ? &recorder_ : nullptr));
+    begin = end;
+    ++active;
+  }
+  for (size_t a = 0; a < args.size(); ++a) {
+    const Reach& reach = *step.args[a].reach;
+    for (int64_t row = begin; reach.writes && row < rows; ++row)
+      std::memset(row_of(bound.args[a], reach, row), 0, static_cast<size_t>(reach.axes[1].extent.value * reach.item));
+  }
+  if (profile_) bound.bytes = bytes_of(index, bound) + static_cast<double>((active - 1) * step.groups->bytes);
   return {};
 }
 

@@ -199,6 +199,7 @@ class Context {
   Status run_step(size_t index);
   Status describe_device_fault(size_t index, int64_t position) const;
   Status run_on_pool(BoundStep& step);
+  Status run_groups(size_t index);
   double bytes_of(size_t index, const BoundStep& step) const;
 
   std::shared_ptr<const Program> program_;

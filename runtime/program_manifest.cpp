@@ -27,6 +27,7 @@ constexpr size_t kMaxParameterBytes = 4096;
 
 constexpr int64_t kVersion = 4, kFirstWithState = 2, kFirstWithMethods = 3, kFirstWithTargets = 4;
 constexpr size_t kMaxTargets = 16;
+constexpr int64_t kMaxGroups = 1 << 20;
 // Of targets times methods times what each of them has a copy of: files and states.
 constexpr size_t kMaxShared = 1 << 16;
 constexpr int64_t kStateAlignment = 64;
@@ -164,6 +165,7 @@ class Reader {
   ProgramManifest::Launch launch(const Json& value, const std::string& path);
   ProgramManifest::Step step(const Json& value, const std::string& path);
   void need_dense(int buffer_index);
+  void check_groups(const ProgramManifest::Step& step, const std::string& path);
   void check_step(const ProgramManifest::Step& step, int number, const std::string& path);
   void derive_bindings(const std::string& path);
   void read_methods(const Json& methods, const std::string& path);
@@ -382,23 +384,31 @@ ProgramManifest::Launch Reader::launch(const Json& value, const std::string& pat
 ProgramManifest::Step Reader::step(const Json& value, const std::string& path) {
   ProgramManifest::Step s;
   s.name = text(field(value, "name"), path + ".name");
-  each(field(value, "kernels"), path + ".kernels", [&](const Json& k, const std::string& at) {
-    ProgramManifest::KernelChoice choice;
-    choice.m_max = integer(field(k, "m_max"), at + ".m_max", -1, INT64_MAX);
-    choice.module = text(field(k, "module"), at + ".module");
-    choice.symbol = text(field(k, "symbol"), at + ".symbol");
-    check(out_.files.contains(choice.module), at + ".module", "is not in $.files");
-    if (const Json& library = field(k, "library"); !library.is_null()) choice.library = text(library, at + ".library");
-    if (out_.on_device()) choice.launch = launch(field(k, "launch"), at + ".launch");
-    const bool ascends = s.kernels.empty() ||
-                         (s.kernels.back().m_max >= 0 && (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
-    check(ascends, at + ".m_max", "does not ascend");
-    s.kernels.push_back(std::move(choice));
-  });
+  const Json& groups = field(value, "groups");
+  const bool grouped = !groups.is_null();
+  each(field(grouped ? groups : value, "kernels"), path + (grouped ? ".groups.kernels" : ".kernels"),
+       [&](const Json& k, const std::string& at) {
+         ProgramManifest::KernelChoice choice;
+         choice.m_max = integer(field(k, "m_max"), at + ".m_max", -1, INT64_MAX);
+         choice.module = text(field(k, "module"), at + ".module");
+         choice.symbol = text(field(k, "symbol"), at + ".symbol");
+         check(out_.files.contains(choice.module), at + ".module", "is not in $.files");
+         if (const Json& library = field(k, "library"); !library.is_null())
+           choice.library = text(library, at + ".library");
+         if (out_.on_device()) choice.launch = launch(field(k, "launch"), at + ".launch");
+         const bool ascends = s.kernels.empty() || (s.kernels.back().m_max >= 0 &&
+                                                    (choice.m_max < 0 || choice.m_max > s.kernels.back().m_max));
+         check(ascends, at + ".m_max", "does not ascend");
+         s.kernels.push_back(std::move(choice));
+       });
   each(field(value, "args"), path + ".args",
        [&](const Json& a, const std::string& at) { s.args.push_back(arg(a, at)); });
   each(field(value, "params"), path + ".params",
        [&](const Json& p, const std::string& at) { s.params.push_back(size(p, at)); });
+  if (grouped)
+    s.groups = {integer(field(groups, "count"), path + ".groups.count", 1, kMaxGroups),
+                index(field(groups, "weights"), path + ".groups.weights", s.args.size()),
+                integer(field(groups, "bytes"), path + ".groups.bytes", 0, weights_bytes())};
   return s;
 }
 
@@ -406,6 +416,31 @@ void Reader::need_dense(int buffer_index) {
   const auto& b = out_.buffers[static_cast<size_t>(buffer_index)];
   if (b.kind == ProgramManifest::BufferKind::input) out_.input_needs_dense[static_cast<size_t>(b.index)] = true;
   if (b.kind == ProgramManifest::BufferKind::output) out_.output_needs_dense[static_cast<size_t>(b.index)] = true;
+}
+
+// Whether the runtime can tell what a group's call gets: rows lie one stride of the argument apart.
+void Reader::check_groups(const ProgramManifest::Step& step, const std::string& path) {
+  check(!out_.on_device(), path, "is for kernels of the CPU alone");
+  check(!step.params.empty(), path, "has no number of rows to divide: params is empty");
+  for (const auto& arg : step.args)
+    if (!check(arg.reach && !arg.reach->positions, path, "needs a plain reach of every argument")) return;
+  const Reach& ends = *step.args.back().reach;
+  const bool one_each = ends.axes.size() == 1 && ends.axes[0].extent.kind == Reach::Number::constant &&
+                        ends.axes[0].extent.value == step.groups->count;
+  check(one_each && (ends.item == 4 || ends.item == 8) && !ends.writes, path,
+        "has no i32 or i64 per group as the last argument");
+  for (const auto& arg : step.args) {
+    const std::vector<Reach::Axis>& axes = arg.reach->axes;
+    if (is_by_row(*arg.reach))
+      check(axes[0].stride && axes[0].stride->kind == Reach::Number::stride, path,
+            "has rows that are not strides apart");
+    check(!arg.reach->writes ||
+              (is_by_row(*arg.reach) && axes.size() == 2 && axes[1].extent.kind == Reach::Number::constant),
+          path, "writes something else than rows");
+  }
+  const auto& weights = step.args[static_cast<size_t>(step.groups->weights)];
+  check(!is_by_row(*weights.reach) && step.groups->weights + 1 < std::ssize(step.args), path + ".weights",
+        "is an argument of rows or ends");
 }
 
 // The checks that need several tables.
@@ -422,6 +457,7 @@ void Reader::check_step(const ProgramManifest::Step& step, int number, const std
       for (const auto& axis : kernel.launch.axes)
         check(axis.param < std::ssize(step.params), path + ".params", "has fewer than a launch of the step names");
   }
+  if (step.groups) check_groups(step, path + ".groups");
   for (size_t i = 0; i < step.args.size(); ++i) {
     const std::string at = path + ".args[" + std::to_string(i) + "]";
     const auto& b = out_.buffers[static_cast<size_t>(step.args[i].buffer)];

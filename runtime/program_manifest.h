@@ -97,11 +97,19 @@ struct ProgramManifest {
     Launch launch;        // device targets only
     std::string library;  // the vendor's library that the module needs to load; empty: none
   };
+  // Of a step that runs once per group of rows, with the weights of that group. Rows are sorted by group; the last
+  // argument says where each group's rows end, one integer per group.
+  struct Groups {
+    int64_t count = 0;
+    int weights = 0;    // the argument with the weights of all groups …
+    int64_t bytes = 0;  // … which are so far apart
+  };
   struct Step {
     std::string name;
     std::vector<KernelChoice> kernels;
     std::vector<Arg> args;
     std::vector<SizeExpr> params;
+    std::optional<Groups> groups;
   };
   // How the value of a symbol follows from an input: extent(input, axis) = coefficient * symbol + constant.
   struct Binding {

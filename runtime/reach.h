@@ -37,6 +37,11 @@ struct Reach {
   std::optional<Positions> positions;
 };
 
+// Whether the reach is of rows, params[0] of them.
+inline bool is_by_row(const Reach& reach) {
+  return !reach.axes.empty() && reach.axes[0].extent.kind == Reach::Number::param && reach.axes[0].extent.value == 0;
+}
+
 // Least and most of what positions may be; least > most where the axis is empty.
 struct PositionRange {
   int64_t least = 0, most = -1;

@@ -32,6 +32,7 @@ std::string Problem::signature() const {
   if (scale != DType::f32) s += fmt::format(" scale={}", dtype_name(scale));
   if (x_has_zero) s += " x_zero";
   if (may_round) s += " may_round";
+  if (by_group_of_rows) s += " by_group_of_rows";
   s += " k_segments=";
   for (size_t i = 0; i < k_segments.size(); ++i) s += fmt::format("{}{}", i ? "+" : "", k_segments[i]);
   for (const Segment& segment : segments)

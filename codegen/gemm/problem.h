@@ -69,6 +69,7 @@ struct Problem {
   std::vector<Operand> operands;
   std::vector<Output> outputs;
   int64_t m_min = 0, m_max = INT64_MAX;
+  bool by_group_of_rows = false;   // each group of rows has weights of its own, and each is one call
   bool may_round = false;          // grouped weights may be rounded to bf16 before the product, where that is faster
   std::vector<std::string> nodes;  // provenance: source nodes in topological order
   std::string comment;             // provenance: lines for the head of the source, sanitized by the renderer

@@ -90,7 +90,6 @@ void Planner::add_signature() {
 
 namespace {
 
-constexpr Op kGroupedProducts[] = {"transformers.grouped_mm_fallback.default", "aten._grouped_mm.default"};
 constexpr Op kScans[] = {"aten.cumsum.default", "aten.cumprod.default", "aten.cummax.default", "aten.cummin.default",
                          "aten.logcumsumexp.default"};
 constexpr Op kOrders[] = {"aten.sort.default",   "aten.sort.stable",    "aten.topk.default",  "aten.argsort.default",
@@ -101,6 +100,7 @@ constexpr Op kOrders[] = {"aten.sort.default",   "aten.sort.stable",    "aten.to
 Status Planner::lower(const Node& node) {
   const Op op = node.op;
   if (op == "qcg.linear") return lower_linear(node);
+  if (op == "qcg.grouped_linear") return lower_grouped_linear(node);
   if (op == "qcg.loop") return lower_loop(node);
   if (op == "qcg.attention") return lower_attention(node);
   if (op == "qcg.quantize_rows") return lower_quantize_rows(node);
@@ -149,10 +149,12 @@ void Planner::set_lifetimes() {
     }
   const GemmDevice& device = gemm_device(plan_.target.device);
   for (PlanConstant& constant : plan_.constants) {
+    Dim& whole = plan_.buffers[constant.buffer].bytes;
     if (constant.problem >= 0)
       constant.bytes =
           device.packed_bytes(plan_.problems[constant.problem].get<Problem>(), plan_.layouts[constant.problem]);
-    plan_.buffers[constant.buffer].bytes = Dim(constant.bytes);
+    const int64_t before = constant.problem >= 0 ? align_section(whole.constant()) : 0;
+    whole = Dim(before + constant.bytes);
   }
 }
 

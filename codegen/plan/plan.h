@@ -40,6 +40,13 @@ struct PlanArg {
   std::optional<Dim> stride;  // elements between rows; nullopt: the row stride of the caller's own tensor
 };
 
+// A step that the runtime runs once per group of rows, with the weights of the group. Rows are sorted by group.
+struct PlanGroups {
+  int64_t count = 0;
+  int weights = 0;          // the argument with packed weights of all groups
+  DType ends = DType::i32;  // of the last argument: where each group's rows end
+};
+
 struct PlanStep {
   std::string name;  // for people: "gate_proj+up_proj", "silu·mul"
   int problem = 0;   // into Plan::problems; equal problems are shared
@@ -47,9 +54,15 @@ struct PlanStep {
   std::vector<Dim> params;
   std::vector<std::string> nodes;  // source nodes, topological order
   Dim rows;                        // of its first output: everything but the last axis; what logs call m
+  std::optional<PlanGroups> groups = std::nullopt;
 };
 
-// Constant bytes of the program: a plain tensor, or one problem's packed weights.
+// Constants begin at multiples of this many bytes.
+inline constexpr int64_t kSectionAlign = 4096;
+constexpr int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
+
+// Constant bytes of the program: a plain tensor, or one problem's packed weights. Those of several groups of rows are
+// one after the other, in one buffer.
 struct PlanConstant {
   int buffer = 0;
   int64_t bytes = 0;

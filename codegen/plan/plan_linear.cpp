@@ -70,6 +70,58 @@ Status Planner::lower_linear(const Node& node) {
   return {};
 }
 
+// Kernels of a CPU are those of a linear of one group, and the runtime calls them group by group. A device has one kernel
+// for all groups, since where their rows end is known there alone; it multiplies floats.
+Status Planner::lower_grouped_linear(const Node& node) {
+  const ValueId x = node.tensor("x"), ends = node.tensor("ends"), weight = node.tensor("weight");
+  const Scheme scheme = *scheme_from_name(*node.arg("scheme").get<std::string>());
+  if (plan_.target.device != Device::cpu && scheme == Scheme::dense)
+    return add_grouped_matmul(node, x, weight, false, ends);
+  if (plan_.target.device != Device::cpu)
+    return Error::unsupported(node.where, "quantized matrices of groups have no kernel on devices",
+                              "compile for the CPU, or with --disable-pass=group_linears to multiply floats");
+  const Tensor& all = graph_.value(weight).data;
+  const auto of_group = [&](const char* arg, int64_t g) {
+    const ValueId id = node.tensor(arg);
+    return id == kNoValue ? Tensor{} : graph_.value(id).data.select(0, g);
+  };
+  std::vector<SegmentTensors> groups;
+  for (int64_t g = 0; g < all.shape[0]; ++g)
+    groups.push_back({of_group("weight", g), of_group("scale", g), of_group("zero", g), {}, of_group("offset", g)});
+  const auto has = [&](const char* arg) { return node.tensor(arg) != kNoValue; };
+  const int64_t n = all.shape[1], k = all.shape[2];
+  const DimRange rows = range_of(graph_.value(x).shape[0], graph_.symbols);
+  Problem problem;
+  problem.scheme = scheme;
+  problem.activation = graph_.value(x).dtype;
+  problem.weight = all.dtype;
+  problem.k = k;
+  problem.group = constant_int(node, "group", 0);
+  problem.scale = scale_dtype(scheme, groups);
+  problem.k_segments = {k};
+  problem.segments = {{n, has("zero"), false, source_.weight_path(graph_.value(weight).name), has("offset")}};
+  problem.outputs = {{Expr::acc(0), graph_.value(node.outputs[0]).dtype, n, {0}}};
+  problem.m_min = rows.min, problem.m_max = rows.max;
+  problem.by_group_of_rows = true;
+  problem.nodes = node.origins;
+  problem.comment = comment_of(node);
+
+  PlanStep step{problem.label(), 0, {row_arg(x)}, {}, problem.nodes, graph_.value(x).shape[0]};
+  step.params = {step.rows};
+  step.problem = intern({kGemmFamily, std::move(problem)});
+  const int packed = add_buffer({BufferKind::weights, 0, {}, -1, -1});
+  for (SegmentTensors& group : groups) plan_.constants.push_back({packed, 0, {}, step.problem, {std::move(group)}});
+  const View where = dense(ends),
+             out = output_view(node.outputs[0], [](const View&v) { return rows_of(v).has_value(); });
+  step.args.push_back({packed, 0, Dim(0)});
+  step.args.push_back(row_arg(out, graph_.value(node.outputs[0]).dtype));
+  step.groups = {std::ssize(groups), 1, graph_.value(ends).dtype};
+  step.args.push_back({where.buffer, offset_bytes(where, graph_.value(ends).dtype), Dim(0)});
+  plan_.steps.push_back(std::move(step));
+  finish_output(node.outputs[0], out);
+  return {};
+}
+
 // The buffer of these tensors, which equal linears share: the steps of a recurrent layer, a tied weight.
 int Planner::packed_weights(int problem, std::vector<SegmentTensors> tensors) {
   for (const PlanConstant& c : plan_.constants)

@@ -96,15 +96,20 @@ Status Planner::lower_matmul(const Node& node) {
   return {};
 }
 
-// Rows sorted by group, each times its group's matrix.
 Status Planner::lower_grouped_matmul(const Node& node) {
   const bool own = node.op->arg_index("mat2") >= 0;
-  const ValueId a = node.tensor(own ? "self" : "input"), b = node.tensor(own ? "mat2" : "weight"),
-                ends = node.tensor("offs"), result = node.outputs[0];
+  return add_grouped_matmul(node, node.tensor(own ? "self" : "input"), node.tensor(own ? "mat2" : "weight"), true,
+                            node.tensor("offs"));
+}
+
+// Rows sorted by group, each times its group's matrix.
+Status Planner::add_grouped_matmul(const Node& node, ValueId a, ValueId b, bool b_kn, ValueId ends) {
+  const ValueId result = node.outputs[0];
   for (ValueId id : {a, b}) QCG_CHECK(check_product_dtype(node, graph_.value(id).dtype));
   View x = view(a), w = view(b);
   if (walks_back(x)) x = dense(a);
   if (walks_back(w)) w = dense(b);
+  if (!b_kn) std::swap(w.shape[1], w.shape[2]), std::swap(w.strides[1], w.strides[2]);
   const View where = dense(ends), out = output_view(result, is_dense);
   const MatmulProblem problem{graph_.value(a).dtype, graph_.value(b).dtype, graph_.value(result).dtype,
                               comment_of(node),      /*batch_axes=*/1,      graph_.value(ends).dtype};

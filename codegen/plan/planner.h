@@ -7,7 +7,7 @@
 //   plan.cpp          the walk, problems, lifetimes        plan_names.cpp  names of steps, comments of kernels
 //   plan_views.cpp    values that are another view of the same bytes; concatenations written in place
 //   plan_buffers.cpp  buffers, and arguments and outputs of steps within them
-//   plan_linear.cpp   qcg.linear                  plan_matmul.cpp  products of two activations
+//   plan_linear.cpp   qcg.linear, grouped          plan_matmul.cpp  products of two activations
 //   plan_state.cpp    what persists between runs, and whether it is written in place
 //   plan_writes.cpp   values that differ from another in a part
 //   plan_scatter.cpp  … at positions known only at run time
@@ -99,6 +99,7 @@ class Planner {
 
   // plan_linear.cpp
   Status lower_linear(const Node& node);
+  Status lower_grouped_linear(const Node& node);
   int packed_weights(int problem, std::vector<SegmentTensors> tensors);
   Status describe_linear(const Node& node, Problem& problem);
   static Broadcast classify(const Shape& shape);
@@ -108,6 +109,7 @@ class Planner {
   // plan_matmul.cpp
   Status lower_matmul(const Node& node);
   Status lower_grouped_matmul(const Node& node);
+  Status add_grouped_matmul(const Node& node, ValueId x, ValueId weight, bool weight_kn, ValueId ends);
 
   // plan_attention.cpp
   Status lower_attention(const Node& node);

@@ -11,5 +11,7 @@
 namespace qcg {
 
 std::vector<Reach> reaches_of(const Plan& plan, const PlanStep& step);  // one per argument
+// How far apart the weights of two groups lie. Precondition: step.groups.
+int64_t group_bytes(const Plan& plan, const PlanStep& step);
 
 }  // namespace qcg

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cache/store/sha256.h"
+#include "codegen/plan/plan.h"
 #include "runtime/piece_digests.h"
 #include "runtime/program_directory.h"
 

@@ -22,10 +22,6 @@
 
 namespace qcg {
 
-// Constants begin at multiples of this in weights.bin.
-inline constexpr int64_t kSectionAlign = 4096;
-constexpr int64_t align_section(int64_t bytes) { return (bytes + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
-
 // weights.bin, mapped for writing.
 class WeightsFile {
  public:

@@ -230,8 +230,15 @@ void add_vendor_arguments(const Plan& plan, const PlanStep& step, const std::map
 }
 
 json step_json(const Plan& plan, const PlanStep& step, const std::vector<LinkedKernel>& kernels) {
-  json out = {{"name", step.name}, {"kernels", json::array()}, {"args", json::array()}, {"params", json::array()}};
-  for (const LinkedKernel& kernel : kernels) out["kernels"].push_back(kernel_json(kernel));
+  json out = {{"name", step.name}, {"args", json::array()}, {"params", json::array()}}, list = json::array();
+  for (const LinkedKernel& kernel : kernels) list.push_back(kernel_json(kernel));
+  // Loaders that do not know groups find no kernels.
+  if (step.groups)
+    out["groups"] = {{"count", step.groups->count},
+                     {"weights", step.groups->weights},
+                     {"bytes", group_bytes(plan, step)},
+                     {"kernels", std::move(list)}};
+  else out["kernels"] = std::move(list);
   const std::vector<Reach> reaches = reaches_of(plan, step);
   for (size_t i = 0; i < step.args.size(); ++i) {
     const PlanArg& arg = step.args[i];
@@ -300,7 +307,7 @@ Status ProgramWriter::finish(const Plan& plan, const ProgramRecords& records) {
                      {"bytes", plan.constants[static_cast<size_t>(state.initial)].bytes}};
   }
   std::vector<int64_t> weight_offsets(plan.buffers.size(), 0);
-  for (size_t c = 0; c < plan.constants.size(); ++c) weight_offsets[plan.constants[c].buffer] = s.offsets[c];
+  for (size_t c = plan.constants.size(); c-- > 0;) weight_offsets[plan.constants[c].buffer] = s.offsets[c];
   for (size_t b = 0; b < plan.buffers.size(); ++b)
     manifest["buffers"].push_back(buffer_json(plan, plan.buffers[b], weight_offsets[b]));
   for (const auto& [constant, vendor] : s.vendors)

@@ -204,6 +204,13 @@ Tensor Tensor::slice(size_t axis, int64_t begin, int64_t end, int64_t step) cons
   return t;
 }
 
+Tensor Tensor::select(size_t axis, int64_t index) const {
+  Tensor out = slice(axis, index, index + 1);
+  out.shape.erase(out.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  out.strides.erase(out.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  return out;
+}
+
 Tensor Tensor::contiguous() const {
   if (is_contiguous()) return *this;
   std::vector<std::byte> dense(numel() * dtype_bytes(dtype));

@@ -43,6 +43,7 @@ struct Tensor {
   Tensor transpose(size_t a, size_t b) const;
   Tensor permute(std::span<const size_t> order) const;
   Tensor slice(size_t axis, int64_t begin, int64_t end, int64_t step = 1) const;
+  Tensor select(size_t axis, int64_t index) const;  // without that axis
 
   // A dense row-major copy; the tensor itself when it is one already.
   Tensor contiguous() const;

@@ -83,6 +83,8 @@ inline constexpr Op kIndexes[] = {"aten.index.Tensor", "aten._unsafe_index.Tenso
 inline constexpr Op kEmbeddingBags[] = {"aten.embedding_bag.default", "aten.embedding_bag.padding_idx",
                                         "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"};
 
+inline constexpr Op kGroupedProducts[] = {"transformers.grouped_mm_fallback.default", "aten._grouped_mm.default"};
+
 std::span<const OpSchema> op_table();            // sorted by name, in-place twins included
 const OpSchema* find_op(std::string_view name);  // without "torch.ops."; nullptr if unknown
 

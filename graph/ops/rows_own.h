@@ -8,7 +8,8 @@ namespace qcg {
 // shapes/products.cpp
 ShapeRule infer_qcg_matmul;
 // shapes/own.cpp
-ShapeRule infer_qcg_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention, infer_qcg_rows;
+ShapeRule infer_qcg_linear, infer_grouped_linear, infer_qcg_loop, infer_quantize_rows, infer_qcg_attention,
+    infer_qcg_rows;
 // shapes/constant.cpp
 ShapeRule infer_scatter;
 // shapes/layers.cpp
@@ -22,6 +23,9 @@ inline constexpr OpRow kOwn[] = {
      "(Tensor[] xs, Tensor? x_scale=None, Tensor? x_zero=None, Tensor[] weights, Tensor?[] scales=[], Tensor?[] "
      "zeros=[], Tensor?[] offsets=[], Tensor?[] biases=[], Tensor[] operands=[], str scheme='dense', int group=0, "
      "Expr[] epilogue) -> Tensor[]", internal, infer_qcg_linear},
+    {"qcg.grouped_linear",
+     "(Tensor x, Tensor ends, Tensor weight, Tensor? scale=None, Tensor? zero=None, Tensor? offset=None, str "
+     "scheme='dense', int group=0) -> Tensor", internal, infer_grouped_linear},
     {"qcg.matmul", "(Tensor self, Tensor other, ScalarType dtype) -> Tensor", internal, infer_qcg_matmul},
     {"qcg.loop",
      "(Tensor[] operands, Expr[] exprs, bool integers=False, SymInt[] sizes=[], SymInt[] shape=[]) -> Tensor[]",

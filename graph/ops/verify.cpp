@@ -227,6 +227,11 @@ class Verifier {
             fmt::format("%{} is declared {}{} but {} gives {}{}", v.name, dtype_name(v.dtype), to_string(v.shape),
                         node.op->name, dtype_name(types[i].dtype), to_string(types[i].shape)));
     }
+    if (is_op(node, "qcg.grouped_linear"))
+      for (std::string_view name : {"weight", "scale", "zero", "offset"})
+        if (const ValueId value = node.tensor(name);
+            value != kNoValue && graph_.value(value).kind != ValueKind::parameter)
+          return broken(11, where, fmt::format("%{} in {} is no parameter", graph_.value(value).name, name));
     if (node.op->arg_index("weights") < 0 || node.op->role != OpRole::internal) return {};
     for (std::string_view name : {"weights", "scales", "zeros", "offsets", "biases"})
       for (ValueId value : *node.arg(name).get<std::vector<ValueId>>())

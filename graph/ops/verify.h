@@ -18,7 +18,7 @@
 //   10  declared dtypes and shapes are the inferred ones (infer.h). For qcg.linear this includes: xs agree and their widths
 //       add up to K; scales, zeros, offsets and biases have one entry per weight, of fitting shape; epilogue leaves are in range;
 //       segments that one epilogue reads have the same width; operands broadcast to the output
-//   11  qcg.linear's weights, scales, zeros, offsets and biases are parameters
+//   11  qcg.linear's weights, scales, zeros, offsets and biases are parameters, and so are those of qcg.grouped_linear
 #pragma once
 
 #include "graph/ir/graph.h"

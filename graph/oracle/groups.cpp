@@ -24,8 +24,37 @@ Result<Tensors> run_grouped_mm(const RefContext& c) {
   return Tensors{make_doubles(c.sizes(0), std::move(out))};
 }
 
+// The same, of constants in a scheme.
+Result<Tensors> run_grouped_linear(const RefContext& c) {
+  const auto constants = [&](std::string_view name) {
+    const RefValue* value = c.optional_tensor(name);
+    return value ? value->data : Tensor();
+  };
+  const Tensor x = c.tensor("x").data, w = constants("weight"), scales = constants("scale"), zeros = constants("zero"),
+               offsets = constants("offset");
+  const std::vector<int64_t> ends = read_ints(c.tensor("ends").data);
+  LinearOperands p;
+  p.scheme = *scheme_from_name(*c.node.arg("scheme").get<std::string>());
+  p.group = c.integer("group");
+  p.xs = {x};
+  const int64_t n = w.shape[1];
+  std::vector<double> out(static_cast<size_t>(x.shape[0] * n));
+  int64_t row = 0;
+  for (int64_t g = 0; g < std::ssize(ends); ++g) {
+    std::vector<int64_t> rows;
+    for (; row < std::min(ends[g], x.shape[0]); ++row) rows.push_back(row);
+    if (rows.empty()) continue;
+    const auto of = [&](const Tensor& all) { return all.shape.empty() ? Tensor() : all.select(0, g); };
+    p.segments = {{of(w), of(scales), of(zeros), {}, of(offsets)}};
+    QCG_TRY(product, reference_linear(p, 0, rows));
+    std::ranges::copy(product.y, out.begin() + rows[0] * n);
+  }
+  return Tensors{make_doubles(c.sizes(0), std::move(out))};
+}
+
 constexpr RefRow kGroupRules[] = {{"transformers.grouped_mm_fallback.default", run_grouped_mm},
-                                  {"aten._grouped_mm.default", run_grouped_mm}};
+                                  {"aten._grouped_mm.default", run_grouped_mm},
+                                  {"qcg.grouped_linear", run_grouped_linear}};
 
 }  // namespace
 

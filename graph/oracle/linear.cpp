@@ -136,10 +136,7 @@ template <class T>
 std::vector<T> multiply_batches(const Tensor& x, const Tensor& w) {  // [B, M, K], [B, N, K]
   std::vector<T> y;
   for (int64_t b = 0; b < x.shape[0]; ++b) {
-    Tensor xb = x.slice(0, b, b + 1), wb = w.slice(0, b, b + 1);
-    wb.shape.erase(wb.shape.begin());
-    wb.strides.erase(wb.strides.begin());
-    std::vector<T> part = multiply(read_all<T>(xb), x.shape[1], wb);
+    std::vector<T> part = multiply(read_all<T>(x.select(0, b)), x.shape[1], w.select(0, b));
     y.insert(y.end(), part.begin(), part.end());
   }
   return y;

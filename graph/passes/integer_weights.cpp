@@ -65,7 +65,8 @@ IntegerWeights::IntegerWeights(const Graph& graph) {
 std::vector<std::string> IntegerWeights::find_dense(const Graph& lowered, const PassReport& recognition) const {
   std::set<std::string> quantized;
   for (const Node& node : lowered.nodes)
-    if (is_op(node, "qcg.linear") && *node.arg("scheme").get<std::string>() != "dense")
+    if ((is_op(node, "qcg.linear") || is_op(node, "qcg.grouped_linear")) &&
+        *node.arg("scheme").get<std::string>() != "dense")
       quantized.insert(node.origins.begin(), node.origins.end());
   std::vector<std::string> out;
   for (const Product& product : products_) {

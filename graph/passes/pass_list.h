@@ -23,6 +23,7 @@ Status cse(Graph&, PassContext&);
 Status dce(Graph&, PassContext&);
 Status expand_layers(Graph&, PassContext&);
 Status recognize_linear(Graph&, PassContext&);
+Status group_linears(Graph&, PassContext&);
 Status fold_constants(Graph&, PassContext&);
 Status slice_rows(Graph&, PassContext&);
 Status merge_sibling_linears(Graph&, PassContext&);
@@ -53,6 +54,8 @@ inline constexpr PassInfo kPasses[] = {
     {"expand_layers", expand_layers, false,
      "convolutions, pools and recurrent layers become linears, reductions and pointwise operations"},
     {"recognize_linear", recognize_linear, false, "find (quantized) linears in every known spelling"},
+    {"group_linears", group_linears, false,
+     "products of rows sorted by group read packed weights, quantized ones too: mixtures of experts"},
     {"fold_constants", fold_constants, false, "evaluate small values that depend only on weights"},
     {"slice_rows", slice_rows, false, "rows of a linear that nobody reads are not computed"},
     {"merge_sibling_linears", merge_sibling_linears, false, "linears of one input become one kernel with N segments",

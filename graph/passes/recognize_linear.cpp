@@ -146,11 +146,7 @@ class LinearFinder {
     const bool rounds_product = is_half(spec.product);
     if (rounds_product && (decides_step_[out] || context_.options.emulate_precision_casts || shows(spec.product, out)))
       scale_in_epilogue(root, spec);
-    // Kernels store an offset beside its scale, in one dtype.
-    if (spec.offset != kNoValue && graph_.value(spec.offset).dtype != graph_.value(spec.scale).dtype) {
-      spec.scale = cast_parameter(graph_, spec.scale, DType::f32);
-      spec.offset = cast_parameter(graph_, spec.offset, DType::f32);
-    }
+    give_offset_dtype_of_scale(graph_, spec);
     spec.x_scale = one_per_row(root, spec.x_scale, spec.x);
     spec.x_zero = one_per_row(root, spec.x_zero, spec.x);
     Shape shape = graph_.value(spec.x).shape;

@@ -21,6 +21,11 @@ std::optional<ValueId> under_transpose(const Graph& graph, ValueId id) {
 
 }  // namespace
 
+UnderTransposes under_transposes(const Graph& graph, ValueId id, bool kn) {
+  while (auto inner = under_transpose(graph, id)) id = *inner, kn = !kn;
+  return {id, kn};
+}
+
 std::optional<Gemm> as_gemm(const Graph& graph, const Node& node) {
   Gemm gemm;
   if (is_op(node, "aten.linear.default")) {
@@ -40,10 +45,8 @@ std::optional<Gemm> as_gemm(const Graph& graph, const Node& node) {
   } else {
     return std::nullopt;
   }
-  while (auto inner = under_transpose(graph, gemm.w)) {
-    gemm.w = *inner;
-    gemm.weight_kn = !gemm.weight_kn;
-  }
+  const auto [w, weight_kn] = under_transposes(graph, gemm.w, gemm.weight_kn);
+  gemm.w = w, gemm.weight_kn = weight_kn;
   return gemm;
 }
 

@@ -20,6 +20,13 @@ struct Gemm {
   double alpha = 1, beta = 1;
 };
 
+// The value under transposes of the last two axes, and whether it is [.., K, N], of one that is `kn` itself.
+struct UnderTransposes {
+  ValueId id;
+  bool kn;
+};
+UnderTransposes under_transposes(const Graph& graph, ValueId id, bool kn);
+
 std::optional<Gemm> as_gemm(const Graph& graph, const Node& node);
 
 }  // namespace qcg

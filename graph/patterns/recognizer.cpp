@@ -47,11 +47,8 @@ std::string how_computed(const Graph& graph, ValueId id) {
 ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn) {
   if (!is_parameter(graph, weight)) return kNoValue;
   Tensor view = graph.value(weight).data;
-  if (view.shape.size() == 3 && (view.shape[0] == 1 || view.strides[0] == 0) && view.shape[0] > 0) {
-    view = view.slice(0, 0, 1);
-    view.shape.erase(view.shape.begin());
-    view.strides.erase(view.strides.begin());
-  }
+  if (view.shape.size() == 3 && (view.shape[0] == 1 || view.strides[0] == 0) && view.shape[0] > 0)
+    view = view.select(0, 0);
   if (view.shape.size() == 1) {
     view.shape.insert(view.shape.begin(), 1);
     view.strides.insert(view.strides.begin(), view.shape[1]);
@@ -78,6 +75,12 @@ ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape) 
 ValueId add_constant(Graph& graph, ValueId like, Tensor data) {
   std::string name = graph.unique_name(graph.value(like).name + "." + std::string(dtype_name(data.dtype)));
   return graph.add_parameter(std::move(name), std::move(data));
+}
+
+void give_offset_dtype_of_scale(Graph& graph, LinearSpec& spec) {
+  if (spec.offset == kNoValue || graph.value(spec.offset).dtype == graph.value(spec.scale).dtype) return;
+  spec.scale = cast_parameter(graph, spec.scale, DType::f32);
+  spec.offset = cast_parameter(graph, spec.offset, DType::f32);
 }
 
 bool is_all_zero(const Graph& graph, ValueId id) {

@@ -80,6 +80,8 @@ ValueId weight_matrix(Graph& graph, ValueId weight, bool weight_kn);
 ValueId constant_as_shape(Graph& graph, ValueId id, std::vector<int64_t> shape);
 // What was computed from the parameter `like`, named after it.
 ValueId add_constant(Graph& graph, ValueId like, Tensor data);
+// Kernels store an offset beside its scale, in one dtype.
+void give_offset_dtype_of_scale(Graph& graph, LinearSpec& spec);
 // Bytes are there and all are zero.
 bool is_all_zero(const Graph& graph, ValueId id);
 // The weight-only scheme of a weight that is stored in this dtype: i8 is w8, e4m3 and e5m2 are f8; nullopt: no

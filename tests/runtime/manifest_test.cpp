@@ -56,6 +56,14 @@ Damage bad_targets(const char* where, std::function<void(json&)> apply) {
           }};
 }
 
+// A program with a step of groups, with a mistake in it.
+Damage bad_groups(const char* where, std::function<void(json& step)> apply) {
+  return {where, [apply](json& m) {
+            SampleProgram::group_rows(m);
+            apply(m["steps"][1]);
+          }};
+}
+
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> list = {
       {"$.steps[0].kernels[0].launch", [](json& m) { m["target"] = "cuda:sm_80"; }},
@@ -83,6 +91,21 @@ const std::vector<Damage>& damages() {
          const json arg = m["steps"][0]["args"][0];
          for (int i = 0; i < 256; ++i) m["steps"][0]["args"].push_back(arg);
        }},
+      bad_groups("$.steps[1].groups.kernels", [](json& s) { s["groups"].erase("kernels"); }),
+      bad_groups("$.steps[1].groups.count", [](json& s) { s["groups"]["count"] = 0; }),
+      bad_groups("$.steps[1].groups.count", [](json& s) { s["groups"]["count"] = 1 << 21; }),
+      bad_groups("$.steps[1].groups.weights", [](json& s) { s["groups"]["weights"] = 4; }),
+      bad_groups("$.steps[1].groups.weights", [](json& s) { s["groups"]["weights"] = 0; }),
+      bad_groups("$.steps[1].groups.weights", [](json& s) { s["groups"]["weights"] = 3; }),
+      bad_groups("$.steps[1].groups.bytes", [](json& s) { s["groups"]["bytes"] = 5000; }),
+      bad_groups("$.steps[1].groups.bytes", [](json& s) { s["groups"]["bytes"] = -64; }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["params"] = json::array(); }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["args"][1].erase("reach"); }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["args"][3]["reach"]["axes"] = {{4}}; }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["args"][3]["reach"]["item"] = 2; }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["args"][0]["reach"]["axes"][0][1] = 8; }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["args"][2]["reach"]["axes"][1] = {"p1", 1}; }),
+      bad_groups("$.steps[1].groups", [](json& s) { s["args"][2]["reach"]["axes"][0][0] = 4; }),
       {"$.format", [](json& m) { m["format"] = "zip"; }},
       {"$.format", [](json& m) { m.erase("format"); }},
       {"$.version", [](json& m) { m["version"] = 5; }},

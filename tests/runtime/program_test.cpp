@@ -99,6 +99,64 @@ TEST_CASE("an extent that falls as its symbol grows says which value it has") {
   CHECK((*shapes)[0] == std::vector<int64_t>{5, 8});
 }
 
+// "sums" of each group's rows: twice x, the weights of the group, and the sum of the group's rows.
+std::vector<float> sums_of_groups(const std::vector<float>& x, const std::vector<int32_t>& ends,
+                                  const std::vector<float>& weights) {
+  const auto rows = std::ssize(x) / SampleProgram::kN;
+  const float extra = rows <= 2 ? 0.5f : 0;
+  std::vector<float> y(x.size(), 0);
+  std::vector<size_t> group(static_cast<size_t>(rows), ends.size());
+  for (int64_t row = 0; row < rows; ++row)
+    for (size_t g = ends.size(); g-- > 0;)
+      if (ends[g] > row) group[static_cast<size_t>(row)] = g;
+  std::vector<float> sums(ends.size() + 1, 0);
+  for (size_t i = 0; i < x.size(); ++i) sums[group[i / SampleProgram::kN]] += 2 * x[i] + extra;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (const size_t g = group[i / SampleProgram::kN]; g < ends.size())
+      y[i] = 2 * x[i] + extra + weights[g * 16 + i % SampleProgram::kN] + sums[g];
+  return y;
+}
+
+TEST_CASE("a step of groups runs the rows of each group with its weights; rows of no group are 0") {
+  std::string bytes(4096, '\0');
+  std::vector<float> weights(3 * 16);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(100 * i);
+  std::memcpy(bytes.data(), weights.data(), weights.size() * sizeof(float));
+  const std::vector<std::vector<int32_t>> all_ends = {{2, 2, 5}, {-3, 9, 4}, {0, 0, 0},
+                                                      {1, 4, 7}, {7, 0, 0},  {4, 1, INT32_MAX}};
+  for (const std::vector<int32_t>& ends : all_ends) {
+    SampleProgram sample;
+    SampleProgram::group_rows(sample.manifest);
+    std::memcpy(bytes.data() + 1024, ends.data(), ends.size() * sizeof(int32_t));
+    write_file(sample.dir() + "/weights.bin", bytes);
+    sample.sign_file("weights.bin");
+    sample.sign();
+    const auto program = load(sample);
+    for (int64_t m : {7, 2, 1, 0, 7}) {
+      INFO(m, " rows, ends ", ends[0], " ", ends[1], " ", ends[2]);
+      SampleRun run(m);
+      auto context = Context::create(program, {.threads = 3, .profile = true});
+      REQUIRE(context.ok());
+      REQUIRE((*context)->run(run.inputs, run.outputs).ok());
+      CHECK(run.y == sums_of_groups(run.x, ends, weights));
+    }
+  }
+}
+
+TEST_CASE("weights of groups beyond their buffer are an error, not an access") {
+  SampleProgram sample;
+  SampleProgram::group_rows(sample.manifest);
+  sample.manifest["steps"][1]["groups"]["bytes"] = 65;
+  sample.sign();
+  const auto program = load(sample);
+  auto context = Context::create(program, {.threads = 1});
+  REQUIRE(context.ok());
+  SampleRun run(4);
+  const Status status = (*context)->run(run.inputs, run.outputs);
+  REQUIRE(!status.ok());
+  CHECK_MESSAGE(status.error().to_string().find("$.steps[1].args[1]") != std::string::npos, status.error().to_string());
+}
+
 TEST_CASE("weights larger than a huge page are copied whole") {
   SampleProgram sample;
   std::string weights = read_file(sample.dir() + "/weights.bin");

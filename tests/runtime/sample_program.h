@@ -139,6 +139,19 @@ class SampleProgram {
       manifest["targets"].push_back(std::move(one));
     }
   }
+  // "sums" once per group of rows: three groups, whose weights lie 64 bytes apart and whose ends are i32.
+  static void group_rows(nlohmann::json& manifest) {
+    manifest["buffers"][2]["bytes"] = 160;
+    manifest["buffers"].push_back({{"kind", "weights"}, {"offset", 1024}, {"bytes", 12}});
+    nlohmann::json& step = manifest["steps"][1];
+    step["groups"] = {{"count", 3}, {"weights", 1}, {"bytes", 64}, {"kernels", step["kernels"]}};
+    step.erase("kernels");
+    step["args"].push_back({{"buffer", 6}, {"offset", 0}, {"stride", 0}});
+    step["args"][0]["reach"] = nlohmann::json::parse(R"({"item": 4, "axes": [["p0", "s"], ["p1", 1]]})");
+    step["args"][1]["reach"] = nlohmann::json::parse(R"({"item": 4, "axes": [["p1"]]})");
+    step["args"][2]["reach"] = nlohmann::json::parse(R"({"item": 4, "axes": [["p0", "s"], [8, 1]], "writes": true})");
+    step["args"][3]["reach"] = nlohmann::json::parse(R"({"item": 4, "axes": [[3]]})");
+  }
   void sign() {
     write_file(dir() + "/manifest.json", manifest.dump());
     write_file(dir() + "/manifest.sha256", sha256_of(manifest.dump()) + "  manifest.json\n");

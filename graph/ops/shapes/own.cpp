@@ -135,6 +135,35 @@ Result<Types> infer_qcg_linear(const OpArgs& a) {
   return types;
 }
 
+// The constants of scheme.h with one more axis in front: a matrix for each group of rows.
+Result<Types> infer_grouped_linear(const OpArgs& a) {
+  const auto scheme = scheme_from_name(a.string("scheme"));
+  if (!scheme) return a.fail("scheme", fmt::format("unknown scheme '{}'", a.string("scheme").substr(0, 40)));
+  const SchemeInfo& info = scheme_info(*scheme);
+  const Value &x = a.tensor("x"), &ends = a.tensor("ends"), &w = a.tensor("weight");
+  if (x.shape.size() != 2 || !is_compute_float(x.dtype) || info.quantized_activation || *scheme == Scheme::s8s8)
+    return a.fail("x", fmt::format("scheme {} does not take {} in groups of rows", info.name, describe(x)));
+  if (w.shape.size() != 3 || (info.weight.is_float ? !is_floating(w.dtype) : !is_byte(w.dtype)))
+    return a.fail("weight", "expected [groups, N, K] of the scheme, got " + describe(w));
+  QCG_CHECK(same_k(a, "weight", x.shape[1], w.shape[2]));
+  if (ends.shape != Shape{w.shape[0]} || (ends.dtype != DType::i32 && ends.dtype != DType::i64))
+    return a.fail("ends", fmt::format("{} is no i32 or i64 per group of {}", describe(ends), describe(w)));
+  QCG_TRY(group, a.constant("group"));
+  if (group < 0 || (group > 0 && !info.has_scales) || !w.shape[2].is_constant())
+    return a.fail("group", fmt::format("scheme {} with group {}", info.name, group));
+  const Dim blocks = group == 0 ? Dim(1) : Dim((w.shape[2].constant() + group - 1) / group);
+  for (std::string_view name : {"scale", "zero", "offset"}) {
+    const Value* v = a.optional_tensor(name);
+    if (name == "scale" && (v != nullptr) != info.has_scales)
+      return a.fail(name, fmt::format("scheme {} {} scales", info.name, info.has_scales ? "needs" : "has no"));
+    if ((name == "zero" && v && !may_have_zeros(info)) || (name == "offset" && v && !may_have_offsets(info)))
+      return a.fail(name, fmt::format("scheme {} has none", info.name));
+    if (v && v->shape != Shape{w.shape[0], w.shape[1], blocks})
+      return a.fail(name, fmt::format("{} does not match {} in {} blocks", describe(*v), describe(w), blocks.str()));
+  }
+  return one(x.dtype, {x.shape[0], w.shape[1]});
+}
+
 Result<Types> infer_qcg_loop(const OpArgs& a) {
   const auto& operands = a.tensors("operands");
   Promotion dtype;
