@@ -102,13 +102,15 @@ void write_arithmetic(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
 }
 
 void write_four_bit(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
-  const auto shape = w.shape();
+  const Shape rows = {dim(w.codes.shape[0]), dim(w.codes.shape[1] * 2)};
   const ValueId codes = nodes.parameter("qweight", w.codes), scale = nodes.parameter("scales", w.scale);
   const Arg global = w.global.bound() ? Arg(nodes.parameter("global_scale", w.global)) : Arg();
-  nodes.node("qcg.dequantize_4bit",
-             {codes, scale, w.format, std::vector<Dim>{dim(shape[0]), dim(shape[1])}, global, dim(w.group),
-              std::string("auto"), to},
-             to, shape_of(shape));
+  const ValueId numbers = nodes.node(
+      "qcg.dequantize_4bit", {codes, scale, w.format, rows, global, dim(w.group), std::string("auto"), to}, to, rows);
+  if (w.matrices == 0) return;
+  const Shape turned = shape_of(w.shape()), matrices = {turned[0], turned[2], turned[1]};
+  const ValueId each = nodes.node("aten.reshape.default", {numbers, matrices}, to, matrices);
+  nodes.node("aten.permute.default", {each, Shape{Dim(0), Dim(2), Dim(1)}}, to, turned);
 }
 
 // A product x @ w^T: where it has x and the weight, and whether the weight comes turned.

@@ -35,16 +35,17 @@ struct ActivationCodes {
 //
 // or, with a format of ops/four_bit.h, the numbers of packed codes times their scales times the global scale.
 struct QuantizedWeight {
-  Tensor codes;                               // [N, K] i8 or u8, or e4m3; with a format u8 [N, K / 2]
-  Tensor scale;                               // [N, G], floating point
-  Tensor zero, offset, global;                // [N, G] i32, [N, G] f32, [1] f32; without storage: none
-  int64_t group = 0;                          // divides K
-  int low = 0, high = 0;                      // of integer codes
-  std::vector<int64_t> columns;               // a permutation of K; empty: in order
-  std::string format;                         // "mxfp4", "nvfp4", "nf4"; empty: none of them
+  Tensor codes;                  // [N, K] i8 or u8, or e4m3; with a format u8 [N, K / 2]
+  Tensor scale;                  // [N, G], floating point
+  Tensor zero, offset, global;   // [N, G] i32, [N, G] f32, [1] f32; without storage: none
+  int64_t group = 0;             // divides K
+  int low = 0, high = 0;         // of integer codes
+  std::vector<int64_t> columns;  // a permutation of K; empty: in order
+  std::string format;            // "mxfp4", "nvfp4", "nf4"; empty: none of them
+  int64_t matrices = 0;          // with a format: the dense weight is [matrices, K, N / matrices]; 0: one [N, K]
   std::optional<ActivationCodes> activation;  // none: it stays floating
 
-  std::vector<int64_t> shape() const;  // [N, K]
+  std::vector<int64_t> shape() const;  // of the dense weight
 };
 
 using WeightReader = std::function<Result<QuantizedWeight>()>;

@@ -30,7 +30,9 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }  // namespace
 
 std::vector<int64_t> QuantizedWeight::shape() const {
-  return {codes.shape[0], codes.shape[1] * (format.empty() ? 1 : 2)};
+  const int64_t n = codes.shape[0], k = codes.shape[1] * (format.empty() ? 1 : 2);
+  if (matrices > 0) return {matrices, k, n / matrices};
+  return {n, k};
 }
 
 Result<Tensor> LinearParts::tensor(std::string_view part, std::initializer_list<DType> dtypes,
@@ -58,7 +60,8 @@ Error LinearParts::unsupported(std::string message, std::string help) const {
 std::map<std::string, LinearParts> take_parts(RawCheckpoint& raw, std::string_view marker,
                                               std::initializer_list<std::string_view> others) {
   auto& tensors = raw.file.tensors;
-  const std::string end = "." + std::string(marker);
+  const std::string separator = marker.starts_with("_") ? "" : ".";
+  const std::string end = separator + std::string(marker);
   std::vector<std::string> bases;
   for (const auto& [name, tensor] : tensors)
     if (name.ends_with(end)) bases.push_back(name.substr(0, name.size() - end.size()));
@@ -66,7 +69,7 @@ std::map<std::string, LinearParts> take_parts(RawCheckpoint& raw, std::string_vi
   for (const std::string& base : bases) {
     std::map<std::string, Tensor, std::less<>> parts;
     const auto take = [&](std::string_view part) {
-      if (auto node = tensors.extract(part.empty() ? base : base + "." + std::string(part)); !node.empty())
+      if (auto node = tensors.extract(part.empty() ? base : base + separator + std::string(part)); !node.empty())
         parts.emplace(part, std::move(node.mapped()));
     };
     take(marker);

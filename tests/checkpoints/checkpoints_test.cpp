@@ -144,6 +144,52 @@ TEST_CASE("folders: every number is that of the library, in the scheme that keep
   }
 }
 
+namespace {
+
+// A graph as it is exported from a dense mixture of experts: rows of x, sorted by expert, times the expert's matrix.
+std::string experts_graph(const std::string& weight, const std::string& shape) {
+  return R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 4096]},
+  "inputs": [{"name": "x", "dtype": "bf16", "shape": ["m", 64]}, {"name": "ends", "dtype": "i32", "shape": [3]}],
+  "parameters": [{"name": ")" +
+         weight + R"(", "dtype": "bf16", "shape": )" + shape + R"(}],
+  "nodes": [{"op": "_grouped_mm", "inputs": {"self": "x", "mat2": ")" +
+         weight + R"(", "offs": "ends"}, "outputs": ["y"]}],
+  "outputs": ["y"]})";
+}
+
+}  // namespace
+
+TEST_CASE("experts in mxfp4: every number is that of transformers, and the matrices of groups stay f4") {
+  const std::string weight = "model.layers.0.mlp.experts.gate_up_proj";
+  const TempDir dir;
+  spit(dir / "graph.json", experts_graph(weight, "[3, 64, 48]"));
+  const auto graph = read_model(dir / "graph.json", {.weights = {fixture("mxfp4_experts")}});
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const Graph after = lowered(*graph);
+  REQUIRE(after.nodes.size() == 1);
+  CHECK(after.nodes[0].op->name == "qcg.grouped_linear");
+  CHECK(*after.nodes[0].arg("scheme").get<std::string>() == "f4");
+  CHECK(as_integer(after.nodes[0].arg("group")) == 32);
+  const auto expected = read_safetensors(fixture("mxfp4_experts") + ".expected.safetensors");
+  REQUIRE(expected.ok());
+  // The rows of an identity matrix for each expert, one expert after the other: y is [3 * 64, 48], as the weight lies.
+  Tensor all = identity(64, DType::bf16);
+  all.shape = {3, 64, 64}, all.strides = {0, 64, 1};
+  const int32_t ends[] = {64, 128, 192};
+  const auto bytes = std::as_bytes(std::span(ends));
+  const std::vector<Tensor> inputs = {all.reshape({3 * 64, 64}),
+                                      Tensor::from_bytes(DType::i32, {3}, {bytes.begin(), bytes.end()})};
+  for (const Graph& g : {*graph, after}) {
+    const auto y = evaluate_graph(g, inputs);
+    REQUIRE_MESSAGE(y.ok(), y.error().to_string());
+    check_numbers(*read_elements<double>((*y)[0]), expected->tensors.at(weight), 0, weight);
+  }
+  spit(dir / "other.json", experts_graph(weight, "[3, 64, 24]"));
+  const auto other = read_model(dir / "other.json", {.weights = {fixture("mxfp4_experts")}});
+  REQUIRE(!other.ok());
+  CHECK_MESSAGE(other.error().to_string().find("another shape") != std::string::npos, other.error().to_string());
+}
+
 TEST_CASE("activations are rounded as the library rounds them, and multiplied as integers") {
   for (const std::string name : {"ct_int8_token", "ct_int8_token_zeros", "ct_int8_static"}) {
     INFO(name);
