@@ -45,10 +45,10 @@ TEST_CASE("compiled products of groups are the oracle's") {
                     "bf16[240, 64]\n" +
                         in_groups("bf16")),
       DType::bf16);
-  check_groups(
-      grouped_graph("f32", "param @c: i8[240, 64]\nparam @s: f32[240, 2]\n",
-                    "  %t = torchao.dequantize_affine.default(@c, block_size = [1, 32], scale = @s, zero_point = none, input_dtype = i8, "
-                    "quant_min = -8, quant_max = 7, output_dtype = f32) : f32[240, 64]\n" +
-                        in_groups("f32")),
-      DType::f32);
+  check_groups(grouped_graph("f32", "param @c: i8[240, 64]\nparam @s: f32[240, 2]\n",
+                             "  %t = torchao.dequantize_affine.default(@c, block_size = [1, 32], scale = @s, "
+                             "zero_point = none, input_dtype = i8, "
+                             "quant_min = -8, quant_max = 7, output_dtype = f32) : f32[240, 64]\n" +
+                                 in_groups("f32")),
+               DType::f32);
 }
