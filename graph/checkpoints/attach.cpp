@@ -71,8 +71,13 @@ class NodesInFront {
 
 Dim dim(int64_t size) { return Dim(size); }
 
+// [N, K]: of all matrices, one after the other.
+std::vector<int64_t> rows_of(const QuantizedWeight& w) {
+  return {w.codes.shape[0], w.codes.shape[1] * (w.format.empty() ? 1 : 2)};
+}
+
 void write_dequantize(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
-  const auto shape = w.shape();
+  const auto shape = rows_of(w);
   const ValueId codes = nodes.parameter("qweight", w.codes), scale = nodes.parameter("scales", w.scale);
   const Arg zero = w.zero.bound() ? Arg(nodes.parameter("qzeros", w.zero)) : Arg();
   nodes.node("torchao.dequantize_affine.default",
@@ -82,7 +87,7 @@ void write_dequantize(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
 
 // (codes * scale) + offset, over [N, G, group]
 void write_arithmetic(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
-  const auto shape = w.shape();
+  const auto shape = rows_of(w);
   const int64_t n = shape[0], k = shape[1], groups = k / w.group;
   const Shape wide = shape_of({n, groups, w.group}), one_each = shape_of({n, groups, 1});
   const auto dims = [](const Shape& s) { return std::vector<Dim>(s.begin(), s.end()); };
@@ -102,15 +107,19 @@ void write_arithmetic(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
 }
 
 void write_four_bit(NodesInFront& nodes, const QuantizedWeight& w, DType to) {
-  const Shape rows = {dim(w.codes.shape[0]), dim(w.codes.shape[1] * 2)};
+  const Shape rows = shape_of(rows_of(w));
   const ValueId codes = nodes.parameter("qweight", w.codes), scale = nodes.parameter("scales", w.scale);
   const Arg global = w.global.bound() ? Arg(nodes.parameter("global_scale", w.global)) : Arg();
-  const ValueId numbers = nodes.node(
-      "qcg.dequantize_4bit", {codes, scale, w.format, rows, global, dim(w.group), std::string("auto"), to}, to, rows);
-  if (w.matrices == 0) return;
-  const Shape turned = shape_of(w.shape()), matrices = {turned[0], turned[2], turned[1]};
-  const ValueId each = nodes.node("aten.reshape.default", {numbers, matrices}, to, matrices);
-  nodes.node("aten.permute.default", {each, Shape{Dim(0), Dim(2), Dim(1)}}, to, turned);
+  nodes.node("qcg.dequantize_4bit", {codes, scale, w.format, rows, global, dim(w.group), std::string("auto"), to}, to,
+             rows);
+}
+
+// One matrix after the other becomes one tensor of them.
+void write_matrices(NodesInFront& nodes, ValueId rows, const QuantizedWeight& w, DType to) {
+  const Shape shape = shape_of(w.shape()), turned = {shape[0], shape[2], shape[1]};
+  const Shape matrices = w.turned ? turned : shape;
+  const ValueId each = nodes.node("aten.reshape.default", {rows, matrices}, to, matrices);
+  if (w.turned) nodes.node("aten.permute.default", {each, Shape{Dim(0), Dim(2), Dim(1)}}, to, shape);
 }
 
 // A product x @ w^T: where it has x and the weight, and whether the weight comes turned.
@@ -256,6 +265,7 @@ Status attach_weight(Graph& graph, ValueId id, const QuantizedWeight& weight, co
   if (!weight.format.empty()) write_four_bit(nodes, weight, to);
   else if (weight.offset.bound() || is_floating(weight.codes.dtype)) write_arithmetic(nodes, weight, to);
   else write_dequantize(nodes, weight, to);
+  if (weight.matrices > 0) write_matrices(nodes, graph.nodes.back().outputs[0], weight, to);
   nodes.finish();
   return {};
 }

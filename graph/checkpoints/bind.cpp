@@ -47,6 +47,7 @@ Names names_of(const Checkpoint& checkpoint, const WeightNaming& naming) {
   for (const auto& [name, tensor] : checkpoint.tensors) add(name);
   for (const auto& [name, reader] : checkpoint.weights) add(name);
   for (const auto& [name, tensor] : checkpoint.parts) add(name);
+  for (const auto& [name, reader] : checkpoint.joined) add(name);
   return out;
 }
 
@@ -138,6 +139,7 @@ class Binder {
     info().files.insert(info().files.end(), checkpoint.files.begin(), checkpoint.files.end());
     QCG_TRY(names, settle_prefix(names_of(checkpoint, options_.naming), source_.weights, path, info()));
     size_t found = 0, quantized = 0;
+    std::set<std::string, std::less<>> asked;  // stored names
     for (const auto& [name, id] : source_.weights) {
       const auto stored = names.find(name);
       if (stored == names.end()) {
@@ -146,14 +148,26 @@ class Binder {
       }
       ++found;
       const Tensor* plain = plain_tensor(checkpoint, stored->second, source_.graph.value(id));
-      quantized += !plain;
+      const auto joined = checkpoint.joined.find(stored->second);
+      const bool is_joined = !plain && joined != checkpoint.joined.end();
+      quantized += !plain && !is_joined;
+      asked.insert(stored->second);
       if (!taken_.insert(id).second) continue;
-      if (plain) take_plain(name, id, *plain);
+      if (is_joined) {
+        QCG_TRY(tensor, joined->second());
+        take_plain(name, id, tensor);
+      } else if (plain) take_plain(name, id, *plain);
       else QCG_CHECK(take_quantized(name, id, checkpoint.weights.find(stored->second)->second, path));
     }
     std::vector<std::string> unused;
-    for (const auto& [name, stored] : names)
-      if (!source_.weights.contains(name) && !checkpoint.parts.contains(stored)) unused.push_back(quote(stored));
+    std::set<std::string, std::less<>> wholes;  // names that are not the checkpoint's own
+    for (const auto& [part, whole] : checkpoint.part_of) wholes.insert(whole);
+    for (const auto& [name, stored] : names) {
+      const auto whole = checkpoint.part_of.find(stored);
+      const bool in_whole = whole != checkpoint.part_of.end() && asked.contains(whole->second);
+      const bool is_own = !checkpoint.parts.contains(stored) && !wholes.contains(stored);
+      if (!source_.weights.contains(name) && is_own && !in_whole) unused.push_back(quote(stored));
+    }
     unused_.insert(unused_.end(), unused.begin(), unused.end());
     if (found == 0 && checkpoint.refused) return *checkpoint.refused;
     if (found == 0)
@@ -258,7 +272,7 @@ Status bind_checkpoints(UnboundGraph& source, const ReadOptions& options) {
       continue;
     }
     QCG_TRY(checkpoint, open_checkpoint(path));
-    plain = plain && checkpoint.kind.empty();
+    plain = plain && checkpoint.kind.empty() && checkpoint.part_of.empty();
     checkpoints.emplace_back(path, std::move(checkpoint));
   }
   // Files of tensors with the names of the graph.

@@ -42,7 +42,9 @@ struct QuantizedWeight {
   int low = 0, high = 0;         // of integer codes
   std::vector<int64_t> columns;  // a permutation of K; empty: in order
   std::string format;            // "mxfp4", "nvfp4", "nf4"; empty: none of them
-  int64_t matrices = 0;          // with a format: the dense weight is [matrices, K, N / matrices]; 0: one [N, K]
+  // Above 0: the dense weight is [matrices, N / matrices, K], or [matrices, K, N / matrices] if `turned`.
+  int64_t matrices = 0;
+  bool turned = false;
   std::optional<ActivationCodes> activation;  // none: it stays floating
 
   std::vector<int64_t> shape() const;  // of the dense weight
@@ -55,6 +57,10 @@ struct Checkpoint {
   // What is stored as it is, by name; then what is quantized, by the name of the dense weight.
   std::map<std::string, Tensor, std::less<>> tensors;
   std::map<std::string, WeightReader, std::less<>> weights;
+  // Tensors of all experts that are stored expert by expert, where none is quantized; and for each tensor of one expert,
+  // quantized or not, the name of that of all.
+  std::map<std::string, std::function<Result<Tensor>()>, std::less<>> joined;
+  std::map<std::string, std::string, std::less<>> part_of;
   // The tensors that quantized weights are made of: a graph that was exported quantized has them itself.
   std::map<std::string, Tensor, std::less<>> parts;
   std::vector<std::string> files;  // what was read

@@ -61,6 +61,9 @@ std::map<std::string, LinearParts> take_parts(RawCheckpoint& raw, std::string_vi
 // Where the output embedding is not stored, it is the input embedding.
 void tie_head(Checkpoint& out);
 
+// Adds what graphs have of all experts where the checkpoint has it expert by expert.
+void join_experts(Checkpoint& out);
+
 // A whole number of the configuration from `least` to `most`, or `missing` where it says nothing.
 Result<int64_t> config_number(const JsonCursor& config, std::string_view key, int64_t missing, int64_t least,
                               int64_t most);

@@ -23,6 +23,7 @@ Result<QuantizedWeight> read_experts(const LinearParts& parts) {
   out.group = kMxfp4Group;
   out.format = "mxfp4";
   out.matrices = experts;
+  out.turned = true;
   return out;
 }
 

@@ -113,6 +113,7 @@ Result<Checkpoint> open_checkpoint(const std::string& path) {
   }
   out.tensors = std::move(file.tensors);
   if (tied) tie_head(out);
+  join_experts(out);
   return out;
 }
 

@@ -31,8 +31,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 std::vector<int64_t> QuantizedWeight::shape() const {
   const int64_t n = codes.shape[0], k = codes.shape[1] * (format.empty() ? 1 : 2);
-  if (matrices > 0) return {matrices, k, n / matrices};
-  return {n, k};
+  if (matrices == 0) return {n, k};
+  return turned ? std::vector<int64_t>{matrices, k, n / matrices} : std::vector<int64_t>{matrices, n / matrices, k};
 }
 
 Result<Tensor> LinearParts::tensor(std::string_view part, std::initializer_list<DType> dtypes,

@@ -40,9 +40,15 @@ std::optional<std::string> take_grouped_weight(Graph& graph, ValueId weight, boo
   }
   const Shape shape = graph.value(weight).shape;
   const Node* reshape = producer_if(graph, weight, "aten.reshape.default");
-  const ValueId rows = reshape ? reshape->tensor("self") : kNoValue;
-  if (weight_kn || rows == kNoValue || graph.value(rows).shape != Shape{shape[0] * shape[1], shape[2]})
-    return "its matrices" + how_computed(graph, weight);
+  if (weight_kn || !reshape) return "its matrices" + how_computed(graph, weight);
+  const Shape all = {shape[0] * shape[1], shape[2]};
+  ValueId rows = reshape->tensor("self");
+  if (graph.value(rows).shape != all) {
+    const Node like = *reshape;
+    const OpSchema* op = Op("aten.reshape.default").schema();
+    rows = emit(graph, op, make_args(*op, {{"self", rows}, {"shape", all}}), {graph.value(rows).dtype, all}, like,
+                graph.value(weight).name + ".rows");
+  }
   if (auto missing = take_weight(graph, rows, false, spec))
     return missing->empty() ? "its matrices match no scheme" : missing;
   if (!(spec.epilogue == Expr::acc(0))) return "a scale of all groups has no kernel";

@@ -146,6 +146,15 @@ TEST_CASE("folders: every number is that of the library, in the scheme that keep
 
 namespace {
 
+// The rows of an identity matrix for each of three experts, and where they end: y lies as the weight [3, K, N] does.
+std::vector<Tensor> identities(int64_t k, DType dtype) {
+  Tensor x = identity(k, dtype);
+  x.shape = {3, k, k}, x.strides = {0, k, 1};
+  const int32_t ends[] = {static_cast<int32_t>(k), static_cast<int32_t>(2 * k), static_cast<int32_t>(3 * k)};
+  const auto bytes = std::as_bytes(std::span(ends));
+  return {x.reshape({3 * k, k}), Tensor::from_bytes(DType::i32, {3}, {bytes.begin(), bytes.end()})};
+}
+
 // A graph as it is exported from a dense mixture of experts: rows of x, sorted by expert, times the expert's matrix.
 std::string experts_graph(const std::string& weight, const std::string& shape) {
   return R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 4096]},
@@ -172,13 +181,7 @@ TEST_CASE("experts in mxfp4: every number is that of transformers, and the matri
   CHECK(as_integer(after.nodes[0].arg("group")) == 32);
   const auto expected = read_safetensors(fixture("mxfp4_experts") + ".expected.safetensors");
   REQUIRE(expected.ok());
-  // The rows of an identity matrix for each expert, one expert after the other: y is [3 * 64, 48], as the weight lies.
-  Tensor all = identity(64, DType::bf16);
-  all.shape = {3, 64, 64}, all.strides = {0, 64, 1};
-  const int32_t ends[] = {64, 128, 192};
-  const auto bytes = std::as_bytes(std::span(ends));
-  const std::vector<Tensor> inputs = {all.reshape({3 * 64, 64}),
-                                      Tensor::from_bytes(DType::i32, {3}, {bytes.begin(), bytes.end()})};
+  const std::vector<Tensor> inputs = identities(64, DType::bf16);
   for (const Graph& g : {*graph, after}) {
     const auto y = evaluate_graph(g, inputs);
     REQUIRE_MESSAGE(y.ok(), y.error().to_string());
@@ -188,6 +191,119 @@ TEST_CASE("experts in mxfp4: every number is that of transformers, and the matri
   const auto other = read_model(dir / "other.json", {.weights = {fixture("mxfp4_experts")}});
   REQUIRE(!other.ok());
   CHECK_MESSAGE(other.error().to_string().find("another shape") != std::string::npos, other.error().to_string());
+}
+
+namespace {
+
+// The linear of a fixture as three experts of other numbers: expert e has its rows turned by e + 1 places, and up_proj by
+// one place more than gate_proj.
+std::map<std::string, Tensor> experts_of(const std::string& name, const std::string& base) {
+  const auto file = read_safetensors(fixture(name));
+  REQUIRE(file.ok());
+  const std::string linear = "model.layers.0.mlp.up_proj";
+  std::map<std::string, Tensor> out;
+  for (const auto& [stored, tensor] : file->tensors) {
+    if (!stored.starts_with(linear)) continue;
+    for (int e = 0; e < 3; ++e)
+      for (int part = 0; part < 2; ++part) {
+        Tensor moved = tensor.contiguous();
+        std::vector<std::byte> bytes(moved.bytes().begin(), moved.bytes().end());
+        // Whole rows of codes and scales, which have one for each output channel: the rest is the same for all.
+        const auto row_bytes =
+            bytes.size() / static_cast<size_t>(std::max<int64_t>(1, moved.shape.empty() ? 1 : moved.shape[0]));
+        if (!moved.shape.empty() && moved.shape[0] == 16)
+          std::rotate(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(row_bytes) * (e + 1 + part), bytes.end());
+        out.emplace(base + std::to_string(e) + (part ? ".up_proj" : ".gate_proj") + stored.substr(linear.size()),
+                    Tensor::from_bytes(moved.dtype, moved.shape, std::move(bytes)));
+      }
+  }
+  return out;
+}
+
+// All experts as one product of groups.
+std::string joined_graph(const std::string& base) {
+  return R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 4096]},
+  "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", 128]}, {"name": "ends", "dtype": "i32", "shape": [3]}],
+  "parameters": [{"name": ")" +
+         base + R"(gate_up_proj", "dtype": "f32", "shape": [3, 32, 128]}],
+  "nodes": [{"op": "permute", "inputs": {"self": ")" +
+         base + R"(gate_up_proj", "dims": [0, 2, 1]}, "outputs": ["w"]},
+            {"op": "_grouped_mm", "inputs": {"self": "x", "mat2": "w", "offs": "ends"}, "outputs": ["y"]}],
+  "outputs": ["y"]})";
+}
+
+}  // namespace
+
+TEST_CASE("experts that are stored one by one are joined, plain and quantized") {
+  const std::string base = "model.layers.0.mlp.experts.";
+  for (const auto& [name, scheme] : {std::pair{"ct_pack4_group", "w4"},
+                                     {"ct_int8_channel", "w8"},
+                                     {"ct_float8_channel", "f8"},
+                                     {"ct_pack4_zeros", "w4"}}) {
+    INFO(std::string(name));
+    const TempDir dir;
+    const auto tensors = experts_of(name, base);
+    REQUIRE(write_safetensors(dir / "model.safetensors", {tensors.begin(), tensors.end()}).ok());
+    spit(dir / "config.json", slurp(fixture(name) + "/config.json"));
+    // Each expert as a linear of its own.
+    std::vector<DenseLinear> linears;
+    for (int e = 0; e < 3; ++e)
+      for (const char* part : {".gate_proj.weight", ".up_proj.weight"})
+        linears.push_back({base + std::to_string(e) + part, 16, 128});
+    const auto apart = read_dense(linears, {.weights = {dir.path()}});
+    REQUIRE_MESSAGE(apart.ok(), apart.error().to_string());
+    spit(dir / "graph.json", joined_graph(base));
+    ReadInfo info;
+    const auto joined = read_model(dir / "graph.json", {.weights = {dir.path()}}, &info);
+    REQUIRE_MESSAGE(joined.ok(), joined.error().to_string());
+    for (const std::string& note : info.notes) CHECK_MESSAGE(note.find("not in the graph") == note.npos, note);
+    const Graph after = lowered(*joined);
+    REQUIRE_MESSAGE(after.nodes.size() == 1, print_graph(after));
+    CHECK(*after.nodes[0].arg("scheme").get<std::string>() == scheme);
+    std::vector<double> want;
+    const auto each = weights_of(*apart);
+    const std::vector<Tensor> inputs = identities(128, DType::f32);
+    for (size_t e = 0; e < 3; ++e)
+      for (size_t k = 0; k < 128; ++k)
+        for (size_t n = 0; n < 32; ++n) want.push_back(each[2 * e + n / 16][n % 16 * 128 + k]);
+    for (const Graph& g : {*joined, after}) {
+      const auto y = evaluate_graph(g, inputs);
+      REQUIRE_MESSAGE(y.ok(), y.error().to_string());
+      const auto got = *read_elements<double>((*y)[0]);
+      REQUIRE(got.size() == want.size());
+      size_t wrong = 0;
+      for (size_t i = 0; i < want.size(); ++i) wrong += std::abs(got[i] - want[i]) > 1e-6 * std::abs(want[i]);
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("experts that cannot be joined are errors that name the one that differs") {
+  const std::string base = "model.layers.0.mlp.experts.";
+  const auto error_of = [&](const std::string& name,
+                            const std::function<void(std::map<std::string, Tensor>&)>& change) {
+    const TempDir dir;
+    auto tensors = experts_of(name, base);
+    change(tensors);
+    REQUIRE(write_safetensors(dir / "model.safetensors", {tensors.begin(), tensors.end()}).ok());
+    spit(dir / "config.json", slurp(fixture(name) + "/config.json"));
+    spit(dir / "graph.json", joined_graph(base));
+    const auto graph = read_model(dir / "graph.json", {.weights = {dir.path()}});
+    REQUIRE(!graph.ok());
+    return graph.error().to_string();
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  };
+  has(error_of("ct_int8_channel", [&](auto& all) { all.erase(base + "1.up_proj.weight_scale"); }), "1.up_proj");
+  has(error_of("ct_int8_channel",
+               [&](auto& all) {
+                 Tensor& weight = all.at(base + "2.gate_proj.weight");
+                 weight = weight.slice(0, 0, 15).contiguous();
+                 Tensor& scale = all.at(base + "2.gate_proj.weight_scale");
+                 scale = scale.slice(0, 0, 15).contiguous();
+               }),
+      "2.gate_proj.weight': has other rows");
 }
 
 TEST_CASE("activations are rounded as the library rounds them, and multiplied as integers") {
