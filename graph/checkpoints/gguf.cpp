@@ -174,6 +174,7 @@ class GgufReader {
     out.files = {file_->path()};
     for (const TensorInfo& info : header_.tensors) QCG_CHECK(add(info, *architecture, out));
     tie_head(out);
+    join_experts(out);
     return out;
   }
 
@@ -205,19 +206,36 @@ class GgufReader {
     }
     QCG_TRY(bytes, bytes_of(info, *type));
     QCG_TRY(rows, order_of_rows(info, architecture));  // no more of them than there are bytes
-    if (type->plain) {
+    const size_t star = name.find('*');
+    if (star == name.npos) return add_tensor(info, name, *type, bytes, info.shape, rows, out);
+    if (info.shape.size() != 3)
+      return Error::bad_input(
+          where(info), "has " + std::to_string(info.shape.size()) + " axes, not one matrix per expert", kDamaged);
+    // The matrices of all experts lie one after the other. Each is a tensor, named as Hugging Face stores it.
+    const size_t each = bytes.size() / static_cast<size_t>(info.shape[0]);
+    for (int64_t e = 0; e < info.shape[0]; ++e)
+      QCG_CHECK(add_tensor(info, name.substr(0, star) + std::to_string(e) + name.substr(star + 1), *type,
+                           bytes.subspan(static_cast<size_t>(e) * each, each), {info.shape[1], info.shape[2]}, {},
+                           out));
+    return {};
+  }
+
+  Status add_tensor(const TensorInfo& info, const std::string& name, const GgufType& type,
+                    std::span<const std::byte> bytes, const std::vector<int64_t>& shape,
+                    const std::vector<int64_t>& rows, Checkpoint& out) const {
+    if (type.plain) {
       Tensor tensor;
-      tensor.dtype = *type->plain, tensor.shape = info.shape;
-      tensor.strides = Tensor::row_major_strides(info.shape);
+      tensor.dtype = *type.plain, tensor.shape = shape;
+      tensor.strides = Tensor::row_major_strides(shape);
       tensor.storage = std::make_shared<const Storage>(Storage{bytes, file_});
       out.tensors.emplace(name, rows.empty() ? tensor : gather_rows(tensor, rows));
       return {};
     }
-    if (info.shape.size() != 2)
-      return Error::unsupported(where(info), "a quantized tensor of " + std::to_string(info.shape.size()) + " axes",
+    if (shape.size() != 2)
+      return Error::unsupported(where(info), "a quantized tensor of " + std::to_string(shape.size()) + " axes",
                                 "matrices are read");
-    out.weights.emplace(name, [type, bytes, shape = info.shape, rows = std::move(rows), file = file_] {
-      QuantizedWeight weight = read_gguf_weight(*type, bytes, shape[0], shape[1]);
+    out.weights.emplace(name, [&type, bytes, shape, rows, file = file_] {
+      QuantizedWeight weight = read_gguf_weight(type, bytes, shape[0], shape[1]);
       if (rows.empty()) return Result<QuantizedWeight>(std::move(weight));
       for (Tensor* part : {&weight.codes, &weight.scale, &weight.offset})
         if (part->bound()) *part = gather_rows(*part, rows);

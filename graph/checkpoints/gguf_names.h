@@ -18,9 +18,9 @@ struct GgufArchitecture {
 
 // Null: its names, or what it stores otherwise than Hugging Face does, are not known.
 const GgufArchitecture* find_gguf_architecture(std::string_view name);
-std::string known_gguf_architectures();  // "llama, qwen2, qwen3"
+std::string known_gguf_architectures();  // "llama, qwen2, …"
 
-// nullopt: no part of the models that are known.
+// nullopt: no part of the models that are known. "*" stands for the number of an expert, of tensors with all experts.
 std::optional<std::string> hugging_face_name(std::string_view gguf_name);
 
 }  // namespace qcg

@@ -33,9 +33,9 @@ ValueId in_groups(Graph& graph, ValueId id, int64_t groups) {
 
 // Fills weight [E, N, K] and what belongs to it; says what is missing.
 std::optional<std::string> take_grouped_weight(Graph& graph, ValueId weight, bool weight_kn, LinearSpec& spec) {
-  if (is_parameter(graph, weight)) {
-    const Tensor& data = graph.value(weight).data;
-    spec.weight = weight_kn ? add_parameter_view(graph, weight, data.transpose(1, 2)) : weight;
+  if (const ValueId constant = constant_of(graph, weight); constant != kNoValue) {
+    const Tensor data = graph.value(constant).data;
+    spec.weight = weight_kn ? add_parameter_view(graph, constant, data.transpose(1, 2)) : constant;
     return std::nullopt;
   }
   const Shape shape = graph.value(weight).shape;

@@ -146,13 +146,14 @@ TEST_CASE("folders: every number is that of the library, in the scheme that keep
 
 namespace {
 
-// The rows of an identity matrix for each of three experts, and where they end: y lies as the weight [3, K, N] does.
-std::vector<Tensor> identities(int64_t k, DType dtype) {
+// The rows of an identity matrix for each expert, and where they end: y lies as a weight [experts, K, N] does.
+std::vector<Tensor> identities(int64_t experts, int64_t k, DType dtype) {
   Tensor x = identity(k, dtype);
-  x.shape = {3, k, k}, x.strides = {0, k, 1};
-  const int32_t ends[] = {static_cast<int32_t>(k), static_cast<int32_t>(2 * k), static_cast<int32_t>(3 * k)};
+  x.shape = {experts, k, k}, x.strides = {0, k, 1};
+  std::vector<int32_t> ends;
+  for (int64_t e = 1; e <= experts; ++e) ends.push_back(static_cast<int32_t>(e * k));
   const auto bytes = std::as_bytes(std::span(ends));
-  return {x.reshape({3 * k, k}), Tensor::from_bytes(DType::i32, {3}, {bytes.begin(), bytes.end()})};
+  return {x.reshape({experts * k, k}), Tensor::from_bytes(DType::i32, {experts}, {bytes.begin(), bytes.end()})};
 }
 
 // A graph as it is exported from a dense mixture of experts: rows of x, sorted by expert, times the expert's matrix.
@@ -181,7 +182,7 @@ TEST_CASE("experts in mxfp4: every number is that of transformers, and the matri
   CHECK(as_integer(after.nodes[0].arg("group")) == 32);
   const auto expected = read_safetensors(fixture("mxfp4_experts") + ".expected.safetensors");
   REQUIRE(expected.ok());
-  const std::vector<Tensor> inputs = identities(64, DType::bf16);
+  const std::vector<Tensor> inputs = identities(3, 64, DType::bf16);
   for (const Graph& g : {*graph, after}) {
     const auto y = evaluate_graph(g, inputs);
     REQUIRE_MESSAGE(y.ok(), y.error().to_string());
@@ -220,14 +221,18 @@ std::map<std::string, Tensor> experts_of(const std::string& name, const std::str
   return out;
 }
 
-// All experts as one product of groups.
-std::string joined_graph(const std::string& base) {
+// All experts, a parameter [experts, n, k], as one product of groups.
+std::string joined_graph(const std::string& weight, int64_t experts, int64_t n, int64_t k) {
+  const std::string count = std::to_string(experts), size = std::to_string(k);
   return R"({"format": "qcodegen", "version": 1, "symbols": {"m": [1, 4096]},
-  "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", 128]}, {"name": "ends", "dtype": "i32", "shape": [3]}],
+  "inputs": [{"name": "x", "dtype": "f32", "shape": ["m", )" +
+         size + R"(]},
+             {"name": "ends", "dtype": "i32", "shape": [)" +
+         count + R"(]}],
   "parameters": [{"name": ")" +
-         base + R"(gate_up_proj", "dtype": "f32", "shape": [3, 32, 128]}],
+         weight + R"(", "dtype": "f32", "shape": [)" + count + ", " + std::to_string(n) + ", " + size + R"(]}],
   "nodes": [{"op": "permute", "inputs": {"self": ")" +
-         base + R"(gate_up_proj", "dims": [0, 2, 1]}, "outputs": ["w"]},
+         weight + R"(", "dims": [0, 2, 1]}, "outputs": ["w"]},
             {"op": "_grouped_mm", "inputs": {"self": "x", "mat2": "w", "offs": "ends"}, "outputs": ["y"]}],
   "outputs": ["y"]})";
 }
@@ -252,7 +257,7 @@ TEST_CASE("experts that are stored one by one are joined, plain and quantized") 
         linears.push_back({base + std::to_string(e) + part, 16, 128});
     const auto apart = read_dense(linears, {.weights = {dir.path()}});
     REQUIRE_MESSAGE(apart.ok(), apart.error().to_string());
-    spit(dir / "graph.json", joined_graph(base));
+    spit(dir / "graph.json", joined_graph(base + "gate_up_proj", 3, 32, 128));
     ReadInfo info;
     const auto joined = read_model(dir / "graph.json", {.weights = {dir.path()}}, &info);
     REQUIRE_MESSAGE(joined.ok(), joined.error().to_string());
@@ -262,7 +267,7 @@ TEST_CASE("experts that are stored one by one are joined, plain and quantized") 
     CHECK(*after.nodes[0].arg("scheme").get<std::string>() == scheme);
     std::vector<double> want;
     const auto each = weights_of(*apart);
-    const std::vector<Tensor> inputs = identities(128, DType::f32);
+    const std::vector<Tensor> inputs = identities(3, 128, DType::f32);
     for (size_t e = 0; e < 3; ++e)
       for (size_t k = 0; k < 128; ++k)
         for (size_t n = 0; n < 32; ++n) want.push_back(each[2 * e + n / 16][n % 16 * 128 + k]);
@@ -287,7 +292,7 @@ TEST_CASE("experts that cannot be joined are errors that name the one that diffe
     change(tensors);
     REQUIRE(write_safetensors(dir / "model.safetensors", {tensors.begin(), tensors.end()}).ok());
     spit(dir / "config.json", slurp(fixture(name) + "/config.json"));
-    spit(dir / "graph.json", joined_graph(base));
+    spit(dir / "graph.json", joined_graph(base + "gate_up_proj", 3, 32, 128));
     const auto graph = read_model(dir / "graph.json", {.weights = {dir.path()}});
     REQUIRE(!graph.ok());
     return graph.error().to_string();
@@ -373,6 +378,41 @@ TEST_CASE("GGUF: every number is that of the library, under the names of Hugging
     CHECK(*nodes[i]->arg("scheme").get<std::string>() == rows[i].scheme);
     CHECK(as_integer(nodes[i]->arg("group")) == rows[i].group);
   }
+}
+
+TEST_CASE("GGUF: matrices of all experts are those of the library") {
+  const auto expected = read_safetensors(fixture("gguf.expected.safetensors"));
+  REQUIRE(expected.ok());
+  struct Row {
+    const char* weight;
+    int64_t n;
+    const char* scheme;
+  };
+  for (const Row& row : {Row{"model.layers.3.mlp.experts.gate_up_proj", 12, "w4"},
+                         {"model.layers.3.mlp.experts.down_proj", 4, "w4"},
+                         {"model.layers.4.mlp.experts.gate_up_proj", 4, "dense"}}) {
+    INFO(std::string(row.weight));
+    const TempDir dir;
+    spit(dir / "graph.json", joined_graph(row.weight, 2, row.n, 256));
+    const auto graph = read_model(dir / "graph.json", {.weights = {fixture("gguf.gguf")}});
+    REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+    const Graph after = lowered(*graph);
+    REQUIRE_MESSAGE(after.nodes.size() == 1, print_graph(after));
+    REQUIRE_MESSAGE(after.nodes[0].op->name == "qcg.grouped_linear", print_graph(after));
+    CHECK(*after.nodes[0].arg("scheme").get<std::string>() == row.scheme);
+    for (const Graph& g : {*graph, after}) {
+      const auto y = evaluate_graph(g, identities(2, 256, DType::f32));
+      REQUIRE_MESSAGE(y.ok(), y.error().to_string());
+      const Tensor turned = (*y)[0].reshape({2, 256, row.n}).transpose(1, 2);
+      check_numbers(*read_elements<double>(turned), expected->tensors.at(row.weight), 1e-6, row.weight);
+    }
+  }
+  const TempDir dir;
+  spit(dir / "graph.json", joined_graph("model.layers.5.mlp.experts.gate_up_proj", 2, 4, 256));
+  const auto mixed = read_model(dir / "graph.json", {.weights = {fixture("gguf.gguf")}});
+  REQUIRE(!mixed.ok());
+  CHECK_MESSAGE(mixed.error().to_string().find("0.up_proj.weight': is quantized otherwise") != std::string::npos,
+                mixed.error().to_string());
 }
 
 TEST_CASE("a GGUF type that no scheme holds is an error only for who asks for it") {

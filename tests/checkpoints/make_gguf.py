@@ -59,6 +59,22 @@ add("blk.2.attn_k.weight", "model.layers.2.self_attn.k_proj.weight", Q.Q5_1, 8, 
 add("blk.2.attn_v.weight", "model.layers.2.self_attn.v_proj.weight", Q.Q2_K, 8)
 add("blk.2.attn_output.weight", "model.layers.2.self_attn.o_proj.weight", Q.Q3_K, 12)
 add("blk.2.ffn_gate.weight", "model.layers.2.mlp.gate_proj.weight", Q.Q5_K, 12)
+
+
+def experts(name, hugging_face, kinds, n):
+    """Matrices [2, n, K] of two experts, of several parts joined as Hugging Face has them."""
+    numbers = []
+    for part, kind in zip(name, kinds):
+        data = k_quant(kind, 2 * n) if kind.name.endswith("_K") else quantize(rng.standard_normal((2 * n, K)).astype(np.float32) * 0.1, kind)
+        numbers.append(dequantize(data, kind).astype(np.float32).reshape(2, n, K))
+        writer.add_tensor(part, data.reshape(2, n, -1), raw_dtype=kind)
+    expected[hugging_face] = np.ascontiguousarray(np.concatenate(numbers, axis=1))
+
+
+experts(["blk.3.ffn_gate_exps.weight", "blk.3.ffn_up_exps.weight"], "model.layers.3.mlp.experts.gate_up_proj", [Q.Q4_0, Q.Q4_0], 6)
+experts(["blk.3.ffn_down_exps.weight"], "model.layers.3.mlp.experts.down_proj", [Q.Q4_K], 4)
+experts(["blk.4.ffn_gate_exps.weight", "blk.4.ffn_up_exps.weight"], "model.layers.4.mlp.experts.gate_up_proj", [Q.BF16, Q.BF16], 2)
+experts(["blk.5.ffn_gate_exps.weight", "blk.5.ffn_up_exps.weight"], "model.layers.5.mlp.experts.gate_up_proj", [Q.Q4_0, Q.Q8_0], 2)
 writer.write_header_to_file()
 writer.write_kv_data_to_file()
 writer.write_tensors_to_file()
