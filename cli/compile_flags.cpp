@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

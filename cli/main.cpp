@@ -12,7 +12,7 @@
 
 #include "cli/cli.h"
 #include "codegen/build/build.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 
 namespace qcg {
 

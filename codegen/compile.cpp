@@ -22,7 +22,7 @@
 #include "codegen/program/program_writer.h"
 #include "codegen/program/staging.h"
 #include "codegen/progress.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 #include "graph/read/read_graph.h"
 
 namespace qcg {

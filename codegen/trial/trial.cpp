@@ -18,7 +18,7 @@
 #include "base/cancel.h"
 #include "codegen/trial/timing.h"
 #include "codegen/trial/wait_meter.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 
 namespace qcg {
 

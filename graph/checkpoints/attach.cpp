@@ -10,7 +10,7 @@
 
 #include "graph/ir/elements.h"
 #include "graph/ops/op_table.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

@@ -6,7 +6,7 @@
 #include "graph/checkpoints/attach.h"
 #include "graph/checkpoints/checkpoint.h"
 #include "graph/ops/verify.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 #include "graph/read/weights.h"
 
 namespace qcg {

@@ -8,7 +8,7 @@
 #include <charconv>
 
 #include "graph/checkpoints/kinds.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

@@ -7,7 +7,7 @@
 #include "graph/checkpoints/gguf_names.h"
 #include "graph/checkpoints/gguf_types.h"
 #include "graph/checkpoints/kinds.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 
 namespace qcg {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/checkpoints/checkpoint.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 #include "graph/read/safetensors.h"
 
 namespace qcg {

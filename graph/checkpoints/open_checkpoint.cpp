@@ -3,7 +3,7 @@
 
 #include "graph/checkpoints/gguf.h"
 #include "graph/checkpoints/kinds.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 
 namespace qcg {
 

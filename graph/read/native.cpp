@@ -10,8 +10,8 @@
 #include "graph/ops/op_names.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
-#include "graph/read/limits.h"
-#include "graph/read/torch_meta.h"
+#include "graph/read/files/limits.h"
+#include "graph/read/torch/meta.h"
 
 namespace qcg {
 namespace {

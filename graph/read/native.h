@@ -10,7 +10,7 @@
 #pragma once
 
 #include "graph/ir/graph.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

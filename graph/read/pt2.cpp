@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "graph/read/torch_meta.h"
+#include "graph/read/files/zip_archive.h"
+#include "graph/read/torch/meta.h"
 #include "graph/read/weights.h"
-#include "graph/read/zip_archive.h"
 
 namespace qcg {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/read/torch_export.h"
+#include "graph/read/torch/export.h"
 
 namespace qcg {
 

@@ -14,7 +14,7 @@
 #include "base/splitmix.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/scaled_product.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 #include "graph/read/weights.h"
 
 namespace qcg {

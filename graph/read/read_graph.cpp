@@ -6,16 +6,16 @@
 #include <set>
 
 #include "graph/ops/verify.h"
+#include "graph/read/files/json.h"
+#include "graph/read/files/mapped_file.h"
+#include "graph/read/files/zip_archive.h"
 #include "graph/read/int4_order.h"
-#include "graph/read/json.h"
-#include "graph/read/mapped_file.h"
-#include "graph/read/mutations.h"
 #include "graph/read/native.h"
 #include "graph/read/pt2.h"
 #include "graph/read/text.h"
-#include "graph/read/torch_export.h"
+#include "graph/read/torch/export.h"
+#include "graph/read/torch/mutations.h"
 #include "graph/read/weights.h"
-#include "graph/read/zip_archive.h"
 
 namespace qcg {
 namespace {

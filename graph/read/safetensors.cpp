@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <set>
 
-#include "graph/read/json.h"
-#include "graph/read/limits.h"
-#include "graph/read/mapped_file.h"
-#include "graph/read/torch_meta.h"
+#include "graph/read/files/json.h"
+#include "graph/read/files/limits.h"
+#include "graph/read/files/mapped_file.h"
+#include "graph/read/torch/meta.h"
 
 namespace qcg {
 namespace {

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/output_file.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 #include "graph/read/safetensors.h"
 
 namespace qcg {

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "graph/ir/text_form.h"
-#include "graph/read/limits.h"
+#include "graph/read/files/limits.h"
 
 namespace qcg {
 

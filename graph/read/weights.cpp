@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 #include "graph/read/safetensors.h"
 
 namespace qcg {

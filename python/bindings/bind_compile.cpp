@@ -15,7 +15,7 @@
 #include "codegen/program/combine.h"
 #include "codegen/program/export_model.h"
 #include "codegen/program/file_model.h"
-#include "graph/read/torch_operators.h"
+#include "graph/read/torch/operators.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/borrowed_tensor.h"
 #include "python/bindings/compile_task.h"

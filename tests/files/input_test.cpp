@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "codegen/program/input_files.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 #include "tests/files/compile_files.h"
 
 using namespace qcg;

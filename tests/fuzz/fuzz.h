@@ -12,8 +12,8 @@
 
 #include "graph/ir/graph.h"
 #include "graph/ops/verify.h"
-#include "graph/read/mutations.h"
 #include "graph/read/text.h"
+#include "graph/read/torch/mutations.h"
 
 namespace qcg::fuzz {
 

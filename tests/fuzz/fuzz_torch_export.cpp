@@ -1,5 +1,5 @@
 // torch.export JSON: no crash, and what is read verifies and prints.
-#include "graph/read/torch_export.h"
+#include "graph/read/torch/export.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

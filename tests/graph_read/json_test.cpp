@@ -1,4 +1,4 @@
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 #include <chrono>
 

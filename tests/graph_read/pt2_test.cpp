@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "graph/read/zip_archive.h"
+#include "graph/read/files/zip_archive.h"
 #include "tests/graph_read/read_test_util.h"
 
 using namespace qcg;

@@ -78,4 +78,11 @@ inline std::vector<double> elements(const Tensor& tensor) {
   return values;
 }
 
+// Parts of an exported graph.
+inline Json& graph_of(Json& j) { return j["graph_module"]["graph"]; }
+inline Json& node_of(Json& j, size_t i) { return graph_of(j)["nodes"][i]; }
+inline Json& meta_of(Json& j, const char* name) { return graph_of(j)["tensor_values"][name]; }
+inline Json tensor(const char* name) { return {{"as_tensor", {{"name", name}}}}; }
+inline Json argument(const char* name, Json arg) { return {{"name", name}, {"arg", std::move(arg)}, {"kind", 1}}; }
+
 }  // namespace qcg::test

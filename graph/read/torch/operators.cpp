@@ -1,4 +1,4 @@
-#include "graph/read/torch_operators.h"
+#include "graph/read/torch/operators.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "graph/ops/complex_pairs.h"
 #include "graph/ops/op_table.h"
-#include "graph/read/torch_source.h"
+#include "graph/read/torch/source.h"
 
 namespace qcg {
 namespace {

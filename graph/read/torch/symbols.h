@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

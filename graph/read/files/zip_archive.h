@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/ir/tensor.h"
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 
 namespace qcg {
 

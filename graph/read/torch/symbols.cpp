@@ -1,10 +1,10 @@
-#include "graph/read/torch_symbols.h"
+#include "graph/read/torch/symbols.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "graph/read/limits.h"
+#include "graph/read/files/limits.h"
 
 namespace qcg {
 namespace {

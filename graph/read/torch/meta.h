@@ -11,7 +11,7 @@
 #include "base/dtype.h"
 #include "graph/ir/symbol.h"
 #include "graph/ir/tensor.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

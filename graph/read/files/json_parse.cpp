@@ -4,7 +4,7 @@
 #include <cstring>
 #include <functional>
 
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 namespace {

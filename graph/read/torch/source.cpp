@@ -1,8 +1,8 @@
-#include "graph/read/torch_source.h"
+#include "graph/read/torch/source.h"
 
 #include <algorithm>
 
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "graph/ir/graph.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

@@ -1,4 +1,4 @@
-#include "graph/read/mapped_file.h"
+#include "graph/read/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,11 +1,11 @@
-#include "graph/read/mutations.h"
+#include "graph/read/torch/mutations.h"
 
 #include <algorithm>
 
 #include "graph/ops/infer.h"
 #include "graph/ops/op_table.h"
 #include "graph/ops/verify.h"
-#include "graph/read/torch_operators.h"
+#include "graph/read/torch/operators.h"
 
 namespace qcg {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "graph/ops/op_table.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

@@ -1,7 +1,7 @@
-#include "graph/read/torch_args.h"
+#include "graph/read/torch/args.h"
 
-#include "graph/read/limits.h"
-#include "graph/read/torch_meta.h"
+#include "graph/read/files/limits.h"
+#include "graph/read/torch/meta.h"
 
 namespace qcg {
 namespace {

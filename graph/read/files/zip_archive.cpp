@@ -1,11 +1,11 @@
-#include "graph/read/zip_archive.h"
+#include "graph/read/files/zip_archive.h"
 
 #include <zip.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 namespace {

@@ -1,11 +1,11 @@
-#include "graph/read/torch_meta.h"
+#include "graph/read/torch/meta.h"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 
-#include "graph/read/limits.h"
+#include "graph/read/files/limits.h"
 
 namespace qcg {
 namespace {

@@ -1,7 +1,7 @@
 // Arguments of a torch.export node: the one-key unions ({"as_tensor": ...}) turned into Args of the kind the op's
 // schema names.
 //
-// Why here: torch_export.cpp walks the graph; what a single argument may look like is a table of its own.
+// Why here: export_reader.h walks the graph; what a single argument may look like is a table of its own.
 //
 //   {"as_sym_ints": [{"as_name": "sym_size_int_1"}, {"as_int": 64}]}  with ArgKind::integers  ->  [s0, 64]
 #pragma once
@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "graph/ir/graph.h"
-#include "graph/read/json.h"
+#include "graph/read/files/json.h"
 
 namespace qcg {
 

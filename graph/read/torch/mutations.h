@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
-#include "graph/read/json.h"
-#include "graph/read/torch_args.h"
+#include "graph/read/files/json.h"
+#include "graph/read/torch/args.h"
 
 namespace qcg {
 

@@ -1,0 +1,127 @@
+#include "graph/ops/infer.h"
+#include "graph/read/torch/export_reader.h"
+#include "graph/read/torch/meta.h"
+#include "graph/read/torch/operators.h"
+
+namespace qcg {
+
+Result<bool> TorchExportReader::takes_complex(const JsonCursor& node) const {
+  QCG_TRY(inputs, node.array_at("inputs"));
+  const auto is_complex = [&](const JsonCursor& argument) {
+    const auto name = argument.find("name");
+    return name && name->is(JsonKind::string) && is_complex_name(*name->string());
+  };
+  for (JsonCursor input : inputs) {
+    QCG_TRY(argument, input.at("arg"));
+    QCG_TRY(value, read_union(argument));
+    if (value.key() == "as_tensor" && is_complex(value)) return true;
+    if (value.key() != "as_tensors" || !value.is(JsonKind::array)) continue;
+    for (JsonCursor one : value)
+      if (one.is(JsonKind::object) && is_complex(one)) return true;
+  }
+  return false;
+}
+
+bool TorchExportReader::gives_complex(const JsonCursor& node) const {
+  const auto outputs = node.array_at("outputs");
+  if (!outputs.ok() || outputs->size() != 1) return false;
+  const auto output = read_union(*outputs->begin());
+  const auto name = output.ok() && output->key() == "as_tensor" ? output->find("name") : std::nullopt;
+  return name && name->is(JsonKind::string) && is_complex_name(*name->string());
+}
+
+bool is_torch_cast(const OpSchema& op) { return op.name.starts_with("aten.to.") || op.name == "aten._to_copy.default"; }
+
+bool TorchExportReader::is_complex_name(std::string_view name) const {
+  const auto meta = metas_.find(name);
+  return meta != metas_.end() && is_complex_meta(meta->second);
+}
+
+Status TorchExportReader::read_complex(const JsonCursor& node, const OpSchema* op, std::string where) {
+  if (mutations_.follows(node))
+    return node.unsupported("complex numbers are views of a tensor that the model writes to",
+                            "write to pairs of real numbers, and view a copy of them as complex numbers");
+  Node like;
+  like.where = std::move(where);
+  QCG_TRY(origin, node_name(node, {}));
+  like.origins = {origin};
+  read_module(node, origin);
+  std::vector<ValueId> made;
+  if (op && op->role == OpRole::assertion) return {};
+  if (op && is_torch_cast(*op)) {
+    QCG_TRY(result, read_complex_cast(node, like));
+    made = {result};
+  } else if (op) {
+    QCG_TRY(args, read_arguments(node, *op, false));
+    QCG_TRY(results, pairs_.compute(
+                         *op, std::move(args), [&](ValueId id) { return complex_values_.contains(id); }, like));
+    made = std::move(results);
+  } else {
+    QCG_TRY(operands, complex_operands_of(node));
+    QCG_TRY(result, pairs_.compute(*node.string_at("target"), operands, like));
+    made = {result};
+  }
+  return define_complex(node, made);
+}
+
+Result<ValueId> TorchExportReader::read_complex_cast(const JsonCursor& node, const Node& like) {
+  QCG_TRY(inputs, node.array_at("inputs"));
+  QCG_TRY(outputs, node.array_at("outputs"));
+  if (inputs.size() == 0 || outputs.size() != 1) return node.bad("a cast has one result", kExportGraphAgain);
+  QCG_TRY(argument, (*inputs.begin()).at("arg"));
+  QCG_TRY(operand, read_union(argument));
+  QCG_TRY(id, read_tensor_name(operand, scope_));
+  QCG_TRY(output, read_union(*outputs.begin()));
+  QCG_TRY(name, output.string_at("name"));
+  QCG_TRY(meta_at, find_meta(output, name));
+  QCG_TRY(meta, read_tensor_meta(meta_at));
+  return pairs_.cast({id, complex_values_.contains(id)}, meta.dtype, like);
+}
+
+Result<std::vector<ComplexPairs::Operand>> TorchExportReader::complex_operands_of(const JsonCursor& node) const {
+  std::vector<ComplexPairs::Operand> operands;
+  size_t expected = 0;
+  QCG_TRY(inputs, node.array_at("inputs"));
+  for (std::string_view wanted : complex_operands(*node.string_at("target"))) {
+    for (JsonCursor input : inputs) {
+      QCG_TRY(name, input.string_at("name"));
+      if (name != wanted) continue;
+      QCG_TRY(argument, input.at("arg"));
+      QCG_TRY(value, read_union(argument));
+      if (value.key() != "as_tensor") return argument.bad("the operand is no tensor", kExportGraphAgain);
+      QCG_TRY(id, read_tensor_name(value, scope_));
+      operands.push_back({id, complex_values_.contains(id)});
+      break;
+    }
+    if (operands.size() != ++expected)
+      return inputs.bad("the operand " + quote(wanted) + " is missing", kExportGraphAgain);
+  }
+  return operands;
+}
+
+Status TorchExportReader::define_complex(const JsonCursor& node, const std::vector<ValueId>& made) {
+  QCG_TRY(outputs, node.array_at("outputs"));
+  std::vector<JsonCursor> results;
+  for (JsonCursor output : outputs) {
+    QCG_TRY(value, read_union(output));
+    if (value.key() == "as_tensor") results.push_back(value);
+    else if (value.key() == "as_tensors" && value.is(JsonKind::array))
+      for (JsonCursor one : value) results.push_back(one);
+    else return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kExportGraphAgain);
+  }
+  if (results.size() != made.size())
+    return outputs.bad("the node has " + std::to_string(results.size()) + " results", kExportGraphAgain);
+  for (size_t i = 0; i < made.size(); ++i) {
+    QCG_TRY(name, new_tensor_name(results[i]));
+    QCG_TRY(meta_at, find_meta(results[i], name));
+    QCG_TRY(meta, read_tensor_meta(meta_at));
+    const Value& value = graph().value(made[i]);
+    if (meta.dtype != value.dtype || meta.sizes != value.shape)
+      return meta_at.bad("the tensor is " + qcg::describe(value) + " by its operands", kExportGraphAgain);
+    if (meta.is_complex) complex_values_.insert(made[i]);
+    define(stored(results[i]), made[i]);
+  }
+  return {};
+}
+
+}  // namespace qcg

@@ -1,0 +1,139 @@
+// The reader of one torch.export graph, in parts: what it knows is here, what it does lies in a file per subject.
+//
+// Why here: a node of a file may be an operator, a size, a region or a complex number, and the parts that read these
+// share the names and the metadata of the graph.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "graph/ops/complex_pairs.h"
+#include "graph/ops/size_values.h"
+#include "graph/read/torch/args.h"
+#include "graph/read/torch/export.h"
+#include "graph/read/torch/mutations.h"
+
+namespace qcg {
+
+constexpr const char *kExportGraphAgain = "export the graph again with torch.export",
+                     *kExportWithoutGrad = "export the whole model under torch.no_grad(), without autocast";
+
+class TorchExportReader {
+ public:
+  explicit TorchExportReader(const JsonDocument& document) : root_(document.root()) {}
+  Result<TorchExport> read();
+
+ private:
+  // ---- export.cpp: metadata and names
+
+  Status read_versions();
+  Status index_metadata(const JsonCursor& graph);
+  Result<JsonCursor> find_meta(const JsonCursor& place, std::string_view name) const;
+  void define(std::string_view name, ValueId id);
+  // Value names are unique in a graph, but a file's weight names are a space of their own. Inputs keep their names,
+  // because users see them; a weight of the same name gets another one.
+  void name_values();
+  std::string unique_name(const std::string& base);
+  // The name that an {"name": ...} argument introduces. It must be new.
+  Result<std::string> new_tensor_name(const JsonCursor& argument) const;
+  static std::string_view stored(const JsonCursor& argument) { return *argument.string_at("name"); }
+  Graph& graph() { return out_.graph; }
+
+  // ---- signature.cpp: inputs, outputs, and what the graph changes
+
+  // A signature declares changes where the nodes are functional. In training IR the nodes tell them.
+  Status find_mutations(const JsonCursor& graph, const JsonCursor& signature, const JsonCursor& nodes);
+  Status read_inputs(const JsonCursor& graph, const JsonCursor& signature);
+  Status read_input(const JsonCursor& input, const JsonCursor& spec_union);
+  Status read_user_input(const JsonCursor& argument);
+  Status read_parameter(const JsonCursor& argument, const JsonCursor& spec, std::string_view name_key);
+  Status read_outputs(const JsonCursor& graph, const JsonCursor& signature);
+  Status read_output(const JsonCursor& output, const JsonCursor& spec_union);
+  // The value that a state or an input has after the run.
+  Result<ValueId> next_value(std::string_view placeholder,
+                             const std::map<std::string, JsonCursor, std::less<>>& declared, std::string_view name);
+  void graph_output(ValueId id, std::string name);
+
+  // ---- nodes.cpp: operators
+
+  Status read_nodes(const JsonCursor& nodes);
+  Status read_operator(const JsonCursor& node, const OpSchema& written, std::string where);
+  // Whether the node returns its first tensor as it is, and that is memory that something writes to.
+  Result<bool> read_alias(const JsonCursor& node);
+  // A node that writes to its first tensor: what it computes is the tensor's next value.
+  Status read_write(const JsonCursor& node, std::string where);
+  // Says of a node where it comes from.
+  Status describe(const JsonCursor& node, NodeId id, std::string where, const std::vector<std::string_view>& names);
+  void read_module(const JsonCursor& node, const std::string& name);
+  static Result<std::string> node_name(const JsonCursor& node, const std::vector<std::string_view>& outputs);
+  // `swapped`: self and other changed places.
+  Result<std::vector<Arg>> read_arguments(const JsonCursor& node, const OpSchema& op, bool swapped) const;
+  // out_dtype(the op, the dtype of its result, its operands)
+  Result<std::vector<Arg>> read_out_dtype(const JsonCursor& inputs) const;
+  // The values that a node makes. Their names go to result_names_. A list of outputs (split) counts one by one.
+  Result<std::vector<Value>> read_results(const JsonCursor& node, const OpSchema& op);
+  Status add_result(const JsonCursor& argument, std::vector<Value>& results);
+
+  // ---- regions.cpp: graphs in the place of a node
+
+  // Names in a region are its own. What it takes and gives is matched in order.
+  Status read_region(const JsonCursor& node);
+  Result<TorchScope> scope_of_region(const JsonCursor& node, const JsonCursor& region);
+  Status define_results(const JsonCursor& node, const JsonCursor& region, const TorchScope& inner);
+
+  // ---- sizes.cpp: numbers that nodes compute of sizes
+
+  // The value of such a node is the expression that sym_int_values holds. A comparison (as_sym_bool) only feeds
+  // size checks.
+  Status read_symbolic(const JsonCursor& node);
+  // A fraction that does not depend on sizes is kept. Another one may only feed what computes sizes.
+  Status read_sym_float(const JsonCursor& value);
+  // A number read out of a tensor that holds a size is that size. Another one depends on data: it may only feed
+  // assertions, which are left out.
+  Status read_item(const JsonCursor& node, const JsonCursor& value);
+  // sym_size says which axis it reads, so a file in which the two disagree lies about its shapes.
+  Status check_sym_size(const JsonCursor& node, const Dim& size) const;
+  // The size of an axis may be a symbol of its own, as after a slice by numbers read out of tensors. The shape rule of
+  // the operator says what it is.
+  void find_sizes(const OpSchema& op, const std::vector<Arg>& args, std::vector<Value>& outputs);
+
+  // ---- complex.cpp: complex numbers, as pairs
+
+  Result<bool> takes_complex(const JsonCursor& node) const;
+  bool gives_complex(const JsonCursor& node) const;
+  bool is_complex_name(std::string_view name) const;
+  // `op`: of the op table; nullptr: an operator that complex numbers alone have.
+  Status read_complex(const JsonCursor& node, const OpSchema* op, std::string where);
+  // A cast to complex numbers. Their dtype is that of the result.
+  Result<ValueId> read_complex_cast(const JsonCursor& node, const Node& like);
+  Result<std::vector<ComplexPairs::Operand>> complex_operands_of(const JsonCursor& node) const;
+  // The results of such a node must be as the file describes them.
+  Status define_complex(const JsonCursor& node, const std::vector<ValueId>& made);
+
+  JsonCursor root_;
+  TorchExport out_;
+  TorchScope scope_;
+  Mutations mutations_{out_.graph, scope_, [this](const std::string& base) { return unique_name(base); }};
+  std::map<std::string, JsonCursor, std::less<>> next_of_buffer_, next_of_input_;  // the names that the signature gives
+  std::vector<std::string_view> state_placeholders_, changed_inputs_;  // in the order of states and of inputs
+  std::unordered_map<std::string_view, JsonCursor> metas_, sizes_, reals_;
+  std::vector<Symbol> ranges_;
+  KnownSizes known_sizes_;                        // of symbols that sizes of inputs determine
+  std::unordered_set<std::string> data_symbols_;  // of numbers that data determines
+  std::unordered_set<std::string> names_;
+  std::vector<std::string_view> result_names_;  // of the node at hand
+  std::unordered_set<std::string_view> own_names_;
+  ComplexPairs pairs_{out_.graph, [this](const std::string& base) { return unique_name(base); }};
+  std::unordered_set<ValueId> complex_values_;  // pairs that stand for complex numbers
+  bool has_complex_ = false;                    // whether the graph has any
+  size_t regions_ = 0;                          // how many regions the node at hand lies in
+};
+
+// A cast of torch whose dtype is an argument (aten.to, aten._to_copy).
+bool is_torch_cast(const OpSchema& op);
+
+}  // namespace qcg

@@ -1,0 +1,248 @@
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/verify.h"
+#include "graph/read/torch/export_reader.h"
+#include "graph/read/torch/meta.h"
+#include "graph/read/torch/operators.h"
+#include "graph/read/torch/source.h"
+
+namespace qcg {
+namespace {
+
+constexpr size_t kMaxNodeItems = 4096;  // inputs or outputs of one node
+
+}  // namespace
+
+Status TorchExportReader::read_nodes(const JsonCursor& nodes) {
+  std::string path = nodes.path();
+  size_t position = 0;
+  for (JsonCursor node : nodes) {
+    std::string_view target = *node.string_at("target");  // check_operators read it before
+    switch (classify_target(target)) {
+      case TorchTarget::size_check: break;
+      case TorchTarget::symbolic: QCG_CHECK(read_symbolic(node)); break;
+      case TorchTarget::region: QCG_CHECK(read_region(node)); break;
+      case TorchTarget::complex:
+        QCG_CHECK(read_complex(node, nullptr, path + "[" + std::to_string(position) + "]"));
+        break;
+      default: QCG_CHECK(read_operator(node, *find_torch_op(target), path + "[" + std::to_string(position) + "]"));
+    }
+    ++position;
+  }
+  return {};
+}
+
+Status TorchExportReader::read_operator(const JsonCursor& node, const OpSchema& written, std::string where) {
+  if (regions_ > 0 && writes_first_tensor(*node.string_at("target")))
+    return node.unsupported("a region under torch.no_grad() or torch.autocast writes to a tensor", kExportWithoutGrad);
+  if (regions_ == 0) QCG_CHECK(mutations_.refresh(node));
+  const bool follows = regions_ == 0 && mutations_.follows(node);
+  if (follows) {
+    QCG_TRY(is_alias, read_alias(node));
+    if (is_alias) return {};
+    if (writes_first_tensor(*node.string_at("target"))) return read_write(node, std::move(where));
+  }
+  if (is_fourier(written.name)) return read_complex(node, &written, std::move(where));
+  if (has_complex_) {
+    QCG_TRY(has_complex_operand, takes_complex(node));
+    if (has_complex_operand || (is_torch_cast(written) && gives_complex(node)))
+      return read_complex(node, &written, std::move(where));
+  }
+  const OpSchema* reversed = reversed_op(node, written);
+  const OpSchema& op = reversed ? *reversed : written;
+  QCG_TRY(args, read_arguments(node, op, reversed != nullptr));
+  QCG_TRY(outputs, read_results(node, op));
+  find_sizes(op, args, outputs);
+  std::vector<std::string_view> names = result_names_;
+  NodeId id = graph().add_node(&op, std::move(args), std::move(outputs));
+  QCG_CHECK(describe(node, id, std::move(where), names));
+  const std::vector<ValueId> made = graph().nodes[id].outputs;
+  for (size_t i = 0; i < names.size(); ++i) define(names[i], made[i]);
+  if (follows && is_view_of_memory(op)) mutations_.add_views(node, id);
+  return {};
+}
+
+Result<bool> TorchExportReader::read_alias(const JsonCursor& node) {
+  QCG_TRY(inputs, node.array_at("inputs"));
+  ValueId self = kNoValue;
+  for (JsonCursor input : inputs) {
+    if (self != kNoValue) break;
+    QCG_TRY(argument, input.at("arg"));
+    QCG_TRY(value, read_union(argument));
+    QCG_TRY(id, read_tensor_name(value, scope_));
+    self = id;
+  }
+  QCG_TRY(outputs, node.array_at("outputs"));
+  bool same = outputs.size() == 1;
+  for (JsonCursor output : outputs) {
+    QCG_TRY(value, read_union(output));
+    if (value.key() != "as_tensor") return false;
+    QCG_TRY(name, new_tensor_name(value));
+    QCG_TRY(meta_at, find_meta(value, name));
+    QCG_TRY(meta, read_tensor_meta(meta_at));
+    same = same && meta.dtype == graph().value(self).dtype;
+  }
+  return mutations_.read_alias(node, same);
+}
+
+Status TorchExportReader::read_write(const JsonCursor& node, std::string where) {
+  QCG_TRY(target_at, node.at("target"));
+  QCG_TRY(target, target_at.string());
+  const OpSchema* op = functional_torch_op(target);
+  if (!op)
+    return target_at.unsupported(quote(target) + " writes to a buffer or an input of the model",
+                                 "export with .run_decompositions(), which makes new values of writes");
+  QCG_TRY(args, read_arguments(node, *op, false));
+  Node made;
+  made.op = op;
+  made.args = args;
+  made.where = where;
+  QCG_CHECK(check_arguments(graph(), made));
+  QCG_TRY(types, infer_types(graph(), made));
+  if (types.size() != 1)
+    return target_at.unsupported(quote(target) + " writes more than one tensor", kExportGraphAgain);
+  QCG_TRY(outputs, node.array_at("outputs"));
+  std::vector<std::string_view> names;
+  for (JsonCursor output : outputs) {
+    QCG_TRY(value, read_union(output));
+    if (value.key() != "as_tensor") continue;
+    QCG_TRY(name, new_tensor_name(value));
+    names.push_back(stored(value));
+  }
+  Value result;
+  result.name = unique_name(names.empty() ? "written" : std::string(names[0]));
+  result.dtype = types[0].dtype;
+  result.shape = std::move(types[0].shape);
+  const NodeId id = graph().add_node(op, std::move(args), {std::move(result)});
+  QCG_CHECK(describe(node, id, std::move(where), names));
+  return mutations_.write(node, graph().nodes[id].outputs[0]);
+}
+
+Status TorchExportReader::describe(const JsonCursor& node, NodeId id, std::string where,
+                                   const std::vector<std::string_view>& names) {
+  Node& made = graph().nodes[id];
+  made.where = std::move(where);
+  if (auto metadata = node.find("metadata")) {
+    if (auto trace = metadata->find("stack_trace"); trace && trace->is(JsonKind::string))
+      made.source = source_from_stack_trace(*trace->string());
+  }
+  QCG_TRY(origin, node_name(node, names));
+  read_module(node, origin);
+  made.origins.push_back(std::move(origin));
+  return {};
+}
+
+void TorchExportReader::read_module(const JsonCursor& node, const std::string& name) {
+  auto metadata = node.find("metadata");
+  auto stack = metadata ? metadata->find("nn_module_stack") : std::nullopt;
+  if (!stack || !stack->is(JsonKind::string)) return;
+  std::string module = module_from_stack(*stack->string());
+  if (!module.empty()) out_.modules.emplace(name, std::move(module));
+}
+
+Result<std::string> TorchExportReader::node_name(const JsonCursor& node, const std::vector<std::string_view>& outputs) {
+  if (auto name = node.find("name"); name && !name->is(JsonKind::null)) return name->name();
+  if (!outputs.empty()) return std::string(outputs[0]);
+  return std::string("node");
+}
+
+Result<std::vector<Arg>> TorchExportReader::read_out_dtype(const JsonCursor& inputs) const {
+  std::vector<JsonCursor> given;
+  for (JsonCursor input : inputs) {
+    QCG_TRY(argument, input.at("arg"));
+    QCG_TRY(value, read_union(argument));
+    given.push_back(value);
+  }
+  const auto holds = [&](size_t i, std::string_view kind) { return i < given.size() && given[i].key() == kind; };
+  if (!holds(0, "as_operator") || !holds(1, "as_scalar_type"))
+    return inputs.bad("out_dtype lacks its operator or its dtype", kExportGraphAgain);
+  QCG_TRY(name, given[0].string());
+  QCG_TRY(dtype, read_export_dtype(given[1]));
+  if (name != "torch.ops.aten.mm.default" || dtype != DType::i32)
+    return given[0].unsupported("out_dtype of " + quote(name) + " with results of " + std::string(dtype_name(dtype)),
+                                "out_dtype is read where it is aten.mm with results of i32, which is aten._int_mm");
+  if (given.size() != 4 || !holds(2, "as_tensor") || !holds(3, "as_tensor"))
+    return inputs.bad("aten.mm takes two tensors", kExportGraphAgain);
+  QCG_TRY(self, read_tensor_name(given[2], scope_));
+  QCG_TRY(mat2, read_tensor_name(given[3], scope_));
+  return std::vector<Arg>{self, mat2};
+}
+
+Result<std::vector<Arg>> TorchExportReader::read_arguments(const JsonCursor& node, const OpSchema& op,
+                                                           bool swapped) const {
+  QCG_TRY(inputs, node.array_at("inputs"));
+  if (inputs.size() > kMaxNodeItems) return inputs.bad("the node has too many inputs", kExportGraphAgain);
+  if (*node.string_at("target") == kOutDtype) return read_out_dtype(inputs);
+  std::vector<Arg> args(op.args.size());
+  std::vector<bool> given(op.args.size());
+  for (JsonCursor input : inputs) {
+    QCG_TRY(name, input.string_at("name"));
+    if (swapped && (name == "self" || name == "other")) name = name == "self" ? "other" : "self";
+    int index = op.arg_index(name);
+    if (index < 0 && name == "self" && writes_first_tensor(*node.string_at("target"))) index = 0;  // dropout(input)
+    if (index < 0)
+      return input.bad(op.name + " has no argument " + quote(name),
+                       "`qcodegen list ops` shows the arguments of each op");
+    if (given[index]) return input.bad("the argument " + quote(name) + " is given twice", kExportGraphAgain);
+    given[index] = true;
+    QCG_TRY(value, input.at("arg"));
+    QCG_TRY(arg, read_torch_arg(value, op.args[index], scope_));
+    args[index] = std::move(arg);
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ArgSpec& spec = op.args[i];
+    if (given[i] || spec.kind == ArgKind::ignored) continue;
+    if (!spec.has_default) return inputs.bad(op.name + " lacks its argument " + quote(spec.name), kExportGraphAgain);
+    args[i] = default_arg(spec);
+  }
+  return args;
+}
+
+Result<std::vector<Value>> TorchExportReader::read_results(const JsonCursor& node, const OpSchema& op) {
+  QCG_TRY(outputs, node.array_at("outputs"));
+  result_names_.clear();
+  own_names_.clear();
+  std::vector<Value> results;
+  for (JsonCursor output : outputs) {
+    QCG_TRY(value, read_union(output));
+    if (value.key() == "as_none") continue;
+    if (value.key() == "as_tensor") {
+      QCG_CHECK(add_result(value, results));
+    } else if (value.key() == "as_tensors") {
+      QCG_CHECK(value.expect(JsonKind::array));
+      if (value.size() > kMaxNodeItems) return value.bad("the node has too many outputs", kExportGraphAgain);
+      for (JsonCursor one : value) QCG_CHECK(add_result(one, results));
+    } else {
+      return value.unsupported("an output is not a tensor (" + quote(value.key()) + ")", kExportGraphAgain);
+    }
+  }
+  if (op.outputs >= 0 && results.size() != static_cast<size_t>(op.outputs)) {
+    return outputs.bad(
+        op.name + " has " + std::to_string(op.outputs) + " outputs, the node " + std::to_string(results.size()),
+        kExportGraphAgain);
+  }
+  return results;
+}
+
+Status TorchExportReader::add_result(const JsonCursor& argument, std::vector<Value>& results) {
+  QCG_TRY(name, new_tensor_name(argument));
+  std::string_view key = stored(argument);
+  if (!own_names_.insert(key).second) {
+    return argument.bad("the tensor " + quote(name) + " is defined twice", kExportGraphAgain);
+  }
+  QCG_TRY(meta_at, find_meta(argument, name));
+  QCG_TRY(meta, read_tensor_meta(meta_at));
+  if (meta.is_complex)
+    return argument.unsupported("the tensor " + quote(name) + " has complex numbers, which this operator does not make",
+                                "make them with torch.polar, torch.complex or torch.view_as_complex");
+  Value value;
+  value.name = unique_name(name);
+  value.dtype = meta.dtype;
+  for (const Dim& size : meta.sizes) value.shape.push_back(with_known(size, known_sizes_));
+  results.push_back(std::move(value));
+  result_names_.push_back(key);
+  return {};
+}
+
+}  // namespace qcg

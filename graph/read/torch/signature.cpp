@@ -1,0 +1,200 @@
+#include <algorithm>
+
+#include "graph/read/torch/export_reader.h"
+#include "graph/read/torch/meta.h"
+
+namespace qcg {
+
+Status TorchExportReader::find_mutations(const JsonCursor& graph, const JsonCursor& signature,
+                                         const JsonCursor& nodes) {
+  QCG_TRY(specs, signature.array_at("output_specs"));
+  for (JsonCursor spec_union : specs) {
+    QCG_TRY(spec, read_union(spec_union));
+    const bool buffer = spec.key() == "buffer_mutation";
+    if (!buffer && spec.key() != "user_input_mutation") continue;
+    QCG_TRY(name_at, spec.at(buffer ? "buffer_name" : "user_input_name"));
+    QCG_TRY(name, name_at.name());
+    QCG_TRY(argument, spec.object_at("arg"));
+    QCG_TRY(value, argument.at("name"));
+    if (!(buffer ? next_of_buffer_ : next_of_input_).emplace(std::move(name), value).second)
+      return name_at.bad("it is changed twice", kExportGraphAgain);
+  }
+  QCG_TRY(inputs, graph.array_at("inputs"));
+  std::unordered_set<std::string_view> placeholders;
+  for (JsonCursor input : inputs) {
+    QCG_TRY(argument, read_union(input));
+    if (argument.key() != "as_tensor") continue;
+    QCG_TRY(name, argument.string_at("name"));
+    placeholders.insert(name);
+  }
+  return mutations_.scan(nodes, placeholders, [this](std::string_view name) {
+    const auto at = metas_.find(name);
+    if (at == metas_.end()) return false;
+    const auto meta = read_constant_tensor_meta(at->second);
+    return meta.ok() && !meta->is_contiguous();
+  });
+}
+
+Result<ValueId> TorchExportReader::next_value(std::string_view placeholder,
+                                              const std::map<std::string, JsonCursor, std::less<>>& declared,
+                                              std::string_view name) {
+  const auto at = declared.find(name);
+  if (at == declared.end()) return scope_.tensors.at(placeholder);
+  QCG_TRY(value, at->second.string());
+  const auto id = scope_.tensors.find(value);
+  if (id == scope_.tensors.end()) return at->second.bad("there is no tensor " + quote(value), kExportGraphAgain);
+  return id->second;
+}
+
+Status TorchExportReader::read_inputs(const JsonCursor& graph, const JsonCursor& signature) {
+  QCG_TRY(inputs, graph.array_at("inputs"));
+  QCG_TRY(specs, signature.array_at("input_specs"));
+  if (inputs.size() != specs.size()) {
+    return specs.bad(
+        "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(inputs.size()) + " graph inputs",
+        kExportGraphAgain);
+  }
+  auto input = inputs.begin();
+  for (JsonCursor spec : specs) {
+    QCG_CHECK(read_input(*input, spec));
+    ++input;
+  }
+  name_values();
+  return {};
+}
+
+Status TorchExportReader::read_input(const JsonCursor& input, const JsonCursor& spec_union) {
+  QCG_TRY(spec, read_union(spec_union));
+  QCG_TRY(argument, read_union(input));
+  std::string_view kind = spec.key();
+  if (kind == "constant_input") return {};  // baked into the graph already
+  if (kind == "user_input") return read_user_input(argument);
+  if (kind == "parameter") return read_parameter(argument, spec, "parameter_name");
+  if (kind == "buffer") return read_parameter(argument, spec, "buffer_name");
+  if (kind == "tensor_constant") return read_parameter(argument, spec, "tensor_constant_name");
+  if (kind == "custom_obj") {
+    return spec.unsupported("the graph takes a custom object",
+                            "replace TorchScript objects (torchbind) by tensors before exporting");
+  }
+  if (kind == "token")
+    return spec.unsupported("the graph has effect tokens", "remove operators with side effects before exporting");
+  return spec.unsupported("unknown kind of input " + quote(kind), kExportGraphAgain);
+}
+
+Status TorchExportReader::read_user_input(const JsonCursor& argument) {
+  std::string_view kind = argument.key();
+  if (kind == "as_tensor") {
+    QCG_TRY(name, new_tensor_name(argument));
+    QCG_TRY(meta_at, find_meta(argument, name));
+    QCG_TRY(meta, read_tensor_meta(meta_at));
+    if (meta.is_complex)
+      return argument.unsupported("the graph input " + quote(name) + " has complex numbers",
+                                  "pass torch.view_as_real of it, and view it as complex numbers in the model");
+    define(stored(argument), graph().add_input(name, meta.dtype, std::move(meta.sizes)));
+    if (next_of_input_.contains(name) || mutations_.changes(stored(argument)))
+      changed_inputs_.push_back(stored(argument));
+    return {};
+  }
+  bool constant =
+      kind == "as_none" || kind == "as_int" || kind == "as_float" || kind == "as_bool" || kind == "as_string";
+  if (constant) return {};
+  return argument.unsupported(
+      "a graph input is not a tensor (" + quote(kind) + ")",
+      "pass tensors only; sizes follow from tensor shapes, lists of tensors are flattened by torch.export");
+}
+
+Status TorchExportReader::read_parameter(const JsonCursor& argument, const JsonCursor& spec,
+                                         std::string_view name_key) {
+  if (argument.key() != "as_tensor") return argument.bad("a parameter must be a tensor", kExportGraphAgain);
+  QCG_TRY(name, new_tensor_name(argument));
+  QCG_TRY(spec_arg, spec.object_at("arg"));
+  QCG_TRY(spec_name, spec_arg.string_at("name"));
+  if (spec_name != name)
+    return spec_arg.bad("the signature names " + quote(spec_name) + " where the graph has " + quote(name),
+                        kExportGraphAgain);
+  QCG_TRY(fqn_at, spec.at(name_key));
+  QCG_TRY(fqn, fqn_at.name());
+  if (out_.weights.contains(fqn))
+    return fqn_at.bad("the weight " + quote(fqn) + " is declared twice", kExportGraphAgain);
+  QCG_TRY(meta, find_meta(argument, name));
+  QCG_TRY(tensor, read_constant_tensor_meta(meta));
+  const bool buffer = name_key == "buffer_name", written = mutations_.changes(stored(argument));
+  if (written && !buffer)
+    return fqn_at.unsupported(
+        "the graph writes to " + quote(fqn) + ", which is a parameter or a constant",
+        "register it as a buffer of the model (register_buffer) before exporting: what a model changes is kept from "
+        "run "
+        "to run only in its buffers; of a static cache of transformers that is TorchExportableModuleWithStaticCache");
+  const bool state = buffer && (written || next_of_buffer_.contains(fqn));
+  const ValueId id =
+      state ? graph().add_state(fqn, name, std::move(tensor)) : graph().add_parameter(name, std::move(tensor));
+  if (is_complex_meta(meta)) complex_values_.insert(id);
+  define(stored(argument), id);
+  if (state) state_placeholders_.push_back(stored(argument));
+  out_.weights.emplace(std::move(fqn), id);
+  return {};
+}
+
+Status TorchExportReader::read_outputs(const JsonCursor& graph, const JsonCursor& signature) {
+  QCG_TRY(outputs, graph.array_at("outputs"));
+  QCG_TRY(specs, signature.array_at("output_specs"));
+  if (outputs.size() != specs.size()) {
+    return specs.bad(
+        "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(outputs.size()) + " graph outputs",
+        kExportGraphAgain);
+  }
+  auto output = outputs.begin();
+  for (JsonCursor spec : specs) {
+    QCG_CHECK(read_output(*output, spec));
+    ++output;
+  }
+  for (const auto& [name, at] : next_of_buffer_)
+    if (std::ranges::count(this->graph().states, name) == 0)
+      return at.bad("the signature changes the buffer " + quote(name) + ", which the graph does not have",
+                    kExportGraphAgain);
+  for (const auto& [name, at] : next_of_input_)
+    if (std::ranges::count(changed_inputs_, name) == 0)
+      return at.bad("the signature changes the input " + quote(name) + ", which the graph does not have",
+                    kExportGraphAgain);
+  for (std::string_view input : changed_inputs_) {
+    const std::string name(input);
+    QCG_TRY(after, next_value(input, next_of_input_, name));
+    graph_output(after, name);
+    out_.notes.push_back("the model changes its input " + quote(name) +
+                         " in place: the output of this name is what it becomes");
+  }
+  for (size_t i = 0; i < state_placeholders_.size(); ++i) {
+    const std::string state = this->graph().states[i];
+    QCG_TRY(after, next_value(state_placeholders_[i], next_of_buffer_, state));
+    graph_output(after, state);
+  }
+  return {};
+}
+
+Status TorchExportReader::read_output(const JsonCursor& output, const JsonCursor& spec_union) {
+  QCG_TRY(spec, read_union(spec_union));
+  if (spec.key() == "buffer_mutation" || spec.key() == "user_input_mutation") return {};  // find_mutations read it
+  if (spec.key() != "user_output") {
+    return spec.unsupported("the graph has an output of kind " + quote(spec.key()),
+                            "export a model that returns tensors and changes its buffers at most: no loss");
+  }
+  QCG_TRY(value, read_union(output));
+  if (value.key() == "as_none") return {};
+  if (value.key() != "as_tensor") {
+    return value.unsupported("a graph output is not a tensor (" + quote(value.key()) + ")", "return tensors only");
+  }
+  if (auto name = value.find("name"); name && name->is(JsonKind::string))
+    QCG_CHECK(mutations_.refresh(*name->string()));
+  QCG_TRY(id, read_tensor_name(value, scope_));
+  if (complex_values_.contains(id))
+    return value.unsupported("a graph output has complex numbers", "return torch.view_as_real of it");
+  graph_output(id, std::string(stored(value)));
+  return {};
+}
+
+void TorchExportReader::graph_output(ValueId id, std::string name) {
+  graph().outputs.push_back(id);
+  graph().output_names.push_back(std::move(name));
+}
+
+}  // namespace qcg

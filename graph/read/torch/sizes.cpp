@@ -1,0 +1,141 @@
+#include <algorithm>
+
+#include "graph/ops/infer.h"
+#include "graph/ops/verify.h"
+#include "graph/read/torch/export_reader.h"
+#include "graph/read/torch/meta.h"
+#include "graph/read/torch/operators.h"
+#include "graph/read/torch/symbols.h"
+
+namespace qcg {
+namespace {
+
+// torch names the symbols of inputs s0, and others u0.
+bool is_unbacked(const Dim& size) {
+  const auto symbols = size.symbols();
+  return std::ranges::any_of(symbols, [](const std::string& name) { return name[0] == 'u'; });
+}
+
+}  // namespace
+
+Status TorchExportReader::read_symbolic(const JsonCursor& node) {
+  QCG_TRY(outputs, node.array_at("outputs"));
+  for (JsonCursor output : outputs) {
+    QCG_TRY(value, read_union(output));
+    const std::string_view target = *node.string_at("target");
+    if (target == kItem || target == kScalarOf) {
+      QCG_CHECK(read_item(node, value));
+    } else if (value.key() == "as_sym_float") {
+      QCG_CHECK(read_sym_float(value));
+    }
+    if (value.key() == "as_sym_bool" || value.key() == "as_sym_float") continue;
+    if (value.key() != "as_sym_int")
+      return value.unsupported("this node must compute a size, it has " + quote(value.key()), kExportGraphAgain);
+    QCG_TRY(name_at, value.at("as_name"));
+    QCG_TRY(name, name_at.string());
+    auto described = sizes_.find(name);
+    if (described == sizes_.end())
+      return name_at.bad("sym_int_values does not describe " + quote(name), kExportGraphAgain);
+    QCG_TRY(written, read_sym_int(described->second));
+    const Dim size = with_known(written, known_sizes_);
+    const auto is_of_data = [&](const std::string& symbol) { return data_symbols_.contains(symbol); };
+    if (target == "torch.ops.aten.sym_storage_offset.default" || std::ranges::any_of(size.symbols(), is_of_data)) {
+      scope_.of_data.insert(name);
+      continue;
+    }
+    QCG_CHECK(check_sym_size(node, size));
+    if (!scope_.sym_ints.emplace(name, size).second)
+      return name_at.bad("the size " + quote(name) + " is defined twice", kExportGraphAgain);
+  }
+  return {};
+}
+
+Status TorchExportReader::read_sym_float(const JsonCursor& value) {
+  QCG_TRY(name_at, value.at("as_name"));
+  QCG_TRY(name, name_at.string());
+  const auto described = reals_.find(name);
+  const auto expr = described == reals_.end() ? std::nullopt : described->second.find("as_expr");
+  if (!expr) return {};
+  QCG_TRY(text, expr->string_at("expr_str"));
+  if (const auto number = parse_real_expr(text); number.ok() && *number) scope_.sym_floats.emplace(name, **number);
+  return {};
+}
+
+Status TorchExportReader::read_item(const JsonCursor& node, const JsonCursor& value) {
+  QCG_TRY(name, node_name(node, {}));
+  if (value.key() == "as_sym_int") {
+    QCG_TRY(name_at, value.at("as_name"));
+    QCG_TRY(described, name_at.string());
+    QCG_TRY(inputs, node.array_at("inputs"));
+    if (inputs.size() != 1) return inputs.bad("a number is read out of one tensor", kExportGraphAgain);
+    QCG_TRY(argument, (*inputs.begin()).at("arg"));
+    QCG_TRY(tensor, read_union(argument));
+    QCG_TRY(id, read_tensor_name(tensor, scope_));
+    const auto meta = sizes_.find(described);
+    if (meta == sizes_.end())
+      return name_at.bad("sym_int_values does not describe " + quote(described), kExportGraphAgain);
+    QCG_TRY(symbol, read_sym_int(meta->second));
+    if (const auto size = size_held_by(out_.graph, id)) {
+      if (symbol.count_terms() == 1 && symbol.symbols().size() == 1 && symbol == Dim::symbol(symbol.symbols()[0]))
+        known_sizes_.emplace(symbol.symbols()[0], *size);
+      return {};
+    }
+    for (std::string& one : symbol.symbols()) data_symbols_.insert(std::move(one));
+  } else if (value.key() == "as_sym_float") {
+    QCG_TRY(real_at, value.at("as_name"));
+    QCG_TRY(real, real_at.string());
+    scope_.of_data.insert(real);
+  }
+  out_.notes.push_back("the assertion that reads " + quote(name) + " is left out: it depends on the data");
+  return {};
+}
+
+Status TorchExportReader::check_sym_size(const JsonCursor& node, const Dim& size) const {
+  if (*node.string_at("target") != "torch.ops.aten.sym_size.int") return {};
+  ValueId tensor = kNoValue;
+  std::optional<int64_t> axis;
+  QCG_TRY(inputs, node.array_at("inputs"));
+  for (JsonCursor input : inputs) {
+    QCG_TRY(name, input.string_at("name"));
+    QCG_TRY(argument, input.at("arg"));
+    QCG_TRY(value, read_union(argument));
+    if (name == "self" && value.key() == "as_tensor") {
+      QCG_TRY(id, read_tensor_name(value, scope_));
+      tensor = id;
+    } else if (name == "dim" && value.key() == "as_int") {
+      QCG_TRY(number, value.integer());
+      axis = number;
+    }
+  }
+  if (tensor == kNoValue || !axis) return inputs.bad("sym_size needs a tensor and an axis", kExportGraphAgain);
+  const Shape& shape = out_.graph.value(tensor).shape;
+  int64_t rank = static_cast<int64_t>(shape.size());
+  if (*axis < -rank || *axis >= rank) return inputs.bad("the axis is out of range", kExportGraphAgain);
+  const Dim& actual = shape[*axis < 0 ? *axis + rank : *axis];
+  if (actual == size) return {};
+  return inputs.bad("the axis has size " + actual.str() + ", but sym_int_values says " + size.str(), kExportGraphAgain);
+}
+
+void TorchExportReader::find_sizes(const OpSchema& op, const std::vector<Arg>& args, std::vector<Value>& outputs) {
+  const auto unknown = [&](const Dim& size) { return !size.is_constant() && is_unbacked(size); };
+  const auto has_unknown = [&](const Value& value) { return std::ranges::any_of(value.shape, unknown); };
+  if (std::ranges::none_of(outputs, has_unknown)) return;
+  Node made;
+  made.op = &op;
+  made.args = args;
+  if (!check_arguments(graph(), made).ok()) return;
+  graph().symbols = ranges_;  // those that shapes use are declared when all nodes are read
+  const auto types = infer_types(graph(), made);
+  graph().symbols.clear();
+  if (!types.ok() || types->size() != outputs.size()) return;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t axis = 0; axis < std::min(outputs[i].shape.size(), (*types)[i].shape.size()); ++axis) {
+      const Dim &written = outputs[i].shape[axis], &found = (*types)[i].shape[axis];
+      if (unknown(written) && !(written == found) && written == Dim::symbol(written.symbols()[0]))
+        known_sizes_.emplace(written.symbols()[0], found);
+    }
+  for (Value& value : outputs)
+    for (Dim& size : value.shape) size = with_known(size, known_sizes_);
+}
+
+}  // namespace qcg

@@ -1,0 +1,204 @@
+#include "graph/read/torch/meta.h"
+#include "tests/graph_read/read_test_util.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+namespace {
+
+std::string size_text(const char* expr) {
+  auto dim = parse_size_expr(expr);
+  return dim.ok() ? dim->str() : std::string(error_code_name(dim.error().code)) + " " + dim.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("torch.export: size expressions") {
+  CHECK(size_text("s0") == "s0");
+  CHECK(size_text("Symbol('s77', positive=True, integer=True)") == "s77");
+  CHECK(size_text("Mul(Integer(2), Symbol('s0', positive=True, integer=True))") == "2*s0");
+  CHECK(size_text("Add(Mul(Integer(2), Symbol('a')), Integer(-3))") == "2*a-3");
+  CHECK(size_text("Pow(Symbol('s0'), Integer(2))") == "s0*s0");
+  CHECK(size_text("2*s0 + 1") == "2*s0+1");
+  CHECK(size_text("Integer(7)") == "7");
+  CHECK(size_text("Add(FloorDiv(Add(Symbol('s0'), Integer(-1)), Integer(2)), Integer(1))") == "floordiv(s0+1,2)");
+  CHECK(size_text("Max(Integer(1), Symbol('s0'))") == "-min(1,s0)+s0+1");
+  CHECK(size_text("Min(Integer(4096), Symbol('s0'), Symbol('s1'))") == "min(min(4096,s0),s1)");
+  CHECK(size_text("PythonMod(Symbol('s0'), Integer(8))") == "-8*floordiv(s0,8)+s0");
+  CHECK(size_text("ModularIndexing(Symbol('s0'), Integer(4), Integer(2))") == "floordiv(s0,4)-2*floordiv(s0,8)");
+  for (const char* bad :
+       {"FloorDiv(Symbol('s0'), Integer(0))", "FloorDiv(Symbol('s0'))", "Max()", "Pow(Symbol('s0'), Integer(-1))",
+        "Pow(Symbol('s0'), Integer(99))", "__import__('os').system('true')", "lambda: 0"}) {
+    INFO(std::string(bad));
+    CHECK_FALSE(parse_size_expr(bad).ok());
+  }
+  for (const char* bad : {"", "(", "Symbol(", "Symbol('s0'", "Symbol('')", "Symbol('1a')", "Add(", "Add()",
+                          "Add(Integer(1)", "Integer(99999999999999999999)", "Integer()", "Symbol('s0', positive)",
+                          "Mul(Integer(9223372036854775807), Integer(2))", "s0 s1", "Symbol('s\n0')"}) {
+    INFO(std::string(bad));
+    CHECK_FALSE(parse_size_expr(bad).ok());
+  }
+  std::string deep;
+  for (int i = 0; i < 400; ++i) deep += "Add(";
+  CHECK_FALSE(parse_size_expr(deep + "Integer(1)" + std::string(400, ')')).ok());
+}
+
+TEST_CASE("torch.export: sizes rounded from fractions") {
+  CHECK(size_text("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))") == "floordiv(s0,2)+s0");
+  CHECK(size_text("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(Symbol('s0'))))") == "2*s0");
+  CHECK(size_text("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(3)))") == "-floordiv(2*s0,3)+s0");
+  CHECK(size_text("CeilToInt(FloatTrueDiv(Add(ToFloat(Mul(Integer(2), Symbol('s0'))), Float('-0.5', precision=53)), "
+                  "Float('1.0', precision=53)))") == "2*s0");
+  CHECK(size_text("FloorToInt(IntTrueDiv(Symbol('s0'), Symbol('s1')))") == "floordiv(s0,s1)");
+  for (const int64_t at : {0, 1, 2, 3, 4}) {  // a truncation is up where it is below 0
+    const auto dim = parse_size_expr("TruncToInt(IntTrueDiv(Add(Symbol('s0'), Integer(-3)), Integer(2)))");
+    REQUIRE(dim.ok());
+    CHECK(dim->evaluate({{"s0", at}}) == (at - 3) / 2);
+  }
+  for (const char* bad : {"TruncToInt(Mul(Float('0.7', precision=53), ToFloat(Symbol('s0'))))",  // 0.7 * 10 is 7 in f64
+                          "TruncToInt(Mul(Integer(3), IntTrueDiv(Symbol('s0'), Integer(3))))",
+                          "TruncToInt(IntTrueDiv(Symbol('s0'), Integer(0)))",
+                          "TruncToInt(IntTrueDiv(Symbol('s0'), Add(Symbol('s1'), Integer(-9))))",
+                          "ToFloat(Symbol('s0'))", "TruncToInt(Symbol('s0'), Integer(1))", "Float('nan', precision=53)",
+                          "TruncToInt(Float('1.5'", "Min(ToFloat(Symbol('s0')), Integer(1))"}) {
+    INFO(std::string(bad));
+    CHECK_FALSE(parse_size_expr(bad).ok());
+  }
+  const auto ratio =
+      parse_real_expr("FloatTrueDiv(ToFloat(Symbol('s0')), Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))");
+  REQUIRE(ratio.ok());
+  CHECK(*ratio == 2.0 / 3.0);
+  const auto open = parse_real_expr("IntTrueDiv(Symbol('s0'), Integer(9))");
+  CHECK((open.ok() && !*open));
+}
+
+TEST_CASE(
+    "torch.export: a number read out of a tensor that sizes determine is a size; of data it feeds assertions alone") {
+  const auto node = [](const char* target, const char* name, Json inputs, Json output) {
+    return Json{{"target", target},
+                {"name", name},
+                {"inputs", inputs},
+                {"outputs", Json::array({output})},
+                {"metadata", Json::object()}};
+  };
+  const auto size = [](const char* name) { return Json{{"as_sym_int", {{"as_name", name}}}}; };
+  const auto expr = [](const char* text) { return Json{{"as_expr", {{"expr_str", text}}}}; };
+  Json j = small_export();
+  Json& graph = j["graph_module"]["graph"];
+  const Json number = {{"dtype", 5}, {"sizes", Json::array()}, {"strides", Json::array()}, {"layout", 7}};
+  graph["sym_int_values"]["rows"] = expr("Symbol('s0')");
+  graph["sym_int_values"]["item"] = expr("Symbol('u0', integer=True)");
+  for (const char* name : {"held", "less"}) graph["tensor_values"][name] = number;
+  graph["tensor_values"]["part"] = graph["tensor_values"]["x"];
+  graph["tensor_values"]["part"]["sizes"][0] = expr("Symbol('u1', integer=True)");
+  Json nodes = Json::array();
+  nodes.push_back(node("torch.ops.aten.sym_size.int", "rows",
+                       {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}, size("rows")));
+  nodes.push_back(node("torch.ops.aten.scalar_tensor.default", "held",
+                       {argument("s", size("rows")), argument("dtype", {{"as_scalar_type", 5}})}, tensor("held")));
+  nodes.push_back(node("torch.ops.aten.sub.Tensor", "less",
+                       {argument("self", tensor("held")), argument("other", {{"as_int", 1}})}, tensor("less")));
+  nodes.push_back(
+      node("torch.ops.aten.item.default", "item", Json::array({argument("self", tensor("less"))}), size("item")));
+  nodes.push_back(node("torch.ops.aten.slice.Tensor", "part",
+                       {argument("self", tensor("x")), argument("dim", {{"as_int", 0}}),
+                        argument("start", {{"as_int", 0}}), argument("end", size("item"))},
+                       tensor("part")));
+  for (const Json& old : graph["nodes"]) nodes.push_back(old);
+  Json by_size = j;
+  by_size["graph_module"]["graph"]["nodes"] = nodes;
+  const auto read = read_bytes(by_size.dump());
+  REQUIRE_MESSAGE(read.ok(), read.error().to_string());
+  CHECK(to_string(read->value(value_named(*read, "part")).shape).starts_with("[s0-1"));
+
+  graph["tensor_values"]["sum"] = number;  // of what the input holds
+  nodes[1] = node("torch.ops.aten.sum.default", "sum",
+                  {argument("self", tensor("x")), argument("dtype", {{"as_scalar_type", 5}})}, tensor("sum"));
+  nodes[2] = node("torch.ops.aten.sub.Tensor", "less",
+                  {argument("self", tensor("sum")), argument("other", {{"as_int", 1}})}, tensor("less"));
+  graph["nodes"] = nodes;
+  const auto of_data = read_bytes(j.dump());
+  REQUIRE(!of_data.ok());
+  CHECK(of_data.error().code == ErrorCode::Unsupported);
+  CHECK_MESSAGE(of_data.error().message.find("'item' is read out of a tensor") != std::string::npos,
+                of_data.error().to_string());
+  nodes[4] = node("_operator.ge", "ge", {argument("a", size("item")), argument("b", {{"as_int", 0}})},
+                  Json{{"as_sym_bool", {{"as_name", "ge"}}}});
+  graph["nodes"] = nodes;
+  CHECK(read_bytes(j.dump()).ok());
+}
+
+TEST_CASE("torch.export: sizes computed by nodes become dims") {
+  Json j = small_export();
+  Json nodes = Json::array();
+  nodes.push_back({{"target", "torch.ops.aten.sym_size.int"},
+                   {"name", "sym_size_int"},
+                   {"inputs", {argument("self", tensor("x")), argument("dim", {{"as_int", 0}})}},
+                   {"outputs", {{{"as_sym_int", {{"as_name", "sym_size_int"}}}}}},
+                   {"metadata", Json::object()}});
+  nodes.push_back(
+      {{"target", "_operator.mul"},
+       {"inputs", {argument("a", {{"as_sym_int", {{"as_name", "sym_size_int"}}}}), argument("b", {{"as_int", 4}})}},
+       {"outputs", {{{"as_sym_int", {{"as_name", "mul"}}}}}},
+       {"metadata", Json::object()}});
+  nodes.push_back({{"target", "_operator.ge"},
+                   {"inputs", Json::array()},
+                   {"outputs", {{{"as_sym_bool", {{"as_name", "ge"}}}}}},
+                   {"metadata", Json::object()}});
+  nodes.push_back({{"target", "torch.ops.aten._assert_scalar.default"},
+                   {"inputs", Json::array()},
+                   {"outputs", Json::array()},
+                   {"metadata", Json::object()}});
+  nodes.push_back(
+      {{"target", "torch.ops.aten.reshape.default"},
+       {"name", "flat"},
+       {"inputs", {argument("self", tensor("x")), argument("shape", {{"as_sym_ints", {{{"as_name", "mul"}}}}})}},
+       {"outputs", {tensor("flat")}},
+       {"metadata", Json::object()}});
+  nodes.push_back(
+      {{"target", "torch.ops.aten.add.Tensor"},
+       {"name", "add"},
+       {"inputs",
+        {argument("self", tensor("flat")), argument("other", {{"as_sym_int", {{"as_name", "sym_size_int"}}}})}},
+       {"outputs", {tensor("relu")}},
+       {"metadata", Json::object()}});
+  graph_of(j)["nodes"] = nodes;
+  graph_of(j)["sym_int_values"] = {{"sym_size_int", {{"as_expr", {{"expr_str", "s0"}}}}},
+                                   {"mul", {{"as_expr", {{"expr_str", "Mul(Integer(4), Symbol('s0'))"}}}}}};
+  Json flat = meta_of(j, "x");
+  flat["sizes"] = {{{"as_expr", {{"expr_str", "4*s0"}}}}};
+  flat["strides"] = {{{"as_int", 1}}};
+  meta_of(j, "flat") = flat;
+  meta_of(j, "relu") = flat;
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  REQUIRE(graph->nodes.size() == 2);
+  CHECK(graph->nodes[0].arg("shape") == Arg(std::vector<Dim>{Dim(4) * Dim::symbol("s0")}));
+  CHECK(graph->nodes[1].arg("other") == Arg(Dim::symbol("s0")));
+
+  SUBCASE("sym_size that contradicts the tensor") {
+    node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 1;
+    Error e = error_of(j);
+    CHECK(e.code == ErrorCode::BadInput);
+    CHECK(contains(e.where, "nodes[0].inputs"));
+  }
+  SUBCASE("a size used before it is computed") {
+    std::swap(node_of(j, 0), node_of(j, 4));
+    CHECK(contains(error_of(j).message, "'mul' is not defined above"));
+  }
+  SUBCASE("an axis out of range") {
+    node_of(j, 0)["inputs"][1]["arg"]["as_int"] = 2;
+    CHECK(contains(error_of(j).message, "out of range"));
+  }
+}
+
+TEST_CASE("torch.export: a fraction of a size says what it is") {
+  Json j = small_export();
+  Json scale = node_of(j, 1);
+  scale["target"] = "torch.ops.aten.mul.Tensor";
+  scale["inputs"].push_back({{"name", "other"}, {"arg", {{"as_sym_float", {{"as_name", "pow_1"}}}}}, {"kind", 1}});
+  graph_of(j)["nodes"][1] = scale;
+  Error e = error_of(j);
+  CHECK(e.code == ErrorCode::Unsupported);
+  CHECK(contains(e.message, "known only at run time"));
+}

@@ -1,0 +1,156 @@
+#include "graph/read/text.h"
+#include "tests/graph_read/read_test_util.h"
+
+using namespace qcg;
+using namespace qcg::test;
+
+TEST_CASE("torch.export: a write to what the graph made is its next value") {
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.copy_.default";
+  node_of(j, 1)["inputs"] = {argument("self", tensor("linear")), argument("src", tensor("linear"))};
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.copy.default(%linear, %linear)") != std::string::npos);
+  CHECK(graph->value(graph->outputs[0]).name == "relu");
+}
+
+namespace {
+
+// The small graph with its bias as a buffer, and one more node that reads it.
+Json with_buffer(const char* target, std::vector<Json> inputs) {
+  Json j = small_export();
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"buffer": {"arg": {"name": "p_fc_bias"}, "buffer_name": "fc.bias", "persistent": true}})");
+  Json node = node_of(j, 1);
+  node["target"] = target;
+  node["name"] = "next";
+  node["inputs"] = inputs;
+  node["outputs"][0] = tensor("next");
+  meta_of(j, "next") = meta_of(j, "p_fc_bias");
+  graph_of(j)["nodes"].push_back(node);
+  return j;
+}
+
+Json as_int(int value) { return {{"as_int", value}}; }
+
+}  // namespace
+
+TEST_CASE("torch.export: a buffer that the signature says is changed is state") {
+  Json j =
+      with_buffer("torch.ops.aten.add.Tensor", {argument("self", tensor("p_fc_bias")), argument("other", as_int(1))});
+  graph_of(j)["outputs"].insert(graph_of(j)["outputs"].begin(), tensor("next"));
+  Json& specs = j["graph_module"]["signature"]["output_specs"];
+  specs.insert(specs.begin(),
+               Json::parse(R"({"buffer_mutation": {"arg": {"name": "next"}, "buffer_name": "fc.bias"}})"));
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->states == std::vector<std::string>{"fc.bias"});
+  CHECK(graph->user_outputs() == 1);
+  CHECK(graph->output_names[0] == "relu");
+  CHECK(graph->value(graph->state_output(0)).name == "next");
+  CHECK_FALSE(graph->value(graph->state_input(0)).data.bound());  // the file alone has no weights
+
+  specs[0]["buffer_mutation"]["arg"]["name"] = "ghost";
+  CHECK(contains(error_of(j).message, "there is no tensor 'ghost'"));
+  specs[0]["buffer_mutation"]["arg"]["name"] = "linear";
+  CHECK(contains(error_of(j).message, "its next value is f32[s0, 3]"));
+  specs[0] = Json::parse(R"({"loss_output": {"arg": {"name": "next"}}})");
+  CHECK(contains(error_of(j).message, "'loss_output'"));
+}
+
+TEST_CASE("torch.export: a write to a buffer, itself or through views, is the state's next value") {
+  Json j =
+      with_buffer("torch.ops.aten.add_.Tensor", {argument("self", tensor("p_fc_bias")), argument("other", as_int(1))});
+  auto graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("next %fc.bias = %next") != std::string::npos);
+
+  // Through a slice: the slice is taken, written, and put back.
+  j = with_buffer("torch.ops.aten.slice.Tensor", {argument("self", tensor("p_fc_bias")), argument("dim", as_int(0)),
+                                                  argument("start", as_int(1)), argument("end", as_int(3))});
+  meta_of(j, "next")["sizes"][0]["as_int"] = 2;
+  Json write = graph_of(j)["nodes"].back();
+  write["target"] = "torch.ops.aten.mul_.Tensor";
+  write["name"] = "mul_";
+  write["inputs"] = {argument("self", tensor("next")), argument("other", as_int(2))};
+  write["outputs"][0] = tensor("mul_");
+  meta_of(j, "mul_") = meta_of(j, "next");
+  graph_of(j)["nodes"].push_back(write);
+  graph = read_bytes(j.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  const std::string text = print_graph(*graph);
+  CHECK(text.find("%mul_ = aten.mul.Tensor(%next, other = 2) : f32[2]") != std::string::npos);
+  CHECK(text.find("aten.slice_scatter.default(%fc.bias, %mul_, start = 1, end = 3) : f32[3]") != std::string::npos);
+
+  // Through a permute, which is turned back.
+  Json turned = j;
+  node_of(turned, 2)["target"] = "torch.ops.aten.permute.default";
+  node_of(turned, 2)["inputs"] = {argument("self", tensor("p_fc_bias")), argument("dims", {{"as_ints", {-1}}})};
+  meta_of(turned, "next") = meta_of(turned, "mul_") = meta_of(turned, "p_fc_bias");
+  graph = read_bytes(turned.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.permute.default(%mul_, dims = [0]) : f32[3]") != std::string::npos);
+
+  // Through one of several parts.
+  Json parts = j;
+  node_of(parts, 2)["target"] = "torch.ops.aten.split.Tensor";
+  node_of(parts, 2)["inputs"] = {argument("self", tensor("p_fc_bias")), argument("split_size", as_int(1))};
+  node_of(parts, 2)["outputs"] =
+      Json::parse(R"([{"as_tensors": [{"name": "first"}, {"name": "next"}, {"name": "last"}]}])");
+  meta_of(parts, "next")["sizes"][0]["as_int"] = 1;
+  meta_of(parts, "first") = meta_of(parts, "last") = meta_of(parts, "mul_") = meta_of(parts, "next");
+  graph = read_bytes(parts.dump());
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(print_graph(*graph).find("aten.slice_scatter.default(%fc.bias, %mul_, start = 1, end = 2) : f32[3]") !=
+        std::string::npos);
+
+  // Whose elements are the same memory more than once, nothing is written through.
+  Json repeated = j;
+  node_of(repeated, 2)["target"] = "torch.ops.aten.expand.default";
+  node_of(repeated, 2)["inputs"] = {argument("self", tensor("p_fc_bias")), argument("size", {{"as_ints", {2, 3}}})};
+  meta_of(repeated, "next")["sizes"] = Json::parse(R"([{"as_int": 2}, {"as_int": 3}])");
+  meta_of(repeated, "next")["strides"] = Json::parse(R"([{"as_int": 0}, {"as_int": 1}])");
+  meta_of(repeated, "mul_") = meta_of(repeated, "next");
+  const Error e = error_of(repeated);
+  CHECK(e.code == ErrorCode::Unsupported);
+  CHECK(contains(e.message, "something is written through this view"));
+
+  node_of(j, 3)["target"] = "torch.ops.aten.zzz_.Tensor";
+  CHECK(contains(error_of(j).message, "torch.ops.aten.zzz_.Tensor"));
+}
+
+TEST_CASE("torch.export: a write to a parameter is refused, with what to do") {
+  Json j =
+      with_buffer("torch.ops.aten.add_.Tensor", {argument("self", tensor("p_fc_bias")), argument("other", as_int(1))});
+  j["graph_module"]["signature"]["input_specs"][1] =
+      Json::parse(R"({"tensor_constant": {"arg": {"name": "p_fc_bias"}, "tensor_constant_name": "lifted"}})");
+  const Error e = error_of(j);
+  CHECK(e.code == ErrorCode::Unsupported);
+  CHECK(contains(e.message, "writes to 'lifted', which is a parameter or a constant"));
+  CHECK(contains(e.help, "register_buffer"));
+}
+
+TEST_CASE("torch.export: an input that is changed is an output, too") {
+  Json j = small_export();
+  Json node = node_of(j, 1);
+  node["target"] = "torch.ops.aten.add_.Tensor";
+  node["name"] = "add_";
+  node["inputs"] = {argument("self", tensor("x")), argument("other", as_int(1))};
+  node["outputs"][0] = tensor("add_");
+  meta_of(j, "add_") = meta_of(j, "x");
+  graph_of(j)["nodes"].push_back(node);
+  ReadInfo info;
+  auto graph = read_bytes(j.dump(), {}, &info);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().to_string());
+  CHECK(graph->states.empty());
+  CHECK(graph->output_names == std::vector<std::string>{"relu", "x"});
+  CHECK(graph->value(graph->outputs[1]).name == "add_");
+  REQUIRE(info.notes.size() == 1);
+  CHECK(contains(info.notes[0], "changes its input 'x' in place"));
+}
+
+TEST_CASE("torch.export: in-place operators on fresh values are plain ones") {
+  Json j = small_export();
+  node_of(j, 1)["target"] = "torch.ops.aten.relu_.default";
+  CHECK(read_bytes(j.dump()).ok());
+}
