@@ -17,6 +17,7 @@
 #include "codegen/program/origin.h"
 #include "codegen/program/program_io.h"
 #include "codegen/tune/step_trial.h"
+#include "codegen/vendor/cublaslt.h"
 #include "codegen/vendor/vendor_module.h"
 #include "runtime/memory.h"
 
@@ -28,7 +29,7 @@ constexpr int64_t kProgramMs[] = {1, 4, 16, 64, 256, 1024};
 constexpr double kProgramBudget_s = 1.0;
 constexpr int64_t kMostLinearSize = 1 << 18;
 
-// Checks a comma-separated list. It accepts cublas on a CPU, so that one script serves several machines.
+// Checks a comma-separated list. It accepts both vendors everywhere, so that one script serves several machines.
 std::string check_against(const std::string& list) {
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');)
@@ -49,6 +50,7 @@ struct BenchRow {
 struct BenchReport {
   std::vector<Ceilings> ceilings;  // per thread count
   std::vector<BenchRow> rows;
+  std::vector<std::string> warnings;
 };
 
 // The weights and params of a vendor's kernel: the last argument and the params after m (docs/program_format.md).
@@ -126,11 +128,16 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   const std::vector<int64_t> ms =
       flags.m_list.empty() ? std::vector<int64_t>(std::begin(kProgramMs), std::end(kProgramMs)) : flags.m_list;
   BenchReport report;
+  if (const std::string missing = why_no_vendor(flags, plan.target.device); !missing.empty()) {
+    progress.clear();
+    say("warning: " + missing + "\n");
+    report.warnings.push_back(missing);
+  }
   for (int threads : thread_counts) {
     progress.show("measure this machine");
     report.ceilings.push_back(measure_ceilings(plan.target.isa, threads));
     TuneOptions tune_options{TuneMode::full, threads, flags.budget_s > 0 ? flags.budget_s : kProgramBudget_s,
-                             flags.against.find("onednn") != std::string::npos, report.ceilings.back()};
+                             is_timed_against_vendor(flags, plan.target.device), report.ceilings.back()};
     tune_options.cancel = &interrupted();
     std::set<int> seen;
     for (const PlanConstant& constant : plan.constants) {
@@ -163,13 +170,6 @@ Result<BenchReport> bench_program(const Session& session, const BenchFlags& flag
   return report;
 }
 
-// The warning that is printed once, before anything is timed. Empty if oneDNN is not requested, or is installed.
-std::string why_no_onednn(const BenchFlags& flags) {
-  if (flags.against.find("onednn") == std::string::npos) return "";
-  const VendorStatus onednn = onednn_status();
-  return onednn.found ? "" : fmt::format("oneDNN is not timed: {}; {}", onednn.detail, onednn.remedy);
-}
-
 std::vector<const TuneRecord*> winners_of(const std::vector<BenchRow>& rows) {
   std::vector<const TuneRecord*> out;
   for (const BenchRow& row : rows)
@@ -178,19 +178,15 @@ std::vector<const TuneRecord*> winners_of(const std::vector<BenchRow>& rows) {
 }
 
 int run_bench(const Session& session, const BenchFlags& flags) {
-  const std::string missing = why_no_onednn(flags);
-  if (!missing.empty()) say("warning: " + missing + "\n");
   auto report = bench_program(session, flags);
   if (!report.ok()) return fail(session, report.error());
   if (session.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const BenchRow& row : report->rows) rows.push_back(bench_row_json(row.step, row.record));
-    std::vector<std::string> warnings;
-    if (!missing.empty()) warnings.push_back(missing);
     print_json("bench", {{"ceilings", ceilings_json(report->ceilings[0])},
                          {"rows", rows},
                          {"summary", winners_json(winners_of(report->rows))},
-                         {"warnings", warnings}});
+                         {"warnings", report->warnings}});
     return 0;
   }
   for (const Ceilings& c : report->ceilings) show("{}\n", describe_ceilings(c));
@@ -298,6 +294,19 @@ std::vector<const CLI::Option*> add_linear_options(CLI::App& sub, BenchFlags& fl
 
 }  // namespace
 
+bool is_timed_against_vendor(const BenchFlags& flags, Device device) {
+  if (flags.against.empty()) return flags.all || flags.n > 0;
+  return flags.against.find(device == Device::cpu ? "onednn" : "cublas") != std::string::npos;
+}
+
+std::string why_no_vendor(const BenchFlags& flags, Device device) {
+  if (!is_timed_against_vendor(flags, device)) return "";
+  const VendorStatus vendor = device == Device::cpu ? onednn_status() : cublaslt_status();
+  return vendor.found ? ""
+                      : fmt::format("{} is not timed: {}; {}", device == Device::cpu ? "oneDNN" : "cuBLASLt",
+                                    vendor.detail, vendor.remedy);
+}
+
 std::string who_of(const TuneRecord& r) { return r.status == TrialStatus::reference ? r.kernel : "qcodegen"; }
 
 nlohmann::json bench_row_json(const std::string& step, const TuneRecord& r) {
@@ -347,12 +356,11 @@ void add_bench_command(CLI::App& app, Session& session) {
                       "row counts, comma separated (default 1,4,16,64,256,1024; --all: 1,2,4,8,16,32,64,128,256,1024)")
           ->delimiter(',')
           ->check(whole_number<int64_t>(1));
-  auto* against =
-      sub->add_option(
-             "--against", flags->against,
-             "onednn: also time oneDNN's kernels; none: do not; cublas: no effect on a CPU (default none; with "
-             "--all onednn)")
-          ->check(check_against);
+  auto* against = sub->add_option("--against", flags->against,
+                                  "also time a vendor's kernels, comma separated: onednn on a CPU, cublas (cuBLASLt) "
+                                  "on a device; none: do not "
+                                  "(default none; of linears onednn,cublas)")
+                      ->check(check_against);
   sub->add_option("--threads", flags->threads,
                   "thread counts, comma separated (default: all that this process may use)")
       ->delimiter(',')

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "codegen/kernel/target.h"
 #include "codegen/tune/tune.h"
 
 namespace qcg {
@@ -45,6 +46,11 @@ struct BenchFlags {
   TuneMode tune = TuneMode::fast;
   bool rounded = false;
 };
+
+// Whether a vendor's kernels are timed beside ours: oneDNN's on a CPU, cuBLASLt's on a device.
+bool is_timed_against_vendor(const BenchFlags& flags, Device device);
+// The warning that is printed once, before anything is timed: why the vendor's library cannot be. Empty: it can, or need not.
+std::string why_no_vendor(const BenchFlags& flags, Device device);
 
 int run_bench_all(const Session& session, const BenchFlags& flags);
 int run_bench_model(const Session& session, const BenchFlags& flags);

@@ -60,6 +60,8 @@ class TableBench {
     QCG_TRY(target, parse_target(flags_.target.empty() ? "cpu" : flags_.target));
     QCG_CHECK(require_runnable(target));
     target_ = target;
+    const std::string missing = why_no_vendor(flags_, target.device);
+    if (!missing.empty()) say("warning: " + missing + "\n");
     if (auto store = Store::open({.dir = session_.cache_dir}); store.ok()) store_ = std::move(*store);
     QCG_TRY(cxx, find_compiler(target, toolchain_options(session_)));
     cxx_ = std::move(cxx);
@@ -70,7 +72,8 @@ class TableBench {
           for (const LayerShape& shape : shapes) QCG_CHECK(bench_shape(scheme, shape, threads));
           end_table();
         }
-    if (session_.json) print_json("bench", {{"ceilings", ceilings_}, {"rows", rows_}});
+    const std::vector<std::string> warnings(missing.empty() ? 0 : 1, missing);
+    if (session_.json) print_json("bench", {{"ceilings", ceilings_}, {"rows", rows_}, {"warnings", warnings}});
     return {};
   }
 
@@ -90,8 +93,8 @@ class TableBench {
 
   void begin_table(int threads) {
     progress_.show("measure this machine");
-    tuning_ = {flags_.tune, threads, flags_.budget_s > 0 ? flags_.budget_s : kTableBudget_s, flags_.against != "none",
-               ceilings_of(target_, threads)};
+    tuning_ = {flags_.tune, threads, flags_.budget_s > 0 ? flags_.budget_s : kTableBudget_s,
+               is_timed_against_vendor(flags_, target_.device), ceilings_of(target_, threads)};
     tuning_.cancel = &interrupted();
     if (ceilings_.is_null()) ceilings_ = ceilings_json(tuning_.ceilings);
     progress_.clear();
@@ -158,13 +161,14 @@ class TableBench {
   }
 
   void add_cell(const SampleScheme& scheme, const LayerShape& shape, const TuneResult& result) {
-    const TuneRecord* best = nullptr;  // the fastest reference
+    const TuneRecord *best = nullptr, *none = nullptr;  // the fastest reference; one that has no kernel for this
     for (const TuneRecord& r : result.records) {
       if (r.status == TrialStatus::wrong || r.status == TrialStatus::crashed ||
           r.status == TrialStatus::failed_to_build)
         wrong_ = fmt::format("{} {}: {}", scheme.label(), r.candidate, r.reason);
       if (r.status == TrialStatus::reference && r.median_s > 0 && (!best || r.median_s < best->median_s)) best = &r;
-      if (r.status == TrialStatus::won || r.status == TrialStatus::reference)
+      if (r.status == TrialStatus::reference && r.median_s <= 0) none = &r;
+      if (r.status == TrialStatus::won || (r.status == TrialStatus::reference && r.median_s > 0))
         rows_.push_back(bench_row_json(std::string(shape.name), r));
     }
     if (result.winner < 0) return skip(scheme, shape, "every kernel is wrong: " + wrong_);
@@ -177,7 +181,9 @@ class TableBench {
     if (best) marks_.see(*best);
     print_row({scheme.label(), std::string(shape.name), fmt::format("{}", r.m), format_time(r), format_spread(r),
                fmt::format("{:.1f}", r.gbps), fmt::format("{:.0f}", r.gflops), format_share(r.share), kernel,
-               best ? notes_.mark(best->kernel) + " " + format_ratio(*best, r) : ""});
+               best   ? notes_.mark(best->kernel) + " " + format_ratio(*best, r)
+               : none ? notes_.mark(none->kernel) + " not timed: " + none->reason
+                      : ""});
   }
 
   const Session& session_;

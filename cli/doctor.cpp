@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 #include "codegen/kernel/target.h"
+#include "codegen/vendor/cublaslt.h"
 #include "codegen/vendor/vendor_module.h"
 
 namespace qcg {
@@ -68,6 +69,8 @@ std::vector<Check> run_checks(const Session& session) {
   out.push_back({"oneDNN", onednn.found, onednn.detail, onednn.remedy});
   out.push_back(check_tool("nvcc", find_nvcc(options), false));
   out.push_back(check_tool("nvrtc", find_nvrtc(options), false));
+  const VendorStatus cublaslt = cublaslt_status();
+  out.push_back({"cublasLt", cublaslt.found, cublaslt.detail, cublaslt.remedy});
   out.push_back(check_tool("hipcc", find_hipcc(options), false));
   if (out.back().ok) out.back().detail += fmt::format("; {}", device_caution(Device::hip));
   return out;

@@ -58,12 +58,8 @@ bool load(const std::string& file, Api& api) {
 }
 
 std::vector<std::string> places(const std::string& nvcc_path) {
-  std::vector<std::string> folders = {""};  // where the dynamic linker looks
-  if (size_t bin = nvcc_path.rfind("/bin/"); bin != std::string::npos)
-    for (const char* lib : {"/lib64/", "/lib/"}) folders.push_back(nvcc_path.substr(0, bin) + lib);
-  for (const char* lib : {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"}) folders.push_back(lib);
   std::vector<std::string> files;
-  for (const auto& folder : folders)
+  for (const auto& folder : cuda_library_folders(nvcc_path))
     for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"})
       files.push_back(folder + name);
   return files;
@@ -104,6 +100,14 @@ void print_log(const Api& api, Program program) {
 }
 
 }  // namespace
+
+std::vector<std::string> cuda_library_folders(const std::string& nvcc_path) {
+  std::vector<std::string> folders = {""};  // where the dynamic linker looks
+  if (size_t bin = nvcc_path.rfind("/bin/"); bin != std::string::npos)
+    for (const char* lib : {"/lib64/", "/lib/"}) folders.push_back(nvcc_path.substr(0, bin) + lib);
+  for (const char* lib : {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"}) folders.push_back(lib);
+  return folders;
+}
 
 Result<NvrtcLibrary> find_nvrtc_library(const std::string& nvcc_path) {
   const Api* api = shared_api(nvcc_path);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cache/toolchain/compile.h"
@@ -18,6 +19,9 @@ struct NvrtcLibrary {
   std::string version;
   std::string include_dir;  // the directory of cuda_bf16.h; empty if not found
 };
+
+// Where libraries of CUDA lie: prefixes of a file's name. The first, "", leaves the search to the dynamic linker.
+std::vector<std::string> cuda_library_folders(const std::string& nvcc_path);
 
 Result<NvrtcLibrary> find_nvrtc_library(const std::string& nvcc_path);
 

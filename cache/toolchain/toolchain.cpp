@@ -194,9 +194,14 @@ Result<Toolchain> search_nvcc(const ToolchainOptions& options) {
   return toolchain;
 }
 
+// Empty: it is not on the path.
+std::string real_nvcc(const std::string& path) {
+  const std::string program = find_program("nvcc", path);
+  return program.empty() ? "" : real_path(program);
+}
+
 Result<Toolchain> search_nvrtc(const ToolchainOptions& options) {
-  std::string nvcc = find_program("nvcc", options.path);
-  auto library = find_nvrtc_library(nvcc.empty() ? "" : real_path(nvcc));
+  auto library = find_nvrtc_library(real_nvcc(options.path));
   if (!library.ok()) return library.error();
   Toolchain toolchain{.path = library->path, .kind = ToolKind::nvrtc, .version = library->version};
   toolchain.major = std::atoi(toolchain.version.c_str());
@@ -285,6 +290,10 @@ Result<Toolchain> find_hipcc(const ToolchainOptions& options) { return remember(
 Result<Toolchain> find_cuda(const ToolchainOptions& options) {
   auto nvrtc = find_nvrtc(options);
   return nvrtc.ok() ? nvrtc : find_nvcc(options);
+}
+
+std::vector<std::string> cuda_library_folders(const ToolchainOptions& options) {
+  return cuda_library_folders(real_nvcc(options.path.empty() ? search_path() : options.path));
 }
 
 std::vector<std::string> kernel_flags(const Toolchain& toolchain) {

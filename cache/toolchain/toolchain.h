@@ -55,6 +55,10 @@ Result<Toolchain> find_nvrtc(const ToolchainOptions& options = {});
 // Finds NVRTC, which starts ten times faster, else nvcc.
 Result<Toolchain> find_cuda(const ToolchainOptions& options = {});
 
+// Where libraries of CUDA lie, as find_nvrtc looks for its own: prefixes of a file's name. The first, "", leaves the search
+// to the dynamic linker.
+std::vector<std::string> cuda_library_folders(const ToolchainOptions& options = {});
+
 // Finds hipcc on the path or in /opt/rocm/bin. Error Toolchain: there is none, or the clang that it starts is older than
 // kMinHipClang.
 Result<Toolchain> find_hipcc(const ToolchainOptions& options = {});

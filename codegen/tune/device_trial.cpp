@@ -136,8 +136,6 @@ struct DeviceTrial::Timed {
   std::vector<CudaBuffer> buffers;
   std::vector<std::shared_ptr<CudaBuffer>> shared;
   std::vector<std::vector<std::byte>> parameters;  // of calls that take turns
-  CudaGraph graph;
-  int launches = 1;  // of a graph
 };
 
 Result<DeviceTrial> DeviceTrial::open(Isa isa) {
@@ -213,23 +211,24 @@ Status DeviceTrial::run(const BuiltKernel& built, CallMemory& call) {
 }
 
 Result<std::function<double()>> DeviceTrial::clock(std::shared_ptr<Timed> timed) {
-  size_t turn = 0;
-  const auto launch = [&] {
+  std::function<Status()> launch = [this, timed, turn = size_t{0}]() mutable {
     const std::vector<std::byte>& parameter = timed->parameters[turn++ % timed->parameters.size()];
     return driver_->launch_on(stream_.get(), timed->kernel, timed->grid, parameter.data(), parameter.size());
   };
-  QCG_TRY(first, driver_->time(stream_, launch));
-  (void)first;  // loads the kernel
+  QCG_CHECK(launch());  // loads the kernel
+  return clock(std::move(launch));
+}
+
+Result<std::function<double()>> DeviceTrial::clock(std::function<Status()> launch) {
   QCG_TRY(once, driver_->time(stream_, launch));
-  timed->launches = std::clamp(static_cast<int>(kSample_s / std::max(once, 1e-7)), 1, kMostLaunches);
+  const int launches = std::clamp(static_cast<int>(kSample_s / std::max(once, 1e-7)), 1, kMostLaunches);
   QCG_TRY(graph, driver_->record(stream_, [&]() -> Status {
-    for (int i = 0; i < timed->launches; ++i) QCG_CHECK(launch());
+    for (int i = 0; i < launches; ++i) QCG_CHECK(launch());
     return {};
   }));
-  timed->graph = std::move(graph);
-  return std::function<double()>([this, timed] {
-    const auto seconds = driver_->time(stream_, [&] { return driver_->replay(timed->graph, stream_); });
-    return seconds.ok() ? *seconds / timed->launches : 0.0;
+  return std::function<double()>([this, launch = std::move(launch), launches, graph = std::move(graph)] {
+    const auto seconds = driver_->time(stream_, [&] { return driver_->replay(graph, stream_); });
+    return seconds.ok() ? *seconds / launches : 0.0;
   });
 }
 

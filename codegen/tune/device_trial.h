@@ -58,12 +58,17 @@ class DeviceTrial {
   // The same of another kernel, whose memory is at `layout`: `copies` places, filled with `benign` and positions.
   Result<std::function<double()>> clock(const BuiltKernel& built, const CallLayout& layout, int64_t copies,
                                         std::byte benign, uint64_t seed);
+  // The same of whatever `launch` puts on the stream, and keeps alive; it has run before.
+  Result<std::function<double()>> clock(std::function<Status()> launch);
+
+  CudaDriver& driver() { return *driver_; }
+  const CudaStream& stream() const { return stream_; }
+  Result<CudaBuffer> upload(std::span<const std::byte> bytes);
 
  private:
   struct Timed;
   explicit DeviceTrial(std::shared_ptr<CudaDriver> driver, CudaStream stream)
       : driver_(std::move(driver)), stream_(std::move(stream)) {}
-  Result<CudaBuffer> upload(std::span<const std::byte> bytes);
   Result<std::function<double()>> clock(std::shared_ptr<Timed> timed);
 
   std::shared_ptr<CudaDriver> driver_;

@@ -11,6 +11,7 @@
 #include "codegen/gemm/schedules.h"
 #include "codegen/kernel/launch.h"
 #include "codegen/trial/trial.h"
+#include "codegen/tune/device_reference.h"
 #include "codegen/tune/device_trial.h"
 #include "codegen/vendor/vendor_timings.h"
 #include "runtime/module.h"
@@ -225,7 +226,7 @@ class Tuning {
       }
       const auto culprit = std::find(alive.begin(), alive.end(), static_cast<size_t>(child.current));
       if (culprit == alive.end()) {
-        if (!options_.references || on_device())
+        if (!options_.references || child.current < 0)
           return Error::internal("tuner", "the timing process failed: " + child.failure);
         options_.references = false;  // a vendor library failed: its loss
         add_reference("vendor library").reason = "crashed: " + child.failure;
@@ -276,6 +277,7 @@ class Tuning {
     r.p90_s = m["p90"];
     r.samples = m["samples"];
     r.disturbed = drifted_ ? r.samples : m["disturbed"].get<int>();
+    if (m.contains("reason") && m["reason"].is_string()) r.reason = m["reason"];
     if (r.median_s <= 0) return;
     r.gbps = bytes_moved(problem_, m_, static_cast<int64_t>(packed_.size())) / r.median_s / 1e9;
     r.gflops = problem_.operations(m_) / r.median_s / 1e9;
@@ -306,7 +308,7 @@ class Tuning {
 
   void time_in_child(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies,
                      ChildReport& report) const {
-    if (on_device()) return time_on_device(alive, copies, report);
+    if (on_device()) return time_on_device(alive, cold_bytes, copies, report);
     // References first: a vendor's threads must not be started while ours spin.
     const KernelInputs inputs(problem_, m_, kSeed);
     std::vector<Contender> contenders;
@@ -352,8 +354,23 @@ class Tuning {
     send_timings(contenders, report);
   }
 
+  // A vendor's product beside kernels of a device; where it has none of this one, the record says why.
+  void add_device_reference(DeviceTrial& device, const KernelInputs& inputs, int64_t cold_bytes,
+                            std::vector<Contender>& contenders, ChildReport& report) const {
+    if (!options_.references) return;
+    report.begin(built_.size());
+    const auto reference = DeviceReference::find(problem_);
+    if (!reference) return;
+    report.send("");  // a sign of life
+    auto clock = reference->clock(device, problem_, tensors_, inputs, options_.threads, cold_bytes);
+    if (clock.ok())
+      contenders.push_back({built_.size(), reference->name(), Role::vendor, {}, 1, std::move(*clock), {}, false});
+    else send_timing({built_.size(), reference->name(), Role::vendor, {}}, clock.error().message, report);
+  }
+
   // Launches in graphs, each through copies of the weights that no cache holds together.
-  void time_on_device(const std::vector<size_t>& alive, const Copies& copies, ChildReport& report) const {
+  void time_on_device(const std::vector<size_t>& alive, int64_t cold_bytes, const Copies& copies,
+                      ChildReport& report) const {
     auto device = DeviceTrial::open(built_[alive[0]].source.isa);
     if (!device.ok()) return report.fail(device.error().message);
     const KernelInputs inputs(problem_, m_, kSeed);
@@ -365,24 +382,28 @@ class Tuning {
       if (!clock.ok()) return report.fail(clock.error().message);
       contenders.push_back({i, built_[i].source.name, Role::candidate, {}, 1, std::move(*clock), {}, false});
     }
+    add_device_reference(*device, inputs, cold_bytes, contenders, report);
     time_in_rounds(contenders, options_.budget_s, report);
     send_timings(contenders, report);
   }
 
   static void send_timings(const std::vector<Contender>& contenders, ChildReport& report) {
-    for (const Contender& c : contenders) {
-      const Timing t = timing_of(c.samples);
-      report.send(json{
-          {"i", c.index},
-          {"name", c.name},
-          {"median", t.median_s},
-          {"p10", t.p10_s},
-          {"p90", t.p90_s},
-          {"samples", t.samples},
-          {"disturbed", t.disturbed},
-          {"dropped",
-           c.dropped}}.dump(-1, ' ', false, json::error_handler_t::replace));
-    }
+    for (const Contender& c : contenders) send_timing(c, "", report);
+  }
+
+  static void send_timing(const Contender& c, const std::string& reason, ChildReport& report) {
+    const Timing t = timing_of(c.samples);
+    report.send(json{
+        {"i", c.index},
+        {"name", c.name},
+        {"median", t.median_s},
+        {"p10", t.p10_s},
+        {"p90", t.p90_s},
+        {"samples", t.samples},
+        {"disturbed", t.disturbed},
+        {"dropped", c.dropped},
+        {"reason",
+         reason}}.dump(-1, ' ', false, json::error_handler_t::replace));
   }
 
   // A vendor brings weights to its own order when it is first asked about them and makes code when it first runs, which

@@ -73,6 +73,16 @@ TEST_CASE("doctor says what works, and what to do where something does not") {
   CHECK(without.out.find("FAIL") != std::string::npos);
 }
 
+TEST_CASE("doctor finds cuBLASLt where the dynamic linker does") {
+  const std::string folder = binary_dir() + "/tests/fake";
+  const Run run = run_program({"/usr/bin/env", "LD_LIBRARY_PATH=" + folder, cli_path(), "doctor", "--json"});
+  const json checks = run.json()["checks"];
+  std::string detail;
+  for (const json& check : checks)
+    if (check["name"] == "cublasLt") detail = check["detail"];
+  CHECK(detail == "cuBLASLt 13.2.5 (" + fs::canonical(folder).string() + "/libcublasLt.so.13)");
+}
+
 TEST_CASE("every command has a help with an example, and is in man page and completion") {
   const Run man = qcodegen({"help", "--man"});
   CHECK(man.status == 0);

@@ -74,6 +74,13 @@ class ExecutedDevice : public FakeDriver {
     modules_.push_back({cubin, source, ptx, {}});
   }
 
+  // Where the host finds what is at an address. It may write it.
+  std::byte* host(void* address) {
+    ptx::Buffer& buffer = *memory_.find(reinterpret_cast<uint64_t>(address));
+    std::ranges::fill(buffer.written, uint8_t{1});
+    return reinterpret_cast<std::byte*>(buffer.bytes.data()) + (reinterpret_cast<uint64_t>(address) - buffer.address);
+  }
+
   int begin(const char* entry_point) override {
     seen.insert(entry_point);
     return fails == entry_point ? 999 : 0;
