@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "graph/ir/special.h"
 #include "graph/ir/tensor.h"
 
 namespace qcg {
@@ -189,6 +190,11 @@ constexpr Implementation kImplementations[] = {
     {"trunc_div", nullptr, [](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }},
     {"mod", nullptr, [](double a, double b) { return b == 0 ? a : a - b * std::floor(a / b); }},
     {"atan", [](double x) { return std::atan(x); }},
+    {"fmod", nullptr, [](double a, double b) { return std::fmod(a, b); }},
+    {"lgamma", log_gamma},
+    {"digamma", digamma},
+    {"erfinv", inverse_erf},
+    {"ndtri", inverse_normal},
     {"bit_and", nullptr, of_whole<bit_and>},
     {"bit_or", nullptr, of_whole<bit_or>},
     {"bit_xor", nullptr, of_whole<bit_xor>},

@@ -27,8 +27,9 @@ namespace qcg {
 enum class ExprKind : uint8_t { acc, in, pos, size, number, cast, call };
 
 // The functions a call node may name. clamp takes (x, lo, hi); gt and ge are 1 or 0; where takes (condition, a, b).
-// floor_div and trunc_div round down and to zero, and are 0 of a divisor 0; mod is what floor_div leaves. A shift by
-// more bits than there are, or by fewer than none, moves all of them out.
+// fmod is the rest of a quotient of floats to zero, exactly. floor_div and trunc_div round down and to zero, and are 0 of
+// a divisor 0; mod is what floor_div leaves. A shift by more bits than there are, or by fewer than none, moves all of
+// them out. lgamma, digamma, erfinv and ndtri are those of special.h.
 struct ExprFunction {
   std::string_view name;
   int arity;
@@ -73,6 +74,11 @@ inline constexpr ExprFunction kExprFunctions[] = {
     {"trunc_div", 2, 0, kIntegersAlone},
     {"mod", 2, 0, kIntegersAlone},
     {"atan", 1, kFunctionUlps},
+    {"fmod", 2},
+    {"lgamma", 1, kArithmeticUlps},
+    {"digamma", 1, kArithmeticUlps},
+    {"erfinv", 1, kArithmeticUlps},
+    {"ndtri", 1, kArithmeticUlps},
     {"bit_and", 2, 0, kIntegersAlone},
     {"bit_or", 2, 0, kIntegersAlone},
     {"bit_xor", 2, 0, kIntegersAlone},

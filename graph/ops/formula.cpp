@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -128,6 +129,10 @@ class Reader {
     if (word == "quotient")
       return call(node_.arg("rounding_mode") == Arg(std::string("floor")) ? "floor_div" : "trunc_div", std::move(a),
                   std::move(args[1]));
+    if (word == "ten_to") return Expr::number(std::pow(10, std::max(a.value, 0.0)));
+    if (word == "rest") return rest(a, args[1]);
+    if (word == "remainder") return remainder(a, args[1]);
+    if (word == "pow" && is_number(a) && is_number(args[1])) return Expr::number(std::pow(a.value, args[1].value));
     if (word == "inverse") return is_truth() ? negation(std::move(a)) : call("bit_xor", std::move(a), Expr::number(-1));
     if (is_truth() && word == "bit_and") return call("mul", std::move(a), std::move(args[1]));
     if (is_truth() && word == "bit_or") return call("max", std::move(a), std::move(args[1]));
@@ -160,6 +165,22 @@ class Reader {
     if (absent[2]) return call("max", std::move(args[0]), std::move(args[1]));
     if (absent[1]) return call("min", std::move(args[0]), std::move(args[2]));
     return Expr::call("clamp", std::move(args));
+  }
+
+  // Of a quotient to zero. A number is one of the dtype before, as torch has it: a small difference may be a whole rest.
+  Expr rest(const Expr& a, Expr b) const {
+    if (!is_floating(result())) return call("sub", a, call("mul", call("trunc_div", a, b), b));
+    if (is_number(b)) b.value = round_to_dtype(result(), b.value);
+    return call("fmod", a, std::move(b));
+  }
+
+  // Of a quotient rounded down: it has the sign of the divisor.
+  Expr remainder(const Expr& a, Expr b) const {
+    if (!is_floating(result())) return call("mod", a, b);
+    if (is_number(b)) b.value = round_to_dtype(result(), b.value);
+    const Expr zero = Expr::number(0), left = rest(a, b);
+    const Expr differs = unequal(call("gt", zero, left), call("gt", zero, b));
+    return where(call("mul", unequal(left, zero), differs), call("add", left, b), left);
   }
 
   Expr gelu(Expr x) {

@@ -7,10 +7,10 @@
 namespace qcg {
 
 // shapes/constant.cpp
-ShapeRule infer_arange, infer_eye, infer_numbers, infer_quotient, infer_exp2, infer_power_of, infer_ldexp, infer_index,
-    infer_index_select, infer_embedding, infer_gather, infer_take, infer_take_along, infer_view_dtype, infer_empty,
-    infer_copy, infer_slice_scatter, infer_integers, infer_select_scatter, infer_index_copy, infer_index_put,
-    infer_scatter, infer_linspace, infer_triangle_indices;
+ShapeRule infer_arange, infer_eye, infer_numbers, infer_remainder, infer_quotient, infer_exp2, infer_power_of,
+    infer_ldexp, infer_index, infer_index_select, infer_embedding, infer_gather, infer_take, infer_take_along,
+    infer_view_dtype, infer_empty, infer_copy, infer_slice_scatter, infer_integers, infer_select_scatter,
+    infer_index_copy, infer_index_put, infer_scatter, infer_linspace, infer_triangle_indices;
 
 namespace rows {
 
@@ -39,22 +39,22 @@ inline constexpr OpRow kConstant[] = {
     {"aten.div.Tensor_mode", "(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
      constant, infer_quotient, "quotient(self, other)"},
     {"aten.div.Scalar_mode", "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", constant, infer_quotient, "quotient(self, other)"},
-    {"aten.remainder.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_numbers, "mod(self, other)"},
-    {"aten.remainder.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_numbers, "mod(self, other)"},
+    {"aten.remainder.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor", constant, infer_remainder, "remainder(self, other)"},
+    {"aten.remainder.Scalar", "(Tensor self, Scalar other) -> Tensor", constant, infer_remainder, "remainder(self, other)"},
     {"aten.fmod.Tensor", "(Tensor self, Tensor|Scalar other) -> Tensor",
-     constant, infer_numbers, "sub(self, mul(trunc_div(self, other), other))"},
+     constant, infer_remainder, "rest(self, other)"},
     {"aten.fmod.Scalar", "(Tensor self, Scalar other) -> Tensor",
-     constant, infer_numbers, "sub(self, mul(trunc_div(self, other), other))"},
+     constant, infer_remainder, "rest(self, other)"},
     {"aten.eye.default",
      "(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
      constant, infer_eye, "eq(row, column)"},
     {"aten.eye.m",
      "(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
      "-> Tensor", constant, infer_eye, "eq(row, column)"},
-    {"aten.erfinv.default", "(Tensor self) -> Tensor", constant, infer_exp2},
+    {"aten.erfinv.default", "(Tensor self) -> Tensor", constant, infer_exp2, "erfinv(self)"},
     {"aten.exp2.default", "(Tensor self) -> Tensor", constant, infer_exp2, "pow(2, self)"},
     {"aten.pow.Scalar", "(Scalar self, Tensor exponent) -> Tensor", constant, infer_power_of, "pow(self, exponent)"},
-    {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp},
+    {"aten.ldexp.Tensor", "(Tensor self, Tensor other) -> Tensor", constant, infer_ldexp, "mul(self, pow(2, other))"},
     {"aten.index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},
     {"aten._unsafe_index.Tensor", "(Tensor self, Tensor?[] indices) -> Tensor", look_up, infer_index},
     {"aten.index_select.default", "(Tensor self, int dim, Tensor index) -> Tensor", look_up, infer_index_select},

@@ -10,7 +10,8 @@
 namespace qcg {
 
 // shapes/pointwise.cpp
-ShapeRule infer_binary, infer_div, infer_heaviside, infer_activation, infer_unary, infer_float_unary, infer_clamp;
+ShapeRule infer_compare, infer_logical_not, infer_close, infer_double_power, infer_binary, infer_div, infer_heaviside,
+    infer_activation, infer_unary, infer_float_unary, infer_clamp, infer_rrelu;
 
 namespace rows {
 
@@ -56,6 +57,9 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.special_ndtr.default", "(Tensor self) -> Tensor",
      pointwise, infer_float_unary, "where(gt(-0.5, self), div(gelu(max(self, -20)), max(self, -20)), mul(0.5, "
      "add(1, erf(mul(self, 0.70710678118654752440)))))"},
+    {"aten.special_ndtri.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "ndtri(self)"},
+    {"aten.lgamma.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "lgamma(self)"},
+    {"aten.digamma.default", "(Tensor self) -> Tensor", pointwise, infer_float_unary, "digamma(self)"},
     {"aten.frac.default", "(Tensor self) -> Tensor",
      pointwise, infer_activation, "sub(self, where(gt(0, self), neg(floor(neg(self))), floor(self)))"},
     {"aten.sgn.default", "(Tensor self) -> Tensor",
@@ -85,6 +89,39 @@ inline constexpr OpRow kFunctions[] = {
     {"aten.logaddexp.default", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, "add(max(self, other), where(eq(self, other), 0.69314718055994530942, "
      "log1p(exp(neg(abs(sub(self, other)))))))"},
+    {"aten.logaddexp2.default", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "add(max(self, other), where(eq(self, other), 1, mul(log1p(exp(mul(neg(abs(sub(self, "
+     "other))), 0.69314718055994530942))), 1.4426950408889634074)))"},
+    {"aten.copysign.Tensor", "(Tensor self, Tensor other) -> Tensor",
+     pointwise, infer_div, "mul(abs(self), where(max(gt(0, other), gt(0, div(1, other))), -1, 1))"},
+    {"aten.copysign.Scalar", "(Tensor self, Scalar other) -> Tensor",
+     pointwise, infer_div, "mul(abs(self), where(max(gt(0, other), gt(0, div(1, other))), -1, 1))"},
+    {"aten.angle.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(gt(0, self), 3.1415926535897932385, where(eq(self, self), 0, self))"},
+    {"aten.rrelu.default",
+     "(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False) -> Tensor",
+     pointwise, infer_rrelu, "where(ge(self, 0), self, mul(self, mul(0.5, add(lower, upper))))"},
+    {"aten.signbit.default", "(Tensor self) -> Tensor",
+     pointwise, infer_logical_not, "max(gt(0, self), gt(0, div(1, self)))"},
+    {"aten.positive.default", "(Tensor self) -> Tensor", pointwise, infer_unary, "self"},
+    {"aten.deg2rad.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "mul(self, 0.017453292519943295769)"},
+    {"aten.rad2deg.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "mul(self, 57.295779513082320877)"},
+    {"aten.round.decimals", "(Tensor self, *, int decimals) -> Tensor",
+     pointwise, infer_activation, "div(mul(round_even(div(mul(self, ten_to(decimals)), ten_to(times(decimals, -1)))), "
+     "ten_to(times(decimals, -1))), ten_to(decimals))"},
+    {"aten.special_entr.default", "(Tensor self) -> Tensor",
+     pointwise, infer_float_unary, "where(gt(self, 0), neg(mul(self, log(self))), where(gt(0, self), -inf, self))"},
+    {"aten.float_power.Tensor_Scalar", "(Tensor self, Scalar exponent) -> Tensor",
+     pointwise, infer_double_power, "power(self, exponent)"},
+    {"aten.float_power.Tensor_Tensor", "(Tensor self, Tensor exponent) -> Tensor",
+     pointwise, infer_double_power, "power(self, exponent)"},
+    {"aten.isclose.default",
+     "(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+     pointwise, infer_close, "max(max(eq(self, other), mul(equal_nan, mul(ne(self, self), ne(other, other)))), "
+     "mul(le(abs(sub(self, other)), 3.4028234663852886e+38), le(abs(sub(self, other)), add(atol, abs(mul(rtol, "
+     "other))))))"},
     {"aten.xlogy.Tensor", "(Tensor self, Tensor other) -> Tensor",
      pointwise, infer_div, "where(mul(eq(self, 0), eq(other, other)), 0, mul(self, log(other)))"},
     {"aten.heaviside.default", "(Tensor self, Tensor values) -> Tensor",

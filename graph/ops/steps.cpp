@@ -50,7 +50,7 @@ bool is_step(const Expr& expr) {
   if (expr.kind == ExprKind::cast) return is_code(expr.dtype);
   return expr.kind == ExprKind::call &&
          (expr.function == "round_even" || expr.function == "floor" || expr.function == "gt" || expr.function == "ge" ||
-          expr.function.ends_with("_div") || expr.function == "mod");
+          expr.function.ends_with("_div") || expr.function.ends_with("mod"));
 }
 
 std::vector<bool> find_step_inputs(const Graph& graph) {

@@ -19,7 +19,7 @@ namespace qcg {
 // What steps give: integers, truth values, 8-bit floats. Storing another number as one of them is a step.
 bool is_code(DType dtype);
 
-// round_even, floor, a comparison, a cast to a code: this node of the expression, not its arguments.
+// round_even, floor, a rest, a comparison, a cast to a code: this node of the expression, not its arguments.
 bool is_step(const Expr& expr);
 
 // By value: whether it decides a step. Not as a factor of a product, whose own sums are not defined to the bit.

@@ -187,6 +187,7 @@ Result<Tensors> run_not(const RefContext& c) {
 
 template <class Op>
 Result<Tensors> run_quotient(const RefContext& c) {
+  if (is_floating(c.dtype(0))) return run_formula(c);
   const Tensor divisor = operand(c, "other", c.dtype(0));
   if (has_zero(divisor))
     return Error::bad_input(c.node.where, c.node.op->name + " divides by zero", "check the constants of the model");
@@ -237,14 +238,6 @@ Result<Tensors> run_pow(const RefContext& c) {
   std::vector<int64_t> values = read_ints(exponent);
   for (int64_t& v : values) v = wrap_to_dtype(c.dtype(0), power_wrap(static_cast<int64_t>(c.number("self")), v));
   return Tensors{make_ints(c.sizes(0), std::move(values))};
-}
-
-Result<Tensors> run_ldexp(const RefContext& c) {
-  const Sizes shape = c.sizes(0);
-  std::vector<double> values = read_doubles(broadcast_to(c.tensor("self").data, shape));
-  const std::vector<double> exponents = read_doubles(broadcast_to(c.tensor("other").data, shape));
-  for (size_t i = 0; i < values.size(); ++i) values[i] *= std::exp2(exponents[i]);
-  return Tensors{make_doubles(shape, std::move(values))};
 }
 
 // ---- look-ups -------------------------------------------------------------------------------------------------------
@@ -435,21 +428,6 @@ Result<Tensors> run_view_dtype(const RefContext& c) {
 // Whatever it holds is overwritten, or the model's result would be anything.
 Result<Tensors> run_empty(const RefContext& c) { return Tensors{Tensor::zeros(c.dtype(0), c.sizes(0))}; }
 
-// By Newton's method, from a start that is near everywhere.
-double inverse_erf(double y) {
-  if (!(std::abs(y) < 1)) return std::abs(y) == 1 ? std::copysign(INFINITY, y) : NAN;
-  const double logarithm = std::log1p(-y * y), half = 4.3307 + logarithm / 2;
-  double x = std::copysign(std::sqrt(std::sqrt(half * half - logarithm / 0.147) - half), y);
-  for (int i = 0; i < 4; ++i) x -= (std::erf(x) - y) * std::exp(x * x) * 0.886226925452758;  // sqrt(pi) / 2
-  return x;
-}
-
-Result<Tensors> run_erfinv(const RefContext& c) {
-  std::vector<double> y = read_doubles(c.tensor("self").data);
-  for (double& v : y) v = inverse_erf(v);
-  return Tensors{make_doubles(c.sizes(0), std::move(y))};
-}
-
 // From both ends to the middle, as torch does it.
 Result<Tensors> run_linspace(const RefContext& c) {
   const int64_t steps = c.integer("steps");
@@ -473,7 +451,6 @@ Result<Tensors> run_triangle_indices(const RefContext& c) {
 }
 
 constexpr RefRow kConstantRules[] = {
-    {"aten.erfinv.default", run_erfinv},
     {"aten.bitwise_and.Tensor", run_bits<And>},
     {"aten.bitwise_or.Tensor", run_bits<Or>},
     {"aten.bitwise_xor.Tensor", run_bits<Xor>},
@@ -503,7 +480,6 @@ constexpr RefRow kConstantRules[] = {
     {"aten.remainder.Scalar", run_quotient<Remainder>},
     {"aten.exp2.default", run_exp2},
     {"aten.pow.Scalar", run_pow},
-    {"aten.ldexp.Tensor", run_ldexp},
     {"aten.index.Tensor", run_index},
     {"aten._unsafe_index.Tensor", run_index},
     {"aten.index_select.default", run_index_select},

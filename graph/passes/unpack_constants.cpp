@@ -53,9 +53,9 @@ constexpr Op kQuotients[] = {"aten.floor_divide.default", "aten.floor_divide.Sca
                              "aten.fmod.Tensor",          "aten.fmod.Scalar"};
 
 // A whole number that is not 0, a size that is at least 1, or integers, which torch does not divide by 0 either. The
-// rounded quotient of floats may be the whole number above the quotient.
+// rounded quotient of floats may be the whole number above the quotient; a rest of theirs is exact.
 bool divides_by_number(const Graph& graph, const Node& node) {
-  if (is_floating(graph.value(node.outputs[0]).dtype)) return false;
+  if (is_floating(graph.value(node.outputs[0]).dtype)) return node.op->arg_index("rounding_mode") < 0;
   const Dim* divisor = node.arg("other").get<Dim>();
   const ValueId* divisors = node.arg("other").get<ValueId>();
   if (divisors) return true;

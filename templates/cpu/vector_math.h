@@ -8,12 +8,17 @@
 //
 // Largest error against double libm, in ulp of the f32 result (tests/isa_headers asserts these):
 //
-//   exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2     atan 3     pow 4
+//   fmod 0        exp log 1     reciprocal 0.5   rsqrt 2     sin cos 2     atan 3     pow 4     those of special.h
 //   log1p expm1 tanh erf 2    sigmoid silu 3 down to -88; below, where exp(-x) overflows, they are 0 (|error| <= 3e-37)
 //   gelu 6 for x >= 0, 8 down to -13       gelu_tanh 8 down to -2, 40 down to -5      below: |error| <= 1e-8 * |x|
 //
 // Every function is right at +-0, +-inf, NaN and denormals, as torch defines it; gelu(-inf) is NaN there and here.
 #pragma once
+
+QCG_INLINE float s_infinity() { return __builtin_inff(); }
+QCG_INLINE float s_nan() { return __builtin_nanf(""); }
+QCG_INLINE double s_root(double x) { return __builtin_sqrt(x); }
+#include "special.h"
 
 QCG_INLINE vf v_reciprocal(vf x) { return v_div(v_set1(1.0f), x); }
 QCG_INLINE vf v_rsqrt(vf x) { return v_div(v_set1(1.0f), v_sqrt(x)); }
@@ -112,7 +117,6 @@ QCG_INLINE vf v_log1p(vf x) {
   return v_select(v_eq(u, v_zero()), y, v_select(v_eq(u, v_set1(__builtin_inff())), y, corrected));
 }
 
-// (e^2a - 1) / (e^2a + 1), whose numerator is as exact near 0 as elsewhere. From 20 on the result is 1.
 // Of u in [-tan(pi/8), tan(pi/8)]: x itself, (x - s) / (1 + |x|) from pi/4, or -1 / x from pi/2, s the sign of x.
 QCG_INLINE vf v_atan(vf x) {
   vf one = v_set1(1.0f), a = v_abs(x), s = v_select(v_lt(x, v_zero()), v_set1(-1.0f), one);
@@ -128,6 +132,7 @@ QCG_INLINE vf v_atan(vf x) {
   return v_select(near, y, v_add(from, y));
 }
 
+// (e^2a - 1) / (e^2a + 1), whose numerator is as exact near 0 as elsewhere. From 20 on the result is 1.
 QCG_INLINE vf v_tanh(vf x) {
   vf a = v_bound(v_abs(x), 0.0f, 20.0f);
   vf less_one = v_less_one(v_split_exp(v_add(a, a)));
@@ -310,6 +315,63 @@ QCG_INLINE vf v_pow(vf x, vf y) {
   result = v_select(v_isnan(x), x, v_select(v_isnan(y), y, result));
   return v_select(v_eq(y, zero), one, v_select(v_eq(x, one), one, result));
 }
+
+// The rest of a quotient that has more bits than f32, |a| = m * 2^e of whole m: m mod the divisor's, 32 bits at a time.
+__attribute__((noinline, unused)) static void rest_of_large(const float* a, const float* b, const float* q, float limit,
+                                                            float* r) {
+  for (int i = 0; i < VL; ++i) {
+    if (!(q[i] >= limit) || a[i] == __builtin_inff() || b[i] == 0.0f) continue;
+    uint64_t m[2];
+    int e[2];
+    for (int k = 0; k < 2; ++k) {
+      uint32_t bits;
+      __builtin_memcpy(&bits, k == 0 ? a + i : b + i, 4);
+      const int exponent = (int)(bits >> 23 & 255);
+      m[k] = (bits & 0x7fffff) | (exponent != 0 ? 0x800000 : 0);
+      e[k] = (exponent != 0 ? exponent : 1) - 150;
+    }
+    uint64_t rest = m[0] % m[1];
+    for (int left = e[0] - e[1]; left > 0; left -= 32) rest = (rest << (left < 32 ? left : 32)) % m[1];
+    const uint64_t power = (uint64_t)(e[1] + 1023) << 52;
+    double scale;
+    __builtin_memcpy(&scale, &power, 8);
+    r[i] = (float)((double)rest * scale);
+  }
+}
+
+// |x| - q |y|, exact where q has no more bits than f32. The rounded quotient may be the whole number above it.
+QCG_INLINE vf v_fmod(vf x, vf y) {
+  const float limit = 4194304.0f;
+  vf a = v_abs(x), b = v_abs(y), inf = v_set1(__builtin_inff());
+  vf q = v_trunc(v_div(a, b));
+  vf r = v_fused(v_neg(q), b, a);
+  r = v_select(v_lt(r, v_zero()), v_add(r, b), r);
+  if (__builtin_expect(v_any(v_lt(v_set1(limit), q)), 0)) {
+    float of_a[VL], of_b[VL], of_q[VL], of_r[VL];
+    v_store_f32(of_a, a), v_store_f32(of_b, b), v_store_f32(of_q, q), v_store_f32(of_r, r);
+    rest_of_large(of_a, of_b, of_q, limit, of_r);
+    r = v_load_f32(of_r);
+  }
+  r = v_select(v_eq(b, inf), v_select(v_lt(a, inf), a, r), r);
+  return v_select(v_isnan(r), r, v_copysign(r, x));
+}
+
+// The functions of special.h, one lane at a time.
+template <float (*F)(float)>
+__attribute__((noinline, unused)) static void map_lanes(const float* x, float* y) {
+  for (int i = 0; i < VL; ++i) y[i] = F(x[i]);
+}
+template <float (*F)(float)>
+QCG_INLINE vf v_by_lane(vf x) {
+  float of_x[VL], of_y[VL];
+  v_store_f32(of_x, x);
+  map_lanes<F>(of_x, of_y);
+  return v_load_f32(of_y);
+}
+QCG_INLINE vf v_lgamma(vf x) { return v_by_lane<f_lgamma>(x); }
+QCG_INLINE vf v_digamma(vf x) { return v_by_lane<f_digamma>(x); }
+QCG_INLINE vf v_erfinv(vf x) { return v_by_lane<f_erfinv>(x); }
+QCG_INLINE vf v_ndtri(vf x) { return v_by_lane<f_ndtri>(x); }
 
 // A condition is 1 or 0 in f32, as a stored bool is.
 QCG_INLINE vf v_gt(vf a, vf b) { return v_select(v_lt(b, a), v_set1(1.0f), v_zero()); }

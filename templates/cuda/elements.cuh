@@ -22,7 +22,6 @@ typedef unsigned long long uint64_t;
 #else
 #include <stdint.h>
 #endif
-#define QCG_INLINE QCG_DEVICE  // of integers.h
 
 // EXPONENT bits of exponent, 7 - EXPONENT of mantissa: float8.h on one number.
 template <int EXPONENT>

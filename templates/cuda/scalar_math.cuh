@@ -8,6 +8,8 @@
 // integers truncate and wrap.
 #pragma once
 
+#define QCG_INLINE QCG_DEVICE  // of special.h and integers.h
+
 QCG_DEVICE float s_infinity() { return __int_as_float(0x7f800000); }
 QCG_DEVICE float s_nan() { return __int_as_float(0x7fc00000); }
 QCG_DEVICE float s_add(float a, float b) { return a + b; }
@@ -47,6 +49,13 @@ QCG_DEVICE float s_sin(float x) { return sinf(x); }
 QCG_DEVICE float s_cos(float x) { return cosf(x); }
 QCG_DEVICE float s_erf(float x) { return erff(x); }
 QCG_DEVICE float s_atan(float x) { return atanf(x); }
+QCG_DEVICE float s_fmod(float a, float b) { return fmodf(a, b); }
+QCG_DEVICE double s_root(double x) { return sqrt(x); }
+#include "special.h"
+QCG_DEVICE float s_lgamma(float x) { return f_lgamma(x); }
+QCG_DEVICE float s_digamma(float x) { return f_digamma(x); }
+QCG_DEVICE float s_erfinv(float x) { return f_erfinv(x); }
+QCG_DEVICE float s_ndtri(float x) { return f_ndtri(x); }
 
 QCG_DEVICE float f32_of_bf16(unsigned short h) { return __int_as_float((int)((unsigned)h << 16)); }
 QCG_DEVICE unsigned short bf16_of_f32(float x) {

@@ -1226,6 +1226,69 @@ def diagonals_and_angles():
          torch.tensor([0.0, 0.0, -0.0, -0.0, inf, inf, -inf, -inf, -1.0, -1.0, -0.0, 2.0, 1.0]))
 
 
+def rests_and_special_functions():
+    own = torch.Generator().manual_seed(61)
+    normal = lambda *shape: torch.randn(shape, generator=own)
+    inf, nan = math.inf, math.nan
+    x, y = normal(3, 5) * 4, normal(3, 5)
+    odd = torch.tensor([0.0, -0.0, inf, -inf, nan, 3.0, -3.0, 1e30, -7.5, 1e-40])
+    for name in ("fmod", "remainder"):
+        case(f"aten.{name}.Tensor", x, y)
+        case(f"aten.{name}.Scalar", x, -0.7)
+        case(f"aten.{name}.Scalar", x.bfloat16(), 0.5)
+        for other in (3.0, -3.0, inf, -inf, 0.0, nan, 0.1):
+            case(f"aten.{name}.Scalar", odd, other, exact=True)
+        case(f"aten.{name}.Tensor", torch.tensor([7, -7, 9]), torch.tensor([2.5, 2.5, -4.0]), exact=True)
+        for half in (torch.bfloat16, torch.float16):  # the number is one of the dtype, too
+            case(f"aten.{name}.Scalar", torch.tensor([0.3, 1.0, 7.5, -2.3, 100.0]).to(half), 0.1, exact=True)
+        case(f"aten.{name}.Scalar", torch.tensor([7, -7, 9]), -2.5, exact=True)
+        case(f"aten.{name}.Scalar", torch.tensor([True, False]), 2, exact=True)
+        case(f"aten.{name}.Scalar", torch.tensor([True, False]), -0.75, exact=True)
+        case(f"aten.{name}.Tensor", x[:, None], y[:, :1].double(), exact=True)
+    case("aten.copysign.Tensor", x, y, exact=True)
+    case("aten.copysign.Tensor", odd, torch.tensor([-1.0, 1.0, -0.0, 0.0, 1.0, -inf, inf, -1e-40, 1e-40, -2.0]), exact=True)
+    case("aten.copysign.Tensor", torch.tensor([3, -4]), torch.tensor([-1, 1]), exact=True)
+    case("aten.copysign.Scalar", x, -1.0, exact=True)
+    case("aten.copysign.Scalar", x, 0.0, exact=True)
+    case("aten.signbit.default", torch.tensor([0.0, -0.0, inf, -inf, -2.0, 2.0, -1e-40]), exact=True)
+    case("aten.signbit.default", torch.tensor([0, -3, 4]), exact=True)
+    case("aten.ldexp.Tensor", x, normal(5))
+    case("aten.ldexp.Tensor", torch.tensor([3, -5]), torch.tensor([[2], [-1]]), exact=True)
+    case("aten.ldexp.Tensor", torch.tensor([1.5, 0.75, -inf, nan]), torch.tensor([-140, 127, 3, 0]), exact=True)
+    case("aten.logaddexp2.default", x, y)
+    case("aten.logaddexp2.default", torch.tensor([inf, -inf, -inf, nan, 0.0]), torch.tensor([inf, -inf, 1.0, 2.0, 0.0]))
+    for decimals in (2, 0, -1):
+        case("aten.round.decimals", x * 10, decimals=decimals)
+    case("aten.round.decimals", torch.tensor([inf, -inf, nan, -0.04]), decimals=1)
+    case("aten.float_power.Tensor_Scalar", x.abs(), 1.5)
+    case("aten.float_power.Tensor_Scalar", torch.tensor([2, -3]), 3, exact=True)
+    case("aten.float_power.Tensor_Tensor", x.abs(), y)
+    gammas = torch.tensor([0.5, 1.0, 2.0, 1.4616, 3.7, 40.0, 1e20, -0.5, -2.2, -17.3, 1e-20, -1e-20, inf, nan])
+    for name in ("lgamma", "digamma"):
+        case(f"aten.{name}.default", gammas)
+        case(f"aten.{name}.default", x)
+    for name in ("lgamma", "digamma", "erfinv", "deg2rad", "rad2deg", "angle"):
+        case(f"aten.{name}.default", torch.tensor([True, False]))
+    case("aten.lgamma.default", torch.tensor([3, -2, 9], dtype=torch.int32))
+    case("aten.digamma.default", x.abs().bfloat16())
+    for half in (torch.bfloat16, torch.float16):
+        case("aten.round.decimals", (x * 10).to(half), decimals=2)
+        case("aten.lgamma.default", x.to(half))
+    case("aten.lgamma.default", torch.tensor([0.0, -0.0, -1.0, -inf]), exact=True)
+    case("aten.digamma.default", torch.tensor([0.0, -0.0, -1.0]), exact=True)
+    case("aten.erfinv.default", torch.tensor([0.2, -1.0, 1.5, nan, 0.9999999, -1e-30]))
+    case("aten.special_ndtri.default", torch.tensor([0.0, 1.0, 0.5, 1e-30, 1e-5, 0.3, 0.9999999, -0.1, nan]))
+    for name in ("positive", "deg2rad", "rad2deg"):
+        case(f"aten.{name}.default", x)
+    case("aten.special_entr.default", torch.tensor([0.0, -0.5, 0.3, 2.0, inf, nan]))
+    case("aten.angle.default", torch.tensor([0.0, -0.0, -2.0, 3.0, -inf, nan]))
+    near = torch.tensor([1.0, 1.00001, 0.0, inf, inf, -inf, nan, 1e30])
+    close = torch.tensor([1.000005, 1.0, 1e-9, inf, -inf, -inf, nan, inf])
+    case("aten.isclose.default", near, close, exact=True)
+    case("aten.isclose.default", near, close, 1e-7, 1e-8, True, exact=True)
+    case("aten.rrelu.default", x)
+
+
 def scans_and_products():
     own = torch.Generator().manual_seed(47)
     normal = lambda *shape, dtype=torch.float32: torch.randn(shape, generator=own).to(dtype)
@@ -1380,3 +1443,4 @@ scans_and_products()
 combinations_at_positions()
 diagonals_and_angles()
 fourier_transforms()
+rests_and_special_functions()

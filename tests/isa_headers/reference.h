@@ -9,6 +9,8 @@
 #include <limits>
 #include <string_view>
 
+#include "graph/ir/special.h"
+
 namespace qcg_test {
 
 inline double reference_unary(std::string_view name, double x) {
@@ -38,6 +40,10 @@ inline double reference_unary(std::string_view name, double x) {
   if (name == "log1p") return std::log1p(x);
   if (name == "expm1") return std::expm1(x);
   if (name == "atan") return std::atan(x);
+  if (name == "lgamma") return qcg::log_gamma(x);
+  if (name == "digamma") return qcg::digamma(x);
+  if (name == "erfinv") return qcg::inverse_erf(x);
+  if (name == "ndtri") return qcg::inverse_normal(x);
   return std::nan("");
 }
 

@@ -17,7 +17,11 @@ bool is_close(DType dtype, double got, double want) {
 }
 
 // Of floats they have kernels, though hand-packed weights are what they are for.
-bool is_power(const Node& node) { return node.op->name == "aten.exp2.default" || node.op->name == "aten.pow.Scalar"; }
+bool is_also_of_floats(const Node& node) {
+  constexpr Op kOps[] = {"aten.exp2.default", "aten.pow.Scalar",       "aten.erfinv.default",   "aten.ldexp.Tensor",
+                         "aten.fmod.Tensor",  "aten.remainder.Tensor", "aten.remainder.Scalar", "aten.fmod.Scalar"};
+  return is_any_op(node, kOps);
+}
 
 bool is_bit_operation(const Node& node) {
   return node.op->name.starts_with("aten.bitwise_") || node.op->name.starts_with("aten.__");
@@ -30,7 +34,7 @@ bool is_tried(const Graph& graph) {
     return node.op->role == OpRole::pointwise || node.op->role == OpRole::reduction ||
            node.op->name == "aten.stack.default" || node.op->name == "aten.baddbmm.default" ||
            node.op->name == "aten.expand_as.default" || node.op->name == "prims.convert_element_type.default" ||
-           is_power(node) || is_bit_operation(node);
+           is_also_of_floats(node) || is_bit_operation(node);
   });
 }
 
@@ -92,7 +96,7 @@ TEST_CASE("what has no kernel is evaluated to what torch computes, and refused o
         is_quotient && (node.arg("other").get<Dim>() || (divisor && !is_floating(graph.value(*divisor).dtype) &&
                                                          !is_floating(graph.value(graph.outputs[0]).dtype)));
     const bool has_kernel = is_write || looks_up || divides || is_bit_operation(node) ||
-                            (is_power(node) && is_floating(graph.value(graph.outputs[0]).dtype));
+                            (is_also_of_floats(node) && is_floating(graph.value(graph.outputs[0]).dtype));
     if (!graph.inputs.empty() && !has_kernel) {
       Graph open = graph;
       const auto refused = run_passes(open);

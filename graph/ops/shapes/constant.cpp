@@ -20,7 +20,7 @@ Result<Types> infer_integers(const OpArgs& a) {
   if (!p->dtype.defined) return a.unsupported("self", "these dtypes have no common one", "cast the operands first");
   if (is_floating(dtype))
     return a.unsupported("self", "expected integers, got " + describe(a.tensor("self")),
-                         "for floats, write torch.floor(x / y), and x - y * torch.floor(x / y) instead of x % y");
+                         "for floats, write torch.floor(x / y)");
   return one(dtype, std::move(p->shape));
 }
 
@@ -30,6 +30,13 @@ Result<Types> infer_numbers(const OpArgs& a) {
   if (types[0].dtype == DType::boolean)
     return a.unsupported("self", "expected integers, got bool", "cast to integers before it");
   return types;
+}
+
+// Of floats, too.
+Result<Types> infer_remainder(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "other"}));
+  if (p.dtype.defined && is_floating(p.dtype.result())) return one(p.dtype.result(), std::move(p.shape));
+  return infer_numbers(a);
 }
 
 Result<Types> infer_quotient(const OpArgs& a) {

@@ -100,6 +100,24 @@ Result<Types> infer_compare(const OpArgs& a) {
   return one(DType::boolean, std::move(p.shape));
 }
 
+// Floats alone: the tolerance is one.
+Result<Types> infer_close(const OpArgs& a) {
+  QCG_CHECK(need_float(a, "self"));
+  QCG_CHECK(need_float(a, "other"));
+  return infer_compare(a);
+}
+
+Result<Types> infer_rrelu(const OpArgs& a) {
+  if (a.boolean("training")) return a.unsupported("training", "slopes are random", "export the model after eval()");
+  QCG_CHECK(need_float(a, "self"));
+  return one(a.tensor("self").dtype, a.tensor("self").shape);
+}
+
+Result<Types> infer_double_power(const OpArgs& a) {
+  QCG_TRY(p, promote_operands(a, {"self", "exponent"}));
+  return one(DType::f64, std::move(p.shape));
+}
+
 Result<Types> infer_logical_not(const OpArgs& a) { return one(DType::boolean, a.tensor("self").shape); }
 
 Result<Types> infer_masked_fill(const OpArgs& a) {
