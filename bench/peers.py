@@ -1,4 +1,4 @@
-"""Whole models beside llama.cpp and PyTorch: tokens/s of a Llama with random weights, interleaved, on one machine.
+"""Whole models beside llama.cpp, PyTorch and AOTInductor: tokens/s of a Llama with random weights, interleaved, on one machine.
 
     python bench/peers.py --qcodegen build/release/cli/qcodegen --work build/peers                # the small shape: minutes
     python bench/peers.py … --shape 1b --schemes bf16,w8,w4,da8w4 --llama-bench PATH --rounds 5   # Llama-3.2-1B's shape
@@ -29,7 +29,7 @@ SHAPES = {"small": dict(layers=4, hidden=512, ffn=1408, heads=8, kv=4, vocabular
           "1b": dict(layers=16, hidden=2048, ffn=8192, heads=32, kv=8, vocabulary=128256)}
 HEAD = 64
 GGUF = {"bf16": "BF16", "w8": "Q8_0", "da8w8": "Q8_0", "w4": "Q4_0", "da8w4": "Q4_0"}
-TORCH = ("torch eager", "torch compile")
+TORCH = ("torch eager", "torch compile", "AOTInductor")
 
 
 def torchao_config(scheme):
@@ -134,13 +134,51 @@ def write_gguf(shape, kind, context, path):
     writer.close()
 
 
+def set_up_torch(options):
+    import torch
+    import torch._inductor.config as inductor
+    torch.set_num_threads(options.threads)
+    inductor.freezing, inductor.max_autotune, inductor.max_autotune_gemm_backends = True, True, "CPP,ATEN"
+
+
+def aoti_package(graph):
+    """What AOTInductor makes of an exported graph: compiled at the first call."""
+    import torch
+    import torch._inductor as inductor
+    import torchao.quantization  # noqa: F401  (the operators of quantized graphs)
+    package = graph.with_suffix(".aoti.pt2")
+    if not package.exists():
+        with torch.no_grad():
+            inductor.aoti_compile_and_package(torch.export.load(graph), package_path=str(package))
+    return package
+
+
+def time_aoti(options, scheme):
+    """The graph that qcodegen compiles, with the cache as the package's state."""
+    import torch
+    import torch._inductor as inductor
+    set_up_torch(options)
+    package = aoti_package(program_file(options, scheme).with_suffix(".pt2"))
+    run = inductor.aoti_load_package(str(package))
+
+    def timed(ids, places):
+        begin = time.perf_counter()
+        run(input_ids=ids, cache_position=places)
+        return time.perf_counter() - begin
+
+    with torch.no_grad():
+        prompt = [timed(torch.arange(options.prompt)[None] % 100, torch.arange(options.prompt)) for _ in range(4)]
+        decode = [timed(torch.ones(1, 1, dtype=torch.int64), torch.tensor([options.prompt + i])) for i in range(options.decode)]
+    return {"prompt": options.prompt / statistics.median(prompt[1:]), "decode": 1 / statistics.median(decode[3:])}
+
+
 def time_torch(options, mode, scheme):
     """Of one process: {"prompt": tokens/s, "decode": tokens/s}."""
     import torch
-    import torch._inductor.config as inductor
     from transformers import StaticCache
-    torch.set_num_threads(options.threads)
-    inductor.freezing, inductor.max_autotune, inductor.max_autotune_gemm_backends = True, True, "CPP,ATEN"
+    if mode == "AOTInductor":
+        return time_aoti(options, scheme)
+    set_up_torch(options)
     model = make_model(SHAPES[options.shape], scheme, options.context)
     cache = StaticCache(config=model.config, max_cache_len=options.context)
 
@@ -225,7 +263,7 @@ def print_table(options, contenders, results):
 def add_common_options(parser):
     parser.add_argument("--qcodegen", type=pathlib.Path, required=True, help="the built qcodegen")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/peers"), help="models and programs stay here")
-    parser.add_argument("--torch", default=",".join(TORCH), help="of torch eager, torch compile; none: neither")
+    parser.add_argument("--torch", default=",".join(TORCH), help="of torch eager, torch compile, AOTInductor; none: none of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--tune", default="fast", choices=("off", "fast", "full"))

@@ -1,4 +1,4 @@
-"""BERT-base beside ONNX Runtime and PyTorch: sequences/s with random weights, interleaved, on one machine.
+"""BERT-base beside ONNX Runtime, PyTorch and AOTInductor: sequences/s with random weights, interleaved, on one machine.
 
     python bench/peers_bert.py --qcodegen build/release/cli/qcodegen --work build/peers
     python bench/peers_bert.py … --layers 2 --schemes f32,da8w8 --torch none --rounds 5
@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 
-from peers import TORCH, add_common_options, run_json, torchao_config
+from peers import TORCH, add_common_options, aoti_package, run_json, set_up_torch, torchao_config
 
 warnings.filterwarnings("ignore")
 SCHEMES = ("f32", "bf16", "da8w8")
@@ -115,11 +115,14 @@ def time_onnxruntime(options, scheme):
 
 def time_torch(options, mode, scheme):
     import torch
-    import torch._inductor.config as inductor
-    torch.set_num_threads(options.threads)
-    inductor.freezing, inductor.max_autotune, inductor.max_autotune_gemm_backends = True, True, "CPP,ATEN"
-    module, ids = Encoder.of(make_model(options, scheme)), example(options)
-    run = torch.compile(module, dynamic=False) if mode == "torch compile" else module
+    import torch._inductor as inductor
+    set_up_torch(options)
+    ids = example(options)
+    if mode == "AOTInductor":
+        run = inductor.aoti_load_package(str(aoti_package(model_file(options, f"{scheme}.pt2"))))
+    else:
+        module = Encoder.of(make_model(options, scheme))
+        run = torch.compile(module, dynamic=False) if mode == "torch compile" else module
     with torch.no_grad():
         return median_time(lambda: run(ids))
 
