@@ -48,6 +48,13 @@ bool share_memory(const TensorView& a, const TensorView& b) {
          std::less<>()(b_data, a_data + a_bytes) && is_dense(a) && is_dense(b);
 }
 
+bool holds_positions(const ProgramManifest& manifest, size_t buffer) {
+  for (const auto& step : manifest.steps)
+    for (const auto& arg : step.args)
+      if (arg.reach && arg.reach->positions && static_cast<size_t>(arg.buffer) == buffer) return true;
+  return false;
+}
+
 struct Temporaries {
   std::vector<int64_t> sizes;
   std::vector<Lifetime> lifetimes;
@@ -66,7 +73,9 @@ Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<
                               "give inputs of sizes that leave no axis of the model negative");
     if (!size) return impossible_size(where);
     t.sizes.push_back(*size);
-    t.lifetimes.push_back({b.first, b.last});
+    // Positions that a kernel of a device refuses are read when all kernels are done.
+    const bool is_read_last = manifest.on_device() && holds_positions(manifest, i);
+    t.lifetimes.push_back({b.first, is_read_last ? static_cast<int>(manifest.steps.size()) - 1 : b.last});
     t.buffers.push_back(i);
   }
   return t;
@@ -112,6 +121,13 @@ int64_t integer_at(const void* data, int64_t item, int64_t index) {
 // What lies this many rows behind an argument of rows.
 void* row_of(const qcg_arg& arg, const Reach& reach, int64_t row) {
   return static_cast<std::byte*>(arg.data) + row * arg.stride * reach.item;
+}
+
+bool is_written_after(const ProgramManifest& manifest, int buffer, size_t step) {
+  for (size_t s = step + 1; s < manifest.steps.size(); ++s)
+    for (const auto& arg : manifest.steps[s].args)
+      if (arg.buffer == buffer && (!arg.reach || arg.reach->writes)) return true;
+  return false;
 }
 
 }  // namespace
@@ -228,6 +244,7 @@ Status Context::bind(std::span<const TensorView> inputs) {
     QCG_CHECK(bind_steps(*binding));
     QCG_TRY(shapes, program_->output_shapes(inputs));
     binding->output_shapes = std::move(shapes);
+    if (device_) binding->calls = std::make_shared<CudaCalls>();
     if (bindings_.size() == kBindings) bindings_.pop_back();
     known = bindings_.insert(bindings_.end(), std::move(binding));
   }
@@ -374,6 +391,7 @@ Status Context::run_steps() {
   std::vector<BoundStep>& steps = bindings_[0]->steps;
   run_profile_ = {};
   if (profile_) run_profile_.steps.resize(steps.size()), recorder_.begin_run();
+  if (device_) device_->begin();
   for (size_t s = 0; s < steps.size(); ++s) {
     BoundStep& step = steps[s];
     for (size_t a = 0; a < step.args.size(); ++a) {
@@ -387,13 +405,14 @@ Status Context::run_steps() {
     }
     if (profile_ && !step.bytes) step.bytes = bytes_of(s, step);
     const double begin_us = profile_ ? recorder_.since_begin_us() : 0;
-    QCG_CHECK(run_step(s));
+    QCG_CHECK(device_ ? device_->add(s, step.choice, step.args, step.params) : run_on_cpu(s));
     if (!profile_) continue;
+    if (device_) QCG_CHECK(run_on_device(nullptr));
     const double us = recorder_.since_begin_us() - begin_us;
     run_profile_.steps[s] = {begin_us, us, *step.bytes, step.choice, recorder_.take_spans()};
   }
   if (profile_) run_profile_.us = recorder_.since_begin_us();
-  return {};
+  return device_ && !profile_ ? run_on_device(bindings_[0]->calls.get()) : Status();
 }
 
 double Context::bytes_of(size_t index, const BoundStep& step) const {
@@ -407,7 +426,7 @@ double Context::bytes_of(size_t index, const BoundStep& step) const {
   return bytes_moved(reaches, step.params, strides);
 }
 
-// With the positions of the step on the host.
+// With the positions of the step on the host, unless a later step has written over them.
 Status Context::describe_device_fault(size_t index, int64_t position) const {
   const ProgramManifest& m = program_->manifest();
   const BoundStep& step = bindings_[0]->steps[index];
@@ -416,6 +435,7 @@ Status Context::describe_device_fault(size_t index, int64_t position) const {
   for (size_t a = 0; a < args.size(); ++a) {
     const ProgramManifest::Arg& arg = m.steps[index].args[a];
     if (!arg.reach || !arg.reach->positions) continue;
+    if (is_written_after(m, arg.buffer, index)) return describe_fault(m, index, position);
     auto& copy = copies.emplace_back(static_cast<size_t>(bound().buffer_bytes[static_cast<size_t>(arg.buffer)]));
     const auto* const begin = static_cast<const std::byte*>(args[a].data) - step.offsets[a];
     QCG_CHECK(device_->copy_out_at(copy.data(), begin, std::ssize(copy)));
@@ -424,16 +444,17 @@ Status Context::describe_device_fault(size_t index, int64_t position) const {
   return describe_fault(m, index, args, step.params, bound().symbol_values, position);
 }
 
-Status Context::run_step(size_t index) {
+Status Context::run_on_device(CudaCalls* last) {
+  QCG_TRY(refusal, device_->start(last));
+  return refusal ? describe_device_fault(refusal->step, refusal->position) : Status();
+}
+
+Status Context::run_on_cpu(size_t index) {
   BoundStep& step = bindings_[0]->steps[index];
-  if (!device_) {
-    Status status = program_->manifest().steps[index].groups ? run_groups(index) : run_on_pool(step);
-    if (status.ok() || !workspace_.refused) return status;
-    return describe_fault(program_->manifest(), index, step.args, step.params, bound().symbol_values,
-                          *workspace_.refused);
-  }
-  QCG_TRY(refused, device_->launch(index, step.choice, step.args, step.params));
-  return refused == INT64_MAX ? Status() : describe_device_fault(index, refused);
+  Status status = program_->manifest().steps[index].groups ? run_groups(index) : run_on_pool(step);
+  if (status.ok() || !workspace_.refused) return status;
+  return describe_fault(program_->manifest(), index, step.args, step.params, bound().symbol_values,
+                        *workspace_.refused);
 }
 
 // Runs a step on the pool or on the calling thread alone. Results are the same, so only time decides.

@@ -58,7 +58,6 @@ struct CudaDriver::Api {
   int (*context_release)(int device) = nullptr;
   int (*context_push)(void* context) = nullptr;
   int (*context_pop)(void** context) = nullptr;
-  int (*context_synchronize)() = nullptr;
   int (*module_load)(void** module, const void* image) = nullptr;
   int (*module_unload)(void* module) = nullptr;
   int (*module_get_function)(void** function, void* module, const char* name) = nullptr;
@@ -73,6 +72,7 @@ struct CudaDriver::Api {
                 unsigned shared, void* stream, void** params, void** extra) = nullptr;
   int (*stream_create)(void** stream, unsigned flags) = nullptr;
   int (*stream_destroy)(void* stream) = nullptr;
+  int (*stream_synchronize)(void* stream) = nullptr;
   int (*stream_begin_capture)(void* stream, int mode) = nullptr;
   int (*stream_end_capture)(void* stream, void** graph) = nullptr;
   int (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
@@ -108,7 +108,6 @@ struct CudaDriver::Api {
         {"cuDevicePrimaryCtxRelease_v2", "hipDevicePrimaryCtxRelease", reinterpret_cast<void**>(&context_release)},
         {"cuCtxPushCurrent_v2", "hipCtxPushCurrent", reinterpret_cast<void**>(&context_push)},
         {"cuCtxPopCurrent_v2", "hipCtxPopCurrent", reinterpret_cast<void**>(&context_pop)},
-        {"cuCtxSynchronize", "hipDeviceSynchronize", reinterpret_cast<void**>(&context_synchronize)},
         {"cuModuleLoadData", "hipModuleLoadData", reinterpret_cast<void**>(&module_load)},
         {"cuModuleUnload", "hipModuleUnload", reinterpret_cast<void**>(&module_unload)},
         {"cuModuleGetFunction", "hipModuleGetFunction", reinterpret_cast<void**>(&module_get_function)},
@@ -122,6 +121,7 @@ struct CudaDriver::Api {
         {"cuLaunchKernel", "hipModuleLaunchKernel", reinterpret_cast<void**>(&launch)},
         {"cuStreamCreate", "hipStreamCreateWithFlags", reinterpret_cast<void**>(&stream_create)},
         {"cuStreamDestroy_v2", "hipStreamDestroy", reinterpret_cast<void**>(&stream_destroy)},
+        {"cuStreamSynchronize", "hipStreamSynchronize", reinterpret_cast<void**>(&stream_synchronize)},
         {"cuStreamBeginCapture_v2", "hipStreamBeginCapture", reinterpret_cast<void**>(&stream_begin_capture)},
         {"cuStreamEndCapture", "hipStreamEndCapture", reinterpret_cast<void**>(&stream_end_capture)},
         {"cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", reinterpret_cast<void**>(&graph_instantiate)},
@@ -308,8 +308,12 @@ Status CudaDriver::clear(const CudaBuffer& buffer) {
 Status CudaDriver::launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes) {
   if (grid.grid_x == 0 || grid.grid_y == 0) return {};
   QCG_CHECK(launch_on(nullptr, kernel, grid, args, args_bytes));
+  return synchronize(nullptr);
+}
+
+Status CudaDriver::synchronize(void* stream) {
   const Api::Current current(*api_, context_);
-  return check(api_->context_synchronize(), "running a kernel");
+  return check(api_->stream_synchronize(stream), "running kernels");
 }
 
 Status CudaDriver::launch_on(void* stream, const CudaKernel& kernel, const CudaGrid& grid, const void* args,
@@ -368,9 +372,9 @@ Result<CudaGraph> CudaDriver::record(const CudaStream& stream, const std::functi
   });
 }
 
-Status CudaDriver::replay(const CudaGraph& graph, const CudaStream& stream) {
+Status CudaDriver::replay(const CudaGraph& graph, void* stream) {
   const Api::Current current(*api_, context_);
-  return check(api_->graph_launch(graph.get(), stream.get()), "launching a graph");
+  return check(api_->graph_launch(graph.get(), stream), "launching a graph");
 }
 
 Result<double> CudaDriver::time(const CudaStream& stream, const std::function<Status()>& work) {

@@ -53,6 +53,7 @@ struct CudaGrid {
   uint32_t grid_x = 1, grid_y = 1;
   uint32_t threads = 1;
   uint32_t shared_bytes = 0;  // dynamic shared memory
+  friend bool operator==(const CudaGrid&, const CudaGrid&) = default;
 };
 
 // A stream of the device, for launch_on. The last copy ends it.
@@ -98,13 +99,15 @@ class CudaDriver : public std::enable_shared_from_this<CudaDriver> {
   Status launch(const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
   // The same on a stream of the caller, or the default stream if it is null. It does not wait for the kernel.
   Status launch_on(void* stream, const CudaKernel& kernel, const CudaGrid& grid, const void* args, size_t args_bytes);
+  // Waits for all that is on the stream, or on the default stream if it is null.
+  Status synchronize(void* stream);
 
   Result<CudaProperties> properties() const;
   Result<CudaStream> create_stream();
   // What `launches` puts on the stream is recorded and does not run.
   Result<CudaGraph> record(const CudaStream& stream, const std::function<Status()>& launches);
-  // Puts the launches of a graph on the stream.
-  Status replay(const CudaGraph& graph, const CudaStream& stream);
+  // Puts the launches of a graph on the stream, or on the default stream if it is null.
+  Status replay(const CudaGraph& graph, void* stream);
   // Seconds, by the device's clock, of what `work` puts on the stream. It waits for it.
   Result<double> time(const CudaStream& stream, const std::function<Status()>& work);
 

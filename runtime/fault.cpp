@@ -113,7 +113,11 @@ Error describe_fault(const ProgramManifest& manifest, size_t step, std::span<con
                                 std::to_string(numbers.at(*refused)) + " at " + at + ", which is out of range",
                             allowed_text(range));
   }
-  return Error::bad_input(where,
+  return describe_fault(manifest, step, position);
+}
+
+Error describe_fault(const ProgramManifest& manifest, size_t step, int64_t position) {
+  return Error::bad_input("step '" + manifest.steps[step].name + "'",
                           "number " + std::to_string(position) + " of the positions that it reads is out of range",
                           "pass positions that exist");
 }

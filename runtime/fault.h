@@ -19,5 +19,7 @@ namespace qcg {
 // `args` and `params` of step number `step`, as its kernel got them; `position`: the one it reported.
 Error describe_fault(const ProgramManifest& manifest, size_t step, std::span<const qcg_arg> args,
                      std::span<const int64_t> params, std::span<const int64_t> symbol_values, int64_t position);
+// The same without the positions: they are not there any more.
+Error describe_fault(const ProgramManifest& manifest, size_t step, int64_t position);
 
 }  // namespace qcg

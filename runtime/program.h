@@ -45,6 +45,7 @@ namespace qcg {
 class CudaImage;
 class CudaProgram;
 class CudaRun;
+struct CudaCalls;
 class State;
 
 enum class WeightsMode : uint8_t {
@@ -171,6 +172,7 @@ class Context {
     std::vector<int64_t> arena_offsets;  // per buffer; temporaries only
     int64_t arena_bytes = 0;
     std::vector<BoundStep> steps;
+    std::shared_ptr<CudaCalls> calls;  // of the last run on a device
   };
   static constexpr size_t kBindings = 4;
   // A caller's tensor, and a dense copy of it for kernels that cannot use it in place.
@@ -196,7 +198,8 @@ class Context {
   Status run_steps();
   Status copy_to_device();
   Status copy_from_device();
-  Status run_step(size_t index);
+  Status run_on_device(CudaCalls* last);
+  Status run_on_cpu(size_t index);
   Status describe_device_fault(size_t index, int64_t position) const;
   Status run_on_pool(BoundStep& step);
   Status run_groups(size_t index);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <optional>
 
 #include "runtime/module.h"
 
@@ -11,6 +10,7 @@ namespace qcg {
 namespace {
 
 constexpr int64_t kMaxGridX = INT32_MAX;
+constexpr int64_t kNoFault = INT64_MAX;
 constexpr int64_t kRangeAlignment = 256;  // on the device, as cuMemAlloc aligns
 
 int64_t align_range(int64_t bytes) { return (bytes + kRangeAlignment - 1) / kRangeAlignment * kRangeAlignment; }
@@ -83,23 +83,27 @@ CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManife
     : program_(std::move(program)),
       manifest_(manifest),
       inputs_(manifest.inputs.size()),
-      outputs_(manifest.outputs.size()) {}
+      outputs_(manifest.outputs.size()) {
+  for (size_t s = 0; s < manifest.steps.size(); ++s)
+    if (std::ranges::any_of(manifest.steps[s].args, [](const auto& arg) { return arg.reach && arg.reach->positions; }))
+      refusing_.push_back(s);
+}
 
 Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {
   if (buffer.data() != nullptr && static_cast<int64_t>(buffer.bytes()) >= bytes) return {};
   buffer = CudaBuffer();  // frees the old block first, so that both need not fit into memory
-  QCG_TRY(larger, program_->image_->driver().allocate(static_cast<size_t>(bytes)));
+  QCG_TRY(larger, driver().allocate(static_cast<size_t>(bytes)));
   buffer = std::move(larger);
   return {};
 }
 
 Status CudaRun::copy_in(size_t input, const void* from, int64_t bytes) {
   QCG_CHECK(reserve(inputs_[input], bytes));
-  return program_->image_->driver().copy_in(inputs_[input], from, static_cast<size_t>(bytes));
+  return driver().copy_in(inputs_[input], from, static_cast<size_t>(bytes));
 }
 
 Status CudaRun::copy_out(size_t output, void* to, int64_t bytes) {
-  return program_->image_->driver().copy_out(to, outputs_[output], static_cast<size_t>(bytes));
+  return driver().copy_out(to, outputs_[output], static_cast<size_t>(bytes));
 }
 
 std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const {
@@ -116,33 +120,90 @@ std::byte* CudaRun::address(const ProgramManifest::Buffer& buffer, int64_t arena
 }
 
 Status CudaRun::copy_out_at(void* to, const void* address, int64_t bytes) const {
-  return program_->image_->driver().copy_out_at(to, address, static_cast<size_t>(bytes));
+  return driver().copy_out_at(to, address, static_cast<size_t>(bytes));
 }
 
-Result<int64_t> CudaRun::launch(size_t step, size_t choice, std::span<const qcg_arg> args,
-                                std::span<const int64_t> params) {
+Status CudaRun::clear_faults() {
+  const std::vector<int64_t> none(refusing_.size(), kNoFault);
+  const auto bytes = static_cast<int64_t>(none.size() * sizeof(int64_t));
+  QCG_CHECK(reserve(faults_, bytes));
+  Status cleared = driver().copy_in(faults_, none.data(), static_cast<size_t>(bytes));
+  if (!cleared.ok()) faults_ = CudaBuffer();  // else the next run would take what is there for a refusal
+  return cleared;
+}
+
+Status CudaRun::add(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params) {
   const ProgramManifest::Launch& shape = manifest_.steps[step].kernels[choice].launch;
   const std::optional<uint32_t> blocks = blocks_of(shape, params);
   if (!blocks)
     return Error::bad_input(manifest_.steps[step].name, "needs more blocks than a grid has", "use smaller inputs");
-  CudaDriver& driver = program_->image_->driver();
-  const bool may_refuse = std::ranges::any_of(
-      manifest_.steps[step].args, [](const ProgramManifest::Arg& arg) { return arg.reach && arg.reach->positions; });
-  int64_t refused = INT64_MAX;
-  if (may_refuse) {
-    QCG_CHECK(reserve(fault_, sizeof refused));
-    QCG_CHECK(driver.copy_in(fault_, &refused, sizeof refused));
-  }
-  const void* const fault = fault_.data();
-  parameters_.resize(args.size_bytes() + params.size_bytes() + sizeof fault);
-  std::memcpy(parameters_.data(), args.data(), args.size_bytes());
-  std::memcpy(parameters_.data() + args.size_bytes(), params.data(), params.size_bytes());
-  std::memcpy(parameters_.data() + args.size_bytes() + params.size_bytes(), &fault, sizeof fault);
+  if (!refusing_.empty() && faults_.data() == nullptr) QCG_CHECK(clear_faults());
+  const auto slot = std::ranges::lower_bound(refusing_, step) - refusing_.begin();
+  const auto* const fault = static_cast<const int64_t*>(faults_.data()) + slot;
+  const size_t before = added_.parameters.size();
+  const auto append = [&](const void* from, size_t bytes) {
+    const auto* const begin = static_cast<const std::byte*>(from);
+    added_.parameters.insert(added_.parameters.end(), begin, begin + bytes);
+  };
+  append(args.data(), args.size_bytes());
+  append(params.data(), params.size_bytes());
+  append(&fault, sizeof fault);
   const CudaGrid grid{*blocks, static_cast<uint32_t>(shape.column_tiles), static_cast<uint32_t>(shape.threads),
                       static_cast<uint32_t>(shape.shared_bytes)};
-  QCG_CHECK(driver.launch(program_->kernels_[step][choice], grid, parameters_.data(), parameters_.size()));
-  if (may_refuse) QCG_CHECK(driver.copy_out(&refused, fault_, sizeof refused));
-  return refused;
+  added_.calls.push_back({step, &program_->kernels_[step][choice], grid, added_.parameters.size() - before});
+  return {};
+}
+
+Result<std::optional<CudaRun::Refusal>> CudaRun::start(CudaCalls* last) {
+  Status done = launch_or_replay(last);
+  begin();
+  if (done.ok()) done = driver().synchronize(nullptr);
+  auto refusal = take_refusal();
+  if (refusal.ok() && *refusal) return refusal;  // what failed after it may have failed because of it
+  QCG_CHECK(done);
+  return refusal;
+}
+
+Result<std::optional<CudaRun::Refusal>> CudaRun::take_refusal() {
+  if (refusing_.empty()) return std::optional<Refusal>();
+  std::vector<int64_t> faults(refusing_.size());
+  QCG_CHECK(driver().copy_out(faults.data(), faults_, faults.size() * sizeof(int64_t)));
+  const auto found = std::ranges::find_if(faults, [](int64_t f) { return f != kNoFault; });
+  if (found == faults.end()) return std::optional<Refusal>();
+  QCG_CHECK(clear_faults());
+  return std::optional(Refusal{refusing_[static_cast<size_t>(found - faults.begin())], *found});
+}
+
+Status CudaRun::launch_all(const CudaCalls& calls, void* stream) {
+  const std::byte* parameter = calls.parameters.data();
+  for (const CudaCalls::Call& call : calls.calls) {
+    if (Status status = driver().launch_on(stream, *call.kernel, call.grid, parameter, call.bytes); !status.ok()) {
+      Error error = status.error();
+      error.message = "step '" + manifest_.steps[call.step].name + "': " + error.message;
+      return error;
+    }
+    parameter += call.bytes;
+  }
+  return {};
+}
+
+// Making a graph takes longer than launching what it has: the second run with the same calls makes it.
+Status CudaRun::launch_or_replay(CudaCalls* last) {
+  if (last == nullptr) return launch_all(added_, nullptr);
+  if (last->calls != added_.calls || last->parameters != added_.parameters) {
+    last->graph = nullptr;
+    std::swap(last->calls, added_.calls), std::swap(last->parameters, added_.parameters);
+    return launch_all(*last, nullptr);
+  }
+  if (!last->graph) {
+    if (!recording_) {
+      QCG_TRY(stream, driver().create_stream());
+      recording_ = std::move(stream);
+    }
+    QCG_TRY(graph, driver().record(recording_, [&] { return launch_all(*last, recording_.get()); }));
+    last->graph = std::move(graph);
+  }
+  return driver().replay(last->graph, nullptr);
 }
 
 }  // namespace qcg

@@ -6,11 +6,16 @@
 //   QCG_TRY(image, CudaImage::load(driver, weights));
 //   QCG_TRY(device, CudaProgram::load(image, "mlp.qcg", manifest));
 //   CudaRun run(device, manifest);
-//   QCG_CHECK(run.copy_in(0, x, bytes)); … QCG_CHECK(run.launch(step, choice, args, params)); … run.copy_out(0, y, bytes)
+//   QCG_CHECK(run.copy_in(0, x, bytes));
+//   run.begin();
+//   QCG_CHECK(run.add(step, choice, args, params)); …      // of every step
+//   QCG_TRY(refusal, run.start(&calls));                   // waits for them
+//   QCG_CHECK(run.copy_out(0, y, bytes));
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,6 +63,20 @@ class CudaProgram {
   std::vector<std::vector<CudaKernel>> kernels_;  // [step][choice]
 };
 
+// The launches of a run, and a graph of them once a run has repeated them.
+struct CudaCalls {
+  struct Call {
+    size_t step = 0;
+    const CudaKernel* kernel = nullptr;
+    CudaGrid grid;
+    size_t bytes = 0;  // of its parameter
+    friend bool operator==(const Call&, const Call&) = default;
+  };
+  std::vector<Call> calls;
+  std::vector<std::byte> parameters;  // one after the other
+  CudaGraph graph;
+};
+
 class CudaRun {
  public:
   // `manifest` is the program's and must outlive this object.
@@ -71,18 +90,34 @@ class CudaRun {
   // The device address of a buffer that is no state; the host never dereferences it.
   std::byte* address(const ProgramManifest::Buffer& buffer, int64_t arena_offset) const;
   Status copy_out_at(void* to, const void* address, int64_t bytes) const;
-  // Launches a kernel and waits for it. The kernel's one parameter is the args followed by the params and the address of
-  // the fault. Returns the position that the kernel refused (qcg_refuse), INT64_MAX if none.
-  Result<int64_t> launch(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params);
+  void begin() { added_.calls.clear(), added_.parameters.clear(); }
+  // The next call of a run. The kernel's one parameter is the args followed by the params and the address of the step's
+  // fault.
+  Status add(size_t step, size_t choice, std::span<const qcg_arg> args, std::span<const int64_t> params);
+  // A position that the kernel of a step refused (qcg_refuse).
+  struct Refusal {
+    size_t step = 0;
+    int64_t position = 0;
+  };
+  // Launches what was added, and waits for it. Calls that are those of `last`, to the byte, are replayed as a graph, else
+  // they become `last`; null: neither. The first refusal counts, because what follows it may be wrong.
+  Result<std::optional<Refusal>> start(CudaCalls* last);
 
  private:
   Status reserve(CudaBuffer& buffer, int64_t bytes);
+  CudaDriver& driver() const { return program_->image_->driver(); }
+  Status clear_faults();
+  Result<std::optional<Refusal>> take_refusal();
+  Status launch_all(const CudaCalls& calls, void* stream);
+  Status launch_or_replay(CudaCalls* last);
 
   std::shared_ptr<const CudaProgram> program_;
   const ProgramManifest& manifest_;
-  CudaBuffer arena_, fault_;
+  CudaBuffer arena_, faults_;
   std::vector<CudaBuffer> inputs_, outputs_;
-  std::vector<std::byte> parameters_;
+  std::vector<size_t> refusing_;  // steps that read positions: each has a fault
+  CudaCalls added_;
+  CudaStream recording_;
 };
 
 }  // namespace qcg

@@ -227,7 +227,7 @@ Result<std::function<double()>> DeviceTrial::clock(std::function<Status()> launc
     return {};
   }));
   return std::function<double()>([this, launch = std::move(launch), launches, graph = std::move(graph)] {
-    const auto seconds = driver_->time(stream_, [&] { return driver_->replay(graph, stream_); });
+    const auto seconds = driver_->time(stream_, [&] { return driver_->replay(graph, stream_.get()); });
     return seconds.ok() ? *seconds / launches : 0.0;
   });
 }

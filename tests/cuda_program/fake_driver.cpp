@@ -64,10 +64,6 @@ int cuDevicePrimaryCtxRetain(void** context, int) {
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 int cuCtxPushCurrent_v2(void*) { return 0; }
 int cuCtxPopCurrent_v2(void**) { return 0; }
-int cuCtxSynchronize() {
-  QCG_BEGIN;
-  return 0;
-}
 int cuModuleLoadData(void** module, const void* image) {
   QCG_BEGIN;
   return (*module = g_driver->load(image)) ? 0 : kInvalid;
@@ -125,6 +121,11 @@ int cuStreamCreate(void** stream, unsigned) {
   return 0;
 }
 int cuStreamDestroy_v2(void* stream) { return delete static_cast<int*>(stream), 0; }
+int cuStreamSynchronize(void* stream) {
+  QCG_BEGIN;
+  g_driver->synchronize(stream);
+  return 0;
+}
 int cuStreamBeginCapture_v2(void*, int) {
   QCG_BEGIN;
   return g_recording = new Recording, 0;
@@ -142,8 +143,9 @@ int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long lo
 }
 int cuGraphDestroy(void* graph) { return delete static_cast<Recording*>(graph), 0; }
 int cuGraphExecDestroy(void* executable) { return delete static_cast<Recording*>(executable), 0; }
-int cuGraphLaunch(void* executable, void*) {
+int cuGraphLaunch(void* executable, void* stream) {
   QCG_BEGIN;
+  g_driver->on_stream(stream);
   for (const Launch& l : *static_cast<Recording*>(executable))
     if (const int code =
             g_driver->launch(l.function, {l.grid[0], l.grid[1], l.grid[2]}, l.threads, l.shared, l.parameter.data()))

@@ -55,29 +55,99 @@ TEST_CASE("a program of the repository's examples runs on the device, and says w
        expected = read_safetensors(stem + ".expected.safetensors");
   REQUIRE(inputs.ok());
   REQUIRE(expected.ok());
-  std::set<std::string> entry_points;
+  std::map<std::string, int> entry_points;
   {
     ExecutedDevice device(*tool);
     device.add_program(dir / "p.qcg");
     const FakeLibrary library(device);
     std::vector<std::pair<std::string, Tensor>> outputs;
-    REQUIRE(run(dir / "p.qcg", *inputs, *expected, outputs).ok());
+    auto sequence = begin_sequence(dir / "p.qcg");
+    REQUIRE(sequence.ok());
+    for (int run_number = 0; run_number < 2; ++run_number)  // the second makes a graph
+      REQUIRE(run(*sequence, *inputs, *expected, outputs).ok());
     entry_points = device.seen;
   }
-  CHECK(entry_points.size() >= 13);
+  CHECK(entry_points.size() >= 18);
+  CHECK(entry_points.contains("cuGraphLaunch"));
   ExecutedDevice device(*tool);
   device.add_program(dir / "p.qcg");
   const FakeLibrary library(device);
-  for (const std::string& name : entry_points) {
+  for (const auto& [name, calls] : entry_points) {
     INFO(name);
     device.fails = name;
     std::vector<std::pair<std::string, Tensor>> outputs;
-    const Status status = run(dir / "p.qcg", *inputs, *expected, outputs);
+    Status status;
+    if (auto sequence = begin_sequence(dir / "p.qcg"); !sequence.ok()) status = sequence.error();
+    else
+      for (int run_number = 0; run_number < 2 && status.ok(); ++run_number)
+        status = run(*sequence, *inputs, *expected, outputs);
     REQUIRE(!status.ok());
     const std::string text = status.error().to_string();
     INFO(text);
     CHECK((text.find("the executor's error") != std::string::npos || text.find("no such kernel") != std::string::npos));
   }
+}
+
+TEST_CASE("a run waits once; the same calls again are replayed as a graph, others are launched") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  const std::string folder = source_dir() + "/examples/llama_mlp_int8";
+  TempDir dir;
+  compile_graph(folder, Isa::sm_80, dir / "p.qcg", dir / "cache");
+  auto inputs = read_safetensors(folder + "/m1.inputs.safetensors"),
+       expected = read_safetensors(folder + "/m1.expected.safetensors");
+  REQUIRE(inputs.ok());
+  REQUIRE(expected.ok());
+  ExecutedDevice device(*tool);
+  device.add_program(dir / "p.qcg");
+  const FakeLibrary library(device);
+  auto sequence = begin_sequence(dir / "p.qcg");
+  REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
+  const int steps = static_cast<int>(sequence->program->manifest().steps.size());
+  REQUIRE(steps >= 2);
+  const auto run_rows = [&](int64_t rows) {
+    device.seen.clear(), device.launches = 0;
+    Safetensors in = *inputs, want = *expected;
+    for (Safetensors* tensors : {&in, &want})
+      for (auto& [name, t] : tensors->tensors) {
+        std::vector<std::byte> bytes;
+        for (int64_t r = 0; r < rows; ++r) bytes.insert(bytes.end(), t.bytes().begin(), t.bytes().end());
+        std::vector<int64_t> shape = t.shape;
+        shape[0] *= rows;
+        t = Tensor::from_bytes(t.dtype, shape, std::move(bytes));
+      }
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    const Status status = run(*sequence, in, want, outputs);
+    REQUIRE_MESSAGE(status.ok(), status.error().to_string(), device.fault);
+    for (const auto& [name, got] : outputs) compare(got, want.tensors.at(name), bounds_of(got.dtype));
+    CHECK(device.launches == steps);
+    CHECK(device.seen["cuStreamSynchronize"] == 1);
+  };
+  const auto check_launched = [&] {
+    CHECK(device.seen["cuLaunchKernel"] == steps);
+    CHECK(device.seen["cuGraphLaunch"] == 0);
+  };
+  const auto check_replayed = [&](bool is_new) {
+    CHECK(device.seen["cuGraphLaunch"] == 1);
+    CHECK(device.seen["cuGraphInstantiateWithFlags"] == (is_new ? 1 : 0));
+    CHECK(device.seen["cuLaunchKernel"] == (is_new ? steps : 0));  // those that are recorded
+  };
+  run_rows(1), check_launched();
+  run_rows(1), check_replayed(true);
+  run_rows(1), check_replayed(false);
+  run_rows(3), check_launched();  // memory grows, too
+  run_rows(3), check_replayed(true);
+  run_rows(1), check_launched();  // at other addresses
+  run_rows(1), check_replayed(true);
+  run_rows(3), check_replayed(false);  // that of these sizes is kept
+
+  sequence->context->set_profile(true);
+  device.seen.clear();
+  std::vector<std::pair<std::string, Tensor>> outputs;
+  REQUIRE(run(*sequence, *inputs, *expected, outputs).ok());
+  CHECK(device.seen["cuLaunchKernel"] == steps);
+  CHECK(device.seen["cuStreamSynchronize"] == steps);
+  CHECK(sequence->context->last_profile().steps.size() == static_cast<size_t>(steps));
 }
 
 TEST_CASE("a program for CPUs and devices runs on the device where there is one that can run it") {

@@ -1,6 +1,8 @@
 // States and methods of CUDA programs: what lies on the device, and what is copied.
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "codegen/program/combine.h"
 #include "codegen/program/state_io.h"
 #include "runtime/qcodegen.hpp"
@@ -129,9 +131,10 @@ TEST_CASE("a run copies inputs, outputs and faults, but no state; a state file h
     const Status status = run(*sequence, *inputs, *expected, outputs);
     REQUIRE_MESSAGE(status.ok(), status.error().to_string(), device.fault);
     for (const auto& [name, got] : outputs) compare(got, expected->tensors.at(name), bounds_at(got.dtype, deep));
-    const size_t faults = device.copied_in - in;  // 8 bytes of each step that reads positions
+    const size_t faults = device.copied_out - out;  // 8 bytes of each step that reads positions
+    CHECK(faults > 0);
     CHECK(faults <= 8 * manifest.steps.size());
-    CHECK(device.copied_out == out + faults);
+    CHECK(device.copied_in == in + (step == std::string("t0") ? faults : 0));
   }
   REQUIRE(write_state_file(dir / "s", *sequence->program, *sequence->state).ok());
   auto again = begin_sequence(dir / "p.qcg");
@@ -139,6 +142,83 @@ TEST_CASE("a run copies inputs, outputs and faults, but no state; a state file h
   REQUIRE(read_state_file(dir / "s", *again->program, *again->state).ok());
   REQUIRE(write_state_file(dir / "s2", *again->program, *again->state).ok());
   CHECK(slurp(dir / "s") == slurp(dir / "s2"));
+}
+
+TEST_CASE("a position that a kernel refuses is an error that names step, tensor and number, launched or replayed") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  TempDir dir;
+  compile_graph(kPositions, Isa::sm_80, dir / "p.qcg", dir / "cache");
+  ExecutedDevice device(*tool);
+  device.add_program(dir / "p.qcg");
+  const FakeLibrary library(device);
+  auto sequence = begin_sequence(dir / "p.qcg");
+  REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
+  auto good = read_safetensors(kPositions + "/t0.inputs.safetensors"),
+       expected = read_safetensors(kPositions + "/t0.expected.safetensors");
+  REQUIRE(good.ok());
+  REQUIRE(expected.ok());
+  const auto run_with = [&](const char* name, std::vector<int64_t> numbers) {
+    Safetensors inputs = *good;
+    if (name != nullptr) {
+      std::vector<std::byte> bytes(numbers.size() * sizeof(int64_t));
+      std::memcpy(bytes.data(), numbers.data(), bytes.size());
+      inputs.tensors.at(name) = Tensor::from_bytes(DType::i64, {std::ssize(numbers)}, std::move(bytes));
+    }
+    REQUIRE(sequence->state->reset().ok());
+    std::vector<std::pair<std::string, Tensor>> outputs;
+    const Status status = run(*sequence, inputs, *expected, outputs);
+    for (const auto& [output, got] : outputs) compare(got, expected->tensors.at(output), bounds_of(got.dtype));
+    return status.ok() ? std::string() : status.error().to_string();
+  };
+  for (int run_number = 0; run_number < 3; ++run_number) {
+    CHECK(run_with(nullptr, {}) == "");
+    const std::string at = run_with("at", {1, 8});
+    CHECK(at.find("input 'at' is 8 at [1], which is out of range") != std::string::npos);
+    CHECK(at.find("step '") != std::string::npos);
+    CHECK(run_with("ids", {-77, 0}).find("input 'ids' is -77 at [0], which is out of range") != std::string::npos);
+  }
+  CHECK(device.seen["cuGraphLaunch"] > 0);
+}
+
+TEST_CASE("a refused position that a step has computed is named, although its memory would have been used again") {
+  const auto tool = cuda_compiler();
+  if (!tool) return;
+  TempDir dir;
+  std::ofstream(dir / "g.txt") << R"(graph(%ids: i64[3], %more: i64[3], %w: f32[5, 8], %v: f32[8, 8]) {
+  %n = aten.add.Tensor(%ids, %more) : i64[3]
+  %e = aten.embedding.default(%w, %n) : f32[3, 8]
+  %s = aten.softmax.int(%e, dim = 1) : f32[3, 8]
+  %p = aten.mm.default(%s, %v) : f32[3, 8]
+  %q = aten.softmax.int(%p, dim = 1) : f32[3, 8]
+  %r = aten.mm.default(%q, %v) : f32[3, 8]
+  return %r
+}
+)";
+  CompileOptions o{.input = dir / "g.txt", .output = dir / "p.qcg", .target = "cuda:sm_80"};
+  o.tune = TuneMode::off;
+  o.cache_dir = dir / "cache";
+  const auto report = compile_program(o);
+  REQUIRE_MESSAGE(report.ok(), report.error().to_string());
+  ExecutedDevice device(*tool);
+  device.add_program(o.output);
+  const FakeLibrary library(device);
+  auto sequence = begin_sequence(o.output);
+  REQUIRE_MESSAGE(sequence.ok(), sequence.error().to_string());
+  std::vector<int64_t> ids = {1, 2, 3}, more = {0, 40, 1};
+  std::vector<float> w(40, 1), v(64, 1), out(24);
+  const std::vector<int64_t> three = {3}, five = {5, 8}, eight = {8, 8}, result = {3, 8};
+  const std::vector<TensorView> inputs = {{ids.data(), DType::i64, three, {}},
+                                          {more.data(), DType::i64, three, {}},
+                                          {w.data(), DType::f32, five, {}},
+                                          {v.data(), DType::f32, eight, {}}},
+                                outputs = {{out.data(), DType::f32, result, {}}};
+  const Status refused = sequence->context->run(inputs, outputs);
+  REQUIRE(!refused.ok());
+  INFO(refused.error().to_string());
+  CHECK(refused.error().message.find(" is 42 at element 1, which is out of range") != std::string::npos);
+  more[1] = 0;
+  CHECK(sequence->context->run(inputs, outputs).ok());
 }
 
 TEST_CASE("calls of the driver that fail leave a state as it was, or undefined until it is reset") {
@@ -172,7 +252,9 @@ TEST_CASE("calls of the driver that fail leave a state as it was, or undefined u
   for (size_t i = 0; i < after->size(); ++i) compare((*after)[i], (*before)[i], kEqual);
 
   device.fails = "cuLaunchKernel";
-  CHECK(!run(*sequence, *inputs, *expected, outputs).ok());
+  const Status launched = run(*sequence, *inputs, *expected, outputs);
+  REQUIRE(!launched.ok());
+  CHECK(launched.error().message.find("step '") == 0);
   device.fails = "cuMemsetD8_v2";
   CHECK(!state.reset().ok());
   device.fails = "";

@@ -8,7 +8,6 @@
 #define cuDevicePrimaryCtxRelease_v2 hipDevicePrimaryCtxRelease
 #define cuCtxPushCurrent_v2 hipCtxPushCurrent
 #define cuCtxPopCurrent_v2 hipCtxPopCurrent
-#define cuCtxSynchronize hipDeviceSynchronize
 #define cuModuleLoadData hipModuleLoadData
 #define cuModuleUnload hipModuleUnload
 #define cuModuleGetFunction hipModuleGetFunction
@@ -21,6 +20,7 @@
 #define cuLaunchKernel hipModuleLaunchKernel
 #define cuStreamCreate hipStreamCreateWithFlags
 #define cuStreamDestroy_v2 hipStreamDestroy
+#define cuStreamSynchronize hipStreamSynchronize
 #define cuStreamBeginCapture_v2 hipStreamBeginCapture
 #define cuStreamEndCapture hipStreamEndCapture
 #define cuGraphInstantiateWithFlags hipGraphInstantiateWithFlags
