@@ -234,7 +234,8 @@ TEST_CASE("every function of the expression table, and every cast, in a loop") {
       for (int i = 0; i < kN; ++i) {
         const double ins[] = {x[0][i], x[1][i], x[2][i]};
         const double want = p.exprs[o].evaluate({}, ins);
-        if (!(std::fabs(y[o][i] - want) <= 4e-7 * std::fabs(want) + 1e-7))
+        const bool outside = std::isnan(want) && std::isnan(y[o][i]);  // erfinv of 2
+        if (!outside && !(std::fabs(y[o][i] - want) <= 4e-7 * std::fabs(want) + 1e-7))
           FAIL("at ", x[0][i], ", ", x[1][i], " gave ", y[o][i], ", not ", want);
       }
     }
