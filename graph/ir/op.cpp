@@ -39,6 +39,23 @@ int OpSchema::arg_index(std::string_view arg) const {
   return -1;
 }
 
+bool may_be_none(ArgKind kind) {
+  switch (kind) {
+    case ArgKind::optional_tensor:
+    case ArgKind::optional_tensors:
+    case ArgKind::optional_integer:
+    case ArgKind::optional_integers:
+    case ArgKind::optional_real:
+    case ArgKind::optional_reals:
+    case ArgKind::optional_boolean:
+    case ArgKind::optional_string:
+    case ArgKind::optional_dtype:
+    case ArgKind::optional_scalar:
+    case ArgKind::ignored: return true;
+    default: return false;
+  }
+}
+
 Arg default_arg(const ArgSpec& spec) {
   std::string_view text = spec.default_text;
   switch (spec.kind) {

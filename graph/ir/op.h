@@ -47,5 +47,6 @@ struct OpSchema {
 };
 
 Arg default_arg(const ArgSpec& spec);  // precondition: spec.has_default
+bool may_be_none(ArgKind kind);
 
 }  // namespace qcg

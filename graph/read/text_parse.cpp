@@ -225,31 +225,14 @@ class Parser : private TextScanner {
       if (given[i]) continue;
       const ArgSpec& spec = op.args[i];
       if (spec.has_default) args[i] = default_arg(spec);
-      else if (!may_be_absent(spec.kind)) return fail(fmt::format("{} needs argument '{}'", op.name, spec.name));
+      else if (!may_be_none(spec.kind)) return fail(fmt::format("{} needs argument '{}'", op.name, spec.name));
     }
     return args;
   }
 
-  static bool may_be_absent(ArgKind kind) {
-    switch (kind) {
-      case ArgKind::optional_tensor:
-      case ArgKind::optional_tensors:
-      case ArgKind::optional_integer:
-      case ArgKind::optional_integers:
-      case ArgKind::optional_real:
-      case ArgKind::optional_reals:
-      case ArgKind::optional_boolean:
-      case ArgKind::optional_string:
-      case ArgKind::optional_dtype:
-      case ArgKind::optional_scalar:
-      case ArgKind::ignored: return true;
-      default: return false;
-    }
-  }
-
   Result<Arg> parse_arg(const ArgSpec& spec) {
     if (take_word_if("none")) {
-      if (!may_be_absent(spec.kind)) return fail(fmt::format("argument '{}' may not be none", spec.name));
+      if (!may_be_none(spec.kind)) return fail(fmt::format("argument '{}' may not be none", spec.name));
       return Arg();
     }
     switch (spec.kind) {

@@ -26,23 +26,6 @@ constexpr KindText kKindTexts[] = {
 };
 // clang-format on
 
-bool may_be_none(ArgKind kind) {
-  switch (kind) {
-    case ArgKind::optional_tensor:
-    case ArgKind::optional_tensors:
-    case ArgKind::optional_integer:
-    case ArgKind::optional_integers:
-    case ArgKind::optional_real:
-    case ArgKind::optional_reals:
-    case ArgKind::optional_boolean:
-    case ArgKind::optional_string:
-    case ArgKind::optional_dtype:
-    case ArgKind::optional_scalar:
-    case ArgKind::ignored: return true;
-    default: return false;
-  }
-}
-
 template <class F>
 auto read_list(const JsonCursor& list, F&& read) -> Result<std::vector<typename std::decay_t<decltype(*read(list))>>> {
   std::vector<typename std::decay_t<decltype(*read(list))>> out;

@@ -4,6 +4,24 @@
 #include "graph/read/torch/meta.h"
 
 namespace qcg {
+namespace {
+
+// `what`: "inputs" or "outputs" of the graph. The signature has a spec for each of them, in their order.
+template <class Read>
+Status read_pairs(const JsonCursor& values, const JsonCursor& specs, const char* what, Read read) {
+  if (values.size() != specs.size())
+    return specs.bad(
+        "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(values.size()) + " graph " + what,
+        kExportGraphAgain);
+  auto value = values.begin();
+  for (JsonCursor spec : specs) {
+    QCG_CHECK(read(*value, spec));
+    ++value;
+  }
+  return {};
+}
+
+}  // namespace
 
 Status TorchExportReader::find_mutations(const JsonCursor& graph, const JsonCursor& signature,
                                          const JsonCursor& nodes) {
@@ -49,16 +67,8 @@ Result<ValueId> TorchExportReader::next_value(std::string_view placeholder,
 Status TorchExportReader::read_inputs(const JsonCursor& graph, const JsonCursor& signature) {
   QCG_TRY(inputs, graph.array_at("inputs"));
   QCG_TRY(specs, signature.array_at("input_specs"));
-  if (inputs.size() != specs.size()) {
-    return specs.bad(
-        "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(inputs.size()) + " graph inputs",
-        kExportGraphAgain);
-  }
-  auto input = inputs.begin();
-  for (JsonCursor spec : specs) {
-    QCG_CHECK(read_input(*input, spec));
-    ++input;
-  }
+  QCG_CHECK(read_pairs(inputs, specs, "inputs",
+                       [&](const JsonCursor& input, const JsonCursor& spec) { return read_input(input, spec); }));
   name_values();
   return {};
 }
@@ -138,16 +148,8 @@ Status TorchExportReader::read_parameter(const JsonCursor& argument, const JsonC
 Status TorchExportReader::read_outputs(const JsonCursor& graph, const JsonCursor& signature) {
   QCG_TRY(outputs, graph.array_at("outputs"));
   QCG_TRY(specs, signature.array_at("output_specs"));
-  if (outputs.size() != specs.size()) {
-    return specs.bad(
-        "there are " + std::to_string(specs.size()) + " specs for " + std::to_string(outputs.size()) + " graph outputs",
-        kExportGraphAgain);
-  }
-  auto output = outputs.begin();
-  for (JsonCursor spec : specs) {
-    QCG_CHECK(read_output(*output, spec));
-    ++output;
-  }
+  QCG_CHECK(read_pairs(outputs, specs, "outputs",
+                       [&](const JsonCursor& output, const JsonCursor& spec) { return read_output(output, spec); }));
   for (const auto& [name, at] : next_of_buffer_)
     if (std::ranges::count(this->graph().states, name) == 0)
       return at.bad("the signature changes the buffer " + quote(name) + ", which the graph does not have",
