@@ -48,11 +48,13 @@ bool share_memory(const TensorView& a, const TensorView& b) {
          std::less<>()(b_data, a_data + a_bytes) && is_dense(a) && is_dense(b);
 }
 
-bool holds_positions(const ProgramManifest& manifest, size_t buffer) {
+// By buffer: whether a kernel reads positions in it.
+std::vector<bool> buffers_of_positions(const ProgramManifest& manifest) {
+  std::vector<bool> out(manifest.buffers.size());
   for (const auto& step : manifest.steps)
     for (const auto& arg : step.args)
-      if (arg.reach && arg.reach->positions && static_cast<size_t>(arg.buffer) == buffer) return true;
-  return false;
+      if (arg.holds_positions()) out[static_cast<size_t>(arg.buffer)] = true;
+  return out;
 }
 
 struct Temporaries {
@@ -63,6 +65,7 @@ struct Temporaries {
 
 Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<const int64_t> values) {
   Temporaries t;
+  const std::vector<bool> has_positions = buffers_of_positions(manifest);
   for (size_t i = 0; i < manifest.buffers.size(); ++i) {
     const auto& b = manifest.buffers[i];
     if (b.kind != BufferKind::temp) continue;
@@ -74,7 +77,7 @@ Result<Temporaries> list_temporaries(const ProgramManifest& manifest, std::span<
     if (!size) return impossible_size(where);
     t.sizes.push_back(*size);
     // Positions that a kernel of a device refuses are read when all kernels are done.
-    const bool is_read_last = manifest.on_device() && holds_positions(manifest, i);
+    const bool is_read_last = manifest.on_device() && has_positions[i];
     t.lifetimes.push_back({b.first, is_read_last ? static_cast<int>(manifest.steps.size()) - 1 : b.last});
     t.buffers.push_back(i);
   }
@@ -434,7 +437,7 @@ Status Context::describe_device_fault(size_t index, int64_t position) const {
   std::vector<qcg_arg> args = step.args;
   for (size_t a = 0; a < args.size(); ++a) {
     const ProgramManifest::Arg& arg = m.steps[index].args[a];
-    if (!arg.reach || !arg.reach->positions) continue;
+    if (!arg.holds_positions()) continue;
     if (is_written_after(m, arg.buffer, index)) return describe_fault(m, index, position);
     auto& copy = copies.emplace_back(static_cast<size_t>(bound().buffer_bytes[static_cast<size_t>(arg.buffer)]));
     const auto* const begin = static_cast<const std::byte*>(args[a].data) - step.offsets[a];

@@ -96,7 +96,7 @@ Error describe_fault(const ProgramManifest& manifest, size_t step, std::span<con
   const std::string where = "step '" + manifest.steps[step].name + "'";
   for (size_t i = 0; i < args.size(); ++i) {
     const ProgramManifest::Arg& arg = manifest.steps[step].args[i];
-    if (!arg.reach || !arg.reach->positions) continue;
+    if (!arg.holds_positions()) continue;
     const Numbers numbers(*arg.reach, args[i], params);
     const PositionRange range = allowed_by(*arg.reach->positions, params, args[i].stride);
     const auto refused = find_refused(numbers, range);

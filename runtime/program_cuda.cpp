@@ -85,8 +85,7 @@ CudaRun::CudaRun(std::shared_ptr<const CudaProgram> program, const ProgramManife
       inputs_(manifest.inputs.size()),
       outputs_(manifest.outputs.size()) {
   for (size_t s = 0; s < manifest.steps.size(); ++s)
-    if (std::ranges::any_of(manifest.steps[s].args, [](const auto& arg) { return arg.reach && arg.reach->positions; }))
-      refusing_.push_back(s);
+    if (std::ranges::any_of(manifest.steps[s].args, &ProgramManifest::Arg::holds_positions)) refusing_.push_back(s);
 }
 
 Status CudaRun::reserve(CudaBuffer& buffer, int64_t bytes) {

@@ -80,6 +80,7 @@ struct ProgramManifest {
     SizeExpr offset;                 // bytes
     std::optional<SizeExpr> stride;  // elements; nullopt: the row stride of the caller's tensor
     std::optional<Reach> reach;      // nullopt: unknown, in programs of older versions
+    bool holds_positions() const { return reach && reach->positions; }  // which the kernel may refuse
   };
   // The launch of a kernel on a device: a grid of (ceil(n / rows), column_tiles) blocks of `threads` threads, where n is
   // the product of ceil(params[param] / piece) over the axes.

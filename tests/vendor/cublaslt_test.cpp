@@ -168,7 +168,7 @@ TEST_CASE("without the library, the error quotes the dynamic linker; the first t
   REQUIRE(found.ok());
   CHECK((*found)->version() == "13.2.5");
   CHECK((*found)->path().find("/tests/fake/libcublasLt.so.13") != std::string::npos);
-  const auto loaded = CublasLt::load();  // by name, which an open library already has
+  const auto loaded = CublasLt::load();  // dlopen finds it by name, because a library of that name is open
   REQUIRE(loaded.ok());
   CHECK((*loaded)->path() == (*found)->path());
 }
